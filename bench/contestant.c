@@ -1,0 +1,221 @@
+/*
+ * The driver's own calls, timed without any library around them: what the bench measures the others against.
+ *
+ *   contestant LIBCUDA PTX     (built with cc -O2 contestant.c -ldl; no CUDA toolkit needed)
+ *
+ * Prints "ready VERSION KEY..." once, then answers each line "run KEY CALLS" with "ns PER_CALL" or "fail WHY", and
+ * leaves when stdin closes. bench/contestants.ts is the other end of the line.
+ */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef int CUresult;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef void (*CUhostFn)(void *);
+
+/* Each function under the name that cuda.h gives it, and the symbol that cuda.h maps that name to. */
+#define DRIVER(X) \
+  X(cuInit, "cuInit", (unsigned)) \
+  X(cuDriverGetVersion, "cuDriverGetVersion", (int *)) \
+  X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext *, int)) \
+  X(cuCtxSetCurrent, "cuCtxSetCurrent", (CUcontext)) \
+  X(cuModuleLoadData, "cuModuleLoadData", (CUmodule *, const void *)) \
+  X(cuModuleGetFunction, "cuModuleGetFunction", (CUfunction *, CUmodule, const char *)) \
+  X(cuStreamCreate, "cuStreamCreate", (CUstream *, unsigned)) \
+  X(cuStreamDestroy, "cuStreamDestroy_v2", (CUstream)) \
+  X(cuStreamQuery, "cuStreamQuery", (CUstream)) \
+  X(cuStreamSynchronize, "cuStreamSynchronize", (CUstream)) \
+  X(cuStreamGetPriority, "cuStreamGetPriority", (CUstream, int *)) \
+  X(cuStreamWaitEvent, "cuStreamWaitEvent", (CUstream, CUevent, unsigned)) \
+  X(cuEventCreate, "cuEventCreate", (CUevent *, unsigned)) \
+  X(cuEventDestroy, "cuEventDestroy_v2", (CUevent)) \
+  X(cuEventRecord, "cuEventRecord", (CUevent, CUstream)) \
+  X(cuEventQuery, "cuEventQuery", (CUevent)) \
+  X(cuLaunchHostFunc, "cuLaunchHostFunc", (CUstream, CUhostFn, void *)) \
+  X(cuLaunchKernel, "cuLaunchKernel", \
+    (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **))
+
+#define DECLARE(name, symbol, arguments) static CUresult(*name) arguments;
+DRIVER(DECLARE)
+
+enum { NON_BLOCKING = 1, DISABLE_TIMING = 2 };
+
+static CUstream stream, other;
+static CUevent event, elsewhere;
+static CUfunction empty;
+/* The last result: not 0 fails the run. One store a call, as a careful C program would pay. */
+static CUresult result;
+
+#define CHECK(call) \
+  do { \
+    const CUresult r = (call); \
+    if (__builtin_expect(r != 0, 0)) result = r; \
+  } while (0)
+#define LOOP for (long i = 0; i < calls; i++)
+
+static void nothing(void *data) { (void)data; }
+
+static void record(long calls) { LOOP CHECK(cuEventRecord(event, stream)); }
+
+static void record_new(long calls) {
+  LOOP {
+    CUevent fresh;
+    CHECK(cuEventCreate(&fresh, DISABLE_TIMING));
+    CHECK(cuEventRecord(fresh, stream));
+    CHECK(cuEventDestroy(fresh));
+  }
+}
+
+static void wait_event(long calls) { LOOP CHECK(cuStreamWaitEvent(stream, elsewhere, 0)); }
+
+static void wait_stream(long calls) {
+  LOOP {
+    CHECK(cuEventRecord(elsewhere, other));
+    CHECK(cuStreamWaitEvent(stream, elsewhere, 0));
+  }
+}
+
+static void stream_query(long calls) { LOOP CHECK(cuStreamQuery(stream)); }
+static void event_query(long calls) { LOOP CHECK(cuEventQuery(event)); }
+static void synchronize_idle(long calls) { LOOP CHECK(cuStreamSynchronize(stream)); }
+
+static void priority(long calls) {
+  int value;
+  LOOP CHECK(cuStreamGetPriority(stream, &value));
+}
+
+static void event_create(long calls) {
+  LOOP {
+    CUevent fresh;
+    CHECK(cuEventCreate(&fresh, DISABLE_TIMING));
+    CHECK(cuEventDestroy(fresh));
+  }
+}
+
+static void stream_create(long calls) {
+  LOOP {
+    CUstream fresh;
+    CHECK(cuStreamCreate(&fresh, NON_BLOCKING));
+    CHECK(cuStreamDestroy(fresh));
+  }
+}
+
+static void host_function(long calls) {
+  LOOP {
+    CHECK(cuLaunchHostFunc(stream, nothing, NULL));
+    CHECK(cuStreamSynchronize(stream));
+  }
+}
+
+static void launch_synchronize(long calls) {
+  LOOP {
+    CHECK(cuLaunchKernel(empty, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+    CHECK(cuStreamSynchronize(stream));
+  }
+}
+
+static const struct {
+  const char *key;
+  void (*loop)(long calls);
+} rows[] = {
+  { "record", record },
+  { "record-new", record_new },
+  { "wait-event", wait_event },
+  { "wait-stream", wait_stream },
+  { "stream-query", stream_query },
+  { "event-query", event_query },
+  { "synchronize-idle", synchronize_idle },
+  { "priority", priority },
+  { "event-create", event_create },
+  { "stream-create", stream_create },
+  { "host-function", host_function },
+  { "launch-synchronize", launch_synchronize },
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static void left_out(const char *why, const char *detail) {
+  printf("left-out %s %s\n", why, detail);
+  exit(0);
+}
+
+static void set_up(const char *libcuda, const char *ptx) {
+  static char image[1 << 16];
+  CUcontext context;
+  CUmodule module;
+  void *library = dlopen(libcuda, RTLD_NOW);
+  if (!library) left_out("cannot load", dlerror());
+#define RESOLVE(name, symbol, arguments) \
+  *(void **)&name = dlsym(library, symbol); \
+  if (!name) left_out("libcuda has no", symbol);
+  DRIVER(RESOLVE)
+  FILE *file = fopen(ptx, "rb");
+  if (!file) left_out("cannot read", ptx);
+  fread(image, 1, sizeof image - 1, file);
+  fclose(file);
+#define NEED(call) \
+  if ((call) != 0) left_out("refused:", #call)
+  NEED(cuInit(0));
+  NEED(cuDevicePrimaryCtxRetain(&context, 0));
+  NEED(cuCtxSetCurrent(context));
+  NEED(cuModuleLoadData(&module, image));
+  NEED(cuModuleGetFunction(&empty, module, "empty"));
+  NEED(cuStreamCreate(&stream, NON_BLOCKING));
+  NEED(cuStreamCreate(&other, NON_BLOCKING));
+  NEED(cuEventCreate(&event, DISABLE_TIMING));
+  NEED(cuEventCreate(&elsewhere, DISABLE_TIMING));
+  NEED(cuEventRecord(event, stream));
+  NEED(cuEventRecord(elsewhere, other));
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+static void drain(void) {
+  CHECK(cuStreamSynchronize(stream));
+  CHECK(cuStreamSynchronize(other));
+}
+
+static void answer(const char *key, long calls) {
+  for (int row = 0; row < ROWS; row++) {
+    if (strcmp(rows[row].key, key)) continue;
+    result = 0;
+    rows[row].loop(calls / 20 + 1);
+    drain();
+    const double start = now();
+    rows[row].loop(calls);
+    const double elapsed = now() - start;
+    drain();
+    if (result) printf("fail CUresult %d\n", result);
+    else printf("ns %.2f\n", elapsed / calls);
+    return;
+  }
+  printf("fail no row %s\n", key);
+}
+
+int main(int count, char **arguments) {
+  char line[256], key[64];
+  long calls;
+  int version = 0;
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  set_up(count > 1 ? arguments[1] : "libcuda.so.1", count > 2 ? arguments[2] : "kernels.ptx");
+  cuDriverGetVersion(&version);
+  printf("ready %d.%d", version / 1000, version % 1000 / 10);
+  for (int row = 0; row < ROWS; row++) printf(" %s", rows[row].key);
+  printf("\n");
+  while (fgets(line, sizeof line, stdin)) {
+    if (sscanf(line, "run %63s %ld", key, &calls) == 2 && calls > 0) answer(key, calls);
+    else printf("fail expected: run KEY CALLS\n");
+  }
+  return 0;
+}

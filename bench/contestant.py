@@ -1,0 +1,226 @@
+"""One Python GPU library, timed through its public methods.
+
+    python3 contestant.py cupy|torch|cuda.core|numba LIBCUDA PTX
+
+Prints "ready VERSION KEY..." once (or "left-out WHY"), then answers each line "run KEY CALLS" with "ns PER_CALL" or
+"fail WHY", and leaves when stdin closes. bench/contestants.ts is the other end of the line. A call that a library has
+not is a row that it does not name: nothing is composed for it.
+"""
+
+import ctypes
+import gc
+import os
+import sys
+import timeit
+import warnings
+
+NON_BLOCKING = 1
+
+
+class Bench:
+    """What one library brings: the names its statements use, the statements, and how to let queued work finish."""
+
+    def __init__(self, version, names, statements):
+        self.version = version
+        self.names = {**names, 'gc': gc}
+        self.statements = statements
+
+    def add(self, key, statement, prepare):
+        """Adds a row that not every version of the library can do: `prepare` gives its names, or raises."""
+        try:
+            names = {**self.names, **prepare()}
+            exec(statement, names)
+        except Exception as error:  # whatever the library raises, its other rows stand
+            print(f'{key}: {describe(error)}', file=sys.stderr)
+        else:
+            self.names = names
+            self.statements[key] = statement
+
+    def drain(self):
+        for queue in ('stream', 'other'):
+            exec(self.statements['synchronize-idle'].replace('stream', queue), self.names)
+
+    def run(self, key, calls):
+        # timeit switches the garbage collector off; a user's program runs with it, and so does Node's.
+        timer = timeit.Timer(self.statements[key], 'gc.enable()', globals=self.names)
+        timer.timeit(calls // 20 + 1)
+        self.drain()
+        seconds = timer.timeit(calls)
+        self.drain()
+        return seconds / calls * 1e9
+
+
+def describe(error):
+    return f'{type(error).__name__}: {error}'.splitlines()[0][:160]
+
+
+def foreign_stream(libcuda):
+    """A stream that the library under test knows nothing of. Needs its context to be current on this thread."""
+    handle = ctypes.c_void_p()
+    result = ctypes.CDLL(libcuda).cuStreamCreate(ctypes.byref(handle), NON_BLOCKING)
+    if result != 0 or handle.value is None:
+        raise RuntimeError(f'cuStreamCreate gave {result}')
+    return handle.value
+
+
+def ignore(*_arguments):
+    """The host function of every library."""
+
+
+def open_cupy(libcuda, ptx):
+    import cupy
+    from cupy.cuda import Event, ExternalStream, Stream
+
+    cupy.cuda.Device(0).use()
+    cupy.zeros(1)
+    stream, other = Stream(non_blocking=True), Stream(non_blocking=True)
+    event, elsewhere = Event(disable_timing=True), Event(disable_timing=True)
+    stream.record(event)
+    other.record(elsewhere)
+    names = dict(Event=Event, ExternalStream=ExternalStream, Stream=Stream, stream=stream, other=other, event=event,
+                 elsewhere=elsewhere, foreign=foreign_stream(libcuda), ignore=ignore)
+    bench = Bench(cupy.__version__, names, {
+        'record': 'stream.record(event)',
+        'record-new': 'stream.record(Event(disable_timing=True))',
+        'wait-event': 'stream.wait_event(elsewhere)',
+        'stream-query': 'stream.done',
+        'event-query': 'event.done',
+        'synchronize-idle': 'stream.synchronize()',
+        'wrap': 'ExternalStream(foreign)',
+        'event-create': 'Event(disable_timing=True)',
+        'stream-create': 'Stream(non_blocking=True)',
+        'host-function': 'stream.launch_host_func(ignore, None); stream.synchronize()',
+    })
+    bench.add('priority', 'stream.priority', dict)
+
+    def kernel():
+        stream.use()
+        return {'empty': cupy.RawModule(path=ptx).get_function('empty')}
+
+    bench.add('launch-synchronize', 'empty((1,), (1,), ()); stream.synchronize()', kernel)
+    return bench
+
+
+def open_torch(libcuda, _ptx):
+    import torch
+    from torch.cuda import Event, ExternalStream, Stream
+
+    torch.zeros(1, device='cuda:0')
+    stream, other = Stream(), Stream()
+    event, elsewhere = Event(), Event()
+    stream.record_event(event)
+    other.record_event(elsewhere)
+    names = dict(ExternalStream=ExternalStream, stream=stream, other=other, event=event, elsewhere=elsewhere,
+                 foreign=foreign_stream(libcuda))
+    # No create rows: Stream() comes from a pool, and Event() makes its CUDA event at the first record.
+    return Bench(torch.__version__, names, {
+        'record': 'stream.record_event(event)',
+        'record-new': 'stream.record_event()',
+        'wait-event': 'stream.wait_event(elsewhere)',
+        'wait-stream': 'stream.wait_stream(other)',
+        'stream-query': 'stream.query()',
+        'event-query': 'event.query()',
+        'synchronize-idle': 'stream.synchronize()',
+        'priority': 'stream.priority',
+        'wrap': 'ExternalStream(foreign)',
+    })
+
+
+def open_cuda_core(libcuda, ptx):
+    import cuda.core as core
+
+    if not hasattr(core, 'Device'):
+        import cuda.core.experimental as core
+
+    device = core.Device(0)
+    device.set_current()
+    stream, other = device.create_stream(), device.create_stream()
+    event, elsewhere = stream.record(), other.record()
+    names = dict(Stream=core.Stream, device=device, stream=stream, other=other, event=event, elsewhere=elsewhere,
+                 foreign=foreign_stream(libcuda))
+    # Events are made without timing unless EventOptions ask for it.
+    bench = Bench(getattr(core, '__version__', 'experimental'), names, {
+        'record': 'stream.record(event)',
+        'record-new': 'stream.record()',
+        'wait-event': 'stream.wait(elsewhere)',
+        'wait-stream': 'stream.wait(other)',
+        'event-query': 'event.is_done',
+        'synchronize-idle': 'stream.sync()',
+        'priority': 'stream.priority',
+        'wrap': 'Stream.from_handle(foreign)',
+        'stream-create': 'device.create_stream()',
+    })
+    bench.add('event-create', 'device.create_event()', dict)
+
+    def kernel():
+        with open(ptx, 'rb') as file:
+            code = core.ObjectCode.from_ptx(file.read())
+        return dict(launch=core.launch, config=core.LaunchConfig(grid=1, block=1), empty=code.get_kernel('empty'))
+
+    bench.add('launch-synchronize', 'launch(stream, config, empty); stream.sync()', kernel)
+    return bench
+
+
+def open_numba(libcuda, _ptx):
+    import numpy
+
+    if not hasattr(numpy, 'row_stack'):  # gone from NumPy 2.5; some versions of numba-cuda still look for it
+        numpy.row_stack = numpy.vstack
+    import numba
+    from numba import cuda
+
+    cuda.select_device(0)
+    stream, other = cuda.stream(), cuda.stream()
+    event, elsewhere = cuda.event(timing=False), cuda.event(timing=False)
+    event.record(stream)
+    elsewhere.record(other)
+    names = dict(cuda=cuda, stream=stream, other=other, event=event, elsewhere=elsewhere,
+                 foreign=foreign_stream(libcuda), ignore=ignore)
+    bench = Bench(numba.__version__, names, {
+        'record': 'event.record(stream)',
+        'record-new': 'cuda.event(timing=False).record(stream)',
+        'wait-event': 'elsewhere.wait(stream)',
+        'event-query': 'event.query()',
+        'synchronize-idle': 'stream.synchronize()',
+        'wrap': 'cuda.external_stream(foreign)',
+        'event-create': 'cuda.event(timing=False)',
+        'stream-create': 'cuda.stream()',
+    })
+    bench.add('host-function', 'stream.add_callback(ignore); stream.synchronize()', dict)
+
+    def kernel():
+        @cuda.jit
+        def empty():
+            pass
+
+        return {'empty': empty[1, 1, stream]}
+
+    bench.add('launch-synchronize', 'empty(); stream.synchronize()', kernel)
+    return bench
+
+
+LIBRARIES = {'cupy': open_cupy, 'torch': open_torch, 'cuda.core': open_cuda_core, 'numba': open_numba}
+
+
+def main(library, libcuda, ptx):
+    # Libraries may print; the line protocol keeps the real stdout for itself.
+    line = os.fdopen(os.dup(1), 'w', buffering=1)
+    os.dup2(2, 1)
+    warnings.simplefilter('ignore')
+    try:
+        bench = LIBRARIES[library](libcuda, ptx)
+        bench.drain()
+    except Exception as error:
+        print('left-out', describe(error), file=line)
+        return
+    print('ready', str(bench.version).split()[0], *bench.statements, file=line)
+    for request in sys.stdin:
+        try:
+            _run, key, calls = request.split()
+            print(f'ns {bench.run(key, int(calls)):.2f}', file=line)
+        except Exception as error:
+            print('fail', describe(error), file=line)
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])

@@ -1,0 +1,112 @@
+/** An empty kernel and a spinning one, straight through libcuda: GPU work whose own cost is known and small. */
+
+import koffi from 'koffi'
+
+/** `spin` keeps one thread busy for the given nanoseconds. */
+export const ptx = `.version 7.0
+.target sm_52
+.address_size 64
+.visible .entry empty() { ret; }
+.visible .entry spin(.param .u64 duration) {
+  .reg .pred %more;
+  .reg .u64 %start, %now, %limit;
+  ld.param.u64 %limit, [duration];
+  mov.u64 %start, %globaltimer;
+again:
+  mov.u64 %now, %globaltimer;
+  sub.u64 %now, %now, %start;
+  setp.lt.u64 %more, %now, %limit;
+  @%more bra again;
+  ret;
+}
+`
+
+export interface Kernels {
+  /** Where libcuda was found. */
+  readonly libcuda: string
+  /** As the driver has it: 13000 for CUDA 13.0. */
+  readonly cudaVersion: number
+  /** A call that launches the empty kernel on this stream. */
+  launcher(streamHandle: bigint): () => void
+  /** Launches a kernel that runs this long. */
+  spin(streamHandle: bigint, nanoseconds: number): void
+  /** A stream that cuda-streams knows nothing of. */
+  createForeignStream(): bigint
+}
+
+const NON_BLOCKING = 1
+const candidates = [
+  'libcuda.so.1',
+  '/usr/local/nvidia/lib64/libcuda.so.1',
+  '/usr/lib/wsl/lib/libcuda.so.1',
+  'libcuda.so',
+] as const
+
+/** Loads the kernels into device 0's primary context, which becomes current on this thread. */
+export function openKernels(): Kernels {
+  const { path, library } = loadLibcuda()
+  const declare = (symbol: string, args: readonly string[]): ((...values: unknown[]) => void) => {
+    const call = library.func(symbol, 'int', [...args])
+    return (...values) => check(symbol, call(...values))
+  }
+  // One slot for whatever a call hands back. It is allocated natively, so it stays where it is.
+  const slot: bigint = koffi.alloc('uint64_t', 1)
+  const out = (): number => Number(koffi.decode(slot, 'uint64_t'))
+
+  koffi.encode(slot, 'uint64_t', 0)
+  declare('cuInit', ['uint32_t'])(0)
+  declare('cuDriverGetVersion', ['uintptr_t'])(slot)
+  const cudaVersion = out()
+  declare('cuDevicePrimaryCtxRetain', ['uintptr_t', 'int'])(slot, 0)
+  declare('cuCtxSetCurrent', ['uintptr_t'])(out())
+  declare('cuModuleLoadData', ['uintptr_t', 'str'])(slot, ptx)
+  const module = out()
+  const getFunction = declare('cuModuleGetFunction', ['uintptr_t', 'uintptr_t', 'str'])
+  getFunction(slot, module, 'empty')
+  const empty = out()
+  getFunction(slot, module, 'spin')
+  const spin = out()
+
+  const launchArguments = ['uintptr_t', ...Array<string>(7).fill('uint32_t'), 'uintptr_t', 'uintptr_t', 'uintptr_t']
+  const launchKernel = library.func('cuLaunchKernel', 'int', launchArguments)
+  const launch = (kernel: number, stream: number, parameters: number): void =>
+    check('cuLaunchKernel', launchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, 0))
+  const createStream = declare('cuStreamCreate', ['uintptr_t', 'uint32_t'])
+
+  const duration: bigint = koffi.alloc('uint64_t', 1)
+  const parameters: bigint = koffi.alloc('uint64_t', 1)
+  koffi.encode(parameters, 'uint64_t', duration)
+
+  return {
+    libcuda: path,
+    cudaVersion,
+    launcher(streamHandle) {
+      const stream = Number(streamHandle)
+      return () => launch(empty, stream, 0)
+    },
+    spin(streamHandle, nanoseconds) {
+      koffi.encode(duration, 'uint64_t', nanoseconds)
+      launch(spin, Number(streamHandle), Number(parameters))
+    },
+    createForeignStream() {
+      createStream(slot, NON_BLOCKING)
+      return BigInt(out())
+    },
+  }
+}
+
+function loadLibcuda(): { path: string; library: ReturnType<typeof koffi.load> } {
+  const tried: string[] = []
+  for (const path of candidates) {
+    try {
+      return { path, library: koffi.load(path) }
+    } catch {
+      tried.push(path)
+    }
+  }
+  throw new Error(`libcuda not found; tried ${tried.join(', ')}`)
+}
+
+function check(call: string, result: unknown): void {
+  if (result !== 0) throw new Error(`${call} gave CUresult ${result}`)
+}

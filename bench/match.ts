@@ -1,0 +1,115 @@
+/** The comparison on a GPU: all contestants take turns, row by row and round by round, in one sitting. */
+
+import { type Contestant, type Row, type RowKey, rows } from './catalogue.js'
+import { type Cell, median, table } from './table.js'
+
+export interface MatchOptions {
+  readonly rounds: number
+  /** No round starts after this many milliseconds. */
+  readonly limitMs: number
+}
+
+export interface MatchRow {
+  readonly key: RowKey
+  readonly title: string
+  /** Median nanoseconds per call, by contestant; what a contestant has not is absent. */
+  readonly nanoseconds: Readonly<Record<string, number>>
+  readonly oursToC: number | undefined
+  /** How many times faster than the fastest Python library. */
+  readonly fasterThanPython: number | undefined
+}
+
+export interface MatchResult {
+  /** Rounds counted; the warm-up is not. */
+  readonly rounds: number
+  readonly rows: readonly MatchRow[]
+  /** Rows given up, and why. */
+  readonly failures: readonly string[]
+}
+
+const C = 'C'
+
+/** `ours` plays against `others`; among them, the one named C is C and all the rest are Python. */
+export async function match(
+  ours: Contestant,
+  others: readonly Contestant[],
+  { rounds, limitMs }: MatchOptions,
+): Promise<MatchResult> {
+  const contestants = [ours, ...others]
+  const samples = new Samples()
+  const failures = new Map<string, string>()
+  const end = performance.now() + limitMs
+  let round = 0
+  for (; round <= rounds && (round < 2 || performance.now() < end); round++) {
+    for (const { key, calls } of rows) {
+      for (let turn = 0; turn < contestants.length; turn++) {
+        const contestant = contestants[(turn + round) % contestants.length]
+        if (contestant === undefined || !contestant.keys.has(key)) continue
+        const label = `${contestant.name}, ${key}`
+        if (failures.has(label)) continue
+        try {
+          const perCall = await contestant.run(key, calls)
+          if (round > 0) samples.add(contestant.name, key, perCall)
+        } catch (error) {
+          failures.set(label, error instanceof Error ? error.message : String(error))
+          samples.drop(contestant.name, key)
+        }
+      }
+    }
+  }
+  return {
+    rounds: round - 1,
+    rows: rows.map((row) => compare(row, ours, others, samples)),
+    failures: [...failures].map(([label, reason]) => `${label}: ${reason}`),
+  }
+}
+
+export function printMatch({ rows: results }: MatchResult, ours: Contestant, others: readonly Contestant[]): void {
+  const names = [ours, ...others].map(({ name }) => name)
+  const lines = results.map(({ title, nanoseconds, oursToC, fasterThanPython }): Cell[] => [
+    title,
+    ...names.map((name) => nanoseconds[name]?.toFixed(0)),
+    oursToC?.toFixed(2),
+    fasterThanPython === undefined ? undefined : `${fasterThanPython.toFixed(1)}x`,
+  ])
+  console.log(table(['ns per call', ...names, 'ours / C', 'faster than Python'], lines))
+}
+
+function compare(row: Row, ours: Contestant, others: readonly Contestant[], samples: Samples): MatchRow {
+  const nanoseconds: Record<string, number> = {}
+  const mine = samples.median(ours.name, row.key)
+  if (mine !== undefined) nanoseconds[ours.name] = mine
+  for (const { name } of others) {
+    const theirs = samples.median(name, row.against ?? row.key)
+    if (theirs !== undefined) nanoseconds[name] = theirs
+  }
+  const c = nanoseconds[C]
+  const python = others.flatMap(({ name }) => (name === C ? [] : (nanoseconds[name] ?? [])))
+  return {
+    key: row.key,
+    title: row.title,
+    nanoseconds,
+    oursToC: mine === undefined || c === undefined ? undefined : mine / c,
+    fasterThanPython: mine === undefined || python.length === 0 ? undefined : Math.min(...python) / mine,
+  }
+}
+
+/** Nanoseconds per call, one a round, for each contestant and row. */
+class Samples {
+  readonly #values = new Map<string, number[]>()
+
+  add(name: string, key: string, value: number): void {
+    const label = `${name} ${key}`
+    const values = this.#values.get(label)
+    if (values === undefined) this.#values.set(label, [value])
+    else values.push(value)
+  }
+
+  drop(name: string, key: string): void {
+    this.#values.delete(`${name} ${key}`)
+  }
+
+  median(name: string, key: string): number | undefined {
+    return median(this.#values.get(`${name} ${key}`) ?? [])
+  }
+}

@@ -1,0 +1,167 @@
+/** The rows of cuda-streams itself, timed in this process through its public interface. */
+
+import { type Device, type Event, ExternalStream, type Stream } from 'cuda-streams'
+import type { Contestant, RowKey } from './catalogue.js'
+import type { Kernels } from './empty-kernel.js'
+
+interface Bench {
+  readonly device: Device
+  readonly stream: Stream
+  readonly other: Stream
+  /** Recorded on `stream`. */
+  readonly event: Event
+  /** Recorded on `other`. */
+  readonly elsewhere: Event
+  /** A stream handle of another library. */
+  readonly foreign: bigint
+  readonly launchEmpty: () => void
+}
+
+/** Every row is a function of its own, so that V8 optimises each for itself. */
+type Loop = (bench: Bench, calls: number) => Promise<void> | undefined
+
+/** Where results go that nothing else looks at, so that no loop can be optimised away. */
+let sink = 0
+let hostFunctionsRun = 0
+
+const record: Loop = ({ stream, event }, calls) => {
+  for (let i = 0; i < calls; i++) stream.record(event)
+  return undefined
+}
+
+const recordNew: Loop = ({ stream }, calls) => {
+  for (let i = 0; i < calls; i++) stream.record().close()
+  return undefined
+}
+
+const waitEvent: Loop = ({ stream, elsewhere }, calls) => {
+  for (let i = 0; i < calls; i++) stream.wait(elsewhere)
+  return undefined
+}
+
+const waitStream: Loop = ({ stream, other }, calls) => {
+  for (let i = 0; i < calls; i++) stream.wait(other)
+  return undefined
+}
+
+const streamQuery: Loop = ({ stream }, calls) => {
+  for (let i = 0; i < calls; i++) sink += Number(stream.query())
+  return undefined
+}
+
+const eventQuery: Loop = ({ event }, calls) => {
+  for (let i = 0; i < calls; i++) sink += Number(event.query())
+  return undefined
+}
+
+const synchronizeIdle: Loop = ({ stream }, calls) => {
+  for (let i = 0; i < calls; i++) stream.synchronize()
+  return undefined
+}
+
+const priority: Loop = ({ stream }, calls) => {
+  for (let i = 0; i < calls; i++) sink += stream.priority
+  return undefined
+}
+
+const wrap: Loop = ({ foreign }, calls) => {
+  for (let i = 0; i < calls; i++) new ExternalStream(foreign).close()
+  return undefined
+}
+
+const eventCreate: Loop = ({ device }, calls) => {
+  for (let i = 0; i < calls; i++) device.createEvent().close()
+  return undefined
+}
+
+const streamCreate: Loop = ({ device }, calls) => {
+  for (let i = 0; i < calls; i++) device.createStream().close()
+  return undefined
+}
+
+const countHostFunction = (): void => {
+  hostFunctionsRun++
+}
+
+const hostFunction: Loop = ({ stream }, calls) => {
+  const before = hostFunctionsRun
+  for (let i = 0; i < calls; i++) {
+    stream.launchHostFunc(countHostFunction)
+    stream.synchronize()
+  }
+  if (hostFunctionsRun !== before + calls) throw new Error(`${hostFunctionsRun - before} of ${calls} functions ran`)
+  return undefined
+}
+
+const launchSynchronize: Loop = ({ stream, launchEmpty }, calls) => {
+  for (let i = 0; i < calls; i++) {
+    launchEmpty()
+    stream.synchronize()
+  }
+  return undefined
+}
+
+const launchFinished: Loop = async ({ stream, launchEmpty }, calls) => {
+  for (let i = 0; i < calls; i++) {
+    launchEmpty()
+    await stream.finished()
+  }
+}
+
+const loops: Readonly<Record<RowKey, Loop>> = {
+  record,
+  'record-new': recordNew,
+  'wait-event': waitEvent,
+  'wait-stream': waitStream,
+  'stream-query': streamQuery,
+  'event-query': eventQuery,
+  'synchronize-idle': synchronizeIdle,
+  priority,
+  wrap,
+  'event-create': eventCreate,
+  'stream-create': streamCreate,
+  'host-function': hostFunction,
+  'launch-synchronize': launchSynchronize,
+  'launch-finished': launchFinished,
+}
+
+export function openNode(device: Device, kernels: Kernels, version: string): Contestant {
+  const stream = device.createStream()
+  const other = device.createStream()
+  const foreign = kernels.createForeignStream()
+  const launchEmpty = kernels.launcher(stream.handle)
+  const bench: Bench = {
+    device,
+    stream,
+    other,
+    event: stream.record(),
+    elsewhere: other.record(),
+    foreign,
+    launchEmpty,
+  }
+  const drain = (): void => {
+    stream.synchronize()
+    other.synchronize()
+  }
+  const time = async (loop: Loop, calls: number): Promise<number> => {
+    const start = process.hrtime.bigint()
+    const pending = loop(bench, calls)
+    if (pending !== undefined) await pending
+    const elapsed = process.hrtime.bigint() - start
+    drain()
+    return Number(elapsed) / calls
+  }
+  return {
+    name: 'cuda-streams',
+    version,
+    keys: new Set(Object.keys(loops)),
+    async run(key, calls) {
+      await time(loops[key], Math.floor(calls / 20) + 1)
+      return time(loops[key], calls)
+    },
+    async close() {
+      for (const held of [bench.event, bench.elsewhere, stream, other]) held.close()
+      if (!Number.isFinite(sink)) throw new Error('a result was not a number')
+    },
+  }
+}

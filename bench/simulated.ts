@@ -1,0 +1,144 @@
+/** How fast the simulator is: operations per second, each with the work of running it. */
+
+import type { Device, Stream } from 'cuda-streams'
+import { busy } from 'cuda-streams/sim'
+import { median, table } from './table.js'
+
+export interface SimulatedRow {
+  readonly title: string
+  readonly operationsPerSecond: number
+}
+
+interface Bench {
+  readonly device: Device
+  readonly stream: Stream
+  readonly other: Stream
+  readonly third: Stream
+}
+
+/** Does `operations` operations and waits for them; the wait is in the time. */
+interface Workload {
+  readonly title: string
+  readonly operations: number
+  readonly go: (bench: Bench) => void
+}
+
+const MEASURE_MS = 1000
+const WARM_UP_MS = 300
+
+const workloads: readonly Workload[] = [
+  {
+    title: 'record(event), synchronized every 500',
+    operations: 500,
+    go({ stream, device }) {
+      using event = device.createEvent()
+      for (let i = 0; i < 500; i++) stream.record(event)
+      stream.synchronize()
+    },
+  },
+  {
+    title: 'wait(event), synchronized every 500',
+    operations: 500,
+    go({ stream, other }) {
+      using event = other.record()
+      for (let i = 0; i < 500; i++) stream.wait(event)
+      stream.synchronize()
+    },
+  },
+  {
+    title: 'stream.query()',
+    operations: 500,
+    go({ stream }) {
+      for (let i = 0; i < 500; i++) stream.query()
+    },
+  },
+  {
+    title: 'wait(stream), synchronized every 500',
+    operations: 500,
+    go({ stream, other }) {
+      for (let i = 0; i < 500; i++) stream.wait(other)
+      stream.synchronize()
+    },
+  },
+  {
+    title: 'synchronize(), idle',
+    operations: 500,
+    go({ stream }) {
+      for (let i = 0; i < 500; i++) stream.synchronize()
+    },
+  },
+  {
+    title: 'host function + synchronize()',
+    operations: 100,
+    go({ stream }) {
+      for (let i = 0; i < 100; i++) {
+        stream.launchHostFunc(nothing)
+        stream.synchronize()
+      }
+    },
+  },
+  {
+    title: 'busy(stream, 1000), synchronized every 500',
+    operations: 500,
+    go({ stream }) {
+      for (let i = 0; i < 500; i++) busy(stream, 1000)
+      stream.synchronize()
+    },
+  },
+  {
+    title: 'pipeline of three streams (7 operations an item), synchronized every 60 items',
+    operations: 7 * 60,
+    go({ device, stream: upload, other: compute, third: download }) {
+      using uploaded = device.createEvent()
+      using computed = device.createEvent()
+      for (let item = 0; item < 60; item++) {
+        busy(upload, 500)
+        upload.record(uploaded)
+        compute.wait(uploaded)
+        busy(compute, 1000)
+        compute.record(computed)
+        download.wait(computed)
+        busy(download, 500)
+      }
+      download.synchronize()
+    },
+  },
+]
+
+/** Every workload for about a second, after a warm-up. */
+export function benchSimulated(device: Device): SimulatedRow[] {
+  const bench: Bench = {
+    device,
+    stream: device.createStream(),
+    other: device.createStream(),
+    third: device.createStream(),
+  }
+  const rows = workloads.map((workload) => {
+    repeat(workload, bench, WARM_UP_MS)
+    return { title: workload.title, operationsPerSecond: repeat(workload, bench, MEASURE_MS) }
+  })
+  for (const stream of [bench.stream, bench.other, bench.third]) stream.close()
+  return rows
+}
+
+export function printSimulated(rows: readonly SimulatedRow[]): void {
+  const lines = rows.map(({ title, operationsPerSecond }) => [
+    title,
+    Math.round(operationsPerSecond).toLocaleString('en'),
+  ])
+  console.log(table(['simulator', 'operations per second'], lines))
+}
+
+/** The median of the batches that fit into the time. */
+function repeat({ go, operations }: Workload, bench: Bench, milliseconds: number): number {
+  const rates: number[] = []
+  const end = performance.now() + milliseconds
+  do {
+    const start = process.hrtime.bigint()
+    go(bench)
+    rates.push((operations * 1e9) / Number(process.hrtime.bigint() - start))
+  } while (performance.now() < end)
+  return median(rates) ?? 0
+}
+
+function nothing(): void {}

@@ -1,0 +1,12 @@
+// Compiles src, tests, examples and bench into dist/. A stale file in dist/ would be run by the tests, so dist/ starts empty.
+import { spawnSync } from 'node:child_process'
+import { rmSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const compiler = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc')
+rmSync(join(root, 'dist'), { recursive: true, force: true })
+const { status } = spawnSync(process.execPath, [compiler, '-p', root], { stdio: 'inherit' })
+process.exit(status ?? 1)

@@ -1,0 +1,60 @@
+/** Checks of what callers pass. Each throws the Node-style error of docs/errors.md, or returns the value typed. */
+import { invalidType, invalidValue, outOfRange } from './errors.js'
+
+/** User-space pointers on every platform that CUDA runs on. */
+const POINTER_LIMIT = 2 ** 47
+
+/** An options bag, or nothing. */
+export function checkOptions<T extends object>(options: T | undefined, name = 'options'): T | undefined {
+  if (options === undefined) return undefined
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw invalidType(name, 'an object', options)
+  }
+  return options
+}
+
+export function checkBoolean(value: boolean | undefined, name: string, byDefault: boolean): boolean {
+  if (value === undefined) return byDefault
+  if (typeof value !== 'boolean') throw invalidType(name, 'true or false', value)
+  return value
+}
+
+export function checkInteger(value: number, name: string): number {
+  if (typeof value !== 'number' || !Number.isSafeInteger(value)) throw invalidType(name, 'an integer', value)
+  return value
+}
+
+export function checkFunction(value: unknown, name: string): void {
+  if (typeof value !== 'function') throw invalidType(name, 'a function', value)
+}
+
+/** An object whose lifetime is tied to something: anything a WeakRef could hold. */
+export function checkOwner(owner: unknown): object | undefined {
+  if (owner === undefined) return undefined
+  if ((typeof owner !== 'object' && typeof owner !== 'function') || owner === null) {
+    throw invalidType('options.owner', 'an object', owner)
+  }
+  return owner
+}
+
+export function checkSignal(signal: AbortSignal | undefined): AbortSignal | undefined {
+  if (signal === undefined) return undefined
+  if (!(signal instanceof AbortSignal)) throw invalidType('options.signal', 'an AbortSignal', signal)
+  return signal
+}
+
+/** A raw handle: a bigint or a safe integer that a pointer can be. */
+export function checkPointer(value: unknown, name: string, expected: string): number {
+  if (typeof value !== 'bigint' && !(typeof value === 'number' && Number.isSafeInteger(value))) {
+    throw invalidType(name, expected, value)
+  }
+  if (value < 0 || value >= POINTER_LIMIT) throw outOfRange(name, 'a pointer of 47 bits', value)
+  return Number(value)
+}
+
+/** Bytes of a stated length. */
+export function checkBytes(bytes: Uint8Array, name: string, length: number): Uint8Array {
+  if (!(bytes instanceof Uint8Array)) throw invalidType(name, `a Uint8Array of ${length} bytes`, bytes)
+  if (bytes.length !== length) throw invalidValue(`${name} must have ${length} bytes, not ${bytes.length}`)
+  return bytes
+}

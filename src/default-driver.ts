@@ -1,0 +1,61 @@
+/** Which driver a program gets when it names none: chosen at the first use, never at import. */
+import { openCudaDriver } from './driver/cuda/open.js'
+import type { Driver } from './driver/driver.js'
+import { SimDriver, simulatorOfHandle } from './driver/sim/sim-driver.js'
+import { invalidValue } from './errors.js'
+
+/** More devices than any machine has; a mistyped figure should not fill the memory. */
+const MOST_SIMULATED_DEVICES = 64
+
+let chosen: Driver | undefined
+
+export function defaultDriver(): Driver {
+  chosen ??= choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto')
+  return chosen
+}
+
+/**
+ * The driver to ask about a handle that came without a device. Simulations stand side by side, each with handles of its
+ * own, so the right one can be told; a real driver is only ever asked about its own handles.
+ */
+export function driverForHandle(handle: number, near: Driver): Driver {
+  return near.name === 'sim' ? (simulatorOfHandle(handle) ?? near) : near
+}
+
+function choose(wanted: string): Driver {
+  switch (wanted) {
+    case 'cuda':
+      return openCudaDriver()
+    case 'sim':
+      return openSimulator()
+    case 'auto':
+    case '':
+      return cudaOrSimulator()
+    default:
+      throw invalidValue(`CUDA_STREAMS_DRIVER must be 'cuda', 'sim' or 'auto', not '${wanted}'`)
+  }
+}
+
+function cudaOrSimulator(): Driver {
+  try {
+    return openCudaDriver()
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    const simulator = openSimulator()
+    process.emitWarning(`Using the simulated GPU: ${reason}`, {
+      type: 'CudaStreamsWarning',
+      code: 'CUDA_STREAMS_SIMULATED',
+      detail: 'Set CUDA_STREAMS_DRIVER=sim to choose it without this warning, or =cuda to have its absence an error.',
+    })
+    return simulator
+  }
+}
+
+function openSimulator(): Driver {
+  const wanted = process.env['CUDA_STREAMS_SIM_DEVICES'] ?? '1'
+  const devices = Number(wanted)
+  if (!Number.isInteger(devices) || devices < 1 || devices > MOST_SIMULATED_DEVICES) {
+    throw invalidValue(`CUDA_STREAMS_SIM_DEVICES must be a whole number from 1 to ${MOST_SIMULATED_DEVICES}, not '${wanted}'`)
+  }
+  return new SimDriver({ devices, seed: 0 })
+}

@@ -1,0 +1,193 @@
+import { inspect } from 'node:util'
+import { Ambient } from './ambient.js'
+import { checkInteger } from './arguments.js'
+import { defaultDriver } from './default-driver.js'
+import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
+import type { ContextHandle, Driver } from './driver/driver.js'
+import { invalidType, invalidValue, outOfRange } from './errors.js'
+import { finished, type WaitOptions } from './finished.js'
+
+/** The CUDA context that a stream or device works in. */
+export interface Context {
+  /** The CUcontext. */
+  readonly handle: bigint
+  readonly device: Device
+}
+
+/** Lets only this file make devices: there is one object for each ordinal of a driver. */
+class DeviceKey {
+  readonly driver: Driver
+  readonly ordinal: number
+  constructor(driver: Driver, ordinal: number) {
+    this.driver = driver
+    this.ordinal = ordinal
+  }
+}
+
+/** The driver behind a device. */
+export let driverOf: (device: Device) => Driver
+let makeDevice: (driver: Driver, ordinal: number) => Device
+
+const devicesOf = new WeakMap<Driver, Map<number, Device>>()
+const currentDevice = new Ambient<Device>()
+
+/**
+ * A GPU, real or simulated. What joins it to streams and events (`createStream`, `createEvent`, `defaultStream`) is
+ * declared in stream.ts.
+ */
+export class Device {
+  /** Its number in the order of the driver, from 0. */
+  readonly ordinal: number
+  readonly #driver: Driver
+
+  /** Use `Device.get()`. */
+  private constructor(key: DeviceKey) {
+    if (!(key instanceof DeviceKey)) throw invalidType('Device', 'had from Device.get(ordinal)', 'new Device()')
+    this.#driver = key.driver
+    this.ordinal = key.ordinal
+  }
+
+  /**
+   * The device with this ordinal of the default driver; without one, the current device. Always the same object.
+   * @throws ERR_OUT_OF_RANGE where the driver has no such device
+   */
+  static get(ordinal?: number): Device {
+    return ordinal === undefined ? Device.current : deviceOf(defaultDriver(), ordinal)
+  }
+
+  /** How many devices the default driver has (`cuDeviceGetCount`). */
+  static count(): number {
+    return defaultDriver().deviceCount()
+  }
+
+  /** The device that this async context made current; device 0 of the default driver until one did. */
+  static get current(): Device {
+    return currentDevice.get() ?? deviceOf(defaultDriver(), 0)
+  }
+
+  /** `cuDeviceGetName`. */
+  get name(): string {
+    return this.#driver.deviceName(this.ordinal)
+  }
+
+  /** `cuDeviceGetUuid`, as 'GPU-' and 8-4-4-4-12 hexadecimal digits. */
+  get uuid(): string {
+    return this.#driver.deviceUuid(this.ordinal)
+  }
+
+  get computeCapability(): { readonly major: number; readonly minor: number } {
+    return { major: this.attribute('computeCapabilityMajor'), minor: this.attribute('computeCapabilityMinor') }
+  }
+
+  /** Which driver it belongs to: the NVIDIA driver, or the simulator. */
+  get driver(): 'cuda' | 'sim' {
+    return this.#driver.name
+  }
+
+  /** The primary context (`cuDevicePrimaryCtxRetain`), retained once for each device. */
+  get context(): Context {
+    return { handle: BigInt(this.#driver.deviceContext(this.ordinal)), device: this }
+  }
+
+  /** `cuCtxGetStreamPriorityRange`: lower numbers go first, so `greatest` is at most `least`. */
+  get priorityRange(): { readonly least: number; readonly greatest: number } {
+    return this.#driver.streamPriorityRange(this.ordinal)
+  }
+
+  /**
+   * Blocks until all work queued on the device is done (`cuCtxSynchronize`). Host functions that come due meanwhile run
+   * inside this call.
+   * @throws CudaError where the GPU has faulted or a stream captures; ERR_DEADLOCK inside a host function
+   */
+  synchronize(): void {
+    this.#driver.deviceSynchronize(this.ordinal)
+  }
+
+  /** Resolves when all that is queued on the device now is done (`cuCtxRecordEvent`), without blocking. */
+  finished(options?: WaitOptions): Promise<void> {
+    return finished(options, (settle) => this.#driver.deviceFinished(this.ordinal, settle))
+  }
+
+  /** Makes it current for the rest of this async context. */
+  use(): this {
+    currentDevice.set(this)
+    return this
+  }
+
+  /** Makes it current until the result is disposed. */
+  enter(): Disposable {
+    return currentDevice.enter(this)
+  }
+
+  /** Makes it current for the function and for all that it awaits. */
+  run<R>(fn: () => R): R {
+    if (typeof fn !== 'function') throw invalidType('fn', 'a function', fn)
+    return currentDevice.run(this, fn)
+  }
+
+  /**
+   * `cuDeviceGetAttribute`: CUDA's name in camelCase, such as 'multiprocessorCount'.
+   * @throws ERR_INVALID_ARG_VALUE for a name that CUDA has not
+   */
+  attribute(name: DeviceAttribute): number {
+    if (typeof name !== 'string') throw invalidType('name', 'the name of a device attribute', name)
+    if (!Object.hasOwn(DEVICE_ATTRIBUTES, name)) {
+      throw invalidValue(`'${name}' is no device attribute; take CUDA's name in camelCase, such as 'multiprocessorCount'`)
+    }
+    return this.#driver.deviceAttribute(this.ordinal, DEVICE_ATTRIBUTES[name])
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'Device'
+  }
+
+  toString(): string {
+    return `Device(${this.ordinal}, ${this.#driver.name})`
+  }
+
+  [inspect.custom](): string {
+    return this.toString()
+  }
+
+  static {
+    driverOf = (device) => device.#driver
+    makeDevice = (driver, ordinal) => new Device(new DeviceKey(driver, ordinal))
+  }
+}
+
+/** The one Device object for an ordinal of a driver. */
+export function deviceOf(driver: Driver, ordinal: number): Device {
+  checkInteger(ordinal, 'ordinal')
+  let devices = devicesOf.get(driver)
+  if (devices === undefined) {
+    devices = new Map()
+    devicesOf.set(driver, devices)
+  }
+  const known = devices.get(ordinal)
+  if (known !== undefined) return known
+  const count = driver.deviceCount()
+  if (ordinal < 0 || ordinal >= count) {
+    const expected = `from 0 to ${count - 1}: driver '${driver.name}' has ${count} device(s)`
+    throw outOfRange('ordinal', expected, ordinal)
+  }
+  const device = makeDevice(driver, ordinal)
+  devices.set(ordinal, device)
+  return device
+}
+
+/**
+ * The device that an option names: a Device, or an ordinal of the driver whose device is current; without one, the
+ * current device. CuPy's -1, "not known", is nothing too.
+ */
+export function resolveDevice(device: Device | number | undefined, name = 'options.device'): Device {
+  if (device === undefined) return Device.current
+  if (device instanceof Device) return device
+  if (typeof device !== 'number' || !Number.isSafeInteger(device)) {
+    throw invalidType(name, 'a Device or an ordinal', device)
+  }
+  return deviceOf(driverOf(Device.current), device)
+}
+
+export function contextOf(device: Device): ContextHandle {
+  return driverOf(device).deviceContext(device.ordinal)
+}

@@ -1,0 +1,98 @@
+/**
+ * The wall between the nouns and a GPU. Its verbs are CUDA's own, on plain handles; the backends behind it are
+ * driver/cuda (libcuda) and driver/sim (a simulated GPU), and a wrapper may stand in between. The rule of this layer:
+ * a verb that the GPU refuses throws `CudaError`, and no verb checks what the nouns have checked already.
+ */
+
+declare const kind: unique symbol
+
+/** A CUstream, or a token for a default stream (below): pointers have 47 bits, so a number holds either exactly. */
+export type StreamHandle = number & { readonly [kind]: 'CUstream' }
+/** A CUevent. */
+export type EventHandle = number & { readonly [kind]: 'CUevent' }
+/** A CUcontext. */
+export type ContextHandle = number & { readonly [kind]: 'CUcontext' }
+
+/**
+ * CUDA tells default streams apart by the current context: 0 is the null stream of whichever is current, 1 the same by
+ * another name, 2 the calling thread's. A handle must not depend on what is current, so the device is written in.
+ */
+export function defaultStream(device: number, which: 0 | 1 | 2): StreamHandle {
+  return (device * 4 + which) as StreamHandle
+}
+/** Below this a StreamHandle is a default stream's token; no allocator hands out such addresses. */
+export const DEFAULT_STREAM_LIMIT = 4096
+export const isDefaultStream = (stream: StreamHandle): boolean => stream < DEFAULT_STREAM_LIMIT
+export const deviceOfDefaultStream = (stream: StreamHandle): number => stream >>> 2
+/** What CUDA itself calls this stream: 0, 1 or 2 for a default stream, else its address. */
+export const cudaHandleOf = (stream: StreamHandle): number => (isDefaultStream(stream) ? stream & 3 : stream)
+/** Both names of a device's null stream are one stream. */
+export const canonicalStream = (stream: StreamHandle): StreamHandle =>
+  isDefaultStream(stream) && (stream & 3) === 1 ? ((stream - 1) as StreamHandle) : stream
+
+export const StreamFlag = { NON_BLOCKING: 1 } as const
+export const EventFlag = { BLOCKING_SYNC: 1, DISABLE_TIMING: 2, INTERPROCESS: 4 } as const
+/** CU_EVENT_RECORD_EXTERNAL and CU_EVENT_WAIT_EXTERNAL. */
+export const ExternalFlag = { NONE: 0, EXTERNAL: 1 } as const
+export type ExternalFlag = (typeof ExternalFlag)[keyof typeof ExternalFlag]
+
+/** What became of a wait: called once, with nothing when the work is done, or with the reason why it never will be. */
+export type Settle = (error?: unknown) => void
+/** Stops a wait whose result nobody needs. Calling it after the wait has settled does nothing. */
+export type Cancel = () => void
+
+/** A host function as the driver runs it: `status` is 0, or the CUresult of the fault that came before it. */
+export interface HostFunction {
+  readonly run: (status: number) => void
+  /** True: `cuStreamAddCallback`, also run after a fault. False: `cuLaunchHostFunc`, dropped then, as CUDA does. */
+  readonly runsAfterFault: boolean
+}
+
+export interface Driver {
+  readonly name: 'cuda' | 'sim'
+
+  deviceCount(): number
+  deviceName(device: number): string
+  /** 16 bytes as lower-case hexadecimal in the 8-4-4-4-12 form, with 'GPU-' before it. */
+  deviceUuid(device: number): string
+  /** `attribute` is a CUdevice_attribute. */
+  deviceAttribute(device: number, attribute: number): number
+  /** The device's primary context, retained at the first call. */
+  deviceContext(device: number): ContextHandle
+  streamPriorityRange(device: number): { readonly least: number; readonly greatest: number }
+  deviceSynchronize(device: number): void
+  deviceFinished(device: number, settle: Settle): Cancel
+
+  streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle
+  streamDestroy(stream: StreamHandle): void
+  /** Takes in a stream that another library owns. Throws ERR_INVALID_HANDLE or ERR_CLOSED for what is none. */
+  streamAdopt(stream: StreamHandle): { readonly context: ContextHandle; readonly device: number }
+  streamGetId(stream: StreamHandle): bigint
+  streamGetFlags(stream: StreamHandle): number
+  streamGetPriority(stream: StreamHandle): number
+  streamIsCapturing(stream: StreamHandle): boolean
+  streamQuery(stream: StreamHandle): boolean
+  streamSynchronize(stream: StreamHandle): void
+  streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void
+  /** Records an event that nobody sees on `other`, in its context, and makes `stream` wait for it. */
+  streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void
+  /** Settles when all that is queued now is done. Throws where the driver refuses to look, as on a capturing stream. */
+  streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel
+  streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void
+  streamBeginCapture(stream: StreamHandle, mode: 0 | 1 | 2): void
+  /** Ends the capture; the graph is what was captured. */
+  streamEndCapture(stream: StreamHandle): bigint
+
+  eventCreate(context: ContextHandle, flags: number): EventHandle
+  eventDestroy(event: EventHandle): void
+  /** Takes in an event that another library owns; undefined where its device cannot be told. Throws ERR_INVALID_HANDLE or ERR_CLOSED for what is none. */
+  eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined
+  eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void
+  eventQuery(event: EventHandle): boolean
+  eventSynchronize(event: EventHandle): void
+  eventFinished(event: EventHandle, settle: Settle): Cancel
+  /** Milliseconds between two records. */
+  eventElapsedTime(start: EventHandle, end: EventHandle): number
+  eventGetIpcHandle(event: EventHandle): Uint8Array
+  eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle
+}

@@ -1,0 +1,60 @@
+/**
+ * One turn of the event loop after another, for as long as something is pending. All promises and host functions of a
+ * driver share one pump: ten thousand pending waits cost one immediate or one sleep.
+ */
+
+/** What a turn found: something happened or soon will; nothing did; nothing is left to wait for. */
+export type TurnResult = 'soon' | 'later' | 'idle'
+
+export interface Sleeper {
+  /** Calls `wake` after a while of its choice, once. */
+  sleep(wake: () => void): void
+  /** Forgets the sleep, if there is one; the next begins afresh. */
+  cancel(): void
+}
+
+export class LoopPump {
+  readonly #turn: () => TurnResult
+  readonly #sleeper: Sleeper
+  readonly #keepsAlive: () => boolean
+  #immediate: NodeJS.Immediate | undefined
+  #sleeping = false
+
+  /** `keepsAlive` says whether what is pending must keep the process running; it is asked at every turn. */
+  constructor(turn: () => TurnResult, sleeper: Sleeper, keepsAlive: () => boolean) {
+    this.#turn = turn
+    this.#sleeper = sleeper
+    this.#keepsAlive = keepsAlive
+  }
+
+  /** Something was queued: look at the next turn. */
+  wake(): void {
+    if (this.#sleeping) {
+      this.#sleeping = false
+      this.#sleeper.cancel()
+    }
+    this.#schedule()
+  }
+
+  #schedule(): void {
+    this.#immediate ??= setImmediate(this.#run)
+    if (this.#keepsAlive()) this.#immediate.ref()
+    else this.#immediate.unref()
+  }
+
+  readonly #run = (): void => {
+    this.#immediate = undefined
+    const result = this.#turn()
+    if (this.#immediate !== undefined) return
+    if (result === 'soon') this.#schedule()
+    else if (result === 'later') {
+      this.#sleeping = true
+      this.#sleeper.sleep(this.#wakeUp)
+    } else this.#sleeper.cancel()
+  }
+
+  readonly #wakeUp = (): void => {
+    this.#sleeping = false
+    this.#run()
+  }
+}

@@ -1,0 +1,117 @@
+/** Which calls a capture allows, what it answers to the others, and which of them spoil it. */
+import { CUresult, cudaError } from '../cuda-results.js'
+import type { CudaError } from '../../errors.js'
+import { Capture, CaptureMode, type CaptureNode } from './capture.js'
+import type { SimDevice, SimEvent, SimStream } from './objects.js'
+
+export class CaptureRules {
+  readonly #captures = new Set<Capture>()
+
+  /** Is any stream of the machine capturing? The rules cost nothing while none is. */
+  get active(): boolean {
+    return this.#captures.size > 0
+  }
+
+  begin(stream: SimStream, mode: CaptureMode): void {
+    if (stream === stream.device.nullStream) {
+      throw cudaError('cuStreamBeginCapture', CUresult.STREAM_CAPTURE_UNSUPPORTED)
+    }
+    if (stream.capture !== undefined) throw cudaError('cuStreamBeginCapture', CUresult.ILLEGAL_STATE)
+    this.#captures.add(new Capture(stream, mode))
+  }
+
+  end(stream: SimStream): Capture {
+    const { capture } = stream
+    if (capture === undefined) throw cudaError('cuStreamEndCapture', CUresult.ILLEGAL_STATE)
+    if (capture.origin !== stream) {
+      capture.invalid = true
+      throw cudaError('cuStreamEndCapture', CUresult.STREAM_CAPTURE_UNMATCHED)
+    }
+    const { invalid, unjoined } = capture
+    capture.end()
+    this.#captures.delete(capture)
+    if (invalid) throw cudaError('cuStreamEndCapture', CUresult.STREAM_CAPTURE_INVALIDATED)
+    if (unjoined) throw cudaError('cuStreamEndCapture', CUresult.STREAM_CAPTURE_UNJOINED)
+    return capture
+  }
+
+  /** Asking a capturing stream how far its work is: there is none that runs. */
+  refuseOn(stream: SimStream, call: string): void {
+    if (stream.capture !== undefined) throw this.#spoil(stream.capture, call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
+  }
+
+  /** Calls that CUDA calls unsafe: they spoil every capture that is not relaxed, whatever stream they are about. */
+  refuseUnsafe(call: string): void {
+    for (const capture of this.#captures) {
+      if (capture.mode === CaptureMode.RELAXED) continue
+      throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
+    }
+  }
+
+  /** Waiting for a whole device would wait for the capture too, in any mode. */
+  refuseOnDevice(device: SimDevice, call: string): void {
+    for (const capture of this.#captures) {
+      if (capture.origin.device === device) throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
+    }
+  }
+
+  refuseCapturedEvent(event: SimEvent, call: string): void {
+    if (event.captured !== undefined) throw this.#spoil(event.captured.capture, call, CUresult.CAPTURED_EVENT)
+  }
+
+  /** Work on the null stream waits for every blocking stream, a capturing one too. */
+  refuseImplicit(stream: SimStream, call: string): void {
+    const capture = this.implicitOf(stream)
+    if (capture !== undefined) throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_IMPLICIT)
+  }
+
+  implicitOf(stream: SimStream): Capture | undefined {
+    if (stream !== stream.device.nullStream) return undefined
+    for (const capture of this.#captures) {
+      for (const other of capture.frontiers.keys()) {
+        if (other.device === stream.device && !other.nonBlocking) return capture
+      }
+    }
+    return undefined
+  }
+
+  /** Writes down one operation of a capturing stream. */
+  add(stream: SimStream, capture: Capture, call: string): void {
+    if (capture.invalid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
+    capture.add(stream)
+  }
+
+  record(event: SimEvent, stream: SimStream, capture: Capture): void {
+    if (capture.invalid) throw cudaError('cuEventRecord', CUresult.STREAM_CAPTURE_INVALIDATED)
+    event.captured = { capture, after: capture.frontierOf(stream) }
+  }
+
+  /** A wait in which the stream captures, or the event was recorded inside a capture. */
+  wait(stream: SimStream, event: SimEvent): void {
+    const { captured } = event
+    const { capture } = stream
+    const call = 'cuStreamWaitEvent'
+    if (capture?.invalid === true) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
+    if (captured === undefined || !this.#captures.has(captured.capture)) {
+      if (capture !== undefined) throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_ISOLATION)
+      throw cudaError(call, CUresult.CAPTURED_EVENT)
+    }
+    if (stream === stream.device.nullStream) {
+      throw this.#spoil(captured.capture, call, CUresult.STREAM_CAPTURE_IMPLICIT)
+    }
+    if (capture !== undefined && capture !== captured.capture) {
+      throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_ISOLATION)
+    }
+    this.#join(captured.capture, stream, captured.after)
+  }
+
+  #join(capture: Capture, stream: SimStream, after: ReadonlySet<CaptureNode>): void {
+    if (capture.invalid) throw cudaError('cuStreamWaitEvent', CUresult.STREAM_CAPTURE_INVALIDATED)
+    capture.join(stream, after)
+  }
+
+  #spoil(capture: Capture, call: string, result: number): CudaError {
+    capture.invalid = true
+    return cudaError(call, result)
+  }
+}

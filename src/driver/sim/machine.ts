@@ -1,0 +1,297 @@
+/**
+ * The simulated GPU as a discrete-event machine: operations become ready when what they wait for is over, run for a
+ * while of virtual time, and end. It knows no handles and no errors of the driver; the driver in front of it does.
+ * The seed picks one of the orders that the rules allow; without one the order is the natural one.
+ */
+import { cudaError } from '../cuda-results.js'
+import type { HostFunction, Settle } from '../driver.js'
+import { Heap } from './heap.js'
+import type { SimDevice, SimStream } from './objects.js'
+import { Operation, OperationKind } from './operation.js'
+import { Random } from './random.js'
+
+/** Kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. */
+const KERNEL_SLOTS = 128
+/** Virtual nanoseconds that every call to the driver takes. */
+const CALL_COST = 100
+
+interface DueHostFunction {
+  readonly operation: Operation
+  readonly status: number
+}
+
+export class Machine {
+  /** Virtual nanoseconds since the machine started. */
+  now = 0
+  /** Host functions queued and not over. */
+  hostFunctionsPending = 0
+  /** Promises to settle. */
+  waitsPending = 0
+  /** Called when something was queued or opened: the event loop may have to turn for it. */
+  onWork: () => void = () => {}
+  readonly #random: Random | undefined
+  #sequence = 0
+  readonly #running = new Heap<Operation>((a, b) => a.time < b.time || (a.time === b.time && a.sequence < b.sequence))
+  readonly #waitingForSlot = new Map<SimDevice, Heap<Operation>>()
+  readonly #latches = new Set<Operation>()
+  readonly #due: DueHostFunction[] = []
+  readonly #callbacks: Operation[] = []
+  #settled: (() => void)[] = []
+
+  constructor(seed: number) {
+    this.#random = seed === 0 ? undefined : new Random(seed)
+  }
+
+  /** Lets the time of one call pass. */
+  tick(): void {
+    this.now += CALL_COST
+    for (let next = this.#running.peek(); next !== undefined && next.time <= this.now; next = this.#running.peek()) {
+      this.#running.pop()
+      this.#arrive(next)
+    }
+  }
+
+  /** Queues an operation behind all that is in the stream and, by the null stream's rules, beside it. */
+  enqueue(stream: SimStream, kind: OperationKind, amount = 0, after?: Operation, host?: HostFunction): Operation {
+    const operation = this.#operation(kind, stream, amount)
+    const { device } = stream
+    operation.waitFor(stream.tail)
+    operation.waitFor(after)
+    if (stream === device.nullStream) {
+      for (const other of device.touched) operation.waitFor(other.tail)
+      device.touched.clear()
+    } else if (!stream.nonBlocking) {
+      operation.waitFor(device.nullStream.tail)
+      device.touched.add(stream)
+    }
+    stream.tail = operation
+    if (operation.takesEntry) stream.entries += 1
+    if (!stream.nonBlocking) device.blockingUnfinished += 1
+    if (host !== undefined) {
+      operation.host = host
+      this.hostFunctionsPending += 1
+    }
+    this.#start(operation)
+    if (!operation.over) this.onWork()
+    return operation
+  }
+
+  /** An operation in no stream that is done when all of these are. */
+  marker(stream: SimStream, predecessors: Iterable<Operation | undefined>): Operation {
+    const operation = this.#operation(OperationKind.INSTANT, stream, 0)
+    operation.inStream = false
+    for (const predecessor of predecessors) operation.waitFor(predecessor)
+    this.#start(operation)
+    return operation
+  }
+
+  /** What the null stream of a device would wait for now: its own work and that of the blocking streams. */
+  *nullStreamTails(device: SimDevice): Generator<Operation | undefined> {
+    yield device.nullStream.tail
+    for (const stream of device.touched) yield stream.tail
+  }
+
+  /** Tells `settle` when the operation is over. Returns what takes that back. */
+  notify(operation: Operation, settle: Settle): () => void {
+    this.waitsPending += 1
+    if (operation.over) this.#settled.push(() => settle(this.#faultOf(operation)))
+    else operation.settle = settle
+    this.onWork()
+    return () => {
+      if (operation.settle !== settle) return
+      operation.settle = undefined
+      this.waitsPending -= 1
+    }
+  }
+
+  open(latch: Operation): void {
+    if (!this.#latches.delete(latch)) return
+    this.#end(latch)
+    this.onWork()
+  }
+
+  /** Moves time to the next end of an operation. False where nothing runs. */
+  advance(): boolean {
+    const next = this.#running.pop()
+    if (next === undefined) return false
+    this.now = Math.max(this.now, next.time)
+    this.#arrive(next)
+    return true
+  }
+
+  /** Runs one host function that is due. False where none is. */
+  runHostFunction(): boolean {
+    const index = this.#random === undefined ? 0 : Math.floor(this.#random.next() * this.#due.length)
+    const [due] = this.#due.splice(index, 1)
+    if (due === undefined) return false
+    const { operation, status } = due
+    this.#callbacks.push(operation)
+    try {
+      operation.host?.run(status)
+    } finally {
+      this.#callbacks.splice(this.#callbacks.indexOf(operation), 1)
+      this.hostFunctionsPending -= 1
+      operation.host = undefined
+      if (!operation.over) this.#end(operation)
+    }
+    return true
+  }
+
+  get hostFunctionsDue(): number {
+    return this.#due.length
+  }
+
+  get somethingToSettle(): boolean {
+    return this.#settled.length > 0
+  }
+
+  get insideHostFunction(): boolean {
+    return this.#callbacks.length > 0
+  }
+
+  get latchesStanding(): number {
+    return this.#latches.size
+  }
+
+  /** Settles the promises whose operations are over, in that order. False where there are none. */
+  settle(): boolean {
+    if (this.#settled.length === 0) return false
+    const settled = this.#settled
+    this.#settled = []
+    this.waitsPending -= settled.length
+    for (const settleOne of settled) settleOne()
+    return true
+  }
+
+  #operation(kind: OperationKind, stream: SimStream, amount: number): Operation {
+    this.#sequence += 1
+    return new Operation(kind, stream, this.#sequence, amount)
+  }
+
+  #start(operation: Operation): void {
+    if (!operation.becomeReady()) return
+    switch (operation.kind) {
+      case OperationKind.INSTANT:
+        this.#end(operation)
+        break
+      case OperationKind.KERNEL:
+        this.#startKernel(operation)
+        break
+      case OperationKind.HOST:
+        if (this.#random === undefined) this.#due.push({ operation, status: 0 })
+        else this.#run(operation, 0)
+        break
+      case OperationKind.LATCH:
+        this.#latches.add(operation)
+        break
+      case OperationKind.FAULT:
+        this.break(operation.stream.device, operation.amount, operation)
+        break
+    }
+  }
+
+  #startKernel(operation: Operation): void {
+    const { device } = operation.stream
+    if (device.busySlots < KERNEL_SLOTS) {
+      device.busySlots += 1
+      this.#run(operation, operation.amount)
+      return
+    }
+    let waiting = this.#waitingForSlot.get(device)
+    if (waiting === undefined) {
+      const before = (a: Operation, b: Operation): boolean =>
+        a.stream.priority < b.stream.priority ||
+        (a.stream.priority === b.stream.priority && a.sequence < b.sequence)
+      waiting = new Heap<Operation>(before)
+      this.#waitingForSlot.set(device, waiting)
+    }
+    waiting.push(operation)
+  }
+
+  #run(operation: Operation, duration: number): void {
+    operation.time = this.now + this.#delay() + duration
+    this.#running.push(operation)
+  }
+
+  /** How late an operation starts: never without a seed; with one, half of the time, by up to a millisecond. */
+  #delay(): number {
+    if (this.#random === undefined || this.#random.next() < 0.5) return 0
+    return 100 * 10 ** (4 * this.#random.next())
+  }
+
+  #arrive(operation: Operation): void {
+    if (operation.over) return
+    if (operation.kind === OperationKind.HOST) this.#due.push({ operation, status: 0 })
+    else this.#end(operation)
+  }
+
+  /** Ends an operation, then all that this lets go; on a broken device, drops all that waited for it. */
+  #end(first: Operation): void {
+    const ending = [first]
+    for (let at = 0; at < ending.length; at += 1) {
+      const operation = ending[at] as Operation
+      if (operation.over) continue
+      this.#leave(operation)
+      for (const dependent of operation.end(operation.stream.device.fault !== 0)) {
+        if (dependent.stream.device.fault !== 0) ending.push(dependent)
+        else if (dependent.kind !== OperationKind.INSTANT) this.#start(dependent)
+        else if (dependent.becomeReady()) ending.push(dependent)
+      }
+    }
+  }
+
+  /** The bookkeeping for an operation that is about to be over. */
+  #leave(operation: Operation): void {
+    const { stream, settle } = operation
+    const { device } = stream
+    operation.time = this.now
+    if (settle !== undefined) {
+      operation.settle = undefined
+      this.#settled.push(() => settle(this.#faultOf(operation)))
+    }
+    if (!operation.inStream) return
+    if (stream.tail === operation) {
+      stream.tail = undefined
+      if (stream.destroyed) device.streams.delete(stream)
+    }
+    if (operation.takesEntry) stream.entries -= 1
+    if (!stream.nonBlocking) device.blockingUnfinished -= 1
+    if (device.fault !== 0) this.#dropHostFunction(operation, device.fault)
+    else if (operation.kind === OperationKind.KERNEL) this.#freeSlot(device)
+  }
+
+  #freeSlot(device: SimDevice): void {
+    device.busySlots -= 1
+    const next = this.#waitingForSlot.get(device)?.pop()
+    if (next !== undefined) this.#startKernel(next)
+  }
+
+  #faultOf(operation: Operation): unknown {
+    return operation.dropped ? cudaError('cuEventQuery', operation.stream.device.fault) : undefined
+  }
+
+  /** A fault drops all that is unfinished on its device; what stands at the front of each stream leads to the rest. */
+  break(device: SimDevice, fault: number, cause?: Operation): void {
+    device.fault = fault
+    const due = this.#due.splice(0)
+    const fronts = [...(cause === undefined ? [] : [cause]), ...this.#running, ...(this.#waitingForSlot.get(device) ?? []), ...this.#latches]
+    for (const { operation } of due) fronts.push(operation)
+    for (const operation of fronts) if (operation.stream.device === device) this.#end(operation)
+    for (const latch of this.#latches) if (latch.over) this.#latches.delete(latch)
+    for (const entry of due) if (!entry.operation.over) this.#due.push(entry)
+    this.#due.sort((a, b) => a.operation.sequence - b.operation.sequence)
+    this.onWork()
+  }
+
+  /** A callback hears of the fault; a host function never runs. One that runs now is neither. */
+  #dropHostFunction(operation: Operation, fault: number): void {
+    const { host } = operation
+    if (host === undefined || this.#callbacks.includes(operation)) return
+    if (host.runsAfterFault) {
+      this.#due.push({ operation, status: fault })
+      return
+    }
+    operation.host = undefined
+    this.hostFunctionsPending -= 1
+  }
+}

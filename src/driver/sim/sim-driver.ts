@@ -1,0 +1,448 @@
+/**
+ * The simulated GPU behind the Driver interface: handles to objects, the driver's refusals, and waiting. What runs when
+ * is the machine's business; what a capture allows is capture-rules.ts.
+ */
+import { type CudaError, stateError } from '../../errors.js'
+import { CUresult, cudaError } from '../cuda-results.js'
+import {
+  type Cancel,
+  type ContextHandle,
+  type Driver,
+  defaultStream,
+  EventFlag,
+  type EventHandle,
+  type ExternalFlag,
+  type HostFunction,
+  type Settle,
+  StreamFlag,
+  type StreamHandle,
+} from '../driver.js'
+import { LoopPump, type TurnResult } from '../loop-pump.js'
+import type { CaptureMode } from './capture.js'
+import { CaptureRules } from './capture-rules.js'
+import { Handles, rangeOf } from './handles.js'
+import { Machine } from './machine.js'
+import { SimDevice, SimEvent, SimStream } from './objects.js'
+import { type Operation, OperationKind } from './operation.js'
+import { park } from './park.js'
+import { SIMULATED_ATTRIBUTES, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedUuid } from './properties.js'
+
+/** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
+const QUEUE_ENTRIES = 1020
+/** Operations ended in one turn of the event loop while nobody waits for any of them. */
+const STEPS_PER_TURN = 10_000
+
+const drivers = new Map<number, WeakRef<SimDriver>>()
+
+/** The simulator whose handle this is, if it is that of any. */
+export function simulatorOfHandle(handle: number): SimDriver | undefined {
+  return drivers.get(rangeOf(handle))?.deref()
+}
+
+export class SimDriver implements Driver {
+  readonly name = 'sim'
+  readonly machine: Machine
+  readonly seed: number
+  readonly #devices: readonly SimDevice[]
+  readonly #handles = new Handles()
+  readonly #streams = new Map<StreamHandle, SimStream>()
+  readonly #events = new Map<EventHandle, SimEvent>()
+  readonly #contexts = new Map<ContextHandle, SimDevice>()
+  readonly #captures = new CaptureRules()
+  readonly #pump: LoopPump
+  #nextId = 0n
+
+  constructor(options: { readonly devices: number; readonly seed: number }) {
+    this.seed = options.seed
+    this.machine = new Machine(options.seed)
+    this.#devices = Array.from({ length: options.devices }, (_, ordinal) => this.#makeDevice(ordinal))
+    this.#pump = new LoopPump(() => this.#turn(), park(), () => this.#pending > 0)
+    drivers.set(rangeOf(this.#handles.base), new WeakRef(this))
+    this.machine.onWork = () => this.#pump.wake()
+  }
+
+  deviceCount(): number {
+    return this.#devices.length
+  }
+
+  deviceName(): string {
+    return SIMULATED_NAME
+  }
+
+  deviceUuid(device: number): string {
+    return simulatedUuid(device)
+  }
+
+  deviceAttribute(_device: number, attribute: number): number {
+    const value = SIMULATED_ATTRIBUTES[attribute]
+    if (value === undefined) throw cudaError('cuDeviceGetAttribute', CUresult.INVALID_VALUE)
+    return value
+  }
+
+  deviceContext(device: number): ContextHandle {
+    return this.#device(device).context
+  }
+
+  streamPriorityRange(): { readonly least: number; readonly greatest: number } {
+    return SIMULATED_PRIORITIES
+  }
+
+  deviceSynchronize(device: number): void {
+    const target = this.#alive(this.#device(device), 'cuCtxSynchronize')
+    this.#captures.refuseOnDevice(target, 'cuCtxSynchronize')
+    const all = this.machine.marker(target.nullStream, this.#tailsOf(target))
+    this.#block(() => all.over, 'device.synchronize()')
+    this.#alive(target, 'cuCtxSynchronize')
+  }
+
+  deviceFinished(device: number, settle: Settle): Cancel {
+    const target = this.#alive(this.#device(device), 'cuCtxRecordEvent')
+    this.#captures.refuseOnDevice(target, 'cuCtxRecordEvent')
+    return this.machine.notify(this.machine.marker(target.nullStream, this.#tailsOf(target)), settle)
+  }
+
+  streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
+    const device = this.#alive(this.#contextDevice(context), 'cuStreamCreateWithPriority')
+    this.machine.tick()
+    const { least, greatest } = SIMULATED_PRIORITIES
+    const clamped = Math.min(least, Math.max(greatest, priority))
+    const handle = this.#handles.take('stream') as StreamHandle
+    const stream = new SimStream(device, handle, this.#newId(), (flags & StreamFlag.NON_BLOCKING) !== 0, clamped)
+    this.#streams.set(handle, stream)
+    device.streams.add(stream)
+    return handle
+  }
+
+  streamDestroy(handle: StreamHandle): void {
+    this.foreignStreamDestroy(handle)
+    this.#handles.remember('stream', handle)
+  }
+
+  /** Destroys a stream without the memory that it was this library's. */
+  foreignStreamDestroy(handle: StreamHandle): void {
+    const stream = this.#stream(handle, 'cuStreamDestroy')
+    if (stream.capture !== undefined) stream.capture.invalid = true
+    this.#streams.delete(handle)
+    stream.destroyed = true
+    if (stream.tail === undefined) stream.device.streams.delete(stream)
+    this.#handles.giveBack('stream', handle)
+  }
+
+  /** Destroys every context: what is pending is dropped, and all later use fails. */
+  close(): void {
+    for (const device of this.#devices) {
+      if (device.fault === 0) this.machine.break(device, CUresult.CONTEXT_IS_DESTROYED)
+    }
+  }
+
+  streamAdopt(handle: StreamHandle): { readonly context: ContextHandle; readonly device: number } {
+    const stream = this.#streams.get(handle)
+    if (stream !== undefined) return { context: stream.device.context, device: stream.device.ordinal }
+    throw this.#refusedHandle('stream', handle, 'cuStreamGetCtx')
+  }
+
+  streamGetId(handle: StreamHandle): bigint {
+    const stream = this.#liveStream(handle, 'cuStreamGetId')
+    this.#captures.refuseOn(stream, 'cuStreamGetId')
+    return stream.id
+  }
+
+  streamGetFlags(handle: StreamHandle): number {
+    const stream = this.#liveStream(handle, 'cuStreamGetFlags')
+    this.#captures.refuseOn(stream, 'cuStreamGetFlags')
+    return stream.nonBlocking ? StreamFlag.NON_BLOCKING : 0
+  }
+
+  streamGetPriority(handle: StreamHandle): number {
+    return this.#liveStream(handle, 'cuStreamGetPriority').priority
+  }
+
+  streamIsCapturing(handle: StreamHandle): boolean {
+    const stream = this.#liveStream(handle, 'cuStreamIsCapturing')
+    if (this.#captures.implicitOf(stream) !== undefined) {
+      throw cudaError('cuStreamIsCapturing', CUresult.STREAM_CAPTURE_IMPLICIT)
+    }
+    return stream.capture !== undefined
+  }
+
+  streamQuery(handle: StreamHandle): boolean {
+    const stream = this.#liveStream(handle, 'cuStreamQuery')
+    this.#refuseLooking(stream, 'cuStreamQuery')
+    return stream === stream.device.nullStream ? stream.device.blockingUnfinished === 0 : stream.tail === undefined
+  }
+
+  streamSynchronize(handle: StreamHandle): void {
+    const stream = this.#liveStream(handle, 'cuStreamSynchronize')
+    this.#refuseLooking(stream, 'cuStreamSynchronize')
+    const isNull = stream === stream.device.nullStream
+    const last = isNull
+      ? this.machine.marker(stream, this.machine.nullStreamTails(stream.device))
+      : this.machine.marker(stream, [stream.tail])
+    this.#block(() => last.over, 'stream.synchronize()')
+    this.#alive(stream.device, 'cuStreamSynchronize')
+  }
+
+  streamWaitEvent(handle: StreamHandle, eventHandle: EventHandle, external: ExternalFlag): void {
+    const stream = this.#liveStream(handle, 'cuStreamWaitEvent')
+    const event = this.#event(eventHandle, 'cuStreamWaitEvent')
+    if (stream.capture !== undefined && external !== 0) {
+      this.#captures.add(stream, stream.capture, 'cuStreamWaitEvent')
+    } else if (stream.capture !== undefined || event.captured !== undefined) {
+      this.#captures.wait(stream, event)
+    } else {
+      if (this.#captures.active) this.#captures.refuseImplicit(stream, 'cuStreamWaitEvent')
+      this.machine.enqueue(stream, OperationKind.INSTANT, 0, event.record)
+    }
+  }
+
+  streamWaitStream(handle: StreamHandle, otherHandle: StreamHandle): void {
+    const other = this.#liveStream(otherHandle, 'cuEventRecord')
+    const between = new SimEvent(other.device, 0 as EventHandle, EventFlag.DISABLE_TIMING)
+    this.#record(between, other, 0)
+    const stream = this.#liveStream(handle, 'cuStreamWaitEvent')
+    if (stream.capture !== undefined || between.captured !== undefined) this.#captures.wait(stream, between)
+    else {
+      if (this.#captures.active) this.#captures.refuseImplicit(stream, 'cuStreamWaitEvent')
+      this.machine.enqueue(stream, OperationKind.INSTANT, 0, between.record)
+    }
+  }
+
+  streamFinished(handle: StreamHandle, _context: ContextHandle, settle: Settle): Cancel {
+    const stream = this.#liveStream(handle, 'cuEventRecord')
+    if (stream.capture !== undefined) throw cudaError('cuStreamQuery', CUresult.STREAM_CAPTURE_UNSUPPORTED)
+    if (this.#captures.implicitOf(stream) !== undefined) {
+      throw cudaError('cuStreamIsCapturing', CUresult.STREAM_CAPTURE_IMPLICIT)
+    }
+    return this.machine.notify(this.machine.enqueue(stream, OperationKind.INSTANT), settle)
+  }
+
+  streamLaunchHostFunction(handle: StreamHandle, _context: ContextHandle, host: HostFunction): void {
+    const call = host.runsAfterFault ? 'cuStreamAddCallback' : 'cuLaunchHostFunc'
+    const stream = this.#liveStream(handle, call)
+    if (stream.capture !== undefined) {
+      if (host.runsAfterFault) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
+      throw stateError('ERR_UNSUPPORTED', 'launchHostFunc() on a capturing stream is not supported yet')
+    }
+    if (this.#captures.active) this.#captures.refuseImplicit(stream, call)
+    this.#reserve(stream)
+    this.machine.enqueue(stream, OperationKind.HOST, 0, undefined, host)
+  }
+
+  streamBeginCapture(handle: StreamHandle, mode: CaptureMode): void {
+    this.#captures.begin(this.#liveStream(handle, 'cuStreamBeginCapture'), mode)
+  }
+
+  streamEndCapture(handle: StreamHandle): bigint {
+    this.#captures.end(this.#liveStream(handle, 'cuStreamEndCapture'))
+    return BigInt(this.#handles.take('graph'))
+  }
+
+  eventCreate(context: ContextHandle, flags: number): EventHandle {
+    const device = this.#alive(this.#contextDevice(context), 'cuEventCreate')
+    const handle = this.#handles.take('event') as EventHandle
+    this.#events.set(handle, new SimEvent(device, handle, flags))
+    return handle
+  }
+
+  eventDestroy(handle: EventHandle): void {
+    this.#event(handle, 'cuEventDestroy')
+    this.#events.delete(handle)
+    this.#handles.giveBack('event', handle)
+    this.#handles.remember('event', handle)
+  }
+
+  eventAdopt(handle: EventHandle): { readonly context: ContextHandle; readonly device: number } {
+    const event = this.#events.get(handle)
+    if (event !== undefined) return { context: event.device.context, device: event.device.ordinal }
+    throw this.#refusedHandle('event', handle, 'cuEventQuery')
+  }
+
+  eventRecord(eventHandle: EventHandle, handle: StreamHandle, external: ExternalFlag): void {
+    const stream = this.#liveStream(handle, 'cuEventRecord')
+    const event = this.#event(eventHandle, 'cuEventRecord')
+    if (event.device !== stream.device) throw cudaError('cuEventRecord', CUresult.INVALID_HANDLE)
+    this.#record(event, stream, external)
+  }
+
+  eventQuery(handle: EventHandle): boolean {
+    const event = this.#liveEvent(handle, 'cuEventQuery')
+    return event.record === undefined || event.record.over
+  }
+
+  eventSynchronize(handle: EventHandle): void {
+    const event = this.#liveEvent(handle, 'cuEventSynchronize')
+    const { record } = event
+    if (record !== undefined) this.#block(() => record.over, 'event.synchronize()')
+    this.#alive(event.device, 'cuEventSynchronize')
+  }
+
+  eventFinished(handle: EventHandle, settle: Settle): Cancel {
+    const event = this.#event(handle, 'cuEventQuery')
+    this.#alive(event.device, 'cuEventQuery')
+    if (event.captured !== undefined) throw cudaError('cuEventQuery', CUresult.CAPTURED_EVENT)
+    return this.machine.notify(this.machine.marker(event.device.nullStream, [event.record]), settle)
+  }
+
+  eventElapsedTime(startHandle: EventHandle, endHandle: EventHandle): number {
+    const call = 'cuEventElapsedTime'
+    const start = this.#event(startHandle, call)
+    const end = this.#event(endHandle, call)
+    this.#alive(start.device, call)
+    this.#alive(end.device, call)
+    const untimed = ((start.flags | end.flags) & EventFlag.DISABLE_TIMING) !== 0
+    if (untimed || start.record === undefined || end.record === undefined || start.device !== end.device) {
+      throw cudaError(call, CUresult.INVALID_HANDLE)
+    }
+    if (!start.record.over || !end.record.over) throw cudaError(call, CUresult.NOT_READY)
+    return (end.record.time - start.record.time) / 1e6
+  }
+
+  eventGetIpcHandle(): Uint8Array {
+    throw stateError('ERR_UNSUPPORTED', 'The simulator has no other process to share an event with; use the cuda driver')
+  }
+
+  eventOpenIpcHandle(): EventHandle {
+    throw stateError('ERR_UNSUPPORTED', 'The simulator has no other process to take an event from; use the cuda driver')
+  }
+
+  /** Queues an operation that only a simulation has: work of a stated length, a latch, a fault. */
+  enqueue(handle: StreamHandle, kind: OperationKind, amount: number): Operation {
+    const stream = this.#liveStream(handle, 'cuLaunchKernel')
+    if (stream.capture !== undefined) {
+      this.#captures.add(stream, stream.capture, 'cuLaunchKernel')
+      return this.machine.marker(stream, [])
+    }
+    if (this.#captures.active) this.#captures.refuseImplicit(stream, 'cuLaunchKernel')
+    this.#reserve(stream)
+    return this.machine.enqueue(stream, kind, amount)
+  }
+
+  #makeDevice(ordinal: number): SimDevice {
+    const context = this.#handles.take('context') as ContextHandle
+    const device = new SimDevice(ordinal, context, this.#newId())
+    this.#newId()
+    this.#contexts.set(context, device)
+    this.#streams.set(defaultStream(ordinal, 0), device.nullStream)
+    this.#streams.set(defaultStream(ordinal, 1), device.nullStream)
+    this.#streams.set(defaultStream(ordinal, 2), device.perThread)
+    return device
+  }
+
+  #newId(): bigint {
+    this.#nextId += 1n
+    return this.#nextId
+  }
+
+  #record(event: SimEvent, stream: SimStream, external: ExternalFlag): void {
+    if (stream.capture !== undefined && external === 0) {
+      this.#captures.record(event, stream, stream.capture)
+      return
+    }
+    if (stream.capture !== undefined) {
+      this.#captures.add(stream, stream.capture, 'cuEventRecordWithFlags')
+      return
+    }
+    if (this.#captures.active) this.#captures.refuseImplicit(stream, 'cuEventRecord')
+    event.captured = undefined
+    event.record = this.machine.enqueue(stream, OperationKind.INSTANT)
+  }
+
+  get #pending(): number {
+    return this.machine.waitsPending + this.machine.hostFunctionsPending
+  }
+
+  #turn(): TurnResult {
+    const { machine } = this
+    let delivered = false
+    for (let due = machine.hostFunctionsDue; due > 0 && machine.runHostFunction(); due -= 1) delivered = true
+    if (machine.settle() || delivered) return 'soon'
+    for (let step = 0; step < STEPS_PER_TURN; step += 1) {
+      if (!machine.advance()) return this.#pending > 0 ? 'later' : 'idle'
+      if (machine.hostFunctionsDue > 0 || machine.somethingToSettle) break
+    }
+    return 'soon'
+  }
+
+  /** Waits as a driver does for room in the stream's hardware queue. */
+  #reserve(stream: SimStream): void {
+    if (stream.entries >= QUEUE_ENTRIES) this.#block(() => stream.entries < QUEUE_ENTRIES, 'queuing more work')
+  }
+
+  /** A blocking wait: host functions that come due are run, since nobody else could. */
+  #block(isOver: () => boolean, what: string): void {
+    while (!isOver()) {
+      if (this.machine.runHostFunction() || this.machine.advance()) continue
+      throw stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
+    }
+  }
+
+  #whyStuck(): string {
+    if (this.machine.insideHostFunction) {
+      return 'it was called inside a host function, and what it waits for comes after that host function. Return first, or await the finished() of it'
+    }
+    return `nothing runs any more, and ${this.machine.latchesStanding} latch(es) stand. Open the latch first, or await the finished() of it`
+  }
+
+  #tailsOf(device: SimDevice): (Operation | undefined)[] {
+    return Array.from(device.streams, (stream) => stream.tail)
+  }
+
+  #device(ordinal: number): SimDevice {
+    const device = this.#devices[ordinal]
+    if (device === undefined) throw cudaError('cuDeviceGet', 101)
+    return device
+  }
+
+  #contextDevice(context: ContextHandle): SimDevice {
+    const device = this.#contexts.get(context)
+    if (device === undefined) throw cudaError('cuCtxSetCurrent', CUresult.INVALID_CONTEXT)
+    return device
+  }
+
+  #stream(handle: StreamHandle, call: string): SimStream {
+    this.machine.tick()
+    const stream = this.#streams.get(handle)
+    if (stream === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
+    return stream
+  }
+
+  #liveStream(handle: StreamHandle, call: string): SimStream {
+    const stream = this.#stream(handle, call)
+    if (stream.device.fault !== 0) throw cudaError(call, stream.device.fault)
+    return stream
+  }
+
+  #event(handle: EventHandle, call: string): SimEvent {
+    this.machine.tick()
+    const event = this.#events.get(handle)
+    if (event === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
+    return event
+  }
+
+  #liveEvent(handle: EventHandle, call: string): SimEvent {
+    const event = this.#event(handle, call)
+    this.#alive(event.device, call)
+    if (event.captured !== undefined) this.#captures.refuseCapturedEvent(event, call)
+    this.#captures.refuseUnsafe(call)
+    return event
+  }
+
+  #alive(device: SimDevice, call: string): SimDevice {
+    if (device.fault !== 0) throw cudaError(call, device.fault)
+    return device
+  }
+
+  #refuseLooking(stream: SimStream, call: string): void {
+    if (!this.#captures.active) return
+    this.#captures.refuseOn(stream, call)
+    this.#captures.refuseUnsafe(call)
+  }
+
+  #refusedHandle(kind: 'stream' | 'event', handle: number, call: string): Error {
+    if (this.#handles.remembers(kind, handle)) {
+      return stateError('ERR_CLOSED', `The ${kind} with handle 0x${handle.toString(16)} has been closed`)
+    }
+    const cause: CudaError = cudaError(call, CUresult.INVALID_HANDLE)
+    return stateError('ERR_INVALID_HANDLE', `0x${handle.toString(16)} is no ${kind} of this simulated GPU`, cause)
+  }
+}

@@ -1,0 +1,66 @@
+/**
+ * Every error of the library. Our own checks carry a Node-style `code`; what the driver refused is a `CudaError`.
+ * The contract behind them is docs/errors.md.
+ */
+import { inspect } from 'node:util'
+
+/** What the CUDA driver refused. Match on `code` or `number`; the message is for people. */
+export class CudaError extends Error {
+  /** The CUresult's name, such as 'CUDA_ERROR_INVALID_HANDLE'. */
+  readonly code: string
+  /** The CUresult itself, such as 400. */
+  readonly number: number
+  /** The driver function that returned it, such as 'cuStreamWaitEvent'. */
+  readonly call: string
+
+  constructor(call: string, number: number, code: string, explanation?: string) {
+    super(`${call} failed: ${code} (${number})${explanation === undefined ? '' : `. ${explanation}`}`)
+    this.code = code
+    this.number = number
+    this.call = call
+  }
+
+  static {
+    CudaError.prototype.name = 'CudaError'
+  }
+}
+
+export type StateCode =
+  | 'ERR_CLOSED'
+  | 'ERR_DEVICE_MISMATCH'
+  | 'ERR_INVALID_HANDLE'
+  | 'ERR_DEADLOCK'
+  | 'ERR_NO_DRIVER'
+  | 'ERR_UNSUPPORTED'
+
+function withCode<E extends Error>(error: E, code: string): E & { code: string } {
+  return Object.assign(error, { code })
+}
+
+/** A mistake of state: the arguments were of the right form, but this cannot be done now. */
+export function stateError(code: StateCode, message: string, cause?: unknown): Error & { code: string } {
+  return withCode(cause === undefined ? new Error(message) : new Error(message, { cause }), code)
+}
+
+export function invalidType(name: string, expected: string, given: unknown): TypeError & { code: string } {
+  return withCode(new TypeError(`${name} must be ${expected}, not ${describe(given)}`), 'ERR_INVALID_ARG_TYPE')
+}
+
+export function invalidValue(message: string): TypeError & { code: string } {
+  return withCode(new TypeError(message), 'ERR_INVALID_ARG_VALUE')
+}
+
+export function outOfRange(name: string, expected: string, given: unknown): RangeError & { code: string } {
+  return withCode(new RangeError(`${name} must be ${expected}, not ${describe(given)}`), 'ERR_OUT_OF_RANGE')
+}
+
+/** A value as it reads in an error message: short, and never a throw, whatever the value does when looked at. */
+export function describe(value: unknown): string {
+  try {
+    if (typeof value === 'function') return `function ${value.name || '(anonymous)'}`
+    const text = inspect(value, { depth: 0, breakLength: Number.POSITIVE_INFINITY, customInspect: false })
+    return text.length > 80 ? `${text.slice(0, 77)}...` : text
+  } catch {
+    return `a value of type ${typeof value}`
+  }
+}

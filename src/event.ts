@@ -1,0 +1,295 @@
+import { inspect } from 'node:util'
+import { checkBoolean, checkBytes, checkOptions, checkOwner, checkPointer } from './arguments.js'
+import { driverForHandle } from './default-driver.js'
+import { contextOf, type Device, deviceOf, driverOf, resolveDevice } from './device.js'
+import { type ContextHandle, type Driver, EventFlag, type EventHandle } from './driver/driver.js'
+import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
+import { finished, type WaitOptions } from './finished.js'
+
+/** How an event is made. All false where not given. */
+export interface EventOptions {
+  /** Can be asked for elapsed time; recording it costs more. */
+  readonly timing?: boolean | undefined
+  /** `synchronize()` sleeps instead of spinning. */
+  readonly blockingSync?: boolean | undefined
+  /** Can be shared with other processes by `ipcHandle()`; excludes `timing`. */
+  readonly interprocess?: boolean | undefined
+}
+
+interface EventSettings {
+  readonly timing: boolean
+  readonly blockingSync: boolean
+  readonly interprocess: boolean
+}
+
+/** What an event is made from inside the library. */
+class EventSeed {
+  readonly device: Device
+  readonly context: ContextHandle
+  readonly settings: EventSettings
+  /** A handle that exists already, instead of an event to be made. */
+  readonly adopted: EventHandle | undefined
+  /** Ours to destroy. */
+  readonly owned: boolean
+  /** Kept by the library for the caller: `close()` does nothing. */
+  readonly kept: boolean
+  readonly owner: object | undefined
+
+  constructor(
+    device: Device,
+    context: ContextHandle,
+    settings: EventSettings,
+    more: { adopted?: EventHandle; owned?: boolean; kept?: boolean; owner?: object | undefined } = {},
+  ) {
+    this.device = device
+    this.context = context
+    this.settings = settings
+    this.adopted = more.adopted
+    this.owned = more.owned ?? true
+    this.kept = more.kept ?? false
+    this.owner = more.owner
+  }
+}
+
+/** What a wrapped event keeps reachable. */
+const owners = new WeakMap<Event, object>()
+
+const PLAIN: EventSettings = { timing: false, blockingSync: false, interprocess: false }
+const IPC_HANDLE_BYTES = 64
+
+const unreachable = new FinalizationRegistry(({ driver, handle }: { driver: Driver; handle: EventHandle }) => {
+  try {
+    driver.eventDestroy(handle)
+  } catch {
+    // The context is lost, and the event with it: nothing is left to destroy.
+  }
+})
+
+/** The event's handle, for use with a driver. Throws where the event is closed or belongs to another driver. */
+export let openEvent: (event: Event, driver: Driver) => EventHandle
+let makeEvent: (seed: EventSeed) => Event
+
+/** A mark in a stream's work that others can wait for. What it records and waits on is declared in stream.ts. */
+export class Event implements Disposable {
+  readonly device: Device
+  /** Can be asked for elapsed time. Not known, and false, for an event that another library made. */
+  readonly timing: boolean
+  /** `synchronize()` sleeps instead of spinning. */
+  readonly blockingSync: boolean
+  /** Can be shared with other processes. */
+  readonly interprocess: boolean
+  readonly #driver: Driver
+  readonly #handle: EventHandle
+  readonly #owned: boolean
+  readonly #kept: boolean
+  #closed = false
+
+  /**
+   * Makes an event on `device`, the current one unless given (`cuEventCreate`).
+   * @throws ERR_INVALID_ARG_VALUE for `timing` with `interprocess`, which CUDA cannot join
+   */
+  constructor(options?: EventOptions & { readonly device?: Device | number | undefined }) {
+    const seed = options instanceof EventSeed ? options : seedFrom(options)
+    this.device = seed.device
+    this.timing = seed.settings.timing
+    this.blockingSync = seed.settings.blockingSync
+    this.interprocess = seed.settings.interprocess
+    this.#driver = driverOf(seed.device)
+    this.#owned = seed.owned
+    this.#kept = seed.kept
+    if (seed.owner !== undefined) owners.set(this, seed.owner)
+    this.#handle = seed.adopted ?? this.#driver.eventCreate(seed.context, flagsOf(seed.settings))
+    if (this.#owned) unreachable.register(this, { driver: this.#driver, handle: this.#handle }, this)
+  }
+
+  /**
+   * Wraps an event that another library made. It is never destroyed by us; `owner` is kept reachable meanwhile. CUDA
+   * cannot be asked for an event's device: the current one is taken unless given.
+   * @throws ERR_INVALID_HANDLE for what is no event, ERR_CLOSED for one that this library destroyed
+   */
+  static fromHandle(
+    handle: bigint | number,
+    options?: { readonly device?: Device | number | undefined; readonly owner?: object | undefined },
+  ): Event {
+    const given = checkOptions(options) ?? {}
+    const adopted = checkPointer(handle, 'handle', 'an event handle (a bigint or a safe integer)') as EventHandle
+    const owner = checkOwner(given.owner)
+    const wanted = given.device === -1 ? undefined : given.device
+    const near = resolveDevice(wanted)
+    const driver = wanted === undefined ? driverForHandle(adopted, driverOf(near)) : driverOf(near)
+    const found = driver.eventAdopt(adopted) ?? { device: near.ordinal, context: contextOf(near) }
+    const device = deviceOf(driver, found.device)
+    if (wanted !== undefined && device !== near) {
+      throw stateError('ERR_DEVICE_MISMATCH', `The event is on ${device}, not on ${near} as options.device says`)
+    }
+    return makeEvent(new EventSeed(device, found.context, PLAIN, { adopted, owned: false, owner }))
+  }
+
+  /**
+   * Opens an event that another process shared (`cuIpcOpenEventHandle`).
+   * @throws ERR_INVALID_HANDLE for bytes that are no event of another process, ERR_UNSUPPORTED on the simulator
+   */
+  static fromIpcHandle(bytes: Uint8Array, options?: { readonly device?: Device | number | undefined }): Event {
+    checkBytes(bytes, 'bytes', IPC_HANDLE_BYTES)
+    const device = resolveDevice(checkOptions(options)?.device)
+    const context = contextOf(device)
+    const adopted = driverOf(device).eventOpenIpcHandle(context, bytes)
+    return makeEvent(new EventSeed(device, context, { ...PLAIN, interprocess: true }, { adopted }))
+  }
+
+  /** The CUevent. */
+  get handle(): bigint {
+    return BigInt(this.#handle)
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  /** Is the work before its latest record done (`cuEventQuery`)? True where it was never recorded. */
+  query(): boolean {
+    return this.#driver.eventQuery(this.#open())
+  }
+
+  /** Blocks until the work before its latest record is done (`cuEventSynchronize`), running host functions meanwhile. */
+  synchronize(): void {
+    this.#driver.eventSynchronize(this.#open())
+  }
+
+  /** Resolves when the work before its latest record is done, without blocking. Recording it anew changes nothing. */
+  finished(options?: WaitOptions): Promise<void> {
+    return finished(options, (settle) => this.#driver.eventFinished(this.#open(), settle))
+  }
+
+  /**
+   * Milliseconds from `start` to this event (`cuEventElapsedTime`), with a resolution of about half a microsecond.
+   * @throws CudaError where one of them has no timing, was never recorded, or is not done yet
+   */
+  elapsedSince(start: Event): number {
+    if (!(start instanceof Event)) throw invalidType('start', 'an Event', start)
+    const end = this.#open()
+    const from = openEvent(start, this.#driver)
+    try {
+      return this.#driver.eventElapsedTime(from, end)
+    } catch (error) {
+      throw error instanceof CudaError ? this.#explainElapsed(start, error) : error
+    }
+  }
+
+  /** The 64 bytes by which another process opens it (`cuIpcGetEventHandle`). The event must be `interprocess`. */
+  ipcHandle(): Uint8Array {
+    return this.#driver.eventGetIpcHandle(this.#open())
+  }
+
+  /** Is it the same event of the same device? */
+  equals(other: unknown): boolean {
+    return other instanceof Event && other.#handle === this.#handle && other.device === this.device
+  }
+
+  /**
+   * Destroys the event (`cuEventDestroy`), or lets go of one that another library owns. Waits that were queued on it
+   * still hold. May be called twice.
+   */
+  close(): void {
+    if (this.#closed || this.#kept) return
+    this.#closed = true
+    owners.delete(this)
+    if (!this.#owned) return
+    unreachable.unregister(this)
+    this.#driver.eventDestroy(this.#handle)
+  }
+
+  [Symbol.dispose](): void {
+    this.close()
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'Event'
+  }
+
+  toString(): string {
+    return `Event(0x${this.#handle.toString(16)}, ${this.device}${this.#closed ? ', closed' : ''})`
+  }
+
+  [inspect.custom](): string {
+    return this.toString()
+  }
+
+  #open(): EventHandle {
+    if (this.#closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    return this.#handle
+  }
+
+  #explainElapsed(start: Event, error: CudaError): CudaError {
+    const { call, number, code } = error
+    const explain = (why: string): CudaError => new CudaError(call, number, code, why)
+    for (const [name, event] of [['start', start] as const, ['end', this] as const]) {
+      if (!event.#owned) continue
+      if (!event.timing) return explain(`The ${name} event was made without timing: make it with { timing: true }`)
+    }
+    if (code === 'CUDA_ERROR_NOT_READY') {
+      return explain('An event is not complete yet: wait for it, with await event.finished() or event.synchronize()')
+    }
+    if (code === 'CUDA_ERROR_INVALID_HANDLE') {
+      return explain('An event was never recorded, or the two belong to different devices: record both on one device')
+    }
+    return error
+  }
+
+  static {
+    makeEvent = (seed) => new Event(seed as EventOptions)
+    openEvent = (event, driver) => {
+      if (event.#closed) throw stateError('ERR_CLOSED', `${event} cannot be used any more`)
+      if (event.#driver !== driver) {
+        throw stateError('ERR_DEVICE_MISMATCH', `${event} belongs to another driver than the stream it is used with`)
+      }
+      return event.#handle
+    }
+  }
+}
+
+/** A new event in a stream's own context, which need not be its device's primary one. */
+export function eventFor(device: Device, context: ContextHandle, options?: EventOptions): Event {
+  return makeEvent(new EventSeed(device, context, options === undefined ? PLAIN : settingsOf(options)))
+}
+
+/** An event that lives as long as the stream that keeps it. */
+export function keptEventFor(device: Device, context: ContextHandle): Event {
+  return makeEvent(new EventSeed(device, context, PLAIN, { kept: true }))
+}
+
+/** Throws where options ask for an event that this one is not. What another library made is not known, and passes. */
+export function checkAgainst(event: Event, options: EventOptions): void {
+  const wanted = settingsOf(options)
+  for (const name of ['timing', 'blockingSync', 'interprocess'] as const) {
+    if (options[name] !== undefined && wanted[name] !== event[name]) {
+      throw invalidValue(
+        `options.${name} is ${wanted[name]}, but the event given was made with ${event[name]}; leave the option out, or give no event`,
+      )
+    }
+  }
+}
+
+function seedFrom(options: (EventOptions & { readonly device?: Device | number | undefined }) | undefined): EventSeed {
+  const settings = settingsOf(checkOptions(options) ?? {})
+  const device = resolveDevice(options?.device)
+  return new EventSeed(device, contextOf(device), settings)
+}
+
+function settingsOf(options: EventOptions): EventSettings {
+  const timing = checkBoolean(options.timing, 'options.timing', false)
+  const blockingSync = checkBoolean(options.blockingSync, 'options.blockingSync', false)
+  const interprocess = checkBoolean(options.interprocess, 'options.interprocess', false)
+  if (timing && interprocess) {
+    throw invalidValue('options.timing and options.interprocess exclude each other: CUDA times no shared event')
+  }
+  return { timing, blockingSync, interprocess }
+}
+
+function flagsOf({ timing, blockingSync, interprocess }: EventSettings): number {
+  return (
+    (timing ? 0 : EventFlag.DISABLE_TIMING) |
+    (blockingSync ? EventFlag.BLOCKING_SYNC : 0) |
+    (interprocess ? EventFlag.INTERPROCESS : 0)
+  )
+}

@@ -1,0 +1,16 @@
+/** CUDA streams for TypeScript. Importing this loads no library and touches no GPU. */
+export { type Context, Device } from './device.js'
+export type { DeviceAttribute } from './driver/device-attributes.js'
+export { CudaError } from './errors.js'
+export { Event, type EventOptions } from './event.js'
+export type { WaitOptions } from './finished.js'
+export {
+  ExternalStream,
+  type ExternalStreamOptions,
+  type RecordOptions,
+  Stream,
+  type StreamOptions,
+  type WaitEventOptions,
+  type WaitStreamOptions,
+} from './stream.js'
+export { type CudaStreamLike, cudaStream, type PythonStreamLike, type StreamSource } from './stream-source.js'

@@ -1,0 +1,551 @@
+import { inspect } from 'node:util'
+import { Ambient } from './ambient.js'
+import { checkBoolean, checkFunction, checkInteger, checkOptions, checkOwner } from './arguments.js'
+import { driverForHandle } from './default-driver.js'
+import { type Context, contextOf, Device, deviceOf, driverOf, resolveDevice } from './device.js'
+import {
+  type ContextHandle,
+  canonicalStream,
+  cudaHandleOf,
+  type Driver,
+  defaultStream,
+  ExternalFlag,
+  StreamFlag,
+  type StreamHandle,
+} from './driver/driver.js'
+import { invalidType, stateError } from './errors.js'
+import { checkAgainst, Event, type EventOptions, eventFor, keptEventFor, openEvent } from './event.js'
+import { finished, type WaitOptions } from './finished.js'
+import { hostFunction } from './host-function.js'
+import {
+  type CudaStreamLike,
+  cudaStream,
+  handleOf,
+  isStreamLike,
+  type PythonStreamLike,
+  type StreamSource,
+  streamHandleOf,
+} from './stream-source.js'
+
+export interface StreamOptions {
+  /** A Device, or an ordinal of the current device's driver. Default: the current device. */
+  readonly device?: Device | number | undefined
+  /** Lower goes first; clamped to the device's `priorityRange`, as CUDA does. Default 0. */
+  readonly priority?: number | undefined
+  /** Does not wait for the null stream, nor the null stream for it. Default true. */
+  readonly nonBlocking?: boolean | undefined
+}
+
+export interface ExternalStreamOptions {
+  /** The device that the stream must be on. It is asked of the driver; -1 means not known. */
+  readonly device?: Device | number | undefined
+  /** Kept reachable while the wrapper lives. Default: the protocol object it was made from. */
+  readonly owner?: object | undefined
+}
+
+export interface RecordOptions extends EventOptions {
+  /** While capturing: an event node that work outside the graph can wait for. No effect otherwise. */
+  readonly external?: boolean | undefined
+}
+
+export interface WaitEventOptions {
+  /** While capturing: a wait for an event recorded outside the graph. No effect otherwise. */
+  readonly external?: boolean | undefined
+}
+
+export interface WaitStreamOptions extends WaitEventOptions {
+  /** The event to record on the other stream. Default: one of the library's own. */
+  readonly event?: Event | undefined
+}
+
+/** What a stream is made from inside the library. */
+class StreamSeed {
+  readonly device: Device
+  readonly context: ContextHandle
+  readonly handle: StreamHandle
+  /** Ours to destroy, wrapped for another owner, or kept by the library for the caller. */
+  readonly tenure: 'owned' | 'wrapped' | 'kept'
+  readonly owner: object | undefined
+
+  constructor(
+    device: Device,
+    context: ContextHandle,
+    handle: StreamHandle,
+    tenure: 'owned' | 'wrapped' | 'kept',
+    owner?: object,
+  ) {
+    this.device = device
+    this.context = context
+    this.handle = handle
+    this.tenure = tenure
+    this.owner = owner
+  }
+}
+
+const currentStreams = new WeakMap<Device, Ambient<Stream>>()
+const defaultStreams = new WeakMap<Device, { readonly legacy: Stream; readonly perThread: Stream }>()
+
+const unreachable = new FinalizationRegistry(({ driver, handle }: { driver: Driver; handle: StreamHandle }) => {
+  try {
+    driver.streamDestroy(handle)
+  } catch {
+    // The context is lost, and the stream with it: nothing is left to destroy.
+  }
+})
+
+/** For doors of this package: a stream's driver and handle. Throws ERR_CLOSED. */
+export let openStream: (stream: Stream) => { readonly driver: Driver; readonly handle: StreamHandle }
+let ownerOf: (stream: Stream) => object | undefined
+let rewrap: (stream: Stream) => StreamSeed
+
+/** A queue of GPU work: what is queued runs in order; between streams, events order it. */
+export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
+  readonly device: Device
+  readonly #driver: Driver
+  readonly #handle: StreamHandle
+  readonly #context: ContextHandle
+  readonly #tenure: 'owned' | 'wrapped' | 'kept'
+  #owner: object | undefined
+  #closed = false
+  #id: bigint | undefined
+  #priority: number | undefined
+  #nonBlocking: boolean | undefined
+  #cachedEvent: Event | undefined
+
+  /**
+   * Makes a stream (`cuStreamCreateWithPriority`).
+   * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a device that does not exist
+   */
+  constructor(options?: StreamOptions) {
+    const seed = options instanceof StreamSeed ? options : seedOfNew(options)
+    this.device = seed.device
+    this.#driver = driverOf(seed.device)
+    this.#handle = seed.handle
+    this.#context = seed.context
+    this.#tenure = seed.tenure
+    this.#owner = seed.owner
+    if (seed.tenure === 'owned') unreachable.register(this, { driver: this.#driver, handle: seed.handle }, this)
+  }
+
+  /**
+   * A stream from whatever another library hands over. A `Stream` is returned as it is.
+   * @throws as `new ExternalStream(source, options)` does; ERR_CLOSED for a closed `Stream`
+   */
+  static from(source: Stream | StreamSource, options?: ExternalStreamOptions): Stream {
+    if (!(source instanceof Stream)) return new ExternalStream(source, options)
+    source.#open()
+    checkDevice(source, checkOptions(options)?.device)
+    return source
+  }
+
+  /** The stream that this async context made current on `device` (default: the current device), else its null stream. */
+  static current(device?: Device | number): Stream {
+    const where = resolveDevice(device, 'device')
+    return currentStreams.get(where)?.get() ?? where.defaultStream
+  }
+
+  /** Orders streams by device, then handle: for sorting. */
+  static compare(a: Stream, b: Stream): -1 | 0 | 1 {
+    if (!(a instanceof Stream)) throw invalidType('a', 'a Stream', a)
+    if (!(b instanceof Stream)) throw invalidType('b', 'a Stream', b)
+    const [left, right] = [a.valueOf(), b.valueOf()]
+    return left < right ? -1 : left > right ? 1 : 0
+  }
+
+  /** The current device's null stream (handle 0): it waits for all its blocking streams, and they for it. */
+  static get null(): Stream {
+    return Device.current.defaultStream
+  }
+
+  /** The current device's per-thread default stream (handle 2): a blocking stream of the JavaScript thread's own. */
+  static get perThread(): Stream {
+    return defaultStreamsOf(Device.current).perThread
+  }
+
+  /** The CUstream: what other libraries take. 0 is the null stream, 2 the per-thread one. */
+  get handle(): bigint {
+    return BigInt(cudaHandleOf(this.#handle))
+  }
+
+  /** The driver's own number for the stream (`cuStreamGetId`). Never used twice, unlike the handle. */
+  get id(): bigint {
+    const handle = this.#open()
+    this.#id ??= this.#driver.streamGetId(handle)
+    return this.#id
+  }
+
+  get context(): Context {
+    this.#open()
+    return { handle: BigInt(this.#context), device: this.device }
+  }
+
+  /** What the driver made of the priority asked for (`cuStreamGetPriority`). */
+  get priority(): number {
+    const handle = this.#open()
+    this.#priority ??= this.#driver.streamGetPriority(handle)
+    return this.#priority
+  }
+
+  /** Is it free of the null stream's rules (`cuStreamGetFlags`)? */
+  get nonBlocking(): boolean {
+    const handle = this.#open()
+    this.#nonBlocking ??= (this.#driver.streamGetFlags(handle) & StreamFlag.NON_BLOCKING) !== 0
+    return this.#nonBlocking
+  }
+
+  /** Is its work being captured into a graph (`cuStreamIsCapturing`)? */
+  get isCapturing(): boolean {
+    return this.#driver.streamIsCapturing(this.#open())
+  }
+
+  /** An event without timing that the stream keeps for you; closing it does nothing. */
+  get cachedEvent(): Event {
+    this.#open()
+    this.#cachedEvent ??= keptEventFor(this.device, this.#context)
+    return this.#cachedEvent
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  /**
+   * Marks this point of the stream's work in an event (`cuEventRecord`): the one given, or a new one without timing.
+   * @throws ERR_DEVICE_MISMATCH for an event of another device; ERR_INVALID_ARG_VALUE for options that contradict it
+   */
+  record(event?: Event, options?: RecordOptions): Event
+  record(options: RecordOptions): Event
+  record(given?: Event | RecordOptions, options?: RecordOptions): Event {
+    const stream = this.#open()
+    const event = given instanceof Event ? given : undefined
+    const settings = checkOptions(event === undefined && given !== undefined ? (given as RecordOptions) : options)
+    if (event !== undefined && event.device !== this.device) throw mismatch(`${event}`, this)
+    if (event !== undefined && settings !== undefined) checkAgainst(event, settings)
+    const external = externalFlag(settings)
+    const target = event ?? eventFor(this.device, this.#context, settings)
+    this.#driver.eventRecord(openEvent(target, this.#driver), stream, external)
+    return target
+  }
+
+  /**
+   * Lets later work of this stream wait for an event's latest record (`cuStreamWaitEvent`), or for all that another
+   * stream holds now (record and wait). Recording the event again changes nothing for this wait. Never blocks.
+   */
+  wait(event: Event, options?: WaitEventOptions): this
+  wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
+  wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
+    const stream = this.#open()
+    if (target instanceof Event) {
+      this.#driver.streamWaitEvent(stream, openEvent(target, this.#driver), externalFlag(checkOptions(options)))
+      return this
+    }
+    const other = this.#streamToWaitFor(target)
+    const { event, external } = checkOptions(options) ?? {}
+    if (event !== undefined && !(event instanceof Event)) throw invalidType('options.event', 'an Event', event)
+    if (event !== undefined || external !== undefined) {
+      const between = event ?? other.cachedEvent
+      other.record(between, { external })
+      return this.wait(between, { external })
+    }
+    const from = other.#open()
+    if (other.#driver !== this.#driver) throw mismatch(`${other}`, this)
+    this.#driver.streamWaitStream(stream, from, other.#context)
+    return this
+  }
+
+  /**
+   * Is all its work done (`cuStreamQuery`)?
+   * @throws CudaError where the GPU has faulted, or while the stream captures
+   */
+  query(): boolean {
+    return this.#driver.streamQuery(this.#open())
+  }
+
+  /**
+   * Blocks until all its work is done (`cuStreamSynchronize`). Host functions that come due run inside this call.
+   * @throws CudaError where the GPU has faulted, or while it captures; ERR_DEADLOCK inside a host function it waits for
+   */
+  synchronize(): void {
+    this.#driver.streamSynchronize(this.#open())
+  }
+
+  /**
+   * Resolves when all that is queued now is done, without blocking. Rejects with the CudaError if the GPU faults, with
+   * `signal.reason` if aborted; never throws.
+   */
+  finished(options?: WaitOptions): Promise<void> {
+    return finished(options, (settle) => this.#driver.streamFinished(this.#open(), this.#context, settle))
+  }
+
+  /**
+   * Queues a function for the JavaScript thread: it runs after all earlier and before all later work of the stream, in
+   * the async context of this call. It may use the GPU, but not wait for its own stream. What it throws surfaces as an
+   * uncaught exception. Dropped if the GPU faults before.
+   */
+  launchHostFunc(callback: () => void): this
+  launchHostFunc<T>(callback: (arg: T) => void, arg: T): this
+  launchHostFunc<T>(callback: (arg: T) => void, arg?: T): this {
+    const stream = this.#open()
+    checkFunction(callback, 'callback')
+    const host = hostFunction(() => callback(arg as T), false)
+    this.#driver.streamLaunchHostFunction(stream, this.#context, host)
+    return this
+  }
+
+  /**
+   * As `launchHostFunc`, but the function also gets the stream and a status: 0, or the CUresult if the GPU faulted,
+   * after which it runs too. Cannot be captured.
+   */
+  addCallback<T>(callback: (stream: this, status: number, arg: T) => void, arg: T): this {
+    const stream = this.#open()
+    checkFunction(callback, 'callback')
+    const host = hostFunction((status) => callback(this, status, arg), true)
+    this.#driver.streamLaunchHostFunction(stream, this.#context, host)
+    return this
+  }
+
+  /** Makes it current on its device for the rest of this async context. */
+  use(): this {
+    this.#open()
+    ambientOf(this.device).set(this)
+    return this
+  }
+
+  /** Makes it current on its device until the result is disposed. */
+  enter(): Disposable {
+    this.#open()
+    return ambientOf(this.device).enter(this)
+  }
+
+  /** Makes it current on its device for the function and for all that it awaits. */
+  run<R>(fn: () => R): R {
+    this.#open()
+    checkFunction(fn, 'fn')
+    return ambientOf(this.device).run(this, fn)
+  }
+
+  /** Is it the same stream of the same device? Handles 0 and 1 name the same one. */
+  equals(other: unknown): boolean {
+    return (
+      other instanceof Stream &&
+      other.device === this.device &&
+      canonicalStream(other.#handle) === canonicalStream(this.#handle)
+    )
+  }
+
+  /** A key to order streams by: the device's ordinal above, the handle in the low 64 bits, 1 counted as 0. */
+  valueOf(): bigint {
+    return (BigInt(this.device.ordinal) << 64n) | BigInt(cudaHandleOf(canonicalStream(this.#open())))
+  }
+
+  /**
+   * Destroys the stream (`cuStreamDestroy`), or lets go of one that another library owns. Queued work still completes.
+   * May be called twice.
+   */
+  close(): void {
+    if (this.#closed || this.#tenure === 'kept') return
+    this.#closed = true
+    this.#owner = undefined
+    this.#cachedEvent = undefined
+    if (this.#tenure !== 'owned') return
+    unreachable.unregister(this)
+    this.#driver.streamDestroy(this.#handle)
+  }
+
+  [Symbol.dispose](): void {
+    this.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#closed) return
+    try {
+      await this.finished()
+    } finally {
+      this.close()
+    }
+  }
+
+  [cudaStream](): readonly [version: 0, handle: bigint] {
+    this.#open()
+    return [0, this.handle]
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'Stream'
+  }
+
+  toString(): string {
+    const handle = `0x${cudaHandleOf(this.#handle).toString(16)}`
+    return `${this[Symbol.toStringTag]}(${handle}, ${this.device}${this.#closed ? ', closed' : ''})`
+  }
+
+  [inspect.custom](): string {
+    return this.toString()
+  }
+
+  #open(): StreamHandle {
+    if (this.#closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    return this.#handle
+  }
+
+  #streamToWaitFor(target: unknown): Stream {
+    if (target instanceof Stream) return target
+    if (isStreamLike(target)) return new ExternalStream(seedOfHandle(handleOf(target), this.device) as never)
+    throw invalidType('target', 'an Event, a Stream or an object with a stream protocol (wrap a handle first)', target)
+  }
+
+  static {
+    openStream = (stream) => ({ driver: stream.#driver, handle: stream.#open() })
+    ownerOf = (stream) => stream.#owner
+    rewrap = (stream) => new StreamSeed(stream.device, stream.#context, stream.#open(), 'wrapped')
+  }
+}
+
+/** A stream that another library owns. It is never destroyed by us: `close()` lets go of it. */
+export class ExternalStream extends Stream {
+  /**
+   * Wraps a stream by its handle or by an object with the stream protocol. The other library must keep it alive:
+   * mapped memory that is no stream any more cannot always be told from one.
+   * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for what cannot be a handle; ERR_INVALID_HANDLE for what the driver
+   * does not know; ERR_CLOSED for a stream that this library destroyed; ERR_DEVICE_MISMATCH where `device` is wrong
+   */
+  constructor(source: StreamSource, options?: ExternalStreamOptions) {
+    super(seedOfWrapped(source, options) as StreamOptions)
+  }
+
+  /** What is kept reachable while this lives: the `owner` given, else the protocol object; undefined once closed. */
+  get owner(): object | undefined {
+    return ownerOf(this)
+  }
+
+  override get [Symbol.toStringTag](): string {
+    return 'ExternalStream'
+  }
+}
+
+function seedOfNew(options: StreamOptions | undefined): StreamSeed {
+  const given = checkOptions(options) ?? {}
+  const device = resolveDevice(given.device)
+  const priority = given.priority === undefined ? 0 : checkInteger(given.priority, 'options.priority')
+  const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
+  const { least, greatest } = device.priorityRange
+  const clamped = Math.min(least, Math.max(greatest, priority))
+  const context = contextOf(device)
+  return new StreamSeed(device, context, driverOf(device).streamCreate(context, flags, clamped), 'owned')
+}
+
+function seedOfWrapped(source: StreamSource | StreamSeed, options: ExternalStreamOptions | undefined): StreamSeed {
+  if (source instanceof StreamSeed) return source
+  const given = checkOptions(options) ?? {}
+  const owner = checkOwner(given.owner) ?? (typeof source === 'object' ? source : undefined)
+  const wanted = given.device === -1 ? undefined : given.device
+  const seed = source instanceof Stream ? rewrap(source) : seedOfHandle(handleOf(source), wanted)
+  checkDevice(seed, wanted)
+  return new StreamSeed(seed.device, seed.context, seed.handle, 'wrapped', owner)
+}
+
+function seedOfHandle(cudaHandle: number, wanted: Device | number | undefined): StreamSeed {
+  const near = resolveDevice(wanted)
+  const handle = streamHandleOf(cudaHandle, near.ordinal)
+  const driver = wanted === undefined ? driverForHandle(handle, driverOf(near)) : driverOf(near)
+  const { context, device } = driver.streamAdopt(handle)
+  return new StreamSeed(deviceOf(driver, device), context, handle, 'wrapped')
+}
+
+function checkDevice(stream: { readonly device: Device }, wanted: Device | number | undefined): void {
+  if (wanted === undefined || wanted === -1) return
+  const device = resolveDevice(wanted)
+  if (device !== stream.device) {
+    throw stateError('ERR_DEVICE_MISMATCH', `The stream is on ${stream.device}, not on ${device} as options.device says`)
+  }
+}
+
+function externalFlag(options: WaitEventOptions | undefined): ExternalFlag {
+  if (options === undefined) return ExternalFlag.NONE
+  return checkBoolean(options.external, 'options.external', false) ? ExternalFlag.EXTERNAL : ExternalFlag.NONE
+}
+
+function mismatch(what: string, stream: Stream): Error {
+  return stateError('ERR_DEVICE_MISMATCH', `${what} cannot be used here: ${stream} is on ${stream.device}`)
+}
+
+function ambientOf(device: Device): Ambient<Stream> {
+  let ambient = currentStreams.get(device)
+  if (ambient === undefined) {
+    ambient = new Ambient()
+    currentStreams.set(device, ambient)
+  }
+  return ambient
+}
+
+function defaultStreamsOf(device: Device): { readonly legacy: Stream; readonly perThread: Stream } {
+  let streams = defaultStreams.get(device)
+  if (streams === undefined) {
+    const make = (which: 0 | 2): Stream =>
+      new Stream(new StreamSeed(device, contextOf(device), defaultStream(device.ordinal, which), 'kept') as StreamOptions)
+    streams = { legacy: make(0), perThread: make(2) }
+    defaultStreams.set(device, streams)
+  }
+  return streams
+}
+
+/*
+ * What joins devices and events to streams. It stands here, and not in their own files, so that imports run one way:
+ * streams know events and devices, not the reverse.
+ */
+
+declare module './device.js' {
+  interface Device {
+    /** The null stream of this device (handle 0). */
+    readonly defaultStream: Stream
+    /** Makes a stream on this device, or wraps one that an object with the stream protocol hands over. */
+    createStream(options?: StreamOptions): Stream
+    createStream(source: CudaStreamLike | PythonStreamLike): ExternalStream
+    /** Makes an event on this device. */
+    createEvent(options?: EventOptions): Event
+  }
+}
+
+declare module './event.js' {
+  interface Event {
+    /** `stream.record(event)`. Default: the current stream of the event's device. */
+    record(stream?: Stream, options?: { readonly external?: boolean | undefined }): this
+    /** `stream.wait(event)`. Default: the current stream of the event's device. */
+    wait(stream?: Stream, options?: WaitEventOptions): this
+  }
+}
+
+Object.defineProperty(Device.prototype, 'defaultStream', {
+  configurable: true,
+  get(this: Device): Stream {
+    return defaultStreamsOf(this).legacy
+  },
+})
+
+function createStream(this: Device, options?: StreamOptions): Stream
+function createStream(this: Device, source: CudaStreamLike | PythonStreamLike): ExternalStream
+function createStream(this: Device, given?: StreamOptions | CudaStreamLike | PythonStreamLike): Stream {
+  if (isStreamLike(given)) return new ExternalStream(given, { device: this })
+  return new Stream({ ...checkOptions(given), device: this })
+}
+Device.prototype.createStream = createStream
+
+Device.prototype.createEvent = function (options?: EventOptions): Event {
+  return new Event({ ...checkOptions(options), device: this })
+}
+
+Event.prototype.record = function (stream?: Stream, options?: { readonly external?: boolean | undefined }): Event {
+  streamFor(this, stream).record(this, options)
+  return this
+}
+
+Event.prototype.wait = function (stream?: Stream, options?: WaitEventOptions): Event {
+  streamFor(this, stream).wait(this, options)
+  return this
+}
+
+function streamFor(event: Event, stream: Stream | undefined): Stream {
+  if (stream === undefined) return Stream.current(event.device)
+  if (!(stream instanceof Stream)) throw invalidType('stream', 'a Stream', stream)
+  return stream
+}

@@ -1,0 +1,68 @@
+/** PyTorch's stream and ours, ordered both ways on a real GPU: the story of examples/pytorch with few rounds. */
+import assert from 'node:assert/strict'
+import { before, describe, it } from 'node:test'
+import { driverUnavailable, Story, storyUnavailable } from '../../examples/pytorch/story.js'
+import { pythonUnavailable, startPython } from '../helpers/python.js'
+
+const ROUNDS = 5
+
+/** The cheapest question first: importing torch takes seconds. */
+function unavailable(): string | undefined {
+  const noDriver = driverUnavailable()
+  if (noDriver !== undefined) return noDriver
+  const python = startPython()
+  return python === undefined ? pythonUnavailable() : storyUnavailable(python)
+}
+
+const reason = unavailable()
+if (reason !== undefined) console.log(`skipped: ${reason}`)
+
+describe('a stream of PyTorch', { skip: reason ?? false, timeout: 300_000 }, () => {
+  let story: Story
+
+  before(async () => {
+    const python = startPython()
+    assert.ok(python)
+    story = new Story(python)
+    await story.warmUp()
+  })
+
+  it('is wrapped by its handle alone', () => {
+    const python = startPython()
+    assert.equal(story.wrapped.handle, python?.handle('story.t.cuda_stream'))
+    assert.equal(story.wrapped.device.ordinal, python?.number('torch.cuda.current_device()'))
+    assert.equal(story.wrapped.nonBlocking, true)
+    assert.equal(story.wrapped.equals(story.ours), false)
+  })
+
+  it('is ordered with ours, both ways', async () => {
+    const { right, rounds } = await story.withWaits(ROUNDS)
+    assert.equal(right, rounds)
+  })
+
+  it('is overtaken by ours without the first wait', async () => {
+    const { wrong } = await story.withoutFirstWait(ROUNDS)
+    assert.ok(wrong > 0, 'every round was right, so the rounds with waits prove nothing')
+  })
+
+  it('overtakes ours without the second wait', async () => {
+    const { wrong } = await story.withoutSecondWait(ROUNDS)
+    assert.ok(wrong > 0, 'every round was right, so the rounds with waits prove nothing')
+  })
+
+  it('runs host functions in order, as finished() of ours resolves', async () => {
+    const { hostFunctions, finished, right } = await story.order(ROUNDS)
+    const inOrder = Array.from({ length: ROUNDS }, (_, round) => round)
+    assert.deepEqual(hostFunctions, inOrder)
+    assert.deepEqual(finished, inOrder)
+    assert.equal(right, true)
+  })
+
+  it('still works for PyTorch once we have let go of it', () => {
+    const python = startPython()
+    assert.ok(python)
+    story.close()
+    python.run('story.first(2)\nstory.t.synchronize()')
+    assert.equal(python.text('story.t.query()'), 'True')
+  })
+})
