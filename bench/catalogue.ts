@@ -24,10 +24,10 @@ export const rows = [
   { key: 'event-create', title: 'event create + close', calls: 5_000 },
   { key: 'stream-create', title: 'stream create + close', calls: 1_000 },
   { key: 'host-function', title: 'host function + synchronize()', calls: 500 },
-  { key: 'launch-synchronize', title: 'empty kernel + synchronize()', calls: 1_000 },
+  { key: 'launch-synchronize', title: 'empty kernel, launched raw, + synchronize()', calls: 1_000 },
   {
     key: 'launch-finished',
-    title: 'empty kernel + await finished(); others: synchronize',
+    title: 'the same + await finished(); others: synchronize',
     calls: 1_000,
     against: 'launch-synchronize',
   },

@@ -1,9 +1,9 @@
 /** The contestants outside this process: the C program and the Python libraries, each a child that answers lines. */
 
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
+import { createInterface, type Interface } from 'node:readline'
 import type { Contestant } from './catalogue.js'
 
 /** A contestant that does not take part, and why. */
@@ -93,10 +93,11 @@ function contestant(name: string, version: string, keys: ReadonlySet<string>, ch
   }
 }
 
-/** A child process that is spoken to in lines. One that is too slow is killed, which ends its lines. */
+/** A child process that is spoken to in lines. */
 class Child {
   readonly #command: string
-  readonly #process: ChildProcess
+  readonly #process: ChildProcessWithoutNullStreams
+  readonly #reader: Interface
   readonly #lines: AsyncIterator<string>
   readonly #exit: Promise<number | null>
   #complaints = ''
@@ -104,9 +105,10 @@ class Child {
 
   constructor(command: string, args: readonly string[], environment: NodeJS.ProcessEnv) {
     this.#command = command
-    const child = spawn(command, args, { env: environment, stdio: ['pipe', 'pipe', 'pipe'] })
+    const child = spawn(command, args, { env: environment })
     this.#process = child
-    this.#lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+    this.#reader = createInterface({ input: child.stdout })
+    this.#lines = this.#reader[Symbol.asyncIterator]()
     this.#exit = once(child, 'close').then(
       ([status]: (number | null)[]) => status ?? null,
       (error: Error) => {
@@ -126,7 +128,7 @@ class Child {
   }
 
   say(line: string): void {
-    this.#process.stdin?.write(`${line}\n`)
+    this.#process.stdin.write(`${line}\n`)
   }
 
   async line(limitMs: number): Promise<string> {
@@ -142,14 +144,18 @@ class Child {
 
   /** Closes its stdin, which ends a contestant. */
   async leave(): Promise<void> {
-    this.#process.stdin?.end()
+    this.#process.stdin.end()
     await this.exit(LEAVE_LIMIT_MS)
   }
 
+  /** A child that is too slow is killed and its pipes are shut, whoever else holds them: that ends every wait for it. */
   async #within<T>(limitMs: number, wait: Promise<T>): Promise<T> {
     const timer = setTimeout(() => {
       this.#failure ??= `no answer within ${limitMs / 1000} s`
+      const { stdin, stdout, stderr } = this.#process
       this.#process.kill('SIGKILL')
+      this.#reader.close()
+      for (const pipe of [stdin, stdout, stderr]) pipe.destroy()
     }, limitMs)
     try {
       return await wait

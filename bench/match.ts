@@ -68,11 +68,15 @@ export function printMatch({ rows: results }: MatchResult, ours: Contestant, oth
   const names = [ours, ...others].map(({ name }) => name)
   const lines = results.map(({ title, nanoseconds, oursToC, fasterThanPython }): Cell[] => [
     title,
-    ...names.map((name) => nanoseconds[name]?.toFixed(0)),
+    ...names.map((name) => show(nanoseconds[name])),
     oursToC?.toFixed(2),
     fasterThanPython === undefined ? undefined : `${fasterThanPython.toFixed(1)}x`,
   ])
   console.log(table(['ns per call', ...names, 'ours / C', 'faster than Python'], lines))
+}
+
+function show(nanoseconds: number | undefined): string | undefined {
+  return nanoseconds?.toFixed(nanoseconds < 10 ? 1 : 0)
 }
 
 function compare(row: Row, ours: Contestant, others: readonly Contestant[], samples: Samples): MatchRow {

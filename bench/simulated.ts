@@ -23,8 +23,8 @@ interface Workload {
   readonly go: (bench: Bench) => void
 }
 
-const MEASURE_MS = 1000
-const WARM_UP_MS = 300
+const MEASURE_MS = 800
+const WARM_UP_MS = 200
 
 const workloads: readonly Workload[] = [
   {
@@ -105,7 +105,7 @@ const workloads: readonly Workload[] = [
   },
 ]
 
-/** Every workload for about a second, after a warm-up. */
+/** Every workload for most of a second, after a warm-up. */
 export function benchSimulated(device: Device): SimulatedRow[] {
   const bench: Bench = {
     device,

@@ -57,13 +57,27 @@ const owners = new WeakMap<Event, object>()
 const PLAIN: EventSettings = { timing: false, blockingSync: false, interprocess: false }
 const IPC_HANDLE_BYTES = 64
 
-const unreachable = new FinalizationRegistry(({ driver, handle }: { driver: Driver; handle: EventHandle }) => {
+/** What has to be destroyed when an event is closed or becomes unreachable. */
+interface Remains {
+  readonly driver: Driver
+  readonly context: ContextHandle
+  readonly handle: EventHandle
+  /** Nobody has seen the handle, so nobody can notice if another event gets it. */
+  reusable: boolean
+}
+
+const unreachable = new FinalizationRegistry((remains: Remains) => {
   try {
-    driver.eventDestroy(handle)
+    destroy(remains)
   } catch {
     // The context is lost, and the event with it: nothing is left to destroy.
   }
 })
+
+function destroy({ driver, context, handle, reusable }: Remains): void {
+  if (reusable) driver.eventRecycle(context, handle)
+  else driver.eventDestroy(handle)
+}
 
 /** The event's handle, for use with a driver. Throws where the event is closed or belongs to another driver. */
 export let openEvent: (event: Event, driver: Driver) => EventHandle
@@ -80,7 +94,8 @@ export class Event implements Disposable {
   readonly interprocess: boolean
   readonly #driver: Driver
   readonly #handle: EventHandle
-  readonly #owned: boolean
+  /** Undefined for an event that another library owns. */
+  readonly #remains: Remains | undefined
   readonly #kept: boolean
   #closed = false
 
@@ -95,11 +110,14 @@ export class Event implements Disposable {
     this.blockingSync = seed.settings.blockingSync
     this.interprocess = seed.settings.interprocess
     this.#driver = driverOf(seed.device)
-    this.#owned = seed.owned
     this.#kept = seed.kept
-    if (seed.owner !== undefined) owners.set(this, seed.owner)
     this.#handle = seed.adopted ?? this.#driver.eventCreate(seed.context, flagsOf(seed.settings))
-    if (this.#owned) unreachable.register(this, { driver: this.#driver, handle: this.#handle }, this)
+    if (seed.owner !== undefined) owners.set(this, seed.owner)
+    if (!seed.owned) return
+    const { context, settings, adopted } = seed
+    const reusable = settings === PLAIN && adopted === undefined
+    this.#remains = { driver: this.#driver, context, handle: this.#handle, reusable }
+    unreachable.register(this, this.#remains, this)
   }
 
   /**
@@ -139,6 +157,7 @@ export class Event implements Disposable {
 
   /** The CUevent. */
   get handle(): bigint {
+    if (this.#remains !== undefined) this.#remains.reusable = false
     return BigInt(this.#handle)
   }
 
@@ -194,9 +213,9 @@ export class Event implements Disposable {
     if (this.#closed || this.#kept) return
     this.#closed = true
     owners.delete(this)
-    if (!this.#owned) return
+    if (this.#remains === undefined) return
     unreachable.unregister(this)
-    this.#driver.eventDestroy(this.#handle)
+    destroy(this.#remains)
   }
 
   [Symbol.dispose](): void {
@@ -208,7 +227,7 @@ export class Event implements Disposable {
   }
 
   toString(): string {
-    return `Event(0x${this.#handle.toString(16)}, ${this.device}${this.#closed ? ', closed' : ''})`
+    return `Event(0x${this.handle.toString(16)}, ${this.device}${this.#closed ? ', closed' : ''})`
   }
 
   [inspect.custom](): string {
@@ -224,7 +243,7 @@ export class Event implements Disposable {
     const { call, number, code } = error
     const explain = (why: string): CudaError => new CudaError(call, number, code, why)
     for (const [name, event] of [['start', start] as const, ['end', this] as const]) {
-      if (!event.#owned) continue
+      if (event.#remains === undefined) continue
       if (!event.timing) return explain(`The ${name} event was made without timing: make it with { timing: true }`)
     }
     if (code === 'CUDA_ERROR_NOT_READY') {
@@ -280,6 +299,7 @@ function settingsOf(options: EventOptions): EventSettings {
   const timing = checkBoolean(options.timing, 'options.timing', false)
   const blockingSync = checkBoolean(options.blockingSync, 'options.blockingSync', false)
   const interprocess = checkBoolean(options.interprocess, 'options.interprocess', false)
+  if (!timing && !blockingSync && !interprocess) return PLAIN
   if (timing && interprocess) {
     throw invalidValue('options.timing and options.interprocess exclude each other: CUDA times no shared event')
   }

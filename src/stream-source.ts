@@ -1,7 +1,5 @@
 /** How other libraries hand a stream over, and how a handle is read from it. */
 import { checkPointer } from './arguments.js'
-import type { StreamHandle } from './driver/driver.js'
-import { defaultStream } from './driver/driver.js'
 import { invalidType } from './errors.js'
 
 /** The method that gives a stream's handle away: `Symbol.for('cuda.stream')`, the same in every copy of this library. */
@@ -42,13 +40,6 @@ export function handleOf(source: StreamSource): number {
     throw invalidType(`What ${name}() returns`, '[0, handle]: version 0 of the protocol', reply)
   }
   return checkPointer(reply[1], `The handle that ${name}() returns`, 'a bigint or a safe integer')
-}
-
-/** CUDA's 0, 1 and 2 mean a stream of some device; every other handle is that of one stream. */
-export function streamHandleOf(cudaHandle: number, device: number): StreamHandle {
-  return cudaHandle === 0 || cudaHandle === 1 || cudaHandle === 2
-    ? defaultStream(device, cudaHandle)
-    : (cudaHandle as StreamHandle)
 }
 
 function protocolOf(source: object): { readonly name: string; readonly method: () => unknown } | undefined {

@@ -24,7 +24,6 @@ import {
   isStreamLike,
   type PythonStreamLike,
   type StreamSource,
-  streamHandleOf,
 } from './stream-source.js'
 
 export interface StreamOptions {
@@ -446,10 +445,9 @@ function seedOfWrapped(source: StreamSource | StreamSeed, options: ExternalStrea
 
 function seedOfHandle(cudaHandle: number, wanted: Device | number | undefined): StreamSeed {
   const near = resolveDevice(wanted)
-  const handle = streamHandleOf(cudaHandle, near.ordinal)
-  const driver = wanted === undefined ? driverForHandle(handle, driverOf(near)) : driverOf(near)
-  const { context, device } = driver.streamAdopt(handle)
-  return new StreamSeed(deviceOf(driver, device), context, handle, 'wrapped')
+  const driver = wanted === undefined ? driverForHandle(cudaHandle, driverOf(near)) : driverOf(near)
+  const { stream, context, device } = driver.streamAdopt(cudaHandle, near.ordinal)
+  return new StreamSeed(deviceOf(driver, device), context, stream, 'wrapped')
 }
 
 function checkDevice(stream: { readonly device: Device }, wanted: Device | number | undefined): void {

@@ -48,6 +48,12 @@ export interface HostFunction {
   readonly runsAfterFault: boolean
 }
 
+export interface AdoptedStream {
+  readonly stream: StreamHandle
+  readonly context: ContextHandle
+  readonly device: number
+}
+
 export interface Driver {
   readonly name: 'cuda' | 'sim'
 
@@ -65,8 +71,11 @@ export interface Driver {
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle
   streamDestroy(stream: StreamHandle): void
-  /** Takes in a stream that another library owns. Throws ERR_INVALID_HANDLE or ERR_CLOSED for what is none. */
-  streamAdopt(stream: StreamHandle): { readonly context: ContextHandle; readonly device: number }
+  /**
+   * Takes in a stream that another library owns, by CUDA's own handle; 0, 1 and 2 are default streams of the device
+   * `near`. Throws ERR_INVALID_HANDLE or ERR_CLOSED for what is none.
+   */
+  streamAdopt(cudaHandle: number, near: number): AdoptedStream
   streamGetId(stream: StreamHandle): bigint
   streamGetFlags(stream: StreamHandle): number
   streamGetPriority(stream: StreamHandle): number
@@ -85,6 +94,8 @@ export interface Driver {
 
   eventCreate(context: ContextHandle, flags: number): EventHandle
   eventDestroy(event: EventHandle): void
+  /** Destroys an event without timing or other flags whose handle nobody has seen: it may be made use of again. */
+  eventRecycle(context: ContextHandle, event: EventHandle): void
   /** Takes in an event that another library owns; undefined where its device cannot be told. Throws ERR_INVALID_HANDLE or ERR_CLOSED for what is none. */
   eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void

@@ -1,5 +1,93 @@
-import { stateError } from '../../errors.js'
-import type { Driver } from '../driver.js'
+/** Builds the driver from its parts. */
+import { invalidValue } from '../../errors.js'
+import { type Driver, deviceOfDefaultStream, isDefaultStream, StreamFlag, type StreamHandle } from '../driver.js'
+import { Contexts } from './contexts.js'
+import { CudaDriver } from './cuda-driver.js'
+import { Dependencies } from './dependencies.js'
+import { EventPool } from './event-pool.js'
+import { Gates } from './gates.js'
+import { HandleCheck } from './handle-check.js'
+import { check, type Library, startLibrary } from './library.js'
+import { MemoryCheck } from './memory-check.js'
+import { NativeMemory } from './native.js'
+import { QueueDepth } from './queue-depth.js'
+import { makeRest } from './rest.js'
+import { BackOffSleeper } from './sleeper.js'
+import { Waiting } from './waiting.js'
+
+const PORTABLE_AND_MAPPED = 0x3
+const CAPTURE_MODE_RELAXED = 2
+const DEADLOCK_TIMEOUT = 10_000
+
+/**
+ * Starts the NVIDIA driver.
+ * @throws ERR_NO_DRIVER, with what was tried
+ */
 export function openCudaDriver(): Driver {
-  throw stateError('ERR_NO_DRIVER', 'The NVIDIA driver was not found')
+  const { library, connections } = startLibrary()
+  const memory = new NativeMemory(4096)
+  const contexts = new Contexts(library, memory)
+  const pool = new EventPool(library, memory, contexts)
+  const gates = new Gates(library, (bytes) => pinned(library, memory, contexts, bytes))
+  const flagsOf = (stream: StreamHandle): number => driver.streamGetFlags(stream)
+  const dependencies = new Dependencies(
+    (stream) => isDefaultStream(stream) || (flagsOf(stream) & StreamFlag.NON_BLOCKING) === 0,
+    (stream) => (isDefaultStream(stream) ? deviceOfDefaultStream(stream) : deviceOf(library, memory, contexts, stream)),
+  )
+  const waiting = new Waiting({
+    library,
+    contexts,
+    gates,
+    depth: new QueueDepth(gates, connections),
+    dependencies,
+    pool,
+    sleeper: new BackOffSleeper(),
+    rest: makeRest(),
+    deadlockAfter: deadlockTimeout(),
+  })
+  const memoryCheck = new MemoryCheck()
+  const handles = new HandleCheck(library, memoryCheck, () => learn(library, memory, contexts, memoryCheck))
+  const driver = new CudaDriver({ library, memory, contexts, handles, waiting })
+  return driver
+}
+
+/** Memory for gates, which every context's streams can write and JavaScript can read. It lives as long as the process. */
+function pinned(library: Library, memory: NativeMemory, contexts: Contexts, bytes: number): number {
+  const before = contexts.enter(contexts.primary(0))
+  memory.int32[2] = CAPTURE_MODE_RELAXED
+  library.cuThreadExchangeStreamCaptureMode(memory.address + 8)
+  const result = library.cuMemHostAlloc(memory.address, bytes, PORTABLE_AND_MAPPED)
+  library.cuThreadExchangeStreamCaptureMode(memory.address + 8)
+  contexts.leave(before)
+  check('cuMemHostAlloc', result)
+  return memory.pointerAt(0)
+}
+
+function deviceOf(library: Library, memory: NativeMemory, contexts: Contexts, stream: StreamHandle): number {
+  check('cuStreamGetCtx', library.cuStreamGetCtx(stream, memory.address))
+  return contexts.deviceOf(memory.pointerAt(0) as never)
+}
+
+function learn(library: Library, memory: NativeMemory, contexts: Contexts, memoryCheck: MemoryCheck): void {
+  const context = contexts.primary(0)
+  const before = contexts.enter(context)
+  try {
+    check('cuStreamCreateWithPriority', library.cuStreamCreateWithPriority(memory.address, 1, 0))
+    const stream = memory.pointerAt(0)
+    check('cuEventCreate', library.cuEventCreate(memory.address, 2))
+    const event = memory.pointerAt(0)
+    memoryCheck.learn(stream, event, context)
+    library.cuEventDestroy_v2(event)
+    library.cuStreamDestroy_v2(stream)
+  } finally {
+    contexts.leave(before)
+  }
+}
+
+function deadlockTimeout(): number {
+  const wanted = process.env['CUDA_STREAMS_DEADLOCK_TIMEOUT']
+  if (wanted === undefined || wanted === '') return DEADLOCK_TIMEOUT
+  const milliseconds = Number(wanted)
+  if (Number.isFinite(milliseconds) && milliseconds > 0) return milliseconds
+  throw invalidValue(`CUDA_STREAMS_DEADLOCK_TIMEOUT must be a number of milliseconds, not '${wanted}'`)
 }

@@ -2,9 +2,10 @@
  * The simulated GPU behind the Driver interface: handles to objects, the driver's refusals, and waiting. What runs when
  * is the machine's business; what a capture allows is capture-rules.ts.
  */
-import { type CudaError, stateError } from '../../errors.js'
+import { stateError } from '../../errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
+  type AdoptedStream,
   type Cancel,
   type ContextHandle,
   type Driver,
@@ -13,10 +14,12 @@ import {
   type EventHandle,
   type ExternalFlag,
   type HostFunction,
+  isDefaultStream,
   type Settle,
   StreamFlag,
   type StreamHandle,
 } from '../driver.js'
+import { closedHandle, refusedHandle } from '../handle-errors.js'
 import { LoopPump, type TurnResult } from '../loop-pump.js'
 import type { CaptureMode } from './capture.js'
 import { CaptureRules } from './capture-rules.js'
@@ -135,10 +138,12 @@ export class SimDriver implements Driver {
     }
   }
 
-  streamAdopt(handle: StreamHandle): { readonly context: ContextHandle; readonly device: number } {
-    const stream = this.#streams.get(handle)
-    if (stream !== undefined) return { context: stream.device.context, device: stream.device.ordinal }
-    throw this.#refusedHandle('stream', handle, 'cuStreamGetCtx')
+  streamAdopt(cudaHandle: number, near: number): AdoptedStream {
+    const isDefault = cudaHandle === 0 || cudaHandle === 1 || cudaHandle === 2
+    const handle = isDefault ? defaultStream(near, cudaHandle) : (cudaHandle as StreamHandle)
+    const stream = isDefault || !isDefaultStream(handle) ? this.#streams.get(handle) : undefined
+    if (stream === undefined) throw this.#refusedHandle('stream', handle, 'cuStreamGetCtx')
+    return { stream: handle, context: stream.device.context, device: stream.device.ordinal }
   }
 
   streamGetId(handle: StreamHandle): bigint {
@@ -249,6 +254,10 @@ export class SimDriver implements Driver {
     this.#events.delete(handle)
     this.#handles.giveBack('event', handle)
     this.#handles.remember('event', handle)
+  }
+
+  eventRecycle(_context: ContextHandle, handle: EventHandle): void {
+    this.eventDestroy(handle)
   }
 
   eventAdopt(handle: EventHandle): { readonly context: ContextHandle; readonly device: number } {
@@ -439,10 +448,7 @@ export class SimDriver implements Driver {
   }
 
   #refusedHandle(kind: 'stream' | 'event', handle: number, call: string): Error {
-    if (this.#handles.remembers(kind, handle)) {
-      return stateError('ERR_CLOSED', `The ${kind} with handle 0x${handle.toString(16)} has been closed`)
-    }
-    const cause: CudaError = cudaError(call, CUresult.INVALID_HANDLE)
-    return stateError('ERR_INVALID_HANDLE', `0x${handle.toString(16)} is no ${kind} of this simulated GPU`, cause)
+    if (this.#handles.remembers(kind, handle)) return closedHandle(kind, handle)
+    return refusedHandle(kind, handle, cudaError(call, CUresult.INVALID_HANDLE))
   }
 }

@@ -1,0 +1,70 @@
+/**
+ * Contexts: the primary one of each device, retained once, and whichever else a stream lives in. The context that is
+ * current on the thread belongs to everybody in the process, so what is changed for a call is put back after it.
+ */
+import { cudaError } from '../cuda-results.js'
+import type { ContextHandle } from '../driver.js'
+import { check, type Library } from './library.js'
+import type { NativeMemory } from './native.js'
+
+const UNCHANGED = -1
+
+export class Contexts {
+  readonly #library: Library
+  readonly #memory: NativeMemory
+  readonly #primaries: (ContextHandle | undefined)[] = []
+  readonly #devices = new Map<ContextHandle, number>()
+
+  constructor(library: Library, memory: NativeMemory) {
+    this.#library = library
+    this.#memory = memory
+  }
+
+  /** The primary context of a device. */
+  primary(device: number): ContextHandle {
+    const known = this.#primaries[device]
+    if (known !== undefined) return known
+    const { address } = this.#memory
+    check('cuDeviceGet', this.#library.cuDeviceGet(address, device))
+    const cudaDevice = this.#memory.int32[0] ?? 0
+    check('cuDevicePrimaryCtxRetain', this.#library.cuDevicePrimaryCtxRetain(address, cudaDevice))
+    const context = this.#memory.pointerAt(0) as ContextHandle
+    this.#primaries[device] = context
+    this.#devices.set(context, device)
+    return context
+  }
+
+  /** The contexts that were ever used. */
+  get known(): Iterable<ContextHandle> {
+    return this.#devices.keys()
+  }
+
+  /** Which device a context is of. */
+  deviceOf(context: ContextHandle): number {
+    const known = this.#devices.get(context)
+    if (known !== undefined) return known
+    const before = this.enter(context)
+    const result = this.#library.cuCtxGetDevice(this.#memory.address)
+    this.leave(before)
+    check('cuCtxGetDevice', result)
+    const device = this.#memory.int32[0] ?? 0
+    // A primary context has to be known as its device's, so that it is not taken for another one.
+    this.primary(device)
+    this.#devices.set(context, device)
+    return device
+  }
+
+  /** Makes a context current. Returns what `leave` puts back. */
+  enter(context: ContextHandle): number {
+    const before = this.#library.cuCtxGetCurrent(this.#memory.address) === 0 ? this.#memory.pointerAt(0) : 0
+    if (before === context) return UNCHANGED
+    const result = this.#library.cuCtxSetCurrent(context)
+    if (result !== 0) throw cudaError('cuCtxSetCurrent', result)
+    return before
+  }
+
+  /** Where no context was current the new one stays, as the CUDA runtime has it. */
+  leave(before: number): void {
+    if (before > 0) this.#library.cuCtxSetCurrent(before)
+  }
+}

@@ -1,0 +1,351 @@
+/**
+ * The real GPU behind the Driver interface: libcuda's functions, each result checked once. Waiting, in which host
+ * functions have to run, is waiting.ts; how they stop a stream is gates.ts.
+ */
+import { stateError } from '../../errors.js'
+import { CUresult, cudaError } from '../cuda-results.js'
+import {
+  type AdoptedStream,
+  type Cancel,
+  type ContextHandle,
+  cudaHandleOf,
+  DEFAULT_STREAM_LIMIT,
+  type Driver,
+  EventFlag,
+  defaultStream,
+  deviceOfDefaultStream,
+  type EventHandle,
+  type ExternalFlag,
+  type HostFunction,
+  isDefaultStream,
+  type Settle,
+  type StreamHandle,
+} from '../driver.js'
+import { refusedHandle } from '../handle-errors.js'
+import type { Contexts } from './contexts.js'
+import type { HandleCheck } from './handle-check.js'
+import { check, type Library } from './library.js'
+import type { NativeMemory } from './native.js'
+import type { Waiting } from './waiting.js'
+
+const IPC_HANDLE_BYTES = 64
+const NAME_BYTES = 256
+
+export class CudaDriver implements Driver {
+  readonly name = 'cuda'
+  readonly #library: Library
+  readonly #memory: NativeMemory
+  readonly #contexts: Contexts
+  readonly #handles: HandleCheck
+  readonly #waiting: Waiting
+
+  constructor(parts: {
+    readonly library: Library
+    /** Where out parameters go. */
+    readonly memory: NativeMemory
+    readonly contexts: Contexts
+    readonly handles: HandleCheck
+    readonly waiting: Waiting
+  }) {
+    this.#library = parts.library
+    this.#memory = parts.memory
+    this.#contexts = parts.contexts
+    this.#handles = parts.handles
+    this.#waiting = parts.waiting
+  }
+
+  deviceCount(): number {
+    check('cuDeviceGetCount', this.#library.cuDeviceGetCount(this.#memory.address))
+    return this.#memory.int32[0] ?? 0
+  }
+
+  deviceName(device: number): string {
+    check('cuDeviceGetName', this.#library.cuDeviceGetName(this.#memory.address, NAME_BYTES, this.#cudaDevice(device)))
+    const { bytes } = this.#memory
+    return Buffer.from(bytes.subarray(0, bytes.indexOf(0))).toString('utf8')
+  }
+
+  deviceUuid(device: number): string {
+    check('cuDeviceGetUuid', this.#library.cuDeviceGetUuid_v2(this.#memory.address, this.#cudaDevice(device)))
+    const digits = Buffer.from(this.#memory.bytes.subarray(0, 16)).toString('hex')
+    return `GPU-${digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')}`
+  }
+
+  deviceAttribute(device: number, attribute: number): number {
+    const cudaDevice = this.#cudaDevice(device)
+    check('cuDeviceGetAttribute', this.#library.cuDeviceGetAttribute(this.#memory.address, attribute, cudaDevice))
+    return this.#memory.int32[0] ?? 0
+  }
+
+  deviceContext(device: number): ContextHandle {
+    return this.#contexts.primary(device)
+  }
+
+  streamPriorityRange(device: number): { readonly least: number; readonly greatest: number } {
+    const { address } = this.#memory
+    this.#inContext(this.#contexts.primary(device), 'cuCtxGetStreamPriorityRange', () =>
+      this.#library.cuCtxGetStreamPriorityRange(address, address + 4),
+    )
+    return { least: this.#memory.int32[0] ?? 0, greatest: this.#memory.int32[1] ?? 0 }
+  }
+
+  deviceSynchronize(device: number): void {
+    const context = this.#contexts.primary(device)
+    if (this.#waiting.hostFunctionsPending) this.#waiting.forContext(context)
+    else this.#inContext(context, 'cuCtxSynchronize', () => this.#library.cuCtxSynchronize())
+  }
+
+  deviceFinished(device: number, settle: Settle): Cancel {
+    return this.#waiting.contextFinished(this.#contexts.primary(device), settle)
+  }
+
+  streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
+    const { address } = this.#memory
+    this.#inContext(context, 'cuStreamCreateWithPriority', () =>
+      this.#library.cuStreamCreateWithPriority(address, flags, priority),
+    )
+    const stream = this.#memory.pointerAt(0) as StreamHandle
+    this.#handles.streamCreated(stream)
+    return stream
+  }
+
+  streamDestroy(stream: StreamHandle): void {
+    this.#waiting.forgetStream(stream)
+    this.#handles.streamDestroyed(stream)
+    checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
+  }
+
+  streamAdopt(cudaHandle: number, near: number): AdoptedStream {
+    if (cudaHandle === 0 || cudaHandle === 1 || cudaHandle === 2) {
+      return { stream: defaultStream(near, cudaHandle), device: near, context: this.#contexts.primary(near) }
+    }
+    const stream = cudaHandle as StreamHandle
+    this.#handles.checkStream(stream)
+    const result = this.#library.cuStreamGetCtx(stream, this.#memory.address)
+    if (result !== 0) throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', result))
+    const context = this.#memory.pointerAt(0) as ContextHandle
+    return { stream, context, device: this.#contexts.deviceOf(context) }
+  }
+
+  streamGetId(stream: StreamHandle): bigint {
+    this.#refuseWhileCapturing(stream, 'cuStreamGetId')
+    this.#onStream(stream, 'cuStreamGetId', (raw) => this.#library.cuStreamGetId(raw, this.#memory.address))
+    return this.#memory.uint64[0] ?? 0n
+  }
+
+  streamGetFlags(stream: StreamHandle): number {
+    this.#refuseWhileCapturing(stream, 'cuStreamGetFlags')
+    this.#onStream(stream, 'cuStreamGetFlags', (raw) => this.#library.cuStreamGetFlags(raw, this.#memory.address))
+    return this.#memory.uint32[0] ?? 0
+  }
+
+  streamGetPriority(stream: StreamHandle): number {
+    this.#onStream(stream, 'cuStreamGetPriority', (raw) => this.#library.cuStreamGetPriority(raw, this.#memory.address))
+    return this.#memory.int32[0] ?? 0
+  }
+
+  streamIsCapturing(stream: StreamHandle): boolean {
+    this.#onStream(stream, 'cuStreamIsCapturing', (raw) => this.#library.cuStreamIsCapturing(raw, this.#memory.address))
+    return this.#memory.int32[0] !== 0
+  }
+
+  streamQuery(stream: StreamHandle): boolean {
+    if (stream < DEFAULT_STREAM_LIMIT) return this.#queryDefaultStream(stream)
+    const result = this.#library.cuStreamQuery(stream)
+    if (result === 0) return true
+    if (result === CUresult.NOT_READY) return false
+    throw cudaError('cuStreamQuery', result)
+  }
+
+  streamSynchronize(stream: StreamHandle): void {
+    if (this.#waiting.hostFunctionsPending) {
+      this.#waiting.forStream(stream, () => this.streamQuery(stream))
+      return
+    }
+    if (stream < DEFAULT_STREAM_LIMIT) {
+      this.#onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
+      return
+    }
+    const result = this.#library.cuStreamSynchronize(stream)
+    if (result !== 0) throw cudaError('cuStreamSynchronize', result)
+  }
+
+  streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
+    if (this.#waiting.watchesOrder) this.#waiting.waitedForEvent(stream, event)
+    if (stream < DEFAULT_STREAM_LIMIT || external !== 0) {
+      this.#waitWith(stream, event, external)
+      return
+    }
+    const result = this.#library.cuStreamWaitEvent(stream, event, 0)
+    if (result !== 0) throw cudaError('cuStreamWaitEvent', result)
+  }
+
+  streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
+    const between = this.#waiting.eventBetween(otherContext)
+    this.eventRecord(between, other, 0)
+    this.streamWaitEvent(stream, between, 0)
+  }
+
+  streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
+    if (this.streamIsCapturing(stream)) throw cudaError('cuStreamQuery', CUresult.STREAM_CAPTURE_UNSUPPORTED)
+    return this.#waiting.streamFinished(stream, context, (event) => this.eventRecord(event, stream, 0), settle)
+  }
+
+  streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, host: HostFunction): void {
+    const call = host.runsAfterFault ? 'cuStreamAddCallback' : 'cuLaunchHostFunc'
+    if (this.streamIsCapturing(stream)) {
+      if (host.runsAfterFault) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
+      throw stateError('ERR_UNSUPPORTED', 'launchHostFunc() on a capturing stream is not supported yet')
+    }
+    this.reserve(stream)
+    const before = isDefaultStream(stream) ? this.#contexts.enter(context) : 0
+    try {
+      this.#waiting.queueHostFunction(stream, cudaHandleOf(stream), context, host)
+    } finally {
+      if (isDefaultStream(stream)) this.#contexts.leave(before)
+    }
+  }
+
+  /** To be called before anything that takes an entry of the stream's hardware queue: waits where it has none left. */
+  reserve(stream: StreamHandle): void {
+    if (this.#waiting.watchesOrder) this.#waiting.forRoom(stream, () => this.streamQuery(stream))
+  }
+
+  streamBeginCapture(stream: StreamHandle, mode: 0 | 1 | 2): void {
+    this.#onStream(stream, 'cuStreamBeginCapture', (raw) => this.#library.cuStreamBeginCapture_v2(raw, mode))
+  }
+
+  streamEndCapture(stream: StreamHandle): bigint {
+    this.#onStream(stream, 'cuStreamEndCapture', (raw) => this.#library.cuStreamEndCapture(raw, this.#memory.address))
+    return this.#memory.uint64[0] ?? 0n
+  }
+
+  eventCreate(context: ContextHandle, flags: number): EventHandle {
+    if (flags === EventFlag.DISABLE_TIMING) return this.#waiting.takeEvent(context)
+    const before = this.#contexts.enter(context)
+    const result = this.#library.cuEventCreate(this.#memory.address, flags)
+    const event = this.#memory.pointerAt(0) as EventHandle
+    this.#contexts.leave(before)
+    if (result !== 0) throw cudaError('cuEventCreate', result)
+    this.#handles.eventCreated(event)
+    return event
+  }
+
+  eventDestroy(event: EventHandle): void {
+    this.#waiting.forgetEvent(event)
+    this.#handles.eventDestroyed(event)
+    checkDestroyed('cuEventDestroy', this.#library.cuEventDestroy_v2(event))
+  }
+
+  eventRecycle(context: ContextHandle, event: EventHandle): void {
+    this.#waiting.forgetEvent(event)
+    this.#waiting.giveBackEvent(context, event)
+  }
+
+  eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
+    const context = this.#handles.checkEvent(event, this.#contexts.known)
+    return context === undefined ? undefined : { context, device: this.#contexts.deviceOf(context) }
+  }
+
+  eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
+    if (this.#waiting.watchesOrder) this.#waiting.recorded(event, stream)
+    if (stream < DEFAULT_STREAM_LIMIT || external !== 0) {
+      this.#recordWith(event, stream, external)
+      return
+    }
+    const result = this.#library.cuEventRecord(event, stream)
+    if (result !== 0) throw cudaError('cuEventRecord', result)
+  }
+
+  eventQuery(event: EventHandle): boolean {
+    const result = this.#library.cuEventQuery(event)
+    if (result === 0) return true
+    if (result === CUresult.NOT_READY) return false
+    throw cudaError('cuEventQuery', result)
+  }
+
+  eventSynchronize(event: EventHandle): void {
+    if (this.#waiting.hostFunctionsPending) this.#waiting.forEvent(event, () => this.eventQuery(event))
+    else check('cuEventSynchronize', this.#library.cuEventSynchronize(event))
+  }
+
+  eventFinished(event: EventHandle, settle: Settle): Cancel {
+    return this.#waiting.eventFinished(event, settle)
+  }
+
+  eventElapsedTime(start: EventHandle, end: EventHandle): number {
+    check('cuEventElapsedTime', this.#library.cuEventElapsedTime(this.#memory.address, start, end))
+    return this.#memory.float32[0] ?? 0
+  }
+
+  eventGetIpcHandle(event: EventHandle): Uint8Array {
+    check('cuIpcGetEventHandle', this.#library.cuIpcGetEventHandle(this.#memory.address, event))
+    return this.#memory.bytes.slice(0, IPC_HANDLE_BYTES)
+  }
+
+  eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
+    const before = this.#contexts.enter(context)
+    const result = this.#library.cuIpcOpenEventHandle(this.#memory.address, { reserved: bytes })
+    const event = this.#memory.pointerAt(0) as EventHandle
+    this.#contexts.leave(before)
+    if (result !== 0) {
+      const cause = cudaError('cuIpcOpenEventHandle', result)
+      const why = 'are they what ipcHandle() returned, in another process that still runs?'
+      throw stateError('ERR_INVALID_HANDLE', `These 64 bytes open no event: ${why}`, cause)
+    }
+    this.#handles.eventCreated(event)
+    return event
+  }
+
+  #cudaDevice(device: number): number {
+    check('cuDeviceGet', this.#library.cuDeviceGet(this.#memory.address, device))
+    return this.#memory.int32[0] ?? 0
+  }
+
+  /** Makes one call with a context current, and puts back what was. */
+  #inContext(context: ContextHandle, call: string, fn: () => number): void {
+    const before = this.#contexts.enter(context)
+    const result = fn()
+    this.#contexts.leave(before)
+    check(call, result)
+  }
+
+  /** Makes one call on a stream; for a default stream, with its device's context current. */
+  #onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void {
+    if (!isDefaultStream(stream)) check(call, fn(stream))
+    else this.#inContext(this.#contexts.primary(deviceOfDefaultStream(stream)), call, () => fn(cudaHandleOf(stream)))
+  }
+
+  #queryDefaultStream(stream: StreamHandle): boolean {
+    let result = 0
+    this.#onStream(stream, 'cuStreamQuery', (raw) => {
+      result = this.#library.cuStreamQuery(raw)
+      return result === CUresult.NOT_READY ? 0 : result
+    })
+    return result === 0
+  }
+
+  /** CUDA refuses the external flags outside of a capture, where they mean nothing. */
+  #recordWith(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
+    if (external !== 0 && this.streamIsCapturing(stream)) {
+      this.#onStream(stream, 'cuEventRecordWithFlags', (raw) => this.#library.cuEventRecordWithFlags(event, raw, 1))
+    } else this.#onStream(stream, 'cuEventRecord', (raw) => this.#library.cuEventRecord(event, raw))
+  }
+
+  #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
+    const flags = external !== 0 && this.streamIsCapturing(stream) ? 1 : 0
+    this.#onStream(stream, 'cuStreamWaitEvent', (raw) => this.#library.cuStreamWaitEvent(raw, event, flags))
+  }
+
+  /** These getters spoil a capture when they are asked about a capturing stream; the answer is the same without. */
+  #refuseWhileCapturing(stream: StreamHandle, call: string): void {
+    if (this.streamIsCapturing(stream)) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
+  }
+}
+
+/** What is destroyed in a lost context is gone either way: the fault has been told elsewhere, or will be. */
+function checkDestroyed(call: string, result: number): void {
+  const lost = result >= CUresult.ILLEGAL_ADDRESS && result < 800
+  if (!lost) check(call, result)
+}
+

@@ -1,0 +1,113 @@
+/**
+ * Which host functions each stream and event comes after, so that a wait for one's own host function is an error at
+ * once. Kept only while host functions are pending. Calls of one lane run in order, so the latest stands for all.
+ */
+import {
+  canonicalStream,
+  deviceOfDefaultStream,
+  type EventHandle,
+  isDefaultStream,
+  type StreamHandle,
+} from '../driver.js'
+import type { GateCall, Lane } from './gates.js'
+
+type After = Map<Lane, number>
+
+export class Dependencies {
+  readonly #streams = new Map<StreamHandle, After>()
+  readonly #events = new Map<EventHandle, After>()
+  readonly #isBlocking: (stream: StreamHandle) => boolean
+  readonly #deviceOf: (stream: StreamHandle) => number
+
+  constructor(isBlocking: (stream: StreamHandle) => boolean, deviceOf: (stream: StreamHandle) => number) {
+    this.#isBlocking = isBlocking
+    this.#deviceOf = deviceOf
+  }
+
+  clear(): void {
+    this.#streams.clear()
+    this.#events.clear()
+  }
+
+  queued(stream: StreamHandle, call: GateCall): void {
+    this.#own(stream).set(call.lane, call.sequence)
+  }
+
+  recorded(event: EventHandle, stream: StreamHandle): void {
+    const after = this.#afterStream(stream)
+    if (after.size === 0) this.#events.delete(event)
+    else this.#events.set(event, after)
+  }
+
+  waitedForEvent(stream: StreamHandle, event: EventHandle): void {
+    this.#add(stream, this.#events.get(event))
+  }
+
+  waitedForStream(stream: StreamHandle, other: StreamHandle): void {
+    this.#add(stream, this.#afterStream(other))
+  }
+
+  forgetStream(stream: StreamHandle): void {
+    this.#streams.delete(stream)
+  }
+
+  forgetEvent(event: EventHandle): void {
+    this.#events.delete(event)
+  }
+
+  /** Does all that the stream holds include something after one of these calls? */
+  streamComesAfter(stream: StreamHandle, calls: readonly GateCall[]): boolean {
+    return comesAfter(this.#afterStream(stream), calls)
+  }
+
+  eventComesAfter(event: EventHandle, calls: readonly GateCall[]): boolean {
+    return comesAfter(this.#events.get(event), calls)
+  }
+
+  #own(stream: StreamHandle): After {
+    const key = canonicalStream(stream)
+    let after = this.#streams.get(key)
+    if (after === undefined) {
+      after = new Map()
+      this.#streams.set(key, after)
+    }
+    return after
+  }
+
+  /** By the null stream's rules it comes after the blocking streams of its device, and they after it. */
+  #afterStream(stream: StreamHandle): After {
+    const key = canonicalStream(stream)
+    const after: After = new Map(this.#streams.get(key))
+    if (isDefaultStream(key) && (key & 3) === 0) {
+      const device = deviceOfDefaultStream(key)
+      for (const [other, theirs] of this.#streams) {
+        if (other !== key && this.#isBlocking(other) && this.#deviceOf(other) === device) merge(after, theirs)
+      }
+    } else {
+      for (const [other, theirs] of this.#streams) {
+        if (!isDefaultStream(other) || (other & 3) !== 0 || !this.#isBlocking(stream)) continue
+        if (deviceOfDefaultStream(other) === this.#deviceOf(stream)) merge(after, theirs)
+      }
+    }
+    return after
+  }
+
+  #add(stream: StreamHandle, more: After | undefined): void {
+    if (more !== undefined && more.size > 0) merge(this.#own(stream), more)
+  }
+}
+
+function merge(into: After, from: After): void {
+  for (const [lane, sequence] of from) {
+    const known = into.get(lane)
+    if (known === undefined || ((sequence - known) | 0) > 0) into.set(lane, sequence)
+  }
+}
+
+function comesAfter(after: After | undefined, calls: readonly GateCall[]): boolean {
+  if (after === undefined) return false
+  return calls.some((call) => {
+    const latest = after.get(call.lane)
+    return latest !== undefined && ((latest - call.sequence) | 0) >= 0
+  })
+}

@@ -1,0 +1,77 @@
+/**
+ * How much more a stream takes before the driver blocks the caller. Behind a gate that would be for ever, since the
+ * caller is who opens it; so the library waits before the driver would, and runs host functions meanwhile.
+ *
+ * Measured on an H200: a hardware queue holds 1020 entries (a launch, a copy, a memset or a gate is one; records and
+ * waits for events are none), and streams share as many hardware queues as CUDA_DEVICE_MAX_CONNECTIONS says.
+ */
+import type { StreamHandle } from '../driver.js'
+import type { Gates } from './gates.js'
+
+const QUEUE_ENTRIES = 1000
+
+interface Account {
+  /** Entries queued since the stream was last seen empty, or since its last gate was reached. */
+  entries: number
+  /** Entries that came after the latest gate. */
+  sinceGate: number
+}
+
+export class QueueDepth {
+  readonly #gates: Gates
+  readonly #connections: number
+  readonly #accounts = new Map<StreamHandle, Account>()
+
+  constructor(gates: Gates, connections: number) {
+    this.#gates = gates
+    this.#connections = connections
+  }
+
+  /** Nothing is pending any more: what was counted does not matter. */
+  clear(): void {
+    this.#accounts.clear()
+  }
+
+  forget(stream: StreamHandle): void {
+    this.#accounts.delete(stream)
+  }
+
+  /** Counts an entry that is about to be queued. */
+  count(stream: StreamHandle): void {
+    const account = this.#accounts.get(stream)
+    if (account === undefined) this.#accounts.set(stream, { entries: 1, sinceGate: 1 })
+    else {
+      account.entries += 1
+      account.sinceGate += 1
+    }
+  }
+
+  /** The entry counted last was a gate. */
+  gateQueued(stream: StreamHandle): void {
+    const account = this.#accounts.get(stream)
+    if (account !== undefined) account.sinceGate = 0
+  }
+
+  /** Can the stream take one more for sure? `isEmpty` asks the driver, and is called only where it may not. */
+  hasRoom(stream: StreamHandle, isEmpty: () => boolean): boolean {
+    const account = this.#accounts.get(stream)
+    if (account === undefined || account.entries < this.#limit()) return true
+    if (isEmpty()) {
+      this.#accounts.delete(stream)
+      return true
+    }
+    const lane = this.#gates.laneOf(stream)
+    // Once the stream stands at its last gate, all that was queued before it is done.
+    if (lane !== undefined && lane.calls.length === 1 && this.#gates.arrivedAt(lane)) {
+      account.entries = account.sinceGate + 1
+    }
+    return account.entries < this.#limit()
+  }
+
+  /** Streams that share a hardware queue share its entries, and which do is the driver's secret: assume the worse. */
+  #limit(): number {
+    const streams = this.#accounts.size
+    const sharing = streams <= this.#connections / 2 ? 1 : Math.ceil(streams / this.#connections) + 1
+    return Math.floor(QUEUE_ENTRIES / sharing)
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * The ledger: every driver function in use, its signature as cuda.h writes it, and its declaration for koffi beside it.
+ * Handles, pointers and size_t go as numbers (`uintptr_t`): they have 47 bits, and numbers are what koffi passes fastest.
+ * A test compares each row with cuda.h wherever a CUDA toolkit is installed.
+ */
+
+/** koffi's names for the C types in use; 'CUipcEventHandle' is a struct of 64 bytes passed by value. */
+export type ArgumentType = 'int' | 'uint' | 'uintptr_t' | 'CUipcEventHandle'
+
+export interface Signature {
+  /** As in cuda.h, with the name that libcuda exports: a `_v2` is the version that the header's plain name stands for. */
+  readonly c: string
+  readonly args: readonly ArgumentType[]
+}
+
+const P = 'uintptr_t'
+
+export const SIGNATURES = {
+  cuInit: { c: 'CUresult cuInit(unsigned int Flags)', args: ['uint'] },
+  cuDriverGetVersion: { c: 'CUresult cuDriverGetVersion(int *driverVersion)', args: [P] },
+  cuDeviceGetCount: { c: 'CUresult cuDeviceGetCount(int *count)', args: [P] },
+  cuDeviceGet: { c: 'CUresult cuDeviceGet(CUdevice *device, int ordinal)', args: [P, 'int'] },
+  cuDeviceGetName: { c: 'CUresult cuDeviceGetName(char *name, int len, CUdevice dev)', args: [P, 'int', 'int'] },
+  cuDeviceGetUuid_v2: { c: 'CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)', args: [P, 'int'] },
+  cuDeviceGetAttribute: {
+    c: 'CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)',
+    args: [P, 'int', 'int'],
+  },
+  cuDevicePrimaryCtxRetain: {
+    c: 'CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)',
+    args: [P, 'int'],
+  },
+  cuCtxGetCurrent: { c: 'CUresult cuCtxGetCurrent(CUcontext *pctx)', args: [P] },
+  cuCtxSetCurrent: { c: 'CUresult cuCtxSetCurrent(CUcontext ctx)', args: [P] },
+  cuCtxGetDevice: { c: 'CUresult cuCtxGetDevice(CUdevice *device)', args: [P] },
+  cuCtxSynchronize: { c: 'CUresult cuCtxSynchronize(void)', args: [] },
+  cuCtxRecordEvent: { c: 'CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)', args: [P, P] },
+  cuCtxGetStreamPriorityRange: {
+    c: 'CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)',
+    args: [P, P],
+  },
+  cuStreamCreateWithPriority: {
+    c: 'CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)',
+    args: [P, 'uint', 'int'],
+  },
+  cuStreamDestroy_v2: { c: 'CUresult cuStreamDestroy_v2(CUstream hStream)', args: [P] },
+  cuStreamGetCtx: { c: 'CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)', args: [P, P] },
+  cuStreamGetId: { c: 'CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId)', args: [P, P] },
+  cuStreamGetFlags: { c: 'CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags)', args: [P, P] },
+  cuStreamGetPriority: { c: 'CUresult cuStreamGetPriority(CUstream hStream, int *priority)', args: [P, P] },
+  cuStreamIsCapturing: {
+    c: 'CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)',
+    args: [P, P],
+  },
+  cuStreamQuery: { c: 'CUresult cuStreamQuery(CUstream hStream)', args: [P] },
+  cuStreamSynchronize: { c: 'CUresult cuStreamSynchronize(CUstream hStream)', args: [P] },
+  cuStreamWaitEvent: {
+    c: 'CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)',
+    args: [P, P, 'uint'],
+  },
+  cuStreamBatchMemOp_v2: {
+    c: 'CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags)',
+    args: [P, 'uint', P, 'uint'],
+  },
+  cuStreamBeginCapture_v2: {
+    c: 'CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)',
+    args: [P, 'int'],
+  },
+  cuStreamEndCapture: { c: 'CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)', args: [P, P] },
+  cuThreadExchangeStreamCaptureMode: {
+    c: 'CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)',
+    args: [P],
+  },
+  cuEventCreate: { c: 'CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)', args: [P, 'uint'] },
+  cuEventDestroy_v2: { c: 'CUresult cuEventDestroy_v2(CUevent hEvent)', args: [P] },
+  cuEventRecord: { c: 'CUresult cuEventRecord(CUevent hEvent, CUstream hStream)', args: [P, P] },
+  cuEventRecordWithFlags: {
+    c: 'CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)',
+    args: [P, P, 'uint'],
+  },
+  cuEventQuery: { c: 'CUresult cuEventQuery(CUevent hEvent)', args: [P] },
+  cuEventSynchronize: { c: 'CUresult cuEventSynchronize(CUevent hEvent)', args: [P] },
+  cuEventElapsedTime: {
+    c: 'CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)',
+    args: [P, P, P],
+  },
+  cuIpcGetEventHandle: {
+    c: 'CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)',
+    args: [P, P],
+  },
+  cuIpcOpenEventHandle: {
+    c: 'CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)',
+    args: [P, 'CUipcEventHandle'],
+  },
+  cuMemHostAlloc: {
+    c: 'CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)',
+    args: [P, P, 'uint'],
+  },
+} as const satisfies Record<string, Signature>
+
+export type DriverFunction = keyof typeof SIGNATURES

@@ -1,0 +1,285 @@
+/**
+ * All waiting on a real GPU, with a promise or without: while JavaScript waits, host functions that come due must run,
+ * or the stream would never go on. This is the one place where that is seen to.
+ */
+import { CUresult, cudaError } from '../cuda-results.js'
+import { type Cancel, type ContextHandle, canonicalStream, type EventHandle, type HostFunction, type Settle, type StreamHandle } from '../driver.js'
+import { LoopPump, type Sleeper, type TurnResult } from '../loop-pump.js'
+import { stateError } from '../../errors.js'
+import { type Answer, Completions } from './completions.js'
+import type { Contexts } from './contexts.js'
+import type { Dependencies } from './dependencies.js'
+import type { EventPool } from './event-pool.js'
+import type { Gates } from './gates.js'
+import { check, type Library } from './library.js'
+import { NativeMemory } from './native.js'
+import type { QueueDepth } from './queue-depth.js'
+
+const CAPTURE_MODE_RELAXED = 2
+/** Group of waits that belong to no stream. */
+const WHOLE_CONTEXT = -1
+
+export interface WaitingParts {
+  readonly library: Library
+  readonly contexts: Contexts
+  readonly gates: Gates
+  readonly depth: QueueDepth
+  readonly dependencies: Dependencies
+  readonly pool: EventPool
+  readonly sleeper: Sleeper
+  /** Called over and over while JavaScript blocks: rests the processor after a while. */
+  readonly rest: (nanosecondsWaited: number) => void
+  /** Milliseconds without progress after which a wait inside a host function is given up. */
+  readonly deadlockAfter: number
+}
+
+export class Waiting {
+  /**
+   * Must the driver tell what is recorded, waited for and queued? While nothing is pending, nobody needs to know.
+   */
+  watchesOrder = false
+  readonly #parts: WaitingParts
+  readonly #mode = new NativeMemory(8)
+  readonly #streams: Completions
+  /** Waits for events that the caller can record anew. */
+  readonly #events: Completions
+  readonly #pump: LoopPump
+
+  constructor(parts: WaitingParts) {
+    this.#parts = parts
+    const query = (event: EventHandle): Answer => this.#answer(event)
+    this.#streams = new Completions(query)
+    this.#events = new Completions(query)
+    this.#pump = new LoopPump(() => this.#turn(), parts.sleeper, () => true)
+  }
+
+  get hostFunctionsPending(): boolean {
+    return this.#parts.gates.pending > 0
+  }
+
+  queueHostFunction(stream: StreamHandle, raw: number, context: ContextHandle, host: HostFunction): void {
+    const key = canonicalStream(stream)
+    const { gates, depth, dependencies } = this.#parts
+    const call = gates.queue(key, raw, context, host)
+    depth.count(key)
+    depth.gateQueued(key)
+    dependencies.queued(key, call)
+    this.watchesOrder = true
+    this.#pump.wake()
+  }
+
+  recorded(event: EventHandle, stream: StreamHandle): void {
+    if (this.#events.has(event)) this.#keepOldRecord(event)
+    if (this.hostFunctionsPending) this.#parts.dependencies.recorded(event, stream)
+  }
+
+  waitedForEvent(stream: StreamHandle, event: EventHandle): void {
+    if (this.hostFunctionsPending) this.#parts.dependencies.waitedForEvent(stream, event)
+  }
+
+  forgetStream(stream: StreamHandle): void {
+    if (!this.watchesOrder) return
+    const { gates, depth, dependencies } = this.#parts
+    gates.forget(stream)
+    depth.forget(stream)
+    dependencies.forgetStream(stream)
+  }
+
+  forgetEvent(event: EventHandle): void {
+    if (!this.watchesOrder) return
+    if (this.#events.has(event)) this.#keepOldRecord(event)
+    this.#parts.dependencies.forgetEvent(event)
+  }
+
+  /** An event without timing, as new. */
+  takeEvent(context: ContextHandle): EventHandle {
+    return this.#parts.pool.take(context)
+  }
+
+  giveBackEvent(context: ContextHandle, event: EventHandle): void {
+    this.#parts.pool.giveBack(context, event)
+  }
+
+  /** An event that may be recorded anew at once: a wait refers to the record that was latest when it was queued. */
+  eventBetween(context: ContextHandle): EventHandle {
+    return this.#parts.pool.shared(context)
+  }
+
+  streamFinished(
+    stream: StreamHandle,
+    context: ContextHandle,
+    record: (event: EventHandle) => void,
+    settle: Settle,
+  ): Cancel {
+    return this.#finished(canonicalStream(stream), context, record, settle)
+  }
+
+  contextFinished(context: ContextHandle, settle: Settle): Cancel {
+    const record = (event: EventHandle): void => this.#recordContext(context, event)
+    return this.#finished(WHOLE_CONTEXT, context, record, settle)
+  }
+
+  eventFinished(event: EventHandle, settle: Settle): Cancel {
+    const cancel = this.#events.add(event, event, settle)
+    this.watchesOrder = true
+    this.#pump.wake()
+    return cancel
+  }
+
+  forStream(stream: StreamHandle, isDone: () => boolean): void {
+    const { dependencies, gates } = this.#parts
+    this.#block(isDone, () => dependencies.streamComesAfter(stream, gates.running), 'stream.synchronize()')
+  }
+
+  forEvent(event: EventHandle, isDone: () => boolean): void {
+    const { dependencies, gates } = this.#parts
+    this.#block(isDone, () => dependencies.eventComesAfter(event, gates.running), 'event.synchronize()')
+  }
+
+  forContext(context: ContextHandle): void {
+    const { pool, gates } = this.#parts
+    const event = pool.take(context)
+    this.#recordContext(context, event)
+    const comesAfter = (): boolean => gates.running.some((call) => call.lane.context === context)
+    try {
+      this.#block(() => this.#isDone(event), comesAfter, 'device.synchronize()')
+    } finally {
+      pool.giveBack(context, event)
+    }
+  }
+
+  /** Counts an entry of the stream's hardware queue, and waits for one where the driver would. */
+  forRoom(stream: StreamHandle, isEmpty: () => boolean): void {
+    if (!this.hostFunctionsPending) return
+    const { depth, gates } = this.#parts
+    const key = canonicalStream(stream)
+    const hasRoom = (): boolean => !this.hostFunctionsPending || (depth.hasRoom(key, isEmpty) && !gates.full)
+    if (!hasRoom()) {
+      const behindItself = (): boolean => gates.running.some((call) => call.lane.stream === key)
+      this.#block(hasRoom, behindItself, 'queuing more work')
+    }
+    depth.count(key)
+  }
+
+  #finished(
+    group: number,
+    context: ContextHandle,
+    record: (event: EventHandle) => void,
+    settle: Settle,
+  ): Cancel {
+    const { pool } = this.#parts
+    const event = pool.take(context)
+    try {
+      record(event)
+    } catch (error) {
+      pool.giveBack(context, event)
+      throw error
+    }
+    const cancel = this.#streams.add(group, event, settle, (used) => pool.giveBack(context, used))
+    this.#pump.wake()
+    return cancel
+  }
+
+  #recordContext(context: ContextHandle, event: EventHandle): void {
+    check('cuCtxRecordEvent', this.#parts.library.cuCtxRecordEvent(context, event))
+  }
+
+  /** One turn of the event loop: runs what is due, settles what is done. */
+  #turn(): TurnResult {
+    const progress = this.#withoutHarmToCaptures(() => {
+      const settled = this.#streams.poll()
+      return this.#events.poll() || settled
+    })
+    // As many as there are streams: one that queues itself anew each time must not hold up the loop.
+    let ran = false
+    for (let most = this.#parts.gates.active.length; most > 0 && this.#parts.gates.runDue(); most -= 1) ran = true
+    if (!progress && !ran && this.hostFunctionsPending) this.#lookForFaults()
+    this.#calmDown()
+    if (this.#streams.pending + this.#events.pending === 0 && !this.hostFunctionsPending) return 'idle'
+    if (!progress && !ran) return 'later'
+    this.#parts.sleeper.cancel()
+    return 'soon'
+  }
+
+  #block(isDone: () => boolean, comesAfterRunning: () => boolean, what: string): void {
+    const { gates, rest, deadlockAfter } = this.#parts
+    let since = performance.now()
+    for (let turn = 0; !isDone(); turn += 1) {
+      if (gates.running.length > 0 && turn === 0 && comesAfterRunning()) throw deadlock(what, ownFault)
+      if (gates.runDue()) {
+        since = performance.now()
+        continue
+      }
+      const waited = performance.now() - since
+      if (gates.running.length > 0 && waited > deadlockAfter) throw deadlock(what, noProgress(deadlockAfter))
+      if (turn % 64 === 63) this.#lookForFaults()
+      rest(waited * 1e6)
+    }
+    this.#calmDown()
+  }
+
+  #calmDown(): void {
+    if (!this.watchesOrder || this.hostFunctionsPending) return
+    this.#parts.depth.clear()
+    this.#parts.dependencies.clear()
+    this.watchesOrder = this.#events.pending > 0
+  }
+
+  /** A stream in a lost context never arrives at its gate: asks each context that has gates whether it lives. */
+  #lookForFaults(): void {
+    const { gates, pool } = this.#parts
+    const seen = new Set<ContextHandle>()
+    for (const { context } of [...gates.active]) {
+      if (seen.has(context)) continue
+      seen.add(context)
+      const result = this.#withoutHarmToCaptures(() => this.#parts.library.cuEventQuery(pool.unrecorded(context)))
+      if (result !== 0 && result !== CUresult.NOT_READY) gates.fail(context, result)
+    }
+  }
+
+  /** The event is about to stand for other work: what waited for the old record goes on with an event of its own. */
+  #keepOldRecord(event: EventHandle): void {
+    const settles = this.#events.take(event)
+    if (settles.length === 0) return
+    const { pool } = this.#parts
+    const { copy, context } = pool.copyOfRecord(event)
+    const settleAll: Settle = (error) => {
+      for (const settle of settles) settle(error)
+    }
+    this.#streams.add(copy, copy, settleAll, () => pool.giveBack(context, copy))
+    this.#pump.wake()
+  }
+
+  #isDone(event: EventHandle): boolean {
+    const { done, error } = this.#answer(event)
+    if (error !== undefined) throw error
+    return done
+  }
+
+  #answer(event: EventHandle): Answer {
+    const result = this.#parts.library.cuEventQuery(event)
+    if (result === CUresult.NOT_READY) return { done: false }
+    return result === 0 ? { done: true } : { done: true, error: cudaError('cuEventQuery', result) }
+  }
+
+  /** A query from this thread would spoil a capture that somebody has under way, unless the thread says it knows. */
+  #withoutHarmToCaptures<R>(fn: () => R): R {
+    const { cuThreadExchangeStreamCaptureMode } = this.#parts.library
+    this.#mode.int32[0] = CAPTURE_MODE_RELAXED
+    cuThreadExchangeStreamCaptureMode(this.#mode.address)
+    try {
+      return fn()
+    } finally {
+      cuThreadExchangeStreamCaptureMode(this.#mode.address)
+    }
+  }
+}
+
+const ownFault =
+  'it was called inside a host function, and what it waits for comes after that host function. Return first, or await the finished() of it'
+const noProgress = (milliseconds: number): string =>
+  `it was called inside a host function, and nothing went on for ${milliseconds} ms: the two streams may share a hardware queue. Return first, or await the finished() of it; CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds`
+
+function deadlock(what: string, why: string): Error {
+  return stateError('ERR_DEADLOCK', `${what} would wait for ever: ${why}`)
+}

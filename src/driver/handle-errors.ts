@@ -1,0 +1,18 @@
+/** What both backends say of a handle that cannot be wrapped. */
+import { type CudaError, stateError } from '../errors.js'
+
+/** Handles below this are no addresses: somebody has taken a library's number for its handle. */
+const SMALL = 65_536
+
+export function refusedHandle(kind: 'stream' | 'event', handle: number, cause: CudaError): Error {
+  const number = handle < SMALL ? String(handle) : `0x${handle.toString(16)}`
+  const hint =
+    handle < SMALL && kind === 'stream'
+      ? ". It looks like a stream's id, which is not its handle: in PyTorch take stream.cuda_stream, in CuPy stream.ptr"
+      : ': was it destroyed, or does it come from another process or driver?'
+  return stateError('ERR_INVALID_HANDLE', `${number} is not the handle of a CUDA ${kind} of this driver${hint}`, cause)
+}
+
+export function closedHandle(kind: 'stream' | 'event', handle: number): Error {
+  return stateError('ERR_CLOSED', `The ${kind} with handle 0x${handle.toString(16)} has been closed`)
+}

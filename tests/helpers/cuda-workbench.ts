@@ -1,0 +1,160 @@
+/** The workbench on a real GPU, through driver functions that the library itself does not use. */
+import { createRequire } from 'node:module'
+import { Device, Stream, type StreamOptions } from 'cuda-streams'
+import type * as Koffi from 'koffi'
+import { driverOf } from '../../src/device.js'
+import type { CudaDriver } from '../../src/driver/cuda/cuda-driver.js'
+import { openCudaDriver } from '../../src/driver/cuda/open.js'
+import type { Driver, StreamHandle } from '../../src/driver/driver.js'
+import type { Workbench } from './workbench.js'
+
+const P = 'uintptr_t'
+const LATCHES = 65_536
+
+const PTX = `
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry spin(.param .u64 nanoseconds) {
+  .reg .u64 %start, %now, %limit, %passed;
+  .reg .pred %more;
+  ld.param.u64 %limit, [nanoseconds];
+  mov.u64 %start, %globaltimer;
+again:
+  mov.u64 %now, %globaltimer;
+  sub.u64 %passed, %now, %start;
+  setp.lt.u64 %more, %passed, %limit;
+  @%more bra again;
+  ret;
+}
+.visible .entry wild() {
+  .reg .u64 %where;
+  .reg .u32 %what;
+  mov.u64 %where, 8;
+  mov.u32 %what, 1;
+  st.global.u32 [%where], %what;
+  ret;
+}
+`
+
+let opened: Workbench | string | undefined
+
+/** The workbench, or why there is none. */
+export function openCudaWorkbench(): Workbench | string {
+  opened ??= open()
+  return opened
+}
+
+function open(): Workbench | string {
+  if (process.env['CUDA_STREAMS_DRIVER'] === 'sim') return 'CUDA_STREAMS_DRIVER=sim'
+  try {
+    if (Device.get(0).driver !== 'cuda') {
+      // The default may be the simulator for lack of a driver: this says which.
+      openCudaDriver()
+      return 'the default driver is the simulator'
+    }
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+  return make(new Raw())
+}
+
+/** Driver functions by name, throwing what is not success. */
+class Raw {
+  readonly koffi: typeof Koffi = createRequire(import.meta.url)('koffi')
+  readonly #library = this.koffi.load(process.platform === 'win32' ? 'nvcuda.dll' : 'libcuda.so.1')
+  readonly out: number = Number(this.koffi.alloc('uint64', 8))
+  readonly outView: BigUint64Array = new BigUint64Array(this.koffi.view(BigInt(this.out), 64))
+
+  function(name: string, args: readonly string[]): (...values: number[]) => void {
+    const call = this.#library.func(name, 'int', [...args])
+    return (...values) => {
+      const result: unknown = call(...values)
+      if (result !== 0) throw new Error(`${name} returned ${result}`)
+    }
+  }
+
+  result(): number {
+    return Number(this.outView[0])
+  }
+}
+
+function make(raw: Raw): Workbench {
+  const devices = Array.from({ length: Device.count() }, (_, ordinal) => Device.get(ordinal))
+  const device = Device.get(0)
+  const driver: Driver = driverOf(device)
+  const setContext = raw.function('cuCtxSetCurrent', [P])
+  const enter = (on: Device): void => setContext(Number(on.context.handle))
+  enter(device)
+
+  const loadModule = raw.function('cuModuleLoadData', [P, 'str'])
+  const getFunction = raw.function('cuModuleGetFunction', [P, P, 'str'])
+  const launch = raw.function('cuLaunchKernel', [P, ...Array(6).fill('uint'), 'uint', P, P, P])
+  const waitValue = raw.function('cuStreamWaitValue32_v2', [P, P, 'uint', 'uint'])
+  const createStream = raw.function('cuStreamCreateWithPriority', [P, 'uint', 'int'])
+  const destroyStream = raw.function('cuStreamDestroy_v2', [P])
+  raw.function('cuMemHostAlloc', [P, P, 'uint'])(raw.out, LATCHES * 4, 3)
+  const latches = raw.result()
+  const words = new Int32Array(raw.koffi.view(BigInt(latches), LATCHES * 4)).fill(0)
+  let nextLatch = 0
+
+  const kernels = devices.map((on) => {
+    enter(on)
+    ;(loadModule as (...values: unknown[]) => void)(raw.out, PTX)
+    const module = raw.result()
+    const kernel = (name: string): number => {
+      ;(getFunction as (...values: unknown[]) => void)(raw.out, module, name)
+      return raw.result()
+    }
+    return { spin: kernel('spin'), wild: kernel('wild') }
+  })
+  enter(device)
+  const parameter = Number(raw.koffi.alloc('uint64', 2))
+  const parameters = new BigUint64Array(raw.koffi.view(BigInt(parameter), 16))
+  parameters[1] = BigInt(parameter)
+
+  const kernelsOf = (on: Device): { spin: number; wild: number } => {
+    const found = kernels[on.ordinal]
+    if (found === undefined) throw new Error(`no kernels for ${on}`)
+    return found
+  }
+  const reserve = (stream: Stream): number => {
+    const handle = stream.handle
+    if (handle > 2n) (driver as CudaDriver).reserve(Number(handle) as StreamHandle)
+    else (driver as CudaDriver).reserve((stream.device.ordinal * 4 + Number(handle)) as StreamHandle)
+    enter(stream.device)
+    return Number(handle)
+  }
+
+  return {
+    name: 'cuda',
+    title: `cuda, ${device.name}`,
+    devices,
+    device,
+    stream: (options) => new Stream({ device, ...options }),
+    busy(stream, nanoseconds) {
+      const handle = reserve(stream)
+      parameters[0] = BigInt(Math.round(nanoseconds))
+      launch(kernelsOf(stream.device).spin, 1, 1, 1, 1, 1, 1, 0, handle, parameter + 8, 0)
+    },
+    latch(stream) {
+      const handle = reserve(stream)
+      const index = nextLatch
+      nextLatch = (nextLatch + 1) % LATCHES
+      words[index] = 0
+      waitValue(handle, latches + 4 * index, 1, 0)
+      return { open: () => void Atomics.store(words, index, 1) }
+    },
+    fault(stream) {
+      launch(kernelsOf(stream.device).wild, 1, 1, 1, 1, 1, 1, 0, reserve(stream), 0, 0)
+    },
+    foreignStream(on: Device, options: StreamOptions = {}) {
+      enter(on)
+      createStream(raw.out, options.nonBlocking === false ? 0 : 1, options.priority ?? 0)
+      const handle = raw.result()
+      enter(device)
+      return BigInt(handle)
+    },
+    destroyForeignStream: (handle) => destroyStream(Number(handle)),
+  }
+}

@@ -1,0 +1,58 @@
+/**
+ * What a conformance test needs of a GPU, the same on both backends: devices, work that takes a while, latches that
+ * hold a stream ("not done yet", without a clock), faults, and streams that another library owns.
+ */
+import { Device, Stream, type StreamOptions } from 'cuda-streams'
+import { busy, destroyForeignStream, fault, foreignStream, latch, simulate } from 'cuda-streams/sim'
+import { openCudaWorkbench } from './cuda-workbench.js'
+
+export interface Latch {
+  open(): void
+}
+
+export interface Workbench {
+  readonly name: 'sim' | 'cuda'
+  /** Goes into test titles: the backend, and the seed of the simulator. */
+  readonly title: string
+  readonly devices: readonly Device[]
+  /** Device 0. */
+  readonly device: Device
+  /** A new stream on device 0, unless the options say otherwise. */
+  stream(options?: StreamOptions): Stream
+  /** Queues work that takes about so long. */
+  busy(stream: Stream, nanoseconds: number): void
+  /** Holds the stream until it is opened. */
+  latch(stream: Stream): Latch
+  /** Queues work that faults the device: a process that did this on the cuda backend can use the device no more. */
+  fault(stream: Stream): void
+  /** A stream that some other library made. */
+  foreignStream(device: Device, options?: StreamOptions): bigint
+  destroyForeignStream(handle: bigint): void
+}
+
+export function simWorkbench(options: { readonly devices?: number; readonly seed?: number } = {}): Workbench {
+  const simulation = simulate({ devices: options.devices ?? 2, seed: options.seed ?? 0 })
+  const [device] = simulation.devices
+  if (device === undefined) throw new Error('a simulation has a device')
+  return {
+    name: 'sim',
+    title: `sim, seed ${simulation.seed}`,
+    devices: simulation.devices,
+    device,
+    stream: (more) => new Stream({ device, ...more }),
+    busy,
+    latch,
+    fault,
+    foreignStream,
+    destroyForeignStream,
+  }
+}
+
+/** The workbenches that this machine has, and why it lacks the other. */
+export function workbenches(): { readonly benches: readonly Workbench[]; readonly withoutCuda: string | undefined } {
+  const sims = [simWorkbench(), simWorkbench({ seed: 7 })]
+  const cuda = openCudaWorkbench()
+  return typeof cuda === 'string'
+    ? { benches: sims, withoutCuda: cuda }
+    : { benches: [...sims, cuda], withoutCuda: undefined }
+}
