@@ -27,6 +27,7 @@ typedef void (*CUhostFn)(void *);
   X(cuDriverGetVersion, "cuDriverGetVersion", (int *)) \
   X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext *, int)) \
   X(cuCtxSetCurrent, "cuCtxSetCurrent", (CUcontext)) \
+  X(cuCtxSynchronize, "cuCtxSynchronize", (void)) \
   X(cuModuleLoadData, "cuModuleLoadData", (CUmodule *, const void *)) \
   X(cuModuleGetFunction, "cuModuleGetFunction", (CUfunction *, CUmodule, const char *)) \
   X(cuStreamCreate, "cuStreamCreate", (CUstream *, unsigned)) \
@@ -158,8 +159,9 @@ static void set_up(const char *libcuda, const char *ptx) {
   DRIVER(RESOLVE)
   FILE *file = fopen(ptx, "rb");
   if (!file) left_out("cannot read", ptx);
-  fread(image, 1, sizeof image - 1, file);
+  const size_t length = fread(image, 1, sizeof image - 1, file);
   fclose(file);
+  if (length == 0) left_out("empty", ptx);
 #define NEED(call) \
   if ((call) != 0) left_out("refused:", #call)
   NEED(cuInit(0));
@@ -181,10 +183,8 @@ static double now(void) {
   return t.tv_sec * 1e9 + t.tv_nsec;
 }
 
-static void drain(void) {
-  CHECK(cuStreamSynchronize(stream));
-  CHECK(cuStreamSynchronize(other));
-}
+/* Every contestant ends a row this way, untimed: a context with anything unacknowledged answers queries slowly. */
+static void drain(void) { CHECK(cuCtxSynchronize()); }
 
 static void answer(const char *key, long calls) {
   for (int row = 0; row < ROWS; row++) {

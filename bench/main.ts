@@ -20,12 +20,12 @@ import { benchSimulated, printSimulated } from './simulated.js'
 const MATCH_LIMIT_MS = 80_000
 
 async function main(): Promise<void> {
-  // cuda-streams may set variables for CUDA; the children start without them.
-  const environment = { ...process.env }
-  const { BENCH_ROUNDS, BENCH_JSON } = environment
+  const { BENCH_ROUNDS, BENCH_JSON } = process.env
   const rounds = readRounds(BENCH_ROUNDS)
   const root = findRoot()
   const device = Device.get(0)
+  // A query costs more the more hardware queues there are, so all contestants get as many as cuda-streams asks for.
+  const environment = { ...process.env }
   const machine = {
     gpu: device.name,
     driver: device.driver,
@@ -37,6 +37,7 @@ async function main(): Promise<void> {
   console.log(`GPU     ${machine.gpu}`)
   console.log(`driver  ${[machine.driver, machine.nvidia].filter(Boolean).join(', ')}`)
   console.log(`CPU     ${machine.cpu}`)
+  console.log(`queues  ${environment['CUDA_DEVICE_MAX_CONNECTIONS'] ?? 'as CUDA has it'}, for all contestants`)
   console.log(`Node    ${machine.node}, cuda-streams ${machine.version}\n`)
   const results =
     device.driver === 'cuda'

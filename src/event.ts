@@ -5,6 +5,7 @@ import { contextOf, type Device, deviceOf, driverOf, resolveDevice } from './dev
 import { type ContextHandle, type Driver, EventFlag, type EventHandle } from './driver/driver.js'
 import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
 import { finished, type WaitOptions } from './finished.js'
+import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 
 /** How an event is made. All false where not given. */
 export interface EventOptions {
@@ -57,26 +58,26 @@ const owners = new WeakMap<Event, object>()
 const PLAIN: EventSettings = { timing: false, blockingSync: false, interprocess: false }
 const IPC_HANDLE_BYTES = 64
 
-/** What has to be destroyed when an event is closed or becomes unreachable. */
-interface Remains {
-  readonly driver: Driver
-  readonly context: ContextHandle
-  readonly handle: EventHandle
-  /** Nobody has seen the handle, so nobody can notice if another event gets it. */
+/** An event of ours: destroyed, or made use of again where nobody can have seen its handle. */
+class EventRemains implements Remains {
+  readonly #driver: Driver
+  readonly #context: ContextHandle
+  readonly #handle: EventHandle
   reusable: boolean
-}
+  gone = false
+  registered = false
 
-const unreachable = new FinalizationRegistry((remains: Remains) => {
-  try {
-    destroy(remains)
-  } catch {
-    // The context is lost, and the event with it: nothing is left to destroy.
+  constructor(driver: Driver, context: ContextHandle, handle: EventHandle, reusable: boolean) {
+    this.#driver = driver
+    this.#context = context
+    this.#handle = handle
+    this.reusable = reusable
   }
-})
 
-function destroy({ driver, context, handle, reusable }: Remains): void {
-  if (reusable) driver.eventRecycle(context, handle)
-  else driver.eventDestroy(handle)
+  destroy(): void {
+    if (this.reusable) this.#driver.eventRecycle(this.#context, this.#handle)
+    else this.#driver.eventDestroy(this.#handle)
+  }
 }
 
 /** The event's handle, for use with a driver. Throws where the event is closed or belongs to another driver. */
@@ -95,7 +96,7 @@ export class Event implements Disposable {
   readonly #driver: Driver
   readonly #handle: EventHandle
   /** Undefined for an event that another library owns. */
-  readonly #remains: Remains | undefined
+  readonly #remains: EventRemains | undefined
   readonly #kept: boolean
   #closed = false
 
@@ -116,8 +117,8 @@ export class Event implements Disposable {
     if (!seed.owned) return
     const { context, settings, adopted } = seed
     const reusable = settings === PLAIN && adopted === undefined
-    this.#remains = { driver: this.#driver, context, handle: this.#handle, reusable }
-    unreachable.register(this, this.#remains, this)
+    this.#remains = new EventRemains(this.#driver, context, this.#handle, reusable)
+    destroyWhenUnreachable(this, this.#remains)
   }
 
   /**
@@ -213,9 +214,7 @@ export class Event implements Disposable {
     if (this.#closed || this.#kept) return
     this.#closed = true
     owners.delete(this)
-    if (this.#remains === undefined) return
-    unreachable.unregister(this)
-    destroy(this.#remains)
+    if (this.#remains !== undefined) release(this, this.#remains)
   }
 
   [Symbol.dispose](): void {

@@ -17,6 +17,7 @@ import { invalidType, stateError } from './errors.js'
 import { checkAgainst, Event, type EventOptions, eventFor, keptEventFor, openEvent } from './event.js'
 import { finished, type WaitOptions } from './finished.js'
 import { hostFunction } from './host-function.js'
+import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 import {
   type CudaStreamLike,
   cudaStream,
@@ -84,13 +85,21 @@ class StreamSeed {
 const currentStreams = new WeakMap<Device, Ambient<Stream>>()
 const defaultStreams = new WeakMap<Device, { readonly legacy: Stream; readonly perThread: Stream }>()
 
-const unreachable = new FinalizationRegistry(({ driver, handle }: { driver: Driver; handle: StreamHandle }) => {
-  try {
-    driver.streamDestroy(handle)
-  } catch {
-    // The context is lost, and the stream with it: nothing is left to destroy.
+class StreamRemains implements Remains {
+  readonly #driver: Driver
+  readonly #handle: StreamHandle
+  gone = false
+  registered = false
+
+  constructor(driver: Driver, handle: StreamHandle) {
+    this.#driver = driver
+    this.#handle = handle
   }
-})
+
+  destroy(): void {
+    this.#driver.streamDestroy(this.#handle)
+  }
+}
 
 /** For doors of this package: a stream's driver and handle. Throws ERR_CLOSED. */
 export let openStream: (stream: Stream) => { readonly driver: Driver; readonly handle: StreamHandle }
@@ -103,7 +112,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   readonly #driver: Driver
   readonly #handle: StreamHandle
   readonly #context: ContextHandle
-  readonly #tenure: 'owned' | 'wrapped' | 'kept'
+  readonly #kept: boolean
+  readonly #remains: StreamRemains | undefined
   #owner: object | undefined
   #closed = false
   #id: bigint | undefined
@@ -121,9 +131,11 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     this.#driver = driverOf(seed.device)
     this.#handle = seed.handle
     this.#context = seed.context
-    this.#tenure = seed.tenure
+    this.#kept = seed.tenure === 'kept'
     this.#owner = seed.owner
-    if (seed.tenure === 'owned') unreachable.register(this, { driver: this.#driver, handle: seed.handle }, this)
+    if (seed.tenure !== 'owned') return
+    this.#remains = new StreamRemains(this.#driver, seed.handle)
+    destroyWhenUnreachable(this, this.#remains)
   }
 
   /**
@@ -216,14 +228,22 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
     const stream = this.#open()
-    const event = given instanceof Event ? given : undefined
-    const settings = checkOptions(event === undefined && given !== undefined ? (given as RecordOptions) : options)
-    if (event !== undefined && event.device !== this.device) throw mismatch(`${event}`, this)
-    if (event !== undefined && settings !== undefined) checkAgainst(event, settings)
-    const external = externalFlag(settings)
-    const target = event ?? eventFor(this.device, this.#context, settings)
-    this.#driver.eventRecord(openEvent(target, this.#driver), stream, external)
-    return target
+    let event: Event
+    let external: ExternalFlag = ExternalFlag.NONE
+    if (given instanceof Event) {
+      if (given.device !== this.device) throw mismatch(`${given}`, this)
+      if (options !== undefined) {
+        external = externalFlag(checkOptions(options))
+        checkAgainst(given, options)
+      }
+      event = given
+    } else {
+      const settings = checkOptions(given ?? options)
+      external = externalFlag(settings)
+      event = eventFor(this.device, this.#context, settings)
+    }
+    this.#driver.eventRecord(openEvent(event, this.#driver), stream, external)
+    return event
   }
 
   /**
@@ -235,7 +255,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
     const stream = this.#open()
     if (target instanceof Event) {
-      this.#driver.streamWaitEvent(stream, openEvent(target, this.#driver), externalFlag(checkOptions(options)))
+      const external = options === undefined ? ExternalFlag.NONE : externalFlag(checkOptions(options))
+      this.#driver.streamWaitEvent(stream, openEvent(target, this.#driver), external)
       return this
     }
     const other = this.#streamToWaitFor(target)
@@ -342,13 +363,11 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * May be called twice.
    */
   close(): void {
-    if (this.#closed || this.#tenure === 'kept') return
+    if (this.#closed || this.#kept) return
     this.#closed = true
     this.#owner = undefined
     this.#cachedEvent = undefined
-    if (this.#tenure !== 'owned') return
-    unreachable.unregister(this)
-    this.#driver.streamDestroy(this.#handle)
+    if (this.#remains !== undefined) release(this, this.#remains)
   }
 
   [Symbol.dispose](): void {
@@ -427,10 +446,13 @@ function seedOfNew(options: StreamOptions | undefined): StreamSeed {
   const device = resolveDevice(given.device)
   const priority = given.priority === undefined ? 0 : checkInteger(given.priority, 'options.priority')
   const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
-  const { least, greatest } = device.priorityRange
-  const clamped = Math.min(least, Math.max(greatest, priority))
   const context = contextOf(device)
-  return new StreamSeed(device, context, driverOf(device).streamCreate(context, flags, clamped), 'owned')
+  return new StreamSeed(device, context, driverOf(device).streamCreate(context, flags, clampToInt32(priority)), 'owned')
+}
+
+/** The driver clamps to the device's range itself, but takes 32 bits. */
+function clampToInt32(priority: number): number {
+  return Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, priority))
 }
 
 function seedOfWrapped(source: StreamSource | StreamSeed, options: ExternalStreamOptions | undefined): StreamSeed {

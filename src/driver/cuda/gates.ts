@@ -4,11 +4,14 @@
  * for "go"; JavaScript sees the first, runs the function, and writes the second.
  */
 import type { ContextHandle, HostFunction, StreamHandle } from '../driver.js'
+import { fillAtExit } from './fill-at-exit.js'
 import { check, type Library } from './library.js'
 import { NativeMemory } from './native.js'
 
 /** Streams that can have host functions pending at one time. */
 export const GATE_SLOTS = 4096
+/** As every byte of "go" it is at least any sequence that a slot gets to in 2,139,062,143 calls. */
+const EVERY_GATE_OPEN = 0x7f
 const WAIT_VALUE_32 = 1
 const WRITE_VALUE_32 = 2
 const WAIT_UNTIL_AT_LEAST = 0
@@ -154,6 +157,7 @@ export class Gates {
     if (this.#memory === undefined) {
       this.#memory = new NativeMemory(GATE_SLOTS * 8, this.#allocate())
       this.#memory.bytes.fill(0)
+      fillAtExit(this.#memory.address, this.#memory.bytes.length, EVERY_GATE_OPEN)
       for (let slot = GATE_SLOTS - 1; slot >= 0; slot -= 1) this.#freeSlots.push(slot)
     }
     return this.#memory

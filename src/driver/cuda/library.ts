@@ -37,15 +37,18 @@ export function startLibrary(): { readonly library: Library; readonly connection
 
 function loadLibrary(): ReturnType<typeof import('koffi').load> {
   const candidates = CANDIDATES[process.platform] ?? []
-  const failures: string[] = []
+  const reasons = new Set<string>()
   for (const path of candidates) {
     try {
       return koffi().load(path)
     } catch (error) {
-      failures.push(`${path} (${error instanceof Error ? error.message : String(error)})`)
+      reasons.add(error instanceof Error ? error.message : String(error))
     }
   }
-  const tried = failures.length === 0 ? `CUDA does not exist for ${process.platform}` : `tried ${failures.join(', ')}`
+  const tried =
+    candidates.length === 0
+      ? `CUDA does not exist for ${process.platform}`
+      : `tried ${candidates.join(', ')} (${[...reasons].join('; ')})`
   throw stateError('ERR_NO_DRIVER', `The NVIDIA driver was not found: ${tried}`)
 }
 

@@ -1,0 +1,55 @@
+/** `npm start`: the pipeline, on whatever driver is there, beside the two ways in which it is usually written. */
+import { simulationOf } from 'cuda-streams/sim'
+import { openCudaWorkbench } from '../../tests/helpers/cuda-workbench.js'
+import { simWorkbench, type Workbench } from '../../tests/helpers/workbench.js'
+import { openStages, type Ordering, type Run, runPipeline } from './pipeline.js'
+
+const FRAMES = 48
+
+const cuda = openCudaWorkbench()
+const bench: Workbench = typeof cuda === 'string' ? simWorkbench() : cuda
+const clock = bench.name === 'sim' ? (): number => simulationOf(bench.device).now / 1e6 : (): number => performance.now()
+
+console.log(
+  typeof cuda === 'string'
+    ? `Driver: sim, a simulated GPU. Times are virtual. (${cuda})`
+    : `Driver: cuda, ${bench.device.name}. Times are real.`,
+)
+const stages = openStages(bench)
+console.log(`\n${FRAMES} frames through ${stages.length} stages, each on a stream of its own:`)
+for (const { name, stream, nanoseconds } of stages) {
+  console.log(`  ${name.padEnd(16)} ${(nanoseconds / 1e6).toFixed(1)} ms a frame   ${stream}`)
+}
+console.log('\nQueuing all frames at once; a host function tells when each is done:')
+await runPipeline(bench, stages, 'events', 4, clock)
+const runs: Run[] = [await runPipeline(bench, stages, 'events', FRAMES, clock, report)]
+for (const ordering of ['one stream', 'synchronize()', 'nothing'] as const) {
+  runs.push(await runPipeline(bench, stages, ordering, FRAMES, clock))
+}
+printTable(runs)
+const [events, , , nothing] = runs
+if (events?.inOrder !== FRAMES || nothing === undefined || nothing.inOrder === FRAMES) {
+  console.error('\nNot as expected: every frame should be in order with events, and not without them.')
+  process.exitCode = 1
+}
+
+function report(frame: number): void {
+  if ((frame + 1) % 8 === 0) console.log(`  frame ${String(frame + 1).padStart(2)} done at ${clock().toFixed(1)} ms`)
+}
+
+function printTable(all: readonly Run[]): void {
+  const titles: Readonly<Record<Ordering, string>> = {
+    events: 'three streams, joined by events',
+    'one stream': 'one stream',
+    'synchronize()': 'three streams, synchronize() between stages',
+    nothing: 'three streams, the waits left out',
+  }
+  console.log(`\n${'how the stages are joined'.padEnd(44)} frames  in order  ms a frame`)
+  for (const { ordering, frames, inOrder, milliseconds } of all) {
+    const perFrame = (milliseconds / frames).toFixed(2)
+    console.log(
+      `${titles[ordering].padEnd(44)} ${String(frames).padStart(6)}  ${String(inOrder).padStart(8)}  ${perFrame.padStart(10)}`,
+    )
+  }
+  console.log('\nWithout the waits it is faster, and wrong: a stage works on a frame that the one before has not finished.')
+}

@@ -1,0 +1,55 @@
+/**
+ * What stays behind of objects that own something of the driver's, and has to be destroyed when they are closed or
+ * become unreachable. Telling the garbage collector costs more than making the object, and most are closed soon; so an
+ * object is registered only if it outlives the present turn of the event loop.
+ */
+
+/** What has to be destroyed. */
+export interface Remains {
+  destroy(): void
+  /** Closed: nothing is left to destroy. */
+  gone: boolean
+  registered: boolean
+}
+
+const MOST_YOUNG = 1024
+
+const registry = new FinalizationRegistry((remains: Remains) => {
+  try {
+    remains.destroy()
+  } catch {
+    // The context is lost, and with it what was to be destroyed.
+  }
+})
+
+let owners: object[] = []
+let young: Remains[] = []
+let growUpAtNextTurn: NodeJS.Immediate | undefined
+
+/** Destroys the remains once the owner is unreachable, unless `release` came first. */
+export function destroyWhenUnreachable(owner: object, remains: Remains): void {
+  owners.push(owner)
+  young.push(remains)
+  if (young.length >= MOST_YOUNG) growUp()
+  else growUpAtNextTurn ??= setImmediate(growUp).unref()
+}
+
+/** Destroys the remains now. */
+export function release(owner: object, remains: Remains): void {
+  remains.gone = true
+  if (remains.registered) registry.unregister(owner)
+  remains.destroy()
+}
+
+function growUp(): void {
+  if (growUpAtNextTurn !== undefined) clearImmediate(growUpAtNextTurn)
+  growUpAtNextTurn = undefined
+  for (const [index, remains] of young.entries()) {
+    const owner = owners[index]
+    if (remains.gone || owner === undefined) continue
+    remains.registered = true
+    registry.register(owner, remains, owner)
+  }
+  owners = []
+  young = []
+}
