@@ -20,8 +20,12 @@ if (!existsSync(nodeArchive)) {
 }
 
 for (const name of ['package.json', 'dist', 'bench', 'scripts']) copy(name)
-for (const name of ['fast-check', 'pure-rand']) copy(join('node_modules', name), (path) => !/\.(d\.ts|map|md)$|\/cjs\//.test(path))
-copy(join('node_modules', 'koffi'), (path) => !/\/koffi\/(doc|lib|vendor|src\/koffi\/src\/(abi|.*\.(cc|hh|inc)))/.test(path))
+for (const name of ['fast-check', 'pure-rand'])
+  copy(join('node_modules', name), (path) => !/\.(d\.ts|map|md)$|\/cjs\//.test(path))
+copy(
+  join('node_modules', 'koffi'),
+  (path) => !/\/koffi\/(doc|lib|vendor|src\/koffi\/src\/(abi|.*\.(cc|hh|inc)))/.test(path),
+)
 copy(join('node_modules', '@koromix', 'koffi-linux-x64'), (path) => !path.includes('musl'))
 writeFileSync(join(bundle, 'run.sh'), readFileSync(join(root, 'scripts', 'gpu-run.sh')))
 

@@ -15,5 +15,7 @@ if (files.length === 0) {
   console.error(`No test file has ${words.join(' or ')} in its path`)
   process.exit(1)
 }
-const { status } = spawnSync(process.execPath, ['--expose-gc', '--test', '--test-reporter=spec', ...files], { stdio: 'inherit' })
+const { status } = spawnSync(process.execPath, ['--expose-gc', '--test', '--test-reporter=spec', ...files], {
+  stdio: 'inherit',
+})
 process.exit(status ?? 1)

@@ -55,7 +55,9 @@ function openSimulator(): Driver {
   const wanted = process.env['CUDA_STREAMS_SIM_DEVICES'] ?? '1'
   const devices = Number(wanted)
   if (!Number.isInteger(devices) || devices < 1 || devices > MOST_SIMULATED_DEVICES) {
-    throw invalidValue(`CUDA_STREAMS_SIM_DEVICES must be a whole number from 1 to ${MOST_SIMULATED_DEVICES}, not '${wanted}'`)
+    throw invalidValue(
+      `CUDA_STREAMS_SIM_DEVICES must be a whole number from 1 to ${MOST_SIMULATED_DEVICES}, not '${wanted}'`,
+    )
   }
   return new SimDriver({ devices, seed: 0 })
 }

@@ -132,7 +132,9 @@ export class Device {
   attribute(name: DeviceAttribute): number {
     if (typeof name !== 'string') throw invalidType('name', 'the name of a device attribute', name)
     if (!Object.hasOwn(DEVICE_ATTRIBUTES, name)) {
-      throw invalidValue(`'${name}' is no device attribute; take CUDA's name in camelCase, such as 'multiprocessorCount'`)
+      throw invalidValue(
+        `'${name}' is no device attribute; take CUDA's name in camelCase, such as 'multiprocessorCount'`,
+      )
     }
     return this.#driver.deviceAttribute(this.ordinal, DEVICE_ATTRIBUTES[name])
   }

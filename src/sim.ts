@@ -88,7 +88,10 @@ export function destroyForeignStream(handle: bigint): void {
   checkPointer(handle, 'handle', 'a handle that foreignStream() returned')
   const driver = foreignStreams.get(handle)
   if (driver === undefined) {
-    throw stateError('ERR_INVALID_HANDLE', `0x${handle.toString(16)} is no stream that foreignStream() made, or it is destroyed`)
+    throw stateError(
+      'ERR_INVALID_HANDLE',
+      `0x${handle.toString(16)} is no stream that foreignStream() made, or it is destroyed`,
+    )
   }
   foreignStreams.delete(handle)
   driver.foreignStreamDestroy(Number(handle) as StreamHandle)

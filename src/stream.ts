@@ -65,20 +65,21 @@ class StreamSeed {
   readonly handle: StreamHandle
   /** Ours to destroy, wrapped for another owner, or kept by the library for the caller. */
   readonly tenure: 'owned' | 'wrapped' | 'kept'
-  readonly owner: object | undefined
+  /** What is kept reachable, the owner first. */
+  readonly held: readonly (object | undefined)[]
 
   constructor(
     device: Device,
     context: ContextHandle,
     handle: StreamHandle,
     tenure: 'owned' | 'wrapped' | 'kept',
-    owner?: object,
+    held: readonly (object | undefined)[] = [],
   ) {
     this.device = device
     this.context = context
     this.handle = handle
     this.tenure = tenure
-    this.owner = owner
+    this.held = held
   }
 }
 
@@ -114,7 +115,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   readonly #context: ContextHandle
   readonly #kept: boolean
   readonly #remains: StreamRemains | undefined
-  #owner: object | undefined
+  #held: readonly (object | undefined)[]
   #closed = false
   #id: bigint | undefined
   #priority: number | undefined
@@ -132,7 +133,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     this.#handle = seed.handle
     this.#context = seed.context
     this.#kept = seed.tenure === 'kept'
-    this.#owner = seed.owner
+    this.#held = seed.held
     if (seed.tenure !== 'owned') return
     this.#remains = new StreamRemains(this.#driver, seed.handle)
     destroyWhenUnreachable(this, this.#remains)
@@ -238,7 +239,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
       }
       event = given
     } else {
-      const settings = checkOptions(given ?? options)
+      const settings = checkOptions(given === undefined ? options : given)
       external = externalFlag(settings)
       event = eventFor(this.device, this.#context, settings)
     }
@@ -365,7 +366,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   close(): void {
     if (this.#closed || this.#kept) return
     this.#closed = true
-    this.#owner = undefined
+    this.#held = []
     this.#cachedEvent = undefined
     if (this.#remains !== undefined) release(this, this.#remains)
   }
@@ -414,7 +415,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   static {
     openStream = (stream) => ({ driver: stream.#driver, handle: stream.#open() })
-    ownerOf = (stream) => stream.#owner
+    ownerOf = (stream) => stream.#held[0]
     rewrap = (stream) => new StreamSeed(stream.device, stream.#context, stream.#open(), 'wrapped')
   }
 }
@@ -458,11 +459,12 @@ function clampToInt32(priority: number): number {
 function seedOfWrapped(source: StreamSource | StreamSeed, options: ExternalStreamOptions | undefined): StreamSeed {
   if (source instanceof StreamSeed) return source
   const given = checkOptions(options) ?? {}
-  const owner = checkOwner(given.owner) ?? (typeof source === 'object' ? source : undefined)
+  const protocol = typeof source === 'bigint' || typeof source === 'number' ? undefined : source
+  const held = [checkOwner(given.owner) ?? protocol, protocol]
   const wanted = given.device === -1 ? undefined : given.device
   const seed = source instanceof Stream ? rewrap(source) : seedOfHandle(handleOf(source), wanted)
   checkDevice(seed, wanted)
-  return new StreamSeed(seed.device, seed.context, seed.handle, 'wrapped', owner)
+  return new StreamSeed(seed.device, seed.context, seed.handle, 'wrapped', held)
 }
 
 function seedOfHandle(cudaHandle: number, wanted: Device | number | undefined): StreamSeed {
@@ -476,7 +478,10 @@ function checkDevice(stream: { readonly device: Device }, wanted: Device | numbe
   if (wanted === undefined || wanted === -1) return
   const device = resolveDevice(wanted)
   if (device !== stream.device) {
-    throw stateError('ERR_DEVICE_MISMATCH', `The stream is on ${stream.device}, not on ${device} as options.device says`)
+    throw stateError(
+      'ERR_DEVICE_MISMATCH',
+      `The stream is on ${stream.device}, not on ${device} as options.device says`,
+    )
   }
 }
 
@@ -502,7 +507,9 @@ function defaultStreamsOf(device: Device): { readonly legacy: Stream; readonly p
   let streams = defaultStreams.get(device)
   if (streams === undefined) {
     const make = (which: 0 | 2): Stream =>
-      new Stream(new StreamSeed(device, contextOf(device), defaultStream(device.ordinal, which), 'kept') as StreamOptions)
+      new Stream(
+        new StreamSeed(device, contextOf(device), defaultStream(device.ordinal, which), 'kept') as StreamOptions,
+      )
     streams = { legacy: make(0), perThread: make(2) }
     defaultStreams.set(device, streams)
   }
@@ -519,8 +526,8 @@ declare module './device.js' {
     /** The null stream of this device (handle 0). */
     readonly defaultStream: Stream
     /** Makes a stream on this device, or wraps one that an object with the stream protocol hands over. */
-    createStream(options?: StreamOptions): Stream
     createStream(source: CudaStreamLike | PythonStreamLike): ExternalStream
+    createStream(options?: StreamOptions): Stream
     /** Makes an event on this device. */
     createEvent(options?: EventOptions): Event
   }
@@ -542,8 +549,8 @@ Object.defineProperty(Device.prototype, 'defaultStream', {
   },
 })
 
-function createStream(this: Device, options?: StreamOptions): Stream
 function createStream(this: Device, source: CudaStreamLike | PythonStreamLike): ExternalStream
+function createStream(this: Device, options?: StreamOptions): Stream
 function createStream(this: Device, given?: StreamOptions | CudaStreamLike | PythonStreamLike): Stream {
   if (isStreamLike(given)) return new ExternalStream(given, { device: this })
   return new Stream({ ...checkOptions(given), device: this })

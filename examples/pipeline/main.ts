@@ -2,13 +2,14 @@
 import { simulationOf } from 'cuda-streams/sim'
 import { openCudaWorkbench } from '../../tests/helpers/cuda-workbench.js'
 import { simWorkbench, type Workbench } from '../../tests/helpers/workbench.js'
-import { openStages, type Ordering, type Run, runPipeline } from './pipeline.js'
+import { type Ordering, openStages, type Run, runPipeline } from './pipeline.js'
 
 const FRAMES = 48
 
 const cuda = openCudaWorkbench()
 const bench: Workbench = typeof cuda === 'string' ? simWorkbench() : cuda
-const clock = bench.name === 'sim' ? (): number => simulationOf(bench.device).now / 1e6 : (): number => performance.now()
+const clock =
+  bench.name === 'sim' ? (): number => simulationOf(bench.device).now / 1e6 : (): number => performance.now()
 
 console.log(
   typeof cuda === 'string'
@@ -51,5 +52,7 @@ function printTable(all: readonly Run[]): void {
       `${titles[ordering].padEnd(44)} ${String(frames).padStart(6)}  ${String(inOrder).padStart(8)}  ${perFrame.padStart(10)}`,
     )
   }
-  console.log('\nWithout the waits it is faster, and wrong: a stage works on a frame that the one before has not finished.')
+  console.log(
+    '\nWithout the waits it is faster, and wrong: a stage works on a frame that the one before has not finished.',
+  )
 }

@@ -18,6 +18,8 @@ export class Completions {
   pending = 0
   readonly #query: (event: EventHandle) => Answer
   readonly #groups = new Map<number, Wait[]>()
+  /** Numbers below any handle or its negative. */
+  #detached = -(2 ** 50)
 
   constructor(query: (event: EventHandle) => Answer) {
     this.#query = query
@@ -48,6 +50,15 @@ export class Completions {
       this.pending -= 1
     }
     return settles
+  }
+
+  /** Lets the group's number be used for other waits, which are not in order with these. */
+  detach(group: number): void {
+    const waits = this.#groups.get(group)
+    if (waits === undefined) return
+    this.#groups.delete(group)
+    this.#detached -= 1
+    this.#groups.set(this.#detached, waits)
   }
 
   has(group: number): boolean {

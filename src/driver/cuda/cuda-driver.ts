@@ -11,9 +11,9 @@ import {
   cudaHandleOf,
   DEFAULT_STREAM_LIMIT,
   type Driver,
-  EventFlag,
   defaultStream,
   deviceOfDefaultStream,
+  EventFlag,
   type EventHandle,
   type ExternalFlag,
   type HostFunction,
@@ -124,6 +124,7 @@ export class CudaDriver implements Driver {
     const result = this.#library.cuStreamGetCtx(stream, this.#memory.address)
     if (result !== 0) throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', result))
     const context = this.#memory.pointerAt(0) as ContextHandle
+    this.#waiting.streamAdopted(stream)
     return { stream, context, device: this.#contexts.deviceOf(context) }
   }
 
@@ -213,9 +214,11 @@ export class CudaDriver implements Driver {
 
   streamBeginCapture(stream: StreamHandle, mode: 0 | 1 | 2): void {
     this.#onStream(stream, 'cuStreamBeginCapture', (raw) => this.#library.cuStreamBeginCapture_v2(raw, mode))
+    this.#waiting.captureBegins()
   }
 
   streamEndCapture(stream: StreamHandle): bigint {
+    this.#waiting.captureEnds()
     this.#onStream(stream, 'cuStreamEndCapture', (raw) => this.#library.cuStreamEndCapture(raw, this.#memory.address))
     return this.#memory.uint64[0] ?? 0n
   }
@@ -248,7 +251,7 @@ export class CudaDriver implements Driver {
   }
 
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    if (this.#waiting.watchesOrder) this.#waiting.recorded(event, stream)
+    if (this.#waiting.watchesOrder) this.#waiting.recorded(event, stream, () => this.streamIsCapturing(stream))
     if (stream < DEFAULT_STREAM_LIMIT || external !== 0) {
       this.#recordWith(event, stream, external)
       return
@@ -348,4 +351,3 @@ function checkDestroyed(call: string, result: number): void {
   const lost = result >= CUresult.ILLEGAL_ADDRESS && result < 800
   if (!lost) check(call, result)
 }
-

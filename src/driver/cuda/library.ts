@@ -61,10 +61,15 @@ function declare(library: ReturnType<typeof import('koffi').load>): Library {
       functions[name as DriverFunction] = library.func(name, 'int', args.map(typeOf)) as CFunction
     } catch (cause) {
       const version = `${Math.floor(OLDEST_DRIVER / 1000)}.${(OLDEST_DRIVER % 1000) / 10}`
-      throw stateError('ERR_NO_DRIVER', `The NVIDIA driver lacks ${name}: it must support CUDA ${version} or later`, cause)
+      throw stateError(
+        'ERR_NO_DRIVER',
+        `The NVIDIA driver lacks ${name}: it must support CUDA ${version} or later`,
+        cause,
+      )
     }
   }
-  return functions as Library
+  // Built key by key it would be a dictionary to V8, and each call a look-up; a copy has a fixed shape.
+  return { ...functions } as Library
 }
 
 /** Sets CUDA_DEVICE_MAX_CONNECTIONS where CUDA has not been started yet and the user set nothing. */
@@ -85,4 +90,3 @@ function askForConnections(library: Library): number {
 export function check(call: string, result: number): void {
   if (result !== 0) throw cudaError(call, result)
 }
-

@@ -3,8 +3,9 @@
  * answer. What a CUstream and a CUevent look like inside is not documented, so it is learnt from ones made for the
  * purpose, and where they do not look as expected nothing is concluded from it.
  */
-import { ProcessHeap } from './process-heap.js'
+
 import { koffi, NativeMemory } from './native.js'
+import { ProcessHeap } from './process-heap.js'
 
 /** Bytes of a stream's inner object in which the stream's own address is looked for. */
 const INNER_BYTES = 512

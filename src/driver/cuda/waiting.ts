@@ -2,10 +2,19 @@
  * All waiting on a real GPU, with a promise or without: while JavaScript waits, host functions that come due must run,
  * or the stream would never go on. This is the one place where that is seen to.
  */
-import { CUresult, cudaError } from '../cuda-results.js'
-import { type Cancel, type ContextHandle, canonicalStream, type EventHandle, type HostFunction, type Settle, type StreamHandle } from '../driver.js'
-import { LoopPump, type Sleeper, type TurnResult } from '../loop-pump.js'
+
 import { stateError } from '../../errors.js'
+import { CUresult, cudaError } from '../cuda-results.js'
+import {
+  type Cancel,
+  type ContextHandle,
+  canonicalStream,
+  type EventHandle,
+  type HostFunction,
+  type Settle,
+  type StreamHandle,
+} from '../driver.js'
+import { LoopPump, type Sleeper, type TurnResult } from '../loop-pump.js'
 import { type Answer, Completions } from './completions.js'
 import type { Contexts } from './contexts.js'
 import type { Dependencies } from './dependencies.js'
@@ -16,9 +25,6 @@ import { NativeMemory } from './native.js'
 import type { QueueDepth } from './queue-depth.js'
 
 const CAPTURE_MODE_RELAXED = 2
-/** Group of waits that belong to no stream. */
-const WHOLE_CONTEXT = -1
-
 export interface WaitingParts {
   readonly library: Library
   readonly contexts: Contexts
@@ -44,13 +50,21 @@ export class Waiting {
   /** Waits for events that the caller can record anew. */
   readonly #events: Completions
   readonly #pump: LoopPump
+  /** Captures that this library began and has not ended. */
+  #captures = 0
+  /** Events whose latest record was made inside a capture. */
+  readonly #captured = new Set<EventHandle>()
 
   constructor(parts: WaitingParts) {
     this.#parts = parts
     const query = (event: EventHandle): Answer => this.#answer(event)
     this.#streams = new Completions(query)
     this.#events = new Completions(query)
-    this.#pump = new LoopPump(() => this.#turn(), parts.sleeper, () => true)
+    this.#pump = new LoopPump(
+      () => this.#turn(),
+      parts.sleeper,
+      () => true,
+    )
   }
 
   get hostFunctionsPending(): boolean {
@@ -68,7 +82,20 @@ export class Waiting {
     this.#pump.wake()
   }
 
-  recorded(event: EventHandle, stream: StreamHandle): void {
+  /** From now on it has to be known which events were recorded inside a capture: to query one would spoil it. */
+  captureBegins(): void {
+    this.#captures += 1
+    this.watchesOrder = true
+  }
+
+  captureEnds(): void {
+    this.#captures = Math.max(0, this.#captures - 1)
+    this.#calmDown()
+  }
+
+  recorded(event: EventHandle, stream: StreamHandle, isCapturing: () => boolean): void {
+    if (this.#captures > 0 && isCapturing()) this.#captured.add(event)
+    else this.#captured.delete(event)
     if (this.#events.has(event)) this.#keepOldRecord(event)
     if (this.hostFunctionsPending) this.#parts.dependencies.recorded(event, stream)
   }
@@ -77,7 +104,9 @@ export class Waiting {
     if (this.hostFunctionsPending) this.#parts.dependencies.waitedForEvent(stream, event)
   }
 
+  /** The stream is gone, or was replaced: what comes by this handle later is another stream's. */
   forgetStream(stream: StreamHandle): void {
+    this.#streams.detach(stream)
     if (!this.watchesOrder) return
     const { gates, depth, dependencies } = this.#parts
     gates.forget(stream)
@@ -85,9 +114,15 @@ export class Waiting {
     dependencies.forgetStream(stream)
   }
 
+  /** Another library may have destroyed the stream that had this handle, and made a new one. */
+  streamAdopted(stream: StreamHandle): void {
+    if (this.#streams.pending > 0) this.#streams.detach(stream)
+  }
+
   forgetEvent(event: EventHandle): void {
     if (!this.watchesOrder) return
     if (this.#events.has(event)) this.#keepOldRecord(event)
+    this.#captured.delete(event)
     this.#parts.dependencies.forgetEvent(event)
   }
 
@@ -116,10 +151,12 @@ export class Waiting {
 
   contextFinished(context: ContextHandle, settle: Settle): Cancel {
     const record = (event: EventHandle): void => this.#recordContext(context, event)
-    return this.#finished(WHOLE_CONTEXT, context, record, settle)
+    // No stream's handle is negative, so this is a group of its own.
+    return this.#finished(-context, context, record, settle)
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {
+    if (this.#captured.has(event)) throw cudaError('cuEventQuery', CUresult.CAPTURED_EVENT)
     const cancel = this.#events.add(event, event, settle)
     this.watchesOrder = true
     this.#pump.wake()
@@ -153,7 +190,8 @@ export class Waiting {
     if (!this.hostFunctionsPending) return
     const { depth, gates } = this.#parts
     const key = canonicalStream(stream)
-    const hasRoom = (): boolean => !this.hostFunctionsPending || (depth.hasRoom(key, isEmpty) && !gates.full)
+    const looks = (): boolean => this.#withoutHarmToCaptures(isEmpty)
+    const hasRoom = (): boolean => !this.hostFunctionsPending || (depth.hasRoom(key, looks) && !gates.full)
     if (!hasRoom()) {
       const behindItself = (): boolean => gates.running.some((call) => call.lane.stream === key)
       this.#block(hasRoom, behindItself, 'queuing more work')
@@ -161,12 +199,7 @@ export class Waiting {
     depth.count(key)
   }
 
-  #finished(
-    group: number,
-    context: ContextHandle,
-    record: (event: EventHandle) => void,
-    settle: Settle,
-  ): Cancel {
+  #finished(group: number, context: ContextHandle, record: (event: EventHandle) => void, settle: Settle): Cancel {
     const { pool } = this.#parts
     const event = pool.take(context)
     try {
@@ -222,7 +255,7 @@ export class Waiting {
     if (!this.watchesOrder || this.hostFunctionsPending) return
     this.#parts.depth.clear()
     this.#parts.dependencies.clear()
-    this.watchesOrder = this.#events.pending > 0
+    this.watchesOrder = this.#events.pending > 0 || this.#captures > 0 || this.#captured.size > 0
   }
 
   /** A stream in a lost context never arrives at its gate: asks each context that has gates whether it lives. */

@@ -1,6 +1,7 @@
 /** Which calls a capture allows, what it answers to the others, and which of them spoil it. */
-import { CUresult, cudaError } from '../cuda-results.js'
+
 import type { CudaError } from '../../errors.js'
+import { CUresult, cudaError } from '../cuda-results.js'
 import { Capture, CaptureMode, type CaptureNode } from './capture.js'
 import type { SimDevice, SimEvent, SimStream } from './objects.js'
 

@@ -101,6 +101,7 @@ export class Machine {
       if (operation.settle !== settle) return
       operation.settle = undefined
       this.waitsPending -= 1
+      this.onWork()
     }
   }
 
@@ -200,8 +201,7 @@ export class Machine {
     let waiting = this.#waitingForSlot.get(device)
     if (waiting === undefined) {
       const before = (a: Operation, b: Operation): boolean =>
-        a.stream.priority < b.stream.priority ||
-        (a.stream.priority === b.stream.priority && a.sequence < b.sequence)
+        a.stream.priority < b.stream.priority || (a.stream.priority === b.stream.priority && a.sequence < b.sequence)
       waiting = new Heap<Operation>(before)
       this.#waitingForSlot.set(device, waiting)
     }
@@ -274,11 +274,16 @@ export class Machine {
   break(device: SimDevice, fault: number, cause?: Operation): void {
     device.fault = fault
     const due = this.#due.splice(0)
-    const fronts = [...(cause === undefined ? [] : [cause]), ...this.#running, ...(this.#waitingForSlot.get(device) ?? []), ...this.#latches]
+    const fronts = [
+      ...(cause === undefined ? [] : [cause]),
+      ...this.#running,
+      ...(this.#waitingForSlot.get(device) ?? []),
+      ...this.#latches,
+    ]
     for (const { operation } of due) fronts.push(operation)
     for (const operation of fronts) if (operation.stream.device === device) this.#end(operation)
     for (const latch of this.#latches) if (latch.over) this.#latches.delete(latch)
-    for (const entry of due) if (!entry.operation.over) this.#due.push(entry)
+    for (const entry of due) if (entry.status !== 0 || !entry.operation.over) this.#due.push(entry)
     this.#due.sort((a, b) => a.operation.sequence - b.operation.sequence)
     this.onWork()
   }

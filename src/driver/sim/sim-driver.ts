@@ -59,7 +59,11 @@ export class SimDriver implements Driver {
     this.seed = options.seed
     this.machine = new Machine(options.seed)
     this.#devices = Array.from({ length: options.devices }, (_, ordinal) => this.#makeDevice(ordinal))
-    this.#pump = new LoopPump(() => this.#turn(), park(), () => this.#pending > 0)
+    this.#pump = new LoopPump(
+      () => this.#turn(),
+      park(),
+      () => this.#pending > 0,
+    )
     drivers.set(rangeOf(this.#handles.base), new WeakRef(this))
     this.machine.onWork = () => this.#pump.wake()
   }
@@ -148,13 +152,13 @@ export class SimDriver implements Driver {
 
   streamGetId(handle: StreamHandle): bigint {
     const stream = this.#liveStream(handle, 'cuStreamGetId')
-    this.#captures.refuseOn(stream, 'cuStreamGetId')
+    if (stream.capture !== undefined) throw cudaError('cuStreamGetId', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     return stream.id
   }
 
   streamGetFlags(handle: StreamHandle): number {
     const stream = this.#liveStream(handle, 'cuStreamGetFlags')
-    this.#captures.refuseOn(stream, 'cuStreamGetFlags')
+    if (stream.capture !== undefined) throw cudaError('cuStreamGetFlags', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     return stream.nonBlocking ? StreamFlag.NON_BLOCKING : 0
   }
 
@@ -307,7 +311,10 @@ export class SimDriver implements Driver {
   }
 
   eventGetIpcHandle(): Uint8Array {
-    throw stateError('ERR_UNSUPPORTED', 'The simulator has no other process to share an event with; use the cuda driver')
+    throw stateError(
+      'ERR_UNSUPPORTED',
+      'The simulator has no other process to share an event with; use the cuda driver',
+    )
   }
 
   eventOpenIpcHandle(): EventHandle {

@@ -1,0 +1,185 @@
+/** What the conformance tests run in processes of their own. Usage: scenarios.js <sim:seed | cuda | none> <scenario> */
+import { Device, Event, Stream } from 'cuda-streams'
+import { simulate } from 'cuda-streams/sim'
+import { openCudaWorkbench } from '../../helpers/cuda-workbench.js'
+import { simWorkbench, type Workbench } from '../../helpers/workbench.js'
+
+const say = (text: string): void => void process.stdout.write(`${text}\n`)
+const codeOf = (error: unknown): string => String((error as { code?: unknown }).code)
+
+/** Says when the process ends by itself; what is held is let go then, since a GPU would keep the process otherwise. */
+function atTheEnd(letGo: () => void = () => {}): void {
+  process.on('exit', () => {
+    letGo()
+    say('end')
+  })
+}
+
+/** Holds a stream, and lets it go by a timer that does not keep the process alive. */
+function hold(bench: Workbench): Stream {
+  const stream = bench.stream()
+  const latch = bench.latch(stream)
+  setTimeout(() => latch.open(), 100).unref()
+  atTheEnd(() => latch.open())
+  say('waiting')
+  return stream
+}
+
+const withBench = {
+  pendingStream: (bench) => {
+    void hold(bench)
+      .finished()
+      .then(() => say('finished'))
+  },
+  pendingEvent: (bench) => {
+    void hold(bench)
+      .record()
+      .finished()
+      .then(() => say('finished'))
+  },
+  pendingDevice: (bench) => {
+    void hold(bench)
+      .device.finished()
+      .then(() => say('finished'))
+  },
+  pendingHostFunction: (bench) => {
+    hold(bench).launchHostFunc(() => say('host function'))
+  },
+  pendingCallback: (bench) => {
+    hold(bench).addCallback((_stream, status) => say(`callback ${status}`), undefined)
+  },
+  hostFunctionAlone: (bench) => {
+    atTheEnd()
+    bench.stream().launchHostFunc(() => say('host function'))
+  },
+  nothingPending: (bench) => {
+    const held = bench.stream()
+    const stream = bench.stream()
+    const latch = bench.latch(held)
+    atTheEnd(() => latch.open())
+    stream.wait(held.record()).record({ timing: true })
+    bench.busy(stream, 1000)
+    bench.device.createEvent()
+    void [stream.cachedEvent, bench.device.defaultStream, stream.query()]
+  },
+  aborted: (bench) => {
+    const stream = bench.stream()
+    const latch = bench.latch(stream)
+    atTheEnd(() => latch.open())
+    const controller = new AbortController()
+    const { signal } = controller
+    const waits = [stream.finished({ signal }), stream.record().finished({ signal }), bench.device.finished({ signal })]
+    void Promise.allSettled(waits).then((results) => {
+      if (results.every(({ status }) => status === 'rejected')) say('aborted')
+    })
+    setTimeout(() => controller.abort(), 20)
+  },
+  settled: (bench) => {
+    const stream = bench.stream()
+    atTheEnd()
+    bench.busy(stream, 1000)
+    stream.launchHostFunc(() => {})
+    void Promise.all([stream.finished(), stream.record().finished(), bench.device.finished()]).then(() =>
+      say('finished'),
+    )
+  },
+
+  /** H3: what a host function throws is an uncaught exception, and the stream goes on. */
+  throwing: async (bench) => {
+    process.on('uncaughtException', (error) => say(`uncaught ${error instanceof Error ? error.message : error}`))
+    const stream = bench.stream()
+    const boom = (): never => {
+      throw new Error('boom')
+    }
+    stream.launchHostFunc(boom)
+    stream.launchHostFunc(() => say('next'))
+    stream.synchronize()
+    say('synchronized')
+    await new Promise(setImmediate)
+    stream.addCallback(boom, undefined)
+    stream.launchHostFunc(() => say('next'))
+    await stream.finished()
+    say('finished')
+    await new Promise(setImmediate)
+    stream.launchHostFunc(() => {
+      throw undefined
+    })
+    await bench.device.finished()
+    await new Promise(setImmediate)
+    say(`query ${stream.query()}`)
+  },
+  throwingUnhandled: (bench) => {
+    bench.stream().launchHostFunc(() => {
+      throw new Error('boom')
+    })
+  },
+
+  /** O6: opens what the parent shared. */
+  openIpcEvent: ({ device }) => {
+    using event = Event.fromIpcHandle(Buffer.from(process.env['IPC_BYTES'] ?? '', 'hex'), { device })
+    event.synchronize()
+    say(`opened interprocess=${event.interprocess} query=${event.query()}`)
+    try {
+      event.ipcHandle()
+      say('exported')
+    } catch (error) {
+      say(`refused ${codeOf(error)}`)
+    }
+  },
+} satisfies Record<string, (bench: Workbench) => void | Promise<void>>
+
+/** Driver choice: about the default driver, so without a workbench. The answer is JSON. */
+const withoutBench = {
+  importOnly: () => answer({ imported: typeof Stream }),
+  firstUse: () => answer({ first: attempt(() => Device.count()), second: attempt(() => new Stream()) }),
+  choice: async () => {
+    const warnings: { name: string; code: unknown; message: string; detail: unknown }[] = []
+    process.on('warning', (warning) => {
+      const { name, message, code, detail } = warning as Error & { code?: unknown; detail?: unknown }
+      warnings.push({ name, code, message, detail })
+    })
+    const driver = Device.get(0).driver
+    const count = Device.count()
+    using stream = new Stream()
+    stream.record().synchronize()
+    const ordinals = Array.from({ length: count }, (_, ordinal) => Device.get(ordinal).ordinal)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    answer({ driver, count, ordinals, current: Device.current.ordinal, streamOn: stream.device.driver, warnings })
+  },
+  simulateOnly: () => {
+    const simulation = simulate({ devices: 2 })
+    const stream = simulation.devices[1]?.createStream()
+    answer({ ordinal: stream?.device.ordinal, driver: stream?.device.driver, query: stream?.query() })
+  },
+} satisfies Record<string, () => void | Promise<void>>
+
+export type Scenario = keyof typeof withBench | keyof typeof withoutBench
+
+function answer(what: unknown): void {
+  say(JSON.stringify(what))
+}
+
+function attempt(act: () => unknown): unknown {
+  try {
+    return { result: typeof act() }
+  } catch (error) {
+    const { name, message } = error as Error
+    return { name, message, code: codeOf(error) }
+  }
+}
+
+function benchOf(backend: string): Workbench {
+  const [kind, seed] = backend.split(':')
+  if (kind === 'sim') return simWorkbench({ seed: Number(seed) })
+  const bench = openCudaWorkbench()
+  if (typeof bench === 'string') throw new Error(bench)
+  return bench
+}
+
+const [backend = '', name = ''] = process.argv.slice(2)
+const scenarios: Readonly<Record<string, (bench: Workbench) => void | Promise<void>>> = withBench
+const choices: Readonly<Record<string, () => void | Promise<void>>> = withoutBench
+const choice = backend === 'none' ? choices[name] : undefined
+const scenario = backend === 'none' ? undefined : scenarios[name]
+if (choice === undefined && scenario === undefined) throw new Error(`no scenario '${name}' for '${backend}'`)
+await (scenario === undefined ? choice?.() : scenario(benchOf(backend)))

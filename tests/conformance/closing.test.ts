@@ -1,0 +1,266 @@
+/** S2: what close() does, what still answers afterwards, and what the garbage collector closes. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { inspect } from 'node:util'
+import { cudaStream, Event, ExternalStream, Stream } from 'cuda-streams'
+import { onEveryBackend } from '../helpers/suite.js'
+import { collectUntil, refused, rejected, stillWorks } from './expect.js'
+
+onEveryBackend('closing', (bench) => {
+  const { device } = bench
+
+  test('S2 close() may be called twice', () => {
+    const stream = bench.stream()
+    const event = device.createEvent()
+    for (const closable of [stream, event]) {
+      assert.equal(closable.closed, false)
+      closable.close()
+      assert.equal(closable.closed, true)
+      closable.close()
+      closable[Symbol.dispose]()
+      assert.equal(closable.closed, true)
+    }
+  })
+
+  test('S2 queued work still completes after close()', async () => {
+    const stream = bench.stream()
+    const other = bench.stream()
+    const order: string[] = []
+    const latch = bench.latch(stream)
+    try {
+      bench.busy(stream, 1000)
+      stream.launchHostFunc(() => order.push('host function'))
+      const event = stream.record()
+      other.wait(event)
+      const finished = stream.finished().then(() => order.push('finished'))
+      stream.close()
+      assert.equal(event.query(), false)
+      assert.deepEqual(order, [])
+      latch.open()
+      await event.finished()
+      await finished
+      assert.deepEqual(order, ['host function', 'finished'])
+      await other.finished()
+    } finally {
+      latch.open()
+    }
+  })
+
+  test('S2 waits queued on an event hold after its close()', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    const latch = bench.latch(stream)
+    try {
+      const event = stream.record()
+      other.wait(event)
+      const finished = event.finished()
+      event.close()
+      using behind = other.record()
+      assert.equal(behind.query(), false)
+      latch.open()
+      await finished
+      await behind.finished()
+    } finally {
+      latch.open()
+    }
+  })
+
+  test('S2 handle, device, closed, equals and printing answer after close()', () => {
+    const stream = bench.stream()
+    const wrapper = new ExternalStream(stream)
+    const event = device.createEvent()
+    for (const closable of [wrapper, stream, event]) {
+      const { handle } = closable
+      closable.close()
+      assert.equal(closable.handle, handle)
+      assert.equal(closable.device, device)
+      assert.equal(closable.closed, true)
+      assert.equal(closable.equals(closable), true)
+      assert.equal(closable.equals('x'), false)
+      for (const text of [String(closable), `${closable}`, inspect(closable)]) {
+        assert.match(text, /(Stream|Event)\(/)
+        assert.match(text, new RegExp(`0x${handle.toString(16)}`))
+        assert.match(text, /closed/)
+      }
+    }
+  })
+
+  test('S2 every other use of a closed stream is ERR_CLOSED', () => {
+    const stream = bench.stream()
+    const event = device.createEvent()
+    using other = bench.stream()
+    stream.close()
+    const uses: Record<string, () => unknown> = {
+      id: () => stream.id,
+      context: () => stream.context,
+      priority: () => stream.priority,
+      nonBlocking: () => stream.nonBlocking,
+      isCapturing: () => stream.isCapturing,
+      cachedEvent: () => stream.cachedEvent,
+      'record()': () => stream.record(),
+      'record(event)': () => stream.record(event),
+      'wait(event)': () => stream.wait(event),
+      'wait(stream)': () => stream.wait(other),
+      'query()': () => stream.query(),
+      'synchronize()': () => stream.synchronize(),
+      'launchHostFunc()': () => stream.launchHostFunc(() => assert.fail('it was queued')),
+      'addCallback()': () => stream.addCallback(() => assert.fail('it was queued'), undefined),
+      'use()': () => stream.use(),
+      'enter()': () => stream.enter(),
+      'run()': () => stream.run(() => assert.fail('it was run')),
+      'valueOf()': () => stream.valueOf(),
+      '[cudaStream]()': () => stream[cudaStream](),
+      '< other': () => stream < other,
+    }
+    for (const [name, use] of Object.entries(uses)) {
+      refused(use, 'ERR_CLOSED', /Stream\(0x/, /closed/)
+      assert.equal(event.query(), true, name)
+    }
+    stillWorks(bench, other)
+  })
+
+  test('S2 a closed stream as an argument is ERR_CLOSED', () => {
+    const stream = bench.stream()
+    using other = bench.stream()
+    using event = device.createEvent()
+    const { handle } = stream
+    stream.close()
+    const uses: Record<string, () => unknown> = {
+      'Stream.from': () => Stream.from(stream),
+      'Stream.compare': () => Stream.compare(other, stream),
+      'new ExternalStream(stream)': () => new ExternalStream(stream),
+      'new ExternalStream(handle)': () => new ExternalStream(handle, { device }),
+      createStream: () => device.createStream(stream),
+      'wait(stream)': () => other.wait(stream),
+      'wait(stream, options)': () => other.wait(stream, { event, external: true }),
+      'event.record': () => event.record(stream),
+      'event.wait': () => event.wait(stream),
+    }
+    for (const [name, use] of Object.entries(uses)) {
+      refused(use, 'ERR_CLOSED', new RegExp(handle.toString(16)), /closed/)
+      assert.equal(event.query(), true, name)
+    }
+    stillWorks(bench, other)
+  })
+
+  test('S2 a closed event is ERR_CLOSED too, as an argument also', async () => {
+    const event = device.createEvent({ timing: true })
+    using timed = device.createEvent({ timing: true })
+    using stream = bench.stream()
+    using other = bench.stream()
+    event.record(stream)
+    timed.record(stream)
+    stream.synchronize()
+    const { handle } = event
+    event.close()
+    const uses: Record<string, () => unknown> = {
+      'query()': () => event.query(),
+      'synchronize()': () => event.synchronize(),
+      'record()': () => event.record(stream),
+      'wait()': () => event.wait(stream),
+      'elapsedSince()': () => event.elapsedSince(timed),
+      'as the start': () => timed.elapsedSince(event),
+      'ipcHandle()': () => event.ipcHandle(),
+      'stream.record': () => stream.record(event),
+      'stream.wait': () => stream.wait(event),
+      'stream.wait(stream)': () => stream.wait(other, { event }),
+      'Event.fromHandle': () => Event.fromHandle(handle, { device }),
+    }
+    for (const [name, use] of Object.entries(uses)) {
+      refused(use, 'ERR_CLOSED', new RegExp(handle.toString(16)), /closed/)
+      assert.equal(stream.query(), true, name)
+    }
+    await rejected(() => event.finished(), 'ERR_CLOSED', /closed/)
+    stillWorks(bench, stream)
+    stillWorks(bench, other)
+  })
+
+  test('S2 closing what the library keeps does nothing', () => {
+    using stream = bench.stream()
+    const perThread = device.run(() => Stream.perThread)
+    const ofNull = device.run(() => Stream.null)
+    const kept = [device.defaultStream, ofNull, perThread, stream.cachedEvent, device.defaultStream.cachedEvent]
+    for (const closable of kept) {
+      closable.close()
+      closable[Symbol.dispose]()
+      assert.equal(closable.closed, false)
+      assert.equal(closable.query(), true)
+    }
+    assert.equal(ofNull, device.defaultStream)
+    stillWorks(bench, device.defaultStream)
+    stillWorks(bench, perThread)
+    assert.equal(stream.record(stream.cachedEvent), stream.cachedEvent)
+    assert.equal(stream.cachedEvent.timing, false)
+  })
+
+  test('S2 a closed stream that is current stays current, and its use fails loudly', () => {
+    const stream = bench.stream()
+    using event = device.createEvent()
+    stream.run(() => {
+      stream.close()
+      assert.equal(Stream.current(device), stream)
+      refused(() => Stream.current(device).record(), 'ERR_CLOSED', /closed/)
+      refused(() => event.record(), 'ERR_CLOSED', /closed/)
+      refused(() => event.wait(), 'ERR_CLOSED', /closed/)
+    })
+    assert.equal(Stream.current(device), device.defaultStream)
+  })
+
+  test('S2 using closes at the end of the block, await using once the work is done', async () => {
+    let closed: Stream
+    {
+      using stream = bench.stream()
+      closed = stream
+    }
+    assert.equal(closed.closed, true)
+    using event = device.createEvent()
+    {
+      await using stream = bench.stream()
+      closed = stream
+      bench.busy(stream, 100_000)
+      event.record(stream)
+    }
+    assert.equal(closed.closed, true)
+    assert.equal(event.query(), true)
+    await closed[Symbol.asyncDispose]()
+  })
+
+  test('S2 an unreachable stream is destroyed by the garbage collector', async () => {
+    const handle = (() => bench.stream().handle)()
+    const isClosed = (): boolean => {
+      try {
+        new ExternalStream(handle, { device }).close()
+        return false
+      } catch (error) {
+        assert.equal((error as { code?: unknown }).code, 'ERR_CLOSED', String(error))
+        return true
+      }
+    }
+    assert.equal(await collectUntil(isClosed), true)
+  })
+
+  test('S2 an unreachable event is destroyed by the garbage collector', async () => {
+    const handle = (() => device.createEvent().handle)()
+    const isClosed = (): boolean => {
+      try {
+        Event.fromHandle(handle, { device }).close()
+        return false
+      } catch (error) {
+        assert.equal((error as { code?: unknown }).code, 'ERR_CLOSED', String(error))
+        return true
+      }
+    }
+    assert.equal(await collectUntil(isClosed), true)
+  })
+
+  test('S2 the garbage collector destroys nothing that is in use', async () => {
+    const stream = bench.stream()
+    using event = (() => stream.record())()
+    const cached = stream.cachedEvent.handle
+    assert.equal(await collectUntil(() => stream.closed || event.closed), false)
+    assert.equal(stream.cachedEvent.handle, cached)
+    assert.equal(event.query(), true)
+    stillWorks(bench, stream)
+    stream.close()
+  })
+})

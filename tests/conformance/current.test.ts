@@ -1,0 +1,285 @@
+/** U1 to U4: the current stream and the current device, and whose they are. */
+import assert from 'node:assert/strict'
+import { AsyncResource } from 'node:async_hooks'
+import { test } from 'node:test'
+import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises'
+import { Device, Stream } from 'cuda-streams'
+import { onEveryBackend } from '../helpers/suite.js'
+import { ONE_DEVICE, refused, secondDevice, stillWorks } from './expect.js'
+
+onEveryBackend('what is current', (bench) => {
+  const { device } = bench
+
+  test('U1 the current stream is the null stream until it is changed', () => {
+    for (const there of bench.devices) {
+      assert.equal(Stream.current(there), there.defaultStream)
+      there.run(() => {
+        assert.equal(Stream.current(), there.defaultStream)
+        assert.equal(Stream.current(there.ordinal), there.defaultStream)
+        assert.equal(Stream.null, there.defaultStream)
+        assert.equal(Stream.null.handle, 0n)
+        assert.equal(Stream.perThread.handle, 2n)
+        assert.equal(Stream.perThread, Stream.perThread)
+        assert.equal(Stream.null.nonBlocking, false)
+        assert.equal(Stream.perThread.device, there)
+      })
+    }
+    using stream = bench.stream()
+    stream.run(() => assert.equal(Stream.current(device), stream))
+    assert.equal(Stream.current(device), device.defaultStream)
+  })
+
+  test('U1 a device that is none is refused', () => {
+    device.run(() => {
+      const count = bench.devices.length
+      refused(() => Stream.current(count), 'ERR_OUT_OF_RANGE', new RegExp(`not ${count}`))
+      for (const wrong of ['x', 0.5, null, {}] as unknown as number[]) {
+        refused(() => Stream.current(wrong), 'ERR_INVALID_ARG_TYPE', /device/)
+      }
+    })
+  })
+
+  test('U1 an event is recorded and waited for on the current stream of its device', async () => {
+    using stream = bench.stream()
+    using waiting = bench.stream()
+    using event = device.createEvent()
+    const latch = bench.latch(stream)
+    try {
+      stream.run(() => assert.equal(event.record(), event))
+      waiting.run(() => assert.equal(event.wait(), event))
+      await turn()
+      assert.equal(event.query(), false)
+      assert.equal(waiting.query(), false)
+      latch.open()
+      await waiting.finished()
+    } finally {
+      latch.open()
+    }
+  })
+
+  test('U2 concurrent requests never see each other’s', async () => {
+    const request = (stream: Stream, there: Device) =>
+      new AsyncResource('Request').runInAsyncScope(async () => {
+        assert.equal(Stream.current(device), device.defaultStream)
+        stream.use()
+        there.use()
+        for (let round = 0; round < 20; round += 1) {
+          assert.equal(Stream.current(device), stream)
+          assert.equal(Device.current, there)
+          await (round % 2 === 0 ? turn() : pause(1))
+        }
+        await Promise.all([
+          pause(1).then(() => assert.equal(Stream.current(device), stream)),
+          turn().then(() => assert.equal(Device.current, there)),
+        ])
+      })
+    const streams = Array.from({ length: 6 }, () => bench.stream())
+    const requests = streams.map((stream, index) => {
+      const there = bench.devices[index % bench.devices.length]
+      assert.ok(there)
+      return new Promise<void>((resolve, reject) => {
+        setImmediate(() => request(stream, there).then(resolve, reject))
+      })
+    })
+    await Promise.all(requests)
+    assert.equal(Stream.current(device), device.defaultStream)
+    for (const stream of streams) stream.close()
+  })
+
+  test('U2 run(fn) scopes a function, and gives back what it returns', () => {
+    using outer = bench.stream()
+    using inner = bench.stream()
+    const result = outer.run(() => {
+      const got = inner.run(() => {
+        assert.equal(Stream.current(device), inner)
+        return 'inner'
+      })
+      assert.equal(Stream.current(device), outer)
+      return `${got}, outer`
+    })
+    assert.equal(result, 'inner, outer')
+    assert.equal(Stream.current(device), device.defaultStream)
+    const mine = new Error('mine')
+    const fail = (): never => {
+      throw mine
+    }
+    assert.throws(
+      () => inner.run(fail),
+      (error) => error === mine,
+    )
+    assert.throws(
+      () => device.run(fail),
+      (error) => error === mine,
+    )
+    assert.equal(Stream.current(device), device.defaultStream)
+  })
+
+  test('U2 run(fn) scopes an async function to its end', async () => {
+    using a = bench.stream()
+    using b = bench.stream()
+    const work = async (stream: Stream): Promise<Stream> => {
+      for (let round = 0; round < 5; round += 1) {
+        await turn()
+        assert.equal(Stream.current(device), stream)
+      }
+      await Promise.resolve()
+      queueMicrotask(() => assert.equal(Stream.current(device), stream))
+      await new Promise<void>((resolve) => setTimeout(resolve, 1))
+      return Stream.current(device)
+    }
+    const both = Promise.all([a.run(() => work(a)), b.run(() => work(b))])
+    assert.equal(Stream.current(device), device.defaultStream)
+    assert.deepEqual(await both, [a, b])
+    assert.equal(Stream.current(device), device.defaultStream)
+  })
+
+  test('U2 use() inside run(fn) ends with it', () => {
+    using outer = bench.stream()
+    using inner = bench.stream()
+    outer.run(() => {
+      assert.equal(inner.use(), inner)
+      assert.equal(Stream.current(device), inner)
+    })
+    assert.equal(Stream.current(device), device.defaultStream)
+  })
+
+  test('U2 enter() restores on dispose, also when nested', () => {
+    using a = bench.stream()
+    using b = bench.stream()
+    {
+      using _outer = a.enter()
+      assert.equal(Stream.current(device), a)
+      {
+        using _inner = b.enter()
+        assert.equal(Stream.current(device), b)
+      }
+      assert.equal(Stream.current(device), a)
+    }
+    assert.equal(Stream.current(device), device.defaultStream)
+  })
+
+  test('U2 enter() restores also when use() was called in between', () => {
+    using a = bench.stream()
+    using b = bench.stream()
+    using c = bench.stream()
+    a.run(() => {
+      const scope = b.enter()
+      c.use()
+      assert.equal(Stream.current(device), c)
+      scope[Symbol.dispose]()
+      assert.equal(Stream.current(device), a)
+    })
+  })
+
+  test('U2 enter() holds over await, and is not seen from outside', async () => {
+    using stream = bench.stream()
+    const task = new AsyncResource('Task').runInAsyncScope(async () => {
+      await turn()
+      using _scope = stream.enter()
+      await turn()
+      assert.equal(Stream.current(device), stream)
+    })
+    for (let round = 0; round < 5; round += 1) {
+      assert.equal(Stream.current(device), device.defaultStream)
+      await turn()
+    }
+    await task
+  })
+
+  test('U2 the current device has scopes too', async () => {
+    const last = bench.devices.at(-1)
+    assert.ok(last)
+    await device.run(async () => {
+      assert.equal(Device.current, device)
+      assert.equal(Device.get(), device)
+      {
+        using _scope = last.enter()
+        await turn()
+        assert.equal(Device.current, last)
+        assert.equal(Device.get(), last)
+      }
+      assert.equal(Device.current, device)
+      assert.equal(last.use(), last)
+      await turn()
+      assert.equal(Device.current, last)
+    })
+  })
+
+  test('U2 run() of what is no function is ERR_INVALID_ARG_TYPE', () => {
+    using stream = bench.stream()
+    for (const wrong of ['x', undefined, null, {}] as unknown as (() => void)[]) {
+      refused(() => stream.run(wrong), 'ERR_INVALID_ARG_TYPE', /fn/, /a function/)
+      refused(() => device.run(wrong), 'ERR_INVALID_ARG_TYPE', /fn/, /a function/)
+    }
+    stillWorks(bench, stream)
+  })
+
+  test('U3 a stream is current for its own device only, and changes no current device', (t) => {
+    const other = secondDevice(bench)
+    if (other === undefined) return t.skip(ONE_DEVICE)
+    using stream = bench.stream()
+    using theirs = other.createStream()
+    device.run(() => {
+      theirs.run(() => {
+        assert.equal(Device.current, device)
+        assert.equal(Stream.current(), device.defaultStream)
+        assert.equal(Stream.current(other), theirs)
+        {
+          using _scope = stream.enter()
+          assert.equal(Stream.current(), stream)
+          assert.equal(Stream.current(other), theirs)
+          other.run(() => assert.equal(Stream.current(), theirs))
+          using made = new Stream()
+          assert.equal(made.device, device)
+        }
+        assert.equal(Stream.current(other), theirs)
+      })
+      theirs.use()
+      assert.equal(Device.current, device)
+      using event = other.createEvent()
+      event.record()
+      theirs.synchronize()
+    })
+    assert.equal(Stream.current(other), other.defaultStream)
+  })
+
+  test('U3 making a device current leaves the current streams alone', () => {
+    using stream = bench.stream()
+    stream.run(() => {
+      for (const there of bench.devices) there.run(() => assert.equal(Stream.current(device), stream))
+    })
+  })
+
+  test('U4 enter() restores what was current when it was called, in whatever order scopes end', () => {
+    using a = bench.stream()
+    using b = bench.stream()
+    using c = bench.stream()
+    a.run(() => {
+      const first = b.enter()
+      const second = c.enter()
+      first[Symbol.dispose]()
+      assert.equal(Stream.current(device), a)
+      second[Symbol.dispose]()
+      assert.equal(Stream.current(device), b)
+    })
+  })
+
+  test('U4 disposing twice does nothing more', () => {
+    using a = bench.stream()
+    using b = bench.stream()
+    a.run(() => {
+      const scope = b.enter()
+      scope[Symbol.dispose]()
+      assert.equal(Stream.current(device), a)
+      b.use()
+      scope[Symbol.dispose]()
+      assert.equal(Stream.current(device), b)
+      const deviceScope = device.enter()
+      deviceScope[Symbol.dispose]()
+      const last = bench.devices.at(-1)
+      last?.use()
+      deviceScope[Symbol.dispose]()
+      assert.equal(Device.current, last)
+    })
+  })
+})

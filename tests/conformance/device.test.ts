@@ -1,0 +1,154 @@
+/** Devices: one object for each, what they say of themselves, and waiting for all of one. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { inspect } from 'node:util'
+import { Device, type DeviceAttribute, Stream } from 'cuda-streams'
+import { onEveryBackend } from '../helpers/suite.js'
+import { follow, refused, stillWorks, turns } from './expect.js'
+
+test('Device.get() has one object for each ordinal of the default driver', () => {
+  const count = Device.count()
+  assert.ok(Number.isInteger(count) && count > 0)
+  for (let ordinal = 0; ordinal < count; ordinal += 1) {
+    const device = Device.get(ordinal)
+    assert.equal(Device.get(ordinal), device)
+    assert.equal(device.ordinal, ordinal)
+    assert.ok(device instanceof Device)
+  }
+  assert.equal(Device.get(), Device.current)
+  assert.equal(Device.current, Device.get(0))
+})
+
+test('Device.get() of an ordinal that does not exist is ERR_OUT_OF_RANGE', () => {
+  const count = Device.count()
+  for (const ordinal of [count, count + 99, -1]) {
+    refused(() => Device.get(ordinal), 'ERR_OUT_OF_RANGE', new RegExp(`not ${ordinal}`), /from 0 to/, /device\(s\)/)
+  }
+})
+
+test('Device.get() of what is no integer is ERR_INVALID_ARG_TYPE', () => {
+  for (const ordinal of ['0', 0.5, null, Number.NaN, 0n, {}] as unknown as number[]) {
+    refused(() => Device.get(ordinal), 'ERR_INVALID_ARG_TYPE', /ordinal/, /integer/)
+  }
+})
+
+test('Device has no constructor for others', () => {
+  const Make = Device as unknown as new () => Device
+  refused(() => new Make(), 'ERR_INVALID_ARG_TYPE', /Device\.get/)
+})
+
+onEveryBackend('devices', (bench) => {
+  const { device } = bench
+
+  test('Device says its name, uuid, driver and compute capability', () => {
+    assert.equal(device.driver, bench.name)
+    assert.ok(device.name.length > 0)
+    const uuids = new Set<string>()
+    for (const [index, there] of bench.devices.entries()) {
+      assert.equal(there.ordinal, index)
+      assert.match(there.uuid, /^GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/)
+      uuids.add(there.uuid)
+      assert.match(`${there}`, new RegExp(`Device\\(${index}, ${bench.name}\\)`))
+      assert.equal(inspect(there), String(there))
+    }
+    assert.equal(uuids.size, bench.devices.length)
+    const { major, minor } = device.computeCapability
+    assert.equal(major, device.attribute('computeCapabilityMajor'))
+    assert.equal(minor, device.attribute('computeCapabilityMinor'))
+    assert.ok(major >= 5 && minor >= 0)
+  })
+
+  test('Device.attribute() has CUDA’s attributes by their names in camelCase', () => {
+    const names: readonly DeviceAttribute[] = ['multiprocessorCount', 'warpSize', 'maxThreadsPerBlock', 'clockRate']
+    for (const name of names) assert.ok(device.attribute(name) > 0, name)
+    assert.equal(device.attribute('warpSize'), 32)
+  })
+
+  test('Device.attribute() of another name is ERR_INVALID_ARG_VALUE, of no text ERR_INVALID_ARG_TYPE', () => {
+    for (const name of ['multiProcessorCount', 'MULTIPROCESSOR_COUNT', '', 'toString', '__proto__', 'constructor']) {
+      const says = [new RegExp(`'${name}'`), /camelCase/, /multiprocessorCount/]
+      refused(() => device.attribute(name as DeviceAttribute), 'ERR_INVALID_ARG_VALUE', ...says)
+    }
+    for (const name of [16, undefined, null, {}] as unknown as DeviceAttribute[]) {
+      refused(() => device.attribute(name), 'ERR_INVALID_ARG_TYPE', /name/, /attribute/)
+    }
+  })
+
+  test('Device.priorityRange has the least and the greatest; lower goes first', () => {
+    const { least, greatest } = device.priorityRange
+    assert.ok(Number.isInteger(least) && Number.isInteger(greatest))
+    assert.ok(greatest <= least)
+  })
+
+  test('Device.context is the primary one, the same for all that is made here', () => {
+    for (const there of bench.devices) {
+      const { handle } = there.context
+      assert.ok(handle > 0n)
+      assert.equal(there.context.handle, handle)
+      assert.equal(there.context.device, there)
+      using stream = there.createStream()
+      assert.equal(stream.context.handle, handle)
+      assert.equal(there.defaultStream.context.handle, handle)
+    }
+  })
+
+  test('Device makes streams and events of its own, whatever is current', () => {
+    for (const there of bench.devices) {
+      using stream = there.createStream({ priority: -1, nonBlocking: false })
+      using event = there.createEvent({ timing: true })
+      assert.ok(stream instanceof Stream)
+      assert.equal(stream.device, there)
+      assert.equal(stream.nonBlocking, false)
+      assert.equal(event.device, there)
+      assert.equal(event.timing, true)
+      assert.equal(stream.record(event), event)
+      assert.equal(there.defaultStream, there.defaultStream)
+      assert.equal(there.defaultStream.device, there)
+      assert.equal(there.defaultStream.handle, 0n)
+      stillWorks(bench, stream)
+    }
+  })
+
+  test('Device.synchronize() waits for all streams of the device', () => {
+    using one = bench.stream()
+    using two = bench.stream({ nonBlocking: false })
+    bench.busy(one, 100_000)
+    bench.busy(two, 100_000)
+    device.synchronize()
+    assert.deepEqual([one.query(), two.query()], [true, true])
+  })
+
+  test('Device.finished() resolves once all that is queued on the device is done', async () => {
+    using one = bench.stream()
+    using two = bench.stream({ nonBlocking: false })
+    const latch = bench.latch(one)
+    try {
+      bench.busy(two, 10_000)
+      const finished = device.finished()
+      const state = follow(finished)
+      await turns(30)
+      assert.equal(state.settled, false)
+      latch.open()
+      await finished
+      assert.deepEqual([one.query(), two.query()], [true, true])
+    } finally {
+      latch.open()
+    }
+  })
+
+  test('Device.synchronize() and finished() are not held by another device', async (t) => {
+    const other = bench.devices[1]
+    if (other === undefined) return t.skip('this machine has only one device')
+    using stream = other.createStream()
+    const latch = bench.latch(stream)
+    try {
+      device.synchronize()
+      await device.finished()
+      assert.equal(stream.query(), false)
+    } finally {
+      latch.open()
+    }
+    await other.finished()
+    assert.equal(stream.query(), true)
+  })
+})

@@ -1,0 +1,158 @@
+/** Driver choice: which driver a program gets, and when it hears of it. Each case is a process of its own. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
+import { type ChildOptions, runScenario } from './child.js'
+import type { Scenario } from './children/scenarios.js'
+
+interface Warning {
+  readonly name: string
+  readonly code: string
+  readonly message: string
+  readonly detail: string
+}
+interface Choice {
+  readonly driver: string
+  readonly count: number
+  readonly ordinals: readonly number[]
+  readonly current: number
+  readonly streamOn: string
+  readonly warnings: readonly Warning[]
+}
+interface Attempt {
+  readonly name?: string
+  readonly code?: string
+  readonly message?: string
+}
+
+const UNSET: NonNullable<ChildOptions['env']> = {
+  CUDA_STREAMS_DRIVER: undefined,
+  CUDA_STREAMS_SIM_DEVICES: undefined,
+  NODE_NO_WARNINGS: undefined,
+}
+/** Where there is a GPU, this hides it: the driver loads and has no device. */
+const NO_DEVICE = { CUDA_VISIBLE_DEVICES: '-1' }
+
+async function ask<Answer>(scenario: Scenario, env: ChildOptions['env']): Promise<Answer> {
+  const { code, stdout, stderr } = await runScenario(undefined, scenario, { env: { ...UNSET, ...env } })
+  assert.equal(code, 0, stderr)
+  return JSON.parse(stdout) as Answer
+}
+
+const noCuda = openCudaWorkbench()
+const hasCuda = typeof noCuda !== 'string'
+
+test('Driver choice: by default CUDA where it has a device, else the simulator', async () => {
+  for (const env of [{}, { CUDA_STREAMS_DRIVER: 'auto' }]) {
+    const choice = await ask<Choice>('choice', env)
+    assert.equal(choice.driver, hasCuda ? 'cuda' : 'sim')
+    assert.equal(choice.warnings.length, hasCuda ? 0 : 1)
+    assert.equal(choice.current, 0)
+  }
+})
+
+test('Driver choice: without a device it is the simulator, and one warning says so', async () => {
+  for (const env of [{}, { CUDA_STREAMS_DRIVER: 'auto' }]) {
+    const choice = await ask<Choice>('choice', { ...env, ...NO_DEVICE })
+    assert.equal(choice.driver, 'sim')
+    assert.equal(choice.streamOn, 'sim')
+    assert.equal(choice.count, 1)
+    assert.equal(choice.warnings.length, 1)
+    const [warning] = choice.warnings
+    assert.ok(warning)
+    assert.match(warning.message, /simulated/)
+    assert.match(warning.message, /NVIDIA driver/)
+    assert.match(warning.detail, /CUDA_STREAMS_DRIVER=sim/)
+  }
+})
+
+test('Driver choice: sim is taken without a warning', async () => {
+  const choice = await ask<Choice>('choice', { CUDA_STREAMS_DRIVER: 'sim' })
+  assert.equal(choice.driver, 'sim')
+  assert.deepEqual(choice.warnings, [])
+})
+
+test('Driver choice: cuda is taken where there is one', async (t) => {
+  if (!hasCuda) return t.skip(`no NVIDIA driver here: ${noCuda}`)
+  const choice = await ask<Choice>('choice', { CUDA_STREAMS_DRIVER: 'cuda' })
+  assert.equal(choice.driver, 'cuda')
+  assert.deepEqual(choice.warnings, [])
+})
+
+test('Driver choice: cuda without a device is ERR_NO_DRIVER, at each use', async () => {
+  const { first, second } = await ask<{ first: Attempt; second: Attempt }>('firstUse', {
+    CUDA_STREAMS_DRIVER: 'cuda',
+    ...NO_DEVICE,
+  })
+  for (const attempt of [first, second]) {
+    assert.equal(attempt.code, 'ERR_NO_DRIVER')
+    assert.equal(attempt.name, 'Error')
+    assert.match(attempt.message ?? '', /NVIDIA driver/)
+  }
+})
+
+test('Driver choice: cuda without a driver names the paths tried', async (t) => {
+  if (hasCuda) return t.skip('there is a driver here')
+  const { first } = await ask<{ first: Attempt }>('firstUse', { CUDA_STREAMS_DRIVER: 'cuda' })
+  assert.equal(first.code, 'ERR_NO_DRIVER')
+  if (process.platform === 'linux') {
+    assert.match(first.message ?? '', /libcuda\.so\.1/)
+    assert.match(first.message ?? '', /\/usr\/lib\S*\/libcuda\.so\.1/)
+  }
+})
+
+test('Driver choice: another value is ERR_INVALID_ARG_VALUE, at first use', async () => {
+  for (const value of ['gpu', 'SIM', 'Cuda', 'sim ', '1']) {
+    const { first, second } = await ask<{ first: Attempt; second: Attempt }>('firstUse', { CUDA_STREAMS_DRIVER: value })
+    for (const { code, name, message = '' } of [first, second]) {
+      assert.equal(code, 'ERR_INVALID_ARG_VALUE')
+      assert.equal(name, 'TypeError')
+      assert.ok(message.includes(`'${value}'`), message)
+      for (const expected of [/CUDA_STREAMS_DRIVER/, /'cuda'/, /'sim'/, /'auto'/]) assert.match(message, expected)
+    }
+  }
+})
+
+test('Driver choice: nothing happens at import, whatever the variables say', async () => {
+  const wrong = [
+    { CUDA_STREAMS_DRIVER: 'nonsense' },
+    { CUDA_STREAMS_DRIVER: 'cuda', ...NO_DEVICE },
+    { CUDA_STREAMS_DRIVER: 'auto', ...NO_DEVICE },
+    { CUDA_STREAMS_DRIVER: 'sim', CUDA_STREAMS_SIM_DEVICES: 'many' },
+  ]
+  for (const env of wrong) {
+    const { code, stdout, stderr } = await runScenario(undefined, 'importOnly', { env: { ...UNSET, ...env } })
+    assert.equal(code, 0, stderr)
+    assert.equal(stderr, '')
+    assert.deepEqual(JSON.parse(stdout), { imported: 'function' })
+  }
+})
+
+test('Driver choice: a simulation of one’s own asks for no driver', async () => {
+  for (const env of [{ CUDA_STREAMS_DRIVER: 'nonsense' }, { CUDA_STREAMS_DRIVER: 'cuda', ...NO_DEVICE }]) {
+    const answer = await ask<unknown>('simulateOnly', env)
+    assert.deepEqual(answer, { ordinal: 1, driver: 'sim', query: true })
+  }
+})
+
+test('Driver choice: CUDA_STREAMS_SIM_DEVICES says how many devices the simulator has', async () => {
+  for (const count of [1, 2, 8]) {
+    const env = { CUDA_STREAMS_DRIVER: 'sim', CUDA_STREAMS_SIM_DEVICES: String(count) }
+    const choice = await ask<Choice>('choice', env)
+    assert.equal(choice.count, count)
+    assert.deepEqual(
+      choice.ordinals,
+      Array.from({ length: count }, (_, ordinal) => ordinal),
+    )
+  }
+})
+
+test('Driver choice: a number of devices that is none is ERR_INVALID_ARG_VALUE', async () => {
+  for (const value of ['0', '-1', '1.5', 'many', '1000000']) {
+    const env = { CUDA_STREAMS_DRIVER: 'sim', CUDA_STREAMS_SIM_DEVICES: value }
+    const { first } = await ask<{ first: Attempt }>('firstUse', env)
+    assert.equal(first.code, 'ERR_INVALID_ARG_VALUE')
+    assert.ok(first.message?.includes(`'${value}'`), first.message)
+    assert.match(first.message ?? '', /CUDA_STREAMS_SIM_DEVICES/)
+  }
+})

@@ -1,0 +1,140 @@
+/** What the conformance tests assert again and again, and how they look at a capture and at the garbage collector. */
+import assert from 'node:assert/strict'
+import { setImmediate as turn } from 'node:timers/promises'
+import { inspect } from 'node:util'
+import { CudaError, type Device, type Stream } from 'cuda-streams'
+import { driverOf } from '../../src/device.js'
+import type { StreamHandle } from '../../src/driver/driver.js'
+import { openStream } from '../../src/stream.js'
+import type { Workbench } from '../helpers/workbench.js'
+
+export interface CodedError extends Error {
+  readonly code: string
+}
+
+/** The class that the contract gives each code. */
+function classOf(code: string): new (...args: never[]) => Error {
+  if (code.startsWith('CUDA_')) return CudaError
+  if (code.startsWith('ERR_INVALID_ARG')) return TypeError
+  return code === 'ERR_OUT_OF_RANGE' ? RangeError : Error
+}
+
+/** Asserts the code, the class that goes with it, and that the message says what it must. */
+export function checkError(error: unknown, code: string, ...says: readonly RegExp[]): CodedError {
+  assert.ok(error instanceof Error, `an Error was expected, not ${inspect(error)}`)
+  const coded = error as CodedError
+  assert.equal(coded.code, code, `${coded.name} ${coded.code}: ${coded.message}`)
+  assert.ok(error instanceof classOf(code), `${code} must be a ${classOf(code).name}, not a ${error.name}`)
+  assert.equal(error instanceof CudaError, code.startsWith('CUDA_'), 'a CudaError is what the driver refused')
+  for (const pattern of says) assert.match(coded.message, pattern)
+  return coded
+}
+
+/** Runs what must be refused with this code and a message that matches each pattern. Returns the error. */
+export function refused(act: () => unknown, code: string, ...says: readonly RegExp[]): CodedError {
+  let result: unknown
+  try {
+    result = act()
+  } catch (error) {
+    return checkError(error, code, ...says)
+  }
+  return assert.fail(`${code} was expected, but the call returned ${inspect(result)}`)
+}
+
+/** As `refused`, for a promise; the call itself must not throw. */
+export async function rejected(act: () => Promise<unknown>, code: string, ...says: readonly RegExp[]) {
+  const promise = act()
+  try {
+    await promise
+  } catch (error) {
+    return checkError(error, code, ...says)
+  }
+  return assert.fail(`${code} was expected, but the promise was fulfilled`)
+}
+
+/** What the driver refuses: a CudaError with this CUresult. */
+export function refusedByDriver(act: () => unknown, number: number): CudaError {
+  try {
+    act()
+  } catch (error) {
+    return checkCudaError(error, number)
+  }
+  return assert.fail(`CUresult ${number} was expected, but the call succeeded`)
+}
+
+export function checkCudaError(error: unknown, number: number): CudaError {
+  assert.ok(error instanceof CudaError, `a CudaError was expected, not ${inspect(error)}`)
+  assert.equal(error.number, number, error.message)
+  assert.match(error.code, /^CUDA_ERROR_[A-Z_]+$/)
+  assert.match(error.call, /^cu[A-Z]\w+$/)
+  return error
+}
+
+/** A stream that a refused call left as it was takes work and completes it. */
+export function stillWorks(bench: Workbench, stream: Stream): void {
+  bench.busy(stream, 1000)
+  const event = stream.record()
+  stream.synchronize()
+  assert.equal(stream.query(), true)
+  assert.equal(event.query(), true)
+  event.close()
+}
+
+/** Lets the event loop turn: what is ready gets its chance, and what is held does not. */
+export async function turns(count = 20): Promise<void> {
+  for (let left = count; left > 0; left -= 1) await turn()
+}
+
+/** Follows a promise without waiting for it. */
+export function follow(promise: Promise<unknown>): { readonly settled: boolean } {
+  const state = { settled: false }
+  const settle = (): void => {
+    state.settled = true
+  }
+  promise.then(settle, settle)
+  return state
+}
+
+/** Collects garbage until the condition holds; false if it never does. */
+export async function collectUntil(holds: () => boolean): Promise<boolean> {
+  const { gc } = globalThis
+  assert.ok(gc, 'run the tests with --expose-gc')
+  for (let round = 0; round < 30; round += 1) {
+    // What was looked at stays alive until its turn of the event loop is over.
+    await turns(3)
+    gc()
+    await turns(3)
+    if (holds()) return true
+  }
+  return false
+}
+
+/** The second device, where there is one. */
+export function secondDevice(bench: Workbench): Device | undefined {
+  return bench.devices[1]
+}
+export const ONE_DEVICE = 'this machine has only one device'
+
+export const CAPTURE_MODES = [
+  ['global', 0],
+  ['threadLocal', 1],
+  ['relaxed', 2],
+] as const
+export type CaptureMode = (typeof CAPTURE_MODES)[number][1]
+
+/** Begins a capture through the internal driver. The test must end it. */
+export function beginCapture(stream: Stream, mode: CaptureMode): { end(): bigint } {
+  const driver = driverOf(stream.device)
+  const handle: StreamHandle = openStream(stream).handle
+  driver.streamBeginCapture(handle, mode)
+  return { end: () => driver.streamEndCapture(handle) }
+}
+
+/** Ends a capture that a failed test may have left. */
+export function endQuietly(stream: Stream, capture: { end(): bigint }): void {
+  try {
+    if (stream.isCapturing) capture.end()
+  } catch {
+    // It was spoilt, which the test that left it has told already.
+  }
+}

@@ -1,0 +1,323 @@
+/** S3, S5 and S6: streams that another library owns: their lifetime, their device, and how they are handed over. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type CudaStreamLike, cudaStream, Event, ExternalStream, type PythonStreamLike, Stream } from 'cuda-streams'
+import { onEveryBackend } from '../helpers/suite.js'
+import { checkError, collectUntil, ONE_DEVICE, refused, secondDevice, stillWorks } from './expect.js'
+
+const ours = (handle: bigint | number): CudaStreamLike => ({ [cudaStream]: () => [0, handle] })
+const pythons = (handle: bigint | number): PythonStreamLike => ({ __cuda_stream__: () => [0, handle] })
+
+onEveryBackend('foreign streams', (bench) => {
+  const { device } = bench
+  const withForeign = <R>(test: (handle: bigint) => R): R => {
+    const handle = bench.foreignStream(device)
+    try {
+      return test(handle)
+    } finally {
+      bench.destroyForeignStream(handle)
+    }
+  }
+
+  test('S3 close() lets go of the stream and does not destroy it', () => {
+    withForeign((handle) => {
+      const wrapper = new ExternalStream(handle, { device })
+      stillWorks(bench, wrapper)
+      wrapper.close()
+      assert.equal(wrapper.closed, true)
+      refused(() => wrapper.query(), 'ERR_CLOSED', /closed/)
+      using again = new ExternalStream(handle, { device })
+      stillWorks(bench, again)
+    })
+  })
+
+  test('S3 the garbage collector does not destroy it either', async () => {
+    const handle = bench.foreignStream(device)
+    try {
+      const wrapper = (() => new WeakRef(new ExternalStream(handle, { device })))()
+      assert.equal(await collectUntil(() => wrapper.deref() === undefined), true)
+      using again = new ExternalStream(handle, { device })
+      stillWorks(bench, again)
+    } finally {
+      bench.destroyForeignStream(handle)
+    }
+  })
+
+  test('S3 two wrappers of one stream are closed one by one', () => {
+    withForeign((handle) => {
+      using one = new ExternalStream(handle, { device })
+      const two = new ExternalStream(ours(handle), { device })
+      assert.equal(one.equals(two), true)
+      two.close()
+      stillWorks(bench, one)
+    })
+  })
+
+  test('S3 owner is the one given, else the protocol object', () => {
+    withForeign((handle) => {
+      const owner = { name: 'owner' }
+      const source = ours(handle)
+      const python = pythons(handle)
+      const callable = Object.assign(() => {}, ours(handle))
+      const ownerOf = (...args: ConstructorParameters<typeof ExternalStream>): object | undefined => {
+        using wrapper = new ExternalStream(...args)
+        return wrapper.owner
+      }
+      assert.equal(ownerOf(handle, { device }), undefined)
+      assert.equal(ownerOf(handle, { device, owner }), owner)
+      assert.equal(ownerOf(source, { device }), source)
+      assert.equal(ownerOf(python, { device }), python)
+      assert.equal(ownerOf(source, { device, owner }), owner)
+      assert.equal(ownerOf(callable, { device }), callable)
+      assert.equal(device.createStream(python).owner, python)
+    })
+  })
+
+  test('S3 an owner that is no object is ERR_INVALID_ARG_TYPE', () => {
+    withForeign((handle) => {
+      for (const owner of ['x', 5, null, true]) {
+        const options = { device, owner } as unknown as { owner: object }
+        refused(() => new ExternalStream(handle, options), 'ERR_INVALID_ARG_TYPE', /options\.owner/, /object/)
+      }
+    })
+  })
+
+  test('S3 the owner stays reachable while the wrapper lives, and no longer', async () => {
+    const handle = bench.foreignStream(device)
+    try {
+      const make = () => {
+        const owner = { name: 'owner' }
+        return { wrapper: new ExternalStream(handle, { device, owner }), owner: new WeakRef(owner) }
+      }
+      const { wrapper, owner } = make()
+      assert.equal(await collectUntil(() => owner.deref() === undefined), false)
+      assert.equal(wrapper.owner, owner.deref())
+      wrapper.close()
+      assert.equal(await collectUntil(() => owner.deref() === undefined), true)
+    } finally {
+      bench.destroyForeignStream(handle)
+    }
+  })
+
+  test('S3 the protocol object stays reachable, also where an owner is given', async () => {
+    const handle = bench.foreignStream(device)
+    try {
+      for (const given of [{}, { owner: { name: 'owner' } }]) {
+        for (const spelling of [ours, pythons]) {
+          const make = () => {
+            const source = spelling(handle)
+            return { wrapper: new ExternalStream(source, { device, ...given }), source: new WeakRef(source) }
+          }
+          const { wrapper, source } = make()
+          const lost = await collectUntil(() => source.deref() === undefined)
+          assert.equal(lost, false, `lost with ${Object.keys(given).join() || 'no'} option given`)
+          stillWorks(bench, wrapper)
+          wrapper.close()
+          assert.equal(await collectUntil(() => source.deref() === undefined), true)
+        }
+      }
+    } finally {
+      bench.destroyForeignStream(handle)
+    }
+  })
+
+  test('S3 a protocol object that is a function stays reachable', async () => {
+    const handle = bench.foreignStream(device)
+    try {
+      const make = () => {
+        const source = Object.assign(() => {}, ours(handle))
+        return { wrapper: new ExternalStream(source, { device }), source: new WeakRef(source) }
+      }
+      const { wrapper, source } = make()
+      assert.equal(await collectUntil(() => source.deref() === undefined), false)
+      stillWorks(bench, wrapper)
+      wrapper.close()
+    } finally {
+      bench.destroyForeignStream(handle)
+    }
+  })
+
+  test('S3 a stream of ours is wrapped the same way, and kept alive by its wrapper', async () => {
+    const wrap = [(stream: Stream) => new ExternalStream(stream), (stream: Stream) => device.createStream(stream)]
+    for (const make of wrap) {
+      using stream = bench.stream()
+      const wrapper = make(stream)
+      assert.ok(wrapper instanceof ExternalStream)
+      assert.notEqual(wrapper, stream)
+      assert.equal(wrapper.owner, stream)
+      assert.equal(wrapper.equals(stream), true)
+      wrapper.close()
+      stillWorks(bench, stream)
+
+      const alone = (() => make(bench.stream()))()
+      assert.equal(await collectUntil(() => alone.closed), false)
+      stillWorks(bench, alone)
+    }
+  })
+
+  test('S3 a wrapped event is not destroyed, and keeps its owner', async () => {
+    using event = device.createEvent()
+    const make = () => {
+      const owner = { name: 'owner' }
+      return { wrapper: Event.fromHandle(event.handle, { device, owner }), owner: new WeakRef(owner) }
+    }
+    const { wrapper, owner } = make()
+    assert.equal(wrapper.equals(event), true)
+    assert.equal(wrapper.device, device)
+    assert.equal(await collectUntil(() => owner.deref() === undefined), false)
+    wrapper.close()
+    assert.equal(await collectUntil(() => owner.deref() === undefined), true)
+    using stream = bench.stream()
+    stream.record(event)
+    stream.wait(event)
+    stream.synchronize()
+    assert.equal(event.query(), true)
+  })
+
+  test('S5 the device is asked of the driver', () => {
+    for (const there of bench.devices) {
+      const handle = bench.foreignStream(there, { nonBlocking: false, priority: -1 })
+      try {
+        device.run(() => {
+          for (const options of [undefined, {}, { device: -1 }, { device: there }, { device: there.ordinal }]) {
+            using wrapper = new ExternalStream(handle, options)
+            assert.equal(wrapper.device, there)
+            assert.equal(wrapper.context.device, there)
+            assert.equal(wrapper.handle, handle)
+            assert.equal(wrapper.nonBlocking, false)
+            assert.equal(wrapper.priority, -1)
+            stillWorks(bench, wrapper)
+          }
+          using fromNumber = Stream.from(Number(handle))
+          assert.equal(fromNumber.device, there)
+        })
+      } finally {
+        bench.destroyForeignStream(handle)
+      }
+    }
+  })
+
+  test('S5 a default stream is that of the device given, or of the current one', () => {
+    for (const there of bench.devices) {
+      for (const handle of [0n, 1n, 2n]) {
+        using given = new ExternalStream(handle, { device: there })
+        using current = there.run(() => new ExternalStream(handle))
+        assert.equal(given.device, there)
+        assert.equal(current.device, there)
+        assert.equal(current.handle, handle)
+        stillWorks(bench, given)
+      }
+    }
+  })
+
+  test('S5 a device that is not its own is ERR_DEVICE_MISMATCH', (t) => {
+    const other = secondDevice(bench)
+    if (other === undefined) return t.skip(ONE_DEVICE)
+    withForeign((handle) => {
+      const says = [/Device\(0/, /Device\(1/, /options\.device/]
+      refused(() => new ExternalStream(handle, { device: other }), 'ERR_DEVICE_MISMATCH', ...says)
+      refused(() => other.createStream(ours(handle)), 'ERR_DEVICE_MISMATCH', ...says)
+      using stream = bench.stream()
+      refused(() => other.createStream(stream), 'ERR_DEVICE_MISMATCH', ...says)
+      using wrapper = new ExternalStream(handle, { device })
+      stillWorks(bench, wrapper)
+    })
+  })
+
+  test('S6 both spellings hand a stream over, to every door', () => {
+    withForeign((handle) => {
+      assert.equal(cudaStream, Symbol.for('cuda.stream'))
+      using target = bench.stream()
+      for (const source of [ours(handle), ours(Number(handle)), pythons(handle), pythons(Number(handle))]) {
+        device.run(() => {
+          using wrapped = new ExternalStream(source)
+          using from = Stream.from(source)
+          using created = device.createStream(source)
+          for (const stream of [wrapped, from, created]) assert.equal(stream.handle, handle)
+          assert.equal(target.wait(source), target)
+        })
+      }
+      stillWorks(bench, target)
+    })
+  })
+
+  test('S6 a stream of ours speaks the protocol', () => {
+    using stream = bench.stream()
+    assert.deepEqual(stream[cudaStream](), [0, stream.handle])
+    assert.deepEqual(device.defaultStream[cudaStream](), [0, 0n])
+  })
+
+  test('S6 with both spellings the symbol wins, and methods get their this', () => {
+    withForeign((handle) => {
+      const source = {
+        handle,
+        [cudaStream]() {
+          return [0, this.handle] as const
+        },
+        __cuda_stream__: () => assert.fail('the symbol should have won'),
+      }
+      using wrapper = new ExternalStream(source, { device })
+      assert.equal(wrapper.handle, handle)
+    })
+  })
+
+  test('S6 what the method throws comes through', () => {
+    const mine = new Error('mine')
+    const fail = (): never => {
+      throw mine
+    }
+    using target = bench.stream()
+    for (const source of [{ [cudaStream]: fail }, { __cuda_stream__: fail }]) {
+      const uses = [() => new ExternalStream(source), () => device.createStream(source), () => target.wait(source)]
+      for (const use of uses) assert.throws(use, (error) => error === mine)
+    }
+    stillWorks(bench, target)
+  })
+
+  test('S6 another version or shape is ERR_INVALID_ARG_TYPE', () => {
+    withForeign((handle) => {
+      using target = bench.stream()
+      const replies: readonly unknown[] = [
+        ...[[1, handle], [-1, handle], ['0', handle], [null, handle], [0], [0, handle, 1], [], handle, Number(handle)],
+        ...[undefined, null, 'x', { 0: 0, 1: handle, length: 2 }, Promise.resolve([0, handle])],
+        ...[
+          [0, 'x'],
+          [0, 1.5],
+          [0, undefined],
+          [0, {}],
+          [0, [handle]],
+          [0, Number.NaN],
+        ],
+      ]
+      for (const reply of replies) {
+        const answer = (): never => reply as never
+        for (const [name, source] of [
+          ['cudaStream', { [cudaStream]: answer }],
+          ['__cuda_stream__', { __cuda_stream__: answer }],
+        ] as const) {
+          const says = [new RegExp(name), /must be/]
+          refused(() => new ExternalStream(source, { device }), 'ERR_INVALID_ARG_TYPE', ...says)
+          refused(() => target.wait(source), 'ERR_INVALID_ARG_TYPE', ...says)
+        }
+      }
+      stillWorks(bench, target)
+    })
+  })
+
+  test('S6 a reply of the right shape with a wrong handle is refused as the handle is', () => {
+    const codes: readonly (readonly [bigint | number, string])[] = [
+      [-1n, 'ERR_OUT_OF_RANGE'],
+      [2n ** 47n, 'ERR_OUT_OF_RANGE'],
+      [42, 'ERR_INVALID_HANDLE'],
+    ]
+    for (const [handle, code] of codes) {
+      refused(() => new ExternalStream(ours(handle), { device }), code, new RegExp(`${handle}|0x`))
+      try {
+        device.createStream(pythons(handle))
+        assert.fail('it was wrapped')
+      } catch (error) {
+        checkError(error, code)
+      }
+    }
+  })
+})
