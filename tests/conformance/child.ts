@@ -7,7 +7,7 @@ import type { Scenario } from './children/scenarios.js'
 
 const SCRIPT = fileURLToPath(new URL('./children/scenarios.js', import.meta.url))
 /** Long enough for a slow machine to start CUDA in; a process that hangs is ended then, and `code` is null. */
-const LONGEST = 60_000
+const LONGEST = 30_000
 
 export interface Ended {
   readonly code: number | null

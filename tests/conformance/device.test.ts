@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inspect } from 'node:util'
 import { Device, type DeviceAttribute, Stream } from 'cuda-streams'
+import { DEVICE_ATTRIBUTES } from '../../src/driver/device-attributes.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { follow, refused, stillWorks, turns } from './expect.js'
 
@@ -59,9 +60,21 @@ onEveryBackend('devices', (bench) => {
   })
 
   test('Device.attribute() has CUDA’s attributes by their names in camelCase', () => {
-    const names: readonly DeviceAttribute[] = ['multiprocessorCount', 'warpSize', 'maxThreadsPerBlock', 'clockRate']
+    const names: readonly DeviceAttribute[] = ['multiprocessorCount', 'warpSize', 'maxThreadsPerBlock', 'maxBlockDimX']
     for (const name of names) assert.ok(device.attribute(name) > 0, name)
     assert.equal(device.attribute('warpSize'), 32)
+  })
+
+  test('Device.attribute() answers every name that it takes', () => {
+    const unanswered: string[] = []
+    for (const name of Object.keys(DEVICE_ATTRIBUTES) as DeviceAttribute[]) {
+      try {
+        assert.ok(Number.isInteger(device.attribute(name)), name)
+      } catch {
+        unanswered.push(name)
+      }
+    }
+    assert.deepEqual(unanswered, [])
   })
 
   test('Device.attribute() of another name is ERR_INVALID_ARG_VALUE, of no text ERR_INVALID_ARG_TYPE', () => {
