@@ -5,7 +5,7 @@ import { StreamFlag, type StreamHandle } from './driver/driver.js'
 import { OperationKind } from './driver/sim/operation.js'
 import { SimDriver } from './driver/sim/sim-driver.js'
 import { invalidType, outOfRange, stateError } from './errors.js'
-import { openStream, Stream, type StreamOptions } from './stream.js'
+import { checkPriority, openStream, Stream, type StreamOptions } from './stream.js'
 
 export interface SimulationOptions {
   /** How many devices the machine has, from 1 to 64. Default 1. */
@@ -77,8 +77,7 @@ export function foreignStream(device: Device, options?: StreamOptions): bigint {
   const driver = simDriverOf(device)
   const given = checkOptions(options) ?? {}
   const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
-  const priority = given.priority === undefined ? 0 : checkInteger(given.priority, 'options.priority')
-  const handle = BigInt(driver.streamCreate(contextOf(device), flags, priority))
+  const handle = BigInt(driver.streamCreate(contextOf(device), flags, checkPriority(given.priority)))
   foreignStreams.set(handle, driver)
   return handle
 }

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import { Ambient } from './ambient.js'
-import { checkBoolean, checkFunction, checkInteger, checkOptions, checkOwner } from './arguments.js'
+import { checkBoolean, checkFunction, checkOptions, checkOwner } from './arguments.js'
 import { driverForHandle } from './default-driver.js'
 import { type Context, contextOf, Device, deviceOf, driverOf, resolveDevice } from './device.js'
 import {
@@ -239,6 +239,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
       }
       event = given
     } else {
+      if (given instanceof Stream) throw invalidType('event', 'an Event or options', given)
       const settings = checkOptions(given === undefined ? options : given)
       external = externalFlag(settings)
       event = eventFor(this.device, this.#context, settings)
@@ -445,14 +446,16 @@ export class ExternalStream extends Stream {
 function seedOfNew(options: StreamOptions | undefined): StreamSeed {
   const given = checkOptions(options) ?? {}
   const device = resolveDevice(given.device)
-  const priority = given.priority === undefined ? 0 : checkInteger(given.priority, 'options.priority')
+  const priority = checkPriority(given.priority)
   const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
   const context = contextOf(device)
-  return new StreamSeed(device, context, driverOf(device).streamCreate(context, flags, clampToInt32(priority)), 'owned')
+  return new StreamSeed(device, context, driverOf(device).streamCreate(context, flags, priority), 'owned')
 }
 
-/** The driver clamps to the device's range itself, but takes 32 bits. */
-function clampToInt32(priority: number): number {
+/** An integer of any size: the driver clamps it to the device's range itself, but takes 32 bits. */
+export function checkPriority(priority: number | undefined): number {
+  if (priority === undefined) return 0
+  if (!Number.isInteger(priority)) throw invalidType('options.priority', 'an integer', priority)
   return Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, priority))
 }
 

@@ -138,7 +138,10 @@ onEveryBackend('foreign streams', (bench) => {
   })
 
   test('S3 a stream of ours is wrapped the same way, and kept alive by its wrapper', async () => {
-    const wrap = [(stream: Stream) => new ExternalStream(stream), (stream: Stream) => device.createStream(stream)]
+    const wrap: ((stream: Stream) => ExternalStream)[] = [
+      (stream) => new ExternalStream(stream),
+      (stream) => device.createStream(stream),
+    ]
     for (const make of wrap) {
       using stream = bench.stream()
       const wrapper = make(stream)

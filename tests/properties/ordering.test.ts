@@ -1,8 +1,8 @@
 /** What CUDA promises of order holds on the simulator for every program and every seed, and what it does not, does not. */
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { afterEach, describe, it } from 'node:test'
 import { type Device, Stream, type StreamOptions } from 'cuda-streams'
-import { busy, latch, simulate } from 'cuda-streams/sim'
+import { busy, latch, type Simulation, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
 import { brokenRule, programs, promisesOf, runProgram, type StreamKind } from './program.js'
 
@@ -142,11 +142,16 @@ describe('the null stream', { timeout }, () => {
 })
 
 function nullStreamRules(seed: number): void {
-  const machine = (): { device: Device; make: (options?: StreamOptions) => Stream } => {
-    const [device] = simulate({ seed }).devices
-    if (device === undefined) throw new Error('a simulation has a device')
-    return { device, make: (options) => new Stream({ device, ...options }) }
+  let simulation: Simulation | undefined
+  const machine = (): { device: Device; other: Device; make: (options?: StreamOptions) => Stream } => {
+    simulation = simulate({ seed, devices: 2 })
+    const [device, other] = simulation.devices
+    if (device === undefined || other === undefined) throw new Error('it has two devices')
+    return { device, other, make: (options) => new Stream({ device, ...options }) }
   }
+  // What still stands at a latch would keep the process alive.
+  afterEach(() => simulation?.close())
+
   /** Which of the streams have their work done, after as much waiting as brings anything. */
   const done = async (streams: readonly Stream[]): Promise<boolean[]> => {
     const ran = streams.map(() => false)
@@ -186,9 +191,11 @@ function nullStreamRules(seed: number): void {
     const [first, second] = [make({ nonBlocking: false }), make({ nonBlocking: false })]
     const seen: string[] = []
     first.launchHostFunc(() => seen.push('earlier'))
+    const earlier = first.record()
     const held = latch(device.defaultStream)
     second.launchHostFunc(() => seen.push('later'))
-    await first.record().finished().catch(() => {})
+    await earlier.finished()
+    assert.deepEqual(seen, ['earlier'])
     held.open()
     await second.finished()
     assert.deepEqual(seen, ['earlier', 'later'])
@@ -196,7 +203,8 @@ function nullStreamRules(seed: number): void {
 
   it('carries a wait from one blocking stream to another, and none without work of its own', async () => {
     const { device, make } = machine()
-    const [first, second, third] = [make({ nonBlocking: false }), make({ nonBlocking: false }), make({ nonBlocking: false })]
+    const blocking = { nonBlocking: false }
+    const [first, second, third] = [make(blocking), make(blocking), make(blocking)]
     const held = latch(first)
     assert.deepEqual(await done([second]), [true])
     busy(device.defaultStream, 10)
@@ -206,10 +214,9 @@ function nullStreamRules(seed: number): void {
   })
 
   it('keeps to its own device', async () => {
-    const [near, far] = simulate({ seed, devices: 2 }).devices
-    assert.ok(near !== undefined && far !== undefined)
-    latch(near.createStream({ nonBlocking: false }))
-    assert.deepEqual(await done([near.defaultStream, far.defaultStream]), [false, true])
+    const { device, other, make } = machine()
+    latch(make({ nonBlocking: false }))
+    assert.deepEqual(await done([device.defaultStream, other.defaultStream]), [false, true])
   })
 
   it('is waited for by synchronize() and finished() with all blocking streams', async () => {

@@ -65,7 +65,7 @@ export async function runProgram(program: Program, seed: number): Promise<readon
   )
   const events = Array.from({ length: EVENTS }, () => device.createEvent())
   const trace: Ran[] = []
-  program.steps.forEach((step, index) => queue(step, index, streams, events, simulation, trace))
+  for (const [index, step] of program.steps.entries()) queue(step, index, streams, events, simulation, trace)
   if (program.blockingly) device.synchronize()
   else await device.finished()
   return trace

@@ -159,12 +159,8 @@ export class CudaDriver implements Driver {
   }
 
   streamSynchronize(stream: StreamHandle): void {
-    if (this.#waiting.hostFunctionsPending) {
-      this.#waiting.forStream(stream, () => this.streamQuery(stream))
-      return
-    }
-    if (stream < DEFAULT_STREAM_LIMIT) {
-      this.#onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
+    if (stream < DEFAULT_STREAM_LIMIT || this.#waiting.watchesOrder) {
+      this.#synchronizeWith(stream)
       return
     }
     const result = this.#library.cuStreamSynchronize(stream)
@@ -326,6 +322,11 @@ export class CudaDriver implements Driver {
       return result === CUresult.NOT_READY ? 0 : result
     })
     return result === 0
+  }
+
+  #synchronizeWith(stream: StreamHandle): void {
+    if (this.#waiting.hostFunctionsPending) this.#waiting.forStream(stream, () => this.streamQuery(stream))
+    else this.#onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
   }
 
   /** CUDA refuses the external flags outside of a capture, where they mean nothing. */

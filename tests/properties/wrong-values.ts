@@ -1,0 +1,172 @@
+/** Values that are wrong for a parameter, by the kind of parameter. */
+import { Device, Event, Stream } from 'cuda-streams'
+import fc from 'fast-check'
+
+/** What a hostile value throws; it may come through instead of an error of the library. */
+export class Hostility extends Error {}
+
+const hostile = (): never => {
+  throw new Hostility('do not touch')
+}
+
+/** An object that throws on any access. */
+function untouchable(): object {
+  const names = ['get', 'has', 'getPrototypeOf', 'ownKeys', 'getOwnPropertyDescriptor', 'set', 'isExtensible'] as const
+  return new Proxy({}, Object.fromEntries(names.map((name) => [name, hostile])))
+}
+
+/** An object whose every named property throws when read. */
+function withThrowingGetters(...names: readonly PropertyKey[]): object {
+  const object = {}
+  for (const name of names) Object.defineProperty(object, name, { get: hostile, enumerable: true })
+  return object
+}
+
+const oneOf = (...values: readonly unknown[]): fc.Arbitrary<unknown> => fc.constantFrom(...values)
+const lazily = (make: () => unknown): fc.Arbitrary<unknown> => fc.constant(undefined).map(make)
+const either = (...arbitraries: readonly fc.Arbitrary<unknown>[]): fc.Arbitrary<unknown> => fc.oneof(...arbitraries)
+
+const strings = either(oneOf('', 'x', '0', '0x10', 'stream', '__proto__'), fc.string())
+const symbols = oneOf(Symbol('s'), Symbol.iterator, Symbol.for('cuda.stream'))
+const booleans = oneOf(true, false)
+const functions = oneOf(
+  () => {},
+  function named() {},
+  class Thing {},
+  Math.max,
+)
+const arrays = either(
+  oneOf([], [undefined], [0, 0], Object.freeze([1n])),
+  fc.array(fc.anything({ maxDepth: 1 }), { maxLength: 3 }),
+)
+const notFinite = oneOf(Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY)
+const notIntegers = either(notFinite, oneOf(0.5, -0.5, 2 ** 53, 1e300, Number.MIN_VALUE, Number.MAX_VALUE))
+const bigints = either(oneOf(0n, 1n, -1n, 2n ** 64n, 2n ** 200n, -(2n ** 200n)), fc.bigInt())
+const numbers = either(notIntegers, fc.integer(), oneOf(-0))
+/** Objects that are nothing in particular. */
+const objects = either(
+  lazily(() => ({})),
+  lazily(() => Object.create(null)),
+  oneOf(new Date(0), /x/, new Map(), new Uint8Array(3), new Error('x'), Promise.resolve(), new WeakMap()),
+  lazily(untouchable),
+)
+const primitives = either(oneOf(null), strings, symbols, booleans, numbers, bigints)
+
+/** Neither a bag of options nor undefined. */
+export const noOptions = either(primitives, functions, arrays)
+export const noObject = either(primitives, functions, arrays, objects)
+export const noFunction = either(oneOf(undefined), primitives, arrays, objects)
+export const noBoolean = either(oneOf(null, 0, 1, 'true', 'false'), strings, symbols, numbers, bigints, functions, objects)
+export const noInteger = either(oneOf(null), strings, symbols, booleans, notIntegers, bigints, functions, arrays, objects)
+export const noOwner = primitives
+export const noSignal = either(
+  primitives,
+  functions,
+  arrays,
+  objects,
+  oneOf({ aborted: false, addEventListener() {}, removeEventListener() {}, throwIfAborted() {} }),
+  lazily(() => Object.create(AbortSignal.prototype)),
+)
+export const noDuration = either(oneOf(null, undefined), strings, symbols, booleans, notFinite, bigints, objects, oneOf(-1))
+export const noResult = either(noInteger, oneOf(0, -0, -1, -700))
+export const noBytes = either(
+  noObjectButBytes(),
+  fc.uint8Array({ maxLength: 200 }).filter((bytes) => bytes.length !== 64),
+  oneOf(new ArrayBuffer(64), new Uint16Array(64), Array(64).fill(0)),
+)
+/** Of the right length, but shared by no process. */
+export const foreignBytes = fc.uint8Array({ minLength: 64, maxLength: 64 })
+
+function noObjectButBytes(): fc.Arbitrary<unknown> {
+  return noObject.filter((value) => !(value instanceof Uint8Array))
+}
+
+/** Things that claim a class without being made by it: no private field is there to be read. */
+export function counterfeits(of: { readonly prototype: object }, genuine: () => object): fc.Arbitrary<unknown> {
+  return either(
+    lazily(() => Object.create(of.prototype)),
+    lazily(() => new Proxy(genuine(), {})),
+    lazily(() => Object.setPrototypeOf({ device: 1, handle: 1n }, of.prototype)),
+  )
+}
+
+/** Neither an ordinal of a device nor a Device. */
+export const noDevice = either(noInteger, oneOf(-2, 64, 4096, 2 ** 31, -(2 ** 31), Number.MIN_SAFE_INTEGER))
+export const noOrdinal = either(
+  noInteger.filter((value) => value !== undefined),
+  oneOf(-1, -2, 64, 4096, 2 ** 31),
+)
+export const noAttribute = either(
+  oneOf(undefined, null, 'MAX_THREADS_PER_BLOCK', 'warpsize', 'toString', 'constructor', '__proto__'),
+  strings,
+  symbols,
+  numbers,
+  bigints,
+  functions,
+  objects,
+)
+
+/** Numbers that are no handle of anything: too small for an address, unmapped, or beyond all addresses. */
+export const noHandleNumber = either(
+  fc.integer({ min: 3, max: 65_535 }),
+  fc.bigInt({ min: 3n, max: 65_535n }),
+  oneOf(-1, -1n, 2 ** 47, 2n ** 47n, 2n ** 64n, 2n ** 200n, -(2n ** 200n), Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
+  notIntegers,
+)
+/** Event handles have no default ones among the small numbers. */
+export const noEventHandle = either(noHandleNumber, oneOf(0, 0n, -0, 1, 2n), noHandleType())
+
+function noHandleType(): fc.Arbitrary<unknown> {
+  return either(oneOf(null, undefined), strings, symbols, booleans, arrays, objects, functions)
+}
+
+/** Objects with a stream protocol that do not keep to it. `live` is a handle that would be right. */
+export function brokenProtocols(live: () => bigint): fc.Arbitrary<unknown> {
+  const replies = either(
+    lazily(() => [1, live()]),
+    lazily(() => ['0', live()]),
+    lazily(() => [0]),
+    lazily(() => [0, live(), 0]),
+    lazily(() => ({ 0: 0, 1: live(), length: 2 })),
+    lazily(() => Promise.resolve([0, live()])),
+    lazily(live),
+    oneOf(undefined, null, [], [0, null], [0, undefined], [0, 'x'], [0, Number.NaN], [0, -1], [0, 2n ** 200n], [0, Symbol('s')]),
+    fc.tuple(fc.constant(0), noHandleNumber),
+    lazily(() => new Proxy([0, 0], { get: hostile })),
+  )
+  return either(
+    replies.map((reply) => ({ __cuda_stream__: () => reply })),
+    replies.map((reply) => ({ [Symbol.for('cuda.stream')]: () => reply })),
+    replies.map((reply) => Object.assign(() => {}, { __cuda_stream__: () => reply })),
+    lazily(() => ({ __cuda_stream__: hostile })),
+    lazily(() => ({ [Symbol.for('cuda.stream')]: hostile, __cuda_stream__: () => [0, live()] })),
+    lazily(() => withThrowingGetters('__cuda_stream__')),
+    oneOf({ __cuda_stream__: 1n }, { [Symbol.for('cuda.stream')]: [0, 0n] }, { cuda_stream: 0 }),
+  )
+}
+
+/** What no stream can be wrapped from. */
+export function noSource(live: () => bigint): fc.Arbitrary<unknown> {
+  return either(noHandleNumber, noHandleType(), brokenProtocols(live))
+}
+
+/** What no stream can wait for; a handle must be wrapped first. */
+export function noWaitTarget(live: () => bigint): fc.Arbitrary<unknown> {
+  return either(primitives, oneOf(undefined), arrays, objects, functions, brokenProtocols(live), lazily(live))
+}
+
+/** Bags of options in which one member is wrong, and the others are missing or right. */
+export function wrongBag(members: Readonly<Record<string, fc.Arbitrary<unknown>>>): fc.Arbitrary<unknown> {
+  const names = Object.keys(members)
+  const bags = Object.entries(members).map(([name, wrong]) => wrong.map((value) => ({ [name]: value })))
+  return either(
+    noOptions,
+    ...bags,
+    ...bags,
+    lazily(untouchable),
+    lazily(() => withThrowingGetters(...names)),
+  )
+}
+
+export const isOurs = (value: unknown): boolean =>
+  value instanceof Stream || value instanceof Event || value instanceof Device

@@ -1,0 +1,44 @@
+/** Imports the package and says what that brought into the process, as JSON. */
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { createRequire } from 'node:module'
+
+const start = performance.now()
+await import('cuda-streams')
+const doors = process.argv.slice(2)
+for (const door of doors) await import(door)
+const milliseconds = performance.now() - start
+
+/** Of a virtual file that not every platform has. */
+function lines(path: string): string[] {
+  try {
+    return readFileSync(path, 'utf8').split('\n')
+  } catch {
+    return []
+  }
+}
+
+function openFiles(): string[] {
+  try {
+    return readdirSync('/proc/self/fd').flatMap((name) => {
+      try {
+        return [readlinkSync(`/proc/self/fd/${name}`)]
+      } catch {
+        return []
+      }
+    })
+  } catch {
+    return []
+  }
+}
+
+const report = process.report.getReport() as unknown as { readonly sharedObjects: readonly string[] }
+console.log(
+  JSON.stringify({
+    milliseconds,
+    sharedObjects: report.sharedObjects,
+    mapped: lines('/proc/self/maps'),
+    openFiles: openFiles(),
+    modules: Object.keys(createRequire(import.meta.url).cache),
+    resources: process.getActiveResourcesInfo(),
+  }),
+)
