@@ -1,16 +1,17 @@
 /** CUDA streams for TypeScript. Importing this loads no library and touches no GPU. */
+import './joins.js'
+
 export { type Context, Device } from './device.js'
 export type { DeviceAttribute } from './driver/device-attributes.js'
 export { CudaError } from './errors.js'
 export { Event, type EventOptions } from './event.js'
 export type { WaitOptions } from './finished.js'
-export {
-  ExternalStream,
-  type ExternalStreamOptions,
-  type RecordOptions,
-  Stream,
-  type StreamOptions,
-  type WaitEventOptions,
-  type WaitStreamOptions,
-} from './stream.js'
+export { ExternalStream, Stream } from './stream.js'
+export type {
+  ExternalStreamOptions,
+  RecordOptions,
+  StreamOptions,
+  WaitEventOptions,
+  WaitStreamOptions,
+} from './stream-options.js'
 export { type CudaStreamLike, cudaStream, type PythonStreamLike, type StreamSource } from './stream-source.js'

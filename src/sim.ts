@@ -5,7 +5,10 @@ import { StreamFlag, type StreamHandle } from './driver/driver.js'
 import { OperationKind } from './driver/sim/operation.js'
 import { SimDriver } from './driver/sim/sim-driver.js'
 import { invalidType, outOfRange, stateError } from './errors.js'
-import { checkPriority, openStream, Stream, type StreamOptions } from './stream.js'
+import './joins.js'
+import { openStream, Stream } from './stream.js'
+import type { StreamOptions } from './stream-options.js'
+import { checkPriority } from './stream-seed.js'
 
 export interface SimulationOptions {
   /** How many devices the machine has, from 1 to 64. Default 1. */

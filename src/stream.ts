@@ -1,8 +1,7 @@
 import { inspect } from 'node:util'
 import { Ambient } from './ambient.js'
 import { checkBoolean, checkFunction, checkOptions, checkOwner } from './arguments.js'
-import { driverForHandle } from './default-driver.js'
-import { type Context, contextOf, Device, deviceOf, driverOf, resolveDevice } from './device.js'
+import { type Context, contextOf, Device, driverOf, resolveDevice } from './device.js'
 import {
   type ContextHandle,
   canonicalStream,
@@ -14,10 +13,18 @@ import {
   type StreamHandle,
 } from './driver/driver.js'
 import { invalidType, stateError } from './errors.js'
-import { checkAgainst, Event, type EventOptions, eventFor, keptEventFor, openEvent } from './event.js'
+import { checkAgainst, Event, eventFor, keptEventFor, openEvent } from './event.js'
 import { finished, type WaitOptions } from './finished.js'
 import { hostFunction } from './host-function.js'
-import { destroyWhenUnreachable, type Remains, release } from './remains.js'
+import { destroyWhenUnreachable, release } from './remains.js'
+import type {
+  ExternalStreamOptions,
+  RecordOptions,
+  StreamOptions,
+  WaitEventOptions,
+  WaitStreamOptions,
+} from './stream-options.js'
+import { checkDevice, StreamRemains, StreamSeed, seedOfHandle, seedOfNew } from './stream-seed.js'
 import {
   type CudaStreamLike,
   cudaStream,
@@ -27,80 +34,8 @@ import {
   type StreamSource,
 } from './stream-source.js'
 
-export interface StreamOptions {
-  /** A Device, or an ordinal of the current device's driver. Default: the current device. */
-  readonly device?: Device | number | undefined
-  /** Lower goes first; clamped to the device's `priorityRange`, as CUDA does. Default 0. */
-  readonly priority?: number | undefined
-  /** Does not wait for the null stream, nor the null stream for it. Default true. */
-  readonly nonBlocking?: boolean | undefined
-}
-
-export interface ExternalStreamOptions {
-  /** The device that the stream must be on. It is asked of the driver; -1 means not known. */
-  readonly device?: Device | number | undefined
-  /** Kept reachable while the wrapper lives. Default: the protocol object it was made from. */
-  readonly owner?: object | undefined
-}
-
-export interface RecordOptions extends EventOptions {
-  /** While capturing: an event node that work outside the graph can wait for. No effect otherwise. */
-  readonly external?: boolean | undefined
-}
-
-export interface WaitEventOptions {
-  /** While capturing: a wait for an event recorded outside the graph. No effect otherwise. */
-  readonly external?: boolean | undefined
-}
-
-export interface WaitStreamOptions extends WaitEventOptions {
-  /** The event to record on the other stream. Default: one of the library's own. */
-  readonly event?: Event | undefined
-}
-
-/** What a stream is made from inside the library. */
-class StreamSeed {
-  readonly device: Device
-  readonly context: ContextHandle
-  readonly handle: StreamHandle
-  /** Ours to destroy, wrapped for another owner, or kept by the library for the caller. */
-  readonly tenure: 'owned' | 'wrapped' | 'kept'
-  /** What is kept reachable, the owner first. */
-  readonly held: readonly (object | undefined)[]
-
-  constructor(
-    device: Device,
-    context: ContextHandle,
-    handle: StreamHandle,
-    tenure: 'owned' | 'wrapped' | 'kept',
-    held: readonly (object | undefined)[] = [],
-  ) {
-    this.device = device
-    this.context = context
-    this.handle = handle
-    this.tenure = tenure
-    this.held = held
-  }
-}
-
 const currentStreams = new WeakMap<Device, Ambient<Stream>>()
 const defaultStreams = new WeakMap<Device, { readonly legacy: Stream; readonly perThread: Stream }>()
-
-class StreamRemains implements Remains {
-  readonly #driver: Driver
-  readonly #handle: StreamHandle
-  gone = false
-  registered = false
-
-  constructor(driver: Driver, handle: StreamHandle) {
-    this.#driver = driver
-    this.#handle = handle
-  }
-
-  destroy(): void {
-    this.#driver.streamDestroy(this.#handle)
-  }
-}
 
 /** For doors of this package: a stream's driver and handle. Throws ERR_CLOSED. */
 export let openStream: (stream: Stream) => { readonly driver: Driver; readonly handle: StreamHandle }
@@ -153,7 +88,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   /** The stream that this async context made current on `device` (default: the current device), else its null stream. */
   static current(device?: Device | number): Stream {
     const where = resolveDevice(device, 'device')
-    return currentStreams.get(where)?.get() ?? where.defaultStream
+    return currentStreams.get(where)?.get() ?? defaultStreamOf(where)
   }
 
   /** Orders streams by device, then handle: for sorting. */
@@ -166,7 +101,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   /** The current device's null stream (handle 0): it waits for all its blocking streams, and they for it. */
   static get null(): Stream {
-    return Device.current.defaultStream
+    return defaultStreamOf(Device.current)
   }
 
   /** The current device's per-thread default stream (handle 2): a blocking stream of the JavaScript thread's own. */
@@ -443,22 +378,6 @@ export class ExternalStream extends Stream {
   }
 }
 
-function seedOfNew(options: StreamOptions | undefined): StreamSeed {
-  const given = checkOptions(options) ?? {}
-  const device = resolveDevice(given.device)
-  const priority = checkPriority(given.priority)
-  const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
-  const context = contextOf(device)
-  return new StreamSeed(device, context, driverOf(device).streamCreate(context, flags, priority), 'owned')
-}
-
-/** An integer of any size: the driver clamps it to the device's range itself, but takes 32 bits. */
-export function checkPriority(priority: number | undefined): number {
-  if (priority === undefined) return 0
-  if (!Number.isInteger(priority)) throw invalidType('options.priority', 'an integer', priority)
-  return Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, priority))
-}
-
 function seedOfWrapped(source: StreamSource | StreamSeed, options: ExternalStreamOptions | undefined): StreamSeed {
   if (source instanceof StreamSeed) return source
   const given = checkOptions(options) ?? {}
@@ -468,24 +387,6 @@ function seedOfWrapped(source: StreamSource | StreamSeed, options: ExternalStrea
   const seed = source instanceof Stream ? rewrap(source) : seedOfHandle(handleOf(source), wanted)
   checkDevice(seed, wanted)
   return new StreamSeed(seed.device, seed.context, seed.handle, 'wrapped', held)
-}
-
-function seedOfHandle(cudaHandle: number, wanted: Device | number | undefined): StreamSeed {
-  const near = resolveDevice(wanted)
-  const driver = wanted === undefined ? driverForHandle(cudaHandle, driverOf(near)) : driverOf(near)
-  const { stream, context, device } = driver.streamAdopt(cudaHandle, near.ordinal)
-  return new StreamSeed(deviceOf(driver, device), context, stream, 'wrapped')
-}
-
-function checkDevice(stream: { readonly device: Device }, wanted: Device | number | undefined): void {
-  if (wanted === undefined || wanted === -1) return
-  const device = resolveDevice(wanted)
-  if (device !== stream.device) {
-    throw stateError(
-      'ERR_DEVICE_MISMATCH',
-      `The stream is on ${stream.device}, not on ${device} as options.device says`,
-    )
-  }
 }
 
 function externalFlag(options: WaitEventOptions | undefined): ExternalFlag {
@@ -519,63 +420,7 @@ function defaultStreamsOf(device: Device): { readonly legacy: Stream; readonly p
   return streams
 }
 
-/*
- * What joins devices and events to streams. It stands here, and not in their own files, so that imports run one way:
- * streams know events and devices, not the reverse.
- */
-
-declare module './device.js' {
-  interface Device {
-    /** The null stream of this device (handle 0). */
-    readonly defaultStream: Stream
-    /** Makes a stream on this device, or wraps one that an object with the stream protocol hands over. */
-    createStream(source: CudaStreamLike | PythonStreamLike): ExternalStream
-    createStream(options?: StreamOptions): Stream
-    /** Makes an event on this device. */
-    createEvent(options?: EventOptions): Event
-  }
-}
-
-declare module './event.js' {
-  interface Event {
-    /** `stream.record(event)`. Default: the current stream of the event's device. */
-    record(stream?: Stream, options?: { readonly external?: boolean | undefined }): this
-    /** `stream.wait(event)`. Default: the current stream of the event's device. */
-    wait(stream?: Stream, options?: WaitEventOptions): this
-  }
-}
-
-Object.defineProperty(Device.prototype, 'defaultStream', {
-  configurable: true,
-  get(this: Device): Stream {
-    return defaultStreamsOf(this).legacy
-  },
-})
-
-function createStream(this: Device, source: CudaStreamLike | PythonStreamLike): ExternalStream
-function createStream(this: Device, options?: StreamOptions): Stream
-function createStream(this: Device, given?: StreamOptions | CudaStreamLike | PythonStreamLike): Stream {
-  if (isStreamLike(given)) return new ExternalStream(given, { device: this })
-  return new Stream({ ...checkOptions(given), device: this })
-}
-Device.prototype.createStream = createStream
-
-Device.prototype.createEvent = function (options?: EventOptions): Event {
-  return new Event({ ...checkOptions(options), device: this })
-}
-
-Event.prototype.record = function (stream?: Stream, options?: { readonly external?: boolean | undefined }): Event {
-  streamFor(this, stream).record(this, options)
-  return this
-}
-
-Event.prototype.wait = function (stream?: Stream, options?: WaitEventOptions): Event {
-  streamFor(this, stream).wait(this, options)
-  return this
-}
-
-function streamFor(event: Event, stream: Stream | undefined): Stream {
-  if (stream === undefined) return Stream.current(event.device)
-  if (!(stream instanceof Stream)) throw invalidType('stream', 'a Stream', stream)
-  return stream
+/** The null stream of a device: always the same object. */
+export function defaultStreamOf(device: Device): Stream {
+  return defaultStreamsOf(device).legacy
 }

@@ -1,9 +1,22 @@
-/** Values that are wrong for a parameter, by the kind of parameter. */
-import { Device, Event, Stream } from 'cuda-streams'
+/**
+ * Values that are wrong for a parameter, by the kind of parameter. fast-check looks at what it generates, which hostile
+ * values do not bear: they stay wrapped as `Later` until the call.
+ */
 import fc from 'fast-check'
 
 /** What a hostile value throws; it may come through instead of an error of the library. */
 export class Hostility extends Error {}
+
+/** A value that is made when it is needed. */
+class Later {
+  readonly make: () => unknown
+  constructor(make: () => unknown) {
+    this.make = make
+  }
+}
+
+/** The value itself. */
+export const resolved = (value: unknown): unknown => (value instanceof Later ? value.make() : value)
 
 const hostile = (): never => {
   throw new Hostility('do not touch')
@@ -22,9 +35,10 @@ function withThrowingGetters(...names: readonly PropertyKey[]): object {
   return object
 }
 
-const oneOf = (...values: readonly unknown[]): fc.Arbitrary<unknown> => fc.constantFrom(...values)
-const lazily = (make: () => unknown): fc.Arbitrary<unknown> => fc.constant(undefined).map(make)
-const either = (...arbitraries: readonly fc.Arbitrary<unknown>[]): fc.Arbitrary<unknown> => fc.oneof(...arbitraries)
+export const oneOf = (...values: readonly unknown[]): fc.Arbitrary<unknown> => fc.constantFrom(...values)
+export const lazily = (make: () => unknown): fc.Arbitrary<unknown> => fc.constant(new Later(make))
+export const either = (...arbitraries: readonly fc.Arbitrary<unknown>[]): fc.Arbitrary<unknown> =>
+  fc.oneof(...arbitraries)
 
 const strings = either(oneOf('', 'x', '0', '0x10', 'stream', '__proto__'), fc.string())
 const symbols = oneOf(Symbol('s'), Symbol.iterator, Symbol.for('cuda.stream'))
@@ -54,10 +68,30 @@ const primitives = either(oneOf(null), strings, symbols, booleans, numbers, bigi
 
 /** Neither a bag of options nor undefined. */
 export const noOptions = either(primitives, functions, arrays)
-export const noObject = either(primitives, functions, arrays, objects)
+export const nothingOfOurs = either(primitives, functions, arrays, objects)
 export const noFunction = either(oneOf(undefined), primitives, arrays, objects)
-export const noBoolean = either(oneOf(null, 0, 1, 'true', 'false'), strings, symbols, numbers, bigints, functions, objects)
-export const noInteger = either(oneOf(null), strings, symbols, booleans, notIntegers, bigints, functions, arrays, objects)
+export const noBoolean = either(
+  oneOf(null, 0, 1, 'true', 'false'),
+  strings,
+  symbols,
+  numbers,
+  bigints,
+  functions,
+  objects,
+)
+export const noInteger = either(
+  oneOf(null),
+  strings,
+  symbols,
+  booleans,
+  notIntegers,
+  bigints,
+  functions,
+  arrays,
+  objects,
+)
+/** Any integer is a priority: it is clamped to the range of the device. */
+export const noPriority = noInteger.filter((value) => !Number.isInteger(value))
 export const noOwner = primitives
 export const noSignal = either(
   primitives,
@@ -67,19 +101,27 @@ export const noSignal = either(
   oneOf({ aborted: false, addEventListener() {}, removeEventListener() {}, throwIfAborted() {} }),
   lazily(() => Object.create(AbortSignal.prototype)),
 )
-export const noDuration = either(oneOf(null, undefined), strings, symbols, booleans, notFinite, bigints, objects, oneOf(-1))
+export const noDuration = either(
+  oneOf(null, undefined),
+  strings,
+  symbols,
+  booleans,
+  notFinite,
+  bigints,
+  objects,
+  oneOf(-1),
+)
 export const noResult = either(noInteger, oneOf(0, -0, -1, -700))
 export const noBytes = either(
-  noObjectButBytes(),
+  primitives,
+  functions,
+  arrays,
+  objects,
   fc.uint8Array({ maxLength: 200 }).filter((bytes) => bytes.length !== 64),
   oneOf(new ArrayBuffer(64), new Uint16Array(64), Array(64).fill(0)),
 )
 /** Of the right length, but shared by no process. */
 export const foreignBytes = fc.uint8Array({ minLength: 64, maxLength: 64 })
-
-function noObjectButBytes(): fc.Arbitrary<unknown> {
-  return noObject.filter((value) => !(value instanceof Uint8Array))
-}
 
 /** Things that claim a class without being made by it: no private field is there to be read. */
 export function counterfeits(of: { readonly prototype: object }, genuine: () => object): fc.Arbitrary<unknown> {
@@ -110,7 +152,17 @@ export const noAttribute = either(
 export const noHandleNumber = either(
   fc.integer({ min: 3, max: 65_535 }),
   fc.bigInt({ min: 3n, max: 65_535n }),
-  oneOf(-1, -1n, 2 ** 47, 2n ** 47n, 2n ** 64n, 2n ** 200n, -(2n ** 200n), Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
+  oneOf(
+    -1,
+    -1n,
+    2 ** 47,
+    2n ** 47n,
+    2n ** 64n,
+    2n ** 200n,
+    -(2n ** 200n),
+    Number.MIN_SAFE_INTEGER,
+    Number.MAX_SAFE_INTEGER,
+  ),
   notIntegers,
 )
 /** Event handles have no default ones among the small numbers. */
@@ -130,14 +182,25 @@ export function brokenProtocols(live: () => bigint): fc.Arbitrary<unknown> {
     lazily(() => ({ 0: 0, 1: live(), length: 2 })),
     lazily(() => Promise.resolve([0, live()])),
     lazily(live),
-    oneOf(undefined, null, [], [0, null], [0, undefined], [0, 'x'], [0, Number.NaN], [0, -1], [0, 2n ** 200n], [0, Symbol('s')]),
+    oneOf(
+      undefined,
+      null,
+      [],
+      [0, null],
+      [0, undefined],
+      [0, 'x'],
+      [0, Number.NaN],
+      [0, -1],
+      [0, 2n ** 200n],
+      [0, Symbol('s')],
+    ),
     fc.tuple(fc.constant(0), noHandleNumber),
     lazily(() => new Proxy([0, 0], { get: hostile })),
   )
   return either(
-    replies.map((reply) => ({ __cuda_stream__: () => reply })),
-    replies.map((reply) => ({ [Symbol.for('cuda.stream')]: () => reply })),
-    replies.map((reply) => Object.assign(() => {}, { __cuda_stream__: () => reply })),
+    replies.map((reply) => ({ __cuda_stream__: () => resolved(reply) })),
+    replies.map((reply) => ({ [Symbol.for('cuda.stream')]: () => resolved(reply) })),
+    replies.map((reply) => Object.assign(() => {}, { __cuda_stream__: () => resolved(reply) })),
     lazily(() => ({ __cuda_stream__: hostile })),
     lazily(() => ({ [Symbol.for('cuda.stream')]: hostile, __cuda_stream__: () => [0, live()] })),
     lazily(() => withThrowingGetters('__cuda_stream__')),
@@ -158,7 +221,9 @@ export function noWaitTarget(live: () => bigint): fc.Arbitrary<unknown> {
 /** Bags of options in which one member is wrong, and the others are missing or right. */
 export function wrongBag(members: Readonly<Record<string, fc.Arbitrary<unknown>>>): fc.Arbitrary<unknown> {
   const names = Object.keys(members)
-  const bags = Object.entries(members).map(([name, wrong]) => wrong.map((value) => ({ [name]: value })))
+  const bags = Object.entries(members).map(([name, wrong]) =>
+    wrong.map((value) => new Later(() => ({ [name]: resolved(value) }))),
+  )
   return either(
     noOptions,
     ...bags,
@@ -167,6 +232,3 @@ export function wrongBag(members: Readonly<Record<string, fc.Arbitrary<unknown>>
     lazily(() => withThrowingGetters(...names)),
   )
 }
-
-export const isOurs = (value: unknown): boolean =>
-  value instanceof Stream || value instanceof Event || value instanceof Device

@@ -1,10 +1,15 @@
 /** Runs one case on one backend, in a process of its own: `node child.js <backend> <case>` says 'ok' or fails. */
-import { wrongArguments } from '../properties/wrong-arguments.js'
+import { disguisedArguments, wrongArguments } from '../properties/wrong-arguments.js'
 import { openBackend } from './backend.js'
 import { type Case, cases } from './cases.js'
 import { faultCases } from './fault-cases.js'
 
-const all: Readonly<Record<string, Case>> = { ...cases, ...faultCases, 'wrong arguments': wrongArguments }
+const all: Readonly<Record<string, Case>> = {
+  ...cases,
+  ...faultCases,
+  'wrong arguments': wrongArguments,
+  'wrong arguments in disguise': disguisedArguments,
+}
 
 const [backend = '', name = ''] = process.argv.slice(2)
 const run = all[name]

@@ -1,0 +1,67 @@
+/**
+ * What joins devices and events to streams. It stands here, and not in their own files, so that imports run one way:
+ * streams know events and devices, not the reverse.
+ */
+import { checkOptions } from './arguments.js'
+import { Device } from './device.js'
+import { invalidType } from './errors.js'
+import { Event, type EventOptions } from './event.js'
+import { defaultStreamOf, ExternalStream, Stream } from './stream.js'
+import type { StreamOptions, WaitEventOptions } from './stream-options.js'
+import { type CudaStreamLike, isStreamLike, type PythonStreamLike } from './stream-source.js'
+
+declare module './device.js' {
+  interface Device {
+    /** The null stream of this device (handle 0). */
+    readonly defaultStream: Stream
+    /** Makes a stream on this device, or wraps one that an object with the stream protocol hands over. */
+    createStream(source: CudaStreamLike | PythonStreamLike): ExternalStream
+    createStream(options?: StreamOptions): Stream
+    /** Makes an event on this device. */
+    createEvent(options?: EventOptions): Event
+  }
+}
+
+declare module './event.js' {
+  interface Event {
+    /** `stream.record(event)`. Default: the current stream of the event's device. */
+    record(stream?: Stream, options?: { readonly external?: boolean | undefined }): this
+    /** `stream.wait(event)`. Default: the current stream of the event's device. */
+    wait(stream?: Stream, options?: WaitEventOptions): this
+  }
+}
+
+Object.defineProperty(Device.prototype, 'defaultStream', {
+  configurable: true,
+  get(this: Device): Stream {
+    return defaultStreamOf(this)
+  },
+})
+
+function createStream(this: Device, source: CudaStreamLike | PythonStreamLike): ExternalStream
+function createStream(this: Device, options?: StreamOptions): Stream
+function createStream(this: Device, given?: StreamOptions | CudaStreamLike | PythonStreamLike): Stream {
+  if (isStreamLike(given)) return new ExternalStream(given, { device: this })
+  return new Stream({ ...checkOptions(given), device: this })
+}
+Device.prototype.createStream = createStream
+
+Device.prototype.createEvent = function (options?: EventOptions): Event {
+  return new Event({ ...checkOptions(options), device: this })
+}
+
+Event.prototype.record = function (stream?: Stream, options?: { readonly external?: boolean | undefined }): Event {
+  streamFor(this, stream).record(this, options)
+  return this
+}
+
+Event.prototype.wait = function (stream?: Stream, options?: WaitEventOptions): Event {
+  streamFor(this, stream).wait(this, options)
+  return this
+}
+
+function streamFor(event: Event, stream: Stream | undefined): Stream {
+  if (stream === undefined) return Stream.current(event.device)
+  if (!(stream instanceof Stream)) throw invalidType('stream', 'a Stream', stream)
+  return stream
+}

@@ -1,0 +1,82 @@
+/** What a stream is made from inside the library: a handle, whose it is, and what has to be destroyed with it. */
+import { checkBoolean, checkOptions } from './arguments.js'
+import { driverForHandle } from './default-driver.js'
+import { contextOf, type Device, deviceOf, driverOf, resolveDevice } from './device.js'
+import { type ContextHandle, type Driver, StreamFlag, type StreamHandle } from './driver/driver.js'
+import { invalidType, stateError } from './errors.js'
+import type { Remains } from './remains.js'
+import type { StreamOptions } from './stream-options.js'
+
+export class StreamSeed {
+  readonly device: Device
+  readonly context: ContextHandle
+  readonly handle: StreamHandle
+  /** Ours to destroy, wrapped for another owner, or kept by the library for the caller. */
+  readonly tenure: 'owned' | 'wrapped' | 'kept'
+  /** What is kept reachable, the owner first. */
+  readonly held: readonly (object | undefined)[]
+
+  constructor(
+    device: Device,
+    context: ContextHandle,
+    handle: StreamHandle,
+    tenure: 'owned' | 'wrapped' | 'kept',
+    held: readonly (object | undefined)[] = [],
+  ) {
+    this.device = device
+    this.context = context
+    this.handle = handle
+    this.tenure = tenure
+    this.held = held
+  }
+}
+
+export class StreamRemains implements Remains {
+  readonly #driver: Driver
+  readonly #handle: StreamHandle
+  gone = false
+  registered = false
+
+  constructor(driver: Driver, handle: StreamHandle) {
+    this.#driver = driver
+    this.#handle = handle
+  }
+
+  destroy(): void {
+    this.#driver.streamDestroy(this.#handle)
+  }
+}
+
+export function seedOfNew(options: StreamOptions | undefined): StreamSeed {
+  const given = checkOptions(options) ?? {}
+  const device = resolveDevice(given.device)
+  const priority = checkPriority(given.priority)
+  const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
+  const context = contextOf(device)
+  return new StreamSeed(device, context, driverOf(device).streamCreate(context, flags, priority), 'owned')
+}
+
+/** An integer of any size: the driver clamps it to the device's range itself, but takes 32 bits. */
+export function checkPriority(priority: number | undefined): number {
+  if (priority === undefined) return 0
+  if (!Number.isInteger(priority)) throw invalidType('options.priority', 'an integer', priority)
+  return Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, priority))
+}
+
+export function seedOfHandle(cudaHandle: number, wanted: Device | number | undefined): StreamSeed {
+  const near = resolveDevice(wanted)
+  const driver = wanted === undefined ? driverForHandle(cudaHandle, driverOf(near)) : driverOf(near)
+  const { stream, context, device } = driver.streamAdopt(cudaHandle, near.ordinal)
+  return new StreamSeed(deviceOf(driver, device), context, stream, 'wrapped')
+}
+
+export function checkDevice(stream: { readonly device: Device }, wanted: Device | number | undefined): void {
+  if (wanted === undefined || wanted === -1) return
+  const device = resolveDevice(wanted)
+  if (device !== stream.device) {
+    throw stateError(
+      'ERR_DEVICE_MISMATCH',
+      `The stream is on ${stream.device}, not on ${device} as options.device says`,
+    )
+  }
+}
