@@ -2,7 +2,7 @@
 import { checkBoolean, checkInteger, checkOptions, checkPointer } from './arguments.js'
 import { contextOf, Device, deviceOf, driverOf } from './device.js'
 import { StreamFlag, type StreamHandle } from './driver/driver.js'
-import { OperationKind } from './driver/sim/operation.js'
+import { OperationKind } from './driver/sim/objects.js'
 import { SimDriver } from './driver/sim/sim-driver.js'
 import { invalidType, outOfRange, stateError } from './errors.js'
 import './joins.js'

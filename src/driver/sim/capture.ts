@@ -2,11 +2,16 @@
  * Stream capture: between begin and end a stream's work is written down as a graph instead of run. The rules and
  * results are those measured on an H200 (docs/cuda-facts.md, "While a stream captures").
  */
-import type { SimStream } from './objects.js'
-
 /** CUstreamCaptureMode. */
 export const CaptureMode = { GLOBAL: 0, THREAD_LOCAL: 1, RELAXED: 2 } as const
 export type CaptureMode = (typeof CaptureMode)[keyof typeof CaptureMode]
+
+/** What can capture: a stream. */
+export interface Capturing {
+  capture: Capture | undefined
+  readonly device: object
+  readonly nonBlocking: boolean
+}
 
 export interface CaptureNode {
   readonly index: number
@@ -14,31 +19,31 @@ export interface CaptureNode {
 }
 
 export class Capture {
-  readonly origin: SimStream
+  readonly origin: Capturing
   readonly mode: CaptureMode
   /** A mistake has spoilt it: it can only be ended. */
   invalid = false
   /** What the next operation of each stream in the capture comes after. */
-  readonly frontiers = new Map<SimStream, Set<CaptureNode>>()
+  readonly frontiers = new Map<Capturing, Set<CaptureNode>>()
   /** Nodes that nothing comes after yet. */
   readonly #leaves = new Set<CaptureNode>()
   #count = 0
 
-  constructor(origin: SimStream, mode: CaptureMode) {
+  constructor(origin: Capturing, mode: CaptureMode) {
     this.origin = origin
     this.mode = mode
     this.join(origin, [])
   }
 
   /** Lets a stream's next operation come after these nodes; a stream that is not in the capture joins it. */
-  join(stream: SimStream, after: Iterable<CaptureNode>): void {
+  join(stream: Capturing, after: Iterable<CaptureNode>): void {
     const frontier = this.frontiers.get(stream) ?? new Set()
     for (const node of after) frontier.add(node)
     this.frontiers.set(stream, frontier)
     stream.capture = this
   }
 
-  add(stream: SimStream): void {
+  add(stream: Capturing): void {
     const after = this.frontiers.get(stream) ?? new Set()
     const node: CaptureNode = { index: this.#count, after }
     this.#count += 1
@@ -47,7 +52,7 @@ export class Capture {
     this.frontiers.set(stream, new Set([node]))
   }
 
-  frontierOf(stream: SimStream): ReadonlySet<CaptureNode> {
+  frontierOf(stream: Capturing): ReadonlySet<CaptureNode> {
     return new Set(this.frontiers.get(stream) ?? [])
   }
 

@@ -6,8 +6,7 @@
 import { cudaError } from '../cuda-results.js'
 import type { HostFunction, Settle } from '../driver.js'
 import { Heap } from './heap.js'
-import type { SimDevice, SimStream } from './objects.js'
-import { Operation, OperationKind } from './operation.js'
+import { Operation, OperationKind, type SimDevice, type SimStream } from './objects.js'
 import { Random } from './random.js'
 
 /** Kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. */
