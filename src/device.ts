@@ -26,6 +26,8 @@ class DeviceKey {
 
 /** The driver behind a device. */
 export let driverOf: (device: Device) => Driver
+/** Is it a Device, and not merely an heir to one, as a proxy is? */
+export let isDevice: (value: unknown) => value is Device
 let makeDevice: (driver: Driver, ordinal: number) => Device
 
 const devicesOf = new WeakMap<Driver, Map<number, Device>>()
@@ -44,7 +46,7 @@ export class Device {
   private constructor(key: DeviceKey) {
     if (!(key instanceof DeviceKey)) throw invalidType('Device', 'had from Device.get(ordinal)', 'new Device()')
     this.#driver = key.driver
-    this.ordinal = key.ordinal
+    this.ordinal = key.ordinal + 0 // never -0
   }
 
   /**
@@ -153,6 +155,7 @@ export class Device {
 
   static {
     driverOf = (device) => device.#driver
+    isDevice = (value): value is Device => typeof value === 'object' && value !== null && #driver in value
     makeDevice = (driver, ordinal) => new Device(new DeviceKey(driver, ordinal))
   }
 }
@@ -183,7 +186,7 @@ export function deviceOf(driver: Driver, ordinal: number): Device {
  */
 export function resolveDevice(device: Device | number | undefined, name = 'options.device'): Device {
   if (device === undefined) return Device.current
-  if (device instanceof Device) return device
+  if (isDevice(device)) return device
   if (typeof device !== 'number' || !Number.isSafeInteger(device)) {
     throw invalidType(name, 'a Device or an ordinal', device)
   }

@@ -82,6 +82,8 @@ class EventRemains implements Remains {
 
 /** The event's handle, for use with a driver. Throws where the event is closed or belongs to another driver. */
 export let openEvent: (event: Event, driver: Driver) => EventHandle
+/** Is it an Event, and not merely an heir to one, as a proxy is? */
+export let isEvent: (value: unknown) => value is Event
 let makeEvent: (seed: EventSeed) => Event
 
 /** A mark in a stream's work that others can wait for. What it records and waits on is declared in stream.ts. */
@@ -186,7 +188,7 @@ export class Event implements Disposable {
    * @throws CudaError where one of them has no timing, was never recorded, or is not done yet
    */
   elapsedSince(start: Event): number {
-    if (!(start instanceof Event)) throw invalidType('start', 'an Event', start)
+    if (!isEvent(start)) throw invalidType('start', 'an Event', start)
     const end = this.#open()
     const from = openEvent(start, this.#driver)
     try {
@@ -203,7 +205,7 @@ export class Event implements Disposable {
 
   /** Is it the same event of the same device? */
   equals(other: unknown): boolean {
-    return other instanceof Event && other.#handle === this.#handle && other.device === this.device
+    return isEvent(other) && other.#handle === this.#handle && other.device === this.device
   }
 
   /**
@@ -255,6 +257,7 @@ export class Event implements Disposable {
   }
 
   static {
+    isEvent = (value): value is Event => typeof value === 'object' && value !== null && #handle in value
     makeEvent = (seed) => new Event(seed as EventOptions)
     openEvent = (event, driver) => {
       if (event.#closed) throw stateError('ERR_CLOSED', `${event} cannot be used any more`)

@@ -3,10 +3,10 @@
  * streams know events and devices, not the reverse.
  */
 import { checkOptions } from './arguments.js'
-import { Device } from './device.js'
-import { invalidType } from './errors.js'
+import { Device, resolveDevice } from './device.js'
+import { describe, invalidType, stateError } from './errors.js'
 import { Event, type EventOptions } from './event.js'
-import { defaultStreamOf, ExternalStream, Stream } from './stream.js'
+import { defaultStreamOf, ExternalStream, isStream, Stream } from './stream.js'
 import type { StreamOptions, WaitEventOptions } from './stream-options.js'
 import { type CudaStreamLike, isStreamLike, type PythonStreamLike } from './stream-source.js'
 
@@ -42,12 +42,21 @@ function createStream(this: Device, source: CudaStreamLike | PythonStreamLike): 
 function createStream(this: Device, options?: StreamOptions): Stream
 function createStream(this: Device, given?: StreamOptions | CudaStreamLike | PythonStreamLike): Stream {
   if (isStreamLike(given)) return new ExternalStream(given, { device: this })
-  return new Stream({ ...checkOptions(given), device: this })
+  return new Stream({ ...ownOptions(this, given), device: this })
 }
 Device.prototype.createStream = createStream
 
+/** Options that name a device may name no other than this. */
+function ownOptions<T extends object>(device: Device, options: T | undefined): T | undefined {
+  const named: unknown = checkOptions(options) === undefined ? undefined : Reflect.get(options ?? {}, 'device')
+  if (named !== undefined && resolveDevice(named as Device | number) !== device) {
+    throw stateError('ERR_DEVICE_MISMATCH', `options.device is ${describe(named)}, but this is ${device}; leave it out`)
+  }
+  return options
+}
+
 Device.prototype.createEvent = function (options?: EventOptions): Event {
-  return new Event({ ...checkOptions(options), device: this })
+  return new Event({ ...ownOptions(this, options), device: this })
 }
 
 Event.prototype.record = function (stream?: Stream, options?: { readonly external?: boolean | undefined }): Event {
@@ -62,6 +71,6 @@ Event.prototype.wait = function (stream?: Stream, options?: WaitEventOptions): E
 
 function streamFor(event: Event, stream: Stream | undefined): Stream {
   if (stream === undefined) return Stream.current(event.device)
-  if (!(stream instanceof Stream)) throw invalidType('stream', 'a Stream', stream)
+  if (!isStream(stream)) throw invalidType('stream', 'a Stream', stream)
   return stream
 }

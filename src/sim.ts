@@ -1,12 +1,12 @@
 /** The simulated machine: what a test needs that a GPU does not offer. */
 import { checkBoolean, checkInteger, checkOptions, checkPointer } from './arguments.js'
-import { contextOf, Device, deviceOf, driverOf } from './device.js'
+import { contextOf, type Device, deviceOf, driverOf, isDevice } from './device.js'
 import { StreamFlag, type StreamHandle } from './driver/driver.js'
 import { OperationKind } from './driver/sim/objects.js'
 import { SimDriver } from './driver/sim/sim-driver.js'
 import { invalidType, outOfRange, stateError } from './errors.js'
 import './joins.js'
-import { openStream, Stream } from './stream.js'
+import { isStream, openStream, type Stream } from './stream.js'
 import type { StreamOptions } from './stream-options.js'
 import { checkPriority } from './stream-seed.js'
 
@@ -117,14 +117,14 @@ function simulationFor(driver: SimDriver): Simulation {
 }
 
 function simDriverOf(device: Device): SimDriver {
-  if (!(device instanceof Device)) throw invalidType('device', 'a Device', device)
+  if (!isDevice(device)) throw invalidType('device', 'a Device', device)
   const driver = driverOf(device)
   if (driver instanceof SimDriver) return driver
   throw stateError('ERR_UNSUPPORTED', `${device} is real: only the simulator can do this. Take a device of simulate()`)
 }
 
 function simulated(stream: Stream): { readonly driver: SimDriver; readonly handle: StreamHandle } {
-  if (!(stream instanceof Stream)) throw invalidType('stream', 'a Stream', stream)
+  if (!isStream(stream)) throw invalidType('stream', 'a Stream', stream)
   const { handle } = openStream(stream)
   return { driver: simDriverOf(stream.device), handle }
 }

@@ -1,7 +1,7 @@
 /** What a stream is made from inside the library: a handle, whose it is, and what has to be destroyed with it. */
 import { checkBoolean, checkOptions } from './arguments.js'
 import { driverForHandle } from './default-driver.js'
-import { contextOf, type Device, deviceOf, driverOf, resolveDevice } from './device.js'
+import { contextOf, type Device, deviceOf, driverOf, isDevice, resolveDevice } from './device.js'
 import { type ContextHandle, type Driver, StreamFlag, type StreamHandle } from './driver/driver.js'
 import { invalidType, stateError } from './errors.js'
 import type { Remains } from './remains.js'
@@ -48,6 +48,7 @@ export class StreamRemains implements Remains {
 }
 
 export function seedOfNew(options: StreamOptions | undefined): StreamSeed {
+  if (isDevice(options)) throw invalidType('options', 'an object such as { device }', options)
   const given = checkOptions(options) ?? {}
   const device = resolveDevice(given.device)
   const priority = checkPriority(given.priority)
@@ -60,7 +61,7 @@ export function seedOfNew(options: StreamOptions | undefined): StreamSeed {
 export function checkPriority(priority: number | undefined): number {
   if (priority === undefined) return 0
   if (!Number.isInteger(priority)) throw invalidType('options.priority', 'an integer', priority)
-  return Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, priority))
+  return Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, priority)) + 0 // never -0
 }
 
 export function seedOfHandle(cudaHandle: number, wanted: Device | number | undefined): StreamSeed {

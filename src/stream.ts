@@ -13,7 +13,7 @@ import {
   type StreamHandle,
 } from './driver/driver.js'
 import { invalidType, stateError } from './errors.js'
-import { checkAgainst, Event, eventFor, keptEventFor, openEvent } from './event.js'
+import { checkAgainst, type Event, eventFor, isEvent, keptEventFor, openEvent } from './event.js'
 import { finished, type WaitOptions } from './finished.js'
 import { hostFunction } from './host-function.js'
 import { destroyWhenUnreachable, release } from './remains.js'
@@ -39,6 +39,8 @@ const defaultStreams = new WeakMap<Device, { readonly legacy: Stream; readonly p
 
 /** For doors of this package: a stream's driver and handle. Throws ERR_CLOSED. */
 export let openStream: (stream: Stream) => { readonly driver: Driver; readonly handle: StreamHandle }
+/** Is it a Stream, and not merely an heir to one, as a proxy is? */
+export let isStream: (value: unknown) => value is Stream
 let ownerOf: (stream: Stream) => object | undefined
 let rewrap: (stream: Stream) => StreamSeed
 
@@ -79,9 +81,11 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws as `new ExternalStream(source, options)` does; ERR_CLOSED for a closed `Stream`
    */
   static from(source: Stream | StreamSource, options?: ExternalStreamOptions): Stream {
-    if (!(source instanceof Stream)) return new ExternalStream(source, options)
+    if (!isStream(source)) return new ExternalStream(source, options)
     source.#open()
-    checkDevice(source, checkOptions(options)?.device)
+    const given = checkOptions(options) ?? {}
+    checkOwner(given.owner)
+    checkDevice(source, given.device)
     return source
   }
 
@@ -93,8 +97,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   /** Orders streams by device, then handle: for sorting. */
   static compare(a: Stream, b: Stream): -1 | 0 | 1 {
-    if (!(a instanceof Stream)) throw invalidType('a', 'a Stream', a)
-    if (!(b instanceof Stream)) throw invalidType('b', 'a Stream', b)
+    if (!isStream(a)) throw invalidType('a', 'a Stream', a)
+    if (!isStream(b)) throw invalidType('b', 'a Stream', b)
     const [left, right] = [a.valueOf(), b.valueOf()]
     return left < right ? -1 : left > right ? 1 : 0
   }
@@ -166,7 +170,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     const stream = this.#open()
     let event: Event
     let external: ExternalFlag = ExternalFlag.NONE
-    if (given instanceof Event) {
+    if (isEvent(given)) {
       if (given.device !== this.device) throw mismatch(`${given}`, this)
       if (options !== undefined) {
         external = externalFlag(checkOptions(options))
@@ -174,7 +178,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
       }
       event = given
     } else {
-      if (given instanceof Stream) throw invalidType('event', 'an Event or options', given)
+      if (isStream(given)) throw invalidType('event', 'an Event or options', given)
       const settings = checkOptions(given === undefined ? options : given)
       external = externalFlag(settings)
       event = eventFor(this.device, this.#context, settings)
@@ -191,14 +195,14 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
   wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
     const stream = this.#open()
-    if (target instanceof Event) {
+    if (isEvent(target)) {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(checkOptions(options))
       this.#driver.streamWaitEvent(stream, openEvent(target, this.#driver), external)
       return this
     }
     const other = this.#streamToWaitFor(target)
     const { event, external } = checkOptions(options) ?? {}
-    if (event !== undefined && !(event instanceof Event)) throw invalidType('options.event', 'an Event', event)
+    if (event !== undefined && !isEvent(event)) throw invalidType('options.event', 'an Event', event)
     if (event !== undefined || external !== undefined) {
       const between = event ?? other.cachedEvent
       other.record(between, { external })
@@ -284,7 +288,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   /** Is it the same stream of the same device? Handles 0 and 1 name the same one. */
   equals(other: unknown): boolean {
     return (
-      other instanceof Stream &&
+      isStream(other) &&
       other.device === this.device &&
       canonicalStream(other.#handle) === canonicalStream(this.#handle)
     )
@@ -344,12 +348,13 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   }
 
   #streamToWaitFor(target: unknown): Stream {
-    if (target instanceof Stream) return target
+    if (isStream(target)) return target
     if (isStreamLike(target)) return new ExternalStream(seedOfHandle(handleOf(target), this.device) as never)
     throw invalidType('target', 'an Event, a Stream or an object with a stream protocol (wrap a handle first)', target)
   }
 
   static {
+    isStream = (value): value is Stream => typeof value === 'object' && value !== null && #handle in value
     openStream = (stream) => ({ driver: stream.#driver, handle: stream.#open() })
     ownerOf = (stream) => stream.#held[0]
     rewrap = (stream) => new StreamSeed(stream.device, stream.#context, stream.#open(), 'wrapped')
@@ -384,7 +389,7 @@ function seedOfWrapped(source: StreamSource | StreamSeed, options: ExternalStrea
   const protocol = typeof source === 'bigint' || typeof source === 'number' ? undefined : source
   const held = [checkOwner(given.owner) ?? protocol, protocol]
   const wanted = given.device === -1 ? undefined : given.device
-  const seed = source instanceof Stream ? rewrap(source) : seedOfHandle(handleOf(source), wanted)
+  const seed = isStream(source) ? rewrap(source) : seedOfHandle(handleOf(source), wanted)
   checkDevice(seed, wanted)
   return new StreamSeed(seed.device, seed.context, seed.handle, 'wrapped', held)
 }

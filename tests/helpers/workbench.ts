@@ -2,7 +2,7 @@
  * What a conformance test needs of a GPU, the same on both backends: devices, work that takes a while, latches that
  * hold a stream ("not done yet", without a clock), faults, and streams that another library owns.
  */
-import { Device, Stream, type StreamOptions } from 'cuda-streams'
+import { type Device, Stream, type StreamOptions } from 'cuda-streams'
 import { busy, destroyForeignStream, fault, foreignStream, latch, simulate } from 'cuda-streams/sim'
 import { openCudaWorkbench } from './cuda-workbench.js'
 
