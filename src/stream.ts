@@ -13,7 +13,7 @@ import {
   type StreamHandle,
 } from './driver/driver.js'
 import { invalidType, stateError } from './errors.js'
-import { checkAgainst, type Event, eventFor, isEvent, keptEventFor, openEvent } from './event.js'
+import { checkAgainst, Event, eventFor, isEvent, keptEventFor, openEvent } from './event.js'
 import { finished, type WaitOptions } from './finished.js'
 import { hostFunction } from './host-function.js'
 import { destroyWhenUnreachable, release } from './remains.js'
@@ -178,7 +178,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
       }
       event = given
     } else {
-      if (isStream(given)) throw invalidType('event', 'an Event or options', given)
+      if (given instanceof Event || given instanceof Stream) throw invalidType('event', 'an Event or options', given)
       const settings = checkOptions(given === undefined ? options : given)
       external = externalFlag(settings)
       event = eventFor(this.device, this.#context, settings)
@@ -325,6 +325,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   }
 
   [cudaStream](): readonly [version: 0, handle: bigint] {
+    if (!isStream(this)) throw invalidType('The stream', 'a Stream, not an heir to one', this)
     this.#open()
     return [0, this.handle]
   }
