@@ -15,7 +15,7 @@ if (files.length === 0) {
   console.error(`No test file has ${words.join(' or ')} in its path`)
   process.exit(1)
 }
-const { status } = spawnSync(process.execPath, ['--expose-gc', '--test', '--test-reporter=spec', ...files], {
-  stdio: 'inherit',
-})
+// Each file is a process, and on a GPU each has a context for every device: a few at a time are enough.
+const options = ['--expose-gc', '--test', '--test-concurrency=4', '--test-reporter=spec']
+const { status } = spawnSync(process.execPath, [...options, ...files], { stdio: 'inherit' })
 process.exit(status ?? 1)

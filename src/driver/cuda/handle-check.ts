@@ -8,15 +8,21 @@ import type { MemoryCheck } from './memory-check.js'
 export class HandleCheck {
   readonly #library: Library
   readonly #memory: MemoryCheck
-  /** Learns what streams and events look like; called once, before the first look at a foreign handle. */
+  readonly #hides: (event: EventHandle) => boolean
+  /** Learns what streams and events look like; called once, before the first look at one. */
   #learn: (() => void) | undefined
-  /** Destroyed by this library. Another may have made a new one at the same address since. */
-  readonly #destroyedStreams = new Set<StreamHandle>()
-  readonly #destroyedEvents = new Set<EventHandle>()
+  /**
+   * Destroyed by this library, with what they looked like: freed memory may look so for long, and another library may
+   * have made a new one at the same address since.
+   */
+  readonly #destroyedStreams = new Map<StreamHandle, number | undefined>()
+  readonly #destroyedEvents = new Map<EventHandle, string>()
 
-  constructor(library: Library, memory: MemoryCheck, learn: () => void) {
+  /** `hides` tells events of the library's own, which may stand where a caller's event once stood. */
+  constructor(library: Library, memory: MemoryCheck, hides: (event: EventHandle) => boolean, learn: () => void) {
     this.#library = library
     this.#memory = memory
+    this.#hides = hides
     this.#learn = learn
   }
 
@@ -25,7 +31,8 @@ export class HandleCheck {
   }
 
   streamDestroyed(stream: StreamHandle): void {
-    this.#destroyedStreams.add(stream)
+    this.#learnOnce()
+    this.#destroyedStreams.set(stream, this.#memory.idOfStream(stream))
   }
 
   eventCreated(event: EventHandle): void {
@@ -33,7 +40,7 @@ export class HandleCheck {
   }
 
   eventDestroyed(event: EventHandle): void {
-    this.#destroyedEvents.add(event)
+    this.#destroyedEvents.set(event, this.#memory.lookOfEvent(event))
   }
 
   /** Throws where the handle is no stream as far as can be seen. */
@@ -41,8 +48,8 @@ export class HandleCheck {
     this.#learnOnce()
     const verdict = this.#memory.stream(stream)
     if (this.#destroyedStreams.has(stream)) {
-      if (verdict !== 'alive') throw closedHandle('stream', stream)
-      this.#destroyedStreams.delete(stream)
+      const stale = this.#memory.idOfStream(stream) === this.#destroyedStreams.get(stream)
+      if (verdict !== 'alive' || stale) throw closedHandle('stream', stream)
     }
     if (verdict === 'wrong') throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', CUresult.INVALID_HANDLE))
   }
@@ -52,8 +59,8 @@ export class HandleCheck {
     this.#learnOnce()
     const { verdict, context } = this.#memory.event(event, contexts)
     if (this.#destroyedEvents.has(event)) {
-      if (verdict !== 'alive') throw closedHandle('event', event)
-      this.#destroyedEvents.delete(event)
+      const stale = this.#memory.lookOfEvent(event) === this.#destroyedEvents.get(event)
+      if (verdict !== 'alive' || stale || this.#hides(event)) throw closedHandle('event', event)
     }
     if (verdict === 'wrong') throw refusedHandle('event', event, cudaError('cuEventQuery', CUresult.INVALID_HANDLE))
     // Asking about an event that was recorded in a capture would spoil the capture, and what is alive need not be asked.

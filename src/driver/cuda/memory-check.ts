@@ -7,19 +7,22 @@
 import { koffi, NativeMemory } from './native.js'
 import { ProcessHeap } from './process-heap.js'
 
-/** Bytes of a stream's inner object in which the stream's own address is looked for. */
-const INNER_BYTES = 512
+/** Bytes of a stream's inner object that are searched for what is known of the stream. */
+const INNER_BYTES = 1024
+const EVENT_WORDS = 8
 const DATA = 64
 
 /** What is known of a handle without asking the driver. */
 export type Verdict = 'alive' | 'unknown' | 'wrong'
 
 export class MemoryCheck {
-  readonly #memory = new NativeMemory(DATA + INNER_BYTES)
+  readonly #memory = new NativeMemory(DATA + 8)
   readonly #reader: Reader
   readonly #heap = new ProcessHeap()
   /** Where in a stream's inner object its own address stands; undefined where that could not be learnt. */
   #selfOffset: number | undefined
+  /** Where the driver's number for it stands. */
+  #idOffset: number | undefined
   /** Does an event begin with the address of its context? */
   #eventNamesContext = false
 
@@ -27,14 +30,10 @@ export class MemoryCheck {
     this.#reader = makeReader(this.#memory)
   }
 
-  /** Learns from a live stream and a live event what such things look like. */
-  learn(stream: number, event: number, context: number): void {
-    const inner = this.#pointerAt(stream)
-    if (inner !== undefined && this.#read(inner, INNER_BYTES)) {
-      for (let offset = 0; offset < INNER_BYTES; offset += 8) {
-        if (this.#memory.pointerAt(DATA + offset) === stream) this.#selfOffset = offset
-      }
-    }
+  /** Learns from live streams and a live event what such things look like. */
+  learn(streams: readonly { readonly handle: number; readonly id: number }[], event: number, context: number): void {
+    this.#selfOffset = this.#offsetOf(streams.map(({ handle }) => ({ handle, value: handle })))
+    this.#idOffset = this.#offsetOf(streams.map(({ handle, id }) => ({ handle, value: id })))
     this.#eventNamesContext = this.#pointerAt(event) === context
   }
 
@@ -45,6 +44,29 @@ export class MemoryCheck {
     const self = this.#pointerAt(inner + this.#selfOffset)
     if (self === undefined) return 'wrong'
     return self === handle ? 'alive' : 'unknown'
+  }
+
+  /** The driver's number for a stream: freed memory keeps it, and a stream that is made anew there has another. */
+  idOfStream(handle: number): number | undefined {
+    const inner = this.#pointerAt(handle)
+    return inner === undefined || this.#idOffset === undefined ? undefined : this.#pointerAt(inner + this.#idOffset)
+  }
+
+  /** All that can be seen of an event, to be compared later. */
+  lookOfEvent(handle: number): string {
+    return Array.from({ length: EVENT_WORDS }, (_, word) => this.#pointerAt(handle + 8 * word)).join(' ')
+  }
+
+  /** Where in the inner objects of all these streams their own value stands. */
+  #offsetOf(streams: readonly { readonly handle: number; readonly value: number }[]): number | undefined {
+    for (let offset = 0; offset < INNER_BYTES; offset += 8) {
+      const stands = streams.every(({ handle, value }) => {
+        const inner = this.#pointerAt(handle)
+        return inner !== undefined && this.#pointerAt(inner + offset) === value
+      })
+      if (stands) return offset
+    }
+    return undefined
   }
 
   /** Which of the contexts an event belongs to, as far as can be seen. */

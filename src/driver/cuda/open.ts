@@ -1,6 +1,13 @@
 /** Builds the driver from its parts. */
 import { invalidValue } from '../../errors.js'
-import { type Driver, deviceOfDefaultStream, isDefaultStream, StreamFlag, type StreamHandle } from '../driver.js'
+import {
+  type Driver,
+  deviceOfDefaultStream,
+  EventFlag,
+  isDefaultStream,
+  StreamFlag,
+  type StreamHandle,
+} from '../driver.js'
 import { Contexts } from './contexts.js'
 import { CudaDriver } from './cuda-driver.js'
 import { Dependencies } from './dependencies.js'
@@ -46,7 +53,12 @@ export function openCudaDriver(): Driver {
     deadlockAfter: deadlockTimeout(),
   })
   const memoryCheck = new MemoryCheck()
-  const handles = new HandleCheck(library, memoryCheck, () => learn(library, memory, contexts, memoryCheck))
+  const handles = new HandleCheck(
+    library,
+    memoryCheck,
+    (event) => pool.hides(event),
+    () => learn(library, memory, contexts, memoryCheck),
+  )
   const driver = new CudaDriver({ library, memory, contexts, handles, waiting })
   return driver
 }
@@ -68,17 +80,22 @@ function deviceOf(library: Library, memory: NativeMemory, contexts: Contexts, st
   return contexts.deviceOf(memory.pointerAt(0) as never)
 }
 
+/** Two streams, so that a number which stands somewhere by chance is not taken for theirs. */
 function learn(library: Library, memory: NativeMemory, contexts: Contexts, memoryCheck: MemoryCheck): void {
   const context = contexts.primary(0)
   const before = contexts.enter(context)
   try {
-    check('cuStreamCreateWithPriority', library.cuStreamCreateWithPriority(memory.address, 1, 0))
-    const stream = memory.pointerAt(0)
-    check('cuEventCreate', library.cuEventCreate(memory.address, 2))
+    const streams = [0, 1].map(() => {
+      check('cuStreamCreateWithPriority', library.cuStreamCreateWithPriority(memory.address, 1, 0))
+      const handle = memory.pointerAt(0)
+      check('cuStreamGetId', library.cuStreamGetId(handle, memory.address))
+      return { handle, id: memory.pointerAt(0) }
+    })
+    check('cuEventCreate', library.cuEventCreate(memory.address, EventFlag.DISABLE_TIMING))
     const event = memory.pointerAt(0)
-    memoryCheck.learn(stream, event, context)
+    memoryCheck.learn(streams, event, context)
     library.cuEventDestroy_v2(event)
-    library.cuStreamDestroy_v2(stream)
+    for (const { handle } of streams) library.cuStreamDestroy_v2(handle)
   } finally {
     contexts.leave(before)
   }

@@ -128,11 +128,11 @@ export class Waiting {
 
   /** An event without timing, as new. */
   takeEvent(context: ContextHandle): EventHandle {
-    return this.#parts.pool.take(context)
+    return this.#parts.pool.takeForCaller(context)
   }
 
   giveBackEvent(context: ContextHandle, event: EventHandle): void {
-    this.#parts.pool.giveBack(context, event)
+    this.#parts.pool.giveBackFromCaller(context, event)
   }
 
   /** An event that may be recorded anew at once: a wait refers to the record that was latest when it was queued. */
