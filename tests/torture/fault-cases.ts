@@ -171,21 +171,23 @@ const creating: Case = async (bench) => {
   assertThrows(() => bench.device.createStream())
 }
 
-/** The other devices of the machine live on. */
+/** CUDA loses every device of the process, as was measured on two H200s. */
 const otherDevices: Case = async (bench) => {
+  const others = bench.devices.slice(1).map((device) => device.createStream())
+  const pending = others.map((stream) => {
+    bench.latch(stream)
+    return stream.finished()
+  })
   await faulted(bench)
-  for (const device of bench.devices.slice(1)) {
-    const stream = device.createStream()
-    const ran: number[] = []
-    stream.launchHostFunc(() => ran.push(device.ordinal))
-    bench.busy(stream, 1000)
-    await stream.finished()
-    assert.deepEqual(ran, [device.ordinal])
-    assert.equal(stream.record().device, device)
+  await assertRejects(pending)
+  for (const stream of others) {
+    assert.throws(() => stream.query(), { number: 700 })
+    assert.throws(() => stream.device.createStream(), { number: 700 })
+    stream.close()
   }
 }
 
-/** One device after another, at once: each callback still hears of its own. */
+/** Callbacks of every device hear of a fault on one. */
 const everyDevice: Case = async (bench) => {
   const seen: number[] = []
   const waits = bench.devices.map((device) => {
@@ -194,7 +196,7 @@ const everyDevice: Case = async (bench) => {
     stream.addCallback((where) => seen.push(where.device.ordinal), undefined)
     return stream.finished()
   })
-  for (const device of bench.devices) bench.fault(device.createStream())
+  bench.fault(bench.stream())
   await assertRejects(waits)
   await turns()
   assert.deepEqual(
@@ -255,8 +257,8 @@ export const faultCases = {
   'a synchronize() that is under way throws': blockingWait,
   'close() does not throw': closing,
   'no stream can be made': creating,
-  'other devices live on': otherDevices,
-  'all devices, one right after another': everyDevice,
+  'every device of the process is lost': otherDevices,
+  'callbacks of every device hear of it': everyDevice,
   'what became unreachable is destroyed without a throw': collected,
   'a simulation that is closed': closedSimulation,
 } satisfies Record<string, Case>

@@ -28,6 +28,8 @@ export class Machine {
   waitsPending = 0
   /** Called when something was queued or opened: the event loop may have to turn for it. */
   onWork: () => void = () => {}
+  /** All that a fault takes with it. */
+  devices: readonly SimDevice[] = []
   readonly #random: Random | undefined
   #sequence = 0
   readonly #running = new Heap<Operation>((a, b) => a.time < b.time || (a.time === b.time && a.sequence < b.sequence))
@@ -185,7 +187,7 @@ export class Machine {
         this.#latches.add(operation)
         break
       case OperationKind.FAULT:
-        this.break(operation.stream.device, operation.amount, operation)
+        this.break(operation.amount, operation)
         break
     }
   }
@@ -269,20 +271,19 @@ export class Machine {
     return operation.dropped ? cudaError('cuEventQuery', operation.stream.device.fault) : undefined
   }
 
-  /** A fault drops all that is unfinished on its device; what stands at the front of each stream leads to the rest. */
-  break(device: SimDevice, fault: number, cause?: Operation): void {
-    device.fault = fault
+  /**
+   * A fault loses every device of the process, as it does on real GPUs, and drops all that is unfinished; what stands at
+   * the front of each stream leads to the rest.
+   */
+  break(fault: number, cause?: Operation): void {
+    for (const device of this.devices) device.fault = fault
     const due = this.#due.splice(0)
-    const fronts = [
-      ...(cause === undefined ? [] : [cause]),
-      ...this.#running,
-      ...(this.#waitingForSlot.get(device) ?? []),
-      ...this.#latches,
-    ]
+    const fronts = [...(cause === undefined ? [] : [cause]), ...this.#running, ...this.#latches]
+    for (const waiting of this.#waitingForSlot.values()) fronts.push(...waiting)
     for (const { operation } of due) fronts.push(operation)
-    for (const operation of fronts) if (operation.stream.device === device) this.#end(operation)
-    for (const latch of this.#latches) if (latch.over) this.#latches.delete(latch)
-    for (const entry of due) if (entry.status !== 0 || !entry.operation.over) this.#due.push(entry)
+    for (const operation of fronts) this.#end(operation)
+    this.#latches.clear()
+    this.#due.push(...due.filter(({ status }) => status !== 0))
     this.#due.sort((a, b) => a.operation.sequence - b.operation.sequence)
     this.onWork()
   }

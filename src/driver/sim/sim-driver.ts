@@ -58,6 +58,7 @@ export class SimDriver implements Driver {
     this.seed = options.seed
     this.machine = new Machine(options.seed)
     this.#devices = Array.from({ length: options.devices }, (_, ordinal) => this.#makeDevice(ordinal))
+    this.machine.devices = this.#devices
     this.#pump = new LoopPump(
       () => this.#turn(),
       park(),
@@ -136,9 +137,7 @@ export class SimDriver implements Driver {
 
   /** Destroys every context: what is pending is dropped, and all later use fails. */
   close(): void {
-    for (const device of this.#devices) {
-      if (device.fault === 0) this.machine.break(device, CUresult.CONTEXT_IS_DESTROYED)
-    }
+    if (this.#devices.every((device) => device.fault === 0)) this.machine.break(CUresult.CONTEXT_IS_DESTROYED)
   }
 
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
