@@ -6,6 +6,7 @@ export type { DeviceAttribute } from './driver/device-attributes.js'
 export { CudaError } from './errors.js'
 export { Event, type EventOptions } from './event.js'
 export type { WaitOptions } from './finished.js'
+export { type CaptureModeName, type CaptureOptions, Graph, GraphExec } from './graph.js'
 export { ExternalStream, Stream } from './stream.js'
 export type {
   ExternalStreamOptions,

@@ -39,6 +39,8 @@ const defaultStreams = new WeakMap<Device, { readonly legacy: Stream; readonly p
 
 /** For doors of this package: a stream's driver and handle. Throws ERR_CLOSED. */
 export let openStream: (stream: Stream) => { readonly driver: Driver; readonly handle: StreamHandle }
+/** The context that a stream works in. */
+export let contextOfStream: (stream: Stream) => ContextHandle
 /** Is it a Stream, and not merely an heir to one, as a proxy is? */
 export let isStream: (value: unknown) => value is Stream
 let ownerOf: (stream: Stream) => object | undefined
@@ -357,6 +359,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   static {
     isStream = (value): value is Stream => typeof value === 'object' && value !== null && #handle in value
     openStream = (stream) => ({ driver: stream.#driver, handle: stream.#open() })
+    contextOfStream = (stream) => stream.#context
     ownerOf = (stream) => stream.#held[0]
     rewrap = (stream) => new StreamSeed(stream.device, stream.#context, stream.#open(), 'wrapped')
   }

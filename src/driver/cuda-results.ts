@@ -144,6 +144,7 @@ export const CUresult = {
   STREAM_CAPTURE_IMPLICIT: 906,
   CAPTURED_EVENT: 907,
   STREAM_CAPTURE_WRONG_THREAD: 908,
+  GRAPH_EXEC_UPDATE_FAILURE: 910,
 } as const
 
 /** The error for a result that is not success. Every driver call that fails ends here, on either backend. */

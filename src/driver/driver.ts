@@ -4,14 +4,10 @@
  * a verb that the GPU refuses throws `CudaError`, and no verb checks what the nouns have checked already.
  */
 
-declare const kind: unique symbol
+import type { GraphDriver } from './graph-driver.js'
+import type { ContextHandle, EventHandle, StreamHandle } from './handles.js'
 
-/** A CUstream, or a token for a default stream (below): pointers have 47 bits, so a number holds either exactly. */
-export type StreamHandle = number & { readonly [kind]: 'CUstream' }
-/** A CUevent. */
-export type EventHandle = number & { readonly [kind]: 'CUevent' }
-/** A CUcontext. */
-export type ContextHandle = number & { readonly [kind]: 'CUcontext' }
+export type { ContextHandle, EventHandle, StreamHandle } from './handles.js'
 
 /**
  * CUDA tells default streams apart by the current context: 0 is the null stream of whichever is current, 1 the same by
@@ -56,6 +52,7 @@ export interface AdoptedStream {
 
 export interface Driver {
   readonly name: 'cuda' | 'sim'
+  readonly graphs: GraphDriver
 
   deviceCount(): number
   deviceName(device: number): string
@@ -88,9 +85,6 @@ export interface Driver {
   /** Settles when all that is queued now is done. Throws where the driver refuses to look, as on a capturing stream. */
   streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel
   streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void
-  streamBeginCapture(stream: StreamHandle, mode: 0 | 1 | 2): void
-  /** Ends the capture; the graph is what was captured. */
-  streamEndCapture(stream: StreamHandle): bigint
 
   eventCreate(context: ContextHandle, flags: number): EventHandle
   eventDestroy(event: EventHandle): void

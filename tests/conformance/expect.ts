@@ -123,15 +123,15 @@ export const CAPTURE_MODES = [
 export type CaptureMode = (typeof CAPTURE_MODES)[number][1]
 
 /** Begins a capture through the internal driver. The test must end it. */
-export function beginCapture(stream: Stream, mode: CaptureMode): { end(): bigint } {
+export function beginCapture(stream: Stream, mode: CaptureMode): { end(): number } {
   const driver = driverOf(stream.device)
   const handle: StreamHandle = openStream(stream).handle
-  driver.streamBeginCapture(handle, mode)
-  return { end: () => driver.streamEndCapture(handle) }
+  driver.graphs.begin(handle, mode)
+  return { end: () => driver.graphs.end(handle) }
 }
 
 /** Ends a capture that a failed test may have left. */
-export function endQuietly(stream: Stream, capture: { end(): bigint }): void {
+export function endQuietly(stream: Stream, capture: { end(): number }): void {
   try {
     if (stream.isCapturing) capture.end()
   } catch {

@@ -32,6 +32,7 @@ function argumentTypeOf({ type }: Parameter, header: CudaHeader): ArgumentType {
   if (type.endsWith('*') || header.isHandle(type) || type === 'size_t') return 'uintptr_t'
   if (type === 'CUipcEventHandle') return 'CUipcEventHandle'
   if (type === 'unsigned int') return 'uint'
+  if (type === 'unsigned long long') return 'uint64'
   if (type === 'int' || type === 'CUdevice' || header.isEnum(type)) return 'int'
   throw new Error(`this test does not know how '${type}' is passed`)
 }

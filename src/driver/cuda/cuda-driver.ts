@@ -23,6 +23,8 @@ import {
 } from '../driver.js'
 import { refusedHandle } from '../handle-errors.js'
 import type { Contexts } from './contexts.js'
+import { CudaGraphs } from './cuda-graphs.js'
+import type { GraphGates } from './graph-gates.js'
 import type { HandleCheck } from './handle-check.js'
 import { check, type Library } from './library.js'
 import type { NativeMemory } from './native.js'
@@ -33,6 +35,7 @@ const NAME_BYTES = 256
 
 export class CudaDriver implements Driver {
   readonly name = 'cuda'
+  readonly graphs: CudaGraphs
   readonly #library: Library
   readonly #memory: NativeMemory
   readonly #contexts: Contexts
@@ -46,12 +49,20 @@ export class CudaDriver implements Driver {
     readonly contexts: Contexts
     readonly handles: HandleCheck
     readonly waiting: Waiting
+    readonly graphGates: GraphGates
   }) {
     this.#library = parts.library
     this.#memory = parts.memory
     this.#contexts = parts.contexts
     this.#handles = parts.handles
     this.#waiting = parts.waiting
+    this.graphs = new CudaGraphs(parts.library, parts.memory, parts.graphGates, {
+      onStream: (stream, call, fn) => this.#onStream(stream, call, fn),
+      captureBegins: () => parts.waiting.captureBegins(),
+      captureEnds: () => parts.waiting.captureEnds(),
+      reserve: (stream) => this.reserve(stream),
+      launched: (stream, lanes) => parts.waiting.graphLaunched(stream, lanes),
+    })
   }
 
   deviceCount(): number {
@@ -192,7 +203,8 @@ export class CudaDriver implements Driver {
     const call = host.runsAfterFault ? 'cuStreamAddCallback' : 'cuLaunchHostFunc'
     if (this.streamIsCapturing(stream)) {
       if (host.runsAfterFault) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
-      throw stateError('ERR_UNSUPPORTED', 'launchHostFunc() on a capturing stream is not supported yet')
+      this.graphs.captureHostFunction(stream, host)
+      return
     }
     this.reserve(stream)
     const before = isDefaultStream(stream) ? this.#contexts.enter(context) : 0
@@ -205,18 +217,8 @@ export class CudaDriver implements Driver {
 
   /** To be called before anything that takes an entry of the stream's hardware queue: waits where it has none left. */
   reserve(stream: StreamHandle): void {
-    if (this.#waiting.watchesOrder) this.#waiting.forRoom(stream, () => this.streamQuery(stream))
-  }
-
-  streamBeginCapture(stream: StreamHandle, mode: 0 | 1 | 2): void {
-    this.#onStream(stream, 'cuStreamBeginCapture', (raw) => this.#library.cuStreamBeginCapture_v2(raw, mode))
-    this.#waiting.captureBegins()
-  }
-
-  streamEndCapture(stream: StreamHandle): bigint {
-    this.#waiting.captureEnds()
-    this.#onStream(stream, 'cuStreamEndCapture', (raw) => this.#library.cuStreamEndCapture(raw, this.#memory.address))
-    return this.#memory.uint64[0] ?? 0n
+    if (!this.#waiting.hostFunctionsPending || this.streamIsCapturing(stream)) return
+    this.#waiting.forRoom(stream, () => this.streamQuery(stream))
   }
 
   eventCreate(context: ContextHandle, flags: number): EventHandle {

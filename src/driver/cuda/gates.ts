@@ -1,44 +1,37 @@
 /**
- * Host functions on a real stream. CUDA would call them on a thread of its own, which JavaScript cannot serve while it
+ * Host functions on a real GPU. CUDA would call them on a thread of its own, which JavaScript cannot serve while it
  * waits for the stream; so the stream itself stops at a gate. It writes "arrived" into pinned memory, then waits there
  * for "go"; JavaScript sees the first, runs the function, and writes the second.
  */
 import type { ContextHandle, HostFunction, StreamHandle } from '../driver.js'
-import { fillAtExit } from './fill-at-exit.js'
+import { GATE_SLOTS, type GateMemory, WaitUntil } from './gate-memory.js'
 import { check, type Library } from './library.js'
-import { NativeMemory } from './native.js'
-
-/** Streams that can have host functions pending at one time. */
-export const GATE_SLOTS = 4096
-/** As every byte of "go" it is at least any sequence that a slot gets to in 2,139,062,143 calls. */
-const EVERY_GATE_OPEN = 0x7f
-const WAIT_VALUE_32 = 1
-const WRITE_VALUE_32 = 2
-const WAIT_UNTIL_AT_LEAST = 0
-/** sizeof(CUstreamBatchMemOpParams). */
-const MEMORY_OPERATION_BYTES = 48
 
 export interface GateCall {
   readonly lane: Lane
-  /** What the stream writes when it arrives, and waits for. Counts up for each slot. */
+  /** The stream that stands, or will stand, at the gate. */
+  readonly stream: StreamHandle
+  /** Counts up in each lane. */
   readonly sequence: number
   readonly host: HostFunction
 }
 
-/** The host functions that wait on one stream, in order. All of them share one slot of gate memory. */
-export class Lane {
-  readonly stream: StreamHandle
+/** Host functions that run one after the other, because one stream, or one node of a graph, stands at their gates. */
+export abstract class Lane {
   readonly context: ContextHandle
-  readonly slot: number
   readonly calls: GateCall[] = []
   /** The first call is running: nothing else of this lane may. */
   running = false
 
-  constructor(stream: StreamHandle, context: ContextHandle, slot: number) {
-    this.stream = stream
+  constructor(context: ContextHandle) {
     this.context = context
-    this.slot = slot
   }
+
+  /** Does the GPU stand at the gate of this call? */
+  abstract arrived(call: GateCall): boolean
+  abstract open(call: GateCall): void
+  /** The last call is over. */
+  abstract emptied(): void
 }
 
 export class Gates {
@@ -47,18 +40,14 @@ export class Gates {
   /** The calls that JavaScript is inside of, innermost last. */
   readonly running: GateCall[] = []
   readonly #library: Library
-  readonly #allocate: () => number
-  readonly #operations = new NativeMemory(2 * MEMORY_OPERATION_BYTES)
-  readonly #lanes = new Map<StreamHandle, Lane>()
-  #active: Lane[] = []
-  #memory: NativeMemory | undefined
-  readonly #freeSlots: number[] = []
+  readonly #memory: GateMemory
+  readonly #lanes = new Map<StreamHandle, StreamLane>()
   readonly #sequences = new Int32Array(GATE_SLOTS)
+  #active: Lane[] = []
 
-  /** `allocate` gives the address of pinned memory for GATE_SLOTS gates of 8 bytes, valid in every context. */
-  constructor(library: Library, allocate: (bytes: number) => number) {
+  constructor(library: Library, memory: GateMemory) {
     this.#library = library
-    this.#allocate = () => allocate(GATE_SLOTS * 8)
+    this.#memory = memory
   }
 
   /** Lanes with calls pending. */
@@ -66,8 +55,9 @@ export class Gates {
     return this.#active
   }
 
+  /** No more gates can be had until one of these lanes is empty. */
   get full(): boolean {
-    return this.#active.length >= GATE_SLOTS
+    return this.#active.length >= GATE_SLOTS / 2
   }
 
   laneOf(stream: StreamHandle): Lane | undefined {
@@ -76,42 +66,40 @@ export class Gates {
 
   /** Queues a gate on `raw`, CUDA's own handle of the stream, whose context must be current for a default stream. */
   queue(stream: StreamHandle, raw: number, context: ContextHandle, host: HostFunction): GateCall {
-    const memory = this.#prepared()
     const lane = this.#lanes.get(stream) ?? this.#openLane(stream, context)
     const { slot } = lane
     const sequence = ((this.#sequences[slot] ?? 0) + 1) | 0
-    const operations = this.#operations
-    const at = memory.address + slot * 8
-    this.#describe(0, WRITE_VALUE_32, at, sequence)
-    this.#describe(MEMORY_OPERATION_BYTES, WAIT_VALUE_32, at + 4, sequence)
-    const result = this.#library.cuStreamBatchMemOp_v2(raw, 2, operations.address, 0)
-    if (result !== 0 && lane.calls.length === 0) this.#closeLane(lane)
+    const operations = this.#memory.describe(slot, [
+      { write: 'arrived', value: sequence },
+      { waitUntilGo: WaitUntil.AT_LEAST, value: sequence },
+    ])
+    const result = this.#library.cuStreamBatchMemOp_v2(raw, 2, operations, 0)
+    if (result !== 0 && lane.calls.length === 0) lane.emptied()
     check('cuLaunchHostFunc', result)
     this.#sequences[slot] = sequence
-    const call = { lane, sequence, host }
-    lane.calls.push(call)
-    this.pending += 1
+    const call = { lane, stream, sequence, host }
+    this.add(call)
     return call
   }
 
-  /** Has the lane's stream arrived at the gate of its first call? */
+  /** A call whose gate stands on the GPU now. */
+  add(call: GateCall): void {
+    const { lane } = call
+    if (lane.calls.length === 0) this.#active.push(lane)
+    lane.calls.push(call)
+    this.pending += 1
+  }
+
   arrivedAt(lane: Lane): boolean {
-    const first = lane.calls[0]
-    if (first === undefined || this.#memory === undefined) return false
-    return ((Atomics.load(this.#memory.int32, lane.slot * 2) - first.sequence) | 0) >= 0
+    const [first] = lane.calls
+    return first !== undefined && lane.arrived(first)
   }
 
-  /** The number of the lane's calls at whose gate the stream has not arrived, the one it stands at left out. */
-  ahead(lane: Lane): number {
-    const arrived = this.#memory === undefined ? 0 : Atomics.load(this.#memory.int32, lane.slot * 2)
-    return ((this.#sequences[lane.slot] ?? 0) - arrived) | 0
-  }
-
-  /** Runs one host function whose stream has arrived. False where there is none. */
+  /** Runs one host function at whose gate the GPU stands. False where there is none. */
   runDue(): boolean {
     for (const lane of this.#active) {
       if (lane.running || !this.arrivedAt(lane)) continue
-      // The stream served last goes to the end, so that one that never stops arriving cannot starve the others.
+      // The lane served last goes to the end, so that one that never stops arriving cannot starve the others.
       this.#active.splice(this.#active.indexOf(lane), 1)
       this.#active.push(lane)
       this.#run(lane)
@@ -126,7 +114,7 @@ export class Gates {
       if (lane.context !== context) continue
       const calls = lane.calls.splice(lane.running ? 1 : 0)
       this.pending -= calls.length
-      if (!lane.running) this.#closeLane(lane)
+      if (!lane.running) this.#retire(lane)
       for (const { host } of calls) if (host.runsAfterFault) host.run(status)
     }
   }
@@ -148,41 +136,51 @@ export class Gates {
       lane.running = false
       lane.calls.shift()
       this.pending -= 1
-      if (this.#memory !== undefined) Atomics.store(this.#memory.int32, lane.slot * 2 + 1, call.sequence)
-      if (lane.calls.length === 0) this.#closeLane(lane)
+      lane.open(call)
+      if (lane.calls.length === 0) this.#retire(lane)
     }
   }
 
-  #prepared(): NativeMemory {
-    if (this.#memory === undefined) {
-      this.#memory = new NativeMemory(GATE_SLOTS * 8, this.#allocate())
-      this.#memory.bytes.fill(0)
-      fillAtExit(this.#memory.address, this.#memory.bytes.length, EVERY_GATE_OPEN)
-      for (let slot = GATE_SLOTS - 1; slot >= 0; slot -= 1) this.#freeSlots.push(slot)
-    }
-    return this.#memory
-  }
-
-  #openLane(stream: StreamHandle, context: ContextHandle): Lane {
-    const lane = new Lane(stream, context, this.#freeSlots.pop() ?? 0)
+  #openLane(stream: StreamHandle, context: ContextHandle): StreamLane {
+    const slot = this.#memory.take()
+    if (slot === undefined) throw new Error('more streams have host functions pending than there are gates')
+    const lane: StreamLane = new StreamLane(context, this.#memory, slot, () => {
+      if (this.#lanes.get(stream) === lane) this.#lanes.delete(stream)
+    })
     this.#lanes.set(stream, lane)
-    this.#active.push(lane)
     return lane
   }
 
-  /** The slot may be taken anew at once: its sequence counts on, so a gate that was opened stays open. */
-  #closeLane(lane: Lane): void {
-    if (this.#lanes.get(lane.stream) === lane) this.#lanes.delete(lane.stream)
+  #retire(lane: Lane): void {
     this.#active = this.#active.filter((other) => other !== lane)
-    this.#freeSlots.push(lane.slot)
+    lane.emptied()
+  }
+}
+
+/** The gates of one stream, which share a slot: each waits for a higher "go" than the one before. */
+class StreamLane extends Lane {
+  readonly slot: number
+  readonly #memory: GateMemory
+  readonly #forget: () => void
+
+  constructor(context: ContextHandle, memory: GateMemory, slot: number, forget: () => void) {
+    super(context)
+    this.#memory = memory
+    this.slot = slot
+    this.#forget = forget
   }
 
-  #describe(offset: number, operation: number, address: number, value: number): void {
-    const { uint32, uint64 } = this.#operations
-    uint64.fill(0n, offset / 8, offset / 8 + MEMORY_OPERATION_BYTES / 8)
-    uint32[offset / 4] = operation
-    uint64[offset / 8 + 1] = BigInt(address)
-    uint32[offset / 4 + 4] = value >>> 0
-    uint32[offset / 4 + 6] = operation === WAIT_VALUE_32 ? WAIT_UNTIL_AT_LEAST : 0
+  override arrived({ sequence }: GateCall): boolean {
+    return ((this.#memory.arrived(this.slot) - sequence) | 0) >= 0
+  }
+
+  override open({ sequence }: GateCall): void {
+    this.#memory.setGo(this.slot, sequence)
+  }
+
+  /** The slot may be taken anew at once: its sequence counts on, so a gate that was opened stays open. */
+  override emptied(): void {
+    this.#forget()
+    this.#memory.giveBack(this.slot)
   }
 }

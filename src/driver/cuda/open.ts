@@ -12,7 +12,9 @@ import { Contexts } from './contexts.js'
 import { CudaDriver } from './cuda-driver.js'
 import { Dependencies } from './dependencies.js'
 import { EventPool } from './event-pool.js'
+import { GateMemory } from './gate-memory.js'
 import { Gates } from './gates.js'
+import { GraphGates } from './graph-gates.js'
 import { HandleCheck } from './handle-check.js'
 import { check, type Library, startLibrary } from './library.js'
 import { MemoryCheck } from './memory-check.js'
@@ -35,7 +37,9 @@ export function openCudaDriver(): Driver {
   const memory = new NativeMemory(4096)
   const contexts = new Contexts(library, memory)
   const pool = new EventPool(library, memory, contexts)
-  const gates = new Gates(library, (bytes) => pinned(library, memory, contexts, bytes))
+  const gateMemory = (): GateMemory => new GateMemory((bytes) => pinned(library, memory, contexts, bytes))
+  const gates = new Gates(library, gateMemory())
+  const graphGates = new GraphGates(library, gateMemory())
   const flagsOf = (stream: StreamHandle): number => driver.streamGetFlags(stream)
   const dependencies = new Dependencies(
     (stream) => isDefaultStream(stream) || (flagsOf(stream) & StreamFlag.NON_BLOCKING) === 0,
@@ -59,7 +63,7 @@ export function openCudaDriver(): Driver {
     (event) => pool.hides(event),
     () => learn(library, memory, contexts, memoryCheck),
   )
-  const driver = new CudaDriver({ library, memory, contexts, handles, waiting })
+  const driver = new CudaDriver({ library, memory, contexts, handles, waiting, graphGates })
   return driver
 }
 

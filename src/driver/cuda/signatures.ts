@@ -5,7 +5,7 @@
  */
 
 /** koffi's names for the C types in use; 'CUipcEventHandle' is a struct of 64 bytes passed by value. */
-export type ArgumentType = 'int' | 'uint' | 'uintptr_t' | 'CUipcEventHandle'
+export type ArgumentType = 'int' | 'uint' | 'uint64' | 'uintptr_t' | 'CUipcEventHandle'
 
 export interface Signature {
   /** As in cuda.h, with the name that libcuda exports: a `_v2` is the version that the header's plain name stands for. */
@@ -67,6 +67,34 @@ export const SIGNATURES = {
     args: [P, 'int'],
   },
   cuStreamEndCapture: { c: 'CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)', args: [P, P] },
+  cuStreamGetCaptureInfo_v3: {
+    c: 'CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)',
+    args: [P, P, P, P, P, P, P],
+  },
+  cuGraphGetNodes: {
+    c: 'CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)',
+    args: [P, P, P],
+  },
+  cuGraphDebugDotPrint: {
+    c: 'CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags)',
+    args: [P, P, 'uint'],
+  },
+  cuGraphDestroy: { c: 'CUresult cuGraphDestroy(CUgraph hGraph)', args: [P] },
+  cuGraphInstantiateWithFlags: {
+    c: 'CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)',
+    args: [P, P, 'uint64'],
+  },
+  cuGraphBatchMemOpNodeSetParams: {
+    c: 'CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)',
+    args: [P, P],
+  },
+  cuGraphExecUpdate_v2: {
+    c: 'CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)',
+    args: [P, P, P],
+  },
+  cuGraphUpload: { c: 'CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)', args: [P, P] },
+  cuGraphLaunch: { c: 'CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)', args: [P, P] },
+  cuGraphExecDestroy: { c: 'CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)', args: [P] },
   cuThreadExchangeStreamCaptureMode: {
     c: 'CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)',
     args: [P],

@@ -20,6 +20,7 @@ import type { Contexts } from './contexts.js'
 import type { Dependencies } from './dependencies.js'
 import type { EventPool } from './event-pool.js'
 import type { Gates } from './gates.js'
+import type { GraphLane } from './graph-gates.js'
 import { check, type Library } from './library.js'
 import { NativeMemory } from './native.js'
 import type { QueueDepth } from './queue-depth.js'
@@ -78,6 +79,19 @@ export class Waiting {
     depth.count(key)
     depth.gateQueued(key)
     dependencies.queued(key, call)
+    this.watchesOrder = true
+    this.#pump.wake()
+  }
+
+  /** A graph was launched that has host functions in it. */
+  graphLaunched(stream: StreamHandle, lanes: readonly GraphLane[]): void {
+    const key = canonicalStream(stream)
+    const { gates, dependencies } = this.#parts
+    for (const lane of lanes) {
+      const call = lane.next(key)
+      gates.add(call)
+      dependencies.queued(key, call)
+    }
     this.watchesOrder = true
     this.#pump.wake()
   }
@@ -193,7 +207,7 @@ export class Waiting {
     const looks = (): boolean => this.#withoutHarmToCaptures(isEmpty)
     const hasRoom = (): boolean => !this.hostFunctionsPending || (depth.hasRoom(key, looks) && !gates.full)
     if (!hasRoom()) {
-      const behindItself = (): boolean => gates.running.some((call) => call.lane.stream === key)
+      const behindItself = (): boolean => gates.running.some((call) => call.stream === key)
       this.#block(hasRoom, behindItself, 'queuing more work')
     }
     depth.count(key)

@@ -2,8 +2,8 @@
 
 import type { CudaError } from '../../errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
-import { Capture, CaptureMode, type CaptureNode } from './capture.js'
-import type { SimDevice, SimEvent, SimStream } from './objects.js'
+import { CaptureMode } from '../graph-driver.js'
+import { Capture, type CaptureNode, type NodeWork, type SimDevice, type SimEvent, type SimStream } from './objects.js'
 
 export class CaptureRules {
   readonly #captures = new Set<Capture>()
@@ -77,9 +77,9 @@ export class CaptureRules {
   }
 
   /** Writes down one operation of a capturing stream. */
-  add(stream: SimStream, capture: Capture, call: string): void {
+  add(stream: SimStream, capture: Capture, call: string, work: NodeWork): void {
     if (capture.invalid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
-    capture.add(stream)
+    capture.add(stream, work)
   }
 
   record(event: SimEvent, stream: SimStream, capture: Capture): void {

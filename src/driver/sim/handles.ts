@@ -2,12 +2,18 @@
  * Handles that look like pointers. Each simulation has a range of its own that no allocator maps, so that a handle
  * given to the wrong driver is recognised. As in malloc, what was given back last is handed out first.
  */
-type Kind = 'stream' | 'event' | 'context' | 'graph'
+type Kind = 'stream' | 'event' | 'context' | 'graph' | 'graphExec'
 
 const RANGE = 2 ** 34
 let nextRange = 0x1000_0000_0000
 
-const OFFSETS: Readonly<Record<Kind, number>> = { context: 0, stream: 2 ** 20, graph: 2 ** 31, event: 2 ** 32 }
+const OFFSETS: Readonly<Record<Kind, number>> = {
+  context: 0,
+  stream: 2 ** 20,
+  graph: 2 ** 31,
+  graphExec: 3 * 2 ** 30,
+  event: 2 ** 32,
+}
 const SPACING = 32
 
 /** Which simulation's range a handle lies in. */
@@ -17,12 +23,13 @@ export class Handles {
   /** Where the range begins. */
   readonly base = nextRange
   readonly #next: Record<Kind, number> = { ...OFFSETS }
-  readonly #free: Record<Kind, number[]> = { stream: [], event: [], context: [], graph: [] }
+  readonly #free: Record<Kind, number[]> = { stream: [], event: [], context: [], graph: [], graphExec: [] }
   readonly #remembered: Record<Kind, Set<number>> = {
     stream: new Set(),
     event: new Set(),
     context: new Set(),
     graph: new Set(),
+    graphExec: new Set(),
   }
 
   constructor() {

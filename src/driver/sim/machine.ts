@@ -6,7 +6,7 @@
 import { cudaError } from '../cuda-results.js'
 import type { HostFunction, Settle } from '../driver.js'
 import { Heap } from './heap.js'
-import { Operation, OperationKind, type SimDevice, type SimStream } from './objects.js'
+import { type CaptureNode, type NodeWork, Operation, OperationKind, type SimDevice, type SimStream } from './objects.js'
 import { Random } from './random.js'
 
 /** Kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. */
@@ -53,11 +53,17 @@ export class Machine {
   }
 
   /** Queues an operation behind all that is in the stream and, by the null stream's rules, beside it. */
-  enqueue(stream: SimStream, kind: OperationKind, amount = 0, after?: Operation, host?: HostFunction): Operation {
+  enqueue(
+    stream: SimStream,
+    kind: OperationKind,
+    amount = 0,
+    after: Iterable<Operation | undefined> = NOTHING,
+    host?: HostFunction,
+  ): Operation {
     const operation = this.#operation(kind, stream, amount)
     const { device } = stream
     operation.waitFor(stream.tail)
-    operation.waitFor(after)
+    for (const predecessor of after) operation.waitFor(predecessor)
     if (stream === device.nullStream) {
       for (const other of device.touched) operation.waitFor(other.tail)
       device.touched.clear()
@@ -68,13 +74,37 @@ export class Machine {
     stream.tail = operation
     if (operation.takesEntry) stream.entries += 1
     if (!stream.nonBlocking) device.blockingUnfinished += 1
+    this.#startWith(operation, host)
+    return operation
+  }
+
+  /**
+   * Queues a graph: each node comes after those it was captured after, and all of them after what the stream holds and
+   * after `before`, the earlier launch of the same instance. Returns the end of it.
+   */
+  launch(stream: SimStream, nodes: readonly CaptureNode[], before: Operation | undefined): Operation {
+    const begin = this.enqueue(stream, OperationKind.INSTANT, 0, [before])
+    const operations: Operation[] = []
+    for (const { after, work } of nodes) {
+      const operation = this.#operation(kindOf(work), stream, amountOf(work))
+      operation.inStream = false
+      operation.waitFor(begin)
+      for (const node of after) operation.waitFor(operations[node.index])
+      if (work.kind === 'eventWait') operation.waitFor(work.event.record)
+      if (work.kind === 'eventRecord') work.event.record = operation
+      operations.push(operation)
+      this.#startWith(operation, work.kind === 'host' ? work.host : undefined)
+    }
+    return this.enqueue(stream, OperationKind.INSTANT, 0, operations)
+  }
+
+  #startWith(operation: Operation, host: HostFunction | undefined): void {
     if (host !== undefined) {
       operation.host = host
       this.hostFunctionsPending += 1
     }
     this.#start(operation)
     if (!operation.over) this.onWork()
-    return operation
   }
 
   /** An operation in no stream that is done when all of these are. */
@@ -250,15 +280,20 @@ export class Machine {
       operation.settle = undefined
       this.#settled.push(() => settle(this.#faultOf(operation)))
     }
-    if (!operation.inStream) return
+    if (operation.inStream) this.#leaveStream(operation)
+    if (device.fault !== 0) this.#dropHostFunction(operation, device.fault)
+    else if (operation.kind === OperationKind.KERNEL) this.#freeSlot(device)
+  }
+
+  #leaveStream(operation: Operation): void {
+    const { stream } = operation
+    const { device } = stream
     if (stream.tail === operation) {
       stream.tail = undefined
       if (stream.destroyed) device.streams.delete(stream)
     }
     if (operation.takesEntry) stream.entries -= 1
     if (!stream.nonBlocking) device.blockingUnfinished -= 1
-    if (device.fault !== 0) this.#dropHostFunction(operation, device.fault)
-    else if (operation.kind === OperationKind.KERNEL) this.#freeSlot(device)
   }
 
   #freeSlot(device: SimDevice): void {
@@ -299,4 +334,25 @@ export class Machine {
     operation.host = undefined
     this.hostFunctionsPending -= 1
   }
+}
+
+const NOTHING: readonly undefined[] = []
+
+function kindOf(work: NodeWork): OperationKind {
+  switch (work.kind) {
+    case 'kernel':
+      return OperationKind.KERNEL
+    case 'host':
+      return OperationKind.HOST
+    case 'fault':
+      return OperationKind.FAULT
+    case 'eventRecord':
+    case 'eventWait':
+      return OperationKind.INSTANT
+  }
+}
+
+function amountOf(work: NodeWork): number {
+  if (work.kind === 'kernel') return work.nanoseconds
+  return work.kind === 'fault' ? work.result : 0
 }

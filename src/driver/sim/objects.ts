@@ -1,6 +1,6 @@
 /**
- * What a simulated machine is made of: devices, streams, events, and the operations in the streams. They hold state;
- * machine.ts moves it. An operation is blocked while a predecessor is unfinished, then ready; a ready one starts when the
+ * What a simulated machine is made of: devices, streams, events, the operations in the streams, and captures. They hold
+ * state; machine.ts moves it. An operation is blocked while a predecessor is unfinished, then ready; a ready one starts when the
  * machine lets it, and ends in virtual time.
  */
 import {
@@ -11,7 +11,7 @@ import {
   type Settle,
   type StreamHandle,
 } from '../driver.js'
-import type { Capture, CaptureNode } from './capture.js'
+import type { CaptureMode } from '../graph-driver.js'
 
 export class SimDevice {
   /** The CUresult of the fault that broke it, or 0. */
@@ -166,3 +166,74 @@ export class Operation {
 }
 
 const NONE: readonly Operation[] = []
+
+/*
+ * Stream capture: between begin and end a stream's work is written down as a graph instead of run. The rules and results
+ * are those measured on an H200 (docs/cuda-facts.md, "What a capture allows").
+ */
+
+/** What a node of a graph does each time that the graph is launched. */
+export type NodeWork =
+  | { readonly kind: 'kernel'; readonly nanoseconds: number }
+  | { readonly kind: 'host'; readonly host: HostFunction }
+  | { readonly kind: 'fault'; readonly result: number }
+  | { readonly kind: 'eventRecord' | 'eventWait'; readonly event: SimEvent }
+
+export interface CaptureNode {
+  readonly index: number
+  readonly after: ReadonlySet<CaptureNode>
+  readonly work: NodeWork
+}
+
+export class Capture {
+  readonly origin: SimStream
+  readonly mode: CaptureMode
+  /** A mistake has spoilt it: it can only be ended. */
+  invalid = false
+  /** What the next operation of each stream in the capture comes after. */
+  readonly frontiers = new Map<SimStream, Set<CaptureNode>>()
+  /** Nodes that nothing comes after yet. */
+  readonly #leaves = new Set<CaptureNode>()
+  /** In the order in which they were captured, so that a node comes after all that it waits for. */
+  readonly nodes: CaptureNode[] = []
+
+  constructor(origin: SimStream, mode: CaptureMode) {
+    this.origin = origin
+    this.mode = mode
+    this.join(origin, [])
+  }
+
+  /** Lets a stream's next operation come after these nodes; a stream that is not in the capture joins it. */
+  join(stream: SimStream, after: Iterable<CaptureNode>): void {
+    const frontier = this.frontiers.get(stream) ?? new Set()
+    for (const node of after) frontier.add(node)
+    this.frontiers.set(stream, frontier)
+    stream.capture = this
+  }
+
+  add(stream: SimStream, work: NodeWork): void {
+    const after = this.frontiers.get(stream) ?? new Set()
+    const node: CaptureNode = { index: this.nodes.length, after, work }
+    this.nodes.push(node)
+    for (const previous of after) this.#leaves.delete(previous)
+    this.#leaves.add(node)
+    this.frontiers.set(stream, new Set([node]))
+  }
+
+  frontierOf(stream: SimStream): ReadonlySet<CaptureNode> {
+    return new Set(this.frontiers.get(stream) ?? [])
+  }
+
+  /** Has some stream that joined work that the origin does not wait for? */
+  get unjoined(): boolean {
+    const joined = this.frontiers.get(this.origin) ?? new Set()
+    for (const leaf of this.#leaves) if (!joined.has(leaf)) return true
+    return false
+  }
+
+  /** Lets every stream go. */
+  end(): void {
+    for (const stream of this.frontiers.keys()) stream.capture = undefined
+    this.frontiers.clear()
+  }
+}

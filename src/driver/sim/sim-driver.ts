@@ -21,13 +21,13 @@ import {
 } from '../driver.js'
 import { closedHandle, refusedHandle } from '../handle-errors.js'
 import { LoopPump, type TurnResult } from '../loop-pump.js'
-import type { CaptureMode } from './capture.js'
 import { CaptureRules } from './capture-rules.js'
 import { Handles, rangeOf } from './handles.js'
 import { Machine } from './machine.js'
-import { type Operation, OperationKind, SimDevice, SimEvent, SimStream } from './objects.js'
+import { type NodeWork, type Operation, OperationKind, SimDevice, SimEvent, SimStream } from './objects.js'
 import { park } from './park.js'
 import { SIMULATED_ATTRIBUTES, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedUuid } from './properties.js'
+import { SimGraphs } from './sim-graphs.js'
 
 /** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
@@ -43,6 +43,7 @@ export function simulatorOfHandle(handle: number): SimDriver | undefined {
 
 export class SimDriver implements Driver {
   readonly name = 'sim'
+  readonly graphs: SimGraphs
   readonly machine: Machine
   readonly seed: number
   readonly #devices: readonly SimDevice[]
@@ -64,6 +65,10 @@ export class SimDriver implements Driver {
       park(),
       () => this.#pending > 0,
     )
+    this.graphs = new SimGraphs(this.machine, this.#captures, this.#handles, {
+      stream: (handle, call) => this.#liveStream(handle, call),
+      reserve: (stream) => this.#reserve(stream),
+    })
     drivers.set(rangeOf(this.#handles.base), new WeakRef(this))
     this.machine.onWork = () => this.#pump.wake()
   }
@@ -193,12 +198,12 @@ export class SimDriver implements Driver {
     const stream = this.#liveStream(handle, 'cuStreamWaitEvent')
     const event = this.#event(eventHandle, 'cuStreamWaitEvent')
     if (stream.capture !== undefined && external !== 0) {
-      this.#captures.add(stream, stream.capture, 'cuStreamWaitEvent')
+      this.#captures.add(stream, stream.capture, 'cuStreamWaitEvent', { kind: 'eventWait', event })
     } else if (stream.capture !== undefined || event.captured !== undefined) {
       this.#captures.wait(stream, event)
     } else {
       if (this.#captures.active) this.#captures.refuseImplicit(stream, 'cuStreamWaitEvent')
-      this.machine.enqueue(stream, OperationKind.INSTANT, 0, event.record)
+      this.machine.enqueue(stream, OperationKind.INSTANT, 0, [event.record])
     }
   }
 
@@ -210,7 +215,7 @@ export class SimDriver implements Driver {
     if (stream.capture !== undefined || between.captured !== undefined) this.#captures.wait(stream, between)
     else {
       if (this.#captures.active) this.#captures.refuseImplicit(stream, 'cuStreamWaitEvent')
-      this.machine.enqueue(stream, OperationKind.INSTANT, 0, between.record)
+      this.machine.enqueue(stream, OperationKind.INSTANT, 0, [between.record])
     }
   }
 
@@ -228,20 +233,12 @@ export class SimDriver implements Driver {
     const stream = this.#liveStream(handle, call)
     if (stream.capture !== undefined) {
       if (host.runsAfterFault) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
-      throw stateError('ERR_UNSUPPORTED', 'launchHostFunc() on a capturing stream is not supported yet')
+      this.#captures.add(stream, stream.capture, call, { kind: 'host', host })
+      return
     }
     if (this.#captures.active) this.#captures.refuseImplicit(stream, call)
     this.#reserve(stream)
     this.machine.enqueue(stream, OperationKind.HOST, 0, undefined, host)
-  }
-
-  streamBeginCapture(handle: StreamHandle, mode: CaptureMode): void {
-    this.#captures.begin(this.#liveStream(handle, 'cuStreamBeginCapture'), mode)
-  }
-
-  streamEndCapture(handle: StreamHandle): bigint {
-    this.#captures.end(this.#liveStream(handle, 'cuStreamEndCapture'))
-    return BigInt(this.#handles.take('graph'))
   }
 
   eventCreate(context: ContextHandle, flags: number): EventHandle {
@@ -323,7 +320,7 @@ export class SimDriver implements Driver {
   enqueue(handle: StreamHandle, kind: OperationKind, amount: number): Operation {
     const stream = this.#liveStream(handle, 'cuLaunchKernel')
     if (stream.capture !== undefined) {
-      this.#captures.add(stream, stream.capture, 'cuLaunchKernel')
+      this.#captures.add(stream, stream.capture, 'cuLaunchKernel', capturedWork(kind, amount))
       return this.machine.marker(stream, [])
     }
     if (this.#captures.active) this.#captures.refuseImplicit(stream, 'cuLaunchKernel')
@@ -353,7 +350,7 @@ export class SimDriver implements Driver {
       return
     }
     if (stream.capture !== undefined) {
-      this.#captures.add(stream, stream.capture, 'cuEventRecordWithFlags')
+      this.#captures.add(stream, stream.capture, 'cuEventRecordWithFlags', { kind: 'eventRecord', event })
       return
     }
     if (this.#captures.active) this.#captures.refuseImplicit(stream, 'cuEventRecord')
@@ -456,4 +453,13 @@ export class SimDriver implements Driver {
     if (this.#handles.remembers(kind, handle)) return closedHandle(kind, handle)
     return refusedHandle(kind, handle, cudaError(call, CUresult.INVALID_HANDLE))
   }
+}
+
+function capturedWork(kind: OperationKind, amount: number): NodeWork {
+  if (kind === OperationKind.KERNEL) return { kind: 'kernel', nanoseconds: amount }
+  if (kind === OperationKind.FAULT) return { kind: 'fault', result: amount }
+  throw stateError(
+    'ERR_UNSUPPORTED',
+    'A latch cannot be captured: it is opened once, and a graph is launched many times',
+  )
 }

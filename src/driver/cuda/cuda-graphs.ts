@@ -1,0 +1,150 @@
+/** Graphs on a real GPU. */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { CUresult, cudaError } from '../cuda-results.js'
+import { type ContextHandle, cudaHandleOf, type HostFunction, type StreamHandle } from '../driver.js'
+import type { CaptureMode, GraphDriver } from '../graph-driver.js'
+import type { GraphExecHandle, GraphHandle } from '../handles.js'
+import type { CapturedHostFunction, GraphGates, GraphLane } from './graph-gates.js'
+import { check, type Library } from './library.js'
+import { koffi, type NativeMemory } from './native.js'
+
+/** The rest of the driver, as far as graphs need it. */
+export interface GraphSurroundings {
+  /** Makes one call on a stream, with its context current where it is a default stream. */
+  onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void
+  captureBegins(): void
+  captureEnds(): void
+  /** Waits for room in the stream's hardware queue. */
+  reserve(stream: StreamHandle): void
+  /** A graph with these gates was launched on the stream. */
+  launched(stream: StreamHandle, lanes: readonly GraphLane[]): void
+}
+
+interface Instance {
+  readonly context: ContextHandle
+  lanes: readonly GraphLane[]
+}
+
+export class CudaGraphs implements GraphDriver {
+  readonly #library: Library
+  readonly #memory: NativeMemory
+  readonly #gates: GraphGates
+  readonly #around: GraphSurroundings
+  /** Host functions captured so far, by the driver's number for the capture. */
+  readonly #capturing = new Map<bigint, CapturedHostFunction[]>()
+  readonly #captured = new Map<GraphHandle, readonly CapturedHostFunction[]>()
+  readonly #instances = new Map<GraphExecHandle, Instance>()
+
+  constructor(library: Library, memory: NativeMemory, gates: GraphGates, around: GraphSurroundings) {
+    this.#library = library
+    this.#memory = memory
+    this.#gates = gates
+    this.#around = around
+  }
+
+  begin(stream: StreamHandle, mode: CaptureMode): void {
+    this.#around.onStream(stream, 'cuStreamBeginCapture', (raw) => this.#library.cuStreamBeginCapture_v2(raw, mode))
+    this.#around.captureBegins()
+  }
+
+  end(stream: StreamHandle): GraphHandle {
+    const { id } = this.#captureInfo(stream)
+    const captured = id === undefined ? [] : (this.#capturing.get(id) ?? [])
+    if (id !== undefined) {
+      this.#capturing.delete(id)
+      this.#around.captureEnds()
+    }
+    this.#around.onStream(stream, 'cuStreamEndCapture', (raw) =>
+      this.#library.cuStreamEndCapture(raw, this.#memory.address),
+    )
+    const graph = this.#memory.pointerAt(0) as GraphHandle
+    this.#captured.set(graph, captured)
+    return graph
+  }
+
+  /** Captures a host function: a gate that becomes a node. */
+  captureHostFunction(stream: StreamHandle, host: HostFunction): void {
+    this.#gates.capture(cudaHandleOf(stream))
+    const { id, node } = this.#captureInfo(stream)
+    if (id === undefined) return
+    const captured = this.#capturing.get(id)
+    if (captured === undefined) this.#capturing.set(id, [{ node, host }])
+    else captured.push({ node, host })
+  }
+
+  destroy(graph: GraphHandle): void {
+    this.#captured.delete(graph)
+    check('cuGraphDestroy', this.#library.cuGraphDestroy(graph))
+  }
+
+  nodeCount(graph: GraphHandle): number {
+    check('cuGraphGetNodes', this.#library.cuGraphGetNodes(graph, 0, this.#memory.address))
+    return this.#memory.pointerAt(0)
+  }
+
+  toDot(graph: GraphHandle): string {
+    const directory = mkdtempSync(join(tmpdir(), 'cuda-graph-'))
+    try {
+      const path = join(directory, 'graph.dot')
+      this.#memory.bytes.set(Buffer.from(`${path}\0`))
+      check('cuGraphDebugDotPrint', this.#library.cuGraphDebugDotPrint(graph, this.#memory.address, 0))
+      return readFileSync(path, 'utf8')
+    } finally {
+      rmSync(directory, { recursive: true, force: true })
+    }
+  }
+
+  instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
+    const lanes = this.#gates.arm(context, this.#captured.get(graph) ?? [])
+    const result = this.#library.cuGraphInstantiateWithFlags(this.#memory.address, graph, 0)
+    if (result !== 0) for (const lane of lanes) lane.destroy()
+    check('cuGraphInstantiate', result)
+    const exec = this.#memory.pointerAt(0) as GraphExecHandle
+    this.#instances.set(exec, { context, lanes })
+    return exec
+  }
+
+  destroyExec(exec: GraphExecHandle): void {
+    for (const lane of this.#instances.get(exec)?.lanes ?? []) lane.destroy()
+    this.#instances.delete(exec)
+    const result = this.#library.cuGraphExecDestroy(exec)
+    // Gone with its context, which the caller has been told of.
+    if (result < CUresult.ILLEGAL_ADDRESS || result >= 800) check('cuGraphExecDestroy', result)
+  }
+
+  upload(exec: GraphExecHandle, stream: StreamHandle): void {
+    this.#around.onStream(stream, 'cuGraphUpload', (raw) => this.#library.cuGraphUpload(exec, raw))
+  }
+
+  launch(exec: GraphExecHandle, stream: StreamHandle): void {
+    this.#around.reserve(stream)
+    this.#around.onStream(stream, 'cuGraphLaunch', (raw) => this.#library.cuGraphLaunch(exec, raw))
+    const lanes = this.#instances.get(exec)?.lanes ?? []
+    if (lanes.length > 0) this.#around.launched(stream, lanes)
+  }
+
+  update(exec: GraphExecHandle, graph: GraphHandle): void {
+    const instance = this.#instances.get(exec)
+    if (instance === undefined) throw cudaError('cuGraphExecUpdate', CUresult.INVALID_HANDLE)
+    const lanes = this.#gates.arm(instance.context, this.#captured.get(graph) ?? [])
+    const result = this.#library.cuGraphExecUpdate_v2(exec, graph, this.#memory.address)
+    for (const lane of result === 0 ? instance.lanes : lanes) lane.destroy()
+    check('cuGraphExecUpdate', result)
+    instance.lanes = lanes
+  }
+
+  /** The driver's number for the capture that a stream is in, and the node that was captured last on it. */
+  #captureInfo(stream: StreamHandle): { readonly id: bigint | undefined; readonly node: number } {
+    const { address, uint64 } = this.#memory
+    uint64.fill(0n, 0, 5)
+    const [status, id, nodes, count, edges] = [0, 8, 16, 24, 32].map((offset) => address + offset)
+    this.#around.onStream(stream, 'cuStreamGetCaptureInfo', (raw) =>
+      this.#library.cuStreamGetCaptureInfo_v3(raw, status ?? 0, id ?? 0, 0, nodes ?? 0, edges ?? 0, count ?? 0),
+    )
+    const capturing = this.#memory.uint32[0] !== 0
+    const firstNode = uint64[3] === 0n ? 0 : Number(koffi().decode.uint64(this.#memory.pointerAt(16)))
+    return { id: capturing ? uint64[1] : undefined, node: firstNode }
+  }
+}

@@ -1,0 +1,327 @@
+/** Graphs: what is captured runs at each launch, in the order of the capture, and not before. */
+import assert from 'node:assert/strict'
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { test } from 'node:test'
+import { type Graph, type GraphExec, Stream } from 'cuda-streams'
+import { onEveryBackend } from '../helpers/suite.js'
+
+const LAUNCHES = 1000
+
+onEveryBackend('graphs', (bench) => {
+  const { device } = bench
+
+  test('G1 what is captured runs at each launch, and not before', async () => {
+    using stream = bench.stream()
+    let ran = 0
+    using graph = stream.capture(() => {
+      bench.busy(stream, 1000)
+      stream.launchHostFunc(() => {
+        ran += 1
+      })
+      bench.busy(stream, 1000)
+    })
+    assert.equal(stream.isCapturing, false)
+    assert.equal(graph.nodeCount, 3)
+    await stream.finished()
+    assert.equal(ran, 0)
+    using exec = graph.instantiate()
+    assert.equal(stream.launch(exec), stream)
+    stream.synchronize()
+    assert.equal(ran, 1)
+    exec.upload(stream).launch(stream).launch(stream)
+    await stream.finished()
+    assert.equal(ran, 3)
+  })
+
+  test(`H5 a host function in a graph runs once for each of ${LAUNCHES} launches, in stream order`, async () => {
+    using stream = bench.stream()
+    const seen: string[] = []
+    let launch = 0
+    using graph = stream.capture(() => {
+      stream.launchHostFunc(() => seen.push(`graph ${launch}`))
+    })
+    using exec = graph.instantiate()
+    for (let index = 0; index < LAUNCHES; index += 1) {
+      stream.launchHostFunc(() => {
+        launch = index
+      })
+      exec.launch(stream)
+    }
+    await stream.finished()
+    assert.deepEqual(
+      seen,
+      Array.from({ length: LAUNCHES }, (_, index) => `graph ${index}`),
+    )
+  })
+
+  test('G2 a capture spreads over streams through events, and joins again', async () => {
+    using first = bench.stream()
+    using second = bench.stream()
+    using third = bench.stream()
+    const order: string[] = []
+    using graph = first.capture(() => {
+      first.launchHostFunc(() => order.push('first'))
+      second.wait(first)
+      third.wait(first)
+      assert.equal(second.isCapturing, true)
+      second.launchHostFunc(() => order.push('branch'))
+      third.launchHostFunc(() => order.push('branch'))
+      first.wait(second)
+      first.wait(third)
+      first.launchHostFunc(() => order.push('last'))
+    })
+    assert.equal(second.isCapturing, false)
+    using exec = graph.instantiate()
+    for (let launch = 0; launch < 5; launch += 1) exec.launch(first)
+    await first.finished()
+    const once = ['first', 'branch', 'branch', 'last']
+    assert.deepEqual(order, [...once, ...once, ...once, ...once, ...once])
+  })
+
+  test('G3 a stream that joined and was not waited for is 904, and all streams can be used again', async () => {
+    using stream = bench.stream()
+    using joined = bench.stream()
+    stream.beginCapture()
+    bench.busy(stream, 1000)
+    joined.wait(stream)
+    bench.busy(joined, 1000)
+    assert.throws(() => stream.endCapture(), { code: 'CUDA_ERROR_STREAM_CAPTURE_UNJOINED', number: 904 })
+    assert.equal(stream.isCapturing, false)
+    bench.busy(stream, 1000)
+    bench.busy(joined, 1000)
+    await Promise.all([stream.finished(), joined.finished()])
+  })
+
+  test('G4 capture() ends also where the function throws, with that error, and refuses a promise', async () => {
+    using stream = bench.stream()
+    const cause = new Error('mine')
+    const failing = (): void => {
+      bench.busy(stream, 1000)
+      throw cause
+    }
+    assert.throws(
+      () => stream.capture(failing),
+      (error) => error === cause,
+    )
+    assert.equal(stream.isCapturing, false)
+    assert.throws(() => stream.capture(async () => {}), { code: 'ERR_INVALID_ARG_VALUE', message: /promise/ })
+    assert.equal(stream.isCapturing, false)
+    assert.throws(() => stream.capture(() => void stream.query()), { number: 900 })
+    bench.busy(stream, 1000)
+    await stream.finished()
+  })
+
+  test('G5 beginning twice, and ending what was not begun, is refused and spoils nothing', () => {
+    using stream = bench.stream()
+    assert.throws(() => stream.endCapture(), { number: 401 })
+    stream.beginCapture('relaxed')
+    assert.throws(() => stream.beginCapture(), { number: 401 })
+    bench.busy(stream, 1000)
+    using graph = stream.endCapture()
+    assert.equal(graph.nodeCount, 1)
+    assert.throws(() => stream.beginCapture('nonsense' as 'global'), { code: 'ERR_INVALID_ARG_VALUE' })
+    assert.throws(() => stream.beginCapture(1 as unknown as 'global'), { code: 'ERR_INVALID_ARG_TYPE' })
+  })
+
+  test('G6 a graph survives its stream, and an instance its graph', async () => {
+    let ran = 0
+    const make = (): Graph => {
+      using stream = bench.stream()
+      return stream.capture(() => {
+        stream.launchHostFunc(() => {
+          ran += 1
+        })
+      })
+    }
+    const graph = make()
+    const exec: GraphExec = graph.instantiate()
+    graph.close()
+    graph.close()
+    using stream = bench.stream()
+    exec.launch(stream)
+    exec.close()
+    await stream.finished()
+    assert.equal(ran, 1)
+    assert.throws(() => exec.launch(stream), { code: 'ERR_CLOSED' })
+    assert.throws(() => graph.instantiate(), { code: 'ERR_CLOSED' })
+    assert.throws(() => graph.nodeCount, { code: 'ERR_CLOSED' })
+  })
+
+  test('G7 two instances of one graph run beside each other, each with its own host functions', async () => {
+    using one = bench.stream()
+    using two = bench.stream()
+    let ran = 0
+    using graph = one.capture(() => {
+      one.launchHostFunc(() => {
+        ran += 1
+      })
+    })
+    using first = graph.instantiate()
+    using second = graph.instantiate()
+    for (let launch = 0; launch < 50; launch += 1) {
+      first.launch(one)
+      second.launch(two)
+    }
+    one.synchronize()
+    two.synchronize()
+    assert.equal(ran, 100)
+  })
+
+  test('G8 an event recorded with external is recorded by each launch, for streams outside of the graph', async () => {
+    using stream = bench.stream()
+    using outside = bench.stream()
+    using event = device.createEvent()
+    const order: string[] = []
+    using graph = stream.capture(() => {
+      stream.launchHostFunc(() => order.push('graph'))
+      stream.record(event, { external: true })
+    })
+    using exec = graph.instantiate()
+    const latch = bench.latch(stream)
+    try {
+      exec.launch(stream)
+      outside.wait(event)
+      outside.launchHostFunc(() => order.push('outside'))
+      assert.equal(outside.query(), false)
+    } finally {
+      latch.open()
+    }
+    await outside.finished()
+    assert.deepEqual(order, ['graph', 'outside'])
+  })
+
+  test('G9 a graph waits for an event recorded outside of it, with external', async () => {
+    using stream = bench.stream()
+    using outside = bench.stream()
+    using event = device.createEvent()
+    using graph = stream.capture(() => {
+      stream.wait(event, { external: true })
+      bench.busy(stream, 1000)
+    })
+    using exec = graph.instantiate()
+    const latch = bench.latch(outside)
+    try {
+      outside.record(event)
+      exec.launch(stream)
+      assert.equal(stream.query(), false)
+    } finally {
+      latch.open()
+    }
+    await stream.finished()
+  })
+
+  test('G10 update() puts in a graph of the same shape, and refuses another', async () => {
+    using stream = bench.stream()
+    const ran: string[] = []
+    const graphOf = (name: string, more = 0): Graph =>
+      stream.capture(() => {
+        stream.launchHostFunc(() => ran.push(name))
+        for (let index = 0; index < more; index += 1) bench.busy(stream, 1000)
+      })
+    using a = graphOf('a')
+    using b = graphOf('b')
+    using longer = graphOf('c', 2)
+    using exec = a.instantiate()
+    exec.launch(stream)
+    stream.synchronize()
+    assert.equal(exec.update(b), exec)
+    exec.launch(stream)
+    await stream.finished()
+    assert.throws(() => exec.update(longer), { number: 910 })
+    exec.launch(stream)
+    await stream.finished()
+    assert.deepEqual(ran, ['a', 'b', 'b'])
+  })
+
+  test('G11 a graph is drawn as Graphviz takes it', () => {
+    using stream = bench.stream()
+    using graph = stream.capture(() => {
+      bench.busy(stream, 1000)
+      bench.busy(stream, 1000)
+    })
+    assert.match(graph.toDot(), /^digraph[\s\S]*->[\s\S]*\}\s*$/)
+  })
+
+  test('H1 a host function in a graph runs in the async context it was captured in', async () => {
+    const request = new AsyncLocalStorage<string>()
+    using stream = bench.stream()
+    let seen: string | undefined
+    using graph = request.run('captured', () =>
+      stream.capture(() => {
+        stream.launchHostFunc(() => {
+          seen = request.getStore()
+        })
+      }),
+    )
+    using exec = graph.instantiate()
+    await request.run('launched', () => exec.launch(stream).launch(stream) && stream.finished())
+    assert.equal(seen, 'captured')
+  })
+
+  test('H2 a host function in a graph that waits for the stream it was launched on is ERR_DEADLOCK', async () => {
+    using stream = bench.stream()
+    let code: unknown
+    using graph = stream.capture(() => {
+      stream.launchHostFunc(() => {
+        try {
+          stream.synchronize()
+        } catch (error) {
+          code = (error as { code?: unknown }).code
+        }
+      })
+    })
+    using exec = graph.instantiate()
+    exec.launch(stream)
+    await stream.finished()
+    assert.equal(code, 'ERR_DEADLOCK')
+  })
+
+  test('G12 a graph of a thousand nodes from three streams, with a host function and an external event', async () => {
+    using main = bench.stream()
+    using left = bench.stream()
+    using right = bench.stream()
+    using outside = bench.stream()
+    using event = device.createEvent()
+    let ran = 0
+    using graph = main.capture(() => {
+      for (let node = 0; node < 332; node += 1) bench.busy(main, 100)
+      left.wait(main)
+      right.wait(main)
+      for (let node = 0; node < 333; node += 1) {
+        bench.busy(left, 100)
+        bench.busy(right, 100)
+      }
+      main.wait(left)
+      main.wait(right)
+      main.launchHostFunc(() => {
+        ran += 1
+      })
+      main.record(event, { external: true })
+    })
+    assert.equal(graph.nodeCount, 1000)
+    using exec = graph.instantiate()
+    for (let launch = 1; launch <= LAUNCHES; launch += 1) {
+      exec.launch(main)
+      outside.wait(event)
+      if (launch % 100 !== 0) continue
+      await outside.finished()
+      assert.equal(ran, launch)
+    }
+  })
+
+  test('G13 launching on a stream of another device is ERR_DEVICE_MISMATCH', (context) => {
+    const [, other] = bench.devices
+    if (other === undefined) {
+      context.skip('this machine has only one device')
+      return
+    }
+    using stream = bench.stream()
+    using graph = stream.capture(() => bench.busy(stream, 1000))
+    using exec = graph.instantiate()
+    using wrong = other.createStream()
+    assert.throws(() => exec.launch(wrong), { code: 'ERR_DEVICE_MISMATCH' })
+    assert.throws(() => wrong.launch(exec), { code: 'ERR_DEVICE_MISMATCH' })
+    assert.equal(exec.launch(), exec, 'on the current stream of its device')
+    Stream.current(device).synchronize()
+  })
+})
