@@ -206,7 +206,7 @@ export class CudaDriver implements Driver {
       this.graphs.captureHostFunction(stream, host)
       return
     }
-    this.reserve(stream)
+    if (this.#waiting.hostFunctionsPending) this.#waiting.forRoom(stream, () => this.streamQuery(stream))
     const before = isDefaultStream(stream) ? this.#contexts.enter(context) : 0
     try {
       this.#waiting.queueHostFunction(stream, cudaHandleOf(stream), context, host)
@@ -219,6 +219,7 @@ export class CudaDriver implements Driver {
   reserve(stream: StreamHandle): void {
     if (!this.#waiting.hostFunctionsPending || this.streamIsCapturing(stream)) return
     this.#waiting.forRoom(stream, () => this.streamQuery(stream))
+    this.#waiting.countEntry(stream)
   }
 
   eventCreate(context: ContextHandle, flags: number): EventHandle {

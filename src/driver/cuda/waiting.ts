@@ -199,18 +199,20 @@ export class Waiting {
     }
   }
 
-  /** Counts an entry of the stream's hardware queue, and waits for one where the driver would. */
+  /** Waits for an entry of the stream's hardware queue where the driver would. */
   forRoom(stream: StreamHandle, isEmpty: () => boolean): void {
-    if (!this.hostFunctionsPending) return
     const { depth, gates } = this.#parts
     const key = canonicalStream(stream)
     const looks = (): boolean => this.#withoutHarmToCaptures(isEmpty)
     const hasRoom = (): boolean => !this.hostFunctionsPending || (depth.hasRoom(key, looks) && !gates.full)
-    if (!hasRoom()) {
-      const behindItself = (): boolean => gates.running.some((call) => call.stream === key)
-      this.#block(hasRoom, behindItself, 'queuing more work')
-    }
-    depth.count(key)
+    if (hasRoom()) return
+    const behindItself = (): boolean => gates.running.some((call) => call.stream === key)
+    this.#block(hasRoom, behindItself, 'queuing more work')
+  }
+
+  /** An entry is about to be queued. */
+  countEntry(stream: StreamHandle): void {
+    this.#parts.depth.count(canonicalStream(stream))
   }
 
   #finished(group: number, context: ContextHandle, record: (event: EventHandle) => void, settle: Settle): Cancel {
