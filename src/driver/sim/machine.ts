@@ -11,6 +11,8 @@ import { Random } from './random.js'
 
 /** Kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. */
 const KERNEL_SLOTS = 128
+/** Virtual nanoseconds until a faulting kernel is noticed: calls that follow its launch at once still succeed. */
+const TIME_TO_FAULT = 10_000
 /** Virtual nanoseconds that every call to the driver takes. */
 const CALL_COST = 100
 
@@ -153,8 +155,7 @@ export class Machine {
 
   /** Runs one host function that is due. False where none is. */
   runHostFunction(): boolean {
-    const index = this.#random === undefined ? 0 : Math.floor(this.#random.next() * this.#due.length)
-    const [due] = this.#due.splice(index, 1)
+    const [due] = this.#due.splice(this.#indexOfNextDue(), 1)
     if (due === undefined) return false
     const { operation, status } = due
     this.#callbacks.push(operation)
@@ -167,6 +168,14 @@ export class Machine {
       if (!operation.over) this.#end(operation)
     }
     return true
+  }
+
+  /** Streams come in any order, but what one stream tells of a fault comes in its own. */
+  #indexOfNextDue(): number {
+    if (this.#random === undefined) return 0
+    const picked = Math.floor(this.#random.next() * this.#due.length)
+    const stream = this.#due[picked]?.operation.stream
+    return this.#due.findIndex(({ operation }) => operation.stream === stream)
   }
 
   get hostFunctionsDue(): number {
@@ -217,7 +226,7 @@ export class Machine {
         this.#latches.add(operation)
         break
       case OperationKind.FAULT:
-        this.break(operation.amount, operation)
+        this.#run(operation, TIME_TO_FAULT)
         break
     }
   }
@@ -253,6 +262,7 @@ export class Machine {
   #arrive(operation: Operation): void {
     if (operation.over) return
     if (operation.kind === OperationKind.HOST) this.#due.push({ operation, status: 0 })
+    else if (operation.kind === OperationKind.FAULT) this.break(operation.amount, operation)
     else this.#end(operation)
   }
 

@@ -92,7 +92,7 @@ export const OperationKind = {
   HOST: 2,
   /** Stands until it is opened. */
   LATCH: 3,
-  /** Breaks the device when it starts. */
+  /** Breaks every device a while after it starts. */
   FAULT: 4,
 } as const
 export type OperationKind = (typeof OperationKind)[keyof typeof OperationKind]
