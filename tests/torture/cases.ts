@@ -282,6 +282,25 @@ const loadSynchronized: Case = async (bench) => {
   await Promise.all(promises)
 }
 
+/** What it waits for does not come after it, so only the time tells: on the simulator, that nothing runs any more. */
+const waitsForWhatNeverComes: Case = async (bench) => {
+  const [stream, stuck] = [bench.stream(), bench.stream()]
+  const latch = bench.latch(stuck)
+  let error: unknown
+  stream.launchHostFunc(() => {
+    try {
+      stuck.synchronize()
+    } catch (caught) {
+      error = caught
+    }
+  })
+  stream.synchronize()
+  assert.equal((error as { code?: unknown }).code, 'ERR_DEADLOCK')
+  assert.match(String(error), /await the finished\(\) of it/)
+  latch.open()
+  await stuck.finished()
+}
+
 export const cases = {
   'stream.synchronize() with host functions queued': synchronizeStream,
   'event.synchronize() with host functions queued': synchronizeEvent,
@@ -291,6 +310,7 @@ export const cases = {
   'five thousand host functions on one stream': hostFunctionsBehindHostFunction,
   'two hundred streams each standing at a host function': manyStandingStreams,
   'a host function that queues work and waits for another stream': waitsForAnother,
+  'a host function that waits for what never comes': waitsForWhatNeverComes,
   'a host function that waits for its own stream': waitsForItself,
   'two host functions that wait for each other': waitForEachOther,
   'a host function that fills its own queue': fillsItsOwnQueue,

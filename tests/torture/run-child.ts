@@ -8,6 +8,9 @@ import { fileURLToPath } from 'node:url'
 import type { Workbench } from '../helpers/workbench.js'
 import { backendOf } from './backend.js'
 
+/** Milliseconds without progress after which a wait inside a host function is given up. */
+const DEADLOCK_TIMEOUT = 2000
+
 export interface Outcome {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
@@ -48,7 +51,7 @@ export function runChild(script: string, args: readonly string[], seconds: numbe
 
 /** As runChild, on a backend: its name is the first argument, and the default driver of the child is of its kind. */
 export function runOn(bench: Workbench, script: string, args: readonly string[], seconds: number): Promise<Outcome> {
-  const env = { CUDA_STREAMS_DRIVER: bench.name }
+  const env = { CUDA_STREAMS_DRIVER: bench.name, CUDA_STREAMS_DEADLOCK_TIMEOUT: String(DEADLOCK_TIMEOUT) }
   return runChild(script, [backendOf(bench), ...args], seconds, env)
 }
 
