@@ -32,6 +32,7 @@ export type StateCode =
   | 'ERR_DEADLOCK'
   | 'ERR_NO_DRIVER'
   | 'ERR_UNSUPPORTED'
+  | 'ERR_COMPILATION'
 
 function withCode<E extends Error>(error: E, code: string): E & { code: string } {
   return Object.assign(error, { code })

@@ -5,6 +5,7 @@ import type { Driver } from './driver/driver.js'
 import { CaptureMode } from './driver/graph-driver.js'
 import type { ContextHandle, GraphExecHandle, GraphHandle } from './driver/handles.js'
 import { describe, invalidType, invalidValue, stateError } from './errors.js'
+import { type Launchable, launch, launchOn } from './launch.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 import { contextOfStream, isStream, openStream, Stream } from './stream.js'
 
@@ -49,7 +50,6 @@ class GraphRemains implements Remains {
 let openGraph: (graph: Graph) => GraphHandle
 let isGraph: (value: unknown) => value is Graph
 let openExec: (exec: GraphExec, stream: Stream) => GraphExecHandle
-let isExec: (value: unknown) => value is GraphExec
 
 /** Work written down by a capture: a template, to be instantiated. It outlives the streams it was captured from. */
 export class Graph implements Disposable {
@@ -131,7 +131,7 @@ export class Graph implements Disposable {
 }
 
 /** An instance of a graph, ready to be launched any number of times. Launches of one instance run one after another. */
-export class GraphExec implements Disposable {
+export class GraphExec implements Disposable, Launchable {
   readonly device: Device
   readonly #driver: Driver
   readonly #handle: GraphExecHandle
@@ -204,6 +204,10 @@ export class GraphExec implements Disposable {
     return this.#handle
   }
 
+  [launchOn](stream: Stream): void {
+    this.launch(stream)
+  }
+
   #on(stream: Stream | undefined): ReturnType<typeof openStream> & { readonly exec: GraphExecHandle } {
     const target = stream ?? Stream.current(this.device)
     if (!isStream(target)) throw invalidType('stream', 'a Stream', stream)
@@ -216,7 +220,6 @@ export class GraphExec implements Disposable {
       if (stream.device === exec.device) return handle
       throw stateError('ERR_DEVICE_MISMATCH', `${exec} cannot be launched on ${stream}, which is on ${stream.device}`)
     }
-    isExec = (value): value is GraphExec => typeof value === 'object' && value !== null && #handle in value
   }
 }
 
@@ -275,11 +278,7 @@ Stream.prototype.capture = function (fn: () => void, options?: CaptureOptions): 
   return this.endCapture()
 }
 
-Stream.prototype.launch = function (exec: GraphExec): Stream {
-  if (!isExec(exec)) throw invalidType('exec', 'a GraphExec', exec)
-  exec.launch(this)
-  return this
-}
+Stream.prototype.launch = launch as Stream['launch']
 
 function isThenable(value: unknown): boolean {
   return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function'

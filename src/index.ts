@@ -7,6 +7,9 @@ export { CudaError } from './errors.js'
 export { Event, type EventOptions } from './event.js'
 export type { WaitOptions } from './finished.js'
 export { type CaptureModeName, type CaptureOptions, Graph, GraphExec } from './graph.js'
+export { type Extent, Kernel, type LaunchConfig, Module } from './kernel.js'
+export type { Access, ArgumentOf, ArgumentsOf, MemoryArgument, ParameterType, ScalarType } from './kernel-signature.js'
+export { type CompileOptions, Program } from './program.js'
 export { ExternalStream, Stream } from './stream.js'
 export type {
   ExternalStreamOptions,

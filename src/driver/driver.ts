@@ -6,6 +6,7 @@
 
 import type { GraphDriver } from './graph-driver.js'
 import type { ContextHandle, EventHandle, StreamHandle } from './handles.js'
+import type { KernelDriver } from './kernel-driver.js'
 
 export type { ContextHandle, EventHandle, StreamHandle } from './handles.js'
 
@@ -53,6 +54,7 @@ export interface AdoptedStream {
 export interface Driver {
   readonly name: 'cuda' | 'sim'
   readonly graphs: GraphDriver
+  readonly kernels: KernelDriver
 
   deviceCount(): number
   deviceName(device: number): string

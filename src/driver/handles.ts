@@ -12,3 +12,7 @@ export type ContextHandle = number & { readonly [kind]: 'CUcontext' }
 export type GraphHandle = number & { readonly [kind]: 'CUgraph' }
 /** A CUgraphExec. */
 export type GraphExecHandle = number & { readonly [kind]: 'CUgraphExec' }
+/** A CUmodule. */
+export type ModuleHandle = number & { readonly [kind]: 'CUmodule' }
+/** A CUfunction. */
+export type KernelHandle = number & { readonly [kind]: 'CUfunction' }

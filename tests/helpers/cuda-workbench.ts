@@ -93,7 +93,8 @@ function make(raw: Raw): Workbench {
   const waitValue = raw.function('cuStreamWaitValue32_v2', [P, P, 'uint', 'uint'])
   const createStream = raw.function('cuStreamCreateWithPriority', [P, 'uint', 'int'])
   const destroyStream = raw.function('cuStreamDestroy_v2', [P])
-  raw.function('cuMemHostAlloc', [P, P, 'uint'])(raw.out, LATCHES * 4, 3)
+  const allocate = raw.function('cuMemHostAlloc', [P, P, 'uint'])
+  allocate(raw.out, LATCHES * 4, 3)
   const latches = raw.result()
   const words = new Int32Array(raw.koffi.view(BigInt(latches), LATCHES * 4)).fill(0)
   let nextLatch = 0
@@ -154,6 +155,11 @@ function make(raw: Raw): Workbench {
       const handle = raw.result()
       enter(device)
       return BigInt(handle)
+    },
+    mapped(byteLength) {
+      allocate(raw.out, byteLength, 3)
+      const pointer = BigInt(raw.result())
+      return { pointer, bytes: raw.koffi.view(pointer, byteLength) }
     },
     destroyForeignStream: (handle) => destroyStream(Number(handle)),
   }

@@ -28,6 +28,13 @@ export interface Workbench {
   /** A stream that some other library made. */
   foreignStream(device: Device, options?: StreamOptions): bigint
   destroyForeignStream(handle: bigint): void
+  /** Memory that kernels and JavaScript both see; undefined where no kernels run. */
+  mapped(byteLength: number): Mapped | undefined
+}
+
+export interface Mapped {
+  readonly pointer: bigint
+  readonly bytes: ArrayBuffer
 }
 
 export function simWorkbench(options: { readonly devices?: number; readonly seed?: number } = {}): Workbench {
@@ -45,6 +52,7 @@ export function simWorkbench(options: { readonly devices?: number; readonly seed
     fault,
     foreignStream,
     destroyForeignStream,
+    mapped: () => undefined,
   }
 }
 

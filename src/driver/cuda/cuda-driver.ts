@@ -24,6 +24,7 @@ import {
 import { refusedHandle } from '../handle-errors.js'
 import type { Contexts } from './contexts.js'
 import { CudaGraphs } from './cuda-graphs.js'
+import { CudaKernels } from './cuda-kernels.js'
 import type { GraphGates } from './graph-gates.js'
 import type { HandleCheck } from './handle-check.js'
 import { check, type Library } from './library.js'
@@ -36,6 +37,7 @@ const NAME_BYTES = 256
 export class CudaDriver implements Driver {
   readonly name = 'cuda'
   readonly graphs: CudaGraphs
+  readonly kernels: CudaKernels
   readonly #library: Library
   readonly #memory: NativeMemory
   readonly #contexts: Contexts
@@ -56,6 +58,10 @@ export class CudaDriver implements Driver {
     this.#contexts = parts.contexts
     this.#handles = parts.handles
     this.#waiting = parts.waiting
+    this.kernels = new CudaKernels(parts.library, parts.memory, parts.contexts, {
+      onStream: (stream, call, fn) => this.#onStream(stream, call, fn),
+      reserve: (stream) => this.reserve(stream),
+    })
     this.graphs = new CudaGraphs(parts.library, parts.memory, parts.graphGates, {
       onStream: (stream, call, fn) => this.#onStream(stream, call, fn),
       captureBegins: () => parts.waiting.captureBegins(),

@@ -9,7 +9,7 @@ export function koffi(): typeof Koffi {
   return loaded
 }
 
-/** Memory outside V8's heap: it does not move, so that C may keep its address. It is never freed. */
+/** Memory outside V8's heap: it does not move, so that C may keep its address. */
 export class NativeMemory {
   readonly address: number
   readonly bytes: Uint8Array
@@ -26,6 +26,11 @@ export class NativeMemory {
     this.uint32 = new Uint32Array(buffer)
     this.float32 = new Float32Array(buffer)
     this.uint64 = new BigUint64Array(buffer)
+  }
+
+  /** Gives it back: the views must not be used any more. Without this it lives as long as the process. */
+  free(): void {
+    koffi().free(BigInt(this.address))
   }
 
   /** The pointer stored at this offset, a multiple of 8. */

@@ -120,6 +120,32 @@ export const SIGNATURES = {
     c: 'CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)',
     args: [P, 'CUipcEventHandle'],
   },
+  cuModuleLoadData: { c: 'CUresult cuModuleLoadData(CUmodule *module, const void *image)', args: [P, P] },
+  cuModuleUnload: { c: 'CUresult cuModuleUnload(CUmodule hmod)', args: [P] },
+  cuModuleGetFunction: {
+    c: 'CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)',
+    args: [P, P, P],
+  },
+  cuFuncGetParamInfo: {
+    c: 'CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)',
+    args: [P, P, P, P],
+  },
+  cuFuncSetAttribute: {
+    c: 'CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)',
+    args: [P, 'int', 'int'],
+  },
+  cuLaunchKernel: {
+    c: 'CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)',
+    args: [P, 'uint', 'uint', 'uint', 'uint', 'uint', 'uint', 'uint', P, P, P],
+  },
+  cuLaunchKernelEx: {
+    c: 'CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)',
+    args: [P, P, P, P],
+  },
+  cuOccupancyMaxActiveBlocksPerMultiprocessor: {
+    c: 'CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)',
+    args: [P, P, 'int', P],
+  },
   cuMemHostAlloc: {
     c: 'CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)',
     args: [P, P, 'uint'],

@@ -28,6 +28,7 @@ import { type NodeWork, type Operation, OperationKind, SimDevice, SimEvent, SimS
 import { park } from './park.js'
 import { SIMULATED_ATTRIBUTES, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedUuid } from './properties.js'
 import { SimGraphs } from './sim-graphs.js'
+import { SimKernels } from './sim-kernels.js'
 
 /** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
@@ -44,6 +45,7 @@ export function simulatorOfHandle(handle: number): SimDriver | undefined {
 export class SimDriver implements Driver {
   readonly name = 'sim'
   readonly graphs: SimGraphs
+  readonly kernels = new SimKernels()
   readonly machine: Machine
   readonly seed: number
   readonly #devices: readonly SimDevice[]

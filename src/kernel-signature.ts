@@ -1,0 +1,108 @@
+/** A kernel's parameters, as the caller states them: what TypeScript checks, and what is checked when it is launched. */
+import { SCALAR_BYTES, type ScalarType } from './driver/kernel-driver.js'
+import { describe, invalidType, invalidValue, outOfRange } from './errors.js'
+
+export type { ScalarType } from './driver/kernel-driver.js'
+/** What a kernel does with the memory behind a pointer. */
+export type Access = 'in' | 'out' | 'inout'
+/** A scalar such as 'f32', or a pointer with its access, such as 'in f32*'. */
+export type ParameterType = ScalarType | `${Access} ${ScalarType}*`
+
+/** Device memory as an argument: its address, or anything that has one. */
+export type MemoryArgument = bigint | number | { readonly pointer: bigint }
+
+/** What the caller passes for a parameter of this type. */
+export type ArgumentOf<P extends ParameterType> = P extends `${string}*`
+  ? MemoryArgument
+  : P extends 'i64' | 'u64'
+    ? bigint | number
+    : P extends 'bool'
+      ? boolean
+      : number
+
+export type ArgumentsOf<S extends readonly ParameterType[]> = { readonly [I in keyof S]: ArgumentOf<S[I]> }
+
+export interface Parameter {
+  readonly type: ScalarType
+  /** Set for a pointer. */
+  readonly access: Access | undefined
+}
+
+const POINTER = /^(in|out|inout) ([a-z0-9]+)\*$/
+
+/** Integer ranges; i64 and u64 as bigints. */
+const RANGES: Readonly<Partial<Record<ScalarType, readonly [number | bigint, number | bigint]>>> = {
+  i8: [-128, 127],
+  u8: [0, 255],
+  i16: [-32768, 32767],
+  u16: [0, 65535],
+  i32: [-2147483648, 2147483647],
+  u32: [0, 4294967295],
+  i64: [-(2n ** 63n), 2n ** 63n - 1n],
+  u64: [0n, 2n ** 64n - 1n],
+}
+
+export function parseSignature(signature: readonly unknown[]): readonly Parameter[] {
+  if (!Array.isArray(signature)) throw invalidType('signature', "an array such as ['in f32*', 'i32']", signature)
+  return signature.map((text, index) => {
+    if (typeof text !== 'string') throw invalidType(`signature[${index}]`, "a type such as 'in f32*' or 'i32'", text)
+    const [, access, pointed] = POINTER.exec(text) ?? []
+    const type = pointed ?? text
+    if (!isScalar(type)) {
+      const scalars = Object.keys(SCALAR_BYTES).join(', ')
+      throw invalidValue(
+        `signature[${index}] is '${text}': it must be one of ${scalars}, or for a pointer 'in', 'out' or 'inout', then one of them and *`,
+      )
+    }
+    return { type, access: access as Access | undefined }
+  })
+}
+
+/** The type by which a parameter is passed: a pointer is 64 bits. */
+export const passedAs = ({ type, access }: Parameter): ScalarType => (access === undefined ? type : 'u64')
+
+/** Checks the arguments of a launch. Returns them as they are passed. */
+export function checkArguments(parameters: readonly Parameter[], args: readonly unknown[]): (number | bigint)[] {
+  if (args.length !== parameters.length) {
+    throw invalidValue(`The kernel takes ${parameters.length} argument(s), and ${args.length} were given`)
+  }
+  const values = new Array<number | bigint>(args.length)
+  for (let index = 0; index < args.length; index += 1) {
+    const parameter = parameters[index]
+    if (parameter !== undefined) values[index] = checkArgument(parameter, args[index], index)
+  }
+  return values
+}
+
+function checkArgument({ type, access }: Parameter, value: unknown, index: number): number | bigint {
+  if (access !== undefined) return pointerOf(value, index)
+  if (type === 'bool') {
+    if (typeof value !== 'boolean') throw invalidType(`Argument ${index}`, 'true or false', value)
+    return value ? 1 : 0
+  }
+  if (typeof value === 'bigint' && (type === 'i64' || type === 'u64')) return inRange(type, value, index)
+  if (typeof value !== 'number') throw invalidType(`Argument ${index}`, `a number, for ${type}`, value)
+  if (type === 'f32' || type === 'f64') return value
+  if (!Number.isSafeInteger(value)) throw invalidType(`Argument ${index}`, `an integer, for ${type}`, value)
+  return inRange(type, value, index)
+}
+
+function inRange(type: ScalarType, value: number | bigint, index: number): number | bigint {
+  const [least, most] = RANGES[type] ?? [value, value]
+  if (value < least || value > most)
+    throw outOfRange(`Argument ${index}`, `from ${least} to ${most}, for ${type}`, value)
+  return value
+}
+
+function pointerOf(value: unknown, index: number): number | bigint {
+  const pointer: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, 'pointer') : value
+  if (typeof pointer === 'bigint' || (typeof pointer === 'number' && Number.isSafeInteger(pointer))) {
+    if (pointer >= 0 && pointer < 2 ** 64) return pointer
+    throw outOfRange(`Argument ${index}`, 'a pointer of 64 bits', pointer)
+  }
+  throw invalidType(`Argument ${index}`, 'device memory, or its address', describe(value))
+}
+
+function isScalar(text: string): text is ScalarType {
+  return Object.hasOwn(SCALAR_BYTES, text)
+}

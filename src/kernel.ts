@@ -1,0 +1,222 @@
+import { inspect } from 'node:util'
+import { checkBoolean, checkInteger, checkOptions } from './arguments.js'
+import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
+import type { Driver } from './driver/driver.js'
+import type { ContextHandle, KernelHandle, ModuleHandle } from './driver/handles.js'
+import type { LaunchShape } from './driver/kernel-driver.js'
+import { describe, invalidType, outOfRange, stateError } from './errors.js'
+import {
+  type ArgumentsOf,
+  checkArguments,
+  type Parameter,
+  type ParameterType,
+  parseSignature,
+  passedAs,
+} from './kernel-signature.js'
+import { type Launchable, launchOn } from './launch.js'
+import { destroyWhenUnreachable, type Remains, release } from './remains.js'
+import { openStream, type Stream } from './stream.js'
+
+/** A number of blocks or threads: in one direction, or in up to three. */
+export type Extent = number | readonly [x: number, y?: number, z?: number]
+
+export interface LaunchConfig {
+  /** Blocks of the grid. */
+  readonly grid: Extent
+  /** Threads of each block; CUDA allows 1024 in all. */
+  readonly block: Extent
+  /** Dynamic shared memory of each block, in bytes. Default 0. */
+  readonly sharedMemory?: number | undefined
+  /** All blocks run at one time, so that they can wait for each other. Default false. */
+  readonly cooperative?: boolean | undefined
+  /** Blocks of a thread block cluster (compute capability 9.0 and later). Default: no clusters. */
+  readonly cluster?: Extent | undefined
+}
+
+const LARGEST_EXTENT = 2 ** 31 - 1
+
+class ModuleRemains implements Remains {
+  readonly #driver: Driver
+  readonly #module: ModuleHandle
+  readonly #context: ContextHandle
+  gone = false
+  registered = false
+
+  constructor(driver: Driver, module: ModuleHandle, context: ContextHandle) {
+    this.#driver = driver
+    this.#module = module
+    this.#context = context
+  }
+
+  destroy(): void {
+    this.#driver.kernels.unload(this.#module, this.#context)
+  }
+}
+
+/** GPU code, loaded on a device. */
+export class Module implements Disposable {
+  readonly device: Device
+  readonly #driver: Driver
+  readonly #handle: ModuleHandle
+  readonly #remains: ModuleRemains
+
+  /** Use `Module.load()`. */
+  private constructor(image: Uint8Array, device: Device) {
+    const driver = driverOf(device)
+    const context = contextOf(device)
+    this.device = device
+    this.#driver = driver
+    this.#handle = driver.kernels.load(image, context)
+    this.#remains = new ModuleRemains(driver, this.#handle, context)
+    destroyWhenUnreachable(this, this.#remains)
+  }
+
+  /**
+   * Loads a cubin, a fatbin or PTX (`cuModuleLoadData`); PTX may be text. Default device: the current one.
+   * @throws CudaError for code that this device cannot run; ERR_UNSUPPORTED on the simulator, which runs no GPU code
+   */
+  static load(code: Uint8Array | string, options?: { readonly device?: Device | number | undefined }): Module {
+    const device = resolveDevice(checkOptions(options)?.device)
+    const image = typeof code === 'string' ? Buffer.from(code) : code
+    if (!(image instanceof Uint8Array)) throw invalidType('code', 'a Uint8Array, or PTX as text', code)
+    if (image.length === 0) throw outOfRange('code.length', 'more than 0', 0)
+    return new Module(image, device)
+  }
+
+  get closed(): boolean {
+    return this.#remains.gone
+  }
+
+  /**
+   * A kernel of this module, with its parameters (`cuModuleGetFunction`). They are held against the sizes that the
+   * driver knows.
+   * @throws CudaError 500 where the module has no such kernel; ERR_INVALID_ARG_VALUE where the parameters are not its own
+   */
+  kernel<const S extends readonly ParameterType[]>(name: string, signature: S): Kernel<S> {
+    if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    if (typeof name !== 'string') throw invalidType('name', 'the name of a kernel', name)
+    const parameters = parseSignature(signature)
+    const handle = this.#driver.kernels.kernel(this.#handle, name, parameters.map(passedAs))
+    return new Kernel<S>({ module: this, name, parameters, handle } satisfies KernelSeed as never)
+  }
+
+  /** Unloads it (`cuModuleUnload`): no launch of its kernels may be under way. May be called twice. */
+  close(): void {
+    if (!this.#remains.gone) release(this, this.#remains)
+  }
+
+  [Symbol.dispose](): void {
+    this.close()
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'Module'
+  }
+
+  toString(): string {
+    return `Module(0x${this.#handle.toString(16)}, ${this.device}${this.closed ? ', closed' : ''})`
+  }
+
+  [inspect.custom](): string {
+    return this.toString()
+  }
+}
+
+interface KernelSeed {
+  readonly module: Module
+  readonly name: string
+  readonly parameters: readonly Parameter[]
+  readonly handle: KernelHandle
+}
+
+/** A kernel: what `stream.launch(kernel, config, ...args)` queues. */
+export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[]> implements Launchable {
+  readonly name: string
+  readonly module: Module
+  readonly #parameters: readonly Parameter[]
+  readonly #handle: KernelHandle
+  /** Only a type: the arguments that a launch takes. */
+  declare readonly args: ArgumentsOf<S>
+
+  /** Use `module.kernel(name, signature)`. */
+  constructor(seed: never) {
+    const { module, name, parameters, handle }: KernelSeed = seed
+    if (!(module instanceof Module)) throw invalidType('Kernel', 'had from module.kernel(name, signature)', seed)
+    this.module = module
+    this.name = name
+    this.#parameters = parameters
+    this.#handle = handle
+  }
+
+  /** How many blocks of so many threads one multiprocessor runs at a time (`cuOccupancyMaxActiveBlocksPerMultiprocessor`). */
+  activeBlocks(blockSize: number, sharedMemory = 0): number {
+    checkInteger(blockSize, 'blockSize')
+    checkInteger(sharedMemory, 'sharedMemory')
+    const driver = driverOf(this.module.device)
+    return driver.kernels.activeBlocks(this.#handle, blockSize, sharedMemory)
+  }
+
+  [launchOn](stream: Stream, config: LaunchConfig, ...args: readonly unknown[]): void {
+    const { driver, handle } = openStream(stream)
+    if (this.module.closed)
+      throw stateError('ERR_CLOSED', `Kernel '${this.name}' cannot be used any more: its module is closed`)
+    if (stream.device !== this.module.device) {
+      throw stateError(
+        'ERR_DEVICE_MISMATCH',
+        `Kernel '${this.name}' is on ${this.module.device}, and ${stream} on ${stream.device}`,
+      )
+    }
+    const values = checkArguments(this.#parameters, args)
+    driver.kernels.launch(this.#handle, handle, shapeOf(config), values)
+  }
+
+  toString(): string {
+    return `Kernel(${this.name}, ${this.module.device})`
+  }
+
+  [inspect.custom](): string {
+    return this.toString()
+  }
+}
+
+declare module './stream.js' {
+  interface Stream {
+    /**
+     * Queues a kernel (`cuLaunchKernel`). Its arguments are checked against its signature; nothing is queued where they
+     * do not fit.
+     */
+    launch<S extends readonly ParameterType[]>(kernel: Kernel<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
+  }
+}
+
+function shapeOf(config: LaunchConfig): LaunchShape {
+  if (config === undefined) throw invalidType('config', 'an object such as { grid, block }', config)
+  checkOptions(config, 'config')
+  const { cluster } = config
+  const sharedMemory = config.sharedMemory === undefined ? 0 : checkInteger(config.sharedMemory, 'config.sharedMemory')
+  if (sharedMemory < 0 || sharedMemory > LARGEST_EXTENT) {
+    throw outOfRange('config.sharedMemory', `bytes from 0 to ${LARGEST_EXTENT}`, sharedMemory)
+  }
+  return {
+    grid: extentOf(config.grid, 'config.grid'),
+    block: extentOf(config.block, 'config.block'),
+    sharedMemory,
+    cooperative: checkBoolean(config.cooperative, 'config.cooperative', false),
+    cluster: cluster === undefined ? undefined : extentOf(cluster, 'config.cluster'),
+  }
+}
+
+function extentOf(extent: Extent, name: string): readonly [number, number, number] {
+  if (typeof extent === 'number') return [checkExtent(extent, name), 1, 1]
+  if (!Array.isArray(extent) || extent.length < 1 || extent.length > 3) {
+    throw invalidType(name, 'a number, or an array of up to three', describe(extent))
+  }
+  const [x, y, z] = extent
+  return [checkExtent(x, `${name}[0]`), checkExtent(y ?? 1, `${name}[1]`), checkExtent(z ?? 1, `${name}[2]`)]
+}
+
+function checkExtent(value: number, name: string): number {
+  checkInteger(value, name)
+  if (value < 1 || value > LARGEST_EXTENT) throw outOfRange(name, `from 1 to ${LARGEST_EXTENT}`, value)
+  return value
+}

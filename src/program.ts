@@ -1,0 +1,39 @@
+/** CUDA C++ as text, compiled at run time. */
+import { checkOptions } from './arguments.js'
+import { type Device, driverOf, resolveDevice } from './device.js'
+import { invalidType } from './errors.js'
+import { Module } from './kernel.js'
+
+export interface CompileOptions {
+  /** The architecture to compile for, such as 'sm_90'. Default: the device's own. */
+  readonly arch?: string | undefined
+  /** More options for NVRTC, such as '--use_fast_math'. */
+  readonly options?: readonly string[] | undefined
+  /** Where the module is loaded. Default: the current device. */
+  readonly device?: Device | number | undefined
+  /** What the compiler calls the source in its messages. Default 'program.cu'. */
+  readonly name?: string | undefined
+}
+
+async function compile(source: string, options?: CompileOptions): Promise<Module> {
+  const given = checkOptions(options) ?? {}
+  if (typeof source !== 'string') throw invalidType('source', 'CUDA C++ as text', source)
+  const more = given.options ?? []
+  if (!Array.isArray(more) || !more.every((option) => typeof option === 'string')) {
+    throw invalidType('options.options', 'an array of texts', more)
+  }
+  const device = resolveDevice(given.device)
+  const { major, minor } = device.computeCapability
+  const arch = given.arch ?? `sm_${major}${minor}`
+  if (typeof arch !== 'string') throw invalidType('options.arch', "a text such as 'sm_90'", arch)
+  const name = given.name ?? 'program.cu'
+  const image = await driverOf(device).kernels.compile(source, name, [`--gpu-architecture=${arch}`, ...more])
+  return Module.load(image, { device })
+}
+
+/**
+ * `Program.compile(source)` compiles CUDA C++ with NVRTC, on a thread of its own, and loads what comes out. Kernels that
+ * are to be found by name need `extern "C"`.
+ * @throws (as a rejection) ERR_COMPILATION, with the compiler's log in the message; ERR_UNSUPPORTED without NVRTC
+ */
+export const Program = { compile } as const

@@ -1,0 +1,200 @@
+/** Kernels: GPU code is loaded, its signature is its own, and what does not fit is refused before it is queued. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Module, Program } from 'cuda-streams'
+import { onEveryBackend } from '../helpers/suite.js'
+
+const SOURCE = `
+extern "C" __global__ void axpy(float a, const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = a * x[i] + y[i];
+}
+extern "C" __global__ void everything(bool b, signed char i8, unsigned short u16, long long i64, double f64, double* out) {
+  out[0] = b; out[1] = i8; out[2] = u16; out[3] = (double)i64; out[4] = f64;
+}
+extern "C" __global__ void shared(unsigned* out) {
+  extern __shared__ unsigned words[];
+  words[threadIdx.x * 1000] = threadIdx.x;
+  __syncthreads();
+  if (threadIdx.x == 0) out[0] = words[24 * 1000];
+}
+extern "C" __global__ void nothing() {}
+`
+const PTX = `
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry store(.param .u64 where, .param .u32 what) {
+  .reg .u64 %where;
+  .reg .u32 %what;
+  ld.param.u64 %where, [where];
+  ld.param.u32 %what, [what];
+  st.global.u32 [%where], %what;
+  ret;
+}
+`
+const AXPY = ['f32', 'in f32*', 'inout f32*', 'i32'] as const
+
+onEveryBackend('kernels', (bench) => {
+  const { device } = bench
+  const memory = bench.mapped(1 << 16)
+
+  if (memory === undefined) {
+    test('K0 a driver that runs no GPU code says so', async () => {
+      assert.throws(() => Module.load(PTX, { device }), { code: 'ERR_UNSUPPORTED', message: /simulator/ })
+      await assert.rejects(Program.compile(SOURCE, { device }), { code: 'ERR_UNSUPPORTED' })
+    })
+    return
+  }
+
+  const { pointer, bytes } = memory
+  const floats = new Float32Array(bytes)
+
+  test('K1 CUDA C++ is compiled, and a kernel computes with its arguments', async () => {
+    using module = await Program.compile(SOURCE, { device })
+    using stream = bench.stream()
+    const axpy = module.kernel('axpy', AXPY)
+    const n = 1000
+    for (let i = 0; i < n; i += 1) {
+      floats[i] = i
+      floats[n + i] = 1
+    }
+    const result = stream.launch(axpy, { grid: Math.ceil(n / 256), block: 256 }, 2, pointer, pointer + 4n * 1000n, n)
+    assert.equal(result, stream)
+    await stream.finished()
+    assert.deepEqual(
+      Array.from(floats.subarray(n, 2 * n)),
+      Array.from({ length: n }, (_, i) => 2 * i + 1),
+    )
+  })
+
+  test('K2 every type of parameter arrives as it was given', async () => {
+    using module = await Program.compile(SOURCE, { device })
+    using stream = bench.stream()
+    const kernel = module.kernel('everything', ['bool', 'i8', 'u16', 'i64', 'f64', 'out f64*'])
+    const out = new Float64Array(bytes, 0, 5)
+    stream.launch(kernel, { grid: [1], block: [1, 1, 1] }, true, -7, 65535, -(2n ** 40n), Math.PI, { pointer })
+    stream.synchronize()
+    assert.deepEqual(Array.from(out), [1, -7, 65535, -(2 ** 40), Math.PI])
+    stream.launch(kernel, { grid: 1, block: 1 }, false, 127, 0, -(2 ** 35) - 1, -0.5, Number(pointer))
+    stream.synchronize()
+    assert.deepEqual(Array.from(out), [0, 127, 0, -(2 ** 35) - 1, -0.5])
+  })
+
+  test('K3 PTX is loaded as text or bytes', () => {
+    for (const code of [PTX, Buffer.from(PTX)]) {
+      using module = Module.load(code, { device })
+      using stream = bench.stream()
+      stream.launch(module.kernel('store', ['out u32*', 'u32']), { grid: 1, block: 1 }, pointer, 4_000_000_000)
+      stream.synchronize()
+      assert.equal(new Uint32Array(bytes)[0], 4_000_000_000)
+    }
+  })
+
+  test('K4 a signature that is not the kernel’s own is refused, by the sizes of its parameters', async () => {
+    using module = await Program.compile(SOURCE, { device })
+    const refused = { code: 'ERR_INVALID_ARG_VALUE' }
+    assert.throws(() => module.kernel('axpy', ['f64', 'in f32*', 'inout f32*', 'i32']), {
+      ...refused,
+      message: /8, 8, 8, 4 bytes.*4, 8, 8, 4/,
+    })
+    assert.throws(() => module.kernel('axpy', ['f32', 'in f32*', 'inout f32*']), refused)
+    assert.throws(() => module.kernel('nothing', ['i32']), refused)
+    assert.throws(() => module.kernel('axpy', ['float' as 'f32']), { ...refused, message: /'float'/ })
+    assert.throws(() => module.kernel('missing', []), { number: 500 })
+    assert.equal(module.kernel('nothing', []).name, 'nothing')
+  })
+
+  test('K5 arguments that do not fit are refused, and nothing is queued', async () => {
+    using module = await Program.compile(SOURCE, { device })
+    using stream = bench.stream()
+    const axpy = module.kernel('axpy', AXPY)
+    const launch = (config: unknown, ...args: unknown[]): void => {
+      Reflect.apply(stream.launch, stream, [axpy, config, ...args])
+    }
+    const one = { grid: 1, block: 1 }
+    const latch = bench.latch(stream)
+    latch.open()
+    stream.synchronize()
+    assert.throws(() => launch(one, 1, pointer, pointer), { code: 'ERR_INVALID_ARG_VALUE', message: /4 argument/ })
+    assert.throws(() => launch(one, '1', pointer, pointer, 1), { code: 'ERR_INVALID_ARG_TYPE', message: /Argument 0/ })
+    assert.throws(() => launch(one, 1, 'x', pointer, 1), { code: 'ERR_INVALID_ARG_TYPE', message: /Argument 1/ })
+    assert.throws(() => launch(one, 1, pointer, pointer, 1.5), { code: 'ERR_INVALID_ARG_TYPE' })
+    assert.throws(() => launch(one, 1, pointer, pointer, 2 ** 31), { code: 'ERR_OUT_OF_RANGE' })
+    assert.throws(() => launch(one, 1, -1n, pointer, 1), { code: 'ERR_OUT_OF_RANGE' })
+    assert.throws(() => launch(undefined, 1, pointer, pointer, 1), { code: 'ERR_INVALID_ARG_TYPE' })
+    assert.throws(() => launch({ grid: 0, block: 1 }, 1, pointer, pointer, 1), { code: 'ERR_OUT_OF_RANGE' })
+    assert.throws(() => launch({ grid: 'x', block: 1 }, 1, pointer, pointer, 1), { code: 'ERR_INVALID_ARG_TYPE' })
+    assert.throws(() => launch({ grid: 1, block: 4096 }, 1, pointer, pointer, 1), { number: 1 })
+    assert.equal(stream.query(), true)
+    launch(one, 1, pointer, pointer, 0)
+    await stream.finished()
+  })
+
+  test('K6 code that cannot run is refused, with the reason', async () => {
+    assert.throws(() => Module.load('not PTX at all', { device }), { name: 'CudaError' })
+    assert.throws(() => Module.load(new Uint8Array(0), { device }), { code: 'ERR_OUT_OF_RANGE' })
+    assert.throws(() => Module.load(5 as unknown as string, { device }), { code: 'ERR_INVALID_ARG_TYPE' })
+    const broken = Program.compile('extern "C" __global__ void f() { int x = undeclared; }', {
+      device,
+      name: 'broken.cu',
+    })
+    await assert.rejects(broken, { code: 'ERR_COMPILATION', message: /broken\.cu[\s\S]*undeclared/ })
+    using stream = bench.stream()
+    bench.busy(stream, 1000)
+    await stream.finished()
+  })
+
+  test('K7 a kernel of a closed module is ERR_CLOSED', async () => {
+    const module = Module.load(PTX, { device })
+    const store = module.kernel('store', ['out u32*', 'u32'])
+    module.close()
+    module.close()
+    using stream = bench.stream()
+    assert.throws(() => stream.launch(store, { grid: 1, block: 1 }, pointer, 1), { code: 'ERR_CLOSED' })
+    assert.throws(() => module.kernel('store', ['out u32*', 'u32']), { code: 'ERR_CLOSED' })
+  })
+
+  test('K8 more than 48 KiB of dynamic shared memory, cooperative launches, clusters, occupancy', async () => {
+    using module = await Program.compile(SOURCE, { device })
+    using stream = bench.stream()
+    const shared = module.kernel('shared', ['out u32*'])
+    stream.launch(shared, { grid: 1, block: 25, sharedMemory: 100_000 }, pointer)
+    stream.synchronize()
+    assert.equal(new Uint32Array(bytes)[0], 24)
+    const nothing = module.kernel('nothing', [])
+    stream.launch(nothing, { grid: 2, block: 64, cooperative: true })
+    if (device.computeCapability.major >= 9) stream.launch(nothing, { grid: [4, 1, 1], block: 64, cluster: 2 })
+    await stream.finished()
+    assert.ok(nothing.activeBlocks(256) > 0)
+    assert.ok(nothing.activeBlocks(1024) < nothing.activeBlocks(32))
+  })
+
+  test('K9 a kernel is captured into a graph, with the arguments it had then', async () => {
+    using module = Module.load(PTX, { device })
+    using stream = bench.stream()
+    const store = module.kernel('store', ['out u32*', 'u32'])
+    using graph = stream.capture(() => {
+      stream.launch(store, { grid: 1, block: 1 }, pointer, 1)
+      stream.launch(store, { grid: 1, block: 1 }, pointer + 4n, 2)
+    })
+    using exec = graph.instantiate()
+    new Uint32Array(bytes).fill(0)
+    stream.launch(exec)
+    await stream.finished()
+    assert.deepEqual(Array.from(new Uint32Array(bytes, 0, 2)), [1, 2])
+  })
+
+  test('K10 a wrong argument is an error of the compiler too', () => {
+    using module = Module.load(PTX, { device })
+    using stream = bench.stream()
+    const store = module.kernel('store', ['out u32*', 'u32'])
+    const one = { grid: 1, block: 1 }
+    // @ts-expect-error an argument is missing
+    assert.throws(() => stream.launch(store, one, pointer))
+    // @ts-expect-error a text is no number
+    assert.throws(() => stream.launch(store, one, pointer, '1'))
+    // @ts-expect-error there is no such type
+    assert.throws(() => module.kernel('store', ['u33']))
+  })
+})
