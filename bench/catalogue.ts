@@ -24,7 +24,9 @@ export const rows = [
   { key: 'event-create', title: 'event create + close', calls: 5_000 },
   { key: 'stream-create', title: 'stream create + close', calls: 1_000 },
   { key: 'host-function', title: 'host function + synchronize()', calls: 500 },
-  { key: 'launch-synchronize', title: 'empty kernel, launched raw, + synchronize()', calls: 1_000 },
+  { key: 'launch-four', title: 'launch(kernel), four arguments', calls: 2_000 },
+  { key: 'graph-launch', title: 'launch(exec), a graph of 100 empty kernels', calls: 300 },
+  { key: 'launch-synchronize', title: 'launch(kernel) + synchronize()', calls: 1_000 },
   {
     key: 'launch-finished',
     title: 'the same + await finished(); others: synchronize',

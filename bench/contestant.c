@@ -19,6 +19,8 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
 typedef void (*CUhostFn)(void *);
 
 /* Each function under the name that cuda.h gives it, and the symbol that cuda.h maps that name to. */
@@ -40,6 +42,10 @@ typedef void (*CUhostFn)(void *);
   X(cuEventDestroy, "cuEventDestroy_v2", (CUevent)) \
   X(cuEventRecord, "cuEventRecord", (CUevent, CUstream)) \
   X(cuEventQuery, "cuEventQuery", (CUevent)) \
+  X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream, int)) \
+  X(cuStreamEndCapture, "cuStreamEndCapture", (CUstream, CUgraph *)) \
+  X(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", (CUgraphExec *, CUgraph, unsigned long long)) \
+  X(cuGraphLaunch, "cuGraphLaunch", (CUgraphExec, CUstream)) \
   X(cuLaunchHostFunc, "cuLaunchHostFunc", (CUstream, CUhostFn, void *)) \
   X(cuLaunchKernel, "cuLaunchKernel", \
     (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **))
@@ -51,7 +57,8 @@ enum { NON_BLOCKING = 1, DISABLE_TIMING = 2 };
 
 static CUstream stream, other;
 static CUevent event, elsewhere;
-static CUfunction empty;
+static CUfunction empty, four;
+static CUgraphExec exec;
 /* The last result: not 0 fails the run. One store a call, as a careful C program would pay. */
 static CUresult result;
 
@@ -116,6 +123,16 @@ static void host_function(long calls) {
   }
 }
 
+static void launch_four(long calls) {
+  uint64_t a = 0, b = 0;
+  float c = 1;
+  uint32_t d = 1;
+  void *parameters[] = { &a, &b, &c, &d };
+  LOOP CHECK(cuLaunchKernel(four, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+}
+
+static void graph_launch(long calls) { LOOP CHECK(cuGraphLaunch(exec, stream)); }
+
 static void launch_synchronize(long calls) {
   LOOP {
     CHECK(cuLaunchKernel(empty, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
@@ -138,6 +155,8 @@ static const struct {
   { "event-create", event_create },
   { "stream-create", stream_create },
   { "host-function", host_function },
+  { "launch-four", launch_four },
+  { "graph-launch", graph_launch },
   { "launch-synchronize", launch_synchronize },
 };
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -169,12 +188,18 @@ static void set_up(const char *libcuda, const char *ptx) {
   NEED(cuCtxSetCurrent(context));
   NEED(cuModuleLoadData(&module, image));
   NEED(cuModuleGetFunction(&empty, module, "empty"));
+  NEED(cuModuleGetFunction(&four, module, "four"));
   NEED(cuStreamCreate(&stream, NON_BLOCKING));
   NEED(cuStreamCreate(&other, NON_BLOCKING));
   NEED(cuEventCreate(&event, DISABLE_TIMING));
   NEED(cuEventCreate(&elsewhere, DISABLE_TIMING));
   NEED(cuEventRecord(event, stream));
   NEED(cuEventRecord(elsewhere, other));
+  CUgraph graph;
+  NEED(cuStreamBeginCapture(stream, 1));
+  for (int i = 0; i < 100; i++) NEED(cuLaunchKernel(empty, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+  NEED(cuStreamEndCapture(stream, &graph));
+  NEED(cuGraphInstantiateWithFlags(&exec, graph, 0));
 }
 
 static double now(void) {

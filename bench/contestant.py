@@ -99,6 +99,14 @@ def open_cupy(libcuda, ptx):
         return {'empty': cupy.RawModule(path=ptx).get_function('empty')}
 
     bench.add('launch-synchronize', 'empty((1,), (1,), ()); stream.synchronize()', kernel)
+
+    def four():
+        import numpy
+
+        return {'four': cupy.RawModule(path=ptx).get_function('four'), 'array': cupy.zeros(16, dtype='float32'),
+                'c': numpy.float32(1), 'd': numpy.uint32(1)}
+
+    bench.add('launch-four', 'four((1,), (1,), (array, array, c, d))', four)
     return bench
 
 
@@ -159,6 +167,15 @@ def open_cuda_core(libcuda, ptx):
         return dict(launch=core.launch, config=core.LaunchConfig(grid=1, block=1), empty=code.get_kernel('empty'))
 
     bench.add('launch-synchronize', 'launch(stream, config, empty); stream.sync()', kernel)
+
+    def four():
+        import ctypes
+
+        with open(ptx, 'rb') as file:
+            code = core.ObjectCode.from_ptx(file.read())
+        return {'four': code.get_kernel('four'), 'c': ctypes.c_float(1), 'd': ctypes.c_uint32(1)}
+
+    bench.add('launch-four', 'launch(stream, config, four, 0, 0, c, d)', four)
     return bench
 
 
@@ -197,6 +214,16 @@ def open_numba(libcuda, _ptx):
         return {'empty': empty[1, 1, stream]}
 
     bench.add('launch-synchronize', 'empty(); stream.synchronize()', kernel)
+
+    def four():
+        @cuda.jit
+        def four(a, b, c, d):
+            pass
+
+        array = cuda.device_array(16, dtype='float32')
+        return {'four': four[1, 1, stream], 'array': array, 'c': numpy.float32(1), 'd': numpy.uint32(1)}
+
+    bench.add('launch-four', 'four(array, array, c, d)', four)
     return bench
 
 

@@ -1,4 +1,4 @@
-/** An empty kernel and a spinning one, straight through libcuda: GPU work whose own cost is known and small. */
+/** Empty kernels and a spinning one, straight through libcuda: GPU work whose own cost is known and small. */
 
 import koffi from 'koffi'
 
@@ -7,6 +7,7 @@ export const ptx = `.version 7.0
 .target sm_52
 .address_size 64
 .visible .entry empty() { ret; }
+.visible .entry four(.param .u64 a, .param .u64 b, .param .f32 c, .param .u32 d) { ret; }
 .visible .entry spin(.param .u64 duration) {
   .reg .pred %more;
   .reg .u64 %start, %now, %limit;
@@ -26,8 +27,6 @@ export interface Kernels {
   readonly libcuda: string
   /** As the driver has it: 13000 for CUDA 13.0. */
   readonly cudaVersion: number
-  /** A call that launches the empty kernel on this stream. */
-  launcher(streamHandle: bigint): () => void
   /** Launches a kernel that runs this long. */
   spin(streamHandle: bigint, nanoseconds: number): void
   /** A stream that cuda-streams knows nothing of. */
@@ -62,8 +61,6 @@ export function openKernels(): Kernels {
   declare('cuModuleLoadData', ['uintptr_t', 'str'])(slot, ptx)
   const module = out()
   const getFunction = declare('cuModuleGetFunction', ['uintptr_t', 'uintptr_t', 'str'])
-  getFunction(slot, module, 'empty')
-  const empty = out()
   getFunction(slot, module, 'spin')
   const spin = out()
 
@@ -80,10 +77,6 @@ export function openKernels(): Kernels {
   return {
     libcuda: path,
     cudaVersion,
-    launcher(streamHandle) {
-      const stream = Number(streamHandle)
-      return () => launch(empty, stream, 0)
-    },
     spin(streamHandle, nanoseconds) {
       koffi.encode(duration, 'uint64_t', nanoseconds)
       launch(spin, Number(streamHandle), Number(parameters))

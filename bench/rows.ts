@@ -1,8 +1,12 @@
 /** The rows of cuda-streams itself, timed in this process through its public interface. */
 
-import { type Device, type Event, ExternalStream, type Stream } from 'cuda-streams'
+import { type Device, type Event, ExternalStream, type GraphExec, type Kernel, Module, type Stream } from 'cuda-streams'
 import type { Contestant, RowKey } from './catalogue.js'
-import type { Kernels } from './empty-kernel.js'
+import { type Kernels, ptx } from './empty-kernel.js'
+
+const FOUR = ['in f32*', 'inout f32*', 'f32', 'u32'] as const
+const ONE = { grid: 1, block: 1 }
+const GRAPH_NODES = 100
 
 interface Bench {
   readonly device: Device
@@ -14,7 +18,9 @@ interface Bench {
   readonly elsewhere: Event
   /** A stream handle of another library. */
   readonly foreign: bigint
-  readonly launchEmpty: () => void
+  readonly empty: Kernel<readonly []>
+  readonly four: Kernel<typeof FOUR>
+  readonly graph: GraphExec
 }
 
 /** Every row is a function of its own, so that V8 optimises each for itself. */
@@ -93,17 +99,27 @@ const hostFunction: Loop = ({ stream }, calls) => {
   return undefined
 }
 
-const launchSynchronize: Loop = ({ stream, launchEmpty }, calls) => {
+const launchFour: Loop = ({ stream, four }, calls) => {
+  for (let i = 0; i < calls; i++) stream.launch(four, ONE, 0n, 0n, 1, i)
+  return undefined
+}
+
+const graphLaunch: Loop = ({ stream, graph }, calls) => {
+  for (let i = 0; i < calls; i++) stream.launch(graph)
+  return undefined
+}
+
+const launchSynchronize: Loop = ({ stream, empty }, calls) => {
   for (let i = 0; i < calls; i++) {
-    launchEmpty()
+    stream.launch(empty, ONE)
     stream.synchronize()
   }
   return undefined
 }
 
-const launchFinished: Loop = async ({ stream, launchEmpty }, calls) => {
+const launchFinished: Loop = async ({ stream, empty }, calls) => {
   for (let i = 0; i < calls; i++) {
-    launchEmpty()
+    stream.launch(empty, ONE)
     await stream.finished()
   }
 }
@@ -121,6 +137,8 @@ const loops: Readonly<Record<RowKey, Loop>> = {
   'event-create': eventCreate,
   'stream-create': streamCreate,
   'host-function': hostFunction,
+  'launch-four': launchFour,
+  'graph-launch': graphLaunch,
   'launch-synchronize': launchSynchronize,
   'launch-finished': launchFinished,
 }
@@ -129,7 +147,11 @@ export function openNode(device: Device, kernels: Kernels, version: string): Con
   const stream = device.createStream()
   const other = device.createStream()
   const foreign = kernels.createForeignStream()
-  const launchEmpty = kernels.launcher(stream.handle)
+  const module = Module.load(ptx, { device })
+  const empty = module.kernel('empty', [])
+  const captured = stream.capture(() => {
+    for (let node = 0; node < GRAPH_NODES; node++) stream.launch(empty, ONE)
+  })
   const bench: Bench = {
     device,
     stream,
@@ -137,7 +159,9 @@ export function openNode(device: Device, kernels: Kernels, version: string): Con
     event: stream.record(),
     elsewhere: other.record(),
     foreign,
-    launchEmpty,
+    empty,
+    four: module.kernel('four', FOUR),
+    graph: captured.instantiate(),
   }
   // Every contestant ends a row this way, untimed: a context with anything unacknowledged answers queries slowly.
   const drain = (): void => device.synchronize()
