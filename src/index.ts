@@ -1,11 +1,13 @@
 /** CUDA streams for TypeScript. Importing this loads no library and touches no GPU. */
 import './joins.js'
+import './transfers.js'
 
 export { type Context, Device } from './device.js'
 export type { DeviceAttribute } from './driver/device-attributes.js'
 export { CudaError } from './errors.js'
 export { Event, type EventOptions } from './event.js'
 export type { WaitOptions } from './finished.js'
+export { type AllocOptions, DeviceBuffer, type ForeignMemoryOptions, PinnedBuffer } from './memory.js'
 export { ExternalStream, Stream } from './stream.js'
 export type {
   ExternalStreamOptions,
@@ -15,3 +17,4 @@ export type {
   WaitStreamOptions,
 } from './stream-options.js'
 export { type CudaStreamLike, cudaStream, type PythonStreamLike, type StreamSource } from './stream-source.js'
+export type { Bytes, DownloaderOptions, FillOptions } from './transfers.js'

@@ -4,6 +4,8 @@
  * a verb that the GPU refuses throws `CudaError`, and no verb checks what the nouns have checked already.
  */
 
+import type { MemoryDriver } from './memory-driver.js'
+
 declare const kind: unique symbol
 
 /** A CUstream, or a token for a default stream (below): pointers have 47 bits, so a number holds either exactly. */
@@ -56,6 +58,7 @@ export interface AdoptedStream {
 
 export interface Driver {
   readonly name: 'cuda' | 'sim'
+  readonly memory: MemoryDriver
 
   deviceCount(): number
   deviceName(device: number): string

@@ -22,7 +22,9 @@ import {
   type StreamHandle,
 } from '../driver.js'
 import { refusedHandle } from '../handle-errors.js'
+import type { MemoryDriver } from '../memory-driver.js'
 import type { Contexts } from './contexts.js'
+import { CudaMemory } from './cuda-memory.js'
 import type { HandleCheck } from './handle-check.js'
 import { check, type Library } from './library.js'
 import type { NativeMemory } from './native.js'
@@ -33,6 +35,7 @@ const NAME_BYTES = 256
 
 export class CudaDriver implements Driver {
   readonly name = 'cuda'
+  readonly memory: MemoryDriver
   readonly #library: Library
   readonly #memory: NativeMemory
   readonly #contexts: Contexts
@@ -52,6 +55,12 @@ export class CudaDriver implements Driver {
     this.#contexts = parts.contexts
     this.#handles = parts.handles
     this.#waiting = parts.waiting
+    this.memory = new CudaMemory({
+      ...parts,
+      reserve: (stream) => this.reserve(stream),
+      recycle: ({ context, event }) => this.eventRecycle(context, event),
+      hostFunctionsPending: () => parts.waiting.hostFunctionsPending,
+    })
   }
 
   deviceCount(): number {

@@ -6,7 +6,7 @@
 import { cudaError } from '../cuda-results.js'
 import type { HostFunction, Settle } from '../driver.js'
 import { Heap } from './heap.js'
-import { Operation, OperationKind, type SimDevice, type SimStream } from './objects.js'
+import { type CopyEngine, Operation, OperationKind, type SimDevice, type SimStream, type Work } from './objects.js'
 import { Random } from './random.js'
 
 /** Kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. */
@@ -53,8 +53,16 @@ export class Machine {
   }
 
   /** Queues an operation behind all that is in the stream and, by the null stream's rules, beside it. */
-  enqueue(stream: SimStream, kind: OperationKind, amount = 0, after?: Operation, host?: HostFunction): Operation {
+  enqueue(
+    stream: SimStream,
+    kind: OperationKind,
+    amount = 0,
+    after?: Operation,
+    host?: HostFunction,
+    work?: Work,
+  ): Operation {
     const operation = this.#operation(kind, stream, amount)
+    operation.work = work
     const { device } = stream
     operation.waitFor(stream.tail)
     operation.waitFor(after)
@@ -78,8 +86,9 @@ export class Machine {
   }
 
   /** An operation in no stream that is done when all of these are. */
-  marker(stream: SimStream, predecessors: Iterable<Operation | undefined>): Operation {
+  marker(stream: SimStream, predecessors: Iterable<Operation | undefined>, work?: Work): Operation {
     const operation = this.#operation(OperationKind.INSTANT, stream, 0)
+    operation.work = work
     operation.inStream = false
     for (const predecessor of predecessors) operation.waitFor(predecessor)
     this.#start(operation)
@@ -189,6 +198,9 @@ export class Machine {
       case OperationKind.FAULT:
         this.break(operation.amount, operation)
         break
+      case OperationKind.COPY:
+        this.#startCopy(operation)
+        break
     }
   }
 
@@ -207,6 +219,15 @@ export class Machine {
       this.#waitingForSlot.set(device, waiting)
     }
     waiting.push(operation)
+  }
+
+  #startCopy(operation: Operation): void {
+    const engine = operation.work?.engine
+    if (engine?.busy) engine.waiting.push(operation)
+    else {
+      if (engine !== undefined) engine.busy = true
+      this.#run(operation, operation.amount)
+    }
   }
 
   #run(operation: Operation, duration: number): void {
@@ -243,13 +264,15 @@ export class Machine {
 
   /** The bookkeeping for an operation that is about to be over. */
   #leave(operation: Operation): void {
-    const { stream, settle } = operation
+    const { stream, settle, work } = operation
     const { device } = stream
     operation.time = this.now
+    operation.work = undefined
     if (settle !== undefined) {
       operation.settle = undefined
       this.#settled.push(() => settle(this.#faultOf(operation)))
     }
+    if (device.fault === 0) work?.effect()
     if (!operation.inStream) return
     if (stream.tail === operation) {
       stream.tail = undefined
@@ -259,6 +282,14 @@ export class Machine {
     if (!stream.nonBlocking) device.blockingUnfinished -= 1
     if (device.fault !== 0) this.#dropHostFunction(operation, device.fault)
     else if (operation.kind === OperationKind.KERNEL) this.#freeSlot(device)
+    else if (operation.kind === OperationKind.COPY) this.#freeEngine(work?.engine)
+  }
+
+  #freeEngine(engine: CopyEngine | undefined): void {
+    if (engine === undefined) return
+    engine.busy = false
+    const next = engine.waiting.shift()
+    if (next !== undefined) this.#startCopy(next)
   }
 
   #freeSlot(device: SimDevice): void {
@@ -280,6 +311,7 @@ export class Machine {
     const due = this.#due.splice(0)
     const fronts = [...(cause === undefined ? [] : [cause]), ...this.#running, ...this.#latches]
     for (const waiting of this.#waitingForSlot.values()) fronts.push(...waiting)
+    for (const { engines } of this.devices) fronts.push(...engines.toDevice.waiting, ...engines.toHost.waiting)
     for (const { operation } of due) fronts.push(operation)
     for (const operation of fronts) this.#end(operation)
     this.#latches.clear()
