@@ -63,7 +63,7 @@ export class DeviceAllocation extends Allocation {
   constructor(device: Device, home: Stream, byteLength: number) {
     const use = useOf(home)
     const { driver, handle, context } = use
-    super(device, driver, driver.memory.allocate(byteLength, handle), byteLength)
+    super(device, driver, driver.memory.allocate(byteLength, handle, context), byteLength)
     this.#home = home
     this.#homeSerial = use.serial
     this.#allocated = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING) }

@@ -168,7 +168,7 @@ export class DeviceBuffer extends Memory {
     const wanted = given.device === -1 ? undefined : given.device
     const near = resolveDevice(wanted)
     const driver = wanted === undefined ? driverForHandle(address, driverOf(near)) : driverOf(near)
-    const device = deviceOf(driver, ordinalOf(driver, address, byteLength))
+    const device = deviceOf(driver, ordinalOf(driver, address, byteLength, near.ordinal))
     if (wanted !== undefined && device !== near) {
       throw stateError('ERR_DEVICE_MISMATCH', `The memory is on ${device}, not on ${near} as options.device says`)
     }
@@ -310,9 +310,9 @@ function checkLength(byteLength: number): void {
     throw outOfRange('byteLength', 'from 1 to what memory there is', byteLength)
 }
 
-function ordinalOf(driver: Driver, pointer: Pointer, byteLength: number): number {
+function ordinalOf(driver: Driver, pointer: Pointer, byteLength: number, near: number): number {
   try {
-    return driver.memory.deviceOf(pointer, byteLength)
+    return driver.memory.deviceOf(pointer, byteLength, near)
   } catch (cause) {
     if (!(cause instanceof CudaError) || cause.number !== 1) throw cause
     const what = `0x${pointer.toString(16)} is no device memory of this driver`

@@ -17,7 +17,7 @@ export interface OwnEvent {
 
 export interface MemoryDriver {
   /** `cuMemAllocAsync`: there once the stream's work gets here. */
-  allocate(byteLength: number, stream: StreamHandle): Pointer
+  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer
   /** `cuMemFreeAsync`: gone once the stream's work gets here. */
   free(pointer: Pointer, stream: StreamHandle): void
   /** `cuMemHostAlloc`, portable and mapped. Spoils no capture. Its bytes are those that GPUs of the driver see. */
@@ -31,8 +31,11 @@ export interface MemoryDriver {
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void
   /** `cuMemsetD8Async`, `D16` or `D32`. */
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void
-  /** Which device another library's memory is on (`cuPointerGetAttribute`). Throws where the driver does not know it. */
-  deviceOf(pointer: Pointer, byteLength: number): number
+  /**
+   * Which device another library's memory is on (`cuPointerGetAttribute`), asked in a context of the device `near`. Throws
+   * where the driver does not know it.
+   */
+  deviceOf(pointer: Pointer, byteLength: number, near: number): number
   /** Is the event's latest record done? Unlike a query this spoils no capture, and a fault is no answer but false. */
   isDone(event: EventHandle): boolean
 }

@@ -57,14 +57,20 @@ export class CudaMemory implements MemoryDriver {
     this.#parts = parts
   }
 
-  allocate(byteLength: number, stream: StreamHandle): Pointer {
-    const { library, memory } = this.#parts
-    this.#onStream(stream, 'cuMemAllocAsync', (raw) => library.cuMemAllocAsync(memory.address, byteLength, raw))
+  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
+    const { library, memory, contexts, reserve } = this.#parts
+    reserve(stream)
+    const before = contexts.enter(context)
+    const result = library.cuMemAllocAsync(memory.address, byteLength, cudaHandleOf(stream))
+    contexts.leave(before)
+    check('cuMemAllocAsync', result)
     return memory.pointerAt(0) as Pointer
   }
 
   free(pointer: Pointer, stream: StreamHandle): void {
-    this.#onStream(stream, 'cuMemFreeAsync', (raw) => this.#parts.library.cuMemFreeAsync(pointer, raw))
+    const { library, reserve } = this.#parts
+    reserve(stream)
+    this.#onStream(stream, 'cuMemFreeAsync', (raw) => library.cuMemFreeAsync(pointer, raw))
   }
 
   allocatePinned(
@@ -106,9 +112,11 @@ export class CudaMemory implements MemoryDriver {
     }
   }
 
-  deviceOf(pointer: Pointer): number {
-    const { library, memory } = this.#parts
+  deviceOf(pointer: Pointer, _byteLength: number, near: number): number {
+    const { library, memory, contexts } = this.#parts
+    const before = contexts.enter(contexts.primary(near))
     const result = library.cuPointerGetAttribute(memory.address, POINTER_DEVICE_ORDINAL, pointer)
+    contexts.leave(before)
     check('cuPointerGetAttribute', result)
     return memory.int32[0] ?? 0
   }
