@@ -1,5 +1,6 @@
 /** What moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
 import { ByteLengthQueuingStrategy, ReadableStream, WritableStream } from 'node:stream/web'
+import { types } from 'node:util'
 import { checkInteger, checkOptions } from './arguments.js'
 import type { FillWidth } from './driver/memory-driver.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from './errors.js'
@@ -9,8 +10,8 @@ import { stageDownload, stageUpload } from './staging.js'
 import { isStream, Stream } from './stream.js'
 import { type StreamUse, useOf } from './uses.js'
 
-/** Bytes of an ordinary array: a typed array, a DataView, a Buffer, or a whole ArrayBuffer. */
-export type Bytes = ArrayBufferView | ArrayBuffer
+/** Bytes of an ordinary array: a typed array, a DataView, a Buffer, or a whole ArrayBuffer, shared or not. */
+export type Bytes = ArrayBufferView | ArrayBufferLike
 
 export interface FillOptions {
   /** Bytes that the value has: 1, 2 or 4. Default 1. */
@@ -173,9 +174,15 @@ function checkLengths(wanted: number, name: string, given: number): void {
 }
 
 function checkSource(source: Bytes, name: string): Uint8Array {
-  if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength)
-  if (source instanceof ArrayBuffer) return new Uint8Array(source)
-  throw invalidType(name, 'a typed array, a DataView or an ArrayBuffer', source)
+  const isView = ArrayBuffer.isView(source)
+  if (!isView && !types.isAnyArrayBuffer(source)) {
+    throw invalidType(name, 'a typed array, a DataView or an ArrayBuffer', source)
+  }
+  try {
+    return isView ? new Uint8Array(source.buffer, source.byteOffset, source.byteLength) : new Uint8Array(source)
+  } catch {
+    throw invalidValue(`${name} has been detached: its bytes are somewhere else`)
+  }
 }
 
 /** The staging memory is used anew long before a graph is launched. */

@@ -1,5 +1,11 @@
 /** Copies, fills, uploads and downloads: the bytes they leave, their order, and what is refused before anything is queued. */
 import assert from 'node:assert/strict'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable, Writable } from 'node:stream'
+import type { ReadableStream as WebReadable } from 'node:stream/web'
 import { test } from 'node:test'
 import { type Bytes, DeviceBuffer, Stream } from 'cuda-streams'
 import { fault, latch, simulate } from 'cuda-streams/sim'
@@ -247,6 +253,78 @@ onEveryBackend('transfers', (bench) => {
     const took = performance.now() - start
     context.diagnostic(`${took.toFixed(0)} ms; longest pause of the event loop ${watch.stop().toFixed(1)} ms`)
     assertSame(result, source)
+  })
+
+  test('a file is piped to the GPU and back', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(9 * MIB + 1)
+    const folder = await mkdtemp(join(tmpdir(), 'cuda-streams-'))
+    try {
+      const [from, to] = [join(folder, 'from'), join(folder, 'to')]
+      await writeFile(from, pattern(buffer.byteLength))
+      await (Readable.toWeb(createReadStream(from)) as WebReadable<Uint8Array>).pipeTo(stream.uploader(buffer))
+      await stream.downloader(buffer).pipeTo(Writable.toWeb(createWriteStream(to)))
+      assertSame(await readFile(to), pattern(buffer.byteLength))
+    } finally {
+      await rm(folder, { recursive: true })
+    }
+  })
+
+  test('a buffer that is closed in the middle of a pipe ends it with ERR_CLOSED', async () => {
+    using stream = bench.stream()
+    const buffer = device.alloc(100)
+    const reader = stream.downloader(buffer, { chunkBytes: 10 }).getReader()
+    const writer = stream.uploader(buffer).getWriter()
+    writer.closed.catch(() => {})
+    assert.equal((await reader.read()).value?.length, 10)
+    await writer.write(new Uint8Array(10))
+    buffer.close()
+    await rejected(() => writer.write(new Uint8Array(10)), 'ERR_CLOSED', /DeviceBuffer/)
+    await rejected(
+      async () => {
+        while (!(await reader.read()).done);
+      },
+      'ERR_CLOSED',
+      /DeviceBuffer/,
+    )
+  })
+
+  test('a closed stream is ERR_CLOSED', async () => {
+    const stream = bench.stream()
+    using buffer = device.alloc(8)
+    using pinned = device.allocPinned(8)
+    stream.close()
+    refused(() => stream.copy(buffer, pinned), 'ERR_CLOSED', /Stream\(/)
+    refused(() => stream.fill(buffer, 0), 'ERR_CLOSED', /Stream\(/)
+    refused(() => stream.upload(buffer, new Uint8Array(8)), 'ERR_CLOSED', /Stream\(/)
+    refused(() => stream.uploader(buffer), 'ERR_CLOSED', /Stream\(/)
+    refused(() => stream.downloader(buffer), 'ERR_CLOSED', /Stream\(/)
+    await rejected(() => stream.download(buffer), 'ERR_CLOSED', /Stream\(/)
+  })
+
+  test('the null stream and host functions transfer as any', async () => {
+    const stream = device.defaultStream
+    using own = bench.stream()
+    using buffer = device.alloc(64)
+    const seen: number[] = []
+    using pinned = device.allocPinned(64)
+    own.launchHostFunc(() => {
+      pinned.bytes.fill(3)
+      stream.copy(buffer, pinned)
+    })
+    await own.finished()
+    own.wait(stream).launchHostFunc(() => seen.push(pinned.bytes[0] ?? 0))
+    assertSame(await stream.download(buffer), new Uint8Array(64).fill(3))
+    await own.finished()
+    assert.deepEqual(seen, [3])
+  })
+
+  test('an array whose bytes are elsewhere is refused', () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(8)
+    const bytes = new Uint8Array(8)
+    structuredClone(bytes.buffer, { transfer: [bytes.buffer] })
+    refused(() => stream.upload(buffer, bytes), 'ERR_INVALID_ARG_VALUE', /detached/)
   })
 
   test('an uploader takes no more than there is room for, and less', async () => {
