@@ -190,6 +190,18 @@ onEveryBackend('transfers', (bench) => {
     assertSame(await second, new Uint8Array(30 * MIB).fill(0x11))
   })
 
+  test('a ring that JavaScript does not empty is not written over', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    using buffer = device.alloc(32 * MIB)
+    await stream.upload(buffer, pattern(buffer.byteLength))
+    await stream.finished()
+    const download = stream.download(buffer)
+    // Time passes, on the GPU too, but the event loop does not turn, and a query runs no host function.
+    for (let left = 50_000; left > 0; left -= 1) other.query()
+    assertSame(await download, pattern(buffer.byteLength))
+  })
+
   test('a stream that stands still holds up no other stream', async () => {
     using still = bench.stream()
     using stream = bench.stream()
