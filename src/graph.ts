@@ -7,7 +7,7 @@ import type { ContextHandle, GraphExecHandle, GraphHandle } from './driver/handl
 import { describe, invalidType, invalidValue, stateError } from './errors.js'
 import { type Launchable, launch, launchOn } from './launch.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
-import { contextOfStream, isStream, openStream, Stream } from './stream.js'
+import { isStream, openStream, Stream } from './stream.js'
 
 /** What other work of the process a capture forbids meanwhile: CUDA's cudaStreamCaptureMode. */
 export type CaptureModeName = 'global' | 'threadLocal' | 'relaxed'
@@ -255,8 +255,8 @@ Stream.prototype.beginCapture = function (mode: CaptureModeName = 'threadLocal')
 }
 
 Stream.prototype.endCapture = function (): Graph {
-  const { driver, handle } = openStream(this)
-  return new Graph(new GraphSeed(this.device, contextOfStream(this), driver.graphs.end(handle)) as never)
+  const { driver, handle, context } = openStream(this)
+  return new Graph(new GraphSeed(this.device, context, driver.graphs.end(handle)) as never)
 }
 
 Stream.prototype.capture = function (fn: () => void, options?: CaptureOptions): Graph {

@@ -1,5 +1,6 @@
 /** CUDA streams for TypeScript. Importing this loads no library and touches no GPU. */
 import './joins.js'
+import './transfers.js'
 
 export { type Context, Device } from './device.js'
 export type { DeviceAttribute } from './driver/device-attributes.js'
@@ -9,6 +10,7 @@ export type { WaitOptions } from './finished.js'
 export { type CaptureModeName, type CaptureOptions, Graph, GraphExec } from './graph.js'
 export { type Extent, Kernel, type LaunchConfig, Module } from './kernel.js'
 export type { Access, ArgumentOf, ArgumentsOf, MemoryArgument, ParameterType, ScalarType } from './kernel-signature.js'
+export { type AllocOptions, DeviceBuffer, type ForeignMemoryOptions, PinnedBuffer } from './memory.js'
 export { type CompileOptions, Program } from './program.js'
 export { ExternalStream, Stream } from './stream.js'
 export type {
@@ -19,3 +21,4 @@ export type {
   WaitStreamOptions,
 } from './stream-options.js'
 export { type CudaStreamLike, cudaStream, type PythonStreamLike, type StreamSource } from './stream-source.js'
+export type { Bytes, DownloaderOptions, FillOptions } from './transfers.js'

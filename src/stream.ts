@@ -37,10 +37,15 @@ import {
 const currentStreams = new WeakMap<Device, Ambient<Stream>>()
 const defaultStreams = new WeakMap<Device, { readonly legacy: Stream; readonly perThread: Stream }>()
 
-/** For doors of this package: a stream's driver and handle. Throws ERR_CLOSED. */
-export let openStream: (stream: Stream) => { readonly driver: Driver; readonly handle: StreamHandle }
-/** The context that a stream works in. */
-export let contextOfStream: (stream: Stream) => ContextHandle
+/** A stream as its driver knows it. */
+export interface OpenStream {
+  readonly driver: Driver
+  readonly handle: StreamHandle
+  readonly context: ContextHandle
+}
+
+/** For the other files and doors of this package: a stream's driver, handle and context. Throws ERR_CLOSED. */
+export let openStream: (stream: Stream) => OpenStream
 /** Is it a Stream, and not merely an heir to one, as a proxy is? */
 export let isStream: (value: unknown) => value is Stream
 let ownerOf: (stream: Stream) => object | undefined
@@ -358,8 +363,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   static {
     isStream = (value): value is Stream => typeof value === 'object' && value !== null && #handle in value
-    openStream = (stream) => ({ driver: stream.#driver, handle: stream.#open() })
-    contextOfStream = (stream) => stream.#context
+    openStream = (stream) => ({ driver: stream.#driver, handle: stream.#open(), context: stream.#context })
     ownerOf = (stream) => stream.#held[0]
     rewrap = (stream) => new StreamSeed(stream.device, stream.#context, stream.#open(), 'wrapped')
   }

@@ -130,6 +130,7 @@ export const cudaResultExplanation = (result: number): string | undefined => EXP
 export const CUresult = {
   SUCCESS: 0,
   INVALID_VALUE: 1,
+  OUT_OF_MEMORY: 2,
   INVALID_CONTEXT: 201,
   INVALID_HANDLE: 400,
   ILLEGAL_STATE: 401,

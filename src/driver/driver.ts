@@ -7,6 +7,7 @@
 import type { GraphDriver } from './graph-driver.js'
 import type { ContextHandle, EventHandle, StreamHandle } from './handles.js'
 import type { KernelDriver } from './kernel-driver.js'
+import type { MemoryDriver } from './memory-driver.js'
 
 export type { ContextHandle, EventHandle, StreamHandle } from './handles.js'
 
@@ -55,6 +56,7 @@ export interface Driver {
   readonly name: 'cuda' | 'sim'
   readonly graphs: GraphDriver
   readonly kernels: KernelDriver
+  readonly memory: MemoryDriver
 
   deviceCount(): number
   deviceName(device: number): string

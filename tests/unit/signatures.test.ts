@@ -29,9 +29,12 @@ if (typeof skip === 'string') console.log(`skipped: ${skip}`)
 const rows: readonly (readonly [string, Signature])[] = Object.entries(SIGNATURES)
 
 function argumentTypeOf({ type }: Parameter, header: CudaHeader): ArgumentType {
-  if (type.endsWith('*') || header.isHandle(type) || type === 'size_t') return 'uintptr_t'
+  if (type.endsWith('*') || header.isHandle(type) || type === 'size_t' || type === 'CUdeviceptr') {
+    return 'uintptr_t'
+  }
   if (type === 'CUipcEventHandle') return 'CUipcEventHandle'
-  if (type === 'unsigned int') return 'uint'
+  // Smaller ones go in a register of their own, and callees look at no more than their bits.
+  if (type === 'unsigned int' || type === 'unsigned char' || type === 'unsigned short') return 'uint'
   if (type === 'unsigned long long') return 'uint64'
   if (type === 'int' || type === 'CUdevice' || header.isEnum(type)) return 'int'
   throw new Error(`this test does not know how '${type}' is passed`)

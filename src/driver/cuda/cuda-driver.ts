@@ -22,9 +22,11 @@ import {
   type StreamHandle,
 } from '../driver.js'
 import { refusedHandle } from '../handle-errors.js'
+import type { MemoryDriver } from '../memory-driver.js'
 import type { Contexts } from './contexts.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaKernels } from './cuda-kernels.js'
+import { CudaMemory } from './cuda-memory.js'
 import type { GraphGates } from './graph-gates.js'
 import type { HandleCheck } from './handle-check.js'
 import { check, type Library } from './library.js'
@@ -38,6 +40,7 @@ export class CudaDriver implements Driver {
   readonly name = 'cuda'
   readonly graphs: CudaGraphs
   readonly kernels: CudaKernels
+  readonly memory: MemoryDriver
   readonly #library: Library
   readonly #memory: NativeMemory
   readonly #contexts: Contexts
@@ -68,6 +71,12 @@ export class CudaDriver implements Driver {
       captureEnds: () => parts.waiting.captureEnds(),
       reserve: (stream) => this.reserve(stream),
       launched: (stream, lanes) => parts.waiting.graphLaunched(stream, lanes),
+    })
+    this.memory = new CudaMemory({
+      ...parts,
+      reserve: (stream) => this.reserve(stream),
+      recycle: ({ context, event }) => this.eventRecycle(context, event),
+      hostFunctionsPending: () => parts.waiting.hostFunctionsPending,
     })
   }
 

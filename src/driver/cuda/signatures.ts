@@ -150,6 +150,32 @@ export const SIGNATURES = {
     c: 'CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)',
     args: [P, P, 'uint'],
   },
+  cuMemFreeHost: { c: 'CUresult cuMemFreeHost(void *p)', args: [P] },
+  cuMemAllocAsync: {
+    c: 'CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)',
+    args: [P, P, P],
+  },
+  cuMemFreeAsync: { c: 'CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)', args: [P, P] },
+  cuMemcpyAsync: {
+    c: 'CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)',
+    args: [P, P, P, P],
+  },
+  cuMemsetD8Async: {
+    c: 'CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)',
+    args: [P, 'uint', P, P],
+  },
+  cuMemsetD16Async: {
+    c: 'CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream)',
+    args: [P, 'uint', P, P],
+  },
+  cuMemsetD32Async: {
+    c: 'CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream)',
+    args: [P, 'uint', P, P],
+  },
+  cuPointerGetAttribute: {
+    c: 'CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)',
+    args: [P, 'int', P],
+  },
 } as const satisfies Record<string, Signature>
 
 export type DriverFunction = keyof typeof SIGNATURES

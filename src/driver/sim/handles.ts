@@ -19,6 +19,14 @@ const SPACING = 32
 /** Which simulation's range a handle lies in. */
 export const rangeOf = (handle: number): number => Math.floor(handle / RANGE)
 
+/** Takes ranges that no other simulation has, enough for so many bytes. Returns where they begin, and which they are. */
+export function takeRanges(byteLength: number): { readonly base: number; readonly ranges: readonly number[] } {
+  const base = nextRange
+  const count = Math.ceil(byteLength / RANGE)
+  nextRange += count * RANGE
+  return { base, ranges: Array.from({ length: count }, (_, index) => rangeOf(base) + index) }
+}
+
 export class Handles {
   /** Where the range begins. */
   readonly base = nextRange

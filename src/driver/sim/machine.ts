@@ -6,7 +6,16 @@
 import { cudaError } from '../cuda-results.js'
 import type { HostFunction, Settle } from '../driver.js'
 import { Heap } from './heap.js'
-import { type CaptureNode, type NodeWork, Operation, OperationKind, type SimDevice, type SimStream } from './objects.js'
+import {
+  type CaptureNode,
+  type CopyEngine,
+  type NodeWork,
+  Operation,
+  OperationKind,
+  type SimDevice,
+  type SimStream,
+  type Work,
+} from './objects.js'
 import { Random } from './random.js'
 
 /** Kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. */
@@ -61,8 +70,10 @@ export class Machine {
     amount = 0,
     after: Iterable<Operation | undefined> = NOTHING,
     host?: HostFunction,
+    work?: Work,
   ): Operation {
     const operation = this.#operation(kind, stream, amount)
+    operation.work = work
     const { device } = stream
     operation.waitFor(stream.tail)
     for (const predecessor of after) operation.waitFor(predecessor)
@@ -88,8 +99,9 @@ export class Machine {
     const begin = this.enqueue(stream, OperationKind.INSTANT, 0, [before])
     const operations: Operation[] = []
     for (const { after, work } of nodes) {
-      const operation = this.#operation(kindOf(work), stream, amountOf(work))
+      const operation = this.#operation(kindOf(work), stream, work.kind === 'work' ? work.amount : 0)
       operation.inStream = false
+      if (work.kind === 'work') operation.work = work.work
       operation.waitFor(begin)
       for (const node of after) operation.waitFor(operations[node.index])
       if (work.kind === 'eventWait') operation.waitFor(work.event.record)
@@ -110,8 +122,9 @@ export class Machine {
   }
 
   /** An operation in no stream that is done when all of these are. */
-  marker(stream: SimStream, predecessors: Iterable<Operation | undefined>): Operation {
+  marker(stream: SimStream, predecessors: Iterable<Operation | undefined>, work?: Work): Operation {
     const operation = this.#operation(OperationKind.INSTANT, stream, 0)
+    operation.work = work
     operation.inStream = false
     for (const predecessor of predecessors) operation.waitFor(predecessor)
     this.#start(operation)
@@ -228,6 +241,9 @@ export class Machine {
       case OperationKind.FAULT:
         this.#run(operation, TIME_TO_FAULT)
         break
+      case OperationKind.COPY:
+        this.#startCopy(operation)
+        break
     }
   }
 
@@ -246,6 +262,15 @@ export class Machine {
       this.#waitingForSlot.set(device, waiting)
     }
     waiting.push(operation)
+  }
+
+  #startCopy(operation: Operation): void {
+    const engine = operation.work?.engine
+    if (engine?.busy) engine.waiting.push(operation)
+    else {
+      if (engine !== undefined) engine.busy = true
+      this.#run(operation, operation.amount)
+    }
   }
 
   #run(operation: Operation, duration: number): void {
@@ -283,16 +308,19 @@ export class Machine {
 
   /** The bookkeeping for an operation that is about to be over. */
   #leave(operation: Operation): void {
-    const { stream, settle } = operation
+    const { stream, settle, work } = operation
     const { device } = stream
     operation.time = this.now
+    operation.work = undefined
     if (settle !== undefined) {
       operation.settle = undefined
       this.#settled.push(() => settle(this.#faultOf(operation)))
     }
+    if (device.fault === 0) work?.effect()
     if (operation.inStream) this.#leaveStream(operation)
     if (device.fault !== 0) this.#dropHostFunction(operation, device.fault)
     else if (operation.kind === OperationKind.KERNEL) this.#freeSlot(device)
+    else if (operation.kind === OperationKind.COPY) this.#freeEngine(work?.engine)
   }
 
   #leaveStream(operation: Operation): void {
@@ -304,6 +332,13 @@ export class Machine {
     }
     if (operation.takesEntry) stream.entries -= 1
     if (!stream.nonBlocking) device.blockingUnfinished -= 1
+  }
+
+  #freeEngine(engine: CopyEngine | undefined): void {
+    if (engine === undefined) return
+    engine.busy = false
+    const next = engine.waiting.shift()
+    if (next !== undefined) this.#startCopy(next)
   }
 
   #freeSlot(device: SimDevice): void {
@@ -325,6 +360,7 @@ export class Machine {
     const due = this.#due.splice(0)
     const fronts = [...(cause === undefined ? [] : [cause]), ...this.#running, ...this.#latches]
     for (const waiting of this.#waitingForSlot.values()) fronts.push(...waiting)
+    for (const { engines } of this.devices) fronts.push(...engines.toDevice.waiting, ...engines.toHost.waiting)
     for (const { operation } of due) fronts.push(operation)
     for (const operation of fronts) this.#end(operation)
     this.#latches.clear()
@@ -349,20 +385,6 @@ export class Machine {
 const NOTHING: readonly undefined[] = []
 
 function kindOf(work: NodeWork): OperationKind {
-  switch (work.kind) {
-    case 'kernel':
-      return OperationKind.KERNEL
-    case 'host':
-      return OperationKind.HOST
-    case 'fault':
-      return OperationKind.FAULT
-    case 'eventRecord':
-    case 'eventWait':
-      return OperationKind.INSTANT
-  }
-}
-
-function amountOf(work: NodeWork): number {
-  if (work.kind === 'kernel') return work.nanoseconds
-  return work.kind === 'fault' ? work.result : 0
+  if (work.kind === 'work') return work.operation
+  return work.kind === 'host' ? OperationKind.HOST : OperationKind.INSTANT
 }

@@ -13,7 +13,14 @@ import {
 } from '../driver.js'
 import type { CaptureMode } from '../graph-driver.js'
 
+/** What moves bytes between a device and the host, one copy at a time. */
+export class CopyEngine {
+  busy = false
+  readonly waiting: Operation[] = []
+}
+
 export class SimDevice {
+  readonly engines = { toDevice: new CopyEngine(), toHost: new CopyEngine() }
   /** The CUresult of the fault that broke it, or 0. */
   fault = 0
   /** Operations that run on a kernel slot now. */
@@ -94,8 +101,20 @@ export const OperationKind = {
   LATCH: 3,
   /** Breaks every device a while after it starts. */
   FAULT: 4,
+  /** Takes its time, on a copy engine if it needs one. */
+  COPY: 5,
 } as const
 export type OperationKind = (typeof OperationKind)[keyof typeof OperationKind]
+
+/** What an operation does to memory, beside taking time. */
+export interface Work {
+  /** Run when the operation ends, unless it is dropped. */
+  readonly effect: () => void
+  /** The copy engine that it occupies. */
+  readonly engine?: CopyEngine | undefined
+  /** Kept reachable until then. */
+  readonly held?: readonly unknown[]
+}
 
 const BLOCKED = 0
 const READY = 1
@@ -111,13 +130,14 @@ export class Operation {
   /** Whom to tell when it is done or dropped. */
   settle: Settle | undefined
   host: HostFunction | undefined
+  work: Work | undefined
   /** False for a marker, which stands beside the streams. */
   inStream = true
   readonly kind: OperationKind
   readonly stream: SimStream
   /** The order in which operations were queued. */
   readonly sequence: number
-  /** Virtual nanoseconds for a kernel, the CUresult for a fault. */
+  /** Virtual nanoseconds for a kernel or a copy, the CUresult for a fault. */
   readonly amount: number
 
   constructor(kind: OperationKind, stream: SimStream, sequence: number, amount: number) {
@@ -174,9 +194,15 @@ const NONE: readonly Operation[] = []
 
 /** What a node of a graph does each time that the graph is launched. */
 export type NodeWork =
-  | { readonly kind: 'kernel'; readonly nanoseconds: number }
+  | {
+      readonly kind: 'work'
+      /** The call that was captured. */
+      readonly call: string
+      readonly operation: OperationKind
+      readonly amount: number
+      readonly work: Work | undefined
+    }
   | { readonly kind: 'host'; readonly host: HostFunction }
-  | { readonly kind: 'fault'; readonly result: number }
   | { readonly kind: 'eventRecord' | 'eventWait'; readonly event: SimEvent }
 
 export interface CaptureNode {

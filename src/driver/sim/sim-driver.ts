@@ -24,11 +24,12 @@ import { LoopPump, type TurnResult } from '../loop-pump.js'
 import { CaptureRules } from './capture-rules.js'
 import { Handles, rangeOf } from './handles.js'
 import { Machine } from './machine.js'
-import { type NodeWork, type Operation, OperationKind, SimDevice, SimEvent, SimStream } from './objects.js'
+import { type NodeWork, type Operation, OperationKind, SimDevice, SimEvent, SimStream, type Work } from './objects.js'
 import { park } from './park.js'
 import { SIMULATED_ATTRIBUTES, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedUuid } from './properties.js'
 import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
+import { SimMemory } from './sim-memory.js'
 
 /** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
@@ -46,6 +47,7 @@ export class SimDriver implements Driver {
   readonly name = 'sim'
   readonly graphs: SimGraphs
   readonly kernels = new SimKernels()
+  readonly memory: SimMemory
   readonly machine: Machine
   readonly seed: number
   readonly #devices: readonly SimDevice[]
@@ -73,6 +75,15 @@ export class SimDriver implements Driver {
     })
     drivers.set(rangeOf(this.#handles.base), new WeakRef(this))
     this.machine.onWork = () => this.#pump.wake()
+    this.memory = new SimMemory({
+      machine: this.machine,
+      stream: (handle, call) => this.#liveStream(handle, call),
+      device: (context, call) => this.#alive(this.#contextDevice(context), call),
+      event: (event) => this.#events.get(event),
+      recycle: ({ context, event }) => this.eventRecycle(context, event),
+      enqueue: (handle, kind, amount, call, work) => this.enqueue(handle, kind, amount, call, work),
+      own: (range) => drivers.set(range, new WeakRef(this)),
+    })
   }
 
   deviceCount(): number {
@@ -318,16 +329,16 @@ export class SimDriver implements Driver {
     throw stateError('ERR_UNSUPPORTED', 'The simulator has no other process to take an event from; use the cuda driver')
   }
 
-  /** Queues an operation that only a simulation has: work of a stated length, a latch, a fault. */
-  enqueue(handle: StreamHandle, kind: OperationKind, amount: number): Operation {
-    const stream = this.#liveStream(handle, 'cuLaunchKernel')
+  /** Queues work of a stated length, a latch, a fault, and what touches memory. */
+  enqueue(handle: StreamHandle, kind: OperationKind, amount: number, call = 'cuLaunchKernel', work?: Work): Operation {
+    const stream = this.#liveStream(handle, call)
     if (stream.capture !== undefined) {
-      this.#captures.add(stream, stream.capture, 'cuLaunchKernel', capturedWork(kind, amount))
+      this.#captures.add(stream, stream.capture, call, capturedWork(call, kind, amount, work))
       return this.machine.marker(stream, [])
     }
-    if (this.#captures.active) this.#captures.refuseImplicit(stream, 'cuLaunchKernel')
-    this.#reserve(stream)
-    return this.machine.enqueue(stream, kind, amount)
+    if (this.#captures.active) this.#captures.refuseImplicit(stream, call)
+    if (kind !== OperationKind.INSTANT) this.#reserve(stream)
+    return this.machine.enqueue(stream, kind, amount, [], undefined, work)
   }
 
   #makeDevice(ordinal: number): SimDevice {
@@ -457,9 +468,8 @@ export class SimDriver implements Driver {
   }
 }
 
-function capturedWork(kind: OperationKind, amount: number): NodeWork {
-  if (kind === OperationKind.KERNEL) return { kind: 'kernel', nanoseconds: amount }
-  if (kind === OperationKind.FAULT) return { kind: 'fault', result: amount }
+function capturedWork(call: string, operation: OperationKind, amount: number, work: Work | undefined): NodeWork {
+  if (operation !== OperationKind.LATCH) return { kind: 'work', call, operation, amount, work }
   throw stateError(
     'ERR_UNSUPPORTED',
     'A latch cannot be captured: it is opened once, and a graph is launched many times',

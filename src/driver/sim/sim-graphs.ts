@@ -6,7 +6,7 @@ import type { GraphExecHandle, GraphHandle } from '../handles.js'
 import type { CaptureRules } from './capture-rules.js'
 import type { Handles } from './handles.js'
 import type { Machine } from './machine.js'
-import type { CaptureNode, Operation, SimStream } from './objects.js'
+import type { CaptureNode, NodeWork, Operation, SimStream } from './objects.js'
 
 /** The rest of the driver, as far as graphs need it. */
 export interface GraphSurroundings {
@@ -60,7 +60,7 @@ export class SimGraphs implements GraphDriver {
   toDot(graph: GraphHandle): string {
     const lines = ['digraph {']
     for (const { index, after, work } of this.#nodes(graph, 'cuGraphDebugDotPrint')) {
-      lines.push(`  n${index} [label="${index}: ${work.kind}"]`)
+      lines.push(`  n${index} [label="${index}: ${labelOf(work)}"]`)
       for (const before of after) lines.push(`  n${before.index} -> n${index}`)
     }
     return `${[...lines, '}'].join('\n')}\n`
@@ -116,6 +116,8 @@ export class SimGraphs implements GraphDriver {
 
 function sameShape(a: readonly CaptureNode[], b: readonly CaptureNode[]): boolean {
   const shapeOf = (nodes: readonly CaptureNode[]): string =>
-    nodes.map(({ after, work }) => `${work.kind}<${[...after].map(({ index }) => index).sort()}`).join()
+    nodes.map(({ after, work }) => `${labelOf(work)}<${[...after].map(({ index }) => index).sort()}`).join()
   return shapeOf(a) === shapeOf(b)
 }
+
+const labelOf = (work: NodeWork): string => (work.kind === 'work' ? work.call : work.kind)

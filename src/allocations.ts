@@ -1,0 +1,117 @@
+/** What buffers and their slices stand on: a piece of memory, who used it, and how it is given back. */
+import type { Device } from './device.js'
+import { type Driver, EventFlag } from './driver/driver.js'
+import type { OwnEvent, Pointer } from './driver/memory-driver.js'
+import { CudaError } from './errors.js'
+import type { Remains } from './remains.js'
+import { ExternalStream, type Stream } from './stream.js'
+import { hiddenStream, type StreamUse, Uses, useOf } from './uses.js'
+
+export abstract class Allocation implements Remains {
+  gone = false
+  registered = false
+  readonly device: Device
+  readonly driver: Driver
+  readonly pointer: Pointer
+  readonly byteLength: number
+  protected readonly uses = new Uses()
+
+  constructor(device: Device, driver: Driver, pointer: Pointer, byteLength: number) {
+    this.device = device
+    this.driver = driver
+    this.pointer = pointer
+    this.byteLength = byteLength
+  }
+
+  /** To be called before work that uses the memory is queued on a stream that does not capture. */
+  beforeUse(_use: StreamUse): void {}
+
+  /** To be called after. */
+  afterUse(use: StreamUse): void {
+    this.uses.record(use, this.device)
+  }
+
+  /** Lets the stream's later work come after all that used it. */
+  comeAfterUses(use: StreamUse): void {
+    this.uses.comeBefore(use)
+  }
+
+  /** Is all the work done that used it? Spoils no capture. */
+  get idle(): boolean {
+    return this.uses.areDone(this.driver)
+  }
+
+  destroy(): void {
+    try {
+      this.giveBack()
+    } catch (error) {
+      // In a lost context the memory is gone either way, and the fault is told by whatever waits.
+      if (!(error instanceof CudaError && error.number >= 700 && error.number < 800)) throw error
+    }
+  }
+
+  protected abstract giveBack(): void
+}
+
+/** Memory from `cuMemAllocAsync`: there and gone in stream order. */
+export class DeviceAllocation extends Allocation {
+  readonly #home: Stream
+  readonly #homeSerial: number
+  /** Until then the memory is not there for other streams. */
+  readonly #allocated: OwnEvent
+
+  constructor(device: Device, home: Stream, byteLength: number) {
+    const use = useOf(home)
+    const { driver, handle, context } = use
+    super(device, driver, driver.memory.allocate(byteLength, handle, context), byteLength)
+    this.#home = home
+    this.#homeSerial = use.serial
+    this.#allocated = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING) }
+    driver.eventRecord(this.#allocated.event, handle, 0)
+  }
+
+  override beforeUse({ driver, handle, serial }: StreamUse): void {
+    if (serial === this.#homeSerial || this.uses.has(serial)) return
+    driver.streamWaitEvent(handle, this.#allocated.event, 0)
+  }
+
+  protected override giveBack(): void {
+    const last = this.#lastStream()
+    if (last.serial !== this.#homeSerial) last.driver.streamWaitEvent(last.handle, this.#allocated.event, 0)
+    this.uses.comeBefore(last)
+    this.driver.memory.free(this.pointer, last.handle)
+    this.driver.eventRecycle(this.#allocated.context, this.#allocated.event)
+    this.uses.recycle(this.driver)
+  }
+
+  /** Where it is freed: on the stream it came from, unless that is gone, may be gone, or captures. */
+  #lastStream(): StreamUse {
+    const home = this.#home
+    if (home.closed || home instanceof ExternalStream) return hiddenStream(this.device)
+    const use = useOf(home)
+    return use.driver.streamIsCapturing(use.handle) ? hiddenStream(this.device) : use
+  }
+}
+
+/** Memory that another library owns. */
+export class ForeignAllocation extends Allocation {
+  override afterUse(): void {}
+  protected override giveBack(): void {}
+}
+
+/** Page-locked memory of the host. */
+export class PinnedAllocation extends Allocation {
+  /** Set when it is closed: what its views look at. */
+  views: ArrayBuffer | undefined
+
+  protected override giveBack(): void {
+    this.driver.memory.closePinned(this.pointer, this.views, this.uses.take())
+    this.views = undefined
+  }
+}
+
+/** The stream that memory is allocated on must not capture: the allocation would become a part of the graph. */
+export function captures(stream: Stream): boolean {
+  const { driver, handle } = useOf(stream)
+  return driver.streamIsCapturing(handle)
+}

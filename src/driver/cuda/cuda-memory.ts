@@ -1,0 +1,199 @@
+/** Memory of real GPUs. Pinned memory that was closed is kept for the next that wants some: freeing it can wait for the whole device. */
+import { cudaError } from '../cuda-results.js'
+import {
+  type ContextHandle,
+  cudaHandleOf,
+  deviceOfDefaultStream,
+  type EventHandle,
+  isDefaultStream,
+  type StreamHandle,
+} from '../driver.js'
+import type { FillWidth, MemoryDriver, OwnEvent, Pointer } from '../memory-driver.js'
+import type { Contexts } from './contexts.js'
+import { detach } from './detach.js'
+import { check, type Library } from './library.js'
+import { koffi, NativeMemory } from './native.js'
+
+const PORTABLE_AND_MAPPED = 0x3
+const CAPTURE_MODE_RELAXED = 2
+const POINTER_DEVICE_ORDINAL = 9
+/** Pinned memory is handed out in multiples of this: what is closed fits the next more often. */
+const GRANULE = 65_536
+const MOST_KEPT = 256 * 1024 * 1024
+
+export interface CudaMemoryParts {
+  readonly library: Library
+  /** Where out parameters go. */
+  readonly memory: NativeMemory
+  readonly contexts: Contexts
+  /** Before anything that takes an entry of the stream's hardware queue. */
+  readonly reserve: (stream: StreamHandle) => void
+  readonly recycle: (own: OwnEvent) => void
+  readonly hostFunctionsPending: () => boolean
+}
+
+interface Pinned {
+  readonly pointer: Pointer
+  readonly byteLength: number
+}
+
+/** Closed, with work that may still need it. */
+interface Dying {
+  readonly block: Pinned
+  readonly after: readonly OwnEvent[]
+}
+
+export class CudaMemory implements MemoryDriver {
+  readonly #parts: CudaMemoryParts
+  readonly #mode = new NativeMemory(8)
+  readonly #pinned = new Map<Pointer, Pinned>()
+  #dying: Dying[] = []
+  #kept: Pinned[] = []
+  #keptBytes = 0
+  /** For a buffer that could not be detached: its memory dies when the last view does. */
+  readonly #undetached = new FinalizationRegistry((dying: Dying) => this.#dying.push(dying))
+
+  constructor(parts: CudaMemoryParts) {
+    this.#parts = parts
+  }
+
+  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
+    const { library, memory, contexts, reserve } = this.#parts
+    reserve(stream)
+    const before = contexts.enter(context)
+    const result = library.cuMemAllocAsync(memory.address, byteLength, cudaHandleOf(stream))
+    contexts.leave(before)
+    check('cuMemAllocAsync', result)
+    return memory.pointerAt(0) as Pointer
+  }
+
+  free(pointer: Pointer, stream: StreamHandle): void {
+    const { library, reserve } = this.#parts
+    reserve(stream)
+    this.#onStream(stream, 'cuMemFreeAsync', (raw) => library.cuMemFreeAsync(pointer, raw))
+  }
+
+  allocatePinned(
+    byteLength: number,
+    context: ContextHandle,
+  ): { readonly pointer: Pointer; readonly bytes: ArrayBuffer } {
+    this.#sweep()
+    const wanted = Math.ceil(byteLength / GRANULE) * GRANULE
+    const block = this.#takeKept(wanted) ?? this.#allocatePinned(wanted, context)
+    this.#pinned.set(block.pointer, block)
+    return { pointer: block.pointer, bytes: koffi().view(BigInt(block.pointer), byteLength) }
+  }
+
+  closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
+    const block = this.#pinned.get(pointer)
+    if (block === undefined) return
+    this.#pinned.delete(pointer)
+    const dying = { block, after }
+    if (bytes === undefined || detach(bytes)) this.#dying.push(dying)
+    else this.#undetached.register(bytes, dying)
+    this.#sweep()
+  }
+
+  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {
+    const { library, reserve } = this.#parts
+    reserve(stream)
+    this.#onStream(stream, 'cuMemcpyAsync', (raw) => library.cuMemcpyAsync(destination, source, byteLength, raw))
+  }
+
+  fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
+    const { library, reserve } = this.#parts
+    reserve(stream)
+    if (width === 1) {
+      this.#onStream(stream, 'cuMemsetD8Async', (raw) => library.cuMemsetD8Async(pointer, value, count, raw))
+    } else if (width === 2) {
+      this.#onStream(stream, 'cuMemsetD16Async', (raw) => library.cuMemsetD16Async(pointer, value, count, raw))
+    } else {
+      this.#onStream(stream, 'cuMemsetD32Async', (raw) => library.cuMemsetD32Async(pointer, value, count, raw))
+    }
+  }
+
+  deviceOf(pointer: Pointer, _byteLength: number, near: number): number {
+    const { library, memory, contexts } = this.#parts
+    const before = contexts.enter(contexts.primary(near))
+    const result = library.cuPointerGetAttribute(memory.address, POINTER_DEVICE_ORDINAL, pointer)
+    contexts.leave(before)
+    check('cuPointerGetAttribute', result)
+    return memory.int32[0] ?? 0
+  }
+
+  isDone(event: EventHandle): boolean {
+    return this.#relaxed(() => this.#parts.library.cuEventQuery(event)) === 0
+  }
+
+  #allocatePinned(byteLength: number, context: ContextHandle): Pinned {
+    const { library, memory, contexts } = this.#parts
+    const before = contexts.enter(context)
+    const allocate = (): number => library.cuMemHostAlloc(memory.address, byteLength, PORTABLE_AND_MAPPED)
+    const result = this.#relaxed(allocate)
+    contexts.leave(before)
+    if (result !== 0) throw cudaError('cuMemHostAlloc', result)
+    return { pointer: memory.pointerAt(0) as Pointer, byteLength }
+  }
+
+  /** The smallest of those kept that is large enough, and not so large that much is wasted. */
+  #takeKept(wanted: number): Pinned | undefined {
+    let best: Pinned | undefined
+    for (const block of this.#kept) {
+      if (block.byteLength < wanted || block.byteLength > 2 * wanted) continue
+      if (best === undefined || block.byteLength < best.byteLength) best = block
+    }
+    if (best === undefined) return undefined
+    this.#kept.splice(this.#kept.indexOf(best), 1)
+    this.#keptBytes -= best.byteLength
+    return best
+  }
+
+  /** Takes back the pinned memory that no work needs any more. */
+  #sweep(): void {
+    const still: Dying[] = []
+    for (const dying of this.#dying) {
+      if (!dying.after.every(({ event }) => this.isDone(event))) {
+        still.push(dying)
+        continue
+      }
+      for (const own of dying.after) this.#parts.recycle(own)
+      this.#keep(dying.block)
+    }
+    this.#dying = still
+  }
+
+  /** Freeing may wait for all that the device does, host functions included, which only this thread could run. */
+  #keep(block: Pinned): void {
+    if (this.#keptBytes + block.byteLength > MOST_KEPT && !this.#parts.hostFunctionsPending()) {
+      this.#relaxed(() => this.#parts.library.cuMemFreeHost(block.pointer))
+      return
+    }
+    this.#kept.push(block)
+    this.#keptBytes += block.byteLength
+  }
+
+  /** Makes one call on a stream; for a default stream, with its device's context current. */
+  #onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void {
+    if (!isDefaultStream(stream)) {
+      check(call, fn(stream))
+      return
+    }
+    const { contexts } = this.#parts
+    const before = contexts.enter(contexts.primary(deviceOfDefaultStream(stream)))
+    const result = fn(cudaHandleOf(stream))
+    contexts.leave(before)
+    check(call, result)
+  }
+
+  /** Without harm to a capture that somebody has under way. */
+  #relaxed(fn: () => number): number {
+    const { cuThreadExchangeStreamCaptureMode } = this.#parts.library
+    this.#mode.int32[0] = CAPTURE_MODE_RELAXED
+    cuThreadExchangeStreamCaptureMode(this.#mode.address)
+    try {
+      return fn()
+    } finally {
+      cuThreadExchangeStreamCaptureMode(this.#mode.address)
+    }
+  }
+}

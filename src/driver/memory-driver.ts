@@ -1,0 +1,41 @@
+/** The wall's verbs for memory, CUDA's own as the rest: what the GPU refuses is a `CudaError`, and nothing is checked twice. */
+import type { ContextHandle, EventHandle, StreamHandle } from './driver.js'
+
+declare const kind: unique symbol
+
+/** A CUdeviceptr. Addresses are unified: pinned memory has the same one for JavaScript and for every GPU. */
+export type Pointer = number & { readonly [kind]: 'CUdeviceptr' }
+
+/** Bytes that a single element of a fill has. */
+export type FillWidth = 1 | 2 | 4
+
+/** An event of the library's own, and the context it was made in. */
+export interface OwnEvent {
+  readonly context: ContextHandle
+  readonly event: EventHandle
+}
+
+export interface MemoryDriver {
+  /** `cuMemAllocAsync`: there once the stream's work gets here. */
+  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer
+  /** `cuMemFreeAsync`: gone once the stream's work gets here. */
+  free(pointer: Pointer, stream: StreamHandle): void
+  /** `cuMemHostAlloc`, portable and mapped. Spoils no capture. Its bytes are those that GPUs of the driver see. */
+  allocatePinned(byteLength: number, context: ContextHandle): { readonly pointer: Pointer; readonly bytes: ArrayBuffer }
+  /**
+   * Detaches `bytes`, the ArrayBuffer that came with it, if that is still reachable; gives the memory back once the
+   * latest records of these events are done, and takes the events over.
+   */
+  closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void
+  /** `cuMemcpyAsync` between any two places of this driver. Never blocks, but for want of room in the stream's queue. */
+  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void
+  /** `cuMemsetD8Async`, `D16` or `D32`. */
+  fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void
+  /**
+   * Which device another library's memory is on (`cuPointerGetAttribute`), asked in a context of the device `near`. Throws
+   * where the driver does not know it.
+   */
+  deviceOf(pointer: Pointer, byteLength: number, near: number): number
+  /** Is the event's latest record done? Unlike a query this spoils no capture, and a fault is no answer but false. */
+  isDone(event: EventHandle): boolean
+}

@@ -1,0 +1,216 @@
+/**
+ * Memory of the simulated machine: ArrayBuffers behind pointers of its own. Bytes move when an operation ends in virtual
+ * time, so that a wait which is missing shows as wrong bytes.
+ */
+import { CUresult, cudaError } from '../cuda-results.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../driver.js'
+import type { FillWidth, MemoryDriver, OwnEvent, Pointer } from '../memory-driver.js'
+import { takeRanges } from './handles.js'
+import type { Machine } from './machine.js'
+import { type Block, DeviceMemory, PinnedMemory } from './memory-blocks.js'
+import {
+  type CopyEngine,
+  type Operation,
+  OperationKind,
+  type SimDevice,
+  type SimEvent,
+  type SimStream,
+  type Work,
+} from './objects.js'
+
+/** What an H200 has (nominally): 141 GB. */
+const DEVICE_BYTES = 141e9
+/** A page of CUDA's pools; what is allocated begins and ends at a multiple of it. */
+const GRANULE = 512
+const SLAB = 2 ** 34
+/** Bytes in a nanosecond: 50 GB/s between host and device, 2000 GB/s on the device. */
+const HOST_BANDWIDTH = 50
+const DEVICE_BANDWIDTH = 2000
+/** Virtual nanoseconds that the shortest copy takes. */
+const SHORTEST = 1000
+
+export interface SimMemoryParts {
+  readonly machine: Machine
+  /** A stream that lives, on a device that does. */
+  readonly stream: (handle: StreamHandle, call: string) => SimStream
+  readonly device: (context: ContextHandle, call: string) => SimDevice
+  readonly event: (event: EventHandle) => SimEvent | undefined
+  readonly recycle: (own: OwnEvent) => void
+  readonly enqueue: (handle: StreamHandle, kind: OperationKind, amount: number, call: string, work: Work) => Operation
+  /** A range of addresses is this simulation's. */
+  readonly own: (range: number) => void
+}
+
+export class SimMemory implements MemoryDriver {
+  readonly #parts: SimMemoryParts
+  /** In the order of their addresses; freed ones too, until their addresses are used again. */
+  readonly #blocks: Block[] = []
+  readonly #freeAddresses = new Map<number, number[]>()
+  readonly #used = new Map<SimDevice, number>()
+  #slab = { next: 0, end: 0 }
+
+  constructor(parts: SimMemoryParts) {
+    this.#parts = parts
+  }
+
+  allocate(byteLength: number, stream: StreamHandle): Pointer {
+    const { device } = this.#parts.stream(stream, 'cuMemAllocAsync')
+    const size = rounded(byteLength)
+    const used = this.#used.get(device) ?? 0
+    if (used + size > DEVICE_BYTES) throw cudaError('cuMemAllocAsync', CUresult.OUT_OF_MEMORY)
+    this.#used.set(device, used + size)
+    const block = new DeviceMemory(this.#address(size), byteLength, device)
+    this.#insert(block)
+    return block.pointer
+  }
+
+  free(pointer: Pointer, stream: StreamHandle): void {
+    const block = this.#blockAt(pointer, 1)
+    if (!(block instanceof DeviceMemory) || block.pointer !== pointer || block.freed) {
+      throw cudaError('cuMemFreeAsync', CUresult.INVALID_VALUE)
+    }
+    const effect = (): void => {
+      block.free()
+      this.#giveBack(block)
+    }
+    this.#parts.enqueue(stream, OperationKind.INSTANT, 0, 'cuMemFreeAsync', { effect })
+    // As in CUDA's pools, what is freed counts as free for what is allocated after it.
+    this.#used.set(block.device, (this.#used.get(block.device) ?? 0) - rounded(block.byteLength))
+  }
+
+  allocatePinned(
+    byteLength: number,
+    context: ContextHandle,
+  ): { readonly pointer: Pointer; readonly bytes: ArrayBuffer } {
+    const device = this.#parts.device(context, 'cuMemHostAlloc')
+    this.#parts.machine.tick()
+    const bytes = orOutOfMemory('cuMemHostAlloc', () => new ArrayBuffer(byteLength))
+    const block = new PinnedMemory(this.#address(rounded(byteLength)), byteLength, device, bytes)
+    this.#insert(block)
+    return { pointer: block.pointer, bytes }
+  }
+
+  closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
+    const block = this.#blockAt(pointer, 1)
+    if (!(block instanceof PinnedMemory)) return
+    block.detach(bytes)
+    const records = after.map(({ event }) => this.#parts.event(event)?.record)
+    const effect = (): void => {
+      block.free()
+      this.#giveBack(block)
+    }
+    this.#parts.machine.marker(block.device.nullStream, records, { effect })
+    for (const own of after) this.#parts.recycle(own)
+  }
+
+  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {
+    const call = 'cuMemcpyAsync'
+    const to = this.#live(destination, byteLength, call)
+    const from = this.#live(source, byteLength, call)
+    const held = orOutOfMemory(call, () => [to.prepare(), from.prepare()])
+    const effect = (): void => to.write(destination, from.read(source, byteLength))
+    const { engine, bandwidth } = route(to, from)
+    const duration = Math.max(SHORTEST, byteLength / bandwidth)
+    this.#parts.enqueue(stream, OperationKind.COPY, duration, call, { effect, engine, held })
+  }
+
+  fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
+    const call = `cuMemsetD${8 * width}Async`
+    const byteLength = count * width
+    const block = this.#live(pointer, byteLength, call)
+    const held = [orOutOfMemory(call, () => block.prepare())]
+    const effect = (): void => block.fill(pointer, value, width, count)
+    const duration = Math.max(SHORTEST, byteLength / DEVICE_BANDWIDTH)
+    this.#parts.enqueue(stream, OperationKind.COPY, duration, call, { effect, held })
+  }
+
+  deviceOf(pointer: Pointer, byteLength: number): number {
+    const block = this.#blockAt(pointer, byteLength)
+    if (block === undefined || block.freed) throw cudaError('cuPointerGetAttribute', CUresult.INVALID_VALUE)
+    return block.device.ordinal
+  }
+
+  isDone(event: EventHandle): boolean {
+    this.#parts.machine.tick()
+    const found = this.#parts.event(event)
+    return found !== undefined && found.device.fault === 0 && (found.record === undefined || found.record.over)
+  }
+
+  /** What lies at a pointer now: for kernels that have a twin in JavaScript. */
+  bytesAt(pointer: Pointer, byteLength: number, call: string): Uint8Array {
+    return this.#live(pointer, byteLength, call).read(pointer, byteLength)
+  }
+
+  #live(pointer: Pointer, byteLength: number, call: string): Block {
+    const block = this.#blockAt(pointer, byteLength)
+    if (block === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
+    return block
+  }
+
+  /** The block in which so many bytes lie. */
+  #blockAt(pointer: number, byteLength: number): Block | undefined {
+    const block = this.#blocks[this.#indexAfter(pointer) - 1]
+    return block !== undefined && pointer + byteLength <= block.pointer + block.byteLength ? block : undefined
+  }
+
+  /** How many blocks begin at or before an address. */
+  #indexAfter(address: number): number {
+    let low = 0
+    let high = this.#blocks.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if ((this.#blocks[middle]?.pointer ?? 0) <= address) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  #insert(block: Block): void {
+    const at = this.#indexAfter(block.pointer)
+    const replaces = this.#blocks[at - 1]?.pointer === block.pointer
+    this.#blocks.splice(replaces ? at - 1 : at, replaces ? 1 : 0, block)
+  }
+
+  #address(size: number): Pointer {
+    const free = this.#freeAddresses.get(size)?.shift()
+    if (free !== undefined) return free as Pointer
+    if (this.#slab.next + size > this.#slab.end) {
+      const length = Math.max(SLAB, size)
+      const { base, ranges } = takeRanges(length)
+      for (const range of ranges) this.#parts.own(range)
+      this.#slab = { next: base, end: base + length }
+    }
+    const address = this.#slab.next
+    this.#slab.next += size
+    return address as Pointer
+  }
+
+  #giveBack(block: Block): void {
+    const size = rounded(block.byteLength)
+    const free = this.#freeAddresses.get(size)
+    if (free === undefined) this.#freeAddresses.set(size, [block.pointer])
+    else free.push(block.pointer)
+  }
+}
+
+const rounded = (byteLength: number): number => Math.ceil(byteLength / GRANULE) * GRANULE
+
+/** Which engine a copy needs, and how fast it goes. Between devices it is the one that sends. */
+function route(to: Block, from: Block): { readonly engine?: CopyEngine; readonly bandwidth: number } {
+  const toDevice = to instanceof DeviceMemory
+  if (from instanceof DeviceMemory) {
+    if (toDevice && to.device === from.device) return { bandwidth: DEVICE_BANDWIDTH }
+    return { engine: from.device.engines.toHost, bandwidth: HOST_BANDWIDTH }
+  }
+  return toDevice ? { engine: to.device.engines.toDevice, bandwidth: HOST_BANDWIDTH } : { bandwidth: HOST_BANDWIDTH }
+}
+
+/** The simulator's memory is this process's: where that has no more, the device has not. */
+function orOutOfMemory<R>(call: string, fn: () => R): R {
+  try {
+    return fn()
+  } catch (error) {
+    if (error instanceof RangeError) throw cudaError(call, CUresult.OUT_OF_MEMORY)
+    throw error
+  }
+}

@@ -1,0 +1,195 @@
+/** What moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
+import { ByteLengthQueuingStrategy, ReadableStream, WritableStream } from 'node:stream/web'
+import { types } from 'node:util'
+import { checkInteger, checkOptions } from './arguments.js'
+import type { FillWidth } from './driver/memory-driver.js'
+import { describe, invalidType, invalidValue, outOfRange, stateError } from './errors.js'
+import { type DeviceBuffer, isMemory, openMemory, type PinnedBuffer } from './memory.js'
+import { queueCopy, queueFill } from './queue-copy.js'
+import { stageDownload, stageUpload } from './staging.js'
+import { isStream, Stream } from './stream.js'
+import { type StreamUse, useOf } from './uses.js'
+
+/** Bytes of an ordinary array: a typed array, a DataView, a Buffer, or a whole ArrayBuffer, shared or not. */
+export type Bytes = ArrayBufferView | ArrayBufferLike
+
+export interface FillOptions {
+  /** Bytes that the value has: 1, 2 or 4. Default 1. */
+  readonly width?: FillWidth | undefined
+}
+
+export interface DownloaderOptions {
+  /** Bytes that each chunk has, but for the last. Default 4 MiB. */
+  readonly chunkBytes?: number | undefined
+}
+
+const CHUNK_BYTES = 4 * 1024 * 1024
+
+declare module './stream.js' {
+  interface Stream {
+    /**
+     * Queues a copy between two buffers of the same length, on devices or pinned, in any direction (`cuMemcpyAsync`).
+     * Never blocks. Buffers that overlap give what no one promises.
+     * @throws ERR_OUT_OF_RANGE where the lengths differ, ERR_CLOSED, ERR_DEVICE_MISMATCH for a buffer of another driver
+     */
+    copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this
+    /**
+     * Queues writing a value over the whole buffer (`cuMemsetD8Async`, `cuMemsetD16Async`, `cuMemsetD32Async`): an
+     * integer of `width` bytes, signed or not.
+     * @throws ERR_OUT_OF_RANGE for a value that has more bytes; ERR_INVALID_ARG_VALUE where values of that width do not
+     * fit the buffer; ERR_CLOSED, ERR_DEVICE_MISMATCH
+     */
+    fill(buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this
+    /**
+     * Queues a copy of an ordinary array to a buffer of the same length. All of it is queued when this returns, and the
+     * array may be reused at once. It goes through 16 MiB of pinned memory; what has no room there yet is copied aside,
+     * and the stream stops until the event loop has passed it on. The promise is done when nothing is left aside: await
+     * it to keep that small.
+     * @throws (at once) ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE where the lengths differ, ERR_CLOSED,
+     * ERR_DEVICE_MISMATCH, ERR_UNSUPPORTED while the stream captures. The promise rejects if the GPU faults
+     */
+    upload(buffer: DeviceBuffer | PinnedBuffer, source: Bytes): Promise<void>
+    /**
+     * Queues a copy of a buffer to an ordinary array, which is there when the promise is done. What is queued on the
+     * stream afterwards may overwrite the buffer. Rejects, and never throws: as `upload` throws, and if the GPU faults.
+     */
+    download(buffer: DeviceBuffer | PinnedBuffer): Promise<Uint8Array>
+    /**
+     * A web stream whose bytes are uploaded to the buffer one after the other, by `upload`: a file can be piped to a GPU.
+     * More bytes than the buffer has are ERR_OUT_OF_RANGE; fewer leave the rest as it was.
+     */
+    uploader(buffer: DeviceBuffer | PinnedBuffer): WritableStream<Bytes>
+    /**
+     * A web stream of the buffer's bytes, each chunk downloaded when it is asked for: it has what the buffer holds then.
+     */
+    downloader(buffer: DeviceBuffer | PinnedBuffer, options?: DownloaderOptions): ReadableStream<Uint8Array>
+  }
+}
+
+Stream.prototype.copy = function (destination, source): Stream {
+  const use = usedBy(this)
+  checkMemory(destination, 'destination')
+  checkMemory(source, 'source')
+  const to = openMemory(destination, use.driver)
+  const from = openMemory(source, use.driver)
+  checkLengths(destination.byteLength, 'source', source.byteLength)
+  queueCopy(use, to, from, source.byteLength)
+  return this
+}
+
+Stream.prototype.fill = function (buffer, value, options): Stream {
+  const use = usedBy(this)
+  checkMemory(buffer, 'buffer')
+  const to = openMemory(buffer, use.driver)
+  checkInteger(value, 'value')
+  const width = checkOptions(options)?.width ?? 1
+  if (width !== 1 && width !== 2 && width !== 4) {
+    throw invalidValue(`options.width must be 1, 2 or 4, not ${describe(width)}`)
+  }
+  const values = 2 ** (8 * width)
+  if (value < -values / 2 || value >= values) {
+    throw outOfRange('value', `from ${-values / 2} to ${values - 1} in ${width} byte(s)`, value)
+  }
+  if (buffer.byteLength % width !== 0 || to.pointer % width !== 0) {
+    throw invalidValue(`${buffer} is no whole number of values of ${width} bytes, or begins in the middle of one`)
+  }
+  queueFill(use, to, value < 0 ? value + values : value, width, buffer.byteLength / width)
+  return this
+}
+
+Stream.prototype.upload = function (buffer, source): Promise<void> {
+  const use = usedBy(this)
+  checkMemory(buffer, 'buffer')
+  const to = openMemory(buffer, use.driver)
+  const bytes = checkSource(source, 'source')
+  checkLengths(buffer.byteLength, 'source', bytes.length)
+  refuseCapture(this, use, 'upload()')
+  const staged = stageUpload(this, to, bytes)
+  // A caller need not look at it: the fault is told by whatever waits next.
+  staged.catch(() => {})
+  return staged
+}
+
+Stream.prototype.download = async function (buffer): Promise<Uint8Array> {
+  const use = usedBy(this)
+  checkMemory(buffer, 'buffer')
+  const from = openMemory(buffer, use.driver)
+  refuseCapture(this, use, 'download()')
+  return stageDownload(this, from, buffer.byteLength)
+}
+
+Stream.prototype.uploader = function (buffer): WritableStream<Bytes> {
+  const use = usedBy(this)
+  checkMemory(buffer, 'buffer')
+  openMemory(buffer, use.driver)
+  let offset = 0
+  const sink = {
+    write: async (chunk: Bytes): Promise<void> => {
+      const bytes = checkSource(chunk, 'The chunk')
+      const room = buffer.byteLength - offset
+      if (bytes.length > room)
+        throw outOfRange('The chunk', `at most ${room} bytes long: ${buffer} ends there`, bytes.length)
+      const part = buffer.slice(offset, bytes.length)
+      offset += bytes.length
+      await this.upload(part, bytes)
+    },
+  }
+  const size = (chunk?: Bytes): number => chunk?.byteLength ?? 0
+  return new WritableStream(sink, { highWaterMark: CHUNK_BYTES, size })
+}
+
+Stream.prototype.downloader = function (buffer, options): ReadableStream<Uint8Array> {
+  const use = usedBy(this)
+  checkMemory(buffer, 'buffer')
+  openMemory(buffer, use.driver)
+  const chunkBytes = checkOptions(options)?.chunkBytes ?? CHUNK_BYTES
+  checkInteger(chunkBytes, 'options.chunkBytes')
+  if (chunkBytes < 1) throw outOfRange('options.chunkBytes', 'at least 1', chunkBytes)
+  let offset = 0
+  const source = {
+    pull: async (controller: { enqueue(chunk: Uint8Array): void; close(): void }): Promise<void> => {
+      const length = Math.min(chunkBytes, buffer.byteLength - offset)
+      if (length > 0) {
+        const part = buffer.slice(offset, length)
+        offset += length
+        controller.enqueue(await this.download(part))
+      }
+      if (offset === buffer.byteLength) controller.close()
+    },
+  }
+  return new ReadableStream(source, new ByteLengthQueuingStrategy({ highWaterMark: chunkBytes }))
+}
+
+function usedBy(stream: Stream): StreamUse {
+  if (!isStream(stream)) throw invalidType('The stream', 'a Stream, not an heir to one', stream)
+  return useOf(stream)
+}
+
+function checkMemory(value: unknown, name: string): asserts value is DeviceBuffer | PinnedBuffer {
+  if (!isMemory(value)) throw invalidType(name, 'a DeviceBuffer or a PinnedBuffer', value)
+}
+
+function checkLengths(wanted: number, name: string, given: number): void {
+  if (given !== wanted) throw outOfRange(name, `${wanted} bytes long, as the destination is (take a slice)`, given)
+}
+
+function checkSource(source: Bytes, name: string): Uint8Array {
+  const isView = ArrayBuffer.isView(source)
+  if (!isView && !types.isAnyArrayBuffer(source)) {
+    throw invalidType(name, 'a typed array, a DataView or an ArrayBuffer', source)
+  }
+  try {
+    return isView ? new Uint8Array(source.buffer, source.byteOffset, source.byteLength) : new Uint8Array(source)
+  } catch {
+    throw invalidValue(`${name} has been detached: its bytes are somewhere else`)
+  }
+}
+
+/** The staging memory is used anew long before a graph is launched. */
+function refuseCapture(stream: Stream, { driver, handle }: StreamUse, what: string): void {
+  if (!driver.streamIsCapturing(handle)) return
+  throw stateError(
+    'ERR_UNSUPPORTED',
+    `${what} cannot be captured: ${stream} captures. Capture a copy() from or to a PinnedBuffer instead`,
+  )
+}

@@ -1,0 +1,99 @@
+/**
+ * Which streams have used a piece of memory, and how far: an event after the last use by each. What comes after all of
+ * them may free the memory.
+ */
+import { contextOf, type Device, driverOf } from './device.js'
+import { type Driver, EventFlag, StreamFlag } from './driver/driver.js'
+import type { OwnEvent } from './driver/memory-driver.js'
+import { type OpenStream, openStream, type Stream } from './stream.js'
+
+/** A stream that is about to use memory. */
+export interface StreamUse extends OpenStream {
+  /** Never used twice, unlike the handle. */
+  readonly serial: number
+}
+
+/** Streams of which each has its own event; more are joined into one. */
+const MOST_EVENTS = 16
+
+const serials = new WeakMap<Stream, number>()
+const hiddenStreams = new WeakMap<Device, StreamUse>()
+let nextSerial = 1
+
+/** Throws ERR_CLOSED. */
+export function useOf(stream: Stream): StreamUse {
+  const { driver, handle, context } = openStream(stream)
+  return { driver, handle, context, serial: serialOf(stream) }
+}
+
+export function serialOf(stream: Stream): number {
+  let serial = serials.get(stream)
+  if (serial === undefined) {
+    serial = nextSerial
+    nextSerial += 1
+    serials.set(stream, serial)
+  }
+  return serial
+}
+
+/** A stream of the library's own on each device, on which memory waits for those that used it. */
+export function hiddenStream(device: Device): StreamUse {
+  let hidden = hiddenStreams.get(device)
+  if (hidden === undefined) {
+    const driver = driverOf(device)
+    const context = contextOf(device)
+    hidden = { driver, context, handle: driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0), serial: 0 }
+    hiddenStreams.set(device, hidden)
+  }
+  return hidden
+}
+
+export class Uses {
+  readonly #events = new Map<number, OwnEvent>()
+
+  has(serial: number): boolean {
+    return this.#events.has(serial)
+  }
+
+  /** The stream has just been given work that uses the memory. */
+  record(use: StreamUse, device: Device): void {
+    const { driver, handle, context, serial } = use
+    let own = this.#events.get(serial)
+    if (own === undefined) {
+      if (this.#events.size >= MOST_EVENTS) this.#join(driver, hiddenStream(device))
+      own = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING) }
+      this.#events.set(serial, own)
+    }
+    driver.eventRecord(own.event, handle, 0)
+  }
+
+  /** Lets the stream's later work come after all uses. */
+  comeBefore({ driver, handle, serial }: StreamUse): void {
+    for (const [user, { event }] of this.#events) if (user !== serial) driver.streamWaitEvent(handle, event, 0)
+  }
+
+  /** Is all the work done that used it? */
+  areDone(driver: Driver): boolean {
+    for (const { event } of this.#events.values()) if (!driver.memory.isDone(event)) return false
+    return true
+  }
+
+  /** The events, which are then the caller's. */
+  take(): readonly OwnEvent[] {
+    const taken = [...this.#events.values()]
+    this.#events.clear()
+    return taken
+  }
+
+  recycle(driver: Driver): void {
+    for (const { context, event } of this.take()) driver.eventRecycle(context, event)
+  }
+
+  #join(driver: Driver, hidden: StreamUse): void {
+    this.comeBefore(hidden)
+    this.recycle(driver)
+    const own = { context: hidden.context, event: driver.eventCreate(hidden.context, EventFlag.DISABLE_TIMING) }
+    this.#events.set(hidden.serial, own)
+    driver.eventRecord(own.event, hidden.handle, 0)
+  }
+}

@@ -1,0 +1,277 @@
+/** Device memory and pinned memory: making, slicing, wrapping and closing them, and what is refused. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DeviceBuffer, PinnedBuffer, Stream } from 'cuda-streams'
+import { simulate } from 'cuda-streams/sim'
+import { onEveryBackend } from '../helpers/suite.js'
+import { beginCapture, collectUntil, endQuietly, ONE_DEVICE, refused, refusedByDriver, secondDevice } from './expect.js'
+
+onEveryBackend('memory', (bench) => {
+  const { device } = bench
+
+  test('a device buffer says what it is', () => {
+    using buffer = device.alloc(1000)
+    assert.ok(buffer instanceof DeviceBuffer)
+    assert.equal(buffer.byteLength, 1000)
+    assert.equal(buffer.device, device)
+    assert.equal(buffer.closed, false)
+    assert.equal(typeof buffer.pointer, 'bigint')
+    assert.notEqual(buffer.pointer, 0n)
+    assert.equal(buffer.owner, undefined)
+    assert.match(String(buffer), /^DeviceBuffer\(0x[0-9a-f]+, 1000 bytes, Device\(0, \w+\)\)$/)
+  })
+
+  test('a pinned buffer is bytes of this process', () => {
+    using buffer = device.allocPinned(64)
+    assert.ok(buffer instanceof PinnedBuffer)
+    assert.equal(buffer.bytes.length, 64)
+    assert.equal(buffer.bytes, buffer.bytes)
+    buffer.bytes.fill(0)
+    buffer.view(Float32Array)[1] = 1.5
+    assert.equal(new DataView(buffer.bytes.buffer, buffer.bytes.byteOffset + 4).getFloat32(0, true), 1.5)
+    assert.equal(buffer.view(BigInt64Array).length, 8)
+    assert.equal(buffer.slice(8, 8).view(Uint16Array).length, 4)
+    buffer.slice(8, 8).bytes.fill(7)
+    assert.deepEqual([...buffer.bytes.subarray(7, 17)], [0x3f, 7, 7, 7, 7, 7, 7, 7, 7, 0])
+  })
+
+  test('slices share the memory and end with it', () => {
+    const buffer = device.alloc(100)
+    const slice = buffer.slice(10, 50)
+    const inner = slice.slice(5, 5)
+    assert.equal(slice.byteLength, 50)
+    assert.equal(inner.pointer, buffer.pointer + 15n)
+    inner.close()
+    assert.deepEqual([buffer.closed, slice.closed, inner.closed], [false, false, true])
+    assert.equal(buffer.slice(100, 0).byteLength, 0)
+    buffer.close()
+    buffer.close()
+    assert.equal(slice.closed, true)
+    refused(() => slice.slice(0, 1), 'ERR_CLOSED', /closed/)
+    refused(() => buffer.slice(0, 1), 'ERR_CLOSED', /closed/)
+  })
+
+  test('wrong lengths and slices are refused', () => {
+    for (const alloc of [(n: number) => device.alloc(n), (n: number) => device.allocPinned(n)]) {
+      for (const wrong of [0, -1, 2 ** 47]) refused(() => alloc(wrong), 'ERR_OUT_OF_RANGE', /byteLength/)
+      for (const wrong of [1.5, Number.NaN, '8', undefined, 8n]) {
+        refused(() => alloc(wrong as number), 'ERR_INVALID_ARG_TYPE', /byteLength/)
+      }
+      using buffer = alloc(100)
+      refused(() => buffer.slice(-1, 1), 'ERR_OUT_OF_RANGE', /byteOffset/)
+      refused(() => buffer.slice(101, 0), 'ERR_OUT_OF_RANGE', /byteOffset/)
+      refused(() => buffer.slice(50, 51), 'ERR_OUT_OF_RANGE', /byteLength/)
+      refused(() => buffer.slice(50, -1), 'ERR_OUT_OF_RANGE', /byteLength/)
+      refused(() => buffer.slice(0, 1.5), 'ERR_INVALID_ARG_TYPE', /byteLength/)
+    }
+    refused(() => new DeviceBuffer({} as never), 'ERR_INVALID_ARG_TYPE', /device\.alloc/)
+    refused(() => new PinnedBuffer(undefined as never), 'ERR_INVALID_ARG_TYPE', /allocPinned/)
+  })
+
+  test('views that do not fit are refused', () => {
+    using buffer = device.allocPinned(10)
+    refused(() => buffer.view(Float32Array), 'ERR_INVALID_ARG_VALUE', /4 bytes/)
+    refused(() => buffer.slice(1, 4).view(Float32Array), 'ERR_INVALID_ARG_VALUE', /4 bytes/)
+    refused(() => buffer.view(Array as never), 'ERR_INVALID_ARG_TYPE', /Float32Array/)
+    refused(() => buffer.view(undefined as never), 'ERR_INVALID_ARG_TYPE', /Float32Array/)
+  })
+
+  test('allocating takes place on the stream given, which must be of the device', (context) => {
+    using stream = bench.stream()
+    using buffer = device.alloc(8, { stream })
+    assert.equal(buffer.device, device)
+    refused(() => device.alloc(8, { stream: {} as never }), 'ERR_INVALID_ARG_TYPE', /options\.stream/)
+    const closed = bench.stream()
+    closed.close()
+    refused(() => device.alloc(8, { stream: closed }), 'ERR_CLOSED', /closed/)
+    const second = secondDevice(bench)
+    if (second === undefined) return context.diagnostic(ONE_DEVICE)
+    using other = bench.stream({ device: second })
+    refused(() => device.alloc(8, { stream: other }), 'ERR_DEVICE_MISMATCH', /Device\(1/)
+    const capture = beginCapture(stream, 2)
+    try {
+      refused(() => device.alloc(8, { stream }), 'ERR_UNSUPPORTED', /captures/)
+    } finally {
+      endQuietly(stream, capture)
+    }
+  })
+
+  test('more memory than there is, is CUDA_ERROR_OUT_OF_MEMORY', () => {
+    const error = refusedByDriver(() => device.alloc(2 ** 46), 2)
+    assert.equal(error.code, 'CUDA_ERROR_OUT_OF_MEMORY')
+    assert.equal(error.call, 'cuMemAllocAsync')
+    device.alloc(16).close()
+  })
+
+  test('what is closed is ERR_CLOSED, and views of it are empty', async () => {
+    using stream = bench.stream()
+    const buffer = device.alloc(16)
+    const pinned = device.allocPinned(16)
+    const { bytes } = pinned
+    const words = pinned.slice(8, 8).view(Uint32Array)
+    const slice = pinned.slice(0, 16)
+    buffer.close()
+    pinned.close()
+    assert.equal(bytes.length, 0)
+    assert.equal(words.length, 0)
+    assert.equal(bytes[0], undefined)
+    using other = device.alloc(16)
+    refused(() => pinned.bytes, 'ERR_CLOSED', /PinnedBuffer/)
+    refused(() => slice.bytes, 'ERR_CLOSED', /closed/)
+    refused(() => slice.view(Uint8Array), 'ERR_CLOSED', /closed/)
+    for (const closed of [buffer, pinned, slice]) {
+      refused(() => stream.copy(closed, other), 'ERR_CLOSED', /closed/)
+      refused(() => stream.copy(other, closed), 'ERR_CLOSED', /closed/)
+      refused(() => stream.fill(closed, 0), 'ERR_CLOSED', /closed/)
+      refused(() => stream.upload(closed, new Uint8Array(16)), 'ERR_CLOSED', /closed/)
+      refused(() => stream.uploader(closed), 'ERR_CLOSED', /closed/)
+      refused(() => stream.downloader(closed), 'ERR_CLOSED', /closed/)
+      await assert.rejects(stream.download(closed), { code: 'ERR_CLOSED' })
+    }
+    assert.equal(stream.query(), true)
+  })
+
+  test('memory of another library is wrapped with its owner, and never freed', async () => {
+    using stream = bench.stream()
+    using theirs = device.alloc(256)
+    stream.fill(theirs, 3)
+    const owner = {}
+    const wrapped = DeviceBuffer.from(theirs.pointer + 16n, 100, { device, owner })
+    assert.equal(wrapped.device, device)
+    assert.equal(wrapped.owner, owner)
+    assert.equal(wrapped.slice(1, 1).owner, owner)
+    assert.deepEqual(await stream.download(wrapped), new Uint8Array(100).fill(3))
+    wrapped.close()
+    assert.equal(wrapped.owner, undefined)
+    assert.deepEqual(await stream.download(theirs), new Uint8Array(256).fill(3))
+    assert.equal(DeviceBuffer.from(Number(theirs.pointer), 8, { device: -1 }).byteLength, 8)
+  })
+
+  test('a pointer that cannot be wrapped is refused', (context) => {
+    using buffer = device.alloc(64)
+    const { pointer } = buffer
+    refused(() => DeviceBuffer.from('0x10' as never, 8), 'ERR_INVALID_ARG_TYPE', /pointer/)
+    refused(() => DeviceBuffer.from(-1n, 8), 'ERR_OUT_OF_RANGE', /pointer/)
+    refused(() => DeviceBuffer.from(pointer, 0), 'ERR_OUT_OF_RANGE', /byteLength/)
+    refused(() => DeviceBuffer.from(pointer, 8, { owner: 1 as never }), 'ERR_INVALID_ARG_TYPE', /owner/)
+    refused(() => DeviceBuffer.from(4096n, 8, { device }), 'ERR_INVALID_HANDLE', /0x1000/)
+    const second = secondDevice(bench)
+    if (second === undefined) return context.diagnostic(ONE_DEVICE)
+    refused(() => DeviceBuffer.from(pointer, 8, { device: second }), 'ERR_DEVICE_MISMATCH', /Device\(1/)
+  })
+
+  test('the owner lives as long as a slice does', async () => {
+    using theirs = device.alloc(64)
+    let gone = false
+    const registry = new FinalizationRegistry(() => {
+      gone = true
+    })
+    const slice = (() => {
+      const owner = {}
+      registry.register(owner, undefined)
+      return DeviceBuffer.from(theirs.pointer, 64, { owner, device }).slice(0, 8)
+    })()
+    assert.equal(await collectUntil(() => gone), false)
+    assert.equal(slice.closed, false)
+  })
+
+  test('views keep an unreachable pinned buffer alive', async () => {
+    const bytes = (() => {
+      const buffer = device.allocPinned(4096)
+      buffer.bytes.fill(9)
+      return buffer.bytes
+    })()
+    assert.equal(await collectUntil(() => bytes.length === 0), false)
+    assert.equal(bytes[4095], 9)
+  })
+
+  test('closing while work is queued takes nothing away from it', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    using result = device.allocPinned(1024)
+    result.bytes.fill(0)
+    const pinned = device.allocPinned(1024)
+    const buffer = device.alloc(1024, { stream })
+    pinned.bytes.fill(5)
+    stream.synchronize()
+    const latch = bench.latch(other)
+    other.copy(buffer, pinned)
+    other.copy(result, buffer)
+    pinned.close()
+    buffer.close()
+    // What is allocated now must not be that memory, or comes after its last use.
+    using newPinned = device.allocPinned(1024)
+    newPinned.bytes.fill(6)
+    using next = device.alloc(1024, { stream })
+    stream.copy(next, newPinned)
+    latch.open()
+    await other.finished()
+    await stream.finished()
+    assert.deepEqual(Buffer.compare(result.bytes, Buffer.alloc(1024, 5)), 0)
+  })
+
+  test('closing after the stream it was allocated on is fine', async () => {
+    const home = bench.stream()
+    using stream = bench.stream()
+    const buffer = device.alloc(512, { stream: home })
+    const latch = bench.latch(home)
+    home.fill(buffer, 1)
+    home.close()
+    stream.fill(buffer.slice(0, 256), 2)
+    buffer.close()
+    latch.open()
+    await device.finished()
+    device.alloc(512).close()
+  })
+
+  test('many streams may use one buffer', async () => {
+    const buffer = device.alloc(64)
+    for (let left = 40; left > 0; left -= 1) {
+      using stream = bench.stream()
+      stream.fill(buffer, left)
+    }
+    buffer.close()
+    await device.finished()
+  })
+
+  test('an unreachable device buffer is freed', async (context) => {
+    if (bench.name !== 'sim') return context.diagnostic('only the simulator tells how much memory there is')
+    using simulation = simulate()
+    const [own] = simulation.devices
+    assert.ok(own)
+    void (() => own.alloc(100e9))()
+    const isFree = (): boolean => {
+      try {
+        own.alloc(100e9).close()
+        return true
+      } catch {
+        return false
+      }
+    }
+    assert.equal(await collectUntil(isFree), true)
+  })
+
+  test('using closes at the end of the block', () => {
+    let buffer: DeviceBuffer
+    let pinned: PinnedBuffer
+    {
+      using inner = device.alloc(8)
+      using innerPinned = device.allocPinned(8)
+      buffer = inner
+      pinned = innerPinned
+    }
+    assert.deepEqual([buffer.closed, pinned.closed], [true, true])
+  })
+
+  test('memory of one driver is not for streams of another', () => {
+    using simulation = simulate()
+    const [foreign] = simulation.devices
+    assert.ok(foreign)
+    using stream = new Stream({ device: foreign })
+    using buffer = device.alloc(8)
+    using theirs = foreign.alloc(8)
+    refused(() => stream.copy(theirs, buffer), 'ERR_DEVICE_MISMATCH', /another driver/)
+    refused(() => stream.fill(buffer, 1), 'ERR_DEVICE_MISMATCH', /another driver/)
+    refused(() => stream.upload(buffer, new Uint8Array(8)), 'ERR_DEVICE_MISMATCH', /another driver/)
+  })
+})

@@ -1,0 +1,478 @@
+/** Copies, fills, uploads and downloads: the bytes they leave, their order, and what is refused before anything is queued. */
+import assert from 'node:assert/strict'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable, Writable } from 'node:stream'
+import type { ReadableStream as WebReadable } from 'node:stream/web'
+import { test } from 'node:test'
+import { type Bytes, DeviceBuffer, Stream } from 'cuda-streams'
+import { fault, latch, simulate } from 'cuda-streams/sim'
+import { onEveryBackend } from '../helpers/suite.js'
+import { beginCapture, endQuietly, follow, ONE_DEVICE, refused, rejected, secondDevice, turns } from './expect.js'
+
+const MIB = 1024 * 1024
+
+/** Bytes that tell where they belong. */
+function pattern(length: number, seed = 1): Uint8Array {
+  const words = new Uint32Array(Math.ceil(length / 4))
+  for (let at = 0; at < words.length; at += 1) words[at] = Math.imul(at + seed, 0x9e3779b1)
+  return new Uint8Array(words.buffer, 0, length)
+}
+
+function assertSame(actual: Uint8Array, expected: Uint8Array): void {
+  assert.equal(actual.length, expected.length)
+  assert.equal(Buffer.compare(actual, expected), 0, 'the bytes differ')
+}
+
+/** The longest time that the event loop did not turn, in milliseconds. */
+function watchLoop(): { stop(): number } {
+  let longest = 0
+  let last = performance.now()
+  let running = true
+  const look = (): void => {
+    const now = performance.now()
+    longest = Math.max(longest, now - last)
+    last = now
+    if (running) setImmediate(look)
+  }
+  setImmediate(look)
+  return {
+    stop() {
+      running = false
+      return longest
+    },
+  }
+}
+
+onEveryBackend('transfers', (bench) => {
+  const { device } = bench
+
+  test('copy goes in every direction', async () => {
+    using stream = bench.stream()
+    using from = device.allocPinned(1000)
+    using first = device.alloc(1000)
+    using second = device.alloc(1000)
+    using to = device.allocPinned(1000)
+    using last = device.allocPinned(1000)
+    from.bytes.set(pattern(1000))
+    assert.equal(stream.copy(first, from), stream)
+    stream.copy(second, first).copy(to, second).copy(last, to)
+    await stream.finished()
+    assertSame(last.bytes, pattern(1000))
+  })
+
+  test('copy between two devices', async (context) => {
+    const second = secondDevice(bench)
+    if (second === undefined) return context.skip(ONE_DEVICE)
+    using stream = bench.stream()
+    using here = device.alloc(5000)
+    using there = second.alloc(5000)
+    using back = device.alloc(5000)
+    stream.upload(here, pattern(5000))
+    stream.copy(there, here).copy(back, there)
+    assertSame(await stream.download(back), pattern(5000))
+  })
+
+  test('slices are copied where they lie', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(100)
+    using pinned = device.allocPinned(10)
+    pinned.bytes.set(pattern(10))
+    stream.fill(buffer, 0xff).copy(buffer.slice(50, 10), pinned).copy(buffer.slice(0, 5), pinned.slice(5, 5))
+    const expected = new Uint8Array(100).fill(0xff)
+    expected.set(pattern(10), 50)
+    expected.set(pattern(10).subarray(5), 0)
+    assertSame(await stream.download(buffer), expected)
+    stream.copy(buffer.slice(100, 0), pinned.slice(0, 0))
+    assertSame(await stream.download(buffer.slice(7, 0)), new Uint8Array(0))
+  })
+
+  test('copies run in the order of the stream, and after what it waits for', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    using buffer = device.alloc(4096)
+    using one = device.allocPinned(4096)
+    using two = device.allocPinned(4096)
+    using result = device.allocPinned(4096)
+    one.bytes.fill(1)
+    two.bytes.fill(2)
+    result.bytes.fill(0)
+    const latch = bench.latch(stream)
+    stream.copy(buffer, one).copy(buffer, two)
+    other.wait(stream).copy(result, buffer)
+    await turns()
+    assert.equal(result.bytes[0], 0)
+    latch.open()
+    await other.finished()
+    assertSame(result.bytes, new Uint8Array(4096).fill(2))
+  })
+
+  test('fill writes bytes, half words and words', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(16)
+    assert.equal(stream.fill(buffer, 0xab), stream)
+    assertSame(await stream.download(buffer), new Uint8Array(16).fill(0xab))
+    stream.fill(buffer, -2, { width: 2 })
+    assert.deepEqual(new Int16Array((await stream.download(buffer)).buffer), new Int16Array(8).fill(-2))
+    stream.fill(buffer.slice(4, 8), 0xdeadbeef, { width: 4 })
+    const words = new Uint32Array((await stream.download(buffer)).buffer)
+    assert.deepEqual([...words], [0xfffefffe, 0xdeadbeef, 0xdeadbeef, 0xfffefffe])
+    using pinned = device.allocPinned(8)
+    stream.fill(pinned, 1)
+    await stream.finished()
+    assertSame(pinned.bytes, new Uint8Array(8).fill(1))
+  })
+
+  test('what does not fit is refused before anything is queued', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(16)
+    using small = device.allocPinned(8)
+    const latch = bench.latch(stream)
+    const event = stream.record()
+    refused(() => stream.copy(buffer, small), 'ERR_OUT_OF_RANGE', /16 bytes/)
+    refused(() => stream.copy(small, buffer), 'ERR_OUT_OF_RANGE', /8 bytes/)
+    refused(() => stream.copy(buffer, {} as never), 'ERR_INVALID_ARG_TYPE', /source/)
+    refused(() => stream.copy(new Uint8Array(16) as never, buffer), 'ERR_INVALID_ARG_TYPE', /destination/)
+    refused(() => stream.fill(buffer, 256), 'ERR_OUT_OF_RANGE', /value/)
+    refused(() => stream.fill(buffer, -129), 'ERR_OUT_OF_RANGE', /value/)
+    refused(() => stream.fill(buffer, 2 ** 32, { width: 4 }), 'ERR_OUT_OF_RANGE', /value/)
+    refused(() => stream.fill(buffer, 0.5), 'ERR_INVALID_ARG_TYPE', /value/)
+    refused(() => stream.fill(buffer, 0, { width: 3 as never }), 'ERR_INVALID_ARG_VALUE', /width/)
+    refused(() => stream.fill(buffer.slice(0, 6), 0, { width: 4 }), 'ERR_INVALID_ARG_VALUE', /4 bytes/)
+    refused(() => stream.fill(buffer.slice(1, 4), 0, { width: 4 }), 'ERR_INVALID_ARG_VALUE', /4 bytes/)
+    refused(() => stream.upload(buffer, new Uint8Array(15)), 'ERR_OUT_OF_RANGE', /16 bytes/)
+    refused(() => stream.upload(buffer, 'x' as never), 'ERR_INVALID_ARG_TYPE', /source/)
+    refused(() => stream.downloader(buffer, { chunkBytes: 0 }), 'ERR_OUT_OF_RANGE', /chunkBytes/)
+    await rejected(() => stream.download('x' as never), 'ERR_INVALID_ARG_TYPE', /buffer/)
+    latch.open()
+    await stream.finished()
+    assert.equal(event.query(), true)
+  })
+
+  test('upload takes every kind of array, which may be reused at once', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(32)
+    const floats = Float32Array.from([1, 2, 3, 4, 5, 6, 7, 8])
+    const latch = bench.latch(stream)
+    const staged = stream.upload(buffer, floats)
+    floats.fill(0)
+    const download = stream.download(buffer)
+    latch.open()
+    await staged
+    assert.deepEqual([...new Float32Array((await download).buffer)], [1, 2, 3, 4, 5, 6, 7, 8])
+    const whole = pattern(32).slice().buffer
+    const kinds: Bytes[] = [whole, new DataView(whole), Buffer.from(whole), new BigInt64Array(whole)]
+    for (const source of kinds) {
+      stream.fill(buffer, 0)
+      stream.upload(buffer, source)
+      assertSame(await stream.download(buffer), pattern(32))
+    }
+  })
+
+  test('uploads and downloads larger than the ring keep the order of the stream', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(40 * MIB + 123)
+    const source = pattern(buffer.byteLength)
+    const latch = bench.latch(stream)
+    const staged = stream.upload(buffer, source)
+    const first = stream.download(buffer)
+    stream.fill(buffer, 0x11)
+    const second = stream.download(buffer.slice(MIB, 30 * MIB))
+    source.fill(0)
+    const progress = follow(staged)
+    await turns()
+    assert.equal(progress.settled, false)
+    latch.open()
+    await staged
+    assertSame(await first, pattern(buffer.byteLength))
+    assertSame(await second, new Uint8Array(30 * MIB).fill(0x11))
+  })
+
+  test('a ring that JavaScript does not empty is not written over', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    using buffer = device.alloc(32 * MIB)
+    await stream.upload(buffer, pattern(buffer.byteLength))
+    await stream.finished()
+    const download = stream.download(buffer)
+    // Time passes, on the GPU too, but the event loop does not turn, and a query runs no host function.
+    for (let left = 50_000; left > 0; left -= 1) other.query()
+    assertSame(await download, pattern(buffer.byteLength))
+  })
+
+  test('a stream that stands still holds up no other stream', async () => {
+    using still = bench.stream()
+    using stream = bench.stream()
+    using large = device.alloc(24 * MIB)
+    using small = device.alloc(1000)
+    const latch = bench.latch(still)
+    const held = [still.upload(large, new Uint8Array(24 * MIB)), still.download(large)]
+    stream.upload(small, pattern(1000))
+    assertSame(await stream.download(small), pattern(1000))
+    latch.open()
+    await Promise.all(held)
+  })
+
+  test('a blocking wait passes large uploads on', () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(24 * MIB)
+    using pinned = device.allocPinned(24 * MIB)
+    stream.upload(buffer, pattern(24 * MIB))
+    stream.copy(pinned, buffer)
+    stream.synchronize()
+    assertSame(pinned.bytes, pattern(24 * MIB))
+  })
+
+  test('many small ones', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(1000 * 16)
+    for (let at = 0; at < 1000; at += 1) stream.upload(buffer.slice(at * 16, 16), pattern(16, at))
+    const parts = await Promise.all(
+      Array.from({ length: 100 }, (_, at) => stream.download(buffer.slice(at * 160, 160))),
+    )
+    for (const [at, part] of parts.entries()) assertSame(part.subarray(0, 16), pattern(16, at * 10))
+  })
+
+  test('64 MiB through web streams and back, and the event loop turns meanwhile', async (context) => {
+    using stream = bench.stream()
+    using buffer = device.alloc(64 * MIB)
+    const source = pattern(64 * MIB)
+    let at = 0
+    const readable = new ReadableStream<Bytes>({
+      pull(controller) {
+        const length = Math.min(1_000_003, source.length - at)
+        controller.enqueue(source.subarray(at, at + length))
+        at += length
+        if (at === source.length) controller.close()
+      },
+    })
+    await stream.fill(buffer, 0).finished()
+    const watch = watchLoop()
+    const start = performance.now()
+    await readable.pipeTo(stream.uploader(buffer))
+    const result = new Uint8Array(source.length)
+    let filled = 0
+    const writable = new WritableStream<Uint8Array>({
+      write(chunk) {
+        assert.ok(chunk.length <= 3_000_000)
+        result.set(chunk, filled)
+        filled += chunk.length
+      },
+    })
+    await stream.downloader(buffer, { chunkBytes: 3_000_000 }).pipeTo(writable)
+    const took = performance.now() - start
+    context.diagnostic(`${took.toFixed(0)} ms; longest pause of the event loop ${watch.stop().toFixed(1)} ms`)
+    assertSame(result, source)
+  })
+
+  test('a file is piped to the GPU and back', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(9 * MIB + 1)
+    const folder = await mkdtemp(join(tmpdir(), 'cuda-streams-'))
+    try {
+      const [from, to] = [join(folder, 'from'), join(folder, 'to')]
+      await writeFile(from, pattern(buffer.byteLength))
+      await (Readable.toWeb(createReadStream(from)) as WebReadable<Uint8Array>).pipeTo(stream.uploader(buffer))
+      await stream.downloader(buffer).pipeTo(Writable.toWeb(createWriteStream(to)))
+      assertSame(await readFile(to), pattern(buffer.byteLength))
+    } finally {
+      await rm(folder, { recursive: true })
+    }
+  })
+
+  test('a buffer that is closed in the middle of a pipe ends it with ERR_CLOSED', async () => {
+    using stream = bench.stream()
+    const buffer = device.alloc(100)
+    const reader = stream.downloader(buffer, { chunkBytes: 10 }).getReader()
+    const writer = stream.uploader(buffer).getWriter()
+    writer.closed.catch(() => {})
+    assert.equal((await reader.read()).value?.length, 10)
+    await writer.write(new Uint8Array(10))
+    buffer.close()
+    await rejected(() => writer.write(new Uint8Array(10)), 'ERR_CLOSED', /DeviceBuffer/)
+    await rejected(
+      async () => {
+        while (!(await reader.read()).done);
+      },
+      'ERR_CLOSED',
+      /DeviceBuffer/,
+    )
+  })
+
+  test('a closed stream is ERR_CLOSED', async () => {
+    const stream = bench.stream()
+    using buffer = device.alloc(8)
+    using pinned = device.allocPinned(8)
+    stream.close()
+    refused(() => stream.copy(buffer, pinned), 'ERR_CLOSED', /Stream\(/)
+    refused(() => stream.fill(buffer, 0), 'ERR_CLOSED', /Stream\(/)
+    refused(() => stream.upload(buffer, new Uint8Array(8)), 'ERR_CLOSED', /Stream\(/)
+    refused(() => stream.uploader(buffer), 'ERR_CLOSED', /Stream\(/)
+    refused(() => stream.downloader(buffer), 'ERR_CLOSED', /Stream\(/)
+    await rejected(() => stream.download(buffer), 'ERR_CLOSED', /Stream\(/)
+  })
+
+  test('the null stream and host functions transfer as any', async () => {
+    const stream = device.defaultStream
+    using own = bench.stream()
+    using buffer = device.alloc(64)
+    const seen: number[] = []
+    using pinned = device.allocPinned(64)
+    own.launchHostFunc(() => {
+      pinned.bytes.fill(3)
+      stream.copy(buffer, pinned)
+    })
+    await own.finished()
+    own.wait(stream).launchHostFunc(() => seen.push(pinned.bytes[0] ?? 0))
+    assertSame(await stream.download(buffer), new Uint8Array(64).fill(3))
+    await own.finished()
+    assert.deepEqual(seen, [3])
+  })
+
+  test('an array whose bytes are elsewhere is refused', () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(8)
+    const bytes = new Uint8Array(8)
+    structuredClone(bytes.buffer, { transfer: [bytes.buffer] })
+    refused(() => stream.upload(buffer, bytes), 'ERR_INVALID_ARG_VALUE', /detached/)
+  })
+
+  test('an uploader takes no more than there is room for, and less', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(10)
+    stream.fill(buffer, 9)
+    const writer = stream.uploader(buffer).getWriter()
+    await writer.write(Uint8Array.of(1, 2, 3))
+    await writer.write(Uint8Array.of(4))
+    await writer.close()
+    assert.deepEqual([...(await stream.download(buffer))], [1, 2, 3, 4, 9, 9, 9, 9, 9, 9])
+    const second = stream.uploader(buffer).getWriter()
+    second.closed.catch(() => {})
+    await rejected(() => second.write(new Uint8Array(11)), 'ERR_OUT_OF_RANGE', /10/)
+  })
+
+  test('nothing that is staged can be captured', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(8)
+    using pinned = device.allocPinned(8)
+    const capture = beginCapture(stream, 1)
+    try {
+      refused(() => stream.upload(buffer, new Uint8Array(8)), 'ERR_UNSUPPORTED', /captured/)
+      await rejected(() => stream.download(buffer), 'ERR_UNSUPPORTED', /captured/)
+      stream.copy(pinned, buffer).fill(buffer, 1)
+      assert.equal(stream.isCapturing, true)
+    } finally {
+      endQuietly(stream, capture)
+    }
+    await stream.finished()
+  })
+
+  test('transfers of others spoil no capture', async () => {
+    using capturing = bench.stream()
+    using stream = bench.stream()
+    using buffer = device.alloc(20 * MIB)
+    const capture = beginCapture(capturing, 0)
+    try {
+      stream.upload(buffer, pattern(20 * MIB))
+      assertSame(await stream.download(buffer), pattern(20 * MIB))
+      device.allocPinned(100).close()
+      assert.notEqual(capture.end(), 0n)
+    } finally {
+      endQuietly(capturing, capture)
+    }
+  })
+})
+
+test('the simulator: a missing wait shows as wrong bytes', async () => {
+  const run = async (waits: boolean): Promise<Uint8Array> => {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    using writer = new Stream({ device })
+    using reader = new Stream({ device })
+    using buffer = device.alloc(MIB)
+    using pinned = device.allocPinned(MIB)
+    using result = device.allocPinned(MIB)
+    await writer.fill(buffer, 0).finished()
+    pinned.bytes.set(pattern(MIB))
+    for (let round = 0; round < 10; round += 1) writer.copy(buffer, pinned)
+    writer.fill(buffer, 0x55)
+    if (waits) reader.wait(writer)
+    reader.copy(result, buffer)
+    await reader.finished()
+    const bytes = result.bytes.slice()
+    await writer.finished()
+    return bytes
+  }
+  assertSame(await run(true), new Uint8Array(MIB).fill(0x55))
+  assert.notEqual(Buffer.compare(await run(false), new Uint8Array(MIB).fill(0x55)), 0)
+})
+
+test('the simulator: freed memory that another stream still reads is poison', async () => {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  using stream = new Stream({ device })
+  using other = new Stream({ device })
+  const buffer = device.alloc(64, { stream })
+  stream.fill(buffer, 1)
+  await stream.finished()
+  using alias = DeviceBuffer.from(buffer.pointer, 64, { device })
+  buffer.close()
+  assert.deepEqual([...(await other.download(alias))], Array(64).fill(0xdd))
+})
+
+test('the simulator: a fault rejects what is under way', async () => {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  using stream = new Stream({ device })
+  using other = new Stream({ device })
+  const buffer = device.alloc(20 * MIB)
+  const pinned = device.allocPinned(8)
+  latch(stream)
+  const staged = stream.upload(buffer, new Uint8Array(20 * MIB))
+  const download = stream.download(buffer)
+  stream.copy(pinned, buffer.slice(0, 8))
+  fault(other)
+  await assert.rejects(staged, { number: 700, call: 'cuMemcpyAsync' })
+  await assert.rejects(download, { number: 700 })
+  assert.throws(() => stream.fill(buffer, 1), { number: 700 })
+  assert.throws(() => device.alloc(1), { number: 700 })
+  buffer.close()
+  pinned.close()
+  assert.equal(pinned.closed, true)
+})
+
+test('the simulator: a device has 141 GB, and what is freed can be had again', async () => {
+  using simulation = simulate({ devices: 2 })
+  const [device, second] = simulation.devices
+  assert.ok(device && second)
+  const large = device.alloc(100e9)
+  assert.throws(() => device.alloc(50e9), { code: 'CUDA_ERROR_OUT_OF_MEMORY' })
+  second.alloc(140e9).close()
+  large.close()
+  using again = device.alloc(140e9)
+  assert.equal(again.byteLength, 140e9)
+})
+
+test('the simulator: one copy engine each way, 50 GB/s', async () => {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  const streams = [0, 1, 2].map(() => new Stream({ device }))
+  const buffers = streams.map(() => device.alloc(MIB))
+  const pinned = streams.map(() => device.allocPinned(MIB))
+  const start = simulation.now
+  for (const [at, stream] of streams.entries()) {
+    const [buffer, host] = [buffers[at], pinned[at]]
+    assert.ok(buffer && host)
+    if (at < 2) stream.copy(buffer, host)
+    else stream.copy(host, buffer)
+  }
+  await device.finished()
+  const copies = (simulation.now - start) / (MIB / 50)
+  assert.ok(copies > 1.9 && copies < 2.3, `${copies} copies one after the other`)
+})
