@@ -82,7 +82,7 @@ Stream.prototype.fill = function (buffer, value, options): Stream {
   checkMemory(buffer, 'buffer')
   const to = openMemory(buffer, use.driver)
   checkInteger(value, 'value')
-  const width = checkOptions(options)?.width ?? 1
+  const { width = 1 } = checkOptions(options) ?? {}
   if (width !== 1 && width !== 2 && width !== 4) {
     throw invalidValue(`options.width must be 1, 2 or 4, not ${describe(width)}`)
   }
@@ -142,7 +142,7 @@ Stream.prototype.downloader = function (buffer, options): ReadableStream<Uint8Ar
   const use = usedBy(this)
   checkMemory(buffer, 'buffer')
   openMemory(buffer, use.driver)
-  const chunkBytes = checkOptions(options)?.chunkBytes ?? CHUNK_BYTES
+  const { chunkBytes = CHUNK_BYTES } = checkOptions(options) ?? {}
   checkInteger(chunkBytes, 'options.chunkBytes')
   if (chunkBytes < 1) throw outOfRange('options.chunkBytes', 'at least 1', chunkBytes)
   let offset = 0

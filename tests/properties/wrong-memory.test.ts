@@ -1,0 +1,93 @@
+/** Thousands of calls about memory with something wrong in each: every one is refused by name, and queues nothing. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { inspect } from 'node:util'
+import { DeviceBuffer, PinnedBuffer, Stream } from 'cuda-streams'
+import fc from 'fast-check'
+import { simWorkbench } from '../helpers/workbench.js'
+import { SEED } from './wrong-arguments.js'
+import * as wrong from './wrong-values.js'
+
+const CALLS = 5000
+const CODES =
+  /^(ERR_(INVALID_ARG_TYPE|INVALID_ARG_VALUE|OUT_OF_RANGE|CLOSED|DEVICE_MISMATCH|INVALID_HANDLE)|CUDA_ERROR_OUT_OF_MEMORY)$/
+
+test('wrong arguments about memory are refused by name', async () => {
+  const bench = simWorkbench()
+  const other = simWorkbench()
+  const { device } = bench
+  using stream = bench.stream()
+  using otherStream = other.stream()
+  using buffer = device.alloc(64)
+  using pinned = device.allocPinned(64)
+  using short = device.alloc(63)
+  using foreign = other.device.alloc(64)
+  const closed = device.alloc(64)
+  closed.close()
+
+  const noBuffer = wrong.either(
+    wrong.nothingOfOurs,
+    wrong.oneOf(undefined, closed, foreign, short, stream, device),
+    wrong.counterfeits(DeviceBuffer, () => buffer),
+    wrong.counterfeits(PinnedBuffer, () => pinned),
+  )
+  const noLength = wrong.either(
+    wrong.noInteger,
+    wrong.oneOf(undefined, 0, -1, 2 ** 46, 2 ** 47, Number.MAX_SAFE_INTEGER),
+  )
+  const noPart = wrong.either(wrong.noInteger, wrong.oneOf(undefined, -1, 65, 2 ** 40, Number.MIN_SAFE_INTEGER))
+  const noSource = wrong.either(
+    wrong.nothingOfOurs,
+    wrong.oneOf(undefined, new Uint8Array(63), new ArrayBuffer(65), new Float64Array(9), buffer),
+  )
+  const noValue = wrong.either(wrong.noInteger, wrong.oneOf(undefined, 256, -129, 2 ** 40))
+  const noPointer = wrong.either(wrong.noHandleNumber, wrong.oneOf(undefined, 4096n, 2n ** 47n, -1n, closed))
+  const noStream = wrong.either(wrong.nothingOfOurs, wrong.oneOf(otherStream, buffer))
+  const calls: readonly (readonly [string, (value: never) => unknown, fc.Arbitrary<unknown>])[] = [
+    ['alloc', (value) => device.alloc(value), noLength],
+    ['alloc options', (value) => device.alloc(8, value), wrong.wrongBag({ stream: noStream })],
+    ['allocPinned', (value) => device.allocPinned(value), noLength],
+    ['slice offset', (value) => buffer.slice(value, 1), noPart],
+    ['slice length', (value) => pinned.slice(0, value), noPart],
+    ['from pointer', (value) => DeviceBuffer.from(value, 8, { device }), noPointer],
+    ['from length', (value) => DeviceBuffer.from(buffer.pointer, value, { device }), noLength],
+    ['view', (value) => pinned.view(value), wrong.either(wrong.nothingOfOurs, wrong.oneOf(undefined, Array, Stream))],
+    ['copy to', (value) => stream.copy(value, pinned), noBuffer],
+    ['copy from', (value) => stream.copy(buffer, value), noBuffer],
+    ['fill', (value) => stream.fill(buffer, value), noValue],
+    ['fill width', (width) => stream.fill(buffer, 0, { width }), wrong.oneOf(0, 3, 8, '1', null, {})],
+    ['upload', (value) => stream.upload(buffer, value), noSource],
+    ['upload to', (value) => stream.upload(value, new Uint8Array(64)), noBuffer],
+    ['download', (value) => stream.download(value), noBuffer.filter((value) => value !== short)],
+    [
+      'downloader',
+      (chunkBytes) => stream.downloader(buffer, { chunkBytes }),
+      wrong.either(wrong.oneOf(0, -1, 1.5, '1')),
+    ],
+  ]
+  let made = 0
+  await fc.assert(
+    fc.asyncProperty(
+      fc.oneof(...calls.map((call) => call[2].map((value) => [call, value] as const))),
+      async ([[name, call], value]) => {
+        made += 1
+        const given = (): string => `${name} with ${inspect(wrong.resolved(value), { customInspect: false, depth: 1 })}`
+        let result: unknown
+        try {
+          result = await device.run(() => call(wrong.resolved(value) as never))
+        } catch (error) {
+          if (error instanceof wrong.Hostility) return
+          assert.ok(error instanceof Error && 'code' in error, `${given()} threw ${inspect(error)}`)
+          assert.match(String(error.code), CODES, `${given()} threw ${inspect(error)}`)
+          return
+        }
+        assert.fail(`${given()} returned ${inspect(result)}`)
+      },
+    ),
+    { seed: SEED, numRuns: CALLS, endOnFailure: true },
+  )
+  assert.ok(made >= CALLS)
+  assert.equal(stream.query(), true)
+  stream.fill(buffer, 1)
+  assert.deepEqual(await stream.download(buffer), new Uint8Array(64).fill(1))
+})
