@@ -16,3 +16,5 @@ export type GraphExecHandle = number & { readonly [kind]: 'CUgraphExec' }
 export type ModuleHandle = number & { readonly [kind]: 'CUmodule' }
 /** A CUfunction. */
 export type KernelHandle = number & { readonly [kind]: 'CUfunction' }
+/** A CUdeviceptr. Addresses are unified: pinned memory has the same one for JavaScript and for every GPU. */
+export type Pointer = number & { readonly [kind]: 'CUdeviceptr' }

@@ -1,10 +1,7 @@
 /** The wall's verbs for memory, CUDA's own as the rest: what the GPU refuses is a `CudaError`, and nothing is checked twice. */
-import type { ContextHandle, EventHandle, StreamHandle } from './driver.js'
+import type { ContextHandle, EventHandle, Pointer, StreamHandle } from './handles.js'
 
-declare const kind: unique symbol
-
-/** A CUdeviceptr. Addresses are unified: pinned memory has the same one for JavaScript and for every GPU. */
-export type Pointer = number & { readonly [kind]: 'CUdeviceptr' }
+export type { Pointer } from './handles.js'
 
 /** Bytes that a single element of a fill has. */
 export type FillWidth = 1 | 2 | 4
