@@ -2,6 +2,13 @@
 import './joins.js'
 import './transfers.js'
 
+export {
+  DefinedKernel,
+  defineKernel,
+  type KernelDefinition,
+  type TwinArgument,
+  type TwinArguments,
+} from './defined-kernel.js'
 export { type Context, Device } from './device.js'
 export type { DeviceAttribute } from './driver/device-attributes.js'
 export { CudaError } from './errors.js'
@@ -12,6 +19,7 @@ export { type Extent, Kernel, type LaunchConfig, Module } from './kernel.js'
 export type { Access, ArgumentOf, ArgumentsOf, MemoryArgument, ParameterType, ScalarType } from './kernel-signature.js'
 export { type AllocOptions, DeviceBuffer, type ForeignMemoryOptions, PinnedBuffer } from './memory.js'
 export { type CompileOptions, Program } from './program.js'
+export type { SimulatedGrid, SimulatedThread } from './simulated-threads.js'
 export { ExternalStream, Stream } from './stream.js'
 export type {
   ExternalStreamOptions,

@@ -1,6 +1,8 @@
 /** A kernel's parameters, as the caller states them: what TypeScript checks, and what is checked when it is launched. */
 import { SCALAR_BYTES, type ScalarType } from './driver/kernel-driver.js'
-import { describe, invalidType, invalidValue, outOfRange } from './errors.js'
+import { invalidType, invalidValue, outOfRange } from './errors.js'
+
+import { type DeviceBuffer, isMemory, type PinnedBuffer } from './memory.js'
 
 export type { ScalarType } from './driver/kernel-driver.js'
 /** What a kernel does with the memory behind a pointer. */
@@ -8,8 +10,8 @@ export type Access = 'in' | 'out' | 'inout'
 /** A scalar such as 'f32', or a pointer with its access, such as 'in f32*'. */
 export type ParameterType = ScalarType | `${Access} ${ScalarType}*`
 
-/** Device memory as an argument: its address, or anything that has one. */
-export type MemoryArgument = bigint | number | { readonly pointer: bigint }
+/** Device memory as an argument: a buffer, or an address. */
+export type MemoryArgument = DeviceBuffer | PinnedBuffer | bigint | number
 
 /** What the caller passes for a parameter of this type. */
 export type ArgumentOf<P extends ParameterType> = P extends `${string}*`
@@ -61,12 +63,15 @@ export function parseSignature(signature: readonly unknown[]): readonly Paramete
 /** The type by which a parameter is passed: a pointer is 64 bits. */
 export const passedAs = ({ type, access }: Parameter): ScalarType => (access === undefined ? type : 'u64')
 
-/** Checks the arguments of a launch. Returns them as they are passed. */
-export function checkArguments(parameters: readonly Parameter[], args: readonly unknown[]): (number | bigint)[] {
+/** An argument that is checked: a scalar as it is passed, or memory. */
+export type CheckedArgument = number | bigint | DeviceBuffer | PinnedBuffer
+
+/** Checks the arguments of a launch. */
+export function checkArguments(parameters: readonly Parameter[], args: readonly unknown[]): CheckedArgument[] {
   if (args.length !== parameters.length) {
     throw invalidValue(`The kernel takes ${parameters.length} argument(s), and ${args.length} were given`)
   }
-  const values = new Array<number | bigint>(args.length)
+  const values = new Array<CheckedArgument>(args.length)
   for (let index = 0; index < args.length; index += 1) {
     const parameter = parameters[index]
     if (parameter !== undefined) values[index] = checkArgument(parameter, args[index], index)
@@ -74,8 +79,8 @@ export function checkArguments(parameters: readonly Parameter[], args: readonly 
   return values
 }
 
-function checkArgument({ type, access }: Parameter, value: unknown, index: number): number | bigint {
-  if (access !== undefined) return pointerOf(value, index)
+function checkArgument({ type, access }: Parameter, value: unknown, index: number): CheckedArgument {
+  if (access !== undefined) return checkMemory(value, index)
   if (type === 'bool') {
     if (typeof value !== 'boolean') throw invalidType(`Argument ${index}`, 'true or false', value)
     return value ? 1 : 0
@@ -94,13 +99,13 @@ function inRange(type: ScalarType, value: number | bigint, index: number): numbe
   return value
 }
 
-function pointerOf(value: unknown, index: number): number | bigint {
-  const pointer: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, 'pointer') : value
-  if (typeof pointer === 'bigint' || (typeof pointer === 'number' && Number.isSafeInteger(pointer))) {
-    if (pointer >= 0 && pointer < 2 ** 64) return pointer
-    throw outOfRange(`Argument ${index}`, 'a pointer of 64 bits', pointer)
+function checkMemory(value: unknown, index: number): CheckedArgument {
+  if (isMemory(value)) return value
+  if (typeof value !== 'bigint' && !(typeof value === 'number' && Number.isSafeInteger(value))) {
+    throw invalidType(`Argument ${index}`, 'a DeviceBuffer, a PinnedBuffer, or an address', value)
   }
-  throw invalidType(`Argument ${index}`, 'device memory, or its address', describe(value))
+  if (value >= 0 && value < 2 ** 64) return value
+  throw outOfRange(`Argument ${index}`, 'a pointer of 64 bits', value)
 }
 
 function isScalar(text: string): text is ScalarType {

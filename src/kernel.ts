@@ -5,6 +5,7 @@ import type { Driver } from './driver/driver.js'
 import type { ContextHandle, KernelHandle, ModuleHandle } from './driver/handles.js'
 import type { LaunchShape } from './driver/kernel-driver.js'
 import { describe, invalidType, outOfRange, stateError } from './errors.js'
+import { openArguments, queueWith } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
   checkArguments,
@@ -16,6 +17,7 @@ import {
 import { type Launchable, launchOn } from './launch.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 import { openStream, type Stream } from './stream.js'
+import { useOf } from './uses.js'
 
 /** A number of blocks or threads: in one direction, or in up to three. */
 export type Extent = number | readonly [x: number, y?: number, z?: number]
@@ -166,8 +168,11 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
         `Kernel '${this.name}' is on ${this.module.device}, and ${stream} on ${stream.device}`,
       )
     }
-    const values = checkArguments(this.#parameters, args)
-    driver.kernels.launch(this.#handle, handle, shapeOf(config), values)
+    const checked = checkArguments(this.#parameters, args)
+    const shape = shapeOf(config)
+    const { values, memory } = openArguments(checked, driver)
+    if (memory.length === 0) driver.kernels.launch(this.#handle, handle, shape, values)
+    else queueWith(useOf(stream), memory, () => driver.kernels.launch(this.#handle, handle, shape, values))
   }
 
   toString(): string {
@@ -189,7 +194,8 @@ declare module './stream.js' {
   }
 }
 
-function shapeOf(config: LaunchConfig): LaunchShape {
+/** Checks a launch's configuration. */
+export function shapeOf(config: LaunchConfig): LaunchShape {
   if (config === undefined) throw invalidType('config', 'an object such as { grid, block }', config)
   checkOptions(config, 'config')
   const { cluster } = config

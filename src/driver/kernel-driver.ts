@@ -1,5 +1,5 @@
 /** The part of the wall that kernels are behind. As in driver.ts, a verb that the GPU refuses throws `CudaError`. */
-import type { ContextHandle, KernelHandle, ModuleHandle, StreamHandle } from './handles.js'
+import type { ContextHandle, KernelHandle, ModuleHandle, Pointer, StreamHandle } from './handles.js'
 
 /** The C types that a kernel's parameters can have; a pointer is 'u64'. */
 export type ScalarType = 'bool' | 'i8' | 'u8' | 'i16' | 'u16' | 'i32' | 'u32' | 'i64' | 'u64' | 'f32' | 'f64'
@@ -31,7 +31,21 @@ export interface LaunchShape {
   readonly cluster: readonly [number, number, number] | undefined
 }
 
+/** A kernel written in JavaScript, for a driver that runs no GPU code. */
+export interface Twin {
+  /** The memory that it works on. */
+  readonly memory: readonly { readonly pointer: Pointer; readonly byteLength: number }[]
+  /** Virtual nanoseconds that it takes. */
+  readonly nanoseconds: number
+  /** Does the work, on the bytes of each piece of memory. Does not throw. */
+  readonly run: (bytes: readonly Uint8Array[]) => void
+}
+
 export interface KernelDriver {
+  /** Queues a kernel's twin. Throws ERR_UNSUPPORTED on a driver that runs the kernel itself. */
+  launchTwin(stream: StreamHandle, twin: Twin): void
+  /** As `compile`, and blocks until it is done. */
+  compileNow(source: string, name: string, options: readonly string[]): Uint8Array
   /** Compiles CUDA C++ to code that `load` takes. Rejects with ERR_COMPILATION, or ERR_UNSUPPORTED without a compiler. */
   compile(source: string, name: string, options: readonly string[]): Promise<Uint8Array>
   /** `cuModuleLoadData`: cubin, PTX (ending in a zero) or fatbin. */

@@ -73,7 +73,7 @@ onEveryBackend('kernels', (bench) => {
     using stream = bench.stream()
     const kernel = module.kernel('everything', ['bool', 'i8', 'u16', 'i64', 'f64', 'out f64*'])
     const out = new Float64Array(bytes, 0, 5)
-    stream.launch(kernel, { grid: [1], block: [1, 1, 1] }, true, -7, 65535, -(2n ** 40n), Math.PI, { pointer })
+    stream.launch(kernel, { grid: [1], block: [1, 1, 1] }, true, -7, 65535, -(2n ** 40n), Math.PI, pointer)
     stream.synchronize()
     assert.deepEqual(Array.from(out), [1, -7, 65535, -(2 ** 40), Math.PI])
     stream.launch(kernel, { grid: 1, block: 1 }, false, 127, 0, -(2 ** 35) - 1, -0.5, Number(pointer))

@@ -1,5 +1,5 @@
 /** Modules and kernels on a real GPU. */
-import { invalidValue } from '../../errors.js'
+import { invalidValue, stateError } from '../../errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import type { StreamHandle } from '../driver.js'
 import type { ContextHandle, KernelHandle, ModuleHandle } from '../handles.js'
@@ -7,7 +7,7 @@ import { type KernelDriver, type LaunchShape, SCALAR_BYTES, type ScalarType } fr
 import type { Contexts } from './contexts.js'
 import { check, type Library } from './library.js'
 import { NativeMemory } from './native.js'
-import { compileCuda } from './nvrtc.js'
+import { compileCuda, compileCudaNow } from './nvrtc.js'
 
 /** The rest of the driver, as far as kernels need it. */
 export interface KernelSurroundings {
@@ -41,6 +41,14 @@ export class CudaKernels implements KernelDriver {
     this.#memory = memory
     this.#contexts = contexts
     this.#around = around
+  }
+
+  launchTwin(): void {
+    throw stateError('ERR_UNSUPPORTED', 'A real GPU runs the kernel itself, not its twin')
+  }
+
+  compileNow(source: string, name: string, options: readonly string[]): Uint8Array {
+    return compileCudaNow(source, name, options)
   }
 
   compile(source: string, name: string, options: readonly string[]): Promise<Uint8Array> {

@@ -14,12 +14,15 @@ const FOLDERS: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
 }
 
 type CFunction = (...args: (number | bigint | string)[]) => number
-type AsyncFunction = (...args: unknown[]) => void
+interface CompileFunction {
+  (program: number, count: number, options: readonly string[]): number
+  async(...args: unknown[]): void
+}
 
 interface Nvrtc {
   readonly createProgram: CFunction
   readonly destroyProgram: CFunction
-  readonly compileProgram: AsyncFunction
+  readonly compileProgram: CompileFunction
   readonly logSize: CFunction
   readonly log: CFunction
   readonly cubinSize: CFunction
@@ -30,29 +33,66 @@ interface Nvrtc {
 let loaded: Nvrtc | undefined
 
 /**
- * Compiles CUDA C++ to a cubin.
+ * Compiles CUDA C++ to a cubin, on a thread of its own.
  * @throws ERR_UNSUPPORTED where NVRTC is not found; ERR_COMPILATION, with the compiler's log, for a source with mistakes
  */
 export async function compileCuda(source: string, name: string, options: readonly string[]): Promise<Uint8Array> {
-  loaded ??= load()
-  const nvrtc = loaded
-  const memory = new NativeMemory(64)
-  const program = (): number => memory.pointerAt(0)
-  demand('nvrtcCreateProgram', nvrtc.createProgram(memory.address, source, name, 0, 0, 0), nvrtc)
-  try {
-    const result = await new Promise<number>((resolve, reject) => {
-      nvrtc.compileProgram(program(), options.length, options, (error: unknown, status: number) =>
-        error ? reject(error) : resolve(status),
-      )
-    })
-    if (result !== 0) {
-      const log = textOf(nvrtc.logSize, nvrtc.log, program(), memory)
-      throw compilationError(name, nvrtc.errorString(result), log)
+  using program = new Compilation(source, name)
+  const result = await new Promise<number>((resolve, reject) => {
+    program.nvrtc.compileProgram.async(program.handle, options.length, options, (error: unknown, status: number) =>
+      error ? reject(error) : resolve(status),
+    )
+  })
+  return program.result(result)
+}
+
+/** As compileCuda, and blocks until it is done. */
+export function compileCudaNow(source: string, name: string, options: readonly string[]): Uint8Array {
+  using program = new Compilation(source, name)
+  return program.result(program.nvrtc.compileProgram(program.handle, options.length, options))
+}
+
+class Compilation implements Disposable {
+  readonly nvrtc: Nvrtc
+  readonly #name: string
+  readonly #memory = new NativeMemory(64)
+
+  constructor(source: string, name: string) {
+    loaded ??= load()
+    this.nvrtc = loaded
+    this.#name = name
+    const result = this.nvrtc.createProgram(this.#memory.address, source, name, 0, 0, 0)
+    if (result !== 0)
+      throw stateError('ERR_UNSUPPORTED', `nvrtcCreateProgram failed: ${this.nvrtc.errorString(result)}`)
+  }
+
+  get handle(): number {
+    return this.#memory.pointerAt(0)
+  }
+
+  /** The code, or the compiler's log as an error. */
+  result(result: number): Uint8Array {
+    const { nvrtc } = this
+    if (result === 0) return this.#bytes(nvrtc.cubinSize, nvrtc.cubin)
+    const log = Buffer.from(this.#bytes(nvrtc.logSize, nvrtc.log)).toString('utf8').replace(/\0$/, '').trim()
+    throw stateError('ERR_COMPILATION', `${this.#name} does not compile (${nvrtc.errorString(result)}):\n${log}`)
+  }
+
+  [Symbol.dispose](): void {
+    this.nvrtc.destroyProgram(this.#memory.address)
+    this.#memory.free()
+  }
+
+  #bytes(size: CFunction, read: CFunction): Uint8Array {
+    size(this.handle, this.#memory.address + 8)
+    const length = this.#memory.pointerAt(8)
+    const target = new NativeMemory(Math.max(8, Math.ceil(length / 8) * 8))
+    try {
+      read(this.handle, target.address)
+      return target.bytes.slice(0, length)
+    } finally {
+      target.free()
     }
-    return bytesOf(nvrtc.cubinSize, nvrtc.cubin, program(), memory)
-  } finally {
-    nvrtc.destroyProgram(memory.address)
-    memory.free()
   }
 }
 
@@ -64,7 +104,7 @@ function load(): Nvrtc {
   return {
     createProgram: func('nvrtcCreateProgram', [P, 'str', 'str', 'int', P, P]),
     destroyProgram: func('nvrtcDestroyProgram', [P]),
-    compileProgram: compile.async as AsyncFunction,
+    compileProgram: compile as CompileFunction,
     logSize: func('nvrtcGetProgramLogSize', [P, P]),
     log: func('nvrtcGetProgramLog', [P, P]),
     cubinSize: func('nvrtcGetCUBINSize', [P, P]),
@@ -92,31 +132,4 @@ function loadLibrary(): ReturnType<typeof import('koffi').load> {
     'ERR_UNSUPPORTED',
     `NVRTC, CUDA's compiler, was not found: tried ${paths.join(', ')}. Install it, set CUDA_HOME, or load code that is compiled already`,
   )
-}
-
-function demand(call: string, result: number, nvrtc: Nvrtc): void {
-  if (result !== 0) throw stateError('ERR_UNSUPPORTED', `${call} failed: ${nvrtc.errorString(result)}`)
-}
-
-function bytesOf(size: CFunction, read: CFunction, program: number, memory: NativeMemory): Uint8Array {
-  size(program, memory.address + 8)
-  const length = memory.pointerAt(8)
-  const target = new NativeMemory(Math.max(8, Math.ceil(length / 8) * 8))
-  try {
-    read(program, target.address)
-    return target.bytes.slice(0, length)
-  } finally {
-    target.free()
-  }
-}
-
-function textOf(size: CFunction, read: CFunction, program: number, memory: NativeMemory): string {
-  return Buffer.from(bytesOf(size, read, program, memory))
-    .toString('utf8')
-    .replace(/\0$/, '')
-    .trim()
-}
-
-function compilationError(name: string, why: string, log: string): Error {
-  return stateError('ERR_COMPILATION', `${name} does not compile (${why}):\n${log}`)
 }

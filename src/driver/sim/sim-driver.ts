@@ -46,7 +46,7 @@ export function simulatorOfHandle(handle: number): SimDriver | undefined {
 export class SimDriver implements Driver {
   readonly name = 'sim'
   readonly graphs: SimGraphs
-  readonly kernels = new SimKernels()
+  readonly kernels: SimKernels
   readonly memory: SimMemory
   readonly machine: Machine
   readonly seed: number
@@ -84,6 +84,7 @@ export class SimDriver implements Driver {
       enqueue: (handle, kind, amount, call, work) => this.enqueue(handle, kind, amount, call, work),
       own: (range) => drivers.set(range, new WeakRef(this)),
     })
+    this.kernels = new SimKernels(this.memory, (...work) => this.enqueue(...work))
   }
 
   deviceCount(): number {

@@ -136,6 +136,11 @@ export class SimMemory implements MemoryDriver {
     return found !== undefined && found.device.fault === 0 && (found.record === undefined || found.record.over)
   }
 
+  /** Makes sure that there are bytes at a pointer, and returns what must be kept reachable while they are in use. */
+  prepareAt(pointer: Pointer, byteLength: number, call: string): unknown {
+    return orOutOfMemory(call, () => this.#live(pointer, byteLength, call).prepare())
+  }
+
   /** What lies at a pointer now: for kernels that have a twin in JavaScript. */
   bytesAt(pointer: Pointer, byteLength: number, call: string): Uint8Array {
     return this.#live(pointer, byteLength, call).read(pointer, byteLength)

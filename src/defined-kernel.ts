@@ -1,0 +1,214 @@
+import { inspect } from 'node:util'
+import { checkFunction, checkOptions } from './arguments.js'
+import { type Device, driverOf } from './device.js'
+import type { ScalarType } from './driver/kernel-driver.js'
+import { invalidType, invalidValue } from './errors.js'
+import { type Kernel, type LaunchConfig, Module, shapeOf } from './kernel.js'
+import { openArguments, queueWith } from './kernel-arguments.js'
+import {
+  type ArgumentsOf,
+  type CheckedArgument,
+  checkArguments,
+  type Parameter,
+  type ParameterType,
+  parseSignature,
+} from './kernel-signature.js'
+import { type Launchable, launchOn } from './launch.js'
+import { runThreads, type SimulatedGrid, type SimulatedThread } from './simulated-threads.js'
+import type { Stream } from './stream.js'
+import { useOf } from './uses.js'
+
+/** What a twin gets for a pointer: the memory itself, from the address on. */
+export interface ViewOf {
+  readonly bool: Uint8Array
+  readonly i8: Int8Array
+  readonly u8: Uint8Array
+  readonly i16: Int16Array
+  readonly u16: Uint16Array
+  readonly i32: Int32Array
+  readonly u32: Uint32Array
+  readonly i64: BigInt64Array
+  readonly u64: BigUint64Array
+  readonly f32: Float32Array
+  readonly f64: Float64Array
+}
+
+export type TwinArgument<P extends ParameterType> = P extends `${string} ${infer T extends ScalarType}*`
+  ? ViewOf[T]
+  : P extends 'i64' | 'u64'
+    ? bigint
+    : number
+
+export type TwinArguments<S extends readonly ParameterType[]> = { readonly [I in keyof S]: TwinArgument<S[I]> }
+
+export interface KernelDefinition<S extends readonly ParameterType[]> {
+  /** The kernel's name in the source, where it is `extern "C"`. */
+  readonly name: string
+  /** CUDA C++. */
+  readonly source: string
+  readonly signature: S
+  /**
+   * What one thread does, in JavaScript. A generator function may `yield` where the source has `__syncthreads()`: each
+   * thread of the block then waits for the others.
+   */
+  readonly simulate?: ((thread: SimulatedThread, ...args: TwinArguments<S>) => unknown) | undefined
+  /** Instead of `simulate`: what all threads do together. Faster. */
+  readonly simulateGrid?: ((grid: SimulatedGrid, ...args: TwinArguments<S>) => void) | undefined
+  /** Virtual nanoseconds that a launch takes on the simulator. Default 10 000. */
+  readonly nanoseconds?: number | undefined
+}
+
+const DEFAULT_NANOSECONDS = 10_000
+
+const VIEWS = {
+  bool: Uint8Array,
+  i8: Int8Array,
+  u8: Uint8Array,
+  i16: Int16Array,
+  u16: Uint16Array,
+  i32: Int32Array,
+  u32: Uint32Array,
+  i64: BigInt64Array,
+  u64: BigUint64Array,
+  f32: Float32Array,
+  f64: Float64Array,
+} as const
+
+/** One kernel for both drivers: GPU source, compiled for each device at its first use there, and a twin in JavaScript. */
+export class DefinedKernel<S extends readonly ParameterType[] = readonly ParameterType[]> implements Launchable {
+  readonly name: string
+  readonly #definition: KernelDefinition<S>
+  readonly #parameters: readonly Parameter[]
+  readonly #compiled = new Map<Device, Kernel>()
+  /** Only a type: the arguments that a launch takes. */
+  declare readonly args: ArgumentsOf<S>
+
+  constructor(definition: KernelDefinition<S>) {
+    const { name, source, signature, simulate, simulateGrid } = checkOptions(definition, 'definition') ?? definition
+    if (typeof name !== 'string') throw invalidType('definition.name', 'the name of a kernel', name)
+    if (typeof source !== 'string') throw invalidType('definition.source', 'CUDA C++ as text', source)
+    if (simulate !== undefined) checkFunction(simulate, 'definition.simulate')
+    if (simulateGrid !== undefined) checkFunction(simulateGrid, 'definition.simulateGrid')
+    if ((simulate === undefined) === (simulateGrid === undefined)) {
+      throw invalidValue('A kernel needs either definition.simulate or definition.simulateGrid, and not both')
+    }
+    this.name = name
+    this.#definition = definition
+    this.#parameters = parseSignature(signature)
+  }
+
+  /**
+   * Compiles it for a device ahead of its first launch there, without blocking. Nothing to do on the simulator.
+   * @throws (as a rejection) ERR_COMPILATION, ERR_UNSUPPORTED without NVRTC
+   */
+  async prepare(device: Device): Promise<this> {
+    const driver = driverOf(device)
+    if (driver.name === 'sim' || this.#compiled.has(device)) return this
+    this.#keep(device, await driver.kernels.compile(this.#definition.source, `${this.name}.cu`, optionsFor(device)))
+    return this
+  }
+
+  [launchOn](stream: Stream, config: LaunchConfig, ...args: readonly unknown[]): void {
+    if (stream.device.driver === 'cuda') this.#compiledFor(stream.device)[launchOn](stream, config, ...args)
+    else this.#launchTwin(stream, config, checkArguments(this.#parameters, args))
+  }
+
+  toString(): string {
+    return `DefinedKernel(${this.name})`
+  }
+
+  [inspect.custom](): string {
+    return this.toString()
+  }
+
+  /** Compiles at the first launch, which blocks meanwhile. */
+  #compiledFor(device: Device): Kernel {
+    const known = this.#compiled.get(device)
+    if (known !== undefined) return known
+    const { kernels } = driverOf(device)
+    return this.#keep(device, kernels.compileNow(this.#definition.source, `${this.name}.cu`, optionsFor(device)))
+  }
+
+  #keep(device: Device, image: Uint8Array): Kernel {
+    const kernel: Kernel = Module.load(image, { device }).kernel(this.name, this.#definition.signature)
+    this.#compiled.set(device, kernel)
+    return kernel
+  }
+
+  #launchTwin(stream: Stream, config: LaunchConfig, args: readonly CheckedArgument[]): void {
+    const { grid, block, sharedMemory } = shapeOf(config)
+    const use = useOf(stream)
+    const { values, memory } = openArguments(args, use.driver)
+    const pieces = args.flatMap((argument) => (typeof argument === 'object' ? [argument] : []))
+    const twinMemory = memory.map(({ pointer }, index) => ({ pointer, byteLength: pieces[index]?.byteLength ?? 0 }))
+    for (const [index, { access }] of this.#parameters.entries()) {
+      if (access !== undefined && typeof args[index] !== 'object') {
+        throw invalidType(
+          `Argument ${index}`,
+          'a DeviceBuffer or PinnedBuffer: the simulator knows no bare addresses',
+          values[index],
+        )
+      }
+    }
+    const { simulate, simulateGrid, nanoseconds = DEFAULT_NANOSECONDS } = this.#definition
+    const run = (bytes: readonly Uint8Array[]): void => {
+      const given = twinArguments(this.#parameters, values, bytes) as unknown as TwinArguments<S>
+      surfacing(() => {
+        if (simulateGrid !== undefined) simulateGrid({ gridDim: grid, blockDim: block, sharedMemory }, ...given)
+        else if (simulate !== undefined) runThreads(grid, block, sharedMemory, (thread) => simulate(thread, ...given))
+      })
+    }
+    const queue = (): void => use.driver.kernels.launchTwin(use.handle, { memory: twinMemory, nanoseconds, run })
+    queueWith(use, memory, queue)
+  }
+}
+
+/** One kernel for both drivers: `stream.launch(kernel, config, ...args)` runs it wherever the stream is. */
+export function defineKernel<const S extends readonly ParameterType[]>(
+  definition: KernelDefinition<S>,
+): DefinedKernel<S> {
+  return new DefinedKernel(definition)
+}
+
+declare module './stream.js' {
+  interface Stream {
+    /** Queues a kernel that has a twin: on a GPU the kernel runs, on the simulator its twin. */
+    launch<S extends readonly ParameterType[]>(
+      kernel: DefinedKernel<S>,
+      config: LaunchConfig,
+      ...args: ArgumentsOf<S>
+    ): this
+  }
+}
+
+function optionsFor(device: Device): readonly string[] {
+  const { major, minor } = device.computeCapability
+  return [`--gpu-architecture=sm_${major}${minor}`]
+}
+
+function twinArguments(
+  parameters: readonly Parameter[],
+  values: readonly (number | bigint)[],
+  bytes: readonly Uint8Array[],
+): unknown[] {
+  let next = 0
+  return parameters.map(({ type, access }, index) => {
+    const value = values[index] ?? 0
+    if (access === undefined) return type === 'i64' || type === 'u64' ? BigInt(value) : Number(value)
+    const piece = bytes[next] ?? new Uint8Array(0)
+    next += 1
+    const View = VIEWS[type]
+    return new View(piece.buffer as ArrayBuffer, piece.byteOffset, Math.floor(piece.byteLength / View.BYTES_PER_ELEMENT))
+  })
+}
+
+/** A twin that throws is a mistake of the program: an uncaught exception, as from a host function. */
+function surfacing(fn: () => void): void {
+  try {
+    fn()
+  } catch (error) {
+    process.nextTick(() => {
+      throw error
+    })
+  }
+}

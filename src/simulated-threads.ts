@@ -1,0 +1,63 @@
+/** Runs a kernel's twin as a GPU runs a kernel: block by block, thread by thread, together at each barrier. */
+
+type Extent3 = readonly [x: number, y: number, z: number]
+
+export interface Index3 {
+  readonly x: number
+  readonly y: number
+  readonly z: number
+}
+
+/** What CUDA C++ knows as threadIdx, blockIdx, blockDim and gridDim. */
+export interface SimulatedThread {
+  readonly threadIdx: Index3
+  readonly blockIdx: Index3
+  readonly blockDim: Index3
+  readonly gridDim: Index3
+  /** blockIdx.x * blockDim.x + threadIdx.x: where most kernels begin. */
+  readonly globalX: number
+  /** The block's dynamic shared memory. */
+  readonly shared: ArrayBuffer
+}
+
+export interface SimulatedGrid {
+  readonly gridDim: Extent3
+  readonly blockDim: Extent3
+  /** Bytes of dynamic shared memory that each block has. */
+  readonly sharedMemory: number
+}
+
+export function runThreads(
+  grid: Extent3,
+  block: Extent3,
+  sharedMemory: number,
+  run: (thread: SimulatedThread) => unknown,
+): void {
+  const gridDim = indexOf(grid)
+  const blockDim = indexOf(block)
+  for (const blockIdx of indices(grid)) {
+    const shared = new ArrayBuffer(sharedMemory)
+    let waiting: Iterator<unknown>[] = []
+    for (const threadIdx of indices(block)) {
+      const globalX = blockIdx.x * blockDim.x + threadIdx.x
+      const result = run({ threadIdx, blockIdx, blockDim, gridDim, globalX, shared })
+      if (isIterator(result)) waiting.push(result)
+    }
+    // Each goes on to its next barrier before any passes it.
+    while (waiting.length > 0) waiting = waiting.filter((thread) => thread.next().done !== true)
+  }
+}
+
+const indexOf = ([x, y, z]: Extent3): Index3 => ({ x, y, z })
+
+function* indices([sizeX, sizeY, sizeZ]: Extent3): Generator<Index3> {
+  for (let z = 0; z < sizeZ; z += 1) {
+    for (let y = 0; y < sizeY; y += 1) {
+      for (let x = 0; x < sizeX; x += 1) yield { x, y, z }
+    }
+  }
+}
+
+function isIterator(value: unknown): value is Iterator<unknown> {
+  return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'next') === 'function'
+}

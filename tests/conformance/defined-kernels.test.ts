@@ -1,0 +1,153 @@
+/** Kernels with a twin: the same program gives the same bytes on a GPU and on the simulator. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { defineKernel, Stream } from 'cuda-streams'
+import { simulate } from 'cuda-streams/sim'
+import { onEveryBackend } from '../helpers/suite.js'
+
+const axpy = defineKernel({
+  name: 'axpy',
+  source: `extern "C" __global__ void axpy(float a, const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = a * x[i] + y[i];
+  }`,
+  signature: ['f32', 'in f32*', 'inout f32*', 'i32'],
+  simulate({ globalX: i }, a, x, y, n) {
+    if (i < n) y[i] = a * (x[i] ?? 0) + (y[i] ?? 0)
+  },
+})
+
+const reverse = defineKernel({
+  name: 'reverse',
+  source: `extern "C" __global__ void reverse(unsigned* data) {
+    extern __shared__ unsigned words[];
+    words[threadIdx.x] = data[blockIdx.x * blockDim.x + threadIdx.x];
+    __syncthreads();
+    data[blockIdx.x * blockDim.x + threadIdx.x] = words[blockDim.x - 1 - threadIdx.x];
+  }`,
+  signature: ['inout u32*'],
+  *simulate({ threadIdx, blockDim, globalX, shared }, data) {
+    const words = new Uint32Array(shared)
+    words[threadIdx.x] = data[globalX] ?? 0
+    yield
+    data[globalX] = words[blockDim.x - 1 - threadIdx.x] ?? 0
+  },
+})
+
+const square = defineKernel({
+  name: 'square',
+  source: `extern "C" __global__ void square(double* y, long long n, bool negate) {
+    long long i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = negate ? -(double)(i * i) : (double)(i * i);
+  }`,
+  signature: ['out f64*', 'i64', 'bool'],
+  simulateGrid(_grid, y, n, negate) {
+    for (let i = 0; i < Number(n); i += 1) y[i] = negate ? -(i * i) : i * i
+  },
+})
+
+onEveryBackend('kernels with a twin', (bench) => {
+  const { device } = bench
+  const n = 1000
+  const config = { grid: Math.ceil(n / 256), block: 256 }
+
+  test('K20 a kernel works on device memory: uploaded, launched, downloaded', async () => {
+    using stream = bench.stream()
+    using x = device.alloc(4 * n)
+    using y = device.alloc(4 * n)
+    await axpy.prepare(device)
+    void stream.upload(
+      x,
+      Float32Array.from({ length: n }, (_, i) => i),
+    )
+    void stream.upload(y, new Float32Array(n).fill(1))
+    stream.launch(axpy, config, 2, x, y, n).launch(axpy, config, 1, x, y, n)
+    const bytes = await stream.download(y)
+    assert.deepEqual(
+      Array.from(new Float32Array(bytes.buffer, bytes.byteOffset, n)),
+      Array.from({ length: n }, (_, i) => 3 * i + 1),
+    )
+  })
+
+  test('K21 threads of a block meet at a barrier, and share memory', async () => {
+    using stream = bench.stream()
+    using data = device.alloc(4 * 64)
+    void stream.upload(
+      data,
+      Uint32Array.from({ length: 64 }, (_, i) => i),
+    )
+    stream.launch(reverse, { grid: 2, block: 32, sharedMemory: 4 * 32 }, data)
+    const bytes = await stream.download(data)
+    const expected = [...Array(64).keys()].map((i) => (i < 32 ? 31 - i : 95 - i))
+    assert.deepEqual(Array.from(new Uint32Array(bytes.buffer, bytes.byteOffset, 64)), expected)
+  })
+
+  test('K22 a whole-grid twin, wide integers, booleans, and pinned memory', async () => {
+    using stream = bench.stream()
+    const pinned = device.allocPinned(8 * n)
+    const values = pinned.view(Float64Array)
+    for (const negate of [false, true]) {
+      stream.launch(square, config, pinned, BigInt(n), negate)
+      await stream.finished()
+      assert.equal(values[999], negate ? -998001 : 998001)
+    }
+    pinned.close()
+  })
+
+  test('K23 it is captured into a graph', async () => {
+    using stream = bench.stream()
+    using x = device.alloc(4 * n)
+    using y = device.alloc(4 * n)
+    await axpy.prepare(device)
+    void stream.upload(x, new Float32Array(n).fill(1))
+    void stream.upload(y, new Float32Array(n))
+    await stream.finished()
+    using graph = stream.capture(() => stream.launch(axpy, config, 1, x, y, n) && undefined)
+    using exec = graph.instantiate()
+    for (let launch = 0; launch < 5; launch += 1) stream.launch(exec)
+    const bytes = await stream.download(y)
+    assert.equal(new Float32Array(bytes.buffer, bytes.byteOffset, n)[n - 1], 5)
+  })
+
+  test('K24 what does not fit is refused: a closed buffer, another driver’s, a wrong argument', () => {
+    using stream = bench.stream()
+    using x = device.alloc(4 * n)
+    const closed = device.alloc(4 * n)
+    closed.close()
+    assert.throws(() => stream.launch(axpy, config, 1, closed, x, n), { code: 'ERR_CLOSED' })
+    const [other] = simulate().devices
+    assert.ok(other)
+    using foreign = other.alloc(4 * n)
+    assert.throws(() => stream.launch(axpy, config, 1, foreign, x, n), { code: 'ERR_DEVICE_MISMATCH' })
+    const launch = (...args: unknown[]): void => void Reflect.apply(stream.launch, stream, [axpy, config, ...args])
+    assert.throws(() => launch(1, x, x), { code: 'ERR_INVALID_ARG_VALUE', message: /4 argument/ })
+    assert.throws(() => launch('1', x, x, n), { code: 'ERR_INVALID_ARG_TYPE' })
+    assert.throws(() => launch(1, {}, x, n), { code: 'ERR_INVALID_ARG_TYPE', message: /DeviceBuffer/ })
+    assert.throws(() => defineKernel({ name: 'f', source: '', signature: [] }), { code: 'ERR_INVALID_ARG_VALUE' })
+    stream.synchronize()
+  })
+})
+
+test('K25 on the simulator a missing wait gives wrong bytes under some seed, and the wait right ones under all', async () => {
+  const run = async (seed: number, waits: boolean): Promise<number> => {
+    using simulation = simulate({ seed })
+    const [device] = simulation.devices
+    assert.ok(device)
+    const [first, second] = [new Stream({ device }), new Stream({ device })]
+    using x = device.alloc(4)
+    using y = device.alloc(4)
+    first.fill(x, 0).fill(y, 0)
+    second.wait(first)
+    first.fill(x, 0x3f800000, { width: 4 })
+    if (waits) second.wait(first)
+    second.launch(axpy, { grid: 1, block: 1 }, 1, x, y, 1)
+    const bytes = await second.download(y)
+    return new Float32Array(bytes.buffer, bytes.byteOffset, 1)[0] ?? Number.NaN
+  }
+  let wrong = 0
+  for (let seed = 1; seed <= 50; seed += 1) {
+    assert.equal(await run(seed, true), 1, `with the wait, seed ${seed}`)
+    if ((await run(seed, false)) !== 1) wrong += 1
+  }
+  assert.ok(wrong > 0, 'no seed of fifty showed the missing wait')
+})
