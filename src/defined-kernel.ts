@@ -198,7 +198,11 @@ function twinArguments(
     const piece = bytes[next] ?? new Uint8Array(0)
     next += 1
     const View = VIEWS[type]
-    return new View(piece.buffer as ArrayBuffer, piece.byteOffset, Math.floor(piece.byteLength / View.BYTES_PER_ELEMENT))
+    return new View(
+      piece.buffer as ArrayBuffer,
+      piece.byteOffset,
+      Math.floor(piece.byteLength / View.BYTES_PER_ELEMENT),
+    )
   })
 }
 

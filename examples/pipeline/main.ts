@@ -2,7 +2,7 @@
 import { simulationOf } from 'cuda-streams/sim'
 import { openCudaWorkbench } from '../../tests/helpers/cuda-workbench.js'
 import { simWorkbench, type Workbench } from '../../tests/helpers/workbench.js'
-import { type Ordering, openStages, type Run, runPipeline } from './pipeline.js'
+import { FRAME_BYTES, type Ordering, openStages, type Run, runPipeline } from './pipeline.js'
 
 const FRAMES = 48
 
@@ -16,8 +16,10 @@ console.log(
     ? `Driver: sim, a simulated GPU. Times are virtual. (${cuda})`
     : `Driver: cuda, ${bench.device.name}. Times are real.`,
 )
-const stages = openStages(bench)
-console.log(`\n${FRAMES} frames through ${stages.length} stages, each on a stream of its own:`)
+const stages = await openStages(bench)
+console.log(
+  `\n${FRAMES} frames of ${FRAME_BYTES / 1024} KiB through ${stages.length} stages, each on a stream of its own:`,
+)
 for (const { name, stream, nanoseconds } of stages) {
   console.log(`  ${name.padEnd(16)} ${(nanoseconds / 1e6).toFixed(1)} ms a frame   ${stream}`)
 }
@@ -29,8 +31,8 @@ for (const ordering of ['one stream', 'synchronize()', 'nothing'] as const) {
 }
 printTable(runs)
 const [events, , , nothing] = runs
-if (events?.inOrder !== FRAMES || nothing === undefined || nothing.inOrder === FRAMES) {
-  console.error('\nNot as expected: every frame should be in order with events, and not without them.')
+if (events?.right !== FRAMES || nothing === undefined || nothing.right === FRAMES) {
+  console.error('\nNot as expected: every frame should be right with events, and not without them.')
   process.exitCode = 1
 }
 
@@ -45,11 +47,11 @@ function printTable(all: readonly Run[]): void {
     'synchronize()': 'three streams, synchronize() between stages',
     nothing: 'three streams, the waits left out',
   }
-  console.log(`\n${'how the stages are joined'.padEnd(44)} frames  in order  ms a frame`)
-  for (const { ordering, frames, inOrder, milliseconds } of all) {
+  console.log(`\n${'how the stages are joined'.padEnd(44)} frames  right  ms a frame`)
+  for (const { ordering, frames, right, milliseconds } of all) {
     const perFrame = (milliseconds / frames).toFixed(2)
     console.log(
-      `${titles[ordering].padEnd(44)} ${String(frames).padStart(6)}  ${String(inOrder).padStart(8)}  ${perFrame.padStart(10)}`,
+      `${titles[ordering].padEnd(44)} ${String(frames).padStart(6)}  ${String(right).padStart(5)}  ${perFrame.padStart(10)}`,
     )
   }
   console.log(

@@ -20,6 +20,8 @@ import {
 
 /** What an H200 has (nominally): 141 GB. */
 const DEVICE_BYTES = 141e9
+/** More than a host has. */
+const HOST_BYTES = 2 ** 40
 /** A page of CUDA's pools; what is allocated begins and ends at a multiple of it. */
 const GRANULE = 512
 const SLAB = 2 ** 34
@@ -84,6 +86,8 @@ export class SimMemory implements MemoryDriver {
   ): { readonly pointer: Pointer; readonly bytes: ArrayBuffer } {
     const device = this.#parts.device(context, 'cuMemHostAlloc')
     this.#parts.machine.tick()
+    // Some machines promise any amount of address space; none has so much to lock.
+    if (byteLength > HOST_BYTES) throw cudaError('cuMemHostAlloc', CUresult.OUT_OF_MEMORY)
     const bytes = orOutOfMemory('cuMemHostAlloc', () => new ArrayBuffer(byteLength))
     const block = new PinnedMemory(this.#address(rounded(byteLength)), byteLength, device, bytes)
     this.#insert(block)
