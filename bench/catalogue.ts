@@ -25,7 +25,7 @@ export const rows = [
   { key: 'stream-create', title: 'stream create + close', calls: 1_000 },
   { key: 'host-function', title: 'host function + synchronize()', calls: 500 },
   { key: 'launch-four', title: 'launch(kernel), four arguments', calls: 2_000 },
-  { key: 'graph-launch', title: 'launch(exec), a graph of 100 empty kernels', calls: 300 },
+  { key: 'graph-launch', title: 'launch(exec), a graph of 100 empty kernels', calls: 900 },
   { key: 'launch-synchronize', title: 'launch(kernel) + synchronize()', calls: 1_000 },
   {
     key: 'launch-finished',

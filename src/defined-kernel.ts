@@ -135,21 +135,17 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     return kernel
   }
 
-  #launchTwin(stream: Stream, config: LaunchConfig, args: readonly CheckedArgument[]): void {
+  #launchTwin(stream: Stream, config: LaunchConfig, args: CheckedArgument[]): void {
     const { grid, block, sharedMemory } = shapeOf(config)
     const use = useOf(stream)
-    const { values, memory } = openArguments(args, use.driver)
-    const pieces = args.flatMap((argument) => (typeof argument === 'object' ? [argument] : []))
-    const twinMemory = memory.map(({ pointer }, index) => ({ pointer, byteLength: pieces[index]?.byteLength ?? 0 }))
     for (const [index, { access }] of this.#parameters.entries()) {
-      if (access !== undefined && typeof args[index] !== 'object') {
-        throw invalidType(
-          `Argument ${index}`,
-          'a DeviceBuffer or PinnedBuffer: the simulator knows no bare addresses',
-          values[index],
-        )
-      }
+      if (access === undefined || typeof args[index] === 'object') continue
+      const expected = 'a DeviceBuffer or PinnedBuffer: the simulator knows no bare addresses'
+      throw invalidType(`Argument ${index}`, expected, args[index])
     }
+    const lengths = args.flatMap((argument) => (typeof argument === 'object' ? [argument.byteLength] : []))
+    const { values, memory = [] } = openArguments(args, use.driver)
+    const twinMemory = memory.map(({ pointer }, index) => ({ pointer, byteLength: lengths[index] ?? 0 }))
     const { simulate, simulateGrid, nanoseconds = DEFAULT_NANOSECONDS } = this.#definition
     const run = (bytes: readonly Uint8Array[]): void => {
       const given = twinArguments(this.#parameters, values, bytes) as unknown as TwinArguments<S>

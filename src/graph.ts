@@ -49,7 +49,6 @@ class GraphRemains implements Remains {
 
 let openGraph: (graph: Graph) => GraphHandle
 let isGraph: (value: unknown) => value is Graph
-let openExec: (exec: GraphExec, stream: Stream) => GraphExecHandle
 
 /** Work written down by a capture: a template, to be instantiated. It outlives the streams it was captured from. */
 export class Graph implements Disposable {
@@ -156,15 +155,15 @@ export class GraphExec implements Disposable, Launchable {
 
   /** Moves what a launch needs to the GPU ahead of time (`cuGraphUpload`). Default: the current stream of its device. */
   upload(stream?: Stream): this {
-    const { handle, exec } = this.#on(stream)
-    this.#driver.graphs.upload(exec, handle)
+    const target = this.#target(stream)
+    this.#driver.graphs.upload(this.#handle, openStream(target).handle)
     return this
   }
 
   /** Queues all its work (`cuGraphLaunch`). Default: the current stream of its device. */
   launch(stream?: Stream): this {
-    const { handle, exec } = this.#on(stream)
-    this.#driver.graphs.launch(exec, handle)
+    const target = this.#target(stream)
+    this.#driver.graphs.launch(this.#handle, openStream(target).handle)
     return this
   }
 
@@ -208,18 +207,12 @@ export class GraphExec implements Disposable, Launchable {
     this.launch(stream)
   }
 
-  #on(stream: Stream | undefined): ReturnType<typeof openStream> & { readonly exec: GraphExecHandle } {
+  #target(stream: Stream | undefined): Stream {
+    this.#open()
     const target = stream ?? Stream.current(this.device)
     if (!isStream(target)) throw invalidType('stream', 'a Stream', stream)
-    return { ...openStream(target), exec: openExec(this, target) }
-  }
-
-  static {
-    openExec = (exec, stream) => {
-      const handle = exec.#open()
-      if (stream.device === exec.device) return handle
-      throw stateError('ERR_DEVICE_MISMATCH', `${exec} cannot be launched on ${stream}, which is on ${stream.device}`)
-    }
+    if (target.device === this.device) return target
+    throw stateError('ERR_DEVICE_MISMATCH', `${this} cannot be launched on ${target}, which is on ${target.device}`)
   }
 }
 

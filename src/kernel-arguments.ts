@@ -7,19 +7,22 @@ import type { StreamUse } from './uses.js'
 export interface OpenArguments {
   /** As they are passed: memory by its address. */
   readonly values: readonly (number | bigint)[]
-  readonly memory: readonly OpenMemory[]
+  /** Undefined where no argument is memory. */
+  readonly memory: readonly OpenMemory[] | undefined
 }
 
-/** Throws ERR_CLOSED or ERR_DEVICE_MISMATCH for memory that cannot be used. */
-export function openArguments(args: readonly CheckedArgument[], driver: Driver): OpenArguments {
-  const memory: OpenMemory[] = []
-  const values = args.map((argument) => {
-    if (typeof argument !== 'object') return argument
+/** Throws ERR_CLOSED or ERR_DEVICE_MISMATCH for memory that cannot be used. Takes the array over. */
+export function openArguments(args: CheckedArgument[], driver: Driver): OpenArguments {
+  let memory: OpenMemory[] | undefined
+  for (let index = 0; index < args.length; index += 1) {
+    const argument = args[index]
+    if (typeof argument !== 'object') continue
     const open = openMemory(argument, driver)
-    memory.push(open)
-    return open.pointer
-  })
-  return { values, memory }
+    args[index] = open.pointer
+    if (memory === undefined) memory = [open]
+    else memory.push(open)
+  }
+  return { values: args as (number | bigint)[], memory }
 }
 
 /** Queues something that uses memory. What is captured runs when its graph is launched: nothing is used yet. */

@@ -171,7 +171,7 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
     const checked = checkArguments(this.#parameters, args)
     const shape = shapeOf(config)
     const { values, memory } = openArguments(checked, driver)
-    if (memory.length === 0) driver.kernels.launch(this.#handle, handle, shape, values)
+    if (memory === undefined) driver.kernels.launch(this.#handle, handle, shape, values)
     else queueWith(useOf(stream), memory, () => driver.kernels.launch(this.#handle, handle, shape, values))
   }
 

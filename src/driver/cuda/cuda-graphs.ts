@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { CUresult, cudaError } from '../cuda-results.js'
-import { type ContextHandle, cudaHandleOf, type HostFunction, type StreamHandle } from '../driver.js'
+import { type ContextHandle, cudaHandleOf, type HostFunction, isDefaultStream, type StreamHandle } from '../driver.js'
 import type { CaptureMode, GraphDriver } from '../graph-driver.js'
 import type { GraphExecHandle, GraphHandle } from '../handles.js'
 import type { CapturedHostFunction, GraphGates, GraphLane } from './graph-gates.js'
@@ -120,9 +120,14 @@ export class CudaGraphs implements GraphDriver {
 
   launch(exec: GraphExecHandle, stream: StreamHandle): void {
     this.#around.reserve(stream)
-    this.#around.onStream(stream, 'cuGraphLaunch', (raw) => this.#library.cuGraphLaunch(exec, raw))
-    const lanes = this.#instances.get(exec)?.lanes ?? []
-    if (lanes.length > 0) this.#around.launched(stream, lanes)
+    if (isDefaultStream(stream)) {
+      this.#around.onStream(stream, 'cuGraphLaunch', (raw) => this.#library.cuGraphLaunch(exec, raw))
+    } else {
+      const result = this.#library.cuGraphLaunch(exec, stream)
+      if (result !== 0) throw cudaError('cuGraphLaunch', result)
+    }
+    const instance = this.#instances.get(exec)
+    if (instance !== undefined && instance.lanes.length > 0) this.#around.launched(stream, instance.lanes)
   }
 
   update(exec: GraphExecHandle, graph: GraphHandle): void {

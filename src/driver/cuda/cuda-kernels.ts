@@ -1,7 +1,7 @@
 /** Modules and kernels on a real GPU. */
 import { invalidValue, stateError } from '../../errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
-import type { StreamHandle } from '../driver.js'
+import { isDefaultStream, type StreamHandle } from '../driver.js'
 import type { ContextHandle, KernelHandle, ModuleHandle } from '../handles.js'
 import { type KernelDriver, type LaunchShape, SCALAR_BYTES, type ScalarType } from '../kernel-driver.js'
 import type { Contexts } from './contexts.js'
@@ -100,6 +100,12 @@ export class CudaKernels implements KernelDriver {
     }
     const [gridX, gridY, gridZ] = shape.grid
     const [x, y, z] = shape.block
+    if (!isDefaultStream(stream)) {
+      const { cuLaunchKernel } = this.#library
+      const result = cuLaunchKernel(kernel, gridX, gridY, gridZ, x, y, z, sharedMemory, stream, parameters, 0)
+      if (result !== 0) throw cudaError('cuLaunchKernel', result)
+      return
+    }
     this.#around.onStream(stream, 'cuLaunchKernel', (raw) =>
       this.#library.cuLaunchKernel(kernel, gridX, gridY, gridZ, x, y, z, sharedMemory, raw, parameters, 0),
     )
