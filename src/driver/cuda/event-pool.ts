@@ -18,7 +18,6 @@ export class EventPool {
   readonly #memory: NativeMemory
   readonly #contexts: Contexts
   readonly #pools = new Map<ContextHandle, Pool>()
-  readonly #hidden = new Set<EventHandle>()
 
   constructor(library: Library, memory: NativeMemory, contexts: Contexts) {
     this.#library = library
@@ -32,30 +31,19 @@ export class EventPool {
 
   giveBack(context: ContextHandle, event: EventHandle): void {
     const { free } = this.#pool(context)
-    if (free.length < MOST_KEPT) {
-      free.push(event)
-      return
-    }
-    this.#hidden.delete(event)
-    this.#library.cuEventDestroy_v2(event)
+    if (free.length < MOST_KEPT) free.push(event)
+    else this.#library.cuEventDestroy_v2(event)
   }
 
-  /** One for the caller of the library, who may look at its handle. */
-  takeForCaller(context: ContextHandle): EventHandle {
-    const event = this.take(context)
-    this.#hidden.delete(event)
-    return event
-  }
-
-  /** One that the caller has closed, and never looked at. */
-  giveBackFromCaller(context: ContextHandle, event: EventHandle): void {
-    this.#hidden.add(event)
-    this.giveBack(context, event)
-  }
-
-  /** Is it one of those that nobody sees? Its address may once have been that of an event which the caller knew. */
+  /**
+   * Is it one of those that nobody sees? Its address may once have been that of an event which the caller knew. Asked
+   * rarely, so it is looked for, and not kept account of.
+   */
   hides(event: EventHandle): boolean {
-    return this.#hidden.has(event)
+    for (const { free, shared, unrecorded } of this.#pools.values()) {
+      if (event === shared || event === unrecorded || free.includes(event)) return true
+    }
+    return false
   }
 
   /** One that is recorded and waited for in one breath, over and over. */
@@ -99,8 +87,6 @@ export class EventPool {
     const result = this.#library.cuEventCreate(this.#memory.address, EventFlag.DISABLE_TIMING)
     this.#contexts.leave(before)
     check('cuEventCreate', result)
-    const event = this.#memory.pointerAt(0) as EventHandle
-    this.#hidden.add(event)
-    return event
+    return this.#memory.pointerAt(0) as EventHandle
   }
 }

@@ -142,11 +142,11 @@ export class Waiting {
 
   /** An event without timing, as new. */
   takeEvent(context: ContextHandle): EventHandle {
-    return this.#parts.pool.takeForCaller(context)
+    return this.#parts.pool.take(context)
   }
 
   giveBackEvent(context: ContextHandle, event: EventHandle): void {
-    this.#parts.pool.giveBackFromCaller(context, event)
+    this.#parts.pool.giveBack(context, event)
   }
 
   /** An event that may be recorded anew at once: a wait refers to the record that was latest when it was queued. */
