@@ -61,6 +61,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   readonly #remains: StreamRemains | undefined
   #held: readonly (object | undefined)[]
   #closed = false
+  /** Nothing was queued through this object since it was last synchronized. */
+  #quiet = false
   #id: bigint | undefined
   #priority: number | undefined
   #nonBlocking: boolean | undefined
@@ -174,7 +176,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   record(event?: Event, options?: RecordOptions): Event
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
-    const stream = this.#open()
+    const stream = this.#busy()
     let event: Event
     let external: ExternalFlag = ExternalFlag.NONE
     if (isEvent(given)) {
@@ -201,7 +203,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   wait(event: Event, options?: WaitEventOptions): this
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
   wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
-    const stream = this.#open()
+    const stream = this.#busy()
     if (isEvent(target)) {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(checkOptions(options))
       this.#driver.streamWaitEvent(stream, openEvent(target, this.#driver), external)
@@ -234,7 +236,11 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws CudaError where the GPU has faulted, or while it captures; ERR_DEADLOCK inside a host function it waits for
    */
   synchronize(): void {
-    this.#driver.streamSynchronize(this.#open())
+    const handle = this.#open()
+    // To ask costs less than to wait, where there is likely nothing to wait for.
+    if (this.#quiet && this.#driver.streamQuery(handle)) return
+    this.#driver.streamSynchronize(handle)
+    this.#quiet = true
   }
 
   /**
@@ -253,7 +259,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   launchHostFunc(callback: () => void): this
   launchHostFunc<T>(callback: (arg: T) => void, arg: T): this
   launchHostFunc<T>(callback: (arg: T) => void, arg?: T): this {
-    const stream = this.#open()
+    const stream = this.#busy()
     checkFunction(callback, 'callback')
     const host = hostFunction(() => callback(arg as T), false)
     this.#driver.streamLaunchHostFunction(stream, this.#context, host)
@@ -265,7 +271,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * after which it runs too. Cannot be captured.
    */
   addCallback<T>(callback: (stream: this, status: number, arg: T) => void, arg: T): this {
-    const stream = this.#open()
+    const stream = this.#busy()
     checkFunction(callback, 'callback')
     const host = hostFunction((status) => callback(this, status, arg), true)
     this.#driver.streamLaunchHostFunction(stream, this.#context, host)
@@ -350,6 +356,12 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     return this.toString()
   }
 
+  /** The handle, for queuing something. */
+  #busy(): StreamHandle {
+    this.#quiet = false
+    return this.#open()
+  }
+
   #open(): StreamHandle {
     if (this.#closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
     return this.#handle
@@ -363,7 +375,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   static {
     isStream = (value): value is Stream => typeof value === 'object' && value !== null && #handle in value
-    openStream = (stream) => ({ driver: stream.#driver, handle: stream.#open(), context: stream.#context })
+    openStream = (stream) => ({ driver: stream.#driver, handle: stream.#busy(), context: stream.#context })
     ownerOf = (stream) => stream.#held[0]
     rewrap = (stream) => new StreamSeed(stream.device, stream.#context, stream.#open(), 'wrapped')
   }

@@ -30,9 +30,10 @@ export class HandleCheck {
     if (this.#destroyedStreams.size > 0) this.#destroyedStreams.delete(stream)
   }
 
-  streamDestroyed(stream: StreamHandle): void {
+  /** To be told just before. `id` is the driver's number for the stream, where it told. */
+  streamDestroyed(stream: StreamHandle, id: number | undefined): void {
     this.#learnOnce()
-    this.#destroyedStreams.set(stream, this.#memory.idOfStream(stream))
+    this.#destroyedStreams.set(stream, id)
   }
 
   eventCreated(event: EventHandle): void {
@@ -48,7 +49,8 @@ export class HandleCheck {
     this.#learnOnce()
     const verdict = this.#memory.stream(stream)
     if (this.#destroyedStreams.has(stream)) {
-      const stale = this.#memory.idOfStream(stream) === this.#destroyedStreams.get(stream)
+      const before = this.#destroyedStreams.get(stream)
+      const stale = before === undefined || this.#memory.idOfStream(stream) === before
       if (verdict !== 'alive' || stale) throw closedHandle('stream', stream)
     }
     if (verdict === 'wrong') throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', CUresult.INVALID_HANDLE))
