@@ -76,6 +76,10 @@ export class HandleCheck {
   #learnOnce(): void {
     const learn = this.#learn
     this.#learn = undefined
-    learn?.()
+    try {
+      learn?.()
+    } catch {
+      // A lost context teaches nothing: every handle then looks unknown, and is the driver's to judge.
+    }
   }
 }

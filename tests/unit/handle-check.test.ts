@@ -1,0 +1,30 @@
+/** Knowing handles must not stand in the way of what is to be done with them, least of all in a lost context. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { HandleCheck } from '../../src/driver/cuda/handle-check.js'
+import type { Library } from '../../src/driver/cuda/library.js'
+import { MemoryCheck } from '../../src/driver/cuda/memory-check.js'
+import type { EventHandle, StreamHandle } from '../../src/driver/driver.js'
+
+const skip = process.platform === 'linux' ? false : 'reads memory as Linux does'
+const ILLEGAL_ADDRESS = 700
+const library = { cuEventQuery: () => ILLEGAL_ADDRESS } as unknown as Library
+const lost = (): never => {
+  throw new Error('cuStreamCreateWithPriority failed: CUDA_ERROR_ILLEGAL_ADDRESS (700)')
+}
+
+test('a stream or event can be destroyed where nothing can be learnt any more', { skip }, () => {
+  const stream = 0x1000 as StreamHandle
+  const event = 0x2000 as EventHandle
+  const check = new HandleCheck(library, new MemoryCheck(), () => false, lost)
+  check.streamDestroyed(stream, 5)
+  check.eventDestroyed(event)
+  assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' })
+  assert.throws(() => check.checkEvent(event, []), { code: 'ERR_CLOSED' })
+})
+
+test('an address that is not mapped is refused, where nothing could be learnt too', { skip }, () => {
+  const check = new HandleCheck(library, new MemoryCheck(), () => false, lost)
+  assert.throws(() => check.checkStream(0x3000 as StreamHandle), { code: 'ERR_INVALID_HANDLE', message: /12288/ })
+  assert.throws(() => check.checkEvent(0x3000 as EventHandle, []), { code: 'ERR_INVALID_HANDLE' })
+})
