@@ -37,7 +37,9 @@ async function main(): Promise<void> {
   console.log(`GPU     ${machine.gpu}`)
   console.log(`driver  ${[machine.driver, machine.nvidia].filter(Boolean).join(', ')}`)
   console.log(`CPU     ${machine.cpu}`)
-  console.log(`queues  ${environment['CUDA_DEVICE_MAX_CONNECTIONS'] ?? 'as CUDA has it'}, for all contestants`)
+  if (machine.driver === 'cuda') {
+    console.log(`queues  ${environment['CUDA_DEVICE_MAX_CONNECTIONS'] ?? 'as CUDA has it'}, for all contestants`)
+  }
   console.log(`Node    ${machine.node}, cuda-streams ${machine.version}\n`)
   const results =
     device.driver === 'cuda'
