@@ -4,19 +4,17 @@
  * purpose, and where they do not look as expected nothing is concluded from it.
  */
 
-import { koffi, NativeMemory } from './native.js'
+import { type Reader, safeReader } from './memory-reader.js'
 import { ProcessHeap } from './process-heap.js'
 
 /** Bytes of a stream's inner object that are searched for what is known of the stream. */
 const INNER_BYTES = 1024
 const EVENT_WORDS = 8
-const DATA = 64
 
 /** What is known of a handle without asking the driver. */
 export type Verdict = 'alive' | 'unknown' | 'wrong'
 
 export class MemoryCheck {
-  readonly #memory = new NativeMemory(DATA + 8)
   readonly #reader: Reader
   readonly #heap = new ProcessHeap()
   /** Where in a stream's inner object its own address stands; undefined where that could not be learnt. */
@@ -26,8 +24,8 @@ export class MemoryCheck {
   /** Does an event begin with the address of its context? */
   #eventNamesContext = false
 
-  constructor() {
-    this.#reader = makeReader(this.#memory)
+  constructor(reader: Reader = safeReader()) {
+    this.#reader = reader
   }
 
   /** Learns from live streams and a live event what such things look like. */
@@ -75,44 +73,13 @@ export class MemoryCheck {
     if (first === undefined) return { verdict: 'wrong' }
     if (!this.#eventNamesContext) return { verdict: 'unknown' }
     for (const context of contexts) if (context === first) return { verdict: 'alive', context }
-    return { verdict: this.#read(first, 8) ? 'unknown' : 'wrong' }
+    return { verdict: this.#pointerAt(first - (first % 8)) === undefined ? 'wrong' : 'unknown' }
   }
 
   /** The pointer that stands at an address, if the address can be read. */
   #pointerAt(address: number): number | undefined {
     if (address % 8 !== 0) return undefined
     if (this.#heap.holds(address, 8)) return this.#heap.pointerAt(address)
-    return this.#read(address, 8) ? this.#memory.pointerAt(DATA) : undefined
+    return this.#reader(address)
   }
-
-  #read(address: number, length: number): boolean {
-    return this.#reader(address, length) === length
-  }
-}
-
-/** Copies memory of this process to DATA. Returns how many bytes could be read. */
-type Reader = (address: number, length: number) => number
-
-function makeReader(memory: NativeMemory): Reader {
-  if (process.platform === 'win32') return windowsReader(memory)
-  const libc = koffi().load(null)
-  const P = 'uintptr_t'
-  const processVmReadv = libc.func('process_vm_readv', 'int64', ['int', P, P, P, P, P])
-  const { pid } = process
-  // Two struct iovec: where to, and where from.
-  memory.uint64[0] = BigInt(memory.address + DATA)
-  return (address, length) => {
-    memory.uint64[1] = BigInt(length)
-    memory.uint64[2] = BigInt(address)
-    memory.uint64[3] = BigInt(length)
-    return processVmReadv(pid, memory.address, 1, memory.address + 16, 1, 0) as number
-  }
-}
-
-function windowsReader(memory: NativeMemory): Reader {
-  const kernel = koffi().load('kernel32.dll')
-  const P = 'uintptr_t'
-  const current = kernel.func('GetCurrentProcess', P, [])() as number
-  const readProcessMemory = kernel.func('ReadProcessMemory', 'int', [P, P, P, P, P])
-  return (address, length) => (readProcessMemory(current, address, memory.address + DATA, length, 0) === 0 ? 0 : length)
 }
