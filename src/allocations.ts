@@ -1,5 +1,6 @@
 /** What buffers and their slices stand on: a piece of memory, who used it, and how it is given back. */
 import type { Device } from './device.js'
+import { isContextLost } from './driver/cuda-results.js'
 import { type Driver, EventFlag } from './driver/driver.js'
 import type { OwnEvent, Pointer } from './driver/memory-driver.js'
 import { CudaError } from './errors.js'
@@ -46,7 +47,7 @@ export abstract class Allocation implements Remains {
       this.giveBack()
     } catch (error) {
       // In a lost context the memory is gone either way, and the fault is told by whatever waits.
-      if (!(error instanceof CudaError && error.number >= 700 && error.number < 800)) throw error
+      if (!(error instanceof CudaError && isContextLost(error.number))) throw error
     }
   }
 

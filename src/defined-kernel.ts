@@ -4,7 +4,7 @@ import { type Device, driverOf } from './device.js'
 import type { ScalarType } from './driver/kernel-driver.js'
 import { invalidType, invalidValue } from './errors.js'
 import { type Kernel, type LaunchConfig, Module, shapeOf } from './kernel.js'
-import { openArguments, queueWith } from './kernel-arguments.js'
+import { openArguments } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
   type CheckedArgument,
@@ -14,6 +14,7 @@ import {
   parseSignature,
 } from './kernel-signature.js'
 import { type Launchable, launchOn } from './launch.js'
+import { queueWith } from './queue-with-memory.js'
 import { runThreads, type SimulatedGrid, type SimulatedThread } from './simulated-threads.js'
 import type { Stream } from './stream.js'
 import { useOf } from './uses.js'

@@ -1,8 +1,7 @@
-/** Memory among a kernel's arguments: opened for the launch, and written down as used by its stream. */
+/** Memory among a kernel's arguments: opened for the launch. */
 import type { Driver } from './driver/driver.js'
 import type { CheckedArgument } from './kernel-signature.js'
 import { type OpenMemory, openMemory } from './memory.js'
-import type { StreamUse } from './uses.js'
 
 export interface OpenArguments {
   /** As they are passed: memory by its address. */
@@ -23,12 +22,4 @@ export function openArguments(args: CheckedArgument[], driver: Driver): OpenArgu
     else memory.push(open)
   }
   return { values: args as (number | bigint)[], memory }
-}
-
-/** Queues something that uses memory. What is captured runs when its graph is launched: nothing is used yet. */
-export function queueWith(use: StreamUse, memory: readonly OpenMemory[], queue: () => void): void {
-  const runs = memory.length > 0 && !use.driver.streamIsCapturing(use.handle)
-  if (runs) for (const { allocation } of memory) allocation.beforeUse(use)
-  queue()
-  if (runs) for (const { allocation } of memory) allocation.afterUse(use)
 }

@@ -5,7 +5,7 @@ import type { Driver } from './driver/driver.js'
 import type { ContextHandle, KernelHandle, ModuleHandle } from './driver/handles.js'
 import type { LaunchShape } from './driver/kernel-driver.js'
 import { describe, invalidType, outOfRange, stateError } from './errors.js'
-import { openArguments, queueWith } from './kernel-arguments.js'
+import { openArguments } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
   checkArguments,
@@ -15,6 +15,7 @@ import {
   passedAs,
 } from './kernel-signature.js'
 import { type Launchable, launchOn } from './launch.js'
+import { queueWith } from './queue-with-memory.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 import { openStream, type Stream } from './stream.js'
 import { useOf } from './uses.js'

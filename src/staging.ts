@@ -7,7 +7,7 @@
 import { cudaError } from './driver/cuda-results.js'
 import { hostFunction } from './host-function.js'
 import { type OpenMemory, openMemory, type PinnedBuffer } from './memory.js'
-import { queueCopy } from './queue-copy.js'
+import { queueCopy } from './queue-with-memory.js'
 import { Stream } from './stream.js'
 import { type StreamUse, useOf } from './uses.js'
 

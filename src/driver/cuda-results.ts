@@ -148,6 +148,9 @@ export const CUresult = {
   GRAPH_EXEC_UPDATE_FAILURE: 910,
 } as const
 
+/** Is it one of the results with which a context fails that is lost or destroyed? */
+export const isContextLost = (result: number): boolean => result >= CUresult.ILLEGAL_ADDRESS && result < 800
+
 /** The error for a result that is not success. Every driver call that fails ends here, on either backend. */
 export function cudaError(call: string, result: number): CudaError {
   return new CudaError(call, result, cudaResultName(result), cudaResultExplanation(result))

@@ -6,6 +6,7 @@ import type * as Koffi from 'koffi'
 import { CudaMemory, type CudaMemoryParts } from '../../src/driver/cuda/cuda-memory.js'
 import { detach } from '../../src/driver/cuda/detach.js'
 import { NativeMemory } from '../../src/driver/cuda/native.js'
+import { RelaxedCaptures } from '../../src/driver/cuda/relaxed-captures.js'
 import type { ContextHandle, EventHandle } from '../../src/driver/driver.js'
 import type { OwnEvent } from '../../src/driver/memory-driver.js'
 import { CudaError } from '../../src/errors.js'
@@ -37,6 +38,7 @@ function pretend() {
     library,
     memory,
     contexts: { enter: () => 0, leave: () => {} },
+    relaxed: new RelaxedCaptures(library),
     reserve: () => {},
     recycle: ({ event }: OwnEvent) => recycled.push(event),
     hostFunctionsPending: () => state.hostFunctions,

@@ -26,11 +26,13 @@ import type { MemoryDriver } from '../memory-driver.js'
 import type { Contexts } from './contexts.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaKernels } from './cuda-kernels.js'
-import { CudaMemory } from './cuda-memory.js'
+import { CudaMemory, type CudaMemoryParts } from './cuda-memory.js'
+import type { EventPool } from './event-pool.js'
 import type { GraphGates } from './graph-gates.js'
 import type { HandleCheck } from './handle-check.js'
-import { check, type Library } from './library.js'
+import { check, checkDestroyed, type Library } from './library.js'
 import type { NativeMemory } from './native.js'
+import type { RelaxedCaptures } from './relaxed-captures.js'
 import type { Waiting } from './waiting.js'
 
 const IPC_HANDLE_BYTES = 64
@@ -46,14 +48,17 @@ export class CudaDriver implements Driver {
   readonly #contexts: Contexts
   readonly #handles: HandleCheck
   readonly #waiting: Waiting
+  readonly #pool: EventPool
 
   constructor(parts: {
     readonly library: Library
     /** Where out parameters go. */
     readonly memory: NativeMemory
     readonly contexts: Contexts
+    readonly relaxed: RelaxedCaptures
     readonly handles: HandleCheck
     readonly waiting: Waiting
+    readonly pool: EventPool
     readonly graphGates: GraphGates
   }) {
     this.#library = parts.library
@@ -61,20 +66,21 @@ export class CudaDriver implements Driver {
     this.#contexts = parts.contexts
     this.#handles = parts.handles
     this.#waiting = parts.waiting
-    this.kernels = new CudaKernels(parts.library, parts.memory, parts.contexts, {
-      onStream: (stream, call, fn) => this.#onStream(stream, call, fn),
-      reserve: (stream) => this.reserve(stream),
-    })
+    this.#pool = parts.pool
+    const onStream: CudaMemoryParts['onStream'] = (stream, call, fn) => this.#onStream(stream, call, fn)
+    const reserve = (stream: StreamHandle): void => this.reserve(stream)
+    this.kernels = new CudaKernels(parts.library, parts.memory, parts.contexts, { onStream, reserve })
     this.graphs = new CudaGraphs(parts.library, parts.memory, parts.graphGates, {
-      onStream: (stream, call, fn) => this.#onStream(stream, call, fn),
+      onStream,
+      reserve,
       captureBegins: () => parts.waiting.captureBegins(),
       captureEnds: () => parts.waiting.captureEnds(),
-      reserve: (stream) => this.reserve(stream),
       launched: (stream, lanes) => parts.waiting.graphLaunched(stream, lanes),
     })
     this.memory = new CudaMemory({
       ...parts,
-      reserve: (stream) => this.reserve(stream),
+      onStream,
+      reserve,
       recycle: ({ context, event }) => this.eventRecycle(context, event),
       hostFunctionsPending: () => parts.waiting.hostFunctionsPending,
     })
@@ -239,7 +245,7 @@ export class CudaDriver implements Driver {
   }
 
   eventCreate(context: ContextHandle, flags: number): EventHandle {
-    if (flags === EventFlag.DISABLE_TIMING) return this.#waiting.takeEvent(context)
+    if (flags === EventFlag.DISABLE_TIMING) return this.#pool.take(context)
     const before = this.#contexts.enter(context)
     const result = this.#library.cuEventCreate(this.#memory.address, flags)
     const event = this.#memory.pointerAt(0) as EventHandle
@@ -257,7 +263,7 @@ export class CudaDriver implements Driver {
 
   eventRecycle(context: ContextHandle, event: EventHandle): void {
     this.#waiting.forgetEvent(event)
-    this.#waiting.giveBackEvent(context, event)
+    this.#pool.giveBack(context, event)
   }
 
   eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
@@ -364,10 +370,4 @@ export class CudaDriver implements Driver {
   #refuseWhileCapturing(stream: StreamHandle, call: string): void {
     if (this.streamIsCapturing(stream)) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
   }
-}
-
-/** What is destroyed in a lost context is gone either way: the fault has been told elsewhere, or will be. */
-function checkDestroyed(call: string, result: number): void {
-  const lost = result >= CUresult.ILLEGAL_ADDRESS && result < 800
-  if (!lost) check(call, result)
 }

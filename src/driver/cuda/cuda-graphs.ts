@@ -7,7 +7,7 @@ import { type ContextHandle, cudaHandleOf, type HostFunction, isDefaultStream, t
 import type { CaptureMode, GraphDriver } from '../graph-driver.js'
 import type { GraphExecHandle, GraphHandle } from '../handles.js'
 import type { CapturedHostFunction, GraphGates, GraphLane } from './graph-gates.js'
-import { check, type Library } from './library.js'
+import { check, checkDestroyed, type Library } from './library.js'
 import { koffi, type NativeMemory } from './native.js'
 
 /** The rest of the driver, as far as graphs need it. */
@@ -109,9 +109,7 @@ export class CudaGraphs implements GraphDriver {
   destroyExec(exec: GraphExecHandle): void {
     for (const lane of this.#instances.get(exec)?.lanes ?? []) lane.destroy()
     this.#instances.delete(exec)
-    const result = this.#library.cuGraphExecDestroy(exec)
-    // Gone with its context, which the caller has been told of.
-    if (result < CUresult.ILLEGAL_ADDRESS || result >= 800) check('cuGraphExecDestroy', result)
+    checkDestroyed('cuGraphExecDestroy', this.#library.cuGraphExecDestroy(exec))
   }
 
   upload(exec: GraphExecHandle, stream: StreamHandle): void {

@@ -5,7 +5,7 @@ import { isDefaultStream, type StreamHandle } from '../driver.js'
 import type { ContextHandle, KernelHandle, ModuleHandle } from '../handles.js'
 import { type KernelDriver, type LaunchShape, SCALAR_BYTES, type ScalarType } from '../kernel-driver.js'
 import type { Contexts } from './contexts.js'
-import { check, type Library } from './library.js'
+import { check, checkDestroyed, type Library } from './library.js'
 import { NativeMemory } from './native.js'
 import { compileCuda, compileCudaNow } from './nvrtc.js'
 
@@ -71,7 +71,7 @@ export class CudaKernels implements KernelDriver {
     const before = this.#contexts.enter(context)
     const result = this.#library.cuModuleUnload(module)
     this.#contexts.leave(before)
-    if (result < CUresult.ILLEGAL_ADDRESS || result >= 800) check('cuModuleUnload', result)
+    checkDestroyed('cuModuleUnload', result)
   }
 
   kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle {

@@ -1,31 +1,19 @@
 /** Memory of real GPUs. Pinned memory that was closed is kept for the next that wants some: freeing it can wait for the whole device. */
-import { cudaError } from '../cuda-results.js'
-import {
-  type ContextHandle,
-  cudaHandleOf,
-  deviceOfDefaultStream,
-  type EventHandle,
-  isDefaultStream,
-  type StreamHandle,
-} from '../driver.js'
+import { type ContextHandle, cudaHandleOf, type EventHandle, type StreamHandle } from '../driver.js'
 import type { FillWidth, MemoryDriver, OwnEvent, Pointer } from '../memory-driver.js'
-import type { Contexts } from './contexts.js'
 import { detach } from './detach.js'
-import { check, type Library } from './library.js'
-import { koffi, NativeMemory } from './native.js'
+import { check } from './library.js'
+import { koffi } from './native.js'
+import { allocatePinned, type PinnedMemoryParts } from './pinned-memory.js'
 
-const PORTABLE_AND_MAPPED = 0x3
-const CAPTURE_MODE_RELAXED = 2
 const POINTER_DEVICE_ORDINAL = 9
 /** Pinned memory is handed out in multiples of this: what is closed fits the next more often. */
 const GRANULE = 65_536
 const MOST_KEPT = 256 * 1024 * 1024
 
-export interface CudaMemoryParts {
-  readonly library: Library
-  /** Where out parameters go. */
-  readonly memory: NativeMemory
-  readonly contexts: Contexts
+export interface CudaMemoryParts extends PinnedMemoryParts {
+  /** Makes one call on a stream, with its context current where it is a default stream. */
+  readonly onStream: (stream: StreamHandle, call: string, fn: (raw: number) => number) => void
   /** Before anything that takes an entry of the stream's hardware queue. */
   readonly reserve: (stream: StreamHandle) => void
   readonly recycle: (own: OwnEvent) => void
@@ -45,7 +33,6 @@ interface Dying {
 
 export class CudaMemory implements MemoryDriver {
   readonly #parts: CudaMemoryParts
-  readonly #mode = new NativeMemory(8)
   readonly #pinned = new Map<Pointer, Pinned>()
   #dying: Dying[] = []
   #kept: Pinned[] = []
@@ -68,9 +55,9 @@ export class CudaMemory implements MemoryDriver {
   }
 
   free(pointer: Pointer, stream: StreamHandle): void {
-    const { library, reserve } = this.#parts
+    const { library, reserve, onStream } = this.#parts
     reserve(stream)
-    this.#onStream(stream, 'cuMemFreeAsync', (raw) => library.cuMemFreeAsync(pointer, raw))
+    onStream(stream, 'cuMemFreeAsync', (raw) => library.cuMemFreeAsync(pointer, raw))
   }
 
   allocatePinned(
@@ -95,20 +82,20 @@ export class CudaMemory implements MemoryDriver {
   }
 
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {
-    const { library, reserve } = this.#parts
+    const { library, reserve, onStream } = this.#parts
     reserve(stream)
-    this.#onStream(stream, 'cuMemcpyAsync', (raw) => library.cuMemcpyAsync(destination, source, byteLength, raw))
+    onStream(stream, 'cuMemcpyAsync', (raw) => library.cuMemcpyAsync(destination, source, byteLength, raw))
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
-    const { library, reserve } = this.#parts
+    const { library, reserve, onStream } = this.#parts
     reserve(stream)
     if (width === 1) {
-      this.#onStream(stream, 'cuMemsetD8Async', (raw) => library.cuMemsetD8Async(pointer, value, count, raw))
+      onStream(stream, 'cuMemsetD8Async', (raw) => library.cuMemsetD8Async(pointer, value, count, raw))
     } else if (width === 2) {
-      this.#onStream(stream, 'cuMemsetD16Async', (raw) => library.cuMemsetD16Async(pointer, value, count, raw))
+      onStream(stream, 'cuMemsetD16Async', (raw) => library.cuMemsetD16Async(pointer, value, count, raw))
     } else {
-      this.#onStream(stream, 'cuMemsetD32Async', (raw) => library.cuMemsetD32Async(pointer, value, count, raw))
+      onStream(stream, 'cuMemsetD32Async', (raw) => library.cuMemsetD32Async(pointer, value, count, raw))
     }
   }
 
@@ -122,17 +109,11 @@ export class CudaMemory implements MemoryDriver {
   }
 
   isDone(event: EventHandle): boolean {
-    return this.#relaxed(() => this.#parts.library.cuEventQuery(event)) === 0
+    return this.#parts.relaxed.run(() => this.#parts.library.cuEventQuery(event)) === 0
   }
 
   #allocatePinned(byteLength: number, context: ContextHandle): Pinned {
-    const { library, memory, contexts } = this.#parts
-    const before = contexts.enter(context)
-    const allocate = (): number => library.cuMemHostAlloc(memory.address, byteLength, PORTABLE_AND_MAPPED)
-    const result = this.#relaxed(allocate)
-    contexts.leave(before)
-    if (result !== 0) throw cudaError('cuMemHostAlloc', result)
-    return { pointer: memory.pointerAt(0) as Pointer, byteLength }
+    return { pointer: allocatePinned(this.#parts, byteLength, context), byteLength }
   }
 
   /** The smallest of those kept that is large enough, and not so large that much is wasted. */
@@ -165,35 +146,10 @@ export class CudaMemory implements MemoryDriver {
   /** Freeing may wait for all that the device does, host functions included, which only this thread could run. */
   #keep(block: Pinned): void {
     if (this.#keptBytes + block.byteLength > MOST_KEPT && !this.#parts.hostFunctionsPending()) {
-      this.#relaxed(() => this.#parts.library.cuMemFreeHost(block.pointer))
+      this.#parts.relaxed.run(() => this.#parts.library.cuMemFreeHost(block.pointer))
       return
     }
     this.#kept.push(block)
     this.#keptBytes += block.byteLength
-  }
-
-  /** Makes one call on a stream; for a default stream, with its device's context current. */
-  #onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void {
-    if (!isDefaultStream(stream)) {
-      check(call, fn(stream))
-      return
-    }
-    const { contexts } = this.#parts
-    const before = contexts.enter(contexts.primary(deviceOfDefaultStream(stream)))
-    const result = fn(cudaHandleOf(stream))
-    contexts.leave(before)
-    check(call, result)
-  }
-
-  /** Without harm to a capture that somebody has under way. */
-  #relaxed(fn: () => number): number {
-    const { cuThreadExchangeStreamCaptureMode } = this.#parts.library
-    this.#mode.int32[0] = CAPTURE_MODE_RELAXED
-    cuThreadExchangeStreamCaptureMode(this.#mode.address)
-    try {
-      return fn()
-    } finally {
-      cuThreadExchangeStreamCaptureMode(this.#mode.address)
-    }
   }
 }

@@ -1,6 +1,6 @@
 /** Finds libcuda, declares each function once, and starts the driver. Nothing here knows what the functions are for. */
 import { stateError } from '../../errors.js'
-import { cudaError } from '../cuda-results.js'
+import { cudaError, isContextLost } from '../cuda-results.js'
 import { koffi, NativeMemory } from './native.js'
 import { type ArgumentType, type DriverFunction, SIGNATURES } from './signatures.js'
 
@@ -89,4 +89,9 @@ function askForConnections(library: Library): number {
 /** Throws what a driver function returned, unless it is success. */
 export function check(call: string, result: number): void {
   if (result !== 0) throw cudaError(call, result)
+}
+
+/** What is destroyed in a lost context is gone either way: the fault has been told elsewhere, or will be. */
+export function checkDestroyed(call: string, result: number): void {
+  if (!isContextLost(result)) check(call, result)
 }

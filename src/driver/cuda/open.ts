@@ -19,13 +19,13 @@ import { HandleCheck } from './handle-check.js'
 import { check, type Library, startLibrary } from './library.js'
 import { MemoryCheck } from './memory-check.js'
 import { NativeMemory } from './native.js'
+import { allocatePinned } from './pinned-memory.js'
 import { QueueDepth } from './queue-depth.js'
+import { RelaxedCaptures } from './relaxed-captures.js'
 import { makeRest } from './rest.js'
 import { BackOffSleeper } from './sleeper.js'
 import { Waiting } from './waiting.js'
 
-const PORTABLE_AND_MAPPED = 0x3
-const CAPTURE_MODE_RELAXED = 2
 const DEADLOCK_TIMEOUT = 10_000
 
 /**
@@ -37,7 +37,10 @@ export function openCudaDriver(): Driver {
   const memory = new NativeMemory(4096)
   const contexts = new Contexts(library, memory)
   const pool = new EventPool(library, memory, contexts)
-  const gateMemory = (): GateMemory => new GateMemory((bytes) => pinned(library, memory, contexts, bytes))
+  const relaxed = new RelaxedCaptures(library)
+  const parts = { library, memory, contexts, relaxed }
+  /** It lives as long as the process. */
+  const gateMemory = (): GateMemory => new GateMemory((bytes) => allocatePinned(parts, bytes, contexts.primary(0)))
   const gates = new Gates(library, gateMemory())
   const graphGates = new GraphGates(library, gateMemory())
   const flagsOf = (stream: StreamHandle): number => driver.streamGetFlags(stream)
@@ -47,7 +50,7 @@ export function openCudaDriver(): Driver {
   )
   const waiting = new Waiting({
     library,
-    contexts,
+    relaxed,
     gates,
     depth: new QueueDepth(gates, connections),
     dependencies,
@@ -63,20 +66,8 @@ export function openCudaDriver(): Driver {
     (event) => pool.hides(event),
     () => learn(library, memory, contexts, memoryCheck),
   )
-  const driver = new CudaDriver({ library, memory, contexts, handles, waiting, graphGates })
+  const driver = new CudaDriver({ ...parts, handles, waiting, pool, graphGates })
   return driver
-}
-
-/** Memory for gates, which every context's streams can write and JavaScript can read. It lives as long as the process. */
-function pinned(library: Library, memory: NativeMemory, contexts: Contexts, bytes: number): number {
-  const before = contexts.enter(contexts.primary(0))
-  memory.int32[2] = CAPTURE_MODE_RELAXED
-  library.cuThreadExchangeStreamCaptureMode(memory.address + 8)
-  const result = library.cuMemHostAlloc(memory.address, bytes, PORTABLE_AND_MAPPED)
-  library.cuThreadExchangeStreamCaptureMode(memory.address + 8)
-  contexts.leave(before)
-  check('cuMemHostAlloc', result)
-  return memory.pointerAt(0)
 }
 
 function deviceOf(library: Library, memory: NativeMemory, contexts: Contexts, stream: StreamHandle): number {

@@ -16,19 +16,17 @@ import {
 } from '../driver.js'
 import { LoopPump, type Sleeper, type TurnResult } from '../loop-pump.js'
 import { type Answer, Completions } from './completions.js'
-import type { Contexts } from './contexts.js'
 import type { Dependencies } from './dependencies.js'
 import type { EventPool } from './event-pool.js'
 import type { Gates } from './gates.js'
 import type { GraphLane } from './graph-gates.js'
 import { check, type Library } from './library.js'
-import { NativeMemory } from './native.js'
 import type { QueueDepth } from './queue-depth.js'
+import type { RelaxedCaptures } from './relaxed-captures.js'
 
-const CAPTURE_MODE_RELAXED = 2
 export interface WaitingParts {
   readonly library: Library
-  readonly contexts: Contexts
+  readonly relaxed: RelaxedCaptures
   readonly gates: Gates
   readonly depth: QueueDepth
   readonly dependencies: Dependencies
@@ -46,7 +44,6 @@ export class Waiting {
    */
   watchesOrder = false
   readonly #parts: WaitingParts
-  readonly #mode = new NativeMemory(8)
   readonly #streams: Completions
   /** Waits for events that the caller can record anew. */
   readonly #events: Completions
@@ -140,15 +137,6 @@ export class Waiting {
     this.#parts.dependencies.forgetEvent(event)
   }
 
-  /** An event without timing, as new. */
-  takeEvent(context: ContextHandle): EventHandle {
-    return this.#parts.pool.take(context)
-  }
-
-  giveBackEvent(context: ContextHandle, event: EventHandle): void {
-    this.#parts.pool.giveBack(context, event)
-  }
-
   /** An event that may be recorded anew at once: a wait refers to the record that was latest when it was queued. */
   eventBetween(context: ContextHandle): EventHandle {
     return this.#parts.pool.shared(context)
@@ -203,7 +191,7 @@ export class Waiting {
   forRoom(stream: StreamHandle, isEmpty: () => boolean): void {
     const { depth, gates } = this.#parts
     const key = canonicalStream(stream)
-    const looks = (): boolean => this.#withoutHarmToCaptures(isEmpty)
+    const looks = (): boolean => this.#parts.relaxed.run(isEmpty)
     const hasRoom = (): boolean => !this.hostFunctionsPending || (depth.hasRoom(key, looks) && !gates.full)
     if (hasRoom()) return
     const behindItself = (): boolean => gates.running.some((call) => call.stream === key)
@@ -235,7 +223,7 @@ export class Waiting {
 
   /** One turn of the event loop: runs what is due, settles what is done. */
   #turn(): TurnResult {
-    const progress = this.#withoutHarmToCaptures(() => {
+    const progress = this.#parts.relaxed.run(() => {
       const settled = this.#streams.poll()
       return this.#events.poll() || settled
     })
@@ -281,7 +269,7 @@ export class Waiting {
     for (const { context } of [...gates.active]) {
       if (seen.has(context)) continue
       seen.add(context)
-      const result = this.#withoutHarmToCaptures(() => this.#parts.library.cuEventQuery(pool.unrecorded(context)))
+      const result = this.#parts.relaxed.run(() => this.#parts.library.cuEventQuery(pool.unrecorded(context)))
       if (result !== 0 && result !== CUresult.NOT_READY) gates.fail(context, result)
     }
   }
@@ -309,18 +297,6 @@ export class Waiting {
     const result = this.#parts.library.cuEventQuery(event)
     if (result === CUresult.NOT_READY) return { done: false }
     return result === 0 ? { done: true } : { done: true, error: cudaError('cuEventQuery', result) }
-  }
-
-  /** A query from this thread would spoil a capture that somebody has under way, unless the thread says it knows. */
-  #withoutHarmToCaptures<R>(fn: () => R): R {
-    const { cuThreadExchangeStreamCaptureMode } = this.#parts.library
-    this.#mode.int32[0] = CAPTURE_MODE_RELAXED
-    cuThreadExchangeStreamCaptureMode(this.#mode.address)
-    try {
-      return fn()
-    } finally {
-      cuThreadExchangeStreamCaptureMode(this.#mode.address)
-    }
   }
 }
 

@@ -213,24 +213,14 @@ export class SimDriver implements Driver {
     const event = this.#event(eventHandle, 'cuStreamWaitEvent')
     if (stream.capture !== undefined && external !== 0) {
       this.#captures.add(stream, stream.capture, 'cuStreamWaitEvent', { kind: 'eventWait', event })
-    } else if (stream.capture !== undefined || event.captured !== undefined) {
-      this.#captures.wait(stream, event)
-    } else {
-      if (this.#captures.active) this.#captures.refuseImplicit(stream, 'cuStreamWaitEvent')
-      this.machine.enqueue(stream, OperationKind.INSTANT, 0, [event.record])
-    }
+    } else this.#wait(stream, event)
   }
 
   streamWaitStream(handle: StreamHandle, otherHandle: StreamHandle): void {
     const other = this.#liveStream(otherHandle, 'cuEventRecord')
     const between = new SimEvent(other.device, 0 as EventHandle, EventFlag.DISABLE_TIMING)
     this.#record(between, other, 0)
-    const stream = this.#liveStream(handle, 'cuStreamWaitEvent')
-    if (stream.capture !== undefined || between.captured !== undefined) this.#captures.wait(stream, between)
-    else {
-      if (this.#captures.active) this.#captures.refuseImplicit(stream, 'cuStreamWaitEvent')
-      this.machine.enqueue(stream, OperationKind.INSTANT, 0, [between.record])
-    }
+    this.#wait(this.#liveStream(handle, 'cuStreamWaitEvent'), between)
   }
 
   streamFinished(handle: StreamHandle, _context: ContextHandle, settle: Settle): Cancel {
@@ -250,7 +240,7 @@ export class SimDriver implements Driver {
       this.#captures.add(stream, stream.capture, call, { kind: 'host', host })
       return
     }
-    if (this.#captures.active) this.#captures.refuseImplicit(stream, call)
+    this.#captures.refuseImplicit(stream, call)
     this.#reserve(stream)
     this.machine.enqueue(stream, OperationKind.HOST, 0, undefined, host)
   }
@@ -337,7 +327,7 @@ export class SimDriver implements Driver {
       this.#captures.add(stream, stream.capture, call, capturedWork(call, kind, amount, work))
       return this.machine.marker(stream, [])
     }
-    if (this.#captures.active) this.#captures.refuseImplicit(stream, call)
+    this.#captures.refuseImplicit(stream, call)
     if (kind !== OperationKind.INSTANT) this.#reserve(stream)
     return this.machine.enqueue(stream, kind, amount, [], undefined, work)
   }
@@ -367,9 +357,18 @@ export class SimDriver implements Driver {
       this.#captures.add(stream, stream.capture, 'cuEventRecordWithFlags', { kind: 'eventRecord', event })
       return
     }
-    if (this.#captures.active) this.#captures.refuseImplicit(stream, 'cuEventRecord')
+    this.#captures.refuseImplicit(stream, 'cuEventRecord')
     event.captured = undefined
     event.record = this.machine.enqueue(stream, OperationKind.INSTANT)
+  }
+
+  #wait(stream: SimStream, event: SimEvent): void {
+    if (stream.capture !== undefined || event.captured !== undefined) {
+      this.#captures.wait(stream, event)
+      return
+    }
+    this.#captures.refuseImplicit(stream, 'cuStreamWaitEvent')
+    this.machine.enqueue(stream, OperationKind.INSTANT, 0, [event.record])
   }
 
   get #pending(): number {

@@ -89,7 +89,7 @@ export class SimGraphs implements GraphDriver {
     if (stream.capture !== undefined) {
       throw cudaError('cuGraphLaunch', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     }
-    if (this.#captures.active) this.#captures.refuseImplicit(stream, 'cuGraphLaunch')
+    this.#captures.refuseImplicit(stream, 'cuGraphLaunch')
     this.#around.reserve(stream)
     instance.last = this.#machine.launch(stream, instance.nodes, instance.last)
   }

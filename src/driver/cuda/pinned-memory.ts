@@ -1,0 +1,26 @@
+/** Pinned memory from the driver, which streams of every context can write and JavaScript can read. */
+import type { ContextHandle } from '../driver.js'
+import type { Pointer } from '../memory-driver.js'
+import type { Contexts } from './contexts.js'
+import { check, type Library } from './library.js'
+import type { NativeMemory } from './native.js'
+import type { RelaxedCaptures } from './relaxed-captures.js'
+
+const PORTABLE_AND_MAPPED = 0x3
+
+export interface PinnedMemoryParts {
+  readonly library: Library
+  /** Where out parameters go. */
+  readonly memory: NativeMemory
+  readonly contexts: Contexts
+  readonly relaxed: RelaxedCaptures
+}
+
+export function allocatePinned(parts: PinnedMemoryParts, byteLength: number, context: ContextHandle): Pointer {
+  const { library, memory, contexts, relaxed } = parts
+  const before = contexts.enter(context)
+  const result = relaxed.run(() => library.cuMemHostAlloc(memory.address, byteLength, PORTABLE_AND_MAPPED))
+  contexts.leave(before)
+  check('cuMemHostAlloc', result)
+  return memory.pointerAt(0) as Pointer
+}
