@@ -1,6 +1,7 @@
 /** Which driver a program gets when it names none: chosen at the first use, never at import. */
 import { openCudaDriver } from './driver/cuda/open.js'
 import type { Driver } from './driver/driver.js'
+import { frontOf } from './driver/front.js'
 import { SimDriver, simulatorOfHandle } from './driver/sim/sim-driver.js'
 import { invalidValue } from './errors.js'
 
@@ -10,7 +11,7 @@ const MOST_SIMULATED_DEVICES = 64
 let chosen: Driver | undefined
 
 export function defaultDriver(): Driver {
-  chosen ??= choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto')
+  chosen ??= frontOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
   return chosen
 }
 
@@ -19,7 +20,8 @@ export function defaultDriver(): Driver {
  * own, so the right one can be told; a real driver is only ever asked about its own handles.
  */
 export function driverForHandle(handle: number, near: Driver): Driver {
-  return near.name === 'sim' ? (simulatorOfHandle(handle) ?? near) : near
+  const owner = near.name === 'sim' ? simulatorOfHandle(handle) : undefined
+  return owner === undefined ? near : frontOf(owner)
 }
 
 function choose(wanted: string): Driver {

@@ -144,10 +144,8 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
       const expected = 'a DeviceBuffer or PinnedBuffer: the simulator knows no bare addresses'
       throw invalidType(`Argument ${index}`, expected, args[index])
     }
-    const lengths = args.flatMap((argument) => (typeof argument === 'object' ? [argument.byteLength] : []))
-    const { values, memory = [] } = openArguments(args, use.driver)
-    const twinMemory = memory.map(({ pointer }, index) => ({ pointer, byteLength: lengths[index] ?? 0 }))
-    const { simulate, simulateGrid, nanoseconds = DEFAULT_NANOSECONDS } = this.#definition
+    const { values, memory } = openArguments(args, this.#parameters, use.driver)
+    const { name, simulate, simulateGrid, nanoseconds = DEFAULT_NANOSECONDS } = this.#definition
     const run = (bytes: readonly Uint8Array[]): void => {
       const given = twinArguments(this.#parameters, values, bytes) as unknown as TwinArguments<S>
       surfacing(() => {
@@ -155,8 +153,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
         else if (simulate !== undefined) runThreads(grid, block, sharedMemory, (thread) => simulate(thread, ...given))
       })
     }
-    const queue = (): void => use.driver.kernels.launchTwin(use.handle, { memory: twinMemory, nanoseconds, run })
-    queueWith(use, memory, queue)
+    queueWith(use, memory, () => use.driver.kernels.launchTwin(use.handle, { name, memory, nanoseconds, run }))
   }
 }
 

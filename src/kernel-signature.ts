@@ -1,12 +1,10 @@
 /** A kernel's parameters, as the caller states them: what TypeScript checks, and what is checked when it is launched. */
-import { SCALAR_BYTES, type ScalarType } from './driver/kernel-driver.js'
+import { type Access, SCALAR_BYTES, type ScalarType } from './driver/kernel-driver.js'
 import { invalidType, invalidValue, outOfRange } from './errors.js'
 
 import { type DeviceBuffer, isMemory, type PinnedBuffer } from './memory.js'
 
-export type { ScalarType } from './driver/kernel-driver.js'
-/** What a kernel does with the memory behind a pointer. */
-export type Access = 'in' | 'out' | 'inout'
+export type { Access, ScalarType } from './driver/kernel-driver.js'
 /** A scalar such as 'f32', or a pointer with its access, such as 'in f32*'. */
 export type ParameterType = ScalarType | `${Access} ${ScalarType}*`
 

@@ -171,9 +171,9 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
     }
     const checked = checkArguments(this.#parameters, args)
     const shape = shapeOf(config)
-    const { values, memory } = openArguments(checked, driver)
-    if (memory === undefined) driver.kernels.launch(this.#handle, handle, shape, values)
-    else queueWith(useOf(stream), memory, () => driver.kernels.launch(this.#handle, handle, shape, values))
+    const { values, memory } = openArguments(checked, this.#parameters, driver)
+    if (memory.length === 0) driver.kernels.launch(this.#handle, handle, shape, values, memory)
+    else queueWith(useOf(stream), memory, () => driver.kernels.launch(this.#handle, handle, shape, values, memory))
   }
 
   toString(): string {

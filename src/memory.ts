@@ -125,6 +125,13 @@ abstract class Memory implements Disposable {
     return new Part(this.#allocation, this.#whole, this.#byteOffset + byteOffset, byteLength)
   }
 
+  /** Tells the driver that JavaScript is about to look. */
+  protected viewed(): void {
+    this.checkOpen()
+    const { driver, pointer } = this.#allocation
+    driver.memory.viewed((pointer + this.#byteOffset) as Pointer, this.byteLength)
+  }
+
   protected checkOpen(): void {
     if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
   }
@@ -219,7 +226,7 @@ export class PinnedBuffer extends Memory {
    * @throws ERR_CLOSED
    */
   get bytes(): Uint8Array {
-    this.checkOpen()
+    this.viewed()
     this.#bytes ??= new Uint8Array(this.#buffer(), this.#byteOffset, this.byteLength)
     return this.#bytes
   }
@@ -229,7 +236,7 @@ export class PinnedBuffer extends Memory {
    * @throws ERR_INVALID_ARG_VALUE where the elements do not fit, ERR_CLOSED
    */
   view<V extends ArrayBufferView>(type: ViewConstructor<V>): V {
-    this.checkOpen()
+    this.viewed()
     const width: unknown = typeof type === 'function' ? type.BYTES_PER_ELEMENT : undefined
     if (typeof width !== 'number') throw invalidType('type', 'a constructor of typed arrays such as Float32Array', type)
     if (this.byteLength % width !== 0 || this.#byteOffset % width !== 0) {

@@ -2,6 +2,7 @@
 import { checkBoolean, checkInteger, checkOptions, checkPointer } from './arguments.js'
 import { contextOf, type Device, deviceOf, driverOf, isDevice } from './device.js'
 import { StreamFlag, type StreamHandle } from './driver/driver.js'
+import { backendOf, frontOf } from './driver/front.js'
 import { OperationKind } from './driver/sim/objects.js'
 import { SimDriver } from './driver/sim/sim-driver.js'
 import { invalidType, outOfRange, stateError } from './errors.js'
@@ -103,7 +104,7 @@ function simulationFor(driver: SimDriver): Simulation {
   let simulation = simulations.get(driver)
   if (simulation === undefined) {
     simulation = {
-      devices: Array.from({ length: driver.deviceCount() }, (_, ordinal) => deviceOf(driver, ordinal)),
+      devices: Array.from({ length: driver.deviceCount() }, (_, ordinal) => deviceOf(frontOf(driver), ordinal)),
       seed: driver.seed,
       get now() {
         return driver.machine.now
@@ -118,7 +119,7 @@ function simulationFor(driver: SimDriver): Simulation {
 
 function simDriverOf(device: Device): SimDriver {
   if (!isDevice(device)) throw invalidType('device', 'a Device', device)
-  const driver = driverOf(device)
+  const driver = backendOf(driverOf(device))
   if (driver instanceof SimDriver) return driver
   throw stateError('ERR_UNSUPPORTED', `${device} is real: only the simulator can do this. Take a device of simulate()`)
 }

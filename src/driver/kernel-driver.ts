@@ -31,10 +31,21 @@ export interface LaunchShape {
   readonly cluster: readonly [number, number, number] | undefined
 }
 
+/** What a kernel does with the memory behind a pointer. */
+export type Access = 'in' | 'out' | 'inout'
+
+/** Memory that a kernel is given. */
+export interface KernelMemory {
+  readonly pointer: Pointer
+  readonly byteLength: number
+  readonly access: Access
+}
+
 /** A kernel written in JavaScript, for a driver that runs no GPU code. */
 export interface Twin {
+  readonly name: string
   /** The memory that it works on. */
-  readonly memory: readonly { readonly pointer: Pointer; readonly byteLength: number }[]
+  readonly memory: readonly KernelMemory[]
   /** Virtual nanoseconds that it takes. */
   readonly nanoseconds: number
   /** Does the work, on the bytes of each piece of memory. Does not throw. */
@@ -53,7 +64,14 @@ export interface KernelDriver {
   unload(module: ModuleHandle, context: ContextHandle): void
   /** `cuModuleGetFunction`. Throws ERR_INVALID_ARG_VALUE where these are not the kernel's parameters. */
   kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle
-  launch(kernel: KernelHandle, stream: StreamHandle, shape: LaunchShape, values: readonly (number | bigint)[]): void
+  /** `cuLaunchKernel`. `memory` is what is known of the pointers among the values: wrappers want it, a GPU does not. */
+  launch(
+    kernel: KernelHandle,
+    stream: StreamHandle,
+    shape: LaunchShape,
+    values: readonly (number | bigint)[],
+    memory: readonly KernelMemory[],
+  ): void
   /** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number
 }

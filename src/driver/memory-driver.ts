@@ -33,6 +33,8 @@ export interface MemoryDriver {
    * where the driver does not know it.
    */
   deviceOf(pointer: Pointer, byteLength: number, near: number): number
+  /** JavaScript has asked for a view of pinned memory, to read or to write it. Backends need not know; wrappers want to. */
+  viewed(pointer: Pointer, byteLength: number): void
   /** Is the event's latest record done? Unlike a query this spoils no capture, and a fault is no answer but false. */
   isDone(event: EventHandle): boolean
 }

@@ -6,6 +6,7 @@ import { driverOf } from '../../src/device.js'
 import type { CudaDriver } from '../../src/driver/cuda/cuda-driver.js'
 import { openCudaDriver } from '../../src/driver/cuda/open.js'
 import type { Driver, StreamHandle } from '../../src/driver/driver.js'
+import { backendOf } from '../../src/driver/front.js'
 import type { Workbench } from './workbench.js'
 
 const P = 'uintptr_t'
@@ -121,8 +122,8 @@ function make(raw: Raw): Workbench {
   }
   const reserve = (stream: Stream): number => {
     const handle = stream.handle
-    if (handle > 2n) (driver as CudaDriver).reserve(Number(handle) as StreamHandle)
-    else (driver as CudaDriver).reserve((stream.device.ordinal * 4 + Number(handle)) as StreamHandle)
+    if (handle > 2n) (backendOf(driver) as CudaDriver).reserve(Number(handle) as StreamHandle)
+    else (backendOf(driver) as CudaDriver).reserve((stream.device.ordinal * 4 + Number(handle)) as StreamHandle)
     enter(stream.device)
     return Number(handle)
   }

@@ -108,6 +108,8 @@ export class CudaMemory implements MemoryDriver {
     return memory.int32[0] ?? 0
   }
 
+  viewed(): void {}
+
   isDone(event: EventHandle): boolean {
     return this.#parts.relaxed.run(() => this.#parts.library.cuEventQuery(event)) === 0
   }

@@ -134,6 +134,8 @@ export class SimMemory implements MemoryDriver {
     return block.device.ordinal
   }
 
+  viewed(): void {}
+
   isDone(event: EventHandle): boolean {
     this.#parts.machine.tick()
     const found = this.#parts.event(event)

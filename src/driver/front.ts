@@ -1,0 +1,51 @@
+/**
+ * What the nouns hold: a backend's front, which passes everything on. Wrappers are put in behind it and taken out again
+ * while streams live, without anyone holding a driver that is not in use any more.
+ */
+import type { Driver } from './driver.js'
+import { WrappedDriver } from './wrapped-driver.js'
+
+const fronts = new WeakMap<Driver, Front>()
+
+export class Front extends WrappedDriver {
+  /** The driver behind all wrappers. */
+  readonly backend: Driver
+  /** From the backend outwards. */
+  readonly #wrappers: WrappedDriver[] = []
+
+  constructor(backend: Driver) {
+    super(backend)
+    this.backend = backend
+  }
+
+  /** Puts a wrapper before all others. The result takes it out again. */
+  wrap<W extends WrappedDriver>(make: (inner: Driver) => W): { readonly wrapper: W; readonly unwrap: () => void } {
+    const wrapper = make(this.inner)
+    this.#wrappers.push(wrapper)
+    this.inner = wrapper
+    return { wrapper, unwrap: () => this.#takeOut(wrapper) }
+  }
+
+  #takeOut(wrapper: WrappedDriver): void {
+    const at = this.#wrappers.indexOf(wrapper)
+    if (at < 0) return
+    this.#wrappers.splice(at, 1)
+    const outer = this.#wrappers[at] ?? this
+    outer.inner = wrapper.inner
+  }
+}
+
+/** The one front of a backend. */
+export function frontOf(backend: Driver): Front {
+  let front = fronts.get(backend)
+  if (front === undefined) {
+    front = new Front(backend)
+    fronts.set(backend, front)
+  }
+  return front
+}
+
+/** The backend behind a driver's front and its wrappers. */
+export function backendOf(driver: Driver): Driver {
+  return driver instanceof WrappedDriver ? backendOf(driver.inner) : driver
+}
