@@ -24,7 +24,7 @@ const DEVICE_BYTES = 141e9
 const HOST_BYTES = 2 ** 40
 /** A page of CUDA's pools; what is allocated begins and ends at a multiple of it. */
 const GRANULE = 512
-const SLAB = 2 ** 34
+const SLAB = 2 ** 29
 /** Bytes in a nanosecond: 50 GB/s between host and device, 2000 GB/s on the device. */
 const HOST_BANDWIDTH = 50
 const DEVICE_BANDWIDTH = 2000
