@@ -622,7 +622,7 @@ class Player {
     const ends = this.#streams.map((stream, index) => {
       return this.#rules.beganCapture(index) && !stream.closed ? this.#end(index) : ''
     })
-    for (const stream of this.#streams) {
+    for (const stream of [...this.#streams, ...this.#streams]) {
       // Only where a driver does what the rules do not say.
       if (!stream.closed && outcome(() => stream.isCapturing) === 'true') outcome(() => stream.endCapture())
     }

@@ -11,7 +11,7 @@ export interface Access {
   readonly write: boolean
 }
 
-/** Work whose order matters: a host function, a latch, or what touches memory. */
+/** A host function, what touches memory, or work of which only matters whether it is done: latches, records and waits. */
 export interface Work {
   /** Of a host function: what it logs. */
   readonly label?: string
@@ -108,7 +108,7 @@ export class Rules {
       capture.fronts.set(key, new Set([capture.nodes.length - 1]))
       return -1
     }
-    const id = this.#add(stream, work, this.#begin(stream))
+    const id = this.#add(stream, work, this.#before(stream))
     this.#setPoint(stream, this.#upTo(id))
     return id
   }
@@ -132,27 +132,36 @@ export class Rules {
       return
     }
     marked.captured = undefined
-    marked.point = this.#begin(stream)
+    this.queue(stream, {})
+    marked.point = this.#point(stream)
   }
 
   wait(stream: number, event: number): void {
     const { captured, point } = this.#event(event)
     if (captured !== undefined) this.#join(stream, captured.capture, captured.front)
-    else if (!this.isCapturing(stream)) this.#setPoint(stream, this.#begin(stream) | point)
+    else if (!this.isCapturing(stream)) this.#queueAfter(stream, point)
   }
 
   waitStream(stream: number, other: number): void {
     const capture = this.#captureOf(other)
     if (capture !== undefined) this.#join(stream, capture, new Set(capture.fronts.get(this.#key(other))))
     else {
-      const point = this.#begin(other)
-      this.#setPoint(stream, this.#begin(stream) | point)
+      this.queue(other, {})
+      this.#queueAfter(stream, this.#point(other))
     }
+  }
+
+  /** A wait: what is queued later comes after the stream's earlier work and this. */
+  #queueAfter(stream: number, work: bigint): void {
+    const id = this.#add(stream, {}, this.#before(stream) | work)
+    this.#setPoint(stream, this.#upTo(id))
   }
 
   /** Something was recorded on the stream that nobody sees. Returns what comes before. */
   mark(stream: number): bigint {
-    return this.isCapturing(stream) || this.#isForbidden(stream) ? 0n : this.#begin(stream)
+    if (this.isCapturing(stream) || this.#isForbidden(stream)) return 0n
+    this.queue(stream, {})
+    return this.#point(stream)
   }
 
   /** While a blocking stream captures, the null stream takes no work. */
@@ -181,9 +190,10 @@ export class Rules {
   }
 
   launch(stream: number, instance: Instance): void {
-    const begin = this.#begin(stream) | instance.last
+    const begin = this.#before(stream) | instance.last
     const ids: number[] = []
-    let end = begin
+    // A launch is work, also of a graph without any.
+    let end = this.#upTo(this.#add(stream, {}, begin))
     for (const { work, after } of instance.nodes) {
       let upTo = begin
       for (const index of after) upTo |= this.#upTo(ids[index] ?? -1)
@@ -399,13 +409,6 @@ export class Rules {
     const point = this.#point(stream)
     if (isNull(origin)) return point | this.#blockingPoints(stream)
     return isBlocking(origin) ? point | (this.#points.get(-1 - 2 * device) ?? 0n) : point
-  }
-
-  /** Something is queued there. */
-  #begin(stream: number): bigint {
-    const point = this.#before(stream)
-    this.#setPoint(stream, point)
-    return point
   }
 
   #captureOf(stream: number): Capture | undefined {
