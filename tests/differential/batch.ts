@@ -2,7 +2,7 @@
  * Plays some programs on both drivers and tells its parent, run.ts, how they went. A process of its own: on a GPU a
  * mistake may hang or lose the device, and then only this process goes.
  */
-import { Device } from 'cuda-streams'
+import { Device, Stream } from 'cuda-streams'
 import fc from 'fast-check'
 import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
 import { simWorkbench, type Workbench } from '../helpers/workbench.js'
@@ -10,6 +10,7 @@ import { differences } from './compare.js'
 import { type Recorded, recordedOf } from './corpus.js'
 import { programs } from './generate.js'
 import { type Observation, play, prepare } from './play.js'
+import { shrink } from './shrink.js'
 import { decode, encode, listing, type Program } from './steps.js'
 
 export interface Order {
@@ -86,26 +87,43 @@ class Batch {
     const { seed, from, until, devices, records } = this.#order
     let index = -1
     let recorded: Recorded[] = []
-    await fc.check(
+    const { failed, errorInstance } = await fc.check(
       fc.asyncProperty(programs(devices), async (program) => {
         index += 1
         if (index < from) return
         tell({ kind: 'plays', index })
         const { found, observation } = await this.#playBoth(program)
-        if (found.length > 0) await this.#differs(index, program, found)
-        else if (records) recorded.push(recordedOf(program, observation))
+        if (found.length > 0) {
+          await this.#differs(index, program, found)
+          if (!this.#isHealthy()) throw new Error('the device cannot be used any more')
+        } else if (records) recorded.push(recordedOf(program, observation))
         if (index % AT_ONCE !== 0 && index !== until - 1) return
         tell({ kind: 'played', until: index + 1, recorded })
         recorded = []
       }),
       { seed, numRuns: until, endOnFailure: true },
     )
+    if (failed) throw errorInstance
+  }
+
+  /** Does the device still work, or must a new process go on? */
+  #isHealthy(): boolean {
+    try {
+      for (const device of this.#bench?.devices ?? []) {
+        using stream = new Stream({ device })
+        stream.record().synchronize()
+        device.synchronize()
+      }
+      return true
+    } catch {
+      return false
+    }
   }
 
   async playOnly(program: Program): Promise<void> {
     tell({ kind: 'plays', index: 0 })
     const { found } = await this.#playBoth(program)
-    if (found.length > 0) this.#tellDifference(0, program, found)
+    if (found.length > 0) await this.#differs(0, program, found)
     tell({ kind: 'played', until: 1, recorded: [] })
   }
 
@@ -122,24 +140,17 @@ class Batch {
   async #differs(index: number, program: Program, found: readonly string[]): Promise<void> {
     const signature = signatureOf(found)
     let smallest = { program, found }
-    if (!this.#shrunk.has(signature) && this.#shrunk.size < MOST_SHRUNK) {
+    if (!this.#shrunk.has(signature) && this.#shrunk.size < MOST_SHRUNK && this.#isHealthy()) {
       this.#shrunk.add(signature)
-      await fc.check(
-        fc.asyncProperty(programs(this.#order.devices), async (shorter) => {
-          const written = JSON.stringify(encode(shorter))
-          tell({ kind: 'plays', index, listing: listing(shorter), written })
-          const result = await this.#playBoth(shorter)
-          if (result.found.length === 0 || signatureOf(result.found) !== signature) return
-          smallest = { program: shorter, found: result.found }
-          throw new Error('differs')
-        }),
-        {
-          seed: this.#order.seed,
-          path: String(index),
-          numRuns: index + 1,
-          interruptAfterTimeLimit: SHRINK_MILLISECONDS,
-        },
-      )
+      const end = performance.now() + SHRINK_MILLISECONDS
+      await shrink(program, async (shorter) => {
+        if (performance.now() > end) return false
+        tell({ kind: 'plays', index, listing: listing(shorter), written: JSON.stringify(encode(shorter)) })
+        const result = await this.#playBoth(shorter)
+        if (result.found.length === 0 || signatureOf(result.found) !== signature) return false
+        smallest = { program: shorter, found: result.found }
+        return true
+      })
     }
     this.#tellDifference(index, smallest.program, smallest.found)
   }
@@ -173,7 +184,7 @@ function signatureOf([first = '']: readonly string[]): string {
     .slice(0, 3)
     .join(' ')
     .replace(/step \d+, (\w+)[^\n]*?(?= {6})/, '$1')
-    .replace(/\b[0-9a-f]{32}\b/g, 'bytes')
+    .replace(/[0-9a-f?]+( ([0-9a-f]{32}|\?)){3}/g, 'bytes')
     .replace(/\bh?\d+\b(?!$)/g, 'n')
     .replace(/ +/g, ' ')
     .slice(0, 200)

@@ -1,11 +1,16 @@
 /** Random programs, by fast-check. */
 import fc from 'fast-check'
-import { FIELDS, ORIGINS, type Program, type Step, type What } from './steps.js'
+import { FIELDS, normalized, ORIGINS, type Program, type Step, type What } from './steps.js'
+import { WRONG_CALLS } from './wrong-calls.js'
 
 const SMALL = fc.nat(63)
 const SPECIAL: Readonly<Record<string, fc.Arbitrary<number>>> = {
   guarded: fc.constantFrom(0, 1, 1, 1, 1, 1),
   rounds: fc.constantFrom(0, 1, 7, 2000),
+  cells: fc.nat(3),
+  latch: fc.nat(3),
+  how: fc.nat(1),
+  which: fc.nat(WRONG_CALLS.length - 1),
   value: fc.nat(0xffff_ffff),
   stream: fc.nat(11),
   other: fc.nat(11),
@@ -129,7 +134,7 @@ const steps: fc.Arbitrary<Step[]> = fc
 
 export function programs(devices = 1): fc.Arbitrary<Program> {
   const device = fc.nat(devices - 1)
-  return fc.record({
+  const program: fc.Arbitrary<Program> = fc.record({
     devices: fc.constant(devices),
     streams: fc.array(
       fc.record({
@@ -143,4 +148,5 @@ export function programs(devices = 1): fc.Arbitrary<Program> {
     ending: fc.constantFrom('blocking' as const, 'event loop' as const),
     steps,
   })
+  return program.map(normalized)
 }

@@ -37,7 +37,7 @@ const OPTIONS = {
   only: { type: 'string' },
 } as const
 
-const MOST_SHOWN_OF_A_KIND = 2
+const MOST_SHOWN_OF_A_KIND = 1
 
 const { values } = parseArgs({ options: OPTIONS })
 const total = Number(values.programs)
@@ -60,6 +60,7 @@ function playBatch(order: Order): Promise<{ readonly until: number; readonly ove
     let current: Extract<Message, { kind: 'plays' }> | undefined
     let until = order.from
     let over = false
+    let killed = false
     let hangs: NodeJS.Timeout | undefined
     const watch = (): void => {
       clearTimeout(hangs)
@@ -67,6 +68,7 @@ function playBatch(order: Order): Promise<{ readonly until: number; readonly ove
         hung += 1
         console.log(`\n=== a program HANGS (seed ${order.seed}, program ${current?.index})`)
         showHanging(order, current)
+        killed = true
         child.kill('SIGKILL')
       }, Number(values.hang) * 1000)
     }
@@ -95,6 +97,9 @@ function playBatch(order: Order): Promise<{ readonly until: number; readonly ove
           break
         case 'over':
           over = true
+          // It ends by itself, unless something keeps it.
+          clearTimeout(hangs)
+          hangs = setTimeout(() => child.kill('SIGKILL'), 5000)
           break
       }
     })
@@ -102,8 +107,10 @@ function playBatch(order: Order): Promise<{ readonly until: number; readonly ove
       clearTimeout(hangs)
       clearTimeout(stop)
       if (!over && performance.now() < deadline && process.exitCode !== 2) {
-        console.log(`\n=== the child ended (${code ?? signal}) at program ${current?.index} of seed ${order.seed}`)
-        showHanging(order, current)
+        if (!killed) {
+          console.log(`\n=== the process ended (${code ?? signal}) at program ${current?.index} of seed ${order.seed}`)
+          showHanging(order, current)
+        }
         if (current !== undefined) {
           played += Math.max(0, current.index + 1 - until)
           until = Math.max(until, current.index + 1)

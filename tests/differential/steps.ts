@@ -152,9 +152,53 @@ export function listing(program: Program): string {
 }
 
 export function stepText(step: Step): string {
-  const fields = fieldsOf(step.what).map((field) => `${field} ${valueIn(step, field)}`)
+  const fields = fieldsOf(step.what).map((field) => fieldText(step.what, field, valueIn(step, field)))
   const body = step.what === 'inside' ? ` { ${step.body.map(stepText).join('; ')} }` : ''
-  return `${step.what} ${fields.join(', ')}${body}`
+  return `${step.what} ${fields.join(' ')}${body}`
+}
+
+function fieldText(what: What, field: string, value: number): string {
+  switch (kindOf(what, field)) {
+    case 'stream':
+      return `s${value}`
+    case 'event':
+      return `e${value}`
+    case 'buffer':
+      return BUFFERS[value]?.name ?? `buffer ${value}`
+    default:
+      return `${field}=${value}`
+  }
+}
+
+/** What a field names. */
+function kindOf(what: What, field: string): string {
+  if (field === 'source') return 'buffer'
+  if (field === 'other') return what === 'elapsed' ? 'event' : 'stream'
+  return field
+}
+
+/** The same program, with the numbers that name something as small as they can be. */
+export function normalized(program: Program): Program {
+  const most: Readonly<Record<string, number>> = {
+    stream: program.streams.length,
+    event: program.events.length,
+    buffer: BUFFERS.length,
+    at: CELLS,
+    from: CELLS,
+    device: program.devices,
+    width: 3,
+    mode: 3,
+    about: 3,
+  }
+  const normalizedStep = (step: Step): Step => {
+    const fields = fieldsOf(step.what).map((field) => {
+      const [value, limit] = [valueIn(step, field), most[kindOf(step.what, field)]]
+      return [field, limit === undefined ? value : value % limit]
+    })
+    const body = step.what === 'inside' ? { body: step.body.map(normalizedStep) } : {}
+    return { what: step.what, ...Object.fromEntries(fields), ...body } as unknown as Step
+  }
+  return { ...program, steps: program.steps.map(normalizedStep) }
 }
 
 const fieldsOf = (what: What): readonly string[] => FIELDS[what]
