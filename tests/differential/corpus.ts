@@ -25,7 +25,13 @@ export interface Recorded {
   readonly bytes: readonly string[]
 }
 
-type Line = readonly [program: unknown, results: string, promises: string, ran: string, bytes: string]
+type Line = readonly [
+  program: unknown,
+  results: readonly string[],
+  promises: readonly string[],
+  ran: string,
+  bytes: readonly string[],
+]
 
 /** The bytes themselves would fill the file. */
 export function digest(bytes: string): string {
@@ -44,7 +50,7 @@ const shortened = (result: string): string => (/^[0-9a-f?]{1,32} [0-9a-f? ]+$/.t
 
 export function save(file: string, header: Header, recorded: readonly Recorded[]): void {
   const lines = recorded.map(({ program, results, promises, ran, bytes }) => {
-    const line: Line = [encode(program), results.join('\n'), promises.join('\n'), ran, bytes.join(' ')]
+    const line: Line = [encode(program), results, promises, ran, bytes]
     return JSON.stringify(line)
   })
   const text = [JSON.stringify(header), ...lines].join('\n')
@@ -56,13 +62,7 @@ export function load(file: string): { readonly header: Header; readonly recorded
   const [header = '', ...lines] = brotliDecompressSync(readFileSync(file)).toString().split('\n')
   const recorded = lines.map((text) => {
     const [program, results, promises, ran, bytes] = JSON.parse(text) as Line
-    return {
-      program: decode(program as Parameters<typeof decode>[0]),
-      results: results.split('\n'),
-      promises: promises === '' ? [] : promises.split('\n'),
-      ran,
-      bytes: bytes.split(' '),
-    }
+    return { program: decode(program as Parameters<typeof decode>[0]), results, promises, ran, bytes }
   })
   return { header: JSON.parse(header) as Header, recorded }
 }
