@@ -55,7 +55,6 @@ class Capture implements Captured {
 
 interface Marked {
   point: bigint
-  recorded: boolean
   captured?: { readonly capture: Capture; readonly front: ReadonlySet<number> } | undefined
 }
 
@@ -79,16 +78,12 @@ export class Rules {
 
   constructor(program: Program) {
     this.#program = program
-    this.#events = program.events.map(() => ({ point: 0n, recorded: false }))
+    this.#events = program.events.map(() => ({ point: 0n }))
   }
 
   /** Is all work known to be done? */
   get idle(): boolean {
     return this.certainty(this.#all) === 'done'
-  }
-
-  get latched(): boolean {
-    return this.#standing !== 0n
   }
 
   get captures(): boolean {
@@ -109,7 +104,7 @@ export class Rules {
       return -1
     }
     const id = this.#add(stream, work, this.#before(stream))
-    this.#setPoint(stream, this.#upTo(id))
+    this.#setPoint(stream, this.upTo(id))
     return id
   }
 
@@ -125,7 +120,6 @@ export class Rules {
 
   record(stream: number, event: number): void {
     const marked = this.#event(event)
-    marked.recorded = true
     const capture = this.#captureOf(stream)
     if (capture !== undefined) {
       marked.captured = { capture, front: new Set(capture.fronts.get(this.#key(stream))) }
@@ -154,7 +148,7 @@ export class Rules {
   /** A wait: what is queued later comes after the stream's earlier work and this. */
   #queueAfter(stream: number, work: bigint): void {
     const id = this.#add(stream, {}, this.#before(stream) | work)
-    this.#setPoint(stream, this.#upTo(id))
+    this.#setPoint(stream, this.upTo(id))
   }
 
   /** Something was recorded on the stream that nobody sees. Returns what comes before. */
@@ -193,13 +187,13 @@ export class Rules {
     const begin = this.#before(stream) | instance.last
     const ids: number[] = []
     // A launch is work, also of a graph without any.
-    let end = this.#upTo(this.#add(stream, {}, begin))
+    let end = this.upTo(this.#add(stream, {}, begin))
     for (const { work, after } of instance.nodes) {
       let upTo = begin
-      for (const index of after) upTo |= this.#upTo(ids[index] ?? -1)
+      for (const index of after) upTo |= this.upTo(ids[index] ?? -1)
       const id = this.#add(stream, work, upTo)
       ids.push(id)
-      end |= this.#upTo(id)
+      end |= this.upTo(id)
     }
     this.#setPoint(stream, end)
     instance.last = end
@@ -216,10 +210,6 @@ export class Rules {
   ofEvent(event: number): bigint | undefined {
     const { captured, point } = this.#event(event)
     return captured === undefined ? point : undefined
-  }
-
-  wasRecorded(event: number): boolean {
-    return this.#event(event).recorded
   }
 
   get #all(): bigint {
@@ -248,10 +238,6 @@ export class Rules {
     return (work & this.#standing) !== 0n
   }
 
-  comesBefore(first: bigint, second: bigint): boolean {
-    return (first & ~second) === 0n
-  }
-
   /** From now on host functions may run. */
   yields(): void {
     this.#unrun = 0n
@@ -264,7 +250,7 @@ export class Rules {
 
   /** The program goes on inside a host function, which runs when nothing else is under way. */
   enter(host: number): void {
-    this.#done |= this.#upTo(host) & ~bit(host)
+    this.#done |= this.upTo(host) & ~bit(host)
     this.#running |= bit(host)
   }
 
@@ -277,7 +263,8 @@ export class Rules {
     const before = this.#before(stream) | this.#done
     const streams = new Set<number>()
     for (const [id, earlier] of this.#queued.entries()) {
-      if ((before & bit(id)) !== 0n || !works.some((work) => collide(earlier.work, work))) continue
+      if (earlier.stream < 0 || (before & bit(id)) !== 0n || !works.some((work) => collide(earlier.work, work)))
+        continue
       streams.add(earlier.stream)
     }
     return [...streams]
@@ -339,18 +326,18 @@ export class Rules {
     return found
   }
 
-  /** How many host functions with this label must have run by now. */
-  mustHaveRun(label: string): number {
-    return this.#queued.filter(({ work }, id) => work.label === label && (this.#done & bit(id)) !== 0n).length
+  isDone(id: number): boolean {
+    return (this.#done & bit(id)) !== 0n
   }
 
   /** Does the second of these come after the first? */
   isOrdered(first: number, second: number): boolean {
-    return (this.#upTo(second) & bit(first)) !== 0n
+    return (this.upTo(second) & bit(first)) !== 0n
   }
 
-  upToOf(id: number): bigint {
-    return this.#upTo(id)
+  /** All work before this, and itself. */
+  upTo(id: number): bigint {
+    return this.#queued[id]?.upTo ?? 0n
   }
 
   #add(stream: number, work: Work, before: bigint): number {
@@ -358,10 +345,6 @@ export class Rules {
     this.#queued.push({ work, stream, upTo: before | this.#done | bit(id) })
     if (work.label !== undefined) this.#unrun |= bit(id)
     return id
-  }
-
-  #upTo(id: number): bigint {
-    return this.#queued[id]?.upTo ?? 0n
   }
 
   #event(event: number): Marked {

@@ -1,0 +1,102 @@
+/** The streams, events and buffers that a program is played with: made before it, and gone after it. */
+import { type DeviceBuffer, type Event, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
+import type { Workbench } from '../helpers/workbench.js'
+import { BUFFERS, CELL_BYTES, CELLS, type Program, pick, type StreamPlan } from './steps.js'
+
+export type Memory = DeviceBuffer | PinnedBuffer
+
+export class Stage {
+  readonly bench: Workbench
+  readonly devices: Workbench['devices']
+  readonly streams: readonly Stream[]
+  readonly events: readonly Event[]
+  readonly buffers: readonly Memory[]
+  /** Memory is allocated and freed here, where the program does nothing. */
+  readonly #home: Stream
+  readonly #foreign: bigint[] = []
+
+  constructor(program: Program, bench: Workbench) {
+    this.bench = bench
+    this.devices = bench.devices.slice(0, program.devices)
+    this.#home = bench.stream()
+    this.streams = program.streams.map((plan) => this.#makeStream(plan))
+    this.events = program.events.map(({ timing, device }) => pick(this.devices, device).createEvent({ timing }))
+    this.buffers = BUFFERS.map(({ pinned, device }) => {
+      const where = pick(this.devices, device)
+      if (pinned) return where.allocPinned(CELLS * CELL_BYTES)
+      return where.alloc(CELLS * CELL_BYTES, where === bench.device ? { stream: this.#home } : {})
+    })
+    for (const [index, buffer] of this.buffers.entries()) {
+      if (BUFFERS[index]?.pinned) (buffer as PinnedBuffer).bytes.fill(index + 1)
+      else
+        this.#homeOf(buffer)
+          .fill(buffer, index + 1)
+          .synchronize()
+    }
+  }
+
+  stream(index: number): Stream {
+    return pick(this.streams, index)
+  }
+
+  event(index: number): Event {
+    return pick(this.events, index)
+  }
+
+  buffer(index: number): Memory {
+    return pick(this.buffers, index)
+  }
+
+  pinned(index: number): PinnedBuffer | undefined {
+    return BUFFERS[index]?.pinned === true ? (this.buffer(index) as PinnedBuffer) : undefined
+  }
+
+  /** Can work of this stream reach that buffer for sure? */
+  isNear(stream: number, buffer: number): boolean {
+    return this.pinned(buffer) !== undefined || this.buffer(buffer).device === this.stream(stream).device
+  }
+
+  /** The bytes of every buffer, where nothing is under way; undefined for one that is closed. */
+  contents(): (Uint8Array | undefined)[] {
+    using pinned = this.bench.device.allocPinned(CELLS * CELL_BYTES)
+    return this.buffers.map((buffer, index) => {
+      if (buffer.closed) return undefined
+      const own = this.pinned(index)
+      if (own === undefined) this.#homeOf(buffer).copy(pinned, buffer).synchronize()
+      return (own ?? pinned).bytes.slice()
+    })
+  }
+
+  close(): void {
+    for (const event of this.events) event.close()
+    for (const buffer of this.buffers) buffer.close()
+    for (const stream of this.streams) stream.close()
+    for (const handle of this.#foreign.splice(0)) this.bench.destroyForeignStream(handle)
+    this.#home.close()
+  }
+
+  #makeStream({ origin, priority, device: on }: StreamPlan): Stream {
+    const device = pick(this.devices, on)
+    switch (origin) {
+      case 'own':
+      case 'ownBlocking':
+        return new Stream({ device, priority, nonBlocking: origin === 'own' })
+      case 'foreign':
+      case 'foreignBlocking': {
+        const handle = this.bench.foreignStream(device, { priority, nonBlocking: origin === 'foreign' })
+        this.#foreign.push(handle)
+        return new ExternalStream(handle, { device })
+      }
+      case 'null':
+        return device.defaultStream
+      case 'wrappedNull':
+        return new ExternalStream(0n, { device })
+      case 'perThread':
+        return device.run(() => Stream.perThread)
+    }
+  }
+
+  #homeOf(buffer: Memory): Stream {
+    return buffer.device === this.#home.device ? this.#home : buffer.device.defaultStream
+  }
+}
