@@ -35,6 +35,8 @@ const QUEUED: Weights = {
   fill: 4,
   copy: 5,
   mix: 6,
+  recordExternal: 1,
+  waitExternal: 1,
 }
 const HARMLESS: Weights = { queryEvent: 2, queryStream: 2, isCapturing: 1, ask: 1, wrong: 2 }
 const ANYTHING: Weights = {
@@ -54,6 +56,8 @@ const ANYTHING: Weights = {
   awaitEvent: 1,
   turn: 1,
   peek: 2,
+  upload: 1,
+  download: 1,
   poke: 2,
   begin: 1,
   end: 1,

@@ -1,12 +1,13 @@
 /** The steps of a program that touch memory. */
 import { mix } from './kernel.js'
-import { isError, OPEN, outcome, SKIPPED } from './outcome.js'
+import { errorText, isError, OPEN, outcome, SKIPPED } from './outcome.js'
 import { accessesOf, type Rules, type Work } from './rules.js'
 import type { Memory, Stage } from './stage.js'
-import { BUFFERS, CELL_BYTES, CELLS, pick, type Step } from './steps.js'
+import { CELL_BYTES, CELLS, pick, type Step } from './steps.js'
 
 export const WIDTHS = [1, 2, 4] as const
 
+type Follow = (promise: Promise<unknown>) => void
 type StepOf<W extends Step['what']> = Extract<Step, { what: W }>
 
 /** The same cells of two buffers, of which they may be at different places. */
@@ -74,6 +75,39 @@ export class MemorySteps {
     })
   }
 
+  /** Nothing else is under way: the pinned memory that it goes through is allocated at the first use. */
+  upload({ stream, buffer, at: start, cells: count, value, guarded }: StepOf<'upload'>, follow: Follow): string {
+    if (!this.#stage.isNear(stream, buffer)) return SKIPPED
+    const { at, cells } = cellsOf(start, start, count)
+    const work: Work = { accesses: accessesOf(buffer, at, cells, { read: false, write: true }) }
+    return this.#queue(stream, [buffer], work, guarded, () => {
+      const bytes = Uint8Array.from({ length: cells * CELL_BYTES }, (_, index) => value + index)
+      follow(this.#stage.stream(stream).upload(this.#part(buffer, at, cells), bytes))
+    })
+  }
+
+  async download({ stream, buffer, at: start, cells: count, guarded }: StepOf<'download'>): Promise<string> {
+    if (!this.#stage.isNear(stream, buffer)) return SKIPPED
+    const { at, cells } = cellsOf(start, start, count)
+    const extra = this.#rules.extraCells(1)
+    const work: Work = {
+      accesses: [
+        ...accessesOf(buffer, at, cells, { read: true, write: false }),
+        { cell: extra, read: false, write: true },
+      ],
+    }
+    const guard = guarded === 1 ? this.guard(stream, [work]) : ''
+    try {
+      const promise = this.#stage.stream(stream).download(this.#part(buffer, at, cells))
+      if (!this.#rules.isCapturing(stream)) this.#rules.queue(stream, work)
+      const bytes = await promise
+      this.#rules.waited(this.#rules.ofStream(stream))
+      return guard + (this.#rules.openCells()[extra] ? OPEN : Buffer.from(bytes).toString('hex'))
+    } catch (error) {
+      return guard + errorText(error)
+    }
+  }
+
   /** Lets the stream wait for all that this work must not overtake. */
   guard(stream: number, works: readonly Work[]): string {
     if (this.#rules.isCapturing(stream)) return ''
@@ -107,7 +141,7 @@ export class MemorySteps {
 
   /** The bytes of a buffer, but for those that nothing forces. */
   #show(bytes: Uint8Array, index: number): string {
-    const open = this.#rules.openCells(BUFFERS.length * CELLS)
+    const open = this.#rules.openCells()
     const cells = Array.from({ length: CELLS }, (_, at) => {
       const cell = index * CELLS + at
       if (open[cell] || !this.#rules.isQuiet(cell)) return OPEN

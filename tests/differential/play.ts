@@ -62,6 +62,8 @@ class Player {
   readonly #graphs: GraphSteps
   readonly #latches: { readonly latch: Latch; readonly id: number }[] = []
   readonly #promises: Promise<string>[] = []
+  /** Events that a graph uses must stay. */
+  readonly #inGraphs = new Set<number>()
   /** The stream whose host function the program is in. */
   #inside: number | undefined
 
@@ -118,6 +120,18 @@ class Player {
           stage.stream(step.stream).wait(stage.event(step.event))
           rules.wait(step.stream, step.event)
         })
+      case 'recordExternal':
+        return outcome(() => {
+          stage.stream(step.stream).record(stage.event(step.event), { external: true })
+          if (rules.isCapturing(step.stream)) this.#inGraphs.add(step.event)
+          rules.recordExternal(step.stream, step.event)
+        })
+      case 'waitExternal':
+        return outcome(() => {
+          stage.stream(step.stream).wait(stage.event(step.event), { external: true })
+          if (rules.isCapturing(step.stream)) this.#inGraphs.add(step.event)
+          rules.waitExternal(step.stream, step.event)
+        })
       case 'waitStream':
         return this.#waitStream(step.stream, step.other)
       case 'fill':
@@ -149,6 +163,7 @@ class Player {
       case 'nodeCount':
         return this.#graphs.nodeCount(step.graph)
       case 'closeEvent':
+        if (this.#inGraphs.has(step.event)) return SKIPPED
         return outcome(() => stage.event(step.event).close())
       case 'closeBuffer':
         return this.#memory.close(step.buffer)
@@ -191,6 +206,12 @@ class Player {
         )
       case 'turn':
         return this.#turn()
+      case 'upload':
+        if (!rules.isCapturing(step.stream) && !this.#drain()) return SKIPPED
+        return this.#memory.upload(step, (promise) => this.#follow(promise, 0n))
+      case 'download':
+        if (!rules.isCapturing(step.stream) && !this.#drain()) return SKIPPED
+        return this.#download(step)
       case 'begin':
         return this.#graphs.begin(step.stream, step.mode)
       case 'end':
@@ -264,19 +285,20 @@ class Player {
   }
 
   #elapsed(start: number, end: number): string {
-    const certainties = [start, end].map((event) => {
-      const work = this.#rules.ofEvent(event)
-      return work === undefined ? 'open' : this.#rules.certainty(work)
-    })
+    const [from, to] = [this.#rules.ofEvent(start), this.#rules.ofEvent(end)]
     const result = outcome(() => {
       const milliseconds = this.#stage.event(end).elapsedSince(this.#stage.event(start))
-      return start === end ? milliseconds : Number.isFinite(milliseconds)
+      if (from === undefined || to === undefined || !Number.isFinite(milliseconds)) return milliseconds
+      if ((from & ~to) === 0n) return milliseconds >= 0 ? 'forwards' : milliseconds
+      if ((to & ~from) === 0n) return milliseconds <= 0 ? 'backwards' : milliseconds
+      return 'beside'
     })
+    const certainties = [from, to].map((work) => (work === undefined ? 'open' : this.#rules.certainty(work)))
     const depends = !isError(result) || result.endsWith(NOT_READY)
     return depends && !certainties.includes('pending') && certainties.includes('open') ? OPEN : result
   }
 
-  #follow(promise: Promise<void>, work: bigint): string {
+  #follow(promise: Promise<unknown>, work: bigint): string {
     const index = this.#promises.length
     const settled = promise.then(() => {
       if (this.#rules.isHeld(work)) this.#log.broken.push(`promise ${index} was fulfilled too early`)
@@ -323,6 +345,14 @@ class Player {
     } catch (error) {
       return errorText(error)
     }
+  }
+
+  async #download(step: Extract<Step, { what: 'download' }>): Promise<string> {
+    this.#openLatches()
+    this.#rules.yields()
+    const result = await this.#memory.download(step)
+    this.#log.checkRun()
+    return result
   }
 
   async #turn(): Promise<string> {

@@ -3,7 +3,7 @@
  * docs/cuda-facts.md, and taken neither from the simulator nor from the library. Each piece of work has a number, and a
  * set of numbers is a bigint with those bits set: so a point of a stream is the set of all work that comes before it.
  */
-import { CELLS, type Program, type StreamPlan } from './steps.js'
+import { BUFFERS, CELLS, type Program, type StreamPlan } from './steps.js'
 
 export interface Access {
   readonly cell: number
@@ -18,6 +18,9 @@ export interface Work {
   readonly accesses?: readonly Access[]
   /** Its result is promised by nobody, as that of a copy between places that overlap. */
   readonly undefinedResult?: boolean
+  /** An event that each launch of the graph records here, or waits for. */
+  readonly records?: number
+  readonly waitsFor?: number
 }
 
 interface Queued {
@@ -75,6 +78,7 @@ export class Rules {
   #unrun = 0n
   /** Host functions inside of which the program is now. */
   #running = 0n
+  #extraCells = 0
 
   constructor(program: Program) {
     this.#program = program
@@ -136,6 +140,17 @@ export class Rules {
     else if (!this.isCapturing(stream)) this.#queueAfter(stream, point)
   }
 
+  /** Outside of a capture, external changes nothing. */
+  recordExternal(stream: number, event: number): void {
+    if (this.isCapturing(stream)) this.queue(stream, { records: event })
+    else this.record(stream, event)
+  }
+
+  waitExternal(stream: number, event: number): void {
+    if (this.isCapturing(stream)) this.queue(stream, { waitsFor: event })
+    else this.wait(stream, event)
+  }
+
   waitStream(stream: number, other: number): void {
     const capture = this.#captureOf(other)
     if (capture !== undefined) this.#join(stream, capture, new Set(capture.fronts.get(this.#key(other))))
@@ -191,7 +206,9 @@ export class Rules {
     for (const { work, after } of instance.nodes) {
       let upTo = begin
       for (const index of after) upTo |= this.upTo(ids[index] ?? -1)
+      if (work.waitsFor !== undefined) upTo |= this.#event(work.waitsFor).point
       const id = this.#add(stream, work, upTo)
+      if (work.records !== undefined) this.#events[work.records] = { point: this.upTo(id) }
       ids.push(id)
       end |= this.upTo(id)
     }
@@ -288,8 +305,15 @@ export class Rules {
     this.#done |= bit(id)
   }
 
+  /** Cells beside those of the buffers: of an array that the bytes are brought to. */
+  extraCells(count: number): number {
+    this.#extraCells += count
+    return EXTRA_CELLS + this.#extraCells - count
+  }
+
   /** For each cell: did a race, or work without a promised result, leave its value open? */
-  openCells(cells: number): boolean[] {
+  openCells(): boolean[] {
+    const cells = EXTRA_CELLS + this.#extraCells
     const open = Array<boolean>(cells).fill(false)
     const contested = Array<boolean>(cells).fill(false)
     const readsRace = this.#queued.map(() => false)
@@ -405,6 +429,8 @@ export class Rules {
     capture.fronts.set(key, new Set([...(capture.fronts.get(key) ?? []), ...front]))
   }
 }
+
+const EXTRA_CELLS = BUFFERS.length * CELLS
 
 const bit = (id: number): bigint => (id < 0 ? 0n : 1n << BigInt(id))
 const isNull = (origin: StreamPlan['origin']): boolean => origin === 'null' || origin === 'wrappedNull'

@@ -44,6 +44,10 @@ export const FIELDS = {
   closeExec: ['exec'],
   wrong: ['which', 'stream', 'event', 'buffer'],
   inside: ['stream', 'how'],
+  recordExternal: ['stream', 'event'],
+  waitExternal: ['stream', 'event'],
+  upload: ['stream', 'buffer', 'at', 'cells', 'value', 'guarded'],
+  download: ['stream', 'buffer', 'at', 'cells', 'guarded'],
 } as const
 
 export type What = keyof typeof FIELDS
