@@ -36,9 +36,10 @@ export async function prepare(bench: Workbench): Promise<void> {
     using stream = bench.stream({ device })
     using buffer = device.alloc(CELL_BYTES, { stream })
     using pinned = device.allocPinned(CELL_BYTES)
-    for (const width of WIDTHS) for (const to of [buffer, pinned]) stream.fill(to, 0, { width })
-    stream.copy(pinned, buffer).copy(buffer, pinned)
-    stream.launch(mix, { grid: 1, block: CELL_BYTES / 4 }, buffer, pinned, 1)
+    // Where something is refused here, the programs find out.
+    for (const width of WIDTHS) for (const to of [buffer, pinned]) outcome(() => stream.fill(to, 0, { width }))
+    outcome(() => stream.copy(pinned, buffer).copy(buffer, pinned))
+    outcome(() => stream.launch(mix, { grid: 1, block: CELL_BYTES / 4 }, buffer, pinned, 1))
     stream.synchronize()
   }
 }

@@ -11,20 +11,20 @@ export class Stage {
   readonly streams: readonly Stream[]
   readonly events: readonly Event[]
   readonly buffers: readonly Memory[]
-  /** Memory is allocated and freed here, where the program does nothing. */
-  readonly #home: Stream
+  /** For each device: memory is allocated and freed there, where the program does nothing. */
+  readonly #homes: readonly Stream[]
   readonly #foreign: bigint[] = []
 
   constructor(program: Program, bench: Workbench) {
     this.bench = bench
     this.devices = bench.devices.slice(0, program.devices)
-    this.#home = bench.stream()
+    this.#homes = this.devices.map((device) => bench.stream({ device }))
     this.streams = program.streams.map((plan) => this.#makeStream(plan))
     this.events = program.events.map(({ timing, device }) => pick(this.devices, device).createEvent({ timing }))
     this.buffers = BUFFERS.map(({ pinned, device }) => {
       const where = pick(this.devices, device)
       if (pinned) return where.allocPinned(CELLS * CELL_BYTES)
-      return where.alloc(CELLS * CELL_BYTES, where === bench.device ? { stream: this.#home } : {})
+      return where.alloc(CELLS * CELL_BYTES, { stream: pick(this.#homes, device) })
     })
     for (const [index, buffer] of this.buffers.entries()) {
       if (BUFFERS[index]?.pinned) (buffer as PinnedBuffer).bytes.fill(index + 1)
@@ -72,7 +72,7 @@ export class Stage {
     for (const buffer of this.buffers) buffer.close()
     for (const stream of this.streams) stream.close()
     for (const handle of this.#foreign.splice(0)) this.bench.destroyForeignStream(handle)
-    this.#home.close()
+    for (const home of this.#homes) home.close()
   }
 
   #makeStream({ origin, priority, device: on }: StreamPlan): Stream {
@@ -97,6 +97,6 @@ export class Stage {
   }
 
   #homeOf(buffer: Memory): Stream {
-    return buffer.device === this.#home.device ? this.#home : buffer.device.defaultStream
+    return pick(this.#homes, this.devices.indexOf(buffer.device))
   }
 }
