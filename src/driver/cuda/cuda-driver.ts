@@ -143,6 +143,7 @@ export class CudaDriver implements Driver {
 
   streamDestroy(stream: StreamHandle): void {
     this.#waiting.forgetStream(stream)
+    this.graphs.captureOver(stream)
     const told = this.#library.cuStreamGetId(stream, this.#memory.address) === 0
     this.#handles.streamDestroyed(stream, told ? this.#memory.pointerAt(0) : undefined)
     checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
