@@ -104,7 +104,7 @@ export class CaptureRules {
     const { capture } = stream
     const call = 'cuStreamWaitEvent'
     if (capture?.invalid === true) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
-    if (captured !== undefined && captured.capture.over) throw cudaError(call, CUresult.INVALID_VALUE)
+    if (captured?.capture.over) throw cudaError(call, CUresult.INVALID_VALUE)
     if (captured === undefined) {
       if (capture === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
       throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_ISOLATION)
