@@ -5,6 +5,7 @@ import type { Driver } from './driver/driver.js'
 import { CaptureMode } from './driver/graph-driver.js'
 import type { ContextHandle, GraphExecHandle, GraphHandle } from './driver/handles.js'
 import { describe, invalidType, invalidValue, stateError } from './errors.js'
+import { captureEnded } from './homes.js'
 import { type Launchable, launch, launchOn } from './launch.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 import { isStream, openStream, Stream } from './stream.js'
@@ -249,7 +250,11 @@ Stream.prototype.beginCapture = function (mode: CaptureModeName = 'threadLocal')
 
 Stream.prototype.endCapture = function (): Graph {
   const { driver, handle, context } = openStream(this)
-  return new Graph(new GraphSeed(this.device, context, driver.graphs.end(handle)) as never)
+  try {
+    return new Graph(new GraphSeed(this.device, context, driver.graphs.end(handle)) as never)
+  } finally {
+    captureEnded(this)
+  }
 }
 
 Stream.prototype.capture = function (fn: () => void, options?: CaptureOptions): Graph {

@@ -42,10 +42,16 @@ export interface OpenStream {
   readonly driver: Driver
   readonly handle: StreamHandle
   readonly context: ContextHandle
+  /** Never used twice, unlike the handle. */
+  readonly serial: number
 }
+
+let lastSerial = 0
 
 /** For the other files and doors of this package: a stream's driver, handle and context. Throws ERR_CLOSED. */
 export let openStream: (stream: Stream) => OpenStream
+/** Calls the function when the stream is about to be closed: its handle still lives then. */
+export let whenClosing: (stream: Stream, fn: () => void) => void
 /** Is it a Stream, and not merely an heir to one, as a proxy is? */
 export let isStream: (value: unknown) => value is Stream
 let ownerOf: (stream: Stream) => object | undefined
@@ -59,8 +65,10 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   readonly #context: ContextHandle
   readonly #kept: boolean
   readonly #remains: StreamRemains | undefined
+  readonly #serial: number
   #held: readonly (object | undefined)[]
   #closed = false
+  #closing: (() => void) | undefined
   /** Nothing was queued through this object since it was last synchronized. */
   #quiet = false
   #id: bigint | undefined
@@ -80,6 +88,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     this.#context = seed.context
     this.#kept = seed.tenure === 'kept'
     this.#held = seed.held
+    lastSerial += 1
+    this.#serial = lastSerial
     if (seed.tenure !== 'owned') return
     this.#remains = new StreamRemains(this.#driver, seed.handle)
     destroyWhenUnreachable(this, this.#remains)
@@ -318,6 +328,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    */
   close(): void {
     if (this.#closed || this.#kept) return
+    this.#closing?.()
     this.#closed = true
     this.#held = []
     this.#cachedEvent = undefined
@@ -375,7 +386,13 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   static {
     isStream = (value): value is Stream => typeof value === 'object' && value !== null && #handle in value
-    openStream = (stream) => ({ driver: stream.#driver, handle: stream.#busy(), context: stream.#context })
+    openStream = (stream) => {
+      const handle = stream.#busy()
+      return { driver: stream.#driver, handle, context: stream.#context, serial: stream.#serial }
+    }
+    whenClosing = (stream, fn) => {
+      stream.#closing = fn
+    }
     ownerOf = (stream) => stream.#held[0]
     rewrap = (stream) => new StreamSeed(stream.device, stream.#context, stream.#open(), 'wrapped')
   }

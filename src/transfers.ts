@@ -7,8 +7,7 @@ import { describe, invalidType, invalidValue, outOfRange, stateError } from './e
 import { type DeviceBuffer, isMemory, openMemory, type PinnedBuffer } from './memory.js'
 import { queueCopy, queueFill } from './queue-with-memory.js'
 import { stageDownload, stageUpload } from './staging.js'
-import { isStream, Stream } from './stream.js'
-import { type StreamUse, useOf } from './uses.js'
+import { isStream, type OpenStream, openStream, Stream } from './stream.js'
 
 /** Bytes of an ordinary array: a typed array, a DataView, a Buffer, or a whole ArrayBuffer, shared or not. */
 export type Bytes = ArrayBufferView | ArrayBufferLike
@@ -160,9 +159,9 @@ Stream.prototype.downloader = function (buffer, options): ReadableStream<Uint8Ar
   return new ReadableStream(source, new ByteLengthQueuingStrategy({ highWaterMark: chunkBytes }))
 }
 
-function usedBy(stream: Stream): StreamUse {
+function usedBy(stream: Stream): OpenStream {
   if (!isStream(stream)) throw invalidType('The stream', 'a Stream, not an heir to one', stream)
-  return useOf(stream)
+  return openStream(stream)
 }
 
 function checkMemory(value: unknown, name: string): asserts value is DeviceBuffer | PinnedBuffer {
@@ -186,7 +185,7 @@ function checkSource(source: Bytes, name: string): Uint8Array {
 }
 
 /** The staging memory is used anew long before a graph is launched. */
-function refuseCapture(stream: Stream, { driver, handle }: StreamUse, what: string): void {
+function refuseCapture(stream: Stream, { driver, handle }: OpenStream, what: string): void {
   if (!driver.streamIsCapturing(handle)) return
   throw stateError(
     'ERR_UNSUPPORTED',

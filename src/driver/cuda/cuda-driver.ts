@@ -8,6 +8,7 @@ import {
   type AdoptedStream,
   type Cancel,
   type ContextHandle,
+  canonicalStream,
   cudaHandleOf,
   DEFAULT_STREAM_LIMIT,
   type Driver,
@@ -143,7 +144,9 @@ export class CudaDriver implements Driver {
 
   streamDestroy(stream: StreamHandle): void {
     this.#waiting.forgetStream(stream)
-    const told = this.#library.cuStreamGetId(stream, this.#memory.address) === 0
+    this.graphs.captureOver(stream)
+    // To ask a capturing stream for its id would spoil the capture.
+    const told = !this.streamIsCapturing(stream) && this.#library.cuStreamGetId(stream, this.#memory.address) === 0
     this.#handles.streamDestroyed(stream, told ? this.#memory.pointerAt(0) : undefined)
     checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
   }
@@ -272,7 +275,7 @@ export class CudaDriver implements Driver {
   }
 
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    if (this.#waiting.watchesOrder) this.#waiting.recorded(event, stream, () => this.streamIsCapturing(stream))
+    if (this.#waiting.watchesOrder) this.#waiting.recorded(event, stream, () => this.#mayCapture(stream))
     if (stream < DEFAULT_STREAM_LIMIT || external !== 0) {
       this.#recordWith(event, stream, external)
       return
@@ -364,6 +367,12 @@ export class CudaDriver implements Driver {
   #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     const flags = external !== 0 && this.streamIsCapturing(stream) ? 1 : 0
     this.#onStream(stream, 'cuStreamWaitEvent', (raw) => this.#library.cuStreamWaitEvent(raw, event, flags))
+  }
+
+  /** A null stream never captures, and asking whether it does is refused while a blocking stream captures. */
+  #mayCapture(stream: StreamHandle): boolean {
+    const isNull = isDefaultStream(stream) && cudaHandleOf(canonicalStream(stream)) === 0
+    return !isNull && this.streamIsCapturing(stream)
   }
 
   /** These getters spoil a capture when they are asked about a capturing stream; the answer is the same without. */

@@ -32,6 +32,8 @@ export class CudaGraphs implements GraphDriver {
   readonly #memory: NativeMemory
   readonly #gates: GraphGates
   readonly #around: GraphSurroundings
+  /** Streams that began a capture which was not ended since, as far as this thread knows. */
+  readonly #begun = new Set<StreamHandle>()
   /** Host functions captured so far, by the driver's number for the capture. */
   readonly #capturing = new Map<bigint, CapturedHostFunction[]>()
   readonly #captured = new Map<GraphHandle, readonly CapturedHostFunction[]>()
@@ -46,22 +48,27 @@ export class CudaGraphs implements GraphDriver {
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
     this.#around.onStream(stream, 'cuStreamBeginCapture', (raw) => this.#library.cuStreamBeginCapture_v2(raw, mode))
+    if (this.#begun.has(stream)) return
+    this.#begun.add(stream)
     this.#around.captureBegins()
   }
 
   end(stream: StreamHandle): GraphHandle {
     const { id } = this.#captureInfo(stream)
     const captured = id === undefined ? [] : (this.#capturing.get(id) ?? [])
-    if (id !== undefined) {
-      this.#capturing.delete(id)
-      this.#around.captureEnds()
-    }
+    if (id !== undefined) this.#capturing.delete(id)
+    this.captureOver(stream)
     this.#around.onStream(stream, 'cuStreamEndCapture', (raw) =>
       this.#library.cuStreamEndCapture(raw, this.#memory.address),
     )
     const graph = this.#memory.pointerAt(0) as GraphHandle
     this.#captured.set(graph, captured)
     return graph
+  }
+
+  /** The capture that the stream began, if it did, is over: it was ended, or the stream is destroyed. */
+  captureOver(stream: StreamHandle): void {
+    if (this.#begun.delete(stream)) this.#around.captureEnds()
   }
 
   /** Captures a host function: a gate that becomes a node. */

@@ -134,10 +134,6 @@ export const SIGNATURES = {
     c: 'CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)',
     args: [P, 'int', 'int'],
   },
-  cuLaunchKernel: {
-    c: 'CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)',
-    args: [P, 'uint', 'uint', 'uint', 'uint', 'uint', 'uint', 'uint', P, P, P],
-  },
   cuLaunchKernelEx: {
     c: 'CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)',
     args: [P, P, P, P],

@@ -158,7 +158,9 @@ export class Waiting {
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {
-    if (this.#captured.has(event)) throw cudaError('cuEventQuery', CUresult.CAPTURED_EVENT)
+    if (this.#captured.has(event)) {
+      throw cudaError('cuEventQuery', this.#captures > 0 ? CUresult.CAPTURED_EVENT : CUresult.INVALID_VALUE)
+    }
     const cancel = this.#events.add(event, event, settle)
     this.watchesOrder = true
     this.#pump.wake()

@@ -147,7 +147,7 @@ export class SimDriver implements Driver {
   /** Destroys a stream without the memory that it was this library's. */
   foreignStreamDestroy(handle: StreamHandle): void {
     const stream = this.#stream(handle, 'cuStreamDestroy')
-    if (stream.capture !== undefined) stream.capture.invalid = true
+    this.#captures.streamDestroyed(stream)
     this.#streams.delete(handle)
     stream.destroyed = true
     if (stream.tail === undefined) stream.device.streams.delete(stream)
@@ -291,7 +291,9 @@ export class SimDriver implements Driver {
   eventFinished(handle: EventHandle, settle: Settle): Cancel {
     const event = this.#event(handle, 'cuEventQuery')
     this.#alive(event.device, 'cuEventQuery')
-    if (event.captured !== undefined) throw cudaError('cuEventQuery', CUresult.CAPTURED_EVENT)
+    if (event.captured !== undefined) {
+      throw cudaError('cuEventQuery', event.captured.capture.over ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
+    }
     return this.machine.notify(this.machine.marker(event.device.nullStream, [event.record]), settle)
   }
 
