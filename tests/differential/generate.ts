@@ -66,6 +66,8 @@ const ANYTHING: Weights = {
   update: 1,
   nodeCount: 1,
   closeStream: 1,
+  renewStream: 1,
+  renewEvent: 2,
   closeEvent: 1,
   closeBuffer: 1,
   closeGraph: 1,

@@ -166,6 +166,10 @@ class Player {
       case 'closeEvent':
         if (this.#inGraphs.has(step.event)) return SKIPPED
         return outcome(() => stage.event(step.event).close())
+      case 'renewEvent':
+        if (this.#inGraphs.has(step.event)) return SKIPPED
+        rules.renewEvent(step.event)
+        return outcome(() => stage.renewEvent(step.event))
       case 'closeBuffer':
         return this.#memory.close(step.buffer)
       case 'closeGraph':
@@ -224,6 +228,10 @@ class Player {
       case 'closeStream':
         if (rules.isCapturing(step.stream)) return SKIPPED
         return outcome(() => stage.stream(step.stream).close())
+      case 'renewStream':
+        if (rules.isCapturing(step.stream) || !stage.isOrdinary(step.stream)) return SKIPPED
+        rules.renewStream(step.stream)
+        return outcome(() => stage.renewStream(step.stream))
       case 'inside':
         return this.#runInside(step)
       default:

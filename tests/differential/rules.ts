@@ -79,6 +79,8 @@ export class Rules {
   /** Host functions inside of which the program is now. */
   #running = 0n
   #extraCells = 0
+  /** By device: work of blocking streams that are gone, for which the null stream waits all the same. */
+  readonly #ofGone = new Map<number, bigint>()
 
   constructor(program: Program) {
     this.#program = program
@@ -180,6 +182,18 @@ export class Rules {
     return this.#program.streams.some(
       (other, index) => other.device === device && isBlocking(other.origin) && this.isCapturing(index),
     )
+  }
+
+  /** The stream is destroyed, and another takes its place. */
+  renewStream(stream: number): void {
+    const { origin, device } = this.#plan(stream)
+    if (isBlocking(origin)) this.#ofGone.set(device, (this.#ofGone.get(device) ?? 0n) | this.#point(stream))
+    this.#setPoint(stream, 0n)
+  }
+
+  /** The event is destroyed, and another takes its place. */
+  renewEvent(event: number): void {
+    this.#events[event] = { point: 0n }
   }
 
   begin(stream: number): void {
@@ -400,7 +414,7 @@ export class Rules {
 
   #blockingPoints(stream: number): bigint {
     const { device } = this.#plan(stream)
-    let points = 0n
+    let points = this.#ofGone.get(device) ?? 0n
     for (const [index, { origin, device: on }] of this.#program.streams.entries()) {
       if (on === device && isBlocking(origin)) points |= this.#point(index)
     }

@@ -1,26 +1,29 @@
 /** The streams, events and buffers that a program is played with: made before it, and gone after it. */
 import { type DeviceBuffer, type Event, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
 import type { Workbench } from '../helpers/workbench.js'
-import { BUFFERS, CELL_BYTES, CELLS, type Program, pick, type StreamPlan } from './steps.js'
+import { BUFFERS, CELL_BYTES, CELLS, type Program, pick } from './steps.js'
 
 export type Memory = DeviceBuffer | PinnedBuffer
 
 export class Stage {
   readonly bench: Workbench
   readonly devices: Workbench['devices']
-  readonly streams: readonly Stream[]
-  readonly events: readonly Event[]
   readonly buffers: readonly Memory[]
   /** For each device: memory is allocated and freed there, where the program does nothing. */
   readonly #homes: readonly Stream[]
-  readonly #foreign: bigint[] = []
+  readonly #program: Program
+  readonly #streams: Stream[]
+  readonly #events: Event[]
+  /** Streams that another library made, by the place of the stream that wraps them. */
+  readonly #foreign = new Map<number, bigint>()
 
   constructor(program: Program, bench: Workbench) {
+    this.#program = program
     this.bench = bench
     this.devices = bench.devices.slice(0, program.devices)
     this.#homes = this.devices.map((device) => bench.stream({ device }))
-    this.streams = program.streams.map((plan) => this.#makeStream(plan))
-    this.events = program.events.map(({ timing, device }) => pick(this.devices, device).createEvent({ timing }))
+    this.#streams = program.streams.map((_, index) => this.#makeStream(index))
+    this.#events = program.events.map((_, index) => this.#makeEvent(index))
     this.buffers = BUFFERS.map(({ pinned, device }) => {
       const where = pick(this.devices, device)
       if (pinned) return where.allocPinned(CELLS * CELL_BYTES)
@@ -35,12 +38,33 @@ export class Stage {
     }
   }
 
+  get streams(): readonly Stream[] {
+    return this.#streams
+  }
+
   stream(index: number): Stream {
-    return pick(this.streams, index)
+    return pick(this.#streams, index)
   }
 
   event(index: number): Event {
-    return pick(this.events, index)
+    return pick(this.#events, index)
+  }
+
+  /** Can a stream be destroyed, and another be made in its place? Default streams can not. */
+  isOrdinary(stream: number): boolean {
+    const { origin } = pick(this.#program.streams, stream)
+    return origin !== 'null' && origin !== 'wrappedNull' && origin !== 'perThread'
+  }
+
+  renewStream(index: number): void {
+    this.stream(index).close()
+    this.#destroyForeign(index)
+    this.#streams[index] = this.#makeStream(index)
+  }
+
+  renewEvent(index: number): void {
+    this.event(index).close()
+    this.#events[index] = this.#makeEvent(index)
   }
 
   buffer(index: number): Memory {
@@ -68,14 +92,27 @@ export class Stage {
   }
 
   close(): void {
-    for (const event of this.events) event.close()
+    for (const event of this.#events) event.close()
     for (const buffer of this.buffers) buffer.close()
-    for (const stream of this.streams) stream.close()
-    for (const handle of this.#foreign.splice(0)) this.bench.destroyForeignStream(handle)
+    for (const stream of this.#streams) stream.close()
+    for (const index of [...this.#foreign.keys()]) this.#destroyForeign(index)
     for (const home of this.#homes) home.close()
   }
 
-  #makeStream({ origin, priority, device: on }: StreamPlan): Stream {
+  #makeEvent(index: number): Event {
+    const { timing, device } = pick(this.#program.events, index)
+    return pick(this.devices, device).createEvent({ timing })
+  }
+
+  #destroyForeign(index: number): void {
+    const handle = this.#foreign.get(index)
+    if (handle === undefined) return
+    this.#foreign.delete(index)
+    this.bench.destroyForeignStream(handle)
+  }
+
+  #makeStream(index: number): Stream {
+    const { origin, priority, device: on } = pick(this.#program.streams, index)
     const device = pick(this.devices, on)
     switch (origin) {
       case 'own':
@@ -84,7 +121,7 @@ export class Stage {
       case 'foreign':
       case 'foreignBlocking': {
         const handle = this.bench.foreignStream(device, { priority, nonBlocking: origin === 'foreign' })
-        this.#foreign.push(handle)
+        this.#foreign.set(index, handle)
         return new ExternalStream(handle, { device })
       }
       case 'null':

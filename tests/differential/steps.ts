@@ -48,6 +48,8 @@ export const FIELDS = {
   waitExternal: ['stream', 'event'],
   upload: ['stream', 'buffer', 'at', 'cells', 'value', 'guarded'],
   download: ['stream', 'buffer', 'at', 'cells', 'guarded'],
+  renewStream: ['stream'],
+  renewEvent: ['event'],
 } as const
 
 export type What = keyof typeof FIELDS
