@@ -66,7 +66,7 @@ export class DeviceAllocation extends Allocation {
     super(device, driver, driver.memory.allocate(byteLength, handle, context), byteLength)
     this.#home = stream instanceof ExternalStream ? undefined : homeOf(stream)
     this.#homeSerial = serial
-    this.#allocated = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING) }
+    this.#allocated = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
     driver.eventRecord(this.#allocated.event, handle, 0)
     this.#home?.allocated()
   }

@@ -24,6 +24,16 @@ interface EventSettings {
 }
 
 /** What an event is made from inside the library. */
+interface EventSeedMore {
+  readonly adopted?: EventHandle
+  readonly owned?: boolean
+  readonly kept?: boolean
+  readonly owner?: object | undefined
+  readonly recordedNext?: boolean
+}
+
+const RECORDED_NEXT: EventSeedMore = { recordedNext: true }
+
 class EventSeed {
   readonly device: Device
   readonly context: ContextHandle
@@ -35,13 +45,10 @@ class EventSeed {
   /** Kept by the library for the caller: `close()` does nothing. */
   readonly kept: boolean
   readonly owner: object | undefined
+  /** Recorded before anybody sees it. */
+  readonly recordedNext: boolean
 
-  constructor(
-    device: Device,
-    context: ContextHandle,
-    settings: EventSettings,
-    more: { adopted?: EventHandle; owned?: boolean; kept?: boolean; owner?: object | undefined } = {},
-  ) {
+  constructor(device: Device, context: ContextHandle, settings: EventSettings, more: EventSeedMore = {}) {
     this.device = device
     this.context = context
     this.settings = settings
@@ -49,6 +56,7 @@ class EventSeed {
     this.owned = more.owned ?? true
     this.kept = more.kept ?? false
     this.owner = more.owner
+    this.recordedNext = more.recordedNext === true
   }
 }
 
@@ -114,7 +122,7 @@ export class Event implements Disposable {
     this.interprocess = seed.settings.interprocess
     this.#driver = driverOf(seed.device)
     this.#kept = seed.kept
-    this.#handle = seed.adopted ?? this.#driver.eventCreate(seed.context, flagsOf(seed.settings))
+    this.#handle = seed.adopted ?? this.#driver.eventCreate(seed.context, flagsOf(seed.settings), seed.recordedNext)
     if (seed.owner !== undefined) owners.set(this, seed.owner)
     if (!seed.owned) return
     const { context, settings, adopted } = seed
@@ -271,7 +279,7 @@ export class Event implements Disposable {
 
 /** A new event in a stream's own context, which need not be its device's primary one. */
 export function eventFor(device: Device, context: ContextHandle, options?: EventOptions): Event {
-  return makeEvent(new EventSeed(device, context, options === undefined ? PLAIN : settingsOf(options)))
+  return makeEvent(new EventSeed(device, context, options === undefined ? PLAIN : settingsOf(options), RECORDED_NEXT))
 }
 
 /** An event that lives as long as the stream that keeps it. */

@@ -84,7 +84,7 @@ export class Home {
     const { driver, handle, context } = this.#open
     if (this.#captures) queueMicrotask(() => this.freeDeferred())
     else {
-      this.#end = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING) }
+      this.#end = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
       driver.eventRecord(this.#end.event, handle, 0)
     }
   }

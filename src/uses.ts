@@ -37,7 +37,7 @@ export class Uses {
     let own = this.#events.get(serial)
     if (own === undefined) {
       if (this.#events.size >= MOST_EVENTS) this.#join(driver, hiddenStream(device))
-      own = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING) }
+      own = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
       this.#events.set(serial, own)
     }
     driver.eventRecord(own.event, handle, 0)
@@ -68,7 +68,7 @@ export class Uses {
   #join(driver: Driver, hidden: OpenStream): void {
     this.comeBefore(hidden)
     this.recycle(driver)
-    const own = { context: hidden.context, event: driver.eventCreate(hidden.context, EventFlag.DISABLE_TIMING) }
+    const own = { context: hidden.context, event: driver.eventCreate(hidden.context, EventFlag.DISABLE_TIMING, true) }
     this.#events.set(hidden.serial, own)
     driver.eventRecord(own.event, hidden.handle, 0)
   }

@@ -90,7 +90,11 @@ export interface Driver {
   streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel
   streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void
 
-  eventCreate(context: ContextHandle, flags: number): EventHandle
+  /**
+   * `recordedNext`: whoever asks records it before anything else, so it may be one that others have recorded and recycled.
+   * Of an event without such a past a query is true, and a wait waits for nothing.
+   */
+  eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle
   eventDestroy(event: EventHandle): void
   /** Destroys an event without timing or other flags whose handle nobody has seen: it may be made use of again. */
   eventRecycle(context: ContextHandle, event: EventHandle): void

@@ -103,8 +103,8 @@ export class WrappedDriver implements Driver {
     this.inner.streamLaunchHostFunction(stream, context, call)
   }
 
-  eventCreate(context: ContextHandle, flags: number): EventHandle {
-    return this.inner.eventCreate(context, flags)
+  eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
+    return this.inner.eventCreate(context, flags, recordedNext)
   }
   eventDestroy(event: EventHandle): void {
     this.inner.eventDestroy(event)

@@ -247,8 +247,8 @@ export class CudaDriver implements Driver {
     this.#waiting.countEntry(stream)
   }
 
-  eventCreate(context: ContextHandle, flags: number): EventHandle {
-    if (flags === EventFlag.DISABLE_TIMING) return this.#pool.take(context)
+  eventCreate(context: ContextHandle, flags: number, recordedNext = false): EventHandle {
+    if (recordedNext && flags === EventFlag.DISABLE_TIMING) return this.#pool.take(context)
     const before = this.#contexts.enter(context)
     const result = this.#library.cuEventCreate(this.#memory.address, flags)
     const event = this.#memory.pointerAt(0) as EventHandle
