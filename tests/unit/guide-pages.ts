@@ -23,7 +23,7 @@ export interface Page {
   /** From the root of the repository. */
   readonly path: string
   readonly blocks: readonly Block[]
-  /** What stands between backticks, outside of fenced blocks. */
+  /** What stands between backticks, outside of fenced blocks and of what stands left of a column 'here' in tables. */
   readonly codeSpans: readonly string[]
   readonly links: readonly Link[]
   /** What a link may say behind a '#', as GitHub makes it from the headings. */
@@ -42,6 +42,7 @@ export function parsePage(path: string, markdown: string): Page {
   const codeSpans: string[] = []
   const links: Link[] = []
   const anchors = new Set<string>()
+  let columnOfOurs = 0
   let fence: { readonly language: string; readonly line: number; readonly code: string[] } | undefined
   for (const [index, text] of markdown.split('\n').entries()) {
     const opening = /^\s*```(\w*)/.exec(text)
@@ -60,7 +61,11 @@ export function parsePage(path: string, markdown: string): Page {
     }
     const heading = /^#+ (.*)$/.exec(text)?.[1]
     if (heading !== undefined) anchors.add(anchorOf(heading))
-    for (const [, span = ''] of text.matchAll(/`([^`]+)`/g)) codeSpans.push(span)
+    const cells = text.split('|').map((cell) => cell.trim())
+    if (!text.startsWith('|')) columnOfOurs = 0
+    else if (cells.includes('here')) columnOfOurs = cells.indexOf('here')
+    const said = cells.slice(columnOfOurs).join('|')
+    for (const [, span = ''] of said.matchAll(/`([^`]+)`/g)) codeSpans.push(span)
     for (const [, target = ''] of text.replace(/`[^`]*`/g, '').matchAll(/\]\(([^)\s]*)\)/g)) {
       links.push({ line: index + 1, target })
     }

@@ -104,7 +104,7 @@ describe('docs/coming-from.md', { skip }, () => {
     buffer: device.alloc(16),
     device,
     event: new Event({ device }),
-    external: new ExternalStream(foreignStream(device)),
+    external: new ExternalStream(foreignStream(device), { device }),
     graph: new Stream({ device }).capture(() => undefined),
     pinned: device.allocPinned(16),
     stream: new Stream({ device }),
@@ -114,7 +114,7 @@ describe('docs/coming-from.md', { skip }, () => {
     assert.ok(found)
     return found
   }
-  /** Such as `stream.record(event)`, but not `cupy.cuda.Stream.null`. */
+  /** Such as `stream.record(event)`, but not `wp.Device.stream`. */
   const mentioned = (): readonly (readonly [receiver: string, member: string])[] =>
     page().codeSpans.flatMap((span) =>
       [...span.matchAll(/(?<![\w.$])([A-Za-z]+)\.([A-Za-z]\w*)/g)].flatMap(([, receiver = '', member = '']) =>
@@ -140,7 +140,8 @@ describe('docs/coming-from.md', { skip }, () => {
     it(`names every member of ${name}`, () => {
       const names = new Set(mentioned().map((pair) => pair.join('.')))
       const symbols = page().codeSpans.join(' ')
-      const receivers = name === 'ExternalStream' ? ['Stream', 'stream', 'ExternalStream', 'external'] : [name, receiver]
+      const receivers =
+        name === 'ExternalStream' ? ['Stream', 'stream', 'ExternalStream', 'external'] : [name, receiver]
       const object = made[receiver]
       assert.ok(object)
       const missing = membersOf(type, object).filter((member) => {
