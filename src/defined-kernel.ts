@@ -34,19 +34,23 @@ export interface ViewOf {
   readonly f64: Float64Array
 }
 
+/** What a twin gets for a parameter: a view of the memory for a pointer, a number or bigint for a value. */
 export type TwinArgument<P extends ParameterType> = P extends `${string} ${infer T extends ScalarType}*`
   ? ViewOf[T]
   : P extends 'i64' | 'u64'
     ? bigint
     : number
 
+/** What a twin gets for all parameters. */
 export type TwinArguments<S extends readonly ParameterType[]> = { readonly [I in keyof S]: TwinArgument<S[I]> }
 
+/** A kernel as CUDA C++ and as JavaScript. */
 export interface KernelDefinition<S extends readonly ParameterType[]> {
   /** The kernel's name in the source, where it is `extern "C"`. */
   readonly name: string
   /** CUDA C++. */
   readonly source: string
+  /** Its parameters in order, such as 'in f32*'. */
   readonly signature: S
   /**
    * What one thread does, in JavaScript. A generator function may `yield` where the source has `__syncthreads()`: each

@@ -2,6 +2,7 @@
 
 type Extent3 = readonly [x: number, y: number, z: number]
 
+/** A thread or block by its place, or how many there are each way. */
 export interface Index3 {
   readonly x: number
   readonly y: number
@@ -20,6 +21,7 @@ export interface SimulatedThread {
   readonly shared: ArrayBuffer
 }
 
+/** A launch as `simulateGrid` sees it: all of its threads at once. */
 export interface SimulatedGrid {
   readonly gridDim: Extent3
   readonly blockDim: Extent3

@@ -1,7 +1,7 @@
 /** The guides are true: their code compiles, their programs run, their members exist, and their links lead somewhere. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { inspect } from 'node:util'
@@ -76,6 +76,36 @@ describe('the links in the guides', { skip }, () => {
       }
     })
   }
+})
+
+/** Every name of this form in the library's own code. */
+function namesIn(folder: string, form: RegExp): readonly string[] {
+  const names = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.endsWith('.js'),
+  )
+  const found = names.flatMap((name) => readFileSync(join(root, folder, name), 'utf8').match(form) ?? [])
+  return [...new Set(found)].sort()
+}
+
+describe('the guides leave out', { skip }, () => {
+  if (skip !== false) return
+  const pages = readPages()
+  const spansOf = (wanted: (path: string) => boolean): string =>
+    pages.flatMap(({ path, codeSpans }) => (wanted(path) ? codeSpans : [])).join(' ')
+
+  it('no code of an error, and docs/errors.md names none that does not exist', () => {
+    const form = /\bERR_[A-Z_]+\b/g
+    const documented = [...new Set(spansOf((path) => path === 'docs/errors.md').match(form))].sort()
+    assert.deepEqual(documented, namesIn('dist/src', form))
+  })
+
+  it('no environment variable', () => {
+    const form = /\bCUDA_STREAMS_[A-Z_]+\b/g
+    const variables = namesIn('dist/src', form)
+    assert.ok(variables.includes('CUDA_STREAMS_DRIVER'), variables.join(', '))
+    const documented = spansOf(() => true)
+    for (const name of variables) assert.ok(documented.includes(name), `no page says what ${name} is`)
+  })
 })
 
 /** All that a class offers, without what every object has. */
