@@ -81,6 +81,7 @@ const VIEWS = {
 
 /** One kernel for both drivers: GPU source, compiled for each device at its first use there, and a twin in JavaScript. */
 export class DefinedKernel<S extends readonly ParameterType[] = readonly ParameterType[]> implements Launchable {
+  /** Its name in the source. */
   readonly name: string
   readonly #definition: KernelDefinition<S>
   readonly #parameters: readonly Parameter[]
@@ -88,6 +89,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
   /** Only a type: the arguments that a launch takes. */
   declare readonly args: ArgumentsOf<S>
 
+  /** Use `defineKernel(definition)`. */
   constructor(definition: KernelDefinition<S>) {
     const { name, source, signature, simulate, simulateGrid } = checkOptions(definition, 'definition') ?? definition
     if (typeof name !== 'string') throw invalidType('definition.name', 'the name of a kernel', name)
