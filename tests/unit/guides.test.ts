@@ -78,6 +78,13 @@ describe('the links in the guides', { skip }, () => {
   }
 })
 
+it('docs/index.md names every guide', { skip }, () => {
+  const pages = readPages()
+  const linked = pages.find(({ path }) => path === 'docs/index.md')?.links.map(({ target }) => `docs/${target}`) ?? []
+  const guides = pages.map(({ path }) => path).filter((path) => path.startsWith('docs/') && path !== 'docs/index.md')
+  assert.deepEqual(linked.filter((path) => path.startsWith('docs/') && !path.includes('/../')).sort(), guides)
+})
+
 /** Every name of this form in the library's own code. */
 function namesIn(folder: string, form: RegExp): readonly string[] {
   const names = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).filter((name) =>
