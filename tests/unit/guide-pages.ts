@@ -14,6 +14,11 @@ export interface Block {
   readonly code: string
 }
 
+export interface CodeSpan {
+  readonly line: number
+  readonly code: string
+}
+
 export interface Link {
   readonly line: number
   readonly target: string
@@ -24,7 +29,7 @@ export interface Page {
   readonly path: string
   readonly blocks: readonly Block[]
   /** What stands between backticks, outside of fenced blocks and of what stands left of a column 'here' in tables. */
-  readonly codeSpans: readonly string[]
+  readonly codeSpans: readonly CodeSpan[]
   readonly links: readonly Link[]
   /** What a link may say behind a '#', as GitHub makes it from the headings. */
   readonly anchors: ReadonlySet<string>
@@ -39,7 +44,7 @@ export function readPages(): readonly Page[] {
 
 export function parsePage(path: string, markdown: string): Page {
   const blocks: Block[] = []
-  const codeSpans: string[] = []
+  const codeSpans: CodeSpan[] = []
   const links: Link[] = []
   const anchors = new Set<string>()
   let columnOfOurs = 0
@@ -65,7 +70,7 @@ export function parsePage(path: string, markdown: string): Page {
     if (!text.startsWith('|')) columnOfOurs = 0
     else if (cells.includes('here')) columnOfOurs = cells.indexOf('here')
     const said = cells.slice(columnOfOurs).join('|')
-    for (const [, span = ''] of said.matchAll(/`([^`]+)`/g)) codeSpans.push(span)
+    for (const [, code = ''] of said.matchAll(/`([^`]+)`/g)) codeSpans.push({ line: index + 1, code })
     for (const [, target = ''] of text.replace(/`[^`]*`/g, '').matchAll(/\]\(([^)\s]*)\)/g)) {
       links.push({ line: index + 1, target })
     }

@@ -25,5 +25,35 @@ declare global {
   const float32Array: Float32Array
   const file: import('node:stream').Readable
   function queueOurWork(handle: bigint): void
+
+  // What expressions in tables use.
+  const a: cuda.Stream
+  const b: cuda.Stream
+  const arg: string
+  const args: readonly []
+  const array: Uint8Array
+  const blockingSync: boolean
+  const bytes: Uint8Array
+  const callback: () => void
+  const exec: cuda.GraphExec
+  const external: boolean
+  const fn: () => void
+  const from: cuda.DeviceBuffer
+  const graph: cuda.Graph
+  const interprocess: boolean
+  const kernel: cuda.Kernel<readonly []>
+  const name: cuda.DeviceAttribute
+  const nonBlocking: boolean
+  const options: cuda.EventOptions
+  const ordinal: number
+  const owner: object
+  const priority: number
+  const signal: AbortSignal
+  const source: cuda.CudaStreamLike
+  const start: cuda.Event
+  const timing: boolean
+  const to: cuda.DeviceBuffer
+  const value: number
+  const wrapped: cuda.ExternalStream
 }
 `

@@ -15,6 +15,21 @@ if (typeof skip === 'string') console.log(`skipped: ${skip}`)
 
 const WRONG = ['```ts', 'stream.synchronise()', '```'].join('\n')
 
+/** Pages whose expressions between backticks are all of this library. */
+const TABLES = new Set(['docs/coming-from.md', 'docs/default-streams.md'])
+const EXPRESSION =
+  /^(?:(?:await )?using \w+ = |new |(?:await |!)?(?:stream|event|device|buffer|graph|wrapped|Stream|Event|Device)\.)/
+
+/** The expressions between backticks in a page, as one block in which each stands on its line of the page. */
+function expressionsOf({ path, codeSpans }: Page): Block {
+  const lines: string[] = []
+  for (const { line, code } of codeSpans) {
+    if (!EXPRESSION.test(code)) continue
+    lines[line - 1] = `${lines[line - 1] ?? ''}{ ${code.replace('…', '{}')} } `
+  }
+  return { page: path, line: 1, code: Array.from(lines, (line) => line ?? '').join('\n') }
+}
+
 /** Programs, which need nothing from outside: those that bring their own simulated machine. */
 function isProgram({ code }: Block): boolean {
   return code.includes("from 'cuda-streams/sim'")
@@ -26,10 +41,12 @@ function titleOf({ page, line }: Block): string {
 
 describe('the code in the guides', { skip }, () => {
   if (skip !== false) return
-  const blocks = readPages().flatMap((page) => page.blocks)
+  const pages = readPages()
+  const blocks = pages.flatMap((page) => page.blocks)
+  const expressions = pages.filter(({ path }) => TABLES.has(path)).map(expressionsOf)
   const wrong = parsePage('wrong.md', WRONG).blocks
   const compiler = new GuideCompiler()
-  const compiled = compiler.compile([...blocks, ...wrong])
+  const compiled = compiler.compile([...blocks, ...expressions, ...wrong])
   after(() => compiler.remove())
 
   it('is found', () => {
@@ -98,7 +115,10 @@ describe('the guides leave out', { skip }, () => {
   if (skip !== false) return
   const pages = readPages()
   const spansOf = (wanted: (path: string) => boolean): string =>
-    pages.flatMap(({ path, codeSpans }) => (wanted(path) ? codeSpans : [])).join(' ')
+    pages
+      .flatMap(({ path, codeSpans }) => (wanted(path) ? codeSpans : []))
+      .map(({ code }) => code)
+      .join(' ')
 
   it('no code of an error, and docs/errors.md names none that does not exist', () => {
     const form = /\bERR_[A-Z_]+\b/g
@@ -141,10 +161,10 @@ describe('docs/coming-from.md', { skip }, () => {
     buffer: device.alloc(16),
     device,
     event: new Event({ device }),
-    external: new ExternalStream(foreignStream(device), { device }),
     graph: new Stream({ device }).capture(() => undefined),
     pinned: device.allocPinned(16),
     stream: new Stream({ device }),
+    wrapped: new ExternalStream(foreignStream(device), { device }),
   }
   const page = (): Page => {
     const found = readPages().find(({ path }) => path === 'docs/coming-from.md')
@@ -153,8 +173,8 @@ describe('docs/coming-from.md', { skip }, () => {
   }
   /** Such as `stream.record(event)`, but not `wp.Device.stream`. */
   const mentioned = (): readonly (readonly [receiver: string, member: string])[] =>
-    page().codeSpans.flatMap((span) =>
-      [...span.matchAll(/(?<![\w.$])([A-Za-z]+)\.([A-Za-z]\w*)/g)].flatMap(([, receiver = '', member = '']) =>
+    page().codeSpans.flatMap(({ code }) =>
+      [...code.matchAll(/(?<![\w.$])([A-Za-z]+)\.([A-Za-z]\w*)/g)].flatMap(([, receiver = '', member = '']) =>
         receiver in made ? [[receiver, member] as const] : [],
       ),
     )
@@ -170,15 +190,16 @@ describe('docs/coming-from.md', { skip }, () => {
 
   const classes = [
     ['Stream', Stream, 'stream'],
-    ['ExternalStream', ExternalStream, 'external'],
+    ['ExternalStream', ExternalStream, 'wrapped'],
     ['Event', Event, 'event'],
   ] as const
   for (const [name, type, receiver] of classes) {
     it(`names every member of ${name}`, () => {
       const names = new Set(mentioned().map((pair) => pair.join('.')))
-      const symbols = page().codeSpans.join(' ')
-      const receivers =
-        name === 'ExternalStream' ? ['Stream', 'stream', 'ExternalStream', 'external'] : [name, receiver]
+      const symbols = page()
+        .codeSpans.map(({ code }) => code)
+        .join(' ')
+      const receivers = name === 'ExternalStream' ? ['Stream', 'stream', 'ExternalStream', 'wrapped'] : [name, receiver]
       const object = made[receiver]
       assert.ok(object)
       const missing = membersOf(type, object).filter((member) => {
