@@ -78,13 +78,13 @@ export class GuideCompiler {
   }
 }
 
-/** Is the compiler there? It is not on a machine that has nothing but the built tests. */
+/** Is the compiler there? It is not on a machine that has only the built tests. */
 export function compilerUnavailable(): string | undefined {
   try {
     compiler()
     return undefined
   } catch {
-    return 'TypeScript is not installed here, nor are the guides'
+    return 'TypeScript is not installed here'
   }
 }
 
