@@ -52,7 +52,7 @@ function partOf(text: string, library: string): string {
 
 /** Those that no code between backticks names. */
 function missingFrom(part: string, members: readonly string[]): readonly string[] {
-  const code = (part.replace(/```[^]*?```/g, '').match(/`[^`]+`/g) ?? []).join(' ')
+  const code = (part.replace(/```.*?```/gs, '').match(/`[^`]+`/g) ?? []).join(' ')
   return members.filter((name) => !new RegExp(`(?<!\\w)${name}(?!\\w)`).test(code))
 }
 
