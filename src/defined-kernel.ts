@@ -33,19 +33,23 @@ export interface ViewOf {
   readonly f64: Float64Array
 }
 
+/** What a twin gets for a parameter: a view of the memory for a pointer, a number or bigint for a value. */
 export type TwinArgument<P extends ParameterType> = P extends `${string} ${infer T extends ScalarType}*`
   ? ViewOf[T]
   : P extends 'i64' | 'u64'
     ? bigint
     : number
 
+/** What a twin gets for all parameters. */
 export type TwinArguments<S extends readonly ParameterType[]> = { readonly [I in keyof S]: TwinArgument<S[I]> }
 
+/** A kernel as CUDA C++ and as JavaScript. */
 export interface KernelDefinition<S extends readonly ParameterType[]> {
   /** The kernel's name in the source, where it is `extern "C"`. */
   readonly name: string
   /** CUDA C++. */
   readonly source: string
+  /** Its parameters in order, such as 'in f32*'. */
   readonly signature: S
   /**
    * What one thread does, in JavaScript. A generator function may `yield` where the source has `__syncthreads()`: each
@@ -76,6 +80,7 @@ const VIEWS = {
 
 /** One kernel for both drivers: GPU source, compiled for each device at its first use there, and a twin in JavaScript. */
 export class DefinedKernel<S extends readonly ParameterType[] = readonly ParameterType[]> implements Launchable {
+  /** Its name in the source. */
   readonly name: string
   readonly #definition: KernelDefinition<S>
   readonly #parameters: readonly Parameter[]
@@ -83,6 +88,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
   /** Only a type: the arguments that a launch takes. */
   declare readonly args: ArgumentsOf<S>
 
+  /** Use `defineKernel(definition)`. */
   constructor(definition: KernelDefinition<S>) {
     const { name, source, signature, simulate, simulateGrid } = checkOptions(definition, 'definition') ?? definition
     if (typeof name !== 'string') throw invalidType('definition.name', 'the name of a kernel', name)

@@ -11,6 +11,7 @@ import { finished, type WaitOptions } from './finished.js'
 export interface Context {
   /** The CUcontext. */
   readonly handle: bigint
+  /** The device it is on. */
   readonly device: Device
 }
 
@@ -77,6 +78,7 @@ export class Device {
     return this.#driver.deviceUuid(this.ordinal)
   }
 
+  /** What its processors can do, such as 9.0 for an H200. */
   get computeCapability(): { readonly major: number; readonly minor: number } {
     return { major: this.attribute('computeCapabilityMajor'), minor: this.attribute('computeCapabilityMinor') }
   }

@@ -96,6 +96,7 @@ let makeEvent: (seed: EventSeed) => Event
 
 /** A mark in a stream's work that others can wait for. What it records and waits on is declared in stream.ts. */
 export class Event implements Disposable {
+  /** The device whose streams may record it; those of any may wait for it. */
   readonly device: Device
   /** Can be asked for elapsed time. Not known, and false, for an event that another library made. */
   readonly timing: boolean
@@ -172,6 +173,7 @@ export class Event implements Disposable {
     return BigInt(this.#handle)
   }
 
+  /** Was it closed? */
   get closed(): boolean {
     return this.#closed
   }
@@ -227,6 +229,7 @@ export class Event implements Disposable {
     if (this.#remains !== undefined) release(this, this.#remains)
   }
 
+  /** `close()`, for `using`. */
   [Symbol.dispose](): void {
     this.close()
   }

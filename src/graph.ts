@@ -13,6 +13,7 @@ import { isStream, openStream, Stream } from './stream.js'
 /** What other work of the process a capture forbids meanwhile: CUDA's cudaStreamCaptureMode. */
 export type CaptureModeName = 'global' | 'threadLocal' | 'relaxed'
 
+/** How a capture is begun. */
 export interface CaptureOptions {
   /** Default 'threadLocal'. */
   readonly mode?: CaptureModeName | undefined
@@ -53,6 +54,7 @@ let isGraph: (value: unknown) => value is Graph
 
 /** Work written down by a capture: a template, to be instantiated. It outlives the streams it was captured from. */
 export class Graph implements Disposable {
+  /** The device of the stream it was captured from. */
   readonly device: Device
   readonly #driver: Driver
   readonly #context: ContextHandle
@@ -78,6 +80,7 @@ export class Graph implements Disposable {
     return BigInt(this.#handle)
   }
 
+  /** Was it closed? */
   get closed(): boolean {
     return this.#remains.gone
   }
@@ -103,6 +106,7 @@ export class Graph implements Disposable {
     if (!this.#remains.gone) release(this, this.#remains)
   }
 
+  /** `close()`, for `using`. */
   [Symbol.dispose](): void {
     this.close()
   }
@@ -132,6 +136,7 @@ export class Graph implements Disposable {
 
 /** An instance of a graph, ready to be launched any number of times. Launches of one instance run one after another. */
 export class GraphExec implements Disposable, Launchable {
+  /** The device whose streams it can be launched on. */
   readonly device: Device
   readonly #driver: Driver
   readonly #handle: GraphExecHandle
@@ -150,6 +155,7 @@ export class GraphExec implements Disposable, Launchable {
     destroyWhenUnreachable(this, this.#remains)
   }
 
+  /** Was it closed? */
   get closed(): boolean {
     return this.#remains.gone
   }
@@ -183,6 +189,7 @@ export class GraphExec implements Disposable, Launchable {
     if (!this.#remains.gone) release(this, this.#remains)
   }
 
+  /** `close()`, for `using`. */
   [Symbol.dispose](): void {
     this.close()
   }

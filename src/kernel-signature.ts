@@ -19,6 +19,7 @@ export type ArgumentOf<P extends ParameterType> = P extends `${string}*`
       ? boolean
       : number
 
+/** What a caller passes for all parameters. */
 export type ArgumentsOf<S extends readonly ParameterType[]> = { readonly [I in keyof S]: ArgumentOf<S[I]> }
 
 export interface Parameter {

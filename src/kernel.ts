@@ -22,6 +22,7 @@ import { openStream, type Stream } from './stream.js'
 /** A number of blocks or threads: in one direction, or in up to three. */
 export type Extent = number | readonly [x: number, y?: number, z?: number]
 
+/** How many threads run a kernel, and how they stand together. */
 export interface LaunchConfig {
   /** Blocks of the grid. */
   readonly grid: Extent
@@ -58,6 +59,7 @@ class ModuleRemains implements Remains {
 
 /** GPU code, loaded on a device. */
 export class Module implements Disposable {
+  /** The device it is loaded on. */
   readonly device: Device
   readonly #driver: Driver
   readonly #handle: ModuleHandle
@@ -86,6 +88,7 @@ export class Module implements Disposable {
     return new Module(image, device)
   }
 
+  /** Was it closed? Its kernels cannot be launched then. */
   get closed(): boolean {
     return this.#remains.gone
   }
@@ -108,6 +111,7 @@ export class Module implements Disposable {
     if (!this.#remains.gone) release(this, this.#remains)
   }
 
+  /** `close()`, for `using`. */
   [Symbol.dispose](): void {
     this.close()
   }
@@ -134,7 +138,9 @@ interface KernelSeed {
 
 /** A kernel: what `stream.launch(kernel, config, ...args)` queues. */
 export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[]> implements Launchable {
+  /** Its name in the module. */
   readonly name: string
+  /** What it is a part of, and is launched while that is open. */
   readonly module: Module
   readonly #parameters: readonly Parameter[]
   readonly #handle: KernelHandle

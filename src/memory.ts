@@ -10,11 +10,13 @@ import { CudaError, invalidType, invalidValue, outOfRange, stateError } from './
 import { destroyWhenUnreachable, release } from './remains.js'
 import { isStream, Stream } from './stream.js'
 
+/** Where device memory is allocated. */
 export interface AllocOptions {
   /** The stream in whose order the memory is allocated and, in the end, freed. Default: the current stream of the device. */
   readonly stream?: Stream | undefined
 }
 
+/** What is known of memory that another library owns. */
 export interface ForeignMemoryOptions {
   /** The device that the memory must be on. It is asked of the driver; -1 means not known. */
   readonly device?: Device | number | undefined
@@ -57,7 +59,9 @@ export let openMemory: (memory: DeviceBuffer | PinnedBuffer, driver?: Driver) =>
 let wholeOf: (memory: Memory) => Memory
 
 abstract class Memory implements Disposable {
+  /** The device it is on or, of pinned memory, that it was allocated for. */
   readonly device: Device
+  /** Its length in bytes. */
   readonly byteLength: number
   readonly #allocation: Allocation
   readonly #whole: Memory
@@ -93,6 +97,7 @@ abstract class Memory implements Disposable {
     release(this, this.#allocation)
   }
 
+  /** `close()`, for `using`. */
   [Symbol.dispose](): void {
     this.close()
   }

@@ -59,6 +59,7 @@ let rewrap: (stream: Stream) => StreamSeed
 
 /** A queue of GPU work: what is queued runs in order; between streams, events order it. */
 export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
+  /** The device it is on. */
   readonly device: Device
   readonly #driver: Driver
   readonly #handle: StreamHandle
@@ -144,6 +145,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     return this.#id
   }
 
+  /** The context it is in: its device's primary one, unless another library made the stream elsewhere. */
   get context(): Context {
     this.#open()
     return { handle: BigInt(this.#context), device: this.device }
@@ -175,6 +177,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     return this.#cachedEvent
   }
 
+  /** Was it closed? The driver is not asked: a stream that its foreign owner destroyed is not closed. */
   get closed(): boolean {
     return this.#closed
   }
@@ -335,10 +338,12 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     if (this.#remains !== undefined) release(this, this.#remains)
   }
 
+  /** `close()`, for `using`. */
   [Symbol.dispose](): void {
     this.close()
   }
 
+  /** `finished()`, then `close()`, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#closed) return
     try {
@@ -348,6 +353,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     }
   }
 
+  /** The stream protocol: its version, and the handle. It keeps nothing alive: hold the stream as long as the handle. */
   [cudaStream](): readonly [version: 0, handle: bigint] {
     if (!isStream(this)) throw invalidType('The stream', 'a Stream, not an heir to one', this)
     this.#open()

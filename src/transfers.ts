@@ -12,11 +12,13 @@ import { isStream, type OpenStream, openStream, Stream } from './stream.js'
 /** Bytes of an ordinary array: a typed array, a DataView, a Buffer, or a whole ArrayBuffer, shared or not. */
 export type Bytes = ArrayBufferView | ArrayBufferLike
 
+/** What is written over a buffer. */
 export interface FillOptions {
   /** Bytes that the value has: 1, 2 or 4. Default 1. */
   readonly width?: FillWidth | undefined
 }
 
+/** How a buffer is read as a web stream. */
 export interface DownloaderOptions {
   /** Bytes that each chunk has, but for the last. Default 4 MiB. */
   readonly chunkBytes?: number | undefined

@@ -71,7 +71,7 @@ export class CudaDriver implements Driver {
     const onStream: CudaMemoryParts['onStream'] = (stream, call, fn) => this.#onStream(stream, call, fn)
     const reserve = (stream: StreamHandle): void => this.reserve(stream)
     this.kernels = new CudaKernels(parts.library, parts.memory, parts.contexts, { onStream, reserve })
-    this.graphs = new CudaGraphs(parts.library, parts.memory, parts.graphGates, {
+    this.graphs = new CudaGraphs(parts.library, parts.memory, parts.relaxed, parts.graphGates, {
       onStream,
       reserve,
       captureBegins: () => parts.waiting.captureBegins(),
@@ -145,8 +145,7 @@ export class CudaDriver implements Driver {
   streamDestroy(stream: StreamHandle): void {
     this.#waiting.forgetStream(stream)
     this.graphs.captureOver(stream)
-    // To ask a capturing stream for its id would spoil the capture.
-    const told = !this.streamIsCapturing(stream) && this.#library.cuStreamGetId(stream, this.#memory.address) === 0
+    const told = this.#mayTellId(stream) && this.#library.cuStreamGetId(stream, this.#memory.address) === 0
     this.#handles.streamDestroyed(stream, told ? this.#memory.pointerAt(0) : undefined)
     checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
   }
@@ -275,7 +274,9 @@ export class CudaDriver implements Driver {
   }
 
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    if (this.#waiting.watchesOrder) this.#waiting.recorded(event, stream, () => this.#mayCapture(stream))
+    if (this.#waiting.watchesOrder) {
+      this.#waiting.recorded(event, stream, () => external === 0 && this.#mayCapture(stream))
+    }
     if (stream < DEFAULT_STREAM_LIMIT || external !== 0) {
       this.#recordWith(event, stream, external)
       return
@@ -367,6 +368,11 @@ export class CudaDriver implements Driver {
   #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     const flags = external !== 0 && this.streamIsCapturing(stream) ? 1 : 0
     this.#onStream(stream, 'cuStreamWaitEvent', (raw) => this.#library.cuStreamWaitEvent(raw, event, flags))
+  }
+
+  /** To ask a capturing stream for its id would spoil the capture. */
+  #mayTellId(stream: StreamHandle): boolean {
+    return this.#library.cuStreamIsCapturing(stream, this.#memory.address) === 0 && this.#memory.int32[0] === 0
   }
 
   /** A null stream never captures, and asking whether it does is refused while a blocking stream captures. */

@@ -9,6 +9,7 @@ import type { GraphExecHandle, GraphHandle } from '../handles.js'
 import type { CapturedHostFunction, GraphGates, GraphLane } from './graph-gates.js'
 import { check, checkDestroyed, type Library } from './library.js'
 import { koffi, type NativeMemory } from './native.js'
+import type { RelaxedCaptures } from './relaxed-captures.js'
 
 /** The rest of the driver, as far as graphs need it. */
 export interface GraphSurroundings {
@@ -30,6 +31,7 @@ interface Instance {
 export class CudaGraphs implements GraphDriver {
   readonly #library: Library
   readonly #memory: NativeMemory
+  readonly #relaxed: RelaxedCaptures
   readonly #gates: GraphGates
   readonly #around: GraphSurroundings
   /** Streams that began a capture which was not ended since, as far as this thread knows. */
@@ -39,9 +41,16 @@ export class CudaGraphs implements GraphDriver {
   readonly #captured = new Map<GraphHandle, readonly CapturedHostFunction[]>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
 
-  constructor(library: Library, memory: NativeMemory, gates: GraphGates, around: GraphSurroundings) {
+  constructor(
+    library: Library,
+    memory: NativeMemory,
+    relaxed: RelaxedCaptures,
+    gates: GraphGates,
+    around: GraphSurroundings,
+  ) {
     this.#library = library
     this.#memory = memory
+    this.#relaxed = relaxed
     this.#gates = gates
     this.#around = around
   }
@@ -116,7 +125,8 @@ export class CudaGraphs implements GraphDriver {
   destroyExec(exec: GraphExecHandle): void {
     for (const lane of this.#instances.get(exec)?.lanes ?? []) lane.destroy()
     this.#instances.delete(exec)
-    checkDestroyed('cuGraphExecDestroy', this.#library.cuGraphExecDestroy(exec))
+    const result = this.#relaxed.run(() => this.#library.cuGraphExecDestroy(exec))
+    checkDestroyed('cuGraphExecDestroy', result)
   }
 
   upload(exec: GraphExecHandle, stream: StreamHandle): void {

@@ -104,15 +104,22 @@ export class Waiting {
     this.#calmDown()
   }
 
-  recorded(event: EventHandle, stream: StreamHandle, isCapturing: () => boolean): void {
-    if (this.#captures > 0 && isCapturing()) this.#captured.add(event)
-    else this.#captured.delete(event)
+  /** `isCaptured` tells whether the record is a part of a capture: such a one comes after nothing that runs. */
+  recorded(event: EventHandle, stream: StreamHandle, isCaptured: () => boolean): void {
     if (this.#events.has(event)) this.#keepOldRecord(event)
+    if (this.#captures > 0 && isCaptured()) {
+      this.#captured.add(event)
+      this.#parts.dependencies.forgetEvent(event)
+      return
+    }
+    this.#captured.delete(event)
     if (this.hostFunctionsPending) this.#parts.dependencies.recorded(event, stream)
   }
 
   waitedForEvent(stream: StreamHandle, event: EventHandle): void {
-    if (this.hostFunctionsPending) this.#parts.dependencies.waitedForEvent(stream, event)
+    if (this.hostFunctionsPending && !this.#captured.has(event)) {
+      this.#parts.dependencies.waitedForEvent(stream, event)
+    }
   }
 
   /** The stream is gone, or was replaced: what comes by this handle later is another stream's. */

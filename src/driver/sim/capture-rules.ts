@@ -14,6 +14,7 @@ export class CaptureRules {
   }
 
   begin(stream: SimStream, mode: CaptureMode): void {
+    this.refuseImplicit(stream, 'cuStreamBeginCapture')
     if (stream === stream.device.nullStream) {
       throw cudaError('cuStreamBeginCapture', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     }
@@ -23,6 +24,7 @@ export class CaptureRules {
 
   end(stream: SimStream): Capture {
     const { capture } = stream
+    if (this.implicitOf(stream) !== undefined) throw cudaError('cuStreamEndCapture', CUresult.STREAM_CAPTURE_IMPLICIT)
     if (capture === undefined) throw cudaError('cuStreamEndCapture', CUresult.ILLEGAL_STATE)
     if (capture.origin !== stream) {
       capture.invalid = true
@@ -59,7 +61,7 @@ export class CaptureRules {
   refuseCapturedEvent(event: SimEvent, call: string): void {
     if (event.captured === undefined) return
     const { capture } = event.captured
-    if (capture.over) throw cudaError(call, CUresult.INVALID_VALUE)
+    if (capture.over || capture.invalid) throw cudaError(call, CUresult.INVALID_VALUE)
     throw this.#spoil(capture, call, CUresult.CAPTURED_EVENT)
   }
 
@@ -103,10 +105,11 @@ export class CaptureRules {
     const { captured } = event
     const { capture } = stream
     const call = 'cuStreamWaitEvent'
+    if (captured?.capture.over || captured?.capture.invalid) throw cudaError(call, CUresult.INVALID_VALUE)
     if (capture?.invalid === true) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
-    if (captured?.capture.over) throw cudaError(call, CUresult.INVALID_VALUE)
     if (captured === undefined) {
-      if (capture === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
+      // To wait for an event that was never recorded is no wait, here too.
+      if (capture === undefined || event.record === undefined) return
       throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_ISOLATION)
     }
     if (stream === stream.device.nullStream) {

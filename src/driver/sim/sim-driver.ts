@@ -180,7 +180,12 @@ export class SimDriver implements Driver {
   }
 
   streamGetPriority(handle: StreamHandle): number {
-    return this.#liveStream(handle, 'cuStreamGetPriority').priority
+    const stream = this.#liveStream(handle, 'cuStreamGetPriority')
+    if (this.#captures.implicitOf(stream) !== undefined) {
+      throw cudaError('cuStreamGetPriority', CUresult.STREAM_CAPTURE_IMPLICIT)
+    }
+    if (stream.capture?.invalid) throw cudaError('cuStreamGetPriority', CUresult.STREAM_CAPTURE_INVALIDATED)
+    return stream.priority
   }
 
   streamIsCapturing(handle: StreamHandle): boolean {
@@ -229,7 +234,9 @@ export class SimDriver implements Driver {
     if (this.#captures.implicitOf(stream) !== undefined) {
       throw cudaError('cuStreamIsCapturing', CUresult.STREAM_CAPTURE_IMPLICIT)
     }
-    return this.machine.notify(this.machine.enqueue(stream, OperationKind.INSTANT), settle)
+    const isNull = stream === stream.device.nullStream
+    const tails = isNull ? this.machine.nullStreamTails(stream.device) : [stream.tail]
+    return this.machine.notify(this.machine.marker(stream, tails), settle)
   }
 
   streamLaunchHostFunction(handle: StreamHandle, _context: ContextHandle, host: HostFunction): void {
@@ -292,7 +299,8 @@ export class SimDriver implements Driver {
     const event = this.#event(handle, 'cuEventQuery')
     this.#alive(event.device, 'cuEventQuery')
     if (event.captured !== undefined) {
-      throw cudaError('cuEventQuery', event.captured.capture.over ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
+      const { over, invalid } = event.captured.capture
+      throw cudaError('cuEventQuery', over || invalid ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
     }
     return this.machine.notify(this.machine.marker(event.device.nullStream, [event.record]), settle)
   }
@@ -303,6 +311,8 @@ export class SimDriver implements Driver {
     const end = this.#event(endHandle, call)
     this.#alive(start.device, call)
     this.#alive(end.device, call)
+    this.#captures.refuseCapturedEvent(start, call)
+    this.#captures.refuseCapturedEvent(end, call)
     const untimed = ((start.flags | end.flags) & EventFlag.DISABLE_TIMING) !== 0
     if (untimed || start.record === undefined || end.record === undefined || start.device !== end.device) {
       throw cudaError(call, CUresult.INVALID_HANDLE)
@@ -460,6 +470,7 @@ export class SimDriver implements Driver {
 
   #refuseLooking(stream: SimStream, call: string): void {
     if (!this.#captures.active) return
+    this.#captures.refuseImplicit(stream, call)
     this.#captures.refuseOn(stream, call)
     this.#captures.refuseUnsafe(call)
   }
