@@ -162,17 +162,25 @@ export class Rules {
     }
   }
 
-  /** A wait: what is queued later comes after the stream's earlier work and this. */
+  /**
+   * A wait: what is queued later comes after this work too. Where it may be over already, a driver may leave the wait
+   * out, and then nothing was queued that the null stream's rules would be about.
+   */
   #queueAfter(stream: number, work: bigint): void {
     const id = this.#add(stream, {}, this.#before(stream) | work)
-    this.#setPoint(stream, this.upTo(id))
+    const isWork = this.certainty(work) === 'pending'
+    this.#setPoint(stream, isWork ? this.upTo(id) : this.#point(stream) | work | bit(id))
   }
 
-  /** Something was recorded on the stream that nobody sees. Returns what comes before. */
+  /**
+   * A promise for all that the stream holds now. How it is kept, by a record on the stream or not, is nobody's business:
+   * what the record itself would wait for is not promised. Returns what comes before.
+   */
   mark(stream: number): bigint {
     if (this.isCapturing(stream) || this.#isForbidden(stream)) return 0n
-    this.queue(stream, {})
-    return this.#point(stream)
+    const id = this.#add(stream, {}, this.ofStream(stream))
+    this.#setPoint(stream, this.#point(stream) | bit(id))
+    return this.upTo(id)
   }
 
   /** While a blocking stream captures, the null stream takes no work. */
