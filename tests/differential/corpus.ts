@@ -3,7 +3,8 @@
  * written as data, so that a change of the generator does not change what was recorded.
  */
 import { createHash } from 'node:crypto'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import type { Observation } from './play.js'
 import { decode, encode, type Program } from './steps.js'
@@ -53,6 +54,7 @@ export function save(file: string, header: Header, recorded: readonly Recorded[]
   })
   const text = [JSON.stringify(header), ...lines].join('\n')
   const params = { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_LGWIN]: 24 }
+  mkdirSync(dirname(file), { recursive: true })
   writeFileSync(file, brotliCompressSync(text, { params }))
 }
 
