@@ -46,6 +46,7 @@ const AT_ONCE = 20
 /** So many kinds of differences are shrunk in one process. */
 const MOST_SHRUNK = 6
 const SHRINK_MILLISECONDS = 8_000
+const AGAIN = 10
 
 const tell = (message: Message): void => void process.send?.(message)
 
@@ -151,8 +152,16 @@ class Batch {
         smallest = { program: shorter, found: result.found }
         return true
       })
+      if (smallest.program === program) smallest = { program, found: [...found, await this.#again(program)] }
     }
     this.#tellDifference(index, smallest.program, smallest.found)
+  }
+
+  /** A difference that does not come again hangs on time, or on what was played before. */
+  async #again(program: Program): Promise<string> {
+    let differed = 0
+    for (let count = 0; count < AGAIN; count += 1) if ((await this.#playBoth(program)).found.length > 0) differed += 1
+    return `played again ${AGAIN} times, it differed ${differed} times`
   }
 
   #tellDifference(index: number, program: Program, found: readonly string[]): void {

@@ -6,7 +6,7 @@ import { HostLog } from './host-log.js'
 import { mix } from './kernel.js'
 import { MemorySteps, WIDTHS } from './memory-steps.js'
 import { errorText, isError, OPEN, outcome, SKIPPED } from './outcome.js'
-import { Rules } from './rules.js'
+import { type Certainty, Rules } from './rules.js'
 import { Stage } from './stage.js'
 import { CELL_BYTES, type Inside, normalized, type Program, pick, type Step } from './steps.js'
 import { WRONG_CALLS } from './wrong-calls.js'
@@ -146,9 +146,9 @@ class Player {
       case 'poke':
         return this.#memory.poke(step.buffer, step.at, step.value)
       case 'queryStream':
-        return this.#query(() => stage.stream(step.stream).query(), rules.ofStream(step.stream))
+        return this.#query(() => stage.stream(step.stream).query(), rules.certaintyOfStream(step.stream))
       case 'queryEvent':
-        return this.#query(() => stage.event(step.event).query(), rules.ofEvent(step.event))
+        return this.#query(() => stage.event(step.event).query(), rules.certaintyOfEvent(step.event))
       case 'elapsed':
         return this.#elapsed(step.event, step.other)
       case 'finishedStream':
@@ -227,10 +227,11 @@ class Player {
         return this.#graphs.update(step.exec, step.graph)
       case 'closeStream':
         if (rules.isCapturing(step.stream)) return SKIPPED
+        rules.closeStream(step.stream)
         return outcome(() => stage.stream(step.stream).close())
       case 'renewStream':
         if (rules.isCapturing(step.stream) || !stage.isOrdinary(step.stream)) return SKIPPED
-        rules.renewStream(step.stream)
+        rules.closeStream(step.stream)
         return outcome(() => stage.renewStream(step.stream))
       case 'inside':
         return this.#runInside(step)
@@ -287,8 +288,7 @@ class Player {
     for (const index of this.#latches.keys()) this.#open(index)
   }
 
-  #query(query: () => boolean, work: bigint | undefined): string {
-    const certainty = work === undefined ? 'open' : this.#rules.certainty(work)
+  #query(query: () => boolean, certainty: Certainty): string {
     const result = outcome(query)
     return certainty === 'open' && !isError(result) ? OPEN : result
   }
@@ -302,7 +302,7 @@ class Player {
       if ((to & ~from) === 0n) return milliseconds <= 0 ? 'backwards' : milliseconds
       return 'beside'
     })
-    const certainties = [from, to].map((work) => (work === undefined ? 'open' : this.#rules.certainty(work)))
+    const certainties = [start, end].map((event) => this.#rules.certaintyOfEvent(event))
     const depends = !isError(result) || result.endsWith(NOT_READY)
     return depends && !certainties.includes('pending') && certainties.includes('open') ? OPEN : result
   }

@@ -79,7 +79,7 @@ export class Rules {
   /** Host functions inside of which the program is now. */
   #running = 0n
   #extraCells = 0
-  /** By device: work of blocking streams that are gone, for which the null stream waits all the same. */
+  /** By device: work of blocking streams that are gone. Nobody says whether the null stream still waits for it. */
   readonly #ofGone = new Map<number, bigint>()
 
   constructor(program: Program) {
@@ -163,7 +163,7 @@ export class Rules {
   }
 
   /**
-   * A wait: what is queued later comes after this work too. Where it may be over already, a driver may leave the wait
+   * A wait, or a graph without work: what is queued later comes after this too. Where it may be over already, a driver may leave the wait
    * out, and then nothing was queued that the null stream's rules would be about.
    */
   #queueAfter(stream: number, work: bigint): void {
@@ -192,9 +192,10 @@ export class Rules {
     )
   }
 
-  /** The stream is destroyed, and another takes its place. */
-  renewStream(stream: number): void {
+  /** The stream is destroyed; another may take its place. */
+  closeStream(stream: number): void {
     const { origin, device } = this.#plan(stream)
+    if (!isOrdinary(origin)) return
     if (isBlocking(origin)) this.#ofGone.set(device, (this.#ofGone.get(device) ?? 0n) | this.#point(stream))
     this.#setPoint(stream, 0n)
   }
@@ -221,10 +222,13 @@ export class Rules {
   }
 
   launch(stream: number, instance: Instance): void {
+    if (instance.nodes.length === 0) {
+      this.#queueAfter(stream, instance.last)
+      return
+    }
     const begin = this.#before(stream) | instance.last
     const ids: number[] = []
-    // A launch is work, also of a graph without any.
-    let end = this.upTo(this.#add(stream, {}, begin))
+    let end = begin
     for (const { work, after } of instance.nodes) {
       let upTo = begin
       for (const index of after) upTo |= this.upTo(ids[index] ?? -1)
@@ -245,10 +249,23 @@ export class Rules {
     return isNull(origin) ? point | this.#blockingPoints(stream) : point
   }
 
+  /** What a query of this stream answers. */
+  certaintyOfStream(stream: number): Certainty {
+    const { origin, device } = this.#plan(stream)
+    const certainty = this.certainty(this.ofStream(stream))
+    if (!isNull(origin) || certainty !== 'done') return certainty
+    return this.certainty(this.#ofGone.get(device) ?? 0n) === 'done' ? 'done' : 'open'
+  }
+
   /** All before the event's latest record; undefined where that is inside of a capture. */
   ofEvent(event: number): bigint | undefined {
     const { captured, point } = this.#event(event)
     return captured === undefined ? point : undefined
+  }
+
+  certaintyOfEvent(event: number): Certainty {
+    const work = this.ofEvent(event)
+    return work === undefined ? 'open' : this.certainty(work)
   }
 
   get #all(): bigint {
@@ -422,7 +439,7 @@ export class Rules {
 
   #blockingPoints(stream: number): bigint {
     const { device } = this.#plan(stream)
-    let points = this.#ofGone.get(device) ?? 0n
+    let points = 0n
     for (const [index, { origin, device: on }] of this.#program.streams.entries()) {
       if (on === device && isBlocking(origin)) points |= this.#point(index)
     }
@@ -458,6 +475,9 @@ const bit = (id: number): bigint => (id < 0 ? 0n : 1n << BigInt(id))
 const isNull = (origin: StreamPlan['origin']): boolean => origin === 'null' || origin === 'wrappedNull'
 const isBlocking = (origin: StreamPlan['origin']): boolean =>
   origin === 'ownBlocking' || origin === 'foreignBlocking' || origin === 'perThread'
+
+/** Can it be destroyed? */
+export const isOrdinary = (origin: StreamPlan['origin']): boolean => !isNull(origin) && origin !== 'perThread'
 
 function collide(a: Work, b: Work): boolean {
   return Boolean(

@@ -1,6 +1,7 @@
 /** The streams, events and buffers that a program is played with: made before it, and gone after it. */
 import { type DeviceBuffer, type Event, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
 import type { Workbench } from '../helpers/workbench.js'
+import { isOrdinary } from './rules.js'
 import { BUFFERS, CELL_BYTES, CELLS, type Program, pick } from './steps.js'
 
 export type Memory = DeviceBuffer | PinnedBuffer
@@ -52,8 +53,7 @@ export class Stage {
 
   /** Can a stream be destroyed, and another be made in its place? Default streams can not. */
   isOrdinary(stream: number): boolean {
-    const { origin } = pick(this.#program.streams, stream)
-    return origin !== 'null' && origin !== 'wrappedNull' && origin !== 'perThread'
+    return isOrdinary(pick(this.#program.streams, stream).origin)
   }
 
   renewStream(index: number): void {
