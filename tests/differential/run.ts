@@ -24,8 +24,10 @@ const OPTIONS = {
   seconds: { type: 'string', default: '400' },
   /** A program that makes no progress for so many seconds hangs. */
   hang: { type: 'string', default: '20' },
+  /** Child processes at one time. */
+  jobs: { type: 'string', default: '1' },
   /** Programs in one child process. */
-  batch: { type: 'string', default: '2000' },
+  batch: { type: 'string', default: '1000' },
   devices: { type: 'string', default: '1' },
   /** Where to save what the GPU did, of programs without a difference. */
   record: { type: 'string' },
@@ -38,6 +40,8 @@ const OPTIONS = {
 } as const
 
 const MOST_SHOWN_OF_A_KIND = 1
+/** Each batch has a seed of its own, which is none of another run's. */
+const SEEDS_APART = 100_003
 
 const { values } = parseArgs({ options: OPTIONS })
 const total = Number(values.programs)
@@ -160,16 +164,20 @@ async function playAll(): Promise<void> {
     await playBatch({ ...common, seed, from: 0, until: 1, only: JSON.parse(text) })
     return
   }
-  for (let batch = 0; batch * batchSize < total && performance.now() < deadline; batch += 1) {
-    const until = Math.min(batchSize, total - batch * batchSize)
-    let from = 0
-    while (from < until && performance.now() < deadline) {
-      const result = await playBatch({ ...common, seed: seed + batch, from, until })
-      if (process.exitCode !== undefined) return
-      from = result.over ? until : result.until
+  let next = 0
+  const work = async (): Promise<void> => {
+    while (next * batchSize < total && performance.now() < deadline && process.exitCode === undefined) {
+      const batch = next
+      next += 1
+      const until = Math.min(batchSize, total - batch * batchSize)
+      let from = 0
+      while (from < until && performance.now() < deadline && process.exitCode === undefined) {
+        const result = await playBatch({ ...common, seed: (seed * SEEDS_APART + batch) | 0, from, until })
+        from = result.over ? until : result.until
+      }
     }
-    report()
   }
+  await Promise.all(Array.from({ length: Number(values.jobs) }, work))
 }
 
 function report(): void {
