@@ -1,9 +1,10 @@
 /** The steps of a program that capture, and what is done with the graphs. */
 import type { Graph, GraphExec } from 'cuda-streams'
 import { isError, outcome, SKIPPED } from './outcome.js'
-import type { Captured, Instance, Rules, Work } from './rules.js'
+import type { Captured, Instance, Rules } from './rules.js'
 import type { Stage } from './stage.js'
 import { pick } from './steps.js'
+import type { Work } from './work.js'
 
 const MODES = ['global', 'threadLocal', 'relaxed'] as const
 

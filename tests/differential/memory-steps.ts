@@ -1,9 +1,10 @@
 /** The steps of a program that touch memory. */
 import { mix } from './kernel.js'
 import { errorText, isError, OPEN, outcome, SKIPPED } from './outcome.js'
-import { accessesOf, type Rules, type Work } from './rules.js'
+import type { Rules } from './rules.js'
 import type { Memory, Stage } from './stage.js'
 import { CELL_BYTES, CELLS, pick, type Step } from './steps.js'
+import { accessesOf, type Work } from './work.js'
 
 export const WIDTHS = [1, 2, 4] as const
 

@@ -3,32 +3,11 @@
  * docs/cuda-facts.md, and taken neither from the simulator nor from the library. Each piece of work has a number, and a
  * set of numbers is a bigint with those bits set: so a point of a stream is the set of all work that comes before it.
  */
+import { openCells } from './races.js'
 import { BUFFERS, CELLS, type Program, type StreamPlan } from './steps.js'
+import { bit, collide, type Queued, type Work } from './work.js'
 
-export interface Access {
-  readonly cell: number
-  readonly read: boolean
-  readonly write: boolean
-}
-
-/** A host function, what touches memory, or work of which only matters whether it is done: latches, records and waits. */
-export interface Work {
-  /** Of a host function: what it logs. */
-  readonly label?: string
-  readonly accesses?: readonly Access[]
-  /** Its result is promised by nobody, as that of a copy between places that overlap. */
-  readonly undefinedResult?: boolean
-  /** An event that each launch of the graph records here, or waits for. */
-  readonly records?: number
-  readonly waitsFor?: number
-}
-
-interface Queued {
-  readonly work: Work
-  readonly stream: number
-  /** All work that comes before it, and itself. */
-  readonly upTo: bigint
-}
+const EXTRA_CELLS = BUFFERS.length * CELLS
 
 interface Node {
   readonly work: Work
@@ -352,29 +331,7 @@ export class Rules {
 
   /** For each cell: did a race, or work without a promised result, leave its value open? */
   openCells(): boolean[] {
-    const cells = EXTRA_CELLS + this.#extraCells
-    const open = Array<boolean>(cells).fill(false)
-    const contested = Array<boolean>(cells).fill(false)
-    const readsRace = this.#queued.map(() => false)
-    for (const [later, { work, upTo }] of this.#queued.entries()) {
-      for (let earlier = 0; earlier < later; earlier += 1) {
-        if ((upTo & bit(earlier)) !== 0n) continue
-        for (const a of this.#queued[earlier]?.work.accesses ?? []) {
-          for (const b of work.accesses ?? []) {
-            if (a.cell !== b.cell) continue
-            if (a.write && b.write) contested[a.cell] = true
-            if (a.read && b.write) readsRace[earlier] = true
-            if (a.write && b.read) readsRace[later] = true
-          }
-        }
-      }
-    }
-    for (const [id, { work }] of this.#queued.entries()) {
-      const accesses = work.accesses ?? []
-      const result = work.undefinedResult || readsRace[id] || accesses.some(({ read, cell }) => read && open[cell])
-      for (const { write, cell } of accesses) if (write) open[cell] = Boolean(result || contested[cell])
-    }
-    return open.map((is, cell) => is || contested[cell] === true)
+    return openCells(this.#queued, EXTRA_CELLS + this.#extraCells)
   }
 
   /** The host functions of each label, in the order in which they were queued. */
@@ -469,23 +426,9 @@ export class Rules {
   }
 }
 
-const EXTRA_CELLS = BUFFERS.length * CELLS
-
-const bit = (id: number): bigint => (id < 0 ? 0n : 1n << BigInt(id))
 const isNull = (origin: StreamPlan['origin']): boolean => origin === 'null' || origin === 'wrappedNull'
 const isBlocking = (origin: StreamPlan['origin']): boolean =>
   origin === 'ownBlocking' || origin === 'foreignBlocking' || origin === 'perThread'
 
 /** Can it be destroyed? */
 export const isOrdinary = (origin: StreamPlan['origin']): boolean => !isNull(origin) && origin !== 'perThread'
-
-function collide(a: Work, b: Work): boolean {
-  return Boolean(
-    a.accesses?.some((one) => b.accesses?.some((two) => one.cell === two.cell && (one.write || two.write))),
-  )
-}
-
-/** What work does with so many cells of a buffer. */
-export function accessesOf(buffer: number, at: number, cells: number, how: Omit<Access, 'cell'>): Access[] {
-  return Array.from({ length: cells }, (_, index) => ({ cell: buffer * CELLS + at + index, ...how }))
-}

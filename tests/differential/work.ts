@@ -1,0 +1,42 @@
+/** Pieces of work, as the rules see them: what they do with memory, and what comes before them. */
+import { CELLS } from './steps.js'
+
+export interface Access {
+  readonly cell: number
+  readonly read: boolean
+  readonly write: boolean
+}
+
+/** A host function, what touches memory, or work of which only matters whether it is done: latches, records and waits. */
+export interface Work {
+  /** Of a host function: what it logs. */
+  readonly label?: string
+  readonly accesses?: readonly Access[]
+  /** Its result is promised by nobody, as that of a copy between places that overlap. */
+  readonly undefinedResult?: boolean
+  /** An event that each launch of the graph records here, or waits for. */
+  readonly records?: number
+  readonly waitsFor?: number
+}
+
+export interface Queued {
+  readonly work: Work
+  readonly stream: number
+  /** All work that comes before it, and itself. */
+  readonly upTo: bigint
+}
+
+/** The set that holds one piece of work. */
+export const bit = (id: number): bigint => (id < 0 ? 0n : 1n << BigInt(id))
+
+/** Does the order of these two matter? */
+export function collide(a: Work, b: Work): boolean {
+  return Boolean(
+    a.accesses?.some((one) => b.accesses?.some((two) => one.cell === two.cell && (one.write || two.write))),
+  )
+}
+
+/** What work does with so many cells of a buffer. */
+export function accessesOf(buffer: number, at: number, cells: number, how: Omit<Access, 'cell'>): Access[] {
+  return Array.from({ length: cells }, (_, index) => ({ cell: buffer * CELLS + at + index, ...how }))
+}
