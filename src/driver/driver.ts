@@ -8,6 +8,7 @@ import type { GraphDriver } from './graph-driver.js'
 import type { ContextHandle, EventHandle, StreamHandle } from './handles.js'
 import type { KernelDriver } from './kernel-driver.js'
 import type { MemoryDriver } from './memory-driver.js'
+import type { SharingDriver } from './sharing-driver.js'
 
 export type { ContextHandle, EventHandle, StreamHandle } from './handles.js'
 
@@ -57,6 +58,7 @@ export interface Driver {
   readonly graphs: GraphDriver
   readonly kernels: KernelDriver
   readonly memory: MemoryDriver
+  readonly sharing: SharingDriver
 
   deviceCount(): number
   deviceName(device: number): string

@@ -16,6 +16,7 @@ import type {
 import type { GraphDriver } from './graph-driver.js'
 import type { KernelDriver } from './kernel-driver.js'
 import type { MemoryDriver } from './memory-driver.js'
+import type { SharingDriver } from './sharing-driver.js'
 
 export class WrappedDriver implements Driver {
   /** Whom the verbs are passed to. It changes when a wrapper is put in or taken out in between. */
@@ -36,6 +37,9 @@ export class WrappedDriver implements Driver {
   }
   get memory(): MemoryDriver {
     return this.inner.memory
+  }
+  get sharing(): SharingDriver {
+    return this.inner.sharing
   }
 
   deviceCount(): number {

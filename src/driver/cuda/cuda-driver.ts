@@ -23,10 +23,12 @@ import {
 } from '../driver.js'
 import { refusedHandle } from '../handle-errors.js'
 import type { MemoryDriver } from '../memory-driver.js'
+import type { SharingDriver } from '../sharing-driver.js'
 import type { Contexts } from './contexts.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaKernels } from './cuda-kernels.js'
 import { CudaMemory, type CudaMemoryParts } from './cuda-memory.js'
+import { CudaSharing, type CudaSharingParts, IPC_HANDLE_BYTES } from './cuda-sharing.js'
 import type { EventPool } from './event-pool.js'
 import type { GraphGates } from './graph-gates.js'
 import type { HandleCheck } from './handle-check.js'
@@ -35,7 +37,6 @@ import type { NativeMemory } from './native.js'
 import type { RelaxedCaptures } from './relaxed-captures.js'
 import type { Waiting } from './waiting.js'
 
-const IPC_HANDLE_BYTES = 64
 const NAME_BYTES = 256
 
 export class CudaDriver implements Driver {
@@ -43,6 +44,7 @@ export class CudaDriver implements Driver {
   readonly graphs: CudaGraphs
   readonly kernels: CudaKernels
   readonly memory: MemoryDriver
+  readonly sharing: SharingDriver
   readonly #library: Library
   readonly #memory: NativeMemory
   readonly #contexts: Contexts
@@ -77,13 +79,12 @@ export class CudaDriver implements Driver {
       captureEnds: () => parts.waiting.captureEnds(),
       launched: (stream, lanes) => parts.waiting.graphLaunched(stream, lanes),
     })
-    this.memory = new CudaMemory({
-      ...parts,
-      onStream,
-      reserve,
-      recycle: ({ context, event }) => this.eventRecycle(context, event),
-      hostFunctionsPending: () => parts.waiting.hostFunctionsPending,
-    })
+    const recycle: CudaMemoryParts['recycle'] = ({ context, event }) => this.eventRecycle(context, event)
+    const hostFunctionsPending = (): boolean => parts.waiting.hostFunctionsPending
+    const memory = new CudaMemory({ ...parts, onStream, reserve, recycle, hostFunctionsPending })
+    const isDone: CudaSharingParts['isDone'] = ({ event }) => memory.isDone(event)
+    this.memory = memory
+    this.sharing = new CudaSharing({ ...parts, isDone, recycle, hostFunctionsPending })
   }
 
   deviceCount(): number {

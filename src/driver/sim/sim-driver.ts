@@ -30,6 +30,7 @@ import { SIMULATED_ATTRIBUTES, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedUu
 import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
 import { SimMemory } from './sim-memory.js'
+import { SimSharing } from './sim-sharing.js'
 
 /** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
@@ -48,6 +49,7 @@ export class SimDriver implements Driver {
   readonly graphs: SimGraphs
   readonly kernels: SimKernels
   readonly memory: SimMemory
+  readonly sharing: SimSharing
   readonly machine: Machine
   readonly seed: number
   readonly #devices: readonly SimDevice[]
@@ -84,6 +86,7 @@ export class SimDriver implements Driver {
       enqueue: (handle, kind, amount, call, work) => this.enqueue(handle, kind, amount, call, work),
       own: (range) => drivers.set(range, new WeakRef(this)),
     })
+    this.sharing = new SimSharing(this.memory)
     this.kernels = new SimKernels(this.memory, (...work) => this.enqueue(...work))
   }
 
