@@ -61,13 +61,9 @@ export class CudaSharing implements SharingDriver {
 
   constructor(parts: CudaSharingParts) {
     this.#parts = parts
-    const { isDone, recycle, hostFunctionsPending } = parts
+    const { isDone, recycle } = parts
     this.#freed = new AfterWork({ isDone, recycle, giveUp: (block) => this.#keepOrFree(block) })
-    this.#closed = new AfterWork({
-      isDone: (own) => !hostFunctionsPending() && isDone(own),
-      recycle,
-      giveUp: (mapping) => this.#unmap(mapping),
-    })
+    this.#closed = new AfterWork({ isDone, recycle, giveUp: (mapping) => this.#unmap(mapping) })
   }
 
   allocate(byteLength: number, context: ContextHandle): Pointer {
@@ -194,7 +190,7 @@ export class CudaSharing implements SharingDriver {
   }
 
   #sweepMappings(): void {
-    this.#closed.sweep()
+    if (!this.#parts.hostFunctionsPending()) this.#closed.sweep()
     if (!this.#closed.pending || this.#lookAgain !== undefined) return
     this.#lookAgain = setTimeout(() => {
       this.#lookAgain = undefined
