@@ -53,6 +53,18 @@ onEveryBackend('sharing', (bench) => {
     assert.ok(ran)
   })
 
+  test('allocating and closing interprocess memory spoils no capture', async () => {
+    using stream = bench.stream()
+    stream.beginCapture('global')
+    using buffer = device.alloc(64, { interprocess: true })
+    device.alloc(64, { interprocess: true }).close()
+    stream.fill(buffer, 9)
+    using graph = stream.endCapture()
+    using exec = graph.instantiate()
+    stream.launch(exec)
+    assert.deepEqual([...new Set(await stream.download(buffer))], [9])
+  })
+
   test('interprocess memory has no stream of its own', () => {
     using stream = bench.stream()
     const both = { interprocess: true, stream }
