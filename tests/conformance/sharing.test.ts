@@ -25,6 +25,9 @@ onEveryBackend('sharing', (bench) => {
   test('interprocess memory that was closed is not given to others before queued work is done', async () => {
     using stream = bench.stream()
     using out = device.allocPinned(64)
+    // Two that are kept: on a GPU none is to be allocated while the latch stands.
+    const both = [0, 1].map(() => device.alloc(64, { interprocess: true }))
+    for (const one of both) one.close()
     const first = device.alloc(64, { interprocess: true })
     stream.fill(first, 1)
     const latch = bench.latch(stream)
@@ -40,7 +43,8 @@ onEveryBackend('sharing', (bench) => {
     assert.notEqual(second.pointer, first.pointer)
   })
 
-  test('interprocess memory can be allocated and closed while a host function is pending', async () => {
+  test('interprocess memory can be allocated and closed while a host function is pending', async (context) => {
+    if (bench.name === 'cuda') return context.skip('in a process of its own, where it may hang: processes/ipc.test.ts')
     using stream = bench.stream()
     let ran = false
     stream.launchHostFunc(() => {
@@ -51,6 +55,7 @@ onEveryBackend('sharing', (bench) => {
     buffer.close()
     await stream.finished()
     assert.ok(ran)
+    return undefined
   })
 
   test('allocating and closing interprocess memory spoils no capture', async () => {

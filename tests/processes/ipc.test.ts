@@ -41,6 +41,12 @@ describe('memory and events between processes', { skip }, () => {
     assert.deepEqual([...copied], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 'what the other process wrote is seen here')
   })
 
+  it('nothing waits for a host function that this thread would have to run', async () => {
+    using buffer = Device.get(0).alloc(4096, { interprocess: true })
+    const IPC_BYTES = Buffer.from(buffer.ipcHandle()).toString('hex')
+    assertOk(await start(child('importer'), ['pending'], { ...env, IPC_BYTES }))
+  })
+
   it('bytes that are no handle are refused, and do not end the process', async () => {
     assertOk(await start(child('importer'), ['garbage'], env))
   })

@@ -1,4 +1,4 @@
-/** Opens what the parent shared: importer.js <garbage | memory | ended>. Says 'ok', or throws with what is wrong. */
+/** Opens what the parent shared: importer.js <garbage | memory | ended | pending>. Says 'ok', or throws with what is wrong. */
 import assert from 'node:assert/strict'
 import { Device, DeviceBuffer, Stream } from 'cuda-streams'
 
@@ -31,6 +31,30 @@ if (what === 'garbage') {
 } else if (what === 'ended') {
   step('memory of a process that has ended')
   assertRefused(bytes, 'memory of a process that has ended')
+} else if (what === 'pending') {
+  // A stream stands at a host function, which only this thread can run.
+  using stream = new Stream({ device })
+  using used = device.alloc(2 ** 26, { interprocess: true })
+  let ran = 0
+  stream.launchHostFunc(() => {
+    ran += 1
+  })
+  step('allocated')
+  const buffer = device.alloc(2 ** 25, { interprocess: true })
+  stream.fill(buffer, 1).fill(used, 1)
+  step('exported')
+  buffer.ipcHandle()
+  step('closed')
+  buffer.close()
+  used.close()
+  step('opened')
+  const opened = open(bytes)
+  stream.copy(opened.slice(0, 10), opened.slice(10, 10))
+  step('closed')
+  opened.close()
+  assert.equal(ran, 0, 'the host function cannot have run yet')
+  await stream.finished()
+  assert.equal(ran, 1)
 } else {
   // The parent shared the bytes from 1000 to 1099 of an allocation in which byte n is n % 251.
   using stream = new Stream({ device })
