@@ -40,7 +40,7 @@ async function withTheirs(
 ): Promise<number> {
   using theirs = DeviceBuffer.fromIpcHandle(handles.subarray(0, 80), { device })
   using theirsDone = Event.fromIpcHandle(handles.subarray(80), { device })
-  if (rendezvous.rank === 0) return write(rendezvous, device, rounds, own, done, theirs, theirsDone)
+  if (rendezvous.rank === 0) return await write(rendezvous, device, rounds, own, done, theirs, theirsDone)
   await read(rendezvous, device, rounds, wait, own, done, theirs, theirsDone)
   return 0
 }
