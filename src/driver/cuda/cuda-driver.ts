@@ -26,6 +26,7 @@ import type { MemoryDriver } from '../memory-driver.js'
 import type { Contexts } from './contexts.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaKernels } from './cuda-kernels.js'
+import { CudaLibraries } from './cuda-libraries.js'
 import { CudaMemory, type CudaMemoryParts } from './cuda-memory.js'
 import type { EventPool } from './event-pool.js'
 import type { GraphGates } from './graph-gates.js'
@@ -42,6 +43,7 @@ export class CudaDriver implements Driver {
   readonly name = 'cuda'
   readonly graphs: CudaGraphs
   readonly kernels: CudaKernels
+  readonly libraries: CudaLibraries
   readonly memory: MemoryDriver
   readonly #library: Library
   readonly #memory: NativeMemory
@@ -70,6 +72,7 @@ export class CudaDriver implements Driver {
     const onStream: CudaMemoryParts['onStream'] = (stream, call, fn) => this.#onStream(stream, call, fn)
     const reserve = (stream: StreamHandle): void => this.reserve(stream)
     this.kernels = new CudaKernels(parts.library, parts.memory, parts.contexts, { onStream, reserve })
+    this.libraries = new CudaLibraries({ ...parts, reserve })
     this.graphs = new CudaGraphs(parts.library, parts.memory, parts.graphGates, {
       onStream,
       reserve,

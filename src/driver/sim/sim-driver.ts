@@ -29,6 +29,7 @@ import { park } from './park.js'
 import { SIMULATED_ATTRIBUTES, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedUuid } from './properties.js'
 import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
+import { SimLibraries } from './sim-libraries.js'
 import { SimMemory } from './sim-memory.js'
 
 /** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
@@ -47,6 +48,7 @@ export class SimDriver implements Driver {
   readonly name = 'sim'
   readonly graphs: SimGraphs
   readonly kernels: SimKernels
+  readonly libraries: SimLibraries
   readonly memory: SimMemory
   readonly machine: Machine
   readonly seed: number
@@ -85,6 +87,7 @@ export class SimDriver implements Driver {
       own: (range) => drivers.set(range, new WeakRef(this)),
     })
     this.kernels = new SimKernels(this.memory, (...work) => this.enqueue(...work))
+    this.libraries = new SimLibraries(this.kernels)
   }
 
   deviceCount(): number {
