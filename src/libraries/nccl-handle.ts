@@ -69,10 +69,13 @@ export class NcclHandle implements Remains {
     throw stateError('ERR_DEADLOCK', `${call} has waited for the other ranks for ${this.timeout} ms: ${why}`)
   }
 
-  /** Gives it up for what went wrong: what waits on the GPU goes on, with whatever bytes are there. */
-  fail(failure: unknown): Promise<void> {
+  /**
+   * Gives it up for what went wrong: what waits on the GPU goes on, with whatever bytes are there. Never rejects, so that
+   * what went wrong first is what is told.
+   */
+  async fail(failure: unknown): Promise<void> {
     this.failure ??= failure
-    return this.end('ncclCommAbort')
+    await this.end('ncclCommAbort').catch(() => {})
   }
 
   /** On a thread of its own, because NCCL waits for the device in it. Only the first call counts. */
