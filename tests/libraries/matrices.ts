@@ -13,7 +13,12 @@ export function encode(type: GemmType, values: readonly number[]): Uint8Array {
   }
 }
 
+/** A negative zero reads as zero: which of the two a sum gives depends on how it is begun. */
 export function decode(type: GemmType, bytes: Uint8Array): number[] {
+  return decoded(type, bytes).map((value) => value + 0)
+}
+
+function decoded(type: GemmType, bytes: Uint8Array): number[] {
   const { buffer } = bytes.slice()
   switch (type) {
     case 'f32':
@@ -61,7 +66,7 @@ export function product(p: Product, a: readonly number[], b: readonly number[], 
       let sum = 0
       for (let i = 0; i < p.k; i += 1) sum += (a[ofA(row, i)] ?? 0) * (b[ofB(i, column)] ?? 0)
       const to = at(p.m, p.n, row, column)
-      result[to] = p.alpha * sum + (p.beta === 0 ? 0 : p.beta * (c[to] ?? 0))
+      result[to] = p.alpha * sum + (p.beta === 0 ? 0 : p.beta * (c[to] ?? 0)) + 0
     }
   }
   return result

@@ -52,7 +52,7 @@ export function loadLibrary(wanted: WantedLibrary): LoadedLibrary {
 
 /** The folders in which pip puts CUDA's libraries for the Pythons on the path: each has `lib` and `include` in it. */
 export function pythonFolders(): readonly string[] {
-  const { VIRTUAL_ENV, CONDA_PREFIX, PATH } = process.env
+  const { VIRTUAL_ENV, CONDA_PREFIX, HOME, PATH } = process.env
   const prefixes = new Set<string>()
   for (const prefix of [VIRTUAL_ENV, CONDA_PREFIX]) if (prefix) prefixes.add(prefix)
   for (const folder of (PATH ?? '').split(delimiter)) {
@@ -62,6 +62,8 @@ export function pythonFolders(): readonly string[] {
     // Of a virtual environment, the Python that it was made from.
     prefixes.add(dirname(dirname(realpathSync(python))))
   }
+  // What pip installs for the user alone.
+  if (HOME) prefixes.add(join(HOME, '.local'))
   return [...prefixes]
     .flatMap((prefix) => [prefix, join(prefix, 'local')])
     .flatMap((prefix) => inside(join(prefix, 'lib'), /^python3/))
