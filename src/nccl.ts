@@ -123,8 +123,7 @@ export class Communicator implements AsyncDisposable {
         signal?.throwIfAborted()
         await sleep(1)
       }
-      const address = libraries.call(context, () => library.initRank(id, rank, size))
-      handle = new NcclHandle(library, address, clique, rank, timeout)
+      handle = libraries.call(context, () => new NcclHandle(library, id, clique, rank, timeout))
       await handle.done('ncclCommInitRankConfig', signal)
       return new Communicator(new Ready(handle, device, size))
     } catch (error) {

@@ -19,20 +19,20 @@ const cliques = new Map<string, Clique>()
 
 export class Clique {
   readonly #key: string
-  readonly #size: number
+  readonly size: number
   readonly #ranks = new Set<number>()
 
   private constructor(key: string, size: number) {
     this.#key = key
-    this.#size = size
+    this.size = size
   }
 
   /** Takes a rank's place. Throws ERR_INVALID_ARG_VALUE where it is taken, or where another size was stated before. */
   static enter(id: Uint8Array, rank: number, size: number): Clique {
     const key = Buffer.from(id).toString('latin1')
     const clique = cliques.get(key) ?? new Clique(key, size)
-    if (clique.#size !== size) {
-      throw invalidValue(`options.size is ${size}, but ${clique.#size} for other ranks of the same id`)
+    if (clique.size !== size) {
+      throw invalidValue(`options.size is ${size}, but ${clique.size} for other ranks of the same id`)
     }
     if (clique.#ranks.has(rank)) throw invalidValue(`options.rank: this process has rank ${rank} of this id already`)
     clique.#ranks.add(rank)

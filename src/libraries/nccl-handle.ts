@@ -26,11 +26,15 @@ export class NcclHandle implements Remains {
   failure: unknown
   /** No more work is taken, and what there is completes. */
   closing = false
+  readonly #memory: { free(): void }
   #ended: Promise<void> | undefined
 
-  constructor(library: NcclLibrary, address: number, clique: Clique, rank: number, timeout: number) {
+  /** Calls NCCL, which goes on on a thread of its own: `done` tells when the communicator is there. */
+  constructor(library: NcclLibrary, id: Uint8Array, clique: Clique, rank: number, timeout: number) {
+    const { address, memory } = library.initRank(id, rank, clique.size)
     this.library = library
     this.address = address
+    this.#memory = memory
     this.clique = clique
     this.rank = rank
     this.timeout = timeout
@@ -83,7 +87,7 @@ export class NcclHandle implements Remains {
     if (this.#ended === undefined) {
       this.clique.leave(this.rank)
       this.streams.clear()
-      this.#ended = this.library.apart(how, this.address)
+      this.#ended = this.library.apart(how, this.address).finally(() => this.#memory.free())
       // Whoever waits for it hears of it; nobody need.
       this.#ended.catch(() => {})
     }

@@ -126,8 +126,11 @@ export class NcclLibrary {
     return this.#memory.bytes.slice(0, UNIQUE_ID_BYTES)
   }
 
-  /** Begins to make a communicator, which goes on on a thread of NCCL's. */
-  initRank(id: Uint8Array, rank: number, size: number): number {
+  /**
+   * Begins to make a communicator, which goes on on a thread of NCCL's. That may write its address down once more, so the
+   * memory has to stay until the communicator has ended.
+   */
+  initRank(id: Uint8Array, rank: number, size: number): { readonly address: number; readonly memory: NativeMemory } {
     const memory = new NativeMemory(8 + NCCL_CONFIG.bytes)
     const config = new DataView(memory.bytes.buffer, 8, NCCL_CONFIG.bytes)
     memory.bytes.fill(0)
@@ -135,14 +138,15 @@ export class NcclLibrary {
     config.setUint32(NCCL_CONFIG.magic, NCCL_CONFIG_MAGIC, true)
     config.setUint32(NCCL_CONFIG.version, CONFIG_VERSION, true)
     config.setInt32(NCCL_CONFIG.blocking, 0, true)
+    const { address } = memory
+    const result = this.functions.ncclCommInitRankConfig(address, size, { internal: id }, rank, address + 8)
     try {
-      const { address } = memory
-      const result = this.functions.ncclCommInitRankConfig(address, size, { internal: id }, rank, address + 8)
       this.check('ncclCommInitRankConfig', result)
-      return memory.pointerAt(0)
-    } finally {
+    } catch (error) {
       memory.free()
+      throw error
     }
+    return { address: memory.pointerAt(0), memory }
   }
 
   /** Is a communicator done with what it was asked for? Throws the error that it ran into, said to be of this call. */
