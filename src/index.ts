@@ -1,4 +1,5 @@
 /** CUDA streams for TypeScript. Importing this loads no library and touches no GPU. */
+import './external-work.js'
 import './joins.js'
 import './transfers.js'
 
@@ -13,6 +14,7 @@ export { type Context, Device } from './device.js'
 export type { DeviceAttribute } from './driver/device-attributes.js'
 export { CudaError } from './errors.js'
 export { Event, type EventOptions } from './event.js'
+export type { ExternalMemory, ExternalWork } from './external-work.js'
 export type { WaitOptions } from './finished.js'
 export { type CaptureModeName, type CaptureOptions, Graph, GraphExec } from './graph.js'
 export { type Extent, Kernel, type LaunchConfig, Module } from './kernel.js'

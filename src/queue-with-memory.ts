@@ -11,6 +11,20 @@ export function queueWith(use: StreamUse, memory: readonly OpenMemory[], queue: 
   if (runs) for (const { allocation } of memory) allocation.afterUse(use)
 }
 
+/** What one stream is about to do with memory. */
+export interface MemoryUse {
+  readonly use: StreamUse
+  readonly memory: readonly OpenMemory[]
+}
+
+/** As `queueWith`, for work that is put into several streams at once. */
+export function queueAllWith(parts: readonly MemoryUse[], queue: () => void): void {
+  const running = parts.filter(({ use, memory }) => memory.length > 0 && !use.driver.streamIsCapturing(use.handle))
+  for (const { use, memory } of running) for (const { allocation } of memory) allocation.beforeUse(use)
+  queue()
+  for (const { use, memory } of running) for (const { allocation } of memory) allocation.afterUse(use)
+}
+
 export function queueCopy(use: StreamUse, to: OpenMemory, from: OpenMemory, byteLength: number): void {
   if (byteLength === 0) return
   const memory = from.allocation === to.allocation ? [to] : [to, from]

@@ -7,6 +7,7 @@
 import type { GraphDriver } from './graph-driver.js'
 import type { ContextHandle, EventHandle, StreamHandle } from './handles.js'
 import type { KernelDriver } from './kernel-driver.js'
+import type { LibraryDriver } from './library-driver.js'
 import type { MemoryDriver } from './memory-driver.js'
 import type { SharingDriver } from './sharing-driver.js'
 
@@ -57,6 +58,7 @@ export interface Driver {
   readonly name: 'cuda' | 'sim'
   readonly graphs: GraphDriver
   readonly kernels: KernelDriver
+  readonly libraries: LibraryDriver
   readonly memory: MemoryDriver
   readonly sharing: SharingDriver
 

@@ -15,6 +15,7 @@ import type {
 } from './driver.js'
 import type { GraphDriver } from './graph-driver.js'
 import type { KernelDriver } from './kernel-driver.js'
+import type { LibraryDriver } from './library-driver.js'
 import type { MemoryDriver } from './memory-driver.js'
 import type { SharingDriver } from './sharing-driver.js'
 
@@ -34,6 +35,9 @@ export class WrappedDriver implements Driver {
   }
   get kernels(): KernelDriver {
     return this.inner.kernels
+  }
+  get libraries(): LibraryDriver {
+    return this.inner.libraries
   }
   get memory(): MemoryDriver {
     return this.inner.memory

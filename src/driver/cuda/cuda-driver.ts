@@ -27,6 +27,7 @@ import type { SharingDriver } from '../sharing-driver.js'
 import type { Contexts } from './contexts.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaKernels } from './cuda-kernels.js'
+import { CudaLibraries } from './cuda-libraries.js'
 import { CudaMemory, type CudaMemoryParts } from './cuda-memory.js'
 import { CudaSharing, type CudaSharingParts, IPC_HANDLE_BYTES } from './cuda-sharing.js'
 import type { EventPool } from './event-pool.js'
@@ -43,6 +44,7 @@ export class CudaDriver implements Driver {
   readonly name = 'cuda'
   readonly graphs: CudaGraphs
   readonly kernels: CudaKernels
+  readonly libraries: CudaLibraries
   readonly memory: MemoryDriver
   readonly sharing: SharingDriver
   readonly #library: Library
@@ -72,6 +74,7 @@ export class CudaDriver implements Driver {
     const onStream: CudaMemoryParts['onStream'] = (stream, call, fn) => this.#onStream(stream, call, fn)
     const reserve = (stream: StreamHandle): void => this.reserve(stream)
     this.kernels = new CudaKernels(parts.library, parts.memory, parts.contexts, { onStream, reserve })
+    this.libraries = new CudaLibraries({ ...parts, reserve })
     this.graphs = new CudaGraphs(parts.library, parts.memory, parts.graphGates, {
       onStream,
       reserve,

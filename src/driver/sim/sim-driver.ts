@@ -29,6 +29,7 @@ import { park } from './park.js'
 import { SIMULATED_ATTRIBUTES, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedUuid } from './properties.js'
 import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
+import { SimLibraries } from './sim-libraries.js'
 import { SimMemory } from './sim-memory.js'
 import { SimSharing } from './sim-sharing.js'
 
@@ -48,6 +49,7 @@ export class SimDriver implements Driver {
   readonly name = 'sim'
   readonly graphs: SimGraphs
   readonly kernels: SimKernels
+  readonly libraries: SimLibraries
   readonly memory: SimMemory
   readonly sharing: SimSharing
   readonly machine: Machine
@@ -88,6 +90,7 @@ export class SimDriver implements Driver {
     })
     this.sharing = new SimSharing(this.memory)
     this.kernels = new SimKernels(this.memory, (...work) => this.enqueue(...work))
+    this.libraries = new SimLibraries(this.kernels)
   }
 
   deviceCount(): number {
