@@ -5,8 +5,10 @@ import { connect } from 'node:net'
 import { describe, it } from 'node:test'
 import { placeOf } from '../../examples/ranks/environment.js'
 import { Rendezvous } from '../../examples/ranks/rendezvous.js'
+import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
 import { freePort, runRanks, start, told } from './run-ranks.js'
 
+const MAIN = 'examples/ranks/main.js'
 const RANK = 'tests/processes/children/rank.js'
 const here = { address: '127.0.0.1', port: 29_501 }
 
@@ -85,6 +87,38 @@ describe('the rendezvous', () => {
     for (const one of ranks) one.close()
     silent.resume()
     await once(silent, 'close')
+  })
+})
+
+describe('the example', () => {
+  it('sums over three ranks without a GPU, through the rendezvous', async () => {
+    const ended = await runRanks(3, MAIN, [], { CUDA_STREAMS_DRIVER: 'sim' })
+    for (const one of ended) assert.equal(one.code, 0, told(one))
+    const [first = '', ...rest] = ended.map(({ stdout }) => stdout)
+    assert.match(first, /262144 numbers of each of 3 rank\(s\) by the rendezvous, on simulated GPUs/)
+    assert.equal(first.match(/^ {2}rank \d of 3 on .*: right$/gm)?.length, 3, first)
+    assert.deepEqual(rest, ['', ''])
+  })
+
+  it('sums by NCCL where each rank has a GPU', async (context) => {
+    const cuda = openCudaWorkbench()
+    if (typeof cuda === 'string') return context.skip(`no NVIDIA driver here: ${cuda}`)
+    const size = Math.min(cuda.devices.length, 4)
+    const ended = await runRanks(size, MAIN, [], { CUDA_STREAMS_DRIVER: 'cuda' })
+    for (const one of ended) assert.equal(one.code, 0, told(one))
+    const first = ended[0]?.stdout ?? ''
+    assert.match(first, /by NCCL\.$/m, ended.map(told).join('\n'))
+    assert.equal(first.match(/^ {2}rank \d of \d on .*cuda.*: right$/gm)?.length, size, first)
+    return context.diagnostic(`${size} rank(s)`)
+  })
+
+  it('goes through the rendezvous where ranks are more than GPUs', async (context) => {
+    const cuda = openCudaWorkbench()
+    if (typeof cuda === 'string') return context.skip(`no NVIDIA driver here: ${cuda}`)
+    const size = cuda.devices.length + 1
+    const ended = await runRanks(size, MAIN, [], { CUDA_STREAMS_DRIVER: 'cuda' })
+    for (const one of ended) assert.equal(one.code, 0, told(one))
+    return assert.match(ended[0]?.stdout ?? '', /by the rendezvous, on simulated GPUs/)
   })
 })
 
