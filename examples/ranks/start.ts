@@ -12,4 +12,4 @@ const ranks = Array.from({ length: count }, (_, rank) => {
   return spawn(process.execPath, [path, ...rest], { stdio: 'inherit', env })
 })
 const codes = await Promise.all(ranks.map(async (child) => (await once(child, 'exit'))[0] as number | null))
-process.exitCode = codes.find((code) => code !== 0) === undefined ? 0 : 1
+process.exitCode = codes.every((code) => code === 0) ? 0 : 1

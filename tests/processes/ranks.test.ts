@@ -1,7 +1,7 @@
 /** How ranks find each other, and what they hand out: processes of this machine, without a GPU. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { describe, it } from 'node:test'
 import { placeOf } from '../../examples/ranks/environment.js'
 import { Rendezvous } from '../../examples/ranks/rendezvous.js'
@@ -9,7 +9,7 @@ import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
 import { freePort, runRanks, start, told } from './run-ranks.js'
 
 const MAIN = 'examples/ranks/main.js'
-const RANK = 'tests/processes/children/rank.js'
+const RANK_SCRIPT = 'tests/processes/children/rank.js'
 const here = { address: '127.0.0.1', port: 29_501 }
 
 describe('the place of a rank', () => {
@@ -40,7 +40,7 @@ describe('the place of a rank', () => {
 
 describe('the rendezvous', () => {
   it('of three processes hands out bytes of any length in the order of the ranks', async () => {
-    const ended = await runRanks(3, RANK, ['exchange'])
+    const ended = await runRanks(3, RANK_SCRIPT, ['exchange'])
     const sums = Array.from({ length: 50 }, (_, step) => 3 + 3 * step)
     for (const [rank, one] of ended.entries()) {
       assert.equal(one.code, 0, told(one))
@@ -49,8 +49,23 @@ describe('the rendezvous', () => {
     }
   })
 
+  it("meets beside torchrun's store, which has MASTER_PORT itself", async () => {
+    const store = createServer().listen((await freePort()) - 1, '127.0.0.1')
+    await once(store, 'listening')
+    const address = store.address()
+    assert.ok(address !== null && typeof address === 'object')
+    const env = { WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: String(address.port) }
+    const ended = await Promise.all(['0', '1'].map((RANK) => start(RANK_SCRIPT, ['leave'], { ...env, RANK })))
+    store.close()
+    assert.deepEqual(
+      ended.map(({ code }) => code),
+      [0, 0],
+      ended.map(told).join('\n'),
+    )
+  })
+
   it('does not wait for ever for a rank that is gone', async () => {
-    const ended = await runRanks(3, RANK, ['leave'])
+    const ended = await runRanks(3, RANK_SCRIPT, ['leave'])
     for (const one of ended) assert.equal(one.code, 0, told(one))
     for (const rank of [0, 2]) assert.match(ended[rank]?.stdout ?? '', /another rank has left|closed|reset/i)
   })
@@ -58,10 +73,10 @@ describe('the rendezvous', () => {
   it('does not wait for ever for a rank that never comes', async () => {
     const port = String(await freePort())
     const env = { RANK: '0', WORLD_SIZE: '2', RENDEZVOUS_PORT: port }
-    const alone = await start(RANK, ['absent'], env)
+    const alone = await start(RANK_SCRIPT, ['absent'], env)
     assert.equal(alone.code, 0, told(alone))
     assert.match(alone.stdout, /rank 0 of 2 did not meet all others at 127\.0\.0\.1/)
-    const lost = await start(RANK, ['absent'], { ...env, RANK: '1' })
+    const lost = await start(RANK_SCRIPT, ['absent'], { ...env, RANK: '1' })
     assert.match(lost.stdout, /rank 0 does not listen at 127\.0\.0\.1/, told(lost))
   })
 
