@@ -207,6 +207,25 @@ export class Waiting {
     this.#block(hasRoom, behindItself, 'queuing more work')
   }
 
+  /** Is JavaScript inside a host function? */
+  get insideHostFunction(): boolean {
+    return this.#parts.gates.running.length > 0
+  }
+
+  /** Runs host functions until none is pending: before a call that may wait for the device in native code. */
+  forHostFunctions(): void {
+    this.#block(
+      () => !this.hostFunctionsPending,
+      () => true,
+      'this call, which may wait for the whole device,',
+    )
+  }
+
+  /** Waits for what another library does, as it says itself. */
+  forLibrary(isDone: () => boolean, what: string): void {
+    this.#block(isDone, () => false, what)
+  }
+
   /** An entry is about to be queued. */
   countEntry(stream: StreamHandle): void {
     this.#parts.depth.count(canonicalStream(stream))
