@@ -127,6 +127,12 @@ export class SimDriver implements Driver {
     return this.machine.notify(this.machine.marker(target.nullStream, this.#tailsOf(target)), settle)
   }
 
+  drainHostFunctions(): void {
+    const call = 'device.drainHostFunctions()'
+    if (this.machine.insideHostFunction) throw this.#stuck(call)
+    this.#block(() => this.machine.hostFunctionsPending === 0, call)
+  }
+
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const device = this.#alive(this.#contextDevice(context), 'cuStreamCreateWithPriority')
     this.machine.tick()
@@ -396,8 +402,12 @@ export class SimDriver implements Driver {
   #block(isOver: () => boolean, what: string): void {
     while (!isOver()) {
       if (this.machine.runHostFunction() || this.machine.advance()) continue
-      throw stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
+      throw this.#stuck(what)
     }
+  }
+
+  #stuck(what: string): Error {
+    return stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
   }
 
   #whyStuck(): string {
