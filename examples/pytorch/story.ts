@@ -6,7 +6,7 @@
  * Every number in it is exact in bfloat16, so a round is either right everywhere or the order was broken.
  */
 import { Device, ExternalStream, Stream } from 'cuda-streams'
-import type { Python } from '../../tests/helpers/python.js'
+import type { Python } from '../python/python.js'
 import { RawCuda } from './raw-cuda.js'
 
 export interface StoryOptions {

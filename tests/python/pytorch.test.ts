@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
 import { driverUnavailable, Story, storyUnavailable } from '../../examples/pytorch/story.js'
-import { pythonUnavailable, startPython } from '../helpers/python.js'
+import { pythonUnavailable, startPython } from '../../examples/python/python.js'
 
 const ROUNDS = 5
 

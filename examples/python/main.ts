@@ -1,0 +1,122 @@
+/**
+ * The Python GPU libraries in one process with Node, each exchanging streams, events and memory with cuda-streams:
+ *
+ *     node dist/examples/python/main.js [tries]
+ *
+ * Ends with status 1 if an exchange was wrong although it waited, if leaving the wait out did no harm (then the exchange
+ * proves nothing), or if a library broke. Where there is no GPU or no Python, it says so and tells the same story with
+ * a library of the simulation.
+ */
+import { Device } from 'cuda-streams'
+import { simulate } from 'cuda-streams/sim'
+import { openCudaDriver } from '../../src/driver/cuda/open.js'
+import { type Delay, delayOn } from './delay.js'
+import { COUNT, type Exchange, EXCHANGES, exchangesOf, Table, tryExchange } from './exchanges.js'
+import type { Library } from './library.js'
+import { pythonUnavailable, startPython } from './python.js'
+import { isNotInstalled, openPythonLibraries } from './python-library.js'
+import { SimulatedLibrary } from './simulated-library.js'
+
+const DEFAULT_TRIES = 20
+const MOST_WITHOUT = 100
+
+/** A GPU and the libraries that use it, or why there is no showing them. */
+function real(): { device: Device; libraries: readonly Library[]; broken: number } | string {
+  // The GPU comes first: libcuda reads the number of hardware queues when it starts, and this library asks for more.
+  const device = Device.get()
+  if (device.driver !== 'cuda') return `no GPU: ${whyNoDriver()}`
+  const python = startPython()
+  if (python === undefined) return `no Python: ${pythonUnavailable()}`
+  console.log(`${device.name}, Python ${python.version} from ${python.library}`)
+  const { libraries, missing } = openPythonLibraries(python, device, COUNT)
+  let broken = 0
+  for (const { name, error } of missing) {
+    if (isNotInstalled(error)) console.log(`${name}: not here, so it is not shown (${lastLine(error)})`)
+    else {
+      broken += 1
+      console.log(`${name}: it is here, and does not open:\n${error.message}`)
+    }
+  }
+  for (const { name, hasProtocol } of libraries) {
+    console.log(`${name}: its stream has ${hasProtocol ? 'a' : 'no'} __cuda_stream__ of its own`)
+  }
+  if (libraries.length === 0) return 'none of the libraries is here'
+  return { device, libraries, broken }
+}
+
+function whyNoDriver(): string {
+  try {
+    openCudaDriver()
+    return 'CUDA_STREAMS_DRIVER says so'
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+}
+
+const lastLine = (error: Error): string => error.message.trimEnd().split('\n').at(-1) ?? ''
+
+const WIDTHS = [24, 52, 10] as const
+const row = (...cells: readonly string[]): string => cells.map((cell, at) => cell.padEnd(WIDTHS[at] ?? 0)).join('  ')
+
+interface Verdict {
+  readonly texts: readonly [string, string]
+  readonly good: boolean
+}
+
+async function judge(table: Table, exchange: Exchange, tries: number): Promise<Verdict> {
+  try {
+    const { right, wrongAt } = await tryExchange(table, exchange, tries, MOST_WITHOUT)
+    const without = wrongAt === undefined ? `never wrong in ${MOST_WITHOUT} tries` : `wrong at try ${wrongAt}`
+    return { texts: [`${right}/${tries}`, without], good: right === tries && wrongAt !== undefined }
+  } catch (error) {
+    return { texts: ['FAILED', `\n${error instanceof Error ? error.stack : String(error)}`], good: false }
+  }
+}
+
+/** Returns how many exchanges were not as they must be. */
+async function show(library: Library, device: Device, delay: Delay, tries: number): Promise<number> {
+  let bad = 0
+  const table = new Table(device, library, delay)
+  for (const exchange of exchangesOf(library)) {
+    const { texts, good } = await judge(table, exchange, tries)
+    console.log(row(library.name, exchange.title, ...texts) + (good ? '' : '   <-- WRONG'))
+    if (!good) bad += 1
+  }
+  const without = EXCHANGES.length - exchangesOf(library).length
+  if (without > 0) console.log(row(library.name, `(${without} more that it has no means for)`))
+  table.close()
+  return bad
+}
+
+async function main(tries: number): Promise<number> {
+  const found = real()
+  let { device, libraries, broken } = typeof found === 'string' ? simulated(found) : found
+  const delay = delayOn(device)
+  console.log(`\n${row('library', 'exchange', 'right', 'without the wait')}`)
+  for (const library of libraries) {
+    try {
+      broken += await show(library, device, delay, tries)
+    } catch (error) {
+      broken += 1
+      console.log(row(library.name, `it broke:\n${error instanceof Error ? error.stack : String(error)}`))
+    }
+  }
+  console.log(broken === 0 ? '\nAll as expected.' : `\nFAILED: ${broken} not as expected.`)
+  return broken === 0 ? 0 : 1
+}
+
+function simulated(why: string): { device: Device; libraries: readonly Library[]; broken: number } {
+  console.log(`Cannot show PyTorch, CuPy, cuda.core and Numba here: ${why}`)
+  console.log('The same story on the simulator, where another library of the simulation owns the other stream:')
+  const [device] = simulate().devices
+  if (device === undefined) throw new Error('a simulation has a device')
+  return { device, libraries: [new SimulatedLibrary(device, COUNT)], broken: 0 }
+}
+
+const tries = Number(process.argv[2] ?? DEFAULT_TRIES)
+if (!Number.isInteger(tries) || tries < 1) {
+  console.error(`tries must be a positive integer, not '${process.argv[2]}'`)
+  process.exitCode = 2
+} else {
+  process.exitCode = await main(tries)
+}
