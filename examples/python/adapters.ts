@@ -4,7 +4,7 @@
  */
 
 export const ADAPTERS = `
-import os, struct, warnings
+import os, struct, sys, traceback, warnings
 
 class Offered:
     """Memory of another owner, as the CUDA Array Interface (version 3) hands it over."""
@@ -31,7 +31,7 @@ def described(array):
     return {'pointer': told['data'][0], 'stream': told.get('stream')}
 
 class Torch:
-    abilities = []
+    abilities = ['computes']
     def __init__(self, count, ordinal):
         import torch
         if not torch.cuda.is_available():
@@ -71,13 +71,12 @@ class Torch:
     def fill_theirs_on_adopted(self, value):
         with self.torch.cuda.stream(self.adopted):
             self.theirs.fill_(value)
-    def step(self, value):
-        """A stage of the pipeline: one kernel on what it adopted."""
+    def transform(self, value, length):
         with self.torch.cuda.stream(self.stream):
-            self.theirs.mul_(value)
+            self.theirs[:length].mul_(3).add_(value)
 
 class Cupy:
-    abilities = ['adopts by protocol', 'waits for events', 'names its stream', 'heeds our stream']
+    abilities = ['computes', 'adopts by protocol', 'waits for events', 'names its stream', 'heeds our stream']
     def __init__(self, count, ordinal):
         import cupy
         self.cupy, self.count, self.device = cupy, count, cupy.cuda.Device(ordinal)
@@ -127,20 +126,20 @@ class Cupy:
     def fill_theirs_on_adopted(self, value):
         with self.adopted:
             self.theirs.fill(value)
-    def step(self, value):
+    def transform(self, value, length):
         with self.stream:
-            self.theirs += value
+            part = self.theirs[:length]
+            part *= 3
+            part += value
 
 class CudaCore:
     abilities = ['adopts by protocol', 'heeds our stream']
     def __init__(self, count, ordinal):
-        try:
-            import cuda.core as core
-            core.Device
-        except (ImportError, AttributeError):
+        import cuda.core
+        core = cuda.core
+        if not hasattr(core, 'Device'):  # before 1.0
             import cuda.core.experimental as core
         self.core, self.count = core, count
-        import cuda.core
         self.name = 'cuda.core ' + cuda.core.__version__
         self.device = core.Device(ordinal)
         self.device.set_current()
@@ -181,12 +180,10 @@ class CudaCore:
         self.result.copy_from(self.theirs, stream=self.stream)
     def fill_theirs_on_adopted(self, value):
         self.theirs.fill(struct.pack('<i', value), stream=self.adopted)
-    def step(self, value):
-        """It has no arithmetic: it copies the first half of what it adopted to the second."""
-        if not hasattr(self, 'halves'):
-            half = 2 * self.count
-            self.halves = [self.core.Buffer.from_handle(self.view.ptr + at, half, owner=self.view) for at in (0, half)]
-        self.halves[1].copy_from(self.halves[0], stream=self.stream)
+    def copy_part(self, part, length):
+        source, target = (self.core.Buffer.from_handle(self.view.ptr + 4 * length * at, 4 * length, owner=self.view)
+                          for at in (part, part + 1))
+        target.copy_from(source, stream=self.stream)
 
 class Numba:
     abilities = ['names its stream', 'heeds our stream']
@@ -195,28 +192,34 @@ class Numba:
         if not hasattr(numpy, 'row_stack'):
             numpy.row_stack = numpy.vstack  # gone from NumPy, and still looked for by Numba
         os.environ.setdefault('NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS', '0')
-        import numba
-        from numba import cuda
-        if not cuda.is_available():
-            raise ImportError('numba ' + numba.__version__ + ' sees no GPU')
-        cuda.select_device(ordinal)
+        try:
+            import numba
+            from numba import cuda
+            cuda.select_device(ordinal)
+        except Exception as error:
+            raise ImportError('Numba does not start CUDA here') from error
         self.cuda, self.count, self.name = cuda, count, 'Numba ' + numba.__version__
+        self.abilities = list(Numba.abilities)
         self.stream = cuda.stream()
         self.mine = cuda.device_array(count, numpy.int32, stream=self.stream)
         self.result = cuda.device_array(count, numpy.int32, stream=self.stream)
-        self.blocks = (count + 255) // 256
-        def fill(array, value):
+        self.source = cuda.pinned_array(count, numpy.int32)
+        try:
+            self.compile()
+            self.abilities.append('computes')
+        except Exception:
+            print(self.name + ' compiles no kernels here:')
+            traceback.print_exc(file=sys.stdout)
+    def compile(self):
+        cuda = self.cuda
+        @cuda.jit
+        def kernel(array, value, length):
             at = cuda.grid(1)
-            if at < array.size:
-                array[at] = value
-        def add(array, value):
-            at = cuda.grid(1)
-            if at < array.size:
-                array[at] += value
-        self.fill_kernel, self.add_kernel = cuda.jit(fill), cuda.jit(add)
-        # Compiles; where that fails, Numba is not usable here.
-        self.fill(0)
+            if at < length:
+                array[at] = array[at] * 3 + value
+        kernel[1, 256, self.stream](self.mine, 1, 256)
         self.stream.synchronize()
+        self.kernel = kernel
     def address(self, handle):
         # A ctypes pointer or an object of cuda.bindings, by version.
         return int(getattr(handle, 'value', handle) or 0)
@@ -225,7 +228,9 @@ class Numba:
     def pointers(self):
         return [array.__cuda_array_interface__['data'][0] for array in (self.mine, self.result)]
     def fill(self, value):
-        self.fill_kernel[self.blocks, 256, self.stream](self.mine, value)
+        # From pinned memory, so that the host does not wait; it must not be filled anew before the copy is done.
+        self.source[:] = value
+        self.mine.copy_to_device(self.source, stream=self.stream)
     def read_mine(self):
         self.result.copy_to_device(self.mine, stream=self.stream)
     def record(self):
@@ -240,14 +245,19 @@ class Numba:
         event = self.cuda.event(timing=False)
         event.record(self.adopted)
         event.wait(self.stream)
+        self.event = event
     def adopt_memory(self, pointer, stream):
         self.theirs = self.cuda.as_cuda_array(Offered(pointer, self.count, stream))
     def read_theirs(self):
         self.result.copy_to_device(self.theirs, stream=self.stream)
     def fill_theirs_on_adopted(self, value):
-        self.fill_kernel[self.blocks, 256, self.adopted](self.theirs, value)
-    def step(self, value):
-        self.add_kernel[self.blocks, 256, self.stream](self.theirs, value)
+        self.source[:] = value
+        self.theirs.copy_to_device(self.source, stream=self.adopted)
+    def transform(self, value, length):
+        self.kernel[(length + 255) // 256, 256, self.stream](self.theirs, value, length)
+    def copy_part(self, part, length):
+        source, target = (self.theirs[length * at:length * (at + 1)] for at in (part, part + 1))
+        target.copy_to_device(source, stream=self.stream)
 
 class Warp:
     abilities = []
@@ -288,4 +298,7 @@ class Warp:
     def fill_theirs_on_adopted(self, value):
         with self.on(self.adopted):
             self.theirs.fill_(value)
+    def copy_part(self, part, length):
+        self.warp.copy(self.theirs, self.theirs, dest_offset=length * (part + 1), src_offset=length * part,
+                       count=length, stream=self.stream)
 `

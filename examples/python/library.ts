@@ -12,6 +12,8 @@ export type Ability =
   | 'waits for events'
   /** Its arrays name their stream in `__cuda_array_interface__`. */
   | 'names its stream'
+  /** Brings kernels or compiles them, and not only copies and fills. */
+  | 'computes'
   /** Heeds the stream that `__cuda_array_interface__` of our memory names. */
   | 'heeds our stream'
 
@@ -60,4 +62,8 @@ export interface Library {
   readOurs(): void
   /** Our memory is filled on our stream, as it wrapped both. */
   fillOursOnAdopted(value: number): void
+  /** Where it computes: the first `length` numbers of our memory become three times what they were, plus `value`. */
+  transform(value: number, length: number): void
+  /** Elsewhere: our memory in parts of `length` numbers, of which one is copied to the next. */
+  copyPart(part: number, length: number): void
 }

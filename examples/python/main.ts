@@ -11,14 +11,18 @@ import { Device } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { openCudaDriver } from '../../src/driver/cuda/open.js'
 import { type Delay, delayOn } from './delay.js'
-import { COUNT, type Exchange, EXCHANGES, exchangesOf, Table, tryExchange } from './exchanges.js'
+import { COUNT, EXCHANGES, type Exchange, exchangesOf, Table, tryExchange } from './exchanges.js'
 import type { Library } from './library.js'
+import { Pipeline } from './pipeline.js'
 import { pythonUnavailable, startPython } from './python.js'
-import { isNotInstalled, openPythonLibraries } from './python-library.js'
+import { isNotHere, openPythonLibraries } from './python-library.js'
 import { SimulatedLibrary } from './simulated-library.js'
 
 const DEFAULT_TRIES = 20
 const MOST_WITHOUT = 100
+/** Rounds of the pipeline, and for how long its first stage is held while they are queued. */
+const ROUNDS = 100
+const HELD_MS = 3000
 
 /** A GPU and the libraries that use it, or why there is no showing them. */
 function real(): { device: Device; libraries: readonly Library[]; broken: number } | string {
@@ -31,11 +35,9 @@ function real(): { device: Device; libraries: readonly Library[]; broken: number
   const { libraries, missing } = openPythonLibraries(python, device, COUNT)
   let broken = 0
   for (const { name, error } of missing) {
-    if (isNotInstalled(error)) console.log(`${name}: not here, so it is not shown (${lastLine(error)})`)
-    else {
-      broken += 1
-      console.log(`${name}: it is here, and does not open:\n${error.message}`)
-    }
+    if (!isNotHere(error)) broken += 1
+    const what = isNotHere(error) ? 'not here, so it is not shown' : 'FAILED, it does not open'
+    console.log(`${name}: ${what}:\n${error.message}`)
   }
   for (const { name, hasProtocol } of libraries) {
     console.log(`${name}: its stream has ${hasProtocol ? 'a' : 'no'} __cuda_stream__ of its own`)
@@ -52,8 +54,6 @@ function whyNoDriver(): string {
     return error instanceof Error ? error.message : String(error)
   }
 }
-
-const lastLine = (error: Error): string => error.message.trimEnd().split('\n').at(-1) ?? ''
 
 const WIDTHS = [24, 52, 10] as const
 const row = (...cells: readonly string[]): string => cells.map((cell, at) => cell.padEnd(WIDTHS[at] ?? 0)).join('  ')
@@ -88,6 +88,25 @@ async function show(library: Library, device: Device, delay: Delay, tries: numbe
   return bad
 }
 
+/** All of them in turn on one buffer of ours. Returns 1 if it was not as it must be, else 0. */
+async function showPipeline(device: Device, libraries: readonly Library[], delay: Delay): Promise<number> {
+  try {
+    const pipeline = new Pipeline(device, libraries, delay, COUNT)
+    await pipeline.run(3, 0)
+    const { right, heldToTheEnd, queuedIn } = await pipeline.run(ROUNDS, HELD_MS)
+    const without = await pipeline.run(ROUNDS, 100, false)
+    const stages = pipeline.stages.join(' > ')
+    pipeline.close()
+    const waited = heldToTheEnd ? 'before the first began' : 'but something waited for the GPU meanwhile'
+    console.log(`\n${stages}: ${right}/${ROUNDS} rounds right, queued in ${queuedIn.toFixed(0)} ms, ${waited};`)
+    console.log(`without the waits: ${without.right}/${ROUNDS} right`)
+    return right === ROUNDS && heldToTheEnd && without.right < ROUNDS ? 0 : 1
+  } catch (error) {
+    console.log(`\nThe pipeline FAILED:\n${error instanceof Error ? error.stack : String(error)}`)
+    return 1
+  }
+}
+
 async function main(tries: number): Promise<number> {
   const found = real()
   let { device, libraries, broken } = typeof found === 'string' ? simulated(found) : found
@@ -101,6 +120,7 @@ async function main(tries: number): Promise<number> {
       console.log(row(library.name, `it broke:\n${error instanceof Error ? error.stack : String(error)}`))
     }
   }
+  broken += await showPipeline(device, libraries, delay)
   console.log(broken === 0 ? '\nAll as expected.' : `\nFAILED: ${broken} not as expected.`)
   return broken === 0 ? 0 : 1
 }

@@ -78,9 +78,11 @@ export class PythonLibrary implements Library {
   fillOursOnAdopted(value: number): void {
     this.#run(`fill_theirs_on_adopted(${value})`)
   }
-  /** One stage of a pipeline on the memory adopted, on its own stream: what it computes is in adapters.ts. */
-  step(value: number): void {
-    this.#run(`step(${value})`)
+  transform(value: number, length: number): void {
+    this.#run(`transform(${value}, ${length})`)
+  }
+  copyPart(part: number, length: number): void {
+    this.#run(`copy_part(${part}, ${length})`)
   }
 
   #run(call: string): void {
@@ -114,7 +116,7 @@ export function openPythonLibraries(
   return { libraries, missing }
 }
 
-/** Is it merely not installed? Anything else that keeps a library from opening is worth a look at its traceback. */
-export function isNotInstalled(error: Error): boolean {
-  return /\nModuleNotFoundError: [^\n]*$/.test(error.message)
+/** Is it not installed, or not usable with this GPU? Anything else that keeps a library from opening is a mistake. */
+export function isNotHere(error: Error): boolean {
+  return /\n(ModuleNotFoundError|ImportError): [^\n]*$/.test(error.message)
 }

@@ -2,15 +2,19 @@
 import { type Device, DeviceBuffer, Event, ExternalStream, type PythonStreamLike, type Stream } from 'cuda-streams'
 import { foreignStream } from 'cuda-streams/sim'
 import type { Ability, ArrayInterface, Library } from './library.js'
+import { TRIPLE, tripleConfig } from './triple.js'
+
+const ALL: readonly Ability[] = [
+  'computes',
+  'adopts by protocol',
+  'waits for events',
+  'names its stream',
+  'heeds our stream',
+]
 
 export class SimulatedLibrary implements Library {
   readonly name = 'a library of the simulation'
-  readonly abilities: ReadonlySet<Ability> = new Set([
-    'adopts by protocol',
-    'waits for events',
-    'names its stream',
-    'heeds our stream',
-  ])
+  readonly abilities: ReadonlySet<Ability>
   readonly owner = this
   readonly stream: bigint
   readonly streamObject: PythonStreamLike
@@ -22,7 +26,9 @@ export class SimulatedLibrary implements Library {
   #adopted: Stream | undefined
   #ours: DeviceBuffer | undefined
 
-  constructor(device: Device, count: number) {
+  /** `only` takes abilities away, so that it resembles a library which has just these. */
+  constructor(device: Device, count: number, only: readonly Ability[] = ALL) {
+    this.abilities = new Set(only)
     this.#device = device
     this.stream = foreignStream(device)
     this.streamObject = { __cuda_stream__: () => [0, this.stream] }
@@ -70,6 +76,13 @@ export class SimulatedLibrary implements Library {
   }
   fillOursOnAdopted(value: number): void {
     known(this.#adopted).fill(known(this.#ours), value, { width: 4 })
+  }
+  transform(value: number, length: number): void {
+    this.#stream.launch(TRIPLE, tripleConfig(length), known(this.#ours), value, length)
+  }
+  copyPart(part: number, length: number): void {
+    const [source, target] = [part, part + 1].map((at) => known(this.#ours).slice(4 * length * at, 4 * length))
+    this.#stream.copy(known(target), known(source))
   }
 }
 

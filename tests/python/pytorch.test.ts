@@ -1,8 +1,8 @@
 /** PyTorch's stream and ours, ordered both ways on a real GPU: the story of examples/pytorch with few rounds. */
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
-import { driverUnavailable, Story, storyUnavailable } from '../../examples/pytorch/story.js'
 import { pythonUnavailable, startPython } from '../../examples/python/python.js'
+import { driverUnavailable, Story, storyUnavailable } from '../../examples/pytorch/story.js'
 
 const ROUNDS = 5
 
