@@ -9,9 +9,9 @@
  */
 import { Device } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
-import { openCudaDriver } from '../../src/driver/cuda/open.js'
 import { type Delay, delayOn } from './delay.js'
 import { COUNT, EXCHANGES, type Exchange, exchangesOf, Table, tryExchange } from './exchanges.js'
+import { gpuUnavailable } from './gpu.js'
 import type { Library } from './library.js'
 import { Pipeline } from './pipeline.js'
 import { pythonUnavailable, startPython } from './python.js'
@@ -27,10 +27,11 @@ const HELD_MS = 3000
 /** A GPU and the libraries that use it, or why there is no showing them. */
 function real(): { device: Device; libraries: readonly Library[]; broken: number } | string {
   // The GPU comes first: libcuda reads the number of hardware queues when it starts, and this library asks for more.
+  const noGpu = gpuUnavailable()
+  if (noGpu !== undefined) return noGpu
   const device = Device.get()
-  if (device.driver !== 'cuda') return `no GPU: ${whyNoDriver()}`
   const python = startPython()
-  if (python === undefined) return `no Python: ${pythonUnavailable()}`
+  if (python === undefined) return `needs Python: ${pythonUnavailable()}`
   console.log(`${device.name}, Python ${python.version} from ${python.library}`)
   const { libraries, missing } = openPythonLibraries(python, device, COUNT)
   let broken = 0
@@ -46,16 +47,7 @@ function real(): { device: Device; libraries: readonly Library[]; broken: number
   return { device, libraries, broken }
 }
 
-function whyNoDriver(): string {
-  try {
-    openCudaDriver()
-    return 'CUDA_STREAMS_DRIVER says so'
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error)
-  }
-}
-
-const WIDTHS = [24, 52, 10] as const
+const WIDTHS = [28, 52, 8] as const
 const row = (...cells: readonly string[]): string => cells.map((cell, at) => cell.padEnd(WIDTHS[at] ?? 0)).join('  ')
 
 interface Verdict {

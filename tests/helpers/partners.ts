@@ -33,10 +33,15 @@ export function realPartners(): Real | string {
   return { device, python, libraries, broken: missing.filter(({ error }) => !isNotHere(error)) }
 }
 
+/** Two devices of a machine of their own. */
+export function simulatedDevices(): readonly [Device, Device] {
+  const [first, second] = simulate({ devices: 2 }).devices
+  if (first === undefined || second === undefined) throw new Error('the simulation was to have two devices')
+  return [first, second]
+}
+
 export function simulatedDevice(): Device {
-  const [device] = simulate({ devices: 2 }).devices
-  if (device === undefined) throw new Error('a simulation has a device')
-  return device
+  return simulatedDevices()[0]
 }
 
 export function simulatedPartner(device: Device): Library {
