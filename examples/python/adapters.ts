@@ -260,7 +260,7 @@ class Numba:
         target.copy_to_device(source, stream=self.stream)
 
 class Warp:
-    abilities = []
+    abilities = ['waits for events']
     def __init__(self, count, ordinal):
         import warp
         warp.init()
@@ -285,6 +285,8 @@ class Warp:
     def record(self):
         self.event = self.stream.record_event()
         return self.event.cuda_event
+    def wait_for_event(self, handle):
+        self.stream.wait_event(self.warp.Event(self.device, cuda_event=handle))
     def array_interface(self):
         return described(self.mine)
     def adopt_stream(self, handle):

@@ -1,7 +1,6 @@
 /** The Python half of the exchanges, as far as it goes without a GPU: what the classes have, and what passes between. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { setImmediate as turn } from 'node:timers/promises'
 import { DeviceBuffer, ExternalStream, Stream } from 'cuda-streams'
 import { ADAPTERS } from '../../examples/python/adapters.js'
 import type { Library } from '../../examples/python/library.js'
@@ -14,6 +13,7 @@ import {
   type PythonLibraryName,
 } from '../../examples/python/python-library.js'
 import { PythonObject, PythonStream } from '../../examples/python/python-object.js'
+import { collectUntil } from '../conformance/expect.js'
 import { simulatedDevice } from '../helpers/partners.js'
 
 const python = startPython()
@@ -24,18 +24,6 @@ if (reason !== undefined) console.log(`skipped: ${reason}`)
 function running(): NonNullable<typeof python> {
   assert.ok(python)
   return python
-}
-
-async function collectUntil(holds: () => boolean): Promise<boolean> {
-  const { gc } = globalThis
-  assert.ok(gc, 'run the tests with --expose-gc')
-  for (let round = 0; round < 30; round += 1) {
-    await turn()
-    gc()
-    await turn()
-    if (holds()) return true
-  }
-  return false
 }
 
 /** Answers as the classes of adapters.ts do, and writes down what it is asked for. */
