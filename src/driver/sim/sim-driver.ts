@@ -128,9 +128,11 @@ export class SimDriver implements Driver {
   }
 
   drainHostFunctions(): void {
-    const call = 'device.drainHostFunctions()'
-    if (this.machine.insideHostFunction) throw this.#stuck(call)
-    this.#block(() => this.machine.hostFunctionsPending === 0, call)
+    const what = 'device.drainHostFunctions()'
+    if (this.machine.insideHostFunction) {
+      throw stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
+    }
+    this.#block(() => this.machine.hostFunctionsPending === 0, what)
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
@@ -402,12 +404,8 @@ export class SimDriver implements Driver {
   #block(isOver: () => boolean, what: string): void {
     while (!isOver()) {
       if (this.machine.runHostFunction() || this.machine.advance()) continue
-      throw this.#stuck(what)
+      throw stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
     }
-  }
-
-  #stuck(what: string): Error {
-    return stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
   }
 
   #whyStuck(): string {
