@@ -66,8 +66,8 @@ export class Table {
     this.#delay(stream, DELAY_MS)
   }
 
-  /** One try from a clean start. Returns how many of the numbers read are not the value written. */
-  async attempt(exchange: Exchange, value: number, waits: boolean): Promise<number> {
+  /** One try from a clean start. Returns what is wrong with the numbers read; undefined if each is the value written. */
+  async attempt(exchange: Exchange, value: number, waits: boolean): Promise<string | undefined> {
     for (const buffer of [this.buffer, this.result, this.theirBuffer, this.theirResult]) {
       this.ours.fill(buffer, POISON, { width: 4 })
     }
@@ -76,7 +76,9 @@ export class Table {
     await this.#allDone()
     const bytes = await this.ours.download(where)
     const numbers = new Int32Array(bytes.buffer, bytes.byteOffset, COUNT)
-    return numbers.reduce((wrong, number) => (number === value ? wrong : wrong + 1), 0)
+    const wrong = numbers.filter((number) => number !== value)
+    if (wrong.length === 0) return undefined
+    return `${wrong.length} of ${COUNT} numbers are not ${value}: the first is ${wrong[0]}, the last ${wrong.at(-1)}`
   }
 
   /** Lets go of what is theirs, and gives back what is ours. */
@@ -228,9 +230,8 @@ export function exchangesOf(library: Library): readonly Exchange[] {
 }
 
 export interface Outcome {
-  /** How many tries with the wait gave the right numbers everywhere. */
-  readonly right: number
-  readonly tries: number
+  /** What was wrong in tries with the wait: nothing, if all is well. */
+  readonly wrong: readonly string[]
   /** At which try without the wait a number was wrong; undefined if at none. */
   readonly wrongAt: number | undefined
 }
@@ -245,25 +246,26 @@ function nextValue(): number {
 
 /** Tries with the wait, all of which must be right, then without it until one goes wrong. */
 export async function tryExchange(table: Table, exchange: Exchange, tries: number, most: number): Promise<Outcome> {
-  // Not counted: libraries load code at first use, and CUDA may stop all streams for that.
-  await table.attempt(exchange, nextValue(), true)
-  const right = await rightTries(table, exchange, tries)
-  return { right, tries, wrongAt: await firstWrong(table, exchange, most) }
+  const wrong = await wrongTries(table, exchange, tries)
+  return { wrong, wrongAt: await firstWrong(table, exchange, most) }
 }
 
-/** How many of so many tries with the wait are right. */
-export async function rightTries(table: Table, exchange: Exchange, tries: number): Promise<number> {
-  let right = 0
-  for (let left = tries; left > 0; left -= 1) {
-    if ((await table.attempt(exchange, nextValue(), true)) === 0) right += 1
+/** What was wrong in so many tries with the wait. */
+export async function wrongTries(table: Table, exchange: Exchange, tries: number): Promise<readonly string[]> {
+  // Once for nothing: libraries load code at first use, and CUDA may stop all streams for that.
+  await table.attempt(exchange, nextValue(), true)
+  const wrong: string[] = []
+  for (let number = 1; number <= tries; number += 1) {
+    const problem = await table.attempt(exchange, nextValue(), true)
+    if (problem !== undefined) wrong.push(`try ${number}: ${problem}`)
   }
-  return right
+  return wrong
 }
 
 /** Which try without the wait, from 1, is the first to go wrong; undefined if none of so many does. */
 export async function firstWrong(table: Table, exchange: Exchange, most: number): Promise<number | undefined> {
   for (let number = 1; number <= most; number += 1) {
-    if ((await table.attempt(exchange, nextValue(), false)) > 0) return number
+    if ((await table.attempt(exchange, nextValue(), false)) !== undefined) return number
   }
   return undefined
 }

@@ -23,6 +23,8 @@ export interface Run {
   readonly rounds: number
   /** Rounds after which every number was right. */
   readonly right: number
+  /** The first round that was not, and what it left. */
+  readonly firstWrong: string | undefined
   /** Was the first stage still held when everything was queued? Then nothing in between has waited for the GPU. */
   readonly heldToTheEnd: boolean
   readonly queuedIn: number
@@ -87,7 +89,7 @@ export class Pipeline {
     const bytes = await this.#ours.download(pages)
     pages.close()
     const numbers = new Int32Array(bytes.buffer, bytes.byteOffset, LENGTH * rounds)
-    return { rounds, right: this.#right(numbers, rounds), heldToTheEnd, queuedIn }
+    return { rounds, ...this.#judge(numbers, rounds), heldToTheEnd, queuedIn }
   }
 
   close(): void {
@@ -113,16 +115,21 @@ export class Pipeline {
     this.#ours.launch(TRIPLE, tripleConfig(LENGTH), this.#shared, value, LENGTH)
   }
 
-  #right(numbers: Int32Array, rounds: number): number {
+  #judge(numbers: Int32Array, rounds: number): Pick<Run, 'right' | 'firstWrong'> {
     let right = 0
+    let firstWrong: string | undefined
     let expected = 0
     for (let round = 0; round < rounds; round += 1) {
       for (let index = 0; index < this.#computing; index += 1) {
         expected = (Math.imul(expected, 3) + addend(round, index)) | 0
       }
-      if (numbers.subarray(LENGTH * round, LENGTH * (round + 1)).every((number) => number === expected)) right += 1
+      const wrong = numbers.subarray(LENGTH * round, LENGTH * (round + 1)).filter((number) => number !== expected)
+      if (wrong.length === 0) right += 1
+      else {
+        firstWrong ??= `round ${round}: ${wrong.length} of ${LENGTH} numbers are not ${expected}, the first is ${wrong[0]}`
+      }
     }
-    return right
+    return { right, firstWrong }
   }
 }
 

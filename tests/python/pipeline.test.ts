@@ -35,9 +35,10 @@ function pipelineOf(title: string, device: Device, libraries: readonly Library[]
       const pipeline = new Pipeline(device, libraries, delay, COUNT)
       assert.equal(pipeline.stages.length, libraries.length + 1)
       // Code is loaded at first use, and CUDA may stop all streams for that.
-      assert.equal((await pipeline.run(3, 0)).right, 3)
+      assert.equal((await pipeline.run(3, 0)).firstWrong, undefined)
       const run = await strictly(() => pipeline.run(ROUNDS, HELD_MS))
       console.log(`${title}: ${pipeline.stages.join(' > ')}: ${ROUNDS} rounds queued in ${run.queuedIn.toFixed(0)} ms`)
+      assert.equal(run.firstWrong, undefined)
       assert.equal(run.right, ROUNDS)
       assert.equal(run.heldToTheEnd, true, `queuing took ${run.queuedIn} ms, as long as the first stage was held`)
       pipeline.close()
