@@ -73,6 +73,8 @@ export interface Driver {
   streamPriorityRange(device: number): { readonly least: number; readonly greatest: number }
   deviceSynchronize(device: number): void
   deviceFinished(device: number, settle: Settle): Cancel
+  /** Runs host functions as they come due, and blocks until none is pending on any stream of any device. */
+  drainHostFunctions(): void
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle
   streamDestroy(stream: StreamHandle): void

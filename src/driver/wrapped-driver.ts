@@ -70,6 +70,9 @@ export class WrappedDriver implements Driver {
   deviceFinished(device: number, settle: Settle): Cancel {
     return this.inner.deviceFinished(device, settle)
   }
+  drainHostFunctions(): void {
+    this.inner.drainHostFunctions()
+  }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     return this.inner.streamCreate(context, flags, priority)

@@ -136,6 +136,10 @@ export class CudaDriver implements Driver {
     return this.#waiting.contextFinished(this.#contexts.primary(device), settle)
   }
 
+  drainHostFunctions(): void {
+    this.#waiting.forHostFunctions()
+  }
+
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const { address } = this.#memory
     this.#inContext(context, 'cuStreamCreateWithPriority', () =>

@@ -196,6 +196,15 @@ export class Waiting {
     }
   }
 
+  /** Those that are dropped because the GPU faulted are not pending any more. */
+  forHostFunctions(): void {
+    this.#block(
+      () => !this.hostFunctionsPending,
+      () => true,
+      'device.drainHostFunctions()',
+    )
+  }
+
   /** Waits for an entry of the stream's hardware queue where the driver would. */
   forRoom(stream: StreamHandle, isEmpty: () => boolean): void {
     const { depth, gates } = this.#parts

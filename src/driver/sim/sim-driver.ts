@@ -133,6 +133,14 @@ export class SimDriver implements Driver {
     return this.machine.notify(this.machine.marker(target.nullStream, this.#tailsOf(target)), settle)
   }
 
+  drainHostFunctions(): void {
+    const what = 'device.drainHostFunctions()'
+    if (this.machine.insideHostFunction) {
+      throw stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
+    }
+    this.#block(() => this.machine.hostFunctionsPending === 0, what)
+  }
+
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const device = this.#alive(this.#contextDevice(context), 'cuStreamCreateWithPriority')
     this.machine.tick()
