@@ -1,7 +1,8 @@
 /** What buffers and their slices stand on: a piece of memory, who used it, and how it is given back. */
-import type { Device } from './device.js'
-import { type Driver, EventFlag } from './driver/driver.js'
+import { contextOf, type Device, driverOf } from './device.js'
+import { type Driver, EventFlag, type EventHandle } from './driver/driver.js'
 import type { OwnEvent, Pointer } from './driver/memory-driver.js'
+import type { ImportedMemory } from './driver/sharing-driver.js'
 import { type Home, homeOf, unlessLost } from './homes.js'
 import type { Remains } from './remains.js'
 import { ExternalStream, type OpenStream, openStream, type Stream } from './stream.js'
@@ -41,6 +42,11 @@ export abstract class Allocation implements Remains {
     this.uses.comeBefore(use)
   }
 
+  /** Done once the memory is there; undefined where it is there already. */
+  get ready(): EventHandle | undefined {
+    return undefined
+  }
+
   /** Is all the work done that used it? Spoils no capture. */
   get idle(): boolean {
     return this.uses.areDone(this.driver)
@@ -75,6 +81,10 @@ export class DeviceAllocation extends Allocation {
     return this.#home !== undefined && serial === this.#homeSerial
   }
 
+  override get ready(): EventHandle {
+    return this.#allocated.event
+  }
+
   override beforeUse({ driver, handle, serial }: OpenStream): void {
     if (serial === this.#homeSerial || this.uses.has(serial)) return
     driver.streamWaitEvent(handle, this.#allocated.event, 0)
@@ -101,10 +111,61 @@ export class DeviceAllocation extends Allocation {
 
 /** Memory that another library owns. */
 export class ForeignAllocation extends Allocation {
-  override ownedBy(): boolean {
+  override ownedBy(_serial: number): boolean {
     return true
   }
   protected override giveBack(): void {}
+}
+
+/** Memory that another thread of this process owns. */
+export class SharedAllocation extends ForeignAllocation {
+  readonly #ready: EventHandle | undefined
+  readonly #waited = new Set<number>()
+
+  constructor(device: Device, pointer: Pointer, byteLength: number, ready: EventHandle | undefined) {
+    super(device, driverOf(device), pointer, byteLength)
+    this.#ready = ready
+  }
+
+  override get ready(): EventHandle | undefined {
+    return this.#ready
+  }
+
+  override ownedBy(serial: number): boolean {
+    return this.#ready === undefined || this.#waited.has(serial)
+  }
+
+  override beforeUse({ driver, handle, serial }: OpenStream): void {
+    if (this.#ready === undefined || this.#waited.has(serial)) return
+    driver.streamWaitEvent(handle, this.#ready, 0)
+    this.#waited.add(serial)
+  }
+}
+
+/** Memory from `cuMemAlloc`, which other processes may see. */
+export class InterprocessAllocation extends Allocation {
+  constructor(device: Device, byteLength: number) {
+    const driver = driverOf(device)
+    super(device, driver, driver.sharing.allocate(byteLength, contextOf(device)), byteLength)
+  }
+
+  protected override giveBack(): void {
+    this.driver.sharing.free(this.pointer, this.uses.take())
+  }
+}
+
+/** Memory that another process owns. */
+export class ImportedAllocation extends Allocation {
+  readonly #imported: ImportedMemory
+
+  constructor(device: Device, imported: ImportedMemory, byteOffset: number, byteLength: number) {
+    super(device, driverOf(device), (imported.pointer + byteOffset) as Pointer, byteLength)
+    this.#imported = imported
+  }
+
+  protected override giveBack(): void {
+    this.#imported.close(this.uses.take())
+  }
 }
 
 /** Page-locked memory of the host. */

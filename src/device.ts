@@ -112,6 +112,17 @@ export class Device {
     return finished(options, (settle) => this.#driver.deviceFinished(this.ordinal, settle))
   }
 
+  /**
+   * Blocks until no host function of this JavaScript thread is pending on any stream of any device of this driver, and
+   * runs them meanwhile, with those that they queue. Call it before a blocking call of another library in this thread,
+   * such as `torch.cuda.synchronize()`: that one would wait for ever for a stream that waits for JavaScript. Long uploads
+   * and downloads have host functions too. Work that no host function comes after is not waited for.
+   * @throws ERR_DEADLOCK inside a host function, which is pending itself until it returns
+   */
+  drainHostFunctions(): void {
+    this.#driver.drainHostFunctions()
+  }
+
   /** Makes it current for the rest of this async context. */
   use(): this {
     currentDevice.set(this)

@@ -26,6 +26,27 @@ export class CudaError extends Error {
   }
 }
 
+/** What a library such as cuBLAS or NCCL refused. Match on `code` or `number`; the message is for people. */
+export class LibraryError extends Error {
+  /** The library's own name of the result, such as 'CUBLAS_STATUS_NOT_SUPPORTED' or 'ncclRemoteError'. */
+  readonly code: string
+  /** The result itself, such as 15. */
+  readonly number: number
+  /** The function that returned it, such as 'cublasGemmEx'. */
+  readonly call: string
+
+  constructor(call: string, number: number, code: string, explanation?: string) {
+    super(`${call} failed: ${code} (${number})${explanation === undefined ? '' : `. ${explanation}`}`)
+    this.code = code
+    this.number = number
+    this.call = call
+  }
+
+  static {
+    LibraryError.prototype.name = 'LibraryError'
+  }
+}
+
 export type StateCode =
   | 'ERR_CLOSED'
   | 'ERR_DEVICE_MISMATCH'

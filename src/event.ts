@@ -6,6 +6,7 @@ import { type ContextHandle, type Driver, EventFlag, type EventHandle } from './
 import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
 import { finished, type WaitOptions } from './finished.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
+import { announce, receive, type SharedEvent, withdraw } from './shared.js'
 
 /** How an event is made. All false where not given. */
 export interface EventOptions {
@@ -167,6 +168,23 @@ export class Event implements Disposable {
     return makeEvent(new EventSeed(device, context, { ...PLAIN, interprocess: true }, { adopted }))
   }
 
+  /**
+   * The event that another thread of this process shared by `share()`, whose `close()` here lets go of it; in the thread
+   * that shared it, the event itself.
+   * @throws ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another thread's
+   * simulator
+   */
+  static from(shared: SharedEvent): Event {
+    const received = receive(shared, 'event')
+    if ('owner' in received) return received.owner as Event
+    const { device } = received
+    const adopted = checkPointer(shared.handle, 'shared.handle', 'as share() returned it') as EventHandle
+    const here = contextOf(device)
+    const context = driverOf(device).eventAdopt(adopted)?.context ?? here
+    const { timing, blockingSync, interprocess } = shared
+    return makeEvent(new EventSeed(device, context, { timing, blockingSync, interprocess }, { adopted, owned: false }))
+  }
+
   /** The CUevent. */
   get handle(): bigint {
     if (this.#remains !== undefined) this.#remains.reusable = false
@@ -213,6 +231,17 @@ export class Event implements Disposable {
     return this.#driver.eventGetIpcHandle(this.#open())
   }
 
+  /**
+   * Describes it to other threads of this process: `Event.from()` makes an event of it there, to be recorded and waited
+   * for. It is kept until you close it; do that when the others have done with it.
+   * @throws ERR_CLOSED
+   */
+  share(): SharedEvent {
+    this.#open()
+    const { handle, timing, blockingSync, interprocess } = this
+    return { ...announce(this, 'event', this.device), handle, timing, blockingSync, interprocess }
+  }
+
   /** Is it the same event of the same device? */
   equals(other: unknown): boolean {
     return isEvent(other) && other.#handle === this.#handle && other.device === this.device
@@ -225,6 +254,7 @@ export class Event implements Disposable {
   close(): void {
     if (this.#closed || this.#kept) return
     this.#closed = true
+    withdraw(this, this.device)
     owners.delete(this)
     if (this.#remains !== undefined) release(this, this.#remains)
   }

@@ -1,4 +1,5 @@
 /** CUDA streams for TypeScript. Importing this loads no library and touches no GPU. */
+import './external-work.js'
 import './joins.js'
 import './transfers.js'
 
@@ -13,12 +14,14 @@ export { type Context, Device } from './device.js'
 export type { DeviceAttribute } from './driver/device-attributes.js'
 export { CudaError } from './errors.js'
 export { Event, type EventOptions } from './event.js'
+export type { ExternalMemory, ExternalWork } from './external-work.js'
 export type { WaitOptions } from './finished.js'
 export { type CaptureModeName, type CaptureOptions, Graph, GraphExec } from './graph.js'
 export { type Extent, Kernel, type LaunchConfig, Module } from './kernel.js'
 export type { Access, ArgumentOf, ArgumentsOf, MemoryArgument, ParameterType, ScalarType } from './kernel-signature.js'
 export { type AllocOptions, DeviceBuffer, type ForeignMemoryOptions, PinnedBuffer } from './memory.js'
 export { type CompileOptions, Program } from './program.js'
+export type { SharedBuffer, SharedEvent, SharedObject, SharedStream } from './shared.js'
 export type { SimulatedGrid, SimulatedThread } from './simulated-threads.js'
 export { ExternalStream, Stream } from './stream.js'
 export type {

@@ -16,6 +16,22 @@ function allOwned(memory: readonly OpenMemory[], serial: number): boolean {
   return true
 }
 
+/** What one stream is about to do with memory. */
+export interface MemoryUse {
+  readonly use: OpenStream
+  readonly memory: readonly OpenMemory[]
+}
+
+/** As `queueWith`, for work that is put into several streams at once. */
+export function queueAllWith(parts: readonly MemoryUse[], queue: () => void): void {
+  const running = parts.filter(
+    ({ use, memory }) => !allOwned(memory, use.serial) && !use.driver.streamIsCapturing(use.handle),
+  )
+  for (const { use, memory } of running) for (const { allocation } of memory) allocation.beforeUse(use)
+  queue()
+  for (const { use, memory } of running) for (const { allocation } of memory) allocation.afterUse(use)
+}
+
 export function queueCopy(use: OpenStream, to: OpenMemory, from: OpenMemory, byteLength: number): void {
   if (byteLength === 0) return
   const memory = from.allocation === to.allocation ? [to] : [to, from]

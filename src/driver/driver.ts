@@ -7,7 +7,9 @@
 import type { GraphDriver } from './graph-driver.js'
 import type { ContextHandle, EventHandle, StreamHandle } from './handles.js'
 import type { KernelDriver } from './kernel-driver.js'
+import type { LibraryDriver } from './library-driver.js'
 import type { MemoryDriver } from './memory-driver.js'
+import type { SharingDriver } from './sharing-driver.js'
 
 export type { ContextHandle, EventHandle, StreamHandle } from './handles.js'
 
@@ -56,7 +58,9 @@ export interface Driver {
   readonly name: 'cuda' | 'sim'
   readonly graphs: GraphDriver
   readonly kernels: KernelDriver
+  readonly libraries: LibraryDriver
   readonly memory: MemoryDriver
+  readonly sharing: SharingDriver
 
   deviceCount(): number
   deviceName(device: number): string
@@ -69,6 +73,8 @@ export interface Driver {
   streamPriorityRange(device: number): { readonly least: number; readonly greatest: number }
   deviceSynchronize(device: number): void
   deviceFinished(device: number, settle: Settle): Cancel
+  /** Runs host functions as they come due, and blocks until none is pending on any stream of any device. */
+  drainHostFunctions(): void
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle
   streamDestroy(stream: StreamHandle): void

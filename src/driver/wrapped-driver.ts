@@ -15,7 +15,9 @@ import type {
 } from './driver.js'
 import type { GraphDriver } from './graph-driver.js'
 import type { KernelDriver } from './kernel-driver.js'
+import type { LibraryDriver } from './library-driver.js'
 import type { MemoryDriver } from './memory-driver.js'
+import type { SharingDriver } from './sharing-driver.js'
 
 export class WrappedDriver implements Driver {
   /** Whom the verbs are passed to. It changes when a wrapper is put in or taken out in between. */
@@ -34,8 +36,14 @@ export class WrappedDriver implements Driver {
   get kernels(): KernelDriver {
     return this.inner.kernels
   }
+  get libraries(): LibraryDriver {
+    return this.inner.libraries
+  }
   get memory(): MemoryDriver {
     return this.inner.memory
+  }
+  get sharing(): SharingDriver {
+    return this.inner.sharing
   }
 
   deviceCount(): number {
@@ -61,6 +69,9 @@ export class WrappedDriver implements Driver {
   }
   deviceFinished(device: number, settle: Settle): Cancel {
     return this.inner.deviceFinished(device, settle)
+  }
+  drainHostFunctions(): void {
+    this.inner.drainHostFunctions()
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {

@@ -38,7 +38,7 @@ function imported(doors: readonly string[], env: Readonly<Record<string, string>
 function assertNothingNative({ sharedObjects, mapped, openFiles, modules }: Imported): void {
   for (const list of [sharedObjects, mapped, openFiles, modules]) {
     assert.deepEqual(
-      list.filter((entry) => /koffi|libcuda|nvcuda|nvidia/i.test(entry)),
+      list.filter((entry) => /koffi|libcuda|nvcuda|nvidia|libcublas|libnccl/i.test(entry)),
       [],
     )
   }
@@ -54,10 +54,16 @@ describe('importing the package', () => {
     assertNothingNative(imported(['cuda-streams/sim']))
   })
 
+  it('nor do the doors to other libraries', () => {
+    assertNothingNative(imported(['cuda-streams/cublas', 'cuda-streams/nccl']))
+  })
+
   it('leaves nothing running', () => {
     const lasting = /Timeout|Immediate|Worker|MessagePort|Poll|Signal/
     assert.deepEqual(
-      imported(['cuda-streams/sim']).resources.filter((name) => lasting.test(name)),
+      imported(['cuda-streams/sim', 'cuda-streams/cublas', 'cuda-streams/nccl']).resources.filter((name) =>
+        lasting.test(name),
+      ),
       [],
     )
   })

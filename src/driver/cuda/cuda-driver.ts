@@ -24,10 +24,13 @@ import {
 } from '../driver.js'
 import { refusedHandle } from '../handle-errors.js'
 import type { MemoryDriver } from '../memory-driver.js'
+import type { SharingDriver } from '../sharing-driver.js'
 import type { Contexts } from './contexts.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaKernels } from './cuda-kernels.js'
+import { CudaLibraries } from './cuda-libraries.js'
 import { CudaMemory, type CudaMemoryParts } from './cuda-memory.js'
+import { CudaSharing, type CudaSharingParts, IPC_HANDLE_BYTES } from './cuda-sharing.js'
 import type { EventPool } from './event-pool.js'
 import type { GraphGates } from './graph-gates.js'
 import type { HandleCheck } from './handle-check.js'
@@ -36,14 +39,15 @@ import type { NativeMemory } from './native.js'
 import type { RelaxedCaptures } from './relaxed-captures.js'
 import type { Waiting } from './waiting.js'
 
-const IPC_HANDLE_BYTES = 64
 const NAME_BYTES = 256
 
 export class CudaDriver implements Driver {
   readonly name = 'cuda'
   readonly graphs: CudaGraphs
   readonly kernels: CudaKernels
+  readonly libraries: CudaLibraries
   readonly memory: MemoryDriver
+  readonly sharing: SharingDriver
   readonly #library: Library
   readonly #memory: NativeMemory
   readonly #contexts: Contexts
@@ -71,6 +75,7 @@ export class CudaDriver implements Driver {
     const onStream: CudaMemoryParts['onStream'] = (stream, call, fn) => this.#onStream(stream, call, fn)
     const reserve = (stream: StreamHandle): void => this.reserve(stream)
     this.kernels = new CudaKernels(parts.library, parts.memory, parts.contexts, { onStream, reserve })
+    this.libraries = new CudaLibraries({ ...parts, reserve })
     this.graphs = new CudaGraphs(parts.library, parts.memory, parts.relaxed, parts.graphGates, {
       onStream,
       reserve,
@@ -78,13 +83,12 @@ export class CudaDriver implements Driver {
       captureEnds: () => parts.waiting.captureEnds(),
       launched: (stream, lanes) => parts.waiting.graphLaunched(stream, lanes),
     })
-    this.memory = new CudaMemory({
-      ...parts,
-      onStream,
-      reserve,
-      recycle: ({ context, event }) => this.eventRecycle(context, event),
-      hostFunctionsPending: () => parts.waiting.hostFunctionsPending,
-    })
+    const recycle: CudaMemoryParts['recycle'] = ({ context, event }) => this.eventRecycle(context, event)
+    const hostFunctionsPending = (): boolean => parts.waiting.hostFunctionsPending
+    const memory = new CudaMemory({ ...parts, onStream, reserve, recycle, hostFunctionsPending })
+    const isDone: CudaSharingParts['isDone'] = ({ event }) => memory.isDone(event)
+    this.memory = memory
+    this.sharing = new CudaSharing({ ...parts, isDone, recycle, hostFunctionsPending })
   }
 
   deviceCount(): number {
@@ -130,6 +134,10 @@ export class CudaDriver implements Driver {
 
   deviceFinished(device: number, settle: Settle): Cancel {
     return this.#waiting.contextFinished(this.#contexts.primary(device), settle)
+  }
+
+  drainHostFunctions(): void {
+    this.#waiting.forHostFunctions('device.drainHostFunctions()')
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {

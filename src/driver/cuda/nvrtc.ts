@@ -1,16 +1,18 @@
 /** NVRTC, CUDA's compiler as a library: found and loaded at the first compilation, which runs on a thread of its own. */
 import { stateError } from '../../errors.js'
-import { koffi, NativeMemory } from './native.js'
+import { loadLibrary, type WantedLibrary } from './find-library.js'
+import { NativeMemory } from './native.js'
 
 const P = 'uintptr_t'
 
-const NAMES: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
-  linux: ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so'],
-  win32: ['nvrtc64_130_0.dll', 'nvrtc64_120_0.dll'],
-}
-const FOLDERS: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
-  linux: ['lib64', 'targets/x86_64-linux/lib', 'targets/sbsa-linux/lib'],
-  win32: ['bin', 'bin/x64'],
+const NVRTC: WantedLibrary = {
+  title: "NVRTC, CUDA's compiler,",
+  names: {
+    linux: ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so'],
+    win32: ['nvrtc64_130_0.dll', 'nvrtc64_120_0.dll'],
+  },
+  variable: 'CUDA_STREAMS_NVRTC',
+  wayOut: 'Install it, set CUDA_HOME, or load code that is compiled already',
 }
 
 type CFunction = (...args: (number | bigint | string)[]) => number
@@ -97,7 +99,7 @@ class Compilation implements Disposable {
 }
 
 function load(): Nvrtc {
-  const library = loadLibrary()
+  const library = loadLibrary(NVRTC)
   const func = (name: string, args: string[], result = 'int'): CFunction =>
     library.func(name, result, args) as CFunction
   const compile = library.func('nvrtcCompileProgram', 'int', [P, 'int', 'const char **'])
@@ -111,25 +113,4 @@ function load(): Nvrtc {
     cubin: func('nvrtcGetCUBIN', [P, P]),
     errorString: library.func('nvrtcGetErrorString', 'str', ['int']) as (result: number) => string,
   }
-}
-
-function loadLibrary(): ReturnType<typeof import('koffi').load> {
-  const roots = [process.env['CUDA_HOME'], process.env['CUDA_PATH'], '/usr/local/cuda'].filter((root) => root)
-  const names = NAMES[process.platform] ?? []
-  const folders = FOLDERS[process.platform] ?? []
-  const paths = [
-    ...names,
-    ...roots.flatMap((root) => folders.flatMap((folder) => names.map((name) => `${root}/${folder}/${name}`))),
-  ]
-  for (const path of paths) {
-    try {
-      return koffi().load(path)
-    } catch {
-      // The next place may have it.
-    }
-  }
-  throw stateError(
-    'ERR_UNSUPPORTED',
-    `NVRTC, CUDA's compiler, was not found: tried ${paths.join(', ')}. Install it, set CUDA_HOME, or load code that is compiled already`,
-  )
 }

@@ -207,6 +207,28 @@ export class Waiting {
     this.#block(hasRoom, behindItself, 'queuing more work')
   }
 
+  /** Is JavaScript inside a host function? */
+  get insideHostFunction(): boolean {
+    return this.#parts.gates.running.length > 0
+  }
+
+  /**
+   * Runs host functions until none is pending: before a call that may wait for the device in native code. Those that are
+   * dropped because the GPU faulted are not pending any more.
+   */
+  forHostFunctions(what: string): void {
+    this.#block(
+      () => !this.hostFunctionsPending,
+      () => true,
+      what,
+    )
+  }
+
+  /** Waits for what another library does, as it says itself. */
+  forLibrary(isDone: () => boolean, what: string): void {
+    this.#block(isDone, () => false, what)
+  }
+
   /** An entry is about to be queued. */
   countEntry(stream: StreamHandle): void {
     this.#parts.depth.count(canonicalStream(stream))

@@ -29,7 +29,9 @@ import { park } from './park.js'
 import { SIMULATED_ATTRIBUTES, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedUuid } from './properties.js'
 import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
+import { SimLibraries } from './sim-libraries.js'
 import { SimMemory } from './sim-memory.js'
+import { SimSharing } from './sim-sharing.js'
 
 /** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
@@ -47,7 +49,9 @@ export class SimDriver implements Driver {
   readonly name = 'sim'
   readonly graphs: SimGraphs
   readonly kernels: SimKernels
+  readonly libraries: SimLibraries
   readonly memory: SimMemory
+  readonly sharing: SimSharing
   readonly machine: Machine
   readonly seed: number
   readonly #devices: readonly SimDevice[]
@@ -84,7 +88,9 @@ export class SimDriver implements Driver {
       enqueue: (handle, kind, amount, call, work) => this.enqueue(handle, kind, amount, call, work),
       own: (range) => drivers.set(range, new WeakRef(this)),
     })
+    this.sharing = new SimSharing(this.memory)
     this.kernels = new SimKernels(this.memory, (...work) => this.enqueue(...work))
+    this.libraries = new SimLibraries(this.kernels)
   }
 
   deviceCount(): number {
@@ -125,6 +131,14 @@ export class SimDriver implements Driver {
     const target = this.#alive(this.#device(device), 'cuCtxRecordEvent')
     this.#captures.refuseOnDevice(target, 'cuCtxRecordEvent')
     return this.machine.notify(this.machine.marker(target.nullStream, this.#tailsOf(target)), settle)
+  }
+
+  drainHostFunctions(): void {
+    const what = 'device.drainHostFunctions()'
+    if (this.machine.insideHostFunction) {
+      throw stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
+    }
+    this.#block(() => this.machine.hostFunctionsPending === 0, what)
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {

@@ -1,0 +1,193 @@
+/** Matrix products by cuBLAS, in stream order. Importing this loads no library. */
+import { inspect } from 'node:util'
+import { checkOptions } from './arguments.js'
+import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
+import type { ContextHandle } from './driver/handles.js'
+import type { LibraryWork } from './driver/library-driver.js'
+import { invalidType, outOfRange, stateError } from './errors.js'
+import './joins.js'
+import { callGemm, type GemmFunction } from './libraries/cublas-gemm.js'
+import { CublasHandle } from './libraries/cublas-handles.js'
+import { CUBLAS_TYPES } from './libraries/cublas-library.js'
+import {
+  type GemmOptions,
+  type GemmShape,
+  type StridedBatchOptions,
+  shapeOfBatch,
+  shapeOfGemm,
+} from './libraries/gemm-shape.js'
+import { multiply } from './libraries/gemm-twin.js'
+import { checkDeviceBuffer, type GivenMemory, openGiven } from './libraries/library-memory.js'
+import type { DeviceBuffer } from './memory.js'
+import { queueWith } from './queue-with-memory.js'
+import { destroyWhenUnreachable, release } from './remains.js'
+import { isStream, openStream, Stream } from './stream.js'
+
+export { LibraryError } from './errors.js'
+export type { GemmOptions, GemmType, StridedBatchOptions } from './libraries/gemm-shape.js'
+
+export interface CublasOptions {
+  /** Whose current stream is followed. Default: the current device; a stream that is given has its own. */
+  readonly device?: Device | number | undefined
+  /**
+   * Memory that cuBLAS works in, instead of its own (`cublasSetWorkspace`). NVIDIA advises 32 MiB from Hopper on, 4 MiB
+   * before. Work on two streams at one time must not share it. With one, captures make no memory of their own.
+   */
+  readonly workspace?: DeviceBuffer | undefined
+}
+
+/** Products that the device has computed before: their code is loaded. */
+const known = new Map<ContextHandle, Set<string>>()
+const MOST_KNOWN = 4096
+
+/** Workspaces begin at a multiple of 256 bytes. */
+const WORKSPACE_ALIGNMENT = 256
+
+/**
+ * cuBLAS on one device. Its work goes into the stream given or, without one, into whichever is current when it is
+ * queued. The simulator computes the same in JavaScript, slowly.
+ */
+export class Cublas implements Disposable {
+  readonly device: Device
+  readonly #stream: Stream | undefined
+  readonly #workspace: DeviceBuffer | undefined
+  readonly #handle: CublasHandle | undefined
+  #closed = false
+
+  /**
+   * Loads cuBLAS at the first time, and makes a handle (`cublasCreate`). Host functions that are pending are run before,
+   * since that call may wait for the device.
+   * @throws ERR_UNSUPPORTED, with the places tried, where cuBLAS is not found (CUDA_STREAMS_CUBLAS names the file or its
+   * folder); ERR_DEADLOCK inside a host function; LibraryError
+   */
+  constructor(stream?: Stream, options?: CublasOptions) {
+    if (stream !== undefined && !isStream(stream)) throw invalidType('stream', 'a Stream', stream)
+    const { device, workspace } = checkOptions(options) ?? {}
+    this.device = stream === undefined || device !== undefined ? resolveDevice(device) : stream.device
+    if (stream !== undefined && stream.device !== this.device) {
+      throw stateError(
+        'ERR_DEVICE_MISMATCH',
+        `${stream} is on ${stream.device}, not on ${this.device} as options.device says`,
+      )
+    }
+    this.#stream = stream
+    if (workspace !== undefined) {
+      checkDeviceBuffer(workspace, 'options.workspace', WORKSPACE_ALIGNMENT, stream ?? Stream.current(this.device))
+    }
+    this.#workspace = workspace
+    if (this.device.driver === 'sim') return
+    this.#handle = new CublasHandle(driverOf(this.device), contextOf(this.device))
+    destroyWhenUnreachable(this, this.#handle)
+  }
+
+  /** cuBLAS's own number, such as 130100 (`cublasGetVersion`); 0 on the simulator. */
+  get version(): number {
+    this.#checkOpen()
+    return this.#handle?.version ?? 0
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  /**
+   * Queues C = alpha · A · B + beta · C (`cublasGemmEx`). Matrices lie row after row unless `order` says otherwise; sums
+   * are kept in f32, those of f64 in f64. A and B must not overlap C.
+   * @throws ERR_OUT_OF_RANGE where a buffer is too short, ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_CLOSED,
+   * ERR_DEVICE_MISMATCH, and nothing is queued; LibraryError for what cuBLAS refuses
+   */
+  gemm(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: GemmOptions): this {
+    this.#queue('cublasGemmEx', shapeOfGemm(options), a, b, c)
+    return this
+  }
+
+  /**
+   * As `gemm`, for many products of the same sizes that lie at equal distances (`cublasGemmStridedBatchedEx`).
+   */
+  gemmStridedBatched(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: StridedBatchOptions): this {
+    this.#queue('cublasGemmStridedBatchedEx', shapeOfBatch(options), a, b, c)
+    return this
+  }
+
+  /** Lets go of the handle, which is kept for the next Cublas of the device. Queued work still completes. */
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    if (this.#handle !== undefined) release(this, this.#handle)
+  }
+
+  [Symbol.dispose](): void {
+    this.close()
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'Cublas'
+  }
+
+  toString(): string {
+    return `Cublas(${this.#stream ?? this.device}${this.#closed ? ', closed' : ''})`
+  }
+
+  [inspect.custom](): string {
+    return this.toString()
+  }
+
+  #checkOpen(): void {
+    if (this.#closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+  }
+
+  #queue(name: GemmFunction, shape: GemmShape, a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer): void {
+    this.#checkOpen()
+    const stream = this.#stream ?? Stream.current(this.device)
+    const use = openStream(stream)
+    const { bytes } = CUBLAS_TYPES[shape.type]
+    const given = (buffer: DeviceBuffer, letter: 'A' | 'B' | 'C', elements: number): GivenMemory => {
+      checkDeviceBuffer(buffer, letter, bytes, stream)
+      const byteLength = elements * bytes
+      if (buffer.byteLength < byteLength) {
+        throw outOfRange(
+          letter,
+          `${byteLength} bytes long or longer, for ${elements} elements of ${shape.type}`,
+          buffer.byteLength,
+        )
+      }
+      const access = letter !== 'C' ? 'in' : shape.beta === 0 ? 'out' : 'inout'
+      return { buffer, access, byteLength }
+    }
+    const matrices = [given(a, 'A', shape.a.elements), given(b, 'B', shape.b.elements), given(c, 'C', shape.c.elements)]
+    const workspace = this.#workspace === undefined ? [] : [{ buffer: this.#workspace, access: 'inout' } as const]
+    const memory = openGiven([...matrices, ...workspace], use)
+    const work: LibraryWork = {
+      name,
+      stream: use.handle,
+      context: use.context,
+      memory,
+      mayWait: isNew(use.context, shape),
+      call: (raw) => {
+        if (this.#handle !== undefined) callGemm(this.#handle, name, shape, memory, raw)
+      },
+      twin: { nanoseconds: durationOf(shape), run: (contents) => multiply(shape, contents) },
+    }
+    queueWith(use, memory, () => use.driver.libraries.queue([work]))
+  }
+}
+
+/** The first of its kind on a device: cuBLAS may load code for it, and loading may wait for the whole device. */
+function isNew(context: ContextHandle, shape: GemmShape): boolean {
+  let kinds = known.get(context)
+  if (kinds === undefined) {
+    kinds = new Set()
+    known.set(context, kinds)
+  }
+  const { type, m, n, k, transposeA, transposeB, order, batchCount, beta } = shape
+  const kind = `${type} ${m} ${n} ${k} ${transposeA} ${transposeB} ${order} ${batchCount} ${beta === 0}`
+  if (kinds.has(kind)) return false
+  if (kinds.size >= MOST_KNOWN) kinds.clear()
+  kinds.add(kind)
+  return true
+}
+
+/** About what a GPU of 50 TFLOP/s takes. */
+function durationOf({ m, n, k, batchCount }: GemmShape): number {
+  return 2000 + Math.round((2 * m * n * k * batchCount) / 50_000)
+}

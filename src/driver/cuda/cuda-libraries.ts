@@ -1,0 +1,61 @@
+/** Other libraries' work on a real GPU: they are called with CUDA's own handles, and queue what they like. */
+import { cudaHandleOf, type StreamHandle } from '../driver.js'
+import type { ContextHandle } from '../handles.js'
+import type { LibraryDriver, LibraryWork } from '../library-driver.js'
+import type { Contexts } from './contexts.js'
+import type { RelaxedCaptures } from './relaxed-captures.js'
+import type { Waiting } from './waiting.js'
+
+/** Entries of the hardware queue that one call takes at most: a few kernels, and what they copy and clear before. */
+const ENTRIES = 8
+
+const WAITS = 'this call, which may wait for the whole device,'
+
+export interface LibraryParts {
+  readonly contexts: Contexts
+  readonly relaxed: RelaxedCaptures
+  readonly waiting: Waiting
+  /** Waits for room in the stream's hardware queue. */
+  reserve(stream: StreamHandle): void
+}
+
+export class CudaLibraries implements LibraryDriver {
+  readonly #parts: LibraryParts
+
+  constructor(parts: LibraryParts) {
+    this.#parts = parts
+  }
+
+  get hostFunctionsPending(): boolean {
+    return this.#parts.waiting.hostFunctionsPending
+  }
+
+  queue(work: readonly LibraryWork[], together: (calls: () => void) => void = (calls) => calls()): void {
+    const { waiting, reserve } = this.#parts
+    // Inside a host function nothing can be waited for: one of those pending is the caller.
+    if (work.some(({ mayWait }) => mayWait) && !waiting.insideHostFunction) waiting.forHostFunctions(WAITS)
+    for (const { stream } of work) for (let left = ENTRIES; left > 0; left -= 1) reserve(stream)
+    together(() => {
+      for (const each of work) this.#inContext(each.context, () => each.call(cudaHandleOf(each.stream)))
+    })
+  }
+
+  call<R>(context: ContextHandle, fn: () => R): R {
+    this.#parts.waiting.forHostFunctions(WAITS)
+    return this.#inContext(context, () => this.#parts.relaxed.run(fn))
+  }
+
+  waitUntil(isDone: () => boolean, what: string): void {
+    this.#parts.waiting.forLibrary(isDone, what)
+  }
+
+  #inContext<R>(context: ContextHandle, fn: () => R): R {
+    const { contexts } = this.#parts
+    const before = contexts.enter(context)
+    try {
+      return fn()
+    } finally {
+      contexts.leave(before)
+    }
+  }
+}

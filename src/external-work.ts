@@ -1,0 +1,85 @@
+/** Work that other code queues on a stream of ours: a library called through an FFI, say, by CUDA's own handle. */
+import { checkFunction, checkInteger, checkOptions } from './arguments.js'
+import type { Access, KernelMemory } from './driver/kernel-driver.js'
+import type { LibraryTwin } from './driver/library-driver.js'
+import { describe, invalidType, invalidValue, outOfRange } from './errors.js'
+import { type DeviceBuffer, isMemory, type OpenMemory, openMemory, type PinnedBuffer } from './memory.js'
+import { queueWith } from './queue-with-memory.js'
+import { isStream, type OpenStream, openStream, Stream } from './stream.js'
+
+/** Memory that other code is about to touch on the stream. */
+export interface ExternalMemory {
+  /** Of the same driver as the stream. */
+  readonly buffer: DeviceBuffer | PinnedBuffer
+  /** Whether it is read, written or both. Default 'inout'. */
+  readonly access?: Access | undefined
+}
+
+/** What `stream.external()` is told of the work. */
+export interface ExternalWork {
+  /** What the sanitizer and the timeline call it. */
+  readonly name: string
+  /** What it touches: these buffers can be closed as soon as it is queued. Default: none. */
+  readonly memory?: readonly ExternalMemory[] | undefined
+  /** The same in JavaScript, for the simulator: gets the bytes of each piece of memory, in their order. */
+  readonly simulate?: ((bytes: readonly Uint8Array[]) => void) | undefined
+  /** Virtual nanoseconds that it takes on the simulator. Default 1000. */
+  readonly nanoseconds?: number | undefined
+}
+
+declare module './stream.js' {
+  interface Stream {
+    /**
+     * Lets other code queue work: calls the function at once, with CUDA's own handle of the stream (0 for the null
+     * stream), with the stream's context current and with room in its hardware queue for eight operations. The function
+     * must not wait for the GPU, and queue on this stream only; if it throws, it must have queued nothing. On the simulator
+     * `simulate` is queued in its place.
+     * @throws what the function throws; ERR_UNSUPPORTED on the simulator where there is no `simulate`;
+     * ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_CLOSED, ERR_DEVICE_MISMATCH
+     */
+    external(work: ExternalWork, call: (handle: bigint) => void): this
+  }
+}
+
+const ACCESSES: readonly Access[] = ['in', 'out', 'inout']
+const DURATION = 1000
+
+Stream.prototype.external = function (work, call): Stream {
+  if (!isStream(this)) throw invalidType('The stream', 'a Stream, not an heir to one', this)
+  const use = openStream(this)
+  if (work === undefined) throw invalidType('work', 'an object such as { name, memory }', work)
+  checkOptions(work, 'work')
+  const { name } = work
+  if (typeof name !== 'string') throw invalidType('work.name', 'a string', name)
+  checkFunction(call, 'call')
+  const memory = openExternal(work.memory ?? [], use)
+  const twin = twinOf(work)
+  const queued = {
+    ...{ name, stream: use.handle, context: use.context, memory, twin },
+    call: (handle: number) => call(BigInt(handle)),
+  }
+  queueWith(use, memory, () => use.driver.libraries.queue([queued]))
+  return this
+}
+
+function openExternal(given: readonly ExternalMemory[], use: OpenStream): readonly (OpenMemory & KernelMemory)[] {
+  if (!Array.isArray(given)) throw invalidType('work.memory', 'an array of { buffer, access }', given)
+  return given.map((each: ExternalMemory, index) => {
+    const { buffer, access = 'inout' } = checkOptions(each, `work.memory[${index}]`) ?? {}
+    if (!isMemory(buffer)) {
+      throw invalidType(`work.memory[${index}].buffer`, 'a DeviceBuffer or a PinnedBuffer', buffer)
+    }
+    if (!ACCESSES.includes(access)) {
+      throw invalidValue(`work.memory[${index}].access must be 'in', 'out' or 'inout', not ${describe(access)}`)
+    }
+    return { ...openMemory(buffer, use.driver), byteLength: buffer.byteLength, access }
+  })
+}
+
+function twinOf({ simulate, nanoseconds }: ExternalWork): LibraryTwin | undefined {
+  const duration = nanoseconds === undefined ? DURATION : checkInteger(nanoseconds, 'work.nanoseconds')
+  if (duration < 0) throw outOfRange('work.nanoseconds', 'not negative', duration)
+  if (simulate === undefined) return undefined
+  checkFunction(simulate, 'work.simulate')
+  return { nanoseconds: duration, run: simulate }
+}

@@ -1,0 +1,138 @@
+/** The sizes of a matrix product, checked, and as cuBLAS wants them: column by column. */
+import { checkBoolean, checkInteger, checkOptions } from '../arguments.js'
+import { describe, invalidType, invalidValue, outOfRange } from '../errors.js'
+
+/** The types of elements that a product is made of. Sums are kept in f32, those of f64 in f64. */
+export type GemmType = 'f16' | 'bf16' | 'f32' | 'f64'
+
+export interface GemmOptions {
+  /** Of the elements of all three matrices. */
+  readonly type: GemmType
+  /** Rows of C, and of A as it is multiplied. */
+  readonly m: number
+  /** Columns of C, and of B as it is multiplied. */
+  readonly n: number
+  /** Columns of A and rows of B, as they are multiplied. */
+  readonly k: number
+  /** A lies in memory as its transpose, k rows of m. Default false. */
+  readonly transposeA?: boolean | undefined
+  /** B lies in memory as its transpose, n rows of k. Default false. */
+  readonly transposeB?: boolean | undefined
+  /** Default 1. */
+  readonly alpha?: number | undefined
+  /** Default 0: what C held before does not matter. */
+  readonly beta?: number | undefined
+  /**
+   * How matrices lie in memory: row after row, as C and NumPy have them, or column after column, as BLAS and Fortran.
+   * Default 'row'.
+   */
+  readonly order?: 'row' | 'column' | undefined
+  /** Elements from one row of A (of columns, with order 'column') to the next. Default: no gap. */
+  readonly lda?: number | undefined
+  /** As lda, for B. */
+  readonly ldb?: number | undefined
+  /** As lda, for C. */
+  readonly ldc?: number | undefined
+}
+
+export interface StridedBatchOptions extends GemmOptions {
+  /** How many products. */
+  readonly batchCount: number
+  /** Elements from one A to the next; 0 takes the same A for all. Default: no gap. */
+  readonly strideA?: number | undefined
+  /** As strideA, for B. */
+  readonly strideB?: number | undefined
+  /** Elements from one C to the next. Default: no gap. */
+  readonly strideC?: number | undefined
+}
+
+/** One of the three matrices as it lies in memory. */
+export interface Layout {
+  /** Elements from one line (row or column, as they lie) to the next. */
+  readonly leading: number
+  /** Elements from one matrix of a batch to the next. */
+  readonly stride: number
+  /** Elements from the first to the last, over the whole batch. */
+  readonly elements: number
+}
+
+export interface GemmShape {
+  readonly type: GemmType
+  readonly m: number
+  readonly n: number
+  readonly k: number
+  readonly transposeA: boolean
+  readonly transposeB: boolean
+  readonly alpha: number
+  readonly beta: number
+  readonly order: 'row' | 'column'
+  readonly batchCount: number
+  readonly a: Layout
+  readonly b: Layout
+  readonly c: Layout
+}
+
+const TYPES: readonly GemmType[] = ['f16', 'bf16', 'f32', 'f64']
+const LARGEST = 2 ** 31 - 1
+
+/** Throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE or ERR_OUT_OF_RANGE for what no product has. */
+export function shapeOfGemm(options: GemmOptions): GemmShape {
+  return shapeOf(options, 1)
+}
+
+/** As `shapeOfGemm`, for a batch. */
+export function shapeOfBatch(options: StridedBatchOptions): GemmShape {
+  if (options === undefined) throw invalidType('options', 'an object', options)
+  checkOptions(options)
+  return shapeOf(options, checkCount(options.batchCount, 'options.batchCount'))
+}
+
+function shapeOf(options: GemmOptions & Partial<StridedBatchOptions>, batchCount: number): GemmShape {
+  if (options === undefined) throw invalidType('options', 'an object such as { type, m, n, k }', options)
+  checkOptions(options)
+  const { type, order = 'row' } = options
+  if (!TYPES.includes(type)) {
+    throw invalidValue(`options.type must be one of '${TYPES.join("', '")}', not ${describe(type)}`)
+  }
+  if (order !== 'row' && order !== 'column') {
+    throw invalidValue(`options.order must be 'row' or 'column', not ${describe(order)}`)
+  }
+  const m = checkCount(options.m, 'options.m')
+  const n = checkCount(options.n, 'options.n')
+  const k = checkCount(options.k, 'options.k')
+  const transposeA = checkBoolean(options.transposeA, 'options.transposeA', false)
+  const transposeB = checkBoolean(options.transposeB, 'options.transposeB', false)
+  const alpha = checkFactor(options.alpha, 'options.alpha', 1)
+  const beta = checkFactor(options.beta, 'options.beta', 0)
+  const layout = (letter: 'A' | 'B' | 'C', rows: number, columns: number): Layout => {
+    const [lines, length] = order === 'row' ? [rows, columns] : [columns, rows]
+    const ld = `ld${letter.toLowerCase()}` as 'lda' | 'ldb' | 'ldc'
+    const leading = options[ld] === undefined ? length : checkCount(options[ld], `options.${ld}`)
+    if (leading < length) {
+      throw outOfRange(`options.${ld}`, `at least ${length}, the length of a ${order} of ${letter}`, leading)
+    }
+    const one = (lines - 1) * leading + length
+    const name = `stride${letter}` as const
+    const stride = options[name] === undefined ? lines * leading : checkInteger(options[name], `options.${name}`)
+    const least = letter === 'C' && batchCount > 1 ? one : 0
+    if (stride < least || stride > Number.MAX_SAFE_INTEGER / LARGEST) {
+      throw outOfRange(`options.${name}`, `at least ${least}: the matrices of a batch do not overlap`, stride)
+    }
+    return { leading, stride, elements: (batchCount - 1) * stride + one }
+  }
+  const a = transposeA ? layout('A', k, m) : layout('A', m, k)
+  const b = transposeB ? layout('B', n, k) : layout('B', k, n)
+  return { type, m, n, k, transposeA, transposeB, alpha, beta, order, batchCount, a, b, c: layout('C', m, n) }
+}
+
+function checkCount(value: number, name: string): number {
+  checkInteger(value, name)
+  if (value < 1 || value > LARGEST) throw outOfRange(name, `from 1 to ${LARGEST}`, value)
+  return value
+}
+
+function checkFactor(value: number | undefined, name: string, byDefault: number): number {
+  if (value === undefined) return byDefault
+  if (typeof value !== 'number') throw invalidType(name, 'a number', value)
+  return value
+}

@@ -1,0 +1,42 @@
+/** Buffers as arguments of a library's functions: checked when they are given, opened when the work is queued. */
+import type { Access, KernelMemory } from '../driver/kernel-driver.js'
+import { invalidType, invalidValue, stateError } from '../errors.js'
+import { DeviceBuffer, isMemory, type OpenMemory, openMemory } from '../memory.js'
+import type { OpenStream, Stream } from '../stream.js'
+
+/** A buffer that a call is given, and what the call does with it. */
+export interface GivenMemory {
+  readonly buffer: DeviceBuffer
+  readonly access: Access
+  /** Of what is touched, from the buffer's beginning. Default: all of it. */
+  readonly byteLength?: number
+}
+
+/**
+ * Is it memory of the stream's device that elements of so many bytes can lie in?
+ * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_DEVICE_MISMATCH
+ */
+export function checkDeviceBuffer(buffer: DeviceBuffer, name: string, width: number, stream: Stream): DeviceBuffer {
+  if (!isMemory(buffer) || !(buffer instanceof DeviceBuffer)) throw invalidType(name, 'a DeviceBuffer', buffer)
+  if (buffer.device !== stream.device) {
+    throw stateError(
+      'ERR_DEVICE_MISMATCH',
+      `${name} is on ${buffer.device}, and the work on ${stream.device}: copy it there`,
+    )
+  }
+  if (Number(buffer.pointer) % width !== 0) {
+    throw invalidValue(`${name} begins in the middle of an element of ${width} bytes: ${buffer}`)
+  }
+  return buffer
+}
+
+export type UsedMemory = OpenMemory & KernelMemory
+
+/** Throws ERR_CLOSED or ERR_DEVICE_MISMATCH. */
+export function openGiven(given: readonly GivenMemory[], use: OpenStream): readonly UsedMemory[] {
+  return given.map(({ buffer, access, byteLength = buffer.byteLength }) => ({
+    ...openMemory(buffer, use.driver),
+    byteLength,
+    access,
+  }))
+}

@@ -1,0 +1,87 @@
+/** One call of a communicator while its arguments are checked. */
+import { checkOptions } from '../arguments.js'
+import type { Device } from '../device.js'
+import { describe, invalidType, invalidValue, outOfRange, stateError } from '../errors.js'
+import type { DeviceBuffer } from '../memory.js'
+import { isStream, Stream } from '../stream.js'
+import { checkDeviceBuffer, type GivenMemory } from './library-memory.js'
+import { ask, checkAlive, type NcclOperation } from './nccl-group.js'
+import type { NcclHandle } from './nccl-handle.js'
+import { NCCL_TYPES, type NcclFunction } from './nccl-library.js'
+import type { NcclType, TransferOptions } from './nccl-options.js'
+
+/** The handle of a per-thread default stream, which NCCL, on a thread of its own, would take for another stream. */
+const PER_THREAD = 2n
+
+export class NcclCall {
+  readonly functions: NcclHandle['library']['functions']
+  /** The communicator, for NCCL. */
+  readonly communicator: number
+  /** The ncclDataType_t. */
+  readonly data: number
+  readonly #handle: NcclHandle
+  readonly #type: NcclType
+  readonly #stream: Stream
+
+  /** Throws ERR_CLOSED, ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_DEVICE_MISMATCH or ERR_UNSUPPORTED. */
+  constructor(handle: NcclHandle, device: Device, options: TransferOptions) {
+    checkAlive(handle)
+    if (options === undefined) throw invalidType('options', 'an object such as { type }', options)
+    checkOptions(options)
+    const { type } = options
+    if (typeof type !== 'string' || !Object.hasOwn(NCCL_TYPES, type)) {
+      throw invalidValue(`options.type must be one of '${Object.keys(NCCL_TYPES).join("', '")}', not ${describe(type)}`)
+    }
+    this.functions = handle.library.functions
+    this.communicator = handle.address
+    this.data = NCCL_TYPES[type].data
+    this.#handle = handle
+    this.#type = type
+    this.#stream = streamFor(device, options.stream)
+  }
+
+  /** How many elements a buffer has. */
+  elements(buffer: DeviceBuffer, name: string): number {
+    const { bytes } = NCCL_TYPES[this.#type]
+    checkDeviceBuffer(buffer, name, bytes, this.#stream)
+    if (buffer.byteLength % bytes === 0) return buffer.byteLength / bytes
+    throw invalidValue(`${name} is no whole number of elements of ${bytes} bytes: ${buffer}`)
+  }
+
+  /** The buffer must have so many elements. */
+  expect(buffer: DeviceBuffer | undefined, name: string, elements: number): DeviceBuffer {
+    const { bytes } = NCCL_TYPES[this.#type]
+    if (buffer === undefined) throw invalidType(name, 'a DeviceBuffer', buffer)
+    checkDeviceBuffer(buffer, name, bytes, this.#stream)
+    if (buffer.byteLength === elements * bytes) return buffer
+    const expected = `${elements * bytes} bytes long, for ${elements} elements of ${this.#type} (take a slice)`
+    throw outOfRange(name, expected, buffer.byteLength)
+  }
+
+  /** Queues it, or puts it into the group that is open. `says` is what all ranks must say alike, besides type and count. */
+  ask(
+    name: NcclFunction,
+    count: number,
+    says: string,
+    memory: readonly GivenMemory[],
+    call: NcclOperation['call'],
+    peer?: number,
+  ): void {
+    const what = [`${name}(${count} x ${this.#type}`, says].filter((part) => part !== '').join(', ')
+    // What is sent as one thing is received as the same.
+    const request = peer === undefined ? `${what})` : `${count} x ${this.#type}`
+    ask({ name, handle: this.#handle, stream: this.#stream, memory, peer, says: request, call })
+  }
+}
+
+function streamFor(device: Device, given: Stream | undefined): Stream {
+  if (given !== undefined && !isStream(given)) throw invalidType('options.stream', 'a Stream', given)
+  const stream = given ?? Stream.current(device)
+  if (stream.device !== device) {
+    throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and the communicator on ${device}`)
+  }
+  if (stream.handle === PER_THREAD) {
+    throw stateError('ERR_UNSUPPORTED', `NCCL cannot use ${stream}, the per-thread default stream: take another stream`)
+  }
+  return stream
+}

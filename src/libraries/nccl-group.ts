@@ -1,0 +1,144 @@
+/**
+ * What communicators are asked to do, put into streams: at once, or at the end of a group. Until then nothing is told to
+ * NCCL, so a group that fails half-way has done nothing.
+ */
+import { performance } from 'node:perf_hooks'
+import { checkFunction } from '../arguments.js'
+import type { LibraryWork } from '../driver/library-driver.js'
+import { invalidType, stateError } from '../errors.js'
+import { queueAllWith } from '../queue-with-memory.js'
+import { type OpenStream, openStream, type Stream } from '../stream.js'
+import { type GivenMemory, openGiven, type UsedMemory } from './library-memory.js'
+import { checkTogether } from './nccl-clique.js'
+import type { NcclHandle } from './nccl-handle.js'
+import type { NcclFunction } from './nccl-library.js'
+
+export interface NcclOperation {
+  readonly name: NcclFunction
+  readonly handle: NcclHandle
+  readonly stream: Stream
+  readonly memory: readonly GivenMemory[]
+  /** See `Request`. */
+  readonly peer: number | undefined
+  readonly says: string
+  /** Calls NCCL with the addresses of the memory, in its order, and CUDA's handle of the stream. Returns its result. */
+  call(pointers: readonly number[], stream: number): number
+}
+
+let open: NcclOperation[] | undefined
+
+/**
+ * Makes NCCL's calls of a function together (`ncclGroupStart`, `ncclGroupEnd`): one thread that has several ranks must
+ * make the calls of all of them in a group, and so must sends and receives that wait for each other. Arguments are
+ * checked by each call; the work is queued when the function ends, and if it throws nothing is queued. Groups may be
+ * nested: all is queued at the end of the outermost.
+ * @throws ERR_DEADLOCK where a rank of this thread is left out; ERR_INVALID_ARG_TYPE for a function that returns a promise
+ */
+export function group<R>(fn: () => R): R {
+  checkFunction(fn, 'fn')
+  if (open !== undefined) return fn()
+  const operations: NcclOperation[] = []
+  open = operations
+  let result: R
+  try {
+    result = fn()
+  } finally {
+    open = undefined
+  }
+  if (isPromise(result)) {
+    throw invalidType('fn', 'a function that returns no promise: a group ends with the function', result)
+  }
+  queueOperations(operations)
+  return result
+}
+
+/** Queues it now, or at the end of the group that is open. */
+export function ask(operation: NcclOperation): void {
+  if (open === undefined) queueOperations([operation])
+  else open.push(operation)
+}
+
+interface Part {
+  readonly operation: NcclOperation
+  readonly use: OpenStream
+  readonly memory: readonly UsedMemory[]
+}
+
+function queueOperations(operations: readonly NcclOperation[]): void {
+  const handles = [...new Set(operations.map(({ handle }) => handle))]
+  for (const handle of handles) checkAlive(handle)
+  checkTogether(
+    operations.map(({ handle: { clique, rank }, peer, says, name }) => ({
+      ...{ clique, rank, peer, says },
+      isSend: name === 'ncclSend',
+    })),
+  )
+  const parts = operations.map((operation): Part => {
+    const use = openStream(operation.stream)
+    return { operation, use, memory: openGiven(operation.memory, use) }
+  })
+  const [first] = parts
+  if (first === undefined) return
+  const { libraries } = first.use.driver
+  queueAllWith(parts, () =>
+    libraries.queue(parts.map(workOf), (calls) => {
+      try {
+        makeTogether(first.operation.handle, parts.length, calls)
+        const since = performance.now()
+        const name = first.operation.name
+        libraries.waitUntil(() => handles.every((handle) => isQueued(handle, name, since)), `${name}()`)
+      } catch (error) {
+        for (const handle of handles) void handle.fail(error)
+        throw error
+      }
+    }),
+  )
+  for (const { operation } of parts) operation.handle.streams.add(operation.stream)
+}
+
+function workOf({ operation, use, memory }: Part): LibraryWork {
+  const pointers = memory.map(({ pointer }) => pointer)
+  const { name, handle } = operation
+  return {
+    name,
+    stream: use.handle,
+    context: use.context,
+    memory,
+    call: (stream) => handle.library.check(name, operation.call(pointers, stream)),
+  }
+}
+
+/** The group of NCCL's ends also where a call in it is refused: it counts them for each thread. */
+function makeTogether({ library }: NcclHandle, count: number, calls: () => void): void {
+  if (count === 1) {
+    calls()
+    return
+  }
+  library.check('ncclGroupStart', library.functions.ncclGroupStart())
+  let ended = 0
+  try {
+    calls()
+  } finally {
+    ended = library.functions.ncclGroupEnd()
+  }
+  library.check('ncclGroupEnd', ended)
+}
+
+function isQueued(handle: NcclHandle, call: string, since: number): boolean {
+  if (handle.isDone(call)) return true
+  handle.checkTime(since, call)
+  return false
+}
+
+/** Throws ERR_CLOSED, with the reason where it was given up. */
+export function checkAlive(handle: NcclHandle): void {
+  if (!handle.ended) return
+  const { failure } = handle
+  if (failure === undefined) throw stateError('ERR_CLOSED', 'The communicator cannot be used any more')
+  const why = failure instanceof Error ? failure.message : String(failure)
+  throw stateError('ERR_CLOSED', `The communicator was given up and cannot be used any more: ${why}`, failure)
+}
+
+function isPromise(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function'
+}

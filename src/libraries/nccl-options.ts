@@ -1,0 +1,95 @@
+/** What NCCL's calls are told, and its checks. */
+import { checkBytes, checkInteger } from '../arguments.js'
+import type { Device } from '../device.js'
+import { describe, invalidType, invalidValue, outOfRange, stateError } from '../errors.js'
+import type { Stream } from '../stream.js'
+import { NCCL_OPERATIONS, type NCCL_TYPES, UNIQUE_ID_BYTES } from './nccl-library.js'
+
+/** What the elements are. */
+export type NcclType = keyof typeof NCCL_TYPES
+/** How values of all ranks become one. */
+export type NcclReduction = keyof typeof NCCL_OPERATIONS
+
+export interface CommunicatorOptions {
+  /** What `uniqueId()` returned in one of the processes: the same for all ranks. */
+  readonly id: Uint8Array
+  /** From 0 to size - 1: another one for each rank. */
+  readonly rank: number
+  /** How many ranks there are. */
+  readonly size: number
+  /** Another one for each rank. Default: the current device. */
+  readonly device?: Device | number | undefined
+  /** Milliseconds that a call may wait for the other ranks before the communicator is given up. Default: ten minutes. */
+  readonly timeout?: number | undefined
+  /** Gives up waiting for the other ranks. */
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface TransferOptions {
+  /** Of the elements. */
+  readonly type: NcclType
+  /** Default: the current stream of the communicator's device. It cannot be a per-thread default stream. */
+  readonly stream?: Stream | undefined
+}
+
+export interface ReductionOptions extends TransferOptions {
+  /** Default 'sum'. */
+  readonly op?: NcclReduction | undefined
+}
+
+export interface RootOptions {
+  /** The rank that has the data to send, or receives the result. Default 0. */
+  readonly root?: number | undefined
+}
+
+export interface PeerOptions extends TransferOptions {
+  /** The rank to send to or to receive from. */
+  readonly peer: number
+}
+
+const DEFAULT_TIMEOUT = 600_000
+const MOST_RANKS = 2 ** 31 - 1
+/** An id has the address of the process that made it behind eight random bytes, as sockets have it. */
+const FAMILY_OFFSET = 8
+const FAMILIES = [2, 10]
+
+export function checkSize(size: number): number {
+  checkInteger(size, 'options.size')
+  if (size < 1 || size > MOST_RANKS) throw outOfRange('options.size', `from 1 to ${MOST_RANKS}`, size)
+  return size
+}
+
+export function checkRank(rank: number, name: string, size: number): number {
+  checkInteger(rank, name)
+  if (rank < 0 || rank >= size) throw outOfRange(name, `from 0 to ${size - 1}: there are ${size} rank(s)`, rank)
+  return rank
+}
+
+/** Throws for bytes that cannot be an id; NCCL would look for a process at whatever address they name. */
+export function checkId(id: Uint8Array): Uint8Array {
+  checkBytes(id, 'options.id', UNIQUE_ID_BYTES)
+  const view = new DataView(id.buffer, id.byteOffset, id.byteLength)
+  const family = view.getUint16(FAMILY_OFFSET, true)
+  const port = view.getUint16(FAMILY_OFFSET + 2, false)
+  if (FAMILIES.includes(family) && port !== 0) return id.slice()
+  throw invalidValue('options.id are 128 bytes, but not those that uniqueId() returned: they name no address')
+}
+
+export function checkTimeout(timeout: number | undefined): number {
+  if (timeout === undefined) return DEFAULT_TIMEOUT
+  if (typeof timeout !== 'number') throw invalidType('options.timeout', 'a number of milliseconds', timeout)
+  if (!(timeout > 0)) throw outOfRange('options.timeout', 'more than 0', timeout)
+  return timeout
+}
+
+/** The number of a reduction, which is a sum by default. */
+export function checkReduction(op: NcclReduction | undefined): number {
+  const name = op ?? 'sum'
+  if (typeof name === 'string' && Object.hasOwn(NCCL_OPERATIONS, name)) return NCCL_OPERATIONS[name]
+  throw invalidValue(`options.op must be one of '${Object.keys(NCCL_OPERATIONS).join("', '")}', not ${describe(op)}`)
+}
+
+export function refuseSimulator(device: Device): void {
+  if (device.driver !== 'sim') return
+  throw stateError('ERR_UNSUPPORTED', `NCCL needs real GPUs: ${device} is simulated`)
+}

@@ -1,0 +1,377 @@
+/** Collective communication between GPUs by NCCL, in stream order. Importing this loads no library. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { inspect } from 'node:util'
+import { checkOptions, checkSignal } from './arguments.js'
+import { contextOf, Device, driverOf, resolveDevice } from './device.js'
+import { invalidType, invalidValue } from './errors.js'
+import type { WaitOptions } from './finished.js'
+import './joins.js'
+import type { GivenMemory } from './libraries/library-memory.js'
+import { NcclCall } from './libraries/nccl-call.js'
+import { Clique } from './libraries/nccl-clique.js'
+import { checkAlive } from './libraries/nccl-group.js'
+import { NcclHandle } from './libraries/nccl-handle.js'
+import { openNccl } from './libraries/nccl-library.js'
+import {
+  type CommunicatorOptions,
+  checkId,
+  checkRank,
+  checkReduction,
+  checkSize,
+  checkTimeout,
+  type PeerOptions,
+  type ReductionOptions,
+  type RootOptions,
+  refuseSimulator,
+  type TransferOptions,
+} from './libraries/nccl-options.js'
+import type { DeviceBuffer } from './memory.js'
+import { destroyWhenUnreachable, release } from './remains.js'
+
+export { LibraryError } from './errors.js'
+export { group } from './libraries/nccl-group.js'
+export type {
+  CommunicatorOptions,
+  NcclReduction,
+  NcclType,
+  PeerOptions,
+  ReductionOptions,
+  RootOptions,
+  TransferOptions,
+} from './libraries/nccl-options.js'
+
+/** Milliseconds between two looks for errors that come while work runs. */
+const LOOK_FOR_ERRORS = 50
+
+/** Lets only this file make communicators. */
+class Ready {
+  readonly handle: NcclHandle
+  readonly device: Device
+  readonly size: number
+  constructor(handle: NcclHandle, device: Device, size: number) {
+    this.handle = handle
+    this.device = device
+    this.size = size
+  }
+}
+
+/**
+ * An id for a new communicator (`ncclGetUniqueId`), 128 bytes: give it to every rank, by whatever means the processes
+ * have. This process must live until all ranks are there, since they meet at it.
+ * @throws ERR_UNSUPPORTED where NCCL is not found (CUDA_STREAMS_NCCL names the file or its folder), and on the simulator
+ */
+export function uniqueId(): Uint8Array {
+  refuseSimulator(Device.current)
+  return openNccl().uniqueId()
+}
+
+/** The version of NCCL (`ncclGetVersion`), such as 22809 for 2.28.9. Throws as `uniqueId` does. */
+export function ncclVersion(): number {
+  refuseSimulator(Device.current)
+  return openNccl().version()
+}
+
+/**
+ * One of the ranks that exchange data: a device of this process. Every rank has to make the same calls in the same order.
+ * Their work is queued on a stream of the device, as kernels are. Arguments that are wrong are refused by name, and
+ * nothing is queued; what NCCL refuses is a LibraryError, and ends the communicator.
+ *
+ * The first call of a kind connects the ranks: it blocks until all of them have made it, and runs host functions that
+ * come due meanwhile. A thread that has several ranks must therefore make the calls of all of them inside `group()`.
+ */
+export class Communicator implements AsyncDisposable {
+  readonly device: Device
+  readonly rank: number
+  readonly size: number
+  readonly #handle: NcclHandle
+
+  /** Use `await Communicator.create(options)`. */
+  private constructor(ready: Ready) {
+    if (!(ready instanceof Ready)) throw invalidType('Communicator', 'had from Communicator.create(options)', 'new')
+    const { handle, device, size } = ready
+    this.device = device
+    this.rank = handle.rank
+    this.size = size
+    this.#handle = handle
+    destroyWhenUnreachable(this, handle)
+  }
+
+  /**
+   * Resolves when all ranks are there (`ncclCommInitRankConfig`, not blocking). The loop turns meanwhile, so that a
+   * process may make several ranks at once. Rejects with ERR_UNSUPPORTED where NCCL is not found and on the simulator,
+   * with ERR_DEADLOCK when the time is up, with `signal.reason`, or with a LibraryError.
+   */
+  static async create(options: CommunicatorOptions): Promise<Communicator> {
+    if (options === undefined) throw invalidType('options', 'an object such as { id, rank, size }', options)
+    checkOptions(options)
+    const size = checkSize(options.size)
+    const rank = checkRank(options.rank, 'options.rank', size)
+    const id = checkId(options.id)
+    const timeout = checkTimeout(options.timeout)
+    const signal = checkSignal(options.signal)
+    const device = resolveDevice(options.device)
+    refuseSimulator(device)
+    signal?.throwIfAborted()
+    const library = openNccl()
+    const { libraries } = driverOf(device)
+    const context = contextOf(device)
+    const clique = Clique.enter(id, rank, size)
+    let handle: NcclHandle | undefined
+    try {
+      // NCCL may wait for the device: first let the loop run what the device waits for.
+      while (libraries.hostFunctionsPending) {
+        signal?.throwIfAborted()
+        await sleep(1)
+      }
+      handle = libraries.call(context, () => new NcclHandle(library, id, clique, rank, timeout))
+      await handle.done('ncclCommInitRankConfig', signal)
+      return new Communicator(new Ready(handle, device, size))
+    } catch (error) {
+      if (handle === undefined) clique.leave(rank)
+      else await handle.fail(error)
+      throw error
+    }
+  }
+
+  /**
+   * A communicator for each of these devices of this process, in their order: `create` for each, all at once. Make the
+   * calls of all of them inside `group()`.
+   */
+  static async createAll(
+    devices: readonly (Device | number)[],
+    options?: Pick<CommunicatorOptions, 'timeout' | 'signal'>,
+  ): Promise<Communicator[]> {
+    if (!Array.isArray(devices) || devices.length === 0) {
+      throw invalidType('devices', 'an array of one device or more', devices)
+    }
+    const resolved = devices.map((device: Device | number) => resolveDevice(device, 'devices'))
+    if (new Set(resolved).size < resolved.length) throw invalidValue('devices must not name a device twice')
+    const { timeout, signal } = checkOptions(options) ?? {}
+    checkTimeout(timeout)
+    checkSignal(signal)
+    for (const device of resolved) refuseSimulator(device)
+    const id = openNccl().uniqueId()
+    const size = resolved.length
+    const made = await Promise.allSettled(
+      resolved.map((device, rank) => Communicator.create({ id, rank, size, device, timeout, signal })),
+    )
+    const failed = made.find((result) => result.status === 'rejected')
+    const communicators = made.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
+    if (failed === undefined) return communicators
+    await Promise.all(communicators.map((communicator) => communicator.abort()))
+    throw failed.reason
+  }
+
+  /** Closed, aborted, or given up after an error. */
+  get closed(): boolean {
+    return this.#handle.ended
+  }
+
+  /**
+   * Leaves in every rank's `destination` what the `source` of all ranks become together (`ncclAllReduce`). Both have the
+   * same length, and may be the same buffer.
+   */
+  allReduce(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
+    const call = this.#call(options)
+    const op = checkReduction(options.op)
+    const count = call.elements(destination, 'destination')
+    call.expect(source, 'source', count)
+    const { functions, data, communicator } = call
+    call.ask(
+      'ncclAllReduce',
+      count,
+      options.op ?? 'sum',
+      [read(source), written(destination)],
+      ([from = 0, to = 0], raw) => functions.ncclAllReduce(from, to, count, data, op, communicator, raw),
+    )
+    return this
+  }
+
+  /** Leaves in every rank's `destination` what the root has in `source` (`ncclBroadcast`). Other ranks need no source. */
+  broadcast(source: DeviceBuffer | undefined, destination: DeviceBuffer, options: TransferOptions & RootOptions): this {
+    const call = this.#call(options)
+    const root = this.#root(options)
+    const count = call.elements(destination, 'destination')
+    const given = this.rank === root ? [read(call.expect(source, 'source', count))] : []
+    const { functions, data, communicator } = call
+    call.ask('ncclBroadcast', count, `root ${root}`, [written(destination), ...given], ([to = 0, from = to], raw) =>
+      functions.ncclBroadcast(from, to, count, data, root, communicator, raw),
+    )
+    return this
+  }
+
+  /**
+   * Leaves in the root's `destination` what the `source` of all ranks become together (`ncclReduce`). Other ranks need no
+   * destination.
+   */
+  reduce(source: DeviceBuffer, destination: DeviceBuffer | undefined, options: ReductionOptions & RootOptions): this {
+    const call = this.#call(options)
+    const op = checkReduction(options.op)
+    const root = this.#root(options)
+    const count = call.elements(source, 'source')
+    const given = this.rank === root ? [written(call.expect(destination, 'destination', count))] : []
+    const { functions, data, communicator } = call
+    const says = `${options.op ?? 'sum'}, root ${root}`
+    call.ask('ncclReduce', count, says, [read(source), ...given], ([from = 0, to = 0], raw) =>
+      functions.ncclReduce(from, to, count, data, op, root, communicator, raw),
+    )
+    return this
+  }
+
+  /**
+   * Leaves in every rank's `destination` the `source` of all ranks, one after the other (`ncclAllGather`): it is `size`
+   * times as long.
+   */
+  allGather(source: DeviceBuffer, destination: DeviceBuffer, options: TransferOptions): this {
+    const call = this.#call(options)
+    const count = call.elements(source, 'source')
+    call.expect(destination, 'destination', count * this.size)
+    const { functions, data, communicator } = call
+    call.ask('ncclAllGather', count, '', [read(source), written(destination)], ([from = 0, to = 0], raw) =>
+      functions.ncclAllGather(from, to, count, data, communicator, raw),
+    )
+    return this
+  }
+
+  /**
+   * As `allReduce`, and leaves in each rank only its part of the result (`ncclReduceScatter`): `source` is `size` times
+   * as long as `destination`.
+   */
+  reduceScatter(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
+    const call = this.#call(options)
+    const op = checkReduction(options.op)
+    const count = call.elements(destination, 'destination')
+    call.expect(source, 'source', count * this.size)
+    const { functions, data, communicator } = call
+    const says = options.op ?? 'sum'
+    call.ask('ncclReduceScatter', count, says, [read(source), written(destination)], ([from = 0, to = 0], raw) =>
+      functions.ncclReduceScatter(from, to, count, data, op, communicator, raw),
+    )
+    return this
+  }
+
+  /**
+   * Sends the buffer to another rank, which has to receive as much (`ncclSend`). What goes both ways, or to several ranks
+   * at a time, belongs into one `group()`.
+   */
+  send(source: DeviceBuffer, options: PeerOptions): this {
+    const call = this.#call(options)
+    const peer = checkRank(options.peer, 'options.peer', this.size)
+    const count = call.elements(source, 'source')
+    const { functions, data, communicator } = call
+    const make = ([from = 0]: readonly number[], raw: number): number =>
+      functions.ncclSend(from, count, data, peer, communicator, raw)
+    call.ask('ncclSend', count, '', [read(source)], make, peer)
+    return this
+  }
+
+  /** Receives what another rank sends (`ncclRecv`). */
+  recv(destination: DeviceBuffer, options: PeerOptions): this {
+    const call = this.#call(options)
+    const peer = checkRank(options.peer, 'options.peer', this.size)
+    const count = call.elements(destination, 'destination')
+    const { functions, data, communicator } = call
+    const make = ([to = 0]: readonly number[], raw: number): number =>
+      functions.ncclRecv(to, count, data, peer, communicator, raw)
+    call.ask('ncclRecv', count, '', [written(destination)], make, peer)
+    return this
+  }
+
+  /**
+   * Resolves when all that was queued through this communicator is done. A rank that died is told by a network, but not
+   * by NVLink: there the GPU waits for ever, so give a `signal` with a time limit where that can happen. When it is
+   * aborted, or NCCL reports an error (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which lets
+   * the streams go on, and the promise rejects with the reason.
+   */
+  async finished(options?: WaitOptions): Promise<void> {
+    const handle = this.#handle
+    const signal = checkSignal(checkOptions(options)?.signal)
+    checkAlive(handle)
+    const streams = [...handle.streams].filter((stream) => !stream.closed)
+    handle.streams.clear()
+    const giveUp = new AbortController()
+    const onAbort = (): void => giveUp.abort(signal?.reason)
+    signal?.addEventListener('abort', onAbort, { once: true })
+    if (signal?.aborted) onAbort()
+    const look = setInterval(() => {
+      try {
+        handle.isDone('ncclCommGetAsyncError')
+      } catch (error) {
+        giveUp.abort(error)
+      }
+    }, LOOK_FOR_ERRORS)
+    try {
+      await Promise.all(streams.map((stream) => stream.finished({ signal: giveUp.signal })))
+    } catch (error) {
+      await handle.fail(error)
+      throw error
+    } finally {
+      clearInterval(look)
+      signal?.removeEventListener('abort', onAbort)
+    }
+  }
+
+  /**
+   * Gives it up at once (`ncclCommAbort`): its work on the GPU ends, with whatever bytes are there, and the streams go on.
+   * Abort the other ranks too. Resolves when NCCL has let go of everything. May be called twice.
+   */
+  async abort(): Promise<void> {
+    const handle = this.#handle
+    if (!handle.ended) handle.failure = new Error('abort() was called')
+    await handle.end('ncclCommAbort')
+    this.#letGo()
+  }
+
+  /**
+   * Lets its work complete, then frees it (`ncclCommFinalize`, `ncclCommDestroy`). All ranks have to close, those of one
+   * thread at one time: `await Promise.all(communicators.map((each) => each.close()))`. Close graphs that captured its
+   * work before. When `signal` is aborted it is given up as by `abort()`, and the promise rejects. May be called twice.
+   */
+  async close(options?: WaitOptions): Promise<void> {
+    const handle = this.#handle
+    const signal = checkSignal(checkOptions(options)?.signal)
+    if (handle.ended || handle.closing) return
+    handle.closing = true
+    try {
+      signal?.throwIfAborted()
+      handle.library.check('ncclCommFinalize', handle.library.functions.ncclCommFinalize(handle.address))
+      await handle.done('ncclCommFinalize', signal)
+    } catch (error) {
+      await handle.fail(error)
+      throw error
+    }
+    await handle.end('ncclCommDestroy')
+    this.#letGo()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'Communicator'
+  }
+
+  toString(): string {
+    return `Communicator(rank ${this.rank} of ${this.size}, ${this.device}${this.closed ? ', closed' : ''})`
+  }
+
+  [inspect.custom](): string {
+    return this.toString()
+  }
+
+  #call(options: TransferOptions): NcclCall {
+    return new NcclCall(this.#handle, this.device, options)
+  }
+
+  #root({ root }: RootOptions): number {
+    return root === undefined ? 0 : checkRank(root, 'options.root', this.size)
+  }
+
+  #letGo(): void {
+    if (!this.#handle.gone) release(this, this.#handle)
+  }
+}
+
+const read = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'in' })
+const written = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'out' })

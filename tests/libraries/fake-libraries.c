@@ -1,0 +1,193 @@
+/* Pretends to be cuBLAS and NCCL, for machines without a GPU: writes down what it is asked, and answers as they would. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char text[1 << 16];
+static size_t used;
+
+static void say(const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  if (used < sizeof text) used += (size_t)vsnprintf(text + used, sizeof text - used, format, args);
+  va_end(args);
+}
+
+/* What was asked since the last time. */
+const char *fake_said(void) {
+  static char last[sizeof text];
+  memcpy(last, text, sizeof text);
+  used = 0;
+  text[0] = 0;
+  return last;
+}
+
+/* cuBLAS */
+
+static int next_status;
+void fake_next_status(int status) { next_status = status; }
+
+int cublasCreate_v2(void **handle) {
+  *handle = malloc(1);
+  say("create\n");
+  return 0;
+}
+int cublasGetVersion_v2(void *handle, int *version) {
+  (void)handle;
+  *version = 130100;
+  return 0;
+}
+int cublasSetStream_v2(void *handle, void *stream) {
+  (void)handle;
+  say("stream %lx\n", (unsigned long)(uintptr_t)stream);
+  return 0;
+}
+int cublasSetWorkspace_v2(void *handle, void *workspace, size_t bytes) {
+  (void)handle;
+  say("workspace %lx %zu\n", (unsigned long)(uintptr_t)workspace, bytes);
+  return 0;
+}
+static double factor(const void *at, int compute) { return compute == 70 ? *(const double *)at : *(const float *)at; }
+int cublasGemmEx(void *handle, int transa, int transb, int m, int n, int k, const void *alpha, const void *A, int atype,
+                 int lda, const void *B, int btype, int ldb, const void *beta, void *C, int ctype, int ldc, int compute,
+                 int algo) {
+  (void)handle;
+  say("gemm %d%d m%d n%d k%d %g A%lx:%d/%d B%lx:%d/%d %g C%lx:%d/%d compute %d algo %d\n", transa, transb, m, n, k,
+      factor(alpha, compute), (unsigned long)(uintptr_t)A, atype, lda, (unsigned long)(uintptr_t)B, btype, ldb,
+      factor(beta, compute), (unsigned long)(uintptr_t)C, ctype, ldc, compute, algo);
+  int status = next_status;
+  next_status = 0;
+  return status;
+}
+int cublasGemmStridedBatchedEx(void *handle, int transa, int transb, int m, int n, int k, const void *alpha,
+                               const void *A, int atype, int lda, long long stridea, const void *B, int btype, int ldb,
+                               long long strideb, const void *beta, void *C, int ctype, int ldc, long long stridec,
+                               int count, int compute, int algo) {
+  (void)handle;
+  say("batch %d%d m%d n%d k%d %g A%lx:%d/%d+%lld B%lx:%d/%d+%lld %g C%lx:%d/%d+%lld x%d compute %d algo %d\n", transa,
+      transb, m, n, k, factor(alpha, compute), (unsigned long)(uintptr_t)A, atype, lda, stridea,
+      (unsigned long)(uintptr_t)B, btype, ldb, strideb, factor(beta, compute), (unsigned long)(uintptr_t)C, ctype, ldc,
+      stridec, count, compute, algo);
+  return 0;
+}
+
+/* NCCL */
+
+typedef struct {
+  char internal[128];
+} Id;
+typedef struct {
+  size_t size;
+  unsigned magic, version;
+  int blocking;
+} Config;
+typedef struct {
+  int rank, polls, error;
+} Comm;
+
+static Comm *comms[64];
+static int made;
+static int polls = 3;
+static int depth;
+
+/* How many looks a call takes; -1: for ever. */
+void fake_polls(int count) { polls = count; }
+void fake_error(int rank, int error) {
+  for (int i = 0; i < made; i += 1)
+    if (comms[i]->rank == rank) comms[i]->error = error;
+}
+
+static int begin(Comm *comm) {
+  comm->polls = polls;
+  return 7;
+}
+
+int ncclGetVersion(int *version) {
+  *version = 22809;
+  return 0;
+}
+int ncclGetUniqueId(Id *id) {
+  static unsigned char count;
+  memset(id, 0, sizeof *id);
+  id->internal[0] = (char)(count += 1);
+  id->internal[8] = 2;
+  id->internal[10] = 1;
+  return 0;
+}
+int ncclCommInitRankConfig(Comm **comm, int size, Id id, int rank, Config *config) {
+  say("init rank %d of %d id %d config %zu %x %u %d\n", rank, size, id.internal[0] > 0 && id.internal[8] == 2,
+      config->size, config->magic, config->version, config->blocking);
+  *comm = calloc(1, sizeof **comm);
+  (*comm)->rank = rank;
+  comms[made++ % 64] = *comm;
+  return begin(*comm);
+}
+int ncclCommGetAsyncError(Comm *comm, int *error) {
+  if (comm->polls != 0) {
+    if (comm->polls > 0) comm->polls -= 1;
+    *error = 7;
+  } else
+    *error = comm->error;
+  return 0;
+}
+int ncclCommFinalize(Comm *comm) {
+  say("finalize %d\n", comm->rank);
+  return begin(comm);
+}
+int ncclCommDestroy(Comm *comm) {
+  say("destroy %d\n", comm->rank);
+  return 0;
+}
+int ncclCommAbort(Comm *comm) {
+  say("abort %d\n", comm->rank);
+  return 0;
+}
+int ncclGroupStart(void) {
+  say("group %d{\n", depth += 1);
+  return 0;
+}
+int ncclGroupEnd(void) {
+  say("}\n");
+  depth -= 1;
+  return 7;
+}
+const char *ncclGetErrorString(int result) { return result == 6 ? "remote process exited" : "some error"; }
+const char *ncclGetLastError(Comm *comm) {
+  (void)comm;
+  return "the last thing said";
+}
+
+#define X(pointer) ((unsigned long)(uintptr_t)(pointer))
+
+int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, Comm *comm, void *stream) {
+  say("allReduce %d: %lx %lx %zu type %d op %d on %lx\n", comm->rank, X(from), X(to), count, type, op, X(stream));
+  return begin(comm);
+}
+int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, Comm *comm, void *stream) {
+  say("broadcast %d: %lx %lx %zu type %d root %d on %lx\n", comm->rank, X(from), X(to), count, type, root, X(stream));
+  return begin(comm);
+}
+int ncclReduce(const void *from, void *to, size_t count, int type, int op, int root, Comm *comm, void *stream) {
+  say("reduce %d: %lx %lx %zu type %d op %d root %d on %lx\n", comm->rank, X(from), X(to), count, type, op, root,
+      X(stream));
+  return begin(comm);
+}
+int ncclAllGather(const void *from, void *to, size_t count, int type, Comm *comm, void *stream) {
+  say("allGather %d: %lx %lx %zu type %d on %lx\n", comm->rank, X(from), X(to), count, type, X(stream));
+  return begin(comm);
+}
+int ncclReduceScatter(const void *from, void *to, size_t count, int type, int op, Comm *comm, void *stream) {
+  say("reduceScatter %d: %lx %lx %zu type %d op %d on %lx\n", comm->rank, X(from), X(to), count, type, op, X(stream));
+  return begin(comm);
+}
+int ncclSend(const void *from, size_t count, int type, int peer, Comm *comm, void *stream) {
+  say("send %d: %lx %zu type %d to %d on %lx\n", comm->rank, X(from), count, type, peer, X(stream));
+  return begin(comm);
+}
+int ncclRecv(void *to, size_t count, int type, int peer, Comm *comm, void *stream) {
+  say("recv %d: %lx %zu type %d from %d on %lx\n", comm->rank, X(to), count, type, peer, X(stream));
+  return begin(comm);
+}

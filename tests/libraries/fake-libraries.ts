@@ -1,0 +1,97 @@
+/**
+ * The doors to cuBLAS and NCCL without a GPU: a C library that pretends to be both, and simulated devices that pretend to
+ * be real, so that what crosses the language border can be looked at on any machine that has a C compiler.
+ */
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Device } from 'cuda-streams'
+import { simulate } from 'cuda-streams/sim'
+import type * as Koffi from 'koffi'
+import { driverOf } from '../../src/device.js'
+import { cudaHandleOf } from '../../src/driver/driver.js'
+import { Front } from '../../src/driver/front.js'
+import type { LibraryDriver, LibraryWork } from '../../src/driver/library-driver.js'
+import { WrappedDriver } from '../../src/driver/wrapped-driver.js'
+
+/** The compiled tests lie in dist/, the C source does not. */
+const SOURCE = fileURLToPath(new URL('../../../tests/libraries/fake-libraries.c', import.meta.url))
+
+export interface FakeLibraries {
+  /** What was asked since the last time, a line for each call. */
+  said(): string[]
+  /** What the next product returns. */
+  nextStatus(status: number): void
+  /** How many looks a call of NCCL takes; -1: for ever. */
+  polls(count: number): void
+  /** An error that a rank runs into. */
+  error(rank: number, error: number): void
+}
+
+/** Compiles it and has the doors load it. Returns why not where there is no compiler. */
+export function fakeLibraries(): FakeLibraries | string {
+  if (!existsSync(SOURCE)) return `${SOURCE} was not brought here`
+  const file = join(mkdtempSync(join(tmpdir(), 'cuda-streams-fake-')), 'libfake.so')
+  try {
+    execFileSync('cc', ['-shared', '-fPIC', '-Wall', '-Wextra', '-Werror', '-o', file, SOURCE], { stdio: 'pipe' })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'there is no C compiler here'
+    throw error
+  }
+  process.env['CUDA_STREAMS_CUBLAS'] = file
+  process.env['CUDA_STREAMS_NCCL'] = file
+  const koffi: typeof Koffi = createRequire(import.meta.url)('koffi')
+  const library = koffi.load(file)
+  const said = library.func('const char *fake_said()') as () => string
+  return {
+    said: () =>
+      said()
+        .split('\n')
+        .filter((line) => line !== ''),
+    nextStatus: library.func('void fake_next_status(int)') as (status: number) => void,
+    polls: library.func('void fake_polls(int)') as (count: number) => void,
+    error: library.func('void fake_error(int, int)') as (rank: number, error: number) => void,
+  }
+}
+
+/** A simulated driver that says it is real, and calls libraries as the real one does. */
+export class PretendedDriver extends WrappedDriver {
+  /** What was told of the work. */
+  readonly told: LibraryWork[] = []
+  readonly #libraries: LibraryDriver = {
+    hostFunctionsPending: false,
+    queue: (work, together = (calls) => calls()) => {
+      this.told.push(...work)
+      together(() => {
+        for (const each of work) each.call(cudaHandleOf(each.stream))
+      })
+    },
+    call: (_context, fn) => fn(),
+    waitUntil: (isDone) => {
+      while (!isDone()) {
+        // Another look.
+      }
+    },
+  }
+
+  override get name(): 'cuda' {
+    return 'cuda'
+  }
+
+  override get libraries(): LibraryDriver {
+    return this.#libraries
+  }
+}
+
+/** Devices that say they are real. */
+export function pretendedDevices(count: number): { readonly devices: readonly Device[]; readonly told: LibraryWork[] } {
+  const { devices } = simulate({ devices: count })
+  const [first] = devices
+  const front = first === undefined ? undefined : driverOf(first)
+  if (!(front instanceof Front)) throw new Error('a simulated device has a front')
+  const { wrapper } = front.wrap((inner) => new PretendedDriver(inner))
+  return { devices, told: wrapper.told }
+}

@@ -1,0 +1,125 @@
+/** The ledgers of cuBLAS and NCCL, each row and number against the headers where they are installed. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { LibraryArgument, LibrarySignature } from '../../src/libraries/c-function.js'
+import {
+  CUBLAS_GEMM_DEFAULT,
+  CUBLAS_OP,
+  CUBLAS_SIGNATURES,
+  CUBLAS_STATUS,
+  CUBLAS_TYPES,
+} from '../../src/libraries/cublas-library.js'
+import {
+  NCCL_CONFIG,
+  NCCL_CONFIG_MAGIC,
+  NCCL_OPERATIONS,
+  NCCL_RESULT,
+  NCCL_SIGNATURES,
+  NCCL_TYPES,
+  UNIQUE_ID_BYTES,
+} from '../../src/libraries/nccl-library.js'
+import { CHeader, findHeader, writtenTypes } from './c-header.js'
+
+const HANDLES = ['cublasHandle_t', 'cudaStream_t', 'ncclComm_t', 'size_t']
+const ENUMS = /^(cublasOperation_t|cudaDataType|cublasComputeType_t|cublasGemmAlgo_t|ncclDataType_t|ncclRedOp_t|int)$/
+
+function argumentOf(type: string): LibraryArgument {
+  if (type.endsWith('*') || HANDLES.includes(type)) return 'uintptr_t'
+  if (type === 'long long int') return 'int64'
+  if (type === 'ncclUniqueId') return 'ncclUniqueId'
+  if (ENUMS.test(type)) return 'int'
+  throw new Error(`this test does not know how '${type}' is passed`)
+}
+
+function ledger(signatures: Readonly<Record<string, LibrarySignature>>): void {
+  for (const [key, { c, args }] of Object.entries(signatures)) {
+    it(`${key}: named by its key, with a koffi type for each parameter`, () => {
+      const { name, types } = writtenTypes(c)
+      assert.equal(name, key)
+      const list = /\((.*)\)$/.exec(types)?.[1] ?? ''
+      assert.deepEqual([...args], list === '' ? [] : list.split(', ').map(argumentOf))
+    })
+  }
+}
+
+function against(name: string, define: (header: CHeader) => void): void {
+  const found = findHeader(name)
+  const skip = typeof found === 'string' ? false : `no ${name} here: tried ${found.tried.join(', ')}`
+  if (typeof skip === 'string') console.log(`skipped: ${skip}`)
+  describe(`against ${name}`, { skip }, () => {
+    if (typeof found !== 'string') return
+    console.log(found)
+    define(new CHeader(found))
+  })
+}
+
+function rows(header: CHeader, signatures: Readonly<Record<string, LibrarySignature>>): void {
+  for (const [name, { c }] of Object.entries(signatures)) {
+    it(name, () => assert.equal(header.prototype(name), writtenTypes(c).types))
+  }
+}
+
+describe('the ledger of cuBLAS', () => ledger(CUBLAS_SIGNATURES))
+describe('the ledger of NCCL', () => ledger(NCCL_SIGNATURES))
+
+against('cublas_api.h', (header) => {
+  rows(header, CUBLAS_SIGNATURES)
+  it('every result has its number', () => {
+    for (const [name, value] of Object.entries(CUBLAS_STATUS)) assert.equal(header.enumerator(name), value, name)
+  })
+  it('operations, compute types, the default algorithm', () => {
+    assert.equal(header.enumerator('CUBLAS_OP_N'), CUBLAS_OP.N)
+    assert.equal(header.enumerator('CUBLAS_OP_T'), CUBLAS_OP.T)
+    assert.equal(header.enumerator('CUBLAS_GEMM_DEFAULT'), CUBLAS_GEMM_DEFAULT)
+    const [single, double] = [header.enumerator('CUBLAS_COMPUTE_32F'), header.enumerator('CUBLAS_COMPUTE_64F')]
+    for (const [type, { compute }] of Object.entries(CUBLAS_TYPES)) {
+      assert.equal(compute, type === 'f64' ? double : single, type)
+    }
+  })
+})
+
+against('library_types.h', (header) => {
+  it('the types of elements', () => {
+    const names = { f32: 'CUDA_R_32F', f64: 'CUDA_R_64F', f16: 'CUDA_R_16F', bf16: 'CUDA_R_16BF' }
+    for (const [type, name] of Object.entries(names)) {
+      assert.equal(header.enumerator(name), CUBLAS_TYPES[type as keyof typeof names].data, name)
+    }
+  })
+})
+
+against('nccl.h', (header) => {
+  console.log(`NCCL ${header.macro('NCCL_VERSION_CODE')}`)
+  for (const [name, { c }] of Object.entries(NCCL_SIGNATURES)) {
+    // ncclGroupStart() and ncclGroupStart(void) are the same to a caller.
+    it(name, () => assert.equal(header.prototype(name), writtenTypes(c).types))
+  }
+  it('every result has its number', () => {
+    for (const [name, value] of Object.entries(NCCL_RESULT)) assert.equal(header.enumerator(name), value, name)
+  })
+  it('the types of elements, and the reductions', () => {
+    const names: Record<keyof typeof NCCL_TYPES, string> = {
+      ...{ i8: 'ncclInt8', u8: 'ncclUint8', i32: 'ncclInt32', u32: 'ncclUint32', i64: 'ncclInt64', u64: 'ncclUint64' },
+      ...{ f16: 'ncclFloat16', f32: 'ncclFloat32', f64: 'ncclFloat64', bf16: 'ncclBfloat16' },
+    }
+    for (const [type, { data }] of Object.entries(NCCL_TYPES)) {
+      assert.equal(header.enumerator(names[type as keyof typeof names]), data, type)
+    }
+    const operations = { sum: 'ncclSum', prod: 'ncclProd', max: 'ncclMax', min: 'ncclMin', avg: 'ncclAvg' }
+    for (const [op, value] of Object.entries(NCCL_OPERATIONS)) {
+      assert.equal(header.enumerator(operations[op as keyof typeof operations]), value, op)
+    }
+  })
+  it('an id has 128 bytes', () => {
+    assert.equal(header.macro('NCCL_UNIQUE_ID_BYTES'), UNIQUE_ID_BYTES)
+    assert.deepEqual(header.members('ncclUniqueId'), ['char internal[NCCL_UNIQUE_ID_BYTES]'])
+  })
+  it('the configuration begins as it did in 2.14', () => {
+    assert.deepEqual(header.members('ncclConfig_t').slice(0, 4), [
+      ...['size_t size', 'unsigned int magic', 'unsigned int version', 'int blocking'],
+    ])
+    // size_t has 8 bytes; the struct ends at a multiple of them.
+    assert.deepEqual(NCCL_CONFIG, { size: 0, magic: 8, version: 12, blocking: 16, bytes: 24 })
+    const magic = header.macro('NCCL_API_MAGIC') ?? NCCL_CONFIG_MAGIC
+    assert.equal(magic, NCCL_CONFIG_MAGIC)
+  })
+})

@@ -1,0 +1,388 @@
+/**
+ * What crosses the border to C: every argument where its function wants it, errors back again, groups, and how a
+ * communicator begins and ends. On a C library that pretends to be cuBLAS and NCCL, so that it runs on any machine.
+ */
+import assert from 'node:assert/strict'
+import { afterEach, describe, it } from 'node:test'
+import { type DeviceBuffer, Stream } from 'cuda-streams'
+import { Cublas, LibraryError } from 'cuda-streams/cublas'
+import { Communicator, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
+import { latch } from 'cuda-streams/sim'
+import { collectUntil, refused, rejected, turns } from '../conformance/expect.js'
+import { fakeLibraries, pretendedDevices } from './fake-libraries.js'
+
+const fake = fakeLibraries()
+const skip = typeof fake === 'string' ? fake : false
+if (typeof fake === 'string') console.log(`skipped: ${fake}`)
+
+const hex = (value: bigint | DeviceBuffer): string => (typeof value === 'bigint' ? value : value.pointer).toString(16)
+
+describe('across the language border', { skip }, () => {
+  if (typeof fake === 'string') return
+  const { devices, told } = pretendedDevices(2)
+  const [device, second] = devices
+  assert.ok(device !== undefined && second !== undefined)
+  const stream = new Stream({ device })
+  const other = new Stream({ device: second })
+  const [a, b, c] = [device.alloc(4096), device.alloc(4096), device.alloc(4096)]
+  const [x, y] = [second.alloc(4096), second.alloc(4096)]
+
+  afterEach(() => {
+    fake.polls(3)
+    fake.said()
+    told.length = 0
+  })
+
+  describe('cuBLAS', () => {
+    it('row after row: the product of the transposes, with the operands changed', () => {
+      using cublas = new Cublas(stream)
+      assert.equal(cublas.version, 130100)
+      fake.said()
+      cublas.gemm(a, b, c, { type: 'f32', m: 2, n: 3, k: 5, transposeA: true, alpha: 1.5, beta: -2, ldc: 4 })
+      assert.deepEqual(fake.said(), [
+        `stream ${hex(stream.handle)}`,
+        `gemm 01 m3 n2 k5 1.5 A${hex(b)}:0/3 B${hex(a)}:0/2 -2 C${hex(c)}:0/4 compute 68 algo -1`,
+      ])
+    })
+
+    it('column after column: as cuBLAS has it', () => {
+      using cublas = new Cublas(stream)
+      fake.said()
+      cublas.gemm(a, b, c, { type: 'f64', m: 2, n: 3, k: 5, transposeB: true, order: 'column', alpha: 0.1 })
+      assert.deepEqual(fake.said().slice(1), [
+        `gemm 01 m2 n3 k5 0.1 A${hex(a)}:1/2 B${hex(b)}:1/3 0 C${hex(c)}:1/2 compute 70 algo -1`,
+      ])
+    })
+
+    it('a batch with strides, a workspace, and half precision', () => {
+      using workspace = device.alloc(1024)
+      using cublas = new Cublas(undefined, { device, workspace })
+      fake.said()
+      stream.run(() =>
+        cublas.gemmStridedBatched(a, b, c, { type: 'f16', m: 2, n: 3, k: 5, batchCount: 4, strideA: 0, strideC: 7 }),
+      )
+      assert.deepEqual(fake.said(), [
+        `stream ${hex(stream.handle)}`,
+        `workspace ${hex(workspace)} 1024`,
+        `batch 00 m3 n2 k5 1 A${hex(b)}:2/3+15 B${hex(a)}:2/5+0 0 C${hex(c)}:2/3+7 x4 compute 68 algo -1`,
+      ])
+      cublas.gemm(a, b, c, { type: 'bf16', m: 1, n: 1, k: 1 })
+      assert.match(fake.said()[2] ?? '', /A\w+:14\/1 .*C\w+:14\/1 compute 68/)
+    })
+
+    it('wrappers are told which memory is touched, how much of it, and how', () => {
+      using cublas = new Cublas(stream)
+      cublas.gemm(a, b, c, { type: 'f32', m: 2, n: 3, k: 5 })
+      cublas.gemm(a, b, c.slice(4, 1024), { type: 'f32', m: 2, n: 3, k: 5, beta: 1 })
+      const seen = told.map(({ name, memory }) => [
+        name,
+        ...memory.map(({ pointer, byteLength, access }) => `${pointer.toString(16)} ${byteLength} ${access}`),
+      ])
+      const inputs = [`${hex(a)} 40 in`, `${hex(b)} 60 in`]
+      assert.deepEqual(seen, [
+        ['cublasGemmEx', ...inputs, `${hex(c)} 24 out`],
+        ['cublasGemmEx', ...inputs, `${hex(c.pointer + 4n)} 24 inout`],
+      ])
+    })
+
+    it('what it refuses is a LibraryError', () => {
+      using cublas = new Cublas(stream)
+      fake.nextStatus(15)
+      assert.throws(
+        () => cublas.gemm(a, b, c, { type: 'f32', m: 1, n: 1, k: 1 }),
+        (error: unknown) =>
+          error instanceof LibraryError &&
+          error.code === 'CUBLAS_STATUS_NOT_SUPPORTED' &&
+          error.number === 15 &&
+          error.call === 'cublasGemmEx',
+      )
+      cublas.gemm(a, b, c, { type: 'f32', m: 1, n: 1, k: 1 })
+    })
+
+    it('handles are used again: as many are made as are in use at one time', () => {
+      const open = [new Cublas(stream), new Cublas(stream)]
+      for (const each of open) each.close()
+      fake.said()
+      for (let round = 0; round < 10; round += 1) new Cublas(stream).close()
+      assert.deepEqual(fake.said(), [])
+      using onSecond = new Cublas(other)
+      assert.deepEqual(fake.said(), ['create'], 'another device has handles of its own')
+      onSecond.close()
+    })
+
+    it('the handle of an unreachable Cublas is used again', async () => {
+      const held = Array.from({ length: 4 }, () => new Cublas(stream))
+      for (const each of held) each.close()
+      await (async () => {
+        for (let count = 0; count < 4; count += 1) new Cublas(stream)
+        await turns()
+      })()
+      fake.said()
+      const reused = await collectUntil(() => {
+        new Cublas(stream).close()
+        return fake.said().length === 0
+      })
+      assert.ok(reused, 'each new one needed a new handle')
+    })
+  })
+
+  describe('NCCL', () => {
+    const make = (options: { rank?: number; size?: number; timeout?: number; signal?: AbortSignal } = {}) =>
+      Communicator.create({ id: uniqueId(), rank: 0, size: 1, device, ...options })
+
+    it('a communicator is made without blocking: the configuration is that of NCCL 2.14', async () => {
+      assert.equal(
+        device.run(() => ncclVersion()),
+        22809,
+      )
+      await using communicator = await device.run(() => make({ rank: 3, size: 8 }))
+      assert.deepEqual(fake.said(), ['init rank 3 of 8 id 1 config 24 cafebeef 21400 0'])
+      assert.deepEqual([communicator.rank, communicator.size, communicator.device], [3, 8, device])
+    })
+
+    it('passes each argument where its function wants it', async () => {
+      await using communicator = await device.run(() => make({ rank: 1, size: 4 }))
+      fake.said()
+      const on = `on ${hex(stream.handle)}`
+      const half = a.slice(0, 1024)
+      stream.run(() => {
+        communicator.allReduce(a, b, { type: 'f32', op: 'max' })
+        communicator.allReduce(a, a, { type: 'bf16', stream: device.defaultStream })
+        communicator.broadcast(undefined, b, { type: 'u8' })
+        communicator.broadcast(a, b, { type: 'i64', root: 1 })
+        communicator.reduce(a, undefined, { type: 'i8', root: 2, op: 'prod' })
+        communicator.reduce(a, b, { type: 'u32', root: 1, op: 'min' })
+        communicator.allGather(half, b, { type: 'f16' })
+        communicator.reduceScatter(b, half, { type: 'f64', op: 'avg' })
+        communicator.send(a, { type: 'u64', peer: 2 })
+        communicator.recv(half, { type: 'i32', peer: 0 })
+      })
+      assert.deepEqual(fake.said(), [
+        `allReduce 1: ${hex(a)} ${hex(b)} 1024 type 7 op 2 ${on}`,
+        `allReduce 1: ${hex(a)} ${hex(a)} 2048 type 9 op 0 on 0`,
+        `broadcast 1: ${hex(b)} ${hex(b)} 4096 type 1 root 0 ${on}`,
+        `broadcast 1: ${hex(a)} ${hex(b)} 512 type 4 root 1 ${on}`,
+        `reduce 1: ${hex(a)} 0 4096 type 0 op 1 root 2 ${on}`,
+        `reduce 1: ${hex(a)} ${hex(b)} 1024 type 3 op 3 root 1 ${on}`,
+        `allGather 1: ${hex(a)} ${hex(b)} 512 type 6 ${on}`,
+        `reduceScatter 1: ${hex(b)} ${hex(a)} 128 type 8 op 4 ${on}`,
+        `send 1: ${hex(a)} 512 type 5 to 2 ${on}`,
+        `recv 1: ${hex(a)} 256 type 2 from 0 ${on}`,
+      ])
+      assert.deepEqual(
+        told.map(({ name, memory }) => `${name} ${memory.map(({ access }) => access)}`),
+        [
+          ...['ncclAllReduce in,out', 'ncclAllReduce in,out', 'ncclBroadcast out', 'ncclBroadcast out,in'],
+          ...['ncclReduce in', 'ncclReduce in,out', 'ncclAllGather in,out', 'ncclReduceScatter in,out'],
+          ...['ncclSend in', 'ncclRecv out'],
+        ],
+      )
+    })
+
+    it('a group is told to NCCL as one, at its end, and each call on its own stream', async () => {
+      const communicators = await device.run(() => Communicator.createAll(devices))
+      const [left, right] = communicators
+      assert.ok(left !== undefined && right !== undefined)
+      fake.said()
+      const result = group(() => {
+        left.allReduce(a, a, { type: 'f32', stream })
+        group(() => right.allReduce(x, y, { type: 'f32', stream: other }))
+        assert.deepEqual(fake.said(), [], 'nothing is told before the end')
+        return 'done'
+      })
+      assert.equal(result, 'done')
+      assert.deepEqual(fake.said(), [
+        'group 1{',
+        `allReduce 0: ${hex(a)} ${hex(a)} 1024 type 7 op 0 on ${hex(stream.handle)}`,
+        `allReduce 1: ${hex(x)} ${hex(y)} 1024 type 7 op 0 on ${hex(other.handle)}`,
+        '}',
+      ])
+      group(() => {})
+      assert.deepEqual(fake.said(), [])
+      assert.throws(
+        () =>
+          group(() => {
+            left.allReduce(a, a, { type: 'f32', stream })
+            throw new Error('half-way')
+          }),
+        /half-way/,
+      )
+      assert.deepEqual(fake.said(), [], 'a group that throws has done nothing')
+      refused(() => group(async () => {}), 'ERR_INVALID_ARG_TYPE', /no promise/)
+      refused(() => group('x' as never), 'ERR_INVALID_ARG_TYPE', /fn/)
+      const gone = device.alloc(64)
+      refused(
+        () =>
+          group(() => {
+            left.broadcast(gone, gone, { type: 'u8', stream })
+            right.broadcast(undefined, x.slice(0, 64), { type: 'u8', stream: other })
+            gone.close()
+          }),
+        'ERR_CLOSED',
+      )
+      assert.deepEqual(fake.said(), [], 'nor has one whose memory was closed meanwhile')
+      await Promise.all(communicators.map((each) => each.close()))
+    })
+
+    it('a thread that leaves out one of its ranks is told so, instead of waiting for ever', async () => {
+      const communicators = await device.run(() => Communicator.createAll(devices))
+      const [left, right] = communicators
+      assert.ok(left !== undefined && right !== undefined)
+      fake.said()
+      const f32 = { type: 'f32' } as const
+      refused(() => left.allReduce(a, a, f32), 'ERR_DEADLOCK', /rank 1.*for nothing.*group\(\)/)
+      const both = (first: () => unknown, second: () => unknown) => (): unknown => group(() => [first(), second()])
+      const sum = (): unknown => left.allReduce(a, a, f32)
+      refused(
+        both(sum, () => right.allReduce(x, x, { type: 'f32', op: 'max' })),
+        'ERR_DEADLOCK',
+        /sum.*max/,
+      )
+      refused(
+        both(sum, () => right.allReduce(x, x, { type: 'f16' })),
+        'ERR_DEADLOCK',
+        /f32.*f16/,
+      )
+      const send = (): unknown => left.send(a, { ...f32, peer: 1 })
+      refused(send, 'ERR_DEADLOCK', /0 to 1.*1024 x f32 is sent and nothing received/)
+      refused(
+        both(send, () => right.recv(x.slice(0, 4), { ...f32, peer: 0 })),
+        'ERR_DEADLOCK',
+        /1 x f32 received/,
+      )
+      assert.deepEqual(fake.said(), [])
+      both(send, () => right.recv(x, { ...f32, peer: 0 }))()
+      assert.equal(fake.said().length, 4)
+      await left.abort()
+      right.send(x, { ...f32, peer: 0 })
+      assert.equal(fake.said().length, 2, 'a rank that is gone is no part of this thread any more')
+      await right.abort()
+    })
+
+    it('closing lets its work complete first; both endings run on threads of their own', async () => {
+      const first = await device.run(() => make())
+      const second = await device.run(() => make())
+      fake.said()
+      await Promise.all([first.close(), first.close()])
+      await first.close()
+      await first.abort()
+      assert.deepEqual(fake.said(), ['finalize 0', 'destroy 0'])
+      refused(() => first.allReduce(a, a, { type: 'f32' }), 'ERR_CLOSED')
+      await rejected(() => first.finished(), 'ERR_CLOSED')
+      await second.abort()
+      await second.close()
+      assert.deepEqual(fake.said(), ['abort 0'])
+      refused(() => second.allReduce(a, a, { type: 'f32' }), 'ERR_CLOSED', /abort\(\) was called/)
+      assert.match(String(second), /closed/)
+    })
+
+    it('an error that comes later is thrown, with what NCCL says, and ends the communicator', async () => {
+      const communicator = await device.run(() => make({ rank: 5, size: 6 }))
+      communicator.allReduce(a, a, { type: 'f32', stream })
+      const gate = latch(stream)
+      const finished = communicator.finished()
+      fake.said()
+      await turns()
+      fake.error(5, 6)
+      await assert.rejects(finished, { name: 'LibraryError', code: 'ncclRemoteError', number: 6 })
+      assert.deepEqual(fake.said(), ['abort 5'])
+      gate.open()
+      await stream.finished()
+    })
+
+    it('waiting for its work ends with the signal, and gives it up', async () => {
+      const communicator = await device.run(() => make())
+      communicator.allReduce(a, a, { type: 'f32', stream })
+      await communicator.finished()
+      communicator.allReduce(a, a, { type: 'f32', stream })
+      const gate = latch(stream)
+      fake.said()
+      await assert.rejects(communicator.finished({ signal: AbortSignal.timeout(20) }), { name: 'TimeoutError' })
+      assert.deepEqual(fake.said(), ['abort 0'])
+      gate.open()
+      await stream.finished()
+    })
+
+    it('an error inside a call is thrown by it', async () => {
+      const communicator = await device.run(() => make({ rank: 7, size: 9 }))
+      fake.said()
+      fake.error(7, 6)
+      assert.throws(
+        () => communicator.allReduce(a, a, { type: 'f32', stream }),
+        (error: unknown) =>
+          error instanceof LibraryError &&
+          error.code === 'ncclRemoteError' &&
+          error.call === 'ncclAllReduce' &&
+          /remote process exited.*the last thing said/.test(error.message),
+      )
+      refused(() => communicator.allReduce(a, a, { type: 'f32' }), 'ERR_CLOSED', /ncclRemoteError/)
+      // It is under way already, on a thread of its own: this waits for it.
+      await communicator.abort()
+      assert.equal(fake.said().at(-1), 'abort 7')
+    })
+
+    it('waiting for other ranks ends with the time, and with the signal', async () => {
+      const communicator = await device.run(() => make({ timeout: 50 }))
+      fake.polls(-1)
+      refused(() => communicator.allReduce(a, a, { type: 'f32', stream }), 'ERR_DEADLOCK', /50 ms/)
+      await rejected(() => device.run(() => make({ timeout: 50 })), 'ERR_DEADLOCK', /50 ms/)
+      const reason = new Error('enough')
+      const controller = new AbortController()
+      setTimeout(() => controller.abort(reason), 20)
+      await assert.rejects(() => device.run(() => make({ signal: controller.signal })), reason)
+      await assert.rejects(() => device.run(() => make({ signal: AbortSignal.abort(reason) })), reason)
+      fake.polls(3)
+      const third = await device.run(() => make())
+      fake.polls(-1)
+      await assert.rejects(() => third.close({ signal: AbortSignal.timeout(20) }), { name: 'TimeoutError' })
+      assert.equal(fake.said().at(-1), 'abort 0')
+    })
+
+    it('a wrong way to begin is refused by name', async () => {
+      const id = device.run(() => uniqueId())
+      const ok = { id, rank: 0, size: 2, device }
+      const create = (options: object) => () => Communicator.create({ ...ok, ...options })
+      const first = await Communicator.create(ok)
+      await rejected(create({}), 'ERR_INVALID_ARG_VALUE', /options\.rank.*already/)
+      await rejected(create({ rank: 1, size: 3 }), 'ERR_INVALID_ARG_VALUE', /options\.size is 3, but 2/)
+      await first.abort()
+      await rejected(() => Communicator.createAll([device, device]), 'ERR_INVALID_ARG_VALUE', /twice/)
+      await rejected(() => Communicator.createAll([]), 'ERR_INVALID_ARG_TYPE', /devices/)
+      const again = await Communicator.create(ok)
+      await again.abort()
+    })
+
+    it('wrong arguments are refused by name, and nothing is told to NCCL', async () => {
+      await using communicator = await device.run(() => make({ rank: 1, size: 4 }))
+      fake.said()
+      const f32 = { type: 'f32' } as const
+      refused(() => communicator.allReduce(a, b, undefined as never), 'ERR_INVALID_ARG_TYPE', /options/)
+      refused(() => communicator.allReduce(a, b, { type: 'f8' as never }), 'ERR_INVALID_ARG_VALUE', /options\.type/)
+      refused(
+        () => communicator.allReduce(a, b, { ...f32, op: 'plus' as never }),
+        'ERR_INVALID_ARG_VALUE',
+        /options\.op/,
+      )
+      refused(() => communicator.allReduce(a, b.slice(0, 8), f32), 'ERR_OUT_OF_RANGE', /source must be 8 bytes/)
+      refused(() => communicator.allReduce(a, b.slice(0, 7), f32), 'ERR_INVALID_ARG_VALUE', /whole number/)
+      refused(() => communicator.allReduce(a, b.slice(2, 8), f32), 'ERR_INVALID_ARG_VALUE', /in the middle/)
+      refused(() => communicator.allReduce(a, x, f32), 'ERR_DEVICE_MISMATCH', /destination is on/)
+      refused(() => communicator.allReduce(a, 5 as never, f32), 'ERR_INVALID_ARG_TYPE', /destination/)
+      refused(() => communicator.allReduce(a, b, { ...f32, stream: other }), 'ERR_DEVICE_MISMATCH', /communicator/)
+      refused(() => communicator.allReduce(a, b, { ...f32, stream: 1 as never }), 'ERR_INVALID_ARG_TYPE', /stream/)
+      const perThread = device.run(() => Stream.perThread)
+      refused(() => communicator.allReduce(a, b, { ...f32, stream: perThread }), 'ERR_UNSUPPORTED', /per-thread/)
+      refused(() => communicator.allGather(a, b, f32), 'ERR_OUT_OF_RANGE', /destination must be 16384 bytes/)
+      refused(() => communicator.reduceScatter(a, b, f32), 'ERR_OUT_OF_RANGE', /source must be 16384 bytes/)
+      refused(() => communicator.broadcast(undefined, b, { ...f32, root: 1 }), 'ERR_INVALID_ARG_TYPE', /source/)
+      refused(() => communicator.broadcast(a, b, { ...f32, root: 4 }), 'ERR_OUT_OF_RANGE', /options\.root/)
+      refused(() => communicator.reduce(a, undefined, { ...f32, root: 1 }), 'ERR_INVALID_ARG_TYPE', /destination/)
+      refused(() => communicator.send(a, { ...f32, peer: -1 }), 'ERR_OUT_OF_RANGE', /options\.peer/)
+      refused(() => communicator.recv(a, { ...f32, peer: 1.5 }), 'ERR_INVALID_ARG_TYPE', /options\.peer/)
+      const closed = device.alloc(4)
+      closed.close()
+      refused(() => communicator.send(closed, { ...f32, peer: 0 }), 'ERR_CLOSED')
+      assert.deepEqual(fake.said(), [])
+    })
+  })
+})

@@ -1,0 +1,284 @@
+/** NCCL on real GPUs: one rank, two in this process, two processes. What needs none of them runs on the simulator. */
+import assert from 'node:assert/strict'
+import { type ChildProcess, fork } from 'node:child_process'
+import { describe, it } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { Device } from 'cuda-streams'
+import { Communicator, type CommunicatorOptions, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
+import { refused, rejected } from '../conformance/expect.js'
+import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
+import { simWorkbench, type Workbench } from '../helpers/workbench.js'
+
+// Multicast over NVLink is not to be had on every machine that has two GPUs, and NCCL does not find out by itself.
+process.env['NCCL_NVLS_ENABLE'] ??= '0'
+
+const RANK = fileURLToPath(new URL('./children/nccl-rank.js', import.meta.url))
+const LONGEST = 90_000
+
+describe('NCCL on the simulator', () => {
+  const { device, devices } = simWorkbench()
+  /** As an id looks: random bytes, then an IPv4 address and port. */
+  const id = new Uint8Array(128)
+  id.set([1, 2, 3, 4, 5, 6, 7, 8, 2, 0, 0x1f, 0x90, 127, 0, 0, 1])
+  const ok: CommunicatorOptions = { id, rank: 0, size: 1, device }
+
+  it('is ERR_UNSUPPORTED, and says why', async () => {
+    refused(() => device.run(uniqueId), 'ERR_UNSUPPORTED', /simulated/)
+    refused(() => device.run(ncclVersion), 'ERR_UNSUPPORTED', /simulated/)
+    await rejected(() => Communicator.create(ok), 'ERR_UNSUPPORTED', /simulated/)
+    await rejected(() => Communicator.createAll(devices), 'ERR_UNSUPPORTED', /simulated/)
+  })
+
+  it('wrong arguments are refused by name first', async () => {
+    const create = (options: object) => () => Communicator.create({ ...ok, ...options } as CommunicatorOptions)
+    await rejected(() => Communicator.create(undefined as never), 'ERR_INVALID_ARG_TYPE', /options/)
+    await rejected(create({ size: 0 }), 'ERR_OUT_OF_RANGE', /options\.size/)
+    await rejected(create({ size: 1.5 }), 'ERR_INVALID_ARG_TYPE', /options\.size/)
+    await rejected(create({ rank: 1 }), 'ERR_OUT_OF_RANGE', /options\.rank must be from 0 to 0/)
+    await rejected(create({ rank: '0' }), 'ERR_INVALID_ARG_TYPE', /options\.rank/)
+    await rejected(create({ id: 'x' }), 'ERR_INVALID_ARG_TYPE', /options\.id/)
+    await rejected(create({ id: id.subarray(1) }), 'ERR_INVALID_ARG_VALUE', /128 bytes, not 127/)
+    await rejected(create({ id: new Uint8Array(128) }), 'ERR_INVALID_ARG_VALUE', /uniqueId/)
+    await rejected(create({ id: new Uint8Array(128).fill(0xff) }), 'ERR_INVALID_ARG_VALUE', /uniqueId/)
+    await rejected(create({ timeout: 0 }), 'ERR_OUT_OF_RANGE', /options\.timeout/)
+    await rejected(create({ timeout: '1' }), 'ERR_INVALID_ARG_TYPE', /options\.timeout/)
+    await rejected(create({ signal: {} }), 'ERR_INVALID_ARG_TYPE', /options\.signal/)
+    await rejected(create({ device: 99 }), 'ERR_OUT_OF_RANGE', /ordinal/)
+    assert.throws(() => new (Communicator as unknown as new (x: unknown) => unknown)({}), /Communicator\.create/)
+    assert.equal(
+      group(() => 5),
+      5,
+    )
+  })
+})
+
+const cuda = openCudaWorkbench()
+const noGpu = typeof cuda === 'string' ? `no NVIDIA driver here: ${cuda}` : false
+if (typeof noGpu === 'string') console.log(`skipped: ${noGpu}`)
+
+describe('NCCL with one rank', { skip: noGpu }, () => {
+  if (typeof cuda === 'string') return
+  const bench: Workbench = cuda
+  const { device } = bench
+  const make = (): Promise<Communicator> => Communicator.create({ id: uniqueId(), rank: 0, size: 1, device })
+
+  it('says its version', (context) => {
+    const version = ncclVersion()
+    context.diagnostic(`NCCL ${version}`)
+    assert.ok(version >= 21400)
+  })
+
+  it('reduces, gathers and sends to itself, in stream order', async () => {
+    await using communicator = await make()
+    using stream = bench.stream()
+    using a = device.alloc(16, { stream })
+    using b = device.alloc(16, { stream })
+    const values = async (): Promise<number[]> => [...new Float32Array((await stream.download(b)).buffer)]
+    for (let round = 1; round <= 20; round += 1) {
+      bench.busy(stream, 50_000)
+      void stream.upload(a, Float32Array.of(round, 2, 3, 4))
+      communicator.allReduce(a, b, { type: 'f32', stream })
+      assert.deepEqual(await values(), [round, 2, 3, 4])
+    }
+    void stream.upload(a, Float32Array.of(5, 6, 7, 8))
+    communicator.allGather(a, b, { type: 'f32', stream })
+    assert.deepEqual(await values(), [5, 6, 7, 8])
+    void stream.upload(a, Float32Array.of(9, 10, 11, 12))
+    group(() => {
+      communicator.send(a, { type: 'f32', peer: 0, stream })
+      communicator.recv(b, { type: 'f32', peer: 0, stream })
+    })
+    assert.deepEqual(await values(), [9, 10, 11, 12])
+    refused(() => communicator.send(a, { type: 'f32', peer: 0, stream }), 'ERR_DEADLOCK', /group\(\)/)
+    await communicator.finished()
+  })
+
+  it('takes the null stream, and follows the current one', async () => {
+    await using communicator = await make()
+    using stream = bench.stream()
+    using a = device.alloc(4, { stream })
+    using b = device.alloc(4, { stream })
+    void stream.upload(a, Float32Array.of(3))
+    stream.synchronize()
+    communicator.allReduce(a, b, { type: 'f32', stream: device.defaultStream })
+    device.defaultStream.synchronize()
+    assert.deepEqual([...new Float32Array((await stream.download(b)).buffer)], [3])
+    const gate = bench.latch(stream)
+    stream.run(() => communicator.allReduce(a, b, { type: 'f32' }))
+    assert.equal(stream.query(), false)
+    gate.open()
+    await communicator.finished()
+  })
+
+  it('is made and closed while streams stand at host functions', async () => {
+    using stream = bench.stream()
+    let ran = 0
+    const call = (): void => {
+      ran += 1
+    }
+    stream.launchHostFunc(call)
+    const making = make()
+    stream.launchHostFunc(call)
+    const communicator = await making
+    stream.launchHostFunc(call)
+    const closing = communicator.close()
+    stream.launchHostFunc(call)
+    await closing
+    await stream.finished()
+    assert.equal(ran, 4)
+  })
+
+  it('is captured, and runs with each launch', async () => {
+    const communicator = await make()
+    using stream = bench.stream()
+    using a = device.alloc(4, { stream })
+    using b = device.alloc(4, { stream })
+    communicator.allReduce(a, b, { type: 'f32', stream })
+    stream.synchronize()
+    const graph = stream.capture(() => communicator.allReduce(a, b, { type: 'f32', stream }) && undefined)
+    assert.ok(graph.nodeCount >= 1, `${graph.nodeCount} nodes`)
+    const exec = graph.instantiate()
+    for (const value of [1, 2, 3]) {
+      void stream.upload(a, Float32Array.of(value))
+      exec.launch(stream)
+      assert.deepEqual([...new Float32Array((await stream.download(b)).buffer)], [value])
+    }
+    exec.close()
+    graph.close()
+    await communicator.close()
+  })
+
+  it('an abort ends it, and leaves the device as good as before', async () => {
+    const communicator = await make()
+    using stream = bench.stream()
+    using a = device.alloc(4, { stream })
+    communicator.allReduce(a, a, { type: 'f32', stream })
+    await communicator.abort()
+    await communicator.abort()
+    refused(() => communicator.allReduce(a, a, { type: 'f32', stream }), 'ERR_CLOSED', /abort/)
+    stream.fill(a, 1)
+    assert.deepEqual([...(await stream.download(a))], [1, 1, 1, 1])
+  })
+
+  it('nobody answers at the address of an id: the signal ends the wait', async () => {
+    const id = uniqueId()
+    // Port 1 of this machine: nobody listens there.
+    id.set([0, 1, 127, 0, 0, 1], 10)
+    await assert.rejects(
+      () => Communicator.create({ id, rank: 1, size: 2, device, signal: AbortSignal.timeout(1000) }),
+      (error: Error) => error.name === 'TimeoutError' || error.name === 'LibraryError',
+    )
+  })
+})
+
+const count = typeof cuda === 'string' ? 0 : Device.count()
+const tooFew = count >= 2 ? false : `two GPUs are needed, here are ${count}`
+if (typeof tooFew === 'string') console.log(`skipped: ${tooFew}`)
+
+describe('NCCL with two ranks in this thread', { skip: tooFew }, () => {
+  it('their calls are made in a group, and one alone is refused', async () => {
+    const devices = [Device.get(0), Device.get(1)]
+    const communicators = await Communicator.createAll(devices)
+    const buffers = devices.map((device) => device.alloc(1024))
+    for (const [rank, buffer] of buffers.entries()) {
+      buffer.device.defaultStream.fill(buffer, rank + 1, { width: 4 })
+    }
+    const each = (call: (communicator: Communicator, rank: number) => void): void => communicators.forEach(call)
+    const bufferOf = (rank: number) => buffers[rank] ?? assert.fail('a buffer for each')
+    refused(() => communicators[0]?.allReduce(bufferOf(0), bufferOf(0), { type: 'i32' }), 'ERR_DEADLOCK', /rank 1/)
+    group(() => each((communicator, rank) => communicator.allReduce(bufferOf(rank), bufferOf(rank), { type: 'i32' })))
+    for (const buffer of buffers) {
+      const values = new Int32Array((await buffer.device.defaultStream.download(buffer)).buffer)
+      assert.ok(
+        values.every((value) => value === 3),
+        `${values.slice(0, 4)}`,
+      )
+    }
+    // What a group has queued is a use of the memory: closing it at once is safe.
+    group(() => each((communicator, rank) => communicator.allReduce(bufferOf(rank), bufferOf(rank), { type: 'i32' })))
+    for (const buffer of buffers) buffer.close()
+    await Promise.all(communicators.map((communicator) => communicator.finished()))
+    await Promise.all(communicators.map((communicator) => communicator.close()))
+  })
+})
+
+interface Ended {
+  readonly code: number | null
+  readonly result: Record<string, unknown> | undefined
+  readonly stderr: string
+}
+
+/** Runs both ranks, and passes on what rank 0 has for rank 1. */
+async function bothRanks(scenario: string): Promise<[Ended, Ended]> {
+  const children = [0, 1].map((rank) =>
+    fork(RANK, [scenario, String(rank)], {
+      env: { ...process.env, NODE_TEST_CONTEXT: undefined },
+      stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
+      timeout: LONGEST,
+    }),
+  )
+  const [first, second] = children as [ChildProcess, ChildProcess]
+  const ended = (child: ChildProcess): Promise<Ended> =>
+    new Promise((resolve) => {
+      let result: Record<string, unknown> | undefined
+      let stderr = ''
+      child.stderr?.on('data', (text) => {
+        stderr += text
+      })
+      child.on('message', (message: { id?: string; result?: Record<string, unknown> }) => {
+        if (message.id !== undefined) second.send(message)
+        if (message.result !== undefined) result = message.result
+      })
+      child.on('close', (code) => resolve({ code, result, stderr }))
+    })
+  return Promise.all([ended(first), ended(second)])
+}
+
+describe('NCCL with two processes', { skip: tooFew }, () => {
+  it('the sum of 1 GiB is right in every element, in both', async (context) => {
+    for (const { code, result, stderr } of await bothRanks('allReduce')) {
+      context.diagnostic(JSON.stringify(result))
+      assert.equal(code, 0, stderr)
+      assert.deepEqual(result, { wrong: 0, elements: 2 ** 28 }, stderr)
+    }
+  })
+
+  it('every other call does what it says', async () => {
+    const [zero, one] = await bothRanks('calls')
+    assert.deepEqual([zero.code, one.code], [0, 0], zero.stderr + one.stderr)
+    const gathered = [1, 2, 3, 4, 11, 12, 13, 14]
+    for (const { result } of [zero, one]) {
+      assert.deepEqual(result?.['allGather'], gathered)
+      // Rank 1 has the second half of the maximum, and is the root.
+      assert.deepEqual(result?.['broadcast'], [11, 12, 13, 14])
+      assert.deepEqual(result?.['average'], [6, 7, 8, 9])
+    }
+    assert.deepEqual(zero.result?.['reduce'], [11, 24, 39, 56])
+    assert.deepEqual(zero.result?.['exchanged'], [11, 12, 13, 14])
+    assert.deepEqual(one.result?.['exchanged'], [1, 2, 3, 4])
+  })
+
+  it('the first call waits for the rank that is late, and runs host functions meanwhile', async (context) => {
+    const [zero, one] = await bothRanks('late')
+    context.diagnostic(JSON.stringify([zero.result, one.result]))
+    assert.deepEqual([zero.code, one.code], [0, 0], zero.stderr + one.stderr)
+    assert.deepEqual([zero.result?.['value'], one.result?.['value']], [3, 3])
+    assert.equal(zero.result?.['ranInside'], 3)
+  })
+
+  it('a rank whose process is killed does not make the other hang: it is told, and its device goes on', async (context) => {
+    const [zero] = await bothRanks('killed')
+    context.diagnostic(JSON.stringify(zero.result))
+    assert.equal(zero.code, 0, zero.stderr)
+    assert.equal(zero.result?.['closed'], true)
+    assert.equal(zero.result?.['byte'], 7)
+    assert.ok(Number(zero.result?.['waited']) < 30_000)
+  })
+
+  it('a rank that never comes ends with the signal', async (context) => {
+    const [zero, one] = await bothRanks('absent')
+    context.diagnostic(JSON.stringify(zero.result))
+    assert.deepEqual([zero.code, one.code], [0, 0], zero.stderr + one.stderr)
+    assert.equal(zero.result?.['told'], 'TimeoutError')
+  })
+})

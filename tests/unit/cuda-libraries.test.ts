@@ -1,0 +1,83 @@
+/** How other libraries are called on the CUDA backend: with room, in the right context, which is put back in any case. */
+import assert from 'node:assert/strict'
+import { beforeEach, test } from 'node:test'
+import { CudaLibraries } from '../../src/driver/cuda/cuda-libraries.js'
+import type { ContextHandle, StreamHandle } from '../../src/driver/handles.js'
+import type { LibraryWork } from '../../src/driver/library-driver.js'
+
+const log: string[] = []
+const state = { inside: false }
+beforeEach(() => {
+  log.length = 0
+  state.inside = false
+})
+
+const parts = {
+  contexts: {
+    enter: (context: number) => log.push(`enter ${context}`),
+    leave: () => log.push('leave'),
+  },
+  relaxed: { run: (fn: () => unknown) => (log.push('relaxed'), fn()) },
+  waiting: {
+    hostFunctionsPending: true,
+    get insideHostFunction() {
+      return state.inside
+    },
+    forHostFunctions: () => log.push('host functions'),
+    forLibrary: (isDone: () => boolean, what: string) => log.push(`${what} ${isDone()}`),
+  },
+  reserve: (stream: number) => log.push(`room ${stream}`),
+}
+const libraries = new CudaLibraries(parts as never)
+
+function work(stream: number, context: number, more: Partial<LibraryWork> = {}): LibraryWork {
+  return {
+    name: 'x',
+    stream: stream as StreamHandle,
+    context: context as ContextHandle,
+    memory: [],
+    call: (raw) => void log.push(`call on ${raw}`),
+    ...more,
+  }
+}
+
+const withoutRepeats = (lines: readonly string[]): string[] => lines.filter((line, at) => line !== lines[at - 1])
+
+test('makes room first, then calls each in its context, with CUDA’s own handle', () => {
+  // 5 is the token for handle 1 of device 1, which CUDA tells apart by the context.
+  libraries.queue([work(0x5000, 1), work(5, 2)], (calls) => {
+    log.push('{')
+    calls()
+    log.push('}')
+  })
+  assert.deepEqual(withoutRepeats(log), [
+    ...['room 20480', 'room 5', '{', 'enter 1', 'call on 20480', 'leave', 'enter 2', 'call on 1', 'leave', '}'],
+  ])
+})
+
+test('what may wait for the device comes after the host functions, unless it is called by one', () => {
+  libraries.queue([work(0x5000, 1), work(0x6000, 1, { mayWait: true })])
+  assert.equal(log[0], 'host functions')
+  log.length = 0
+  state.inside = true
+  libraries.queue([work(0x6000, 1, { mayWait: true })])
+  assert.equal(log.includes('host functions'), false)
+})
+
+test('the context is put back also where the library refuses', () => {
+  const mistake = new Error('refused')
+  const refuses = (): never => {
+    throw mistake
+  }
+  assert.throws(() => libraries.queue([work(0x5000, 1, { call: refuses })]), mistake)
+  assert.deepEqual(log.slice(-2), ['enter 1', 'leave'])
+  log.length = 0
+  assert.throws(() => libraries.call(3 as ContextHandle, refuses), mistake)
+  assert.deepEqual(log, ['host functions', 'enter 3', 'relaxed', 'leave'])
+})
+
+test('waits as the library says', () => {
+  libraries.waitUntil(() => true, 'this')
+  assert.deepEqual(log, ['this true'])
+  assert.equal(libraries.hostFunctionsPending, true)
+})
