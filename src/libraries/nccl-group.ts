@@ -3,6 +3,7 @@
  * NCCL, so a group that fails half-way has done nothing.
  */
 import { performance } from 'node:perf_hooks'
+import { Ambient } from '../ambient.js'
 import { checkFunction } from '../arguments.js'
 import type { LibraryWork } from '../driver/library-driver.js'
 import { invalidType, stateError } from '../errors.js'
@@ -26,7 +27,14 @@ export interface NcclOperation {
   call(pointers: readonly number[], stream: number): number
 }
 
-let open: NcclOperation[] | undefined
+interface Group {
+  readonly operations: NcclOperation[]
+  /** Its function runs. What that has left behind, such as a host function, is not of the group any more. */
+  open: boolean
+}
+
+/** Belongs to the async context: a host function that runs meanwhile queues its own work, not the group's. */
+const groups = new Ambient<Group>()
 
 /**
  * Makes NCCL's calls of a function together (`ncclGroupStart`, `ncclGroupEnd`): one thread that has several ranks must
@@ -37,26 +45,26 @@ let open: NcclOperation[] | undefined
  */
 export function group<R>(fn: () => R): R {
   checkFunction(fn, 'fn')
-  if (open !== undefined) return fn()
-  const operations: NcclOperation[] = []
-  open = operations
+  if (groups.get()?.open) return fn()
+  const group: Group = { operations: [], open: true }
   let result: R
   try {
-    result = fn()
+    result = groups.run(group, fn)
   } finally {
-    open = undefined
+    group.open = false
   }
   if (isPromise(result)) {
     throw invalidType('fn', 'a function that returns no promise: a group ends with the function', result)
   }
-  queueOperations(operations)
+  queueOperations(group.operations)
   return result
 }
 
 /** Queues it now, or at the end of the group that is open. */
 export function ask(operation: NcclOperation): void {
-  if (open === undefined) queueOperations([operation])
-  else open.push(operation)
+  const group = groups.get()
+  if (group?.open) group.operations.push(operation)
+  else queueOperations([operation])
 }
 
 interface Part {
@@ -83,11 +91,15 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   const { libraries } = first.use.driver
   queueAllWith(parts, () =>
     libraries.queue(parts.map(workOf), (calls) => {
-      try {
-        makeTogether(first.operation.handle, parts.length, calls)
-        const since = performance.now()
-        const name = first.operation.name
+      const { name } = first.operation
+      const since = performance.now()
+      const wait = (): void =>
         libraries.waitUntil(() => handles.every((handle) => isQueued(handle, name, since)), `${name}()`)
+      try {
+        // In a host function that runs while an earlier call of theirs waits: NCCL takes one at a time.
+        wait()
+        makeTogether(first.operation.handle, parts.length, calls)
+        wait()
       } catch (error) {
         for (const handle of handles) void handle.fail(error)
         throw error
