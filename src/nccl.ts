@@ -40,6 +40,7 @@ export type {
   TransferOptions,
 } from './libraries/nccl-options.js'
 
+const TURNS_FOR_HOST_FUNCTIONS = 1000
 /** Milliseconds between two looks for errors that come while work runs. */
 const LOOK_FOR_ERRORS = 50
 
@@ -118,8 +119,9 @@ export class Communicator implements AsyncDisposable {
     const clique = Clique.enter(id, rank, size)
     let handle: NcclHandle | undefined
     try {
-      // NCCL may wait for the device: first let the loop run what the device waits for.
-      while (libraries.hostFunctionsPending) {
+      // NCCL may wait for the device: first let the loop run what the device waits for. What it has not run then is run by
+      // the call.
+      for (let left = TURNS_FOR_HOST_FUNCTIONS; left > 0 && libraries.hostFunctionsPending; left -= 1) {
         signal?.throwIfAborted()
         await sleep(1)
       }

@@ -17,7 +17,12 @@ const parts = {
     enter: (context: number) => log.push(`enter ${context}`),
     leave: () => log.push('leave'),
   },
-  relaxed: { run: (fn: () => unknown) => (log.push('relaxed'), fn()) },
+  relaxed: {
+    run: (fn: () => unknown) => {
+      log.push('relaxed')
+      return fn()
+    },
+  },
   waiting: {
     hostFunctionsPending: true,
     get insideHostFunction() {
