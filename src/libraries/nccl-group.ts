@@ -14,14 +14,16 @@ import { type GivenMemory, openGiven, type UsedMemory } from './library-memory.j
 import { checkTogether } from './nccl-clique.js'
 import type { NcclHandle } from './nccl-handle.js'
 import type { NcclFunction } from './nccl-library.js'
+import type { Description } from './nccl-twin.js'
+import { queueSimulated, type SimulatedPart } from './simulated-nccl.js'
 
 export interface NcclOperation {
   readonly name: NcclFunction
   readonly handle: NcclHandle
   readonly stream: Stream
   readonly memory: readonly GivenMemory[]
+  readonly description: Description
   /** See `Request`. */
-  readonly peer: number | undefined
   readonly says: string
   /** Calls NCCL with the addresses of the memory, in its order, and CUDA's handle of the stream. Returns its result. */
   call(pointers: readonly number[], stream: number): number
@@ -77,9 +79,8 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   const handles = [...new Set(operations.map(({ handle }) => handle))]
   for (const handle of handles) checkAlive(handle)
   checkTogether(
-    operations.map(({ handle: { clique, rank }, peer, says, name }) => ({
-      ...{ clique, rank, peer, says },
-      isSend: name === 'ncclSend',
+    operations.map(({ handle: { clique, rank }, description: { peer, isSend }, says }) => ({
+      ...{ clique, rank, peer, isSend, says },
     })),
   )
   const parts = operations.map((operation): Part => {
@@ -88,8 +89,8 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   })
   const [first] = parts
   if (first === undefined) return
-  const { libraries } = first.use.driver
-  queueAllWith(parts, () =>
+  const { libraries, name } = first.use.driver
+  const queueReal = (): void =>
     libraries.queue(parts.map(workOf), (calls) => {
       const { name } = first.operation
       const since = performance.now()
@@ -104,9 +105,13 @@ function queueOperations(operations: readonly NcclOperation[]): void {
         for (const handle of handles) void handle.fail(error)
         throw error
       }
-    }),
-  )
+    })
+  queueAllWith(parts, name === 'sim' ? () => queueSimulated(parts.map(simulatedOf)) : queueReal)
   for (const { operation } of parts) operation.handle.streams.add(operation.stream)
+}
+
+function simulatedOf({ operation: { name, description }, use, memory }: Part): SimulatedPart {
+  return { name, use, memory, description }
 }
 
 function workOf({ operation, use, memory }: Part): LibraryWork {

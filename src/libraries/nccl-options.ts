@@ -1,7 +1,7 @@
 /** What NCCL's calls are told, and its checks. */
 import { checkBytes, checkInteger } from '../arguments.js'
 import type { Device } from '../device.js'
-import { describe, invalidType, invalidValue, outOfRange, stateError } from '../errors.js'
+import { describe, invalidType, invalidValue, outOfRange } from '../errors.js'
 import type { Stream } from '../stream.js'
 import { NCCL_OPERATIONS, type NCCL_TYPES, UNIQUE_ID_BYTES } from './nccl-library.js'
 
@@ -87,9 +87,4 @@ export function checkReduction(op: NcclReduction | undefined): number {
   const name = op ?? 'sum'
   if (typeof name === 'string' && Object.hasOwn(NCCL_OPERATIONS, name)) return NCCL_OPERATIONS[name]
   throw invalidValue(`options.op must be one of '${Object.keys(NCCL_OPERATIONS).join("', '")}', not ${describe(op)}`)
-}
-
-export function refuseSimulator(device: Device): void {
-  if (device.driver !== 'sim') return
-  throw stateError('ERR_UNSUPPORTED', `NCCL needs real GPUs: ${device} is simulated`)
 }
