@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { checkOptions, checkSignal } from './arguments.js'
 import { contextOf, Device, driverOf, resolveDevice } from './device.js'
-import { invalidType, invalidValue } from './errors.js'
+import { invalidType, invalidValue, stateError } from './errors.js'
 import type { WaitOptions } from './finished.js'
 import './joins.js'
 import type { GivenMemory } from './libraries/library-memory.js'
@@ -148,10 +148,15 @@ export class Communicator implements AsyncDisposable {
     }
     const resolved = devices.map((device: Device | number) => resolveDevice(device, 'devices'))
     if (new Set(resolved).size < resolved.length) throw invalidValue('devices must not name a device twice')
+    const [first = Device.current] = resolved
+    const stranger = resolved.find((device) => driverOf(device) !== driverOf(first))
+    if (stranger !== undefined) {
+      throw stateError('ERR_DEVICE_MISMATCH', `${first} and ${stranger} belong to two drivers`)
+    }
     const { timeout, signal } = checkOptions(options) ?? {}
     checkTimeout(timeout)
     checkSignal(signal)
-    const id = ncclOf(resolved[0] ?? Device.current).uniqueId()
+    const id = ncclOf(first).uniqueId()
     const size = resolved.length
     const made = await Promise.allSettled(
       resolved.map((device, rank) => Communicator.create({ id, rank, size, device, timeout, signal })),
