@@ -9,7 +9,12 @@ interface Entry {
   readonly calls: number
   /** The row of the other contestants to compare with, where it is not their row of the same key. */
   readonly against?: string
+  /** Bytes that a call moves, where it is for moving bytes. */
+  readonly bytes?: number
 }
+
+/** bench/contestant.c and bench/contestant.py have it too. */
+export const COPY_BYTES = 256 * 1024 * 1024
 
 export const rows = [
   { key: 'record', title: 'record(event), no timing', calls: 20_000 },
@@ -26,6 +31,7 @@ export const rows = [
   { key: 'host-function', title: 'host function + synchronize()', calls: 500 },
   { key: 'launch-four', title: 'launch(kernel), four arguments', calls: 2_000 },
   { key: 'graph-launch', title: 'launch(exec), a graph of 100 empty kernels', calls: 900 },
+  { key: 'graph-launch-1000', title: 'launch(exec), a graph of 1000 empty kernels', calls: 100 },
   { key: 'launch-synchronize', title: 'launch(kernel) + synchronize()', calls: 1_000 },
   {
     key: 'launch-finished',
@@ -33,6 +39,10 @@ export const rows = [
     calls: 1_000,
     against: 'launch-synchronize',
   },
+  { key: 'copy-in', title: '256 MiB, pinned to device, + synchronize()', calls: 8, bytes: COPY_BYTES },
+  { key: 'copy-out', title: '256 MiB, device to pinned, + synchronize()', calls: 8, bytes: COPY_BYTES },
+  { key: 'upload', title: '256 MiB, an ordinary array to device, + synchronize()', calls: 2, bytes: COPY_BYTES },
+  { key: 'download', title: '256 MiB, device to a new ordinary array', calls: 2, bytes: COPY_BYTES },
 ] as const satisfies readonly Entry[]
 
 export type RowKey = (typeof rows)[number]['key']

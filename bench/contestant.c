@@ -21,6 +21,7 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
+typedef unsigned long long CUdeviceptr;
 typedef void (*CUhostFn)(void *);
 
 /* Each function under the name that cuda.h gives it, and the symbol that cuda.h maps that name to. */
@@ -46,6 +47,9 @@ typedef void (*CUhostFn)(void *);
   X(cuStreamEndCapture, "cuStreamEndCapture", (CUstream, CUgraph *)) \
   X(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", (CUgraphExec *, CUgraph, unsigned long long)) \
   X(cuGraphLaunch, "cuGraphLaunch", (CUgraphExec, CUstream)) \
+  X(cuMemAlloc, "cuMemAlloc_v2", (CUdeviceptr *, size_t)) \
+  X(cuMemHostAlloc, "cuMemHostAlloc", (void **, size_t, unsigned)) \
+  X(cuMemcpyAsync, "cuMemcpyAsync", (CUdeviceptr, CUdeviceptr, size_t, CUstream)) \
   X(cuLaunchHostFunc, "cuLaunchHostFunc", (CUstream, CUhostFn, void *)) \
   X(cuLaunchKernel, "cuLaunchKernel", \
     (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **))
@@ -53,12 +57,13 @@ typedef void (*CUhostFn)(void *);
 #define DECLARE(name, symbol, arguments) static CUresult(*name) arguments;
 DRIVER(DECLARE)
 
-enum { NON_BLOCKING = 1, DISABLE_TIMING = 2 };
+enum { NON_BLOCKING = 1, DISABLE_TIMING = 2, COPY_BYTES = 256 << 20 };
 
 static CUstream stream, other;
 static CUevent event, elsewhere;
 static CUfunction empty, four;
-static CUgraphExec exec;
+static CUgraphExec exec, large_exec;
+static CUdeviceptr device_memory, pinned;
 /* The last result: not 0 fails the run. One store a call, as a careful C program would pay. */
 static CUresult result;
 
@@ -133,6 +138,22 @@ static void launch_four(long calls) {
 
 static void graph_launch(long calls) { LOOP CHECK(cuGraphLaunch(exec, stream)); }
 
+static void large_graph_launch(long calls) { LOOP CHECK(cuGraphLaunch(large_exec, stream)); }
+
+static void copy_in(long calls) {
+  LOOP {
+    CHECK(cuMemcpyAsync(device_memory, pinned, COPY_BYTES, stream));
+    CHECK(cuStreamSynchronize(stream));
+  }
+}
+
+static void copy_out(long calls) {
+  LOOP {
+    CHECK(cuMemcpyAsync(pinned, device_memory, COPY_BYTES, stream));
+    CHECK(cuStreamSynchronize(stream));
+  }
+}
+
 static void launch_synchronize(long calls) {
   LOOP {
     CHECK(cuLaunchKernel(empty, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
@@ -157,13 +178,27 @@ static const struct {
   { "host-function", host_function },
   { "launch-four", launch_four },
   { "graph-launch", graph_launch },
+  { "graph-launch-1000", large_graph_launch },
   { "launch-synchronize", launch_synchronize },
+  { "copy-in", copy_in },
+  { "copy-out", copy_out },
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static void left_out(const char *why, const char *detail) {
   printf("left-out %s %s\n", why, detail);
   exit(0);
+}
+
+#define NEED(call) \
+  if ((call) != 0) left_out("refused:", #call)
+
+static void set_up_graph(CUgraphExec *instance, int nodes) {
+  CUgraph graph;
+  NEED(cuStreamBeginCapture(stream, 1));
+  for (int i = 0; i < nodes; i++) NEED(cuLaunchKernel(empty, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+  NEED(cuStreamEndCapture(stream, &graph));
+  NEED(cuGraphInstantiateWithFlags(instance, graph, 0));
 }
 
 static void set_up(const char *libcuda, const char *ptx) {
@@ -181,8 +216,6 @@ static void set_up(const char *libcuda, const char *ptx) {
   const size_t length = fread(image, 1, sizeof image - 1, file);
   fclose(file);
   if (length == 0) left_out("empty", ptx);
-#define NEED(call) \
-  if ((call) != 0) left_out("refused:", #call)
   NEED(cuInit(0));
   NEED(cuDevicePrimaryCtxRetain(&context, 0));
   NEED(cuCtxSetCurrent(context));
@@ -195,11 +228,13 @@ static void set_up(const char *libcuda, const char *ptx) {
   NEED(cuEventCreate(&elsewhere, DISABLE_TIMING));
   NEED(cuEventRecord(event, stream));
   NEED(cuEventRecord(elsewhere, other));
-  CUgraph graph;
-  NEED(cuStreamBeginCapture(stream, 1));
-  for (int i = 0; i < 100; i++) NEED(cuLaunchKernel(empty, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
-  NEED(cuStreamEndCapture(stream, &graph));
-  NEED(cuGraphInstantiateWithFlags(&exec, graph, 0));
+  set_up_graph(&exec, 100);
+  set_up_graph(&large_exec, 1000);
+  void *host;
+  NEED(cuMemAlloc(&device_memory, COPY_BYTES));
+  NEED(cuMemHostAlloc(&host, COPY_BYTES, 3));
+  memset(host, 1, COPY_BYTES);
+  pinned = (CUdeviceptr)(uintptr_t)host;
 }
 
 static double now(void) {

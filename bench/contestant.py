@@ -15,6 +15,7 @@ import timeit
 import warnings
 
 NON_BLOCKING = 1
+COPY_BYTES = 256 * 1024 * 1024
 
 
 class Bench:
@@ -121,6 +122,11 @@ def open_torch(libcuda, _ptx):
     other.record_event(elsewhere)
     names = dict(ExternalStream=ExternalStream, stream=stream, other=other, event=event, elsewhere=elsewhere,
                  foreign=foreign_stream(libcuda))
+    def large(**more):
+        return torch.ones(COPY_BYTES, dtype=torch.uint8, **more)
+
+    torch.cuda.set_stream(stream)
+    names.update(large=large(device='cuda:0'), pinned=large(pin_memory=True), ordinary=large())
     # No create rows: Stream() comes from a pool, and Event() makes its CUDA event at the first record.
     return Bench(torch.__version__, {**names, 'torch': torch}, 'torch.cuda.synchronize()', {
         'record': 'stream.record_event(event)',
@@ -132,6 +138,10 @@ def open_torch(libcuda, _ptx):
         'synchronize-idle': 'stream.synchronize()',
         'priority': 'stream.priority',
         'wrap': 'ExternalStream(foreign)',
+        'copy-in': 'large.copy_(pinned, non_blocking=True); stream.synchronize()',
+        'copy-out': 'pinned.copy_(large, non_blocking=True); stream.synchronize()',
+        'upload': 'large.copy_(ordinary); stream.synchronize()',
+        'download': 'large.cpu()',
     })
 
 

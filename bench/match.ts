@@ -12,6 +12,8 @@ export interface MatchOptions {
 export interface MatchRow {
   readonly key: RowKey
   readonly title: string
+  /** Bytes that a call moves, where it is for moving bytes. */
+  readonly bytes: number | undefined
   /** Median nanoseconds per call, by contestant; what a contestant has not is absent. */
   readonly nanoseconds: Readonly<Record<string, number>>
   readonly oursToC: number | undefined
@@ -66,17 +68,42 @@ export async function match(
 
 export function printMatch({ rows: results }: MatchResult, ours: Contestant, others: readonly Contestant[]): void {
   const names = [ours, ...others].map(({ name }) => name)
-  const lines = results.map(({ title, nanoseconds, oursToC, fasterThanPython }): Cell[] => [
-    title,
-    ...names.map((name) => show(nanoseconds[name])),
-    oursToC?.toFixed(2),
-    fasterThanPython === undefined ? undefined : `${fasterThanPython.toFixed(1)}x`,
-  ])
-  console.log(table(['ns per call', ...names, 'ours / C', 'faster than Python'], lines))
-}
-
-function show(nanoseconds: number | undefined): string | undefined {
-  return nanoseconds?.toFixed(nanoseconds < 10 ? 1 : 0)
+  const line = (result: MatchRow, show: (nanoseconds: number) => string): Cell[] => {
+    const { title, nanoseconds, oursToC, fasterThanPython } = result
+    const shown = names.map((name) => nanoseconds[name]).map((value) => (value === undefined ? value : show(value)))
+    return [
+      title,
+      ...shown,
+      oursToC?.toFixed(2),
+      fasterThanPython === undefined ? undefined : `${fasterThanPython.toFixed(2)}x`,
+    ]
+  }
+  const print = (
+    unit: string,
+    wanted: (result: MatchRow) => boolean,
+    show: (result: MatchRow) => (nanoseconds: number) => string,
+  ): void => {
+    const header = [unit, ...names, 'ours / C, in time', 'faster than Python']
+    console.log(
+      table(
+        header,
+        results.filter(wanted).map((result) => line(result, show(result))),
+      ),
+    )
+  }
+  print(
+    'ns per call',
+    ({ bytes }) => bytes === undefined,
+    () => (value) => value.toFixed(value < 10 ? 1 : 0),
+  )
+  console.log()
+  print(
+    'GB/s',
+    ({ bytes }) => bytes !== undefined,
+    ({ bytes = 0 }) =>
+      (value) =>
+        (bytes / value).toFixed(2),
+  )
 }
 
 function compare(row: Row, ours: Contestant, others: readonly Contestant[], samples: Samples): MatchRow {
@@ -92,6 +119,7 @@ function compare(row: Row, ours: Contestant, others: readonly Contestant[], samp
   return {
     key: row.key,
     title: row.title,
+    bytes: row.bytes,
     nanoseconds,
     oursToC: mine === undefined || c === undefined ? undefined : mine / c,
     fasterThanPython: mine === undefined || python.length === 0 ? undefined : Math.min(...python) / mine,

@@ -1,12 +1,21 @@
 /** The rows of cuda-streams itself, timed in this process through its public interface. */
 
-import { type Device, type Event, ExternalStream, type GraphExec, type Kernel, Module, type Stream } from 'cuda-streams'
-import type { Contestant, RowKey } from './catalogue.js'
+import {
+  type Device,
+  type DeviceBuffer,
+  type Event,
+  ExternalStream,
+  type GraphExec,
+  type Kernel,
+  Module,
+  type PinnedBuffer,
+  type Stream,
+} from 'cuda-streams'
+import { COPY_BYTES, type Contestant, type RowKey } from './catalogue.js'
 import { type Kernels, ptx } from './empty-kernel.js'
 
 const FOUR = ['in f32*', 'inout f32*', 'f32', 'u32'] as const
 const ONE = { grid: 1, block: 1 }
-const GRAPH_NODES = 100
 
 interface Bench {
   readonly device: Device
@@ -21,6 +30,12 @@ interface Bench {
   readonly empty: Kernel<readonly []>
   readonly four: Kernel<typeof FOUR>
   readonly graph: GraphExec
+  readonly largeGraph: GraphExec
+  /** What `four` is given. */
+  readonly small: DeviceBuffer
+  readonly large: DeviceBuffer
+  readonly pinned: PinnedBuffer
+  readonly ordinary: Uint8Array
 }
 
 /** Every row is a function of its own, so that V8 optimises each for itself. */
@@ -99,14 +114,46 @@ const hostFunction: Loop = ({ stream }, calls) => {
   return undefined
 }
 
-const launchFour: Loop = ({ stream, four }, calls) => {
-  for (let i = 0; i < calls; i++) stream.launch(four, ONE, 0n, 0n, 1, i)
+const launchFour: Loop = ({ stream, four, small }, calls) => {
+  for (let i = 0; i < calls; i++) stream.launch(four, ONE, small, small, 1, i)
   return undefined
 }
 
 const graphLaunch: Loop = ({ stream, graph }, calls) => {
   for (let i = 0; i < calls; i++) stream.launch(graph)
   return undefined
+}
+
+const largeGraphLaunch: Loop = ({ stream, largeGraph }, calls) => {
+  for (let i = 0; i < calls; i++) stream.launch(largeGraph)
+  return undefined
+}
+
+const copyIn: Loop = ({ stream, large, pinned }, calls) => {
+  for (let i = 0; i < calls; i++) {
+    stream.copy(large, pinned)
+    stream.synchronize()
+  }
+  return undefined
+}
+
+const copyOut: Loop = ({ stream, large, pinned }, calls) => {
+  for (let i = 0; i < calls; i++) {
+    stream.copy(pinned, large)
+    stream.synchronize()
+  }
+  return undefined
+}
+
+const upload: Loop = async ({ stream, large, ordinary }, calls) => {
+  for (let i = 0; i < calls; i++) {
+    await stream.upload(large, ordinary)
+    stream.synchronize()
+  }
+}
+
+const download: Loop = async ({ stream, large }, calls) => {
+  for (let i = 0; i < calls; i++) sink += (await stream.download(large)).length
 }
 
 const launchSynchronize: Loop = ({ stream, empty }, calls) => {
@@ -139,8 +186,13 @@ const loops: Readonly<Record<RowKey, Loop>> = {
   'host-function': hostFunction,
   'launch-four': launchFour,
   'graph-launch': graphLaunch,
+  'graph-launch-1000': largeGraphLaunch,
   'launch-synchronize': launchSynchronize,
   'launch-finished': launchFinished,
+  'copy-in': copyIn,
+  'copy-out': copyOut,
+  upload,
+  download,
 }
 
 export function openNode(device: Device, kernels: Kernels, version: string): Contestant {
@@ -149,9 +201,12 @@ export function openNode(device: Device, kernels: Kernels, version: string): Con
   const foreign = kernels.createForeignStream()
   const module = Module.load(ptx, { device })
   const empty = module.kernel('empty', [])
-  const captured = stream.capture(() => {
-    for (let node = 0; node < GRAPH_NODES; node++) stream.launch(empty, ONE)
-  })
+  const graphOf = (nodes: number): GraphExec =>
+    stream
+      .capture(() => {
+        for (let node = 0; node < nodes; node++) stream.launch(empty, ONE)
+      })
+      .instantiate()
   const bench: Bench = {
     device,
     stream,
@@ -161,7 +216,12 @@ export function openNode(device: Device, kernels: Kernels, version: string): Con
     foreign,
     empty,
     four: module.kernel('four', FOUR),
-    graph: captured.instantiate(),
+    graph: graphOf(100),
+    largeGraph: graphOf(1000),
+    small: device.alloc(1024, { stream }),
+    large: device.alloc(COPY_BYTES, { stream }),
+    pinned: device.allocPinned(COPY_BYTES),
+    ordinary: new Uint8Array(COPY_BYTES).fill(1),
   }
   // Every contestant ends a row this way, untimed: a context with anything unacknowledged answers queries slowly.
   const drain = (): void => device.synchronize()

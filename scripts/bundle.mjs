@@ -19,7 +19,7 @@ if (!existsSync(nodeArchive)) {
   writeFileSync(nodeArchive, packed)
 }
 
-for (const name of ['package.json', 'dist', 'bench', 'scripts']) copy(name)
+for (const name of ['package.json', 'dist', 'docs', 'bench', 'scripts']) copy(name)
 for (const name of ['fast-check', 'pure-rand'])
   copy(join('node_modules', name), (path) => !/\.(d\.ts|map|md)$|\/cjs\//.test(path))
 copy(

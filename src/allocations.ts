@@ -1,12 +1,12 @@
 /** What buffers and their slices stand on: a piece of memory, who used it, and how it is given back. */
-import type { Device } from './device.js'
-import { isContextLost } from './driver/cuda-results.js'
-import { type Driver, EventFlag } from './driver/driver.js'
+import { contextOf, type Device, driverOf } from './device.js'
+import { type Driver, EventFlag, type EventHandle } from './driver/driver.js'
 import type { OwnEvent, Pointer } from './driver/memory-driver.js'
-import { CudaError } from './errors.js'
+import type { ImportedMemory } from './driver/sharing-driver.js'
+import { type Home, homeOf, unlessLost } from './homes.js'
 import type { Remains } from './remains.js'
-import { ExternalStream, type Stream } from './stream.js'
-import { hiddenStream, type StreamUse, Uses, useOf } from './uses.js'
+import { ExternalStream, type OpenStream, openStream, type Stream } from './stream.js'
+import { hiddenStream, Uses } from './uses.js'
 
 export abstract class Allocation implements Remains {
   gone = false
@@ -24,17 +24,27 @@ export abstract class Allocation implements Remains {
     this.byteLength = byteLength
   }
 
+  /** Is it freed in the order of this stream, so that its uses need not be written down? */
+  ownedBy(_serial: number): boolean {
+    return false
+  }
+
   /** To be called before work that uses the memory is queued on a stream that does not capture. */
-  beforeUse(_use: StreamUse): void {}
+  beforeUse(_use: OpenStream): void {}
 
   /** To be called after. */
-  afterUse(use: StreamUse): void {
+  afterUse(use: OpenStream): void {
     this.uses.record(use, this.device)
   }
 
   /** Lets the stream's later work come after all that used it. */
-  comeAfterUses(use: StreamUse): void {
+  comeAfterUses(use: OpenStream): void {
     this.uses.comeBefore(use)
+  }
+
+  /** Done once the memory is there; undefined where it is there already. */
+  get ready(): EventHandle | undefined {
+    return undefined
   }
 
   /** Is all the work done that used it? Spoils no capture. */
@@ -43,12 +53,7 @@ export abstract class Allocation implements Remains {
   }
 
   destroy(): void {
-    try {
-      this.giveBack()
-    } catch (error) {
-      // In a lost context the memory is gone either way, and the fault is told by whatever waits.
-      if (!(error instanceof CudaError && isContextLost(error.number))) throw error
-    }
+    unlessLost(() => this.giveBack())
   }
 
   protected abstract giveBack(): void
@@ -56,48 +61,111 @@ export abstract class Allocation implements Remains {
 
 /** Memory from `cuMemAllocAsync`: there and gone in stream order. */
 export class DeviceAllocation extends Allocation {
-  readonly #home: Stream
+  /** Undefined where the stream may be gone when the memory is freed: another library owns it. */
+  readonly #home: Home | undefined
   readonly #homeSerial: number
   /** Until then the memory is not there for other streams. */
   readonly #allocated: OwnEvent
 
-  constructor(device: Device, home: Stream, byteLength: number) {
-    const use = useOf(home)
-    const { driver, handle, context } = use
+  constructor(device: Device, stream: Stream, byteLength: number) {
+    const { driver, handle, context, serial } = openStream(stream)
     super(device, driver, driver.memory.allocate(byteLength, handle, context), byteLength)
-    this.#home = home
-    this.#homeSerial = use.serial
-    this.#allocated = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING) }
+    this.#home = stream instanceof ExternalStream ? undefined : homeOf(stream)
+    this.#homeSerial = serial
+    this.#allocated = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
     driver.eventRecord(this.#allocated.event, handle, 0)
+    this.#home?.allocated()
   }
 
-  override beforeUse({ driver, handle, serial }: StreamUse): void {
+  override ownedBy(serial: number): boolean {
+    return this.#home !== undefined && serial === this.#homeSerial
+  }
+
+  override get ready(): EventHandle {
+    return this.#allocated.event
+  }
+
+  override beforeUse({ driver, handle, serial }: OpenStream): void {
     if (serial === this.#homeSerial || this.uses.has(serial)) return
     driver.streamWaitEvent(handle, this.#allocated.event, 0)
   }
 
-  protected override giveBack(): void {
-    const last = this.#lastStream()
-    if (last.serial !== this.#homeSerial) last.driver.streamWaitEvent(last.handle, this.#allocated.event, 0)
-    this.uses.comeBefore(last)
-    this.driver.memory.free(this.pointer, last.handle)
-    this.driver.eventRecycle(this.#allocated.context, this.#allocated.event)
-    this.uses.recycle(this.driver)
+  override afterUse(use: OpenStream): void {
+    if (!this.ownedBy(use.serial)) super.afterUse(use)
   }
 
-  /** Where it is freed: on the stream it came from, unless that is gone, may be gone, or captures. */
-  #lastStream(): StreamUse {
-    const home = this.#home
-    if (home.closed || home instanceof ExternalStream) return hiddenStream(this.device)
-    const use = useOf(home)
-    return use.driver.streamIsCapturing(use.handle) ? hiddenStream(this.device) : use
+  protected override giveBack(): void {
+    if (this.#home === undefined) this.#free(hiddenStream(this.device))
+    else this.#home.free((last) => this.#free(last))
+  }
+
+  #free(last: OpenStream): void {
+    const { driver, handle, serial } = last
+    if (serial !== this.#homeSerial) driver.streamWaitEvent(handle, this.#allocated.event, 0)
+    this.uses.comeBefore(last)
+    driver.memory.free(this.pointer, handle)
+    driver.eventRecycle(this.#allocated.context, this.#allocated.event)
+    this.uses.recycle(driver)
   }
 }
 
 /** Memory that another library owns. */
 export class ForeignAllocation extends Allocation {
-  override afterUse(): void {}
+  override ownedBy(_serial: number): boolean {
+    return true
+  }
   protected override giveBack(): void {}
+}
+
+/** Memory that another thread of this process owns. */
+export class SharedAllocation extends ForeignAllocation {
+  readonly #ready: EventHandle | undefined
+  readonly #waited = new Set<number>()
+
+  constructor(device: Device, pointer: Pointer, byteLength: number, ready: EventHandle | undefined) {
+    super(device, driverOf(device), pointer, byteLength)
+    this.#ready = ready
+  }
+
+  override get ready(): EventHandle | undefined {
+    return this.#ready
+  }
+
+  override ownedBy(serial: number): boolean {
+    return this.#ready === undefined || this.#waited.has(serial)
+  }
+
+  override beforeUse({ driver, handle, serial }: OpenStream): void {
+    if (this.#ready === undefined || this.#waited.has(serial)) return
+    driver.streamWaitEvent(handle, this.#ready, 0)
+    this.#waited.add(serial)
+  }
+}
+
+/** Memory from `cuMemAlloc`, which other processes may see. */
+export class InterprocessAllocation extends Allocation {
+  constructor(device: Device, byteLength: number) {
+    const driver = driverOf(device)
+    super(device, driver, driver.sharing.allocate(byteLength, contextOf(device)), byteLength)
+  }
+
+  protected override giveBack(): void {
+    this.driver.sharing.free(this.pointer, this.uses.take())
+  }
+}
+
+/** Memory that another process owns. */
+export class ImportedAllocation extends Allocation {
+  readonly #imported: ImportedMemory
+
+  constructor(device: Device, imported: ImportedMemory, byteOffset: number, byteLength: number) {
+    super(device, driverOf(device), (imported.pointer + byteOffset) as Pointer, byteLength)
+    this.#imported = imported
+  }
+
+  protected override giveBack(): void {
+    this.#imported.close(this.uses.take())
+  }
 }
 
 /** Page-locked memory of the host. */
@@ -113,6 +181,6 @@ export class PinnedAllocation extends Allocation {
 
 /** The stream that memory is allocated on must not capture: the allocation would become a part of the graph. */
 export function captures(stream: Stream): boolean {
-  const { driver, handle } = useOf(stream)
+  const { driver, handle } = openStream(stream)
   return driver.streamIsCapturing(handle)
 }

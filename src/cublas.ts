@@ -21,8 +21,7 @@ import { checkDeviceBuffer, type GivenMemory, openGiven } from './libraries/libr
 import type { DeviceBuffer } from './memory.js'
 import { queueWith } from './queue-with-memory.js'
 import { destroyWhenUnreachable, release } from './remains.js'
-import { isStream, Stream } from './stream.js'
-import { useOf } from './uses.js'
+import { isStream, openStream, Stream } from './stream.js'
 
 export { LibraryError } from './errors.js'
 export type { GemmOptions, GemmType, StridedBatchOptions } from './libraries/gemm-shape.js'
@@ -140,7 +139,7 @@ export class Cublas implements Disposable {
   #queue(name: GemmFunction, shape: GemmShape, a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer): void {
     this.#checkOpen()
     const stream = this.#stream ?? Stream.current(this.device)
-    const use = useOf(stream)
+    const use = openStream(stream)
     const { bytes } = CUBLAS_TYPES[shape.type]
     const given = (buffer: DeviceBuffer, letter: 'A' | 'B' | 'C', elements: number): GivenMemory => {
       checkDeviceBuffer(buffer, letter, bytes, stream)

@@ -4,7 +4,7 @@ import { type Device, driverOf } from './device.js'
 import type { ScalarType } from './driver/kernel-driver.js'
 import { invalidType, invalidValue } from './errors.js'
 import { type Kernel, type LaunchConfig, Module, shapeOf } from './kernel.js'
-import { openArguments } from './kernel-arguments.js'
+import { type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
   type CheckedArgument,
@@ -16,8 +16,7 @@ import {
 import { type Launchable, launchOn } from './launch.js'
 import { queueWith } from './queue-with-memory.js'
 import { runThreads, type SimulatedGrid, type SimulatedThread } from './simulated-threads.js'
-import type { Stream } from './stream.js'
-import { useOf } from './uses.js'
+import { openStream, type Stream } from './stream.js'
 
 /** What a twin gets for a pointer: the memory itself, from the address on. */
 export interface ViewOf {
@@ -34,19 +33,23 @@ export interface ViewOf {
   readonly f64: Float64Array
 }
 
+/** What a twin gets for a parameter: a view of the memory for a pointer, a number or bigint for a value. */
 export type TwinArgument<P extends ParameterType> = P extends `${string} ${infer T extends ScalarType}*`
   ? ViewOf[T]
   : P extends 'i64' | 'u64'
     ? bigint
     : number
 
+/** What a twin gets for all parameters. */
 export type TwinArguments<S extends readonly ParameterType[]> = { readonly [I in keyof S]: TwinArgument<S[I]> }
 
+/** A kernel as CUDA C++ and as JavaScript. */
 export interface KernelDefinition<S extends readonly ParameterType[]> {
   /** The kernel's name in the source, where it is `extern "C"`. */
   readonly name: string
   /** CUDA C++. */
   readonly source: string
+  /** Its parameters in order, such as 'in f32*'. */
   readonly signature: S
   /**
    * What one thread does, in JavaScript. A generator function may `yield` where the source has `__syncthreads()`: each
@@ -77,6 +80,7 @@ const VIEWS = {
 
 /** One kernel for both drivers: GPU source, compiled for each device at its first use there, and a twin in JavaScript. */
 export class DefinedKernel<S extends readonly ParameterType[] = readonly ParameterType[]> implements Launchable {
+  /** Its name in the source. */
   readonly name: string
   readonly #definition: KernelDefinition<S>
   readonly #parameters: readonly Parameter[]
@@ -84,6 +88,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
   /** Only a type: the arguments that a launch takes. */
   declare readonly args: ArgumentsOf<S>
 
+  /** Use `defineKernel(definition)`. */
   constructor(definition: KernelDefinition<S>) {
     const { name, source, signature, simulate, simulateGrid } = checkOptions(definition, 'definition') ?? definition
     if (typeof name !== 'string') throw invalidType('definition.name', 'the name of a kernel', name)
@@ -109,9 +114,9 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     return this
   }
 
-  [launchOn](stream: Stream, config: LaunchConfig, ...args: readonly unknown[]): void {
-    if (stream.device.driver === 'cuda') this.#compiledFor(stream.device)[launchOn](stream, config, ...args)
-    else this.#launchTwin(stream, config, checkArguments(this.#parameters, args))
+  [launchOn](stream: Stream, config: unknown, args: unknown[]): void {
+    if (stream.device.driver === 'cuda') this.#compiledFor(stream.device)[launchOn](stream, config, args)
+    else this.#launchTwin(stream, config as LaunchConfig, checkArguments(this.#parameters, args))
   }
 
   toString(): string {
@@ -138,13 +143,14 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
 
   #launchTwin(stream: Stream, config: LaunchConfig, args: CheckedArgument[]): void {
     const { grid, block, sharedMemory } = shapeOf(config)
-    const use = useOf(stream)
+    const use = openStream(stream)
     for (const [index, { access }] of this.#parameters.entries()) {
       if (access === undefined || typeof args[index] === 'object') continue
       const expected = 'a DeviceBuffer or PinnedBuffer: the simulator knows no bare addresses'
       throw invalidType(`Argument ${index}`, expected, args[index])
     }
-    const { values, memory } = openArguments(args, this.#parameters, use.driver)
+    const memory = openArguments(args, this.#parameters, use.driver) ?? []
+    const values = args as LaunchValues
     const { name, simulate, simulateGrid, nanoseconds = DEFAULT_NANOSECONDS } = this.#definition
     const run = (bytes: readonly Uint8Array[]): void => {
       const given = twinArguments(this.#parameters, values, bytes) as unknown as TwinArguments<S>

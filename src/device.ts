@@ -11,6 +11,7 @@ import { finished, type WaitOptions } from './finished.js'
 export interface Context {
   /** The CUcontext. */
   readonly handle: bigint
+  /** The device it is on. */
   readonly device: Device
 }
 
@@ -77,6 +78,7 @@ export class Device {
     return this.#driver.deviceUuid(this.ordinal)
   }
 
+  /** What its processors can do, such as 9.0 for an H200. */
   get computeCapability(): { readonly major: number; readonly minor: number } {
     return { major: this.attribute('computeCapabilityMajor'), minor: this.attribute('computeCapabilityMinor') }
   }
@@ -108,6 +110,17 @@ export class Device {
   /** Resolves when all that is queued on the device now is done (`cuCtxRecordEvent`), without blocking. */
   finished(options?: WaitOptions): Promise<void> {
     return finished(options, (settle) => this.#driver.deviceFinished(this.ordinal, settle))
+  }
+
+  /**
+   * Blocks until no host function of this JavaScript thread is pending on any stream of any device of this driver, and
+   * runs them meanwhile, with those that they queue. Call it before a blocking call of another library in this thread,
+   * such as `torch.cuda.synchronize()`: that one would wait for ever for a stream that waits for JavaScript. Long uploads
+   * and downloads have host functions too. Work that no host function comes after is not waited for.
+   * @throws ERR_DEADLOCK inside a host function, which is pending itself until it returns
+   */
+  drainHostFunctions(): void {
+    this.#driver.drainHostFunctions()
   }
 
   /** Makes it current for the rest of this async context. */

@@ -13,6 +13,7 @@ export class CudaError extends Error {
   /** The driver function that returned it, such as 'cuStreamWaitEvent'. */
   readonly call: string
 
+  /** Made by the library; `explanation` is what the message says besides. */
   constructor(call: string, number: number, code: string, explanation?: string) {
     super(`${call} failed: ${code} (${number})${explanation === undefined ? '' : `. ${explanation}`}`)
     this.code = code

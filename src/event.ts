@@ -6,6 +6,7 @@ import { type ContextHandle, type Driver, EventFlag, type EventHandle } from './
 import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
 import { finished, type WaitOptions } from './finished.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
+import { announce, receive, type SharedEvent, withdraw } from './shared.js'
 
 /** How an event is made. All false where not given. */
 export interface EventOptions {
@@ -24,6 +25,16 @@ interface EventSettings {
 }
 
 /** What an event is made from inside the library. */
+interface EventSeedMore {
+  readonly adopted?: EventHandle
+  readonly owned?: boolean
+  readonly kept?: boolean
+  readonly owner?: object | undefined
+  readonly recordedNext?: boolean
+}
+
+const RECORDED_NEXT: EventSeedMore = { recordedNext: true }
+
 class EventSeed {
   readonly device: Device
   readonly context: ContextHandle
@@ -35,13 +46,10 @@ class EventSeed {
   /** Kept by the library for the caller: `close()` does nothing. */
   readonly kept: boolean
   readonly owner: object | undefined
+  /** Recorded before anybody sees it. */
+  readonly recordedNext: boolean
 
-  constructor(
-    device: Device,
-    context: ContextHandle,
-    settings: EventSettings,
-    more: { adopted?: EventHandle; owned?: boolean; kept?: boolean; owner?: object | undefined } = {},
-  ) {
+  constructor(device: Device, context: ContextHandle, settings: EventSettings, more: EventSeedMore = {}) {
     this.device = device
     this.context = context
     this.settings = settings
@@ -49,6 +57,7 @@ class EventSeed {
     this.owned = more.owned ?? true
     this.kept = more.kept ?? false
     this.owner = more.owner
+    this.recordedNext = more.recordedNext === true
   }
 }
 
@@ -88,6 +97,7 @@ let makeEvent: (seed: EventSeed) => Event
 
 /** A mark in a stream's work that others can wait for. What it records and waits on is declared in stream.ts. */
 export class Event implements Disposable {
+  /** The device whose streams may record it; those of any may wait for it. */
   readonly device: Device
   /** Can be asked for elapsed time. Not known, and false, for an event that another library made. */
   readonly timing: boolean
@@ -114,7 +124,7 @@ export class Event implements Disposable {
     this.interprocess = seed.settings.interprocess
     this.#driver = driverOf(seed.device)
     this.#kept = seed.kept
-    this.#handle = seed.adopted ?? this.#driver.eventCreate(seed.context, flagsOf(seed.settings))
+    this.#handle = seed.adopted ?? this.#driver.eventCreate(seed.context, flagsOf(seed.settings), seed.recordedNext)
     if (seed.owner !== undefined) owners.set(this, seed.owner)
     if (!seed.owned) return
     const { context, settings, adopted } = seed
@@ -158,12 +168,30 @@ export class Event implements Disposable {
     return makeEvent(new EventSeed(device, context, { ...PLAIN, interprocess: true }, { adopted }))
   }
 
+  /**
+   * The event that another thread of this process shared by `share()`, whose `close()` here lets go of it; in the thread
+   * that shared it, the event itself.
+   * @throws ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another thread's
+   * simulator
+   */
+  static from(shared: SharedEvent): Event {
+    const received = receive(shared, 'event')
+    if ('owner' in received) return received.owner as Event
+    const { device } = received
+    const adopted = checkPointer(shared.handle, 'shared.handle', 'as share() returned it') as EventHandle
+    const here = contextOf(device)
+    const context = driverOf(device).eventAdopt(adopted)?.context ?? here
+    const { timing, blockingSync, interprocess } = shared
+    return makeEvent(new EventSeed(device, context, { timing, blockingSync, interprocess }, { adopted, owned: false }))
+  }
+
   /** The CUevent. */
   get handle(): bigint {
     if (this.#remains !== undefined) this.#remains.reusable = false
     return BigInt(this.#handle)
   }
 
+  /** Was it closed? */
   get closed(): boolean {
     return this.#closed
   }
@@ -203,6 +231,17 @@ export class Event implements Disposable {
     return this.#driver.eventGetIpcHandle(this.#open())
   }
 
+  /**
+   * Describes it to other threads of this process: `Event.from()` makes an event of it there, to be recorded and waited
+   * for. It is kept until you close it; do that when the others have done with it.
+   * @throws ERR_CLOSED
+   */
+  share(): SharedEvent {
+    this.#open()
+    const { handle, timing, blockingSync, interprocess } = this
+    return { ...announce(this, 'event', this.device), handle, timing, blockingSync, interprocess }
+  }
+
   /** Is it the same event of the same device? */
   equals(other: unknown): boolean {
     return isEvent(other) && other.#handle === this.#handle && other.device === this.device
@@ -215,10 +254,12 @@ export class Event implements Disposable {
   close(): void {
     if (this.#closed || this.#kept) return
     this.#closed = true
+    withdraw(this, this.device)
     owners.delete(this)
     if (this.#remains !== undefined) release(this, this.#remains)
   }
 
+  /** `close()`, for `using`. */
   [Symbol.dispose](): void {
     this.close()
   }
@@ -271,7 +312,7 @@ export class Event implements Disposable {
 
 /** A new event in a stream's own context, which need not be its device's primary one. */
 export function eventFor(device: Device, context: ContextHandle, options?: EventOptions): Event {
-  return makeEvent(new EventSeed(device, context, options === undefined ? PLAIN : settingsOf(options)))
+  return makeEvent(new EventSeed(device, context, options === undefined ? PLAIN : settingsOf(options), RECORDED_NEXT))
 }
 
 /** An event that lives as long as the stream that keeps it. */

@@ -5,8 +5,7 @@ import type { LibraryTwin } from './driver/library-driver.js'
 import { describe, invalidType, invalidValue, outOfRange } from './errors.js'
 import { type DeviceBuffer, isMemory, type OpenMemory, openMemory, type PinnedBuffer } from './memory.js'
 import { queueWith } from './queue-with-memory.js'
-import { isStream, Stream } from './stream.js'
-import { type StreamUse, useOf } from './uses.js'
+import { isStream, type OpenStream, openStream, Stream } from './stream.js'
 
 /** Memory that other code is about to touch on the stream. */
 export interface ExternalMemory {
@@ -45,7 +44,7 @@ const DURATION = 1000
 
 Stream.prototype.external = function (work, call): Stream {
   if (!isStream(this)) throw invalidType('The stream', 'a Stream, not an heir to one', this)
-  const use = useOf(this)
+  const use = openStream(this)
   if (work === undefined) throw invalidType('work', 'an object such as { name, memory }', work)
   checkOptions(work, 'work')
   const { name } = work
@@ -61,7 +60,7 @@ Stream.prototype.external = function (work, call): Stream {
   return this
 }
 
-function openExternal(given: readonly ExternalMemory[], use: StreamUse): readonly (OpenMemory & KernelMemory)[] {
+function openExternal(given: readonly ExternalMemory[], use: OpenStream): readonly (OpenMemory & KernelMemory)[] {
   if (!Array.isArray(given)) throw invalidType('work.memory', 'an array of { buffer, access }', given)
   return given.map((each: ExternalMemory, index) => {
     const { buffer, access = 'inout' } = checkOptions(each, `work.memory[${index}]`) ?? {}

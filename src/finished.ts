@@ -2,6 +2,7 @@
 import { checkOptions, checkSignal } from './arguments.js'
 import type { Cancel, Settle } from './driver/driver.js'
 
+/** How `finished()` waits. */
 export interface WaitOptions {
   /** Gives up the wait: the promise rejects with the signal's reason. The GPU's work goes on. */
   readonly signal?: AbortSignal | undefined

@@ -5,6 +5,7 @@ import type { Driver } from './driver/driver.js'
 import { CaptureMode } from './driver/graph-driver.js'
 import type { ContextHandle, GraphExecHandle, GraphHandle } from './driver/handles.js'
 import { describe, invalidType, invalidValue, stateError } from './errors.js'
+import { captureEnded } from './homes.js'
 import { type Launchable, launch, launchOn } from './launch.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 import { isStream, openStream, Stream } from './stream.js'
@@ -12,6 +13,7 @@ import { isStream, openStream, Stream } from './stream.js'
 /** What other work of the process a capture forbids meanwhile: CUDA's cudaStreamCaptureMode. */
 export type CaptureModeName = 'global' | 'threadLocal' | 'relaxed'
 
+/** How a capture is begun. */
 export interface CaptureOptions {
   /** Default 'threadLocal'. */
   readonly mode?: CaptureModeName | undefined
@@ -52,6 +54,7 @@ let isGraph: (value: unknown) => value is Graph
 
 /** Work written down by a capture: a template, to be instantiated. It outlives the streams it was captured from. */
 export class Graph implements Disposable {
+  /** The device of the stream it was captured from. */
   readonly device: Device
   readonly #driver: Driver
   readonly #context: ContextHandle
@@ -77,6 +80,7 @@ export class Graph implements Disposable {
     return BigInt(this.#handle)
   }
 
+  /** Was it closed? */
   get closed(): boolean {
     return this.#remains.gone
   }
@@ -102,6 +106,7 @@ export class Graph implements Disposable {
     if (!this.#remains.gone) release(this, this.#remains)
   }
 
+  /** `close()`, for `using`. */
   [Symbol.dispose](): void {
     this.close()
   }
@@ -131,6 +136,7 @@ export class Graph implements Disposable {
 
 /** An instance of a graph, ready to be launched any number of times. Launches of one instance run one after another. */
 export class GraphExec implements Disposable, Launchable {
+  /** The device whose streams it can be launched on. */
   readonly device: Device
   readonly #driver: Driver
   readonly #handle: GraphExecHandle
@@ -149,6 +155,7 @@ export class GraphExec implements Disposable, Launchable {
     destroyWhenUnreachable(this, this.#remains)
   }
 
+  /** Was it closed? */
   get closed(): boolean {
     return this.#remains.gone
   }
@@ -182,6 +189,7 @@ export class GraphExec implements Disposable, Launchable {
     if (!this.#remains.gone) release(this, this.#remains)
   }
 
+  /** `close()`, for `using`. */
   [Symbol.dispose](): void {
     this.close()
   }
@@ -249,7 +257,11 @@ Stream.prototype.beginCapture = function (mode: CaptureModeName = 'threadLocal')
 
 Stream.prototype.endCapture = function (): Graph {
   const { driver, handle, context } = openStream(this)
-  return new Graph(new GraphSeed(this.device, context, driver.graphs.end(handle)) as never)
+  try {
+    return new Graph(new GraphSeed(this.device, context, driver.graphs.end(handle)) as never)
+  } finally {
+    captureEnded(this)
+  }
 }
 
 Stream.prototype.capture = function (fn: () => void, options?: CaptureOptions): Graph {

@@ -21,6 +21,7 @@ export { type Extent, Kernel, type LaunchConfig, Module } from './kernel.js'
 export type { Access, ArgumentOf, ArgumentsOf, MemoryArgument, ParameterType, ScalarType } from './kernel-signature.js'
 export { type AllocOptions, DeviceBuffer, type ForeignMemoryOptions, PinnedBuffer } from './memory.js'
 export { type CompileOptions, Program } from './program.js'
+export type { SharedBuffer, SharedEvent, SharedObject, SharedStream } from './shared.js'
 export type { SimulatedGrid, SimulatedThread } from './simulated-threads.js'
 export { ExternalStream, Stream } from './stream.js'
 export type {

@@ -14,8 +14,12 @@ declare module './device.js' {
   interface Device {
     /** The null stream of this device (handle 0). */
     readonly defaultStream: Stream
-    /** Makes a stream on this device, or wraps one that an object with the stream protocol hands over. */
+    /**
+     * Wraps a stream that an object with the stream protocol hands over.
+     * @throws as `new ExternalStream(source, { device })` does; ERR_DEVICE_MISMATCH for a stream of another device
+     */
     createStream(source: CudaStreamLike | PythonStreamLike): ExternalStream
+    /** Makes a stream on this device. */
     createStream(options?: StreamOptions): Stream
     /** Makes an event on this device. */
     createEvent(options?: EventOptions): Event

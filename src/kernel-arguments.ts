@@ -4,22 +4,22 @@ import type { KernelMemory } from './driver/kernel-driver.js'
 import type { CheckedArgument, Parameter } from './kernel-signature.js'
 import { type OpenMemory, openMemory } from './memory.js'
 
-export interface OpenArguments {
-  /** As they are passed: memory by its address. */
-  readonly values: readonly (number | bigint)[]
-  /** The memory among them, in their order. */
-  readonly memory: readonly (OpenMemory & KernelMemory)[]
-}
+export interface ArgumentMemory extends OpenMemory, KernelMemory {}
 
-const NO_MEMORY: readonly never[] = []
+/** Arguments as they are passed: memory by its address. */
+export type LaunchValues = readonly (number | bigint)[]
 
-/** Throws ERR_CLOSED or ERR_DEVICE_MISMATCH for memory that cannot be used. Takes the array over. */
+/**
+ * Puts addresses in the place of memory, so that the arguments are LaunchValues, and returns that memory; undefined where
+ * there is none.
+ * @throws ERR_CLOSED or ERR_DEVICE_MISMATCH for memory that cannot be used
+ */
 export function openArguments(
   args: CheckedArgument[],
   parameters: readonly Parameter[],
   driver: Driver,
-): OpenArguments {
-  let memory: (OpenMemory & KernelMemory)[] | undefined
+): readonly ArgumentMemory[] | undefined {
+  let memory: ArgumentMemory[] | undefined
   for (let index = 0; index < args.length; index += 1) {
     const argument = args[index]
     if (typeof argument !== 'object') continue
@@ -29,5 +29,5 @@ export function openArguments(
     memory ??= []
     memory.push({ allocation, pointer, byteLength, access: parameters[index]?.access ?? 'inout' })
   }
-  return { values: args as (number | bigint)[], memory: memory ?? NO_MEMORY }
+  return memory
 }

@@ -1,7 +1,6 @@
 /** A kernel's parameters, as the caller states them: what TypeScript checks, and what is checked when it is launched. */
 import { type Access, SCALAR_BYTES, type ScalarType } from './driver/kernel-driver.js'
 import { invalidType, invalidValue, outOfRange } from './errors.js'
-
 import { type DeviceBuffer, isMemory, type PinnedBuffer } from './memory.js'
 
 export type { Access, ScalarType } from './driver/kernel-driver.js'
@@ -20,6 +19,7 @@ export type ArgumentOf<P extends ParameterType> = P extends `${string}*`
       ? boolean
       : number
 
+/** What a caller passes for all parameters. */
 export type ArgumentsOf<S extends readonly ParameterType[]> = { readonly [I in keyof S]: ArgumentOf<S[I]> }
 
 export interface Parameter {
@@ -64,28 +64,32 @@ export const passedAs = ({ type, access }: Parameter): ScalarType => (access ===
 /** An argument that is checked: a scalar as it is passed, or memory. */
 export type CheckedArgument = number | bigint | DeviceBuffer | PinnedBuffer
 
-/** Checks the arguments of a launch. */
-export function checkArguments(parameters: readonly Parameter[], args: readonly unknown[]): CheckedArgument[] {
+/** Checks the arguments of a launch, in place: returns the same array. */
+export function checkArguments(parameters: readonly Parameter[], args: unknown[]): CheckedArgument[] {
   if (args.length !== parameters.length) {
     throw invalidValue(`The kernel takes ${parameters.length} argument(s), and ${args.length} were given`)
   }
-  const values = new Array<CheckedArgument>(args.length)
   for (let index = 0; index < args.length; index += 1) {
     const parameter = parameters[index]
-    if (parameter !== undefined) values[index] = checkArgument(parameter, args[index], index)
+    if (parameter !== undefined) args[index] = checkArgument(parameter, args[index], index)
   }
-  return values
+  return args as CheckedArgument[]
 }
 
 function checkArgument({ type, access }: Parameter, value: unknown, index: number): CheckedArgument {
   if (access !== undefined) return checkMemory(value, index)
+  // What most launches have, without the tables below: a launch is a hot path.
+  if (typeof value === 'number') {
+    if (type === 'f32' || type === 'f64') return value
+    if (type === 'i32' && (value | 0) === value) return value
+    if (type === 'u32' && value >>> 0 === value) return value
+  }
   if (type === 'bool') {
     if (typeof value !== 'boolean') throw invalidType(`Argument ${index}`, 'true or false', value)
     return value ? 1 : 0
   }
   if (typeof value === 'bigint' && (type === 'i64' || type === 'u64')) return inRange(type, value, index)
   if (typeof value !== 'number') throw invalidType(`Argument ${index}`, `a number, for ${type}`, value)
-  if (type === 'f32' || type === 'f64') return value
   if (!Number.isSafeInteger(value)) throw invalidType(`Argument ${index}`, `an integer, for ${type}`, value)
   return inRange(type, value, index)
 }
@@ -99,10 +103,11 @@ function inRange(type: ScalarType, value: number | bigint, index: number): numbe
 
 function checkMemory(value: unknown, index: number): CheckedArgument {
   if (isMemory(value)) return value
-  if (typeof value !== 'bigint' && !(typeof value === 'number' && Number.isSafeInteger(value))) {
+  if (typeof value === 'bigint') {
+    if (BigInt.asUintN(64, value) === value) return value
+  } else if (typeof value !== 'number' || !Number.isSafeInteger(value)) {
     throw invalidType(`Argument ${index}`, 'a DeviceBuffer, a PinnedBuffer, or an address', value)
-  }
-  if (value >= 0 && value < 2 ** 64) return value
+  } else if (value >= 0) return value
   throw outOfRange(`Argument ${index}`, 'a pointer of 64 bits', value)
 }
 

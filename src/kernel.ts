@@ -5,7 +5,7 @@ import type { Driver } from './driver/driver.js'
 import type { ContextHandle, KernelHandle, ModuleHandle } from './driver/handles.js'
 import type { LaunchShape } from './driver/kernel-driver.js'
 import { describe, invalidType, outOfRange, stateError } from './errors.js'
-import { openArguments } from './kernel-arguments.js'
+import { type ArgumentMemory, type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
   checkArguments,
@@ -18,11 +18,11 @@ import { type Launchable, launchOn } from './launch.js'
 import { queueWith } from './queue-with-memory.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 import { openStream, type Stream } from './stream.js'
-import { useOf } from './uses.js'
 
 /** A number of blocks or threads: in one direction, or in up to three. */
 export type Extent = number | readonly [x: number, y?: number, z?: number]
 
+/** How many threads run a kernel, and how they stand together. */
 export interface LaunchConfig {
   /** Blocks of the grid. */
   readonly grid: Extent
@@ -37,6 +37,7 @@ export interface LaunchConfig {
 }
 
 const LARGEST_EXTENT = 2 ** 31 - 1
+const NO_MEMORY: readonly ArgumentMemory[] = []
 
 class ModuleRemains implements Remains {
   readonly #driver: Driver
@@ -58,6 +59,7 @@ class ModuleRemains implements Remains {
 
 /** GPU code, loaded on a device. */
 export class Module implements Disposable {
+  /** The device it is loaded on. */
   readonly device: Device
   readonly #driver: Driver
   readonly #handle: ModuleHandle
@@ -86,6 +88,7 @@ export class Module implements Disposable {
     return new Module(image, device)
   }
 
+  /** Was it closed? Its kernels cannot be launched then. */
   get closed(): boolean {
     return this.#remains.gone
   }
@@ -108,6 +111,7 @@ export class Module implements Disposable {
     if (!this.#remains.gone) release(this, this.#remains)
   }
 
+  /** `close()`, for `using`. */
   [Symbol.dispose](): void {
     this.close()
   }
@@ -134,7 +138,9 @@ interface KernelSeed {
 
 /** A kernel: what `stream.launch(kernel, config, ...args)` queues. */
 export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[]> implements Launchable {
+  /** Its name in the module. */
   readonly name: string
+  /** What it is a part of, and is launched while that is open. */
   readonly module: Module
   readonly #parameters: readonly Parameter[]
   readonly #handle: KernelHandle
@@ -159,21 +165,29 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
     return driver.kernels.activeBlocks(this.#handle, blockSize, sharedMemory)
   }
 
-  [launchOn](stream: Stream, config: LaunchConfig, ...args: readonly unknown[]): void {
+  [launchOn](stream: Stream, config: unknown, args: unknown[]): void {
     const { driver, handle } = openStream(stream)
-    if (this.module.closed)
-      throw stateError('ERR_CLOSED', `Kernel '${this.name}' cannot be used any more: its module is closed`)
-    if (stream.device !== this.module.device) {
-      throw stateError(
-        'ERR_DEVICE_MISMATCH',
-        `Kernel '${this.name}' is on ${this.module.device}, and ${stream} on ${stream.device}`,
-      )
+    this.#checkHome(stream)
+    const values = checkArguments(this.#parameters, args)
+    const shape = shapeOf(config as LaunchConfig)
+    const memory = openArguments(values, this.#parameters, driver)
+    if (memory === undefined) driver.kernels.launch(this.#handle, handle, shape, values as LaunchValues, NO_MEMORY)
+    else this.#launchWith(memory, stream, shape, values as LaunchValues)
+  }
+
+  #launchWith(memory: readonly ArgumentMemory[], stream: Stream, shape: LaunchShape, values: LaunchValues): void {
+    const use = openStream(stream)
+    queueWith(use, memory, () => use.driver.kernels.launch(this.#handle, use.handle, shape, values, memory))
+  }
+
+  #checkHome(stream: Stream): void {
+    const { module, name } = this
+    if (module.closed) {
+      throw stateError('ERR_CLOSED', `Kernel '${name}' cannot be used any more: its module is closed`)
     }
-    const checked = checkArguments(this.#parameters, args)
-    const shape = shapeOf(config)
-    const { values, memory } = openArguments(checked, this.#parameters, driver)
-    if (memory.length === 0) driver.kernels.launch(this.#handle, handle, shape, values, memory)
-    else queueWith(useOf(stream), memory, () => driver.kernels.launch(this.#handle, handle, shape, values, memory))
+    if (stream.device === module.device) return
+    const where = `Kernel '${name}' is on ${module.device}, and ${stream} on ${stream.device}`
+    throw stateError('ERR_DEVICE_MISMATCH', where)
   }
 
   toString(): string {

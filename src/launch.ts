@@ -5,16 +5,14 @@ import type { Stream } from './stream.js'
 export const launchOn: unique symbol = Symbol('launchOn')
 
 export interface Launchable {
-  [launchOn](stream: Stream, ...args: readonly unknown[]): void
-}
-
-function isLaunchable(value: unknown): value is Launchable {
-  return typeof value === 'object' && value !== null && typeof Reflect.get(value, launchOn) === 'function'
+  /** The array of arguments is the callee's to keep. */
+  [launchOn](stream: Stream, config: unknown, args: unknown[]): void
 }
 
 /** `stream.launch` for every kind of target; graph.ts and kernel.ts declare the kinds, each with its arguments. */
-export function launch(this: Stream, target: unknown, ...args: readonly unknown[]): Stream {
-  if (!isLaunchable(target)) throw invalidType('target', 'a GraphExec or a Kernel', target)
-  target[launchOn](this, ...args)
+export function launch(this: Stream, target: unknown, config: unknown, ...args: unknown[]): Stream {
+  const launchable = target as Partial<Launchable> | null | undefined
+  if (typeof launchable?.[launchOn] !== 'function') throw invalidType('target', 'a GraphExec or a Kernel', target)
+  launchable[launchOn](this, config, args)
   return this
 }

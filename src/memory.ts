@@ -1,20 +1,37 @@
 /** Device memory and pinned host memory. What moves bytes between them is transfers.ts. */
 import { inspect } from 'node:util'
-import { type Allocation, captures, DeviceAllocation, ForeignAllocation, PinnedAllocation } from './allocations.js'
-import { checkInteger, checkOptions, checkOwner, checkPointer } from './arguments.js'
+import {
+  type Allocation,
+  captures,
+  DeviceAllocation,
+  ForeignAllocation,
+  InterprocessAllocation,
+  PinnedAllocation,
+  SharedAllocation,
+} from './allocations.js'
+import { checkBoolean, checkInteger, checkOptions, checkOwner, checkPointer } from './arguments.js'
 import { driverForHandle } from './default-driver.js'
 import { contextOf, Device, deviceOf, driverOf, resolveDevice } from './device.js'
-import type { Driver } from './driver/driver.js'
+import type { Driver, EventHandle } from './driver/driver.js'
 import type { Pointer } from './driver/memory-driver.js'
 import { CudaError, invalidType, invalidValue, outOfRange, stateError } from './errors.js'
+import { checkIpcBytes, exportMemory, importMemory } from './interprocess-memory.js'
 import { destroyWhenUnreachable, release } from './remains.js'
+import { announce, isShared, receive, type SharedBuffer, withdraw } from './shared.js'
 import { isStream, Stream } from './stream.js'
 
+/** Where device memory is allocated. */
 export interface AllocOptions {
   /** The stream in whose order the memory is allocated and, in the end, freed. Default: the current stream of the device. */
   readonly stream?: Stream | undefined
+  /**
+   * Can be shared with other processes by `ipcHandle()`. It comes from `cuMemAlloc`, without a stream, in steps of 2 MiB.
+   * Default: false.
+   */
+  readonly interprocess?: boolean | undefined
 }
 
+/** What is known of memory that another library owns. */
 export interface ForeignMemoryOptions {
   /** The device that the memory must be on. It is asked of the driver; -1 means not known. */
   readonly device?: Device | number | undefined
@@ -57,7 +74,9 @@ export let openMemory: (memory: DeviceBuffer | PinnedBuffer, driver?: Driver) =>
 let wholeOf: (memory: Memory) => Memory
 
 abstract class Memory implements Disposable {
+  /** The device it is on or, of pinned memory, that it was allocated for. */
   readonly device: Device
+  /** Its length in bytes. */
   readonly byteLength: number
   readonly #allocation: Allocation
   readonly #whole: Memory
@@ -89,10 +108,12 @@ abstract class Memory implements Disposable {
     if (this.#closed) return
     this.#closed = true
     if (this.#whole !== this) return
+    withdraw(this, this.device)
     this.beforeClose(this.#allocation)
     release(this, this.#allocation)
   }
 
+  /** `close()`, for `using`. */
   [Symbol.dispose](): void {
     this.close()
   }
@@ -167,7 +188,20 @@ export class DeviceBuffer extends Memory {
    * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for what cannot be a pointer or a length; ERR_INVALID_HANDLE for a
    * pointer that the driver does not know (`cuPointerGetAttribute`); ERR_DEVICE_MISMATCH where `device` is wrong
    */
-  static from(pointer: bigint | number, byteLength: number, options?: ForeignMemoryOptions): DeviceBuffer {
+  static from(pointer: bigint | number, byteLength: number, options?: ForeignMemoryOptions): DeviceBuffer
+  /**
+   * The buffer that another thread of this process shared by `share()`, whose `close()` here lets go of it; in the thread
+   * that shared it, the buffer itself.
+   * @throws ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another thread's
+   * simulator
+   */
+  static from(shared: SharedBuffer): DeviceBuffer
+  static from(
+    pointer: bigint | number | SharedBuffer,
+    byteLength: number = 0,
+    options?: ForeignMemoryOptions,
+  ): DeviceBuffer {
+    if (isShared(pointer)) return bufferOfShared(pointer)
     const address = checkPointer(pointer, 'pointer', 'a device pointer (a bigint or a safe integer)') as Pointer
     checkLength(byteLength)
     const given = checkOptions(options) ?? {}
@@ -182,6 +216,43 @@ export class DeviceBuffer extends Memory {
     const buffer = new DeviceBuffer(new Part(new ForeignAllocation(device, driver, address, byteLength)) as never)
     if (owner !== undefined) owners.set(buffer, owner)
     return buffer
+  }
+
+  /**
+   * Opens memory that another process shared (`cuIpcOpenMemHandle`): 80 bytes from `ipcHandle()`, or CUDA's own 64 from
+   * another library, for a whole allocation. `device` is the one whose streams use it, the current one unless given.
+   * Close it before the other process frees its own.
+   * @throws ERR_INVALID_ARG_VALUE for other lengths; ERR_INVALID_HANDLE for bytes that are no memory of another process;
+   * ERR_UNSUPPORTED on the simulator
+   */
+  static fromIpcHandle(bytes: Uint8Array, options?: { readonly device?: Device | number | undefined }): DeviceBuffer {
+    checkIpcBytes(bytes)
+    const device = resolveDevice(checkOptions(options)?.device)
+    return new DeviceBuffer(new Part(importMemory(bytes, device)) as never)
+  }
+
+  /**
+   * The 80 bytes by which another process opens this memory (`cuIpcGetMemHandle`). It must come from
+   * `device.alloc(byteLength, { interprocess: true })`, or from `cudaMalloc` of another library. Keep it open until the
+   * others have closed theirs.
+   * @throws ERR_UNSUPPORTED for other memory and on the simulator, ERR_CLOSED
+   */
+  ipcHandle(): Uint8Array {
+    const { allocation, pointer } = openMemory(this)
+    return exportMemory(allocation, pointer - allocation.pointer, this.byteLength)
+  }
+
+  /**
+   * Describes it to other threads of this process: `DeviceBuffer.from()` makes a buffer of it there. It is kept until you
+   * close it; do that when the others have done with it, since their work is not waited for.
+   * @throws ERR_CLOSED
+   */
+  share(): SharedBuffer {
+    const { allocation, pointer } = openMemory(this)
+    const byteOffset = pointer - allocation.pointer
+    const ready = BigInt(allocation.ready ?? 0)
+    const whole = announce(wholeOf(this), 'buffer', this.device)
+    return { ...whole, pointer: BigInt(pointer), byteOffset, byteLength: this.byteLength, ready }
   }
 
   /** What is kept reachable for memory that another library owns; undefined once closed. */
@@ -290,6 +361,10 @@ declare module './device.js' {
 Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): DeviceBuffer {
   checkLength(byteLength)
   const given = checkOptions(options)?.stream
+  if (checkBoolean(options?.interprocess, 'options.interprocess', false)) {
+    if (given === undefined) return new DeviceBuffer(new Part(new InterprocessAllocation(this, byteLength)) as never)
+    throw invalidValue('options.stream and options.interprocess exclude each other: such memory is there at once')
+  }
   if (given !== undefined && !isStream(given)) throw invalidType('options.stream', 'a Stream', given)
   const stream = given ?? Stream.current(this)
   if (stream.device !== this) {
@@ -309,6 +384,19 @@ Device.prototype.allocPinned = function (byteLength: number): PinnedBuffer {
   pinnedBytes.set(buffer, bytes)
   buffersOfViews.set(bytes, buffer)
   return buffer
+}
+
+function bufferOfShared(shared: SharedBuffer): DeviceBuffer {
+  const received = receive(shared, 'buffer')
+  const { byteOffset, byteLength } = shared
+  if ('owner' in received) {
+    const whole = received.owner as DeviceBuffer
+    return byteOffset === 0 && byteLength === whole.byteLength ? whole : whole.slice(byteOffset, byteLength)
+  }
+  const pointer = checkPointer(shared.pointer, 'shared.pointer', 'as share() returned it') as Pointer
+  const ready = checkPointer(shared.ready, 'shared.ready', 'as share() returned it') as EventHandle
+  const event = ready === 0 ? undefined : ready
+  return new DeviceBuffer(new Part(new SharedAllocation(received.device, pointer, byteLength, event)) as never)
 }
 
 function checkLength(byteLength: number): void {

@@ -4,6 +4,7 @@ import { type Device, driverOf, resolveDevice } from './device.js'
 import { invalidType } from './errors.js'
 import { Module } from './kernel.js'
 
+/** How CUDA C++ is compiled, and where it is loaded. */
 export interface CompileOptions {
   /** The architecture to compile for, such as 'sm_90'. Default: the device's own. */
   readonly arch?: string | undefined

@@ -1,37 +1,44 @@
 /** Puts work that uses memory into a stream, and writes down that it did. */
 import type { FillWidth } from './driver/memory-driver.js'
 import type { OpenMemory } from './memory.js'
-import type { StreamUse } from './uses.js'
+import type { OpenStream } from './stream.js'
 
 /** Queues something that uses memory. What is captured runs when its graph is launched: nothing is used yet. */
-export function queueWith(use: StreamUse, memory: readonly OpenMemory[], queue: () => void): void {
-  const runs = memory.length > 0 && !use.driver.streamIsCapturing(use.handle)
-  if (runs) for (const { allocation } of memory) allocation.beforeUse(use)
+export function queueWith(use: OpenStream, memory: readonly OpenMemory[], queue: () => void): void {
+  const tracked = !allOwned(memory, use.serial) && !use.driver.streamIsCapturing(use.handle)
+  if (tracked) for (const { allocation } of memory) allocation.beforeUse(use)
   queue()
-  if (runs) for (const { allocation } of memory) allocation.afterUse(use)
+  if (tracked) for (const { allocation } of memory) allocation.afterUse(use)
+}
+
+function allOwned(memory: readonly OpenMemory[], serial: number): boolean {
+  for (const { allocation } of memory) if (!allocation.ownedBy(serial)) return false
+  return true
 }
 
 /** What one stream is about to do with memory. */
 export interface MemoryUse {
-  readonly use: StreamUse
+  readonly use: OpenStream
   readonly memory: readonly OpenMemory[]
 }
 
 /** As `queueWith`, for work that is put into several streams at once. */
 export function queueAllWith(parts: readonly MemoryUse[], queue: () => void): void {
-  const running = parts.filter(({ use, memory }) => memory.length > 0 && !use.driver.streamIsCapturing(use.handle))
+  const running = parts.filter(
+    ({ use, memory }) => !allOwned(memory, use.serial) && !use.driver.streamIsCapturing(use.handle),
+  )
   for (const { use, memory } of running) for (const { allocation } of memory) allocation.beforeUse(use)
   queue()
   for (const { use, memory } of running) for (const { allocation } of memory) allocation.afterUse(use)
 }
 
-export function queueCopy(use: StreamUse, to: OpenMemory, from: OpenMemory, byteLength: number): void {
+export function queueCopy(use: OpenStream, to: OpenMemory, from: OpenMemory, byteLength: number): void {
   if (byteLength === 0) return
   const memory = from.allocation === to.allocation ? [to] : [to, from]
   queueWith(use, memory, () => use.driver.memory.copy(to.pointer, from.pointer, byteLength, use.handle))
 }
 
-export function queueFill(use: StreamUse, to: OpenMemory, value: number, width: FillWidth, count: number): void {
+export function queueFill(use: OpenStream, to: OpenMemory, value: number, width: FillWidth, count: number): void {
   if (count === 0) return
   queueWith(use, [to], () => use.driver.memory.fill(to.pointer, value, width, count, use.handle))
 }

@@ -11,6 +11,7 @@ import { isStream, openStream, type Stream } from './stream.js'
 import type { StreamOptions } from './stream-options.js'
 import { checkPriority } from './stream-seed.js'
 
+/** What a simulated machine has. */
 export interface SimulationOptions {
   /** How many devices the machine has, from 1 to 64. Default 1. */
   readonly devices?: number | undefined
@@ -20,9 +21,11 @@ export interface SimulationOptions {
 
 /** A simulated machine. */
 export interface Simulation extends Disposable {
+  /** Its GPUs, in the order of their ordinals. */
   readonly devices: readonly Device[]
   /** Virtual nanoseconds since it started. */
   readonly now: number
+  /** Which of the allowed orders it takes. */
   readonly seed: number
   /** Destroys its contexts: what is pending rejects, and all further use fails with CUDA_ERROR_CONTEXT_IS_DESTROYED. */
   close(): void

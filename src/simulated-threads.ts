@@ -2,6 +2,7 @@
 
 type Extent3 = readonly [x: number, y: number, z: number]
 
+/** A thread or block by its place, or how many there are each way. */
 export interface Index3 {
   readonly x: number
   readonly y: number
@@ -10,9 +11,13 @@ export interface Index3 {
 
 /** What CUDA C++ knows as threadIdx, blockIdx, blockDim and gridDim. */
 export interface SimulatedThread {
+  /** The thread's place in its block. */
   readonly threadIdx: Index3
+  /** The block's place in the grid. */
   readonly blockIdx: Index3
+  /** Threads of a block. */
   readonly blockDim: Index3
+  /** Blocks of the grid. */
   readonly gridDim: Index3
   /** blockIdx.x * blockDim.x + threadIdx.x: where most kernels begin. */
   readonly globalX: number
@@ -20,8 +25,11 @@ export interface SimulatedThread {
   readonly shared: ArrayBuffer
 }
 
+/** A launch as `simulateGrid` sees it: all of its threads at once. */
 export interface SimulatedGrid {
+  /** Blocks of the grid. */
   readonly gridDim: Extent3
+  /** Threads of a block. */
   readonly blockDim: Extent3
   /** Bytes of dynamic shared memory that each block has. */
   readonly sharedMemory: number

@@ -8,8 +8,7 @@ import { cudaError } from './driver/cuda-results.js'
 import { hostFunction } from './host-function.js'
 import { type OpenMemory, openMemory, type PinnedBuffer } from './memory.js'
 import { queueCopy } from './queue-with-memory.js'
-import { Stream } from './stream.js'
-import { type StreamUse, useOf } from './uses.js'
+import { type OpenStream, openStream, Stream } from './stream.js'
 
 const CHUNK_BYTES = 4 * 1024 * 1024
 const CHUNKS = 4
@@ -45,9 +44,9 @@ class Ring {
   }
 
   /** The stream whose host functions fill and empty the chunks. */
-  helper(stream: Stream): StreamUse {
+  helper(stream: Stream): OpenStream {
     this.#helper ??= new Stream({ device: stream.device })
-    return useOf(this.#helper)
+    return openStream(this.#helper)
   }
 
   #begin(stream: Stream): Chunk {
@@ -69,7 +68,7 @@ const downloads = new WeakMap<Stream, Ring>()
 /** Queues the copy of these bytes. The promise is done when none of them is needed any more, in the ring or beside it. */
 export function stageUpload(stream: Stream, to: OpenMemory, bytes: Uint8Array): Promise<void> {
   const ring = ringOf(uploads, stream)
-  const use = useOf(stream)
+  const use = openStream(stream)
   const pending = new Pending()
   for (let offset = 0; offset < bytes.length; offset += CHUNK_BYTES) {
     const part = bytes.subarray(offset, offset + CHUNK_BYTES)
@@ -84,7 +83,7 @@ export function stageUpload(stream: Stream, to: OpenMemory, bytes: Uint8Array): 
 /** Queues the copy of these bytes to an array; the promise is done when they are there. */
 export async function stageDownload(stream: Stream, from: OpenMemory, byteLength: number): Promise<Uint8Array> {
   const ring = ringOf(downloads, stream)
-  const use = useOf(stream)
+  const use = openStream(stream)
   const helper = ring.helper(stream)
   const result = new Uint8Array(byteLength)
   const pending = new Pending()
@@ -103,7 +102,13 @@ export async function stageDownload(stream: Stream, from: OpenMemory, byteLength
 }
 
 /** The helper fills the place once its earlier work is done; the stream waits for that. */
-function fillLater(helper: StreamUse, use: StreamUse, memory: PinnedBuffer, bytes: Uint8Array, pending: Pending): void {
+function fillLater(
+  helper: OpenStream,
+  use: OpenStream,
+  memory: PinnedBuffer,
+  bytes: Uint8Array,
+  pending: Pending,
+): void {
   const { allocation } = openMemory(memory)
   allocation.comeAfterUses(helper)
   queueHostFunction(helper, pending, () => memory.bytes.set(bytes))
@@ -111,7 +116,7 @@ function fillLater(helper: StreamUse, use: StreamUse, memory: PinnedBuffer, byte
 }
 
 /** After a fault it runs nothing, but is over all the same. */
-function queueHostFunction({ driver, handle, context }: StreamUse, pending: Pending, run: () => void): void {
+function queueHostFunction({ driver, handle, context }: OpenStream, pending: Pending, run: () => void): void {
   const host = hostFunction((status) => {
     if (status === 0) run()
     pending.over(status === 0 ? undefined : cudaError('cuMemcpyAsync', status))

@@ -1,10 +1,11 @@
 /** What a stream is made from inside the library: a handle, whose it is, and what has to be destroyed with it. */
-import { checkBoolean, checkOptions } from './arguments.js'
+import { checkBoolean, checkOptions, checkPointer } from './arguments.js'
 import { driverForHandle } from './default-driver.js'
 import { contextOf, type Device, deviceOf, driverOf, isDevice, resolveDevice } from './device.js'
-import { type ContextHandle, type Driver, StreamFlag, type StreamHandle } from './driver/driver.js'
+import { type ContextHandle, type Driver, isDefaultStream, StreamFlag, type StreamHandle } from './driver/driver.js'
 import { invalidType, stateError } from './errors.js'
 import type { Remains } from './remains.js'
+import type { SharedStream } from './shared.js'
 import type { StreamOptions } from './stream-options.js'
 
 export class StreamSeed {
@@ -69,6 +70,18 @@ export function seedOfHandle(cudaHandle: number, wanted: Device | number | undef
   const driver = wanted === undefined ? driverForHandle(cudaHandle, driverOf(near)) : driverOf(near)
   const { stream, context, device } = driver.streamAdopt(cudaHandle, near.ordinal)
   return new StreamSeed(deviceOf(driver, device), context, stream, 'wrapped')
+}
+
+/** Of a stream that another thread has open, as far as this process can tell. */
+export function seedOfShared(shared: SharedStream, device: Device): StreamSeed {
+  const driver = driverOf(device)
+  const cudaHandle = checkPointer(shared.handle, 'shared.handle', 'as share() returned it')
+  const seed = seedOfHandle(cudaHandle, device)
+  // A capture would be spoilt by the question, and a stream that captures is one in use.
+  if (isDefaultStream(seed.handle) || driver.streamIsCapturing(seed.handle)) return seed
+  if (driver.streamGetId(seed.handle) === shared.id) return seed
+  const what = `The stream with handle 0x${cudaHandle.toString(16)} has been destroyed since it was shared`
+  throw stateError('ERR_CLOSED', `${what}, and another made in its place`)
 }
 
 export function checkDevice(stream: { readonly device: Device }, wanted: Device | number | undefined): void {

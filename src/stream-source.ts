@@ -7,11 +7,13 @@ export const cudaStream: unique symbol = Symbol.for('cuda.stream') as never
 
 /** A CUDA stream as a JavaScript library hands it over. */
 export interface CudaStreamLike {
+  /** Version 0 of the protocol, and the CUstream. */
   [cudaStream](): readonly [version: number, handle: bigint | number]
 }
 
 /** A CUDA stream as Python libraries spell it: CUDA's `__cuda_stream__` protocol, version 0. */
 export interface PythonStreamLike {
+  /** Version 0 of the protocol, and the CUstream. */
   __cuda_stream__(): readonly [version: number, handle: bigint | number]
 }
 

@@ -17,6 +17,7 @@ import { checkAgainst, Event, eventFor, isEvent, keptEventFor, openEvent } from 
 import { finished, type WaitOptions } from './finished.js'
 import { hostFunction } from './host-function.js'
 import { destroyWhenUnreachable, release } from './remains.js'
+import { announce, isShared, receive, type SharedStream, withdraw } from './shared.js'
 import type {
   ExternalStreamOptions,
   RecordOptions,
@@ -24,7 +25,7 @@ import type {
   WaitEventOptions,
   WaitStreamOptions,
 } from './stream-options.js'
-import { checkDevice, StreamRemains, StreamSeed, seedOfHandle, seedOfNew } from './stream-seed.js'
+import { checkDevice, StreamRemains, StreamSeed, seedOfHandle, seedOfNew, seedOfShared } from './stream-seed.js'
 import {
   type CudaStreamLike,
   cudaStream,
@@ -42,10 +43,16 @@ export interface OpenStream {
   readonly driver: Driver
   readonly handle: StreamHandle
   readonly context: ContextHandle
+  /** Never used twice, unlike the handle. */
+  readonly serial: number
 }
+
+let lastSerial = 0
 
 /** For the other files and doors of this package: a stream's driver, handle and context. Throws ERR_CLOSED. */
 export let openStream: (stream: Stream) => OpenStream
+/** Calls the function when the stream is about to be closed: its handle still lives then. */
+export let whenClosing: (stream: Stream, fn: () => void) => void
 /** Is it a Stream, and not merely an heir to one, as a proxy is? */
 export let isStream: (value: unknown) => value is Stream
 let ownerOf: (stream: Stream) => object | undefined
@@ -53,14 +60,17 @@ let rewrap: (stream: Stream) => StreamSeed
 
 /** A queue of GPU work: what is queued runs in order; between streams, events order it. */
 export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
+  /** The device it is on. */
   readonly device: Device
   readonly #driver: Driver
   readonly #handle: StreamHandle
   readonly #context: ContextHandle
   readonly #kept: boolean
   readonly #remains: StreamRemains | undefined
+  readonly #serial: number
   #held: readonly (object | undefined)[]
   #closed = false
+  #closing: (() => void) | undefined
   /** Nothing was queued through this object since it was last synchronized. */
   #quiet = false
   #id: bigint | undefined
@@ -80,22 +90,26 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     this.#context = seed.context
     this.#kept = seed.tenure === 'kept'
     this.#held = seed.held
+    lastSerial += 1
+    this.#serial = lastSerial
     if (seed.tenure !== 'owned') return
     this.#remains = new StreamRemains(this.#driver, seed.handle)
     destroyWhenUnreachable(this, this.#remains)
   }
 
   /**
-   * A stream from whatever another library hands over. A `Stream` is returned as it is.
+   * A stream from whatever another library, or another thread by `share()`, hands over. A `Stream` is returned as it is,
+   * and so is the stream that was shared in the thread that shared it.
    * @throws as `new ExternalStream(source, options)` does; ERR_CLOSED for a closed `Stream`
    */
-  static from(source: Stream | StreamSource, options?: ExternalStreamOptions): Stream {
-    if (!isStream(source)) return new ExternalStream(source, options)
-    source.#open()
+  static from(source: Stream | StreamSource | SharedStream, options?: ExternalStreamOptions): Stream {
+    const known = isShared(source) ? ownOfShared(source) : source
+    if (!isStream(known)) return new ExternalStream(source, options)
+    known.#open()
     const given = checkOptions(options) ?? {}
     checkOwner(given.owner)
-    checkDevice(source, given.device)
-    return source
+    checkDevice(known, given.device)
+    return known
   }
 
   /** The stream that this async context made current on `device` (default: the current device), else its null stream. */
@@ -134,6 +148,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     return this.#id
   }
 
+  /** The context it is in: its device's primary one, unless another library made the stream elsewhere. */
   get context(): Context {
     this.#open()
     return { handle: BigInt(this.#context), device: this.device }
@@ -165,6 +180,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     return this.#cachedEvent
   }
 
+  /** Was it closed? The driver is not asked: a stream that its foreign owner destroyed is not closed. */
   get closed(): boolean {
     return this.#closed
   }
@@ -298,6 +314,17 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     return ambientOf(this.device).run(this, fn)
   }
 
+  /**
+   * Describes it to other threads of this process: `Stream.from()` makes a stream of it there, and both may queue work. It
+   * is kept until you close it; do that when the others have done with it.
+   * @throws ERR_UNSUPPORTED for the per-thread default stream, which is another one in each thread; ERR_CLOSED
+   */
+  share(): SharedStream {
+    const handle = cudaHandleOf(this.#open())
+    if (handle !== 2) return { ...announce(this, 'stream', this.device), handle: BigInt(handle), id: this.id }
+    throw stateError('ERR_UNSUPPORTED', `${this} is another stream in each thread: share one that you made`)
+  }
+
   /** Is it the same stream of the same device? Handles 0 and 1 name the same one. */
   equals(other: unknown): boolean {
     return (
@@ -318,16 +345,20 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    */
   close(): void {
     if (this.#closed || this.#kept) return
+    this.#closing?.()
     this.#closed = true
+    withdraw(this, this.device)
     this.#held = []
     this.#cachedEvent = undefined
     if (this.#remains !== undefined) release(this, this.#remains)
   }
 
+  /** `close()`, for `using`. */
   [Symbol.dispose](): void {
     this.close()
   }
 
+  /** `finished()`, then `close()`, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#closed) return
     try {
@@ -337,6 +368,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     }
   }
 
+  /** The stream protocol: its version, and the handle. It keeps nothing alive: hold the stream as long as the handle. */
   [cudaStream](): readonly [version: 0, handle: bigint] {
     if (!isStream(this)) throw invalidType('The stream', 'a Stream, not an heir to one', this)
     this.#open()
@@ -375,7 +407,13 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   static {
     isStream = (value): value is Stream => typeof value === 'object' && value !== null && #handle in value
-    openStream = (stream) => ({ driver: stream.#driver, handle: stream.#busy(), context: stream.#context })
+    openStream = (stream) => {
+      const handle = stream.#busy()
+      return { driver: stream.#driver, handle, context: stream.#context, serial: stream.#serial }
+    }
+    whenClosing = (stream, fn) => {
+      stream.#closing = fn
+    }
     ownerOf = (stream) => stream.#held[0]
     rewrap = (stream) => new StreamSeed(stream.device, stream.#context, stream.#open(), 'wrapped')
   }
@@ -387,9 +425,10 @@ export class ExternalStream extends Stream {
    * Wraps a stream by its handle or by an object with the stream protocol. The other library must keep it alive:
    * mapped memory that is no stream any more cannot always be told from one.
    * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for what cannot be a handle; ERR_INVALID_HANDLE for what the driver
-   * does not know; ERR_CLOSED for a stream that this library destroyed; ERR_DEVICE_MISMATCH where `device` is wrong
+   * does not know; ERR_CLOSED for a stream that this library destroyed; ERR_DEVICE_MISMATCH where `device` is wrong; for
+   * what another thread shared, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another simulator
    */
-  constructor(source: StreamSource, options?: ExternalStreamOptions) {
+  constructor(source: StreamSource | SharedStream, options?: ExternalStreamOptions) {
     super(seedOfWrapped(source, options) as StreamOptions)
   }
 
@@ -403,15 +442,33 @@ export class ExternalStream extends Stream {
   }
 }
 
-function seedOfWrapped(source: StreamSource | StreamSeed, options: ExternalStreamOptions | undefined): StreamSeed {
+function seedOfWrapped(
+  source: StreamSource | SharedStream | StreamSeed,
+  options: ExternalStreamOptions | undefined,
+): StreamSeed {
   if (source instanceof StreamSeed) return source
   const given = checkOptions(options) ?? {}
-  const protocol = typeof source === 'bigint' || typeof source === 'number' ? undefined : source
+  const plain = typeof source === 'bigint' || typeof source === 'number' || isShared(source)
+  const protocol = plain ? undefined : source
   const held = [checkOwner(given.owner) ?? protocol, protocol]
   const wanted = given.device === -1 ? undefined : given.device
-  const seed = isStream(source) ? rewrap(source) : seedOfHandle(handleOf(source), wanted)
+  const seed = seedOfSource(source, wanted)
   checkDevice(seed, wanted)
   return new StreamSeed(seed.device, seed.context, seed.handle, 'wrapped', held)
+}
+
+function seedOfSource(source: StreamSource | SharedStream, wanted: Device | number | undefined): StreamSeed {
+  if (isStream(source)) return rewrap(source)
+  if (!isShared(source)) return seedOfHandle(handleOf(source), wanted)
+  const received = receive(source, 'stream')
+  return 'owner' in received ? rewrap(received.owner as Stream) : seedOfShared(source, received.device)
+}
+
+/** The stream that was shared, in the thread that shared it; the null stream, which every thread has, in any. */
+function ownOfShared(shared: SharedStream): Stream | undefined {
+  const received = receive(shared, 'stream')
+  if ('owner' in received) return received.owner as Stream
+  return shared.handle < 2n ? defaultStreamOf(received.device) : undefined
 }
 
 function externalFlag(options: WaitEventOptions | undefined): ExternalFlag {

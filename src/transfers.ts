@@ -7,17 +7,18 @@ import { describe, invalidType, invalidValue, outOfRange, stateError } from './e
 import { type DeviceBuffer, isMemory, openMemory, type PinnedBuffer } from './memory.js'
 import { queueCopy, queueFill } from './queue-with-memory.js'
 import { stageDownload, stageUpload } from './staging.js'
-import { isStream, Stream } from './stream.js'
-import { type StreamUse, useOf } from './uses.js'
+import { isStream, type OpenStream, openStream, Stream } from './stream.js'
 
 /** Bytes of an ordinary array: a typed array, a DataView, a Buffer, or a whole ArrayBuffer, shared or not. */
 export type Bytes = ArrayBufferView | ArrayBufferLike
 
+/** What is written over a buffer. */
 export interface FillOptions {
   /** Bytes that the value has: 1, 2 or 4. Default 1. */
   readonly width?: FillWidth | undefined
 }
 
+/** How a buffer is read as a web stream. */
 export interface DownloaderOptions {
   /** Bytes that each chunk has, but for the last. Default 4 MiB. */
   readonly chunkBytes?: number | undefined
@@ -160,9 +161,9 @@ Stream.prototype.downloader = function (buffer, options): ReadableStream<Uint8Ar
   return new ReadableStream(source, new ByteLengthQueuingStrategy({ highWaterMark: chunkBytes }))
 }
 
-function usedBy(stream: Stream): StreamUse {
+function usedBy(stream: Stream): OpenStream {
   if (!isStream(stream)) throw invalidType('The stream', 'a Stream, not an heir to one', stream)
-  return useOf(stream)
+  return openStream(stream)
 }
 
 function checkMemory(value: unknown, name: string): asserts value is DeviceBuffer | PinnedBuffer {
@@ -186,7 +187,7 @@ function checkSource(source: Bytes, name: string): Uint8Array {
 }
 
 /** The staging memory is used anew long before a graph is launched. */
-function refuseCapture(stream: Stream, { driver, handle }: StreamUse, what: string): void {
+function refuseCapture(stream: Stream, { driver, handle }: OpenStream, what: string): void {
   if (!driver.streamIsCapturing(handle)) return
   throw stateError(
     'ERR_UNSUPPORTED',

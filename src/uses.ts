@@ -5,39 +5,15 @@
 import { contextOf, type Device, driverOf } from './device.js'
 import { type Driver, EventFlag, StreamFlag } from './driver/driver.js'
 import type { OwnEvent } from './driver/memory-driver.js'
-import { type OpenStream, openStream, type Stream } from './stream.js'
-
-/** A stream that is about to use memory. */
-export interface StreamUse extends OpenStream {
-  /** Never used twice, unlike the handle. */
-  readonly serial: number
-}
+import type { OpenStream } from './stream.js'
 
 /** Streams of which each has its own event; more are joined into one. */
 const MOST_EVENTS = 16
 
-const serials = new WeakMap<Stream, number>()
-const hiddenStreams = new WeakMap<Device, StreamUse>()
-let nextSerial = 1
-
-/** Throws ERR_CLOSED. */
-export function useOf(stream: Stream): StreamUse {
-  const { driver, handle, context } = openStream(stream)
-  return { driver, handle, context, serial: serialOf(stream) }
-}
-
-export function serialOf(stream: Stream): number {
-  let serial = serials.get(stream)
-  if (serial === undefined) {
-    serial = nextSerial
-    nextSerial += 1
-    serials.set(stream, serial)
-  }
-  return serial
-}
+const hiddenStreams = new WeakMap<Device, OpenStream>()
 
 /** A stream of the library's own on each device, on which memory waits for those that used it. */
-export function hiddenStream(device: Device): StreamUse {
+export function hiddenStream(device: Device): OpenStream {
   let hidden = hiddenStreams.get(device)
   if (hidden === undefined) {
     const driver = driverOf(device)
@@ -56,19 +32,19 @@ export class Uses {
   }
 
   /** The stream has just been given work that uses the memory. */
-  record(use: StreamUse, device: Device): void {
+  record(use: OpenStream, device: Device): void {
     const { driver, handle, context, serial } = use
     let own = this.#events.get(serial)
     if (own === undefined) {
       if (this.#events.size >= MOST_EVENTS) this.#join(driver, hiddenStream(device))
-      own = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING) }
+      own = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
       this.#events.set(serial, own)
     }
     driver.eventRecord(own.event, handle, 0)
   }
 
   /** Lets the stream's later work come after all uses. */
-  comeBefore({ driver, handle, serial }: StreamUse): void {
+  comeBefore({ driver, handle, serial }: OpenStream): void {
     for (const [user, { event }] of this.#events) if (user !== serial) driver.streamWaitEvent(handle, event, 0)
   }
 
@@ -89,10 +65,10 @@ export class Uses {
     for (const { context, event } of this.take()) driver.eventRecycle(context, event)
   }
 
-  #join(driver: Driver, hidden: StreamUse): void {
+  #join(driver: Driver, hidden: OpenStream): void {
     this.comeBefore(hidden)
     this.recycle(driver)
-    const own = { context: hidden.context, event: driver.eventCreate(hidden.context, EventFlag.DISABLE_TIMING) }
+    const own = { context: hidden.context, event: driver.eventCreate(hidden.context, EventFlag.DISABLE_TIMING, true) }
     this.#events.set(hidden.serial, own)
     driver.eventRecord(own.event, hidden.handle, 0)
   }

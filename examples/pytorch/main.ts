@@ -6,7 +6,7 @@
  * Needs a GPU, a shared libpython and a python3 with torch in it. Ends with status 1 if a round with both waits was
  * wrong, if leaving a wait out did no harm (then the rounds prove nothing), or if something came out of order.
  */
-import { pythonUnavailable, startPython } from '../../tests/helpers/python.js'
+import { pythonUnavailable, startPython } from '../python/python.js'
 import { type CaseResult, type OrderResult, Story, storyUnavailable } from './story.js'
 
 const DEFAULT_ROUNDS = 20

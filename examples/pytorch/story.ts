@@ -5,8 +5,9 @@
  *
  * Every number in it is exact in bfloat16, so a round is either right everywhere or the order was broken.
  */
-import { Device, ExternalStream, Stream } from 'cuda-streams'
-import type { Python } from '../../tests/helpers/python.js'
+import { ExternalStream, Stream } from 'cuda-streams'
+import { gpuUnavailable } from '../python/gpu.js'
+import type { Python } from '../python/python.js'
 import { RawCuda } from './raw-cuda.js'
 
 export interface StoryOptions {
@@ -89,17 +90,6 @@ const PYTHON = `
               return {'right': (self.e == expected).sum().item(), 'sample': self.e[-1, -1].item()}
 `
 
-/** Why there is no GPU for cuda-streams here; undefined if there is one. */
-export function driverUnavailable(): string | undefined {
-  try {
-    const { driver } = Device.get()
-    return driver === 'cuda' ? undefined : `needs a GPU, and cuda-streams runs on the '${driver}' driver here`
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ERR_NO_DRIVER') return lastLine(error)
-    throw error
-  }
-}
-
 /** Why the story cannot be told on this machine; undefined if it can. Imports torch. */
 export function storyUnavailable(python: Python): string | undefined {
   try {
@@ -108,7 +98,7 @@ export function storyUnavailable(python: Python): string | undefined {
     return `torch cannot be imported: ${lastLine(error)}`
   }
   if (python.number('torch.cuda.is_available()') === 0) return `torch ${python.text('torch.__version__')} sees no GPU`
-  return driverUnavailable()
+  return gpuUnavailable()
 }
 
 function lastLine(error: unknown): string {

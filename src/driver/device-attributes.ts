@@ -149,4 +149,5 @@ export const DEVICE_ATTRIBUTES = {
   onlyPartialHostNativeAtomicSupported: 147,
 } as const
 
+/** CUDA's CUdevice_attribute names in camelCase. */
 export type DeviceAttribute = keyof typeof DEVICE_ATTRIBUTES

@@ -9,6 +9,7 @@ import type { ContextHandle, EventHandle, StreamHandle } from './handles.js'
 import type { KernelDriver } from './kernel-driver.js'
 import type { LibraryDriver } from './library-driver.js'
 import type { MemoryDriver } from './memory-driver.js'
+import type { SharingDriver } from './sharing-driver.js'
 
 export type { ContextHandle, EventHandle, StreamHandle } from './handles.js'
 
@@ -59,6 +60,7 @@ export interface Driver {
   readonly kernels: KernelDriver
   readonly libraries: LibraryDriver
   readonly memory: MemoryDriver
+  readonly sharing: SharingDriver
 
   deviceCount(): number
   deviceName(device: number): string
@@ -71,6 +73,8 @@ export interface Driver {
   streamPriorityRange(device: number): { readonly least: number; readonly greatest: number }
   deviceSynchronize(device: number): void
   deviceFinished(device: number, settle: Settle): Cancel
+  /** Runs host functions as they come due, and blocks until none is pending on any stream of any device. */
+  drainHostFunctions(): void
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle
   streamDestroy(stream: StreamHandle): void
@@ -92,7 +96,11 @@ export interface Driver {
   streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel
   streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void
 
-  eventCreate(context: ContextHandle, flags: number): EventHandle
+  /**
+   * `recordedNext`: whoever asks records it before anything else, so it may be one that others have recorded and recycled.
+   * Of an event without such a past a query is true, and a wait waits for nothing.
+   */
+  eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle
   eventDestroy(event: EventHandle): void
   /** Destroys an event without timing or other flags whose handle nobody has seen: it may be made use of again. */
   eventRecycle(context: ContextHandle, event: EventHandle): void

@@ -17,6 +17,7 @@ import type { GraphDriver } from './graph-driver.js'
 import type { KernelDriver } from './kernel-driver.js'
 import type { LibraryDriver } from './library-driver.js'
 import type { MemoryDriver } from './memory-driver.js'
+import type { SharingDriver } from './sharing-driver.js'
 
 export class WrappedDriver implements Driver {
   /** Whom the verbs are passed to. It changes when a wrapper is put in or taken out in between. */
@@ -40,6 +41,9 @@ export class WrappedDriver implements Driver {
   }
   get memory(): MemoryDriver {
     return this.inner.memory
+  }
+  get sharing(): SharingDriver {
+    return this.inner.sharing
   }
 
   deviceCount(): number {
@@ -65,6 +69,9 @@ export class WrappedDriver implements Driver {
   }
   deviceFinished(device: number, settle: Settle): Cancel {
     return this.inner.deviceFinished(device, settle)
+  }
+  drainHostFunctions(): void {
+    this.inner.drainHostFunctions()
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
@@ -107,8 +114,8 @@ export class WrappedDriver implements Driver {
     this.inner.streamLaunchHostFunction(stream, context, call)
   }
 
-  eventCreate(context: ContextHandle, flags: number): EventHandle {
-    return this.inner.eventCreate(context, flags)
+  eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
+    return this.inner.eventCreate(context, flags, recordedNext)
   }
   eventDestroy(event: EventHandle): void {
     this.inner.eventDestroy(event)

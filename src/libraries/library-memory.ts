@@ -2,8 +2,7 @@
 import type { Access, KernelMemory } from '../driver/kernel-driver.js'
 import { invalidType, invalidValue, stateError } from '../errors.js'
 import { DeviceBuffer, isMemory, type OpenMemory, openMemory } from '../memory.js'
-import type { Stream } from '../stream.js'
-import type { StreamUse } from '../uses.js'
+import type { OpenStream, Stream } from '../stream.js'
 
 /** A buffer that a call is given, and what the call does with it. */
 export interface GivenMemory {
@@ -34,7 +33,7 @@ export function checkDeviceBuffer(buffer: DeviceBuffer, name: string, width: num
 export type UsedMemory = OpenMemory & KernelMemory
 
 /** Throws ERR_CLOSED or ERR_DEVICE_MISMATCH. */
-export function openGiven(given: readonly GivenMemory[], use: StreamUse): readonly UsedMemory[] {
+export function openGiven(given: readonly GivenMemory[], use: OpenStream): readonly UsedMemory[] {
   return given.map(({ buffer, access, byteLength = buffer.byteLength }) => ({
     ...openMemory(buffer, use.driver),
     byteLength,

@@ -8,8 +8,7 @@ import { checkFunction } from '../arguments.js'
 import type { LibraryWork } from '../driver/library-driver.js'
 import { invalidType, stateError } from '../errors.js'
 import { queueAllWith } from '../queue-with-memory.js'
-import type { Stream } from '../stream.js'
-import { type StreamUse, useOf } from '../uses.js'
+import { type OpenStream, openStream, type Stream } from '../stream.js'
 import { type GivenMemory, openGiven, type UsedMemory } from './library-memory.js'
 import { checkTogether } from './nccl-clique.js'
 import type { NcclHandle } from './nccl-handle.js'
@@ -71,7 +70,7 @@ export function ask(operation: NcclOperation): void {
 
 interface Part {
   readonly operation: NcclOperation
-  readonly use: StreamUse
+  readonly use: OpenStream
   readonly memory: readonly UsedMemory[]
 }
 
@@ -84,7 +83,7 @@ function queueOperations(operations: readonly NcclOperation[]): void {
     })),
   )
   const parts = operations.map((operation): Part => {
-    const use = useOf(operation.stream)
+    const use = openStream(operation.stream)
     return { operation, use, memory: openGiven(operation.memory, use) }
   })
   const [first] = parts

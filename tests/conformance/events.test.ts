@@ -19,6 +19,25 @@ onEveryBackend('events', (bench) => {
     stillWorks(bench, stream)
   })
 
+  test('O6 a new event was never recorded, whatever became of one that is closed', async () => {
+    using stream = bench.stream()
+    const latch = bench.latch(stream)
+    try {
+      for (let count = 0; count < 5; count += 1) stream.record().close()
+      const fresh = Array.from({ length: 10 }, () => device.createEvent())
+      assert.deepEqual(fresh.map((event) => event.query()).filter(Boolean).length, fresh.length)
+      for (const event of fresh) event.close()
+    } finally {
+      latch.open()
+    }
+    using captured = stream.capture(() => stream.record().close())
+    assert.equal(captured.nodeCount, 0)
+    const fresh = Array.from({ length: 10 }, () => device.createEvent())
+    for (const event of fresh) assert.equal(event.query(), true)
+    for (const event of fresh) event.close()
+    await stream.finished()
+  })
+
   test('O6 options that are no booleans, or no object, are ERR_INVALID_ARG_TYPE', () => {
     using stream = bench.stream()
     for (const name of ['timing', 'blockingSync', 'interprocess']) {

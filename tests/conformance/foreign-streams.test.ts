@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type CudaStreamLike, cudaStream, Event, ExternalStream, type PythonStreamLike, Stream } from 'cuda-streams'
+import { foreignStream, simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
 import { collectUntil, ONE_DEVICE, refused, secondDevice, stillWorks } from './expect.js'
 
@@ -226,4 +227,12 @@ onEveryBackend('foreign streams', (bench) => {
       stillWorks(bench, wrapper)
     })
   })
+})
+
+test('the simulator: a process can have many simulations, and handles of the last are as good as of the first', () => {
+  for (let count = 0; count < 10_000; count += 1) simulate()
+  const [device] = simulate().devices
+  assert.ok(device)
+  using wrapper = new ExternalStream(foreignStream(device), { device })
+  wrapper.synchronize()
 })

@@ -305,6 +305,17 @@ onEveryBackend('ordering', (bench) => {
     }
   })
 
+  test('O1 a latch that is opened before its stream comes to it holds nothing', async () => {
+    using stream = bench.stream()
+    let ran = false
+    stream.launchHostFunc(() => {
+      ran = true
+    })
+    bench.latch(stream).open()
+    await stream.finished()
+    assert.equal(ran, true)
+  })
+
   test('O5 external on a default stream changes nothing either', () => {
     using event = device.createEvent()
     for (const stream of [device.defaultStream, device.run(() => Stream.perThread)]) {

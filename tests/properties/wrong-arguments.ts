@@ -475,6 +475,7 @@ function closedUses(f: Fixture): Readonly<Record<string, () => unknown>> {
     'event.finished': () => event.finished(),
     'event.elapsedSince': () => event.elapsedSince(f.timed),
     'event.ipcHandle': () => event.ipcHandle(),
+    'event.share': () => event.share(),
     'event.record': () => event.record(stream),
     'event.wait': () => event.wait(stream),
   }
@@ -487,6 +488,7 @@ function closedUses(f: Fixture): Readonly<Record<string, () => unknown>> {
       [`${kind}.nonBlocking`]: () => closed.nonBlocking,
       [`${kind}.isCapturing`]: () => closed.isCapturing,
       [`${kind}.cachedEvent`]: () => closed.cachedEvent,
+      [`${kind}.share`]: () => closed.share(),
       [`${kind}.record`]: () => closed.record(),
       [`${kind}.wait(event)`]: () => closed.wait(f.event),
       [`${kind}.wait(stream)`]: () => closed.wait(stream),

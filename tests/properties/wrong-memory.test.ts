@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inspect } from 'node:util'
-import { DeviceBuffer, PinnedBuffer, Stream } from 'cuda-streams'
+import { DeviceBuffer, Event, PinnedBuffer, Stream } from 'cuda-streams'
 import fc from 'fast-check'
 import { simWorkbench } from '../helpers/workbench.js'
 import { SEED } from './wrong-arguments.js'
@@ -21,6 +21,7 @@ test('wrong arguments about memory are refused by name', async () => {
   using buffer = device.alloc(64)
   using pinned = device.allocPinned(64)
   using short = device.alloc(63)
+  using event = stream.record()
   using foreign = other.device.alloc(64)
   const closed = device.alloc(64)
   closed.close()
@@ -42,15 +43,32 @@ test('wrong arguments about memory are refused by name', async () => {
   )
   const noValue = wrong.either(wrong.noInteger, wrong.oneOf(undefined, 256, -129, 2 ** 40))
   const noPointer = wrong.either(wrong.noHandleNumber, wrong.oneOf(undefined, 4096n, 2n ** 47n, -1n, closed))
+  const noIpcBytes = wrong.noBytes.filter((value) => !(value instanceof Uint8Array && value.length === 80))
+  /** What share() returned, with something changed. */
+  const noShared = (share: () => object): fc.Arbitrary<unknown> =>
+    fc
+      .oneof(
+        fc.tuple(fc.constantFrom('thread', 'key', 'mark', 'device'), wrong.noInteger),
+        fc.tuple(fc.constantFrom('cudaStreams', 'process'), wrong.nothingOfOurs),
+      )
+      .map(([name, value]) => ({ ...share(), [name]: value }))
   const noStream = wrong.either(wrong.nothingOfOurs, wrong.oneOf(otherStream, buffer))
   const calls: readonly (readonly [string, (value: never) => unknown, fc.Arbitrary<unknown>])[] = [
     ['alloc', (value) => device.alloc(value), noLength],
-    ['alloc options', (value) => device.alloc(8, value), wrong.wrongBag({ stream: noStream })],
+    [
+      'alloc options',
+      (value) => device.alloc(8, value),
+      wrong.wrongBag({ stream: noStream, interprocess: wrong.noBoolean }),
+    ],
     ['allocPinned', (value) => device.allocPinned(value), noLength],
     ['slice offset', (value) => buffer.slice(value, 1), noPart],
     ['slice length', (value) => pinned.slice(0, value), noPart],
     ['from pointer', (value) => DeviceBuffer.from(value, 8, { device }), noPointer],
     ['from length', (value) => DeviceBuffer.from(buffer.pointer, value, { device }), noLength],
+    ['fromIpcHandle', (value) => DeviceBuffer.fromIpcHandle(value), noIpcBytes],
+    ['from shared', (value) => DeviceBuffer.from(value), noShared(() => buffer.share())],
+    ['from shared event', (value) => Event.from(value), noShared(() => event.share())],
+    ['from shared stream', (value) => Stream.from(value), noShared(() => stream.share())],
     ['view', (value) => pinned.view(value), wrong.either(wrong.nothingOfOurs, wrong.oneOf(undefined, Array, Stream))],
     ['copy to', (value) => stream.copy(value, pinned), noBuffer],
     ['copy from', (value) => stream.copy(buffer, value), noBuffer],

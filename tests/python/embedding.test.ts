@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { PythonError, pythonUnavailable, startPython } from '../helpers/python.js'
+import { PythonError, pythonUnavailable, startPython } from '../../examples/python/python.js'
 
 const ON_LINUX = process.platform === 'linux'
 
@@ -188,7 +188,7 @@ describe('Python inside Node', { skip: reason ?? false }, () => {
   })
 
   it('prints at once, and lets the process end by itself', () => {
-    const helper = new URL('../helpers/python.js', import.meta.url)
+    const helper = new URL('../../examples/python/python.js', import.meta.url)
     const script = `
       import { writeSync } from 'node:fs'
       const { startPython } = await import(${JSON.stringify(helper.href)})

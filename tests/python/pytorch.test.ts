@@ -1,14 +1,15 @@
 /** PyTorch's stream and ours, ordered both ways on a real GPU: the story of examples/pytorch with few rounds. */
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
-import { driverUnavailable, Story, storyUnavailable } from '../../examples/pytorch/story.js'
-import { pythonUnavailable, startPython } from '../helpers/python.js'
+import { gpuUnavailable } from '../../examples/python/gpu.js'
+import { pythonUnavailable, startPython } from '../../examples/python/python.js'
+import { Story, storyUnavailable } from '../../examples/pytorch/story.js'
 
 const ROUNDS = 5
 
 /** The cheapest question first: importing torch takes seconds. */
 function unavailable(): string | undefined {
-  const noDriver = driverUnavailable()
+  const noDriver = gpuUnavailable()
   if (noDriver !== undefined) return noDriver
   const python = startPython()
   return python === undefined ? pythonUnavailable() : storyUnavailable(python)

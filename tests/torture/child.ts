@@ -1,12 +1,14 @@
 /** Runs one case on one backend, in a process of its own: `node child.js <backend> <case>` says 'ok' or fails. */
 import { disguisedArguments, wrongArguments } from '../properties/wrong-arguments.js'
 import { openBackend } from './backend.js'
+import { badKernelCases } from './bad-kernel-cases.js'
 import { type Case, cases } from './cases.js'
 import { faultCases } from './fault-cases.js'
 
 const all: Readonly<Record<string, Case>> = {
   ...cases,
   ...faultCases,
+  ...badKernelCases,
   'wrong arguments': wrongArguments,
   'wrong arguments in disguise': disguisedArguments,
 }

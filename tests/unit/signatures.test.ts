@@ -32,7 +32,7 @@ function argumentTypeOf({ type }: Parameter, header: CudaHeader): ArgumentType {
   if (type.endsWith('*') || header.isHandle(type) || type === 'size_t' || type === 'CUdeviceptr') {
     return 'uintptr_t'
   }
-  if (type === 'CUipcEventHandle') return 'CUipcEventHandle'
+  if (type === 'CUipcEventHandle' || type === 'CUipcMemHandle') return type
   // Smaller ones go in a register of their own, and callees look at no more than their bits.
   if (type === 'unsigned int' || type === 'unsigned char' || type === 'unsigned short') return 'uint'
   if (type === 'unsigned long long') return 'uint64'
@@ -81,7 +81,7 @@ describe('against cuda.h', { skip }, () => {
     })
   }
 
-  it('CUipcEventHandle is 64 bytes', () => {
+  it('CUipcEventHandle and CUipcMemHandle are 64 bytes', () => {
     assert.equal(header.define('CU_IPC_HANDLE_SIZE'), 64)
   })
 

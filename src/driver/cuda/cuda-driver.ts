@@ -8,6 +8,7 @@ import {
   type AdoptedStream,
   type Cancel,
   type ContextHandle,
+  canonicalStream,
   cudaHandleOf,
   DEFAULT_STREAM_LIMIT,
   type Driver,
@@ -23,11 +24,13 @@ import {
 } from '../driver.js'
 import { refusedHandle } from '../handle-errors.js'
 import type { MemoryDriver } from '../memory-driver.js'
+import type { SharingDriver } from '../sharing-driver.js'
 import type { Contexts } from './contexts.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaKernels } from './cuda-kernels.js'
 import { CudaLibraries } from './cuda-libraries.js'
 import { CudaMemory, type CudaMemoryParts } from './cuda-memory.js'
+import { CudaSharing, type CudaSharingParts, IPC_HANDLE_BYTES } from './cuda-sharing.js'
 import type { EventPool } from './event-pool.js'
 import type { GraphGates } from './graph-gates.js'
 import type { HandleCheck } from './handle-check.js'
@@ -36,7 +39,6 @@ import type { NativeMemory } from './native.js'
 import type { RelaxedCaptures } from './relaxed-captures.js'
 import type { Waiting } from './waiting.js'
 
-const IPC_HANDLE_BYTES = 64
 const NAME_BYTES = 256
 
 export class CudaDriver implements Driver {
@@ -45,6 +47,7 @@ export class CudaDriver implements Driver {
   readonly kernels: CudaKernels
   readonly libraries: CudaLibraries
   readonly memory: MemoryDriver
+  readonly sharing: SharingDriver
   readonly #library: Library
   readonly #memory: NativeMemory
   readonly #contexts: Contexts
@@ -73,20 +76,19 @@ export class CudaDriver implements Driver {
     const reserve = (stream: StreamHandle): void => this.reserve(stream)
     this.kernels = new CudaKernels(parts.library, parts.memory, parts.contexts, { onStream, reserve })
     this.libraries = new CudaLibraries({ ...parts, reserve })
-    this.graphs = new CudaGraphs(parts.library, parts.memory, parts.graphGates, {
+    this.graphs = new CudaGraphs(parts.library, parts.memory, parts.relaxed, parts.graphGates, {
       onStream,
       reserve,
       captureBegins: () => parts.waiting.captureBegins(),
       captureEnds: () => parts.waiting.captureEnds(),
       launched: (stream, lanes) => parts.waiting.graphLaunched(stream, lanes),
     })
-    this.memory = new CudaMemory({
-      ...parts,
-      onStream,
-      reserve,
-      recycle: ({ context, event }) => this.eventRecycle(context, event),
-      hostFunctionsPending: () => parts.waiting.hostFunctionsPending,
-    })
+    const recycle: CudaMemoryParts['recycle'] = ({ context, event }) => this.eventRecycle(context, event)
+    const hostFunctionsPending = (): boolean => parts.waiting.hostFunctionsPending
+    const memory = new CudaMemory({ ...parts, onStream, reserve, recycle, hostFunctionsPending })
+    const isDone: CudaSharingParts['isDone'] = ({ event }) => memory.isDone(event)
+    this.memory = memory
+    this.sharing = new CudaSharing({ ...parts, isDone, recycle, hostFunctionsPending })
   }
 
   deviceCount(): number {
@@ -134,6 +136,10 @@ export class CudaDriver implements Driver {
     return this.#waiting.contextFinished(this.#contexts.primary(device), settle)
   }
 
+  drainHostFunctions(): void {
+    this.#waiting.forHostFunctions()
+  }
+
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const { address } = this.#memory
     this.#inContext(context, 'cuStreamCreateWithPriority', () =>
@@ -146,7 +152,8 @@ export class CudaDriver implements Driver {
 
   streamDestroy(stream: StreamHandle): void {
     this.#waiting.forgetStream(stream)
-    const told = this.#library.cuStreamGetId(stream, this.#memory.address) === 0
+    this.graphs.captureOver(stream)
+    const told = this.#mayTellId(stream) && this.#library.cuStreamGetId(stream, this.#memory.address) === 0
     this.#handles.streamDestroyed(stream, told ? this.#memory.pointerAt(0) : undefined)
     checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
   }
@@ -247,8 +254,8 @@ export class CudaDriver implements Driver {
     this.#waiting.countEntry(stream)
   }
 
-  eventCreate(context: ContextHandle, flags: number): EventHandle {
-    if (flags === EventFlag.DISABLE_TIMING) return this.#pool.take(context)
+  eventCreate(context: ContextHandle, flags: number, recordedNext = false): EventHandle {
+    if (recordedNext && flags === EventFlag.DISABLE_TIMING) return this.#pool.take(context)
     const before = this.#contexts.enter(context)
     const result = this.#library.cuEventCreate(this.#memory.address, flags)
     const event = this.#memory.pointerAt(0) as EventHandle
@@ -275,7 +282,9 @@ export class CudaDriver implements Driver {
   }
 
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    if (this.#waiting.watchesOrder) this.#waiting.recorded(event, stream, () => this.streamIsCapturing(stream))
+    if (this.#waiting.watchesOrder) {
+      this.#waiting.recorded(event, stream, () => external === 0 && this.#mayCapture(stream))
+    }
     if (stream < DEFAULT_STREAM_LIMIT || external !== 0) {
       this.#recordWith(event, stream, external)
       return
@@ -367,6 +376,17 @@ export class CudaDriver implements Driver {
   #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     const flags = external !== 0 && this.streamIsCapturing(stream) ? 1 : 0
     this.#onStream(stream, 'cuStreamWaitEvent', (raw) => this.#library.cuStreamWaitEvent(raw, event, flags))
+  }
+
+  /** To ask a capturing stream for its id would spoil the capture. */
+  #mayTellId(stream: StreamHandle): boolean {
+    return this.#library.cuStreamIsCapturing(stream, this.#memory.address) === 0 && this.#memory.int32[0] === 0
+  }
+
+  /** A null stream never captures, and asking whether it does is refused while a blocking stream captures. */
+  #mayCapture(stream: StreamHandle): boolean {
+    const isNull = isDefaultStream(stream) && cudaHandleOf(canonicalStream(stream)) === 0
+    return !isNull && this.streamIsCapturing(stream)
   }
 
   /** These getters spoil a capture when they are asked about a capturing stream; the answer is the same without. */

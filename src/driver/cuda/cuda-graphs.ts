@@ -9,6 +9,7 @@ import type { GraphExecHandle, GraphHandle } from '../handles.js'
 import type { CapturedHostFunction, GraphGates, GraphLane } from './graph-gates.js'
 import { check, checkDestroyed, type Library } from './library.js'
 import { koffi, type NativeMemory } from './native.js'
+import type { RelaxedCaptures } from './relaxed-captures.js'
 
 /** The rest of the driver, as far as graphs need it. */
 export interface GraphSurroundings {
@@ -30,38 +31,53 @@ interface Instance {
 export class CudaGraphs implements GraphDriver {
   readonly #library: Library
   readonly #memory: NativeMemory
+  readonly #relaxed: RelaxedCaptures
   readonly #gates: GraphGates
   readonly #around: GraphSurroundings
+  /** Streams that began a capture which was not ended since, as far as this thread knows. */
+  readonly #begun = new Set<StreamHandle>()
   /** Host functions captured so far, by the driver's number for the capture. */
   readonly #capturing = new Map<bigint, CapturedHostFunction[]>()
   readonly #captured = new Map<GraphHandle, readonly CapturedHostFunction[]>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
 
-  constructor(library: Library, memory: NativeMemory, gates: GraphGates, around: GraphSurroundings) {
+  constructor(
+    library: Library,
+    memory: NativeMemory,
+    relaxed: RelaxedCaptures,
+    gates: GraphGates,
+    around: GraphSurroundings,
+  ) {
     this.#library = library
     this.#memory = memory
+    this.#relaxed = relaxed
     this.#gates = gates
     this.#around = around
   }
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
     this.#around.onStream(stream, 'cuStreamBeginCapture', (raw) => this.#library.cuStreamBeginCapture_v2(raw, mode))
+    if (this.#begun.has(stream)) return
+    this.#begun.add(stream)
     this.#around.captureBegins()
   }
 
   end(stream: StreamHandle): GraphHandle {
     const { id } = this.#captureInfo(stream)
     const captured = id === undefined ? [] : (this.#capturing.get(id) ?? [])
-    if (id !== undefined) {
-      this.#capturing.delete(id)
-      this.#around.captureEnds()
-    }
+    if (id !== undefined) this.#capturing.delete(id)
+    this.captureOver(stream)
     this.#around.onStream(stream, 'cuStreamEndCapture', (raw) =>
       this.#library.cuStreamEndCapture(raw, this.#memory.address),
     )
     const graph = this.#memory.pointerAt(0) as GraphHandle
     this.#captured.set(graph, captured)
     return graph
+  }
+
+  /** The capture that the stream began, if it did, is over: it was ended, or the stream is destroyed. */
+  captureOver(stream: StreamHandle): void {
+    if (this.#begun.delete(stream)) this.#around.captureEnds()
   }
 
   /** Captures a host function: a gate that becomes a node. */
@@ -109,7 +125,8 @@ export class CudaGraphs implements GraphDriver {
   destroyExec(exec: GraphExecHandle): void {
     for (const lane of this.#instances.get(exec)?.lanes ?? []) lane.destroy()
     this.#instances.delete(exec)
-    checkDestroyed('cuGraphExecDestroy', this.#library.cuGraphExecDestroy(exec))
+    const result = this.#relaxed.run(() => this.#library.cuGraphExecDestroy(exec))
+    checkDestroyed('cuGraphExecDestroy', result)
   }
 
   upload(exec: GraphExecHandle, stream: StreamHandle): void {

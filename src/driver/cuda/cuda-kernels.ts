@@ -17,6 +17,8 @@ export interface KernelSurroundings {
   reserve(stream: StreamHandle): void
 }
 
+/** It takes four arguments where cuLaunchKernel takes eleven, each of which costs. */
+const LAUNCH = 'cuLaunchKernelEx'
 const ATTRIBUTE_COOPERATIVE = 2
 const ATTRIBUTE_CLUSTER = 4
 /** sizeof(CUlaunchAttribute), and where its value stands. */
@@ -41,6 +43,7 @@ export class CudaKernels implements KernelDriver {
     this.#memory = memory
     this.#contexts = contexts
     this.#around = around
+    this.#config.bytes.fill(0)
   }
 
   launchTwin(): void {
@@ -87,28 +90,18 @@ export class CudaKernels implements KernelDriver {
 
   launch(kernel: KernelHandle, stream: StreamHandle, shape: LaunchShape, values: readonly (number | bigint)[]): void {
     const block = this.#parameters.get(kernel)
-    if (block === undefined) throw cudaError('cuLaunchKernel', CUresult.INVALID_HANDLE)
-    const { sharedMemory, cooperative, cluster } = shape
-    if (sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE) this.#allowSharedMemory(kernel, sharedMemory)
+    if (block === undefined) throw cudaError(LAUNCH, CUresult.INVALID_HANDLE)
+    if (shape.sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE) this.#allowSharedMemory(kernel, shape.sharedMemory)
     this.#around.reserve(stream)
     const parameters = block.write(values)
-    if (cooperative || cluster !== undefined) {
-      this.#around.onStream(stream, 'cuLaunchKernelEx', (raw) =>
+    if (isDefaultStream(stream)) {
+      this.#around.onStream(stream, LAUNCH, (raw) =>
         this.#library.cuLaunchKernelEx(this.#configure(raw, shape), kernel, parameters, 0),
       )
       return
     }
-    const [gridX, gridY, gridZ] = shape.grid
-    const [x, y, z] = shape.block
-    if (!isDefaultStream(stream)) {
-      const { cuLaunchKernel } = this.#library
-      const result = cuLaunchKernel(kernel, gridX, gridY, gridZ, x, y, z, sharedMemory, stream, parameters, 0)
-      if (result !== 0) throw cudaError('cuLaunchKernel', result)
-      return
-    }
-    this.#around.onStream(stream, 'cuLaunchKernel', (raw) =>
-      this.#library.cuLaunchKernel(kernel, gridX, gridY, gridZ, x, y, z, sharedMemory, raw, parameters, 0),
-    )
+    const result = this.#library.cuLaunchKernelEx(this.#configure(stream, shape), kernel, parameters, 0)
+    if (result !== 0) throw cudaError(LAUNCH, result)
   }
 
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {
@@ -140,35 +133,59 @@ export class CudaKernels implements KernelDriver {
 
   /** Writes a CUlaunchConfig down. Returns its address. */
   #configure(raw: number, { grid, block, sharedMemory, cooperative, cluster }: LaunchShape): number {
-    const { address, uint32, uint64, bytes } = this.#config
-    bytes.fill(0)
-    uint32.set([...grid, ...block, sharedMemory])
-    uint64[4] = BigInt(raw)
+    const { address, uint32 } = this.#config
+    uint32[0] = grid[0]
+    uint32[1] = grid[1]
+    uint32[2] = grid[2]
+    uint32[3] = block[0]
+    uint32[4] = block[1]
+    uint32[5] = block[2]
+    uint32[6] = sharedMemory
+    uint32[8] = raw
+    uint32[9] = raw / 2 ** 32
+    uint32[12] = cooperative || cluster !== undefined ? this.#attributes(cooperative, cluster) : 0
+    return address
+  }
+
+  /** Writes down what more a launch wants. Returns how many attributes there are. */
+  #attributes(cooperative: boolean, cluster: LaunchShape['cluster']): number {
+    const { address, uint32, uint64 } = this.#config
     uint64[5] = BigInt(address + CONFIG_BYTES)
     let count = 0
     const attribute = (id: number, values: readonly number[]): void => {
       const at = (CONFIG_BYTES + count * ATTRIBUTE_BYTES) / 4
+      uint32.fill(0, at, at + ATTRIBUTE_BYTES / 4)
       uint32[at] = id
       uint32.set(values, at + ATTRIBUTE_VALUE / 4)
       count += 1
     }
     if (cooperative) attribute(ATTRIBUTE_COOPERATIVE, [1])
     if (cluster !== undefined) attribute(ATTRIBUTE_CLUSTER, cluster)
-    uint32[12] = count
-    return address
+    return count
   }
+}
+
+/** How a value is written: V8 compares numbers faster than texts. */
+const Writer = { INT32: 0, INT64: 1, FLOAT32: 2, FLOAT64: 3 } as const
+
+const writerOf = (type: ScalarType): number => {
+  if (type === 'f32') return Writer.FLOAT32
+  if (type === 'f64') return Writer.FLOAT64
+  return SCALAR_BYTES[type] === 8 ? Writer.INT64 : Writer.INT32
 }
 
 /** The values of one kernel's parameters, and the array of pointers to them that a launch takes. CUDA copies them. */
 class ParameterBlock {
-  readonly #types: readonly ScalarType[]
+  readonly #writers: readonly number[]
   readonly #memory: NativeMemory
   readonly #view: DataView
+  readonly #pointers: number
 
   constructor(types: readonly ScalarType[]) {
-    this.#types = types
+    this.#writers = types.map(writerOf)
     this.#memory = new NativeMemory(Math.max(16, 16 * types.length))
     this.#view = new DataView(this.#memory.bytes.buffer)
+    this.#pointers = this.#memory.address + 8 * types.length
     for (const index of types.keys()) {
       this.#memory.uint64[types.length + index] = BigInt(this.#memory.address + 8 * index)
     }
@@ -178,31 +195,26 @@ class ParameterBlock {
     this.#memory.free()
   }
 
+  /** Returns the address of the pointers. */
   write(values: readonly (number | bigint)[]): number {
-    const types = this.#types
-    for (let index = 0; index < types.length; index += 1) this.#writeOne(8 * index, types[index], values[index] ?? 0)
-    return this.#memory.address + 8 * types.length
-  }
-
-  #writeOne(offset: number, type: ScalarType | undefined, value: number | bigint): void {
+    const writers = this.#writers
     const view = this.#view
-    switch (type) {
-      case 'f32':
-        view.setFloat32(offset, Number(value), true)
-        break
-      case 'f64':
-        view.setFloat64(offset, Number(value), true)
-        break
-      case 'i64':
-      case 'u64':
-        if (typeof value === 'bigint') view.setBigUint64(offset, BigInt.asUintN(64, value), true)
-        else {
-          view.setUint32(offset, value, true)
-          view.setInt32(offset + 4, Math.floor(value / 4294967296), true)
-        }
-        break
-      default:
-        view.setInt32(offset, Number(value), true)
+    for (let index = 0; index < writers.length; index += 1) {
+      const value = values[index] ?? 0
+      const writer = writers[index]
+      if (writer === Writer.INT64) writeInt64(view, 8 * index, value)
+      else if (writer === Writer.INT32) view.setInt32(8 * index, Number(value), true)
+      else if (writer === Writer.FLOAT32) view.setFloat32(8 * index, Number(value), true)
+      else view.setFloat64(8 * index, Number(value), true)
     }
+    return this.#pointers
+  }
+}
+
+function writeInt64(view: DataView, offset: number, value: number | bigint): void {
+  if (typeof value === 'bigint') view.setBigUint64(offset, BigInt.asUintN(64, value), true)
+  else {
+    view.setUint32(offset, value, true)
+    view.setInt32(offset + 4, Math.floor(value / 4294967296), true)
   }
 }

@@ -1,7 +1,9 @@
 /** Memory of real GPUs. Pinned memory that was closed is kept for the next that wants some: freeing it can wait for the whole device. */
 import { type ContextHandle, cudaHandleOf, type EventHandle, type StreamHandle } from '../driver.js'
 import type { FillWidth, MemoryDriver, OwnEvent, Pointer } from '../memory-driver.js'
+import { AfterWork } from './after-work.js'
 import { detach } from './detach.js'
+import { type Block, KeptBlocks } from './kept-blocks.js'
 import { check } from './library.js'
 import { koffi } from './native.js'
 import { allocatePinned, type PinnedMemoryParts } from './pinned-memory.js'
@@ -20,28 +22,24 @@ export interface CudaMemoryParts extends PinnedMemoryParts {
   readonly hostFunctionsPending: () => boolean
 }
 
-interface Pinned {
-  readonly pointer: Pointer
-  readonly byteLength: number
-}
-
-/** Closed, with work that may still need it. */
-interface Dying {
-  readonly block: Pinned
-  readonly after: readonly OwnEvent[]
-}
-
 export class CudaMemory implements MemoryDriver {
   readonly #parts: CudaMemoryParts
-  readonly #pinned = new Map<Pointer, Pinned>()
-  #dying: Dying[] = []
-  #kept: Pinned[] = []
-  #keptBytes = 0
+  readonly #pinned = new Map<Pointer, Block>()
+  readonly #kept = new KeptBlocks(MOST_KEPT)
+  readonly #dying: AfterWork<Block>
   /** For a buffer that could not be detached: its memory dies when the last view does. */
-  readonly #undetached = new FinalizationRegistry((dying: Dying) => this.#dying.push(dying))
+  readonly #undetached = new FinalizationRegistry(
+    (dying: { readonly block: Block; readonly after: readonly OwnEvent[] }) =>
+      this.#dying.add(dying.block, dying.after),
+  )
 
   constructor(parts: CudaMemoryParts) {
     this.#parts = parts
+    this.#dying = new AfterWork({
+      isDone: ({ event }) => this.isDone(event),
+      recycle: parts.recycle,
+      giveUp: (block) => this.#keep(block),
+    })
   }
 
   allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
@@ -64,9 +62,9 @@ export class CudaMemory implements MemoryDriver {
     byteLength: number,
     context: ContextHandle,
   ): { readonly pointer: Pointer; readonly bytes: ArrayBuffer } {
-    this.#sweep()
+    this.#dying.sweep()
     const wanted = Math.ceil(byteLength / GRANULE) * GRANULE
-    const block = this.#takeKept(wanted) ?? this.#allocatePinned(wanted, context)
+    const block = this.#kept.take(wanted) ?? this.#allocatePinned(wanted, context)
     this.#pinned.set(block.pointer, block)
     return { pointer: block.pointer, bytes: koffi().view(BigInt(block.pointer), byteLength) }
   }
@@ -75,10 +73,9 @@ export class CudaMemory implements MemoryDriver {
     const block = this.#pinned.get(pointer)
     if (block === undefined) return
     this.#pinned.delete(pointer)
-    const dying = { block, after }
-    if (bytes === undefined || detach(bytes)) this.#dying.push(dying)
-    else this.#undetached.register(bytes, dying)
-    this.#sweep()
+    if (bytes === undefined || detach(bytes)) this.#dying.add(block, after)
+    else this.#undetached.register(bytes, { block, after })
+    this.#dying.sweep()
   }
 
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {
@@ -114,44 +111,13 @@ export class CudaMemory implements MemoryDriver {
     return this.#parts.relaxed.run(() => this.#parts.library.cuEventQuery(event)) === 0
   }
 
-  #allocatePinned(byteLength: number, context: ContextHandle): Pinned {
+  #allocatePinned(byteLength: number, context: ContextHandle): Block {
     return { pointer: allocatePinned(this.#parts, byteLength, context), byteLength }
   }
 
-  /** The smallest of those kept that is large enough, and not so large that much is wasted. */
-  #takeKept(wanted: number): Pinned | undefined {
-    let best: Pinned | undefined
-    for (const block of this.#kept) {
-      if (block.byteLength < wanted || block.byteLength > 2 * wanted) continue
-      if (best === undefined || block.byteLength < best.byteLength) best = block
-    }
-    if (best === undefined) return undefined
-    this.#kept.splice(this.#kept.indexOf(best), 1)
-    this.#keptBytes -= best.byteLength
-    return best
-  }
-
-  /** Takes back the pinned memory that no work needs any more. */
-  #sweep(): void {
-    const still: Dying[] = []
-    for (const dying of this.#dying) {
-      if (!dying.after.every(({ event }) => this.isDone(event))) {
-        still.push(dying)
-        continue
-      }
-      for (const own of dying.after) this.#parts.recycle(own)
-      this.#keep(dying.block)
-    }
-    this.#dying = still
-  }
-
   /** Freeing may wait for all that the device does, host functions included, which only this thread could run. */
-  #keep(block: Pinned): void {
-    if (this.#keptBytes + block.byteLength > MOST_KEPT && !this.#parts.hostFunctionsPending()) {
-      this.#parts.relaxed.run(() => this.#parts.library.cuMemFreeHost(block.pointer))
-      return
-    }
-    this.#kept.push(block)
-    this.#keptBytes += block.byteLength
+  #keep(block: Block): void {
+    if (this.#kept.hasRoomFor(block) || this.#parts.hostFunctionsPending()) this.#kept.keep(block)
+    else this.#parts.relaxed.run(() => this.#parts.library.cuMemFreeHost(block.pointer))
   }
 }

@@ -16,17 +16,20 @@ type After = Map<Lane, number>
 export class Dependencies {
   readonly #streams = new Map<StreamHandle, After>()
   readonly #events = new Map<EventHandle, After>()
-  readonly #isBlocking: (stream: StreamHandle) => boolean
+  readonly #askBlocking: (stream: StreamHandle) => boolean | undefined
   readonly #deviceOf: (stream: StreamHandle) => number
+  readonly #blocking = new Map<StreamHandle, boolean>()
 
-  constructor(isBlocking: (stream: StreamHandle) => boolean, deviceOf: (stream: StreamHandle) => number) {
-    this.#isBlocking = isBlocking
+  /** `isBlocking` has no answer for a stream that captures: to ask for its flags would spoil the capture. */
+  constructor(isBlocking: (stream: StreamHandle) => boolean | undefined, deviceOf: (stream: StreamHandle) => number) {
+    this.#askBlocking = isBlocking
     this.#deviceOf = deviceOf
   }
 
   clear(): void {
     this.#streams.clear()
     this.#events.clear()
+    this.#blocking.clear()
   }
 
   queued(stream: StreamHandle, call: GateCall): void {
@@ -49,6 +52,7 @@ export class Dependencies {
 
   forgetStream(stream: StreamHandle): void {
     this.#streams.delete(stream)
+    this.#blocking.delete(stream)
   }
 
   forgetEvent(event: EventHandle): void {
@@ -62,6 +66,14 @@ export class Dependencies {
 
   eventComesAfter(event: EventHandle, calls: readonly GateCall[]): boolean {
     return comesAfter(this.#events.get(event), calls)
+  }
+
+  #isBlocking(stream: StreamHandle): boolean {
+    const known = this.#blocking.get(stream)
+    if (known !== undefined) return known
+    const blocking = this.#askBlocking(stream)
+    if (blocking !== undefined) this.#blocking.set(stream, blocking)
+    return blocking ?? false
   }
 
   #own(stream: StreamHandle): After {

@@ -25,6 +25,7 @@ export class EventPool {
     this.#contexts = contexts
   }
 
+  /** To be recorded at once: its last record, by whoever had it before, may be unfinished or part of a capture. */
   take(context: ContextHandle): EventHandle {
     return this.#pool(context).free.pop() ?? this.#create(context)
   }

@@ -54,7 +54,7 @@ function loadLibrary(): ReturnType<typeof import('koffi').load> {
 
 function declare(library: ReturnType<typeof import('koffi').load>): Library {
   const ipcHandle = koffi().struct({ reserved: koffi().array('uint8', 64) })
-  const typeOf = (type: ArgumentType): string | typeof ipcHandle => (type === 'CUipcEventHandle' ? ipcHandle : type)
+  const typeOf = (type: ArgumentType): string | typeof ipcHandle => (type.startsWith('CUipc') ? ipcHandle : type)
   const functions: Partial<Record<DriverFunction, CFunction>> = {}
   for (const [name, { args }] of Object.entries(SIGNATURES)) {
     try {

@@ -43,10 +43,13 @@ export function openCudaDriver(): Driver {
   const gateMemory = (): GateMemory => new GateMemory((bytes) => allocatePinned(parts, bytes, contexts.primary(0)))
   const gates = new Gates(library, gateMemory())
   const graphGates = new GraphGates(library, gateMemory())
-  const flagsOf = (stream: StreamHandle): number => driver.streamGetFlags(stream)
-  const dependencies = new Dependencies(
-    (stream) => isDefaultStream(stream) || (flagsOf(stream) & StreamFlag.NON_BLOCKING) === 0,
-    (stream) => (isDefaultStream(stream) ? deviceOfDefaultStream(stream) : deviceOf(library, memory, contexts, stream)),
+  const isBlocking = (stream: StreamHandle): boolean | undefined => {
+    if (isDefaultStream(stream)) return true
+    if (driver.streamIsCapturing(stream)) return undefined
+    return (driver.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) === 0
+  }
+  const dependencies = new Dependencies(isBlocking, (stream) =>
+    isDefaultStream(stream) ? deviceOfDefaultStream(stream) : deviceOf(library, memory, contexts, stream),
   )
   const waiting = new Waiting({
     library,
@@ -66,7 +69,7 @@ export function openCudaDriver(): Driver {
     (event) => pool.hides(event),
     () => learn(library, memory, contexts, memoryCheck),
   )
-  const driver = new CudaDriver({ ...parts, handles, waiting, pool, graphGates })
+  const driver: CudaDriver = new CudaDriver({ ...parts, handles, waiting, pool, graphGates })
   return driver
 }
 

@@ -4,8 +4,8 @@
  * A test compares each row with cuda.h wherever a CUDA toolkit is installed.
  */
 
-/** koffi's names for the C types in use; 'CUipcEventHandle' is a struct of 64 bytes passed by value. */
-export type ArgumentType = 'int' | 'uint' | 'uint64' | 'uintptr_t' | 'CUipcEventHandle'
+/** koffi's names for the C types in use; the last two are structs of 64 bytes passed by value. */
+export type ArgumentType = 'int' | 'uint' | 'uint64' | 'uintptr_t' | 'CUipcEventHandle' | 'CUipcMemHandle'
 
 export interface Signature {
   /** As in cuda.h, with the name that libcuda exports: a `_v2` is the version that the header's plain name stands for. */
@@ -120,6 +120,12 @@ export const SIGNATURES = {
     c: 'CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)',
     args: [P, 'CUipcEventHandle'],
   },
+  cuIpcGetMemHandle: { c: 'CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)', args: [P, P] },
+  cuIpcOpenMemHandle_v2: {
+    c: 'CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)',
+    args: [P, 'CUipcMemHandle', 'uint'],
+  },
+  cuIpcCloseMemHandle: { c: 'CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)', args: [P] },
   cuModuleLoadData: { c: 'CUresult cuModuleLoadData(CUmodule *module, const void *image)', args: [P, P] },
   cuModuleUnload: { c: 'CUresult cuModuleUnload(CUmodule hmod)', args: [P] },
   cuModuleGetFunction: {
@@ -134,10 +140,6 @@ export const SIGNATURES = {
     c: 'CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)',
     args: [P, 'int', 'int'],
   },
-  cuLaunchKernel: {
-    c: 'CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)',
-    args: [P, 'uint', 'uint', 'uint', 'uint', 'uint', 'uint', 'uint', P, P, P],
-  },
   cuLaunchKernelEx: {
     c: 'CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)',
     args: [P, P, P, P],
@@ -151,6 +153,12 @@ export const SIGNATURES = {
     args: [P, P, 'uint'],
   },
   cuMemFreeHost: { c: 'CUresult cuMemFreeHost(void *p)', args: [P] },
+  cuMemAlloc_v2: { c: 'CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)', args: [P, P] },
+  cuMemFree_v2: { c: 'CUresult cuMemFree_v2(CUdeviceptr dptr)', args: [P] },
+  cuMemGetAddressRange_v2: {
+    c: 'CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)',
+    args: [P, P, P],
+  },
   cuMemAllocAsync: {
     c: 'CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)',
     args: [P, P, P],

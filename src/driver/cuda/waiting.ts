@@ -107,15 +107,22 @@ export class Waiting {
     this.#calmDown()
   }
 
-  recorded(event: EventHandle, stream: StreamHandle, isCapturing: () => boolean): void {
-    if (this.#captures > 0 && isCapturing()) this.#captured.add(event)
-    else this.#captured.delete(event)
+  /** `isCaptured` tells whether the record is a part of a capture: such a one comes after nothing that runs. */
+  recorded(event: EventHandle, stream: StreamHandle, isCaptured: () => boolean): void {
     if (this.#events.has(event)) this.#keepOldRecord(event)
+    if (this.#captures > 0 && isCaptured()) {
+      this.#captured.add(event)
+      this.#parts.dependencies.forgetEvent(event)
+      return
+    }
+    this.#captured.delete(event)
     if (this.hostFunctionsPending) this.#parts.dependencies.recorded(event, stream)
   }
 
   waitedForEvent(stream: StreamHandle, event: EventHandle): void {
-    if (this.hostFunctionsPending) this.#parts.dependencies.waitedForEvent(stream, event)
+    if (this.hostFunctionsPending && !this.#captured.has(event)) {
+      this.#parts.dependencies.waitedForEvent(stream, event)
+    }
   }
 
   /** The stream is gone, or was replaced: what comes by this handle later is another stream's. */
@@ -161,7 +168,9 @@ export class Waiting {
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {
-    if (this.#captured.has(event)) throw cudaError('cuEventQuery', CUresult.CAPTURED_EVENT)
+    if (this.#captured.has(event)) {
+      throw cudaError('cuEventQuery', this.#captures > 0 ? CUresult.CAPTURED_EVENT : CUresult.INVALID_VALUE)
+    }
     const cancel = this.#events.add(event, event, settle)
     this.watchesOrder = true
     this.#pump.wake()
@@ -188,6 +197,15 @@ export class Waiting {
     } finally {
       pool.giveBack(context, event)
     }
+  }
+
+  /** Those that are dropped because the GPU faulted are not pending any more. */
+  forHostFunctions(): void {
+    this.#block(
+      () => !this.hostFunctionsPending,
+      () => true,
+      'device.drainHostFunctions()',
+    )
   }
 
   /** Waits for an entry of the stream's hardware queue where the driver would. */

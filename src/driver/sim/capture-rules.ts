@@ -14,6 +14,7 @@ export class CaptureRules {
   }
 
   begin(stream: SimStream, mode: CaptureMode): void {
+    this.refuseImplicit(stream, 'cuStreamBeginCapture')
     if (stream === stream.device.nullStream) {
       throw cudaError('cuStreamBeginCapture', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     }
@@ -23,14 +24,14 @@ export class CaptureRules {
 
   end(stream: SimStream): Capture {
     const { capture } = stream
+    if (this.implicitOf(stream) !== undefined) throw cudaError('cuStreamEndCapture', CUresult.STREAM_CAPTURE_IMPLICIT)
     if (capture === undefined) throw cudaError('cuStreamEndCapture', CUresult.ILLEGAL_STATE)
     if (capture.origin !== stream) {
       capture.invalid = true
       throw cudaError('cuStreamEndCapture', CUresult.STREAM_CAPTURE_UNMATCHED)
     }
     const { invalid, unjoined } = capture
-    capture.end()
-    this.#captures.delete(capture)
+    this.#drop(capture)
     if (invalid) throw cudaError('cuStreamEndCapture', CUresult.STREAM_CAPTURE_INVALIDATED)
     if (unjoined) throw cudaError('cuStreamEndCapture', CUresult.STREAM_CAPTURE_UNJOINED)
     return capture
@@ -56,8 +57,20 @@ export class CaptureRules {
     }
   }
 
+  /** An event of a capture has no work to ask about, and once the capture is over it has no record at all. */
   refuseCapturedEvent(event: SimEvent, call: string): void {
-    if (event.captured !== undefined) throw this.#spoil(event.captured.capture, call, CUresult.CAPTURED_EVENT)
+    if (event.captured === undefined) return
+    const { capture } = event.captured
+    if (capture.over || capture.invalid) throw cudaError(call, CUresult.INVALID_VALUE)
+    throw this.#spoil(capture, call, CUresult.CAPTURED_EVENT)
+  }
+
+  /** A stream leaves when it is destroyed; the one that began the capture takes it along. */
+  streamDestroyed(stream: SimStream): void {
+    const { capture } = stream
+    if (capture === undefined) return
+    if (capture.origin === stream) this.#drop(capture)
+    else capture.leave(stream)
   }
 
   /** Work on the null stream waits for every blocking stream, a capturing one too. */
@@ -92,16 +105,19 @@ export class CaptureRules {
     const { captured } = event
     const { capture } = stream
     const call = 'cuStreamWaitEvent'
+    if (captured?.capture.over || captured?.capture.invalid) throw cudaError(call, CUresult.INVALID_VALUE)
     if (capture?.invalid === true) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
-    if (captured === undefined || !this.#captures.has(captured.capture)) {
-      if (capture !== undefined) throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_ISOLATION)
-      throw cudaError(call, CUresult.CAPTURED_EVENT)
+    if (captured === undefined) {
+      // To wait for an event that was never recorded is no wait, here too.
+      if (capture === undefined || event.record === undefined) return
+      throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_ISOLATION)
     }
     if (stream === stream.device.nullStream) {
       throw this.#spoil(captured.capture, call, CUresult.STREAM_CAPTURE_IMPLICIT)
     }
     if (capture !== undefined && capture !== captured.capture) {
-      throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_ISOLATION)
+      captured.capture.invalid = true
+      throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_MERGE)
     }
     this.#join(captured.capture, stream, captured.after)
   }
@@ -109,6 +125,11 @@ export class CaptureRules {
   #join(capture: Capture, stream: SimStream, after: ReadonlySet<CaptureNode>): void {
     if (capture.invalid) throw cudaError('cuStreamWaitEvent', CUresult.STREAM_CAPTURE_INVALIDATED)
     capture.join(stream, after)
+  }
+
+  #drop(capture: Capture): void {
+    capture.end()
+    this.#captures.delete(capture)
   }
 
   #spoil(capture: Capture, call: string, result: number): CudaError {

@@ -4,15 +4,16 @@
  */
 type Kind = 'stream' | 'event' | 'context' | 'graph' | 'graphExec'
 
-const RANGE = 2 ** 34
+/** Small enough for a process to have a hundred thousand simulations, one after the other. */
+const RANGE = 2 ** 29
 let nextRange = 0x1000_0000_0000
 
 const OFFSETS: Readonly<Record<Kind, number>> = {
   context: 0,
   stream: 2 ** 20,
-  graph: 2 ** 31,
-  graphExec: 3 * 2 ** 30,
-  event: 2 ** 32,
+  graph: 2 ** 27,
+  graphExec: 3 * 2 ** 26,
+  event: 2 ** 28,
 }
 const SPACING = 32
 

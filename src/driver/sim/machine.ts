@@ -46,6 +46,8 @@ export class Machine {
   readonly #running = new Heap<Operation>((a, b) => a.time < b.time || (a.time === b.time && a.sequence < b.sequence))
   readonly #waitingForSlot = new Map<SimDevice, Heap<Operation>>()
   readonly #latches = new Set<Operation>()
+  /** Latches that were opened before their stream reached them. */
+  readonly #openedEarly = new WeakSet<Operation>()
   readonly #due: DueHostFunction[] = []
   readonly #callbacks: Operation[] = []
   #settled: (() => void)[] = []
@@ -152,7 +154,10 @@ export class Machine {
   }
 
   open(latch: Operation): void {
-    if (!this.#latches.delete(latch)) return
+    if (!this.#latches.delete(latch)) {
+      this.#openedEarly.add(latch)
+      return
+    }
     this.#end(latch)
     this.onWork()
   }
@@ -236,7 +241,8 @@ export class Machine {
         else this.#run(operation, 0)
         break
       case OperationKind.LATCH:
-        this.#latches.add(operation)
+        if (this.#openedEarly.has(operation)) this.#end(operation)
+        else this.#latches.add(operation)
         break
       case OperationKind.FAULT:
         this.#run(operation, TIME_TO_FAULT)

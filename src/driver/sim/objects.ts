@@ -216,6 +216,7 @@ export class Capture {
   readonly mode: CaptureMode
   /** A mistake has spoilt it: it can only be ended. */
   invalid = false
+  over = false
   /** What the next operation of each stream in the capture comes after. */
   readonly frontiers = new Map<SimStream, Set<CaptureNode>>()
   /** Nodes that nothing comes after yet. */
@@ -257,8 +258,14 @@ export class Capture {
     return false
   }
 
+  leave(stream: SimStream): void {
+    this.frontiers.delete(stream)
+    stream.capture = undefined
+  }
+
   /** Lets every stream go. */
   end(): void {
+    this.over = true
     for (const stream of this.frontiers.keys()) stream.capture = undefined
     this.frontiers.clear()
   }

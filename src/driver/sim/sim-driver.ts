@@ -31,6 +31,7 @@ import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
 import { SimLibraries } from './sim-libraries.js'
 import { SimMemory } from './sim-memory.js'
+import { SimSharing } from './sim-sharing.js'
 
 /** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
@@ -50,6 +51,7 @@ export class SimDriver implements Driver {
   readonly kernels: SimKernels
   readonly libraries: SimLibraries
   readonly memory: SimMemory
+  readonly sharing: SimSharing
   readonly machine: Machine
   readonly seed: number
   readonly #devices: readonly SimDevice[]
@@ -86,6 +88,7 @@ export class SimDriver implements Driver {
       enqueue: (handle, kind, amount, call, work) => this.enqueue(handle, kind, amount, call, work),
       own: (range) => drivers.set(range, new WeakRef(this)),
     })
+    this.sharing = new SimSharing(this.memory)
     this.kernels = new SimKernels(this.memory, (...work) => this.enqueue(...work))
     this.libraries = new SimLibraries(this.kernels)
   }
@@ -130,6 +133,14 @@ export class SimDriver implements Driver {
     return this.machine.notify(this.machine.marker(target.nullStream, this.#tailsOf(target)), settle)
   }
 
+  drainHostFunctions(): void {
+    const what = 'device.drainHostFunctions()'
+    if (this.machine.insideHostFunction) {
+      throw stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
+    }
+    this.#block(() => this.machine.hostFunctionsPending === 0, what)
+  }
+
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const device = this.#alive(this.#contextDevice(context), 'cuStreamCreateWithPriority')
     this.machine.tick()
@@ -150,7 +161,7 @@ export class SimDriver implements Driver {
   /** Destroys a stream without the memory that it was this library's. */
   foreignStreamDestroy(handle: StreamHandle): void {
     const stream = this.#stream(handle, 'cuStreamDestroy')
-    if (stream.capture !== undefined) stream.capture.invalid = true
+    this.#captures.streamDestroyed(stream)
     this.#streams.delete(handle)
     stream.destroyed = true
     if (stream.tail === undefined) stream.device.streams.delete(stream)
@@ -183,7 +194,12 @@ export class SimDriver implements Driver {
   }
 
   streamGetPriority(handle: StreamHandle): number {
-    return this.#liveStream(handle, 'cuStreamGetPriority').priority
+    const stream = this.#liveStream(handle, 'cuStreamGetPriority')
+    if (this.#captures.implicitOf(stream) !== undefined) {
+      throw cudaError('cuStreamGetPriority', CUresult.STREAM_CAPTURE_IMPLICIT)
+    }
+    if (stream.capture?.invalid) throw cudaError('cuStreamGetPriority', CUresult.STREAM_CAPTURE_INVALIDATED)
+    return stream.priority
   }
 
   streamIsCapturing(handle: StreamHandle): boolean {
@@ -232,7 +248,9 @@ export class SimDriver implements Driver {
     if (this.#captures.implicitOf(stream) !== undefined) {
       throw cudaError('cuStreamIsCapturing', CUresult.STREAM_CAPTURE_IMPLICIT)
     }
-    return this.machine.notify(this.machine.enqueue(stream, OperationKind.INSTANT), settle)
+    const isNull = stream === stream.device.nullStream
+    const tails = isNull ? this.machine.nullStreamTails(stream.device) : [stream.tail]
+    return this.machine.notify(this.machine.marker(stream, tails), settle)
   }
 
   streamLaunchHostFunction(handle: StreamHandle, _context: ContextHandle, host: HostFunction): void {
@@ -294,7 +312,10 @@ export class SimDriver implements Driver {
   eventFinished(handle: EventHandle, settle: Settle): Cancel {
     const event = this.#event(handle, 'cuEventQuery')
     this.#alive(event.device, 'cuEventQuery')
-    if (event.captured !== undefined) throw cudaError('cuEventQuery', CUresult.CAPTURED_EVENT)
+    if (event.captured !== undefined) {
+      const { over, invalid } = event.captured.capture
+      throw cudaError('cuEventQuery', over || invalid ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
+    }
     return this.machine.notify(this.machine.marker(event.device.nullStream, [event.record]), settle)
   }
 
@@ -304,6 +325,8 @@ export class SimDriver implements Driver {
     const end = this.#event(endHandle, call)
     this.#alive(start.device, call)
     this.#alive(end.device, call)
+    this.#captures.refuseCapturedEvent(start, call)
+    this.#captures.refuseCapturedEvent(end, call)
     const untimed = ((start.flags | end.flags) & EventFlag.DISABLE_TIMING) !== 0
     if (untimed || start.record === undefined || end.record === undefined || start.device !== end.device) {
       throw cudaError(call, CUresult.INVALID_HANDLE)
@@ -461,6 +484,7 @@ export class SimDriver implements Driver {
 
   #refuseLooking(stream: SimStream, call: string): void {
     if (!this.#captures.active) return
+    this.#captures.refuseImplicit(stream, call)
     this.#captures.refuseOn(stream, call)
     this.#captures.refuseUnsafe(call)
   }

@@ -79,16 +79,14 @@ export class SimGraphs implements GraphDriver {
   }
 
   upload(exec: GraphExecHandle, stream: StreamHandle): void {
-    this.#around.stream(stream, 'cuGraphUpload')
+    this.#captures.refuseOn(this.#around.stream(stream, 'cuGraphUpload'), 'cuGraphUpload')
     this.#instance(exec, 'cuGraphUpload')
   }
 
   launch(exec: GraphExecHandle, handle: StreamHandle): void {
     const stream = this.#around.stream(handle, 'cuGraphLaunch')
     const instance = this.#instance(exec, 'cuGraphLaunch')
-    if (stream.capture !== undefined) {
-      throw cudaError('cuGraphLaunch', CUresult.STREAM_CAPTURE_UNSUPPORTED)
-    }
+    this.#captures.refuseOn(stream, 'cuGraphLaunch')
     this.#captures.refuseImplicit(stream, 'cuGraphLaunch')
     this.#around.reserve(stream)
     instance.last = this.#machine.launch(stream, instance.nodes, instance.last)

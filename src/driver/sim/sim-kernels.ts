@@ -8,7 +8,7 @@ import type { SimMemory } from './sim-memory.js'
 
 type Enqueue = (handle: StreamHandle, kind: OperationKind, amount: number, call: string, work: Work) => Operation
 
-const CALL = 'cuLaunchKernel'
+const CALL = 'cuLaunchKernelEx'
 
 export class SimKernels implements KernelDriver {
   readonly #memory: SimMemory

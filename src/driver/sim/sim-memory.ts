@@ -24,7 +24,7 @@ const DEVICE_BYTES = 141e9
 const HOST_BYTES = 2 ** 40
 /** A page of CUDA's pools; what is allocated begins and ends at a multiple of it. */
 const GRANULE = 512
-const SLAB = 2 ** 34
+const SLAB = 2 ** 29
 /** Bytes in a nanosecond: 50 GB/s between host and device, 2000 GB/s on the device. */
 const HOST_BANDWIDTH = 50
 const DEVICE_BANDWIDTH = 2000
@@ -56,14 +56,24 @@ export class SimMemory implements MemoryDriver {
   }
 
   allocate(byteLength: number, stream: StreamHandle): Pointer {
-    const { device } = this.#parts.stream(stream, 'cuMemAllocAsync')
-    const size = rounded(byteLength)
-    const used = this.#used.get(device) ?? 0
-    if (used + size > DEVICE_BYTES) throw cudaError('cuMemAllocAsync', CUresult.OUT_OF_MEMORY)
-    this.#used.set(device, used + size)
-    const block = new DeviceMemory(this.#address(size), byteLength, device)
-    this.#insert(block)
-    return block.pointer
+    const call = 'cuMemAllocAsync'
+    return this.#allocateOn(this.#parts.stream(stream, call).device, byteLength, call)
+  }
+
+  /** `cuMemAlloc`: no stream comes before it. */
+  allocateAtOnce(byteLength: number, context: ContextHandle): Pointer {
+    const call = 'cuMemAlloc'
+    const device = this.#parts.device(context, call)
+    this.#parts.machine.tick()
+    return this.#allocateOn(device, byteLength, call)
+  }
+
+  /** Frees it when the latest records of these events are done. */
+  freeAfter(pointer: Pointer, after: readonly OwnEvent[]): void {
+    const block = this.#blockAt(pointer, 1)
+    if (!(block instanceof DeviceMemory)) return
+    this.#used.set(block.device, (this.#used.get(block.device) ?? 0) - rounded(block.byteLength))
+    this.#freeBlockAfter(block, after)
   }
 
   free(pointer: Pointer, stream: StreamHandle): void {
@@ -98,13 +108,7 @@ export class SimMemory implements MemoryDriver {
     const block = this.#blockAt(pointer, 1)
     if (!(block instanceof PinnedMemory)) return
     block.detach(bytes)
-    const records = after.map(({ event }) => this.#parts.event(event)?.record)
-    const effect = (): void => {
-      block.free()
-      this.#giveBack(block)
-    }
-    this.#parts.machine.marker(block.device.nullStream, records, { effect })
-    for (const own of after) this.#parts.recycle(own)
+    this.#freeBlockAfter(block, after)
   }
 
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {
@@ -150,6 +154,26 @@ export class SimMemory implements MemoryDriver {
   /** What lies at a pointer now: for kernels that have a twin in JavaScript. */
   bytesAt(pointer: Pointer, byteLength: number, call: string): Uint8Array {
     return this.#live(pointer, byteLength, call).read(pointer, byteLength)
+  }
+
+  #allocateOn(device: SimDevice, byteLength: number, call: string): Pointer {
+    const size = rounded(byteLength)
+    const used = this.#used.get(device) ?? 0
+    if (used + size > DEVICE_BYTES) throw cudaError(call, CUresult.OUT_OF_MEMORY)
+    this.#used.set(device, used + size)
+    const block = new DeviceMemory(this.#address(size), byteLength, device)
+    this.#insert(block)
+    return block.pointer
+  }
+
+  #freeBlockAfter(block: Block, after: readonly OwnEvent[]): void {
+    const records = after.map(({ event }) => this.#parts.event(event)?.record)
+    const effect = (): void => {
+      block.free()
+      this.#giveBack(block)
+    }
+    this.#parts.machine.marker(block.device.nullStream, records, { effect })
+    for (const own of after) this.#parts.recycle(own)
   }
 
   #live(pointer: Pointer, byteLength: number, call: string): Block {

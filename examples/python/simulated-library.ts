@@ -1,0 +1,92 @@
+/** A library of the simulation that owns a stream and memory of its own: it stands in where there is no GPU or no Python. */
+import { type Device, DeviceBuffer, Event, ExternalStream, type PythonStreamLike, type Stream } from 'cuda-streams'
+import { foreignStream } from 'cuda-streams/sim'
+import type { Ability, ArrayInterface, Library } from './library.js'
+import { TRIPLE, tripleConfig } from './triple.js'
+
+const ALL: readonly Ability[] = [
+  'computes',
+  'adopts by protocol',
+  'waits for events',
+  'names its stream',
+  'heeds our stream',
+]
+
+export class SimulatedLibrary implements Library {
+  readonly name = 'a library of the simulation'
+  readonly abilities: ReadonlySet<Ability>
+  readonly owner = this
+  readonly stream: bigint
+  readonly streamObject: PythonStreamLike
+  readonly #device: Device
+  readonly #stream: Stream
+  readonly #mine: DeviceBuffer
+  readonly #result: DeviceBuffer
+  #event: Event | undefined
+  #adopted: Stream | undefined
+  #ours: DeviceBuffer | undefined
+
+  /** `only` takes abilities away, so that it resembles a library which has just these. */
+  constructor(device: Device, count: number, only: readonly Ability[] = ALL) {
+    this.abilities = new Set(only)
+    this.#device = device
+    this.stream = foreignStream(device)
+    this.streamObject = { __cuda_stream__: () => [0, this.stream] }
+    this.#stream = new ExternalStream(this.stream, { device })
+    this.#mine = device.alloc(4 * count, { stream: this.#stream })
+    this.#result = device.alloc(4 * count, { stream: this.#stream })
+  }
+
+  get mine(): bigint {
+    return this.#mine.pointer
+  }
+  get result(): bigint {
+    return this.#result.pointer
+  }
+
+  fill(value: number): void {
+    this.#stream.fill(this.#mine, value, { width: 4 })
+  }
+  readMine(): void {
+    this.#stream.copy(this.#result, this.#mine)
+  }
+  record(): bigint {
+    this.#event = this.#stream.record()
+    return this.#event.handle
+  }
+  waitForEvent(handle: bigint): void {
+    this.#stream.wait(Event.fromHandle(handle, { device: this.#device }))
+  }
+  arrayInterface(): ArrayInterface {
+    return { pointer: this.mine, byteLength: this.#mine.byteLength, stream: this.stream }
+  }
+  adoptStream(stream: Stream, by: 'handle' | 'protocol'): void {
+    const source = by === 'handle' ? stream.handle : { __cuda_stream__: () => [0, stream.handle] as const }
+    this.#adopted = new ExternalStream(source, { device: this.#device })
+  }
+  waitForAdopted(): void {
+    this.#stream.wait(known(this.#adopted))
+  }
+  adoptMemory(pointer: bigint, stream: bigint | undefined): void {
+    if (stream !== undefined) this.#stream.wait(new ExternalStream(stream, { device: this.#device }))
+    this.#ours = DeviceBuffer.from(pointer, this.#mine.byteLength, { device: this.#device })
+  }
+  readOurs(): void {
+    this.#stream.copy(this.#result, known(this.#ours))
+  }
+  fillOursOnAdopted(value: number): void {
+    known(this.#adopted).fill(known(this.#ours), value, { width: 4 })
+  }
+  transform(value: number, length: number): void {
+    this.#stream.launch(TRIPLE, tripleConfig(length), known(this.#ours), value, length)
+  }
+  copyPart(part: number, length: number): void {
+    const [source, target] = [part, part + 1].map((at) => known(this.#ours).slice(4 * length * at, 4 * length))
+    this.#stream.copy(known(target), known(source))
+  }
+}
+
+function known<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error('nothing was adopted yet')
+  return value
+}

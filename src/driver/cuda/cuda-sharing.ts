@@ -1,0 +1,243 @@
+/**
+ * Memory that other processes see. Freeing and unmapping it can wait for the whole device, host functions included, which
+ * only this thread could run: so both happen when no host function is pending, and what is freed is kept for reuse.
+ */
+import { stateError } from '../../errors.js'
+import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
+import type { ContextHandle } from '../driver.js'
+import type { OwnEvent, Pointer } from '../memory-driver.js'
+import type { ExportedMemory, ImportedMemory, SharingDriver } from '../sharing-driver.js'
+import { AfterWork } from './after-work.js'
+import type { Contexts } from './contexts.js'
+import { type Block, KeptBlocks } from './kept-blocks.js'
+import { check, type Library } from './library.js'
+import { Marks } from './marks.js'
+import type { NativeMemory } from './native.js'
+import type { RelaxedCaptures } from './relaxed-captures.js'
+
+export const IPC_HANDLE_BYTES = 64
+const LAZY_ENABLE_PEER_ACCESS = 1
+const POINTER_IS_LEGACY_CUDA_IPC_CAPABLE = 10
+/** What is smaller may lie in one block with other memory, all of which the other process would see. */
+const GRANULE = 2 * 1024 * 1024
+const MOST_KEPT = 256 * 1024 * 1024
+/** Milliseconds between two looks at mappings that could not be given up yet. */
+const LOOK_AGAIN_AFTER = 20
+
+export interface CudaSharingParts {
+  readonly library: Library
+  /** Where out parameters go. */
+  readonly memory: NativeMemory
+  readonly contexts: Contexts
+  readonly relaxed: RelaxedCaptures
+  readonly isDone: (own: OwnEvent) => boolean
+  readonly recycle: (own: OwnEvent) => void
+  readonly hostFunctionsPending: () => boolean
+}
+
+interface OwnBlock extends Block {
+  readonly context: ContextHandle
+}
+
+/** An allocation of another process, mapped into this one. Of several of the same memory CUDA keeps count. */
+interface Mapping {
+  readonly context: ContextHandle
+  readonly pointer: Pointer
+  readonly byteLength: number
+  readonly handle: Uint8Array
+}
+
+export class CudaSharing implements SharingDriver {
+  readonly #parts: CudaSharingParts
+  readonly #marks = new Marks()
+  readonly #blocks = new Map<Pointer, OwnBlock>()
+  readonly #kept = new Map<ContextHandle, KeptBlocks>()
+  readonly #freed: AfterWork<OwnBlock>
+  /** Handles given away, by the allocation's address. */
+  readonly #exported = new Map<number, string>()
+  readonly #mappings = new Set<Mapping>()
+  readonly #closed: AfterWork<Mapping>
+  #lookAgain: NodeJS.Timeout | undefined
+
+  constructor(parts: CudaSharingParts) {
+    this.#parts = parts
+    const { isDone, recycle } = parts
+    this.#freed = new AfterWork({ isDone, recycle, giveUp: (block) => this.#keepOrFree(block) })
+    this.#closed = new AfterWork({ isDone, recycle, giveUp: (mapping) => this.#unmap(mapping) })
+  }
+
+  allocate(byteLength: number, context: ContextHandle): Pointer {
+    this.#freed.sweep()
+    const wanted = Math.ceil(byteLength / GRANULE) * GRANULE
+    const block = this.#kept.get(context)?.take(wanted) ?? {
+      pointer: this.#allocate(wanted, context),
+      byteLength: wanted,
+    }
+    this.#blocks.set(block.pointer, { ...block, context })
+    return block.pointer
+  }
+
+  free(pointer: Pointer, after: readonly OwnEvent[]): void {
+    const block = this.#blocks.get(pointer)
+    if (block === undefined) return
+    this.#blocks.delete(pointer)
+    this.#freed.add(block, after)
+    this.#freed.sweep()
+  }
+
+  exportMemory(pointer: Pointer, context: ContextHandle): ExportedMemory {
+    const { library, memory } = this.#parts
+    const mapping = this.#mappingAt(pointer)
+    if (mapping !== undefined) return { handle: mapping.handle, byteOffset: pointer - mapping.pointer }
+    return this.#in(context, () => {
+      const { address } = memory
+      const asked = library.cuPointerGetAttribute(address, POINTER_IS_LEGACY_CUDA_IPC_CAPABLE, pointer)
+      if (asked === 0 && memory.bytes[0] === 0) throw notShareable(pointer)
+      check('cuMemGetAddressRange', library.cuMemGetAddressRange_v2(address, address + 8, pointer))
+      const base = memory.pointerAt(0)
+      const result = library.cuIpcGetMemHandle(address, base)
+      if (result !== 0) throw refusal(result, 'cuIpcGetMemHandle', (cause) => notShareable(pointer, cause))
+      const handle = memory.bytes.slice(0, IPC_HANDLE_BYTES)
+      this.#exported.set(base, textOf(handle))
+      return { handle, byteOffset: pointer - base }
+    })
+  }
+
+  importMemory(handle: Uint8Array, context: ContextHandle): ImportedMemory {
+    this.#sweepMappings()
+    if (new Set(this.#exported.values()).has(textOf(handle))) throw ownMemory()
+    const mapping = this.#map(handle, context)
+    this.#mappings.add(mapping)
+    const { pointer, byteLength } = mapping
+    return { pointer, byteLength, close: (after) => this.#close(mapping, after) }
+  }
+
+  raiseMark(key: number): number {
+    return this.#marks.raise(key)
+  }
+
+  lowerMark(mark: number): void {
+    this.#marks.lower(mark)
+  }
+
+  markStands(mark: number, key: number): boolean {
+    return this.#marks.stands(mark, key)
+  }
+
+  #allocate(byteLength: number, context: ContextHandle): Pointer {
+    const { library, memory } = this.#parts
+    const attempt = (): number => this.#in(context, () => library.cuMemAlloc_v2(memory.address, byteLength))
+    let result = attempt()
+    if (result === CUresult.OUT_OF_MEMORY && this.#freeKept()) result = attempt()
+    check('cuMemAlloc', result)
+    return memory.pointerAt(0) as Pointer
+  }
+
+  #keepOrFree(block: OwnBlock): void {
+    let kept = this.#kept.get(block.context)
+    if (kept === undefined) {
+      kept = new KeptBlocks(MOST_KEPT)
+      this.#kept.set(block.context, kept)
+    }
+    if (kept.hasRoomFor(block) || this.#parts.hostFunctionsPending()) kept.keep(block)
+    else this.#free(block.pointer, block.context)
+  }
+
+  /** Gives all that is kept to the driver, for want of memory. False where nothing could be given. */
+  #freeKept(): boolean {
+    if (this.#parts.hostFunctionsPending()) return false
+    let any = false
+    for (const [context, kept] of this.#kept) {
+      for (const { pointer } of kept.takeAll()) {
+        this.#free(pointer, context)
+        any = true
+      }
+    }
+    return any
+  }
+
+  #free(pointer: Pointer, context: ContextHandle): void {
+    this.#exported.delete(pointer)
+    this.#in(context, () => this.#parts.library.cuMemFree_v2(pointer))
+  }
+
+  #map(handle: Uint8Array, context: ContextHandle): Mapping {
+    const { library, memory } = this.#parts
+    return this.#in(context, () => {
+      const { address } = memory
+      const opened = library.cuIpcOpenMemHandle_v2(address, { reserved: handle }, LAZY_ENABLE_PEER_ACCESS)
+      if (opened !== 0) throw refusal(opened, 'cuIpcOpenMemHandle', notOpened)
+      const pointer = memory.pointerAt(0) as Pointer
+      const ranged = library.cuMemGetAddressRange_v2(address, address + 8, pointer)
+      if (ranged !== 0) {
+        library.cuIpcCloseMemHandle(pointer)
+        throw cudaError('cuMemGetAddressRange', ranged)
+      }
+      const byteLength = memory.pointerAt(0) + memory.pointerAt(8) - pointer
+      return { context, pointer, byteLength, handle: handle.slice() }
+    })
+  }
+
+  #close(mapping: Mapping, after: readonly OwnEvent[]): void {
+    this.#mappings.delete(mapping)
+    this.#closed.add(mapping, after)
+    this.#sweepMappings()
+  }
+
+  #unmap(mapping: Mapping): void {
+    const { pointer, context } = mapping
+    this.#in(context, () => this.#parts.library.cuIpcCloseMemHandle(pointer))
+  }
+
+  #sweepMappings(): void {
+    if (!this.#parts.hostFunctionsPending()) this.#closed.sweep()
+    if (!this.#closed.pending || this.#lookAgain !== undefined) return
+    this.#lookAgain = setTimeout(() => {
+      this.#lookAgain = undefined
+      this.#sweepMappings()
+    }, LOOK_AGAIN_AFTER).unref()
+  }
+
+  #mappingAt(pointer: Pointer): Mapping | undefined {
+    for (const mapping of this.#mappings) {
+      if (pointer >= mapping.pointer && pointer < mapping.pointer + mapping.byteLength) return mapping
+    }
+    return undefined
+  }
+
+  /** Runs calls with a context current, and without harm to a capture. */
+  #in<R>(context: ContextHandle, calls: () => R): R {
+    const { contexts, relaxed } = this.#parts
+    const before = contexts.enter(context)
+    try {
+      return relaxed.run(calls)
+    } finally {
+      contexts.leave(before)
+    }
+  }
+}
+
+const textOf = (handle: Uint8Array): string => Buffer.from(handle).toString('hex')
+
+/** What the driver says of a call's argument is `explain`'s to put in words; the rest is about something else. */
+function refusal(result: number, call: string, explain: (cause: Error) => Error): Error {
+  const cause = cudaError(call, result)
+  return result === CUresult.OUT_OF_MEMORY || isContextLost(result) ? cause : explain(cause)
+}
+
+function notShareable(pointer: Pointer, cause?: Error): Error {
+  const what = `The memory at 0x${pointer.toString(16)} cannot be shared with other processes`
+  const how = 'allocate it with device.alloc(byteLength, { interprocess: true }), or with cudaMalloc in another library'
+  return stateError('ERR_UNSUPPORTED', `${what}: ${how}`, cause)
+}
+
+function ownMemory(cause?: Error): Error {
+  const how = 'use the buffer itself here, and buffer.share() between threads'
+  return stateError('ERR_INVALID_HANDLE', `These bytes are memory of this same process: ${how}`, cause)
+}
+
+function notOpened(cause: Error): Error {
+  if ('number' in cause && cause.number === CUresult.INVALID_CONTEXT) return ownMemory(cause)
+  const why = 'are they what ipcHandle() returned, in another process that still runs and has the memory open?'
+  return stateError('ERR_INVALID_HANDLE', `These bytes open no memory: ${why}`, cause)
+}

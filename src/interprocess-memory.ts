@@ -1,0 +1,43 @@
+/**
+ * What another process is told of device memory: CUDA's 64 bytes for the whole allocation, then where in it the memory
+ * lies, byteOffset and byteLength as little-endian u64. CUDA's bytes alone stand for the whole allocation.
+ */
+import { type Allocation, ImportedAllocation } from './allocations.js'
+import { contextOf, type Device, driverOf } from './device.js'
+import { invalidType, invalidValue, stateError } from './errors.js'
+
+const CUDA_BYTES = 64
+const ALL_BYTES = 80
+
+export function exportMemory(allocation: Allocation, byteOffset: number, byteLength: number): Uint8Array {
+  const { driver, pointer, device } = allocation
+  const exported = driver.sharing.exportMemory(pointer, contextOf(device))
+  const bytes = new Uint8Array(ALL_BYTES)
+  bytes.set(exported.handle)
+  const view = new DataView(bytes.buffer)
+  view.setBigUint64(CUDA_BYTES, BigInt(exported.byteOffset + byteOffset), true)
+  view.setBigUint64(CUDA_BYTES + 8, BigInt(byteLength), true)
+  return bytes
+}
+
+export function importMemory(bytes: Uint8Array, device: Device): ImportedAllocation {
+  const imported = driverOf(device).sharing.importMemory(bytes.slice(0, CUDA_BYTES), contextOf(device))
+  if (bytes.length === CUDA_BYTES) return new ImportedAllocation(device, imported, 0, imported.byteLength)
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const byteOffset = Number(view.getBigUint64(CUDA_BYTES, true))
+  const byteLength = Number(view.getBigUint64(CUDA_BYTES + 8, true))
+  if (byteOffset + byteLength <= imported.byteLength) {
+    return new ImportedAllocation(device, imported, byteOffset, byteLength)
+  }
+  imported.close([])
+  const what = `These bytes name ${byteLength} bytes from ${byteOffset} on, and the memory has ${imported.byteLength}`
+  throw stateError('ERR_INVALID_HANDLE', `${what}: pass on what ipcHandle() returned as it is`)
+}
+
+export function checkIpcBytes(bytes: Uint8Array): void {
+  const expected = `${ALL_BYTES} bytes from buffer.ipcHandle(), or ${CUDA_BYTES} from another library`
+  if (!(bytes instanceof Uint8Array)) throw invalidType('bytes', `a Uint8Array of ${expected}`, bytes)
+  if (bytes.length !== ALL_BYTES && bytes.length !== CUDA_BYTES) {
+    throw invalidValue(`bytes must be ${expected}, not ${bytes.length}`)
+  }
+}

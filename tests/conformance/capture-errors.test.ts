@@ -1,0 +1,165 @@
+/** G14: every error that a capture can end in, 900 to 908, as the driver gives it; the streams work afterwards. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { Worker } from 'node:worker_threads'
+import type { Stream } from 'cuda-streams'
+import { onEveryBackend } from '../helpers/suite.js'
+import { refusedByDriver, stillWorks } from './expect.js'
+
+onEveryBackend('errors of captures', (bench) => {
+  const { device } = bench
+
+  /** Two streams that have each run something, since a kernel is loaded at its first launch. */
+  const two = (): [Stream, Stream] => {
+    const streams: [Stream, Stream] = [bench.stream(), bench.stream()]
+    for (const stream of streams) stillWorks(bench, stream)
+    return streams
+  }
+  const usable = (...streams: readonly Stream[]): void => {
+    for (const stream of streams) {
+      assert.equal(stream.isCapturing, false)
+      stillWorks(bench, stream)
+      stream.close()
+    }
+  }
+
+  test('900 launching or uploading a graph on a capturing stream is refused, and spoils the capture', () => {
+    const [stream, other] = two()
+    using exec = stream.capture(() => bench.busy(stream, 1000)).instantiate()
+    for (const call of [() => exec.launch(stream), () => exec.upload(stream)]) {
+      stream.beginCapture()
+      refusedByDriver(call, 900)
+      refusedByDriver(() => stream.endCapture(), 901)
+    }
+    exec.launch(stream).launch(other)
+    usable(stream, other)
+  })
+
+  test('900 the null stream cannot be captured, the per-thread stream can', () => {
+    const { defaultStream } = device
+    refusedByDriver(() => defaultStream.beginCapture(), 900)
+    stillWorks(bench, defaultStream)
+  })
+
+  test('901 once it is spoilt a capture takes no work, and ends with that', () => {
+    const [stream, other] = two()
+    const outside = other.record()
+    stream.beginCapture()
+    refusedByDriver(() => stream.query(), 900)
+    refusedByDriver(() => stream.record(), 901)
+    refusedByDriver(() => stream.wait(outside, { external: true }), 901)
+    refusedByDriver(() => stream.launchHostFunc(() => assert.fail('it ran')), 901)
+    refusedByDriver(() => stream.query(), 900)
+    refusedByDriver(() => stream.endCapture(), 901)
+    usable(stream, other)
+  })
+
+  test('902 a wait between two captures spoils both', () => {
+    const [stream, other] = two()
+    stream.beginCapture()
+    other.beginCapture()
+    const event = stream.record()
+    refusedByDriver(() => other.wait(event), 902)
+    refusedByDriver(() => other.endCapture(), 901)
+    refusedByDriver(() => stream.endCapture(), 901)
+    usable(stream, other)
+  })
+
+  test('903 only the stream that began a capture can end it', () => {
+    const [stream, joined] = two()
+    stream.beginCapture()
+    joined.wait(stream)
+    refusedByDriver(() => joined.endCapture(), 903)
+    refusedByDriver(() => stream.endCapture(), 901)
+    usable(stream, joined)
+  })
+
+  test('904 a stream that joined, has work, and is not waited for', () => {
+    const [stream, joined] = two()
+    stream.beginCapture()
+    joined.wait(stream)
+    bench.busy(joined, 1000)
+    refusedByDriver(() => stream.endCapture(), 904)
+    usable(stream, joined)
+  })
+
+  test('905 waiting for an event from outside, unless it is external', () => {
+    const [stream, other] = two()
+    const outside = other.record()
+    stream.beginCapture()
+    refusedByDriver(() => stream.wait(outside), 905)
+    refusedByDriver(() => stream.endCapture(), 901)
+    usable(stream, other)
+  })
+
+  test('906 work on the null stream while a blocking stream captures', () => {
+    const stream = bench.stream({ nonBlocking: false })
+    stillWorks(bench, stream)
+    stream.beginCapture()
+    refusedByDriver(() => device.defaultStream.record(), 906)
+    refusedByDriver(() => stream.endCapture(), 901)
+    usable(stream)
+  })
+
+  test('907 an event of a capture has no work to wait for; once the capture is over it is no record at all', () => {
+    const [stream, other] = two()
+    stream.beginCapture('relaxed')
+    const event = stream.record()
+    refusedByDriver(() => event.query(), 907)
+    refusedByDriver(() => stream.endCapture(), 901)
+
+    stream.beginCapture('relaxed')
+    stream.record(event)
+    stream.endCapture().close()
+    refusedByDriver(() => event.query(), 1)
+    refusedByDriver(() => event.synchronize(), 1)
+    refusedByDriver(() => other.wait(event), 1)
+    other.record(event)
+    event.synchronize()
+    usable(stream, other)
+  })
+
+  test('908 another thread cannot end it, and it is over by that; in relaxed mode it can', async (context) => {
+    if (bench.name === 'sim') {
+      context.skip('each thread has a simulator of its own')
+      return
+    }
+    for (const [mode, expected] of [
+      ['global', 908],
+      ['threadLocal', 908],
+      ['relaxed', 0],
+    ] as const) {
+      const stream = bench.stream()
+      stillWorks(bench, stream)
+      stream.beginCapture(mode)
+      const worker = new Worker(fileURLToPath(new URL('./children/end-capture.js', import.meta.url)), {
+        workerData: stream.handle,
+      })
+      const [answer]: unknown[] = await once(worker, 'message')
+      assert.equal(answer, expected, mode)
+      await once(worker, 'exit')
+      refusedByDriver(() => stream.endCapture(), 401)
+      usable(stream)
+    }
+  })
+
+  test('a joined stream that is closed leaves the capture as it was; the first one ends it', () => {
+    const [stream, joined] = two()
+    stream.beginCapture()
+    joined.wait(stream)
+    joined.close()
+    assert.equal(stream.endCapture().nodeCount, 0)
+
+    const second = bench.stream()
+    stillWorks(bench, second)
+    stream.beginCapture()
+    second.wait(stream)
+    assert.equal(second.isCapturing, true)
+    stream.close()
+    assert.equal(second.isCapturing, false)
+    refusedByDriver(() => second.endCapture(), 401)
+    usable(second)
+  })
+})

@@ -1,0 +1,45 @@
+/**
+ * What rules.ts takes to be forced is: the simulator gives the same under every seed. This is what makes a difference
+ * between the simulator and a GPU a mistake of one of them.
+ */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { simWorkbench } from '../helpers/workbench.js'
+import { differences } from './compare.js'
+import { programs } from './generate.js'
+import { type Observation, play } from './play.js'
+import { decode, encode, listing, type Program } from './steps.js'
+
+/** Of fast-check: which programs are tried. CUDA_STREAMS_TEST_SEED tries others, CUDA_STREAMS_TEST_RUNS more of them. */
+const SEED = Number(process.env['CUDA_STREAMS_TEST_SEED'] ?? 20_261_120)
+const RUNS = Number(process.env['CUDA_STREAMS_TEST_RUNS'] ?? 500)
+const SEEDS = [0, 1, 2, 3]
+
+const on = (program: Program, seed: number): Promise<Observation> =>
+  play(program, simWorkbench({ devices: program.devices, seed }))
+
+describe('a random program', { timeout: 3_600_000 }, () => {
+  for (const devices of [1, 2]) {
+    it(`gives what the rules force under ${SEEDS.length} seeds, ${devices} device(s) (fast-check seed ${SEED})`, async () => {
+      await fc.assert(
+        fc.asyncProperty(programs(devices), async (program) => {
+          const [first, ...others] = SEEDS
+          const natural = { name: `seed ${first}`, observation: await on(program, first ?? 0) }
+          for (const seed of others) {
+            const other = { name: `seed ${seed}`, observation: await on(program, seed) }
+            const found = differences(program, natural, other)
+            if (found.length > 0) assert.fail(`${listing(program)}\n${found.join('\n')}`)
+          }
+        }),
+        { seed: SEED, numRuns: RUNS },
+      )
+    })
+  }
+
+  it('is the same after it was written down and read', () => {
+    fc.assert(
+      fc.property(programs(2), (program) => assert.deepEqual(decode(encode(program)), structuredClone(program))),
+    )
+  })
+})

@@ -1,0 +1,109 @@
+/** The steps of a program that capture, and what is done with the graphs. */
+import type { Graph, GraphExec } from 'cuda-streams'
+import { isError, outcome, SKIPPED } from './outcome.js'
+import type { Captured, Instance, Rules, Work } from './rules.js'
+import type { Stage } from './stage.js'
+import { pick } from './steps.js'
+
+const MODES = ['global', 'threadLocal', 'relaxed'] as const
+
+export interface GraphParts {
+  readonly stage: Stage
+  readonly rules: Rules
+  readonly guard: (stream: number, works: readonly Work[]) => string
+  /** Lets all be done first: what a graph needs may be allocated. False while a capture forbids it. */
+  readonly drain: () => boolean
+}
+
+export class GraphSteps {
+  readonly #parts: GraphParts
+  readonly #graphs: { readonly graph: Graph; readonly captured: Captured }[] = []
+  readonly #execs: { readonly exec: GraphExec; readonly instance: Instance }[] = []
+
+  constructor(parts: GraphParts) {
+    this.#parts = parts
+  }
+
+  begin(stream: number, mode: number): string {
+    const { stage, rules } = this.#parts
+    return outcome(() => {
+      stage.stream(stream).beginCapture(pick(MODES, mode))
+      rules.begin(stream)
+    })
+  }
+
+  end(stream: number): string {
+    const { stage, rules } = this.#parts
+    const began = rules.beganCapture(stream)
+    let graph: Graph | undefined
+    const result = outcome(() => {
+      graph = stage.stream(stream).endCapture()
+    })
+    if (!began || stage.stream(stream).closed) return result
+    const captured = rules.end(stream)
+    if (graph !== undefined) this.#graphs.push({ graph, captured })
+    return result
+  }
+
+  /** Ends all captures. Returns what came of each. */
+  endAll(): string {
+    const { stage, rules } = this.#parts
+    const ends = stage.streams.map((stream, index) =>
+      rules.beganCapture(index) && !stream.closed ? this.end(index) : '',
+    )
+    // Only where a driver does what the rules do not say; twice, since one that joined cannot end a capture.
+    for (const stream of [...stage.streams, ...stage.streams]) {
+      if (!stream.closed && outcome(() => stream.isCapturing) === 'true') outcome(() => stream.endCapture())
+    }
+    return ends.join(' ').trim()
+  }
+
+  instantiate(index: number): string {
+    if (this.#graphs.length === 0 || !this.#parts.drain()) return SKIPPED
+    const { graph, captured } = pick(this.#graphs, index)
+    return outcome(() => {
+      const exec = graph.instantiate()
+      this.#execs.push({ exec, instance: { nodes: captured.nodes, last: 0n } })
+    })
+  }
+
+  launch(index: number, stream: number, guarded: number): string {
+    if (this.#execs.length === 0) return SKIPPED
+    const { stage, rules, guard } = this.#parts
+    const { exec, instance } = pick(this.#execs, index)
+    const works = instance.nodes.map(({ work }) => work)
+    const waits = guarded === 1 ? guard(stream, works) : ''
+    const captures = rules.isCapturing(stream)
+    // Were it not refused, its host functions would never run.
+    if (captures && works.some(({ label }) => label !== undefined)) return `${waits}${SKIPPED}`
+    const result = outcome(() => void stage.stream(stream).launch(exec))
+    if (!isError(result) && !captures) rules.launch(stream, instance)
+    return waits + result
+  }
+
+  update(exec: number, graph: number): string {
+    if (this.#execs.length === 0 || this.#graphs.length === 0 || !this.#parts.drain()) return SKIPPED
+    const [to, from] = [pick(this.#execs, exec), pick(this.#graphs, graph)]
+    return outcome(() => {
+      to.exec.update(from.graph)
+      to.instance.nodes = from.captured.nodes
+    })
+  }
+
+  nodeCount(index: number): string {
+    return this.#graphs.length === 0 ? SKIPPED : outcome(() => pick(this.#graphs, index).graph.nodeCount)
+  }
+
+  closeGraph(index: number): string {
+    return this.#graphs.length === 0 ? SKIPPED : outcome(() => pick(this.#graphs, index).graph.close())
+  }
+
+  closeExec(index: number): string {
+    return this.#execs.length === 0 ? SKIPPED : outcome(() => pick(this.#execs, index).exec.close())
+  }
+
+  close(): void {
+    for (const { exec } of this.#execs) exec.close()
+    for (const { graph } of this.#graphs) graph.close()
+  }
+}

@@ -1,0 +1,471 @@
+/**
+ * What CUDA's rules force in a program while it is played: written down anew from CUDA's documentation and
+ * docs/cuda-facts.md, and taken neither from the simulator nor from the library. Each piece of work has a number, and a
+ * set of numbers is a bigint with those bits set: so a point of a stream is the set of all work that comes before it.
+ */
+import { BUFFERS, CELLS, type Program, type StreamPlan } from './steps.js'
+
+export interface Access {
+  readonly cell: number
+  readonly read: boolean
+  readonly write: boolean
+}
+
+/** A host function, what touches memory, or work of which only matters whether it is done: latches, records and waits. */
+export interface Work {
+  /** Of a host function: what it logs. */
+  readonly label?: string
+  readonly accesses?: readonly Access[]
+  /** Its result is promised by nobody, as that of a copy between places that overlap. */
+  readonly undefinedResult?: boolean
+  /** An event that each launch of the graph records here, or waits for. */
+  readonly records?: number
+  readonly waitsFor?: number
+}
+
+interface Queued {
+  readonly work: Work
+  readonly stream: number
+  /** All work that comes before it, and itself. */
+  readonly upTo: bigint
+}
+
+interface Node {
+  readonly work: Work
+  readonly after: ReadonlySet<number>
+}
+
+export interface Captured {
+  readonly nodes: readonly Node[]
+}
+
+export interface Instance {
+  nodes: readonly Node[]
+  last: bigint
+}
+
+class Capture implements Captured {
+  readonly origin: number
+  readonly nodes: Node[] = []
+  /** What the next work of each stream of the capture comes after. */
+  readonly fronts = new Map<number, Set<number>>()
+
+  constructor(origin: number) {
+    this.origin = origin
+    this.fronts.set(origin, new Set())
+  }
+}
+
+interface Marked {
+  point: bigint
+  captured?: { readonly capture: Capture; readonly front: ReadonlySet<number> } | undefined
+}
+
+/** What is certain of work: that it is done, that it is not, or nothing. */
+export type Certainty = 'done' | 'pending' | 'open'
+
+export class Rules {
+  readonly #program: Program
+  readonly #queued: Queued[] = []
+  readonly #points = new Map<number, bigint>()
+  readonly #events: Marked[]
+  readonly #captures: Capture[] = []
+  /** Work that the host knows to be done: all that is queued later comes after it. */
+  #done = 0n
+  /** Latches not opened. */
+  #standing = 0n
+  /** Host functions that no wait can have run yet, since there was none. */
+  #unrun = 0n
+  /** Host functions inside of which the program is now. */
+  #running = 0n
+  #extraCells = 0
+  /** By device: work of blocking streams that are gone, for which the null stream waits all the same. */
+  readonly #ofGone = new Map<number, bigint>()
+
+  constructor(program: Program) {
+    this.#program = program
+    this.#events = program.events.map(() => ({ point: 0n }))
+  }
+
+  /** Is all work known to be done? */
+  get idle(): boolean {
+    return this.certainty(this.#all) === 'done'
+  }
+
+  get captures(): boolean {
+    return this.#captures.length > 0
+  }
+
+  isCapturing(stream: number): boolean {
+    return this.#captureOf(stream) !== undefined
+  }
+
+  /** Queues work, or writes it down where the stream captures. Returns its number; -1 for what is captured. */
+  queue(stream: number, work: Work): number {
+    const capture = this.#captureOf(stream)
+    if (capture !== undefined) {
+      const key = this.#key(stream)
+      capture.nodes.push({ work, after: capture.fronts.get(key) ?? new Set() })
+      capture.fronts.set(key, new Set([capture.nodes.length - 1]))
+      return -1
+    }
+    const id = this.#add(stream, work, this.#before(stream))
+    this.#setPoint(stream, this.upTo(id))
+    return id
+  }
+
+  latch(stream: number): number {
+    const id = this.queue(stream, {})
+    this.#standing |= bit(id)
+    return id
+  }
+
+  open(latch: number): void {
+    this.#standing &= ~bit(latch)
+  }
+
+  record(stream: number, event: number): void {
+    const marked = this.#event(event)
+    const capture = this.#captureOf(stream)
+    if (capture !== undefined) {
+      marked.captured = { capture, front: new Set(capture.fronts.get(this.#key(stream))) }
+      return
+    }
+    marked.captured = undefined
+    this.queue(stream, {})
+    marked.point = this.#point(stream)
+  }
+
+  wait(stream: number, event: number): void {
+    const { captured, point } = this.#event(event)
+    if (captured !== undefined) this.#join(stream, captured.capture, captured.front)
+    else if (!this.isCapturing(stream)) this.#queueAfter(stream, point)
+  }
+
+  /** Outside of a capture, external changes nothing. */
+  recordExternal(stream: number, event: number): void {
+    if (this.isCapturing(stream)) this.queue(stream, { records: event })
+    else this.record(stream, event)
+  }
+
+  waitExternal(stream: number, event: number): void {
+    if (this.isCapturing(stream)) this.queue(stream, { waitsFor: event })
+    else this.wait(stream, event)
+  }
+
+  waitStream(stream: number, other: number): void {
+    const capture = this.#captureOf(other)
+    if (capture !== undefined) this.#join(stream, capture, new Set(capture.fronts.get(this.#key(other))))
+    else {
+      this.queue(other, {})
+      this.#queueAfter(stream, this.#point(other))
+    }
+  }
+
+  /**
+   * A wait: what is queued later comes after this work too. Where it may be over already, a driver may leave the wait
+   * out, and then nothing was queued that the null stream's rules would be about.
+   */
+  #queueAfter(stream: number, work: bigint): void {
+    const id = this.#add(stream, {}, this.#before(stream) | work)
+    const isWork = this.certainty(work) === 'pending'
+    this.#setPoint(stream, isWork ? this.upTo(id) : this.#point(stream) | work | bit(id))
+  }
+
+  /**
+   * A promise for all that the stream holds now. How it is kept, by a record on the stream or not, is nobody's business:
+   * what the record itself would wait for is not promised. Returns what comes before.
+   */
+  mark(stream: number): bigint {
+    if (this.isCapturing(stream) || this.#isForbidden(stream)) return 0n
+    const id = this.#add(stream, {}, this.ofStream(stream))
+    this.#setPoint(stream, this.#point(stream) | bit(id))
+    return this.upTo(id)
+  }
+
+  /** While a blocking stream captures, the null stream takes no work. */
+  #isForbidden(stream: number): boolean {
+    const { origin, device } = this.#plan(stream)
+    if (!isNull(origin)) return false
+    return this.#program.streams.some(
+      (other, index) => other.device === device && isBlocking(other.origin) && this.isCapturing(index),
+    )
+  }
+
+  /** The stream is destroyed, and another takes its place. */
+  renewStream(stream: number): void {
+    const { origin, device } = this.#plan(stream)
+    if (isBlocking(origin)) this.#ofGone.set(device, (this.#ofGone.get(device) ?? 0n) | this.#point(stream))
+    this.#setPoint(stream, 0n)
+  }
+
+  /** The event is destroyed, and another takes its place. */
+  renewEvent(event: number): void {
+    this.#events[event] = { point: 0n }
+  }
+
+  begin(stream: number): void {
+    this.#captures.push(new Capture(this.#key(stream)))
+  }
+
+  /** A capture ended, with a graph or without. */
+  end(stream: number): Captured {
+    const at = this.#captures.findIndex(({ origin }) => origin === this.#key(stream))
+    const [capture] = at < 0 ? [] : this.#captures.splice(at, 1)
+    return { nodes: capture?.nodes ?? [] }
+  }
+
+  /** Did this stream begin a capture that has not ended? */
+  beganCapture(stream: number): boolean {
+    return this.#captures.some(({ origin }) => origin === this.#key(stream))
+  }
+
+  launch(stream: number, instance: Instance): void {
+    const begin = this.#before(stream) | instance.last
+    const ids: number[] = []
+    // A launch is work, also of a graph without any.
+    let end = this.upTo(this.#add(stream, {}, begin))
+    for (const { work, after } of instance.nodes) {
+      let upTo = begin
+      for (const index of after) upTo |= this.upTo(ids[index] ?? -1)
+      if (work.waitsFor !== undefined) upTo |= this.#event(work.waitsFor).point
+      const id = this.#add(stream, work, upTo)
+      if (work.records !== undefined) this.#events[work.records] = { point: this.upTo(id) }
+      ids.push(id)
+      end |= this.upTo(id)
+    }
+    this.#setPoint(stream, end)
+    instance.last = end
+  }
+
+  /** All that a query or a wait for this stream looks at. */
+  ofStream(stream: number): bigint {
+    const { origin } = this.#plan(stream)
+    const point = this.#point(stream)
+    return isNull(origin) ? point | this.#blockingPoints(stream) : point
+  }
+
+  /** All before the event's latest record; undefined where that is inside of a capture. */
+  ofEvent(event: number): bigint | undefined {
+    const { captured, point } = this.#event(event)
+    return captured === undefined ? point : undefined
+  }
+
+  get #all(): bigint {
+    return (1n << BigInt(this.#queued.length)) - 1n
+  }
+
+  ofEverything(): bigint {
+    return this.#all
+  }
+
+  ofDevice(device: number): bigint {
+    let work = 0n
+    for (const { stream, upTo } of this.#queued) {
+      if (stream >= 0 && this.#plan(stream).device === device) work |= upTo
+    }
+    return work
+  }
+
+  certainty(work: bigint): Certainty {
+    if ((work & (this.#standing | this.#unrun | this.#running)) !== 0n) return 'pending'
+    return (work & ~this.#done) === 0n ? 'done' : 'open'
+  }
+
+  /** Does a latch stand before it? Unlike other reasons this one holds while the event loop turns. */
+  isHeld(work: bigint): boolean {
+    return (work & this.#standing) !== 0n
+  }
+
+  /** From now on host functions may run. */
+  yields(): void {
+    this.#unrun = 0n
+  }
+
+  /** The host has waited for this. */
+  waited(work: bigint): void {
+    this.#done |= work
+  }
+
+  /** The program goes on inside a host function, which runs when nothing else is under way. */
+  enter(host: number): void {
+    this.#done |= this.upTo(host) & ~bit(host)
+    this.#running |= bit(host)
+  }
+
+  leave(host: number): void {
+    this.#running &= ~bit(host)
+  }
+
+  /** Streams for which this one must wait so that its work touches memory in a certain order. */
+  conflicts(stream: number, works: readonly Work[]): number[] {
+    const before = this.#before(stream) | this.#done
+    const streams = new Set<number>()
+    for (const [id, earlier] of this.#queued.entries()) {
+      if (earlier.stream < 0 || (before & bit(id)) !== 0n || !works.some((work) => collide(earlier.work, work)))
+        continue
+      streams.add(earlier.stream)
+    }
+    return [...streams]
+  }
+
+  /** Can the host touch this cell itself now, because all that touches it is done? */
+  isQuiet(cell: number): boolean {
+    return this.#queued.every(
+      ({ work }, id) => (this.#done & bit(id)) !== 0n || !work.accesses?.some((access) => access.cell === cell),
+    )
+  }
+
+  /** The host writes a cell that is quiet. */
+  poke(cell: number): void {
+    const id = this.#queued.length
+    this.#queued.push({
+      work: { accesses: [{ cell, read: false, write: true }] },
+      stream: -1,
+      upTo: this.#done | bit(id),
+    })
+    this.#done |= bit(id)
+  }
+
+  /** Cells beside those of the buffers: of an array that the bytes are brought to. */
+  extraCells(count: number): number {
+    this.#extraCells += count
+    return EXTRA_CELLS + this.#extraCells - count
+  }
+
+  /** For each cell: did a race, or work without a promised result, leave its value open? */
+  openCells(): boolean[] {
+    const cells = EXTRA_CELLS + this.#extraCells
+    const open = Array<boolean>(cells).fill(false)
+    const contested = Array<boolean>(cells).fill(false)
+    const readsRace = this.#queued.map(() => false)
+    for (const [later, { work, upTo }] of this.#queued.entries()) {
+      for (let earlier = 0; earlier < later; earlier += 1) {
+        if ((upTo & bit(earlier)) !== 0n) continue
+        for (const a of this.#queued[earlier]?.work.accesses ?? []) {
+          for (const b of work.accesses ?? []) {
+            if (a.cell !== b.cell) continue
+            if (a.write && b.write) contested[a.cell] = true
+            if (a.read && b.write) readsRace[earlier] = true
+            if (a.write && b.read) readsRace[later] = true
+          }
+        }
+      }
+    }
+    for (const [id, { work }] of this.#queued.entries()) {
+      const accesses = work.accesses ?? []
+      const result = work.undefinedResult || readsRace[id] || accesses.some(({ read, cell }) => read && open[cell])
+      for (const { write, cell } of accesses) if (write) open[cell] = Boolean(result || contested[cell])
+    }
+    return open.map((is, cell) => is || contested[cell] === true)
+  }
+
+  /** The host functions of each label, in the order in which they were queued. */
+  hostFunctions(): Map<string, number[]> {
+    const found = new Map<string, number[]>()
+    for (const [id, { work }] of this.#queued.entries()) {
+      if (work.label === undefined) continue
+      const ids = found.get(work.label)
+      if (ids === undefined) found.set(work.label, [id])
+      else ids.push(id)
+    }
+    return found
+  }
+
+  isDone(id: number): boolean {
+    return (this.#done & bit(id)) !== 0n
+  }
+
+  /** Does the second of these come after the first? */
+  isOrdered(first: number, second: number): boolean {
+    return (this.upTo(second) & bit(first)) !== 0n
+  }
+
+  /** All work before this, and itself. */
+  upTo(id: number): bigint {
+    return this.#queued[id]?.upTo ?? 0n
+  }
+
+  #add(stream: number, work: Work, before: bigint): number {
+    const id = this.#queued.length
+    this.#queued.push({ work, stream, upTo: before | this.#done | bit(id) })
+    if (work.label !== undefined) this.#unrun |= bit(id)
+    return id
+  }
+
+  #event(event: number): Marked {
+    const marked = this.#events[event]
+    if (marked === undefined) throw new RangeError(`there is no event ${event}`)
+    return marked
+  }
+
+  #plan(stream: number): StreamPlan {
+    const plan = this.#program.streams[stream]
+    if (plan === undefined) throw new RangeError(`there is no stream ${stream}`)
+    return plan
+  }
+
+  /** Default streams are one, by whatever name they are called. */
+  #key(stream: number): number {
+    const { origin, device } = this.#plan(stream)
+    if (isNull(origin)) return -1 - 2 * device
+    return origin === 'perThread' ? -2 - 2 * device : stream
+  }
+
+  #point(stream: number): bigint {
+    return this.#points.get(this.#key(stream)) ?? 0n
+  }
+
+  #setPoint(stream: number, point: bigint): void {
+    this.#points.set(this.#key(stream), point)
+  }
+
+  #blockingPoints(stream: number): bigint {
+    const { device } = this.#plan(stream)
+    let points = this.#ofGone.get(device) ?? 0n
+    for (const [index, { origin, device: on }] of this.#program.streams.entries()) {
+      if (on === device && isBlocking(origin)) points |= this.#point(index)
+    }
+    return points
+  }
+
+  /**
+   * Whatever is queued on the null stream comes after all blocking streams, and whatever is queued on them afterwards
+   * comes after the null stream.
+   */
+  #before(stream: number): bigint {
+    const { origin, device } = this.#plan(stream)
+    const point = this.#point(stream)
+    if (isNull(origin)) return point | this.#blockingPoints(stream)
+    return isBlocking(origin) ? point | (this.#points.get(-1 - 2 * device) ?? 0n) : point
+  }
+
+  #captureOf(stream: number): Capture | undefined {
+    const key = this.#key(stream)
+    return this.#captures.find(({ fronts }) => fronts.has(key))
+  }
+
+  #join(stream: number, capture: Capture, front: ReadonlySet<number>): void {
+    if (!this.#captures.includes(capture)) return
+    const key = this.#key(stream)
+    capture.fronts.set(key, new Set([...(capture.fronts.get(key) ?? []), ...front]))
+  }
+}
+
+const EXTRA_CELLS = BUFFERS.length * CELLS
+
+const bit = (id: number): bigint => (id < 0 ? 0n : 1n << BigInt(id))
+const isNull = (origin: StreamPlan['origin']): boolean => origin === 'null' || origin === 'wrappedNull'
+const isBlocking = (origin: StreamPlan['origin']): boolean =>
+  origin === 'ownBlocking' || origin === 'foreignBlocking' || origin === 'perThread'
+
+function collide(a: Work, b: Work): boolean {
+  return Boolean(
+    a.accesses?.some((one) => b.accesses?.some((two) => one.cell === two.cell && (one.write || two.write))),
+  )
+}
+
+/** What work does with so many cells of a buffer. */
+export function accessesOf(buffer: number, at: number, cells: number, how: Omit<Access, 'cell'>): Access[] {
+  return Array.from({ length: cells }, (_, index) => ({ cell: buffer * CELLS + at + index, ...how }))
+}

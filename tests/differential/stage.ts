@@ -1,0 +1,139 @@
+/** The streams, events and buffers that a program is played with: made before it, and gone after it. */
+import { type DeviceBuffer, type Event, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
+import type { Workbench } from '../helpers/workbench.js'
+import { BUFFERS, CELL_BYTES, CELLS, type Program, pick } from './steps.js'
+
+export type Memory = DeviceBuffer | PinnedBuffer
+
+export class Stage {
+  readonly bench: Workbench
+  readonly devices: Workbench['devices']
+  readonly buffers: readonly Memory[]
+  /** For each device: memory is allocated and freed there, where the program does nothing. */
+  readonly #homes: readonly Stream[]
+  readonly #program: Program
+  readonly #streams: Stream[]
+  readonly #events: Event[]
+  /** Streams that another library made, by the place of the stream that wraps them. */
+  readonly #foreign = new Map<number, bigint>()
+
+  constructor(program: Program, bench: Workbench) {
+    this.#program = program
+    this.bench = bench
+    this.devices = bench.devices.slice(0, program.devices)
+    this.#homes = this.devices.map((device) => bench.stream({ device }))
+    this.#streams = program.streams.map((_, index) => this.#makeStream(index))
+    this.#events = program.events.map((_, index) => this.#makeEvent(index))
+    this.buffers = BUFFERS.map(({ pinned, device }) => {
+      const where = pick(this.devices, device)
+      if (pinned) return where.allocPinned(CELLS * CELL_BYTES)
+      return where.alloc(CELLS * CELL_BYTES, { stream: pick(this.#homes, device) })
+    })
+    for (const [index, buffer] of this.buffers.entries()) {
+      if (BUFFERS[index]?.pinned) (buffer as PinnedBuffer).bytes.fill(index + 1)
+      else
+        this.#homeOf(buffer)
+          .fill(buffer, index + 1)
+          .synchronize()
+    }
+  }
+
+  get streams(): readonly Stream[] {
+    return this.#streams
+  }
+
+  stream(index: number): Stream {
+    return pick(this.#streams, index)
+  }
+
+  event(index: number): Event {
+    return pick(this.#events, index)
+  }
+
+  /** Can a stream be destroyed, and another be made in its place? Default streams can not. */
+  isOrdinary(stream: number): boolean {
+    const { origin } = pick(this.#program.streams, stream)
+    return origin !== 'null' && origin !== 'wrappedNull' && origin !== 'perThread'
+  }
+
+  renewStream(index: number): void {
+    this.stream(index).close()
+    this.#destroyForeign(index)
+    this.#streams[index] = this.#makeStream(index)
+  }
+
+  renewEvent(index: number): void {
+    this.event(index).close()
+    this.#events[index] = this.#makeEvent(index)
+  }
+
+  buffer(index: number): Memory {
+    return pick(this.buffers, index)
+  }
+
+  pinned(index: number): PinnedBuffer | undefined {
+    return BUFFERS[index]?.pinned === true ? (this.buffer(index) as PinnedBuffer) : undefined
+  }
+
+  /** Can work of this stream reach that buffer for sure? */
+  isNear(stream: number, buffer: number): boolean {
+    return this.pinned(buffer) !== undefined || this.buffer(buffer).device === this.stream(stream).device
+  }
+
+  /** The bytes of every buffer, where nothing is under way; undefined for one that is closed. */
+  contents(): (Uint8Array | undefined)[] {
+    using pinned = this.bench.device.allocPinned(CELLS * CELL_BYTES)
+    return this.buffers.map((buffer, index) => {
+      if (buffer.closed) return undefined
+      const own = this.pinned(index)
+      if (own === undefined) this.#homeOf(buffer).copy(pinned, buffer).synchronize()
+      return (own ?? pinned).bytes.slice()
+    })
+  }
+
+  close(): void {
+    for (const event of this.#events) event.close()
+    for (const buffer of this.buffers) buffer.close()
+    for (const stream of this.#streams) stream.close()
+    for (const index of [...this.#foreign.keys()]) this.#destroyForeign(index)
+    for (const home of this.#homes) home.close()
+  }
+
+  #makeEvent(index: number): Event {
+    const { timing, device } = pick(this.#program.events, index)
+    return pick(this.devices, device).createEvent({ timing })
+  }
+
+  #destroyForeign(index: number): void {
+    const handle = this.#foreign.get(index)
+    if (handle === undefined) return
+    this.#foreign.delete(index)
+    this.bench.destroyForeignStream(handle)
+  }
+
+  #makeStream(index: number): Stream {
+    const { origin, priority, device: on } = pick(this.#program.streams, index)
+    const device = pick(this.devices, on)
+    switch (origin) {
+      case 'own':
+      case 'ownBlocking':
+        return new Stream({ device, priority, nonBlocking: origin === 'own' })
+      case 'foreign':
+      case 'foreignBlocking': {
+        const handle = this.bench.foreignStream(device, { priority, nonBlocking: origin === 'foreign' })
+        this.#foreign.set(index, handle)
+        return new ExternalStream(handle, { device })
+      }
+      case 'null':
+        return device.defaultStream
+      case 'wrappedNull':
+        return new ExternalStream(0n, { device })
+      case 'perThread':
+        return device.run(() => Stream.perThread)
+    }
+  }
+
+  #homeOf(buffer: Memory): Stream {
+    return pick(this.#homes, this.devices.indexOf(buffer.device))
+  }
+}

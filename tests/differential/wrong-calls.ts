@@ -1,0 +1,54 @@
+/** Calls that are refused before any work is queued, whatever else is under way. Only append: programs go by the place. */
+import { type Device, type DeviceBuffer, Event, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
+
+export interface Surroundings {
+  readonly device: Device
+  readonly stream: Stream
+  readonly event: Event
+  readonly buffer: DeviceBuffer | PinnedBuffer
+}
+
+type WrongCall = (given: Surroundings) => unknown
+
+/** Lets TypeScript pass what it would refuse. */
+const wrong = (value: unknown): never => value as never
+
+export const WRONG_CALLS: readonly WrongCall[] = [
+  ({ buffer }) => buffer.slice(-1, 4),
+  ({ buffer }) => buffer.slice(0, buffer.byteLength + 1),
+  ({ buffer }) => buffer.slice(1.5, 1),
+  ({ buffer }) => buffer.slice(buffer.byteLength + 1, 0),
+  ({ stream, buffer }) => stream.copy(buffer.slice(0, 16), buffer.slice(16, 32)),
+  ({ stream, buffer }) => stream.copy(buffer, wrong('buffer')),
+  ({ stream, buffer }) => stream.fill(buffer, 256),
+  ({ stream, buffer }) => stream.fill(buffer, -129),
+  ({ stream, buffer }) => stream.fill(buffer, 1.5),
+  ({ stream, buffer }) => stream.fill(buffer, 0, { width: wrong(3) }),
+  ({ stream, buffer }) => stream.fill(buffer.slice(1, 4), 0, { width: 4 }),
+  ({ stream, buffer }) => stream.fill(buffer.slice(0, 3), 0, { width: 2 }),
+  ({ stream }) => stream.wait(wrong(42)),
+  ({ stream }) => stream.record(wrong('event')),
+  ({ stream, event }) => stream.record(event, { timing: !event.timing }),
+  ({ stream }) => stream.launchHostFunc(wrong(5)),
+  ({ stream }) => stream.addCallback(wrong(undefined), 0),
+  ({ event, stream }) => event.elapsedSince(wrong(stream)),
+  ({ stream }) => stream.beginCapture(wrong('exclusive')),
+  ({ stream }) => stream.beginCapture(wrong(0)),
+  ({ stream }) => stream.launch(wrong({})),
+  ({ device }) => new Event({ device, timing: true, interprocess: true }),
+  ({ device }) => new ExternalStream(0x1234n, { device }),
+  ({ device }) => new ExternalStream(-1n, { device }),
+  ({ device }) => new Stream({ device, priority: 1.5 }),
+  ({ device }) => new Stream({ device, priority: wrong('1') }),
+  ({ device }) => device.alloc(0),
+  ({ device }) => device.alloc(-1),
+  ({ device }) => device.alloc(2 ** 60),
+  ({ device, stream }) => device.alloc(16, { stream: wrong({ stream }) }),
+  ({ device }) => device.attribute(wrong('speed')),
+  ({ stream, buffer }) => void stream.upload(buffer, wrong('text')),
+  ({ stream, buffer }) => void stream.upload(buffer, new Uint8Array(1)),
+  ({ stream }) => Stream.compare(stream, wrong(0)),
+  ({ stream }) => stream.capture(wrong(7)),
+  ({ event }) => event.record(wrong(event)),
+  ({ event }) => event.wait(wrong(3)),
+]

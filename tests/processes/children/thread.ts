@@ -1,0 +1,112 @@
+/** The other thread of tests/processes/threads.test.ts: does what each message asks, and answers. */
+import { isMainThread, parentPort, threadId } from 'node:worker_threads'
+import {
+  Device,
+  DeviceBuffer,
+  Event,
+  type SharedBuffer,
+  type SharedEvent,
+  type SharedStream,
+  Stream,
+} from 'cuda-streams'
+
+/** What the main thread shares. */
+export interface SharedThings {
+  readonly stream: SharedStream
+  readonly written: SharedEvent
+  readonly answered: SharedEvent
+  readonly buffer: SharedBuffer
+}
+
+export type Request =
+  /** Takes them in, and keeps them. */
+  | { readonly act: 'take'; readonly things: SharedThings }
+  /** Are these refused, and with which codes? */
+  | { readonly act: 'codes'; readonly things: SharedThings }
+  /** Reads the buffer on a stream of this thread; then fills it on the shared one. */
+  | { readonly act: 'relay'; readonly wait: boolean; readonly value: number; readonly answer: number }
+  /** Queues a host function on the shared stream that writes down which number it was. */
+  | { readonly act: 'hostFunction'; readonly order: Int32Array; readonly at: number }
+  | { readonly act: 'close' }
+
+export type Reply =
+  | { readonly codes: readonly string[]; readonly messages: readonly string[] }
+  | { readonly right: boolean }
+  | { readonly kind: string; readonly id: bigint; readonly timing: boolean; readonly sameAgain: boolean }
+  | { readonly thread: number }
+  | { readonly failed: string }
+
+function attempt(act: () => unknown): { readonly code: string; readonly message: string } {
+  try {
+    act()
+    return { code: 'none', message: '' }
+  } catch (error) {
+    const { code, message } = error as { code?: unknown; message?: unknown }
+    return { code: String(code), message: String(message) }
+  }
+}
+
+function codes({ stream, written, buffer }: SharedThings): Reply {
+  const attempts = [
+    attempt(() => Stream.from(stream)),
+    attempt(() => Event.from(written)),
+    attempt(() => DeviceBuffer.from(buffer)),
+  ]
+  return { codes: attempts.map(({ code }) => code), messages: attempts.map(({ message }) => message) }
+}
+
+const LENGTH = 2 ** 20
+let taken: { stream: Stream; written: Event; answered: Event; buffer: DeviceBuffer; own: Stream } | undefined
+
+function take({ stream, written, answered, buffer }: SharedThings): Reply {
+  taken = {
+    stream: Stream.from(stream),
+    written: Event.from(written),
+    answered: Event.from(answered),
+    buffer: DeviceBuffer.from(buffer),
+    own: new Stream({ device: Device.get(stream.device) }),
+  }
+  const sameAgain = Stream.from(stream).equals(taken.stream)
+  return {
+    kind: Object.prototype.toString.call(taken.stream),
+    id: taken.stream.id,
+    timing: taken.written.timing,
+    sameAgain,
+  }
+}
+
+async function answer(request: Request): Promise<Reply> {
+  if (request.act === 'take') return take(request.things)
+  if (request.act === 'codes') return codes(request.things)
+  if (taken === undefined) throw new Error('nothing was taken in')
+  const { stream, written, answered, buffer, own } = taken
+  if (request.act === 'relay') {
+    using seen = own.device.allocPinned(LENGTH)
+    if (request.wait) own.wait(written)
+    own.copy(seen, buffer)
+    await own.finished()
+    const right = Buffer.alloc(LENGTH, request.value).equals(seen.bytes)
+    stream.wait(own).fill(buffer, request.answer).record(answered)
+    return { right }
+  }
+  if (request.act === 'hostFunction') {
+    const { order, at } = request
+    stream.launchHostFunc(() => {
+      order[at] = Atomics.add(order, 0, 1) + 1
+    })
+    return { thread: threadId }
+  }
+  for (const one of [stream, written, answered, buffer, own]) one.close()
+  taken = undefined
+  return { thread: threadId }
+}
+
+if (!isMainThread) {
+  parentPort?.on('message', (request: Request) => {
+    answer(request).then(
+      (reply) => parentPort?.postMessage(reply),
+      (error: unknown) =>
+        parentPort?.postMessage({ failed: error instanceof Error ? String(error.stack) : String(error) }),
+    )
+  })
+}

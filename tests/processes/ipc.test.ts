@@ -1,0 +1,59 @@
+/** Memory and events that processes share, with real processes on a GPU. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Device, Stream } from 'cuda-streams'
+import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
+import { type Ended, runRanks, start, told } from './run-ranks.js'
+
+const bench = openCudaWorkbench()
+const skip = typeof bench === 'string' ? `no NVIDIA driver here: ${bench}` : false
+if (typeof skip === 'string') console.log(`skipped: ${skip}`)
+
+const env = { CUDA_STREAMS_DRIVER: 'cuda' }
+const child = (name: string): string => `tests/processes/children/${name}.js`
+
+function assertOk(ended: Ended): void {
+  assert.equal(ended.code, 0, told(ended))
+  assert.ok(ended.stdout.split('\n').includes('ok'), told(ended))
+}
+
+describe('memory and events between processes', { skip }, () => {
+  it('are in order by an interprocess event, both ways, and not without the wait', async () => {
+    const ended = await runRanks(2, child('relay'), [], env)
+    for (const one of ended) assert.equal(one.code, 0, told(one))
+    const [{ rounds, waited, unwaited }] = ended.map(({ stdout }) => JSON.parse(stdout)) as [Record<string, number>]
+    assert.equal(waited, rounds, `with the wait ${waited} of ${rounds} rounds were right`)
+    assert.ok(Number(unwaited) < Number(rounds), `without the wait all ${rounds} rounds were right: it proves nothing`)
+  })
+
+  it('memory is opened whole or in part, again and again, and closed at any time', async () => {
+    const device = Device.get(0)
+    using stream = new Stream({ device })
+    using buffer = device.alloc(4096, { interprocess: true })
+    stream.upload(
+      buffer,
+      Uint8Array.from({ length: 4096 }, (_, index) => index % 251),
+    )
+    await stream.finished()
+    const IPC_BYTES = Buffer.from(buffer.slice(1000, 100).ipcHandle()).toString('hex')
+    assertOk(await start(child('importer'), ['memory'], { ...env, IPC_BYTES }))
+    const copied = await stream.download(buffer.slice(3000, 10))
+    assert.deepEqual([...copied], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 'what the other process wrote is seen here')
+  })
+
+  it('nothing waits for a host function that this thread would have to run', async () => {
+    using buffer = Device.get(0).alloc(4096, { interprocess: true })
+    const IPC_BYTES = Buffer.from(buffer.ipcHandle()).toString('hex')
+    assertOk(await start(child('importer'), ['pending'], { ...env, IPC_BYTES }))
+  })
+
+  it('bytes that are no handle are refused, and do not end the process', async () => {
+    assertOk(await start(child('importer'), ['garbage'], env))
+  })
+
+  it('memory of a process that has ended is refused', async () => {
+    const exporter = await start(child('exporter'), [], env)
+    assert.equal(exporter.code, 0, told(exporter))
+    assertOk(await start(child('importer'), ['ended'], { ...env, IPC_BYTES: exporter.stdout.trim() }))
+  })
+})

@@ -1,0 +1,164 @@
+/** Streams, events and buffers that two threads of a process use. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { describe, it } from 'node:test'
+import { Worker } from 'node:worker_threads'
+import { Device, type DeviceBuffer, type Event, Stream } from 'cuda-streams'
+import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
+import { simWorkbench } from '../helpers/workbench.js'
+import type { Reply, Request, SharedThings } from './children/thread.js'
+
+const cuda = openCudaWorkbench()
+const skip = typeof cuda === 'string' ? `no NVIDIA driver here: ${cuda}` : false
+if (typeof skip === 'string') console.log(`skipped: ${skip}`)
+
+const LENGTH = 2 ** 20
+const ROUNDS = 100
+/** What makes the writer late: a few milliseconds of fills. */
+const DELAY_BYTES = 2 ** 28
+const DELAY_FILLS = 50
+
+class OtherThread implements AsyncDisposable {
+  readonly #worker: Worker
+
+  constructor(driver: string) {
+    const env = { ...process.env, CUDA_STREAMS_DRIVER: driver }
+    this.#worker = new Worker(new URL('./children/thread.js', import.meta.url), { env })
+  }
+
+  async ask(request: Request): Promise<Reply> {
+    this.#worker.postMessage(request)
+    const [reply] = (await once(this.#worker, 'message')) as [Reply]
+    if ('failed' in reply) throw new Error(`in the other thread: ${reply.failed}`)
+    return reply
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#worker.terminate()
+  }
+}
+
+interface Things extends Disposable {
+  readonly stream: Stream
+  readonly written: Event
+  readonly answered: Event
+  readonly buffer: DeviceBuffer
+  readonly shared: SharedThings
+}
+
+function makeThings(device: Device): Things {
+  const stream = new Stream({ device })
+  const written = device.createEvent()
+  const answered = device.createEvent({ blockingSync: true })
+  const buffer = device.alloc(LENGTH, { stream })
+  const all = [buffer, answered, written, stream]
+  return {
+    stream,
+    written,
+    answered,
+    buffer,
+    shared: { stream: stream.share(), written: written.share(), answered: answered.share(), buffer: buffer.share() },
+    [Symbol.dispose]: () => {
+      for (const one of all) one.close()
+    },
+  }
+}
+
+function codesOf(reply: Reply): readonly string[] {
+  assert.ok('codes' in reply)
+  return reply.codes
+}
+
+describe('threads with simulators', () => {
+  it('share nothing, and say so', async () => {
+    using things = makeThings(simWorkbench().device)
+    await using other = new OtherThread('sim')
+    const reply = await other.ask({ act: 'codes', things: things.shared })
+    assert.deepEqual(codesOf(reply), Array(3).fill('ERR_UNSUPPORTED'))
+    assert.ok('messages' in reply)
+    for (const message of reply.messages) assert.match(message, /simulator of its own.*cuda driver/)
+  })
+
+  it('a real stream is none for a thread with a simulator', async () => {
+    using things = makeThings(simWorkbench().device)
+    const { stream, written, answered, buffer } = things.shared
+    const driver = 'cuda'
+    const real: SharedThings = {
+      stream: { ...stream, driver },
+      written: { ...written, driver },
+      answered: { ...answered, driver },
+      buffer: { ...buffer, driver },
+    }
+    await using other = new OtherThread('sim')
+    assert.deepEqual(codesOf(await other.ask({ act: 'codes', things: real })), Array(3).fill('ERR_DEVICE_MISMATCH'))
+  })
+})
+
+describe('threads on a GPU', { skip }, () => {
+  it('know the same stream, event and buffer', async () => {
+    using things = makeThings(Device.get(0))
+    await using other = new OtherThread('cuda')
+    const reply = await other.ask({ act: 'take', things: things.shared })
+    const expected = { kind: '[object ExternalStream]', id: things.stream.id, timing: false, sameAgain: true }
+    assert.deepEqual(reply, expected)
+    await other.ask({ act: 'close' })
+    assert.equal(things.stream.query(), true, 'closing there does nothing here')
+  })
+
+  it('queue work for each other, in order by events, and not without the wait', async () => {
+    const device = Device.get(0)
+    const rights: Record<'waited' | 'unwaited', number> = { waited: 0, unwaited: 0 }
+    using delay = device.alloc(DELAY_BYTES)
+    using seen = device.allocPinned(LENGTH)
+    using writer = new Stream({ device })
+    for (const way of ['waited', 'unwaited'] as const) {
+      using things = makeThings(device)
+      await using other = new OtherThread('cuda')
+      await other.ask({ act: 'take', things: things.shared })
+      for (let round = 1; round <= ROUNDS; round += 1) {
+        const [value, answer] = [(2 * round) % 256, (2 * round + 1) % 256]
+        for (let fill = 0; fill < DELAY_FILLS; fill += 1) writer.fill(delay, 0)
+        writer.fill(things.buffer, value).record(things.written)
+        const reply = await other.ask({ act: 'relay', wait: way === 'waited', value, answer })
+        assert.ok('right' in reply)
+        if (reply.right) rights[way] += 1
+        // The other thread filled it on the shared stream, which waits for what that thread read but not for the writer.
+        writer.wait(things.answered).copy(seen, things.buffer)
+        await writer.finished()
+        if (way === 'waited') assert.ok(Buffer.alloc(LENGTH, answer).equals(seen.bytes), `round ${round}: the answer`)
+      }
+      await other.ask({ act: 'close' })
+    }
+    assert.equal(rights.waited, ROUNDS)
+    assert.ok(rights.unwaited < ROUNDS, `without the wait all ${ROUNDS} rounds were right: it proves nothing`)
+  })
+
+  it('run their own host functions of one stream, in the order of the stream', async () => {
+    using things = makeThings(Device.get(0))
+    await using other = new OtherThread('cuda')
+    await other.ask({ act: 'take', things: things.shared })
+    const order = new Int32Array(new SharedArrayBuffer(4 * 8))
+    const mine = (at: number): void => {
+      things.stream.launchHostFunc(() => {
+        order[at] = Atomics.add(order, 0, 1) + 1
+      })
+    }
+    mine(1)
+    await other.ask({ act: 'hostFunction', order, at: 2 })
+    mine(3)
+    await other.ask({ act: 'hostFunction', order, at: 4 })
+    mine(5)
+    await things.stream.finished()
+    assert.deepEqual([...order.subarray(0, 6)], [5, 1, 2, 3, 4, 5])
+  })
+
+  it('cannot have what was closed, nor another stream at the same handle', async () => {
+    const things = makeThings(Device.get(0))
+    await using other = new OtherThread('cuda')
+    const { stream } = things.shared
+    const forged = { ...things.shared, stream: { ...stream, id: stream.id + 1n } }
+    assert.deepEqual(codesOf(await other.ask({ act: 'codes', things: forged })), ['ERR_CLOSED', 'none', 'none'])
+    things[Symbol.dispose]()
+    assert.deepEqual(codesOf(await other.ask({ act: 'codes', things: things.shared })), Array(3).fill('ERR_CLOSED'))
+  })
+})

@@ -1,0 +1,213 @@
+/** The Python half of the exchanges, as far as it goes without a GPU: what the classes have, and what passes between. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { DeviceBuffer, ExternalStream, Stream } from 'cuda-streams'
+import { ADAPTERS } from '../../examples/python/adapters.js'
+import type { Library } from '../../examples/python/library.js'
+import { PythonError, pythonUnavailable, startPython } from '../../examples/python/python.js'
+import {
+  isNotHere,
+  openPythonLibraries,
+  PYTHON_LIBRARIES,
+  PythonLibrary,
+  type PythonLibraryName,
+} from '../../examples/python/python-library.js'
+import { PythonObject, PythonStream } from '../../examples/python/python-object.js'
+import { collectUntil } from '../conformance/expect.js'
+import { simulatedDevice } from '../helpers/partners.js'
+
+const python = startPython()
+const reason = pythonUnavailable()
+if (reason !== undefined) console.log(`skipped: ${reason}`)
+
+/** Skipping is decided by `skip`; this only tells the compiler so. */
+function running(): NonNullable<typeof python> {
+  assert.ok(python)
+  return python
+}
+
+/** Answers as the classes of adapters.ts do, and writes down what it is asked for. */
+const STAND_IN = `
+class StandIn:
+    def __init__(self, count, ordinal):
+        self.name, self.abilities, self.calls = 'stand-in', ['computes'], [('init', count, ordinal)]
+        self.stream = StreamObject(1234) if ordinal == 0 else object()
+    def handle(self): return 1234
+    def pointers(self): return [4096, 8192]
+    def record(self):
+        self.calls.append(('record',))
+        return 2 ** 46
+    def array_interface(self): return {'pointer': 4096, 'stream': None}
+    def __getattr__(self, name):
+        if name.startswith('__'):
+            raise AttributeError(name)
+        return lambda *args: self.calls.append((name,) + tuple(a.__cuda_stream__() if hasattr(a, '__cuda_stream__') else a for a in args))
+`
+
+describe('the Python half of the exchanges', { skip: reason ?? false }, () => {
+  it('has for each library what its abilities promise', () => {
+    const py = running()
+    py.run(ADAPTERS)
+    const always = 'handle pointers fill read_mine record array_interface adopt_stream wait_for_adopted adopt_memory'
+    const needed = [...always.split(' '), 'read_theirs', 'fill_theirs_on_adopted']
+    for (const name of PYTHON_LIBRARIES) {
+      const has = (method: string): boolean => py.number(`callable(getattr(${name}, '${method}', None))`) === 1
+      for (const method of needed) assert.ok(has(method), `${name} has no ${method}`)
+      const can = py.json(`${name}.abilities`) as string[]
+      assert.equal(has('adopt_stream_object'), can.includes('adopts by protocol'), `${name} and __cuda_stream__`)
+      assert.equal(has('wait_for_event'), can.includes('waits for events'), `${name} and events`)
+      // Numba learns only at run time whether it compiles, and has both.
+      assert.ok(has('transform') || has('copy_part'), `${name} has nothing to do in a pipeline`)
+      if (can.includes('computes')) assert.ok(has('transform'), `${name} computes`)
+    }
+  })
+
+  it('offers memory by version 3 of the CUDA Array Interface', () => {
+    const py = running()
+    py.run(ADAPTERS)
+    const offered = (stream: string) => py.json(`Offered(0x7f00_0000_1000, 64, ${stream}).__cuda_array_interface__`)
+    const data = [0x7f00_0000_1000, false]
+    const common = { version: 3, shape: [64], typestr: '<i4', data, strides: null }
+    assert.deepEqual(offered('None'), { ...common, stream: null })
+    assert.deepEqual(offered('0x5555'), { ...common, stream: 0x5555 })
+  })
+
+  it('says why a library is not here, and goes on with the others', () => {
+    const py = running()
+    const device = simulatedDevice()
+    py.run('import sys')
+    // None makes an import fail as if nothing were installed.
+    for (const name of ['torch', 'cupy', 'cuda', 'cuda.core', 'numba', 'warp']) py.run(`sys.modules['${name}'] = None`)
+    const { libraries, missing } = openPythonLibraries(py, device, 64)
+    assert.deepEqual(libraries, [])
+    assert.deepEqual(
+      missing.map(({ name }) => name),
+      [...PYTHON_LIBRARIES],
+    )
+    for (const { name, error } of missing) {
+      assert.match(error.message, /^Traceback/, name)
+      assert.equal(isNotHere(error), true, `${name}: ${error.message}`)
+    }
+    assert.equal(isNotHere(new PythonError('Traceback\nRuntimeError: it broke')), false)
+  })
+
+  it('passes every call of the interface on', () => {
+    const py = running()
+    const device = simulatedDevice()
+    py.run(ADAPTERS)
+    py.run(STAND_IN)
+    using ours = new Stream({ device })
+    const library: Library = new PythonLibrary(py, 'StandIn' as PythonLibraryName, 64, device)
+    assert.deepEqual(
+      [library.name, library.stream, library.mine, library.result, library.record()],
+      ['stand-in', 1234n, 4096n, 8192n, 2n ** 46n],
+    )
+    assert.deepEqual([...library.abilities], ['computes'])
+    assert.deepEqual(library.arrayInterface(), { pointer: 4096n, byteLength: 256, stream: undefined })
+    library.fill(5)
+    library.readMine()
+    library.waitForEvent(77n)
+    library.adoptStream(ours, 'handle')
+    library.adoptStream(ours, 'protocol')
+    library.waitForAdopted()
+    library.adoptMemory(4096n, undefined)
+    library.adoptMemory(4096n, ours.handle)
+    library.readOurs()
+    library.fillOursOnAdopted(-6)
+    library.transform(7, 8)
+    library.copyPart(1, 8)
+    const handle = Number(ours.handle)
+    assert.ok(library.owner instanceof PythonObject)
+    assert.deepEqual(py.json(`${library.owner.expression}.calls`), [
+      ['init', 64, 0],
+      ['record'],
+      ['fill', 5],
+      ['read_mine'],
+      ['wait_for_event', 77],
+      ['adopt_stream', handle],
+      ['adopt_stream_object', [0, handle]],
+      ['wait_for_adopted'],
+      ['adopt_memory', 4096, null],
+      ['adopt_memory', 4096, handle],
+      ['read_theirs'],
+      ['fill_theirs_on_adopted', -6],
+      ['transform', 7, 8],
+      ['copy_part', 1, 8],
+    ])
+  })
+
+  it('makes an object with __cuda_stream__ where the stream of a library has none', () => {
+    const py = running()
+    const [first, second] = [simulatedDevice(), { ordinal: 1 } as ReturnType<typeof simulatedDevice>]
+    py.run(ADAPTERS)
+    py.run(STAND_IN)
+    for (const [device, has] of [
+      [first, true],
+      [second, false],
+    ] as const) {
+      const library = new PythonLibrary(py, 'StandIn' as PythonLibraryName, 64, device)
+      assert.equal(library.hasProtocol, has)
+      assert.deepEqual([...library.streamObject.__cuda_stream__()], [0, 1234])
+    }
+  })
+})
+
+describe('a Python object that JavaScript holds', { skip: reason ?? false }, () => {
+  const define = `
+    import gc, weakref
+
+    class Thing:
+        pass
+
+    def seen(name):
+        gc.collect()
+        return globals()[name]() is not None
+  `
+
+  it('lives until it is closed', () => {
+    const py = running()
+    py.run(define)
+    const thing = new PythonObject(py, 'Thing()')
+    py.run(`one = weakref.ref(${thing.expression})`)
+    assert.equal(py.number('seen("one")'), 1)
+    thing.close()
+    thing.close()
+    assert.equal(py.number('seen("one")'), 0)
+  })
+
+  it('lives as long as a buffer whose owner it is', async () => {
+    const py = running()
+    const device = simulatedDevice()
+    py.run(define)
+    using memory = device.alloc(64)
+    const wrap = (): DeviceBuffer => {
+      const owner = new PythonObject(py, 'Thing()')
+      py.run(`two = weakref.ref(${owner.expression})`)
+      return DeviceBuffer.from(memory.pointer, 64, { device, owner })
+    }
+    const wrapped = wrap()
+    const slice = wrapped.slice(0, 8)
+    assert.equal(await collectUntil(() => py.number('seen("two")') === 0), false)
+    wrapped.close()
+    assert.equal(await collectUntil(() => py.number('seen("two")') === 0), true)
+    assert.equal(slice.closed, true)
+  })
+
+  it('lives as long as a stream that was wrapped from its __cuda_stream__', async () => {
+    const py = running()
+    const device = simulatedDevice()
+    py.run(define)
+    py.run(ADAPTERS)
+    using theirs = new Stream({ device })
+    const wrap = (): ExternalStream => {
+      const object = new PythonStream(py, `StreamObject(${theirs.handle}, owner=Thing())`)
+      py.run(`three = weakref.ref(${object.expression}.owner)`)
+      return new ExternalStream(object, { device })
+    }
+    const wrapped = wrap()
+    assert.equal(wrapped.equals(theirs), true)
+    assert.equal(await collectUntil(() => py.number('seen("three")') === 0), false)
+    wrapped.close()
+    assert.equal(await collectUntil(() => py.number('seen("three")') === 0), true)
+  })
+})

@@ -1,0 +1,50 @@
+/**
+ * Streams, events and memory between cuda-streams and each other library, all of them loaded in this one process. Every
+ * exchange has a twin without its wait, which must be seen to go wrong: otherwise the exchange proves nothing.
+ */
+import assert from 'node:assert/strict'
+import { after, before, describe, it, test } from 'node:test'
+import type { Device } from 'cuda-streams'
+import { delayOn } from '../../examples/python/delay.js'
+import { exchangesOf, firstWrong, Table, wrongTries } from '../../examples/python/exchanges.js'
+import type { Library } from '../../examples/python/library.js'
+import { realPartners, simulatedDevice, simulatedPartner } from '../helpers/partners.js'
+
+const TRIES = 10
+const MOST_WITHOUT = 100
+
+function pairings(library: Library, device: Device): void {
+  describe(`${library.name} [${device.driver}]`, { timeout: 300_000 }, () => {
+    let table: Table
+
+    before(() => {
+      table = new Table(device, library, delayOn(device))
+    })
+    after(() => table.close())
+
+    for (const exchange of exchangesOf(library)) {
+      it(`${exchange.title}: right every time`, async () => {
+        assert.deepEqual(await wrongTries(table, exchange, TRIES), [])
+      })
+
+      it(`${exchange.title}: wrong without the wait`, async () => {
+        const wrongAt = await firstWrong(table, exchange, MOST_WITHOUT)
+        assert.notEqual(wrongAt, undefined, `${MOST_WITHOUT} tries without the wait were right, so it proves nothing`)
+      })
+    }
+  })
+}
+
+const device = simulatedDevice()
+pairings(simulatedPartner(device), device)
+
+const real = realPartners()
+if (typeof real === 'string') test('the Python libraries', { skip: real }, () => {})
+else {
+  test('every library that is here opens', () => {
+    const texts = real.broken.map(({ name, error }) => `${name}: ${error.message}`)
+    assert.equal(texts.length, 0, texts.join('\n'))
+    assert.ok(real.libraries.length > 0, 'no library is here')
+  })
+  for (const library of real.libraries) pairings(library, real.device)
+}

@@ -1,0 +1,59 @@
+/**
+ * What fragments in the guides may use without declaring it. A block that needs more declares it itself, which is better
+ * for the reader too.
+ */
+export const PRELUDE = `
+import type * as cuda from 'cuda-streams'
+
+declare global {
+  const Readable: typeof import('node:stream').Readable
+  const handle: bigint
+  const pointer: bigint
+  const byteLength: number
+  const device: cuda.Device
+  const stream: cuda.Stream
+  const ours: cuda.Stream
+  const theirs: cuda.Stream
+  const other: cuda.Stream
+  const event: cuda.Event
+  const buffer: cuda.DeviceBuffer
+  const pinned: cuda.PinnedBuffer
+  const x: cuda.DeviceBuffer
+  const y: cuda.DeviceBuffer
+  const axpy: cuda.Kernel<readonly ['f32', 'in f32*', 'inout f32*', 'i32']>
+  const config: cuda.LaunchConfig
+  const float32Array: Float32Array
+  const file: import('node:stream').Readable
+  function queueOurWork(handle: bigint): void
+
+  // What expressions in tables use.
+  const a: cuda.Stream
+  const b: cuda.Stream
+  const arg: string
+  const args: readonly []
+  const array: Uint8Array
+  const blockingSync: boolean
+  const bytes: Uint8Array
+  const callback: () => void
+  const exec: cuda.GraphExec
+  const external: boolean
+  const fn: () => void
+  const from: cuda.DeviceBuffer
+  const graph: cuda.Graph
+  const interprocess: boolean
+  const kernel: cuda.Kernel<readonly []>
+  const name: cuda.DeviceAttribute
+  const nonBlocking: boolean
+  const options: cuda.EventOptions
+  const ordinal: number
+  const owner: object
+  const priority: number
+  const signal: AbortSignal
+  const source: cuda.CudaStreamLike
+  const start: cuda.Event
+  const timing: boolean
+  const to: cuda.DeviceBuffer
+  const value: number
+  const wrapped: cuda.ExternalStream
+}
+`
