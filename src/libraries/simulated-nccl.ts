@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import type { LibraryWork } from '../driver/library-driver.js'
 import { stateError } from '../errors.js'
-import type { StreamUse } from '../uses.js'
+import type { OpenStream } from '../stream.js'
 import type { UsedMemory } from './library-memory.js'
 import { NCCL_SIGNATURES, type NcclBackend, UNIQUE_ID_BYTES } from './nccl-library.js'
 import { type Description, perform } from './nccl-twin.js'
@@ -82,7 +82,7 @@ function noFunctions(): NcclBackend['functions'] {
 /** One rank's part in what ranks do together. */
 export interface SimulatedPart {
   readonly name: string
-  readonly use: StreamUse
+  readonly use: OpenStream
   readonly memory: readonly UsedMemory[]
   readonly description: Description
 }

@@ -28,7 +28,7 @@ const parts = {
     get insideHostFunction() {
       return state.inside
     },
-    forHostFunctions: () => log.push('host functions'),
+    beforeLibraryCall: () => log.push('host functions'),
     forLibrary: (isDone: () => boolean, what: string) => log.push(`${what} ${isDone()}`),
   },
   reserve: (stream: number) => log.push(`room ${stream}`),

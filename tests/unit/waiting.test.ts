@@ -61,7 +61,7 @@ test('all host functions that are pending are run, and those that they queue', (
       ran += 1
     })
   })
-  waiting.forHostFunctions()
+  waiting.beforeLibraryCall()
   assert.equal(ran, 3)
   assert.equal(gates.pending, 0)
 })
@@ -74,7 +74,7 @@ test('host functions that queue themselves anew without end do not hold up the c
     queue(again)
   }
   queue(again)
-  waiting.forHostFunctions()
+  waiting.beforeLibraryCall()
   assert.ok(ran > 1)
 })
 
@@ -82,7 +82,7 @@ test('nor do host functions that never come due', () => {
   const { waiting, gates, queue } = pretend(() => false)
   queue()
   const begin = performance.now()
-  waiting.forHostFunctions()
+  waiting.beforeLibraryCall()
   assert.ok(performance.now() - begin > DEADLOCK_AFTER)
   assert.equal(gates.pending, 1)
 })
@@ -92,10 +92,10 @@ test('inside a host function there is nothing to wait for: it is one of those pe
   queue(() => {
     gates.running.push(...(gates.active[0]?.calls ?? []))
     assert.equal(waiting.insideHostFunction, true)
-    refused(() => waiting.forHostFunctions(), 'ERR_DEADLOCK', /inside a host function/)
+    refused(() => waiting.beforeLibraryCall(), 'ERR_DEADLOCK', /inside a host function/)
     gates.running.length = 0
   })
-  waiting.forHostFunctions()
+  waiting.beforeLibraryCall()
   assert.equal(waiting.insideHostFunction, false)
 })
 

@@ -228,7 +228,7 @@ export class Waiting {
    * Runs the host functions that are pending, before a call that may wait for the device in native code. It stops where
    * they queue themselves anew without end, or do not come due: the call may wait for the device, and may not.
    */
-  forHostFunctions(): void {
+  beforeLibraryCall(): void {
     const { gates, deadlockAfter } = this.#parts
     const begun = performance.now()
     const first = gates.active.flatMap((lane) => lane.calls)
