@@ -81,8 +81,11 @@ export function ncclVersion(): number {
  * come due meanwhile. A thread that has several ranks must therefore make the calls of all of them inside `group()`.
  */
 export class Communicator implements AsyncDisposable {
+  /** The device of this rank. */
   readonly device: Device
+  /** Which of the ranks it is, from 0. */
   readonly rank: number
+  /** How many ranks there are. */
   readonly size: number
   readonly #handle: NcclHandle
 
@@ -356,6 +359,7 @@ export class Communicator implements AsyncDisposable {
     this.#letGo()
   }
 
+  /** `close()`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }

@@ -10,6 +10,7 @@ export type NcclType = keyof typeof NCCL_TYPES
 /** How values of all ranks become one. */
 export type NcclReduction = keyof typeof NCCL_OPERATIONS
 
+/** What `Communicator.create()` takes. */
 export interface CommunicatorOptions {
   /** What `uniqueId()` returned in one of the processes: the same for all ranks. */
   readonly id: Uint8Array
@@ -25,6 +26,7 @@ export interface CommunicatorOptions {
   readonly signal?: AbortSignal | undefined
 }
 
+/** What every call takes. */
 export interface TransferOptions {
   /** Of the elements. */
   readonly type: NcclType
@@ -32,16 +34,19 @@ export interface TransferOptions {
   readonly stream?: Stream | undefined
 }
 
+/** What calls take that make one value of those of all ranks. */
 export interface ReductionOptions extends TransferOptions {
   /** Default 'sum'. */
   readonly op?: NcclReduction | undefined
 }
 
+/** What calls take in which one rank stands out. */
 export interface RootOptions {
   /** The rank that has the data to send, or receives the result. Default 0. */
   readonly root?: number | undefined
 }
 
+/** What `send` and `recv` take. */
 export interface PeerOptions extends TransferOptions {
   /** The rank to send to or to receive from. */
   readonly peer: number
