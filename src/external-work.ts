@@ -9,13 +9,13 @@ import { isStream, type OpenStream, openStream, Stream } from './stream.js'
 
 /** Memory that other code is about to touch on the stream. */
 export interface ExternalMemory {
-  /** The memory, all of it: take a slice where it is less. */
+  /** Of the same driver as the stream. */
   readonly buffer: DeviceBuffer | PinnedBuffer
   /** Whether it is read, written or both. Default 'inout'. */
   readonly access?: Access | undefined
 }
 
-/** What `stream.external()` is told of the work that it lets other code queue. */
+/** What `stream.external()` is told of the work. */
 export interface ExternalWork {
   /** What the sanitizer and the timeline call it. */
   readonly name: string

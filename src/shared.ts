@@ -12,36 +12,55 @@ type Kind = 'stream' | 'event' | 'buffer'
 
 /** A plain object that `postMessage` and `structuredClone` can copy. Its contents are for `from()` of the same class. */
 export interface SharedObject {
+  /** What it describes. */
   readonly cudaStreams: Kind
+  /** The driver that has it. */
   readonly driver: 'cuda' | 'sim'
+  /** The process that shared it, by a name that no other has. */
   readonly process: string
+  /** The thread that shared it. */
   readonly thread: number
+  /** What that thread knows it by. */
   readonly key: number
+  /** The address of the word that says whether it is still open. */
   readonly mark: number
+  /** The ordinal of its device. */
   readonly device: number
 }
 
 /** What `stream.share()` returns: for `Stream.from()` in another thread. */
 export interface SharedStream extends SharedObject {
+  /** It describes a stream. */
   readonly cudaStreams: 'stream'
+  /** The CUstream. */
   readonly handle: bigint
+  /** The driver's own number for it, which no other stream ever has. */
   readonly id: bigint
 }
 
 /** What `event.share()` returns: for `Event.from()` in another thread. */
 export interface SharedEvent extends SharedObject {
+  /** It describes an event. */
   readonly cudaStreams: 'event'
+  /** The CUevent. */
   readonly handle: bigint
+  /** As it was made. */
   readonly timing: boolean
+  /** As it was made. */
   readonly blockingSync: boolean
+  /** As it was made. */
   readonly interprocess: boolean
 }
 
 /** What `buffer.share()` returns: for `DeviceBuffer.from()` in another thread. */
 export interface SharedBuffer extends SharedObject {
+  /** It describes device memory. */
   readonly cudaStreams: 'buffer'
+  /** Where the whole of it begins. */
   readonly pointer: bigint
+  /** Where the shared part begins in it. */
   readonly byteOffset: number
+  /** How long the shared part is. */
   readonly byteLength: number
   /** An event that is done once the memory is there; 0 where it is there already. */
   readonly ready: bigint

@@ -37,6 +37,9 @@ declare global {
   const callback: () => void
   const exec: cuda.GraphExec
   const external: boolean
+  const shared: cuda.SharedEvent
+  const work: cuda.ExternalWork
+  const call: (handle: bigint) => void
   const fn: () => void
   const from: cuda.DeviceBuffer
   const graph: cuda.Graph

@@ -137,7 +137,7 @@ export class CudaDriver implements Driver {
   }
 
   drainHostFunctions(): void {
-    this.#waiting.forHostFunctions()
+    this.#waiting.forHostFunctions('device.drainHostFunctions()')
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {

@@ -199,15 +199,6 @@ export class Waiting {
     }
   }
 
-  /** Those that are dropped because the GPU faulted are not pending any more. */
-  forHostFunctions(): void {
-    this.#block(
-      () => !this.hostFunctionsPending,
-      () => true,
-      'device.drainHostFunctions()',
-    )
-  }
-
   /** Waits for an entry of the stream's hardware queue where the driver would. */
   forRoom(stream: StreamHandle, isEmpty: () => boolean): void {
     const { depth, gates } = this.#parts
@@ -222,6 +213,18 @@ export class Waiting {
   /** Is JavaScript inside a host function? */
   get insideHostFunction(): boolean {
     return this.#parts.gates.running.length > 0
+  }
+
+  /**
+   * Runs host functions until none is pending: before a call that may wait for the device in native code. Those that are
+   * dropped because the GPU faulted are not pending any more.
+   */
+  forHostFunctions(what: string): void {
+    this.#block(
+      () => !this.hostFunctionsPending,
+      () => true,
+      what,
+    )
   }
 
   /**
