@@ -26,6 +26,7 @@ import { isStream, openStream, Stream } from './stream.js'
 export { LibraryError } from './errors.js'
 export type { GemmOptions, GemmType, StridedBatchOptions } from './libraries/gemm-shape.js'
 
+/** What `new Cublas(stream, options)` takes. */
 export interface CublasOptions {
   /** Whose current stream is followed. Default: the current device; a stream that is given has its own. */
   readonly device?: Device | number | undefined
@@ -48,6 +49,7 @@ const WORKSPACE_ALIGNMENT = 256
  * queued. The simulator computes the same in JavaScript, slowly.
  */
 export class Cublas implements Disposable {
+  /** Where its work runs. */
   readonly device: Device
   readonly #stream: Stream | undefined
   readonly #workspace: DeviceBuffer | undefined
@@ -86,6 +88,7 @@ export class Cublas implements Disposable {
     return this.#handle?.version ?? 0
   }
 
+  /** Has it been closed? */
   get closed(): boolean {
     return this.#closed
   }
@@ -116,6 +119,7 @@ export class Cublas implements Disposable {
     if (this.#handle !== undefined) release(this, this.#handle)
   }
 
+  /** `close()`. */
   [Symbol.dispose](): void {
     this.close()
   }

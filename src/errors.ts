@@ -35,6 +35,7 @@ export class LibraryError extends Error {
   /** The function that returned it, such as 'cublasGemmEx'. */
   readonly call: string
 
+  /** The library makes these. `explanation` is added to the message. */
   constructor(call: string, number: number, code: string, explanation?: string) {
     super(`${call} failed: ${code} (${number})${explanation === undefined ? '' : `. ${explanation}`}`)
     this.code = code

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { checkOptions, checkSignal } from './arguments.js'
 import { contextOf, Device, driverOf, resolveDevice } from './device.js'
-import { invalidType, invalidValue } from './errors.js'
+import { invalidType, invalidValue, stateError } from './errors.js'
 import type { WaitOptions } from './finished.js'
 import './joins.js'
 import type { GivenMemory } from './libraries/library-memory.js'
@@ -11,7 +11,7 @@ import { NcclCall } from './libraries/nccl-call.js'
 import { Clique } from './libraries/nccl-clique.js'
 import { checkAlive } from './libraries/nccl-group.js'
 import { NcclHandle } from './libraries/nccl-handle.js'
-import { openNccl } from './libraries/nccl-library.js'
+import { type NcclBackend, openNccl } from './libraries/nccl-library.js'
 import {
   type CommunicatorOptions,
   checkId,
@@ -22,9 +22,9 @@ import {
   type PeerOptions,
   type ReductionOptions,
   type RootOptions,
-  refuseSimulator,
   type TransferOptions,
 } from './libraries/nccl-options.js'
+import { SimulatedNccl } from './libraries/simulated-nccl.js'
 import type { DeviceBuffer } from './memory.js'
 import { destroyWhenUnreachable, release } from './remains.js'
 
@@ -40,8 +40,11 @@ export type {
   TransferOptions,
 } from './libraries/nccl-options.js'
 
+const TURNS_FOR_HOST_FUNCTIONS = 1000
 /** Milliseconds between two looks for errors that come while work runs. */
 const LOOK_FOR_ERRORS = 50
+
+let simulated: SimulatedNccl | undefined
 
 /** Lets only this file make communicators. */
 class Ready {
@@ -58,17 +61,15 @@ class Ready {
 /**
  * An id for a new communicator (`ncclGetUniqueId`), 128 bytes: give it to every rank, by whatever means the processes
  * have. This process must live until all ranks are there, since they meet at it.
- * @throws ERR_UNSUPPORTED where NCCL is not found (CUDA_STREAMS_NCCL names the file or its folder), and on the simulator
+ * @throws ERR_UNSUPPORTED where NCCL is not found (CUDA_STREAMS_NCCL names the file or its folder)
  */
 export function uniqueId(): Uint8Array {
-  refuseSimulator(Device.current)
-  return openNccl().uniqueId()
+  return ncclOf(Device.current).uniqueId()
 }
 
-/** The version of NCCL (`ncclGetVersion`), such as 22809 for 2.28.9. Throws as `uniqueId` does. */
+/** NCCL's own number, such as 22809 for 2.28.9 (`ncclGetVersion`); 0 on the simulator. Throws as `uniqueId` does. */
 export function ncclVersion(): number {
-  refuseSimulator(Device.current)
-  return openNccl().version()
+  return ncclOf(Device.current).version()
 }
 
 /**
@@ -80,8 +81,11 @@ export function ncclVersion(): number {
  * come due meanwhile. A thread that has several ranks must therefore make the calls of all of them inside `group()`.
  */
 export class Communicator implements AsyncDisposable {
+  /** The device of this rank. */
   readonly device: Device
+  /** Which of the ranks it is, from 0. */
   readonly rank: number
+  /** How many ranks there are. */
   readonly size: number
   readonly #handle: NcclHandle
 
@@ -98,8 +102,8 @@ export class Communicator implements AsyncDisposable {
 
   /**
    * Resolves when all ranks are there (`ncclCommInitRankConfig`, not blocking). The loop turns meanwhile, so that a
-   * process may make several ranks at once. Rejects with ERR_UNSUPPORTED where NCCL is not found and on the simulator,
-   * with ERR_DEADLOCK when the time is up, with `signal.reason`, or with a LibraryError.
+   * process may make several ranks at once. Rejects with ERR_UNSUPPORTED where NCCL is not found, with ERR_DEADLOCK
+   * when the time is up, with `signal.reason`, or with a LibraryError. On the simulator all ranks must be in one thread.
    */
   static async create(options: CommunicatorOptions): Promise<Communicator> {
     if (options === undefined) throw invalidType('options', 'an object such as { id, rank, size }', options)
@@ -110,20 +114,21 @@ export class Communicator implements AsyncDisposable {
     const timeout = checkTimeout(options.timeout)
     const signal = checkSignal(options.signal)
     const device = resolveDevice(options.device)
-    refuseSimulator(device)
     signal?.throwIfAborted()
-    const library = openNccl()
+    const library = ncclOf(device)
     const { libraries } = driverOf(device)
     const context = contextOf(device)
     const clique = Clique.enter(id, rank, size)
     let handle: NcclHandle | undefined
     try {
-      // NCCL may wait for the device: first let the loop run what the device waits for.
-      while (libraries.hostFunctionsPending) {
+      // NCCL may wait for the device: first let the loop run what the device waits for. What it has not run then is run by
+      // the call.
+      for (let left = TURNS_FOR_HOST_FUNCTIONS; left > 0 && libraries.hostFunctionsPending; left -= 1) {
         signal?.throwIfAborted()
         await sleep(1)
       }
-      handle = libraries.call(context, () => new NcclHandle(library, id, clique, rank, timeout))
+      const begin = (): NcclHandle => new NcclHandle(library, id, clique, rank, timeout)
+      handle = device.driver === 'sim' ? begin() : libraries.call(context, begin)
       await handle.done('ncclCommInitRankConfig', signal)
       return new Communicator(new Ready(handle, device, size))
     } catch (error) {
@@ -146,11 +151,15 @@ export class Communicator implements AsyncDisposable {
     }
     const resolved = devices.map((device: Device | number) => resolveDevice(device, 'devices'))
     if (new Set(resolved).size < resolved.length) throw invalidValue('devices must not name a device twice')
+    const [first = Device.current] = resolved
+    const stranger = resolved.find((device) => driverOf(device) !== driverOf(first))
+    if (stranger !== undefined) {
+      throw stateError('ERR_DEVICE_MISMATCH', `${first} and ${stranger} belong to two drivers`)
+    }
     const { timeout, signal } = checkOptions(options) ?? {}
     checkTimeout(timeout)
     checkSignal(signal)
-    for (const device of resolved) refuseSimulator(device)
-    const id = openNccl().uniqueId()
+    const id = ncclOf(first).uniqueId()
     const size = resolved.length
     const made = await Promise.allSettled(
       resolved.map((device, rank) => Communicator.create({ id, rank, size, device, timeout, signal })),
@@ -180,7 +189,7 @@ export class Communicator implements AsyncDisposable {
     call.ask(
       'ncclAllReduce',
       count,
-      options.op ?? 'sum',
+      { op: options.op ?? 'sum' },
       [read(source), written(destination)],
       ([from = 0, to = 0], raw) => functions.ncclAllReduce(from, to, count, data, op, communicator, raw),
     )
@@ -194,7 +203,7 @@ export class Communicator implements AsyncDisposable {
     const count = call.elements(destination, 'destination')
     const given = this.rank === root ? [read(call.expect(source, 'source', count))] : []
     const { functions, data, communicator } = call
-    call.ask('ncclBroadcast', count, `root ${root}`, [written(destination), ...given], ([to = 0, from = to], raw) =>
+    call.ask('ncclBroadcast', count, { root }, [written(destination), ...given], ([to = 0, from = to], raw) =>
       functions.ncclBroadcast(from, to, count, data, root, communicator, raw),
     )
     return this
@@ -211,9 +220,12 @@ export class Communicator implements AsyncDisposable {
     const count = call.elements(source, 'source')
     const given = this.rank === root ? [written(call.expect(destination, 'destination', count))] : []
     const { functions, data, communicator } = call
-    const says = `${options.op ?? 'sum'}, root ${root}`
-    call.ask('ncclReduce', count, says, [read(source), ...given], ([from = 0, to = 0], raw) =>
-      functions.ncclReduce(from, to, count, data, op, root, communicator, raw),
+    call.ask(
+      'ncclReduce',
+      count,
+      { op: options.op ?? 'sum', root },
+      [read(source), ...given],
+      ([from = 0, to = 0], raw) => functions.ncclReduce(from, to, count, data, op, root, communicator, raw),
     )
     return this
   }
@@ -227,7 +239,7 @@ export class Communicator implements AsyncDisposable {
     const count = call.elements(source, 'source')
     call.expect(destination, 'destination', count * this.size)
     const { functions, data, communicator } = call
-    call.ask('ncclAllGather', count, '', [read(source), written(destination)], ([from = 0, to = 0], raw) =>
+    call.ask('ncclAllGather', count, {}, [read(source), written(destination)], ([from = 0, to = 0], raw) =>
       functions.ncclAllGather(from, to, count, data, communicator, raw),
     )
     return this
@@ -243,9 +255,12 @@ export class Communicator implements AsyncDisposable {
     const count = call.elements(destination, 'destination')
     call.expect(source, 'source', count * this.size)
     const { functions, data, communicator } = call
-    const says = options.op ?? 'sum'
-    call.ask('ncclReduceScatter', count, says, [read(source), written(destination)], ([from = 0, to = 0], raw) =>
-      functions.ncclReduceScatter(from, to, count, data, op, communicator, raw),
+    call.ask(
+      'ncclReduceScatter',
+      count,
+      { op: options.op ?? 'sum' },
+      [read(source), written(destination)],
+      ([from = 0, to = 0], raw) => functions.ncclReduceScatter(from, to, count, data, op, communicator, raw),
     )
     return this
   }
@@ -261,7 +276,7 @@ export class Communicator implements AsyncDisposable {
     const { functions, data, communicator } = call
     const make = ([from = 0]: readonly number[], raw: number): number =>
       functions.ncclSend(from, count, data, peer, communicator, raw)
-    call.ask('ncclSend', count, '', [read(source)], make, peer)
+    call.ask('ncclSend', count, { peer }, [read(source)], make)
     return this
   }
 
@@ -273,7 +288,7 @@ export class Communicator implements AsyncDisposable {
     const { functions, data, communicator } = call
     const make = ([to = 0]: readonly number[], raw: number): number =>
       functions.ncclRecv(to, count, data, peer, communicator, raw)
-    call.ask('ncclRecv', count, '', [written(destination)], make, peer)
+    call.ask('ncclRecv', count, { peer }, [written(destination)], make)
     return this
   }
 
@@ -334,7 +349,7 @@ export class Communicator implements AsyncDisposable {
     handle.closing = true
     try {
       signal?.throwIfAborted()
-      handle.library.check('ncclCommFinalize', handle.library.functions.ncclCommFinalize(handle.address))
+      handle.library.finalize(handle.address)
       await handle.done('ncclCommFinalize', signal)
     } catch (error) {
       await handle.fail(error)
@@ -344,6 +359,7 @@ export class Communicator implements AsyncDisposable {
     this.#letGo()
   }
 
+  /** `close()`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }
@@ -371,6 +387,13 @@ export class Communicator implements AsyncDisposable {
   #letGo(): void {
     if (!this.#handle.gone) release(this, this.#handle)
   }
+}
+
+/** NCCL itself, or what stands in for it on the simulator. */
+function ncclOf(device: Device): NcclBackend {
+  if (device.driver !== 'sim') return openNccl()
+  simulated ??= new SimulatedNccl()
+  return simulated
 }
 
 const read = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'in' })

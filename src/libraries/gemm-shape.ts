@@ -5,6 +5,7 @@ import { describe, invalidType, invalidValue, outOfRange } from '../errors.js'
 /** The types of elements that a product is made of. Sums are kept in f32, those of f64 in f64. */
 export type GemmType = 'f16' | 'bf16' | 'f32' | 'f64'
 
+/** What `cublas.gemm()` is told of its matrices. */
 export interface GemmOptions {
   /** Of the elements of all three matrices. */
   readonly type: GemmType
@@ -35,6 +36,7 @@ export interface GemmOptions {
   readonly ldc?: number | undefined
 }
 
+/** What `cublas.gemmStridedBatched()` is told of its matrices. */
 export interface StridedBatchOptions extends GemmOptions {
   /** How many products. */
   readonly batchCount: number

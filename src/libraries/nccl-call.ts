@@ -8,10 +8,18 @@ import { checkDeviceBuffer, type GivenMemory } from './library-memory.js'
 import { ask, checkAlive, type NcclOperation } from './nccl-group.js'
 import type { NcclHandle } from './nccl-handle.js'
 import { NCCL_TYPES, type NcclFunction } from './nccl-library.js'
-import type { NcclType, TransferOptions } from './nccl-options.js'
+import type { NcclReduction, NcclType, TransferOptions } from './nccl-options.js'
+import type { Description } from './nccl-twin.js'
 
 /** The handle of a per-thread default stream, which NCCL, on a thread of its own, would take for another stream. */
 const PER_THREAD = 2n
+
+/** What a call says besides its buffers, as far as it has it. */
+export interface CallDetails {
+  readonly op?: NcclReduction
+  readonly root?: number
+  readonly peer?: number
+}
 
 export class NcclCall {
   readonly functions: NcclHandle['library']['functions']
@@ -58,19 +66,24 @@ export class NcclCall {
     throw outOfRange(name, expected, buffer.byteLength)
   }
 
-  /** Queues it, or puts it into the group that is open. `says` is what all ranks must say alike, besides type and count. */
+  /** Queues it, or puts it into the group that is open. */
   ask(
     name: NcclFunction,
     count: number,
-    says: string,
+    { op, root, peer }: CallDetails,
     memory: readonly GivenMemory[],
     call: NcclOperation['call'],
-    peer?: number,
   ): void {
-    const what = [`${name}(${count} x ${this.#type}`, says].filter((part) => part !== '').join(', ')
+    const { clique, rank } = this.#handle
+    const said = [`${count} x ${this.#type}`, op ?? '', root === undefined ? '' : `root ${root}`]
+    const what = said.filter((part) => part !== '').join(', ')
+    const description: Description = {
+      ...{ name, clique: clique.serial, rank, peer, isSend: name === 'ncclSend', type: this.#type },
+      ...{ op: op ?? 'sum', root: root ?? 0 },
+    }
     // What is sent as one thing is received as the same.
-    const request = peer === undefined ? `${what})` : `${count} x ${this.#type}`
-    ask({ name, handle: this.#handle, stream: this.#stream, memory, peer, says: request, call })
+    const says = peer === undefined ? `${name}(${what})` : what
+    ask({ name, handle: this.#handle, stream: this.#stream, memory, description, says, call })
   }
 }
 

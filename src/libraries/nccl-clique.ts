@@ -15,9 +15,12 @@ export interface Request {
   readonly says: string
 }
 
+let nextSerial = 1
 const cliques = new Map<string, Clique>()
 
 export class Clique {
+  /** Never given twice. */
+  readonly serial: number = nextSerial++
   readonly #key: string
   readonly size: number
   readonly #ranks = new Set<number>()

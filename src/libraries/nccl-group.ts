@@ -3,6 +3,7 @@
  * NCCL, so a group that fails half-way has done nothing.
  */
 import { performance } from 'node:perf_hooks'
+import { Ambient } from '../ambient.js'
 import { checkFunction } from '../arguments.js'
 import type { LibraryWork } from '../driver/library-driver.js'
 import { invalidType, stateError } from '../errors.js'
@@ -12,20 +13,29 @@ import { type GivenMemory, openGiven, type UsedMemory } from './library-memory.j
 import { checkTogether } from './nccl-clique.js'
 import type { NcclHandle } from './nccl-handle.js'
 import type { NcclFunction } from './nccl-library.js'
+import type { Description } from './nccl-twin.js'
+import { queueSimulated, type SimulatedPart } from './simulated-nccl.js'
 
 export interface NcclOperation {
   readonly name: NcclFunction
   readonly handle: NcclHandle
   readonly stream: Stream
   readonly memory: readonly GivenMemory[]
+  readonly description: Description
   /** See `Request`. */
-  readonly peer: number | undefined
   readonly says: string
   /** Calls NCCL with the addresses of the memory, in its order, and CUDA's handle of the stream. Returns its result. */
   call(pointers: readonly number[], stream: number): number
 }
 
-let open: NcclOperation[] | undefined
+interface Group {
+  readonly operations: NcclOperation[]
+  /** Its function runs. What that has left behind, such as a host function, is not of the group any more. */
+  open: boolean
+}
+
+/** Belongs to the async context: a host function that runs meanwhile queues its own work, not the group's. */
+const groups = new Ambient<Group>()
 
 /**
  * Makes NCCL's calls of a function together (`ncclGroupStart`, `ncclGroupEnd`): one thread that has several ranks must
@@ -36,26 +46,26 @@ let open: NcclOperation[] | undefined
  */
 export function group<R>(fn: () => R): R {
   checkFunction(fn, 'fn')
-  if (open !== undefined) return fn()
-  const operations: NcclOperation[] = []
-  open = operations
+  if (groups.get()?.open) return fn()
+  const group: Group = { operations: [], open: true }
   let result: R
   try {
-    result = fn()
+    result = groups.run(group, fn)
   } finally {
-    open = undefined
+    group.open = false
   }
   if (isPromise(result)) {
     throw invalidType('fn', 'a function that returns no promise: a group ends with the function', result)
   }
-  queueOperations(operations)
+  queueOperations(group.operations)
   return result
 }
 
 /** Queues it now, or at the end of the group that is open. */
 export function ask(operation: NcclOperation): void {
-  if (open === undefined) queueOperations([operation])
-  else open.push(operation)
+  const group = groups.get()
+  if (group?.open) group.operations.push(operation)
+  else queueOperations([operation])
 }
 
 interface Part {
@@ -68,9 +78,8 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   const handles = [...new Set(operations.map(({ handle }) => handle))]
   for (const handle of handles) checkAlive(handle)
   checkTogether(
-    operations.map(({ handle: { clique, rank }, peer, says, name }) => ({
-      ...{ clique, rank, peer, says },
-      isSend: name === 'ncclSend',
+    operations.map(({ handle: { clique, rank }, description: { peer, isSend }, says }) => ({
+      ...{ clique, rank, peer, isSend, says },
     })),
   )
   const parts = operations.map((operation): Part => {
@@ -79,21 +88,29 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   })
   const [first] = parts
   if (first === undefined) return
-  const { libraries } = first.use.driver
-  queueAllWith(parts, () =>
+  const { libraries, name } = first.use.driver
+  const queueReal = (): void =>
     libraries.queue(parts.map(workOf), (calls) => {
-      try {
-        makeTogether(first.operation.handle, parts.length, calls)
-        const since = performance.now()
-        const name = first.operation.name
+      const { name } = first.operation
+      const since = performance.now()
+      const wait = (): void =>
         libraries.waitUntil(() => handles.every((handle) => isQueued(handle, name, since)), `${name}()`)
+      try {
+        // In a host function that runs while an earlier call of theirs waits: NCCL takes one at a time.
+        wait()
+        makeTogether(first.operation.handle, parts.length, calls)
+        wait()
       } catch (error) {
         for (const handle of handles) void handle.fail(error)
         throw error
       }
-    }),
-  )
+    })
+  queueAllWith(parts, name === 'sim' ? () => queueSimulated(parts.map(simulatedOf)) : queueReal)
   for (const { operation } of parts) operation.handle.streams.add(operation.stream)
+}
+
+function simulatedOf({ operation: { name, description }, use, memory }: Part): SimulatedPart {
+  return { name, use, memory, description }
 }
 
 function workOf({ operation, use, memory }: Part): LibraryWork {

@@ -5,7 +5,7 @@ import { stateError } from '../errors.js'
 import type { Remains } from '../remains.js'
 import type { Stream } from '../stream.js'
 import type { Clique } from './nccl-clique.js'
-import type { NcclLibrary } from './nccl-library.js'
+import type { NcclBackend } from './nccl-library.js'
 
 /** Milliseconds between two looks at what NCCL does: short at first, for what is done soon. */
 const SHORTEST_LOOK = 0.1
@@ -14,7 +14,7 @@ const LONGEST_LOOK = 10
 export class NcclHandle implements Remains {
   gone = false
   registered = false
-  readonly library: NcclLibrary
+  readonly library: NcclBackend
   readonly address: number
   readonly clique: Clique
   readonly rank: number
@@ -30,7 +30,7 @@ export class NcclHandle implements Remains {
   #ended: Promise<void> | undefined
 
   /** Calls NCCL, which goes on on a thread of its own: `done` tells when the communicator is there. */
-  constructor(library: NcclLibrary, id: Uint8Array, clique: Clique, rank: number, timeout: number) {
+  constructor(library: NcclBackend, id: Uint8Array, clique: Clique, rank: number, timeout: number) {
     const { address, memory } = library.initRank(id, rank, clique.size)
     this.library = library
     this.address = address

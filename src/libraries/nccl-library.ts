@@ -102,7 +102,27 @@ export const NCCL_CONFIG = { bytes: 24, size: 0, magic: 8, version: 12, blocking
 export const NCCL_CONFIG_MAGIC = 0xcafebeef
 const CONFIG_VERSION = 21400
 
-export class NcclLibrary {
+/** What communicators need of NCCL. */
+export interface NcclBackend {
+  readonly functions: Readonly<Record<NcclFunction, LibraryFunction>>
+  version(): number
+  uniqueId(): Uint8Array
+  /**
+   * Begins to make a communicator, which goes on on a thread of NCCL's. That may write its address down once more, so the
+   * memory has to stay until the communicator has ended.
+   */
+  initRank(id: Uint8Array, rank: number, size: number): { readonly address: number; readonly memory: { free(): void } }
+  /** Is a communicator done with what it was asked for? Throws the error that it ran into, said to be of this call. */
+  isDone(communicator: number, call: string): boolean
+  /** Throws what NCCL returned, unless it is success or on its way. */
+  check(call: string, result: number): void
+  /** Begins to let the work of a communicator complete. */
+  finalize(communicator: number): void
+  /** Calls it on a thread of its own, since it waits for the device. */
+  apart(call: 'ncclCommDestroy' | 'ncclCommAbort', communicator: number): Promise<void>
+}
+
+export class NcclLibrary implements NcclBackend {
   readonly functions: Readonly<Record<NcclFunction, LibraryFunction>>
   readonly #errorString: (result: number) => string
   readonly #lastError: (communicator: number) => string | null
@@ -126,10 +146,6 @@ export class NcclLibrary {
     return this.#memory.bytes.slice(0, UNIQUE_ID_BYTES)
   }
 
-  /**
-   * Begins to make a communicator, which goes on on a thread of NCCL's. That may write its address down once more, so the
-   * memory has to stay until the communicator has ended.
-   */
   initRank(id: Uint8Array, rank: number, size: number): { readonly address: number; readonly memory: NativeMemory } {
     const memory = new NativeMemory(8 + NCCL_CONFIG.bytes)
     const config = new DataView(memory.bytes.buffer, 8, NCCL_CONFIG.bytes)
@@ -149,7 +165,6 @@ export class NcclLibrary {
     return { address: memory.pointerAt(0), memory }
   }
 
-  /** Is a communicator done with what it was asked for? Throws the error that it ran into, said to be of this call. */
   isDone(communicator: number, call: string): boolean {
     const { address, int32 } = this.#memory
     this.check('ncclCommGetAsyncError', this.functions.ncclCommGetAsyncError(communicator, address))
@@ -159,12 +174,14 @@ export class NcclLibrary {
     return true
   }
 
-  /** Throws what NCCL returned, unless it is success or on its way. */
   check(call: string, result: number): void {
     if (result !== SUCCESS && result !== IN_PROGRESS) throw this.#error(call, result)
   }
 
-  /** Calls it on a thread of its own, since it waits for the device. */
+  finalize(communicator: number): void {
+    this.check('ncclCommFinalize', this.functions.ncclCommFinalize(communicator))
+  }
+
   apart(call: 'ncclCommDestroy' | 'ncclCommAbort', communicator: number): Promise<void> {
     return new Promise((resolve, reject) => {
       this.functions[call].async(communicator, (failure: unknown, result: number) => {

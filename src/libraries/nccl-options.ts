@@ -1,7 +1,7 @@
 /** What NCCL's calls are told, and its checks. */
 import { checkBytes, checkInteger } from '../arguments.js'
 import type { Device } from '../device.js'
-import { describe, invalidType, invalidValue, outOfRange, stateError } from '../errors.js'
+import { describe, invalidType, invalidValue, outOfRange } from '../errors.js'
 import type { Stream } from '../stream.js'
 import { NCCL_OPERATIONS, type NCCL_TYPES, UNIQUE_ID_BYTES } from './nccl-library.js'
 
@@ -10,6 +10,7 @@ export type NcclType = keyof typeof NCCL_TYPES
 /** How values of all ranks become one. */
 export type NcclReduction = keyof typeof NCCL_OPERATIONS
 
+/** What `Communicator.create()` takes. */
 export interface CommunicatorOptions {
   /** What `uniqueId()` returned in one of the processes: the same for all ranks. */
   readonly id: Uint8Array
@@ -25,6 +26,7 @@ export interface CommunicatorOptions {
   readonly signal?: AbortSignal | undefined
 }
 
+/** What every call takes. */
 export interface TransferOptions {
   /** Of the elements. */
   readonly type: NcclType
@@ -32,16 +34,19 @@ export interface TransferOptions {
   readonly stream?: Stream | undefined
 }
 
+/** What calls take that make one value of those of all ranks. */
 export interface ReductionOptions extends TransferOptions {
   /** Default 'sum'. */
   readonly op?: NcclReduction | undefined
 }
 
+/** What calls take in which one rank stands out. */
 export interface RootOptions {
   /** The rank that has the data to send, or receives the result. Default 0. */
   readonly root?: number | undefined
 }
 
+/** What `send` and `recv` take. */
 export interface PeerOptions extends TransferOptions {
   /** The rank to send to or to receive from. */
   readonly peer: number
@@ -87,9 +92,4 @@ export function checkReduction(op: NcclReduction | undefined): number {
   const name = op ?? 'sum'
   if (typeof name === 'string' && Object.hasOwn(NCCL_OPERATIONS, name)) return NCCL_OPERATIONS[name]
   throw invalidValue(`options.op must be one of '${Object.keys(NCCL_OPERATIONS).join("', '")}', not ${describe(op)}`)
-}
-
-export function refuseSimulator(device: Device): void {
-  if (device.driver !== 'sim') return
-  throw stateError('ERR_UNSUPPORTED', `NCCL needs real GPUs: ${device} is simulated`)
 }

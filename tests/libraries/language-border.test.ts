@@ -3,6 +3,7 @@
  * communicator begins and ends. On a C library that pretends to be cuBLAS and NCCL, so that it runs on any machine.
  */
 import assert from 'node:assert/strict'
+import { AsyncResource } from 'node:async_hooks'
 import { afterEach, describe, it } from 'node:test'
 import { type DeviceBuffer, Stream } from 'cuda-streams'
 import { Cublas, LibraryError } from 'cuda-streams/cublas'
@@ -222,6 +223,31 @@ describe('across the language border', { skip }, () => {
       )
       assert.deepEqual(fake.said(), [], 'nor has one whose memory was closed meanwhile')
       await Promise.all(communicators.map((each) => each.close()))
+    })
+
+    it('a host function that runs while a group is open, or a call waits, makes calls of its own', async () => {
+      await using communicator = await device.run(() => make({ rank: 2, size: 3 }))
+      fake.said()
+      const f32 = { type: 'f32', stream } as const
+      stream.launchHostFunc(() => communicator.send(c, { ...f32, stream: device.defaultStream, peer: 0 }))
+      let later: (() => void) | undefined
+      group(() => {
+        communicator.send(a, { ...f32, peer: 0 })
+        stream.synchronize()
+        assert.deepEqual(
+          fake.said().map((line) => line.split(' ')[0]),
+          ['send'],
+          'the host function is not of the group',
+        )
+        communicator.recv(b, { ...f32, peer: 0 })
+        later = AsyncResource.bind(() => communicator.recv(c, { ...f32, peer: 1 }))
+      })
+      assert.deepEqual(
+        fake.said().map((line) => line.split(' ')[0]),
+        ['group', 'send', 'recv', '}'],
+      )
+      later?.()
+      assert.equal(fake.said().length, 1, 'what a group has left behind is not of it any more')
     })
 
     it('a thread that leaves out one of its ranks is told so, instead of waiting for ever', async () => {

@@ -1,12 +1,20 @@
-/** NCCL on real GPUs: one rank, two in this process, two processes. What needs none of them runs on the simulator. */
+/** NCCL: one rank, and two in this thread, also on the simulator; two processes, each with a GPU of its own. */
 import assert from 'node:assert/strict'
 import { type ChildProcess, fork } from 'node:child_process'
 import { describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { Device } from 'cuda-streams'
-import { Communicator, type CommunicatorOptions, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
-import { refused, rejected } from '../conformance/expect.js'
+import {
+  Communicator,
+  type CommunicatorOptions,
+  group,
+  type NcclReduction,
+  type NcclType,
+  ncclVersion,
+  uniqueId,
+} from 'cuda-streams/nccl'
+import { ONE_DEVICE, refused, rejected } from '../conformance/expect.js'
 import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
+import { onEveryBackend } from '../helpers/suite.js'
 import { simWorkbench, type Workbench } from '../helpers/workbench.js'
 
 // Multicast over NVLink is not to be had on every machine that has two GPUs, and NCCL does not find out by itself.
@@ -15,19 +23,12 @@ process.env['NCCL_NVLS_ENABLE'] ??= '0'
 const RANK = fileURLToPath(new URL('./children/nccl-rank.js', import.meta.url))
 const LONGEST = 90_000
 
-describe('NCCL on the simulator', () => {
-  const { device, devices } = simWorkbench()
+describe('NCCL, wrong arguments', () => {
+  const { device } = simWorkbench()
   /** As an id looks: random bytes, then an IPv4 address and port. */
   const id = new Uint8Array(128)
   id.set([1, 2, 3, 4, 5, 6, 7, 8, 2, 0, 0x1f, 0x90, 127, 0, 0, 1])
   const ok: CommunicatorOptions = { id, rank: 0, size: 1, device }
-
-  it('is ERR_UNSUPPORTED, and says why', async () => {
-    refused(() => device.run(uniqueId), 'ERR_UNSUPPORTED', /simulated/)
-    refused(() => device.run(ncclVersion), 'ERR_UNSUPPORTED', /simulated/)
-    await rejected(() => Communicator.create(ok), 'ERR_UNSUPPORTED', /simulated/)
-    await rejected(() => Communicator.createAll(devices), 'ERR_UNSUPPORTED', /simulated/)
-  })
 
   it('wrong arguments are refused by name first', async () => {
     const create = (options: object) => () => Communicator.create({ ...ok, ...options } as CommunicatorOptions)
@@ -44,6 +45,8 @@ describe('NCCL on the simulator', () => {
     await rejected(create({ timeout: '1' }), 'ERR_INVALID_ARG_TYPE', /options\.timeout/)
     await rejected(create({ signal: {} }), 'ERR_INVALID_ARG_TYPE', /options\.signal/)
     await rejected(create({ device: 99 }), 'ERR_OUT_OF_RANGE', /ordinal/)
+    const stranger = simWorkbench().device
+    await rejected(() => Communicator.createAll([device, stranger]), 'ERR_DEVICE_MISMATCH', /two drivers/)
     assert.throws(() => new (Communicator as unknown as new (x: unknown) => unknown)({}), /Communicator\.create/)
     assert.equal(
       group(() => 5),
@@ -52,20 +55,15 @@ describe('NCCL on the simulator', () => {
   })
 })
 
-const cuda = openCudaWorkbench()
-const noGpu = typeof cuda === 'string' ? `no NVIDIA driver here: ${cuda}` : false
-if (typeof noGpu === 'string') console.log(`skipped: ${noGpu}`)
-
-describe('NCCL with one rank', { skip: noGpu }, () => {
-  if (typeof cuda === 'string') return
-  const bench: Workbench = cuda
+onEveryBackend('NCCL with one rank', (bench: Workbench) => {
   const { device } = bench
-  const make = (): Promise<Communicator> => Communicator.create({ id: uniqueId(), rank: 0, size: 1, device })
+  const newId = (): Uint8Array => device.run(uniqueId)
+  const make = (): Promise<Communicator> => Communicator.create({ id: newId(), rank: 0, size: 1, device })
 
   it('says its version', (context) => {
-    const version = ncclVersion()
+    const version = device.run(ncclVersion)
     context.diagnostic(`NCCL ${version}`)
-    assert.ok(version >= 21400)
+    assert.ok(bench.name === 'sim' ? version === 0 : version >= 21400)
   })
 
   it('reduces, gathers and sends to itself, in stream order', async () => {
@@ -161,7 +159,7 @@ describe('NCCL with one rank', { skip: noGpu }, () => {
   })
 
   it('nobody answers at the address of an id: the signal ends the wait', async () => {
-    const id = uniqueId()
+    const id = newId()
     // Port 1 of this machine: nobody listens there.
     id.set([0, 1, 127, 0, 0, 1], 10)
     await assert.rejects(
@@ -171,13 +169,11 @@ describe('NCCL with one rank', { skip: noGpu }, () => {
   })
 })
 
-const count = typeof cuda === 'string' ? 0 : Device.count()
-const tooFew = count >= 2 ? false : `two GPUs are needed, here are ${count}`
-if (typeof tooFew === 'string') console.log(`skipped: ${tooFew}`)
+onEveryBackend('NCCL with two ranks in this thread', (bench) => {
+  const devices = bench.devices.slice(0, 2)
+  const skip = devices.length < 2 ? ONE_DEVICE : false
 
-describe('NCCL with two ranks in this thread', { skip: tooFew }, () => {
-  it('their calls are made in a group, and one alone is refused', async () => {
-    const devices = [Device.get(0), Device.get(1)]
+  it('their calls are made in a group, and one alone is refused', { skip }, async () => {
     const communicators = await Communicator.createAll(devices)
     const buffers = devices.map((device) => device.alloc(1024))
     for (const [rank, buffer] of buffers.entries()) {
@@ -200,7 +196,128 @@ describe('NCCL with two ranks in this thread', { skip: tooFew }, () => {
     await Promise.all(communicators.map((communicator) => communicator.finished()))
     await Promise.all(communicators.map((communicator) => communicator.close()))
   })
+
+  it('every call gives what it says, after the earlier work of both and before the later', { skip }, async () => {
+    const communicators = await Communicator.createAll(devices)
+    const streams = devices.map((device) => bench.stream({ device }))
+    const ranks = devices.map((device, rank) => {
+      const [communicator, stream] = [communicators[rank], streams[rank]]
+      assert.ok(communicator !== undefined && stream !== undefined)
+      const [small, both] = [device.alloc(16, { stream }), device.alloc(32, { stream })]
+      return { rank, communicator, stream, small, both, half: both.slice(0, 16) }
+    })
+    const put = (values: readonly number[]): void => {
+      for (const { rank, stream, small } of ranks) {
+        bench.busy(stream, 50_000 * (rank + 1))
+        void stream.upload(
+          small,
+          Float32Array.from(values, (value) => value + 10 * rank),
+        )
+      }
+    }
+    const got = (): Promise<number[][]> =>
+      Promise.all(ranks.map(async ({ stream, both }) => [...new Float32Array((await stream.download(both)).buffer)]))
+    const together = (call: (each: (typeof ranks)[number]) => void): void => group(() => ranks.forEach(call))
+
+    put([1, 2, 3, 4])
+    together(({ communicator, stream, small, both }) => communicator.allGather(small, both, { type: 'f32', stream }))
+    const gathered = [1, 2, 3, 4, 11, 12, 13, 14]
+    assert.deepEqual(await got(), [gathered, gathered])
+
+    together(({ communicator, stream, small, both }) =>
+      communicator.reduceScatter(both, small, { type: 'f32', op: 'avg', stream }),
+    )
+    together(({ communicator, stream, small, half, rank }) =>
+      communicator.broadcast(rank === 1 ? small : undefined, half, { type: 'f32', root: 1, stream }),
+    )
+    assert.deepEqual(
+      (await got()).map((values) => values.slice(0, 4)),
+      [
+        [11, 12, 13, 14],
+        [11, 12, 13, 14],
+      ],
+    )
+
+    put([1, -2, 3, 4])
+    together(({ communicator, stream, small, half, rank }) =>
+      communicator.reduce(small, rank === 0 ? half : undefined, { type: 'f32', op: 'prod', stream }),
+    )
+    assert.deepEqual((await got())[0]?.slice(0, 4), [11, -16, 39, 56])
+
+    together(({ communicator, stream, small, half, rank }) => {
+      communicator.send(small, { type: 'f32', peer: 1 - rank, stream })
+      communicator.recv(half, { type: 'f32', peer: 1 - rank, stream })
+    })
+    assert.deepEqual(
+      (await got()).map((values) => values.slice(0, 4)),
+      [
+        [11, 8, 13, 14],
+        [1, -2, 3, 4],
+      ],
+    )
+
+    // In place, and several in one group.
+    together(({ communicator, stream, small }) => {
+      communicator.allReduce(small, small, { type: 'f32', op: 'min', stream })
+      communicator.allReduce(small, small, { type: 'f32', op: 'sum', stream })
+    })
+    for (const { stream, small, half } of ranks) stream.copy(half, small)
+    assert.deepEqual((await got())[0]?.slice(0, 4), [2, -4, 6, 8])
+
+    await Promise.all(communicators.map((communicator) => communicator.close()))
+    for (const { small, both, stream } of ranks) for (const each of [small, both, stream]) each.close()
+  })
+
+  it('whole numbers of every width, half precision, and their reductions', { skip }, async () => {
+    const communicators = await Communicator.createAll(devices)
+    const streams = devices.map((device) => bench.stream({ device }))
+    const sums: [NcclType, NcclReduction, ArrayBufferView, ArrayBufferView, ArrayBufferView][] = [
+      ['i8', 'sum', Int8Array.of(100, -7), Int8Array.of(50, 3), Int8Array.of(-106, -4)],
+      ['u8', 'max', Uint8Array.of(200, 7), Uint8Array.of(50, 30), Uint8Array.of(200, 30)],
+      ['i32', 'prod', Int32Array.of(-5, 7), Int32Array.of(6, 8), Int32Array.of(-30, 56)],
+      ['u32', 'sum', Uint32Array.of(2 ** 31, 7), Uint32Array.of(2 ** 30, 8), Uint32Array.of(3 * 2 ** 30, 15)],
+      [
+        'i64',
+        'min',
+        BigInt64Array.of(-(2n ** 60n), 7n),
+        BigInt64Array.of(5n, -9n),
+        BigInt64Array.of(-(2n ** 60n), -9n),
+      ],
+      [
+        'u64',
+        'sum',
+        BigUint64Array.of(2n ** 63n, 7n),
+        BigUint64Array.of(1n, 1n),
+        BigUint64Array.of(2n ** 63n + 1n, 8n),
+      ],
+      ['f64', 'avg', Float64Array.of(1, 2), Float64Array.of(2, -4), Float64Array.of(1.5, -1)],
+      // 1.5 and 2, and 0.25 and -0.5.
+      ['f16', 'sum', Uint16Array.of(0x3e00, 0x3400), Uint16Array.of(0x4000, 0xb800), Uint16Array.of(0x4300, 0xb400)],
+      ['bf16', 'sum', Uint16Array.of(0x3fc0, 0x3e80), Uint16Array.of(0x4000, 0xbf00), Uint16Array.of(0x4060, 0xbe80)],
+    ]
+    for (const [type, op, mine, yours, expected] of sums) {
+      const buffers = devices.map((device, rank) => device.alloc(mine.byteLength, { stream: streams[rank] }))
+      for (const [rank, buffer] of buffers.entries()) void streams[rank]?.upload(buffer, rank === 0 ? mine : yours)
+      group(() => {
+        for (const [rank, buffer] of buffers.entries()) {
+          communicators[rank]?.allReduce(buffer, buffer, { type, op, stream: streams[rank] })
+        }
+      })
+      for (const [rank, buffer] of buffers.entries()) {
+        const bytes = await streams[rank]?.download(buffer)
+        assert.deepEqual(bytes, new Uint8Array(expected.buffer), `${type} ${op}`)
+        buffer.close()
+      }
+    }
+    await Promise.all(communicators.map((communicator) => communicator.close()))
+    for (const stream of streams) stream.close()
+  })
 })
+
+const cuda = openCudaWorkbench()
+const count = typeof cuda === 'string' ? 0 : cuda.devices.length
+const tooFew = count >= 2 ? false : `two GPUs are needed, here are ${count}`
+if (typeof tooFew === 'string') console.log(`skipped: ${tooFew}`)
 
 interface Ended {
   readonly code: number | null

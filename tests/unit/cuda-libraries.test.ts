@@ -17,13 +17,18 @@ const parts = {
     enter: (context: number) => log.push(`enter ${context}`),
     leave: () => log.push('leave'),
   },
-  relaxed: { run: (fn: () => unknown) => (log.push('relaxed'), fn()) },
+  relaxed: {
+    run: (fn: () => unknown) => {
+      log.push('relaxed')
+      return fn()
+    },
+  },
   waiting: {
     hostFunctionsPending: true,
     get insideHostFunction() {
       return state.inside
     },
-    forHostFunctions: () => log.push('host functions'),
+    beforeLibraryCall: () => log.push('host functions'),
     forLibrary: (isDone: () => boolean, what: string) => log.push(`${what} ${isDone()}`),
   },
   reserve: (stream: number) => log.push(`room ${stream}`),

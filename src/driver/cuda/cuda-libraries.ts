@@ -9,8 +9,6 @@ import type { Waiting } from './waiting.js'
 /** Entries of the hardware queue that one call takes at most: a few kernels, and what they copy and clear before. */
 const ENTRIES = 8
 
-const WAITS = 'this call, which may wait for the whole device,'
-
 export interface LibraryParts {
   readonly contexts: Contexts
   readonly relaxed: RelaxedCaptures
@@ -33,7 +31,7 @@ export class CudaLibraries implements LibraryDriver {
   queue(work: readonly LibraryWork[], together: (calls: () => void) => void = (calls) => calls()): void {
     const { waiting, reserve } = this.#parts
     // Inside a host function nothing can be waited for: one of those pending is the caller.
-    if (work.some(({ mayWait }) => mayWait) && !waiting.insideHostFunction) waiting.forHostFunctions(WAITS)
+    if (work.some(({ mayWait }) => mayWait) && !waiting.insideHostFunction) waiting.beforeLibraryCall()
     for (const { stream } of work) for (let left = ENTRIES; left > 0; left -= 1) reserve(stream)
     together(() => {
       for (const each of work) this.#inContext(each.context, () => each.call(cudaHandleOf(each.stream)))
@@ -41,7 +39,7 @@ export class CudaLibraries implements LibraryDriver {
   }
 
   call<R>(context: ContextHandle, fn: () => R): R {
-    this.#parts.waiting.forHostFunctions(WAITS)
+    this.#parts.waiting.beforeLibraryCall()
     return this.#inContext(context, () => this.#parts.relaxed.run(fn))
   }
 

@@ -18,11 +18,14 @@ import { LoopPump, type Sleeper, type TurnResult } from '../loop-pump.js'
 import { type Answer, Completions } from './completions.js'
 import type { Dependencies } from './dependencies.js'
 import type { EventPool } from './event-pool.js'
-import type { Gates } from './gates.js'
+import type { GateCall, Gates } from './gates.js'
 import type { GraphLane } from './graph-gates.js'
 import { check, type Library } from './library.js'
 import type { QueueDepth } from './queue-depth.js'
 import type { RelaxedCaptures } from './relaxed-captures.js'
+
+/** Milliseconds in which host functions that queue others are likely to be through. */
+const CALM_WITHIN = 100
 
 export interface WaitingParts {
   readonly library: Library
@@ -222,6 +225,26 @@ export class Waiting {
       () => true,
       what,
     )
+  }
+
+  /**
+   * Runs the host functions that are pending, before a call that may wait for the device in native code. It stops where
+   * they queue themselves anew without end, or do not come due: the call may wait for the device, and may not.
+   */
+  beforeLibraryCall(): void {
+    const { gates, deadlockAfter } = this.#parts
+    const begun = performance.now()
+    const first = gates.active.flatMap((lane) => lane.calls)
+    const isOver = (call: GateCall): boolean => !call.lane.calls.includes(call)
+    let [left, progress] = [first.length, begun]
+    const isDone = (): boolean => {
+      if (!this.hostFunctionsPending) return true
+      const now = performance.now()
+      const remaining = first.filter((call) => !isOver(call)).length
+      if (remaining < left) [left, progress] = [remaining, now]
+      return remaining === 0 ? now - begun > CALM_WITHIN : now - progress > deadlockAfter
+    }
+    this.#block(isDone, () => true, 'this call, which may wait for the whole device,')
   }
 
   /** Waits for what another library does, as it says itself. */

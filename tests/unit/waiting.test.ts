@@ -1,0 +1,120 @@
+/** Host functions that are run before a call of another library, and while one waits: on gates that are pretended. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Waiting, type WaitingParts } from '../../src/driver/cuda/waiting.js'
+import { refused } from '../conformance/expect.js'
+
+const DEADLOCK_AFTER = 50
+
+interface Call {
+  readonly lane: Lane
+  readonly run: () => void
+}
+interface Lane {
+  calls: Call[]
+  readonly context: number
+}
+
+/** One lane of host functions, each of which is due when it is the first. */
+function pretend(isDue: () => boolean = () => true) {
+  const lane: Lane = { calls: [], context: 1 }
+  const gates = {
+    running: [] as Call[],
+    get pending() {
+      return lane.calls.length
+    },
+    get active() {
+      return lane.calls.length === 0 ? [] : [lane]
+    },
+    runDue() {
+      const [first] = lane.calls
+      if (first === undefined || !isDue()) return false
+      first.run()
+      lane.calls.splice(lane.calls.indexOf(first), 1)
+      return true
+    },
+  }
+  const parts = {
+    gates,
+    deadlockAfter: DEADLOCK_AFTER,
+    rest: () => {},
+    relaxed: { run: (fn: () => unknown) => fn() },
+    library: { cuEventQuery: () => 0 },
+    pool: { unrecorded: () => 0 },
+    depth: { clear: () => {} },
+    dependencies: { clear: () => {} },
+  }
+  const waiting = new Waiting(parts as unknown as WaitingParts)
+  const queue = (run: () => void = () => {}): void => void lane.calls.push({ lane, run })
+  return { waiting, gates, queue }
+}
+
+test('all host functions that are pending are run, and those that they queue', () => {
+  const { waiting, gates, queue } = pretend()
+  let ran = 0
+  queue(() => {
+    ran += 1
+  })
+  queue(() => {
+    ran += 1
+    queue(() => {
+      ran += 1
+    })
+  })
+  waiting.beforeLibraryCall()
+  assert.equal(ran, 3)
+  assert.equal(gates.pending, 0)
+})
+
+test('host functions that queue themselves anew without end do not hold up the call', () => {
+  const { waiting, queue } = pretend()
+  let ran = 0
+  const again = (): void => {
+    ran += 1
+    queue(again)
+  }
+  queue(again)
+  waiting.beforeLibraryCall()
+  assert.ok(ran > 1)
+})
+
+test('nor do host functions that never come due', () => {
+  const { waiting, gates, queue } = pretend(() => false)
+  queue()
+  const begin = performance.now()
+  waiting.beforeLibraryCall()
+  assert.ok(performance.now() - begin > DEADLOCK_AFTER)
+  assert.equal(gates.pending, 1)
+})
+
+test('inside a host function there is nothing to wait for: it is one of those pending', () => {
+  const { waiting, gates, queue } = pretend()
+  queue(() => {
+    gates.running.push(...(gates.active[0]?.calls ?? []))
+    assert.equal(waiting.insideHostFunction, true)
+    refused(() => waiting.beforeLibraryCall(), 'ERR_DEADLOCK', /inside a host function/)
+    gates.running.length = 0
+  })
+  waiting.beforeLibraryCall()
+  assert.equal(waiting.insideHostFunction, false)
+})
+
+test('while a library is waited for, host functions run', () => {
+  const { waiting, queue } = pretend()
+  let ran = 0
+  const again = (): void => {
+    ran += 1
+    if (ran < 5) queue(again)
+  }
+  queue(again)
+  waiting.forLibrary(() => ran === 5, 'the library')
+  assert.equal(ran, 5)
+  const mistake = new Error('what the library ran into')
+  assert.throws(
+    () =>
+      waiting.forLibrary(() => {
+        throw mistake
+      }, 'the library'),
+    mistake,
+  )
+})
