@@ -35,18 +35,16 @@ const BAD_KERNELS: Readonly<Record<string, BadKernel>> = {
   },
 }
 
-function launchBad(bench: Workbench, stream: Stream, { body, number }: BadKernel): void {
-  if (bench.name === 'sim') {
-    fault(stream, number)
-    return
-  }
+/** Loads it, in which CUDA waits for the whole device: before any stream is held. The result launches it. */
+function loadBad(bench: Workbench, { body, number }: BadKernel): (stream: Stream) => void {
+  if (bench.name === 'sim') return (stream) => fault(stream, number)
   const ptx = `.version 7.0
 .target sm_70
 .address_size 64
 .visible .entry bad(.param .u64 at) { .reg .u64 %where; ${body} ret; }
 `
   const kernel = Module.load(ptx, { device: bench.device }).kernel('bad', ['out u32*'])
-  stream.launch(kernel, { grid: 1, block: 1 }, bench.device.alloc(4, { stream }))
+  return (stream) => void stream.launch(kernel, { grid: 1, block: 1 }, bench.device.alloc(4, { stream }))
 }
 
 function caseOf(bad: BadKernel): Case {
@@ -59,8 +57,9 @@ function caseOf(bad: BadKernel): Case {
     }
     const pinned = bench.device.allocPinned(1024)
     const buffer = bench.device.alloc(1024, { stream: other })
+    const launch = loadBad(bench, bad)
     const latch = bench.latch(stream)
-    launchBad(bench, stream, bad)
+    launch(stream)
     let dropped = true
     const statuses: number[] = []
     stream.launchHostFunc(() => {

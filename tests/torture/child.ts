@@ -4,11 +4,13 @@ import { openBackend } from './backend.js'
 import { badKernelCases } from './bad-kernel-cases.js'
 import { type Case, cases } from './cases.js'
 import { faultCases } from './fault-cases.js'
+import { loadingCases } from './loading-cases.js'
 
 const all: Readonly<Record<string, Case>> = {
   ...cases,
   ...faultCases,
   ...badKernelCases,
+  ...loadingCases,
   'wrong arguments': wrongArguments,
   'wrong arguments in disguise': disguisedArguments,
 }

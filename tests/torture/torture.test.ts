@@ -4,6 +4,7 @@ import { describe, it } from 'node:test'
 import { onEveryBackend } from '../helpers/suite.js'
 import { cases } from './cases.js'
 import { LOAD_EACH } from './load.js'
+import { loadingCases } from './loading-cases.js'
 import { assertCase, assertEnded, runOn } from './run-child.js'
 
 /** What a case takes at most; each is a second or two, the start of CUDA included. */
@@ -14,7 +15,7 @@ const timeout = (seconds: number): { readonly timeout: number } => ({ timeout: (
 
 onEveryBackend('torture', (bench) => {
   describe('in a process of its own', () => {
-    for (const name of Object.keys(cases)) {
+    for (const name of Object.keys({ ...cases, ...loadingCases })) {
       it(name, timeout(CASE_SECONDS), () => assertCase(bench, name, CASE_SECONDS))
     }
   })

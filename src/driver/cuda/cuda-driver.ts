@@ -74,7 +74,12 @@ export class CudaDriver implements Driver {
     this.#pool = parts.pool
     const onStream: CudaMemoryParts['onStream'] = (stream, call, fn) => this.#onStream(stream, call, fn)
     const reserve = (stream: StreamHandle): void => this.reserve(stream)
-    this.kernels = new CudaKernels(parts.library, parts.memory, parts.contexts, { onStream, reserve })
+    this.kernels = new CudaKernels(parts.library, parts.memory, parts.contexts, {
+      onStream,
+      reserve,
+      hostFunctionsPending: () => parts.waiting.hostFunctionsPending,
+      drainHostFunctions: (what) => parts.waiting.forHostFunctions(what),
+    })
     this.libraries = new CudaLibraries({ ...parts, reserve })
     this.graphs = new CudaGraphs(parts.library, parts.memory, parts.relaxed, parts.graphGates, {
       onStream,
@@ -282,10 +287,7 @@ export class CudaDriver implements Driver {
   }
 
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    if (this.#waiting.watchesOrder) {
-      this.#waiting.recorded(event, stream, () => external === 0 && this.#mayCapture(stream))
-    }
-    if (stream < DEFAULT_STREAM_LIMIT || external !== 0) {
+    if (stream < DEFAULT_STREAM_LIMIT || external !== 0 || this.#waiting.watchesOrder) {
       this.#recordWith(event, stream, external)
       return
     }
@@ -368,9 +370,12 @@ export class CudaDriver implements Driver {
 
   /** CUDA refuses the external flags outside of a capture, where they mean nothing. */
   #recordWith(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
+    if (this.#waiting.watchesOrder) this.#waiting.beforeRecord(event)
     if (external !== 0 && this.streamIsCapturing(stream)) {
       this.#onStream(stream, 'cuEventRecordWithFlags', (raw) => this.#library.cuEventRecordWithFlags(event, raw, 1))
     } else this.#onStream(stream, 'cuEventRecord', (raw) => this.#library.cuEventRecord(event, raw))
+    if (!this.#waiting.watchesOrder) return
+    this.#waiting.recorded(event, stream, () => (external === 0 ? this.#captureOf(stream) : undefined))
   }
 
   #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
@@ -383,10 +388,13 @@ export class CudaDriver implements Driver {
     return this.#library.cuStreamIsCapturing(stream, this.#memory.address) === 0 && this.#memory.int32[0] === 0
   }
 
-  /** A null stream never captures, and asking whether it does is refused while a blocking stream captures. */
-  #mayCapture(stream: StreamHandle): boolean {
+  /**
+   * Tells whether the capture that the stream is in is under way still; undefined where it is in none. A null stream never
+   * captures, and asking whether it does is refused while a blocking stream captures.
+   */
+  #captureOf(stream: StreamHandle): (() => boolean) | undefined {
     const isNull = isDefaultStream(stream) && cudaHandleOf(canonicalStream(stream)) === 0
-    return !isNull && this.streamIsCapturing(stream)
+    return isNull ? undefined : this.graphs.captureOf(stream)
   }
 
   /** These getters spoil a capture when they are asked about a capturing stream; the answer is the same without. */

@@ -23,6 +23,8 @@ export interface GraphSurroundings {
   launched(stream: StreamHandle, lanes: readonly GraphLane[]): void
 }
 
+const CAPTURE_STATUS_ACTIVE = 1
+
 interface Instance {
   readonly context: ContextHandle
   lanes: readonly GraphLane[]
@@ -78,6 +80,19 @@ export class CudaGraphs implements GraphDriver {
   /** The capture that the stream began, if it did, is over: it was ended, or the stream is destroyed. */
   captureOver(stream: StreamHandle): void {
     if (this.#begun.delete(stream)) this.#around.captureEnds()
+  }
+
+  /** Tells whether the capture that the stream is in now is under way still; undefined where it is in none. */
+  captureOf(stream: StreamHandle): (() => boolean) | undefined {
+    const { id } = this.#captureInfo(stream)
+    if (id === undefined) return undefined
+    return () => {
+      for (const origin of this.#begun) {
+        const now = this.#captureInfo(origin)
+        if (now.id === id) return now.valid
+      }
+      return false
+    }
   }
 
   /** Captures a host function: a gate that becomes a node. */
@@ -156,7 +171,11 @@ export class CudaGraphs implements GraphDriver {
   }
 
   /** The driver's number for the capture that a stream is in, and the node that was captured last on it. */
-  #captureInfo(stream: StreamHandle): { readonly id: bigint | undefined; readonly node: number } {
+  #captureInfo(stream: StreamHandle): {
+    readonly id: bigint | undefined
+    readonly valid: boolean
+    readonly node: number
+  } {
     const { address, uint64 } = this.#memory
     uint64.fill(0n, 0, 5)
     const [status, id, nodes, count, edges] = [0, 8, 16, 24, 32].map((offset) => address + offset)
@@ -164,7 +183,8 @@ export class CudaGraphs implements GraphDriver {
       this.#library.cuStreamGetCaptureInfo_v3(raw, status ?? 0, id ?? 0, 0, nodes ?? 0, edges ?? 0, count ?? 0),
     )
     const capturing = this.#memory.uint32[0] !== 0
+    const valid = this.#memory.uint32[0] === CAPTURE_STATUS_ACTIVE
     const firstNode = uint64[3] === 0n ? 0 : Number(koffi().decode.uint64(this.#memory.pointerAt(16)))
-    return { id: capturing ? uint64[1] : undefined, node: firstNode }
+    return { id: capturing ? uint64[1] : undefined, valid, node: firstNode }
   }
 }

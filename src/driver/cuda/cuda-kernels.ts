@@ -15,6 +15,10 @@ export interface KernelSurroundings {
   onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void
   /** Waits for room in the stream's hardware queue. */
   reserve(stream: StreamHandle): void
+  /** Runs host functions until none is pending: before a call in which the driver waits for the whole device. */
+  drainHostFunctions(what: string): void
+  /** Are host functions pending? Then no such call may be made that can wait. */
+  hostFunctionsPending(): boolean
 }
 
 /** It takes four arguments where cuLaunchKernel takes eleven, each of which costs. */
@@ -35,6 +39,8 @@ export class CudaKernels implements KernelDriver {
   readonly #contexts: Contexts
   readonly #around: KernelSurroundings
   readonly #parameters = new Map<KernelHandle, ParameterBlock>()
+  /** Closed, and not yet given back. */
+  readonly #unloaded: { readonly module: ModuleHandle; readonly context: ContextHandle }[] = []
   readonly #sharedMemory = new Map<KernelHandle, number>()
   readonly #config = new NativeMemory(CONFIG_BYTES + 2 * ATTRIBUTE_BYTES)
 
@@ -59,6 +65,8 @@ export class CudaKernels implements KernelDriver {
   }
 
   load(image: Uint8Array, context: ContextHandle): ModuleHandle {
+    this.#around.drainHostFunctions('loading a module, in which CUDA waits for the whole device,')
+    this.#unloadKept()
     const copy = new NativeMemory(Math.ceil((image.length + 1) / 8) * 8)
     copy.bytes.fill(0)
     copy.bytes.set(image)
@@ -70,7 +78,18 @@ export class CudaKernels implements KernelDriver {
     return this.#memory.pointerAt(0) as ModuleHandle
   }
 
+  /** CUDA waits for the whole device here too: while host functions are pending, that is put off. */
   unload(module: ModuleHandle, context: ContextHandle): void {
+    this.#unloaded.push({ module, context })
+    this.#unloadKept()
+  }
+
+  #unloadKept(): void {
+    if (this.#around.hostFunctionsPending()) return
+    for (const { module, context } of this.#unloaded.splice(0)) this.#unload(module, context)
+  }
+
+  #unload(module: ModuleHandle, context: ContextHandle): void {
     const before = this.#contexts.enter(context)
     const result = this.#library.cuModuleUnload(module)
     this.#contexts.leave(before)

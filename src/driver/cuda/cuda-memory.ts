@@ -43,19 +43,20 @@ export class CudaMemory implements MemoryDriver {
   }
 
   allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
-    const { library, memory, contexts, reserve } = this.#parts
+    const { library, memory, contexts, relaxed, reserve } = this.#parts
     reserve(stream)
     const before = contexts.enter(context)
-    const result = library.cuMemAllocAsync(memory.address, byteLength, cudaHandleOf(stream))
+    const raw = cudaHandleOf(stream)
+    const result = relaxed.run(() => library.cuMemAllocAsync(memory.address, byteLength, raw))
     contexts.leave(before)
     check('cuMemAllocAsync', result)
     return memory.pointerAt(0) as Pointer
   }
 
   free(pointer: Pointer, stream: StreamHandle): void {
-    const { library, reserve, onStream } = this.#parts
+    const { library, relaxed, reserve, onStream } = this.#parts
     reserve(stream)
-    onStream(stream, 'cuMemFreeAsync', (raw) => library.cuMemFreeAsync(pointer, raw))
+    onStream(stream, 'cuMemFreeAsync', (raw) => relaxed.run(() => library.cuMemFreeAsync(pointer, raw)))
   }
 
   allocatePinned(

@@ -13,23 +13,30 @@ import type { GateCall, Lane } from './gates.js'
 
 type After = Map<Lane, number>
 
+/** What the null stream's rules go by. */
+interface Facts {
+  readonly blocking: boolean
+  readonly device: number
+}
+
 export class Dependencies {
   readonly #streams = new Map<StreamHandle, After>()
   readonly #events = new Map<EventHandle, After>()
-  readonly #askBlocking: (stream: StreamHandle) => boolean | undefined
+  readonly #isBlocking: (stream: StreamHandle) => boolean | undefined
   readonly #deviceOf: (stream: StreamHandle) => number
-  readonly #blocking = new Map<StreamHandle, boolean>()
+  /** Of streams in use. Another library may have destroyed one since, so no stream is asked but while it is used. */
+  readonly #facts = new Map<StreamHandle, Facts>()
 
   /** `isBlocking` has no answer for a stream that captures: to ask for its flags would spoil the capture. */
   constructor(isBlocking: (stream: StreamHandle) => boolean | undefined, deviceOf: (stream: StreamHandle) => number) {
-    this.#askBlocking = isBlocking
+    this.#isBlocking = isBlocking
     this.#deviceOf = deviceOf
   }
 
   clear(): void {
     this.#streams.clear()
     this.#events.clear()
-    this.#blocking.clear()
+    this.#facts.clear()
   }
 
   queued(stream: StreamHandle, call: GateCall): void {
@@ -52,7 +59,7 @@ export class Dependencies {
 
   forgetStream(stream: StreamHandle): void {
     this.#streams.delete(stream)
-    this.#blocking.delete(stream)
+    this.#facts.delete(stream)
   }
 
   forgetEvent(event: EventHandle): void {
@@ -68,16 +75,19 @@ export class Dependencies {
     return comesAfter(this.#events.get(event), calls)
   }
 
-  #isBlocking(stream: StreamHandle): boolean {
-    const known = this.#blocking.get(stream)
+  /** Of a stream that is in use now. */
+  #factsOf(stream: StreamHandle): Facts {
+    const known = this.#facts.get(stream)
     if (known !== undefined) return known
-    const blocking = this.#askBlocking(stream)
-    if (blocking !== undefined) this.#blocking.set(stream, blocking)
-    return blocking ?? false
+    const blocking = this.#isBlocking(stream)
+    const facts = { blocking: blocking ?? false, device: this.#deviceOf(stream) }
+    if (blocking !== undefined) this.#facts.set(stream, facts)
+    return facts
   }
 
   #own(stream: StreamHandle): After {
     const key = canonicalStream(stream)
+    this.#factsOf(key)
     let after = this.#streams.get(key)
     if (after === undefined) {
       after = new Map()
@@ -90,16 +100,13 @@ export class Dependencies {
   #afterStream(stream: StreamHandle): After {
     const key = canonicalStream(stream)
     const after: After = new Map(this.#streams.get(key))
-    if (isDefaultStream(key) && (key & 3) === 0) {
-      const device = deviceOfDefaultStream(key)
-      for (const [other, theirs] of this.#streams) {
-        if (other !== key && this.#isBlocking(other) && this.#deviceOf(other) === device) merge(after, theirs)
-      }
-    } else {
-      for (const [other, theirs] of this.#streams) {
-        if (!isDefaultStream(other) || (other & 3) !== 0 || !this.#isBlocking(stream)) continue
-        if (deviceOfDefaultStream(other) === this.#deviceOf(stream)) merge(after, theirs)
-      }
+    const { blocking, device } = this.#factsOf(key)
+    for (const [other, theirs] of this.#streams) {
+      if (other === key) continue
+      const holdsUp = isNull(key)
+        ? this.#facts.get(other)?.blocking === true && this.#facts.get(other)?.device === device
+        : isNull(other) && blocking && deviceOfDefaultStream(other) === device
+      if (holdsUp) merge(after, theirs)
     }
     return after
   }
@@ -108,6 +115,8 @@ export class Dependencies {
     if (more !== undefined && more.size > 0) merge(this.#own(stream), more)
   }
 }
+
+const isNull = (stream: StreamHandle): boolean => isDefaultStream(stream) && (stream & 3) === 0
 
 function merge(into: After, from: After): void {
   for (const [lane, sequence] of from) {

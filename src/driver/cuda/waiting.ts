@@ -53,8 +53,8 @@ export class Waiting {
   readonly #pump: LoopPump
   /** Captures that this library began and has not ended. */
   #captures = 0
-  /** Events whose latest record was made inside a capture. */
-  readonly #captured = new Set<EventHandle>()
+  /** Events whose latest record was made inside a capture, and whether that capture is under way still. */
+  readonly #captured = new Map<EventHandle, () => boolean>()
 
   constructor(parts: WaitingParts) {
     this.#parts = parts
@@ -107,11 +107,19 @@ export class Waiting {
     this.#calmDown()
   }
 
-  /** `isCaptured` tells whether the record is a part of a capture: such a one comes after nothing that runs. */
-  recorded(event: EventHandle, stream: StreamHandle, isCaptured: () => boolean): void {
+  /** The event is about to be recorded anew: what waits for the old record keeps it. */
+  beforeRecord(event: EventHandle): void {
     if (this.#events.has(event)) this.#keepOldRecord(event)
-    if (this.#captures > 0 && isCaptured()) {
-      this.#captured.add(event)
+  }
+
+  /**
+   * It has been recorded. `captureOf` tells whether that was a part of a capture, which comes after nothing that runs: the
+   * result then tells whether the capture is under way still.
+   */
+  recorded(event: EventHandle, stream: StreamHandle, captureOf: () => (() => boolean) | undefined): void {
+    const capture = this.#captures > 0 ? captureOf() : undefined
+    if (capture !== undefined) {
+      this.#captured.set(event, capture)
       this.#parts.dependencies.forgetEvent(event)
       return
     }
@@ -168,9 +176,9 @@ export class Waiting {
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {
-    if (this.#captured.has(event)) {
-      throw cudaError('cuEventQuery', this.#captures > 0 ? CUresult.CAPTURED_EVENT : CUresult.INVALID_VALUE)
-    }
+    // To ask about an event of a capture that is under way would spoil it; afterwards the driver can be asked.
+    if (this.#captured.get(event)?.()) throw cudaError('cuEventQuery', CUresult.CAPTURED_EVENT)
+    this.#captured.delete(event)
     const cancel = this.#events.add(event, event, settle)
     this.watchesOrder = true
     this.#pump.wake()

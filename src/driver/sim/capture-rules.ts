@@ -76,6 +76,7 @@ export class CaptureRules {
   /** Work on the null stream waits for every blocking stream, a capturing one too. */
   refuseImplicit(stream: SimStream, call: string): void {
     const capture = this.implicitOf(stream)
+    if (capture?.invalid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
     if (capture !== undefined) throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_IMPLICIT)
   }
 
@@ -105,8 +106,13 @@ export class CaptureRules {
     const { captured } = event
     const { capture } = stream
     const call = 'cuStreamWaitEvent'
-    if (captured?.capture.over || captured?.capture.invalid) throw cudaError(call, CUresult.INVALID_VALUE)
     if (capture?.invalid === true) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
+    const implicit = this.implicitOf(stream)
+    if (implicit !== undefined) throw this.#spoil(implicit, call, CUresult.STREAM_CAPTURE_IMPLICIT)
+    if (captured?.capture.over || captured?.capture.invalid) {
+      if (capture !== undefined) capture.invalid = true
+      throw cudaError(call, CUresult.INVALID_VALUE)
+    }
     if (captured === undefined) {
       // To wait for an event that was never recorded is no wait, here too.
       if (capture === undefined || event.record === undefined) return

@@ -107,7 +107,10 @@ export class Machine {
       operation.waitFor(begin)
       for (const node of after) operation.waitFor(operations[node.index])
       if (work.kind === 'eventWait') operation.waitFor(work.event.record)
-      if (work.kind === 'eventRecord') work.event.record = operation
+      if (work.kind === 'eventRecord') {
+        work.event.record = operation
+        work.event.captured = undefined
+      }
       operations.push(operation)
       this.#startWith(operation, work.kind === 'host' ? work.host : undefined)
     }

@@ -261,7 +261,9 @@ export class SimDriver implements Driver {
       this.#captures.add(stream, stream.capture, call, { kind: 'host', host })
       return
     }
-    this.#captures.refuseImplicit(stream, call)
+    if (this.#captures.implicitOf(stream) !== undefined) {
+      throw cudaError('cuStreamIsCapturing', CUresult.STREAM_CAPTURE_IMPLICIT)
+    }
     this.#reserve(stream)
     this.machine.enqueue(stream, OperationKind.HOST, 0, undefined, host)
   }
@@ -325,8 +327,13 @@ export class SimDriver implements Driver {
     const end = this.#event(endHandle, call)
     this.#alive(start.device, call)
     this.#alive(end.device, call)
-    this.#captures.refuseCapturedEvent(start, call)
-    this.#captures.refuseCapturedEvent(end, call)
+    for (const { record, captured } of [start, end]) {
+      if (record === undefined && captured === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
+    }
+    for (const { captured } of [start, end]) {
+      if (captured === undefined) continue
+      throw cudaError(call, captured.capture.over ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
+    }
     const untimed = ((start.flags | end.flags) & EventFlag.DISABLE_TIMING) !== 0
     if (untimed || start.record === undefined || end.record === undefined || start.device !== end.device) {
       throw cudaError(call, CUresult.INVALID_HANDLE)
