@@ -1,4 +1,5 @@
 /** Puts work that uses memory into a stream, and writes down that it did. */
+import { PinnedAllocation } from './allocations.js'
 import type { FillWidth } from './driver/memory-driver.js'
 import type { OpenMemory } from './memory.js'
 import type { OpenStream } from './stream.js'
@@ -35,7 +36,18 @@ export function queueAllWith(parts: readonly MemoryUse[], queue: () => void): vo
 export function queueCopy(use: OpenStream, to: OpenMemory, from: OpenMemory, byteLength: number): void {
   if (byteLength === 0) return
   const memory = from.allocation === to.allocation ? [to] : [to, from]
-  queueWith(use, memory, () => use.driver.memory.copy(to.pointer, from.pointer, byteLength, use.handle))
+  const { driver, handle } = use
+  const [there, here] = [deviceOf(to), deviceOf(from)]
+  queueWith(use, memory, () => {
+    if (there === undefined || here === undefined || there === here) {
+      driver.memory.copy(to.pointer, from.pointer, byteLength, handle)
+    } else driver.memory.copyBetween(to.pointer, there, from.pointer, here, byteLength, handle)
+  })
+}
+
+/** Undefined for memory of the host. */
+function deviceOf({ allocation }: OpenMemory): number | undefined {
+  return allocation instanceof PinnedAllocation ? undefined : allocation.device.ordinal
 }
 
 export function queueFill(use: OpenStream, to: OpenMemory, value: number, width: FillWidth, count: number): void {

@@ -26,6 +26,18 @@ export interface MemoryDriver {
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void
   /** `cuMemcpyAsync` between any two places of this driver. Never blocks, but for want of room in the stream's queue. */
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void
+  /**
+   * `cuMemcpyPeerAsync`: between two devices of this driver, given by their ordinals, neither of which need reach the
+   * other's memory.
+   */
+  copyBetween(
+    destination: Pointer,
+    destinationDevice: number,
+    source: Pointer,
+    sourceDevice: number,
+    byteLength: number,
+    stream: StreamHandle,
+  ): void
   /** `cuMemsetD8Async`, `D16` or `D32`. */
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void
   /**

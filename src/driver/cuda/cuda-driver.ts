@@ -54,6 +54,8 @@ export class CudaDriver implements Driver {
   readonly #handles: HandleCheck
   readonly #waiting: Waiting
   readonly #pool: EventPool
+  /** Of every stream that is in use: ours, and those that other libraries own. */
+  readonly #streamContexts = new Map<StreamHandle, ContextHandle>()
 
   constructor(parts: {
     readonly library: Library
@@ -90,7 +92,8 @@ export class CudaDriver implements Driver {
     })
     const recycle: CudaMemoryParts['recycle'] = ({ context, event }) => this.eventRecycle(context, event)
     const hostFunctionsPending = (): boolean => parts.waiting.hostFunctionsPending
-    const memory = new CudaMemory({ ...parts, onStream, reserve, recycle, hostFunctionsPending })
+    const inContextOf: CudaMemoryParts['inContextOf'] = (stream, call, fn) => this.#inContextOf(stream, call, fn)
+    const memory = new CudaMemory({ ...parts, onStream, inContextOf, reserve, recycle, hostFunctionsPending })
     const isDone: CudaSharingParts['isDone'] = ({ event }) => memory.isDone(event)
     this.memory = memory
     this.sharing = new CudaSharing({ ...parts, isDone, recycle, hostFunctionsPending })
@@ -152,12 +155,14 @@ export class CudaDriver implements Driver {
     )
     const stream = this.#memory.pointerAt(0) as StreamHandle
     this.#handles.streamCreated(stream)
+    this.#streamContexts.set(stream, context)
     return stream
   }
 
   streamDestroy(stream: StreamHandle): void {
     this.#waiting.forgetStream(stream)
     this.graphs.captureOver(stream)
+    this.#streamContexts.delete(stream)
     const told = this.#mayTellId(stream) && this.#library.cuStreamGetId(stream, this.#memory.address) === 0
     this.#handles.streamDestroyed(stream, told ? this.#memory.pointerAt(0) : undefined)
     checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
@@ -173,6 +178,7 @@ export class CudaDriver implements Driver {
     if (result !== 0) throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', result))
     const context = this.#memory.pointerAt(0) as ContextHandle
     this.#waiting.streamAdopted(stream)
+    this.#streamContexts.set(stream, context)
     return { stream, context, device: this.#contexts.deviceOf(context) }
   }
 
@@ -352,6 +358,15 @@ export class CudaDriver implements Driver {
   #onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void {
     if (!isDefaultStream(stream)) check(call, fn(stream))
     else this.#inContext(this.#contexts.primary(deviceOfDefaultStream(stream)), call, () => fn(cudaHandleOf(stream)))
+  }
+
+  /** Makes one call on a stream, with its own context current. */
+  #inContextOf(stream: StreamHandle, call: string, fn: (raw: number) => number): void {
+    const context = isDefaultStream(stream)
+      ? this.#contexts.primary(deviceOfDefaultStream(stream))
+      : this.#streamContexts.get(stream)
+    if (context === undefined) check(call, fn(stream))
+    else this.#inContext(context, call, () => fn(cudaHandleOf(stream)))
   }
 
   #queryDefaultStream(stream: StreamHandle): boolean {

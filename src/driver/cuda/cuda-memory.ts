@@ -16,6 +16,8 @@ const MOST_KEPT = 256 * 1024 * 1024
 export interface CudaMemoryParts extends PinnedMemoryParts {
   /** Makes one call on a stream, with its context current where it is a default stream. */
   readonly onStream: (stream: StreamHandle, call: string, fn: (raw: number) => number) => void
+  /** The same, with the context of any stream current: what memory a call may touch goes by the current context. */
+  readonly inContextOf: (stream: StreamHandle, call: string, fn: (raw: number) => number) => void
   /** Before anything that takes an entry of the stream's hardware queue. */
   readonly reserve: (stream: StreamHandle) => void
   readonly recycle: (own: OwnEvent) => void
@@ -54,9 +56,9 @@ export class CudaMemory implements MemoryDriver {
   }
 
   free(pointer: Pointer, stream: StreamHandle): void {
-    const { library, relaxed, reserve, onStream } = this.#parts
+    const { library, relaxed, reserve, inContextOf } = this.#parts
     reserve(stream)
-    onStream(stream, 'cuMemFreeAsync', (raw) => relaxed.run(() => library.cuMemFreeAsync(pointer, raw)))
+    inContextOf(stream, 'cuMemFreeAsync', (raw) => relaxed.run(() => library.cuMemFreeAsync(pointer, raw)))
   }
 
   allocatePinned(
@@ -80,20 +82,36 @@ export class CudaMemory implements MemoryDriver {
   }
 
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {
-    const { library, reserve, onStream } = this.#parts
+    const { library, reserve, inContextOf } = this.#parts
     reserve(stream)
-    onStream(stream, 'cuMemcpyAsync', (raw) => library.cuMemcpyAsync(destination, source, byteLength, raw))
+    inContextOf(stream, 'cuMemcpyAsync', (raw) => library.cuMemcpyAsync(destination, source, byteLength, raw))
+  }
+
+  copyBetween(
+    destination: Pointer,
+    destinationDevice: number,
+    source: Pointer,
+    sourceDevice: number,
+    byteLength: number,
+    stream: StreamHandle,
+  ): void {
+    const { library, contexts, reserve, inContextOf } = this.#parts
+    const [to, from] = [contexts.primary(destinationDevice), contexts.primary(sourceDevice)]
+    reserve(stream)
+    inContextOf(stream, 'cuMemcpyPeerAsync', (raw) =>
+      library.cuMemcpyPeerAsync(destination, to, source, from, byteLength, raw),
+    )
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
-    const { library, reserve, onStream } = this.#parts
+    const { library, reserve, inContextOf } = this.#parts
     reserve(stream)
     if (width === 1) {
-      onStream(stream, 'cuMemsetD8Async', (raw) => library.cuMemsetD8Async(pointer, value, count, raw))
+      inContextOf(stream, 'cuMemsetD8Async', (raw) => library.cuMemsetD8Async(pointer, value, count, raw))
     } else if (width === 2) {
-      onStream(stream, 'cuMemsetD16Async', (raw) => library.cuMemsetD16Async(pointer, value, count, raw))
+      inContextOf(stream, 'cuMemsetD16Async', (raw) => library.cuMemsetD16Async(pointer, value, count, raw))
     } else {
-      onStream(stream, 'cuMemsetD32Async', (raw) => library.cuMemsetD32Async(pointer, value, count, raw))
+      inContextOf(stream, 'cuMemsetD32Async', (raw) => library.cuMemsetD32Async(pointer, value, count, raw))
     }
   }
 

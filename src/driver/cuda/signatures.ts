@@ -168,6 +168,10 @@ export const SIGNATURES = {
     c: 'CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)',
     args: [P, P, P, P],
   },
+  cuMemcpyPeerAsync: {
+    c: 'CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream)',
+    args: [P, P, P, P, P, P],
+  },
   cuMemsetD8Async: {
     c: 'CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)',
     args: [P, 'uint', P, P],

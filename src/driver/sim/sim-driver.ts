@@ -392,7 +392,17 @@ export class SimDriver implements Driver {
     }
     this.#captures.refuseImplicit(stream, 'cuEventRecord')
     event.captured = undefined
-    event.record = this.machine.enqueue(stream, OperationKind.INSTANT)
+    event.record = this.#recordOperation(stream)
+  }
+
+  /**
+   * A record on an idle blocking stream comes after the null stream's work, and yet leaves the stream idle: a query of it
+   * is true.
+   */
+  #recordOperation(stream: SimStream): Operation {
+    const { nullStream } = stream.device
+    const idle = stream.tail === undefined && !stream.nonBlocking && stream !== nullStream
+    return idle ? this.machine.marker(stream, [nullStream.tail]) : this.machine.enqueue(stream, OperationKind.INSTANT)
   }
 
   #wait(stream: SimStream, event: SimEvent): void {

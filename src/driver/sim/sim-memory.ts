@@ -122,6 +122,17 @@ export class SimMemory implements MemoryDriver {
     this.#parts.enqueue(stream, OperationKind.COPY, duration, call, { effect, engine, held })
   }
 
+  copyBetween(
+    to: Pointer,
+    _toDevice: number,
+    from: Pointer,
+    _fromDevice: number,
+    length: number,
+    on: StreamHandle,
+  ): void {
+    this.copy(to, from, length, on)
+  }
+
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
     const call = `cuMemsetD${8 * width}Async`
     const byteLength = count * width
