@@ -49,6 +49,8 @@ export class CudaDriver implements Driver {
   readonly #handles: HandleCheck
   readonly #waiting: Waiting
   readonly #pool: EventPool
+  /** Their records may take an entry of the hardware queue each. */
+  readonly #timedEvents = new Set<EventHandle>()
 
   constructor(parts: {
     readonly library: Library
@@ -252,10 +254,12 @@ export class CudaDriver implements Driver {
     this.#contexts.leave(before)
     if (result !== 0) throw cudaError('cuEventCreate', result)
     this.#handles.eventCreated(event)
+    if ((flags & EventFlag.DISABLE_TIMING) === 0) this.#timedEvents.add(event)
     return event
   }
 
   eventDestroy(event: EventHandle): void {
+    this.#timedEvents.delete(event)
     this.#waiting.forgetEvent(event)
     this.#handles.eventDestroyed(event)
     checkDestroyed('cuEventDestroy', this.#library.cuEventDestroy_v2(event))
@@ -272,7 +276,10 @@ export class CudaDriver implements Driver {
   }
 
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    if (this.#waiting.watchesOrder) this.#waiting.recorded(event, stream, () => this.streamIsCapturing(stream))
+    if (this.#waiting.watchesOrder) {
+      if (this.#timedEvents.has(event)) this.reserve(stream)
+      this.#waiting.recorded(event, stream, () => this.streamIsCapturing(stream))
+    }
     if (stream < DEFAULT_STREAM_LIMIT || external !== 0) {
       this.#recordWith(event, stream, external)
       return

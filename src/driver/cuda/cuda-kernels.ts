@@ -33,6 +33,7 @@ export class CudaKernels implements KernelDriver {
   readonly #contexts: Contexts
   readonly #around: KernelSurroundings
   readonly #parameters = new Map<KernelHandle, ParameterBlock>()
+  readonly #names = new Map<KernelHandle, string>()
   readonly #sharedMemory = new Map<KernelHandle, number>()
   readonly #config = new NativeMemory(CONFIG_BYTES + 2 * ATTRIBUTE_BYTES)
 
@@ -82,7 +83,12 @@ export class CudaKernels implements KernelDriver {
     this.#checkParameters(kernel, name, parameters)
     this.#parameters.get(kernel)?.free()
     this.#parameters.set(kernel, new ParameterBlock(parameters))
+    this.#names.set(kernel, name)
     return kernel
+  }
+
+  nameOf(kernel: KernelHandle): string {
+    return this.#names.get(kernel) ?? `kernel 0x${kernel.toString(16)}`
   }
 
   launch(kernel: KernelHandle, stream: StreamHandle, shape: LaunchShape, values: readonly (number | bigint)[]): void {
