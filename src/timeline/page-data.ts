@@ -35,7 +35,10 @@ export interface PageData {
   readonly length: number
   /** Typed arrays, little-endian, in base64. */
   readonly columns: Readonly<Record<PageColumn, string>>
+  /** The longest; of all there are so many, of so many nanoseconds together. */
   readonly gaps: Analysis['gaps']
+  readonly gapCount: number
+  readonly gapTime: number
 }
 
 export type PageColumn =
@@ -104,6 +107,8 @@ export function pageData(recorded: Recorded, analysis: Analysis, title: string):
       path: base64(Int32Array.from(analysis.criticalPath)),
     },
     gaps: analysis.gaps.slice(0, MOST_GAPS),
+    gapCount: analysis.gaps.length,
+    gapTime: analysis.gaps.reduce((sum, gap) => sum + gap.end - gap.begin, 0),
   }
 }
 

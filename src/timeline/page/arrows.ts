@@ -65,12 +65,13 @@ export class Arrows {
     const x2 = view.xOf(end[wait] ?? 0)
     const y1 = from.y - view.scroll + (down ? from.height : 0)
     const y2 = to.y - view.scroll + (down ? 0 : to.height)
-    const bend = Math.max(10, Math.min(60, (x2 - x1) / 2))
+    const bend = Math.min(60, Math.max(0, x2 - x1) / 2)
     context.strokeStyle = colour
     context.fillStyle = colour
     context.beginPath()
     context.moveTo(x1, y1)
-    context.bezierCurveTo(x1 + bend, y1 + (down ? 6 : -6), x2 - bend, y2 - (down ? 6 : -6), x2, y2)
+    const middle = (y1 + y2) / 2
+    context.bezierCurveTo(x1 + bend * 0.2, middle, x2 - bend * 0.4, middle, x2, y2)
     context.stroke()
     const back = down ? -HEAD : HEAD
     context.beginPath()

@@ -31,7 +31,10 @@ interface Written {
   readonly sites: readonly string[]
   readonly length: number
   readonly columns: Readonly<Record<string, string>>
+  /** The longest; of all there are so many, of so many nanoseconds together. */
   readonly gaps: readonly Gap[]
+  readonly gapCount: number
+  readonly gapTime: number
 }
 
 export interface Data extends Omit<Written, 'columns'> {

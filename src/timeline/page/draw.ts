@@ -140,7 +140,9 @@ export class Painter {
       }
       // All that begins in the next two pixels becomes one bar.
       const limit = from + 2 * pixel
-      const next = Math.max(at + 1, countUpTo(begin, limit, at))
+      let next = Math.max(at + 1, countUpTo(begin, limit, at))
+      // Bars do not overlap, so only the last of them can be a long one.
+      if (next > at + 1 && (end[next - 1] ?? 0) - (begin[next - 1] ?? 0) >= 2 * pixel) next -= 1
       this.#drawCrowd(view, track, at, next, limit, top, highlights)
       at = next
     }
@@ -159,7 +161,9 @@ export class Painter {
     const context = this.#context
     const busy = (track.busyBefore[next] ?? 0) - (track.busyBefore[first] ?? 0)
     const full = Math.min(1, busy / (limit - (track.begin[first] ?? 0)))
-    const row = track.rows[first] ?? 0
+    let row = track.rows[first] ?? 0
+    // What works is to be seen, not what waits beside it.
+    if (this.#data.kind[row] === K.WAIT && next > first + 1) row = track.rows[first + 1] ?? row
     if (busy === 0 && this.#data.kind[row] === K.WAIT && next === first + 1) return
     context.globalAlpha = (0.35 + 0.65 * full) * this.#strength(highlights, track, first, next)
     context.fillStyle = this.#colourOf(track, row)

@@ -32,7 +32,12 @@ export interface Layout {
   readonly ofLane: ReadonlyMap<number, Track>
 }
 
-const BAR = 30
+/** The fewer streams there are, the higher they may be. */
+const BARS: readonly (readonly [streams: number, height: number])[] = [
+  [6, 42],
+  [16, 32],
+  [Number.POSITIVE_INFINITY, 24],
+]
 const NODE_BAR = 16
 const CALL_BAR = 20
 const SPACE = 8
@@ -73,6 +78,7 @@ export function layOut(data: Data): Layout {
 }
 
 function streamTracks(data: Data, lane: number): Track[] {
+  const bar = BARS.find(([streams]) => data.lanes.length <= streams)?.[1] ?? 24
   const info = data.lanes[lane]
   const rows: number[][] = Array.from({ length: 1 + (info?.nodeTracks ?? 0) }, () => [])
   const marks: number[] = []
@@ -90,7 +96,7 @@ function streamTracks(data: Data, lane: number): Track[] {
       detail: track === 0 ? detail : 'nodes of graphs',
       kind: track === 0 ? 'stream' : 'nodes',
       lane,
-      height: track === 0 ? BAR : NODE_BAR,
+      height: track === 0 ? bar : NODE_BAR,
       rows: own,
       marks: track === 0 ? marks : [],
       begin: (row) => data.start[row] ?? 0,

@@ -102,13 +102,18 @@ function swatch(data: Data, row: number): HTMLElement {
   return made
 }
 
-function link(data: Data, row: number, select: (row: number) => void): HTMLElement {
-  const took = (data.end[row] ?? Number.NaN) - (data.start[row] ?? Number.NaN)
+function link(
+  data: Data,
+  row: number,
+  select: (row: number) => void,
+  count = 1,
+  took = (data.end[row] ?? Number.NaN) - (data.start[row] ?? Number.NaN),
+): HTMLElement {
   const button = element(
     'button',
     { className: 'row', type: 'button', onclick: () => select(row) },
     swatch(data, row),
-    element('span', { className: 'name' }, titleOf(data, row)),
+    element('span', { className: 'name' }, `${titleOf(data, row)}${count > 1 ? ` × ${formatCount(count)}` : ''}`),
     element('span', { className: 'place' }, placeOf(data, row)),
     element('span', { className: 'took' }, took > 0 ? formatTime(took) : ''),
   )
@@ -118,9 +123,8 @@ function link(data: Data, row: number, select: (row: number) => void): HTMLEleme
 export function listGaps(data: Data, { showGap }: Panel): void {
   const target = byId('gaps', HTMLElement)
   const title = byId('gaps-title', HTMLElement)
-  const total = data.gaps.reduce((sum, gap) => sum + gap.end - gap.begin, 0)
   title.textContent =
-    data.gaps.length === 0 ? 'Idle gaps' : `Idle gaps (${formatTime(total, 1)} in ${formatCount(data.gaps.length)})`
+    data.gaps.length === 0 ? 'Idle gaps' : `Idle gaps (${formatTime(data.gapTime, 1)} in ${formatCount(data.gapCount)})`
   if (data.gaps.length === 0)
     target.append(element('p', { className: 'hint' }, 'No stream stood idle between two operations.'))
   for (const gap of data.gaps.slice(0, MOST_LISTED)) {
@@ -154,10 +158,29 @@ export function listPath(data: Data, { select }: Panel): void {
   )
   const share = data.duration === 0 ? 0 : Math.round((total / data.duration) * 100)
   byId('path-title', HTMLElement).textContent = `Critical path (${formatTime(total, 1)}, ${share} % of the time)`
-  for (const row of rows.slice(0, MOST_LISTED)) target.append(link(data, row, select))
-  if (rows.length > MOST_LISTED) {
-    target.append(element('p', { className: 'hint' }, `and ${formatCount(rows.length - MOST_LISTED)} more`))
+  const runs = runsOf(data, rows)
+  for (const { row, count, total: together } of runs.slice(0, MOST_LISTED)) {
+    target.append(link(data, row, select, count, together))
   }
+  if (runs.length > MOST_LISTED) {
+    target.append(element('p', { className: 'hint' }, `and ${formatCount(runs.length - MOST_LISTED)} more`))
+  }
+}
+
+/** What comes several times in a row, on the same stream, is listed once. */
+function runsOf(data: Data, rows: readonly number[]): { row: number; count: number; total: number }[] {
+  const runs: { row: number; count: number; total: number }[] = []
+  for (const row of rows) {
+    const took = (data.end[row] ?? 0) - (data.start[row] ?? 0)
+    const last = runs.at(-1)
+    const isSame =
+      last !== undefined && data.name[last.row] === data.name[row] && data.lane[last.row] === data.lane[row]
+    if (isSame) {
+      last.count += 1
+      last.total += took
+    } else runs.push({ row, count: 1, total: took })
+  }
+  return runs
 }
 
 /** Operations by name: where the time goes. */
