@@ -7,6 +7,8 @@ import type { View } from './view.js'
 /** More arrows than this at a time are a thicket. */
 const MOST_ARROWS = 300
 const HEAD = 5
+const STUB = 14
+const STUB_HEIGHT = 7
 
 export class Arrows {
   readonly #data: Data
@@ -61,17 +63,22 @@ export class Arrows {
     const to = this.#layout.ofLane.get(lane[wait] ?? 0)
     if (from === undefined || to === undefined) return
     const down = to.y > from.y
-    const x1 = view.xOf(end[record] ?? 0)
     const x2 = view.xOf(end[wait] ?? 0)
+    const whole = view.xOf(end[record] ?? 0)
+    // Of one that comes from far outside only the end is drawn: many of those would lie on top of each other.
+    const isStub = whole < -view.width / 4
+    const x1 = isStub ? x2 - STUB : whole
+    context.globalAlpha = isStub ? 0.5 : Math.max(0.3, 1 - (x2 - x1) / view.width)
     const y1 = from.y - view.scroll + (down ? from.height : 0)
     const y2 = to.y - view.scroll + (down ? 0 : to.height)
     const bend = Math.min(60, Math.max(0, x2 - x1) / 2)
     context.strokeStyle = colour
     context.fillStyle = colour
     context.beginPath()
-    context.moveTo(x1, y1)
+    context.moveTo(x1, isStub ? y2 + (down ? -STUB_HEIGHT : STUB_HEIGHT) : y1)
     const middle = (y1 + y2) / 2
-    context.bezierCurveTo(x1 + bend * 0.2, middle, x2 - bend * 0.4, middle, x2, y2)
+    if (isStub) context.lineTo(x2, y2)
+    else context.bezierCurveTo(x1 + bend * 0.2, middle, x2 - bend * 0.4, middle, x2, y2)
     context.stroke()
     const back = down ? -HEAD : HEAD
     context.beginPath()
@@ -79,6 +86,7 @@ export class Arrows {
     context.lineTo(x2 - HEAD * 0.8, y2 + back)
     context.lineTo(x2 + HEAD * 0.5, y2 + back)
     context.fill()
+    context.globalAlpha = 1
   }
 }
 

@@ -116,7 +116,7 @@ export class Painter {
       const time = at * step
       const x = view.xOf(time)
       context.fillRect(Math.round(x), AXIS - 6, 1, 6)
-      if (time >= 0) context.fillText(formatTick(time, step), x + 5, AXIS - 13)
+      if (time >= 0) context.fillText(formatTick(time, step, view.end), x + 5, AXIS - 13)
     }
     this.#drawLine(view, AXIS - 0.5)
   }

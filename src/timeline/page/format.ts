@@ -13,10 +13,11 @@ export function formatTime(nanoseconds: number, digits = 3): string {
   return `${trimmed(nanoseconds / unit.nanoseconds, digits)} ${unit.name}`
 }
 
-/** With as many digits as tell points apart that are `step` apart. */
-export function formatTick(nanoseconds: number, step: number): string {
-  const unit = UNITS.find((one) => step >= one.nanoseconds) ?? UNITS.find((one) => nanoseconds >= one.nanoseconds)
-  if (unit === undefined || nanoseconds === 0) return nanoseconds === 0 ? '0' : `${Math.round(nanoseconds)} ns`
+/** With as many digits as tell points apart that are `step` apart, in the unit that suits the `largest` of them. */
+export function formatTick(nanoseconds: number, step: number, largest: number): string {
+  if (nanoseconds === 0) return '0'
+  const unit = UNITS.find((one) => largest >= one.nanoseconds)
+  if (unit === undefined) return `${Math.round(nanoseconds)} ns`
   const digits = Math.max(0, Math.ceil(-Math.log10(step / unit.nanoseconds) - 1e-9))
   return `${(nanoseconds / unit.nanoseconds).toFixed(digits)} ${unit.name}`
 }

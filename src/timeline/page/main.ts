@@ -131,6 +131,7 @@ function start(data: Data): void {
     redraw()
   }
   const goToFound = (step: number): void => {
+    showTooltip(0, 0, -1)
     if (found.length === 0) return
     foundAt = (foundAt + step + found.length) % found.length
     byId('found', HTMLElement).textContent = `${formatCount(foundAt + 1)} of ${formatCount(found.length)}`
@@ -279,6 +280,7 @@ function start(data: Data): void {
     if (event.ctrlKey || event.metaKey || event.altKey) return
     if (target instanceof HTMLInputElement && target.type === 'search') return
     if (event.key === 'Enter' && target !== canvas && target !== document.body) return
+    showTooltip(0, 0, -1)
     const action = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key]
     if (action === undefined || byId('help', HTMLDialogElement).open) return
     event.preventDefault()

@@ -1,9 +1,11 @@
 /** What stands beside the lanes: the selected operation, the gaps, the critical path, and how much of what there was. */
-import { type Data, type Gap, K, placeOf, titleOf } from './data.js'
+import { type Data, type Gap, isInstantKind, K, placeOf, titleOf } from './data.js'
 import { formatBytes, formatCount, formatTime } from './format.js'
 
 /** A list longer than this is for a program to read, not for people. */
 const MOST_LISTED = 200
+/** Of a chain of waits. */
+const MOST_LINKS = 6
 
 export interface Panel {
   readonly select: (row: number) => void
@@ -11,13 +13,13 @@ export interface Panel {
 }
 
 const REASONS: Readonly<Record<string, string>> = {
-  stream: 'came after it in the stream',
-  wait: 'waited for it',
-  nullStream: "came after it by the null stream's rules",
+  stream: 'it comes after, in the stream,',
+  wait: 'it waits for',
+  nullStream: "it comes after, by the null stream's rules,",
   host: 'the program had not queued it yet',
   eventLoop: 'JavaScript was busy with something else',
-  engine: 'nothing was free for it until then',
-  unknown: 'nothing that was recorded',
+  engine: 'nothing was free for it while this ran:',
+  unknown: 'nothing that was recorded held it up',
 }
 
 function element<T extends keyof HTMLElementTagNameMap>(
@@ -51,24 +53,34 @@ export function showDetails(data: Data, row: number, { select }: Panel): void {
   const list = element('dl')
   for (const [term, value] of facts(data, row)) list.append(element('dt', {}, term), element('dd', {}, value))
   target.append(list)
-  const by = data.heldUpBy[row] ?? -1
   const kind = data.kind[row] ?? 0
   if (kind < K.SYNCHRONIZE && data.parent[row] === -1) {
-    const reason = data.bindings[data.why[row] ?? 0] ?? ''
-    target.append(element('h4', {}, 'It could not begin sooner'))
-    if (by >= 0) target.append(link(data, by, select))
-    target.append(element('p', { className: 'reason' }, `${by >= 0 ? '' : 'because '}${reasonFor(reason, by)}`))
+    target.append(element('h4', {}, 'It could not begin sooner'), ...chain(data, row, select))
   }
   const record = data.cause[row] ?? -1
-  if (kind === K.WAIT && record >= 0 && record !== by) {
+  if (kind === K.WAIT && record >= 0 && record !== data.heldUpBy[row]) {
     target.append(element('h4', {}, 'The record it refers to'), link(data, record, select))
   }
   const graph = data.parent[row] ?? -1
   if (graph >= 0) target.append(element('h4', {}, 'Part of'), link(data, graph, select))
 }
 
-const reasonFor = (reason: string, by: number): string =>
-  by >= 0 && reason === 'host' ? 'the program queued it only after this' : (REASONS[reason] ?? reason)
+/** What held it up, and through waits and records what held that up, until something that takes time. */
+function chain(data: Data, from: number, select: (row: number) => void): HTMLElement[] {
+  const links: HTMLElement[] = []
+  let row = from
+  for (let steps = 0; steps < MOST_LINKS; steps += 1) {
+    const reason = data.bindings[data.why[row] ?? 0] ?? ''
+    const by = data.heldUpBy[row] ?? -1
+    const because = by >= 0 && reason === 'host' ? 'the program queued it only after' : (REASONS[reason] ?? reason)
+    links.push(element('p', { className: 'reason' }, because))
+    if (by < 0) break
+    links.push(link(data, by, select))
+    if (!isInstantKind(data.kind[by] ?? 0)) break
+    row = by
+  }
+  return links
+}
 
 function facts(data: Data, row: number): [string, string][] {
   const start = data.start[row] ?? Number.NaN

@@ -46,8 +46,10 @@ export class View {
   }
 
   show(begin: number, end: number, animated: boolean): void {
-    const margin = this.duration * 0.02
-    const span = Math.min(Math.max(end - begin, SHORTEST), this.duration + 2 * margin)
+    const widest = this.duration * 1.04
+    const span = Math.min(Math.max(end - begin, SHORTEST), widest)
+    // A little beyond the ends is to be seen, so that they are seen to be the ends.
+    const margin = Math.max(span * 0.02, (span - this.duration) / 2)
     let from = begin + (end - begin - span) / 2
     from = Math.min(Math.max(from, -margin), this.duration + margin - span)
     this.#moving += 1
