@@ -27,7 +27,13 @@ import { type SvgOptions, toSvg } from './timeline/svg.js'
 import { type TraceFile, toJson, toTraceEvents } from './timeline/trace-events.js'
 
 export type { BindingKind } from './timeline/bindings.js'
-export { type OperationMessage, type PublishOptions, publish } from './timeline/channels.js'
+export {
+  type OperationMessage,
+  type Publisher,
+  type PublishOptions,
+  publish,
+  type SynchronizeMessage,
+} from './timeline/channels.js'
 export type { OperationKind } from './timeline/kinds.js'
 export { nameStream } from './timeline/lane-names.js'
 export type { Calibration } from './timeline/meter.js'

@@ -111,19 +111,17 @@ export class RecordingDriver extends WrappedDriver {
 
   override streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
     const { recorder } = this
-    // The verb records first; the row that begins last is that of its first operation.
-    const wait = recorder.begin(Kind.WAIT, stream, this.#names.wait)
     const record = recorder.begin(Kind.RECORD, other, this.#names.record)
-    if (wait !== NO_ROW) recorder.table.cause[wait] = record
+    const wait = recorder.begin(Kind.WAIT, stream, this.#names.wait, Number.NaN, record)
     try {
       super.streamWaitStream(stream, other, otherContext)
     } catch (error) {
-      recorder.refuse(record)
       recorder.refuse(wait)
+      recorder.refuse(record)
       throw error
     }
-    recorder.end(record, other)
     recorder.end(wait, stream)
+    recorder.end(record, other)
   }
 
   override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {

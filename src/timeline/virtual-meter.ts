@@ -156,10 +156,15 @@ export class VirtualMeter implements Meter, Observer {
     const row = this.#verbs[top] ?? NO_ROW
     if (row === HIDDEN) return
     if (row === NO_ROW) this.#tag(operation, this.#add(operation, NO_ROW))
+    else if (this.#isRecordOf(row, top - 1)) this.#claim(operation, top - 1)
     else if (!this.#claimed[top]) this.#claim(operation, top)
     else if (this.#table.kind[row] === Kind.GRAPH) this.#observeNode(operation, row)
-    // To wait for a stream is one verb with two operations.
-    else if (this.#table.cause[this.#verbs[top - 1] ?? NO_ROW] === row) this.#claim(operation, top - 1)
+  }
+
+  /** To wait for a stream is one verb with two operations, and the record comes first. */
+  #isRecordOf(wait: number, below: number): boolean {
+    const record = this.#verbs[below] ?? NO_ROW
+    return record >= 0 && !this.#claimed[below] && this.#table.cause[wait] === record
   }
 
   #claim(operation: Operation, at: number): void {

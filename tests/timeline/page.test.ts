@@ -168,7 +168,7 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
     const label = await page.locator('#labels .lane', { hasText: 'compute' }).first().boundingBox()
     const y = (label?.y ?? 0) + (label?.height ?? 0) / 2
     for (let x = 300; x < 1000 && (await page.locator('#tooltip').isHidden()); x += 7) await page.mouse.move(x, y)
-    assert.match(await page.locator('#tooltip').innerText(), /^busy .*compute · at /s)
+    assert.match(await page.locator('#tooltip').innerText(), /^busy .*compute, device 0 · at /s)
     await page.mouse.down()
     await page.mouse.up()
     await picture('3-selected')

@@ -63,11 +63,11 @@ describe('recording on the simulator', () => {
     )
     assert.deepEqual(story(timeline.operations), [
       ['kernel', 'busy', 'a', 100, 1100],
-      ['wait', 'wait', 'b', 300, 1100],
       ['record', 'record', 'a', 1100, 1100],
+      ['wait', 'wait', 'b', 300, 1100],
       ['kernel', 'busy', 'b', 1100, 1200],
     ])
-    const [, wait, record] = timeline.operations
+    const [, record, wait] = timeline.operations
     assert.equal(wait?.record, record?.id)
   })
 

@@ -54,10 +54,14 @@ describe('importing the package', () => {
     assertNothingNative(imported(['cuda-streams/sim']))
   })
 
+  it('nor does the timeline', () => {
+    assertNothingNative(imported(['cuda-streams/timeline'], { CUDA_STREAMS_TIMELINE: 'never-written.html' }))
+  })
+
   it('leaves nothing running', () => {
     const lasting = /Timeout|Immediate|Worker|MessagePort|Poll|Signal/
     assert.deepEqual(
-      imported(['cuda-streams/sim']).resources.filter((name) => lasting.test(name)),
+      imported(['cuda-streams/sim', 'cuda-streams/timeline']).resources.filter((name) => lasting.test(name)),
       [],
     )
   })

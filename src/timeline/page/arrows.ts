@@ -65,8 +65,8 @@ export class Arrows {
     const down = to.y > from.y
     const x2 = view.xOf(end[wait] ?? 0)
     const whole = view.xOf(end[record] ?? 0)
-    // Of one that comes from far outside only the end is drawn: many of those would lie on top of each other.
-    const isStub = whole < -view.width / 4
+    // Of one that comes from outside only the end is drawn: many of those would lie on top of each other.
+    const isStub = whole < 0
     const x1 = isStub ? x2 - STUB : whole
     context.globalAlpha = isStub ? 0.5 : Math.max(0.3, 1 - (x2 - x1) / view.width)
     const y1 = from.y - view.scroll + (down ? from.height : 0)

@@ -112,5 +112,6 @@ export function titleOf(data: Data, row: number): string {
 export function placeOf(data: Data, row: number): string {
   const kind = data.kind[row] ?? 0
   if (kind >= K.SYNCHRONIZE && (data.cause[row] ?? 0) < -1) return `device ${-2 - (data.cause[row] ?? 0)}`
-  return data.lanes[data.lane[row] ?? 0]?.name ?? ''
+  const lane = data.lanes[data.lane[row] ?? 0]
+  return data.devices.length > 1 ? `${lane?.name}, device ${lane?.device}` : (lane?.name ?? '')
 }

@@ -41,6 +41,8 @@ const BARS: readonly (readonly [streams: number, height: number])[] = [
 const NODE_BAR = 16
 const CALL_BAR = 20
 const SPACE = 8
+/** More of it where there is room, for the arrows. */
+const WIDE_SPACE = 18
 const HEADING = 28
 const MOST_CALL_DEPTH = 4
 const MOST_PROMISE_TRACKS = 4
@@ -49,6 +51,7 @@ export function layOut(data: Data): Layout {
   const tracks: Track[] = []
   const headings: Heading[] = []
   const ofLane = new Map<number, Track>()
+  const between = data.lanes.length <= (BARS[1]?.[0] ?? 0) ? WIDE_SPACE : SPACE
   let y = 0
   const heading = (text: string): void => {
     headings.push({ text, y })
@@ -57,7 +60,7 @@ export function layOut(data: Data): Layout {
   const place = (track: Track): void => {
     track.y = y
     tracks.push(track)
-    y += track.height + (track.kind === 'stream' ? SPACE : 3)
+    y += track.height + (track.kind === 'stream' ? between : 3)
   }
   heading('Host')
   for (const track of hostTracks(data)) place(track)
