@@ -16,7 +16,7 @@ import {
 import { CudaError } from '../errors.js'
 import { type DeviceClock, openDeviceClock } from './device-clock.js'
 import { Kind } from './kinds.js'
-import type { Lane, Lanes } from './lanes.js'
+import type { Described, Lane, Lanes } from './lanes.js'
 import type { Calibration, Meter } from './meter.js'
 import type { Table } from './table.js'
 import { TimedEvents } from './timed-events.js'
@@ -24,6 +24,13 @@ import { TimedEvents } from './timed-events.js'
 const NO_EVENT = 0 as EventHandle
 /** So many events stand in the rows before those that are done are read and used again, at a turn of the event loop. */
 const MOST_OUTSTANDING = 131_072
+
+const UNKNOWN: Omit<Described, 'id' | 'device'> = {
+  context: 0 as ContextHandle,
+  nonBlocking: true,
+  priority: 0,
+  isProvisional: true,
+}
 
 const isTimed = (kind: number): boolean =>
   kind === Kind.KERNEL || kind === Kind.COPY || kind === Kind.FILL || kind === Kind.GRAPH
@@ -45,35 +52,38 @@ export class EventMeter implements Meter {
   #sweep: NodeJS.Immediate | undefined
   calibrations: readonly Calibration[] = []
 
-  constructor(driver: Driver, table: Table, lanes: () => Lanes, device: number) {
+  /** `device` is one that will be used: what its clock needs is made now. */
+  constructor(driver: Driver, table: Table, lanes: () => Lanes, device: number | undefined) {
     this.#driver = driver
     this.#table = table
     this.#lanes = lanes
     this.#events = new TimedEvents(driver)
-    this.#clockOf(driver.deviceContext(device), device)
+    if (device !== undefined) this.#clockOf(driver.deviceContext(device), device)
   }
 
   now(): number {
     return (performance.now() - this.#origin) * 1e6
   }
 
-  describe(stream: StreamHandle): Omit<Lane, 'index' | 'handle'> {
+  describe(stream: StreamHandle): Described {
     const driver = this.#driver
     const near = isDefaultStream(stream) ? deviceOfDefaultStream(stream) : 0
-    const { device, context } = driver.streamAdopt(cudaHandleOf(stream), near)
-    const idOr = <T>(fn: () => T, otherwise: T): T => {
-      try {
-        return fn()
-      } catch {
-        return otherwise
+    try {
+      const { device, context } = driver.streamAdopt(cudaHandleOf(stream), near)
+      this.#clockOf(context, device)
+      // These two are refused while the stream captures; what is captured is not recorded either.
+      if (this.#isCapturing(stream)) return { ...UNKNOWN, id: BigInt(stream), device, context }
+      const nonBlocking = (driver.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) !== 0
+      return {
+        device,
+        context,
+        id: driver.streamGetId(stream),
+        nonBlocking,
+        priority: driver.streamGetPriority(stream),
       }
-    }
-    return {
-      device,
-      context,
-      id: idOr(() => driver.streamGetId(stream), BigInt(stream)),
-      nonBlocking: idOr(() => (driver.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) !== 0, true),
-      priority: idOr(() => driver.streamGetPriority(stream), 0),
+    } catch {
+      // A lost context, say. The program's own call will be told so.
+      return { ...UNKNOWN, id: BigInt(stream), device: near }
     }
   }
 
@@ -93,7 +103,6 @@ export class EventMeter implements Meter {
     if (kind === Kind.HOST_FUNCTION) this.#hostFunctionsPending += 1
     if (!isTimed(kind)) return
     this.#eventsOf[2 * row + 1] = this.#record(stream, lane)
-    this.#outstanding += 2
     if (this.#outstanding > MOST_OUTSTANDING) this.#sweepSoon()
   }
 
@@ -175,6 +184,7 @@ export class EventMeter implements Meter {
   #record(stream: StreamHandle, lane: Lane): EventHandle {
     try {
       const event = this.#events.take(lane.context)
+      this.#outstanding += 1
       this.#driver.eventRecord(event, stream, 0)
       return event
     } catch {

@@ -12,24 +12,30 @@ export interface Lane {
   readonly priority: number
 }
 
+export interface Described extends Omit<Lane, 'index' | 'handle'> {
+  /** The driver would not say all of it now: it is to be asked again the next time. */
+  readonly isProvisional?: boolean
+}
+
 export class Lanes {
   readonly all: Lane[] = []
   readonly #byHandle = new Map<StreamHandle, Lane>()
   readonly #byId = new Map<string, Lane>()
-  readonly #describe: (stream: StreamHandle) => Omit<Lane, 'index' | 'handle'>
+  readonly #describe: (stream: StreamHandle) => Described
   /** A program often does several things with one stream in a row. */
   #last: Lane | undefined
 
-  constructor(describe: (stream: StreamHandle) => Omit<Lane, 'index' | 'handle'>) {
+  constructor(describe: (stream: StreamHandle) => Described) {
     this.#describe = describe
   }
 
   of(handle: StreamHandle): Lane {
     const last = this.#last
     if (last !== undefined && last.handle === handle) return last
-    const lane = this.#byHandle.get(handle) ?? this.#open(handle)
-    this.#last = lane
-    return lane
+    const known = this.#byHandle.get(handle)
+    if (known === undefined) return this.#open(handle)
+    this.#last = known
+    return known
   }
 
   /** The handle may be another stream's from now on. */
@@ -39,7 +45,7 @@ export class Lanes {
   }
 
   #open(handle: StreamHandle): Lane {
-    const described = this.#describe(handle)
+    const { isProvisional = false, ...described } = this.#describe(handle)
     const key = `${described.device} ${described.id}`
     let lane = this.#byId.get(key)
     if (lane === undefined) {
@@ -47,7 +53,7 @@ export class Lanes {
       this.all.push(lane)
       this.#byId.set(key, lane)
     }
-    this.#byHandle.set(handle, lane)
+    if (!isProvisional) this.#byHandle.set(handle, lane)
     return lane
   }
 }

@@ -1,13 +1,13 @@
 /** What tells a recording the time, and when the operations in its rows ran. One for each kind of driver. */
 import type { StreamHandle } from '../driver/driver.js'
-import type { Lane } from './lanes.js'
+import type { Described, Lane } from './lanes.js'
 
 export interface Meter {
   readonly clock: 'virtual' | 'host'
   /** Nanoseconds since the recording began. */
   now(): number
-  /** What is known of a stream that is seen for the first time. */
-  describe(stream: StreamHandle): Omit<Lane, 'index' | 'handle'>
+  /** What is known of a stream that is seen for the first time. Never throws. */
+  describe(stream: StreamHandle): Described
   /** An operation is about to be queued. False where it will not run: its stream captures. */
   queuing(row: number, stream: StreamHandle, lane: Lane): boolean
   /** It was queued. */

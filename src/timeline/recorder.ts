@@ -29,7 +29,7 @@ export class Recorder {
   /** Where each event was recorded last. */
   readonly #records = new Map<EventHandle, number>()
 
-  constructor(inner: Driver, device: number) {
+  constructor(inner: Driver, device: number | undefined) {
     // What is done for the recording's own sake is no business of other wrappers.
     const driver = backendOf(inner)
     this.driver = driver

@@ -26,7 +26,7 @@ export class RecordingDriver extends WrappedDriver {
   readonly #names: { readonly record: number; readonly wait: number; readonly host: number; readonly callback: number }
 
   /** `device` is one that will be used: what its clock needs is made now. */
-  constructor(inner: Driver, device: number) {
+  constructor(inner: Driver, device: number | undefined) {
     super(inner)
     const recorder = new Recorder(inner, device)
     this.recorder = recorder

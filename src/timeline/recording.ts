@@ -6,8 +6,8 @@ import type { Recorder } from './recorder.js'
 import { RecordingDriver } from './recording-driver.js'
 
 export interface RecordingSettings {
-  /** A device that will be used. */
-  readonly device: number
+  /** A device that will be used; undefined where none is known. */
+  readonly device: number | undefined
   /** Most rows that are written. */
   readonly limit: number
   readonly callSites: boolean
@@ -85,7 +85,7 @@ export class Recording {
   }
 }
 
-function share(front: Front, device: number): Shared {
+function share(front: Front, device: number | undefined): Shared {
   const known = underWay.get(front)
   if (known !== undefined) {
     known.users += 1

@@ -5,7 +5,7 @@ import { backendOf } from '../driver/front.js'
 import { type Observer, type Operation, OperationKind } from '../driver/sim/objects.js'
 import type { SimDriver } from '../driver/sim/sim-driver.js'
 import { Kind } from './kinds.js'
-import type { Lane, Lanes } from './lanes.js'
+import type { Described, Lanes } from './lanes.js'
 import type { Meter } from './meter.js'
 import { type Names, NO_ROW, type Table } from './table.js'
 
@@ -66,10 +66,11 @@ export class VirtualMeter implements Meter, Observer {
     return this.#sim.machine.now - this.#origin
   }
 
-  describe(handle: StreamHandle): Omit<Lane, 'index' | 'handle'> {
+  describe(handle: StreamHandle): Described {
     const stream = this.#sim.peek(handle)
     if (stream === undefined) {
-      return { id: BigInt(handle), device: 0, context: this.#driver.deviceContext(0), nonBlocking: true, priority: 0 }
+      const context = this.#driver.deviceContext(0)
+      return { id: BigInt(handle), device: 0, context, nonBlocking: true, priority: 0, isProvisional: true }
     }
     const { id, device, nonBlocking, priority } = stream
     return { id, device: device.ordinal, context: device.context, nonBlocking, priority }

@@ -18,7 +18,7 @@ export function open(front: Front, file: string): void {
   // The directory may change until the end; and each worker has a driver, and a file, of its own.
   const named = isMainThread ? file : `${file.slice(0, -extension.length)}.worker-${threadId}${extension}`
   const path = resolve(named)
-  const recording = new Recording(front, { device: 0, limit: LIMIT, callSites: false })
+  const recording = new Recording(front, { device: undefined, limit: LIMIT, callSites: false })
   process.once('exit', () => {
     try {
       writeFileSync(path, new Timeline(recording.stopNow()).render(path))
