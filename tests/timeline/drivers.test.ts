@@ -147,6 +147,27 @@ onEveryBackend('Timeline', (bench) => {
     }
   })
 
+  it('is begun and stopped while somebody captures, and spoils no capture', () => {
+    const [a, b] = [bench.stream(), bench.stream()]
+    for (const mode of ['global', 'threadLocal', 'relaxed'] as const) {
+      const outer = Timeline.start({ device })
+      launch(b)
+      b.synchronize()
+      a.beginCapture(mode)
+      launch(a)
+      const inner = Timeline.start({ device })
+      launch(b)
+      inner.stopNow()
+      const timeline = outer.stopNow()
+      const graph = a.endCapture()
+      assert.equal(graph.nodeCount, 1, mode)
+      graph.close()
+      const [first] = timeline.operations
+      assert.ok((first?.end ?? Number.NaN) - (first?.start ?? 0) >= SPIN - slack, mode)
+      b.synchronize()
+    }
+  })
+
   it('thousands of launches behind one host function do not hang while they are recorded', async () => {
     const stream = bench.stream()
     const many = 5000

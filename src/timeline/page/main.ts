@@ -3,10 +3,12 @@ import { Arrows } from './arrows.js'
 import { type Data, type Gap, placeOf, readData, titleOf } from './data.js'
 import { AXIS, type Highlights, Painter } from './draw.js'
 import { formatCount, formatTime } from './format.js'
+import { listenToKeys } from './keyboard.js'
 import { layOut } from './layout.js'
 import { Overview } from './overview.js'
 import { byId, gapReason, listGaps, listNames, listPath, showDetails } from './panel.js'
-import { neighbour, pick, trackOf } from './pick.js'
+import { neighbour, trackOf } from './pick.js'
+import { listenToPointer } from './pointer.js'
 import { find, timeOf } from './search.js'
 import { readColours, themeButton } from './theme.js'
 import { View } from './view.js'
@@ -86,6 +88,7 @@ function start(data: Data): void {
   }
 
   const select = (row: number, move: boolean): void => {
+    if (move) showTooltip(0, 0, -1)
     highlights.selected = row
     highlights.gap = undefined
     showDetails(data, row, { select: follow, showGap })
@@ -131,7 +134,6 @@ function start(data: Data): void {
     redraw()
   }
   const goToFound = (step: number): void => {
-    showTooltip(0, 0, -1)
     if (found.length === 0) return
     foundAt = (foundAt + step + found.length) % found.length
     byId('found', HTMLElement).textContent = `${formatCount(foundAt + 1)} of ${formatCount(found.length)}`
@@ -157,68 +159,6 @@ function start(data: Data): void {
     tooltip.style.left = `${Math.min(x + 14, area.clientWidth - width - 8)}px`
     tooltip.style.top = `${y + 18}px`
   }
-
-  // The pointer.
-  let dragging: { readonly x: number; readonly y: number; moved: boolean } | undefined
-  let last = { x: 0, y: 0 }
-  const placeIn = (event: MouseEvent): { x: number; y: number } => {
-    const box = canvas.getBoundingClientRect()
-    return { x: event.clientX - box.left, y: event.clientY - box.top }
-  }
-  canvas.addEventListener('pointerdown', (event) => {
-    if (event.button !== 0) return
-    canvas.setPointerCapture(event.pointerId)
-    last = placeIn(event)
-    dragging = { ...last, moved: false }
-  })
-  canvas.addEventListener('pointermove', (event) => {
-    const at = placeIn(event)
-    if (dragging !== undefined) {
-      if (Math.abs(at.x - dragging.x) + Math.abs(at.y - dragging.y) > 3) dragging.moved = true
-      if (dragging.moved) {
-        canvas.classList.add('dragging')
-        view.pan((last.x - at.x) * view.perPixel)
-        scrollTo(view.scroll + last.y - at.y)
-        showTooltip(0, 0, -1)
-      }
-      last = at
-      return
-    }
-    const row = at.y < AXIS ? -1 : (pick(layout, view, at.x, at.y - AXIS)?.row ?? -1)
-    if (row !== highlights.hovered) {
-      highlights.hovered = row
-      redraw()
-    }
-    showTooltip(at.x, at.y, row)
-  })
-  canvas.addEventListener('pointerup', (event) => {
-    const at = placeIn(event)
-    if (dragging?.moved === false) select(at.y < AXIS ? -1 : (pick(layout, view, at.x, at.y - AXIS)?.row ?? -1), false)
-    dragging = undefined
-    canvas.classList.remove('dragging')
-  })
-  canvas.addEventListener('pointerleave', () => {
-    highlights.hovered = -1
-    showTooltip(0, 0, -1)
-    redraw()
-  })
-  canvas.addEventListener('dblclick', () => {
-    if (highlights.selected >= 0) zoomToSelection()
-  })
-  canvas.addEventListener(
-    'wheel',
-    (event) => {
-      event.preventDefault()
-      const pixels = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1
-      const { deltaX, deltaY, shiftKey, altKey } = event
-      if (altKey) scrollTo(view.scroll + deltaY * pixels)
-      else if (shiftKey || Math.abs(deltaX) > Math.abs(deltaY)) {
-        view.pan((deltaX || deltaY) * pixels * view.perPixel)
-      } else view.zoom(Math.exp(-deltaY * pixels * 0.0022), view.timeAt(placeIn(event).x))
-      showTooltip(0, 0, -1)
-    },
-    { passive: false },
-  )
 
   // The keyboard.
   const zoomToSelection = (): void => {
@@ -275,16 +215,20 @@ function start(data: Data): void {
     '?': () => byId('help', HTMLDialogElement).showModal(),
     Escape: () => select(-1, false),
   }
-  document.addEventListener('keydown', (event) => {
-    const { target } = event
-    if (event.ctrlKey || event.metaKey || event.altKey) return
-    if (target instanceof HTMLInputElement && target.type === 'search') return
-    if (event.key === 'Enter' && target !== canvas && target !== document.body) return
-    showTooltip(0, 0, -1)
-    const action = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key]
-    if (action === undefined || byId('help', HTMLDialogElement).open) return
-    event.preventDefault()
-    action()
+  listenToKeys(
+    keys,
+    () => byId('help', HTMLDialogElement).open,
+    () => showTooltip(0, 0, -1),
+  )
+  listenToPointer(canvas, view, layout, {
+    select: (row) => select(row, false),
+    hover(x, y, row) {
+      if (row !== highlights.hovered) redraw()
+      highlights.hovered = row
+      showTooltip(x, y, row)
+    },
+    scrollBy: (pixels) => scrollTo(view.scroll + pixels),
+    zoomToSelection,
   })
   searchBox.addEventListener('input', () => search(searchBox.value))
   searchBox.addEventListener('keydown', (event) => {

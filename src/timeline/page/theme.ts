@@ -19,11 +19,16 @@ export interface Colours {
 const KERNELS = 6
 
 export function readColours(): Colours {
-  const style = getComputedStyle(document.documentElement)
-  const of = (name: string): string => style.getPropertyValue(`--${name}`).trim()
+  // Only of an element's own colour does the browser say which of the two it is.
+  const probe = document.createElement('i')
+  document.body.append(probe)
+  const of = (name: string): string => {
+    probe.style.color = `var(--${name})`
+    return getComputedStyle(probe).color
+  }
   const copy = of('copy')
   const quiet = of('quiet')
-  return {
+  const colours = {
     background: of('background'),
     band: of('band'),
     line: of('line'),
@@ -53,6 +58,8 @@ export function readColours(): Colours {
     ],
     kernels: Array.from({ length: KERNELS }, (_, at) => of(`kernel-${at}`)),
   }
+  probe.remove()
+  return colours
 }
 
 const THEMES = ['auto', 'light', 'dark'] as const
