@@ -4,6 +4,8 @@ import { describe, it } from 'node:test'
 import { type Device, Stream } from 'cuda-streams'
 import { busy, type Simulation, simulate } from 'cuda-streams/sim'
 import { nameStream, Timeline } from 'cuda-streams/timeline'
+import fc from 'fast-check'
+import { programs, runProgram } from '../properties/program.js'
 
 function machine(): { simulation: Simulation; device: Device; stream: (name: string) => Stream } {
   const simulation = simulate()
@@ -90,6 +92,41 @@ describe('the critical path', () => {
     const timeline = await Timeline.record(() => {}, { simulation })
     assert.deepEqual(timeline.criticalPath, [])
     assert.deepEqual(timeline.gaps, [])
+  })
+})
+
+describe('every program', () => {
+  const seeds = fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 2 ** 31 - 1 }))
+  const everyTimeline = (check: (timeline: Timeline) => void): Promise<void> =>
+    fc.assert(
+      fc.asyncProperty(programs(['nonBlocking', 'blocking', 'null']), seeds, async (program, seed) => {
+        await runProgram(program, seed, async (simulation, run) => check(await Timeline.record(run, { simulation })))
+      }),
+      { seed: 20_251_120, numRuns: 200 },
+    )
+
+  it('has a critical path that ends with its last operation, and on which time never goes back', async () => {
+    await everyTimeline(({ criticalPath, operations }) => {
+      const work = operations.filter(({ kind }) => kind !== 'record' && kind !== 'wait')
+      const last = Math.max(...work.map(({ end }) => end ?? 0))
+      if (work.length > 0) assert.equal(criticalPath.at(-1)?.end, last)
+      for (const [index, { start }] of criticalPath.entries()) {
+        assert.ok((start ?? Number.NaN) >= (criticalPath[index - 1]?.start ?? 0))
+      }
+    })
+  })
+
+  it('has gaps in which its stream does nothing but wait', async () => {
+    await everyTimeline(({ gaps, operations }) => {
+      for (const { stream, begin, end, next, cause } of gaps) {
+        assert.ok(begin < end && next.stream === stream && next.start === end)
+        for (const one of operations) {
+          if (one.stream !== stream || one.kind === 'wait') continue
+          assert.ok((one.end ?? 0) <= begin || (one.start ?? 0) >= end || one.kind === 'record', `${one.name} is in it`)
+        }
+        if (cause !== undefined) assert.ok((cause.start ?? 0) <= end)
+      }
+    })
   })
 })
 

@@ -128,7 +128,9 @@ function hostTracks(data: Data): Track[] {
     }
   }
   const stacked = (spans: Span[], most: number): Span[][] => {
-    spans.sort((a, b) => a.begin - b.begin || b.end - a.end)
+    // Of those that begin together the longest is around the others; what takes no time came before.
+    const takesTime = ({ begin, end }: Span): number => (end > begin ? 1 : 0)
+    spans.sort((a, b) => a.begin - b.begin || takesTime(a) - takesTime(b) || b.end - a.end)
     const levels: Span[][] = []
     for (const span of spans) {
       let level = levels.findIndex((one) => (one.at(-1)?.end ?? 0) <= span.begin)

@@ -282,7 +282,7 @@ function label(into: HTMLElement, text: string, className: string, y: number, he
   made.className = className
   made.textContent = text
   made.style.top = `${y}px`
-  made.style.height = `${height}px`
+  made.style.lineHeight = `${height}px`
   into.append(made)
   return made
 }
