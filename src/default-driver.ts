@@ -1,18 +1,42 @@
 /** Which driver a program gets when it names none: chosen at the first use, never at import. */
+import { createRequire } from 'node:module'
 import { openCudaDriver } from './driver/cuda/open.js'
 import type { Driver } from './driver/driver.js'
-import { frontOf } from './driver/front.js'
+import { type Front, frontOf } from './driver/front.js'
 import { SimDriver, simulatorOfHandle } from './driver/sim/sim-driver.js'
 import { invalidValue } from './errors.js'
 
 /** More devices than any machine has; a mistyped figure should not fill the memory. */
 const MOST_SIMULATED_DEVICES = 64
 
+/** What a variable of the environment puts behind the front: loaded only then, and given the variable's value. */
+const DOORS: Readonly<Record<string, string>> = {
+  CUDA_STREAMS_TIMELINE: './timeline/whole-process.js',
+}
+
+/** What such a file exports. */
+interface Door {
+  open(front: Front, value: string): void
+}
+
 let chosen: Driver | undefined
 
 export function defaultDriver(): Driver {
-  chosen ??= frontOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
+  if (chosen === undefined) {
+    const front = frontOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
+    chosen = front
+    openDoors(front)
+  }
   return chosen
+}
+
+function openDoors(front: Front): void {
+  for (const [variable, path] of Object.entries(DOORS)) {
+    const value = process.env[variable]
+    if (value === undefined || value === '') continue
+    const door: Door = createRequire(import.meta.url)(path)
+    door.open(front, value)
+  }
 }
 
 /**

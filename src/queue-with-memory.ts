@@ -1,6 +1,6 @@
 /** Puts work that uses memory into a stream, and writes down that it did. */
 import { PinnedAllocation } from './allocations.js'
-import type { FillWidth } from './driver/memory-driver.js'
+import type { FillWidth, TwoDevices } from './driver/memory-driver.js'
 import type { OpenMemory } from './memory.js'
 import type { OpenStream } from './stream.js'
 
@@ -37,17 +37,17 @@ export function queueCopy(use: OpenStream, to: OpenMemory, from: OpenMemory, byt
   if (byteLength === 0) return
   const memory = from.allocation === to.allocation ? [to] : [to, from]
   const { driver, handle } = use
-  const [there, here] = [deviceOf(to), deviceOf(from)]
-  queueWith(use, memory, () => {
-    if (there === undefined || here === undefined || there === here) {
-      driver.memory.copy(to.pointer, from.pointer, byteLength, handle)
-    } else driver.memory.copyBetween(to.pointer, there, from.pointer, here, byteLength, handle)
-  })
+  const between = betweenDevices(to, from)
+  queueWith(use, memory, () => driver.memory.copy(to.pointer, from.pointer, byteLength, handle, between))
 }
 
-/** Undefined for memory of the host. */
-function deviceOf({ allocation }: OpenMemory): number | undefined {
-  return allocation instanceof PinnedAllocation ? undefined : allocation.device.ordinal
+/** Undefined where one is memory of the host, or both are on one device. */
+function betweenDevices(to: OpenMemory, from: OpenMemory): TwoDevices | undefined {
+  const [there, here] = [to.allocation, from.allocation]
+  if (there.device === here.device || there instanceof PinnedAllocation || here instanceof PinnedAllocation) {
+    return undefined
+  }
+  return { to: there.device.ordinal, from: here.device.ordinal }
 }
 
 export function queueFill(use: OpenStream, to: OpenMemory, value: number, width: FillWidth, count: number): void {

@@ -1,10 +1,18 @@
-/** `npm start`: the pipeline, on whatever driver is there, beside the two ways in which it is usually written. */
+/**
+ * `npm start`: the pipeline, on whatever driver is there, beside the two ways in which it is usually written. Writes
+ * timeline.html, and with `--svg FILE` a picture of the first frames.
+ */
+import { writeFileSync } from 'node:fs'
 import { simulationOf } from 'cuda-streams/sim'
+import { nameStream, Timeline } from 'cuda-streams/timeline'
 import { openCudaWorkbench } from '../../tests/helpers/cuda-workbench.js'
 import { simWorkbench, type Workbench } from '../../tests/helpers/workbench.js'
 import { FRAME_BYTES, type Ordering, openStages, type Run, runPipeline } from './pipeline.js'
 
 const FRAMES = 48
+const PAGE = 'timeline.html'
+/** How much of the pipeline the picture shows. */
+const PICTURE_NANOSECONDS = 8e6
 
 const cuda = openCudaWorkbench()
 const bench: Workbench = typeof cuda === 'string' ? simWorkbench() : cuda
@@ -21,15 +29,26 @@ console.log(
   `\n${FRAMES} frames of ${FRAME_BYTES / 1024} KiB through ${stages.length} stages, each on a stream of its own:`,
 )
 for (const { name, stream, nanoseconds } of stages) {
+  nameStream(stream, name)
   console.log(`  ${name.padEnd(16)} ${(nanoseconds / 1e6).toFixed(1)} ms a frame   ${stream}`)
 }
 console.log('\nQueuing all frames at once; a host function tells when each is done:')
 await runPipeline(bench, stages, 'events', 4, clock)
-const runs: Run[] = [await runPipeline(bench, stages, 'events', FRAMES, clock, report)]
+const runs: Run[] = []
+const timeline = await Timeline.record(
+  async () => {
+    runs.push(await runPipeline(bench, stages, 'events', FRAMES, clock, report))
+  },
+  { device: bench.device },
+)
 for (const ordering of ['one stream', 'synchronize()', 'nothing'] as const) {
   runs.push(await runPipeline(bench, stages, ordering, FRAMES, clock))
 }
 printTable(runs)
+writeFileSync(PAGE, timeline.toHtml({ title: 'Frames through three streams' }))
+console.log(`\nWhat the streams did in the first of these runs: open ${PAGE} in a browser.`)
+const picture = process.argv.indexOf('--svg')
+if (picture >= 0) writeFileSync(process.argv[picture + 1] ?? 'timeline.svg', draw())
 const [events, , , nothing] = runs
 if (events?.right !== FRAMES || nothing === undefined || nothing.right === FRAMES) {
   console.error('\nNot as expected: every frame should be right with events, and not without them.')
@@ -57,4 +76,12 @@ function printTable(all: readonly Run[]): void {
   console.log(
     '\nWithout the waits it is faster, and wrong: a stage works on a frame that the one before has not finished.',
   )
+}
+
+/** The first frames, from the first operation on. */
+function draw(): string {
+  const names = stages.map(({ name }) => name)
+  const first = timeline.operations.find(({ stream, kind }) => names.includes(stream.name) && kind !== 'wait')
+  const from = first?.start ?? 0
+  return timeline.toSvg({ from, to: from + PICTURE_NANOSECONDS, width: 1100 })
 }

@@ -64,6 +64,8 @@ export interface KernelDriver {
   unload(module: ModuleHandle, context: ContextHandle): void
   /** `cuModuleGetFunction`. Throws ERR_INVALID_ARG_VALUE where these are not the kernel's parameters. */
   kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle
+  /** The name that the kernel has in its module. */
+  nameOf(kernel: KernelHandle): string
   /** `cuLaunchKernel`. `memory` is what is known of the pointers among the values: wrappers want it, a GPU does not. */
   launch(
     kernel: KernelHandle,

@@ -6,6 +6,12 @@ export type { Pointer } from './handles.js'
 /** Bytes that a single element of a fill has. */
 export type FillWidth = 1 | 2 | 4
 
+/** The ordinals of two different devices. */
+export interface TwoDevices {
+  readonly to: number
+  readonly from: number
+}
+
 /** An event of the library's own, and the context it was made in. */
 export interface OwnEvent {
   readonly context: ContextHandle
@@ -24,20 +30,11 @@ export interface MemoryDriver {
    * latest records of these events are done, and takes the events over.
    */
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void
-  /** `cuMemcpyAsync` between any two places of this driver. Never blocks, but for want of room in the stream's queue. */
-  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void
   /**
-   * `cuMemcpyPeerAsync`: between two devices of this driver, given by their ordinals, neither of which need reach the
-   * other's memory.
+   * `cuMemcpyAsync` between any two places of this driver; `cuMemcpyPeerAsync` where `between` tells that they are memory of
+   * two devices. Never blocks, but for want of room in the stream's queue.
    */
-  copyBetween(
-    destination: Pointer,
-    destinationDevice: number,
-    source: Pointer,
-    sourceDevice: number,
-    byteLength: number,
-    stream: StreamHandle,
-  ): void
+  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, between?: TwoDevices): void
   /** `cuMemsetD8Async`, `D16` or `D32`. */
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void
   /**

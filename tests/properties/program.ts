@@ -56,7 +56,11 @@ export interface Ran {
 }
 
 /** Runs a program on a machine of its own and tells its host functions in the order in which they ran. */
-export async function runProgram(program: Program, seed: number): Promise<readonly Ran[]> {
+export async function runProgram(
+  program: Program,
+  seed: number,
+  around: (simulation: Simulation, run: () => Promise<void>) => Promise<unknown> = (_, run) => run(),
+): Promise<readonly Ran[]> {
   using simulation = simulate({ seed })
   const [device] = simulation.devices
   if (device === undefined) throw new Error('a simulation has a device')
@@ -65,9 +69,11 @@ export async function runProgram(program: Program, seed: number): Promise<readon
   )
   const events = Array.from({ length: EVENTS }, () => device.createEvent())
   const trace: Ran[] = []
-  for (const [index, step] of program.steps.entries()) queue(step, index, streams, events, simulation, trace)
-  if (program.blockingly) device.synchronize()
-  else await device.finished()
+  await around(simulation, async () => {
+    for (const [index, step] of program.steps.entries()) queue(step, index, streams, events, simulation, trace)
+    if (program.blockingly) device.synchronize()
+    else await device.finished()
+  })
   return trace
 }
 

@@ -58,12 +58,19 @@ describe('importing the package', () => {
     assertNothingNative(imported(['cuda-streams/cublas', 'cuda-streams/nccl']))
   })
 
+  it('nor does the timeline', () => {
+    assertNothingNative(imported(['cuda-streams/timeline'], { CUDA_STREAMS_TIMELINE: 'never-written.html' }))
+  })
+
   it('leaves nothing running', () => {
     const lasting = /Timeout|Immediate|Worker|MessagePort|Poll|Signal/
     assert.deepEqual(
-      imported(['cuda-streams/sim', 'cuda-streams/cublas', 'cuda-streams/nccl']).resources.filter((name) =>
-        lasting.test(name),
-      ),
+      imported([
+        'cuda-streams/sim',
+        'cuda-streams/cublas',
+        'cuda-streams/nccl',
+        'cuda-streams/timeline',
+      ]).resources.filter((name) => lasting.test(name)),
       [],
     )
   })

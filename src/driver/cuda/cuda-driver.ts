@@ -56,6 +56,9 @@ export class CudaDriver implements Driver {
   readonly #pool: EventPool
   /** Of every stream that is in use: ours, and those that other libraries own. */
   readonly #streamContexts = new Map<StreamHandle, ContextHandle>()
+  readonly #relaxed: RelaxedCaptures
+  /** Their records may take an entry of the hardware queue each. */
+  readonly #timedEvents = new Set<EventHandle>()
 
   constructor(parts: {
     readonly library: Library
@@ -74,6 +77,7 @@ export class CudaDriver implements Driver {
     this.#handles = parts.handles
     this.#waiting = parts.waiting
     this.#pool = parts.pool
+    this.#relaxed = parts.relaxed
     const onStream: CudaMemoryParts['onStream'] = (stream, call, fn) => this.#onStream(stream, call, fn)
     const reserve = (stream: StreamHandle): void => this.reserve(stream)
     this.kernels = new CudaKernels(parts.library, parts.memory, parts.contexts, {
@@ -273,10 +277,12 @@ export class CudaDriver implements Driver {
     this.#contexts.leave(before)
     if (result !== 0) throw cudaError('cuEventCreate', result)
     this.#handles.eventCreated(event)
+    if ((flags & EventFlag.DISABLE_TIMING) === 0) this.#timedEvents.add(event)
     return event
   }
 
   eventDestroy(event: EventHandle): void {
+    this.#timedEvents.delete(event)
     this.#waiting.forgetEvent(event)
     this.#handles.eventDestroyed(event)
     checkDestroyed('cuEventDestroy', this.#library.cuEventDestroy_v2(event))
@@ -318,7 +324,12 @@ export class CudaDriver implements Driver {
   }
 
   eventElapsedTime(start: EventHandle, end: EventHandle): number {
-    check('cuEventElapsedTime', this.#library.cuEventElapsedTime(this.#memory.address, start, end))
+    // It asks whether the events are done, which spoils captures as a query does.
+    const { address } = this.#memory
+    check(
+      'cuEventElapsedTime',
+      this.#relaxed.run(() => this.#library.cuEventElapsedTime(address, start, end)),
+    )
     return this.#memory.float32[0] ?? 0
   }
 
@@ -385,7 +396,10 @@ export class CudaDriver implements Driver {
 
   /** CUDA refuses the external flags outside of a capture, where they mean nothing. */
   #recordWith(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    if (this.#waiting.watchesOrder) this.#waiting.beforeRecord(event)
+    if (this.#waiting.watchesOrder) {
+      if (this.#timedEvents.has(event)) this.reserve(stream)
+      this.#waiting.beforeRecord(event)
+    }
     if (external !== 0 && this.streamIsCapturing(stream)) {
       this.#onStream(stream, 'cuEventRecordWithFlags', (raw) => this.#library.cuEventRecordWithFlags(event, raw, 1))
     } else this.#onStream(stream, 'cuEventRecord', (raw) => this.#library.cuEventRecord(event, raw))

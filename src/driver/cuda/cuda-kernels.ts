@@ -41,6 +41,7 @@ export class CudaKernels implements KernelDriver {
   readonly #parameters = new Map<KernelHandle, ParameterBlock>()
   /** Closed, and not yet given back. */
   readonly #unloaded: { readonly module: ModuleHandle; readonly context: ContextHandle }[] = []
+  readonly #names = new Map<KernelHandle, string>()
   readonly #sharedMemory = new Map<KernelHandle, number>()
   readonly #config = new NativeMemory(CONFIG_BYTES + 2 * ATTRIBUTE_BYTES)
 
@@ -104,7 +105,12 @@ export class CudaKernels implements KernelDriver {
     this.#checkParameters(kernel, name, parameters)
     this.#parameters.get(kernel)?.free()
     this.#parameters.set(kernel, new ParameterBlock(parameters))
+    this.#names.set(kernel, name)
     return kernel
+  }
+
+  nameOf(kernel: KernelHandle): string {
+    return this.#names.get(kernel) ?? `kernel 0x${kernel.toString(16)}`
   }
 
   launch(kernel: KernelHandle, stream: StreamHandle, shape: LaunchShape, values: readonly (number | bigint)[]): void {

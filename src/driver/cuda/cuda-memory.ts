@@ -1,6 +1,6 @@
 /** Memory of real GPUs. Pinned memory that was closed is kept for the next that wants some: freeing it can wait for the whole device. */
 import { type ContextHandle, cudaHandleOf, type EventHandle, type StreamHandle } from '../driver.js'
-import type { FillWidth, MemoryDriver, OwnEvent, Pointer } from '../memory-driver.js'
+import type { FillWidth, MemoryDriver, OwnEvent, Pointer, TwoDevices } from '../memory-driver.js'
 import { AfterWork } from './after-work.js'
 import { detach } from './detach.js'
 import { type Block, KeptBlocks } from './kept-blocks.js'
@@ -81,23 +81,15 @@ export class CudaMemory implements MemoryDriver {
     this.#dying.sweep()
   }
 
-  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {
-    const { library, reserve, inContextOf } = this.#parts
-    reserve(stream)
-    inContextOf(stream, 'cuMemcpyAsync', (raw) => library.cuMemcpyAsync(destination, source, byteLength, raw))
-  }
-
-  copyBetween(
-    destination: Pointer,
-    destinationDevice: number,
-    source: Pointer,
-    sourceDevice: number,
-    byteLength: number,
-    stream: StreamHandle,
-  ): void {
+  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, between?: TwoDevices): void {
     const { library, contexts, reserve, inContextOf } = this.#parts
-    const [to, from] = [contexts.primary(destinationDevice), contexts.primary(sourceDevice)]
+    const to = between && contexts.primary(between.to)
+    const from = between && contexts.primary(between.from)
     reserve(stream)
+    if (to === undefined || from === undefined) {
+      inContextOf(stream, 'cuMemcpyAsync', (raw) => library.cuMemcpyAsync(destination, source, byteLength, raw))
+      return
+    }
     inContextOf(stream, 'cuMemcpyPeerAsync', (raw) =>
       library.cuMemcpyPeerAsync(destination, to, source, from, byteLength, raw),
     )

@@ -10,6 +10,7 @@ import {
   type CaptureNode,
   type CopyEngine,
   type NodeWork,
+  type Observer,
   Operation,
   OperationKind,
   type SimDevice,
@@ -39,6 +40,7 @@ export class Machine {
   waitsPending = 0
   /** Called when something was queued or opened: the event loop may have to turn for it. */
   onWork: () => void = () => {}
+  observer: Observer | undefined
   /** All that a fault takes with it. */
   devices: readonly SimDevice[] = []
   readonly #random: Random | undefined
@@ -89,6 +91,7 @@ export class Machine {
     stream.tail = operation
     if (operation.takesEntry) stream.entries += 1
     if (!stream.nonBlocking) device.blockingUnfinished += 1
+    this.observer?.queued(operation)
     this.#startWith(operation, host)
     return operation
   }
@@ -112,6 +115,7 @@ export class Machine {
         work.event.captured = undefined
       }
       operations.push(operation)
+      this.observer?.queued(operation)
       this.#startWith(operation, work.kind === 'host' ? work.host : undefined)
     }
     return this.enqueue(stream, OperationKind.INSTANT, 0, operations)
@@ -180,6 +184,7 @@ export class Machine {
     if (due === undefined) return false
     const { operation, status } = due
     this.#callbacks.push(operation)
+    this.observer?.started(operation, this.now)
     try {
       operation.host?.run(status)
     } finally {
@@ -245,7 +250,10 @@ export class Machine {
         break
       case OperationKind.LATCH:
         if (this.#openedEarly.has(operation)) this.#end(operation)
-        else this.#latches.add(operation)
+        else {
+          this.#latches.add(operation)
+          this.observer?.started(operation, this.now)
+        }
         break
       case OperationKind.FAULT:
         this.#run(operation, TIME_TO_FAULT)
@@ -283,7 +291,9 @@ export class Machine {
   }
 
   #run(operation: Operation, duration: number): void {
-    operation.time = this.now + this.#delay() + duration
+    const start = this.now + this.#delay()
+    operation.time = start + duration
+    if (operation.kind !== OperationKind.HOST) this.observer?.started(operation, start)
     this.#running.push(operation)
   }
 
@@ -320,6 +330,7 @@ export class Machine {
     const { stream, settle, work } = operation
     const { device } = stream
     operation.time = this.now
+    this.observer?.ended(operation)
     operation.work = undefined
     if (settle !== undefined) {
       operation.settle = undefined

@@ -114,6 +114,19 @@ export interface Work {
   readonly engine?: CopyEngine | undefined
   /** Kept reachable until then. */
   readonly held?: readonly unknown[]
+  /** What observers call it. */
+  readonly name?: string
+  readonly byteLength?: number
+}
+
+/** Who watches the operations of a machine. It is called in the middle of things: it may only write down. */
+export interface Observer {
+  /** It was put into a stream, or a graph with it in was launched. */
+  queued(operation: Operation): void
+  /** It begins, or will at this time, which may be later than now. */
+  started(operation: Operation, time: number): void
+  /** It is done at `operation.time`, or dropped. */
+  ended(operation: Operation): void
 }
 
 const BLOCKED = 0
@@ -133,6 +146,8 @@ export class Operation {
   work: Work | undefined
   /** False for a marker, which stands beside the streams. */
   inStream = true
+  /** What the observer knows it by. */
+  observed = -1
   readonly kind: OperationKind
   readonly stream: SimStream
   /** The order in which operations were queued. */

@@ -365,6 +365,11 @@ export class SimDriver implements Driver {
     return this.machine.enqueue(stream, kind, amount, [], undefined, work)
   }
 
+  /** What is behind a handle; to look takes no virtual time. */
+  peek(handle: StreamHandle): SimStream | undefined {
+    return this.#streams.get(handle)
+  }
+
   #makeDevice(ordinal: number): SimDevice {
     const context = this.#handles.take('context') as ContextHandle
     const device = new SimDevice(ordinal, context, this.#newId())

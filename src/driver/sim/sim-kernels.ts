@@ -19,11 +19,11 @@ export class SimKernels implements KernelDriver {
     this.#enqueue = enqueue
   }
 
-  launchTwin(stream: StreamHandle, { memory, nanoseconds, run }: Twin): void {
+  launchTwin(stream: StreamHandle, { name, memory, nanoseconds, run }: Twin): void {
     const held = memory.map(({ pointer, byteLength }) => this.#memory.prepareAt(pointer, byteLength, CALL))
     const effect = (): void =>
       run(memory.map(({ pointer, byteLength }) => this.#memory.bytesAt(pointer, byteLength, CALL)))
-    this.#enqueue(stream, OperationKind.KERNEL, nanoseconds, CALL, { effect, held })
+    this.#enqueue(stream, OperationKind.KERNEL, nanoseconds, CALL, { effect, held, name })
   }
 
   async compile(): Promise<Uint8Array> {
@@ -41,6 +41,10 @@ export class SimKernels implements KernelDriver {
   unload(): void {}
 
   kernel(): KernelHandle {
+    throw refused()
+  }
+
+  nameOf(): string {
     throw refused()
   }
 

@@ -119,18 +119,7 @@ export class SimMemory implements MemoryDriver {
     const effect = (): void => to.write(destination, from.read(source, byteLength))
     const { engine, bandwidth } = route(to, from)
     const duration = Math.max(SHORTEST, byteLength / bandwidth)
-    this.#parts.enqueue(stream, OperationKind.COPY, duration, call, { effect, engine, held })
-  }
-
-  copyBetween(
-    to: Pointer,
-    _toDevice: number,
-    from: Pointer,
-    _fromDevice: number,
-    length: number,
-    on: StreamHandle,
-  ): void {
-    this.copy(to, from, length, on)
+    this.#parts.enqueue(stream, OperationKind.COPY, duration, call, { effect, engine, held, name: 'copy', byteLength })
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
@@ -140,7 +129,7 @@ export class SimMemory implements MemoryDriver {
     const held = [orOutOfMemory(call, () => block.prepare())]
     const effect = (): void => block.fill(pointer, value, width, count)
     const duration = Math.max(SHORTEST, byteLength / DEVICE_BANDWIDTH)
-    this.#parts.enqueue(stream, OperationKind.COPY, duration, call, { effect, held })
+    this.#parts.enqueue(stream, OperationKind.COPY, duration, call, { effect, held, name: 'fill', byteLength })
   }
 
   deviceOf(pointer: Pointer, byteLength: number): number {

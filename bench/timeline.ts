@@ -1,0 +1,84 @@
+/**
+ * What a recording costs: `node dist/bench/timeline.js`. Each call is timed with and without one, in turns, in one run;
+ * the medians are printed. On a GPU only the calls are timed, on the simulator also the work of running them.
+ * BENCH_ROUNDS (60) adjusts it.
+ */
+import { Device, defineKernel, type Stream } from 'cuda-streams'
+import { type Recording, Timeline } from 'cuda-streams/timeline'
+import { median, table } from './table.js'
+
+const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 60)
+const WARM_UP = 10
+const CALLS = 1000
+
+const nothing = defineKernel({
+  name: 'nothing',
+  source: 'extern "C" __global__ void nothing(int n) {}',
+  signature: ['i32'],
+  nanoseconds: 1000,
+  simulateGrid() {},
+})
+
+const device = Device.get(0)
+await nothing.prepare(device)
+const stream = device.createStream()
+const other = device.createStream()
+const event = device.createEvent()
+other.record(event)
+const [pinned, buffer] = [device.allocPinned(4), device.alloc(4)]
+const exec = stream.capture(() => void stream.launch(nothing, { grid: 1, block: 1 }, 0)).instantiate()
+
+interface Row {
+  readonly title: string
+  /** Rows that it writes. */
+  readonly operations: number
+  readonly call: (stream: Stream) => void
+}
+
+const rows: readonly Row[] = [
+  { title: 'record(event)', operations: 1, call: (on) => void on.record(event) },
+  { title: 'wait(event)', operations: 1, call: (on) => void on.wait(event) },
+  { title: 'wait(stream)', operations: 2, call: (on) => void on.wait(other) },
+  { title: 'launch(kernel)', operations: 1, call: (on) => void on.launch(nothing, { grid: 1, block: 1 }, 0) },
+  { title: 'launch(graph)', operations: 1, call: (on) => void on.launch(exec) },
+  { title: 'copy(4 bytes), with the records of its use', operations: 3, call: (on) => void on.copy(buffer, pinned) },
+]
+
+/** Nanoseconds a call. */
+function time({ call }: Row): number {
+  const start = process.hrtime.bigint()
+  for (let i = 0; i < CALLS; i += 1) call(stream)
+  if (device.driver === 'sim') stream.synchronize()
+  const spent = Number(process.hrtime.bigint() - start) / CALLS
+  stream.synchronize()
+  return spent
+}
+
+const lines = []
+for (const row of rows) {
+  const without: number[] = []
+  const recorded: number[] = []
+  for (let round = 0; round < ROUNDS + WARM_UP; round += 1) {
+    const bare = time(row)
+    const recording: Recording = Timeline.start({ device })
+    const timed = time(row)
+    const timeline = recording.stopNow()
+    if (timeline.operations.length < CALLS * row.operations) throw new Error(`${row.title}: rows are missing`)
+    // The turns of the event loop in which a recording prepares itself are nobody's.
+    await new Promise((resolve) => setImmediate(resolve))
+    if (round < WARM_UP) continue
+    without.push(bare)
+    recorded.push(timed)
+  }
+  const [bare = 0, timed = 0] = [median(without), median(recorded)]
+  const each = (timed - bare) / row.operations
+  lines.push([row.title, bare.toFixed(0), timed.toFixed(0), each.toFixed(0)])
+}
+console.log(
+  `${device.name}, driver ${device.driver}, Node ${process.version}; median of ${ROUNDS} rounds of ${CALLS} calls\n`,
+)
+console.log(table(['nanoseconds a call', 'without', 'recorded', 'more for each operation'], lines))
+
+const began = process.hrtime.bigint()
+Timeline.start({ device }).stopNow()
+console.log(`\nto start and stop a recording: ${(Number(process.hrtime.bigint() - began) / 1e6).toFixed(2)} ms`)

@@ -1,0 +1,43 @@
+// Makes dist/src/timeline/page.html: the page of a timeline with its style and script inside, for the data to be put in.
+// The script's modules are put one behind the other; imports run one way, so each comes after those that it needs.
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const IMPORT = /^import [^;]*? from '\.\/([\w-]+)\.js';\n/gm
+
+export function buildPage(root, compiler) {
+  const source = join(root, 'src', 'timeline', 'page')
+  const compiled = join(root, 'dist', 'page')
+  const { status } = spawnSync(process.execPath, [compiler, '-p', source], { stdio: 'inherit' })
+  if (status !== 0) return status ?? 1
+  const script = joinModules(compiled)
+  rmSync(compiled, { recursive: true })
+  const page = readFileSync(join(source, 'page.html'), 'utf8')
+    .replace('/*STYLE*/', () => readFileSync(join(source, 'page.css'), 'utf8'))
+    .replace('/*SCRIPT*/', () => `(() => {\n'use strict'\n${script}})()\n`)
+  writeFileSync(join(root, 'dist', 'src', 'timeline', 'page.html'), page)
+  return 0
+}
+
+function joinModules(directory) {
+  const modules = new Map()
+  for (const file of readdirSync(directory)) {
+    const text = readFileSync(join(directory, file), 'utf8')
+    const needs = [...text.matchAll(IMPORT)].map(([, name]) => `${name}.js`)
+    modules.set(file, { needs, text: text.replace(IMPORT, '').replace(/^export (?=const|class|function|let)/gm, '') })
+  }
+  const done = new Set()
+  const pieces = []
+  const put = (file) => {
+    if (done.has(file)) return
+    done.add(file)
+    const { needs, text } = modules.get(file)
+    for (const need of needs) put(need)
+    if (/^(import|export) (?!\{\s*\};)/m.test(text))
+      throw new Error(`${file} has an import or export that is not understood`)
+    pieces.push(text.replace(/^export \{\s*\};\n/gm, ''))
+  }
+  for (const file of [...modules.keys()].sort()) put(file)
+  return pieces.join('')
+}

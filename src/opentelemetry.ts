@@ -1,0 +1,56 @@
+/** GPU work as OpenTelemetry spans. `@opentelemetry/api` is the program's own: this package only speaks to a tracer of it. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { SpanKind, SpanStatusCode, type Tracer, trace } from '@opentelemetry/api'
+import { checkOptions } from './arguments.js'
+import type { Device } from './device.js'
+import { invalidType } from './errors.js'
+import { type OperationMessage, type Publisher, publish } from './timeline/channels.js'
+
+export interface TraceOptions {
+  /** Whose spans they are. Default: `trace.getTracer('cuda-streams')`. */
+  readonly tracer?: Tracer | undefined
+  /** Whose driver is watched. Default: the current device. */
+  readonly device?: Device | number | undefined
+  /** Milliseconds between two looks at what is done. Default 100. */
+  readonly interval?: number | undefined
+}
+
+const CHANNEL = 'cuda-streams:operation'
+
+/**
+ * Gives a span to each operation that streams do: kernels, copies, fills, host functions, graphs. A span begins and ends
+ * with the operation itself. Close the result to stop.
+ */
+export function traceOperations(options?: TraceOptions): Publisher {
+  const { tracer = trace.getTracer('cuda-streams'), device, interval } = checkOptions(options) ?? {}
+  if (typeof tracer !== 'object' || tracer === null || typeof tracer.startSpan !== 'function') {
+    throw invalidType('options.tracer', 'a Tracer of @opentelemetry/api', tracer)
+  }
+  const publisher = publish({ device, interval })
+  const listener = (message: unknown): void => addSpan(tracer, message as OperationMessage)
+  subscribe(CHANNEL, listener)
+  const close = (): void => {
+    publisher.close()
+    unsubscribe(CHANNEL, listener)
+  }
+  return { flush: () => publisher.flush(), close, [Symbol.dispose]: close }
+}
+
+function addSpan(tracer: Tracer, message: OperationMessage): void {
+  const { kind, name, device, stream, streamName, byteLength, queued, start, end, driver } = message
+  const span = tracer.startSpan(name, {
+    kind: SpanKind.INTERNAL,
+    startTime: start,
+    attributes: {
+      'cuda.operation': kind,
+      'cuda.device': device,
+      'cuda.stream': String(stream),
+      'cuda.stream.name': streamName,
+      'cuda.driver': driver,
+      'cuda.queued_ms_before': start - queued,
+      ...(byteLength === undefined ? {} : { 'cuda.bytes': byteLength }),
+    },
+  })
+  if (kind === 'fault') span.setStatus({ code: SpanStatusCode.ERROR, message: 'the GPU faulted' })
+  span.end(end)
+}

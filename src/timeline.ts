@@ -1,0 +1,262 @@
+/** What ran when: recorded from any driver, for Perfetto, for a page to look at, and for programs. */
+import { writeFile } from 'node:fs/promises'
+import { extname } from 'node:path'
+import { checkBoolean, checkFunction, checkInteger, checkOptions } from './arguments.js'
+import { type Device, driverOf, isDevice, resolveDevice } from './device.js'
+import { Front } from './driver/front.js'
+import { invalidType, invalidValue, outOfRange, stateError } from './errors.js'
+import type { Simulation } from './sim.js'
+import { type Analysis, analyse } from './timeline/analysis.js'
+import { toHtml } from './timeline/html.js'
+import { isHostOnly } from './timeline/kinds.js'
+import type { Calibration } from './timeline/meter.js'
+import {
+  callAt,
+  gapOf,
+  type IdleGap,
+  operationAt,
+  operationRows,
+  streamsOf,
+  type TimelineCall,
+  type TimelineOperation,
+  type TimelineStream,
+} from './timeline/operations.js'
+import type { Recorded } from './timeline/recorded.js'
+import { Recording as DriverRecording } from './timeline/recording.js'
+import { type SvgOptions, toSvg } from './timeline/svg.js'
+import { type TraceFile, toJson, toTraceEvents } from './timeline/trace-events.js'
+
+export type { BindingKind } from './timeline/bindings.js'
+export {
+  type OperationMessage,
+  type Publisher,
+  type PublishOptions,
+  publish,
+  type SynchronizeMessage,
+} from './timeline/channels.js'
+export type { OperationKind } from './timeline/kinds.js'
+export { nameStream } from './timeline/lane-names.js'
+export type { Calibration } from './timeline/meter.js'
+export type { IdleGap, TimelineCall, TimelineOperation, TimelineStream } from './timeline/operations.js'
+export type { SvgOptions } from './timeline/svg.js'
+export type { TraceEvent, TraceFile } from './timeline/trace-events.js'
+
+export interface TimelineOptions {
+  /** Whose driver is recorded: all devices of that driver are. Default: the current device. */
+  readonly device?: Device | number | undefined
+  /** Instead of a device: a simulated machine. */
+  readonly simulation?: Simulation | undefined
+  /** Writes down where in the program each call was made. Costs about ten microseconds a call. Default false. */
+  readonly callSites?: boolean | undefined
+  /** Most operations that are recorded; later ones are only counted (`dropped`). Default a million. */
+  readonly limit?: number | undefined
+}
+
+export interface HtmlOptions {
+  /** What the page is called. Default 'Timeline'. */
+  readonly title?: string | undefined
+}
+
+const LIMIT = 1_000_000
+const MOST = 2 ** 28
+
+/** A recording under way. */
+export class Recording {
+  readonly #recording: DriverRecording
+
+  /** Use `Timeline.start()`. */
+  constructor(recording: DriverRecording) {
+    this.#recording = recording
+    running.push(this)
+  }
+
+  /**
+   * Ends the recording, and resolves when all that was recorded is done.
+   * @throws (as a rejection) ERR_CLOSED where it was stopped before
+   */
+  async stop(): Promise<Timeline> {
+    this.#end()
+    return new Timeline(await this.#recording.stop())
+  }
+
+  /** Ends the recording as things stand: what is not done yet has no end. For the end of a process. */
+  stopNow(): Timeline {
+    this.#end()
+    return new Timeline(this.#recording.stopNow())
+  }
+
+  #end(): void {
+    if (this.#recording.stopped) throw stateError('ERR_CLOSED', 'This recording was stopped before')
+    running.splice(running.indexOf(this), 1)
+  }
+}
+
+const running: Recording[] = []
+
+/** What a program's streams did, and when. Times are nanoseconds since the recording began. */
+export class Timeline {
+  readonly #recorded: Recorded
+  #operations: readonly TimelineOperation[] | undefined
+  #byRow: ReadonlyMap<number, TimelineOperation> | undefined
+  #analysis: Analysis | undefined
+  readonly streams: readonly TimelineStream[]
+
+  /** Use `Timeline.record()`. */
+  constructor(recorded: Recorded) {
+    this.#recorded = recorded
+    this.streams = streamsOf(recorded)
+  }
+
+  /**
+   * Records what the function does, and waits until all of that is done. What it throws, or rejects with, comes through.
+   * @throws (as a rejection) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE
+   */
+  static async record(fn: () => unknown, options?: TimelineOptions): Promise<Timeline> {
+    checkFunction(fn, 'fn')
+    const recording = Timeline.start(options)
+    try {
+      await fn()
+    } catch (error) {
+      recording.stopNow()
+      throw error
+    }
+    return recording.stop()
+  }
+
+  /** Begins to record. Recordings may overlap; each has what happened between its own start and stop. */
+  static start(options?: TimelineOptions): Recording {
+    const given = checkOptions(options) ?? {}
+    const device = deviceFor(given)
+    const front = driverOf(device)
+    if (!(front instanceof Front)) throw invalidType('options.device', 'a Device of this package', device)
+    const limit = given.limit === undefined ? LIMIT : checkInteger(given.limit, 'options.limit')
+    if (limit < 1 || limit > MOST) throw outOfRange('options.limit', `from 1 to ${MOST}`, limit)
+    const callSites = checkBoolean(given.callSites, 'options.callSites', false)
+    return new Recording(new DriverRecording(front, { device: device.ordinal, limit, callSites }))
+  }
+
+  /**
+   * Stops the recording that was started last.
+   * @throws (as a rejection) ERR_CLOSED where none is under way
+   */
+  static async stop(): Promise<Timeline> {
+    const last = running.at(-1)
+    if (last === undefined) throw stateError('ERR_CLOSED', 'No recording is under way: call Timeline.start() first')
+    return last.stop()
+  }
+
+  /** 'cuda' or 'sim'. */
+  get driver(): 'cuda' | 'sim' {
+    return this.#recorded.driver
+  }
+
+  /** 'virtual' on the simulator, whose times are exact; 'host' on a GPU. */
+  get clock(): 'virtual' | 'host' {
+    return this.#recorded.clock
+  }
+
+  /** From the beginning of the recording to its end, or to the end of what was recorded. */
+  get duration(): number {
+    return this.#recorded.duration
+  }
+
+  /** How many operations came after the limit. */
+  get dropped(): number {
+    return this.#recorded.dropped
+  }
+
+  /** How well the clocks of GPUs are known. Empty on the simulator. */
+  get calibrations(): readonly Calibration[] {
+    return this.#recorded.calibrations
+  }
+
+  /** In the order of the calls. */
+  get operations(): readonly TimelineOperation[] {
+    this.#operations ??= operationRows(this.#recorded).map((row) => operationAt(this.#recorded, this.streams, row))
+    return this.#operations
+  }
+
+  /** Where the host blocked, or awaited. */
+  get calls(): readonly TimelineCall[] {
+    const { kind } = this.#recorded
+    const rows = Array.from(kind.keys()).filter((row) => isHostOnly(kind[row] ?? 0))
+    return rows.map((row) => callAt(this.#recorded, this.streams, row))
+  }
+
+  /** The chain of operations that ends with the last one, each held up by the one before: to be faster, begin here. */
+  get criticalPath(): readonly TimelineOperation[] {
+    return this.#analysed.criticalPath.map((row) => this.#operation(row))
+  }
+
+  /** Where streams stood idle between two operations, and why; the longest first. */
+  get gaps(): readonly IdleGap[] {
+    return this.#analysed.gaps.map((gap) => gapOf(gap, this.streams, (row) => this.#operation(row)))
+  }
+
+  /** The Trace Event format, as PyTorch's profiler writes it. */
+  toTraceEvents(): TraceFile {
+    return toTraceEvents(this.#recorded)
+  }
+
+  /** The same as text: open it at ui.perfetto.dev. */
+  toJson(): string {
+    return toJson(this.#recorded)
+  }
+
+  /** One page with everything in it: open it in a browser. */
+  toHtml(options?: HtmlOptions): string {
+    const title = checkOptions(options)?.title ?? 'Timeline'
+    if (typeof title !== 'string') throw invalidType('options.title', 'a text', title)
+    return toHtml(this.#recorded, this.#analysed, title)
+  }
+
+  /** A picture for documents, in light or dark as the reader's system is. */
+  toSvg(options?: SvgOptions): string {
+    return toSvg(this.#recorded, this.#analysed, checkOptions(options) ?? {})
+  }
+
+  /**
+   * Writes a file: `.html`, `.json` or `.svg`, by its extension.
+   * @throws (as a rejection) ERR_INVALID_ARG_VALUE for another extension; what writing throws
+   */
+  async save(path: string): Promise<void> {
+    const text = this.render(path)
+    await writeFile(path, text)
+  }
+
+  /** What `save` would write to this path. */
+  render(path: string): string {
+    if (typeof path !== 'string') throw invalidType('path', 'a text', path)
+    switch (extname(path).toLowerCase()) {
+      case '.html':
+      case '.htm':
+        return this.toHtml()
+      case '.json':
+        return this.toJson()
+      case '.svg':
+        return this.toSvg()
+      default:
+        throw invalidValue(`A timeline is saved as .html, .json or .svg, not as '${path}'`)
+    }
+  }
+
+  get #analysed(): Analysis {
+    this.#analysis ??= analyse(this.#recorded)
+    return this.#analysis
+  }
+
+  #operation(row: number): TimelineOperation {
+    this.#byRow ??= new Map(this.operations.map((operation) => [operation.id, operation]))
+    const found = this.#byRow.get(row)
+    if (found === undefined) throw new RangeError(`row ${row} is no operation`)
+    return found
+  }
+}
+
+function deviceFor({ device, simulation }: TimelineOptions): Device {
+  if (simulation === undefined) return resolveDevice(device)
+  if (device !== undefined) throw invalidValue('Give either options.device or options.simulation, not both')
+  const first = typeof simulation === 'object' && simulation !== null ? simulation.devices?.[0] : undefined
+  if (!isDevice(first)) throw invalidType('options.simulation', 'what simulate() returned', simulation)
+  return first
+}

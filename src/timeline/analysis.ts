@@ -1,0 +1,86 @@
+/** What a recording tells of itself: the chain of operations that its length comes from, and why streams stood idle. */
+import { type BindingKind, Bindings } from './bindings.js'
+import { isHostOnly, isInstant, Kind } from './kinds.js'
+import type { Recorded } from './recorded.js'
+import { NO_ROW } from './table.js'
+
+/** A stretch of time in which a stream that has work before and after it did none. */
+export interface Gap {
+  readonly lane: number
+  readonly begin: number
+  readonly end: number
+  /** The operation that could not begin sooner. */
+  readonly next: number
+  readonly reason: BindingKind
+  /** The wait in the stream that held it up, or NO_ROW. */
+  readonly wait: number
+  /** The operation that was waited for, or NO_ROW. */
+  readonly cause: number
+}
+
+export interface Analysis {
+  /** Rows that take time, in its order. */
+  readonly criticalPath: readonly number[]
+  /** The longest first. */
+  readonly gaps: readonly Gap[]
+}
+
+export function analyse(recorded: Recorded): Analysis {
+  const bindings = new Bindings(recorded)
+  return { criticalPath: criticalPath(recorded, bindings), gaps: gaps(recorded, bindings) }
+}
+
+/** From what ended last back to what it waited for, and so on. */
+function criticalPath(recorded: Recorded, bindings: Bindings): number[] {
+  const { length, kind, parent, end } = recorded
+  let row = NO_ROW
+  for (let at = 0; at < length; at += 1) {
+    const counts = parent[at] === NO_ROW && !isHostOnly(kind[at] ?? 0) && !isInstant(kind[at] ?? 0)
+    if (counts && (end[at] ?? 0) > (end[row] ?? Number.NEGATIVE_INFINITY)) row = at
+  }
+  const path: number[] = []
+  const seen = new Set<number>()
+  while (row !== NO_ROW && !seen.has(row)) {
+    seen.add(row)
+    if (!isInstant(kind[row] ?? 0)) path.push(row)
+    row = bindings.of(row).row
+  }
+  return path.reverse()
+}
+
+function gaps(recorded: Recorded, bindings: Bindings): Gap[] {
+  const { length, kind, lane, parent, start, end, lanes } = recorded
+  const found: Gap[] = []
+  const busyUntil = new Float64Array(lanes.length).fill(Number.NaN)
+  for (let row = 0; row < length; row += 1) {
+    const what = kind[row] ?? 0
+    if (parent[row] !== NO_ROW || isInstant(what) || isHostOnly(what)) continue
+    const on = lane[row] ?? 0
+    const begin = busyUntil[on] ?? Number.NaN
+    const until = start[row] ?? Number.NaN
+    if (until > begin) found.push({ lane: on, begin, end: until, next: row, ...whyLate(recorded, bindings, row) })
+    busyUntil[on] = end[row] ?? Number.NaN
+  }
+  return found.sort((a, b) => b.end - b.begin - (a.end - a.begin) || a.begin - b.begin)
+}
+
+/** Follows what an operation waited for, through waits and records, to the operation behind them. */
+function whyLate(recorded: Recorded, bindings: Bindings, late: number): Pick<Gap, 'reason' | 'wait' | 'cause'> {
+  const { kind } = recorded
+  let reason: BindingKind = 'unknown'
+  let wait = NO_ROW
+  let row = late
+  for (let steps = 0; steps < recorded.length; steps += 1) {
+    const binding = bindings.of(row)
+    if (binding.kind === 'wait') {
+      if (wait === NO_ROW) wait = row
+      reason = 'wait'
+    } else if (reason === 'unknown' && (binding.kind !== 'stream' || !isInstant(kind[binding.row] ?? 0))) {
+      reason = binding.kind === 'stream' ? 'unknown' : binding.kind
+    }
+    row = binding.row
+    if (row === NO_ROW || binding.kind === 'host' || binding.kind === 'eventLoop') break
+    if (!isInstant(kind[row] ?? Kind.NONE)) break
+  }
+  return { reason, wait, cause: row }
+}

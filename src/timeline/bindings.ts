@@ -1,0 +1,153 @@
+/** Why an operation ran when it did, and not before: the one thing that it had to wait for last. */
+import { isInstant, Kind } from './kinds.js'
+import type { Recorded } from './recorded.js'
+import { NO_ROW } from './table.js'
+
+export type BindingKind =
+  /** What came before in the stream. */
+  | 'stream'
+  /** A wait for an event or a stream. */
+  | 'wait'
+  /** The null stream's rules. */
+  | 'nullStream'
+  /** The program had not queued it yet. */
+  | 'host'
+  /** JavaScript was busy: a host function was due. */
+  | 'eventLoop'
+  /** All of the device's engines or kernel slots for this were taken. */
+  | 'engine'
+  /** Nothing that was recorded. */
+  | 'unknown'
+
+export interface Binding {
+  readonly kind: BindingKind
+  /** What was waited for; NO_ROW where that is no operation of the recording. */
+  readonly row: number
+}
+
+/** On a real GPU it takes about so long from a call, or from the end of what came before, to the beginning of work. */
+const HOST_CLOCK_SLACK = 15_000
+
+export class Bindings {
+  readonly #recorded: Recorded
+  readonly #slack: number
+  /** Rows in the order of their ends: who was in the way. */
+  #byEnd: Int32Array | undefined
+  /** Blocking calls, and promises that settled, in the order in which the host went on. */
+  #hostWaits: Int32Array | undefined
+  #hostFunctions: Int32Array | undefined
+
+  constructor(recorded: Recorded) {
+    this.#recorded = recorded
+    this.#slack = recorded.clock === 'host' ? HOST_CLOCK_SLACK : 0
+  }
+
+  of(row: number): Binding {
+    const { kind, start, called, returned, previous, implied, cause, end } = this.#recorded
+    const begins = (kind[row] === Kind.WAIT ? end[row] : start[row]) ?? 0
+    const before = previous[row] ?? NO_ROW
+    const rule = implied[row] ?? NO_ROW
+    const record = kind[row] === Kind.WAIT ? (cause[row] ?? NO_ROW) : NO_ROW
+    let best: Binding = { kind: 'unknown', row: NO_ROW }
+    let ready = Number.NEGATIVE_INFINITY
+    const consider = (candidate: BindingKind, by: number): void => {
+      const at = end[by] ?? Number.NEGATIVE_INFINITY
+      if (by === NO_ROW || !(at > ready)) return
+      ready = at
+      best = { kind: candidate, row: by }
+    }
+    consider('stream', before)
+    consider('nullStream', rule)
+    consider('wait', record)
+    const queued = called[row] ?? 0
+    if (queued >= ready) {
+      // While the driver had the call, the program could not have done more.
+      if (begins - (returned[row] ?? 0) <= this.#slack || kind[row] !== Kind.HOST_FUNCTION) {
+        return this.#elsewhere(row, begins, returned[row] ?? 0) ?? { kind: 'host', row: this.#hostCause(queued) }
+      }
+      return { kind: 'eventLoop', row: NO_ROW }
+    }
+    if (kind[row] === Kind.HOST_FUNCTION && begins - ready > this.#slack) return { kind: 'eventLoop', row: best.row }
+    return this.#elsewhere(row, begins, ready) ?? best
+  }
+
+  /** An operation that began late though nothing of its own was in the way: what it had to share a device with. */
+  #elsewhere(row: number, begins: number, ready: number): Binding | undefined {
+    const { kind, lane, lanes, end } = this.#recorded
+    const what = kind[row] ?? 0
+    if (begins - ready <= this.#slack || isInstant(what) || what === Kind.HOST_FUNCTION) return undefined
+    const device = lanes[lane[row] ?? 0]?.device
+    const order = this.#ends()
+    for (let at = firstAfter(order, end, begins) - 1; at >= 0; at -= 1) {
+      const other = order[at] ?? NO_ROW
+      if ((end[other] ?? 0) < begins - this.#slack) break
+      if (other !== row && kind[other] === what && lanes[lane[other] ?? 0]?.device === device) {
+        return { kind: 'engine', row: other }
+      }
+    }
+    return undefined
+  }
+
+  /** What the host waited for, or ran in, before it made a call at this time. */
+  #hostCause(called: number): number {
+    const { start, end, returned, lane, cause, lanes } = this.#recorded
+    const functions = this.#functions()
+    const at = firstAfter(functions, start, called) - 1
+    const inside = functions[at] ?? NO_ROW
+    if (inside !== NO_ROW && (end[inside] ?? 0) >= called) return inside
+    const waits = this.#waits()
+    const wait = waits[firstAfter(waits, returned, called) - 1] ?? NO_ROW
+    if (wait === NO_ROW) return NO_ROW
+    const to = returned[wait] ?? 0
+    const target = cause[wait] ?? NO_ROW
+    const order = this.#ends()
+    for (let index = firstAfter(order, end, to) - 1; index >= 0; index -= 1) {
+      const row = order[index] ?? NO_ROW
+      const on = lane[row] ?? 0
+      const isMeant = target < NO_ROW ? lanes[on]?.device === -2 - target : on === lane[wait]
+      if (isMeant && row < wait) return row
+    }
+    return NO_ROW
+  }
+
+  #ends(): Int32Array {
+    const { kind, end, parent } = this.#recorded
+    this.#byEnd ??= this.#sorted(end, (row) => parent[row] === NO_ROW && (kind[row] ?? 0) < Kind.SYNCHRONIZE)
+    return this.#byEnd
+  }
+
+  #waits(): Int32Array {
+    const { kind, returned, called } = this.#recorded
+    this.#hostWaits ??= this.#sorted(
+      returned,
+      (row) => (kind[row] ?? 0) >= Kind.SYNCHRONIZE && (returned[row] ?? 0) > (called[row] ?? 0),
+    )
+    return this.#hostWaits
+  }
+
+  #functions(): Int32Array {
+    const { kind, start } = this.#recorded
+    this.#hostFunctions ??= this.#sorted(start, (row) => kind[row] === Kind.HOST_FUNCTION)
+    return this.#hostFunctions
+  }
+
+  #sorted(by: Float64Array, isMeant: (row: number) => boolean): Int32Array {
+    const rows: number[] = []
+    for (let row = 0; row < this.#recorded.length; row += 1) {
+      if (isMeant(row) && !Number.isNaN(by[row] ?? 0)) rows.push(row)
+    }
+    return Int32Array.from(rows).sort((a, b) => (by[a] ?? 0) - (by[b] ?? 0) || a - b)
+  }
+}
+
+/** How many rows, in this order, have a time that is not after this one. */
+function firstAfter(order: Int32Array, times: Float64Array, time: number): number {
+  let low = 0
+  let high = order.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((times[order[middle] ?? 0] ?? 0) <= time) low = middle + 1
+    else high = middle
+  }
+  return low
+}

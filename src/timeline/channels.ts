@@ -1,0 +1,187 @@
+/**
+ * Operations for whoever watches the process: published on `node:diagnostics_channel` when their times are known, and
+ * only while somebody has subscribed.
+ */
+import { channel } from 'node:diagnostics_channel'
+import { checkOptions } from '../arguments.js'
+import { type Device, driverOf, resolveDevice } from '../device.js'
+import { Front } from '../driver/front.js'
+import { invalidType } from '../errors.js'
+import { isHostOnly, KIND_NAMES, Kind, type OperationKind } from './kinds.js'
+import { laneName } from './lane-names.js'
+import type { Recorder } from './recorder.js'
+import { Recording } from './recording.js'
+import { NO_ROW } from './table.js'
+
+/** What is published on 'cuda-streams:operation'. */
+export interface OperationMessage {
+  readonly kind: OperationKind
+  /** A kernel's own name; for the rest, what it is. */
+  readonly name: string
+  readonly device: number
+  /** The driver's number for the stream, and its name. */
+  readonly stream: bigint
+  readonly streamName: string
+  readonly byteLength: number | undefined
+  /** Milliseconds since 1970: when the call that queued it began, and when it ran. On the simulator these go on in virtual time. */
+  readonly queued: number
+  readonly start: number
+  readonly end: number
+  readonly driver: 'cuda' | 'sim'
+}
+
+/** What is published on 'cuda-streams:synchronize', when the host goes on. */
+export interface SynchronizeMessage {
+  /** As it is written: 'stream.synchronize()', or 'stream.finished()' for a promise. */
+  readonly name: string
+  readonly awaits: boolean
+  readonly start: number
+  readonly end: number
+  readonly driver: 'cuda' | 'sim'
+}
+
+export interface PublishOptions {
+  /** Whose driver is watched. Default: the current device. */
+  readonly device?: Device | number | undefined
+  /** Milliseconds between two looks at what is done. Default 100. */
+  readonly interval?: number | undefined
+}
+
+export interface Publisher extends Disposable {
+  /** Publishes what is done by now. */
+  flush(): void
+  /** Publishes what is done by now, and nothing more. */
+  close(): void
+}
+
+const operations = channel('cuda-streams:operation')
+const synchronizations = channel('cuda-streams:synchronize')
+
+/** Rows that wait to be published; more than this are lost. */
+const MOST_WAITING = 262_144
+const INTERVAL = 100
+
+/**
+ * Begins to publish what a driver does. It costs what a recording costs, and keeps nothing.
+ * Messages come in the order of the calls, a while after the fact.
+ */
+export function publish(options?: PublishOptions): Publisher {
+  const { device: named, interval = INTERVAL } = checkOptions(options) ?? {}
+  if (typeof interval !== 'number' || !(interval > 0)) throw invalidType('options.interval', 'milliseconds', interval)
+  const device = resolveDevice(named)
+  const front = driverOf(device)
+  if (!(front instanceof Front)) throw invalidType('options.device', 'a Device of this package', device)
+  return new ChannelPublisher(front, device.ordinal, interval)
+}
+
+class ChannelPublisher implements Publisher {
+  readonly #front: Front
+  readonly #device: number
+  readonly #epoch = performance.timeOrigin + performance.now()
+  readonly #timer: NodeJS.Timeout
+  #recording: Recording
+  #recorder: Recorder
+  #origin: number
+  #elapsed = 0
+  #next: number
+  #closed = false
+
+  constructor(front: Front, device: number, interval: number) {
+    this.#front = front
+    this.#device = device
+    this.#recording = this.#open()
+    this.#recorder = this.#recording.recorder
+    this.#origin = this.#recorder.meter.now()
+    this.#next = this.#recorder.table.length
+    this.#timer = setInterval(() => this.flush(), interval)
+    this.#timer.unref()
+  }
+
+  flush(): void {
+    if (this.#closed) return
+    this.#publishDone()
+    if (this.#next === this.#recorder.table.length && this.#next > MOST_WAITING / 2) this.#renew()
+  }
+
+  close(): void {
+    if (this.#closed) return
+    this.flush()
+    this.#closed = true
+    clearInterval(this.#timer)
+    this.#recording.stopNow()
+  }
+
+  [Symbol.dispose](): void {
+    this.close()
+  }
+
+  #open(): Recording {
+    return new Recording(this.#front, { device: this.#device, limit: MOST_WAITING, callSites: false })
+  }
+
+  /** Nothing that is published need be kept: a new recording begins with no rows, where nobody else records. */
+  #renew(): void {
+    this.#elapsed += this.#recorder.meter.now() - this.#origin
+    this.#recording.stopNow()
+    this.#recording = this.#open()
+    this.#recorder = this.#recording.recorder
+    this.#origin = this.#recorder.meter.now()
+    this.#next = this.#recorder.table.length
+  }
+
+  #publishDone(): void {
+    const { meter, table } = this.#recorder
+    meter.collect()
+    for (; this.#next < table.length; this.#next += 1) {
+      const kind = table.kind[this.#next] ?? 0
+      if (isHostOnly(kind)) this.#publishCall(this.#next)
+      else if (!this.#publishOperation(this.#next)) return
+    }
+  }
+
+  #at(time: number | undefined): number {
+    return this.#epoch + (this.#elapsed + (time ?? 0) - this.#origin) / 1e6
+  }
+
+  /** False where it is not done. */
+  #publishOperation(row: number): boolean {
+    const { table, names, driver, lanes, meter } = this.#recorder
+    const number = table.kind[row] ?? 0
+    const kind = KIND_NAMES[number]
+    const lane = lanes.all[table.lane[row] ?? 0]
+    const isTold = meter.clock === 'virtual' ? number !== Kind.ALLOCATE : !INSTANT.has(number)
+    if (kind === undefined || lane === undefined || !isTold || table.parent[row] !== NO_ROW) return true
+    if (Number.isNaN(table.end[row] ?? 0)) return false
+    if (INSTANT.has(number) || !operations.hasSubscribers) return true
+    const byteLength = Number.isNaN(table.bytes[row] ?? 0) ? undefined : table.bytes[row]
+    const message: OperationMessage = {
+      kind: kind as OperationKind,
+      name: names.at(table.name[row] ?? 0),
+      device: lane.device,
+      stream: lane.id,
+      streamName: laneName(this.#front, lane),
+      byteLength,
+      queued: this.#at(table.called[row]),
+      start: this.#at(table.start[row]),
+      end: this.#at(table.end[row]),
+      driver: driver.name,
+    }
+    operations.publish(message)
+    return true
+  }
+
+  #publishCall(row: number): void {
+    if (!synchronizations.hasSubscribers) return
+    const { table, names, driver } = this.#recorder
+    const message: SynchronizeMessage = {
+      name: names.at(table.name[row] ?? 0),
+      awaits: table.kind[row] === Kind.AWAIT,
+      start: this.#at(table.called[row]),
+      end: this.#at(table.returned[row]),
+      driver: driver.name,
+    }
+    synchronizations.publish(message)
+  }
+}
+
+const INSTANT: ReadonlySet<number> = new Set([Kind.RECORD, Kind.WAIT, Kind.ALLOCATE, Kind.FREE])

@@ -1,0 +1,260 @@
+/**
+ * Times of a real GPU: an event with timing before and after each operation, read when the recording is over. The
+ * device's clock is held against the host's at the beginning and at the end.
+ */
+import { CUresult } from '../driver/cuda-results.js'
+import {
+  type ContextHandle,
+  cudaHandleOf,
+  type Driver,
+  deviceOfDefaultStream,
+  type EventHandle,
+  isDefaultStream,
+  StreamFlag,
+  type StreamHandle,
+} from '../driver/driver.js'
+import { CudaError } from '../errors.js'
+import { type DeviceClock, openDeviceClock } from './device-clock.js'
+import { Kind } from './kinds.js'
+import type { Described, Lane, Lanes } from './lanes.js'
+import type { Calibration, Meter } from './meter.js'
+import type { Table } from './table.js'
+import { TimedEvents } from './timed-events.js'
+
+const NO_EVENT = 0 as EventHandle
+/** So many events stand in the rows before those that are done are read and used again, at a turn of the event loop. */
+const MOST_OUTSTANDING = 131_072
+
+const UNKNOWN: Omit<Described, 'id' | 'device'> = {
+  context: 0 as ContextHandle,
+  nonBlocking: true,
+  priority: 0,
+  isProvisional: true,
+}
+
+const isTimed = (kind: number): boolean =>
+  kind === Kind.KERNEL || kind === Kind.COPY || kind === Kind.FILL || kind === Kind.GRAPH
+
+export class EventMeter implements Meter {
+  readonly clock = 'host'
+  readonly #driver: Driver
+  readonly #table: Table
+  readonly #lanes: () => Lanes
+  readonly #origin = performance.now()
+  readonly #clocks = new Map<ContextHandle, DeviceClock>()
+  readonly #events: TimedEvents
+  /** The events of each row: before it at twice its number, after it at the next. */
+  #eventsOf = new Float64Array(2 * 16_384)
+  /** All rows before this one are read. */
+  #unread = 0
+  #outstanding = 0
+  #hostFunctionsPending = 0
+  #sweep: NodeJS.Immediate | undefined
+  calibrations: readonly Calibration[] = []
+
+  /** `device` is one that will be used: what its clock needs is made now. */
+  constructor(driver: Driver, table: Table, lanes: () => Lanes, device: number | undefined) {
+    this.#driver = driver
+    this.#table = table
+    this.#lanes = lanes
+    this.#events = new TimedEvents(driver)
+    if (device !== undefined) this.#clockOf(driver.deviceContext(device), device)
+  }
+
+  now(): number {
+    return (performance.now() - this.#origin) * 1e6
+  }
+
+  describe(stream: StreamHandle): Described {
+    const driver = this.#driver
+    const near = isDefaultStream(stream) ? deviceOfDefaultStream(stream) : 0
+    try {
+      const { device, context } = driver.streamAdopt(cudaHandleOf(stream), near)
+      this.#clockOf(context, device)
+      // These two are refused while the stream captures; what is captured is not recorded either.
+      if (this.#isCapturing(stream)) return { ...UNKNOWN, id: BigInt(stream), device, context }
+      const nonBlocking = (driver.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) !== 0
+      return {
+        device,
+        context,
+        id: driver.streamGetId(stream),
+        nonBlocking,
+        priority: driver.streamGetPriority(stream),
+      }
+    } catch {
+      // A lost context, say. The program's own call will be told so.
+      return { ...UNKNOWN, id: BigInt(stream), device: near }
+    }
+  }
+
+  queuing(row: number, stream: StreamHandle, lane: Lane): boolean {
+    if (this.#isCapturing(stream)) return false
+    const { kind } = this.#table
+    if (isTimed(kind[row] ?? 0)) {
+      if (2 * row + 1 >= this.#eventsOf.length) this.#grow()
+      this.#eventsOf[2 * row] = this.#record(stream, lane)
+      this.#eventsOf[2 * row + 1] = NO_EVENT
+    }
+    return true
+  }
+
+  queued(row: number, stream: StreamHandle, lane: Lane): void {
+    const kind = this.#table.kind[row] ?? 0
+    if (kind === Kind.HOST_FUNCTION) this.#hostFunctionsPending += 1
+    if (!isTimed(kind)) return
+    this.#eventsOf[2 * row + 1] = this.#record(stream, lane)
+    if (this.#outstanding > MOST_OUTSTANDING) this.#sweepSoon()
+  }
+
+  refused(row: number): void {
+    const { kind, lane } = this.#table
+    if (isTimed(kind[row] ?? 0)) this.#giveBack(2 * row, this.#lanes().all[lane[row] ?? 0])
+    kind[row] = Kind.NONE
+  }
+
+  hide(): void {}
+
+  show(): void {}
+
+  hostFunctionBegins(row: number): void {
+    if (row >= 0) this.#table.start[row] = this.now()
+  }
+
+  hostFunctionEnds(row: number): void {
+    if (row < 0) return
+    this.#table.end[row] = this.now()
+    this.#hostFunctionsPending -= 1
+  }
+
+  collect(): void {
+    const { kind, lane, length, end } = this.#table
+    const behind = new Set<number>()
+    let allRead = true
+    for (let row = this.#unread; row < length; row += 1) {
+      const isRead = !isTimed(kind[row] ?? 0) || !Number.isNaN(end[row] ?? 0)
+      if (!isRead && (behind.has(lane[row] ?? 0) || !this.#read(row))) {
+        behind.add(lane[row] ?? 0)
+        allRead = false
+      } else if (allRead) this.#unread = row + 1
+    }
+  }
+
+  async finished(): Promise<void> {
+    const last = new Map<number, EventHandle>()
+    const { kind, lane, length, end } = this.#table
+    for (let row = this.#unread; row < length; row += 1) {
+      const event = (this.#eventsOf[2 * row + 1] ?? 0) as EventHandle
+      if (isTimed(kind[row] ?? 0) && Number.isNaN(end[row] ?? 0) && event !== NO_EVENT) last.set(lane[row] ?? 0, event)
+    }
+    await Promise.all([...last.values()].map((event) => this.#eventFinished(event)))
+    while (this.#hostFunctionsPending > 0 && !this.#isLost()) await new Promise((resolve) => setTimeout(resolve, 1))
+  }
+
+  close(): void {
+    clearImmediate(this.#sweep)
+    this.calibrations = [...this.#clocks.values()].map((clock) => clock.close())
+    const { kind, lane, length, start, end } = this.#table
+    const lanes = this.#lanes().all
+    for (let row = 0; row < length; row += 1) {
+      if (!isTimed(kind[row] ?? 0)) continue
+      const owner = lanes[lane[row] ?? 0]
+      const clock = owner === undefined ? undefined : this.#clocks.get(owner.context)
+      if (Number.isNaN(end[row] ?? 0)) {
+        this.#giveBack(2 * row, owner)
+        this.#giveBack(2 * row + 1, owner)
+      } else if (clock !== undefined) {
+        start[row] = clock.corrected(start[row] ?? 0)
+        end[row] = clock.corrected(end[row] ?? 0)
+      }
+    }
+    this.#events.close()
+  }
+
+  #clockOf(context: ContextHandle, device: number): DeviceClock {
+    let clock = this.#clocks.get(context)
+    if (clock === undefined) {
+      this.#events.prepare(context)
+      clock = openDeviceClock(this.#driver, this.#events, context, device, () => this.now())
+      this.#clocks.set(context, clock)
+    }
+    return clock
+  }
+
+  /** Never throws: what is wrong here is wrong for the program's own call too, and that is to be told by it. */
+  #record(stream: StreamHandle, lane: Lane): EventHandle {
+    try {
+      const event = this.#events.take(lane.context)
+      this.#outstanding += 1
+      this.#driver.eventRecord(event, stream, 0)
+      return event
+    } catch {
+      return NO_EVENT
+    }
+  }
+
+  /** Where the driver will not say, as of the null stream while a blocking stream captures, nothing may be recorded. */
+  #isCapturing(stream: StreamHandle): boolean {
+    try {
+      return this.#driver.streamIsCapturing(stream)
+    } catch {
+      return true
+    }
+  }
+
+  /** Reads the times of a row. False where they are not there yet. */
+  #read(row: number): boolean {
+    const before = (this.#eventsOf[2 * row] ?? 0) as EventHandle
+    const after = (this.#eventsOf[2 * row + 1] ?? 0) as EventHandle
+    const lane = this.#lanes().all[this.#table.lane[row] ?? 0]
+    if (before === NO_EVENT || after === NO_EVENT || lane === undefined) return true
+    const clock = this.#clockOf(lane.context, lane.device)
+    try {
+      const end = clock.timeOf(after)
+      this.#table.start[row] = clock.timeOf(before)
+      this.#table.end[row] = end
+    } catch (error) {
+      if (error instanceof CudaError && error.number === CUresult.NOT_READY) return false
+      return true
+    }
+    this.#giveBack(2 * row, lane)
+    this.#giveBack(2 * row + 1, lane)
+    return true
+  }
+
+  #giveBack(at: number, lane: Lane | undefined): void {
+    const event = (this.#eventsOf[at] ?? 0) as EventHandle
+    if (event === NO_EVENT || lane === undefined) return
+    this.#eventsOf[at] = NO_EVENT
+    this.#outstanding -= 1
+    if (this.#clocks.get(lane.context)?.needs(event) !== true) this.#events.giveBack(lane.context, event)
+  }
+
+  #sweepSoon(): void {
+    if (this.#sweep !== undefined) return
+    this.#sweep = setImmediate(() => {
+      this.#sweep = undefined
+      this.collect()
+    })
+    this.#sweep.unref()
+  }
+
+  #eventFinished(event: EventHandle): Promise<void> {
+    return new Promise((resolve) => {
+      try {
+        this.#driver.eventFinished(event, () => resolve())
+      } catch {
+        resolve()
+      }
+    })
+  }
+
+  #isLost(): boolean {
+    return [...this.#clocks.values()].some((clock) => clock.isLost())
+  }
+
+  #grow(): void {
+    const grown = new Float64Array(2 * this.#eventsOf.length)
+    grown.set(this.#eventsOf)
+    this.#eventsOf = grown
+  }
+}

@@ -1,0 +1,59 @@
+/** What a row of a recording can be. A row holds the number; programs and files get the name. */
+export const Kind = {
+  /** Nothing: the call was refused, or captured into a graph. */
+  NONE: 0,
+  KERNEL: 1,
+  COPY: 2,
+  FILL: 3,
+  ALLOCATE: 4,
+  FREE: 5,
+  RECORD: 6,
+  WAIT: 7,
+  HOST_FUNCTION: 8,
+  GRAPH: 9,
+  LATCH: 10,
+  FAULT: 11,
+  /** A call that blocks until work is done. It is on the host only. */
+  SYNCHRONIZE: 12,
+  /** A promise of work being done; likewise. */
+  AWAIT: 13,
+} as const
+export type Kind = (typeof Kind)[keyof typeof Kind]
+
+export type OperationKind =
+  | 'kernel'
+  | 'copy'
+  | 'fill'
+  | 'allocate'
+  | 'free'
+  | 'record'
+  | 'wait'
+  | 'hostFunction'
+  | 'graph'
+  | 'latch'
+  | 'fault'
+
+/** In the order of `Kind`. */
+export const KIND_NAMES: readonly (OperationKind | 'synchronize' | 'await' | undefined)[] = [
+  undefined,
+  'kernel',
+  'copy',
+  'fill',
+  'allocate',
+  'free',
+  'record',
+  'wait',
+  'hostFunction',
+  'graph',
+  'latch',
+  'fault',
+  'synchronize',
+  'await',
+]
+
+/** Does it stand at a point of its stream, and take no time of a device? */
+export const isInstant = (kind: number): boolean =>
+  kind === Kind.RECORD || kind === Kind.WAIT || kind === Kind.ALLOCATE || kind === Kind.FREE
+
+/** Is it only on the host? */
+export const isHostOnly = (kind: number): boolean => kind === Kind.SYNCHRONIZE || kind === Kind.AWAIT

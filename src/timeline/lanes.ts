@@ -1,0 +1,59 @@
+/** The streams of a recording. A handle may come to mean another stream; a lane is one stream for good. */
+import type { ContextHandle, StreamHandle } from '../driver/driver.js'
+
+export interface Lane {
+  readonly index: number
+  readonly handle: StreamHandle
+  /** The driver's number for the stream; its handle where that cannot be asked. */
+  readonly id: bigint
+  readonly device: number
+  readonly context: ContextHandle
+  readonly nonBlocking: boolean
+  readonly priority: number
+}
+
+export interface Described extends Omit<Lane, 'index' | 'handle'> {
+  /** The driver would not say all of it now: it is to be asked again the next time. */
+  readonly isProvisional?: boolean
+}
+
+export class Lanes {
+  readonly all: Lane[] = []
+  readonly #byHandle = new Map<StreamHandle, Lane>()
+  readonly #byId = new Map<string, Lane>()
+  readonly #describe: (stream: StreamHandle) => Described
+  /** A program often does several things with one stream in a row. */
+  #last: Lane | undefined
+
+  constructor(describe: (stream: StreamHandle) => Described) {
+    this.#describe = describe
+  }
+
+  of(handle: StreamHandle): Lane {
+    const last = this.#last
+    if (last !== undefined && last.handle === handle) return last
+    const known = this.#byHandle.get(handle)
+    if (known === undefined) return this.#open(handle)
+    this.#last = known
+    return known
+  }
+
+  /** The handle may be another stream's from now on. */
+  forget(handle: StreamHandle): void {
+    this.#byHandle.delete(handle)
+    this.#last = undefined
+  }
+
+  #open(handle: StreamHandle): Lane {
+    const { isProvisional = false, ...described } = this.#describe(handle)
+    const key = `${described.device} ${described.id}`
+    let lane = this.#byId.get(key)
+    if (lane === undefined) {
+      lane = { index: this.all.length, handle, ...described }
+      this.all.push(lane)
+      this.#byId.set(key, lane)
+    }
+    if (!isProvisional) this.#byHandle.set(handle, lane)
+    return lane
+  }
+}

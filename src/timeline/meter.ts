@@ -1,0 +1,41 @@
+/** What tells a recording the time, and when the operations in its rows ran. One for each kind of driver. */
+import type { StreamHandle } from '../driver/driver.js'
+import type { Described, Lane } from './lanes.js'
+
+export interface Meter {
+  readonly clock: 'virtual' | 'host'
+  /** Nanoseconds since the recording began. */
+  now(): number
+  /** What is known of a stream that is seen for the first time. Never throws. */
+  describe(stream: StreamHandle): Described
+  /** An operation is about to be queued. False where it will not run: its stream captures. */
+  queuing(row: number, stream: StreamHandle, lane: Lane): boolean
+  /** It was queued. */
+  queued(row: number, stream: StreamHandle, lane: Lane): void
+  /** The driver refused it. */
+  refused(row: number): void
+  /** A verb of the driver that queues something which is no operation of the program begins, or ends. */
+  hide(): void
+  show(): void
+  hostFunctionBegins(row: number): void
+  hostFunctionEnds(row: number): void
+  /** Writes down the times of what is done by now. */
+  collect(): void
+  /** Resolves when all that was recorded is done. */
+  finished(): Promise<void>
+  /** Lets go of everything; the times that are known stay. */
+  close(): void
+  /** How far off its times may be, once it is closed. None where they are exact. */
+  readonly calibrations: readonly Calibration[]
+}
+
+/** How a device's clock was held against the host's. */
+export interface Calibration {
+  readonly device: number
+  /** Nanoseconds by which the two may be apart at the beginning of the recording, and at its end. */
+  readonly uncertainty: readonly [begin: number, end: number]
+  /** How much faster the device's clock ran, in parts of a million. */
+  readonly drift: number
+  /** Nanoseconds of host time that it took. */
+  readonly cost: number
+}

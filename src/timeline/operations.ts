@@ -1,0 +1,132 @@
+/** Operations as programs see them: objects, made from the rows when somebody asks. */
+import type { Gap } from './analysis.js'
+import type { BindingKind } from './bindings.js'
+import { isHostOnly, KIND_NAMES, type OperationKind } from './kinds.js'
+import type { Recorded } from './recorded.js'
+import { NO_ROW } from './table.js'
+
+/** A stream of a timeline. */
+export interface TimelineStream {
+  /** Its place among the timeline's streams, from 0. */
+  readonly index: number
+  /** The driver's number for it (`stream.id`). */
+  readonly id: bigint
+  readonly device: number
+  readonly name: string
+  readonly priority: number
+  readonly nonBlocking: boolean
+}
+
+/** One thing that a stream did. Times are nanoseconds since the recording began. */
+export interface TimelineOperation {
+  /** Its place among the rows of the timeline, in the order of the calls. */
+  readonly id: number
+  readonly kind: OperationKind
+  /** A kernel's own name; for the rest, what it is. */
+  readonly name: string
+  readonly stream: TimelineStream
+  /** Bytes moved, filled or allocated. */
+  readonly byteLength: number | undefined
+  /** When the call that queued it began, and when it returned. */
+  readonly called: number
+  readonly returned: number
+  /** When it ran; undefined where it had not begun or ended when the recording was stopped. A wait begins when its stream gets there. */
+  readonly start: number | undefined
+  readonly end: number | undefined
+  /** For a wait: the `id` of the record that it refers to, where that was recorded. */
+  readonly record: number | undefined
+  /** For a node of a graph: the `id` of the launch. Only on the simulator. */
+  readonly graph: number | undefined
+  /** 'path:line:column', with the option `callSites`. */
+  readonly callSite: string | undefined
+}
+
+/** A call that blocked the host, or a promise that it awaited. */
+export interface TimelineCall {
+  readonly id: number
+  /** As it is written: 'stream.synchronize()'. */
+  readonly name: string
+  /** True for a promise: the host did other things meanwhile. */
+  readonly awaits: boolean
+  /** What was waited for; undefined for a whole device. */
+  readonly stream: TimelineStream | undefined
+  readonly called: number
+  readonly returned: number
+  readonly callSite: string | undefined
+}
+
+/** A time in which a stream stood idle between two operations. */
+export interface IdleGap {
+  readonly stream: TimelineStream
+  readonly begin: number
+  readonly end: number
+  /** What could not begin sooner. */
+  readonly next: TimelineOperation
+  readonly reason: BindingKind
+  /** The wait in the stream that held it up. */
+  readonly wait: TimelineOperation | undefined
+  /** What was waited for. */
+  readonly cause: TimelineOperation | undefined
+}
+
+export function streamsOf({ lanes, laneNames }: Recorded): TimelineStream[] {
+  return lanes.map(({ index, id, device, priority, nonBlocking }) => {
+    return { index, id, device, name: laneNames[index] ?? '', priority, nonBlocking }
+  })
+}
+
+export function operationAt(recorded: Recorded, streams: readonly TimelineStream[], row: number): TimelineOperation {
+  const stream = streams[recorded.lane[row] ?? 0]
+  const kind = KIND_NAMES[recorded.kind[row] ?? 0]
+  if (stream === undefined || kind === undefined || kind === 'synchronize' || kind === 'await') {
+    throw new RangeError(`row ${row} is no operation`)
+  }
+  return {
+    id: row,
+    kind,
+    name: recorded.name[row] ?? '',
+    stream,
+    byteLength: known(recorded.bytes[row]),
+    called: recorded.called[row] ?? 0,
+    returned: recorded.returned[row] ?? 0,
+    start: known(recorded.start[row]),
+    end: known(recorded.end[row]),
+    record: rowOrNone(recorded.cause[row]),
+    graph: rowOrNone(recorded.parent[row]),
+    callSite: recorded.site[row] || undefined,
+  }
+}
+
+export function callAt(recorded: Recorded, streams: readonly TimelineStream[], row: number): TimelineCall {
+  const isWholeDevice = (recorded.cause[row] ?? NO_ROW) < NO_ROW
+  return {
+    id: row,
+    name: recorded.name[row] ?? '',
+    awaits: KIND_NAMES[recorded.kind[row] ?? 0] === 'await',
+    stream: isWholeDevice ? undefined : streams[recorded.lane[row] ?? 0],
+    called: recorded.called[row] ?? 0,
+    returned: recorded.returned[row] ?? 0,
+    callSite: recorded.site[row] || undefined,
+  }
+}
+
+export function operationRows({ length, kind }: Recorded): number[] {
+  const rows: number[] = []
+  for (let row = 0; row < length; row += 1) if (!isHostOnly(kind[row] ?? 0)) rows.push(row)
+  return rows
+}
+
+export function gapOf(
+  { lane, begin, end, next, reason, wait, cause }: Gap,
+  streams: readonly TimelineStream[],
+  operation: (row: number) => TimelineOperation,
+): IdleGap {
+  const stream = streams[lane]
+  if (stream === undefined) throw new RangeError(`no stream ${lane}`)
+  const orNone = (row: number): TimelineOperation | undefined => (row === NO_ROW ? undefined : operation(row))
+  return { stream, begin, end, next: operation(next), reason, wait: orNone(wait), cause: orNone(cause) }
+}
+
+const known = (value: number | undefined): number | undefined =>
+  value === undefined || Number.isNaN(value) ? undefined : value
+const rowOrNone = (row: number | undefined): number | undefined => (row === undefined || row < 0 ? undefined : row)

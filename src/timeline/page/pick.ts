@@ -1,0 +1,55 @@
+/** What is under the pointer, and what stands next to what. */
+import type { Data } from './data.js'
+import { countUpTo, type Layout, type Track } from './layout.js'
+import type { View } from './view.js'
+
+/** Pixels by which a mark or a narrow bar may be missed. */
+const NEAR = 4
+
+export interface Picked {
+  readonly track: Track
+  readonly row: number
+}
+
+export function pick(layout: Layout, view: View, x: number, y: number): Picked | undefined {
+  const at = y + view.scroll
+  const track = layout.tracks.find((one) => at >= one.y && at < one.y + one.height + 5)
+  if (track === undefined) return undefined
+  const time = view.timeAt(x)
+  const near = NEAR * view.perPixel
+  if (at > track.y + track.height - 6) {
+    const mark = nearest(track.markAt, time, near)
+    if (mark >= 0) return { track, row: track.marks[mark] ?? -1 }
+  }
+  const after = countUpTo(track.begin, time)
+  if (after > 0 && (track.end[after - 1] ?? 0) >= time - near) return { track, row: track.rows[after - 1] ?? -1 }
+  if ((track.begin[after] ?? Number.POSITIVE_INFINITY) <= time + near) return { track, row: track.rows[after] ?? -1 }
+  const mark = nearest(track.markAt, time, near)
+  return mark < 0 ? undefined : { track, row: track.marks[mark] ?? -1 }
+}
+
+function nearest(times: Float64Array, time: number, near: number): number {
+  const after = countUpTo(times, time)
+  const before = Math.abs((times[after - 1] ?? Number.NEGATIVE_INFINITY) - time)
+  const behind = Math.abs((times[after] ?? Number.POSITIVE_INFINITY) - time)
+  if (Math.min(before, behind) > near) return -1
+  return before <= behind ? after - 1 : after
+}
+
+/** The track that a row is drawn on. */
+export function trackOf(data: Data, layout: Layout, row: number): Track | undefined {
+  const isOn = (track: Track): boolean => track.rows.includes(row) || track.marks.includes(row)
+  const own = layout.ofLane.get(data.lane[row] ?? -1)
+  if (own !== undefined && isOn(own)) return own
+  return layout.tracks.find((track) => track.kind !== 'calls' && isOn(track)) ?? layout.tracks.find(isOn)
+}
+
+/** The bar so many places further on the same track. */
+export function neighbour(track: Track, row: number, step: number): number {
+  const at = track.rows.indexOf(row)
+  if (at >= 0) return track.rows[at + step] ?? row
+  const mark = track.marks.indexOf(row)
+  const time = track.markAt[mark] ?? 0
+  const after = countUpTo(track.begin, time)
+  return track.rows[step > 0 ? after : after - 1] ?? row
+}

@@ -1,0 +1,161 @@
+/** A recording that is over: its rows without gaps, in time from its beginning, with the times worked out that no clock told. */
+import { canonicalStream, isDefaultStream, type StreamHandle } from '../driver/driver.js'
+import { isInstant, Kind } from './kinds.js'
+import type { Lane } from './lanes.js'
+import type { Calibration } from './meter.js'
+import type { Recorder } from './recorder.js'
+import { NO_ROW } from './table.js'
+
+export interface Recorded {
+  readonly length: number
+  readonly kind: Uint8Array
+  readonly lane: Uint16Array
+  readonly name: readonly string[]
+  /** NaN where there are none. */
+  readonly bytes: Float64Array
+  readonly called: Float64Array
+  readonly returned: Float64Array
+  /** NaN for what has not begun, or not ended, when the recording was stopped. */
+  readonly start: Float64Array
+  readonly end: Float64Array
+  readonly cause: Int32Array
+  readonly parent: Int32Array
+  readonly site: readonly string[]
+  /** The row before in the same stream; NO_ROW for the first, and for what stands in none. */
+  readonly previous: Int32Array
+  /** A row of another stream that the null stream's rules put before it. */
+  readonly implied: Int32Array
+  readonly lanes: readonly Lane[]
+  readonly laneNames: readonly string[]
+  readonly deviceNames: ReadonlyMap<number, string>
+  readonly driver: 'cuda' | 'sim'
+  readonly clock: 'virtual' | 'host'
+  /** On the recorder's clock, when the recording began. */
+  readonly origin: number
+  readonly duration: number
+  /** Nanoseconds since 1970 when the recording began. */
+  readonly epoch: number
+  readonly calibrations: readonly Calibration[]
+  readonly dropped: number
+}
+
+export interface Window {
+  readonly from: number
+  readonly to: number
+  readonly begin: number
+  readonly end: number
+  readonly epoch: number
+  readonly dropped: number
+}
+
+/** Takes the rows of a window out of a recorder. */
+export function takeRecorded(
+  recorder: Recorder,
+  { from, to, begin, end, epoch, dropped }: Window,
+  laneNames: readonly string[],
+): Recorded {
+  const { table, names, sites, driver, meter } = recorder
+  const numbers = new Int32Array(to - from).fill(NO_ROW)
+  const rows: number[] = []
+  for (let row = from; row < to; row += 1) {
+    if (table.kind[row] === Kind.NONE) continue
+    numbers[row - from] = rows.length
+    rows.push(row)
+  }
+  const renumbered = (row: number): number => (row < from ? Math.min(row, NO_ROW) : (numbers[row - from] ?? NO_ROW))
+  const times = (column: Float64Array): Float64Array => Float64Array.from(rows, (row) => (column[row] ?? 0) - begin)
+  const lane = Uint16Array.from(rows, (row) => table.lane[row] ?? 0)
+  const lanes = [...recorder.lanes.all]
+  const devices = new Set(lanes.map(({ device }) => device))
+  const recorded = {
+    length: rows.length,
+    kind: Uint8Array.from(rows, (row) => table.kind[row] ?? 0),
+    lane,
+    name: rows.map((row) => names.at(table.name[row] ?? 0)),
+    bytes: Float64Array.from(rows, (row) => table.bytes[row] ?? 0),
+    called: times(table.called),
+    returned: times(table.returned),
+    start: times(table.start),
+    end: times(table.end),
+    cause: Int32Array.from(rows, (row) => renumbered(table.cause[row] ?? NO_ROW)),
+    parent: Int32Array.from(rows, (row) => renumbered(table.parent[row] ?? NO_ROW)),
+    site: rows.map((row) => sites.at(table.site[row] ?? NO_ROW)),
+    previous: new Int32Array(rows.length).fill(NO_ROW),
+    implied: new Int32Array(rows.length).fill(NO_ROW),
+    lanes,
+    laneNames,
+    deviceNames: new Map([...devices].map((device) => [device, driver.deviceName(device)])),
+    driver: driver.name,
+    clock: meter.clock,
+    origin: begin,
+    duration: 0,
+    epoch,
+    calibrations: meter.calibrations,
+    dropped,
+  }
+  settle(recorded)
+  return { ...recorded, duration: durationOf(recorded, end - begin) }
+}
+
+/** Is it a device's null stream? */
+export const isNullStream = (stream: StreamHandle): boolean =>
+  isDefaultStream(stream) && (canonicalStream(stream) & 3) === 0
+
+/**
+ * Row by row, in the order of the calls: what came before each, and the times of what takes none. A wait begins when
+ * the stream gets there, and a record, an allocation and a free take place then.
+ */
+function settle(recorded: Omit<Recorded, 'duration'>): void {
+  const { kind, lane, lanes, start, end, called, returned, cause, parent, previous, implied, clock } = recorded
+  const last = new Int32Array(lanes.length).fill(NO_ROW)
+  const endOf = (row: number): number => (row === NO_ROW ? Number.NEGATIVE_INFINITY : (end[row] ?? Number.NaN))
+  for (let row = 0; row < recorded.length; row += 1) {
+    const on = lane[row] ?? 0
+    const own = lanes[on]
+    const what = kind[row] ?? 0
+    if (parent[row] !== NO_ROW || own === undefined || what === Kind.SYNCHRONIZE || what === Kind.AWAIT) continue
+    previous[row] = last[on] ?? NO_ROW
+    implied[row] = impliedBy(own, lanes, last, endOf)
+    last[on] = row
+    const reached = Math.max(
+      (isInstant(what) ? returned[row] : called[row]) ?? 0,
+      endOf(previous[row] ?? NO_ROW),
+      endOf(implied[row] ?? NO_ROW),
+    )
+    if (what === Kind.WAIT) {
+      start[row] = reached
+      if (clock === 'host') end[row] = Math.max(reached, endOf(Math.max(cause[row] ?? NO_ROW, NO_ROW)))
+    } else if (isInstant(what) && (clock === 'host' || what === Kind.ALLOCATE)) {
+      start[row] = reached
+      end[row] = reached
+    } else if (clock === 'host') {
+      // Two clocks that were held against each other may disagree a little: never so that work overlaps in a stream.
+      start[row] = Math.max(start[row] ?? 0, reached)
+      end[row] = Math.max(end[row] ?? 0, start[row] ?? 0)
+    }
+    if (what === Kind.WAIT && !((start[row] ?? 0) <= (end[row] ?? 0))) start[row] = end[row] ?? 0
+  }
+}
+
+/** The null stream waits for all blocking streams of its device, and they for it. */
+function impliedBy(own: Lane, lanes: readonly Lane[], last: Int32Array, endOf: (row: number) => number): number {
+  const isNull = isNullStream(own.handle)
+  if (own.nonBlocking && !isNull) return NO_ROW
+  let latest = NO_ROW
+  for (const other of lanes) {
+    if (other === own || other.device !== own.device || other.nonBlocking) continue
+    if (!isNull && !isNullStream(other.handle)) continue
+    const row = last[other.index] ?? NO_ROW
+    if (row !== NO_ROW && !(endOf(row) <= endOf(latest))) latest = row
+  }
+  return latest
+}
+
+function durationOf({ length, end, returned }: Omit<Recorded, 'duration'>, stopped: number): number {
+  let duration = stopped
+  for (let row = 0; row < length; row += 1) {
+    const latest = Math.max(returned[row] ?? 0, Number.isNaN(end[row] ?? 0) ? 0 : (end[row] ?? 0))
+    if (latest > duration) duration = latest
+  }
+  return duration
+}

@@ -1,0 +1,106 @@
+/** Writes down what passes a driver's front, for all the recordings of it that are under way. */
+import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
+import { backendOf } from '../driver/front.js'
+import { callSite } from './call-site.js'
+import { EventMeter } from './event-meter.js'
+import { Kind } from './kinds.js'
+import { type Lane, Lanes } from './lanes.js'
+import type { Meter } from './meter.js'
+import { Names, NO_ROW, Table } from './table.js'
+import { VirtualMeter } from './virtual-meter.js'
+
+/** What stands in the column of causes where a whole device was waited for. */
+export const wholeDevice = (device: number): number => -2 - device
+const nothing = (): void => {}
+
+export class Recorder {
+  readonly table = new Table()
+  readonly names = new Names()
+  readonly sites = new Names()
+  readonly lanes: Lanes
+  readonly meter: Meter
+  /** The driver that is recorded. */
+  readonly driver: Driver
+  /** Rows beyond this are not written. */
+  limit = 0
+  /** Operations that there was no room for. */
+  dropped = 0
+  callSites = false
+  /** Where each event was recorded last. */
+  readonly #records = new Map<EventHandle, number>()
+
+  constructor(inner: Driver, device: number | undefined) {
+    // What is done for the recording's own sake is no business of other wrappers.
+    const driver = backendOf(inner)
+    this.driver = driver
+    const lanes = (): Lanes => this.lanes
+    this.meter =
+      driver.name === 'sim'
+        ? new VirtualMeter(driver, this.table, this.names, lanes)
+        : new EventMeter(driver, this.table, lanes, device)
+    this.lanes = new Lanes((stream) => this.meter.describe(stream))
+  }
+
+  /** A verb is about to queue an operation. Returns its row, or NO_ROW where it is not written down. */
+  begin(kind: Kind, stream: StreamHandle, name: number, bytes = Number.NaN, cause = NO_ROW): number {
+    const { table, meter } = this
+    if (table.length >= this.limit) {
+      this.dropped += 1
+      return NO_ROW
+    }
+    const lane = this.lanes.of(stream)
+    const row = table.add(kind, lane.index, name, bytes, meter.now())
+    if (cause !== NO_ROW) table.cause[row] = cause
+    if (this.callSites) table.site[row] = this.sites.of(callSite())
+    if (!meter.queuing(row, stream, lane)) {
+      table.kind[row] = Kind.NONE
+      return NO_ROW
+    }
+    return row
+  }
+
+  /** The verb has queued it. */
+  end(row: number, stream: StreamHandle): void {
+    if (row === NO_ROW) return
+    const lane = this.lanes.of(stream)
+    this.meter.queued(row, stream, lane)
+    this.table.returned[row] = this.meter.now()
+  }
+
+  /** The verb has thrown. */
+  refuse(row: number): void {
+    if (row !== NO_ROW) this.meter.refused(row)
+  }
+
+  /** Writes down that the host waits, for a stream or for a whole device. Returns what tells that it waits no more. */
+  call(kind: Kind, name: string, stream: StreamHandle | undefined, device: number): () => void {
+    const { table, meter } = this
+    if (table.length >= this.limit) return nothing
+    const lane = stream === undefined ? 0 : this.lanes.of(stream).index
+    const row = table.add(kind, lane, this.names.of(name), Number.NaN, meter.now())
+    if (stream === undefined) table.cause[row] = wholeDevice(device)
+    if (this.callSites) table.site[row] = this.sites.of(callSite())
+    return () => {
+      table.returned[row] = meter.now()
+    }
+  }
+
+  recorded(event: EventHandle, row: number): void {
+    if (row === NO_ROW) this.#records.delete(event)
+    else this.#records.set(event, row)
+  }
+
+  /** The latest record of an event. */
+  recordOf(event: EventHandle): number {
+    return this.#records.get(event) ?? NO_ROW
+  }
+
+  /** The handle may be another event's from now on. */
+  forgetEvent(event: EventHandle): void {
+    this.#records.delete(event)
+  }
+
+  laneAt(index: number): Lane | undefined {
+    return this.lanes.all[index]
+  }
+}

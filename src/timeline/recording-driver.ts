@@ -1,0 +1,206 @@
+/** Stands behind a driver's front and writes down every operation that passes. */
+import type {
+  AdoptedStream,
+  Cancel,
+  ContextHandle,
+  Driver,
+  EventHandle,
+  ExternalFlag,
+  HostFunction,
+  Settle,
+  StreamHandle,
+} from '../driver/driver.js'
+import { WrappedDriver } from '../driver/wrapped-driver.js'
+import { Kind } from './kinds.js'
+import { Recorder } from './recorder.js'
+import { RecordingGraphs } from './recording-graphs.js'
+import { RecordingKernels } from './recording-kernels.js'
+import { RecordingMemory } from './recording-memory.js'
+import { NO_ROW } from './table.js'
+
+export class RecordingDriver extends WrappedDriver {
+  readonly recorder: Recorder
+  readonly #graphs: RecordingGraphs
+  readonly #kernels: RecordingKernels
+  readonly #memory: RecordingMemory
+  readonly #names: { readonly record: number; readonly wait: number; readonly host: number; readonly callback: number }
+
+  /** `device` is one that will be used: what its clock needs is made now. */
+  constructor(inner: Driver, device: number | undefined) {
+    super(inner)
+    const recorder = new Recorder(inner, device)
+    this.recorder = recorder
+    const innerOf = (): Driver => this.inner
+    this.#graphs = new RecordingGraphs(innerOf, recorder)
+    this.#kernels = new RecordingKernels(innerOf, recorder)
+    this.#memory = new RecordingMemory(innerOf, recorder)
+    const { names } = recorder
+    this.#names = {
+      record: names.of('record'),
+      wait: names.of('wait'),
+      host: names.of('host function'),
+      callback: names.of('callback'),
+    }
+  }
+
+  override get graphs(): RecordingGraphs {
+    return this.#graphs
+  }
+  override get kernels(): RecordingKernels {
+    return this.#kernels
+  }
+  override get memory(): RecordingMemory {
+    return this.#memory
+  }
+
+  override deviceSynchronize(device: number): void {
+    const end = this.recorder.call(Kind.SYNCHRONIZE, 'device.synchronize()', undefined, device)
+    try {
+      super.deviceSynchronize(device)
+    } finally {
+      end()
+    }
+  }
+
+  override streamSynchronize(stream: StreamHandle): void {
+    const end = this.recorder.call(Kind.SYNCHRONIZE, 'stream.synchronize()', stream, 0)
+    try {
+      super.streamSynchronize(stream)
+    } finally {
+      end()
+    }
+  }
+
+  override streamDestroy(stream: StreamHandle): void {
+    super.streamDestroy(stream)
+    this.recorder.lanes.forget(stream)
+  }
+
+  /** A foreign stream may be gone, and its handle another's. */
+  override streamAdopt(cudaHandle: number, near: number): AdoptedStream {
+    const adopted = super.streamAdopt(cudaHandle, near)
+    this.recorder.lanes.forget(adopted.stream)
+    return adopted
+  }
+
+  override streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
+    const { meter } = this.recorder
+    meter.hide()
+    try {
+      return super.streamFinished(stream, context, this.#awaited('stream.finished()', stream, 0, settle))
+    } finally {
+      meter.show()
+    }
+  }
+
+  override deviceFinished(device: number, settle: Settle): Cancel {
+    return super.deviceFinished(device, this.#awaited('device.finished()', undefined, device, settle))
+  }
+
+  override streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
+    const { recorder } = this
+    const row = recorder.begin(Kind.WAIT, stream, this.#names.wait, Number.NaN, recorder.recordOf(event))
+    try {
+      super.streamWaitEvent(stream, event, external)
+    } catch (error) {
+      recorder.refuse(row)
+      throw error
+    }
+    recorder.end(row, stream)
+  }
+
+  override streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
+    const { recorder } = this
+    const record = recorder.begin(Kind.RECORD, other, this.#names.record)
+    const wait = recorder.begin(Kind.WAIT, stream, this.#names.wait, Number.NaN, record)
+    try {
+      super.streamWaitStream(stream, other, otherContext)
+    } catch (error) {
+      recorder.refuse(wait)
+      recorder.refuse(record)
+      throw error
+    }
+    recorder.end(wait, stream)
+    recorder.end(record, other)
+  }
+
+  override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
+    const { recorder } = this
+    const name = call.runsAfterFault ? this.#names.callback : this.#names.host
+    const row = recorder.begin(Kind.HOST_FUNCTION, stream, name)
+    try {
+      super.streamLaunchHostFunction(stream, context, this.#watched(call, row))
+    } catch (error) {
+      recorder.refuse(row)
+      throw error
+    }
+    recorder.end(row, stream)
+  }
+
+  override eventDestroy(event: EventHandle): void {
+    super.eventDestroy(event)
+    this.recorder.forgetEvent(event)
+  }
+
+  override eventRecycle(context: ContextHandle, event: EventHandle): void {
+    super.eventRecycle(context, event)
+    this.recorder.forgetEvent(event)
+  }
+
+  override eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
+    const { recorder } = this
+    const row = recorder.begin(Kind.RECORD, stream, this.#names.record)
+    try {
+      super.eventRecord(event, stream, external)
+    } catch (error) {
+      recorder.refuse(row)
+      throw error
+    }
+    recorder.end(row, stream)
+    recorder.recorded(event, row)
+  }
+
+  override eventSynchronize(event: EventHandle): void {
+    const { recorder } = this
+    const end = recorder.call(Kind.SYNCHRONIZE, 'event.synchronize()', this.#streamOf(event), 0)
+    try {
+      super.eventSynchronize(event)
+    } finally {
+      end()
+    }
+  }
+
+  override eventFinished(event: EventHandle, settle: Settle): Cancel {
+    return super.eventFinished(event, this.#awaited('event.finished()', this.#streamOf(event), 0, settle))
+  }
+
+  /** Where the event was recorded last. */
+  #streamOf(event: EventHandle): StreamHandle | undefined {
+    const { recorder } = this
+    const record = recorder.recordOf(event)
+    return record === NO_ROW ? undefined : recorder.laneAt(recorder.table.lane[record] ?? 0)?.handle
+  }
+
+  #awaited(name: string, stream: StreamHandle | undefined, device: number, settle: Settle): Settle {
+    const end = this.recorder.call(Kind.AWAIT, name, stream, device)
+    return (error) => {
+      end()
+      settle(error)
+    }
+  }
+
+  #watched(call: HostFunction, row: number): HostFunction {
+    const { meter } = this.recorder
+    return {
+      runsAfterFault: call.runsAfterFault,
+      run(status) {
+        meter.hostFunctionBegins(row)
+        try {
+          call.run(status)
+        } finally {
+          meter.hostFunctionEnds(row)
+        }
+      },
+    }
+  }
+}

@@ -1,0 +1,66 @@
+/** Launches of graphs, on their way to the driver. */
+import type { Driver, StreamHandle } from '../driver/driver.js'
+import type { CaptureMode, GraphDriver } from '../driver/graph-driver.js'
+import type { ContextHandle, GraphExecHandle, GraphHandle } from '../driver/handles.js'
+import { Kind } from './kinds.js'
+import type { Recorder } from './recorder.js'
+
+export class RecordingGraphs implements GraphDriver {
+  readonly #inner: () => Driver
+  readonly #recorder: Recorder
+  readonly #name: number
+
+  constructor(inner: () => Driver, recorder: Recorder) {
+    this.#inner = inner
+    this.#recorder = recorder
+    this.#name = recorder.names.of('graph')
+  }
+
+  launch(exec: GraphExecHandle, stream: StreamHandle): void {
+    const recorder = this.#recorder
+    const row = recorder.begin(Kind.GRAPH, stream, this.#name)
+    try {
+      this.#inner().graphs.launch(exec, stream)
+    } catch (error) {
+      recorder.refuse(row)
+      throw error
+    }
+    recorder.end(row, stream)
+  }
+
+  begin(stream: StreamHandle, mode: CaptureMode): void {
+    this.#inner().graphs.begin(stream, mode)
+  }
+
+  end(stream: StreamHandle): GraphHandle {
+    return this.#inner().graphs.end(stream)
+  }
+
+  destroy(graph: GraphHandle): void {
+    this.#inner().graphs.destroy(graph)
+  }
+
+  nodeCount(graph: GraphHandle): number {
+    return this.#inner().graphs.nodeCount(graph)
+  }
+
+  toDot(graph: GraphHandle): string {
+    return this.#inner().graphs.toDot(graph)
+  }
+
+  instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
+    return this.#inner().graphs.instantiate(graph, context)
+  }
+
+  destroyExec(exec: GraphExecHandle): void {
+    this.#inner().graphs.destroyExec(exec)
+  }
+
+  upload(exec: GraphExecHandle, stream: StreamHandle): void {
+    this.#inner().graphs.upload(exec, stream)
+  }
+
+  update(exec: GraphExecHandle, graph: GraphHandle): void {
+    this.#inner().graphs.update(exec, graph)
+  }
+}

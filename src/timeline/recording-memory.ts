@@ -1,0 +1,95 @@
+/** Copies, fills, allocations and frees, on their way to the driver. */
+import type { ContextHandle, Driver, EventHandle, StreamHandle } from '../driver/driver.js'
+import type { FillWidth, MemoryDriver, OwnEvent, Pointer, TwoDevices } from '../driver/memory-driver.js'
+import { Kind } from './kinds.js'
+import type { Recorder } from './recorder.js'
+
+export class RecordingMemory implements MemoryDriver {
+  readonly #inner: () => Driver
+  readonly #recorder: Recorder
+  readonly #names: { readonly copy: number; readonly fill: number; readonly allocate: number; readonly free: number }
+
+  constructor(inner: () => Driver, recorder: Recorder) {
+    this.#inner = inner
+    this.#recorder = recorder
+    const { names } = recorder
+    this.#names = {
+      copy: names.of('copy'),
+      fill: names.of('fill'),
+      allocate: names.of('allocate'),
+      free: names.of('free'),
+    }
+  }
+
+  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
+    const recorder = this.#recorder
+    const row = recorder.begin(Kind.ALLOCATE, stream, this.#names.allocate, byteLength)
+    try {
+      const pointer = this.#inner().memory.allocate(byteLength, stream, context)
+      recorder.end(row, stream)
+      return pointer
+    } catch (error) {
+      recorder.refuse(row)
+      throw error
+    }
+  }
+
+  free(pointer: Pointer, stream: StreamHandle): void {
+    const recorder = this.#recorder
+    const row = recorder.begin(Kind.FREE, stream, this.#names.free)
+    try {
+      this.#inner().memory.free(pointer, stream)
+    } catch (error) {
+      recorder.refuse(row)
+      throw error
+    }
+    recorder.end(row, stream)
+  }
+
+  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, between?: TwoDevices): void {
+    const recorder = this.#recorder
+    const row = recorder.begin(Kind.COPY, stream, this.#names.copy, byteLength)
+    try {
+      this.#inner().memory.copy(destination, source, byteLength, stream, between)
+    } catch (error) {
+      recorder.refuse(row)
+      throw error
+    }
+    recorder.end(row, stream)
+  }
+
+  fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
+    const recorder = this.#recorder
+    const row = recorder.begin(Kind.FILL, stream, this.#names.fill, width * count)
+    try {
+      this.#inner().memory.fill(pointer, value, width, count, stream)
+    } catch (error) {
+      recorder.refuse(row)
+      throw error
+    }
+    recorder.end(row, stream)
+  }
+
+  allocatePinned(
+    byteLength: number,
+    context: ContextHandle,
+  ): { readonly pointer: Pointer; readonly bytes: ArrayBuffer } {
+    return this.#inner().memory.allocatePinned(byteLength, context)
+  }
+
+  closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
+    this.#inner().memory.closePinned(pointer, bytes, after)
+  }
+
+  deviceOf(pointer: Pointer, byteLength: number, near: number): number {
+    return this.#inner().memory.deviceOf(pointer, byteLength, near)
+  }
+
+  viewed(pointer: Pointer, byteLength: number): void {
+    this.#inner().memory.viewed(pointer, byteLength)
+  }
+
+  isDone(event: EventHandle): boolean {
+    return this.#inner().memory.isDone(event)
+  }
+}

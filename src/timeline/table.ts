@@ -1,0 +1,92 @@
+/** The rows of a recording, in columns of numbers: to write one makes no object. Rows are in the order of the calls. */
+
+const FIRST_CAPACITY = 16_384
+/** No row. */
+export const NO_ROW = -1
+
+export class Table {
+  length = 0
+  #capacity = FIRST_CAPACITY
+  kind = new Uint8Array(FIRST_CAPACITY)
+  /** Which lane it is on. */
+  lane = new Uint16Array(FIRST_CAPACITY)
+  /** Which of the names. */
+  name = new Uint32Array(FIRST_CAPACITY)
+  bytes = new Float64Array(FIRST_CAPACITY)
+  /** When the call that queued it began and returned, in nanoseconds of the recording's clock. */
+  called = new Float64Array(FIRST_CAPACITY)
+  returned = new Float64Array(FIRST_CAPACITY)
+  /** When it ran. NaN while that is not known. */
+  start = new Float64Array(FIRST_CAPACITY)
+  end = new Float64Array(FIRST_CAPACITY)
+  /** The record that a wait refers to. */
+  cause = new Int32Array(FIRST_CAPACITY)
+  /** The launch of the graph that it belongs to. */
+  parent = new Int32Array(FIRST_CAPACITY)
+  /** Which of the call sites. */
+  site = new Int32Array(FIRST_CAPACITY)
+
+  /** Adds a row and returns its number. */
+  add(kind: number, lane: number, name: number, bytes: number, called: number): number {
+    const row = this.length
+    if (row === this.#capacity) this.#grow()
+    this.length = row + 1
+    this.kind[row] = kind
+    this.lane[row] = lane
+    this.name[row] = name
+    this.bytes[row] = bytes
+    this.called[row] = called
+    this.returned[row] = called
+    this.start[row] = Number.NaN
+    this.end[row] = Number.NaN
+    this.cause[row] = NO_ROW
+    this.parent[row] = NO_ROW
+    this.site[row] = NO_ROW
+    return row
+  }
+
+  #grow(): void {
+    this.#capacity *= 2
+    const capacity = this.#capacity
+    this.kind = grown(this.kind, new Uint8Array(capacity))
+    this.lane = grown(this.lane, new Uint16Array(capacity))
+    this.name = grown(this.name, new Uint32Array(capacity))
+    this.bytes = grown(this.bytes, new Float64Array(capacity))
+    this.called = grown(this.called, new Float64Array(capacity))
+    this.returned = grown(this.returned, new Float64Array(capacity))
+    this.start = grown(this.start, new Float64Array(capacity))
+    this.end = grown(this.end, new Float64Array(capacity))
+    this.cause = grown(this.cause, new Int32Array(capacity))
+    this.parent = grown(this.parent, new Int32Array(capacity))
+    this.site = grown(this.site, new Int32Array(capacity))
+  }
+}
+
+function grown<A extends { set(from: A): void }>(from: A, to: A): A {
+  to.set(from)
+  return to
+}
+
+/** Texts by number. */
+export class Names {
+  readonly #numbers = new Map<string, number>()
+  readonly #names: string[] = []
+
+  of(name: string): number {
+    let number = this.#numbers.get(name)
+    if (number === undefined) {
+      number = this.#names.length
+      this.#names.push(name)
+      this.#numbers.set(name, number)
+    }
+    return number
+  }
+
+  at(number: number): string {
+    return this.#names[number] ?? ''
+  }
+
+  all(): string[] {
+    return [...this.#names]
+  }
+}

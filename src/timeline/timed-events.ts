@@ -1,0 +1,66 @@
+/** Events with timing, made ahead and used again: to make one in between would cost as much as half a record. */
+import type { ContextHandle, Driver, EventHandle } from '../driver/driver.js'
+
+/** Made when a context is first seen, and again whenever only half are left. */
+const BATCH = 8192
+/** CU_EVENT_DEFAULT: with timing. */
+const TIMED = 0
+
+export class TimedEvents {
+  readonly #driver: Driver
+  readonly #free = new Map<ContextHandle, EventHandle[]>()
+  #context = 0 as ContextHandle
+  #stock: EventHandle[] = []
+  #refill: NodeJS.Immediate | undefined
+
+  constructor(driver: Driver) {
+    this.#driver = driver
+  }
+
+  prepare(context: ContextHandle): void {
+    const stock = this.#stockOf(context)
+    while (stock.length < BATCH) stock.push(this.#driver.eventCreate(context, TIMED))
+  }
+
+  take(context: ContextHandle): EventHandle {
+    if (context !== this.#context) {
+      this.#stock = this.#stockOf(context)
+      this.#context = context
+    }
+    if (this.#stock.length < BATCH / 2) this.#refillSoon(context)
+    return this.#stock.pop() ?? this.#driver.eventCreate(context, TIMED)
+  }
+
+  giveBack(context: ContextHandle, event: EventHandle): void {
+    this.#stockOf(context).push(event)
+  }
+
+  close(): void {
+    clearImmediate(this.#refill)
+    for (const stock of this.#free.values()) {
+      for (const event of stock.splice(0)) this.#driver.eventDestroy(event)
+    }
+  }
+
+  #stockOf(context: ContextHandle): EventHandle[] {
+    let stock = this.#free.get(context)
+    if (stock === undefined) {
+      stock = []
+      this.#free.set(context, stock)
+    }
+    return stock
+  }
+
+  #refillSoon(context: ContextHandle): void {
+    if (this.#refill !== undefined) return
+    this.#refill = setImmediate(() => {
+      this.#refill = undefined
+      try {
+        this.prepare(context)
+      } catch {
+        // The context is lost: there will be nothing more to time.
+      }
+    })
+    this.#refill.unref()
+  }
+}

@@ -1,0 +1,213 @@
+/**
+ * The Trace Event format, with the conventions of PyTorch's profiler, so that tools made for one open the other: a
+ * process for each device, a thread for each stream, microseconds with three digits behind the point.
+ */
+import { isHostOnly, isInstant, KIND_NAMES, Kind } from './kinds.js'
+import type { Recorded } from './recorded.js'
+import { NO_ROW } from './table.js'
+import { nodeTracks } from './tracks.js'
+
+export interface TraceEvent {
+  readonly ph: 'X' | 'M' | 's' | 'f' | 'b' | 'e'
+  readonly name: string
+  readonly cat?: string
+  readonly pid: number
+  readonly tid: number
+  /** Microseconds since `baseTimeNanoseconds`. */
+  readonly ts: number
+  readonly dur?: number
+  readonly id?: number
+  readonly bp?: 'e'
+  readonly args?: Readonly<Record<string, string | number>>
+}
+
+export interface TraceFile {
+  readonly schemaVersion: 1
+  readonly deviceProperties: readonly { readonly id: number; readonly name: string }[]
+  readonly displayTimeUnit: 'ms'
+  readonly baseTimeNanoseconds: number
+  readonly traceName: string
+  readonly traceEvents: readonly TraceEvent[]
+}
+
+/** The categories that PyTorch's profiler gives to what it finds on a device. */
+const CATEGORIES: Readonly<Record<number, string>> = {
+  [Kind.KERNEL]: 'kernel',
+  [Kind.COPY]: 'gpu_memcpy',
+  [Kind.FILL]: 'gpu_memset',
+  [Kind.WAIT]: 'cuda_sync',
+  [Kind.RECORD]: 'cuda_sync',
+  [Kind.HOST_FUNCTION]: 'host_function',
+  [Kind.GRAPH]: 'graph',
+}
+const CALLS: Readonly<Record<number, string>> = {
+  [Kind.KERNEL]: 'cuLaunchKernel',
+  [Kind.COPY]: 'cuMemcpyAsync',
+  [Kind.FILL]: 'cuMemsetAsync',
+  [Kind.ALLOCATE]: 'cuMemAllocAsync',
+  [Kind.FREE]: 'cuMemFreeAsync',
+  [Kind.RECORD]: 'cuEventRecord',
+  [Kind.WAIT]: 'cuStreamWaitEvent',
+  [Kind.HOST_FUNCTION]: 'cuLaunchHostFunc',
+  [Kind.GRAPH]: 'cuGraphLaunch',
+}
+
+const JAVASCRIPT = 1
+/** Streams' threads begin here: PyTorch's traces number streams from 7. */
+const FIRST_STREAM = 7
+/** More devices than a machine has. */
+const MOST_DEVICES = 64
+
+const micro = (nanoseconds: number): number => Number((nanoseconds / 1000).toFixed(3))
+
+export function toTraceEvents(recorded: Recorded): TraceFile {
+  return { ...header(recorded), traceEvents: [...eventsOf(recorded)] }
+}
+
+/** Text in pieces: a file of a million operations is longer than a string may be deep. */
+export function toJson(recorded: Recorded): string {
+  const { traceEvents: _, ...top } = { ...header(recorded), traceEvents: [] }
+  const events = Array.from(eventsOf(recorded), (event) => JSON.stringify(event))
+  return `${JSON.stringify(top).slice(0, -1)},"traceEvents":[\n${events.join(',\n')}\n]}\n`
+}
+
+function header({ deviceNames, epoch, driver }: Recorded): Omit<TraceFile, 'traceEvents'> {
+  return {
+    schemaVersion: 1,
+    deviceProperties: [...deviceNames].map(([id, name]) => ({ id, name })),
+    displayTimeUnit: 'ms',
+    baseTimeNanoseconds: epoch,
+    traceName: `cuda-streams, ${driver}`,
+  }
+}
+
+function* eventsOf(recorded: Recorded): Generator<TraceEvent> {
+  const host = process.pid < MOST_DEVICES ? process.pid + 100_000 : process.pid
+  const { tracks, width } = nodeTracks(recorded)
+  const firstTrack = recorded.lanes.map(() => 0)
+  let next = FIRST_STREAM
+  for (const { index } of recorded.lanes) {
+    firstTrack[index] = next
+    next += 1 + (width[index] ?? 0)
+  }
+  yield* names(recorded, host, firstTrack, width)
+  for (let row = 0; row < recorded.length; row += 1) {
+    const track = (firstTrack[recorded.lane[row] ?? 0] ?? 0) + (tracks[row] ?? 0)
+    yield* eventsOfRow(recorded, row, host, track)
+  }
+  yield* arrows(recorded, firstTrack)
+}
+
+function* names(
+  { lanes, laneNames, deviceNames, driver }: Recorded,
+  host: number,
+  firstTrack: readonly number[],
+  width: readonly number[],
+): Generator<TraceEvent> {
+  const meta = (
+    name: string,
+    pid: number,
+    tid: number,
+    args: Readonly<Record<string, string | number>>,
+  ): TraceEvent => {
+    return { ph: 'M', name, pid, tid, ts: 0, args }
+  }
+  yield meta('process_name', host, 0, { name: 'node' })
+  yield meta('process_labels', host, 0, { labels: 'CPU' })
+  yield meta('process_sort_index', host, 0, { sort_index: -1 })
+  yield meta('thread_name', host, JAVASCRIPT, { name: 'JavaScript' })
+  for (const [device, name] of deviceNames) {
+    yield meta('process_name', device, 0, { name })
+    yield meta('process_labels', device, 0, { labels: driver === 'sim' ? `simulated GPU ${device}` : `GPU ${device}` })
+    yield meta('process_sort_index', device, 0, { sort_index: 5_000_000 + device })
+  }
+  for (const { device, index } of lanes) {
+    const first = firstTrack[index] ?? 0
+    for (let track = 0; track <= (width[index] ?? 0); track += 1) {
+      const name = track === 0 ? (laneNames[index] ?? '') : `${laneNames[index]}, graph nodes ${track}`
+      yield meta('thread_name', device, first + track, { name })
+      yield meta('thread_sort_index', device, first + track, { sort_index: first + track })
+    }
+  }
+}
+
+function* eventsOfRow(recorded: Recorded, row: number, host: number, track: number): Generator<TraceEvent> {
+  const { kind, called, returned, start, end, lane, lanes, name, bytes, parent, site, laneNames } = recorded
+  const what = kind[row] ?? 0
+  const from = micro(called[row] ?? 0)
+  const spent = Number((micro(returned[row] ?? 0) - from).toFixed(3))
+  const where = site[row] === '' || site[row] === undefined ? undefined : site[row]
+  const text = name[row] ?? ''
+  if (isHostOnly(what)) {
+    const on = { stream: laneNames[lane[row] ?? 0] ?? '' }
+    const args = { ...((recorded.cause[row] ?? 0) < NO_ROW ? {} : on), ...(where && { 'call site': where }) }
+    if (what === Kind.SYNCHRONIZE) {
+      yield { ph: 'X', cat: 'cuda_runtime', name: text, pid: host, tid: JAVASCRIPT, ts: from, dur: spent, args }
+    } else {
+      // Promises overlap as they like, which slices of a thread must not.
+      const common = { cat: 'await', name: text, id: row + 1, pid: host, tid: JAVASCRIPT }
+      yield { ph: 'b', ...common, ts: from, args }
+      yield { ph: 'e', ...common, ts: Number((from + spent).toFixed(3)) }
+    }
+    return
+  }
+  const own = lanes[lane[row] ?? 0]
+  if (own === undefined) return
+  const isNode = parent[row] !== NO_ROW
+  const call = CALLS[what]
+  if (call !== undefined && !isNode) {
+    const args = { correlation: row, stream: laneNames[own.index] ?? '', ...(where && { 'call site': where }) }
+    yield { ph: 'X', cat: 'cuda_driver', name: call, pid: host, tid: JAVASCRIPT, ts: from, dur: spent, args }
+  }
+  const begin = micro(start[row] ?? Number.NaN)
+  const finish = micro(end[row] ?? Number.NaN)
+  if (Number.isNaN(begin) || Number.isNaN(finish) || (isInstant(what) && what !== Kind.WAIT)) return
+  const dur = Number((finish - begin).toFixed(3))
+  const size = bytes[row] ?? Number.NaN
+  const args = {
+    device: own.device,
+    stream: Number(own.id),
+    correlation: row,
+    ...(Number.isNaN(size) ? {} : { bytes: size }),
+    ...(!Number.isNaN(size) && dur > 0 ? { 'memory bandwidth (GB/s)': Number((size / (dur * 1000)).toFixed(3)) } : {}),
+    ...(where && { 'call site': where }),
+  }
+  const cat = CATEGORIES[what] ?? KIND_NAMES[what] ?? ''
+  if (what === Kind.WAIT && dur === 0) return
+  yield { ph: 'X', cat, name: text, pid: own.device, tid: track, ts: begin, dur, args }
+  if (what === Kind.HOST_FUNCTION) {
+    yield { ph: 'X', cat: 'host_function', name: text, pid: host, tid: JAVASCRIPT, ts: begin, dur, args }
+  }
+  if (isNode || call === undefined) return
+  yield { ph: 's', cat: 'ac2g', name: 'ac2g', id: row + 1, pid: host, tid: JAVASCRIPT, ts: from }
+  yield { ph: 'f', bp: 'e', cat: 'ac2g', name: 'ac2g', id: row + 1, pid: own.device, tid: track, ts: begin }
+}
+
+/** From the operation before each record to the one behind the wait for it. */
+function* arrows(recorded: Recorded, firstTrack: readonly number[]): Generator<TraceEvent> {
+  const { length, kind, lane, lanes, cause, start, end, previous } = recorded
+  const takesTime = (row: number): boolean =>
+    !isInstant(kind[row] ?? 0) && !Number.isNaN(start[row] ?? 0) && !Number.isNaN(end[row] ?? 0)
+  const waiting = new Map<number, number[]>()
+  for (let row = 0; row < length; row += 1) {
+    const on = lane[row] ?? 0
+    if (kind[row] === Kind.WAIT && (cause[row] ?? NO_ROW) >= 0 && lane[cause[row] ?? 0] !== on) {
+      waiting.set(on, [...(waiting.get(on) ?? []), row])
+    }
+    if (previous[row] === NO_ROW && !waiting.has(on)) continue
+    if (!takesTime(row) || isHostOnly(kind[row] ?? 0) || recorded.parent[row] !== NO_ROW) continue
+    for (const wait of waiting.get(on) ?? []) {
+      let source = cause[wait] ?? NO_ROW
+      while (source !== NO_ROW && !takesTime(source)) source = previous[source] ?? NO_ROW
+      const from = lanes[lane[source] ?? 0]
+      const to = lanes[on]
+      if (source === NO_ROW || from === undefined || to === undefined) continue
+      // An arrow begins inside a slice, and a slice has no room for it at its very end.
+      const leaves = Math.max(micro(start[source] ?? 0), Number((micro(end[source] ?? 0) - 0.001).toFixed(3)))
+      const common = { cat: 'wait', name: 'wait', id: length + wait + 1 }
+      yield { ph: 's', ...common, pid: from.device, tid: firstTrack[from.index] ?? 0, ts: leaves }
+      yield { ph: 'f', bp: 'e', ...common, pid: to.device, tid: firstTrack[on] ?? 0, ts: micro(start[row] ?? 0) }
+    }
+    waiting.delete(on)
+  }
+}

@@ -1,0 +1,32 @@
+/** `CUDA_STREAMS_TIMELINE=file.html`: records a process from its first use of the GPU to its end. */
+import { writeFileSync } from 'node:fs'
+import { extname, resolve } from 'node:path'
+import { isMainThread, threadId } from 'node:worker_threads'
+import type { Front } from '../driver/front.js'
+import { invalidValue } from '../errors.js'
+import { Timeline } from '../timeline.js'
+import { Recording } from './recording.js'
+
+const LIMIT = 1_000_000
+
+/** Called when the driver is opened. What is not done when the process ends has no end in the file. */
+export function open(front: Front, file: string): void {
+  const extension = extname(file)
+  if (!['.html', '.htm', '.json', '.svg'].includes(extension.toLowerCase())) {
+    throw invalidValue(`CUDA_STREAMS_TIMELINE must be a file ending in .html, .json or .svg, not '${file}'`)
+  }
+  // The directory may change until the end; and each worker has a driver, and a file, of its own.
+  const named = isMainThread ? file : `${file.slice(0, -extension.length)}.worker-${threadId}${extension}`
+  const path = resolve(named)
+  const recording = new Recording(front, { device: undefined, limit: LIMIT, callSites: false })
+  process.once('exit', () => {
+    try {
+      writeFileSync(path, new Timeline(recording.stopNow()).render(path))
+    } catch (error) {
+      // The process ends as it would have ended; but somebody waits for that file.
+      console.error(
+        `cuda-streams: no timeline was written to ${path}: ${error instanceof Error ? error.message : error}`,
+      )
+    }
+  })
+}

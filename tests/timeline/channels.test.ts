@@ -1,0 +1,177 @@
+/** Operations on diagnostics channels, and as OpenTelemetry spans. */
+import assert from 'node:assert/strict'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { describe, it } from 'node:test'
+import { type Device, Stream } from 'cuda-streams'
+import { busy, simulate } from 'cuda-streams/sim'
+import { nameStream, type OperationMessage, publish, Timeline } from 'cuda-streams/timeline'
+import { driverOf } from '../../src/device.js'
+import { Front } from '../../src/driver/front.js'
+import { refused } from '../conformance/expect.js'
+
+function machine(): { device: Device; front: Front; a: Stream } {
+  const [device] = simulate().devices
+  assert.ok(device)
+  const front = driverOf(device)
+  assert.ok(front instanceof Front)
+  return { device, front, a: nameStream(new Stream({ device }), 'a') }
+}
+
+/** Listens on a channel for as long as the function runs. */
+async function heard<M>(channel: string, fn: () => Promise<void>): Promise<M[]> {
+  const messages: M[] = []
+  const listener = (message: unknown): void => void messages.push(message as M)
+  subscribe(channel, listener)
+  try {
+    await fn()
+  } finally {
+    unsubscribe(channel, listener)
+  }
+  return messages
+}
+
+describe('the channels', () => {
+  it('tell each operation once, when it is done, in the order of the calls', async () => {
+    const { device, a } = machine()
+    const before = Date.now()
+    const messages = await heard<OperationMessage>('cuda-streams:operation', async () => {
+      using publisher = publish({ device })
+      busy(a, 1000)
+      a.record()
+      a.launchHostFunc(() => {})
+      busy(a, 3000)
+      publisher.flush()
+      await a.finished()
+      publisher.flush()
+      publisher.flush()
+    })
+    assert.deepEqual(
+      messages.map(({ kind, name, streamName, device: on, driver }) => [kind, name, streamName, on, driver]),
+      [
+        ['kernel', 'busy', 'a', 0, 'sim'],
+        ['hostFunction', 'host function', 'a', 0, 'sim'],
+        ['kernel', 'busy', 'a', 0, 'sim'],
+      ],
+    )
+    const [first, , last] = messages
+    assert.ok(first !== undefined && last !== undefined)
+    assert.ok(Math.abs(last.end - last.start - 0.003) < 1e-3, 'milliseconds')
+    assert.ok(first.queued <= first.start && first.end <= last.start)
+    assert.ok(Math.abs(first.start - before) < 60_000, 'since 1970')
+    assert.equal(first.stream, a.id)
+  })
+
+  it('tell where the host waited', async () => {
+    const { device, a } = machine()
+    const messages = await heard<{ name: string; awaits: boolean }>('cuda-streams:synchronize', async () => {
+      using _publisher = publish({ device })
+      busy(a, 1000)
+      a.synchronize()
+      busy(a, 1000)
+      await a.finished()
+    })
+    assert.deepEqual(
+      messages.map(({ name, awaits }) => [name, awaits]),
+      [
+        ['stream.synchronize()', false],
+        ['stream.finished()', true],
+      ],
+    )
+  })
+
+  it('tell nothing once closed, and leave the driver as it was', async () => {
+    const { device, front, a } = machine()
+    const before = front.inner
+    const messages = await heard('cuda-streams:operation', async () => {
+      const publisher = publish({ device })
+      publisher.close()
+      publisher.close()
+      busy(a, 10)
+      a.synchronize()
+    })
+    assert.deepEqual(messages, [])
+    assert.equal(front.inner, before)
+  })
+
+  it('go on for longer than any recording', async () => {
+    const { device, a } = machine()
+    let count = 0
+    const listener = (): void => {
+      count += 1
+    }
+    subscribe('cuda-streams:operation', listener)
+    const publisher = publish({ device, interval: 1e6 })
+    const rounds = 60
+    const each = 5000
+    for (let round = 0; round < rounds; round += 1) {
+      for (let i = 0; i < each; i += 1) {
+        busy(a, 1)
+        if (i % 500 === 0) a.synchronize()
+      }
+      a.synchronize()
+      publisher.flush()
+    }
+    publisher.close()
+    unsubscribe('cuda-streams:operation', listener)
+    assert.equal(count, rounds * each)
+  })
+
+  it('may be open while a timeline is recorded', async () => {
+    const { device, a } = machine()
+    const messages = await heard('cuda-streams:operation', async () => {
+      using _publisher = publish({ device })
+      const timeline = await Timeline.record(() => busy(a, 10), { device })
+      assert.equal(timeline.operations.length, 1)
+    })
+    assert.equal(messages.length, 1)
+  })
+
+  it('refuse an interval that is none', () => {
+    const { device } = machine()
+    refused(() => publish({ device, interval: 0 }), 'ERR_INVALID_ARG_TYPE')
+  })
+})
+
+const SDK = '@opentelemetry/sdk-trace-base'
+
+describe('OpenTelemetry', async () => {
+  const sdk = await import('@opentelemetry/sdk-trace-base').catch((error: unknown) => String(error))
+  const skip = typeof sdk === 'string' && `no ${SDK} here: ${sdk}`
+
+  it('gets a span for each operation, with its times and attributes', { skip }, async () => {
+    assert.ok(typeof sdk !== 'string')
+    const { traceOperations } = await import('cuda-streams/opentelemetry')
+    const { device, a } = machine()
+    const exporter = new sdk.InMemorySpanExporter()
+    const provider = new sdk.BasicTracerProvider({ spanProcessors: [new sdk.SimpleSpanProcessor(exporter)] })
+    const buffer = device.alloc(1024)
+    const spans = traceOperations({ tracer: provider.getTracer('test'), device })
+    busy(a, 2_000_000)
+    a.fill(buffer, 1)
+    await a.finished()
+    spans.close()
+    const [kernel, fill, ...none] = exporter.getFinishedSpans()
+    assert.deepEqual(none, [])
+    assert.equal(kernel?.name, 'busy')
+    assert.equal(kernel?.attributes['cuda.stream.name'], 'a')
+    assert.equal(kernel?.attributes['cuda.operation'], 'kernel')
+    assert.equal(fill?.attributes['cuda.bytes'], 1024)
+    const [seconds, nanoseconds] = kernel?.duration ?? [0, 0]
+    assert.ok(Math.abs(seconds * 1e9 + nanoseconds - 2e6) < 2000, `${seconds} s ${nanoseconds} ns`)
+    const { traceOperations: again } = await import('cuda-streams/opentelemetry')
+    refused(() => again({ tracer: {} as never, device }), 'ERR_INVALID_ARG_TYPE')
+  })
+
+  it('is asked for nothing more once closed', { skip }, async () => {
+    assert.ok(typeof sdk !== 'string')
+    const { traceOperations } = await import('cuda-streams/opentelemetry')
+    const { device, a } = machine()
+    const exporter = new sdk.InMemorySpanExporter()
+    const provider = new sdk.BasicTracerProvider({ spanProcessors: [new sdk.SimpleSpanProcessor(exporter)] })
+    const first = traceOperations({ tracer: provider.getTracer('test'), device })
+    first.close()
+    busy(a, 10)
+    a.synchronize()
+    assert.deepEqual(exporter.getFinishedSpans(), [])
+  })
+})

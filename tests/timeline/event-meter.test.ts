@@ -1,0 +1,249 @@
+/**
+ * How operations are timed on a GPU, by events: here the simulator plays the GPU, so that what the events say is known,
+ * and its virtual time is the host's too.
+ */
+import assert from 'node:assert/strict'
+import { afterEach, describe, it, mock } from 'node:test'
+import { type Device, type DeviceBuffer, type PinnedBuffer, Stream } from 'cuda-streams'
+import { busy, fault, latch } from 'cuda-streams/sim'
+import { Timeline, type TimelineOperation } from 'cuda-streams/timeline'
+import { deviceOf } from '../../src/device.js'
+import type { Driver } from '../../src/driver/driver.js'
+import { frontOf } from '../../src/driver/front.js'
+import { SimDriver } from '../../src/driver/sim/sim-driver.js'
+import { refused, rejected } from '../conformance/expect.js'
+
+/** Bytes that take a microsecond each way between host and device. */
+const MICROSECOND = 50_000
+
+/** Virtual times are whole, and an event tells them in single precision. */
+const near = (actual: number | undefined, expected: number): void => {
+  const off = Math.abs((actual ?? Number.NaN) - expected)
+  assert.ok(off <= Math.max(2, expected * 2e-7), `${actual} instead of ${expected}`)
+}
+const lengthOf = ({ start, end }: TimelineOperation): number => (end ?? Number.NaN) - (start ?? Number.NaN)
+
+interface Machine {
+  readonly sim: SimDriver
+  readonly device: Device
+  readonly a: Stream
+  readonly b: Stream
+  readonly buffer: DeviceBuffer
+  readonly pinned: PinnedBuffer
+  /** Calls of the driver by name, since it was made. */
+  readonly calls: Map<string, number>
+}
+
+/** A simulator that says it is a GPU. */
+function machine(bytes = 100 * MICROSECOND): Machine {
+  const sim = new SimDriver({ devices: 2, seed: 0 })
+  const calls = new Map<string, number>()
+  mock.method(performance, 'now', () => sim.machine.now / 1e6)
+  const driver = new Proxy(sim, {
+    get(target, key): unknown {
+      if (key === 'name') return 'cuda'
+      const value: unknown = Reflect.get(target, key, target)
+      if (typeof value !== 'function') return value
+      return (...args: unknown[]): unknown => {
+        calls.set(String(key), (calls.get(String(key)) ?? 0) + 1)
+        return Reflect.apply(value, target, args)
+      }
+    },
+  })
+  const device = deviceOf(frontOf(driver as unknown as Driver), 0)
+  assert.equal(device.driver, 'cuda')
+  const [a, b] = [new Stream({ device }), new Stream({ device })]
+  const [buffer, pinned] = [device.alloc(bytes), device.allocPinned(bytes)]
+  device.synchronize()
+  return { sim, device, a, b, buffer, pinned, calls }
+}
+
+const copies = ({ operations }: Timeline): TimelineOperation[] => operations.filter(({ kind }) => kind === 'copy')
+
+describe('times by events', () => {
+  afterEach(() => mock.restoreAll())
+
+  it('are those of the operations', async () => {
+    const { device, a, buffer, pinned } = machine()
+    const timeline = await Timeline.record(
+      () => {
+        busy(a, 10_000)
+        a.copy(buffer, pinned)
+        a.copy(buffer.slice(0, 5 * MICROSECOND), pinned.slice(0, 5 * MICROSECOND))
+      },
+      { device },
+    )
+    assert.equal(timeline.clock, 'host')
+    const [first, second] = copies(timeline)
+    assert.ok(first && second)
+    near(lengthOf(first), 100_000)
+    near(lengthOf(second), 5000)
+    near((second.start ?? 0) - (first.end ?? 0), 0)
+  })
+
+  it('stay exact a long way from the beginning', async () => {
+    const { device, a, buffer, pinned } = machine()
+    const timeline = await Timeline.record(
+      () => {
+        busy(a, 10_000)
+        for (let i = 0; i < 20; i += 1) {
+          a.copy(buffer, pinned)
+          busy(a, 40_000_000)
+        }
+      },
+      { device },
+    )
+    const [first, ...later] = copies(timeline)
+    for (const [index, copy] of later.entries()) {
+      near(lengthOf(copy), 100_000)
+      near((copy.start ?? 0) - (first?.start ?? 0), (index + 1) * 40_100_000)
+    }
+  })
+
+  it('say what records and waits must have been', async () => {
+    const { device, a, b, buffer, pinned } = machine()
+    const other = device.alloc(buffer.byteLength)
+    const timeline = await Timeline.record(
+      () => {
+        busy(a, 10_000)
+        a.copy(buffer, pinned)
+        b.wait(a)
+        b.fill(other, 0)
+        b.copy(other, pinned)
+      },
+      { device },
+    )
+    const [first, second] = copies(timeline)
+    const waits = timeline.operations.filter(({ kind }) => kind === 'wait')
+    const arrow = waits.find(({ record }) => record !== undefined)
+    const record = timeline.operations.find(({ id }) => id === arrow?.record)
+    near(record?.start, first?.end ?? 0)
+    near(arrow?.end, first?.end ?? 0)
+    assert.ok((second?.start ?? 0) >= (first?.end ?? Number.NaN) - 2)
+    assert.equal(timeline.criticalPath.at(-1)?.id, second?.id)
+  })
+
+  it('are taken of a graph as a whole, and put nothing into it', async () => {
+    const { device, a, buffer, pinned } = machine()
+    const timeline = await Timeline.record(
+      async () => {
+        const graph = a.capture(() => {
+          a.copy(buffer, pinned)
+          a.launchHostFunc(() => {})
+          a.copy(buffer, pinned)
+        })
+        assert.equal(graph.nodeCount, 3)
+        busy(a, 10_000)
+        a.launch(graph.instantiate())
+        await a.finished()
+      },
+      { device },
+    )
+    const [only, ...none] = timeline.operations
+    assert.deepEqual(none, [])
+    assert.equal(only?.kind, 'graph')
+    near(only === undefined ? 0 : lengthOf(only), 200_000)
+  })
+
+  it('of host functions are the host’s own', async () => {
+    const { device, a, buffer, pinned } = machine()
+    let at = 0
+    const began = performance.now()
+    const timeline = await Timeline.record(
+      async () => {
+        a.copy(buffer, pinned)
+        a.launchHostFunc(() => {
+          at = (performance.now() - began) * 1e6
+        })
+        await a.finished()
+      },
+      { device },
+    )
+    const host = timeline.operations.find(({ kind }) => kind === 'hostFunction')
+    assert.ok((host?.start ?? Number.NaN) <= at && at <= (host?.end ?? 0) + 5e6)
+    assert.ok(lengthOf(host as TimelineOperation) >= 0)
+  })
+
+  it('waits for host functions that no later work tells of', async () => {
+    const { device, a } = machine()
+    const held = latch(a)
+    let ran = false
+    const timeline = await Timeline.record(
+      () => {
+        a.launchHostFunc(() => {
+          ran = true
+        })
+        setImmediate(() => held.open())
+      },
+      { device },
+    )
+    assert.equal(ran, true)
+    assert.notEqual(timeline.operations[0]?.end, undefined)
+  })
+
+  it('leave the driver with as many events and streams as before', async () => {
+    const { device, a, b, buffer, pinned, calls } = machine()
+    b.close()
+    const balance = (): number[] => [
+      (calls.get('eventCreate') ?? 0) - (calls.get('eventDestroy') ?? 0) - (calls.get('eventRecycle') ?? 0),
+      (calls.get('streamCreate') ?? 0) - (calls.get('streamDestroy') ?? 0),
+    ]
+    a.copy(buffer, pinned)
+    a.synchronize()
+    const before = balance()
+    await Timeline.record(
+      async () => {
+        for (let i = 0; i < 6000; i += 1) {
+          a.fill(buffer, 0)
+          if (i % 1000 === 0) await a.finished()
+        }
+      },
+      { device },
+    )
+    assert.deepEqual(balance(), before)
+    const held = latch(a)
+    const recording = Timeline.start({ device })
+    a.fill(buffer, 0)
+    recording.stopNow()
+    held.open()
+    a.synchronize()
+    assert.deepEqual(balance(), before, 'also where work was under way at the end')
+  })
+
+  it('are not there for what was not done at the end', () => {
+    const { device, a, buffer } = machine()
+    const recording = Timeline.start({ device })
+    a.fill(buffer, 0)
+    a.synchronize()
+    const held = latch(a)
+    a.fill(buffer, 1)
+    const timeline = recording.stopNow()
+    held.open()
+    const fills = timeline.operations.filter(({ kind }) => kind === 'fill')
+    assert.deepEqual(
+      fills.map(({ end }) => end === undefined),
+      [false, true],
+    )
+  })
+
+  it('change no refusal, and no error of a lost device', async () => {
+    const { device, a, b, buffer } = machine()
+    const timeline = await Timeline.record(
+      async () => {
+        a.beginCapture()
+        a.fill(buffer, 0)
+        refused(() => a.addCallback(() => {}, undefined), 'CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED')
+        a.endCapture().close()
+        fault(b)
+        await rejected(() => b.finished(), 'CUDA_ERROR_ILLEGAL_ADDRESS')
+        const error = refused(() => a.fill(buffer, 0), 'CUDA_ERROR_ILLEGAL_ADDRESS')
+        assert.doesNotMatch(error.message, /cuEventRecord|cuEventCreate/)
+      },
+      { device },
+    )
+    assert.deepEqual(
+      timeline.operations.filter(({ kind }) => kind === 'fill'),
+      [],
+    )
+  })
+})

@@ -1,0 +1,121 @@
+/** Files of a timeline: by extension, whole, with nothing loaded from elsewhere. */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { Stream } from 'cuda-streams'
+import { busy, simulate } from 'cuda-streams/sim'
+import { nameStream, Timeline } from 'cuda-streams/timeline'
+import { checkTraceFile } from './trace-format.js'
+
+const directory = mkdtempSync(join(tmpdir(), 'cuda-streams-timeline-'))
+after(() => rmSync(directory, { recursive: true, force: true }))
+
+async function sample(): Promise<Timeline> {
+  const simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  const hostile = nameStream(new Stream({ device }), '</script><b>"&')
+  const other = nameStream(new Stream({ device }), 'other')
+  return Timeline.record(
+    () => {
+      busy(hostile, 20_000)
+      other.wait(hostile)
+      busy(other, 10_000)
+    },
+    { simulation },
+  )
+}
+
+describe('saving a timeline', () => {
+  it('writes a page that loads nothing, and that no name can break out of', async () => {
+    const path = join(directory, 'timeline.html')
+    await (await sample()).save(path)
+    const page = readFileSync(path, 'utf8')
+    assert.match(page, /^<!doctype html>/)
+    assert.doesNotMatch(page, /<script[^>]+src=|<link[^>]+href="(?!data:)|@import|url\(http|fetch\(|https?:\/\//)
+    assert.equal(page.match(/<\/script>/g)?.length, 2, 'as many as the page itself has')
+    assert.doesNotMatch(page, /\{\{title\}\}|"DATA"|\/\*STYLE\*\/|\/\*SCRIPT\*\//)
+  })
+
+  it('writes a trace file', async () => {
+    const path = join(directory, 'timeline.json')
+    await (await sample()).save(path)
+    checkTraceFile(readFileSync(path, 'utf8'))
+  })
+
+  it('draws a picture: a bar for each operation, an arrow for each wait', async () => {
+    const picture = (await sample()).toSvg({ width: 800, title: 'a < b' })
+    assert.match(picture, /^<svg [^>]*viewBox="0 0 800 \d+"/)
+    assert.match(picture, /a &lt; b/)
+    assert.doesNotMatch(picture, /<script|<b>"/)
+    assert.equal(picture.match(/<rect class="kernel0" /g)?.length, 3, 'two bars and the legend')
+    assert.equal(picture.match(/<path class="arrow"/g)?.length, 1)
+    assert.equal(picture.match(/<rect class="critical"/g)?.length, 3)
+    const bare = (await sample()).toSvg({ arrows: false, criticalPath: false, from: 0, to: 5000 })
+    assert.doesNotMatch(bare, /class="arrow"|class="critical"/)
+    assert.equal(bare.match(/<rect class="kernel0" /g)?.length, 2, 'one bar and the legend')
+  })
+
+  it('draws what ends as well-formed XML', async () => {
+    const picture = (await sample()).toSvg({})
+    const open: string[] = []
+    for (const [, closing, name, , empty] of picture.matchAll(/<(\/?)([a-z]+)((?:\s[^<>]*?)?)(\/?)>/gi)) {
+      if (closing === '/') assert.equal(open.pop(), name)
+      else if (empty !== '/') open.push(name ?? '')
+    }
+    assert.deepEqual(open, [])
+  })
+})
+
+describe('CUDA_STREAMS_TIMELINE', () => {
+  const program = `
+    import { Stream } from 'cuda-streams'
+    import { busy } from 'cuda-streams/sim'
+    const stream = new Stream()
+    busy(stream, 1000)
+    stream.launchHostFunc(() => {})
+    await stream.finished()
+    busy(stream, 2000)
+    process.chdir('/')`
+  const run = (file: string, source = program) =>
+    spawnSync(process.execPath, ['--input-type=module', '-e', source], {
+      encoding: 'utf8',
+      // Where this package is found by its name.
+      cwd: import.meta.dirname,
+      env: { ...process.env, CUDA_STREAMS_DRIVER: 'sim', CUDA_STREAMS_TIMELINE: file, NODE_NO_WARNINGS: '1' },
+    })
+
+  it('records a program that knows nothing of it', () => {
+    const path = join(directory, 'whole.json')
+    const { status, stderr } = run(path)
+    assert.equal(stderr, '')
+    assert.equal(status, 0)
+    const json = readFileSync(path, 'utf8')
+    checkTraceFile(json)
+    const kernels = JSON.parse(json).traceEvents.filter(({ cat }: { cat: string }) => cat === 'kernel')
+    assert.equal(kernels[0].dur, 1)
+  })
+
+  it('writes a page, also where the program exits by itself with work pending', () => {
+    const path = join(directory, 'whole.html')
+    const { status } = run(path, `${program}; process.exit(3)`)
+    assert.equal(status, 3)
+    assert.match(readFileSync(path, 'utf8'), /^<!doctype html>/)
+  })
+
+  it('refuses, at the first use, a file that it cannot write', () => {
+    const { status, stderr } = run(join(directory, 'whole.png'))
+    assert.equal(status, 1)
+    assert.match(stderr, /ERR_INVALID_ARG_VALUE/)
+    assert.match(stderr, /\.html, \.json or \.svg/)
+  })
+
+  it('tells where it could not write, and changes nothing else', () => {
+    const { status, stderr } = run(join(directory, 'no', 'such', 'directory.html'))
+    assert.equal(status, 0)
+    assert.match(stderr, /no timeline was written to .*directory\.html/)
+  })
+})

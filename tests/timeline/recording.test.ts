@@ -1,0 +1,409 @@
+/** What is recorded of a program on the simulator, whose times are exact. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Device, defineKernel, Stream } from 'cuda-streams'
+import { busy, fault, latch, type Simulation, simulate } from 'cuda-streams/sim'
+import { nameStream, Timeline, type TimelineOperation } from 'cuda-streams/timeline'
+import fc from 'fast-check'
+import { driverOf } from '../../src/device.js'
+import { Front } from '../../src/driver/front.js'
+import { refused, rejected } from '../conformance/expect.js'
+import { programs, runProgram } from '../properties/program.js'
+
+/** Virtual nanoseconds that each call to the simulated driver takes. */
+const CALL = 100
+
+function machine(): { simulation: Simulation; device: Device; a: Stream; b: Stream } {
+  const simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  return { simulation, device, a: new Stream({ device }), b: new Stream({ device }) }
+}
+
+/** The operations, each as far as a story needs it. */
+const story = (operations: readonly TimelineOperation[]): unknown[] =>
+  operations.map(({ kind, name, stream, start, end }) => [kind, name, stream.name, start, end])
+
+describe('recording on the simulator', () => {
+  it('knows when each operation was queued, began and ended, to the nanosecond', async () => {
+    const { simulation, a } = machine()
+    nameStream(a, 'a')
+    const timeline = await Timeline.record(
+      () => {
+        busy(a, 1000)
+        busy(a, 500)
+      },
+      { simulation },
+    )
+    assert.equal(timeline.clock, 'virtual')
+    assert.equal(timeline.driver, 'sim')
+    assert.deepEqual(
+      timeline.operations.map(({ called, start, end }) => ({ called, start, end })),
+      [
+        { called: CALL, start: CALL, end: CALL + 1000 },
+        { called: 2 * CALL, start: CALL + 1000, end: CALL + 1500 },
+      ],
+    )
+    assert.equal(timeline.operations[0]?.stream.name, 'a')
+    assert.equal(timeline.duration, CALL + 1500)
+    assert.deepEqual(timeline.calibrations, [])
+  })
+
+  it('shows a wait from when its stream gets there until the record is done', async () => {
+    const { simulation, a, b } = machine()
+    nameStream(a, 'a')
+    nameStream(b, 'b')
+    const timeline = await Timeline.record(
+      () => {
+        busy(a, 1000)
+        b.wait(a)
+        busy(b, 100)
+      },
+      { simulation },
+    )
+    assert.deepEqual(story(timeline.operations), [
+      ['kernel', 'busy', 'a', 100, 1100],
+      ['record', 'record', 'a', 1100, 1100],
+      ['wait', 'wait', 'b', 300, 1100],
+      ['kernel', 'busy', 'b', 1100, 1200],
+    ])
+    const [, record, wait] = timeline.operations
+    assert.equal(wait?.record, record?.id)
+  })
+
+  it('ties a wait to the record that was latest when it was queued', async () => {
+    const { simulation, device, a, b } = machine()
+    const event = device.createEvent()
+    const timeline = await Timeline.record(
+      () => {
+        busy(a, 1000)
+        a.record(event)
+        b.wait(event)
+        busy(a, 1000)
+        a.record(event)
+      },
+      { simulation },
+    )
+    const wait = timeline.operations.find(({ kind }) => kind === 'wait')
+    const records = timeline.operations.filter(({ kind }) => kind === 'record')
+    assert.equal(wait?.record, records[0]?.id)
+    assert.equal(wait?.end, records[0]?.end)
+  })
+
+  it('knows kernels by their names, and copies and fills by their bytes', async () => {
+    const { simulation, device, a } = machine()
+    const scale = defineKernel({
+      name: 'scale',
+      source: '',
+      signature: ['inout f32*'],
+      nanoseconds: 700,
+      simulateGrid() {},
+    })
+    const buffer = device.alloc(4096)
+    const pinned = device.allocPinned(4096)
+    const timeline = await Timeline.record(
+      () => {
+        a.copy(buffer, pinned)
+        a.launch(scale, { grid: 1, block: 32 }, buffer)
+        a.fill(buffer, 0)
+        buffer.close()
+      },
+      { simulation },
+    )
+    const work = timeline.operations.filter(({ kind }) => kind !== 'record' && kind !== 'wait')
+    assert.deepEqual(
+      work.map(({ kind, name, byteLength }) => [kind, name, byteLength]),
+      [
+        ['copy', 'copy', 4096],
+        ['kernel', 'scale', undefined],
+        ['fill', 'fill', 4096],
+        ['free', 'free', undefined],
+      ],
+    )
+    const kernel = work[1]
+    assert.equal((kernel?.end ?? 0) - (kernel?.start ?? 0), 700)
+  })
+
+  it('has host functions, with what they call', async () => {
+    const { simulation, a, b } = machine()
+    const timeline = await Timeline.record(
+      async () => {
+        busy(a, 1000)
+        a.launchHostFunc(() => void b.record())
+        a.addCallback(() => {}, undefined)
+        await a.finished()
+      },
+      { simulation },
+    )
+    const [, host, callback, record] = timeline.operations
+    assert.equal(host?.name, 'host function')
+    assert.equal(callback?.name, 'callback')
+    assert.equal(host?.start, 1100)
+    assert.equal(record?.kind, 'record')
+    assert.ok(host !== undefined && record !== undefined)
+    assert.ok((host.start ?? 0) <= record.called && record.returned <= (host.end ?? 0), 'the call is inside')
+    assert.deepEqual(
+      timeline.calls.map(({ name, awaits }) => ({ name, awaits })),
+      [{ name: 'stream.finished()', awaits: true }],
+    )
+  })
+
+  it('has a launch of a graph with its nodes, and nothing of the capture', async () => {
+    const { simulation, a, b } = machine()
+    const timeline = await Timeline.record(
+      () => {
+        const graph = a.capture(() => {
+          busy(a, 1000)
+          b.wait(a)
+          busy(b, 3000)
+          busy(a, 2000)
+          a.launchHostFunc(() => {})
+          a.wait(b)
+        })
+        const exec = graph.instantiate()
+        a.launch(exec)
+        busy(a, 10)
+        a.synchronize()
+      },
+      { simulation },
+    )
+    const [graph, ...rest] = timeline.operations
+    assert.ok(graph?.kind === 'graph')
+    const from = graph.start ?? 0
+    assert.deepEqual(
+      rest.map(({ kind, graph: parent, start, end }) => [kind, parent, (start ?? 0) - from, (end ?? 0) - from]),
+      [
+        ['kernel', graph.id, 0, 1000],
+        ['kernel', graph.id, 1000, 4000],
+        ['kernel', graph.id, 1000, 3000],
+        ['hostFunction', graph.id, 3000, 3000],
+        ['kernel', undefined, 4000, 4010],
+      ],
+    )
+    assert.equal(graph.end, from + 4000)
+    assert.deepEqual(
+      timeline.calls.map(({ name, stream }) => [name, stream?.id]),
+      [['stream.synchronize()', a.id]],
+    )
+  })
+
+  it('shows work that waits for a free copy engine when it runs, not when it is ready', async () => {
+    const { simulation, device, a, b } = machine()
+    const [to, from] = [device.alloc(500_000), device.allocPinned(500_000)]
+    const other = device.alloc(500_000)
+    const timeline = await Timeline.record(
+      () => {
+        a.copy(to, from)
+        b.copy(other, from)
+      },
+      { simulation },
+    )
+    const [first, second] = timeline.operations.filter(({ kind }) => kind === 'copy')
+    assert.equal((first?.end ?? 0) - (first?.start ?? 0), 10_000)
+    assert.equal(second?.start, first?.end)
+  })
+
+  it('leaves out what the driver refused', async () => {
+    const { simulation, a } = machine()
+    const timeline = await Timeline.record(
+      () => {
+        a.beginCapture()
+        refused(() => a.addCallback(() => {}, undefined), 'CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED')
+        a.endCapture().close()
+        busy(a, 10)
+      },
+      { simulation },
+    )
+    assert.deepEqual(
+      timeline.operations.map(({ kind }) => kind),
+      ['kernel'],
+    )
+  })
+
+  it('has the call sites on demand', async () => {
+    const { simulation, a } = machine()
+    const timeline = await Timeline.record(() => void a.record(), { simulation, callSites: true })
+    assert.match(timeline.operations[0]?.callSite ?? '', /recording\.test\.js:\d+:\d+$/)
+    const without = await Timeline.record(() => void a.record(), { simulation })
+    assert.equal(without.operations[0]?.callSite, undefined)
+  })
+
+  it('what is not done when it is stopped has no end; what never ran has no beginning', () => {
+    const { simulation, a } = machine()
+    const recording = Timeline.start({ simulation })
+    const held = latch(a)
+    busy(a, 10)
+    const timeline = recording.stopNow()
+    held.open()
+    assert.deepEqual(
+      timeline.operations.map(({ kind, start, end }) => [kind, start, end]),
+      [
+        ['latch', 100, undefined],
+        ['kernel', undefined, undefined],
+      ],
+    )
+  })
+
+  it('waits for what was recorded, without being asked to', async () => {
+    const { simulation, a } = machine()
+    const held = latch(a)
+    const timeline = await Timeline.record(
+      () => {
+        busy(a, 1_000_000)
+        setImmediate(() => held.open())
+      },
+      { simulation },
+    )
+    assert.equal(timeline.operations[0]?.end, (timeline.operations[0]?.start ?? 0) + 1_000_000)
+  })
+
+  it('goes on where the device is lost', async () => {
+    const { simulation, a } = machine()
+    const timeline = await Timeline.record(
+      async () => {
+        fault(a)
+        busy(a, 10)
+        await rejected(() => a.finished(), 'CUDA_ERROR_ILLEGAL_ADDRESS')
+      },
+      { simulation },
+    )
+    assert.deepEqual(
+      timeline.operations.map(({ kind, start }) => [kind, start]),
+      [
+        ['fault', 100],
+        ['kernel', undefined],
+      ],
+    )
+  })
+
+  it('recordings overlap, each with its own beginning and end', async () => {
+    const { simulation, a } = machine()
+    const outer = Timeline.start({ simulation })
+    busy(a, 1000)
+    const inner = Timeline.start({ simulation })
+    busy(a, 2000)
+    const first = await outer.stop()
+    busy(a, 3000)
+    const second = await inner.stop()
+    const lengths = (timeline: Timeline): number[] =>
+      timeline.operations.map(({ start, end }) => (end ?? 0) - (start ?? 0))
+    assert.deepEqual(lengths(first), [1000, 2000])
+    assert.deepEqual(lengths(second), [2000, 3000])
+    assert.equal(second.operations[0]?.called, CALL)
+  })
+
+  it('a recording that begins while operations of an earlier one still run mixes nothing up', async () => {
+    const { simulation, a, b } = machine()
+    const first = Timeline.start({ simulation })
+    busy(a, 5000)
+    first.stopNow()
+    const timeline = await Timeline.record(() => busy(b, 10_000), { simulation })
+    const [only, ...none] = timeline.operations
+    assert.deepEqual(none, [])
+    assert.equal((only?.end ?? 0) - (only?.start ?? 0), 10_000)
+  })
+
+  it('tells apart streams that had the same handle', async () => {
+    const { simulation, device } = machine()
+    const timeline = await Timeline.record(
+      () => {
+        const first = new Stream({ device })
+        busy(first, 10)
+        first.synchronize()
+        first.close()
+        const second = new Stream({ device })
+        assert.equal(second.handle, first.handle)
+        busy(second, 10)
+      },
+      { simulation },
+    )
+    assert.equal(timeline.streams.length, 2)
+  })
+
+  it('stops at its limit, and says how much is missing', async () => {
+    const { simulation, a } = machine()
+    const timeline = await Timeline.record(
+      () => {
+        for (let i = 0; i < 5; i += 1) a.record()
+      },
+      { simulation, limit: 3 },
+    )
+    assert.equal(timeline.operations.length, 3)
+    assert.equal(timeline.dropped, 2)
+  })
+
+  it('leaves the driver as it was, also where the function throws', async () => {
+    const { simulation, device } = machine()
+    const front = driverOf(device)
+    assert.ok(front instanceof Front)
+    const before = front.inner
+    await assert.rejects(
+      Timeline.record(
+        () => {
+          throw new Error('mine')
+        },
+        { simulation },
+      ),
+      /mine/,
+    )
+    assert.equal(front.inner, before)
+    await Timeline.record(async () => assert.notEqual(front.inner, before), { simulation })
+    assert.equal(front.inner, before)
+  })
+
+  it('changes nothing of what is recorded: every program runs as without it, to the nanosecond', async () => {
+    const seeds = fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 2 ** 31 - 1 }))
+    await fc.assert(
+      fc.asyncProperty(programs(['nonBlocking', 'blocking', 'null']), seeds, async (program, seed) => {
+        const recorded = runProgram(program, seed, (simulation, run) => Timeline.record(run, { simulation }))
+        assert.deepEqual(await recorded, await runProgram(program, seed))
+      }),
+      { seed: 20_251_120, numRuns: 200 },
+    )
+  })
+
+  it('in every program, streams do one thing at a time and waits end with their records', async () => {
+    const seeds = fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 2 ** 31 - 1 }))
+    await fc.assert(
+      fc.asyncProperty(programs(['nonBlocking', 'blocking', 'null']), seeds, async (program, seed) => {
+        await runProgram(program, seed, async (simulation, run) => {
+          const { operations } = await Timeline.record(run, { simulation })
+          const until = new Map<unknown, number>()
+          for (const { kind, stream, called, start, end, record } of operations) {
+            assert.ok(start !== undefined && end !== undefined && called <= start && start <= end)
+            if (kind !== 'record') assert.ok(start >= (until.get(stream) ?? 0), `${kind} overlaps`)
+            until.set(stream, Math.max(end, until.get(stream) ?? 0))
+            const waited = operations.find(({ id }) => id === record)
+            if (waited !== undefined) assert.ok((waited.end ?? 0) <= end)
+          }
+        })
+      }),
+      { seed: 20_251_120, numRuns: 100 },
+    )
+  })
+})
+
+describe('Timeline refuses', () => {
+  it('what is no function, no device, no limit', async () => {
+    const { simulation, device, a } = machine()
+    await rejected(() => Timeline.record('x' as never), 'ERR_INVALID_ARG_TYPE')
+    refused(() => Timeline.start({ simulation: {} as never }), 'ERR_INVALID_ARG_TYPE')
+    refused(() => Timeline.start({ simulation, device }), 'ERR_INVALID_ARG_VALUE')
+    refused(() => Timeline.start({ simulation, limit: 0 }), 'ERR_OUT_OF_RANGE')
+    refused(() => Timeline.start({ simulation, callSites: 1 as never }), 'ERR_INVALID_ARG_TYPE')
+    refused(() => nameStream(a, 1 as never), 'ERR_INVALID_ARG_TYPE')
+    refused(() => nameStream({} as never, 'x'), 'ERR_INVALID_ARG_TYPE')
+  })
+
+  it('to stop twice, or what was not started, and files it cannot write', async () => {
+    const { simulation } = machine()
+    await rejected(() => Timeline.stop(), 'ERR_CLOSED')
+    const recording = Timeline.start({ simulation })
+    const timeline = await Timeline.stop()
+    await rejected(() => recording.stop(), 'ERR_CLOSED')
+    refused(() => recording.stopNow(), 'ERR_CLOSED')
+    await rejected(() => timeline.save('timeline.txt'), 'ERR_INVALID_ARG_VALUE', /\.html, \.json or \.svg/)
+    refused(() => timeline.toSvg({ width: 3 }), 'ERR_OUT_OF_RANGE')
+    refused(() => timeline.toSvg({ from: 2, to: 1 }), 'ERR_OUT_OF_RANGE')
+  })
+})
