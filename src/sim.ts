@@ -107,7 +107,7 @@ function simulationFor(driver: SimDriver): Simulation {
       devices: Array.from({ length: driver.deviceCount() }, (_, ordinal) => deviceOf(frontOf(driver), ordinal)),
       seed: driver.seed,
       get now() {
-        return driver.machine.now
+        return driver.machine.scheduler.now
       },
       close: () => driver.close(),
       [Symbol.dispose]: () => driver.close(),

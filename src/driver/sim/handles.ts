@@ -19,17 +19,27 @@ const SPACING = 32
 /** Which simulation's range a handle lies in. */
 export const rangeOf = (handle: number): number => Math.floor(handle / RANGE)
 
+/** Ranges of simulations that are over. */
+const givenBack: number[] = []
+
+/** Lets ranges be taken again: nobody may use a handle or an address in them any more. */
+export function giveBackRanges(ranges: readonly number[]): void {
+  givenBack.push(...ranges)
+}
+
 /** Takes ranges that no other simulation has, enough for so many bytes. Returns where they begin, and which they are. */
 export function takeRanges(byteLength: number): { readonly base: number; readonly ranges: readonly number[] } {
-  const base = nextRange
   const count = Math.ceil(byteLength / RANGE)
+  const again = count === 1 ? givenBack.pop() : undefined
+  const base = again === undefined ? nextRange : again * RANGE
+  if (again !== undefined) return { base, ranges: [again] }
   nextRange += count * RANGE
   return { base, ranges: Array.from({ length: count }, (_, index) => rangeOf(base) + index) }
 }
 
 export class Handles {
   /** Where the range begins. */
-  readonly base = nextRange
+  readonly base = takeRanges(RANGE).base
   readonly #next: Record<Kind, number> = { ...OFFSETS }
   readonly #free: Record<Kind, number[]> = { stream: [], event: [], context: [], graph: [], graphExec: [] }
   readonly #remembered: Record<Kind, Set<number>> = {
@@ -38,10 +48,6 @@ export class Handles {
     context: new Set(),
     graph: new Set(),
     graphExec: new Set(),
-  }
-
-  constructor() {
-    nextRange += RANGE
   }
 
   take(kind: Kind): number {

@@ -22,19 +22,27 @@ import {
 import { closedHandle, refusedHandle } from '../handle-errors.js'
 import { LoopPump, type TurnResult } from '../loop-pump.js'
 import { CaptureRules } from './capture-rules.js'
-import { Handles, rangeOf } from './handles.js'
+import { giveBackRanges, Handles, rangeOf } from './handles.js'
 import { Machine } from './machine.js'
 import { type NodeWork, type Operation, OperationKind, SimDevice, SimEvent, SimStream, type Work } from './objects.js'
 import { park } from './park.js'
 import { SIMULATED_ATTRIBUTES, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedUuid } from './properties.js'
+import type { Scheduler, Steps } from './scheduler.js'
 import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
 import { SimMemory } from './sim-memory.js'
+import { TimedScheduler } from './timed-scheduler.js'
 
 /** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
-/** Operations ended in one turn of the event loop while nobody waits for any of them. */
-const STEPS_PER_TURN = 10_000
+
+export interface SimDriverOptions {
+  readonly devices: number
+  /** Of the allowed orders; 0 is the natural one. */
+  readonly seed: number
+  /** In the place of virtual time, and of the seed. */
+  readonly scheduler?: (steps: Steps) => Scheduler
+}
 
 const drivers = new Map<number, WeakRef<SimDriver>>()
 
@@ -58,10 +66,12 @@ export class SimDriver implements Driver {
   readonly #captures = new CaptureRules()
   readonly #pump: LoopPump
   #nextId = 0n
+  #abandoned = false
 
-  constructor(options: { readonly devices: number; readonly seed: number }) {
-    this.seed = options.seed
-    this.machine = new Machine(options.seed)
+  constructor(options: SimDriverOptions) {
+    const { seed } = options
+    this.seed = seed
+    this.machine = new Machine(options.scheduler ?? ((steps) => new TimedScheduler(steps, seed)))
     this.#devices = Array.from({ length: options.devices }, (_, ordinal) => this.#makeDevice(ordinal))
     this.machine.devices = this.#devices
     this.#pump = new LoopPump(
@@ -116,26 +126,24 @@ export class SimDriver implements Driver {
   deviceSynchronize(device: number): void {
     const target = this.#alive(this.#device(device), 'cuCtxSynchronize')
     this.#captures.refuseOnDevice(target, 'cuCtxSynchronize')
-    const all = this.machine.marker(target.nullStream, this.#tailsOf(target))
-    this.#block(() => all.over, 'device.synchronize()')
+    this.#blockFor(this.machine.marker(target.nullStream, target.tails()), 'device.synchronize()')
     this.#alive(target, 'cuCtxSynchronize')
   }
 
   deviceFinished(device: number, settle: Settle): Cancel {
     const target = this.#alive(this.#device(device), 'cuCtxRecordEvent')
     this.#captures.refuseOnDevice(target, 'cuCtxRecordEvent')
-    return this.machine.notify(this.machine.marker(target.nullStream, this.#tailsOf(target)), settle)
+    return this.machine.notify(this.machine.marker(target.nullStream, target.tails()), settle)
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const device = this.#alive(this.#contextDevice(context), 'cuStreamCreateWithPriority')
-    this.machine.tick()
+    this.machine.scheduler.tick()
     const { least, greatest } = SIMULATED_PRIORITIES
     const clamped = Math.min(least, Math.max(greatest, priority))
     const handle = this.#handles.take('stream') as StreamHandle
     const stream = new SimStream(device, handle, this.#newId(), (flags & StreamFlag.NON_BLOCKING) !== 0, clamped)
     this.#streams.set(handle, stream)
-    device.streams.add(stream)
     return handle
   }
 
@@ -150,8 +158,16 @@ export class SimDriver implements Driver {
     if (stream.capture !== undefined) stream.capture.invalid = true
     this.#streams.delete(handle)
     stream.destroyed = true
-    if (stream.tail === undefined) stream.device.streams.delete(stream)
+    if (stream.unfinished === 0) stream.device.forget(stream)
     this.#handles.giveBack('stream', handle)
+  }
+
+  /** Lets all that is pending be, for ever: nothing settles, nothing runs, and nothing keeps the process alive. */
+  abandon(): void {
+    this.#abandoned = true
+    giveBackRanges([rangeOf(this.#handles.base)])
+    this.memory.giveUp()
+    this.#pump.wake()
   }
 
   /** Destroys every context: what is pending is dropped, and all later use fails. */
@@ -194,7 +210,10 @@ export class SimDriver implements Driver {
   streamQuery(handle: StreamHandle): boolean {
     const stream = this.#liveStream(handle, 'cuStreamQuery')
     this.#refuseLooking(stream, 'cuStreamQuery')
-    return stream === stream.device.nullStream ? stream.device.blockingUnfinished === 0 : stream.tail === undefined
+    const isNull = stream === stream.device.nullStream
+    this.machine.scheduler.look({ operations: isNull ? this.machine.nullStreamTails(stream.device) : [stream.tail] })
+    this.#alive(stream.device, 'cuStreamQuery')
+    return isNull ? stream.device.blockingUnfinished === 0 : stream.unfinished === 0
   }
 
   streamSynchronize(handle: StreamHandle): void {
@@ -204,7 +223,7 @@ export class SimDriver implements Driver {
     const last = isNull
       ? this.machine.marker(stream, this.machine.nullStreamTails(stream.device))
       : this.machine.marker(stream, [stream.tail])
-    this.#block(() => last.over, 'stream.synchronize()')
+    this.#blockFor(last, 'stream.synchronize()')
     this.#alive(stream.device, 'cuStreamSynchronize')
   }
 
@@ -278,13 +297,15 @@ export class SimDriver implements Driver {
 
   eventQuery(handle: EventHandle): boolean {
     const event = this.#liveEvent(handle, 'cuEventQuery')
+    this.machine.scheduler.look({ operations: [event.record] })
+    this.#alive(event.device, 'cuEventQuery')
     return event.record === undefined || event.record.over
   }
 
   eventSynchronize(handle: EventHandle): void {
     const event = this.#liveEvent(handle, 'cuEventSynchronize')
     const { record } = event
-    if (record !== undefined) this.#block(() => record.over, 'event.synchronize()')
+    if (record !== undefined) this.#blockFor(record, 'event.synchronize()')
     this.#alive(event.device, 'cuEventSynchronize')
   }
 
@@ -305,6 +326,7 @@ export class SimDriver implements Driver {
     if (untimed || start.record === undefined || end.record === undefined || start.device !== end.device) {
       throw cudaError(call, CUresult.INVALID_HANDLE)
     }
+    this.machine.scheduler.look({ operations: [start.record, end.record] })
     if (!start.record.over || !end.record.over) throw cudaError(call, CUresult.NOT_READY)
     return (end.record.time - start.record.time) / 1e6
   }
@@ -323,13 +345,16 @@ export class SimDriver implements Driver {
   /** Queues work of a stated length, a latch, a fault, and what touches memory. */
   enqueue(handle: StreamHandle, kind: OperationKind, amount: number, call = 'cuLaunchKernel', work?: Work): Operation {
     const stream = this.#liveStream(handle, call)
+    const fails = kind === OperationKind.FAULT ? amount : 0
     if (stream.capture !== undefined) {
-      this.#captures.add(stream, stream.capture, call, capturedWork(call, kind, amount, work))
+      this.#captures.add(stream, stream.capture, call, capturedWork(call, kind, amount, work, fails))
       return this.machine.marker(stream, [])
     }
     this.#captures.refuseImplicit(stream, call)
     if (kind !== OperationKind.INSTANT) this.#reserve(stream)
-    return this.machine.enqueue(stream, kind, amount, [], undefined, work)
+    const operation = this.machine.enqueue(stream, kind, amount, undefined, undefined, work, fails)
+    this.machine.scheduler.handedOver(operation)
+    return operation
   }
 
   #makeDevice(ordinal: number): SimDevice {
@@ -372,19 +397,13 @@ export class SimDriver implements Driver {
   }
 
   get #pending(): number {
-    return this.machine.waitsPending + this.machine.hostFunctionsPending
+    return this.#abandoned ? 0 : this.machine.waitsPending + this.machine.hostFunctionsPending
   }
 
   #turn(): TurnResult {
-    const { machine } = this
-    let delivered = false
-    for (let due = machine.hostFunctionsDue; due > 0 && machine.runHostFunction(); due -= 1) delivered = true
-    if (machine.settle() || delivered) return 'soon'
-    for (let step = 0; step < STEPS_PER_TURN; step += 1) {
-      if (!machine.advance()) return this.#pending > 0 ? 'later' : 'idle'
-      if (machine.hostFunctionsDue > 0 || machine.somethingToSettle) break
-    }
-    return 'soon'
+    if (this.#abandoned) return 'idle'
+    if (this.machine.scheduler.turn()) return 'soon'
+    return this.#pending > 0 ? 'later' : 'idle'
   }
 
   /** Waits as a driver does for room in the stream's hardware queue. */
@@ -392,12 +411,13 @@ export class SimDriver implements Driver {
     if (stream.entries >= QUEUE_ENTRIES) this.#block(() => stream.entries < QUEUE_ENTRIES, 'queuing more work')
   }
 
-  /** A blocking wait: host functions that come due are run, since nobody else could. */
-  #block(isOver: () => boolean, what: string): void {
-    while (!isOver()) {
-      if (this.machine.runHostFunction() || this.machine.advance()) continue
-      throw stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
-    }
+  #blockFor(last: Operation, what: string): void {
+    this.#block(() => last.over, what, last)
+  }
+
+  #block(isOver: () => boolean, what: string, last?: Operation): void {
+    if (this.machine.scheduler.block(isOver, last)) return
+    throw stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
   }
 
   #whyStuck(): string {
@@ -405,10 +425,6 @@ export class SimDriver implements Driver {
       return 'it was called inside a host function, and what it waits for comes after that host function. Return first, or await the finished() of it'
     }
     return `nothing runs any more, and ${this.machine.latchesStanding} latch(es) stand. Open the latch first, or await the finished() of it`
-  }
-
-  #tailsOf(device: SimDevice): (Operation | undefined)[] {
-    return Array.from(device.streams, (stream) => stream.tail)
   }
 
   #device(ordinal: number): SimDevice {
@@ -424,7 +440,7 @@ export class SimDriver implements Driver {
   }
 
   #stream(handle: StreamHandle, call: string): SimStream {
-    this.machine.tick()
+    this.machine.scheduler.tick()
     const stream = this.#streams.get(handle)
     if (stream === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
     return stream
@@ -437,7 +453,7 @@ export class SimDriver implements Driver {
   }
 
   #event(handle: EventHandle, call: string): SimEvent {
-    this.machine.tick()
+    this.machine.scheduler.tick()
     const event = this.#events.get(handle)
     if (event === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
     return event
@@ -468,8 +484,14 @@ export class SimDriver implements Driver {
   }
 }
 
-function capturedWork(call: string, operation: OperationKind, amount: number, work: Work | undefined): NodeWork {
-  if (operation !== OperationKind.LATCH) return { kind: 'work', call, operation, amount, work }
+function capturedWork(
+  call: string,
+  operation: OperationKind,
+  amount: number,
+  work: Work | undefined,
+  fails: number,
+): NodeWork {
+  if (operation !== OperationKind.LATCH) return { kind: 'work', call, operation, amount, work, fails }
   throw stateError(
     'ERR_UNSUPPORTED',
     'A latch cannot be captured: it is opened once, and a graph is launched many times',
