@@ -17,6 +17,7 @@ import { type Launchable, launchOn } from './launch.js'
 import { queueWith } from './queue-with-memory.js'
 import { runThreads, type SimulatedGrid, type SimulatedThread } from './simulated-threads.js'
 import type { Stream } from './stream.js'
+import { throwUncaught } from './uncaught.js'
 import { useOf } from './uses.js'
 
 /** What a twin gets for a pointer: the memory itself, from the address on. */
@@ -205,8 +206,6 @@ function surfacing(fn: () => void): void {
   try {
     fn()
   } catch (error) {
-    process.nextTick(() => {
-      throw error
-    })
+    throwUncaught(error)
   }
 }

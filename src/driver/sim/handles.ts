@@ -22,9 +22,12 @@ export const rangeOf = (handle: number): number => Math.floor(handle / RANGE)
 /** Ranges of simulations that are over. */
 const givenBack: number[] = []
 
-/** Lets ranges be taken again: nobody may use a handle or an address in them any more. */
+/**
+ * Lets ranges be taken again, in the same order: nobody may use a handle or an address in them any more. A program that
+ * is run anew gets the same addresses.
+ */
 export function giveBackRanges(ranges: readonly number[]): void {
-  givenBack.push(...ranges)
+  givenBack.push(...[...ranges].reverse())
 }
 
 /** Takes ranges that no other simulation has, enough for so many bytes. Returns where they begin, and which they are. */

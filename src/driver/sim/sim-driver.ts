@@ -165,8 +165,7 @@ export class SimDriver implements Driver {
   /** Lets all that is pending be, for ever: nothing settles, nothing runs, and nothing keeps the process alive. */
   abandon(): void {
     this.#abandoned = true
-    giveBackRanges([rangeOf(this.#handles.base)])
-    this.memory.giveUp()
+    giveBackRanges([rangeOf(this.#handles.base), ...this.memory.ranges])
     this.#pump.wake()
   }
 

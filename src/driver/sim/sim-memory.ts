@@ -5,7 +5,7 @@
 import { CUresult, cudaError } from '../cuda-results.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../driver.js'
 import type { FillWidth, MemoryDriver, OwnEvent, Pointer } from '../memory-driver.js'
-import { giveBackRanges, takeRanges } from './handles.js'
+import { takeRanges } from './handles.js'
 import type { Machine } from './machine.js'
 import { type Block, DeviceMemory, PinnedMemory } from './memory-blocks.js'
 import { CopyWork, FillWork, FreeWork } from './memory-work.js'
@@ -51,7 +51,8 @@ export class SimMemory implements MemoryDriver {
   readonly #blocks: Block[] = []
   readonly #freeAddresses = new Map<number, Queue<number>>()
   readonly #used = new Map<SimDevice, number>()
-  readonly #ranges: number[] = []
+  /** Where its addresses lie. */
+  readonly ranges: number[] = []
   #slab = { next: 0, end: 0 }
 
   constructor(parts: SimMemoryParts) {
@@ -139,11 +140,6 @@ export class SimMemory implements MemoryDriver {
     return found !== undefined && found.device.fault === 0 && (found.record === undefined || found.record.over)
   }
 
-  /** Gives its addresses back, for another simulation. */
-  giveUp(): void {
-    giveBackRanges(this.#ranges)
-  }
-
   /** Makes sure that there are bytes at a pointer, and returns what must be kept reachable while they are in use. */
   prepareAt(pointer: Pointer, byteLength: number, call: string): unknown {
     return orOutOfMemory(call, () => this.#live(pointer, byteLength, call).prepare())
@@ -192,7 +188,7 @@ export class SimMemory implements MemoryDriver {
       const length = Math.max(SLAB, size)
       const { base, ranges } = takeRanges(length)
       for (const range of ranges) this.#parts.own(range)
-      this.#ranges.push(...ranges)
+      this.ranges.push(...ranges)
       this.#slab = { next: base, end: base + length }
     }
     const address = this.#slab.next

@@ -1,0 +1,296 @@
+/** Finds an order that changes what a program observes, or says that none does. */
+import { checkFunction, checkInteger, checkOptions } from '../arguments.js'
+import { describe, invalidValue, outOfRange } from '../errors.js'
+import { keepReachable } from '../remains.js'
+import { type Explained, explain } from './explanation.js'
+import { type Outcome, sameOutcome } from './outcome.js'
+import { priorityOrder, uniformOrder } from './random-orders.js'
+import type { Picker } from './recording.js'
+import { type Program, type Run, runOnce } from './run.js'
+import { detoursOf, parseSchedule, Route, type Schedule } from './schedule.js'
+import { Search } from './search.js'
+
+/** How orders are picked; `ExploreOptions` says more. */
+export type Strategy = 'auto' | 'reduced' | 'every' | 'priority' | 'uniform'
+
+export interface ExploreOptions {
+  /** How many devices the simulation has. Default 1. */
+  readonly devices?: number | undefined
+  /** How often the program is run at most. Default 1000. */
+  readonly maxRuns?: number | undefined
+  /** No run begins later than this. Default: no limit. */
+  readonly maxMilliseconds?: number | undefined
+  /** Picks the orders that are taken at random. Default 1. */
+  readonly seed?: number | undefined
+  /**
+   * 'reduced': every order that could matter, once; 'every': every order; 'priority' and 'uniform': at random, until the
+   * budget is spent. Default 'auto': reduced and, if half of the budget is not enough for that, the two random ones in
+   * turn.
+   */
+  readonly strategy?: Strategy | undefined
+}
+
+/** One order of a program, and what it comes to. */
+export interface Order {
+  /** For `replay()`. */
+  readonly schedule: Schedule
+  readonly outcome: Outcome
+  /** Its steps, one a line: operations with their streams and bytes, and where JavaScript goes on. */
+  readonly listing: string
+}
+
+export interface Disagreement {
+  readonly first: Order
+  readonly second: Order
+  /** The first step, counted from 0, at which they part. */
+  readonly step: number
+  /** Which two steps have no order, and which wait would give them one. */
+  readonly missing: string
+}
+
+export interface Exploration {
+  /**
+   * 'agree': all orders that were run come to the same. 'disagree': two do not. 'deadlock': under some order the program
+   * waits for ever.
+   */
+  readonly verdict: 'agree' | 'disagree' | 'deadlock'
+  /** Every order that could matter was run. Where it is false, and they agree, an order that was not run may not. */
+  readonly complete: boolean
+  /** How often the program was run. */
+  readonly runs: number
+  readonly seed: number
+  /** What the program comes to in the usual order. */
+  readonly outcome: Outcome
+  /** The order that waits for ever; undefined unless that is the verdict. */
+  readonly deadlock: Order | undefined
+  /** Undefined where all agree, or where every order that was run waits for ever. */
+  readonly disagreement: Disagreement | undefined
+  /** All of this for people: for the message of an assertion. */
+  readonly message: string
+}
+
+export interface ReplayOptions {
+  /** Default: as many as the exploration had. */
+  readonly devices?: number | undefined
+}
+
+const MAX_RUNS = 1000
+const MOST_DEVICES = 64
+const STRATEGIES: readonly Strategy[] = ['auto', 'reduced', 'every', 'priority', 'uniform']
+/** Steps in a certain order that the priorities look for; most bugs need no more. */
+const DEPTHS = [2, 3, 4]
+/** Runs that are spent on making an order more like the usual one. */
+const SHRINKING_RUNS = 200
+
+interface Settings {
+  readonly devices: number
+  readonly maxRuns: number
+  readonly deadline: number
+  readonly seed: number
+  readonly strategy: Strategy
+}
+
+/**
+ * Runs a program on simulations of its own, each time in another of the orders that CUDA's rules allow, and compares what
+ * it returns or throws, what its host functions throw, and which of them run. Orders that differ only in operations that
+ * do not touch each other's memory count once. Stops at the first order that disagrees with the usual one. No time
+ * passes: how long operations take says nothing of their order.
+ *
+ * All that the program does must follow from that order: it makes its own streams and buffers, and awaits nothing but
+ * the simulation and what follows from it. JavaScript that keeps a view of pinned memory is taken to look through it when
+ * a wait is over, and just after an operation was queued that uses the memory; at other times only `bytes` and `view()`
+ * tell that it looks.
+ * @throws (as a rejection) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for wrong options
+ */
+export async function explore(program: Program, options?: ExploreOptions): Promise<Exploration> {
+  checkFunction(program, 'program')
+  const settings = settingsOf(options)
+  const letGo = keepReachable()
+  try {
+    return await exploreWith(program, settings)
+  } finally {
+    letGo()
+  }
+}
+
+/**
+ * Runs a program in one order that `explore()` has printed.
+ * @throws (as a rejection) ERR_INVALID_ARG_VALUE for what is no schedule, or none of this program
+ */
+export async function replay(program: Program, schedule: Schedule, options?: ReplayOptions): Promise<Order> {
+  checkFunction(program, 'program')
+  const { devices, detours } = parseSchedule(schedule)
+  const letGo = keepReachable()
+  try {
+    const route = new Route(detours)
+    const run = await runOnce(program, checkOptions(options)?.devices ?? devices, route.pick, true)
+    if (route.fits) return orderOf(run, explain(run, run))
+  } finally {
+    letGo()
+  }
+  throw invalidValue(
+    `The schedule '${schedule}' does not fit: it is that of another program, or the program has changed`,
+  )
+}
+
+async function exploreWith(program: Program, settings: Settings): Promise<Exploration> {
+  const { devices, maxRuns, deadline, strategy } = settings
+  const search = new Search(strategy !== 'every')
+  const searches = strategy === 'auto' || strategy === 'reduced' || strategy === 'every'
+  const mostSearched = strategy === 'auto' ? Math.ceil(maxRuns / 2) : maxRuns
+  const usual = await runOnce(program, devices, searches ? search.pick : new Route([]).pick)
+  let runs = 1
+  let left = true
+  const differs = (run: Run): boolean => run.outcome.kind === 'deadlock' || !sameOutcome(run.outcome, usual.outcome)
+  let found = usual.outcome.kind === 'deadlock' ? usual : undefined
+  const goesOn = (): boolean => found === undefined && runs < maxRuns && Date.now() < deadline
+  let last = usual
+  while (searches && goesOn() && runs < mostSearched) {
+    left = search.next(last.steps)
+    if (!left) break
+    last = await runOnce(program, devices, search.pick)
+    runs += 1
+    if (!search.redundant && differs(last)) found = last
+  }
+  if (searches && found === undefined && left && runs < mostSearched) left = search.next(last.steps)
+  const complete = searches && !left
+  for (let nth = 0; !complete && strategy !== 'reduced' && strategy !== 'every' && goesOn(); nth += 1) {
+    const run = await runOnce(program, devices, randomPicker(settings, nth, usual.steps.length))
+    runs += 1
+    if (differs(run)) found = run
+  }
+  return report(program, settings, usual, found, { complete, runs })
+}
+
+function randomPicker({ seed, strategy }: Settings, nth: number, steps: number): Picker {
+  const uniform = strategy === 'uniform' || (strategy === 'auto' && nth % 2 === 1)
+  const seedOfRun = seed + nth
+  return uniform ? uniformOrder(seedOfRun) : priorityOrder(seedOfRun, DEPTHS[nth % DEPTHS.length] ?? 2, steps)
+}
+
+async function report(
+  program: Program,
+  { devices, seed }: Settings,
+  usual: Run,
+  found: Run | undefined,
+  { complete, runs }: Pick<Exploration, 'complete' | 'runs'>,
+): Promise<Exploration> {
+  const about = { complete, runs, seed, outcome: usual.outcome }
+  if (found === undefined) {
+    const message = `${orders(runs)} agree${complete ? ': no other could matter' : ', and there are more'} (seed ${seed})`
+    return { ...about, verdict: 'agree', deadlock: undefined, disagreement: undefined, message }
+  }
+  const shrunk = found === usual ? usual : await shrink(program, devices, usual, found)
+  const [first, second] = [await listed(program, usual), await listed(program, shrunk)]
+  const explained = explain(first, second)
+  const verdict = second.outcome.kind === 'deadlock' ? 'deadlock' : 'disagree'
+  const deadlock = verdict === 'deadlock' ? orderOf(second, explained) : undefined
+  const disagreement =
+    sameOutcome(first.outcome, second.outcome) || first.outcome.kind === 'deadlock'
+      ? undefined
+      : {
+          first: { ...orderOf(first, explained), listing: explained.usualListing },
+          second: orderOf(second, explained),
+          step: explained.step,
+          missing: explained.missing,
+        }
+  const exploration = { ...about, complete: false, verdict, deadlock, disagreement } as const
+  return { ...exploration, message: messageOf(exploration) }
+}
+
+const orders = (runs: number): string => (runs === 1 ? 'The only order' : `All ${runs} orders that were run`)
+
+function messageOf({ seed, runs, deadlock, disagreement }: Omit<Exploration, 'message'>): string {
+  const found = `found in ${runs} run(s), seed ${seed}`
+  const replayIt = ({ schedule }: Order): string => `replay(program, '${schedule}')`
+  if (disagreement === undefined) {
+    return deadlock === undefined
+      ? found
+      : `The program ${deadlock.outcome.value} (${found})\n${replayIt(deadlock)}\n${deadlock.listing}`
+  }
+  const { first, second, step, missing } = disagreement
+  return [
+    `Two orders disagree (${found})`,
+    `  ${replayIt(first)}: ${brief(first.outcome)}`,
+    `  ${replayIt(second)}: ${brief(second.outcome)}`,
+    ...differencesOf(first.outcome, second.outcome),
+    `They part at step ${step}. ${missing}`,
+    '',
+    'The first order:',
+    first.listing,
+    '',
+    'The second order:',
+    second.listing,
+  ].join('\n')
+}
+
+function differencesOf(first: Outcome, second: Outcome): string[] {
+  const only = (a: Outcome, b: Outcome, which: string): string[] =>
+    a.ran.filter((name) => !b.ran.includes(name)).map((name) => `  ${name} runs in the ${which} order only`)
+  return [...only(first, second, 'first'), ...only(second, first, 'second')]
+}
+
+function brief({ kind, value, uncaught }: Outcome): string {
+  const text = value.length > 200 ? `${value.slice(0, 197)}...` : value
+  return [`${kind} ${text}`, ...uncaught.map((error) => `uncaught ${error}`)].join('; ')
+}
+
+function orderOf({ schedule, outcome }: Run, { listing }: Explained): Order {
+  return { schedule, outcome, listing }
+}
+
+/** The same run again, with the places in the program from which the library was called. */
+async function listed(program: Program, { schedule }: Run): Promise<Run> {
+  const { devices, detours } = parseSchedule(schedule)
+  return runOnce(program, devices, new Route(detours).pick, true)
+}
+
+/** Leaves out detours that the difference does not need. */
+async function shrink(program: Program, devices: number, usual: Run, found: Run): Promise<Run> {
+  let best = found
+  let detours = detoursOf(best.steps)
+  let runs = 0
+  const differs = ({ outcome }: Run): boolean =>
+    found.outcome.kind === 'deadlock' ? outcome.kind === 'deadlock' : !sameOutcome(outcome, usual.outcome)
+  for (let size = Math.ceil(detours.length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2)) {
+    for (let at = 0; at < detours.length && runs < SHRINKING_RUNS; ) {
+      const route = new Route([...detours.slice(0, at), ...detours.slice(at + size)])
+      const run = await runOnce(program, devices, route.pick)
+      runs += 1
+      const fewer = detoursOf(run.steps)
+      if (differs(run) && fewer.length < detours.length) {
+        best = run
+        detours = fewer
+      } else at += size
+    }
+  }
+  return best
+}
+
+function settingsOf(options: ExploreOptions | undefined): Settings {
+  const given = checkOptions(options) ?? {}
+  const integer = (
+    name: keyof ExploreOptions,
+    byDefault: number,
+    least: number,
+    most = Number.MAX_SAFE_INTEGER,
+  ): number => {
+    const value = given[name] === undefined ? byDefault : checkInteger(given[name] as number, `options.${name}`)
+    if (value < least || value > most) {
+      const upTo = most === Number.MAX_SAFE_INTEGER ? `at least ${least}` : `from ${least} to ${most}`
+      throw outOfRange(`options.${name}`, upTo, value)
+    }
+    return value
+  }
+  const { strategy = 'auto', maxMilliseconds } = given
+  if (!STRATEGIES.includes(strategy)) {
+    throw invalidValue(`options.strategy must be one of ${STRATEGIES.join(', ')}, not ${describe(strategy)}`)
+  }
+  return {
+    devices: integer('devices', 1, 1, MOST_DEVICES),
+    maxRuns: integer('maxRuns', MAX_RUNS, 1),
+    deadline: maxMilliseconds === undefined ? Number.POSITIVE_INFINITY : Date.now() + integer('maxMilliseconds', 0, 0),
+    seed: integer('seed', 1, Number.MIN_SAFE_INTEGER),
+    strategy,
+  }
+}

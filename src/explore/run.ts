@@ -1,0 +1,98 @@
+/** Runs a program once, in the order that a picker gives. */
+import { setImmediate } from 'node:timers/promises'
+import { ChosenScheduler } from '../driver/sim/chosen-scheduler.js'
+import { SimDriver } from '../driver/sim/sim-driver.js'
+import { type Simulation, simulationFor } from '../simulation.js'
+import { collectingUncaught } from '../uncaught.js'
+import { type Outcome, observed, observedError } from './outcome.js'
+import { type Known, type Picker, Recording } from './recording.js'
+import { detoursOf, type Schedule, scheduleOf } from './schedule.js'
+import type { Step } from './steps.js'
+
+/** A program to be run again and again: it makes all that it needs on the devices of the simulation that it is given. */
+export type Program<T = unknown> = (simulation: Simulation) => T | Promise<T>
+
+export interface Run {
+  readonly outcome: Outcome
+  readonly schedule: Schedule
+  readonly steps: readonly Step[]
+  readonly operations: ReadonlyMap<number, Known>
+}
+
+/** Turns of the event loop without anything to do after which nothing will come of itself. */
+const QUIET_TURNS = 20
+
+export async function runOnce(program: Program, devices: number, pick: Picker, wantsSites = false): Promise<Run> {
+  const recording = new Recording(pick, devices, wantsSites)
+  let scheduler: ChosenScheduler | undefined
+  const driver = new SimDriver({
+    devices,
+    seed: 0,
+    scheduler: (steps) => {
+      scheduler = new ChosenScheduler(steps, recording)
+      return scheduler
+    },
+  })
+  const uncaught: string[] = []
+  try {
+    const end = await collectingUncaught(
+      (error) => uncaught.push(observedError(error)),
+      async () => {
+        let isOver = false
+        const ended = ending(program, simulationFor(driver)).finally(() => {
+          isOver = true
+        })
+        const reached = await Promise.race([ended, quiet(driver, recording, () => isOver)])
+        isOver = true
+        while (scheduler?.stuck === false) await setImmediate()
+        return reached ?? { kind: 'deadlock' as const, value: standing(recording) }
+      },
+    )
+    const ran = recording.steps
+      .filter(({ kind }) => kind === 'run')
+      .flatMap(({ process }) => recording.operations.get(process) ?? [])
+      .map(nameOf)
+    return {
+      outcome: { ...end, uncaught, ran: ran.sort() },
+      schedule: scheduleOf(devices, detoursOf(recording.steps)),
+      steps: recording.steps,
+      operations: recording.operations,
+    }
+  } finally {
+    driver.abandon()
+  }
+}
+
+type End = Pick<Outcome, 'kind' | 'value'>
+
+/** What the program returns is looked at when it does so: it may be memory that changes later. */
+async function ending(program: Program, simulation: Simulation): Promise<End> {
+  try {
+    return { kind: 'returned', value: observed(await program(simulation)) }
+  } catch (error) {
+    const isDeadlock = typeof error === 'object' && error !== null && Reflect.get(error, 'code') === 'ERR_DEADLOCK'
+    return { kind: isDeadlock ? 'deadlock' : 'threw', value: observedError(error) }
+  }
+}
+
+/** Resolves when the program waits for the GPU, and the GPU for the program; or when `isOver`. */
+async function quiet(driver: SimDriver, { steps }: Recording, isOver: () => boolean): Promise<undefined> {
+  let seen = 0
+  for (let turns = 0; turns < QUIET_TURNS && !isOver(); ) {
+    const waits = driver.machine.waitsPending > 0
+    turns = waits && steps.length === seen ? turns + 1 : 0
+    seen = steps.length
+    await setImmediate()
+  }
+}
+
+/** What will never be over. */
+function standing({ operations }: Recording): string {
+  const left = [...operations.values()].filter(({ operation }) => !operation.over)
+  const fronts = left.filter(({ operation }) => operation.after?.every(({ over }) => over) ?? true)
+  return `waits for ever: ${fronts.map(nameOf).join(', ') || 'nothing is left to run'}`
+}
+
+function nameOf({ what, nth, stream }: Known): string {
+  return `${what} ${nth} on ${stream}`
+}
