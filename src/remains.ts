@@ -22,16 +22,15 @@ const registry = new FinalizationRegistry((remains: Remains) => {
   }
 })
 
-/** While somebody runs programs again and again: nothing may be destroyed at a time that the garbage collector picks. */
-let kept: object[] | undefined
-let keepers = 0
+/** While somebody runs a program that is to be run again in the same way: nothing may be destroyed at a time that the garbage collector picks. */
+const keepers = new Set<object[]>()
 let owners: object[] = []
 let young: Remains[] = []
 let growUpAtNextTurn: NodeJS.Immediate | undefined
 
 /** Destroys the remains once the owner is unreachable, unless `release` came first. */
 export function destroyWhenUnreachable(owner: object, remains: Remains): void {
-  kept?.push(owner)
+  if (keepers.size > 0) for (const kept of keepers) kept.push(owner)
   owners.push(owner)
   young.push(remains)
   if (young.length >= MOST_YOUNG) growUp()
@@ -39,13 +38,10 @@ export function destroyWhenUnreachable(owner: object, remains: Remains): void {
 }
 
 /** Keeps all objects reachable that are made from now on, until the result is called. */
-export function keepReachable(): () => void {
-  keepers += 1
-  kept ??= []
-  return () => {
-    keepers -= 1
-    if (keepers === 0) kept = undefined
-  }
+export function keepReachable(): () => boolean {
+  const kept: object[] = []
+  keepers.add(kept)
+  return () => keepers.delete(kept)
 }
 
 /** Destroys the remains now. */

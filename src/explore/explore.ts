@@ -1,7 +1,6 @@
 /** Finds an order that changes what a program observes, or says that none does. */
 import { checkFunction, checkInteger, checkOptions } from '../arguments.js'
 import { describe, invalidValue, outOfRange } from '../errors.js'
-import { keepReachable } from '../remains.js'
 import { type Explained, explain } from './explanation.js'
 import { type Outcome, sameOutcome } from './outcome.js'
 import { priorityOrder, uniformOrder } from './random-orders.js'
@@ -104,13 +103,7 @@ interface Settings {
  */
 export async function explore(program: Program, options?: ExploreOptions): Promise<Exploration> {
   checkFunction(program, 'program')
-  const settings = settingsOf(options)
-  const letGo = keepReachable()
-  try {
-    return await exploreWith(program, settings)
-  } finally {
-    letGo()
-  }
+  return exploreWith(program, settingsOf(options))
 }
 
 /**
@@ -120,14 +113,9 @@ export async function explore(program: Program, options?: ExploreOptions): Promi
 export async function replay(program: Program, schedule: Schedule, options?: ReplayOptions): Promise<Order> {
   checkFunction(program, 'program')
   const { devices, detours } = parseSchedule(schedule)
-  const letGo = keepReachable()
-  try {
-    const route = new Route(detours)
-    const run = await runOnce(program, checkOptions(options)?.devices ?? devices, route.pick, true)
-    if (route.fits) return orderOf(run, explain(run, run))
-  } finally {
-    letGo()
-  }
+  const route = new Route(detours)
+  const run = await runOnce(program, checkOptions(options)?.devices ?? devices, route.pick, true)
+  if (route.fits) return orderOf(run, explain(run, run))
   throw invalidValue(
     `The schedule '${schedule}' does not fit: it is that of another program, or the program has changed`,
   )
@@ -177,7 +165,8 @@ async function report(
 ): Promise<Exploration> {
   const about = { complete, runs, seed, outcome: usual.outcome }
   if (found === undefined) {
-    const message = `${orders(runs)} agree${complete ? ': no other could matter' : ', and there are more'} (seed ${seed})`
+    const agreement = runs === 1 ? 'One order was run' : `All ${runs} orders that were run agree`
+    const message = `${agreement}${complete ? ': no other could matter' : ', and there may be more'} (seed ${seed})`
     return { ...about, verdict: 'agree', deadlock: undefined, disagreement: undefined, message }
   }
   const shrunk = found === usual ? usual : await shrink(program, devices, usual, found)
@@ -198,15 +187,13 @@ async function report(
   return { ...exploration, message: messageOf(exploration) }
 }
 
-const orders = (runs: number): string => (runs === 1 ? 'The only order' : `All ${runs} orders that were run`)
-
 function messageOf({ seed, runs, deadlock, disagreement }: Omit<Exploration, 'message'>): string {
   const found = `found in ${runs} run(s), seed ${seed}`
   const replayIt = ({ schedule }: Order): string => `replay(program, '${schedule}')`
   if (disagreement === undefined) {
     return deadlock === undefined
       ? found
-      : `The program ${deadlock.outcome.value} (${found})\n${replayIt(deadlock)}\n${deadlock.listing}`
+      : `A wait can never end: ${deadlock.outcome.value} (${found})\n${replayIt(deadlock)}\n${deadlock.listing}`
   }
   const { first, second, step, missing } = disagreement
   return [

@@ -27,6 +27,7 @@ export function observed(value: unknown): string {
     maxArrayLength: Number.POSITIVE_INFINITY,
     maxStringLength: Number.POSITIVE_INFINITY,
     breakLength: Number.POSITIVE_INFINITY,
+    compact: 1000,
     sorted: true,
   })
 }

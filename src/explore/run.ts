@@ -2,6 +2,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { ChosenScheduler } from '../driver/sim/chosen-scheduler.js'
 import { SimDriver } from '../driver/sim/sim-driver.js'
+import { keepReachable } from '../remains.js'
 import { type Simulation, simulationFor } from '../simulation.js'
 import { collectingUncaught } from '../uncaught.js'
 import { type Outcome, observed, observedError } from './outcome.js'
@@ -34,9 +35,14 @@ export async function runOnce(program: Program, devices: number, pick: Picker, w
     },
   })
   const uncaught: string[] = []
+  let deadlock: End | undefined
+  const letGo = keepReachable()
   try {
     const end = await collectingUncaught(
-      (error) => uncaught.push(observedError(error)),
+      (error) => {
+        uncaught.push(observedError(error))
+        if (isDeadlock(error)) deadlock ??= { kind: 'deadlock', value: observedError(error) }
+      },
       async () => {
         let isOver = false
         const ended = ending(program, simulationFor(driver)).finally(() => {
@@ -53,13 +59,15 @@ export async function runOnce(program: Program, devices: number, pick: Picker, w
       .flatMap(({ process }) => recording.operations.get(process) ?? [])
       .map(nameOf)
     return {
-      outcome: { ...end, uncaught, ran: ran.sort() },
+      outcome: { ...(deadlock ?? end), uncaught, ran: ran.sort() },
       schedule: scheduleOf(devices, detoursOf(recording.steps)),
       steps: recording.steps,
       operations: recording.operations,
     }
   } finally {
+    scheduler?.stop()
     driver.abandon()
+    letGo()
   }
 }
 
@@ -70,9 +78,13 @@ async function ending(program: Program, simulation: Simulation): Promise<End> {
   try {
     return { kind: 'returned', value: observed(await program(simulation)) }
   } catch (error) {
-    const isDeadlock = typeof error === 'object' && error !== null && Reflect.get(error, 'code') === 'ERR_DEADLOCK'
-    return { kind: isDeadlock ? 'deadlock' : 'threw', value: observedError(error) }
+    return { kind: isDeadlock(error) ? 'deadlock' : 'threw', value: observedError(error) }
   }
+}
+
+/** A wait that can never end is an error where the host blocks. */
+function isDeadlock(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && Reflect.get(error, 'code') === 'ERR_DEADLOCK'
 }
 
 /** Resolves when the program waits for the GPU, and the GPU for the program; or when `isOver`. */
@@ -90,7 +102,7 @@ async function quiet(driver: SimDriver, { steps }: Recording, isOver: () => bool
 function standing({ operations }: Recording): string {
   const left = [...operations.values()].filter(({ operation }) => !operation.over)
   const fronts = left.filter(({ operation }) => operation.after?.every(({ over }) => over) ?? true)
-  return `waits for ever: ${fronts.map(nameOf).join(', ') || 'nothing is left to run'}`
+  return `the program waits, and these stand: ${fronts.map(nameOf).join(', ') || 'none'}`
 }
 
 function nameOf({ what, nth, stream }: Known): string {

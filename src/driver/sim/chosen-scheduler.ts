@@ -47,6 +47,7 @@ export class ChosenScheduler implements Scheduler {
   readonly #due = new Map<Operation, number>()
   readonly #settles = new Map<Operation, Settle>()
   #depth = 0
+  #stopped = false
   #faultIsNear = false
   /** Steps of the GPU so far, and how many there were when the host last saw that something was not done. */
   #progress = 0
@@ -131,6 +132,11 @@ export class ChosenScheduler implements Scheduler {
     return this.#choose(choices, { running: false, depth: 0, waitsFor: undefined })
   }
 
+  /** The run is over: nothing is chosen any more. */
+  stop(): void {
+    this.#stopped = true
+  }
+
   /** Nothing can happen until JavaScript does something. */
   get stuck(): boolean {
     return this.#ready.size + this.#due.size + this.#settles.size === 0
@@ -163,7 +169,7 @@ export class ChosenScheduler implements Scheduler {
   /** Adds what the GPU can do to the choices, and does what is chosen. False where there is none. */
   #choose(choices: Choice[], where: Where): boolean {
     for (const operation of this.#ready) choices.push({ kind: 'end', operation })
-    if (choices.length === 0) return false
+    if (choices.length === 0 || this.#stopped) return false
     this.now += STEP
     const chosen = this.#director.choose(choices, where)
     const { kind, operation } = chosen

@@ -1,0 +1,127 @@
+/** Small random programs for exploration: few steps of every kind that an order can show in. */
+import { type DeviceBuffer, defineKernel, type PinnedBuffer, Stream } from 'cuda-streams'
+import type { Program } from 'cuda-streams/sim'
+import fc from 'fast-check'
+
+export type ExploredStep =
+  | { readonly what: 'fill'; readonly stream: number; readonly buffer: number; readonly value: number }
+  | { readonly what: 'mix'; readonly stream: number; readonly buffer: number; readonly other: number }
+  | { readonly what: 'toPinned' | 'fromPinned'; readonly stream: number; readonly buffer: number }
+  | { readonly what: 'record' | 'wait'; readonly stream: number; readonly event: number }
+  | { readonly what: 'host' | 'synchronize' | 'query' | 'await' | 'then'; readonly stream: number }
+  | { readonly what: 'hostQueues'; readonly stream: number; readonly other: number; readonly buffer: number }
+  | { readonly what: 'look' | 'write'; readonly value: number }
+
+const STREAMS = 3
+const BUFFERS = 2
+const EVENTS = 2
+
+/** Not the same in any two orders, so that an order that is missed shows. */
+const mix = defineKernel({
+  name: 'mix',
+  source: 'extern "C" __global__ void mix(unsigned char* to, const unsigned char* from) { *to = 3 * *to + *from + 1; }',
+  signature: ['inout u8*', 'in u8*'],
+  simulate(_thread, to, from) {
+    to[0] = 3 * (to[0] ?? 0) + (from[0] ?? 0) + 1
+  },
+})
+
+const stream = fc.nat(STREAMS - 1)
+const buffer = fc.nat(BUFFERS - 1)
+const event = fc.nat(EVENTS - 1)
+const value = fc.integer({ min: 1, max: 9 })
+const kind = <W extends string>(...what: W[]): fc.Arbitrary<W> => fc.constantFrom(...what)
+
+const step: fc.Arbitrary<ExploredStep> = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ what: kind('fill'), stream, buffer, value }) },
+  { weight: 4, arbitrary: fc.record({ what: kind('mix'), stream, buffer, other: buffer }) },
+  { weight: 2, arbitrary: fc.record({ what: kind('toPinned', 'fromPinned'), stream, buffer }) },
+  { weight: 3, arbitrary: fc.record({ what: kind('record', 'wait'), stream, event }) },
+  { weight: 4, arbitrary: fc.record({ what: kind('host', 'synchronize', 'query', 'await', 'then'), stream }) },
+  { weight: 1, arbitrary: fc.record({ what: kind('hostQueues'), stream, other: stream, buffer }) },
+  { weight: 2, arbitrary: fc.record({ what: kind('look', 'write'), value }) },
+)
+
+export const exploredPrograms = (maxLength: number): fc.Arbitrary<readonly ExploredStep[]> =>
+  fc.array(step, { minLength: 2, maxLength })
+
+/** The steps as a program: what it returns tells all that they came to. */
+export function programOf(steps: readonly ExploredStep[]): Program {
+  return async ({ devices: [device] }) => {
+    if (device === undefined) throw new RangeError('a simulation has a device')
+    const streams = Array.from({ length: STREAMS }, () => new Stream({ device }))
+    const buffers = Array.from({ length: BUFFERS }, () => device.alloc(1))
+    const events = Array.from({ length: EVENTS }, () => device.createEvent())
+    const pinned = device.allocPinned(1)
+    const results = buffers.map(() => device.allocPinned(1))
+    const log: string[] = []
+    let state = 1
+    for (const each of steps) await perform(each)
+    for (const each of streams) each.synchronize()
+    buffers.forEach((each, index) => at(streams, 0).copy(at(results, index), each))
+    at(streams, 0).synchronize()
+    return { log, state, pinned: pinned.bytes[0], buffers: results.map(({ bytes }) => bytes[0]) }
+
+    function perform(step: ExploredStep): Promise<void> | undefined {
+      if ('stream' in step) return queue(at(streams, step.stream), step)
+      if (step.what === 'look') log.push(`looks ${pinned.bytes[0]}`)
+      else pinned.bytes[0] = step.value
+      return undefined
+    }
+
+    function queue(on: Stream, step: Extract<ExploredStep, { stream: number }>): Promise<void> | undefined {
+      const bufferOf = (index: number): DeviceBuffer => at(buffers, index)
+      const note = (what: string): void => {
+        state = (3 * state + step.stream) % 1000
+        log.push(`${what} ${step.stream}`)
+      }
+      switch (step.what) {
+        case 'fill':
+          on.fill(bufferOf(step.buffer), step.value)
+          break
+        case 'mix':
+          on.launch(mix, { grid: 1, block: 1 }, bufferOf(step.buffer), bufferOf(step.other))
+          break
+        case 'toPinned':
+          on.copy(pinned, bufferOf(step.buffer))
+          break
+        case 'fromPinned':
+          on.copy(bufferOf(step.buffer), pinned)
+          break
+        case 'record':
+          on.record(at(events, step.event))
+          break
+        case 'wait':
+          on.wait(at(events, step.event))
+          break
+        case 'host':
+          on.launchHostFunc(() => note(`host function sees ${pinned.bytes[0]}`))
+          break
+        case 'hostQueues':
+          on.launchHostFunc(() => {
+            at(streams, step.other).launch(mix, { grid: 1, block: 1 }, bufferOf(step.buffer), bufferOf(step.buffer))
+          })
+          break
+        case 'synchronize':
+          on.synchronize()
+          note('synchronized')
+          break
+        case 'query':
+          log.push(`query ${on.query()}`)
+          break
+        case 'then':
+          void on.finished().then(() => note('then'))
+          break
+        case 'await':
+          return on.finished().then(() => note('awaited'))
+      }
+      return undefined
+    }
+  }
+}
+
+function at<T extends Stream | DeviceBuffer | PinnedBuffer | object>(list: readonly T[], index: number): T {
+  const item = list[index]
+  if (item === undefined) throw new RangeError(`there is no item ${index} of ${list.length}`)
+  return item
+}
