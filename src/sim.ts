@@ -7,9 +7,11 @@ export {
   type Order,
   type ReplayOptions,
   replay,
+  type Strategy,
 } from './explore/explore.js'
 export type { Outcome } from './explore/outcome.js'
 export type { Program } from './explore/run.js'
+export type { CallFault, Fault, OperationFault } from './faults.js'
 export {
   busy,
   destroyForeignStream,

@@ -6,6 +6,7 @@ import { backendOf, frontOf } from './driver/front.js'
 import { OperationKind } from './driver/sim/objects.js'
 import { SimDriver } from './driver/sim/sim-driver.js'
 import { invalidType, outOfRange, stateError } from './errors.js'
+import { checkFault, checkFaults, type Fault } from './faults.js'
 import './joins.js'
 import { isStream, openStream, type Stream } from './stream.js'
 import type { StreamOptions } from './stream-options.js'
@@ -16,6 +17,8 @@ export interface SimulationOptions {
   readonly devices?: number | undefined
   /** Which of the allowed orders it takes. Default 0: the natural one. */
   readonly seed?: number | undefined
+  /** What is to fail. More can be asked for later, by `simulation.inject()`. */
+  readonly faults?: readonly Fault[] | undefined
 }
 
 /** A simulated machine. */
@@ -24,6 +27,11 @@ export interface Simulation extends Disposable {
   /** Virtual nanoseconds since it started. */
   readonly now: number
   readonly seed: number
+  /**
+   * Lets a call or an operation fail, counted from now; takes that back when the result is disposed.
+   * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for what cannot fail so
+   */
+  inject(fault: Fault): Disposable
   /** Destroys its contexts: what is pending rejects, and all further use fails with CUDA_ERROR_CONTEXT_IS_DESTROYED. */
   close(): void
 }
@@ -40,7 +48,10 @@ export function simulate(options?: SimulationOptions): Simulation {
   const devices = given.devices === undefined ? 1 : checkInteger(given.devices, 'options.devices')
   if (devices < 1 || devices > MOST_DEVICES) throw outOfRange('options.devices', `from 1 to ${MOST_DEVICES}`, devices)
   const seed = given.seed === undefined ? 0 : checkInteger(given.seed, 'options.seed')
-  return simulationFor(new SimDriver({ devices, seed }))
+  const faults = checkFaults(given.faults, 'options.faults')
+  const driver = new SimDriver({ devices, seed })
+  for (const fault of faults) driver.machine.faults.add(fault)
+  return simulationFor(driver)
 }
 
 /**
@@ -110,6 +121,7 @@ export function simulationFor(driver: SimDriver): Simulation {
       get now() {
         return driver.machine.scheduler.now
       },
+      inject: (fault) => ({ [Symbol.dispose]: driver.machine.faults.add(checkFault(fault)) }),
       close: () => driver.close(),
       [Symbol.dispose]: () => driver.close(),
     }

@@ -1,11 +1,12 @@
 /** Finds an order that changes what a program observes, or says that none does. */
 import { checkFunction, checkInteger, checkOptions } from '../arguments.js'
 import { describe, invalidValue, outOfRange } from '../errors.js'
+import { checkFaults, type Fault } from '../faults.js'
 import { type Explained, explain } from './explanation.js'
 import { type Outcome, sameOutcome } from './outcome.js'
 import { priorityOrder, uniformOrder } from './random-orders.js'
 import type { Picker } from './recording.js'
-import { type Program, type Run, runOnce } from './run.js'
+import { type Conditions, type Program, type Run, runOnce } from './run.js'
 import { detoursOf, parseSchedule, Route, type Schedule } from './schedule.js'
 import { Search } from './search.js'
 
@@ -27,6 +28,8 @@ export interface ExploreOptions {
    * turn.
    */
   readonly strategy?: Strategy | undefined
+  /** What is to fail in every run; the seed decides those that have a probability. Default: nothing. */
+  readonly faults?: readonly Fault[] | undefined
 }
 
 /** One order of a program, and what it comes to. */
@@ -71,9 +74,13 @@ export interface Exploration {
 export interface ReplayOptions {
   /** Default: as many as the exploration had. */
   readonly devices?: number | undefined
+  /** The faults and the seed that the exploration had. */
+  readonly faults?: readonly Fault[] | undefined
+  readonly seed?: number | undefined
 }
 
 const MAX_RUNS = 1000
+const SEED = 1
 const MOST_DEVICES = 64
 const STRATEGIES: readonly Strategy[] = ['auto', 'reduced', 'every', 'priority', 'uniform']
 /** Steps in a certain order that the priorities look for; most bugs need no more. */
@@ -81,11 +88,9 @@ const DEPTHS = [2, 3, 4]
 /** Runs that are spent on making an order more like the usual one. */
 const SHRINKING_RUNS = 200
 
-interface Settings {
-  readonly devices: number
+interface Settings extends Conditions {
   readonly maxRuns: number
   readonly deadline: number
-  readonly seed: number
   readonly strategy: Strategy
 }
 
@@ -114,7 +119,13 @@ export async function replay(program: Program, schedule: Schedule, options?: Rep
   checkFunction(program, 'program')
   const { devices, detours } = parseSchedule(schedule)
   const route = new Route(detours)
-  const run = await runOnce(program, checkOptions(options)?.devices ?? devices, route.pick, true)
+  const given = checkOptions(options) ?? {}
+  const conditions = {
+    devices: given.devices ?? devices,
+    seed: given.seed ?? SEED,
+    faults: checkFaults(given.faults, 'options.faults'),
+  }
+  const run = await runOnce(program, conditions, route.pick, true)
   if (route.fits) return orderOf(run, explain(run, run))
   throw invalidValue(
     `The schedule '${schedule}' does not fit: it is that of another program, or the program has changed`,
@@ -122,11 +133,11 @@ export async function replay(program: Program, schedule: Schedule, options?: Rep
 }
 
 async function exploreWith(program: Program, settings: Settings): Promise<Exploration> {
-  const { devices, maxRuns, deadline, strategy } = settings
+  const { maxRuns, deadline, strategy } = settings
   const search = new Search(strategy !== 'every')
   const searches = strategy === 'auto' || strategy === 'reduced' || strategy === 'every'
   const mostSearched = strategy === 'auto' ? Math.ceil(maxRuns / 2) : maxRuns
-  const usual = await runOnce(program, devices, searches ? search.pick : new Route([]).pick)
+  const usual = await runOnce(program, settings, searches ? search.pick : new Route([]).pick)
   let runs = 1
   let left = true
   const differs = (run: Run): boolean => run.outcome.kind === 'deadlock' || !sameOutcome(run.outcome, usual.outcome)
@@ -136,14 +147,14 @@ async function exploreWith(program: Program, settings: Settings): Promise<Explor
   while (searches && goesOn() && runs < mostSearched) {
     left = search.next(last.steps)
     if (!left) break
-    last = await runOnce(program, devices, search.pick)
+    last = await runOnce(program, settings, search.pick)
     runs += 1
     if (!search.redundant && differs(last)) found = last
   }
   if (searches && found === undefined && left && runs < mostSearched) left = search.next(last.steps)
   const complete = searches && !left
   for (let nth = 0; !complete && strategy !== 'reduced' && strategy !== 'every' && goesOn(); nth += 1) {
-    const run = await runOnce(program, devices, randomPicker(settings, nth, usual.steps.length))
+    const run = await runOnce(program, settings, randomPicker(settings, nth, usual.steps.length))
     runs += 1
     if (differs(run)) found = run
   }
@@ -158,19 +169,20 @@ function randomPicker({ seed, strategy }: Settings, nth: number, steps: number):
 
 async function report(
   program: Program,
-  { devices, seed }: Settings,
+  settings: Settings,
   usual: Run,
   found: Run | undefined,
   { complete, runs }: Pick<Exploration, 'complete' | 'runs'>,
 ): Promise<Exploration> {
+  const { seed } = settings
   const about = { complete, runs, seed, outcome: usual.outcome }
   if (found === undefined) {
     const agreement = runs === 1 ? 'One order was run' : `All ${runs} orders that were run agree`
     const message = `${agreement}${complete ? ': no other could matter' : ', and there may be more'} (seed ${seed})`
     return { ...about, verdict: 'agree', deadlock: undefined, disagreement: undefined, message }
   }
-  const shrunk = found === usual ? usual : await shrink(program, devices, usual, found)
-  const [first, second] = [await listed(program, usual), await listed(program, shrunk)]
+  const shrunk = found === usual ? usual : await shrink(program, settings, usual, found)
+  const [first, second] = [await listed(program, settings, usual), await listed(program, settings, shrunk)]
   const explained = explain(first, second)
   const verdict = second.outcome.kind === 'deadlock' ? 'deadlock' : 'disagree'
   const deadlock = verdict === 'deadlock' ? orderOf(second, explained) : undefined
@@ -227,13 +239,12 @@ function orderOf({ schedule, outcome }: Run, { listing }: Explained): Order {
 }
 
 /** The same run again, with the places in the program from which the library was called. */
-async function listed(program: Program, { schedule }: Run): Promise<Run> {
-  const { devices, detours } = parseSchedule(schedule)
-  return runOnce(program, devices, new Route(detours).pick, true)
+async function listed(program: Program, conditions: Conditions, { steps }: Run): Promise<Run> {
+  return runOnce(program, conditions, new Route(detoursOf(steps)).pick, true)
 }
 
 /** Leaves out detours that the difference does not need. */
-async function shrink(program: Program, devices: number, usual: Run, found: Run): Promise<Run> {
+async function shrink(program: Program, conditions: Conditions, usual: Run, found: Run): Promise<Run> {
   let best = found
   let detours = detoursOf(best.steps)
   let runs = 0
@@ -242,7 +253,7 @@ async function shrink(program: Program, devices: number, usual: Run, found: Run)
   for (let size = Math.ceil(detours.length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2)) {
     for (let at = 0; at < detours.length && runs < SHRINKING_RUNS; ) {
       const route = new Route([...detours.slice(0, at), ...detours.slice(at + size)])
-      const run = await runOnce(program, devices, route.pick)
+      const run = await runOnce(program, conditions, route.pick)
       runs += 1
       const fewer = detoursOf(run.steps)
       if (differs(run) && fewer.length < detours.length) {
@@ -277,7 +288,8 @@ function settingsOf(options: ExploreOptions | undefined): Settings {
     devices: integer('devices', 1, 1, MOST_DEVICES),
     maxRuns: integer('maxRuns', MAX_RUNS, 1),
     deadline: maxMilliseconds === undefined ? Number.POSITIVE_INFINITY : Date.now() + integer('maxMilliseconds', 0, 0),
-    seed: integer('seed', 1, Number.MIN_SAFE_INTEGER),
+    seed: integer('seed', SEED, Number.MIN_SAFE_INTEGER),
     strategy,
+    faults: checkFaults(given.faults, 'options.faults'),
   }
 }

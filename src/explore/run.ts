@@ -1,6 +1,7 @@
 /** Runs a program once, in the order that a picker gives. */
 import { setImmediate } from 'node:timers/promises'
 import { ChosenScheduler } from '../driver/sim/chosen-scheduler.js'
+import type { PlannedFault } from '../driver/sim/fault-plan.js'
 import { SimDriver } from '../driver/sim/sim-driver.js'
 import { keepReachable } from '../remains.js'
 import { type Simulation, simulationFor } from '../simulation.js'
@@ -13,6 +14,13 @@ import type { Step } from './steps.js'
 /** A program to be run again and again: it makes all that it needs on the devices of the simulation that it is given. */
 export type Program<T = unknown> = (simulation: Simulation) => T | Promise<T>
 
+/** What is the same in all runs of an exploration. */
+export interface Conditions {
+  readonly devices: number
+  readonly seed: number
+  readonly faults: readonly PlannedFault[]
+}
+
 export interface Run {
   readonly outcome: Outcome
   readonly schedule: Schedule
@@ -23,17 +31,24 @@ export interface Run {
 /** Turns of the event loop without anything to do after which nothing will come of itself. */
 const QUIET_TURNS = 20
 
-export async function runOnce(program: Program, devices: number, pick: Picker, wantsSites = false): Promise<Run> {
+export async function runOnce(
+  program: Program,
+  { devices, seed, faults }: Conditions,
+  pick: Picker,
+  wantsSites = false,
+): Promise<Run> {
   const recording = new Recording(pick, devices, wantsSites)
   let scheduler: ChosenScheduler | undefined
   const driver = new SimDriver({
     devices,
     seed: 0,
+    faultSeed: seed,
     scheduler: (steps) => {
       scheduler = new ChosenScheduler(steps, recording)
       return scheduler
     },
   })
+  for (const fault of faults) driver.machine.faults.add(fault)
   const uncaught: string[] = []
   let deadlock: End | undefined
   const letGo = keepReachable()

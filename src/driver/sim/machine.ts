@@ -5,6 +5,7 @@
  */
 import { cudaError } from '../cuda-results.js'
 import type { HostFunction, Settle } from '../driver.js'
+import type { FaultPlan } from './fault-plan.js'
 import {
   type CaptureNode,
   type NodeWork,
@@ -26,6 +27,7 @@ export class Machine implements Steps {
   /** All that a fault takes with it. */
   devices: readonly SimDevice[] = []
   readonly scheduler: Scheduler
+  readonly faults: FaultPlan
   #sequence = 0
   readonly #latches = new Set<Operation>()
   /** Whose host functions run now, the innermost last. */
@@ -33,7 +35,8 @@ export class Machine implements Steps {
   /** Callbacks dropped by a fault that have still to be told of it. */
   #toTell: Operation[] = []
 
-  constructor(scheduler: (steps: Steps) => Scheduler) {
+  constructor(scheduler: (steps: Steps) => Scheduler, faults: FaultPlan) {
+    this.faults = faults
     this.scheduler = scheduler(this)
   }
 
@@ -48,7 +51,7 @@ export class Machine implements Steps {
     fails = 0,
   ): Operation {
     const operation = this.#operation(kind, stream, amount, work)
-    operation.fails = fails
+    if (fails !== 0) operation.fails = fails
     const { device } = stream
     operation.waitFor(stream.tail)
     for (const predecessor of after) operation.waitFor(predecessor)
@@ -79,7 +82,7 @@ export class Machine implements Steps {
       const isWork = work.kind === 'work'
       const operation = this.#operation(kindOf(work), stream, isWork ? work.amount : 0, isWork ? work.work : undefined)
       operation.inStream = false
-      if (isWork) operation.fails = work.fails
+      if (isWork && work.fails !== 0) operation.fails = work.fails
       operation.waitFor(begin)
       for (const node of after) operation.waitFor(operations[node.index])
       if (work.kind === 'eventWait') operation.waitFor(work.event.record)
@@ -173,6 +176,7 @@ export class Machine implements Steps {
     this.#sequence += 1
     const operation = new Operation(kind, stream, this.#sequence, amount)
     operation.work = work
+    if (!this.faults.empty) operation.fails = this.faults.ofOperation(operation)
     if (this.scheduler.explores) operation.after = []
     this.scheduler.queued(operation)
     return operation

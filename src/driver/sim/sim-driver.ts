@@ -3,7 +3,7 @@
  * is the machine's business; what a capture allows is capture-rules.ts.
  */
 import { stateError } from '../../errors.js'
-import { CUresult, cudaError } from '../cuda-results.js'
+import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import {
   type AdoptedStream,
   type Cancel,
@@ -22,6 +22,7 @@ import {
 import { closedHandle, refusedHandle } from '../handle-errors.js'
 import { LoopPump, type TurnResult } from '../loop-pump.js'
 import { CaptureRules } from './capture-rules.js'
+import { FaultPlan } from './fault-plan.js'
 import { giveBackRanges, Handles, rangeOf } from './handles.js'
 import { Machine } from './machine.js'
 import { type NodeWork, type Operation, OperationKind, SimDevice, SimEvent, SimStream, type Work } from './objects.js'
@@ -40,6 +41,8 @@ export interface SimDriverOptions {
   readonly devices: number
   /** Of the allowed orders; 0 is the natural one. */
   readonly seed: number
+  /** Picks the faults that are random. Default: the seed. */
+  readonly faultSeed?: number
   /** In the place of virtual time, and of the seed. */
   readonly scheduler?: (steps: Steps) => Scheduler
 }
@@ -71,7 +74,8 @@ export class SimDriver implements Driver {
   constructor(options: SimDriverOptions) {
     const { seed } = options
     this.seed = seed
-    this.machine = new Machine(options.scheduler ?? ((steps) => new TimedScheduler(steps, seed)))
+    const scheduler = options.scheduler ?? ((steps) => new TimedScheduler(steps, seed))
+    this.machine = new Machine(scheduler, new FaultPlan(options.faultSeed ?? seed))
     this.#devices = Array.from({ length: options.devices }, (_, ordinal) => this.#makeDevice(ordinal))
     this.machine.devices = this.#devices
     this.#pump = new LoopPump(
@@ -88,7 +92,7 @@ export class SimDriver implements Driver {
     this.memory = new SimMemory({
       machine: this.machine,
       stream: (handle, call) => this.#liveStream(handle, call),
-      device: (context, call) => this.#alive(this.#contextDevice(context), call),
+      device: (context, call) => this.#entered(this.#contextDevice(context), call),
       event: (event) => this.#events.get(event),
       recycle: ({ context, event }) => this.eventRecycle(context, event),
       enqueue: (handle, kind, amount, call, work) => this.enqueue(handle, kind, amount, call, work),
@@ -124,7 +128,7 @@ export class SimDriver implements Driver {
   }
 
   deviceSynchronize(device: number): void {
-    const target = this.#alive(this.#device(device), 'cuCtxSynchronize')
+    const target = this.#entered(this.#device(device), 'cuCtxSynchronize')
     this.#captures.refuseOnDevice(target, 'cuCtxSynchronize')
     this.#blockFor(this.machine.marker(target.nullStream, target.tails()), 'device.synchronize()')
     this.#alive(target, 'cuCtxSynchronize')
@@ -137,7 +141,7 @@ export class SimDriver implements Driver {
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    const device = this.#alive(this.#contextDevice(context), 'cuStreamCreateWithPriority')
+    const device = this.#entered(this.#contextDevice(context), 'cuStreamCreateWithPriority')
     this.machine.scheduler.tick()
     const { least, greatest } = SIMULATED_PRIORITIES
     const clamped = Math.min(least, Math.max(greatest, priority))
@@ -264,7 +268,7 @@ export class SimDriver implements Driver {
   }
 
   eventCreate(context: ContextHandle, flags: number): EventHandle {
-    const device = this.#alive(this.#contextDevice(context), 'cuEventCreate')
+    const device = this.#entered(this.#contextDevice(context), 'cuEventCreate')
     const handle = this.#handles.take('event') as EventHandle
     this.#events.set(handle, new SimEvent(device, handle, flags))
     return handle
@@ -448,6 +452,7 @@ export class SimDriver implements Driver {
   #liveStream(handle: StreamHandle, call: string): SimStream {
     const stream = this.#stream(handle, call)
     if (stream.device.fault !== 0) throw cudaError(call, stream.device.fault)
+    this.#failOnRequest(call)
     return stream
   }
 
@@ -460,7 +465,7 @@ export class SimDriver implements Driver {
 
   #liveEvent(handle: EventHandle, call: string): SimEvent {
     const event = this.#event(handle, call)
-    this.#alive(event.device, call)
+    this.#entered(event.device, call)
     if (event.captured !== undefined) this.#captures.refuseCapturedEvent(event, call)
     this.#captures.refuseUnsafe(call)
     return event
@@ -469,6 +474,22 @@ export class SimDriver implements Driver {
   #alive(device: SimDevice, call: string): SimDevice {
     if (device.fault !== 0) throw cudaError(call, device.fault)
     return device
+  }
+
+  /** As `alive`, at the beginning of a call. */
+  #entered(device: SimDevice, call: string): SimDevice {
+    this.#alive(device, call)
+    this.#failOnRequest(call)
+    return device
+  }
+
+  /** Where somebody asked for it: a simulation without faults pays one look. */
+  #failOnRequest(call: string): void {
+    const { faults } = this.machine
+    const result = faults.empty ? 0 : faults.ofCall(call)
+    if (result === 0) return
+    if (isContextLost(result)) this.machine.break(result)
+    throw cudaError(call, result)
   }
 
   #refuseLooking(stream: SimStream, call: string): void {
