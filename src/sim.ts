@@ -1,10 +1,8 @@
 /** The door of the simulated machine: what a test needs that a GPU does not offer. */
+export type { Disagreement, Exploration, Order } from './explore/exploration.js'
 export {
-  type Disagreement,
-  type Exploration,
   type ExploreOptions,
   explore,
-  type Order,
   type ReplayOptions,
   replay,
   type Strategy,

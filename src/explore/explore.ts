@@ -1,9 +1,11 @@
 /** Finds an order that changes what a program observes, or says that none does. */
 import { checkFunction, checkInteger, checkOptions } from '../arguments.js'
+import { Ranges } from '../driver/sim/handles.js'
 import { describe, invalidValue, outOfRange } from '../errors.js'
 import { checkFaults, type Fault } from '../faults.js'
 import { type Explained, explain } from './explanation.js'
-import { type Outcome, sameOutcome } from './outcome.js'
+import { type Exploration, messageOf, type Order } from './exploration.js'
+import { sameOutcome } from './outcome.js'
 import { priorityOrder, uniformOrder } from './random-orders.js'
 import type { Picker } from './recording.js'
 import { type Conditions, type Program, type Run, runOnce } from './run.js'
@@ -30,45 +32,6 @@ export interface ExploreOptions {
   readonly strategy?: Strategy | undefined
   /** What is to fail in every run; the seed decides those that have a probability. Default: nothing. */
   readonly faults?: readonly Fault[] | undefined
-}
-
-/** One order of a program, and what it comes to. */
-export interface Order {
-  /** For `replay()`. */
-  readonly schedule: Schedule
-  readonly outcome: Outcome
-  /** Its steps, one a line: operations with their streams and bytes, and where JavaScript goes on. */
-  readonly listing: string
-}
-
-export interface Disagreement {
-  readonly first: Order
-  readonly second: Order
-  /** The first step, counted from 0, at which they part. */
-  readonly step: number
-  /** Which two steps have no order, and which wait would give them one. */
-  readonly missing: string
-}
-
-export interface Exploration {
-  /**
-   * 'agree': all orders that were run come to the same. 'disagree': two do not. 'deadlock': under some order the program
-   * waits for ever.
-   */
-  readonly verdict: 'agree' | 'disagree' | 'deadlock'
-  /** Every order that could matter was run. Where it is false, and they agree, an order that was not run may not. */
-  readonly complete: boolean
-  /** How often the program was run. */
-  readonly runs: number
-  readonly seed: number
-  /** What the program comes to in the usual order. */
-  readonly outcome: Outcome
-  /** The order that waits for ever; undefined unless that is the verdict. */
-  readonly deadlock: Order | undefined
-  /** Undefined where all agree, or where every order that was run waits for ever. */
-  readonly disagreement: Disagreement | undefined
-  /** All of this for people: for the message of an assertion. */
-  readonly message: string
 }
 
 export interface ReplayOptions {
@@ -108,7 +71,12 @@ interface Settings extends Conditions {
  */
 export async function explore(program: Program, options?: ExploreOptions): Promise<Exploration> {
   checkFunction(program, 'program')
-  return exploreWith(program, settingsOf(options))
+  const settings = settingsOf(options)
+  try {
+    return await exploreWith(program, settings)
+  } finally {
+    settings.ranges.giveBack()
+  }
 }
 
 /**
@@ -124,8 +92,10 @@ export async function replay(program: Program, schedule: Schedule, options?: Rep
     devices: given.devices ?? devices,
     seed: given.seed ?? SEED,
     faults: checkFaults(given.faults, 'options.faults'),
+    ranges: new Ranges(),
   }
   const run = await runOnce(program, conditions, route.pick, true)
+  conditions.ranges.giveBack()
   if (route.fits) return orderOf(run, explain(run, run))
   throw invalidValue(
     `The schedule '${schedule}' does not fit: it is that of another program, or the program has changed`,
@@ -149,6 +119,7 @@ async function exploreWith(program: Program, settings: Settings): Promise<Explor
     if (!left) break
     last = await runOnce(program, settings, search.pick)
     runs += 1
+    if (search.strayed !== undefined) throw strayed(search.strayed)
     if (!search.redundant && differs(last)) found = last
   }
   if (searches && found === undefined && left && runs < mostSearched) left = search.next(last.steps)
@@ -199,39 +170,10 @@ async function report(
   return { ...exploration, message: messageOf(exploration) }
 }
 
-function messageOf({ seed, runs, deadlock, disagreement }: Omit<Exploration, 'message'>): string {
-  const found = `found in ${runs} run(s), seed ${seed}`
-  const replayIt = ({ schedule }: Order): string => `replay(program, '${schedule}')`
-  if (disagreement === undefined) {
-    return deadlock === undefined
-      ? found
-      : `A wait can never end: ${deadlock.outcome.value} (${found})\n${replayIt(deadlock)}\n${deadlock.listing}`
-  }
-  const { first, second, step, missing } = disagreement
-  return [
-    `Two orders disagree (${found})`,
-    `  ${replayIt(first)}: ${brief(first.outcome)}`,
-    `  ${replayIt(second)}: ${brief(second.outcome)}`,
-    ...differencesOf(first.outcome, second.outcome),
-    `They part at step ${step}. ${missing}`,
-    '',
-    'The first order:',
-    first.listing,
-    '',
-    'The second order:',
-    second.listing,
-  ].join('\n')
-}
-
-function differencesOf(first: Outcome, second: Outcome): string[] {
-  const only = (a: Outcome, b: Outcome, which: string): string[] =>
-    a.ran.filter((name) => !b.ran.includes(name)).map((name) => `  ${name} runs in the ${which} order only`)
-  return [...only(first, second, 'first'), ...only(second, first, 'second')]
-}
-
-function brief({ kind, value, uncaught }: Outcome): string {
-  const text = value.length > 200 ? `${value.slice(0, 197)}...` : value
-  return [`${kind} ${text}`, ...uncaught.map((error) => `uncaught ${error}`)].join('; ')
+function strayed(place: number): Error {
+  return invalidValue(
+    `The program did something else at step ${place} than in the run before: all that it does must follow from the order that the simulator takes, and not from clocks, random numbers, files, or what an earlier run has left behind`,
+  )
 }
 
 function orderOf({ schedule, outcome }: Run, { listing }: Explained): Order {
@@ -291,5 +233,6 @@ function settingsOf(options: ExploreOptions | undefined): Settings {
     seed: integer('seed', SEED, Number.MIN_SAFE_INTEGER),
     strategy,
     faults: checkFaults(given.faults, 'options.faults'),
+    ranges: new Ranges(),
   }
 }

@@ -2,6 +2,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { ChosenScheduler } from '../driver/sim/chosen-scheduler.js'
 import type { PlannedFault } from '../driver/sim/fault-plan.js'
+import type { Ranges } from '../driver/sim/handles.js'
 import { SimDriver } from '../driver/sim/sim-driver.js'
 import { keepReachable } from '../remains.js'
 import { type Simulation, simulationFor } from '../simulation.js'
@@ -19,6 +20,8 @@ export interface Conditions {
   readonly devices: number
   readonly seed: number
   readonly faults: readonly PlannedFault[]
+  /** Where handles and addresses lie. */
+  readonly ranges: Ranges
 }
 
 export interface Run {
@@ -33,16 +36,18 @@ const QUIET_TURNS = 20
 
 export async function runOnce(
   program: Program,
-  { devices, seed, faults }: Conditions,
+  { devices, seed, faults, ranges }: Conditions,
   pick: Picker,
   wantsSites = false,
 ): Promise<Run> {
   const recording = new Recording(pick, devices, wantsSites)
+  ranges.rewind()
   let scheduler: ChosenScheduler | undefined
   const driver = new SimDriver({
     devices,
     seed: 0,
     faultSeed: seed,
+    ranges,
     scheduler: (steps) => {
       scheduler = new ChosenScheduler(steps, recording)
       return scheduler

@@ -28,6 +28,7 @@ export class Search {
   #from = 0
   /** The run under way has come to where nothing new can be had. */
   #redundant = false
+  #strayed: number | undefined
 
   /** `reduces` false: all orders, one by one. */
   constructor(reduces = true) {
@@ -38,13 +39,20 @@ export class Search {
     return this.#redundant
   }
 
+  /** Where a run went another way than the one before it, though all choices were the same. */
+  get strayed(): number | undefined {
+    return this.#strayed
+  }
+
   readonly pick: Picker = (choices, place, steps) => {
     if (this.#redundant) return usualChoice(choices)
     const fork = this.#forks[place] ?? this.#fork(choices, place, steps)
     if (fork === undefined) return usualChoice(choices)
     const chosen = choices.find((choice) => processOf(choice) === fork.chosen)
-    if (chosen === undefined) throw new ProgramChanged(place)
-    return chosen
+    if (chosen !== undefined) return chosen
+    this.#strayed ??= place
+    this.#redundant = true
+    return usualChoice(choices)
   }
 
   /** Takes in the steps of the run that is over. False where there is no order left to be had. */
@@ -108,15 +116,5 @@ export class Search {
       if (wanted !== undefined) fork.wanted.add(wanted)
       else for (const option of fork.options) fork.wanted.add(option)
     }
-  }
-}
-
-/** A run went another way than the one before it, though all choices were the same. */
-export class ProgramChanged extends Error {
-  constructor(place: number) {
-    super(
-      `The program did something else at step ${place} than in the run before: all that it does must follow from the ` +
-        'order that the simulator takes, not from clocks, random numbers or files',
-    )
   }
 }

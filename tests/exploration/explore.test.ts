@@ -124,6 +124,27 @@ describe('a schedule', () => {
   })
 })
 
+describe('a program that is not the same in each run', () => {
+  it('is refused: what it does must follow from the order', async () => {
+    let runs = 0
+    const counts: Program = async (simulation) => {
+      runs += 1
+      const { streams, buffers } = open(simulation, 3)
+      for (const stream of streams.slice(runs > 1 ? 1 : 0)) set(stream, buffers[0] as DeviceBuffer, 1)
+      simulation.devices[0]?.synchronize()
+    }
+    await assert.rejects(explore(counts), { code: 'ERR_INVALID_ARG_VALUE', message: /did something else at step/ })
+  })
+})
+
+describe('explorations at one time', () => {
+  it('do not get into the way of each other', async () => {
+    const alone = await explore(independent(3, 3))
+    const together = await Promise.all([3, 3, 3].map((each) => explore(independent(3, each))))
+    for (const exploration of together) assert.deepEqual(exploration, alone)
+  })
+})
+
 describe('wrong options', () => {
   const nothing = (): void => {}
   for (const [what, options, code] of [

@@ -58,7 +58,7 @@ export function programOf(steps: readonly ExploredStep[]): Program {
     let state = 1
     for (const each of steps) await perform(each)
     for (const each of streams) each.synchronize()
-    buffers.forEach((each, index) => at(streams, 0).copy(at(results, index), each))
+    for (const [index, each] of buffers.entries()) at(streams, 0).copy(at(results, index), each)
     at(streams, 0).synchronize()
     return { log, state, pinned: pinned.bytes[0], buffers: results.map(({ bytes }) => bytes[0]) }
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
+import { Ranges } from '../../src/driver/sim/handles.js'
 import { runOnce } from '../../src/explore/run.js'
 import { Search } from '../../src/explore/search.js'
 import { type ExploredStep, exploredPrograms, programOf } from './exploration-program.js'
@@ -11,7 +12,7 @@ const SEED = Number(process.env['CUDA_STREAMS_TEST_SEED'] ?? 20_251_120)
 const PROGRAMS = Number(process.env['CUDA_STREAMS_TEST_PROGRAMS'] ?? 1000)
 /** A program with more orders is left out, and another one taken. */
 const MOST_ORDERS = 100
-const CONDITIONS = { devices: 1, seed: 1, faults: [] }
+const CONDITIONS = { devices: 1, seed: 1, faults: [], ranges: new Ranges() }
 
 interface Explored {
   readonly runs: number

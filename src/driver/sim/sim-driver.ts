@@ -23,7 +23,7 @@ import { closedHandle, refusedHandle } from '../handle-errors.js'
 import { LoopPump, type TurnResult } from '../loop-pump.js'
 import { CaptureRules } from './capture-rules.js'
 import { FaultPlan } from './fault-plan.js'
-import { giveBackRanges, Handles, rangeOf } from './handles.js'
+import { Handles, Ranges, rangeOf } from './handles.js'
 import { Machine } from './machine.js'
 import { type NodeWork, type Operation, OperationKind, SimDevice, SimEvent, SimStream, type Work } from './objects.js'
 import { park } from './park.js'
@@ -45,9 +45,14 @@ export interface SimDriverOptions {
   readonly faultSeed?: number
   /** In the place of virtual time, and of the seed. */
   readonly scheduler?: (steps: Steps) => Scheduler
+  /** Where its handles and addresses lie, for whoever runs one simulation after the other there. */
+  readonly ranges?: Ranges
 }
 
 const drivers = new Map<number, WeakRef<SimDriver>>()
+
+/** What a simulation's handles and addresses lay in is another one's when nobody can reach it any more. */
+const unreachable = new FinalizationRegistry((ranges: Ranges) => ranges.giveBack())
 
 /** The simulator whose handle this is, if it is that of any. */
 export function simulatorOfHandle(handle: number): SimDriver | undefined {
@@ -62,7 +67,7 @@ export class SimDriver implements Driver {
   readonly machine: Machine
   readonly seed: number
   readonly #devices: readonly SimDevice[]
-  readonly #handles = new Handles()
+  readonly #handles: Handles
   readonly #streams = new Map<StreamHandle, SimStream>()
   readonly #events = new Map<EventHandle, SimEvent>()
   readonly #contexts = new Map<ContextHandle, SimDevice>()
@@ -72,8 +77,10 @@ export class SimDriver implements Driver {
   #abandoned = false
 
   constructor(options: SimDriverOptions) {
-    const { seed } = options
+    const { seed, ranges = new Ranges() } = options
     this.seed = seed
+    this.#handles = new Handles(ranges)
+    if (options.ranges === undefined) unreachable.register(this, ranges)
     const scheduler = options.scheduler ?? ((steps) => new TimedScheduler(steps, seed))
     this.machine = new Machine(scheduler, new FaultPlan(options.faultSeed ?? seed))
     this.#devices = Array.from({ length: options.devices }, (_, ordinal) => this.#makeDevice(ordinal))
@@ -96,7 +103,7 @@ export class SimDriver implements Driver {
       event: (event) => this.#events.get(event),
       recycle: ({ context, event }) => this.eventRecycle(context, event),
       enqueue: (handle, kind, amount, call, work) => this.enqueue(handle, kind, amount, call, work),
-      own: (range) => drivers.set(range, new WeakRef(this)),
+      takeAddresses: (byteLength) => this.#takeAddresses(ranges, byteLength),
     })
     this.kernels = new SimKernels(this.memory, (...work) => this.enqueue(...work))
   }
@@ -169,7 +176,6 @@ export class SimDriver implements Driver {
   /** Lets all that is pending be, for ever: nothing settles, nothing runs, and nothing keeps the process alive. */
   abandon(): void {
     this.#abandoned = true
-    giveBackRanges([rangeOf(this.#handles.base), ...this.memory.ranges])
     this.#pump.wake()
   }
 
@@ -369,6 +375,12 @@ export class SimDriver implements Driver {
     this.#streams.set(defaultStream(ordinal, 1), device.nullStream)
     this.#streams.set(defaultStream(ordinal, 2), device.perThread)
     return device
+  }
+
+  #takeAddresses(ranges: Ranges, byteLength: number): number {
+    const { base, numbers } = ranges.take(byteLength)
+    for (const range of numbers) drivers.set(range, new WeakRef(this))
+    return base
   }
 
   #newId(): bigint {

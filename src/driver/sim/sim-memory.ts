@@ -5,7 +5,6 @@
 import { CUresult, cudaError } from '../cuda-results.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../driver.js'
 import type { FillWidth, MemoryDriver, OwnEvent, Pointer } from '../memory-driver.js'
-import { takeRanges } from './handles.js'
 import type { Machine } from './machine.js'
 import { type Block, DeviceMemory, PinnedMemory } from './memory-blocks.js'
 import { CopyWork, FillWork, FreeWork } from './memory-work.js'
@@ -41,8 +40,8 @@ export interface SimMemoryParts {
   readonly event: (event: EventHandle) => SimEvent | undefined
   readonly recycle: (own: OwnEvent) => void
   readonly enqueue: (handle: StreamHandle, kind: OperationKind, amount: number, call: string, work: Work) => Operation
-  /** A range of addresses is this simulation's. */
-  readonly own: (range: number) => void
+  /** Where so many addresses begin that no other simulation has. */
+  readonly takeAddresses: (byteLength: number) => number
 }
 
 export class SimMemory implements MemoryDriver {
@@ -51,8 +50,6 @@ export class SimMemory implements MemoryDriver {
   readonly #blocks: Block[] = []
   readonly #freeAddresses = new Map<number, Queue<number>>()
   readonly #used = new Map<SimDevice, number>()
-  /** Where its addresses lie. */
-  readonly ranges: number[] = []
   #slab = { next: 0, end: 0 }
 
   constructor(parts: SimMemoryParts) {
@@ -186,9 +183,7 @@ export class SimMemory implements MemoryDriver {
     if (free !== undefined) return free as Pointer
     if (this.#slab.next + size > this.#slab.end) {
       const length = Math.max(SLAB, size)
-      const { base, ranges } = takeRanges(length)
-      for (const range of ranges) this.#parts.own(range)
-      this.ranges.push(...ranges)
+      const base = this.#parts.takeAddresses(length)
       this.#slab = { next: base, end: base + length }
     }
     const address = this.#slab.next
