@@ -18,10 +18,13 @@ export function siteOfCaller(): CallSite | undefined {
   Error.stackTraceLimit = limit
   const sites: CallSite[] = []
   for (const line of lines.slice(1)) {
-    const [, file, row] = /\(?((?:file:\/\/)?\/[^():]*):(\d+):\d+\)?$/.exec(line) ?? []
+    // What runs the program is no part of it.
+    if (line.includes(' at async ')) break
+    const [, file, row] = /(?:\(|at )((?:file:\/\/)?\/[^():]*):(\d+):\d+\)?$/.exec(line) ?? []
     if (file === undefined || row === undefined) continue
     const path = file.startsWith('file:') ? fileURLToPath(file) : file
     if (!path.startsWith(library)) sites.push(`${shortened(path)}:${row}`)
+    else if (sites.length > 0) break
   }
   const [innermost, caller] = sites
   return innermost === undefined || caller === undefined ? innermost : `${innermost} (from ${caller})`

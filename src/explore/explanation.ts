@@ -98,17 +98,16 @@ function reasonOf(conflict: Conflict, a: Step, b: Step): string {
 function waitFor(run: Run, earlier: Step, later: Step, conflict: Conflict): string {
   const before = run.operations.get(earlier.process) ?? run.operations.get(earlier.inside)
   if (before === undefined) return `an order between the program and ${describeStep(run, later)}`
-  const its = `${before.stream} (its ${before.what}${at(before.site)})`
   const after =
     later.kind === 'settle' ? undefined : run.operations.get(later.inside === HOST ? later.process : later.inside)
   if (after === undefined) {
     const instead = conflict === 'look' ? ' instead of asking' : ''
     const where = later.site === undefined ? '' : ` before ${later.site}`
-    return `the program has to wait for ${its}${instead}, by \`await first.finished()\` or \`first.synchronize()\`${where}`
+    return `the program has to wait for ${before.stream}${instead}, by \`await first.finished()\` or \`first.synchronize()\`${where}`
   }
   const where = `before its ${after.what}${at(after.site)}`
   if (before.stream === after.stream) return `a dependency inside the graph, ${where}`
-  return `${after.stream} has to wait for ${its}, by \`second.wait(first)\` ${where}`
+  return `${after.stream} has to wait for ${before.stream}, by \`second.wait(first)\` ${where}`
 }
 
 const at = (site: string | undefined): string => (site === undefined ? '' : ` at ${site}`)

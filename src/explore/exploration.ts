@@ -73,6 +73,7 @@ function differencesOf(first: Outcome, second: Outcome): string[] {
 }
 
 function brief({ kind, value, uncaught }: Outcome): string {
-  const text = value.length > 200 ? `${value.slice(0, 197)}...` : value
+  const line = value.replaceAll(/\s+/g, ' ')
+  const text = line.length > 200 ? `${line.slice(0, 197)}...` : line
   return [`${kind} ${text}`, ...uncaught.map((error) => `uncaught ${error}`)].join('; ')
 }

@@ -25,7 +25,7 @@ interface Settled {
 }
 
 export class TimedScheduler implements Scheduler {
-  readonly explores = false
+  readonly explores: boolean = false
   now = 0
   readonly #steps: Steps
   readonly #random: Random | undefined
