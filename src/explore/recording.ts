@@ -45,6 +45,8 @@ export class Recording implements Director {
   /** Operations whose host functions run now, the innermost last. */
   readonly #inside: number[] = []
   readonly #overAt = new Map<number, number>()
+  /** What comes after a latch comes after the step that opened it, too. */
+  readonly #openedAt = new Map<number, number>()
   /** Memory that JavaScript has views of. */
   readonly #viewed: Touch[] = []
 
@@ -85,6 +87,10 @@ export class Recording implements Director {
     this.#step.ended.add(sequence)
     if (this.#inside.includes(sequence)) this.#inside.splice(this.#inside.indexOf(sequence), 1)
     if (stream.device.fault !== 0) this.#step.faults = true
+  }
+
+  opened({ sequence }: Operation): void {
+    this.#openedAt.set(sequence, this.steps.length - 1)
   }
 
   looks({ operations, memory }: Look): void {
@@ -143,6 +149,7 @@ export class Recording implements Director {
   }
 
   #ends(operations: readonly Operation[]): number[] {
-    return operations.flatMap(({ sequence }) => this.#overAt.get(sequence) ?? [])
+    const places = operations.flatMap(({ sequence }) => [this.#overAt.get(sequence), this.#openedAt.get(sequence)])
+    return places.filter((place) => place !== undefined)
   }
 }

@@ -106,6 +106,11 @@ export class Search {
   #want(steps: readonly Step[]): void {
     if (!this.#reduces) return
     const seen = this.#redundant ? steps.slice(0, this.#forks.length) : steps
+    for (let place = Math.max(1, this.#from); place < this.#forks.length; place += 1) {
+      // What a fault drops has no step of its own that could be found to come earlier.
+      const fork = this.#forks[place] as Fork
+      if (steps[place]?.faults) for (const option of fork.options) fork.wanted.add(option)
+    }
     const causality = new Causality(seen, this.#from)
     for (const race of causality.races) {
       const fork = this.#forks[race.first]

@@ -1,6 +1,6 @@
 /** Small random programs for exploration: few steps of every kind that an order can show in. */
 import { type DeviceBuffer, defineKernel, type PinnedBuffer, Stream } from 'cuda-streams'
-import type { Program } from 'cuda-streams/sim'
+import { fault, latch, type Program } from 'cuda-streams/sim'
 import fc from 'fast-check'
 
 export type ExploredStep =
@@ -9,9 +9,14 @@ export type ExploredStep =
   | { readonly what: 'toPinned' | 'fromPinned'; readonly stream: number; readonly buffer: number }
   | { readonly what: 'record' | 'wait'; readonly stream: number; readonly event: number }
   | { readonly what: 'host' | 'synchronize' | 'query' | 'await' | 'then'; readonly stream: number }
+  | { readonly what: 'eventQuery' | 'eventSynchronize'; readonly stream: number; readonly event: number }
+  | { readonly what: 'graph'; readonly stream: number; readonly buffer: number }
+  | { readonly what: 'latch'; readonly stream: number; readonly other: number }
+  | { readonly what: 'fault'; readonly stream: number }
   | { readonly what: 'hostQueues'; readonly stream: number; readonly other: number; readonly buffer: number }
   | { readonly what: 'look' | 'write'; readonly value: number }
 
+/** A non-blocking one, a blocking one, and the null stream. */
 const STREAMS = 3
 const BUFFERS = 2
 const EVENTS = 2
@@ -26,6 +31,7 @@ const mix = defineKernel({
   },
 })
 
+const ONE = { grid: 1, block: 1 }
 const stream = fc.nat(STREAMS - 1)
 const buffer = fc.nat(BUFFERS - 1)
 const event = fc.nat(EVENTS - 1)
@@ -39,6 +45,10 @@ const step: fc.Arbitrary<ExploredStep> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ what: kind('record', 'wait'), stream, event }) },
   { weight: 4, arbitrary: fc.record({ what: kind('host', 'synchronize', 'query', 'await', 'then'), stream }) },
   { weight: 1, arbitrary: fc.record({ what: kind('hostQueues'), stream, other: stream, buffer }) },
+  { weight: 1, arbitrary: fc.record({ what: kind('eventQuery', 'eventSynchronize'), stream, event }) },
+  { weight: 1, arbitrary: fc.record({ what: kind('graph'), stream, buffer }) },
+  { weight: 1, arbitrary: fc.record({ what: kind('latch'), stream, other: stream }) },
+  { weight: 1, arbitrary: fc.record({ what: kind('fault'), stream }) },
   { weight: 2, arbitrary: fc.record({ what: kind('look', 'write'), value }) },
 )
 
@@ -49,7 +59,8 @@ export const exploredPrograms = (maxLength: number): fc.Arbitrary<readonly Explo
 export function programOf(steps: readonly ExploredStep[]): Program {
   return async ({ devices: [device] }) => {
     if (device === undefined) throw new RangeError('a simulation has a device')
-    const streams = Array.from({ length: STREAMS }, () => new Stream({ device }))
+    const streams = [new Stream({ device }), new Stream({ device, nonBlocking: false }), device.defaultStream]
+    const spare = new Stream({ device })
     const buffers = Array.from({ length: BUFFERS }, () => device.alloc(1))
     const events = Array.from({ length: EVENTS }, () => device.createEvent())
     const pinned = device.allocPinned(1)
@@ -80,7 +91,7 @@ export function programOf(steps: readonly ExploredStep[]): Program {
           on.fill(bufferOf(step.buffer), step.value)
           break
         case 'mix':
-          on.launch(mix, { grid: 1, block: 1 }, bufferOf(step.buffer), bufferOf(step.other))
+          on.launch(mix, ONE, bufferOf(step.buffer), bufferOf(step.other))
           break
         case 'toPinned':
           on.copy(pinned, bufferOf(step.buffer))
@@ -99,18 +110,50 @@ export function programOf(steps: readonly ExploredStep[]): Program {
           break
         case 'hostQueues':
           on.launchHostFunc(() => {
-            at(streams, step.other).launch(mix, { grid: 1, block: 1 }, bufferOf(step.buffer), bufferOf(step.buffer))
+            at(streams, step.other).launch(mix, ONE, bufferOf(step.buffer), bufferOf(step.buffer))
           })
           break
         case 'synchronize':
           on.synchronize()
           note('synchronized')
           break
+        case 'graph': {
+          const [one, other] = buffers as [DeviceBuffer, DeviceBuffer]
+          // The null stream captures nothing.
+          const exec = spare
+            .capture(() => {
+              const side = new Stream({ device }).wait(spare.record())
+              spare.launch(mix, ONE, one, one)
+              side.launch(mix, ONE, bufferOf(step.buffer), other)
+              spare.wait(side.record())
+            })
+            .instantiate()
+          on.launch(exec)
+          break
+        }
+        case 'latch': {
+          const held = latch(on)
+          at(streams, step.other).launchHostFunc(() => held.open())
+          break
+        }
+        case 'fault':
+          fault(on)
+          break
+        case 'eventQuery':
+          log.push(`event ${at(events, step.event).query()}`)
+          break
+        case 'eventSynchronize':
+          at(events, step.event).synchronize()
+          note('event')
+          break
         case 'query':
           log.push(`query ${on.query()}`)
           break
         case 'then':
-          void on.finished().then(() => note('then'))
+          void on.finished().then(
+            () => note('then'),
+            () => note('rejected'),
+          )
           break
         case 'await':
           return on.finished().then(() => note('awaited'))

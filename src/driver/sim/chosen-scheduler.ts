@@ -29,6 +29,7 @@ export interface Director {
   choose(choices: readonly Choice[], where: Where): Choice
   queued(operation: Operation): void
   over(operation: Operation): void
+  opened(latch: Operation): void
   looks(look: Look): void
   /** Is it memory that JavaScript has views of? */
   isViewed(operation: Operation): boolean
@@ -59,19 +60,23 @@ export class ChosenScheduler implements Scheduler {
   }
 
   queued(operation: Operation): void {
+    if (operation.fails !== 0) this.#faultIsNear = true
     this.#director.queued(operation)
   }
 
   ready(operation: Operation): void {
     if (operation.kind === OperationKind.HOST) this.#due.set(operation, 0)
     else this.#ready.add(operation)
-    if (operation.fails !== 0) this.#faultIsNear = true
   }
 
   over(operation: Operation): void {
     operation.time = this.now
     this.#ready.delete(operation)
     this.#director.over(operation)
+  }
+
+  opened(latch: Operation): void {
+    this.#director.opened(latch)
   }
 
   drop(): Iterable<Operation> {

@@ -6,15 +6,7 @@
 import { cudaError } from '../cuda-results.js'
 import type { HostFunction, Settle } from '../driver.js'
 import type { FaultPlan } from './fault-plan.js'
-import {
-  type CaptureNode,
-  type NodeWork,
-  Operation,
-  OperationKind,
-  type SimDevice,
-  type SimStream,
-  type Work,
-} from './objects.js'
+import { type CaptureNode, Operation, OperationKind, type SimDevice, type SimStream, type Work } from './objects.js'
 import type { Scheduler, Steps } from './scheduler.js'
 
 export class Machine implements Steps {
@@ -30,6 +22,8 @@ export class Machine implements Steps {
   readonly faults: FaultPlan
   #sequence = 0
   readonly #latches = new Set<Operation>()
+  /** Latches that were opened before the stream came to them. */
+  readonly #opened = new WeakSet<Operation>()
   /** Whose host functions run now, the innermost last. */
   readonly #running: Operation[] = []
   /** Callbacks dropped by a fault that have still to be told of it. */
@@ -50,8 +44,7 @@ export class Machine implements Steps {
     work?: Work,
     fails = 0,
   ): Operation {
-    const operation = this.#operation(kind, stream, amount, work)
-    if (fails !== 0) operation.fails = fails
+    const operation = this.#operation(kind, stream, amount, work, fails)
     const { device } = stream
     operation.waitFor(stream.tail)
     for (const predecessor of after) operation.waitFor(predecessor)
@@ -80,9 +73,10 @@ export class Machine implements Steps {
     const operations: Operation[] = []
     for (const { after, work } of nodes) {
       const isWork = work.kind === 'work'
-      const operation = this.#operation(kindOf(work), stream, isWork ? work.amount : 0, isWork ? work.work : undefined)
+      const operation = isWork
+        ? this.#operation(work.operation, stream, work.amount, work.work, work.fails)
+        : this.#operation(work.kind === 'host' ? OperationKind.HOST : OperationKind.INSTANT, stream, 0)
       operation.inStream = false
-      if (isWork && work.fails !== 0) operation.fails = work.fails
       operation.waitFor(begin)
       for (const node of after) operation.waitFor(operations[node.index])
       if (work.kind === 'eventWait') operation.waitFor(work.event.record)
@@ -127,9 +121,12 @@ export class Machine implements Steps {
     settle(operation.dropped ? cudaError('cuEventQuery', operation.stream.device.fault) : undefined)
   }
 
+  /** Where the stream has not come to the latch yet, it passes when it does. */
   open(latch: Operation): void {
-    if (!this.#latches.delete(latch)) return
-    this.#end(latch)
+    if (latch.over) return
+    this.scheduler.opened(latch)
+    if (!this.#latches.delete(latch)) this.#opened.add(latch)
+    else this.#end(latch)
     this.onWork()
   }
 
@@ -172,11 +169,11 @@ export class Machine implements Steps {
     this.onWork()
   }
 
-  #operation(kind: OperationKind, stream: SimStream, amount: number, work: Work | undefined): Operation {
+  #operation(kind: OperationKind, stream: SimStream, amount: number, work?: Work, fails = 0): Operation {
     this.#sequence += 1
     const operation = new Operation(kind, stream, this.#sequence, amount)
     operation.work = work
-    if (!this.faults.empty) operation.fails = this.faults.ofOperation(operation)
+    operation.fails = fails === 0 && !this.faults.empty ? this.faults.ofOperation(operation) : fails
     if (this.scheduler.explores) operation.after = []
     this.scheduler.queued(operation)
     return operation
@@ -198,8 +195,9 @@ export class Machine implements Steps {
   }
 
   #hand(operation: Operation): void {
-    if (operation.kind === OperationKind.LATCH) this.#latches.add(operation)
-    else this.scheduler.ready(operation)
+    if (operation.kind !== OperationKind.LATCH) this.scheduler.ready(operation)
+    else if (this.#opened.delete(operation)) this.#end(operation)
+    else this.#latches.add(operation)
   }
 
   #endsAtOnce({ kind, work }: Operation): boolean {
@@ -289,8 +287,3 @@ export class Machine implements Steps {
 }
 
 const NOTHING: readonly undefined[] = []
-
-function kindOf(work: NodeWork): OperationKind {
-  if (work.kind === 'work') return work.operation
-  return work.kind === 'host' ? OperationKind.HOST : OperationKind.INSTANT
-}

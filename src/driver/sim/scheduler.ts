@@ -17,7 +17,7 @@ export interface Steps {
 
 /** What the host looks at: how far these operations are, or memory. */
 export interface Look {
-  readonly operations?: Iterable<Operation | undefined>
+  readonly operations?: readonly (Operation | undefined)[]
   readonly memory?: Touch
 }
 
@@ -32,6 +32,8 @@ export interface Scheduler {
   ready(operation: Operation): void
   /** It is over, done or dropped; called before what comes after it becomes ready. */
   over(operation: Operation): void
+  /** The host has opened a latch, which the stream may not have come to yet. */
+  opened(latch: Operation): void
   /** All that is ready and not over: the devices are lost, and it is about to be dropped. */
   drop(): Iterable<Operation>
   /** A callback that is to hear of a fault. */

@@ -220,7 +220,8 @@ export class SimDriver implements Driver {
     const stream = this.#liveStream(handle, 'cuStreamQuery')
     this.#refuseLooking(stream, 'cuStreamQuery')
     const isNull = stream === stream.device.nullStream
-    this.machine.scheduler.look({ operations: isNull ? this.machine.nullStreamTails(stream.device) : [stream.tail] })
+    const tails = isNull ? [...this.machine.nullStreamTails(stream.device)] : [stream.tail]
+    this.machine.scheduler.look({ operations: tails })
     this.#alive(stream.device, 'cuStreamQuery')
     return isNull ? stream.device.blockingUnfinished === 0 : stream.unfinished === 0
   }

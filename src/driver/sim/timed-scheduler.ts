@@ -42,6 +42,7 @@ export class TimedScheduler implements Scheduler {
   }
 
   queued(): void {}
+  opened(): void {}
 
   ready(operation: Operation): void {
     switch (operation.kind) {
