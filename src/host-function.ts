@@ -3,7 +3,7 @@ import { AsyncResource } from 'node:async_hooks'
 import type { HostFunction } from './driver/driver.js'
 import { throwUncaught } from './uncaught.js'
 
-export function hostFunction(callback: (status: number) => void, runsAfterFault: boolean): HostFunction {
+export function hostFunction(callback: (status: number) => void, runsAfterFault: boolean, own = false): HostFunction {
   const context = new AsyncResource('CudaHostFunction')
   const guarded = (status: number): void => {
     try {
@@ -13,5 +13,5 @@ export function hostFunction(callback: (status: number) => void, runsAfterFault:
       throwUncaught(error)
     }
   }
-  return { runsAfterFault, run: (status) => context.runInAsyncScope(guarded, undefined, status) }
+  return { runsAfterFault, own, run: (status) => context.runInAsyncScope(guarded, undefined, status) }
 }

@@ -112,10 +112,14 @@ function fillLater(helper: StreamUse, use: StreamUse, memory: PinnedBuffer, byte
 
 /** After a fault it runs nothing, but is over all the same. */
 function queueHostFunction({ driver, handle, context }: StreamUse, pending: Pending, run: () => void): void {
-  const host = hostFunction((status) => {
-    if (status === 0) run()
-    pending.over(status === 0 ? undefined : cudaError('cuMemcpyAsync', status))
-  }, true)
+  const host = hostFunction(
+    (status) => {
+      if (status === 0) run()
+      pending.over(status === 0 ? undefined : cudaError('cuMemcpyAsync', status))
+    },
+    true,
+    true,
+  )
   driver.streamLaunchHostFunction(handle, context, host)
   pending.queued()
 }

@@ -42,9 +42,11 @@ export interface Exploration {
 }
 
 /** A report for people. */
-export function messageOf({ seed, runs, deadlock, disagreement }: Omit<Exploration, 'message'>): string {
+export function messageOf(exploration: Omit<Exploration, 'message'>, hasFaults: boolean): string {
+  const { seed, runs, deadlock, disagreement } = exploration
   const found = `found in ${runs} run(s), seed ${seed}`
-  const replayIt = ({ schedule }: Order): string => `replay(program, '${schedule}')`
+  const replayIt = ({ schedule }: Order): string =>
+    `replay(program, '${schedule}'${hasFaults ? `, { faults, seed: ${seed} }` : ''})`
   if (disagreement === undefined) {
     return deadlock === undefined
       ? found

@@ -167,7 +167,7 @@ async function report(
           missing: explained.missing,
         }
   const exploration = { ...about, complete: false, verdict, deadlock, disagreement } as const
-  return { ...exploration, message: messageOf(exploration) }
+  return { ...exploration, message: messageOf(exploration, settings.faults.length > 0) }
 }
 
 function strayed(place: number): Error {

@@ -38,6 +38,8 @@ export interface Known {
 export class Recording implements Director {
   readonly steps: Step[] = []
   readonly operations = new Map<number, Known>()
+  /** Operations whose host functions the program queued, and ran. */
+  readonly ran: number[] = []
   readonly #pick: Picker
   readonly #devices: number
   readonly #wantsSites: boolean
@@ -120,6 +122,7 @@ export class Recording implements Director {
     const begins = javascript && !where.running
     // Whoever begins may look through any view that it kept.
     if (kind === 'run') this.#inside.push(processOf(choice))
+    if (kind === 'run' && operation?.host?.own !== true) this.ran.push(processOf(choice))
     const touches = begins ? [...this.#viewed] : kind === 'end' ? [...(operation?.work?.touches ?? [])] : []
     this.steps.push({
       kind,

@@ -74,10 +74,7 @@ export async function runOnce(
         return reached ?? { kind: 'deadlock' as const, value: standing(recording) }
       },
     )
-    const ran = recording.steps
-      .filter(({ kind }) => kind === 'run')
-      .flatMap(({ process }) => recording.operations.get(process) ?? [])
-      .map(nameOf)
+    const ran = recording.ran.flatMap((process) => recording.operations.get(process) ?? []).map(nameOf)
     return {
       outcome: { ...(deadlock ?? end), uncaught, ran: ran.sort() },
       schedule: scheduleOf(devices, detoursOf(recording.steps)),

@@ -163,6 +163,22 @@ describe('wrong options', () => {
   })
 })
 
+describe('memory that is staged', () => {
+  it('makes no difference: what the library does to move an array is not of the program', async () => {
+    const large: Program = async (simulation) => {
+      const { streams } = open(simulation, 1)
+      const [stream] = streams as [Stream]
+      const data = simulation.devices[0]?.alloc(9 * 2 ** 20) as DeviceBuffer
+      for (let nth = 1; nth <= 3; nth += 1) void stream.upload(data, new Uint8Array(9 * 2 ** 20).fill(nth))
+      const bytes = await stream.download(data.slice(9 * 2 ** 20 - 4, 4))
+      return [...bytes]
+    }
+    const { verdict, outcome, message } = await explore(large, { maxRuns: 20 })
+    assert.equal(verdict, 'agree', message)
+    assert.deepEqual([outcome.value, outcome.ran], ['[ 3, 3, 3, 3 ]', []])
+  })
+})
+
 describe('what is observed', () => {
   it('is what the program returns at that time, by its structure', async () => {
     const views: Program = async ({ devices: [device] }) => {
