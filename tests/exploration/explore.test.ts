@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type DeviceBuffer, Stream } from 'cuda-streams'
-import { explore, latch, type Program, replay, type Simulation } from 'cuda-streams/sim'
+import { explore, fault, latch, type Program, replay, type Simulation } from 'cuda-streams/sim'
 import { add, read, scale, set } from '../../examples/ordering-bugs/scene.js'
 
 function open({ devices: [device] }: Simulation, count: number): { streams: Stream[]; buffers: DeviceBuffer[] } {
@@ -226,6 +226,19 @@ describe('what is observed', () => {
     assert.equal(verdict, 'disagree')
     assert.match(message, /host function 1 on stream 2 runs in the second order only/)
     assert.match(message, /instead of asking/)
+  })
+
+  it('is which of them a fault drops', async () => {
+    const dropped: Program = async (simulation) => {
+      const { streams } = open(simulation, 2)
+      const [first, second] = streams as [Stream, Stream]
+      second.launchHostFunc(() => {})
+      fault(first)
+      await Promise.allSettled([second.finished()])
+    }
+    const { verdict, message } = await explore(dropped)
+    assert.equal(verdict, 'disagree')
+    assert.match(message, /host function 1 on stream 2 runs in the (first|second) order only/)
   })
 
   it('includes what is still queued when the program returns', async () => {

@@ -9,6 +9,7 @@ export type ExploredStep =
   | { readonly what: 'toPinned' | 'fromPinned'; readonly stream: number; readonly buffer: number }
   | { readonly what: 'record' | 'wait'; readonly stream: number; readonly event: number }
   | { readonly what: 'host' | 'synchronize' | 'query' | 'await' | 'then'; readonly stream: number }
+  | { readonly what: 'keptHost' | 'keptSynchronize' | 'keptAwait'; readonly stream: number }
   | { readonly what: 'eventQuery' | 'eventSynchronize'; readonly stream: number; readonly event: number }
   | { readonly what: 'graph'; readonly stream: number; readonly buffer: number }
   | { readonly what: 'latch'; readonly stream: number; readonly other: number }
@@ -49,6 +50,7 @@ const step: fc.Arbitrary<ExploredStep> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ what: kind('graph'), stream, buffer }) },
   { weight: 1, arbitrary: fc.record({ what: kind('latch'), stream, other: stream }) },
   { weight: 1, arbitrary: fc.record({ what: kind('fault'), stream }) },
+  { weight: 2, arbitrary: fc.record({ what: kind('keptHost', 'keptSynchronize', 'keptAwait'), stream }) },
   { weight: 2, arbitrary: fc.record({ what: kind('look', 'write'), value }) },
 )
 
@@ -66,6 +68,8 @@ export function programOf(steps: readonly ExploredStep[]): Program {
     const pinned = device.allocPinned(1)
     const results = buffers.map(() => device.allocPinned(1))
     const log: string[] = []
+    // Looked through without the simulator's knowledge, where it is to expect that.
+    const kept = pinned.bytes
     let state = 1
     for (const each of steps) await perform(each)
     for (const each of streams) each.synchronize()
@@ -108,6 +112,15 @@ export function programOf(steps: readonly ExploredStep[]): Program {
         case 'host':
           on.launchHostFunc(() => note(`host function sees ${pinned.bytes[0]}`))
           break
+        case 'keptHost':
+          on.launchHostFunc(() => log.push(`kept ${kept[0]}`))
+          break
+        case 'keptSynchronize':
+          on.synchronize()
+          log.push(`kept ${kept[0]}`)
+          break
+        case 'keptAwait':
+          return on.finished().then(() => void log.push(`kept ${kept[0]}`))
         case 'hostQueues':
           on.launchHostFunc(() => {
             at(streams, step.other).launch(mix, ONE, bufferOf(step.buffer), bufferOf(step.buffer))
