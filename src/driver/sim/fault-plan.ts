@@ -66,6 +66,8 @@ class Pending {
 }
 
 export class FaultPlan {
+  /** Nothing is to fail. */
+  empty = true
   readonly #pending = new Set<Pending>()
   readonly #random: Random
 
@@ -73,15 +75,15 @@ export class FaultPlan {
     this.#random = new Random(seed)
   }
 
-  get empty(): boolean {
-    return this.#pending.size === 0
-  }
-
   /** Counts from now. The result takes it back. */
   add(fault: PlannedFault): () => void {
     const pending = new Pending(fault)
     this.#pending.add(pending)
-    return () => this.#pending.delete(pending)
+    this.empty = false
+    return () => {
+      this.#pending.delete(pending)
+      this.empty = this.#pending.size === 0
+    }
   }
 
   /** The CUresult that this call is to give, or 0. */

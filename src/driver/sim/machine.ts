@@ -20,6 +20,7 @@ export class Machine implements Steps {
   devices: readonly SimDevice[] = []
   readonly scheduler: Scheduler
   readonly faults: FaultPlan
+  readonly #explores: boolean
   #sequence = 0
   readonly #latches = new Set<Operation>()
   /** Latches that were opened before the stream came to them. */
@@ -32,36 +33,30 @@ export class Machine implements Steps {
   constructor(scheduler: (steps: Steps) => Scheduler, faults: FaultPlan) {
     this.faults = faults
     this.scheduler = scheduler(this)
+    this.#explores = this.scheduler.explores
   }
 
-  /** Queues an operation behind all that is in the stream and, by the null stream's rules, beside it. */
-  enqueue(
-    stream: SimStream,
-    kind: OperationKind,
-    amount = 0,
-    after: Iterable<Operation | undefined> = NOTHING,
-    host?: HostFunction,
-    work?: Work,
-    fails = 0,
-  ): Operation {
+  /** Queues work behind all that is in the stream. `fails` is the CUresult of the fault that it ends in, or 0. */
+  enqueue(stream: SimStream, kind: OperationKind, amount: number, work?: Work, fails = 0): Operation {
     const operation = this.#operation(kind, stream, amount, work, fails)
-    const { device } = stream
-    operation.waitFor(stream.tail)
-    for (const predecessor of after) operation.waitFor(predecessor)
-    if (stream === device.nullStream) {
-      for (const other of device.touched) operation.waitFor(other.tail)
-      device.touched.clear()
-    } else if (!stream.nonBlocking) {
-      operation.waitFor(device.nullStream.tail)
-      device.touched.add(stream)
-    }
-    if (!stream.listed) device.list(stream)
-    stream.unfinished += 1
-    stream.tail = operation
-    if (operation.takesEntry) stream.entries += 1
-    if (!stream.nonBlocking) device.blockingUnfinished += 1
-    this.#startWith(operation, host)
+    this.#append(operation, NOTHING)
+    this.#startWith(operation)
+    if (work !== undefined) this.scheduler.handedOver(operation)
     return operation
+  }
+
+  /** Queues something that takes no time: a record, or a wait for what is given. */
+  enqueueMark(stream: SimStream, after: Iterable<Operation | undefined> = NOTHING): Operation {
+    const operation = this.#operation(OperationKind.INSTANT, stream, 0)
+    this.#append(operation, after)
+    this.#startWith(operation)
+    return operation
+  }
+
+  enqueueHostFunction(stream: SimStream, host: HostFunction): void {
+    const operation = this.#operation(OperationKind.HOST, stream, 0)
+    this.#append(operation, NOTHING)
+    this.#startWith(operation, host)
   }
 
   /**
@@ -69,7 +64,7 @@ export class Machine implements Steps {
    * after `before`, the earlier launch of the same instance. Returns the end of it.
    */
   launch(stream: SimStream, nodes: readonly CaptureNode[], before: Operation | undefined): Operation {
-    const begin = this.enqueue(stream, OperationKind.INSTANT, 0, [before])
+    const begin = this.enqueueMark(stream, [before])
     const operations: Operation[] = []
     for (const { after, work } of nodes) {
       const isWork = work.kind === 'work'
@@ -84,7 +79,9 @@ export class Machine implements Steps {
       operations.push(operation)
       this.#startWith(operation, work.kind === 'host' ? work.host : undefined)
     }
-    return this.enqueue(stream, OperationKind.INSTANT, 0, operations)
+    const end = this.enqueueMark(stream, operations)
+    for (const operation of operations) this.scheduler.handedOver(operation)
+    return end
   }
 
   /** An operation in no stream that is done when all of these are. */
@@ -161,9 +158,9 @@ export class Machine implements Steps {
    */
   break(fault: number, cause?: Operation): void {
     for (const device of this.devices) device.fault = fault
-    if (cause !== undefined) this.#drop(cause)
-    for (const operation of this.scheduler.drop()) this.#drop(operation)
-    for (const latch of this.#latches) this.#drop(latch)
+    if (cause !== undefined) this.#finish(cause)
+    for (const operation of this.scheduler.drop()) this.#finish(operation)
+    for (const latch of this.#latches) this.#finish(latch)
     this.#latches.clear()
     this.#tell()
     this.onWork()
@@ -174,12 +171,34 @@ export class Machine implements Steps {
     const operation = new Operation(kind, stream, this.#sequence, amount)
     operation.work = work
     operation.fails = fails === 0 && !this.faults.empty ? this.faults.ofOperation(operation) : fails
-    if (this.scheduler.explores) operation.after = []
-    this.scheduler.queued(operation)
+    if (this.#explores) {
+      operation.after = []
+      this.scheduler.queued(operation)
+    }
     return operation
   }
 
-  #startWith(operation: Operation, host: HostFunction | undefined): void {
+  /** Puts it at the end of its stream and, by the null stream's rules, behind others. */
+  #append(operation: Operation, after: Iterable<Operation | undefined>): void {
+    const { stream } = operation
+    const { device } = stream
+    operation.waitFor(stream.tail)
+    for (const predecessor of after) operation.waitFor(predecessor)
+    if (stream === device.nullStream) {
+      for (const other of device.touched) operation.waitFor(other.tail)
+      device.touched.clear()
+    } else if (!stream.nonBlocking) {
+      operation.waitFor(device.nullStream.tail)
+      device.touched.add(stream)
+    }
+    if (!stream.listed) device.list(stream)
+    stream.unfinished += 1
+    stream.tail = operation
+    if (operation.takesEntry) stream.entries += 1
+    if (!stream.nonBlocking) device.blockingUnfinished += 1
+  }
+
+  #startWith(operation: Operation, host?: HostFunction): void {
     if (host !== undefined) {
       operation.host = host
       this.hostFunctionsPending += 1
@@ -201,40 +220,27 @@ export class Machine implements Steps {
   }
 
   #endsAtOnce({ kind, work }: Operation): boolean {
-    return kind === OperationKind.INSTANT && !(work !== undefined && this.scheduler.explores)
+    return kind === OperationKind.INSTANT && !(work !== undefined && this.#explores)
   }
 
   #end(first: Operation): void {
-    this.#drop(first)
+    this.#finish(first)
     if (this.#toTell.length > 0) this.#tell()
   }
 
   /** Ends an operation, then all that this lets go; on a broken device, drops all that waited for it. */
-  #drop(first: Operation): void {
-    let next: Operation | undefined = first
-    let more: Operation[] | undefined
-    let at = 0
-    while (next !== undefined) {
-      const operation: Operation = next
-      next = undefined
-      if (!operation.over) {
-        this.#leave(operation)
-        for (const dependent of operation.end(operation.stream.device.fault !== 0)) {
-          if (dependent.stream.device.fault === 0) {
-            if (!dependent.becomeReady()) continue
-            if (!this.#endsAtOnce(dependent)) {
-              this.#hand(dependent)
-              continue
-            }
-          }
-          if (next === undefined && more === undefined) next = dependent
-          else if (more === undefined) more = [dependent]
-          else more.push(dependent)
+  #finish(first: Operation): void {
+    const ending = [first]
+    for (let at = 0; at < ending.length; at += 1) {
+      const operation = ending[at] as Operation
+      if (operation.over) continue
+      this.#leave(operation)
+      for (const dependent of operation.end(operation.stream.device.fault !== 0)) {
+        if (dependent.stream.device.fault !== 0) ending.push(dependent)
+        else if (dependent.becomeReady()) {
+          if (this.#endsAtOnce(dependent)) ending.push(dependent)
+          else this.#hand(dependent)
         }
-      }
-      if (next === undefined && more !== undefined) {
-        next = more[at]
-        at += 1
       }
     }
   }
@@ -260,7 +266,7 @@ export class Machine implements Steps {
     stream.unfinished -= 1
     if (stream.unfinished === 0) {
       // What comes later need not wait for what is over; but who explores wants to know that it came after it.
-      if (!this.scheduler.explores) stream.tail = undefined
+      if (!this.#explores) stream.tail = undefined
       if (stream.destroyed) device.forget(stream)
     }
     if (operation.takesEntry) stream.entries -= 1

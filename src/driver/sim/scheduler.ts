@@ -26,7 +26,7 @@ export interface Scheduler {
   readonly now: number
   /** True: every operation keeps what it came after, and one that changes memory ends only when the scheduler says so. */
   readonly explores: boolean
-  /** A new operation, before it can be ready. */
+  /** A new operation, before it can be ready; told only to one that explores. */
   queued(operation: Operation): void
   /** Nothing that the operation comes after is left. */
   ready(operation: Operation): void

@@ -258,7 +258,7 @@ export class SimDriver implements Driver {
     if (this.#captures.implicitOf(stream) !== undefined) {
       throw cudaError('cuStreamIsCapturing', CUresult.STREAM_CAPTURE_IMPLICIT)
     }
-    return this.machine.notify(this.machine.enqueue(stream, OperationKind.INSTANT), settle)
+    return this.machine.notify(this.machine.enqueueMark(stream), settle)
   }
 
   streamLaunchHostFunction(handle: StreamHandle, _context: ContextHandle, host: HostFunction): void {
@@ -271,7 +271,7 @@ export class SimDriver implements Driver {
     }
     this.#captures.refuseImplicit(stream, call)
     this.#reserve(stream)
-    this.machine.enqueue(stream, OperationKind.HOST, 0, undefined, host)
+    this.machine.enqueueHostFunction(stream, host)
   }
 
   eventCreate(context: ContextHandle, flags: number): EventHandle {
@@ -362,9 +362,7 @@ export class SimDriver implements Driver {
     }
     this.#captures.refuseImplicit(stream, call)
     if (kind !== OperationKind.INSTANT) this.#reserve(stream)
-    const operation = this.machine.enqueue(stream, kind, amount, undefined, undefined, work, fails)
-    this.machine.scheduler.handedOver(operation)
-    return operation
+    return this.machine.enqueue(stream, kind, amount, work, fails)
   }
 
   #makeDevice(ordinal: number): SimDevice {
@@ -400,7 +398,7 @@ export class SimDriver implements Driver {
     }
     this.#captures.refuseImplicit(stream, 'cuEventRecord')
     event.captured = undefined
-    event.record = this.machine.enqueue(stream, OperationKind.INSTANT)
+    event.record = this.machine.enqueueMark(stream)
   }
 
   #wait(stream: SimStream, event: SimEvent): void {
@@ -409,7 +407,7 @@ export class SimDriver implements Driver {
       return
     }
     this.#captures.refuseImplicit(stream, 'cuStreamWaitEvent')
-    this.machine.enqueue(stream, OperationKind.INSTANT, 0, [event.record])
+    this.machine.enqueueMark(stream, [event.record])
   }
 
   get #pending(): number {
