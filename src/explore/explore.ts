@@ -108,23 +108,21 @@ async function exploreWith(program: Program, settings: Settings): Promise<Explor
   const searches = strategy === 'auto' || strategy === 'reduced' || strategy === 'every'
   const mostSearched = strategy === 'auto' ? Math.ceil(maxRuns / 2) : maxRuns
   const usual = await runOnce(program, settings, searches ? search.pick : new Route([]).pick)
-  let runs = 1
-  let left = true
   const differs = (run: Run): boolean => run.outcome.kind === 'deadlock' || !sameOutcome(run.outcome, usual.outcome)
   let found = usual.outcome.kind === 'deadlock' ? usual : undefined
+  let runs = 1
   const goesOn = (): boolean => found === undefined && runs < maxRuns && Date.now() < deadline
-  let last = usual
-  while (searches && goesOn() && runs < mostSearched) {
-    left = search.next(last.steps)
-    if (!left) break
-    last = await runOnce(program, settings, search.pick)
+  let left = searches && search.next(usual.steps)
+  while (left && goesOn() && runs < mostSearched) {
+    const run = await runOnce(program, settings, search.pick)
     runs += 1
     if (search.strayed !== undefined) throw strayed(search.strayed)
-    if (!search.redundant && differs(last)) found = last
+    if (!search.redundant && differs(run)) found = run
+    left = search.next(run.steps)
   }
-  if (searches && found === undefined && left && runs < mostSearched) left = search.next(last.steps)
   const complete = searches && !left
-  for (let nth = 0; !complete && strategy !== 'reduced' && strategy !== 'every' && goesOn(); nth += 1) {
+  const samples = !complete && strategy !== 'reduced' && strategy !== 'every'
+  for (let nth = 0; samples && goesOn(); nth += 1) {
     const run = await runOnce(program, settings, randomPicker(settings, nth, usual.steps.length))
     runs += 1
     if (differs(run)) found = run

@@ -55,6 +55,7 @@ describe('the number of runs', () => {
   it('is one where nothing can come in another order', async () => {
     const { runs, complete } = await explore(independent(1, 8))
     assert.deepEqual({ runs, complete }, { runs: 1, complete: true })
+    assert.equal((await explore(independent(1, 8), { maxRuns: 1 })).complete, true)
   })
 
   it('keeps to the budget, and says that there may be more', async () => {
