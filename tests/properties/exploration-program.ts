@@ -1,5 +1,5 @@
 /** Small random programs for exploration: few steps of every kind that an order can show in. */
-import { type DeviceBuffer, defineKernel, type PinnedBuffer, Stream } from 'cuda-streams'
+import { DeviceBuffer, defineKernel, type PinnedBuffer, Stream } from 'cuda-streams'
 import { fault, latch, type Program } from 'cuda-streams/sim'
 import fc from 'fast-check'
 
@@ -14,7 +14,12 @@ export type ExploredStep =
   | { readonly what: 'graph'; readonly stream: number; readonly buffer: number }
   | { readonly what: 'latch'; readonly stream: number; readonly other: number }
   | { readonly what: 'fault'; readonly stream: number }
-  | { readonly what: 'hostQueues'; readonly stream: number; readonly other: number; readonly buffer: number }
+  | {
+      readonly what: 'hostQueues' | 'temporary'
+      readonly stream: number
+      readonly other: number
+      readonly buffer: number
+    }
   | { readonly what: 'look' | 'write'; readonly value: number }
 
 /** A non-blocking one, a blocking one, and the null stream. */
@@ -45,7 +50,7 @@ const step: fc.Arbitrary<ExploredStep> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ what: kind('toPinned', 'fromPinned'), stream, buffer }) },
   { weight: 3, arbitrary: fc.record({ what: kind('record', 'wait'), stream, event }) },
   { weight: 4, arbitrary: fc.record({ what: kind('host', 'synchronize', 'query', 'await', 'then'), stream }) },
-  { weight: 1, arbitrary: fc.record({ what: kind('hostQueues'), stream, other: stream, buffer }) },
+  { weight: 1, arbitrary: fc.record({ what: kind('hostQueues', 'temporary'), stream, other: stream, buffer }) },
   { weight: 1, arbitrary: fc.record({ what: kind('eventQuery', 'eventSynchronize'), stream, event }) },
   { weight: 1, arbitrary: fc.record({ what: kind('graph'), stream, buffer }) },
   { weight: 1, arbitrary: fc.record({ what: kind('latch'), stream, other: stream }) },
@@ -59,8 +64,8 @@ export const exploredPrograms = (maxLength: number): fc.Arbitrary<readonly Explo
 
 /** The steps as a program: what it returns tells all that they came to. */
 export function programOf(steps: readonly ExploredStep[]): Program {
-  return async ({ devices: [device] }) => {
-    if (device === undefined) throw new RangeError('a simulation has a device')
+  return async ({ devices }) => {
+    const device = at(devices, 0)
     const streams = [new Stream({ device }), new Stream({ device, nonBlocking: false }), device.defaultStream]
     const spare = new Stream({ device })
     const buffers = Array.from({ length: BUFFERS }, () => device.alloc(1))
@@ -126,6 +131,15 @@ export function programOf(steps: readonly ExploredStep[]): Program {
             at(streams, step.other).launch(mix, ONE, bufferOf(step.buffer), bufferOf(step.buffer))
           })
           break
+        case 'temporary': {
+          // Read by its bare address, of which the free knows nothing.
+          const temporary = device.alloc(1, { stream: on })
+          on.fill(temporary, 5)
+          const bare = DeviceBuffer.from(temporary.pointer, 1, { device })
+          at(streams, step.other).launch(mix, ONE, bufferOf(step.buffer), bare)
+          temporary.close()
+          break
+        }
         case 'synchronize':
           on.synchronize()
           note('synchronized')
