@@ -1,18 +1,34 @@
 /** Which driver a program gets when it names none: chosen at the first use, never at import. */
 import { openCudaDriver } from './driver/cuda/open.js'
 import type { Driver } from './driver/driver.js'
-import { frontOf } from './driver/front.js'
+import { type Front, frontOf } from './driver/front.js'
 import { SimDriver, simulatorOfHandle } from './driver/sim/sim-driver.js'
 import { invalidValue } from './errors.js'
 
 /** More devices than any machine has; a mistyped figure should not fill the memory. */
 const MOST_SIMULATED_DEVICES = 64
 
-let chosen: Driver | undefined
+let chosen: Front | undefined
+const toBeTold = new Set<(driver: Front) => void>()
 
 export function defaultDriver(): Driver {
-  chosen ??= frontOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
-  return chosen
+  return chosen ?? open()
+}
+
+/** Calls back with the default driver: now if it is open, else when it is opened. The result takes that back. */
+export function whenDriverOpens(tell: (driver: Front) => void): () => void {
+  if (chosen === undefined) toBeTold.add(tell)
+  else tell(chosen)
+  return () => void toBeTold.delete(tell)
+}
+
+function open(): Front {
+  const front = frontOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
+  // Not chosen before all have been told: whoever refuses refuses every use.
+  for (const tell of toBeTold) tell(front)
+  toBeTold.clear()
+  chosen = front
+  return front
 }
 
 /**

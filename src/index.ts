@@ -1,6 +1,7 @@
 /** CUDA streams for TypeScript. Importing this loads no library and touches no GPU. */
 import './external-work.js'
 import './joins.js'
+import './sanitizer/environment.js'
 import './transfers.js'
 
 export {

@@ -1,0 +1,313 @@
+/** Holds each use of memory against those before it. */
+import type { StreamHandle } from '../driver/driver.js'
+import type { GraphExecHandle } from '../driver/handles.js'
+import type { Access } from '../driver/kernel-driver.js'
+import type { Pointer } from '../driver/memory-driver.js'
+import { NOWHERE, type Point } from './clocks.js'
+import type { Findings } from './findings.js'
+import { type Operation, type OperationKind, QueuedOperation, type StreamName, type Touched } from './operations.js'
+import type { Order } from './order.js'
+import type { Found } from './ranges.js'
+import { type Region, Regions } from './regions.js'
+import type { Finding, ReportKind } from './reports.js'
+import { StackSites, type TakenStack, takeStack } from './stacks.js'
+import type { CaptureNode, NodeWork, StreamStrand } from './streams.js'
+
+/** Which operations have their stack taken. */
+export type Stacks = 'sampled' | 'all' | 'none'
+
+/** A host function that runs now: where it stands in the order. */
+interface Running {
+  readonly at: Point
+  readonly sequence: number
+  readonly stream: StreamStrand
+  readonly node: CaptureNode | undefined
+}
+
+export class Detector {
+  readonly order: Order
+  readonly regions = new Regions()
+  readonly #findings: Findings
+  readonly #stacks: Stacks
+  #sequence = 0
+  readonly #running: Running[] = []
+  readonly #launches = new StackSites()
+
+  constructor(order: Order, findings: Findings, stacks: Stacks) {
+    this.order = order
+    this.#findings = findings
+    this.#stacks = stacks
+  }
+
+  /** Would this be a race? Asked before the work is queued, where a race is thrown. */
+  probe(handle: StreamHandle, what: string, memory: readonly Touched[]): void {
+    const stream = this.order.arriveAt(handle)
+    if (stream.capture !== undefined) return
+    stream.tick += 1
+    this.#look(this.#operation(stream, stream, what, 'work', this.#takenStack(), undefined), memory)
+  }
+
+  /** Work was queued that touches memory. */
+  work(handle: StreamHandle, what: string, memory: readonly Touched[], kind: OperationKind = 'work'): void {
+    const stream = this.order.arriveAt(handle)
+    const [main] = memory
+    if (main === undefined) return
+    const stack = this.#stack(this.regions.at(main.pointer).sites, what, stream)
+    if (stream.capture !== undefined) {
+      stream.capture.add(stream, this.#nodeOf(what, memory), stack)
+      return
+    }
+    stream.tick += 1
+    this.#touch(this.#operation(stream, stream, what, kind, stack, undefined), memory, stream)
+  }
+
+  allocated(pointer: Pointer, byteLength: number, handle: StreamHandle): void {
+    this.regions.allocated(pointer, byteLength, 'device')
+    this.work(handle, 'allocation', [{ pointer, byteLength, access: 'out' }], 'allocation')
+  }
+
+  freed(pointer: Pointer, handle: StreamHandle): void {
+    const region = this.regions.startingAt(pointer)
+    if (region === undefined) return
+    const stream = this.order.arriveAt(handle)
+    stream.tick += 1
+    const free = this.#operation(stream, stream, 'free', 'free', this.#takenStack(), undefined)
+    this.#free(region, free)
+  }
+
+  /** `at` comes after what the library knows to have used it. */
+  pinnedClosed(pointer: Pointer, at: Point): void {
+    const region = this.regions.startingAt(pointer)
+    if (region === undefined) return
+    this.#free(region, this.#operation(at, undefined, 'close', 'free', this.#takenStack(), undefined))
+  }
+
+  /** JavaScript is about to look at pinned memory. */
+  viewed(pointer: Pointer, byteLength: number): void {
+    const running = this.#running[this.#running.length - 1]
+    const { clock } = this.order.host
+    const at = running === undefined ? { slot: NOWHERE, tick: 1, clock } : { ...running.at, clock }
+    const what = running === undefined ? 'a view' : 'a host function'
+    // Looked at only: what is queued later comes after it, and a host function that runs later does too.
+    const findings = this.#racesOf(
+      (stack) => this.#operation(at, running?.stream, what, 'javascript', stack, running?.node, running?.sequence),
+      [{ pointer, byteLength, access: 'inout' }],
+    )
+    if (findings.length > 0) this.#findings.add(findings)
+  }
+
+  /** Where a host function will run. */
+  seat(): HostFunctionSeat {
+    return new HostFunctionSeat(this.order, this.#running)
+  }
+
+  hostFunctionQueued(handle: StreamHandle, seat: HostFunctionSeat): void {
+    const stream = this.order.arriveAt(handle)
+    const launched = (on: StreamStrand, at: Point, node: CaptureNode | undefined): void => {
+      this.#sequence += 1
+      seat.launched({ at, stream: on, node, sequence: this.#sequence })
+    }
+    if (stream.capture !== undefined) stream.capture.add(stream, { kind: 'host', launched }, this.#takenStack())
+    else launched(stream, this.order.next(stream), undefined)
+  }
+
+  launched(exec: GraphExecHandle, handle: StreamHandle): void {
+    const stack = this.#stack(this.#launches, `graph ${exec}`, this.order.stream(handle))
+    this.order.launch(exec, handle, (stream, node, at) => this.#nodeLaunched(stream, node, at, stack))
+  }
+
+  /** The stack of a call that is no use of memory, where stacks are taken at all. */
+  takeStack(): TakenStack | undefined {
+    return this.#takenStack()
+  }
+
+  waitedInVain(handle: StreamHandle): void {
+    const stream = this.order.stream(handle)
+    const wait = this.#operation(stream, stream, 'wait', 'work', this.#takenStack(), undefined)
+    const second = { operation: wait, access: undefined }
+    this.#findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0 }])
+  }
+
+  #nodeLaunched(stream: StreamStrand, node: CaptureNode, at: Point, stack: TakenStack | undefined): void {
+    const { work } = node
+    if (work.kind === 'host') work.launched(stream, at, node)
+    if (work.kind !== 'work') return
+    this.#touch(this.#operation(at, stream, work.what, 'work', stack, node), work.memory, stream, work.regions)
+  }
+
+  #nodeOf(what: string, memory: readonly Touched[]): NodeWork {
+    return {
+      kind: 'work',
+      what,
+      memory: memory.map(({ pointer, byteLength, access }) => ({ pointer, byteLength, access })),
+      regions: memory.map(({ pointer }) => this.regions.at(pointer)),
+    }
+  }
+
+  #free(region: Region, free: Operation): void {
+    const findings = this.#racesOf(() => free, wholeOf(region))
+    this.regions.free(region, free)
+    if (findings.length > 0) this.#findings.add(findings)
+  }
+
+  #look(operation: Operation, memory: readonly Touched[]): void {
+    const findings = this.#racesOf(() => operation, memory)
+    if (findings.length > 0) this.#findings.add(findings)
+  }
+
+  #touch(operation: Operation, memory: readonly Touched[], stream: StreamStrand, regions?: readonly Region[]): void {
+    let findings: Finding[] | undefined
+    for (let index = 0; index < memory.length; index += 1) {
+      const { pointer, byteLength, access } = memory[index] as Touched
+      if (byteLength === 0) continue
+      const region = this.regions.at(pointer)
+      const pending = region.kind === 'pinned' ? this.order.pending : undefined
+      const freed = regions?.[index]?.freed ?? region.freed
+      if (freed !== undefined) {
+        findings ??= []
+        findings.push(tooLate(freed, operation, access, pointer, byteLength))
+        continue
+      }
+      const found: Found = (other, itsAccess, start, end) => {
+        findings ??= []
+        findings.push(raceOf(other, itsAccess, operation, access, start, end))
+      }
+      region.ranges.touch(operation, pointer, pointer + byteLength, access !== 'in', found, pending)
+      this.regions.touched(this.order.host)
+      if (region.kind === 'foreign' && this.#isAskedAbout(region, stream)) {
+        findings ??= []
+        const second = { operation, access }
+        findings.push({ kind: 'foreign-memory', first: undefined, second, start: pointer, end: pointer + byteLength })
+      }
+    }
+    if (findings !== undefined) this.#findings.add(gathered(findings, operation))
+  }
+
+  /** The stack is taken only where there is something to tell. */
+  #racesOf(make: (stack: TakenStack | undefined) => Operation, memory: readonly Touched[]): Finding[] {
+    let operation = make(undefined)
+    const findings: Finding[] = []
+    for (const { pointer, byteLength, access } of memory) {
+      const found: Found = (other, itsAccess, start, end) => {
+        if (findings.length === 0) operation = make(this.#takenStack())
+        findings.push(raceOf(other, itsAccess, operation, access, start, end))
+      }
+      const { ranges, freed } = this.regions.at(pointer)
+      if (freed !== undefined) found(freed, 'out', pointer, pointer + byteLength)
+      ranges.look(operation, pointer, pointer + byteLength, access !== 'in', found)
+    }
+    return gathered(findings, operation)
+  }
+
+  /** Of each region and stream once. */
+  #isAskedAbout(region: Region, stream: StreamStrand): boolean {
+    if (this.order.foreignStreams === 0 || region.askedAbout.has(stream.slot)) return false
+    region.askedAbout.add(stream.slot)
+    return !this.order.followsForeignStream(stream)
+  }
+
+  #operation(
+    at: Point,
+    stream: StreamName | undefined,
+    what: string,
+    kind: OperationKind,
+    stack: TakenStack | undefined,
+    node: CaptureNode | undefined,
+    sequence?: number,
+  ): Operation {
+    if (sequence === undefined) this.#sequence += 1
+    const captured = node === undefined ? undefined : { stream: node.stream, stack: node.stack }
+    return new QueuedOperation(at, sequence ?? this.#sequence, { what, kind, stream, stack, captured })
+  }
+
+  #stack(sites: StackSites, what: string, by: StreamStrand): TakenStack | undefined {
+    return this.#stacks === 'sampled' ? sites.take(what, by) : this.#takenStack()
+  }
+
+  #takenStack(): TakenStack | undefined {
+    return this.#stacks === 'none' ? undefined : { stack: takeStack(), exact: true }
+  }
+}
+
+/** Where a host function runs: once, or once for each launch of its graph, in the order of the launches. */
+export class HostFunctionSeat {
+  readonly #order: Order
+  readonly #running: Running[]
+  readonly #waiting: Running[] = []
+
+  constructor(order: Order, running: Running[]) {
+    this.#order = order
+    this.#running = running
+  }
+
+  launched(running: Running): void {
+    this.#waiting.push(running)
+    this.#order.pending.queued(running.at)
+  }
+
+  run(fn: () => void): void {
+    const running = this.#waiting.shift()
+    if (running === undefined) {
+      fn()
+      return
+    }
+    this.#order.pending.ran(running.at)
+    this.#order.hostKnows([running.at])
+    this.#running.push(running)
+    try {
+      fn()
+    } finally {
+      this.#running.splice(this.#running.indexOf(running), 1)
+    }
+  }
+}
+
+function wholeOf(region: Region): readonly Touched[] {
+  return [{ pointer: region.start as Pointer, byteLength: region.end - region.start, access: 'out' }]
+}
+
+function raceOf(
+  other: Operation,
+  itsAccess: Access,
+  operation: Operation,
+  access: Access,
+  start: number,
+  end: number,
+): Finding {
+  const one = { operation: other, access: accessOf(other, itsAccess) }
+  const two = { operation, access: accessOf(operation, access) }
+  const [first, second] = other.sequence < operation.sequence ? [one, two] : [two, one]
+  return { kind: kindOf(first.operation, second.operation), first, second, start, end }
+}
+
+/** What allocates or frees neither reads nor writes; what JavaScript does with a view nobody can tell. */
+function accessOf({ kind }: Operation, access: Access): Access | undefined {
+  return kind === 'work' ? access : undefined
+}
+
+function tooLate(free: Operation, operation: Operation, access: Access, start: number, byteLength: number): Finding {
+  const second = { operation, access }
+  const first = { operation: free, access: undefined }
+  return { kind: 'use-after-free', first, second, start, end: start + byteLength }
+}
+
+function kindOf(first: Operation, second: Operation): ReportKind {
+  if (first.kind === 'free' || second.kind === 'free') return 'use-after-free'
+  if (first.kind === 'allocation' || second.kind === 'allocation') return 'use-before-allocation'
+  return first.kind === 'javascript' || second.kind === 'javascript' ? 'host-access' : 'race'
+}
+
+/** One finding for each pair of operations, over all the bytes between; the latest of the others first. */
+function gathered(findings: readonly Finding[], operation: Operation): Finding[] {
+  const other = ({ first, second }: Finding): Operation | undefined =>
+    second.operation === operation ? first?.operation : second.operation
+  const pairs = new Map<Operation | undefined, Finding>()
+  for (const finding of findings) {
+    const known = pairs.get(other(finding))
+    const start = Math.min(known?.start ?? finding.start, finding.start)
+    const end = Math.max(known?.end ?? finding.end, finding.end)
+    pairs.set(other(finding), { ...(known ?? finding), start, end })
+  }
+  const age = (finding: Finding): number => other(finding)?.sequence ?? 0
+  return [...pairs.values()].sort((a, b) => age(b) - age(a))
+}
