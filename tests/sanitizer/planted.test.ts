@@ -1,8 +1,8 @@
 /** The programs of examples/ordering-bugs: each bug is found under the natural order, and no mended twin is complained of. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { simulate } from 'cuda-streams/sim'
 import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
+import { simulate } from 'cuda-streams/sim'
 import { bugs, type Program } from '../../examples/ordering-bugs/bugs.js'
 
 async function reportsOf(program: Program): Promise<readonly SanitizerReport[]> {
