@@ -1,5 +1,5 @@
 /** The line that a program lacks. */
-import type { Operation } from './operations.js'
+import { isSameLaunch, type Operation } from './operations.js'
 import type { Finding } from './reports.js'
 
 export function adviceFor({ kind, first, second }: Finding): string {
@@ -27,11 +27,6 @@ function orderingAdvice(first: Operation, second: Operation): string {
   }
   const before = second.kind === 'free' ? 'before the buffer is closed' : `before this ${nounOf(second)}`
   return `Add \`${second.stream.label}.wait(${from})\` ${before}.`
-}
-
-/** Two nodes of one launch stand on the stream of the launch both. */
-function isSameLaunch(first: Operation, second: Operation): boolean {
-  return first.captured !== undefined && second.captured !== undefined && first.stream === second.stream
 }
 
 function nounOf({ captured, kind, what }: Operation): string {

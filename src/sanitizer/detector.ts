@@ -161,7 +161,7 @@ export class Detector {
       const { pointer, byteLength, access } = memory[index] as Touched
       if (byteLength === 0) continue
       const region = this.regions.at(pointer)
-      const pending = region.kind === 'pinned' ? this.order.pending : undefined
+      const pending = mayBePinned(region) ? this.order.pending : undefined
       const freed = regions?.[index]?.freed ?? region.freed
       if (freed !== undefined) {
         findings ??= []
@@ -201,8 +201,8 @@ export class Detector {
 
   /** Of each region and stream once. */
   #isAskedAbout(region: Region, stream: StreamStrand): boolean {
-    if (this.order.foreignStreams === 0 || region.askedAbout.has(stream.slot)) return false
-    region.askedAbout.add(stream.slot)
+    if (this.order.foreignStreams === 0 || region.askedAbout.has(stream)) return false
+    region.askedAbout.add(stream)
     return !this.order.followsForeignStream(stream)
   }
 
@@ -260,6 +260,11 @@ export class HostFunctionSeat {
       this.#running.splice(this.#running.indexOf(running), 1)
     }
   }
+}
+
+/** Host functions have to do with pinned memory only. */
+function mayBePinned({ kind }: Region): boolean {
+  return kind === 'pinned' || kind === 'unknown'
 }
 
 function wholeOf(region: Region): readonly Touched[] {

@@ -1,6 +1,7 @@
 /** Gathers what was found: each once, no more than a program's author can read, and told in the way that was asked for. */
 import { adviceFor } from './advice.js'
-import { type Finding, isWarning, reportOf, type SanitizerReport } from './reports.js'
+import { isSameLaunch, type Operation } from './operations.js'
+import { type Finding, isWarning, type ReportedOperation, reportOf, type SanitizerReport } from './reports.js'
 
 /** Thrown in 'throw' mode, and by `sanitize()`. */
 export class SanitizerError extends Error {
@@ -48,21 +49,23 @@ export class Findings {
     this.#alike.set(alike, count)
     if (count > MOST_ALIKE) return undefined
     const report = reportOf(finding, adviceFor(finding))
-    const key = [
-      alike,
-      report.first?.stack,
-      report.first?.capturedAt,
-      report.second.stack,
-      report.second.capturedAt,
-    ].join('\n')
+    const key = [alike, ...linesOf(report.first, finding), ...linesOf(report.second, finding)].join('\n')
     if (this.#seen.has(key)) return undefined
     this.#seen.add(key)
     return report
   }
 }
 
+/** A race inside one graph is the same wherever the graph is launched. */
 function keyOf({ kind, first, second }: Finding): string {
-  const side = ({ what, stream }: { what: string; stream?: { label: string } | undefined }): string =>
-    `${what} on ${stream?.label}`
+  const inOneGraph = first !== undefined && isSameLaunch(first.operation, second.operation)
+  const side = ({ what, stream, captured }: Operation): string =>
+    `${what} on ${(inOneGraph ? captured?.stream : stream)?.label}`
   return `${kind}: ${first === undefined ? '' : side(first.operation)}, ${side(second.operation)}`
+}
+
+function linesOf(side: ReportedOperation | undefined, { first, second }: Finding): readonly string[] {
+  if (side === undefined) return []
+  const inOneGraph = first !== undefined && isSameLaunch(first.operation, second.operation)
+  return inOneGraph ? side.capturedAt : [...side.stack, ...side.capturedAt]
 }

@@ -34,6 +34,11 @@ export interface Touched {
   readonly access: Access
 }
 
+/** Are both nodes of one launch? Unordered, they can be of no two: launches of a stream come one after another. */
+export function isSameLaunch(first: Operation, second: Operation): boolean {
+  return first.captured !== undefined && second.captured !== undefined && first.stream === second.stream
+}
+
 /** In one shape for all: there are many of them. */
 export class QueuedOperation implements Operation {
   readonly slot: number

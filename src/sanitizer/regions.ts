@@ -5,7 +5,8 @@ import type { Operation } from './operations.js'
 import { Ranges } from './ranges.js'
 import { StackSites } from './stacks.js'
 
-export type RegionKind = 'device' | 'pinned' | 'foreign'
+/** 'unknown': allocated before the sanitizer began, or by nobody that it can see. */
+export type RegionKind = 'device' | 'pinned' | 'foreign' | 'unknown'
 
 export class Region {
   readonly kind: RegionKind
@@ -15,8 +16,8 @@ export class Region {
   sites = new StackSites()
   /** What gave it back. */
   freed: Operation | undefined
-  /** Of foreign memory: the slots of the streams that it has been looked at for. */
-  readonly askedAbout = new Set<number>()
+  /** Of foreign memory: the streams that it has been looked at for. */
+  readonly askedAbout = new WeakSet<object>()
 
   constructor(kind: RegionKind, start: number, byteLength: number) {
     this.kind = kind
@@ -33,7 +34,7 @@ export class Regions {
   /** In the order of their addresses, without overlap. */
   readonly #regions: Region[] = []
   /** What lies in no region. */
-  readonly #elsewhere = new Region('foreign', 0, Number.MAX_SAFE_INTEGER)
+  readonly #elsewhere = new Region('unknown', 0, Number.MAX_SAFE_INTEGER)
   readonly #freed: Region[] = []
   readonly #foreign: Region[] = []
   #last: Region = this.#elsewhere
