@@ -33,7 +33,7 @@ export interface SanitizerOptions {
   readonly device?: Device | undefined
   /**
    * Whose stacks are taken, which costs more than the rest. `sampled` (default): the first sixteen of what one stream does
-   * with one piece of memory, and then one of thirty-two; `all`; or `none`.
+   * with one piece of memory, and then one of sixty-four; `all`; or `none`.
    */
   readonly stacks?: 'sampled' | 'all' | 'none' | undefined
 }

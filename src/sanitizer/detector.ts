@@ -10,7 +10,7 @@ import type { Order } from './order.js'
 import type { Found } from './ranges.js'
 import { type Region, Regions } from './regions.js'
 import type { Finding, ReportKind } from './reports.js'
-import { StackSites, type TakenStack, takeStack } from './stacks.js'
+import { type Site, StackSampler, type TakenStack, takeStack } from './stacks.js'
 import type { CaptureNode, NodeWork, StreamStrand } from './streams.js'
 
 /** Which operations have their stack taken. */
@@ -31,7 +31,9 @@ export class Detector {
   readonly #stacks: Stacks
   #sequence = 0
   readonly #running: Running[] = []
-  readonly #launches = new StackSites()
+  readonly #sampler = new StackSampler()
+  /** Of calls that are not uses of one piece of memory. */
+  readonly #calls: Site[] = []
 
   constructor(order: Order, findings: Findings, stacks: Stacks) {
     this.order = order
@@ -52,7 +54,8 @@ export class Detector {
     const stream = this.order.arriveAt(handle)
     const [main] = memory
     if (main === undefined) return
-    const stack = this.#stack(this.regions.at(main.pointer).sites, what, stream)
+    const sites = kind === 'work' ? this.regions.at(main.pointer).sites : this.#calls
+    const stack = this.#stack(sites, what, stream)
     if (stream.capture !== undefined) {
       stream.capture.add(stream, this.#nodeOf(what, memory), stack)
       return
@@ -71,7 +74,7 @@ export class Detector {
     if (region === undefined) return
     const stream = this.order.arriveAt(handle)
     stream.tick += 1
-    const free = this.#operation(stream, stream, 'free', 'free', this.#takenStack(), undefined)
+    const free = this.#operation(stream, stream, 'free', 'free', this.#stack(this.#calls, 'free', stream), undefined)
     this.#free(region, free)
   }
 
@@ -79,7 +82,10 @@ export class Detector {
   pinnedClosed(pointer: Pointer, at: Point): void {
     const region = this.regions.startingAt(pointer)
     if (region === undefined) return
-    this.#free(region, this.#operation(at, undefined, 'close', 'free', this.#takenStack(), undefined))
+    this.#free(
+      region,
+      this.#operation(at, undefined, 'close', 'free', this.#stack(this.#calls, 'close', this), undefined),
+    )
   }
 
   /** JavaScript is about to look at pinned memory. */
@@ -112,7 +118,7 @@ export class Detector {
   }
 
   launched(exec: GraphExecHandle, handle: StreamHandle): void {
-    const stack = this.#stack(this.#launches, `graph ${exec}`, this.order.stream(handle))
+    const stack = this.#stack(this.#calls, `launch of graph ${exec}`, this.order.stream(handle))
     this.order.launch(exec, handle, (stream, node, at) => this.#nodeLaunched(stream, node, at, stack))
   }
 
@@ -123,7 +129,8 @@ export class Detector {
 
   waitedInVain(handle: StreamHandle): void {
     const stream = this.order.stream(handle)
-    const wait = this.#operation(stream, stream, 'wait', 'work', this.#takenStack(), undefined)
+    const stack = this.#stack(this.#calls, 'wait', stream)
+    const wait = this.#operation(stream, stream, 'wait', 'work', stack, undefined)
     const second = { operation: wait, access: undefined }
     this.#findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0 }])
   }
@@ -220,8 +227,8 @@ export class Detector {
     return new QueuedOperation(at, sequence ?? this.#sequence, { what, kind, stream, stack, captured })
   }
 
-  #stack(sites: StackSites, what: string, by: StreamStrand): TakenStack | undefined {
-    return this.#stacks === 'sampled' ? sites.take(what, by) : this.#takenStack()
+  #stack(sites: Site[], what: string, by: object): TakenStack | undefined {
+    return this.#stacks === 'sampled' ? this.#sampler.take(sites, what, by) : this.#takenStack()
   }
 
   #takenStack(): TakenStack | undefined {

@@ -3,7 +3,7 @@ import type { Pointer } from '../driver/memory-driver.js'
 import type { Point } from './clocks.js'
 import type { Operation } from './operations.js'
 import { Ranges } from './ranges.js'
-import { StackSites } from './stacks.js'
+import type { Site } from './stacks.js'
 
 /** 'unknown': allocated before the sanitizer began, or by nobody that it can see. */
 export type RegionKind = 'device' | 'pinned' | 'foreign' | 'unknown'
@@ -13,7 +13,7 @@ export class Region {
   readonly start: number
   readonly end: number
   ranges = new Ranges()
-  sites = new StackSites()
+  sites: Site[] = []
   /** What gave it back. */
   freed: Operation | undefined
   /** Of foreign memory: the streams that it has been looked at for. */
@@ -82,7 +82,7 @@ export class Regions {
   free(region: Region, by: Operation): void {
     region.freed = by
     region.ranges = new Ranges()
-    region.sites = new StackSites()
+    region.sites = []
     this.#remember(this.#freed, region)
   }
 

@@ -115,3 +115,27 @@ it('graphs that are closed are forgotten', () => {
   })
   assert.deepEqual(many, few)
 })
+
+it('no object of the program is kept reachable', async () => {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  using sanitizer = Sanitizer.start({ device, stacks: 'all' })
+  const kept = device.alloc(BYTES)
+  const dropped = ((): WeakRef<object>[] => {
+    const stream = new Stream({ device })
+    const buffer = device.alloc(BYTES)
+    stream.copy(buffer, kept)
+    return [new WeakRef(stream), new WeakRef(buffer)]
+  })()
+  device.synchronize()
+  for (let turn = 0; turn < 50 && dropped.some((one) => one.deref() !== undefined); turn += 1) {
+    await new Promise(setImmediate)
+    globalThis.gc?.()
+  }
+  assert.deepEqual(
+    dropped.map((one) => one.deref()),
+    [undefined, undefined],
+  )
+  assert.deepEqual(sanitizer.reports, [])
+})
