@@ -1,28 +1,21 @@
 /** Holds each use of memory against those before it. */
 import type { StreamHandle } from '../driver/driver.js'
 import type { GraphExecHandle } from '../driver/handles.js'
-import type { Access } from '../driver/kernel-driver.js'
 import type { Pointer } from '../driver/memory-driver.js'
 import { NOWHERE, type Point } from './clocks.js'
 import type { Findings } from './findings.js'
+import { HostFunctionSeat, type Running } from './host-function-seat.js'
 import { type Operation, type OperationKind, QueuedOperation, type StreamName, type Touched } from './operations.js'
 import type { Order } from './order.js'
+import { gathered, raceOf, tooLate } from './races.js'
 import type { Found } from './ranges.js'
 import { type Region, Regions } from './regions.js'
-import type { Finding, ReportKind } from './reports.js'
+import type { Finding } from './reports.js'
 import { type Site, StackSampler, type TakenStack, takeStack } from './stacks.js'
 import type { CaptureNode, NodeWork, StreamStrand } from './streams.js'
 
 /** Which operations have their stack taken. */
 export type Stacks = 'sampled' | 'all' | 'none'
-
-/** A host function that runs now: where it stands in the order. */
-interface Running {
-  readonly at: Point
-  readonly sequence: number
-  readonly stream: StreamStrand
-  readonly node: CaptureNode | undefined
-}
 
 export class Detector {
   readonly order: Order
@@ -45,8 +38,9 @@ export class Detector {
   probe(handle: StreamHandle, what: string, memory: readonly Touched[]): void {
     const stream = this.order.arriveAt(handle)
     if (stream.capture !== undefined) return
-    stream.tick += 1
-    this.#look(this.#operation(stream, stream, what, 'work', this.#takenStack(), undefined), memory)
+    const at = this.order.next(stream)
+    const findings = this.#racesOf((stack) => this.#operation(at, stream, what, 'work', stack, undefined), memory)
+    if (findings.length > 0) this.#findings.add(findings)
   }
 
   /** Work was queued that touches memory. */
@@ -60,8 +54,8 @@ export class Detector {
       stream.capture.add(stream, this.#nodeOf(what, memory), stack)
       return
     }
-    stream.tick += 1
-    this.#touch(this.#operation(stream, stream, what, kind, stack, undefined), memory, stream)
+    const at = this.order.next(stream)
+    this.#touch(this.#operation(at, stream, what, kind, stack, undefined), memory, stream)
   }
 
   allocated(pointer: Pointer, byteLength: number, handle: StreamHandle): void {
@@ -73,19 +67,16 @@ export class Detector {
     const region = this.regions.startingAt(pointer)
     if (region === undefined) return
     const stream = this.order.arriveAt(handle)
-    stream.tick += 1
-    const free = this.#operation(stream, stream, 'free', 'free', this.#stack(this.#calls, 'free', stream), undefined)
-    this.#free(region, free)
+    const stack = this.#stack(this.#calls, 'free', stream)
+    this.#free(region, this.#operation(this.order.next(stream), stream, 'free', 'free', stack, undefined))
   }
 
   /** `at` comes after what the library knows to have used it. */
   pinnedClosed(pointer: Pointer, at: Point): void {
     const region = this.regions.startingAt(pointer)
     if (region === undefined) return
-    this.#free(
-      region,
-      this.#operation(at, undefined, 'close', 'free', this.#stack(this.#calls, 'close', this), undefined),
-    )
+    const stack = this.#stack(this.#calls, 'close', this)
+    this.#free(region, this.#operation(at, undefined, 'close', 'free', stack, undefined))
   }
 
   /** JavaScript is about to look at pinned memory. */
@@ -154,11 +145,6 @@ export class Detector {
   #free(region: Region, free: Operation): void {
     const findings = this.#racesOf(() => free, wholeOf(region))
     this.regions.free(region, free)
-    if (findings.length > 0) this.#findings.add(findings)
-  }
-
-  #look(operation: Operation, memory: readonly Touched[]): void {
-    const findings = this.#racesOf(() => operation, memory)
     if (findings.length > 0) this.#findings.add(findings)
   }
 
@@ -236,39 +222,6 @@ export class Detector {
   }
 }
 
-/** Where a host function runs: once, or once for each launch of its graph, in the order of the launches. */
-export class HostFunctionSeat {
-  readonly #order: Order
-  readonly #running: Running[]
-  readonly #waiting: Running[] = []
-
-  constructor(order: Order, running: Running[]) {
-    this.#order = order
-    this.#running = running
-  }
-
-  launched(running: Running): void {
-    this.#waiting.push(running)
-    this.#order.pending.queued(running.at)
-  }
-
-  run(fn: () => void): void {
-    const running = this.#waiting.shift()
-    if (running === undefined) {
-      fn()
-      return
-    }
-    this.#order.pending.ran(running.at)
-    this.#order.hostKnows([running.at])
-    this.#running.push(running)
-    try {
-      fn()
-    } finally {
-      this.#running.splice(this.#running.indexOf(running), 1)
-    }
-  }
-}
-
 /** Host functions have to do with pinned memory only. */
 function mayBePinned({ kind }: Region): boolean {
   return kind === 'pinned' || kind === 'unknown'
@@ -276,50 +229,4 @@ function mayBePinned({ kind }: Region): boolean {
 
 function wholeOf(region: Region): readonly Touched[] {
   return [{ pointer: region.start as Pointer, byteLength: region.end - region.start, access: 'out' }]
-}
-
-function raceOf(
-  other: Operation,
-  itsAccess: Access,
-  operation: Operation,
-  access: Access,
-  start: number,
-  end: number,
-): Finding {
-  const one = { operation: other, access: accessOf(other, itsAccess) }
-  const two = { operation, access: accessOf(operation, access) }
-  const [first, second] = other.sequence < operation.sequence ? [one, two] : [two, one]
-  return { kind: kindOf(first.operation, second.operation), first, second, start, end }
-}
-
-/** What allocates or frees neither reads nor writes; what JavaScript does with a view nobody can tell. */
-function accessOf({ kind }: Operation, access: Access): Access | undefined {
-  return kind === 'work' ? access : undefined
-}
-
-function tooLate(free: Operation, operation: Operation, access: Access, start: number, byteLength: number): Finding {
-  const second = { operation, access }
-  const first = { operation: free, access: undefined }
-  return { kind: 'use-after-free', first, second, start, end: start + byteLength }
-}
-
-function kindOf(first: Operation, second: Operation): ReportKind {
-  if (first.kind === 'free' || second.kind === 'free') return 'use-after-free'
-  if (first.kind === 'allocation' || second.kind === 'allocation') return 'use-before-allocation'
-  return first.kind === 'javascript' || second.kind === 'javascript' ? 'host-access' : 'race'
-}
-
-/** One finding for each pair of operations, over all the bytes between; the latest of the others first. */
-function gathered(findings: readonly Finding[], operation: Operation): Finding[] {
-  const other = ({ first, second }: Finding): Operation | undefined =>
-    second.operation === operation ? first?.operation : second.operation
-  const pairs = new Map<Operation | undefined, Finding>()
-  for (const finding of findings) {
-    const known = pairs.get(other(finding))
-    const start = Math.min(known?.start ?? finding.start, finding.start)
-    const end = Math.max(known?.end ?? finding.end, finding.end)
-    pairs.set(other(finding), { ...(known ?? finding), start, end })
-  }
-  const age = (finding: Finding): number => other(finding)?.sequence ?? 0
-  return [...pairs.values()].sort((a, b) => age(b) - age(a))
 }
