@@ -82,6 +82,7 @@ function measure(device: Device, items: number, every: number, options: Sanitize
   for (const { input, data, result, output } of pipeline.slots) {
     for (const buffer of [input, data, result, output]) buffer.close()
   }
+  for (const stream of [pipeline.upload, pipeline.compute, pipeline.download]) stream.close()
   return nanoseconds / 1000 / (items * CALLS)
 }
 

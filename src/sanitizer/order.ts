@@ -100,7 +100,13 @@ export class Order {
   }
 
   eventCreated(handle: EventHandle): void {
-    this.#events.set(handle, { known: true, point: undefined, captured: undefined })
+    this.#events.set(handle, { made: true, foreign: false, point: undefined, captured: undefined })
+  }
+
+  /** Another library made it, or another process. */
+  eventAdopted(handle: EventHandle): void {
+    if (this.#events.get(handle)?.made === true) return
+    this.#events.set(handle, { made: false, foreign: true, point: undefined, captured: undefined })
   }
 
   eventDestroyed(handle: EventHandle): void {
@@ -125,7 +131,7 @@ export class Order {
     if (stream.capture !== undefined && external) stream.capture.add(stream, { kind: 'wait', event }, undefined)
     else if (event.captured !== undefined) event.captured.capture.join(stream, event.captured.after)
     else for (const point of this.#workOf(event)) stream.join(point)
-    return !event.known || event.point !== undefined || event.captured !== undefined
+    return !event.made || event.point !== undefined || event.captured !== undefined
   }
 
   waitForStream(streamHandle: StreamHandle, otherHandle: StreamHandle): void {
@@ -155,8 +161,11 @@ export class Order {
 
   /** The JavaScript thread knows that all up to these points is done. */
   hostKnows(points: readonly Point[]): void {
-    for (const point of points) this.strands.host.join(point)
-    if (this.#leaving.length > 0) this.#leaving = this.#leaving.filter((stream) => !this.#hasLeft(stream))
+    const { host } = this.strands
+    const { tick } = host
+    for (const point of points) host.join(point)
+    if (host.tick !== tick && this.#leaving.length > 0)
+      this.#leaving = this.#leaving.filter((stream) => !this.#hasLeft(stream))
   }
 
   /** After all that these events stand for, and all that the JavaScript thread knows. */
@@ -253,17 +262,17 @@ export class Order {
   }
 
   /** What an event's latest record stands for. One that others record may stand for all that foreign streams were given. */
-  #workOf({ known, point }: EventState): readonly Point[] {
+  #workOf({ foreign, point }: EventState): readonly Point[] {
     const points = point === undefined ? [] : [point]
-    if (known) return points
-    const foreign = [...this.#streams.values()].filter((stream) => stream.foreign)
-    return [...points, ...foreign.map((stream) => stream.point())]
+    if (!foreign) return points
+    const others = [...this.#streams.values()].filter((stream) => stream.foreign)
+    return [...points, ...others.map((stream) => stream.point())]
   }
 
   #event(handle: EventHandle): EventState {
     let event = this.#events.get(handle)
     if (event === undefined) {
-      event = { known: false, point: undefined, captured: undefined }
+      event = { made: false, foreign: false, point: undefined, captured: undefined }
       this.#events.set(handle, event)
     }
     return event

@@ -142,6 +142,18 @@ export class SanitizerDriver extends WrappedDriver {
     this.#order.eventDestroyed(event)
   }
 
+  override eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
+    const found = super.eventAdopt(event)
+    this.#order.eventAdopted(event)
+    return found
+  }
+
+  override eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
+    const event = super.eventOpenIpcHandle(context, bytes)
+    this.#order.eventAdopted(event)
+    return event
+  }
+
   override eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
     super.eventRecord(event, stream, external)
     this.#order.record(event, stream, external !== 0)

@@ -48,8 +48,10 @@ export class StreamStrand extends Strand implements StreamName {
 
 /** What is known of an event. */
 export interface EventState {
-  /** Nothing recorded it without our seeing it. */
-  readonly known: boolean
+  /** It was seen being made, so that without a record there is none. */
+  readonly made: boolean
+  /** Others may record it, which is not seen. */
+  readonly foreign: boolean
   /** Its latest record; none before the first. */
   point: Point | undefined
   /** Set while the latest record was made inside a capture: what comes after it there. */

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { basename, dirname, resolve } from 'node:path'
 import { describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { type Device, Stream } from 'cuda-streams'
+import { type Device, Event, Stream } from 'cuda-streams'
 import { declareAccess, declareWait, nameStream, Sanitizer, SanitizerError, sanitize } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
 
@@ -106,8 +106,11 @@ describe('a sanitizer', () => {
     const [left, right] = [new Stream({ device }), new Stream({ device, nonBlocking: false })]
     const data = device.alloc(BYTES)
     const event = device.createEvent()
+    const adopted = device.createEvent()
     left.record(event)
     using sanitizer = Sanitizer.start({ device })
+    right.wait(Event.fromHandle(adopted.handle, { device }))
+    right.wait(adopted)
     right.wait(event)
     right.fill(data, 1)
     device.defaultStream.fill(data, 1)
