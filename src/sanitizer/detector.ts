@@ -82,7 +82,7 @@ export class Detector {
   /** JavaScript is about to look at pinned memory. */
   viewed(pointer: Pointer, byteLength: number): void {
     const running = this.#running[this.#running.length - 1]
-    const { clock } = this.order.host
+    const clock = (running?.knows ?? this.order.host).clock
     const at = running === undefined ? { slot: NOWHERE, tick: 1, clock } : { ...running.at, clock }
     const what = running === undefined ? 'a view' : 'a host function'
     // Looked at only: what is queued later comes after it, and a host function that runs later does too.
@@ -154,7 +154,7 @@ export class Detector {
       const { pointer, byteLength, access } = memory[index] as Touched
       if (byteLength === 0) continue
       const region = this.regions.at(pointer)
-      const pending = mayBePinned(region) ? this.order.pending : undefined
+      const pending = region.mayBePinned ? this.order.pending : undefined
       const freed = regions?.[index]?.freed ?? region.freed
       if (freed !== undefined) {
         findings ??= []
@@ -166,7 +166,7 @@ export class Detector {
         findings.push(raceOf(other, itsAccess, operation, access, start, end))
       }
       region.ranges.touch(operation, pointer, pointer + byteLength, access !== 'in', found, pending)
-      this.regions.touched(this.order.host)
+      this.regions.touched(this.order.host, this.order.pending)
       if (region.kind === 'foreign' && this.#isAskedAbout(region, stream)) {
         findings ??= []
         const second = { operation, access }
@@ -220,11 +220,6 @@ export class Detector {
   #takenStack(): TakenStack | undefined {
     return this.#stacks === 'none' ? undefined : { stack: takeStack(), exact: true }
   }
-}
-
-/** Host functions have to do with pinned memory only. */
-function mayBePinned({ kind }: Region): boolean {
-  return kind === 'pinned' || kind === 'unknown'
 }
 
 function wholeOf(region: Region): readonly Touched[] {

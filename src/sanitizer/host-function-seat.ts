@@ -1,10 +1,14 @@
 /** Where host functions stand in the order, and which of them runs now. */
-import type { Point } from './clocks.js'
+import type { Point, Strand } from './clocks.js'
 import type { Order } from './order.js'
 import type { CaptureNode, StreamStrand } from './streams.js'
 
-/** A host function that runs now: where it stands in the order. */
-export interface Running {
+export interface Running extends Launched {
+  /** What it comes after: what its place in the stream does, and what it waits for itself. */
+  readonly knows: Strand
+}
+
+interface Launched {
   readonly at: Point
   readonly sequence: number
   readonly stream: StreamStrand
@@ -15,31 +19,32 @@ export interface Running {
 export class HostFunctionSeat {
   readonly #order: Order
   readonly #running: Running[]
-  readonly #waiting: Running[] = []
+  readonly #waiting: Launched[] = []
 
   constructor(order: Order, running: Running[]) {
     this.#order = order
     this.#running = running
   }
 
-  launched(running: Running): void {
-    this.#waiting.push(running)
-    this.#order.pending.queued(running.at)
+  launched(launched: Launched): void {
+    this.#waiting.push(launched)
+    this.#order.pending.queued(launched.at)
   }
 
   run(fn: () => void): void {
-    const running = this.#waiting.shift()
-    if (running === undefined) {
+    const launched = this.#waiting.shift()
+    if (launched === undefined) {
       fn()
       return
     }
-    this.#order.pending.ran(running.at)
-    this.#order.hostKnows([running.at])
+    this.#order.pending.ran(launched.at)
+    const running = { ...launched, knows: this.#order.enterHostFunction(launched.at) }
     this.#running.push(running)
     try {
       fn()
     } finally {
       this.#running.splice(this.#running.indexOf(running), 1)
+      this.#order.leaveHostFunction(running.knows)
     }
   }
 }

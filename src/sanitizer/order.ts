@@ -38,6 +38,8 @@ export class Order {
   readonly #contexts = new Map<ContextHandle, number>()
   readonly #graphs = new Map<GraphHandle, readonly CaptureNode[]>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
+  /** What each host function that runs now comes after, the innermost last. */
+  readonly #inside: Strand[] = []
   #foreignStreams = 0
 
   constructor(driver: () => Driver) {
@@ -163,9 +165,29 @@ export class Order {
   hostKnows(points: readonly Point[]): void {
     const { host } = this.strands
     const { tick } = host
-    for (const point of points) host.join(point)
+    const inside = this.#inside[this.#inside.length - 1]
+    for (const point of points) {
+      host.join(point)
+      inside?.join(point)
+    }
     if (host.tick !== tick && this.#leaving.length > 0)
       this.#leaving = this.#leaving.filter((stream) => !this.#hasLeft(stream))
+  }
+
+  /**
+   * A host function begins to run here. What else the thread knows by now may be chance: only its place in the stream,
+   * and what it waits for itself, is what it comes after. The result follows that.
+   */
+  enterHostFunction(at: Point): Strand {
+    this.hostKnows([at])
+    const knows = new Strand(NOWHERE, 1, at.clock)
+    knows.join(at)
+    this.#inside.push(knows)
+    return knows
+  }
+
+  leaveHostFunction(knows: Strand): void {
+    this.#inside.splice(this.#inside.indexOf(knows), 1)
   }
 
   /** After all that these events stand for, and all that the JavaScript thread knows. */

@@ -19,6 +19,16 @@ export class PendingHostFunctions {
     if (points.length === 0) this.#bySlot.delete(point.slot)
   }
 
+  /** Can a host function still run that nothing orders with the work? */
+  mayMeet(work: Point): boolean {
+    for (const [slot, points] of this.#bySlot) {
+      if (slot === work.slot) continue
+      const first = firstBehind(points, tickKnown(work, slot))
+      if (first !== undefined && !isBefore(work, first)) return true
+    }
+    return false
+  }
+
   /**
    * Can a host function still run that `later` comes after, and that nothing orders with `earlier`? Then what it touches
    * has to be held against `earlier` too, though `later` comes after that.
@@ -26,10 +36,13 @@ export class PendingHostFunctions {
   standBetween(earlier: Point, later: Point): boolean {
     for (const [slot, points] of this.#bySlot) {
       if (slot === earlier.slot) continue
-      const known = tickKnown(earlier, slot)
-      const first = points.find(({ tick }) => tick > known)
+      const first = firstBehind(points, tickKnown(earlier, slot))
       if (first !== undefined && isBefore(first, later) && !isBefore(earlier, first)) return true
     }
     return false
   }
+}
+
+function firstBehind(points: readonly Point[], tick: number): Point | undefined {
+  return points.find((point) => point.tick > tick)
 }

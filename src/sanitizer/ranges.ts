@@ -61,10 +61,14 @@ export class Ranges {
     this.#ranges = [...this.#ranges, ...other.#ranges].sort((a, b) => a.start - b.start)
   }
 
-  /** Forgets what the JavaScript thread knows to be done: all that is to come is queued after that. */
-  sweep(host: Point): void {
+  /**
+   * Forgets what the JavaScript thread knows to be done: all that is to come is queued after that, but for host functions
+   * that are pending.
+   */
+  sweep(host: Point, pending: PendingHostFunctions | undefined): void {
     const left: Range[] = []
-    const isLive = (operation: Operation): boolean => !isBefore(operation, host)
+    const isLive = (operation: Operation): boolean =>
+      !isBefore(operation, host) || (pending?.mayMeet(operation) ?? false)
     for (const range of this.#ranges) {
       range.writes = range.writes.filter(isLive)
       range.reads = range.reads.filter(isLive)

@@ -2,6 +2,7 @@
 import type { Pointer } from '../driver/memory-driver.js'
 import type { Point } from './clocks.js'
 import type { Operation } from './operations.js'
+import type { PendingHostFunctions } from './pending.js'
 import { Ranges } from './ranges.js'
 import type { Site } from './stacks.js'
 
@@ -23,6 +24,11 @@ export class Region {
     this.kind = kind
     this.start = start
     this.end = start + byteLength
+  }
+
+  /** Host functions have to do with pinned memory only. */
+  get mayBePinned(): boolean {
+    return this.kind === 'pinned' || this.kind === 'unknown'
   }
 }
 
@@ -96,12 +102,13 @@ export class Regions {
   }
 
   /** To be called at each touch: forgets, now and then, what the JavaScript thread knows to be done. */
-  touched(host: Point): void {
+  touched(host: Point, pending: PendingHostFunctions): void {
     this.#touches += 1
     if (this.#touches < this.#nextSweep) return
     this.#touches = 0
-    this.#elsewhere.ranges.sweep(host)
-    for (const { ranges } of this.#regions) ranges.sweep(host)
+    for (const region of [this.#elsewhere, ...this.#regions]) {
+      region.ranges.sweep(host, region.mayBePinned ? pending : undefined)
+    }
     this.#nextSweep = Math.max(FIRST_SWEEP, 2 * (this.rangeCount + this.#regions.length))
   }
 

@@ -209,11 +209,14 @@ class Judge {
     return pair
   }
 
-  /** JavaScript looks: after all that it knows and, in a host function, before all that comes behind that. */
+  /**
+   * JavaScript looks, after all that it knows. A host function knows what was before it in its stream, and is before all
+   * that comes behind it; what else was done when it ran is chance.
+   */
   #look(side: Side, use: Use, seat: Node | undefined): Pair | undefined {
-    const host = this.#host
+    const known = seat ?? this.#host
     return this.#raceOf(side, [use], (other) => {
-      const before = host !== undefined && this.#isBefore(other, host)
+      const before = known !== undefined && this.#isBefore(other, known)
       return before || (seat !== undefined && this.#isBefore(seat, other))
     })
   }

@@ -121,6 +121,24 @@ onEveryBackend('sanitizer', (bench) => {
       assert.deepEqual([report.second.what, report.second.access], ["kernel 'touch_rr'", 'in'])
     })
 
+    it('is seen of a stream that takes the place of one closed long ago', async () => {
+      const program = (mended: boolean) => () => {
+        const data = device.alloc(BYTES)
+        const other = bench.stream()
+        const earlier = bench.stream()
+        for (let i = 0; i < 20; i += 1) earlier.fill(data, i)
+        other.wait(earlier).synchronize()
+        earlier.synchronize()
+        earlier.close()
+        const later = bench.stream()
+        later.fill(data, 1)
+        if (mended) other.wait(later)
+        other.fill(data, 2)
+      }
+      assert.equal((await onlyReportOf(bench, program(false))).kind, 'race')
+      await assertClean(bench, program(true))
+    })
+
     it('is seen across devices', { skip: bench.devices.length < 2 ? 'needs two devices' : false }, async () => {
       const [, other] = bench.devices
       assert.ok(other)
