@@ -22,6 +22,7 @@ import './transfers.js'
 export { SanitizerError } from './sanitizer/findings.js'
 export type { ReportedOperation, ReportKind, SanitizerReport } from './sanitizer/reports.js'
 
+/** What a sanitizer looks at, and how it tells what it finds. */
 export interface SanitizerOptions {
   /**
    * - `collect` (default): what is found stands in `reports`
@@ -38,6 +39,7 @@ export interface SanitizerOptions {
   readonly stacks?: 'sampled' | 'all' | 'none' | undefined
 }
 
+/** How a sanitizer tells what it finds. */
 export type SanitizerMode = 'collect' | 'throw' | 'print'
 
 /** How much a sanitizer remembers at present. */
@@ -48,6 +50,7 @@ export interface SanitizerStatistics {
   readonly regions: number
   /** Streams and branches of graphs. */
   readonly strands: number
+  /** Events that are not closed. */
   readonly events: number
 }
 
@@ -59,7 +62,9 @@ const running = new Set<Sanitizer>()
 /** The sanitizers that look at a driver. */
 let wrappersOn: (driver: Driver) => readonly SanitizerDriver[]
 
+/** Looks for missing waits while it runs. */
 export class Sanitizer implements Disposable {
+  /** How it tells what it finds. */
   readonly mode: SanitizerMode
   readonly #findings: Findings
   readonly #takeBack: () => void
@@ -107,6 +112,7 @@ export class Sanitizer implements Disposable {
     return this.#findings.reports
   }
 
+  /** How much it remembers at present. */
   get statistics(): SanitizerStatistics {
     const detector = this.#wrapper?.detector
     if (detector === undefined) return { ranges: 0, regions: 0, strands: 0, events: 0 }
@@ -126,6 +132,7 @@ export class Sanitizer implements Disposable {
     if (this.mode === 'print') this.#print()
   }
 
+  /** `stop()`, for `using`. */
   [Symbol.dispose](): void {
     this.stop()
   }
@@ -168,8 +175,11 @@ export async function sanitize<R>(fn: () => R | Promise<R>, options?: Omit<Sanit
   }
 }
 
+/** The memory that work of another library touches. */
 export interface DeclaredAccess {
+  /** What it reads. Default: nothing. */
   readonly reads?: readonly (DeviceBuffer | PinnedBuffer)[] | undefined
+  /** What it writes, or reads and writes. Default: nothing. */
   readonly writes?: readonly (DeviceBuffer | PinnedBuffer)[] | undefined
 }
 

@@ -1,7 +1,7 @@
 /** Holds each use of memory against those before it. */
 import type { StreamHandle } from '../driver/driver.js'
 import type { GraphExecHandle } from '../driver/handles.js'
-import type { Pointer } from '../driver/memory-driver.js'
+import type { OwnEvent, Pointer } from '../driver/memory-driver.js'
 import { NOWHERE, type Point } from './clocks.js'
 import type { Findings } from './findings.js'
 import { HostFunctionSeat, type Running } from './host-function-seat.js'
@@ -71,8 +71,12 @@ export class Detector {
     this.#free(region, this.#operation(this.order.next(stream), stream, 'free', 'free', stack, undefined))
   }
 
-  /** `at` comes after what the library knows to have used it. */
-  pinnedClosed(pointer: Pointer, at: Point): void {
+  /** Memory that belongs to no stream is given back once these events, which the driver takes over, are done. */
+  closing(pointer: Pointer, after: readonly OwnEvent[], close: () => void): void {
+    const events = after.map(({ event }) => event)
+    const at = this.order.afterEvents(events)
+    close()
+    for (const event of events) this.order.eventDestroyed(event)
     const region = this.regions.startingAt(pointer)
     if (region === undefined) return
     const stack = this.#stack(this.#calls, 'close', this)

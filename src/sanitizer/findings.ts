@@ -6,8 +6,10 @@ import { type Finding, isWarning, type ReportedOperation, reportOf, type Sanitiz
 /** Thrown in 'throw' mode, and by `sanitize()`. */
 export class SanitizerError extends Error {
   readonly code = 'ERR_RACE'
+  /** What was found; the message is all of their texts. */
   readonly reports: readonly SanitizerReport[]
 
+  /** Made by the sanitizer. */
   constructor(reports: readonly SanitizerReport[]) {
     super(reports.map(({ message }) => message).join('\n\n'))
     this.reports = reports

@@ -37,12 +37,15 @@ export interface ReportedOperation {
   readonly streamMadeAt: readonly string[]
 }
 
+/** One thing that was found. */
 export interface SanitizerReport {
+  /** What it is. */
   readonly kind: ReportKind
   /** A warning may be a false alarm, and is never thrown. */
   readonly severity: 'error' | 'warning'
   /** Called earlier; undefined where only one operation is at fault. */
   readonly first: ReportedOperation | undefined
+  /** Called later. */
   readonly second: ReportedOperation
   /** The bytes that both touch, or all that the one does. */
   readonly memory: { readonly pointer: bigint; readonly byteLength: number } | undefined

@@ -12,7 +12,9 @@ import type {
 } from '../driver/driver.js'
 import type { GraphDriver } from '../driver/graph-driver.js'
 import type { KernelDriver } from '../driver/kernel-driver.js'
+import type { LibraryDriver } from '../driver/library-driver.js'
 import type { MemoryDriver } from '../driver/memory-driver.js'
+import type { SharingDriver } from '../driver/sharing-driver.js'
 import { WrappedDriver } from '../driver/wrapped-driver.js'
 import type { Point } from './clocks.js'
 import { Detector, type Stacks } from './detector.js'
@@ -20,7 +22,9 @@ import type { Findings } from './findings.js'
 import { Order } from './order.js'
 import { SanitizerGraphs } from './sanitizer-graphs.js'
 import { SanitizerKernels } from './sanitizer-kernels.js'
+import { SanitizerLibraries } from './sanitizer-libraries.js'
 import { SanitizerMemory } from './sanitizer-memory.js'
+import { SanitizerSharing } from './sanitizer-sharing.js'
 
 export interface SanitizerDriverOptions {
   readonly findings: Findings
@@ -33,7 +37,9 @@ export class SanitizerDriver extends WrappedDriver {
   readonly detector: Detector
   readonly #graphs: SanitizerGraphs
   readonly #kernels: SanitizerKernels
+  readonly #libraries: SanitizerLibraries
   readonly #memory: SanitizerMemory
+  readonly #sharing: SanitizerSharing
 
   constructor(inner: Driver, { findings, stacks, probes }: SanitizerDriverOptions) {
     super(inner)
@@ -41,7 +47,9 @@ export class SanitizerDriver extends WrappedDriver {
     const parts = { detector: this.detector, inner: () => this.inner, probes }
     this.#graphs = new SanitizerGraphs(parts)
     this.#kernels = new SanitizerKernels(parts)
+    this.#libraries = new SanitizerLibraries(parts)
     this.#memory = new SanitizerMemory(parts)
+    this.#sharing = new SanitizerSharing(parts)
   }
 
   override get graphs(): GraphDriver {
@@ -50,8 +58,14 @@ export class SanitizerDriver extends WrappedDriver {
   override get kernels(): KernelDriver {
     return this.#kernels
   }
+  override get libraries(): LibraryDriver {
+    return this.#libraries
+  }
   override get memory(): MemoryDriver {
     return this.#memory
+  }
+  override get sharing(): SharingDriver {
+    return this.#sharing
   }
 
   override deviceContext(device: number): ContextHandle {
@@ -126,8 +140,8 @@ export class SanitizerDriver extends WrappedDriver {
     this.detector.hostFunctionQueued(stream, seat)
   }
 
-  override eventCreate(context: ContextHandle, flags: number): EventHandle {
-    const event = super.eventCreate(context, flags)
+  override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
+    const event = super.eventCreate(context, flags, recordedNext)
     this.#order.eventCreated(event)
     return event
   }

@@ -32,12 +32,7 @@ export class SanitizerMemory implements MemoryDriver {
   }
 
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
-    const { detector } = this.#parts
-    const events = after.map(({ event }) => event)
-    const at = detector.order.afterEvents(events)
-    this.#inner.closePinned(pointer, bytes, after)
-    for (const event of events) detector.order.eventDestroyed(event)
-    detector.pinnedClosed(pointer, at)
+    this.#parts.detector.closing(pointer, after, () => this.#inner.closePinned(pointer, bytes, after))
   }
 
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {

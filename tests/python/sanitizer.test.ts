@@ -6,8 +6,9 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Device, DeviceBuffer, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
 import { declareAccess, nameStream, Sanitizer } from 'cuda-streams/sanitizer'
-import { driverUnavailable, storyUnavailable } from '../../examples/pytorch/story.js'
-import { type Python, pythonUnavailable, startPython } from '../helpers/python.js'
+import { gpuUnavailable } from '../../examples/python/gpu.js'
+import { type Python, pythonUnavailable, startPython } from '../../examples/python/python.js'
+import { storyUnavailable } from '../../examples/pytorch/story.js'
 
 const WORDS = 1024
 const ROUNDS = 5
@@ -33,7 +34,7 @@ const PYTHON = `
 `
 
 function unavailable(): string | undefined {
-  const noDriver = driverUnavailable()
+  const noDriver = gpuUnavailable()
   if (noDriver !== undefined) return noDriver
   const python = startPython()
   return python === undefined ? pythonUnavailable() : storyUnavailable(python)

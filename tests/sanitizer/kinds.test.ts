@@ -516,6 +516,38 @@ onEveryBackend('sanitizer', (bench) => {
     })
   })
 
+  describe('work of other libraries that is queued through us', () => {
+    it('has its accesses', async () => {
+      const program = (mended: boolean) => () => {
+        const [left, right] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES)
+        device.synchronize()
+        const work = { name: 'theirWork', memory: [{ buffer: data, access: 'in' }], simulate: () => {} } as const
+        left.external(work, () => {})
+        if (mended) right.wait(left)
+        right.fill(data, 1)
+      }
+      const report = await onlyReportOf(bench, program(false))
+      assert.deepEqual([report.kind, report.first?.what, report.first?.access], ['race', 'theirWork', 'in'])
+      await assertClean(bench, program(true))
+    })
+  })
+
+  describe('memory that belongs to no stream', () => {
+    it('is there at once, and may be closed at once', async () => {
+      const program = (mended: boolean) => () => {
+        const [left, right] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES, { interprocess: true })
+        left.fill(data, 1)
+        if (mended) right.wait(left)
+        right.fill(data, 2)
+        data.close()
+      }
+      assert.equal((await onlyReportOf(bench, program(false))).kind, 'race')
+      await assertClean(bench, program(true))
+    })
+  })
+
   describe('memory of another library', () => {
     it('is asked about once, where no wrapped stream is waited for', async () => {
       // What was there before the sanitizer is nobody's that it knows.
