@@ -307,7 +307,7 @@ describe('CUDA_STREAMS_SANITIZER', () => {
     const code = `
       import { createRequire } from 'node:module'
       import { Device } from 'cuda-streams'
-      const loaded = () => Object.keys(createRequire(import.meta.url).cache).some((path) => /detector\\.js$|sanitizer\\.js$/.test(path))
+      const loaded = () => Object.keys(createRequire(import.meta.url).cache).some((path) => /sanitizer.environment\\.js$/.test(path))
       const before = loaded()
       Device.get()
       console.log(before, loaded())`
