@@ -125,15 +125,21 @@ export class Stage {
         return new ExternalStream(handle, { device })
       }
       case 'null':
-        return device.defaultStream
+        return known(device.defaultStream)
       case 'wrappedNull':
         return new ExternalStream(0n, { device })
       case 'perThread':
-        return device.run(() => Stream.perThread)
+        return known(device.run(() => Stream.perThread))
     }
   }
 
   #homeOf(buffer: Memory): Stream {
     return pick(this.#homes, this.devices.indexOf(buffer.device))
   }
+}
+
+/** A default stream outlives programs, and remembers what it was once asked: so it is asked before each. */
+function known(stream: Stream): Stream {
+  void [stream.id, stream.nonBlocking, stream.priority]
+  return stream
 }

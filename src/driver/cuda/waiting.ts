@@ -146,6 +146,9 @@ export class Waiting {
   /** Another library may have destroyed the stream that had this handle, and made a new one. */
   streamAdopted(stream: StreamHandle): void {
     if (this.#streams.pending > 0) this.#streams.detach(stream)
+    if (!this.hostFunctionsPending) return
+    this.#parts.gates.forget(stream)
+    this.#parts.depth.forget(stream)
   }
 
   forgetEvent(event: EventHandle): void {
@@ -340,11 +343,16 @@ export class Waiting {
   #keepOldRecord(event: EventHandle): void {
     const settles = this.#events.take(event)
     if (settles.length === 0) return
-    const { pool } = this.#parts
-    const { copy, context } = pool.copyOfRecord(event)
+    const { pool, relaxed } = this.#parts
     const settleAll: Settle = (error) => {
       for (const settle of settles) settle(error)
     }
+    const { done, error } = relaxed.run(() => this.#answer(event))
+    if (done) {
+      settleAll(error)
+      return
+    }
+    const { copy, context } = pool.copyOfRecord(event)
     this.#streams.add(copy, copy, settleAll, () => pool.giveBack(context, copy))
     this.#pump.wake()
   }

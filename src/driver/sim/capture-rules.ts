@@ -76,7 +76,6 @@ export class CaptureRules {
   /** Work on the null stream waits for every blocking stream, a capturing one too. */
   refuseImplicit(stream: SimStream, call: string): void {
     const capture = this.implicitOf(stream)
-    if (capture?.invalid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
     if (capture !== undefined) throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_IMPLICIT)
   }
 
@@ -126,6 +125,16 @@ export class CaptureRules {
       throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_MERGE)
     }
     this.#join(captured.capture, stream, captured.after)
+  }
+
+  /** An external wait, which becomes a node of the graph. */
+  waitExternal(stream: SimStream, capture: Capture, event: SimEvent): void {
+    const call = 'cuStreamWaitEvent'
+    const { captured } = event
+    if (!capture.invalid && (captured?.capture.over || captured?.capture.invalid)) {
+      throw this.#spoil(capture, call, CUresult.INVALID_VALUE)
+    }
+    this.add(stream, capture, call, { kind: 'eventWait', event })
   }
 
   #join(capture: Capture, stream: SimStream, after: ReadonlySet<CaptureNode>): void {

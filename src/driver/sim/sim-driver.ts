@@ -260,7 +260,7 @@ export class SimDriver implements Driver {
     const stream = this.#liveStream(handle, 'cuStreamWaitEvent')
     const event = this.#event(eventHandle, 'cuStreamWaitEvent')
     if (stream.capture !== undefined && external !== 0) {
-      this.#captures.add(stream, stream.capture, 'cuStreamWaitEvent', { kind: 'eventWait', event })
+      this.#captures.waitExternal(stream, stream.capture, event)
     } else this.#wait(stream, event)
   }
 
@@ -358,20 +358,10 @@ export class SimDriver implements Driver {
     const end = this.#event(endHandle, call)
     this.#alive(start.device, call)
     this.#alive(end.device, call)
-    for (const { record, captured } of [start, end]) {
-      if (record === undefined && captured === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
-    }
-    for (const { captured } of [start, end]) {
-      if (captured === undefined) continue
-      throw cudaError(call, captured.capture.over ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
-    }
-    const untimed = ((start.flags | end.flags) & EventFlag.DISABLE_TIMING) !== 0
-    if (untimed || start.record === undefined || end.record === undefined || start.device !== end.device) {
-      throw cudaError(call, CUresult.INVALID_HANDLE)
-    }
-    this.machine.scheduler.look({ operations: [start.record, end.record] })
-    if (!start.record.over || !end.record.over) throw cudaError(call, CUresult.NOT_READY)
-    return (end.record.time - start.record.time) / 1e6
+    const [from, to] = [timedRecord(start, call), timedRecord(end, call)]
+    if (start.device !== end.device) throw cudaError(call, CUresult.INVALID_HANDLE)
+    if (!from.over || !to.over) throw cudaError(call, CUresult.NOT_READY)
+    return (to.time - from.time) / 1e6
   }
 
   eventGetIpcHandle(): Uint8Array {
@@ -436,17 +426,17 @@ export class SimDriver implements Driver {
     }
     this.#captures.refuseImplicit(stream, 'cuEventRecord')
     event.captured = undefined
-    event.record = this.#recordOperation(stream)
+    event.record = this.#recordOperation(stream, (event.flags & EventFlag.DISABLE_TIMING) === 0)
   }
 
   /**
-   * A record on an idle blocking stream comes after the null stream's work, and yet leaves the stream idle: a query of it
-   * is true.
+   * A record without timing on an idle blocking stream comes after the null stream's work, and yet leaves the stream idle:
+   * a query of it is true. One with timing is work.
    */
-  #recordOperation(stream: SimStream): Operation {
+  #recordOperation(stream: SimStream, timing: boolean): Operation {
     const { nullStream } = stream.device
     const idle = stream.unfinished === 0 && !stream.nonBlocking && stream !== nullStream
-    return idle ? this.machine.marker(stream, [nullStream.tail]) : this.machine.enqueueMark(stream)
+    return idle && !timing ? this.machine.marker(stream, [nullStream.tail]) : this.machine.enqueueMark(stream)
   }
 
   #wait(stream: SimStream, event: SimEvent): void {
@@ -455,6 +445,7 @@ export class SimDriver implements Driver {
       return
     }
     this.#captures.refuseImplicit(stream, 'cuStreamWaitEvent')
+    if (event.record === undefined) return
     this.machine.enqueueMark(stream, [event.record])
   }
 
@@ -562,6 +553,15 @@ export class SimDriver implements Driver {
     if (this.#handles.remembers(kind, handle)) return closedHandle(kind, handle)
     return refusedHandle(kind, handle, cudaError(call, CUresult.INVALID_HANDLE))
   }
+}
+
+function timedRecord({ record, captured, flags }: SimEvent, call: string): Operation {
+  if (captured !== undefined) {
+    const { over, invalid } = captured.capture
+    throw cudaError(call, over || invalid ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
+  }
+  if (record === undefined || (flags & EventFlag.DISABLE_TIMING) !== 0) throw cudaError(call, CUresult.INVALID_HANDLE)
+  return record
 }
 
 function capturedWork(
