@@ -14,7 +14,7 @@ import { cpuBurnt } from './cpu-burnt.js'
 import { openKernels, ptx } from './empty-kernel.js'
 import { match, printMatch } from './match.js'
 import { openNode } from './rows.js'
-import { benchSimulated, printSimulated } from './simulated.js'
+import { benchScale, benchSimulated, printScale, printSimulated } from './simulated.js'
 
 /** No round of the comparison starts later than this: a whole run stays under 100 s. */
 const MATCH_LIMIT_MS = 80_000
@@ -97,7 +97,10 @@ async function onGpu(
 function onSimulator(device: Device): object {
   const rows = benchSimulated(device)
   printSimulated(rows)
-  return { rows }
+  const scale = benchScale()
+  console.log()
+  printScale(scale)
+  return { rows, scale }
 }
 
 /** The directory with package.json: sources that are not TypeScript are found from there, not from dist/. */

@@ -1,7 +1,7 @@
 /** How fast the simulator is: operations per second, each with the work of running it. */
 
 import type { Device, Stream } from 'cuda-streams'
-import { busy } from 'cuda-streams/sim'
+import { busy, simulate } from 'cuda-streams/sim'
 import { median, table } from './table.js'
 
 export interface SimulatedRow {
@@ -104,6 +104,62 @@ const workloads: readonly Workload[] = [
     },
   },
 ]
+
+/** How many streams share a program of a million operations, and the seed of the order. */
+const MILLION = 1_000_000
+const SCALES = [
+  { streams: 1, seed: 0 },
+  { streams: 100, seed: 0 },
+  { streams: 10_000, seed: 0 },
+  { streams: 100, seed: 7 },
+  { streams: 10_000, seed: 7 },
+] as const
+
+export interface ScaleRow {
+  readonly streams: number
+  readonly seed: number
+  readonly operationsPerSecond: number
+  /** More memory in use afterwards than before. */
+  readonly heapMebibytes: number
+}
+
+/** A program of a million operations: work, a record of it, and a wait for it by the next stream. */
+export function benchScale(): ScaleRow[] {
+  return SCALES.map(({ streams: count, seed }) => {
+    using simulation = simulate({ seed })
+    const [device] = simulation.devices
+    if (device === undefined) throw new Error('a simulation has a device')
+    const streams = Array.from({ length: count }, () => device.createStream())
+    using event = device.createEvent()
+    const before = process.memoryUsage().heapUsed
+    const start = process.hrtime.bigint()
+    for (let nth = 0; nth < MILLION / 4; nth += 1) {
+      const stream = streams[nth % count] as Stream
+      busy(stream, 500)
+      stream.record(event)
+      const next = streams[(nth + 1) % count] as Stream
+      next.wait(event)
+      busy(next, 100)
+    }
+    device.synchronize()
+    const operationsPerSecond = (MILLION * 1e9) / Number(process.hrtime.bigint() - start)
+    return {
+      streams: count,
+      seed,
+      operationsPerSecond,
+      heapMebibytes: (process.memoryUsage().heapUsed - before) / 2 ** 20,
+    }
+  })
+}
+
+export function printScale(rows: readonly ScaleRow[]): void {
+  const lines = rows.map(({ streams, seed, operationsPerSecond, heapMebibytes }) => [
+    `${streams} stream(s), seed ${seed}`,
+    Math.round(operationsPerSecond).toLocaleString('en'),
+    heapMebibytes.toFixed(0),
+  ])
+  console.log(table(['simulator, a million operations', 'operations per second', 'MiB more'], lines))
+}
 
 /** Every workload for most of a second, after a warm-up. */
 export function benchSimulated(device: Device): SimulatedRow[] {

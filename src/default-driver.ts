@@ -11,6 +11,7 @@ const MOST_SIMULATED_DEVICES = 64
 
 /** What a variable of the environment puts behind the front: loaded only then, and given the variable's value. */
 const DOORS: Readonly<Record<string, string>> = {
+  CUDA_STREAMS_SANITIZER: './sanitizer/environment.js',
   CUDA_STREAMS_TIMELINE: './timeline/whole-process.js',
 }
 
@@ -19,21 +20,34 @@ interface Door {
   open(front: Front, value: string): void
 }
 
-let chosen: Driver | undefined
+let chosen: Front | undefined
+const toBeTold = new Set<(driver: Front) => void>()
 
 export function defaultDriver(): Driver {
-  if (chosen === undefined) {
-    const front = frontOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
-    chosen = front
-    openDoors(front)
-  }
-  return chosen
+  return chosen ?? open()
+}
+
+/** Calls back with the default driver: now if it is open, else when it is opened. The result takes that back. */
+export function whenDriverOpens(tell: (driver: Front) => void): () => void {
+  if (chosen === undefined) toBeTold.add(tell)
+  else tell(chosen)
+  return () => void toBeTold.delete(tell)
+}
+
+function open(): Front {
+  const front = frontOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
+  // Not chosen before all have been told: whoever refuses refuses every use.
+  openDoors(front)
+  for (const tell of toBeTold) tell(front)
+  toBeTold.clear()
+  chosen = front
+  return front
 }
 
 function openDoors(front: Front): void {
   for (const [variable, path] of Object.entries(DOORS)) {
     const value = process.env[variable]
-    if (value === undefined || value === '') continue
+    if (value === undefined || value === '' || value === '0') continue
     const door: Door = createRequire(import.meta.url)(path)
     door.open(front, value)
   }

@@ -17,6 +17,7 @@ import { type Launchable, launchOn } from './launch.js'
 import { queueWith } from './queue-with-memory.js'
 import { runThreads, type SimulatedGrid, type SimulatedThread } from './simulated-threads.js'
 import { openStream, type Stream } from './stream.js'
+import { throwUncaught } from './uncaught.js'
 
 /** What a twin gets for a pointer, by the type of its elements: the memory itself, from the address on. */
 export interface ViewOf {
@@ -222,8 +223,6 @@ function surfacing(fn: () => void): void {
   try {
     fn()
   } catch (error) {
-    process.nextTick(() => {
-      throw error
-    })
+    throwUncaught(error)
   }
 }

@@ -1,18 +1,17 @@
 /** Turns a user's callback into a host function: in the async context it was queued in, and never throwing. */
 import { AsyncResource } from 'node:async_hooks'
 import type { HostFunction } from './driver/driver.js'
+import { throwUncaught } from './uncaught.js'
 
-export function hostFunction(callback: (status: number) => void, runsAfterFault: boolean): HostFunction {
+export function hostFunction(callback: (status: number) => void, runsAfterFault: boolean, own = false): HostFunction {
   const context = new AsyncResource('CudaHostFunction')
   const guarded = (status: number): void => {
     try {
       callback(status)
     } catch (error) {
       // Whoever happens to wait for the stream did not cause this: it surfaces as an uncaught exception instead.
-      process.nextTick(() => {
-        throw error
-      })
+      throwUncaught(error)
     }
   }
-  return { runsAfterFault, run: (status) => context.runInAsyncScope(guarded, undefined, status) }
+  return { runsAfterFault, own, run: (status) => context.runInAsyncScope(guarded, undefined, status) }
 }

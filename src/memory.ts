@@ -73,6 +73,8 @@ class Part {
 export let isMemory: (value: unknown) => value is DeviceBuffer | PinnedBuffer
 /** For use with a driver. Throws ERR_CLOSED, or ERR_DEVICE_MISMATCH where it belongs to another than the one given. */
 export let openMemory: (memory: DeviceBuffer | PinnedBuffer, driver?: Driver) => OpenMemory
+/** The bytes of pinned memory of the library's own: no JavaScript but ours looks at it, so the driver is not told. */
+export let ownBytes: (buffer: PinnedBuffer) => Uint8Array
 let wholeOf: (memory: Memory) => Memory
 
 abstract class Memory implements Disposable {
@@ -300,8 +302,7 @@ export class PinnedBuffer extends Memory {
    */
   get bytes(): Uint8Array {
     this.viewed()
-    this.#bytes ??= new Uint8Array(this.#buffer(), this.#byteOffset, this.byteLength)
-    return this.#bytes
+    return this.#all()
   }
 
   /**
@@ -333,6 +334,15 @@ export class PinnedBuffer extends Memory {
   protected override beforeClose(allocation: Allocation): void {
     if (allocation instanceof PinnedAllocation) allocation.views = pinnedBytes.get(this)
     pinnedBytes.delete(this)
+  }
+
+  #all(): Uint8Array {
+    this.#bytes ??= new Uint8Array(this.#buffer(), this.#byteOffset, this.byteLength)
+    return this.#bytes
+  }
+
+  static {
+    ownBytes = (buffer) => buffer.#all()
   }
 
   #buffer(): ArrayBuffer {

@@ -22,16 +22,26 @@ const registry = new FinalizationRegistry((remains: Remains) => {
   }
 })
 
+/** While somebody runs a program that is to be run again in the same way: nothing may be destroyed at a time that the garbage collector picks. */
+const keepers = new Set<object[]>()
 let owners: object[] = []
 let young: Remains[] = []
 let growUpAtNextTurn: NodeJS.Immediate | undefined
 
 /** Destroys the remains once the owner is unreachable, unless `release` came first. */
 export function destroyWhenUnreachable(owner: object, remains: Remains): void {
+  if (keepers.size > 0) for (const kept of keepers) kept.push(owner)
   owners.push(owner)
   young.push(remains)
   if (young.length >= MOST_YOUNG) growUp()
   else growUpAtNextTurn ??= setImmediate(growUp).unref()
+}
+
+/** Keeps all objects reachable that are made from now on, until the result is called. */
+export function keepReachable(): () => boolean {
+  const kept: object[] = []
+  keepers.add(kept)
+  return () => keepers.delete(kept)
 }
 
 /** Destroys the remains now. */

@@ -6,7 +6,7 @@
 
 import { cudaError } from './driver/cuda-results.js'
 import { hostFunction } from './host-function.js'
-import { type OpenMemory, openMemory, type PinnedBuffer } from './memory.js'
+import { type OpenMemory, openMemory, ownBytes, type PinnedBuffer } from './memory.js'
 import { queueCopy } from './queue-with-memory.js'
 import { type OpenStream, openStream, Stream } from './stream.js'
 
@@ -73,7 +73,7 @@ export function stageUpload(stream: Stream, to: OpenMemory, bytes: Uint8Array): 
   for (let offset = 0; offset < bytes.length; offset += CHUNK_BYTES) {
     const part = bytes.subarray(offset, offset + CHUNK_BYTES)
     const { memory, ready } = ring.place(stream, part.length)
-    if (ready) memory.bytes.set(part)
+    if (ready) ownBytes(memory).set(part)
     else fillLater(ring.helper(stream), use, memory, part.slice(), pending)
     queueCopy(use, at(to, offset), openMemory(memory), part.length)
   }
@@ -94,7 +94,7 @@ export async function stageDownload(stream: Stream, from: OpenMemory, byteLength
     if (!ready) place.allocation.comeAfterUses(use)
     queueCopy(use, place, at(from, offset), length)
     helper.driver.streamWaitStream(helper.handle, use.handle, use.context)
-    queueHostFunction(helper, pending, () => result.set(memory.bytes, offset))
+    queueHostFunction(helper, pending, () => result.set(ownBytes(memory), offset))
     place.allocation.afterUse(helper)
   }
   await pending.promise()
@@ -111,16 +111,20 @@ function fillLater(
 ): void {
   const { allocation } = openMemory(memory)
   allocation.comeAfterUses(helper)
-  queueHostFunction(helper, pending, () => memory.bytes.set(bytes))
+  queueHostFunction(helper, pending, () => ownBytes(memory).set(bytes))
   use.driver.streamWaitStream(use.handle, helper.handle, helper.context)
 }
 
 /** After a fault it runs nothing, but is over all the same. */
 function queueHostFunction({ driver, handle, context }: OpenStream, pending: Pending, run: () => void): void {
-  const host = hostFunction((status) => {
-    if (status === 0) run()
-    pending.over(status === 0 ? undefined : cudaError('cuMemcpyAsync', status))
-  }, true)
+  const host = hostFunction(
+    (status) => {
+      if (status === 0) run()
+      pending.over(status === 0 ? undefined : cudaError('cuMemcpyAsync', status))
+    },
+    true,
+    true,
+  )
   driver.streamLaunchHostFunction(handle, context, host)
   pending.queued()
 }

@@ -46,6 +46,8 @@ export interface HostFunction {
   readonly run: (status: number) => void
   /** True: `cuStreamAddCallback`, also run after a fault. False: `cuLaunchHostFunc`, dropped then, as CUDA does. */
   readonly runsAfterFault: boolean
+  /** The library's own, as those of a download: whoever counts what a program queued leaves it out. */
+  readonly own?: boolean
 }
 
 export interface AdoptedStream {

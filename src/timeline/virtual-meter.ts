@@ -57,13 +57,13 @@ export class VirtualMeter implements Meter, Observer {
     this.#table = table
     this.#names = names
     this.#lanes = lanes
-    this.#origin = this.#sim.machine.now
+    this.#origin = this.#sim.machine.scheduler.now
     this.#earlier = this.#sim.machine.observer
     this.#sim.machine.observer = this
   }
 
   now(): number {
-    return this.#sim.machine.now - this.#origin
+    return this.#sim.machine.scheduler.now - this.#origin
   }
 
   describe(handle: StreamHandle): Described {

@@ -38,7 +38,7 @@ interface Machine {
 function machine(bytes = 100 * MICROSECOND): Machine {
   const sim = new SimDriver({ devices: 2, seed: 0 })
   const calls = new Map<string, number>()
-  mock.method(performance, 'now', () => sim.machine.now / 1e6)
+  mock.method(performance, 'now', () => sim.machine.scheduler.now / 1e6)
   const driver = new Proxy(sim, {
     get(target, key): unknown {
       if (key === 'name') return 'cuda'

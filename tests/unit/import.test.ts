@@ -62,6 +62,10 @@ describe('importing the package', () => {
     assertNothingNative(imported(['cuda-streams/timeline'], { CUDA_STREAMS_TIMELINE: 'never-written.html' }))
   })
 
+  it('nor does the sanitizer', () => {
+    assertNothingNative(imported(['cuda-streams/sanitizer'], { CUDA_STREAMS_SANITIZER: '1' }))
+  })
+
   it('leaves nothing running', () => {
     const lasting = /Timeout|Immediate|Worker|MessagePort|Poll|Signal/
     assert.deepEqual(
@@ -70,6 +74,7 @@ describe('importing the package', () => {
         'cuda-streams/cublas',
         'cuda-streams/nccl',
         'cuda-streams/timeline',
+        'cuda-streams/sanitizer',
       ]).resources.filter((name) => lasting.test(name)),
       [],
     )

@@ -20,17 +20,55 @@ const SPACING = 32
 /** Which simulation's range a handle lies in. */
 export const rangeOf = (handle: number): number => Math.floor(handle / RANGE)
 
-/** Takes ranges that no other simulation has, enough for so many bytes. Returns where they begin, and which they are. */
-export function takeRanges(byteLength: number): { readonly base: number; readonly ranges: readonly number[] } {
+/** Enough of them for so many bytes, one after the other. */
+interface Taken {
+  readonly base: number
+  readonly numbers: readonly number[]
+}
+
+/** Those of simulations that are over. */
+const givenBack: number[] = []
+
+/**
+ * The ranges of one simulation, or of many that run one after the other: each of those gets the same again, and with them
+ * the same handles and addresses.
+ */
+export class Ranges {
+  readonly #taken: Taken[] = []
+  #next = 0
+
+  /** Takes ranges that no other simulation has. */
+  take(byteLength: number): Taken {
+    const count = Math.ceil(byteLength / RANGE)
+    const again = this.#taken[this.#next]
+    const taken = again?.numbers.length === count ? again : takeNew(count)
+    if (taken !== again) this.#taken.splice(this.#next, 0, taken)
+    this.#next += 1
+    return taken
+  }
+
+  /** From here on they are taken again, from the first. */
+  rewind(): void {
+    this.#next = 0
+  }
+
+  /** Nobody uses a handle or an address in them any more. Who takes them next gets them in the same order. */
+  giveBack(): void {
+    for (const { numbers } of this.#taken.splice(0).reverse()) givenBack.push(...[...numbers].reverse())
+  }
+}
+
+function takeNew(count: number): Taken {
+  const again = count === 1 ? givenBack.pop() : undefined
+  if (again !== undefined) return { base: again * RANGE, numbers: [again] }
   const base = nextRange
-  const count = Math.ceil(byteLength / RANGE)
   nextRange += count * RANGE
-  return { base, ranges: Array.from({ length: count }, (_, index) => rangeOf(base) + index) }
+  return { base, numbers: Array.from({ length: count }, (_, index) => rangeOf(base) + index) }
 }
 
 export class Handles {
   /** Where the range begins. */
-  readonly base = nextRange
+  readonly base: number
   readonly #next: Record<Kind, number> = { ...OFFSETS }
   readonly #free: Record<Kind, number[]> = { stream: [], event: [], context: [], graph: [], graphExec: [] }
   readonly #remembered: Record<Kind, Set<number>> = {
@@ -41,8 +79,8 @@ export class Handles {
     graphExec: new Set(),
   }
 
-  constructor() {
-    nextRange += RANGE
+  constructor(ranges: Ranges) {
+    this.base = ranges.take(RANGE).base
   }
 
   take(kind: Kind): number {

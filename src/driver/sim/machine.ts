@@ -1,15 +1,13 @@
 /**
- * The simulated GPU as a discrete-event machine: operations become ready when what they wait for is over, run for a
- * while of virtual time, and end. It knows no handles and no errors of the driver; the driver in front of it does.
- * The seed picks one of the orders that the rules allow; without one the order is the natural one.
+ * The simulated GPU: operations become ready when all that they come after is over, and end when the scheduler says so.
+ * It knows no handles and no errors of the driver; the driver in front of it does. What must come after what is decided
+ * here, and nothing else.
  */
 import { cudaError } from '../cuda-results.js'
 import type { HostFunction, Settle } from '../driver.js'
-import { Heap } from './heap.js'
+import type { FaultPlan } from './fault-plan.js'
 import {
   type CaptureNode,
-  type CopyEngine,
-  type NodeWork,
   type Observer,
   Operation,
   OperationKind,
@@ -17,23 +15,9 @@ import {
   type SimStream,
   type Work,
 } from './objects.js'
-import { Random } from './random.js'
+import type { Scheduler, Steps } from './scheduler.js'
 
-/** Kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. */
-const KERNEL_SLOTS = 128
-/** Virtual nanoseconds until a faulting kernel is noticed: calls that follow its launch at once still succeed. */
-const TIME_TO_FAULT = 10_000
-/** Virtual nanoseconds that every call to the driver takes. */
-const CALL_COST = 100
-
-interface DueHostFunction {
-  readonly operation: Operation
-  readonly status: number
-}
-
-export class Machine {
-  /** Virtual nanoseconds since the machine started. */
-  now = 0
+export class Machine implements Steps {
   /** Host functions queued and not over. */
   hostFunctionsPending = 0
   /** Promises to settle. */
@@ -43,57 +27,45 @@ export class Machine {
   observer: Observer | undefined
   /** All that a fault takes with it. */
   devices: readonly SimDevice[] = []
-  readonly #random: Random | undefined
+  readonly scheduler: Scheduler
+  readonly faults: FaultPlan
+  readonly #explores: boolean
   #sequence = 0
-  readonly #running = new Heap<Operation>((a, b) => a.time < b.time || (a.time === b.time && a.sequence < b.sequence))
-  readonly #waitingForSlot = new Map<SimDevice, Heap<Operation>>()
   readonly #latches = new Set<Operation>()
-  /** Latches that were opened before their stream reached them. */
-  readonly #openedEarly = new WeakSet<Operation>()
-  readonly #due: DueHostFunction[] = []
-  readonly #callbacks: Operation[] = []
-  #settled: (() => void)[] = []
+  /** Latches that were opened before the stream came to them. */
+  readonly #opened = new WeakSet<Operation>()
+  /** Whose host functions run now, the innermost last. */
+  readonly #running: Operation[] = []
+  /** Callbacks dropped by a fault that have still to be told of it. */
+  #toTell: Operation[] = []
 
-  constructor(seed: number) {
-    this.#random = seed === 0 ? undefined : new Random(seed)
+  constructor(scheduler: (steps: Steps) => Scheduler, faults: FaultPlan) {
+    this.faults = faults
+    this.scheduler = scheduler(this)
+    this.#explores = this.scheduler.explores
   }
 
-  /** Lets the time of one call pass. */
-  tick(): void {
-    this.now += CALL_COST
-    for (let next = this.#running.peek(); next !== undefined && next.time <= this.now; next = this.#running.peek()) {
-      this.#running.pop()
-      this.#arrive(next)
-    }
-  }
-
-  /** Queues an operation behind all that is in the stream and, by the null stream's rules, beside it. */
-  enqueue(
-    stream: SimStream,
-    kind: OperationKind,
-    amount = 0,
-    after: Iterable<Operation | undefined> = NOTHING,
-    host?: HostFunction,
-    work?: Work,
-  ): Operation {
-    const operation = this.#operation(kind, stream, amount)
-    operation.work = work
-    const { device } = stream
-    operation.waitFor(stream.tail)
-    for (const predecessor of after) operation.waitFor(predecessor)
-    if (stream === device.nullStream) {
-      for (const other of device.touched) operation.waitFor(other.tail)
-      device.touched.clear()
-    } else if (!stream.nonBlocking) {
-      operation.waitFor(device.nullStream.tail)
-      device.touched.add(stream)
-    }
-    stream.tail = operation
-    if (operation.takesEntry) stream.entries += 1
-    if (!stream.nonBlocking) device.blockingUnfinished += 1
-    this.observer?.queued(operation)
-    this.#startWith(operation, host)
+  /** Queues work behind all that is in the stream. `fails` is the CUresult of the fault that it ends in, or 0. */
+  enqueue(stream: SimStream, kind: OperationKind, amount: number, work?: Work, fails = 0): Operation {
+    const operation = this.#operation(kind, stream, amount, work, fails)
+    this.#append(operation, NOTHING)
+    this.#startWith(operation)
+    if (work !== undefined) this.scheduler.handedOver(operation)
     return operation
+  }
+
+  /** Queues something that takes no time: a record, or a wait for what is given. */
+  enqueueMark(stream: SimStream, after: Iterable<Operation | undefined> = NOTHING): Operation {
+    const operation = this.#operation(OperationKind.INSTANT, stream, 0)
+    this.#append(operation, after)
+    this.#startWith(operation)
+    return operation
+  }
+
+  enqueueHostFunction(stream: SimStream, host: HostFunction): void {
+    const operation = this.#operation(OperationKind.HOST, stream, 0)
+    this.#append(operation, NOTHING)
+    this.#startWith(operation, host)
   }
 
   /**
@@ -101,12 +73,14 @@ export class Machine {
    * after `before`, the earlier launch of the same instance. Returns the end of it.
    */
   launch(stream: SimStream, nodes: readonly CaptureNode[], before: Operation | undefined): Operation {
-    const begin = this.enqueue(stream, OperationKind.INSTANT, 0, [before])
+    const begin = this.enqueueMark(stream, [before])
     const operations: Operation[] = []
     for (const { after, work } of nodes) {
-      const operation = this.#operation(kindOf(work), stream, work.kind === 'work' ? work.amount : 0)
+      const isWork = work.kind === 'work'
+      const operation = isWork
+        ? this.#operation(work.operation, stream, work.amount, work.work, work.fails)
+        : this.#operation(work.kind === 'host' ? OperationKind.HOST : OperationKind.INSTANT, stream, 0)
       operation.inStream = false
-      if (work.kind === 'work') operation.work = work.work
       operation.waitFor(begin)
       for (const node of after) operation.waitFor(operations[node.index])
       if (work.kind === 'eventWait') operation.waitFor(work.event.record)
@@ -118,22 +92,14 @@ export class Machine {
       this.observer?.queued(operation)
       this.#startWith(operation, work.kind === 'host' ? work.host : undefined)
     }
-    return this.enqueue(stream, OperationKind.INSTANT, 0, operations)
-  }
-
-  #startWith(operation: Operation, host: HostFunction | undefined): void {
-    if (host !== undefined) {
-      operation.host = host
-      this.hostFunctionsPending += 1
-    }
-    this.#start(operation)
-    if (!operation.over) this.onWork()
+    const end = this.enqueueMark(stream, operations)
+    for (const operation of operations) this.scheduler.handedOver(operation)
+    return end
   }
 
   /** An operation in no stream that is done when all of these are. */
   marker(stream: SimStream, predecessors: Iterable<Operation | undefined>, work?: Work): Operation {
-    const operation = this.#operation(OperationKind.INSTANT, stream, 0)
-    operation.work = work
+    const operation = this.#operation(OperationKind.INSTANT, stream, 0, work)
     operation.inStream = false
     for (const predecessor of predecessors) operation.waitFor(predecessor)
     this.#start(operation)
@@ -149,7 +115,7 @@ export class Machine {
   /** Tells `settle` when the operation is over. Returns what takes that back. */
   notify(operation: Operation, settle: Settle): () => void {
     this.waitsPending += 1
-    if (operation.over) this.#settled.push(() => settle(this.#faultOf(operation)))
+    if (operation.over) this.scheduler.settleLater(operation, settle)
     else operation.settle = settle
     this.onWork()
     return () => {
@@ -160,215 +126,48 @@ export class Machine {
     }
   }
 
+  settle(operation: Operation, settle: Settle): void {
+    this.waitsPending -= 1
+    settle(operation.dropped ? cudaError('cuEventQuery', operation.stream.device.fault) : undefined)
+  }
+
+  /** Where the stream has not come to the latch yet, it passes when it does. */
   open(latch: Operation): void {
-    if (!this.#latches.delete(latch)) {
-      this.#openedEarly.add(latch)
-      return
-    }
-    this.#end(latch)
+    if (latch.over) return
+    this.scheduler.opened(latch)
+    if (!this.#latches.delete(latch)) this.#opened.add(latch)
+    else this.#end(latch)
     this.onWork()
   }
 
-  /** Moves time to the next end of an operation. False where nothing runs. */
-  advance(): boolean {
-    const next = this.#running.pop()
-    if (next === undefined) return false
-    this.now = Math.max(this.now, next.time)
-    this.#arrive(next)
-    return true
+  started(operation: Operation, time: number): void {
+    this.observer?.started(operation, time)
   }
 
-  /** Runs one host function that is due. False where none is. */
-  runHostFunction(): boolean {
-    const [due] = this.#due.splice(this.#indexOfNextDue(), 1)
-    if (due === undefined) return false
-    const { operation, status } = due
-    this.#callbacks.push(operation)
-    this.observer?.started(operation, this.now)
+  runHostFunction(operation: Operation, status: number): void {
+    this.#running.push(operation)
+    this.observer?.started(operation, this.scheduler.now)
     try {
       operation.host?.run(status)
     } finally {
-      this.#callbacks.splice(this.#callbacks.indexOf(operation), 1)
+      this.#running.splice(this.#running.lastIndexOf(operation), 1)
       this.hostFunctionsPending -= 1
       operation.host = undefined
       if (!operation.over) this.#end(operation)
     }
-    return true
-  }
-
-  /** Streams come in any order, but what one stream tells of a fault comes in its own. */
-  #indexOfNextDue(): number {
-    if (this.#random === undefined) return 0
-    const picked = Math.floor(this.#random.next() * this.#due.length)
-    const stream = this.#due[picked]?.operation.stream
-    return this.#due.findIndex(({ operation }) => operation.stream === stream)
-  }
-
-  get hostFunctionsDue(): number {
-    return this.#due.length
-  }
-
-  get somethingToSettle(): boolean {
-    return this.#settled.length > 0
   }
 
   get insideHostFunction(): boolean {
-    return this.#callbacks.length > 0
+    return this.#running.length > 0
   }
 
   get latchesStanding(): number {
     return this.#latches.size
   }
 
-  /** Settles the promises whose operations are over, in that order. False where there are none. */
-  settle(): boolean {
-    if (this.#settled.length === 0) return false
-    const settled = this.#settled
-    this.#settled = []
-    this.waitsPending -= settled.length
-    for (const settleOne of settled) settleOne()
-    return true
-  }
-
-  #operation(kind: OperationKind, stream: SimStream, amount: number): Operation {
-    this.#sequence += 1
-    return new Operation(kind, stream, this.#sequence, amount)
-  }
-
-  #start(operation: Operation): void {
-    if (!operation.becomeReady()) return
-    switch (operation.kind) {
-      case OperationKind.INSTANT:
-        this.#end(operation)
-        break
-      case OperationKind.KERNEL:
-        this.#startKernel(operation)
-        break
-      case OperationKind.HOST:
-        if (this.#random === undefined) this.#due.push({ operation, status: 0 })
-        else this.#run(operation, 0)
-        break
-      case OperationKind.LATCH:
-        if (this.#openedEarly.has(operation)) this.#end(operation)
-        else {
-          this.#latches.add(operation)
-          this.observer?.started(operation, this.now)
-        }
-        break
-      case OperationKind.FAULT:
-        this.#run(operation, TIME_TO_FAULT)
-        break
-      case OperationKind.COPY:
-        this.#startCopy(operation)
-        break
-    }
-  }
-
-  #startKernel(operation: Operation): void {
-    const { device } = operation.stream
-    if (device.busySlots < KERNEL_SLOTS) {
-      device.busySlots += 1
-      this.#run(operation, operation.amount)
-      return
-    }
-    let waiting = this.#waitingForSlot.get(device)
-    if (waiting === undefined) {
-      const before = (a: Operation, b: Operation): boolean =>
-        a.stream.priority < b.stream.priority || (a.stream.priority === b.stream.priority && a.sequence < b.sequence)
-      waiting = new Heap<Operation>(before)
-      this.#waitingForSlot.set(device, waiting)
-    }
-    waiting.push(operation)
-  }
-
-  #startCopy(operation: Operation): void {
-    const engine = operation.work?.engine
-    if (engine?.busy) engine.waiting.push(operation)
-    else {
-      if (engine !== undefined) engine.busy = true
-      this.#run(operation, operation.amount)
-    }
-  }
-
-  #run(operation: Operation, duration: number): void {
-    const start = this.now + this.#delay()
-    operation.time = start + duration
-    if (operation.kind !== OperationKind.HOST) this.observer?.started(operation, start)
-    this.#running.push(operation)
-  }
-
-  /** How late an operation starts: never without a seed; with one, half of the time, by up to a millisecond. */
-  #delay(): number {
-    if (this.#random === undefined || this.#random.next() < 0.5) return 0
-    return 100 * 10 ** (4 * this.#random.next())
-  }
-
-  #arrive(operation: Operation): void {
-    if (operation.over) return
-    if (operation.kind === OperationKind.HOST) this.#due.push({ operation, status: 0 })
-    else if (operation.kind === OperationKind.FAULT) this.break(operation.amount, operation)
-    else this.#end(operation)
-  }
-
-  /** Ends an operation, then all that this lets go; on a broken device, drops all that waited for it. */
-  #end(first: Operation): void {
-    const ending = [first]
-    for (let at = 0; at < ending.length; at += 1) {
-      const operation = ending[at] as Operation
-      if (operation.over) continue
-      this.#leave(operation)
-      for (const dependent of operation.end(operation.stream.device.fault !== 0)) {
-        if (dependent.stream.device.fault !== 0) ending.push(dependent)
-        else if (dependent.kind !== OperationKind.INSTANT) this.#start(dependent)
-        else if (dependent.becomeReady()) ending.push(dependent)
-      }
-    }
-  }
-
-  /** The bookkeeping for an operation that is about to be over. */
-  #leave(operation: Operation): void {
-    const { stream, settle, work } = operation
-    const { device } = stream
-    operation.time = this.now
-    this.observer?.ended(operation)
-    operation.work = undefined
-    if (settle !== undefined) {
-      operation.settle = undefined
-      this.#settled.push(() => settle(this.#faultOf(operation)))
-    }
-    if (device.fault === 0) work?.effect()
-    if (operation.inStream) this.#leaveStream(operation)
-    if (device.fault !== 0) this.#dropHostFunction(operation, device.fault)
-    else if (operation.kind === OperationKind.KERNEL) this.#freeSlot(device)
-    else if (operation.kind === OperationKind.COPY) this.#freeEngine(work?.engine)
-  }
-
-  #leaveStream(operation: Operation): void {
-    const { stream } = operation
-    const { device } = stream
-    if (stream.tail === operation) {
-      stream.tail = undefined
-      if (stream.destroyed) device.streams.delete(stream)
-    }
-    if (operation.takesEntry) stream.entries -= 1
-    if (!stream.nonBlocking) device.blockingUnfinished -= 1
-  }
-
-  #freeEngine(engine: CopyEngine | undefined): void {
-    if (engine === undefined) return
-    engine.busy = false
-    const next = engine.waiting.shift()
-    if (next !== undefined) this.#startCopy(next)
-  }
-
-  #freeSlot(device: SimDevice): void {
-    device.busySlots -= 1
-    const next = this.#waitingForSlot.get(device)?.pop()
-    if (next !== undefined) this.#startKernel(next)
-  }
-
-  #faultOf(operation: Operation): unknown {
-    return operation.dropped ? cudaError('cuEventQuery', operation.stream.device.fault) : undefined
+  end(operation: Operation): void {
+    if (operation.fails === 0) this.#end(operation)
+    else this.break(operation.fails, operation)
   }
 
   /**
@@ -377,34 +176,143 @@ export class Machine {
    */
   break(fault: number, cause?: Operation): void {
     for (const device of this.devices) device.fault = fault
-    const due = this.#due.splice(0)
-    const fronts = [...(cause === undefined ? [] : [cause]), ...this.#running, ...this.#latches]
-    for (const waiting of this.#waitingForSlot.values()) fronts.push(...waiting)
-    for (const { engines } of this.devices) fronts.push(...engines.toDevice.waiting, ...engines.toHost.waiting)
-    for (const { operation } of due) fronts.push(operation)
-    for (const operation of fronts) this.#end(operation)
+    if (cause !== undefined) this.#finish(cause)
+    for (const operation of this.scheduler.drop()) this.#finish(operation)
+    for (const latch of this.#latches) this.#finish(latch)
     this.#latches.clear()
-    this.#due.push(...due.filter(({ status }) => status !== 0))
-    this.#due.sort((a, b) => a.operation.sequence - b.operation.sequence)
+    this.#tell()
     this.onWork()
   }
 
+  #operation(kind: OperationKind, stream: SimStream, amount: number, work?: Work, fails = 0): Operation {
+    this.#sequence += 1
+    const operation = new Operation(kind, stream, this.#sequence, amount)
+    operation.work = work
+    operation.fails = fails === 0 && !this.faults.empty ? this.faults.ofOperation(operation) : fails
+    if (this.#explores) {
+      operation.after = []
+      this.scheduler.queued(operation)
+    }
+    return operation
+  }
+
+  /** Puts it at the end of its stream and, by the null stream's rules, behind others. */
+  #append(operation: Operation, after: Iterable<Operation | undefined>): void {
+    const { stream } = operation
+    const { device } = stream
+    operation.waitFor(stream.tail)
+    for (const predecessor of after) operation.waitFor(predecessor)
+    if (stream === device.nullStream) {
+      for (const other of device.touched) operation.waitFor(other.tail)
+      device.touched.clear()
+    } else if (!stream.nonBlocking) {
+      operation.waitFor(device.nullStream.tail)
+      device.touched.add(stream)
+    }
+    if (!stream.listed) device.list(stream)
+    stream.unfinished += 1
+    stream.tail = operation
+    if (operation.takesEntry) stream.entries += 1
+    if (!stream.nonBlocking) device.blockingUnfinished += 1
+    this.observer?.queued(operation)
+  }
+
+  #startWith(operation: Operation, host?: HostFunction): void {
+    if (host !== undefined) {
+      operation.host = host
+      this.hostFunctionsPending += 1
+    }
+    this.#start(operation)
+    if (!operation.over) this.onWork()
+  }
+
+  #start(operation: Operation): void {
+    if (!operation.becomeReady()) return
+    if (this.#endsAtOnce(operation)) this.#end(operation)
+    else this.#hand(operation)
+  }
+
+  #hand(operation: Operation): void {
+    if (operation.kind !== OperationKind.LATCH) this.scheduler.ready(operation)
+    else if (this.#opened.delete(operation)) this.#end(operation)
+    else {
+      this.#latches.add(operation)
+      this.observer?.started(operation, this.scheduler.now)
+    }
+  }
+
+  #endsAtOnce({ kind, work }: Operation): boolean {
+    return kind === OperationKind.INSTANT && !(work !== undefined && this.#explores)
+  }
+
+  #end(first: Operation): void {
+    this.#finish(first)
+    if (this.#toTell.length > 0) this.#tell()
+  }
+
+  /** Ends an operation, then all that this lets go; on a broken device, drops all that waited for it. */
+  #finish(first: Operation): void {
+    const ending = [first]
+    for (let at = 0; at < ending.length; at += 1) {
+      const operation = ending[at] as Operation
+      if (operation.over) continue
+      this.#leave(operation)
+      for (const dependent of operation.end(operation.stream.device.fault !== 0)) {
+        if (dependent.stream.device.fault !== 0) ending.push(dependent)
+        else if (dependent.becomeReady()) {
+          if (this.#endsAtOnce(dependent)) ending.push(dependent)
+          else this.#hand(dependent)
+        }
+      }
+    }
+  }
+
+  /** The bookkeeping for an operation that is about to be over. */
+  #leave(operation: Operation): void {
+    const { stream, settle, work } = operation
+    const { device } = stream
+    if (settle !== undefined) {
+      operation.settle = undefined
+      this.scheduler.settleLater(operation, settle)
+    }
+    if (device.fault === 0) work?.effect()
+    if (operation.inStream) this.#leaveStream(operation)
+    this.scheduler.over(operation)
+    this.observer?.ended(operation)
+    operation.work = undefined
+    if (device.fault !== 0) this.#dropHostFunction(operation)
+  }
+
+  #leaveStream(operation: Operation): void {
+    const { stream } = operation
+    const { device } = stream
+    stream.unfinished -= 1
+    if (stream.unfinished === 0) {
+      // What comes later need not wait for what is over; but who explores wants to know that it came after it.
+      if (!this.#explores) stream.tail = undefined
+      if (stream.destroyed) device.forget(stream)
+    }
+    if (operation.takesEntry) stream.entries -= 1
+    if (!stream.nonBlocking) device.blockingUnfinished -= 1
+  }
+
   /** A callback hears of the fault; a host function never runs. One that runs now is neither. */
-  #dropHostFunction(operation: Operation, fault: number): void {
+  #dropHostFunction(operation: Operation): void {
     const { host } = operation
-    if (host === undefined || this.#callbacks.includes(operation)) return
+    if (host === undefined || this.#running.includes(operation)) return
     if (host.runsAfterFault) {
-      this.#due.push({ operation, status: fault })
+      this.#toTell.push(operation)
       return
     }
     operation.host = undefined
     this.hostFunctionsPending -= 1
   }
+
+  #tell(): void {
+    const toTell = this.#toTell.sort((a, b) => a.sequence - b.sequence)
+    this.#toTell = []
+    for (const operation of toTell) this.scheduler.callBack(operation, operation.stream.device.fault)
+  }
 }
 
 const NOTHING: readonly undefined[] = []
-
-function kindOf(work: NodeWork): OperationKind {
-  if (work.kind === 'work') return work.operation
-  return work.kind === 'host' ? OperationKind.HOST : OperationKind.INSTANT
-}

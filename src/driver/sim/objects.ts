@@ -12,11 +12,12 @@ import {
   type StreamHandle,
 } from '../driver.js'
 import type { CaptureMode } from '../graph-driver.js'
+import { Queue } from './queue.js'
 
 /** What moves bytes between a device and the host, one copy at a time. */
 export class CopyEngine {
   busy = false
-  readonly waiting: Operation[] = []
+  readonly waiting = new Queue<Operation>()
 }
 
 export class SimDevice {
@@ -29,7 +30,8 @@ export class SimDevice {
   blockingUnfinished = 0
   /** Blocking streams with work queued since the null stream last waited for all of them. */
   readonly touched = new Set<SimStream>()
-  readonly streams = new Set<SimStream>()
+  /** All streams with unfinished work, and some without. */
+  readonly #listed = new Set<SimStream>()
   readonly ordinal: number
   readonly context: ContextHandle
   readonly nullStream: SimStream
@@ -40,14 +42,40 @@ export class SimDevice {
     this.context = context
     this.nullStream = new SimStream(this, defaultStream(ordinal, 0), firstId, false, 0)
     this.perThread = new SimStream(this, defaultStream(ordinal, 2), firstId + 1n, false, 0)
-    this.streams.add(this.nullStream)
-    this.streams.add(this.perThread)
+  }
+
+  list(stream: SimStream): void {
+    stream.listed = true
+    this.#listed.add(stream)
+  }
+
+  /** What has to be over for all its work to be. */
+  *tails(): Generator<Operation | undefined> {
+    for (const stream of this.#listed) {
+      if (stream.unfinished > 0) yield stream.tail
+      else {
+        stream.listed = false
+        this.#listed.delete(stream)
+        // Over, but who explores wants to know that it was waited for.
+        yield stream.tail
+      }
+    }
+  }
+
+  /** A stream that is destroyed, and whose work is done. */
+  forget(stream: SimStream): void {
+    this.touched.delete(stream)
+    this.#listed.delete(stream)
   }
 }
 
 export class SimStream {
-  /** The operation queued last, if it is not over. */
+  /** The operation queued last. */
   tail: Operation | undefined
+  /** Operations queued and not over. */
+  unfinished = 0
+  /** Its device knows that it may have unfinished work. */
+  listed = false
   /** Unfinished operations that hold an entry of the hardware queue. */
   entries = 0
   capture: Capture | undefined
@@ -106,17 +134,27 @@ export const OperationKind = {
 } as const
 export type OperationKind = (typeof OperationKind)[keyof typeof OperationKind]
 
+/** Bytes that an operation, or JavaScript, reads or writes. */
+export interface Touch {
+  readonly pointer: number
+  readonly byteLength: number
+  readonly writes: boolean
+}
+
 /** What an operation does to memory, beside taking time. */
 export interface Work {
-  /** Run when the operation ends, unless it is dropped. */
-  readonly effect: () => void
+  /** As people call it: 'copy', 'kernel scale'. */
+  readonly what: string
   /** The copy engine that it occupies. */
   readonly engine?: CopyEngine | undefined
-  /** Kept reachable until then. */
-  readonly held?: readonly unknown[]
-  /** What observers call it. */
-  readonly name?: string
+  /** What it reads and writes. */
+  readonly touches: readonly Touch[]
+  /** What observers call it: 'copy', 'scale'. */
+  readonly name: string
+  /** How many bytes it moves, where it is for moving bytes. */
   readonly byteLength?: number
+  /** Run when the operation ends, unless it is dropped. */
+  effect(): void
 }
 
 /** Who watches the operations of a machine. It is called in the middle of things: it may only write down. */
@@ -144,6 +182,10 @@ export class Operation {
   settle: Settle | undefined
   host: HostFunction | undefined
   work: Work | undefined
+  /** The CUresult of the fault that it ends in, or 0. */
+  fails = 0
+  /** All that it was to come after, where somebody wants to know. */
+  after: Operation[] | undefined
   /** False for a marker, which stands beside the streams. */
   inStream = true
   /** What the observer knows it by. */
@@ -152,7 +194,7 @@ export class Operation {
   readonly stream: SimStream
   /** The order in which operations were queued. */
   readonly sequence: number
-  /** Virtual nanoseconds for a kernel or a copy, the CUresult for a fault. */
+  /** Virtual nanoseconds that it takes. */
   readonly amount: number
 
   constructor(kind: OperationKind, stream: SimStream, sequence: number, amount: number) {
@@ -177,7 +219,9 @@ export class Operation {
   }
 
   waitFor(predecessor: Operation | undefined): void {
-    if (predecessor === undefined || predecessor.over) return
+    if (predecessor === undefined) return
+    this.after?.push(predecessor)
+    if (predecessor.over) return
     this.#blockers += 1
     if (predecessor.#dependents === undefined) predecessor.#dependents = [this]
     else predecessor.#dependents.push(this)
@@ -216,6 +260,8 @@ export type NodeWork =
       readonly operation: OperationKind
       readonly amount: number
       readonly work: Work | undefined
+      /** The CUresult of the fault that it ends in, or 0. */
+      readonly fails: number
     }
   | { readonly kind: 'host'; readonly host: HostFunction }
   | { readonly kind: 'eventRecord' | 'eventWait'; readonly event: SimEvent }

@@ -3,7 +3,7 @@
  * is the machine's business; what a capture allows is capture-rules.ts.
  */
 import { stateError } from '../../errors.js'
-import { CUresult, cudaError } from '../cuda-results.js'
+import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import {
   type AdoptedStream,
   type Cancel,
@@ -22,23 +22,39 @@ import {
 import { closedHandle, refusedHandle } from '../handle-errors.js'
 import { LoopPump, type TurnResult } from '../loop-pump.js'
 import { CaptureRules } from './capture-rules.js'
-import { Handles, rangeOf } from './handles.js'
+import { FaultPlan } from './fault-plan.js'
+import { Handles, Ranges, rangeOf } from './handles.js'
 import { Machine } from './machine.js'
 import { type NodeWork, type Operation, OperationKind, SimDevice, SimEvent, SimStream, type Work } from './objects.js'
 import { park } from './park.js'
 import { SIMULATED_ATTRIBUTES, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedUuid } from './properties.js'
+import type { Scheduler, Steps } from './scheduler.js'
 import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
 import { SimLibraries } from './sim-libraries.js'
 import { SimMemory } from './sim-memory.js'
 import { SimSharing } from './sim-sharing.js'
+import { TimedScheduler } from './timed-scheduler.js'
 
 /** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
-/** Operations ended in one turn of the event loop while nobody waits for any of them. */
-const STEPS_PER_TURN = 10_000
+
+export interface SimDriverOptions {
+  readonly devices: number
+  /** Of the allowed orders; 0 is the natural one. */
+  readonly seed: number
+  /** Picks the faults that are random. Default: the seed. */
+  readonly faultSeed?: number
+  /** In the place of virtual time, and of the seed. */
+  readonly scheduler?: (steps: Steps) => Scheduler
+  /** Where its handles and addresses lie, for whoever runs one simulation after the other there. */
+  readonly ranges?: Ranges
+}
 
 const drivers = new Map<number, WeakRef<SimDriver>>()
+
+/** What a simulation's handles and addresses lay in is another one's when nobody can reach it any more. */
+const unreachable = new FinalizationRegistry((ranges: Ranges) => ranges.giveBack())
 
 /** The simulator whose handle this is, if it is that of any. */
 export function simulatorOfHandle(handle: number): SimDriver | undefined {
@@ -55,17 +71,22 @@ export class SimDriver implements Driver {
   readonly machine: Machine
   readonly seed: number
   readonly #devices: readonly SimDevice[]
-  readonly #handles = new Handles()
+  readonly #handles: Handles
   readonly #streams = new Map<StreamHandle, SimStream>()
   readonly #events = new Map<EventHandle, SimEvent>()
   readonly #contexts = new Map<ContextHandle, SimDevice>()
   readonly #captures = new CaptureRules()
   readonly #pump: LoopPump
   #nextId = 0n
+  #abandoned = false
 
-  constructor(options: { readonly devices: number; readonly seed: number }) {
-    this.seed = options.seed
-    this.machine = new Machine(options.seed)
+  constructor(options: SimDriverOptions) {
+    const { seed, ranges = new Ranges() } = options
+    this.seed = seed
+    this.#handles = new Handles(ranges)
+    if (options.ranges === undefined) unreachable.register(this, ranges)
+    const scheduler = options.scheduler ?? ((steps) => new TimedScheduler(steps, seed))
+    this.machine = new Machine(scheduler, new FaultPlan(options.faultSeed ?? seed))
     this.#devices = Array.from({ length: options.devices }, (_, ordinal) => this.#makeDevice(ordinal))
     this.machine.devices = this.#devices
     this.#pump = new LoopPump(
@@ -82,11 +103,11 @@ export class SimDriver implements Driver {
     this.memory = new SimMemory({
       machine: this.machine,
       stream: (handle, call) => this.#liveStream(handle, call),
-      device: (context, call) => this.#alive(this.#contextDevice(context), call),
+      device: (context, call) => this.#entered(this.#contextDevice(context), call),
       event: (event) => this.#events.get(event),
       recycle: ({ context, event }) => this.eventRecycle(context, event),
       enqueue: (handle, kind, amount, call, work) => this.enqueue(handle, kind, amount, call, work),
-      own: (range) => drivers.set(range, new WeakRef(this)),
+      takeAddresses: (byteLength) => this.#takeAddresses(ranges, byteLength),
     })
     this.sharing = new SimSharing(this.memory)
     this.kernels = new SimKernels(this.memory, (...work) => this.enqueue(...work))
@@ -120,17 +141,16 @@ export class SimDriver implements Driver {
   }
 
   deviceSynchronize(device: number): void {
-    const target = this.#alive(this.#device(device), 'cuCtxSynchronize')
+    const target = this.#entered(this.#device(device), 'cuCtxSynchronize')
     this.#captures.refuseOnDevice(target, 'cuCtxSynchronize')
-    const all = this.machine.marker(target.nullStream, this.#tailsOf(target))
-    this.#block(() => all.over, 'device.synchronize()')
+    this.#blockFor(this.machine.marker(target.nullStream, target.tails()), 'device.synchronize()')
     this.#alive(target, 'cuCtxSynchronize')
   }
 
   deviceFinished(device: number, settle: Settle): Cancel {
     const target = this.#alive(this.#device(device), 'cuCtxRecordEvent')
     this.#captures.refuseOnDevice(target, 'cuCtxRecordEvent')
-    return this.machine.notify(this.machine.marker(target.nullStream, this.#tailsOf(target)), settle)
+    return this.machine.notify(this.machine.marker(target.nullStream, target.tails()), settle)
   }
 
   drainHostFunctions(): void {
@@ -142,14 +162,13 @@ export class SimDriver implements Driver {
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    const device = this.#alive(this.#contextDevice(context), 'cuStreamCreateWithPriority')
-    this.machine.tick()
+    const device = this.#entered(this.#contextDevice(context), 'cuStreamCreateWithPriority')
+    this.machine.scheduler.tick()
     const { least, greatest } = SIMULATED_PRIORITIES
     const clamped = Math.min(least, Math.max(greatest, priority))
     const handle = this.#handles.take('stream') as StreamHandle
     const stream = new SimStream(device, handle, this.#newId(), (flags & StreamFlag.NON_BLOCKING) !== 0, clamped)
     this.#streams.set(handle, stream)
-    device.streams.add(stream)
     return handle
   }
 
@@ -164,8 +183,14 @@ export class SimDriver implements Driver {
     this.#captures.streamDestroyed(stream)
     this.#streams.delete(handle)
     stream.destroyed = true
-    if (stream.tail === undefined) stream.device.streams.delete(stream)
+    if (stream.unfinished === 0) stream.device.forget(stream)
     this.#handles.giveBack('stream', handle)
+  }
+
+  /** Lets all that is pending be, for ever: nothing settles, nothing runs, and nothing keeps the process alive. */
+  abandon(): void {
+    this.#abandoned = true
+    this.#pump.wake()
   }
 
   /** Destroys every context: what is pending is dropped, and all later use fails. */
@@ -213,7 +238,11 @@ export class SimDriver implements Driver {
   streamQuery(handle: StreamHandle): boolean {
     const stream = this.#liveStream(handle, 'cuStreamQuery')
     this.#refuseLooking(stream, 'cuStreamQuery')
-    return stream === stream.device.nullStream ? stream.device.blockingUnfinished === 0 : stream.tail === undefined
+    const isNull = stream === stream.device.nullStream
+    const tails = isNull ? [...this.machine.nullStreamTails(stream.device)] : [stream.tail]
+    this.machine.scheduler.look({ operations: tails })
+    this.#alive(stream.device, 'cuStreamQuery')
+    return isNull ? stream.device.blockingUnfinished === 0 : stream.unfinished === 0
   }
 
   streamSynchronize(handle: StreamHandle): void {
@@ -223,7 +252,7 @@ export class SimDriver implements Driver {
     const last = isNull
       ? this.machine.marker(stream, this.machine.nullStreamTails(stream.device))
       : this.machine.marker(stream, [stream.tail])
-    this.#block(() => last.over, 'stream.synchronize()')
+    this.#blockFor(last, 'stream.synchronize()')
     this.#alive(stream.device, 'cuStreamSynchronize')
   }
 
@@ -265,11 +294,11 @@ export class SimDriver implements Driver {
       throw cudaError('cuStreamIsCapturing', CUresult.STREAM_CAPTURE_IMPLICIT)
     }
     this.#reserve(stream)
-    this.machine.enqueue(stream, OperationKind.HOST, 0, undefined, host)
+    this.machine.enqueueHostFunction(stream, host)
   }
 
   eventCreate(context: ContextHandle, flags: number): EventHandle {
-    const device = this.#alive(this.#contextDevice(context), 'cuEventCreate')
+    const device = this.#entered(this.#contextDevice(context), 'cuEventCreate')
     const handle = this.#handles.take('event') as EventHandle
     this.#events.set(handle, new SimEvent(device, handle, flags))
     return handle
@@ -301,13 +330,15 @@ export class SimDriver implements Driver {
 
   eventQuery(handle: EventHandle): boolean {
     const event = this.#liveEvent(handle, 'cuEventQuery')
+    this.machine.scheduler.look({ operations: [event.record] })
+    this.#alive(event.device, 'cuEventQuery')
     return event.record === undefined || event.record.over
   }
 
   eventSynchronize(handle: EventHandle): void {
     const event = this.#liveEvent(handle, 'cuEventSynchronize')
     const { record } = event
-    if (record !== undefined) this.#block(() => record.over, 'event.synchronize()')
+    if (record !== undefined) this.#blockFor(record, 'event.synchronize()')
     this.#alive(event.device, 'cuEventSynchronize')
   }
 
@@ -338,6 +369,7 @@ export class SimDriver implements Driver {
     if (untimed || start.record === undefined || end.record === undefined || start.device !== end.device) {
       throw cudaError(call, CUresult.INVALID_HANDLE)
     }
+    this.machine.scheduler.look({ operations: [start.record, end.record] })
     if (!start.record.over || !end.record.over) throw cudaError(call, CUresult.NOT_READY)
     return (end.record.time - start.record.time) / 1e6
   }
@@ -356,13 +388,14 @@ export class SimDriver implements Driver {
   /** Queues work of a stated length, a latch, a fault, and what touches memory. */
   enqueue(handle: StreamHandle, kind: OperationKind, amount: number, call = 'cuLaunchKernel', work?: Work): Operation {
     const stream = this.#liveStream(handle, call)
+    const fails = kind === OperationKind.FAULT ? amount : 0
     if (stream.capture !== undefined) {
-      this.#captures.add(stream, stream.capture, call, capturedWork(call, kind, amount, work))
+      this.#captures.add(stream, stream.capture, call, capturedWork(call, kind, amount, work, fails))
       return this.machine.marker(stream, [])
     }
     this.#captures.refuseImplicit(stream, call)
     if (kind !== OperationKind.INSTANT) this.#reserve(stream)
-    return this.machine.enqueue(stream, kind, amount, [], undefined, work)
+    return this.machine.enqueue(stream, kind, amount, work, fails)
   }
 
   /** What is behind a handle; to look takes no virtual time. */
@@ -379,6 +412,12 @@ export class SimDriver implements Driver {
     this.#streams.set(defaultStream(ordinal, 1), device.nullStream)
     this.#streams.set(defaultStream(ordinal, 2), device.perThread)
     return device
+  }
+
+  #takeAddresses(ranges: Ranges, byteLength: number): number {
+    const { base, numbers } = ranges.take(byteLength)
+    for (const range of numbers) drivers.set(range, new WeakRef(this))
+    return base
   }
 
   #newId(): bigint {
@@ -406,8 +445,8 @@ export class SimDriver implements Driver {
    */
   #recordOperation(stream: SimStream): Operation {
     const { nullStream } = stream.device
-    const idle = stream.tail === undefined && !stream.nonBlocking && stream !== nullStream
-    return idle ? this.machine.marker(stream, [nullStream.tail]) : this.machine.enqueue(stream, OperationKind.INSTANT)
+    const idle = stream.unfinished === 0 && !stream.nonBlocking && stream !== nullStream
+    return idle ? this.machine.marker(stream, [nullStream.tail]) : this.machine.enqueueMark(stream)
   }
 
   #wait(stream: SimStream, event: SimEvent): void {
@@ -416,23 +455,17 @@ export class SimDriver implements Driver {
       return
     }
     this.#captures.refuseImplicit(stream, 'cuStreamWaitEvent')
-    this.machine.enqueue(stream, OperationKind.INSTANT, 0, [event.record])
+    this.machine.enqueueMark(stream, [event.record])
   }
 
   get #pending(): number {
-    return this.machine.waitsPending + this.machine.hostFunctionsPending
+    return this.#abandoned ? 0 : this.machine.waitsPending + this.machine.hostFunctionsPending
   }
 
   #turn(): TurnResult {
-    const { machine } = this
-    let delivered = false
-    for (let due = machine.hostFunctionsDue; due > 0 && machine.runHostFunction(); due -= 1) delivered = true
-    if (machine.settle() || delivered) return 'soon'
-    for (let step = 0; step < STEPS_PER_TURN; step += 1) {
-      if (!machine.advance()) return this.#pending > 0 ? 'later' : 'idle'
-      if (machine.hostFunctionsDue > 0 || machine.somethingToSettle) break
-    }
-    return 'soon'
+    if (this.#abandoned) return 'idle'
+    if (this.machine.scheduler.turn()) return 'soon'
+    return this.#pending > 0 ? 'later' : 'idle'
   }
 
   /** Waits as a driver does for room in the stream's hardware queue. */
@@ -440,12 +473,13 @@ export class SimDriver implements Driver {
     if (stream.entries >= QUEUE_ENTRIES) this.#block(() => stream.entries < QUEUE_ENTRIES, 'queuing more work')
   }
 
-  /** A blocking wait: host functions that come due are run, since nobody else could. */
-  #block(isOver: () => boolean, what: string): void {
-    while (!isOver()) {
-      if (this.machine.runHostFunction() || this.machine.advance()) continue
-      throw stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
-    }
+  #blockFor(last: Operation, what: string): void {
+    this.#block(() => last.over, what, last)
+  }
+
+  #block(isOver: () => boolean, what: string, last?: Operation): void {
+    if (this.machine.scheduler.block(isOver, last)) return
+    throw stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
   }
 
   #whyStuck(): string {
@@ -453,10 +487,6 @@ export class SimDriver implements Driver {
       return 'it was called inside a host function, and what it waits for comes after that host function. Return first, or await the finished() of it'
     }
     return `nothing runs any more, and ${this.machine.latchesStanding} latch(es) stand. Open the latch first, or await the finished() of it`
-  }
-
-  #tailsOf(device: SimDevice): (Operation | undefined)[] {
-    return Array.from(device.streams, (stream) => stream.tail)
   }
 
   #device(ordinal: number): SimDevice {
@@ -472,7 +502,7 @@ export class SimDriver implements Driver {
   }
 
   #stream(handle: StreamHandle, call: string): SimStream {
-    this.machine.tick()
+    this.machine.scheduler.tick()
     const stream = this.#streams.get(handle)
     if (stream === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
     return stream
@@ -481,11 +511,12 @@ export class SimDriver implements Driver {
   #liveStream(handle: StreamHandle, call: string): SimStream {
     const stream = this.#stream(handle, call)
     if (stream.device.fault !== 0) throw cudaError(call, stream.device.fault)
+    this.#failOnRequest(call)
     return stream
   }
 
   #event(handle: EventHandle, call: string): SimEvent {
-    this.machine.tick()
+    this.machine.scheduler.tick()
     const event = this.#events.get(handle)
     if (event === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
     return event
@@ -493,7 +524,7 @@ export class SimDriver implements Driver {
 
   #liveEvent(handle: EventHandle, call: string): SimEvent {
     const event = this.#event(handle, call)
-    this.#alive(event.device, call)
+    this.#entered(event.device, call)
     if (event.captured !== undefined) this.#captures.refuseCapturedEvent(event, call)
     this.#captures.refuseUnsafe(call)
     return event
@@ -502,6 +533,22 @@ export class SimDriver implements Driver {
   #alive(device: SimDevice, call: string): SimDevice {
     if (device.fault !== 0) throw cudaError(call, device.fault)
     return device
+  }
+
+  /** As `alive`, at the beginning of a call. */
+  #entered(device: SimDevice, call: string): SimDevice {
+    this.#alive(device, call)
+    this.#failOnRequest(call)
+    return device
+  }
+
+  /** Where somebody asked for it: a simulation without faults pays one look. */
+  #failOnRequest(call: string): void {
+    const { faults } = this.machine
+    const result = faults.empty ? 0 : faults.ofCall(call)
+    if (result === 0) return
+    if (isContextLost(result)) this.machine.break(result)
+    throw cudaError(call, result)
   }
 
   #refuseLooking(stream: SimStream, call: string): void {
@@ -517,8 +564,14 @@ export class SimDriver implements Driver {
   }
 }
 
-function capturedWork(call: string, operation: OperationKind, amount: number, work: Work | undefined): NodeWork {
-  if (operation !== OperationKind.LATCH) return { kind: 'work', call, operation, amount, work }
+function capturedWork(
+  call: string,
+  operation: OperationKind,
+  amount: number,
+  work: Work | undefined,
+  fails: number,
+): NodeWork {
+  if (operation !== OperationKind.LATCH) return { kind: 'work', call, operation, amount, work, fails }
   throw stateError(
     'ERR_UNSUPPORTED',
     'A latch cannot be captured: it is opened once, and a graph is launched many times',

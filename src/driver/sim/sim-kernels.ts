@@ -3,7 +3,7 @@ import { stateError } from '../../errors.js'
 import type { StreamHandle } from '../driver.js'
 import type { KernelHandle, ModuleHandle } from '../handles.js'
 import type { KernelDriver, Twin } from '../kernel-driver.js'
-import { type Operation, OperationKind, type Work } from './objects.js'
+import { type Operation, OperationKind, type Touch, type Work } from './objects.js'
 import type { SimMemory } from './sim-memory.js'
 
 type Enqueue = (handle: StreamHandle, kind: OperationKind, amount: number, call: string, work: Work) => Operation
@@ -19,11 +19,8 @@ export class SimKernels implements KernelDriver {
     this.#enqueue = enqueue
   }
 
-  launchTwin(stream: StreamHandle, { name, memory, nanoseconds, run }: Twin): void {
-    const held = memory.map(({ pointer, byteLength }) => this.#memory.prepareAt(pointer, byteLength, CALL))
-    const effect = (): void =>
-      run(memory.map(({ pointer, byteLength }) => this.#memory.bytesAt(pointer, byteLength, CALL)))
-    this.#enqueue(stream, OperationKind.KERNEL, nanoseconds, CALL, { effect, held, name })
+  launchTwin(stream: StreamHandle, twin: Twin): void {
+    this.#enqueue(stream, OperationKind.KERNEL, twin.nanoseconds, CALL, new TwinWork(twin, this.#memory))
   }
 
   async compile(): Promise<Uint8Array> {
@@ -54,6 +51,40 @@ export class SimKernels implements KernelDriver {
 
   activeBlocks(): number {
     throw refused()
+  }
+}
+
+class TwinWork implements Work {
+  /** Kept reachable until it is done. */
+  readonly held: readonly unknown[]
+  readonly #twin: Twin
+  readonly #memory: SimMemory
+
+  constructor(twin: Twin, memory: SimMemory) {
+    this.held = twin.memory.map(({ pointer, byteLength }) => memory.prepareAt(pointer, byteLength, CALL))
+    this.#twin = twin
+    this.#memory = memory
+  }
+
+  get name(): string {
+    return this.#twin.name
+  }
+
+  get what(): string {
+    return `kernel ${this.#twin.name}`
+  }
+
+  get touches(): readonly Touch[] {
+    return this.#twin.memory.map(({ pointer, byteLength, access }) => ({
+      pointer,
+      byteLength,
+      writes: access !== 'in',
+    }))
+  }
+
+  effect(): void {
+    const { memory, run } = this.#twin
+    run(memory.map(({ pointer, byteLength }) => this.#memory.bytesAt(pointer, byteLength, CALL)))
   }
 }
 

@@ -5,9 +5,9 @@
 import { CUresult, cudaError } from '../cuda-results.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../driver.js'
 import type { FillWidth, MemoryDriver, OwnEvent, Pointer } from '../memory-driver.js'
-import { takeRanges } from './handles.js'
 import type { Machine } from './machine.js'
 import { type Block, DeviceMemory, PinnedMemory } from './memory-blocks.js'
+import { CopyWork, FillWork, FreeWork } from './memory-work.js'
 import {
   type CopyEngine,
   type Operation,
@@ -17,6 +17,7 @@ import {
   type SimStream,
   type Work,
 } from './objects.js'
+import { Queue } from './queue.js'
 
 /** What an H200 has (nominally): 141 GB. */
 const DEVICE_BYTES = 141e9
@@ -39,15 +40,15 @@ export interface SimMemoryParts {
   readonly event: (event: EventHandle) => SimEvent | undefined
   readonly recycle: (own: OwnEvent) => void
   readonly enqueue: (handle: StreamHandle, kind: OperationKind, amount: number, call: string, work: Work) => Operation
-  /** A range of addresses is this simulation's. */
-  readonly own: (range: number) => void
+  /** Where so many addresses begin that no other simulation has. */
+  readonly takeAddresses: (byteLength: number) => number
 }
 
 export class SimMemory implements MemoryDriver {
   readonly #parts: SimMemoryParts
   /** In the order of their addresses; freed ones too, until their addresses are used again. */
   readonly #blocks: Block[] = []
-  readonly #freeAddresses = new Map<number, number[]>()
+  readonly #freeAddresses = new Map<number, Queue<number>>()
   readonly #used = new Map<SimDevice, number>()
   #slab = { next: 0, end: 0 }
 
@@ -64,7 +65,7 @@ export class SimMemory implements MemoryDriver {
   allocateAtOnce(byteLength: number, context: ContextHandle): Pointer {
     const call = 'cuMemAlloc'
     const device = this.#parts.device(context, call)
-    this.#parts.machine.tick()
+    this.#parts.machine.scheduler.tick()
     return this.#allocateOn(device, byteLength, call)
   }
 
@@ -81,11 +82,8 @@ export class SimMemory implements MemoryDriver {
     if (!(block instanceof DeviceMemory) || block.pointer !== pointer || block.freed) {
       throw cudaError('cuMemFreeAsync', CUresult.INVALID_VALUE)
     }
-    const effect = (): void => {
-      block.free()
-      this.#giveBack(block)
-    }
-    this.#parts.enqueue(stream, OperationKind.INSTANT, 0, 'cuMemFreeAsync', { effect })
+    const work = new FreeWork(block, this.#giveBack)
+    this.#parts.enqueue(stream, OperationKind.INSTANT, 0, 'cuMemFreeAsync', work)
     // As in CUDA's pools, what is freed counts as free for what is allocated after it.
     this.#used.set(block.device, (this.#used.get(block.device) ?? 0) - rounded(block.byteLength))
   }
@@ -95,7 +93,7 @@ export class SimMemory implements MemoryDriver {
     context: ContextHandle,
   ): { readonly pointer: Pointer; readonly bytes: ArrayBuffer } {
     const device = this.#parts.device(context, 'cuMemHostAlloc')
-    this.#parts.machine.tick()
+    this.#parts.machine.scheduler.tick()
     // Some machines promise any amount of address space; none has so much to lock.
     if (byteLength > HOST_BYTES) throw cudaError('cuMemHostAlloc', CUresult.OUT_OF_MEMORY)
     const bytes = orOutOfMemory('cuMemHostAlloc', () => new ArrayBuffer(byteLength))
@@ -115,21 +113,19 @@ export class SimMemory implements MemoryDriver {
     const call = 'cuMemcpyAsync'
     const to = this.#live(destination, byteLength, call)
     const from = this.#live(source, byteLength, call)
-    const held = orOutOfMemory(call, () => [to.prepare(), from.prepare()])
-    const effect = (): void => to.write(destination, from.read(source, byteLength))
     const { engine, bandwidth } = route(to, from)
+    const work = orOutOfMemory(call, () => new CopyWork(to, destination, from, source, byteLength, engine))
     const duration = Math.max(SHORTEST, byteLength / bandwidth)
-    this.#parts.enqueue(stream, OperationKind.COPY, duration, call, { effect, engine, held, name: 'copy', byteLength })
+    this.#parts.enqueue(stream, OperationKind.COPY, duration, call, work)
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
     const call = `cuMemsetD${8 * width}Async`
     const byteLength = count * width
     const block = this.#live(pointer, byteLength, call)
-    const held = [orOutOfMemory(call, () => block.prepare())]
-    const effect = (): void => block.fill(pointer, value, width, count)
+    const work = orOutOfMemory(call, () => new FillWork(block, pointer, value, width, count))
     const duration = Math.max(SHORTEST, byteLength / DEVICE_BANDWIDTH)
-    this.#parts.enqueue(stream, OperationKind.COPY, duration, call, { effect, held, name: 'fill', byteLength })
+    this.#parts.enqueue(stream, OperationKind.COPY, duration, call, work)
   }
 
   deviceOf(pointer: Pointer, byteLength: number): number {
@@ -138,11 +134,14 @@ export class SimMemory implements MemoryDriver {
     return block.device.ordinal
   }
 
-  viewed(): void {}
+  viewed(pointer: Pointer, byteLength: number): void {
+    this.#parts.machine.scheduler.look({ memory: { pointer, byteLength, writes: true } })
+  }
 
   isDone(event: EventHandle): boolean {
-    this.#parts.machine.tick()
+    this.#parts.machine.scheduler.tick()
     const found = this.#parts.event(event)
+    this.#parts.machine.scheduler.look({ operations: [found?.record] })
     return found !== undefined && found.device.fault === 0 && (found.record === undefined || found.record.over)
   }
 
@@ -168,11 +167,7 @@ export class SimMemory implements MemoryDriver {
 
   #freeBlockAfter(block: Block, after: readonly OwnEvent[]): void {
     const records = after.map(({ event }) => this.#parts.event(event)?.record)
-    const effect = (): void => {
-      block.free()
-      this.#giveBack(block)
-    }
-    this.#parts.machine.marker(block.device.nullStream, records, { effect })
+    this.#parts.machine.marker(block.device.nullStream, records, new FreeWork(block, this.#giveBack))
     for (const own of after) this.#parts.recycle(own)
   }
 
@@ -207,12 +202,12 @@ export class SimMemory implements MemoryDriver {
   }
 
   #address(size: number): Pointer {
-    const free = this.#freeAddresses.get(size)?.shift()
+    // Who explores orders wants the same addresses in all of them, whether something is freed by now or not.
+    const free = this.#parts.machine.scheduler.explores ? undefined : this.#freeAddresses.get(size)?.shift()
     if (free !== undefined) return free as Pointer
     if (this.#slab.next + size > this.#slab.end) {
       const length = Math.max(SLAB, size)
-      const { base, ranges } = takeRanges(length)
-      for (const range of ranges) this.#parts.own(range)
+      const base = this.#parts.takeAddresses(length)
       this.#slab = { next: base, end: base + length }
     }
     const address = this.#slab.next
@@ -220,11 +215,14 @@ export class SimMemory implements MemoryDriver {
     return address as Pointer
   }
 
-  #giveBack(block: Block): void {
+  readonly #giveBack = (block: Block): void => {
     const size = rounded(block.byteLength)
-    const free = this.#freeAddresses.get(size)
-    if (free === undefined) this.#freeAddresses.set(size, [block.pointer])
-    else free.push(block.pointer)
+    let free = this.#freeAddresses.get(size)
+    if (free === undefined) {
+      free = new Queue()
+      this.#freeAddresses.set(size, free)
+    }
+    free.push(block.pointer)
   }
 }
 

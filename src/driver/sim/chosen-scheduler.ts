@@ -1,0 +1,213 @@
+/**
+ * Steps instead of time: whoever directs it chooses which of the ready operations ends next, which host function runs,
+ * which promise is settled, and when the host, which looks at something or waits, goes on.
+ */
+import type { Settle } from '../driver.js'
+import { type Operation, OperationKind } from './objects.js'
+import type { Look, Scheduler, Steps } from './scheduler.js'
+
+/** What can happen next. */
+export interface Choice {
+  /** The host goes on; an operation ends; a host function runs, and with it its operation; a promise is settled. */
+  readonly kind: 'host' | 'run' | 'settle' | 'end'
+  /** Undefined for the host. */
+  readonly operation: Operation | undefined
+}
+
+/** Where the host is while something is chosen. */
+export interface Where {
+  /** In the midst of JavaScript, which nothing else can run beside. */
+  readonly running: boolean
+  /** In so many blocking waits, one inside the other. */
+  readonly depth: number
+  /** What the innermost of them waits for, if that is one operation. */
+  readonly waitsFor: Operation | undefined
+}
+
+export interface Director {
+  /** One of the choices, of which there is at least one. What follows is what it brought about. */
+  choose(choices: readonly Choice[], where: Where): Choice
+  queued(operation: Operation): void
+  over(operation: Operation): void
+  opened(latch: Operation): void
+  looks(look: Look): void
+  /** Is it memory that JavaScript has views of? */
+  isViewed(operation: Operation): boolean
+}
+
+const NOBODY: Choice = { kind: 'host', operation: undefined }
+/** Virtual nanoseconds: so that the numbers of `now` and of elapsed time go up, and mean nothing else. */
+const STEP = 100
+
+export class ChosenScheduler implements Scheduler {
+  readonly explores = true
+  now = 0
+  readonly #steps: Steps
+  readonly #director: Director
+  readonly #ready = new Set<Operation>()
+  readonly #due = new Map<Operation, number>()
+  readonly #settles = new Map<Operation, Settle>()
+  #depth = 0
+  #stopped = false
+  #faultIsNear = false
+  /** Steps of the GPU so far, and how many there were when the host last saw that something was not done. */
+  #progress = 0
+  #seen: { readonly unfinished: Operation; readonly progress: number } | undefined
+
+  constructor(steps: Steps, director: Director) {
+    this.#steps = steps
+    this.#director = director
+  }
+
+  queued(operation: Operation): void {
+    if (operation.fails !== 0) this.#faultIsNear = true
+    this.#director.queued(operation)
+  }
+
+  ready(operation: Operation): void {
+    if (operation.kind === OperationKind.HOST) this.#due.set(operation, 0)
+    else this.#ready.add(operation)
+  }
+
+  over(operation: Operation): void {
+    operation.time = this.now
+    this.#ready.delete(operation)
+    this.#director.over(operation)
+  }
+
+  opened(latch: Operation): void {
+    this.#director.opened(latch)
+  }
+
+  drop(): Iterable<Operation> {
+    const dropped = [...this.#ready]
+    for (const [operation, status] of this.#due) if (status === 0) dropped.push(operation)
+    this.#ready.clear()
+    for (const operation of dropped) this.#due.delete(operation)
+    return dropped
+  }
+
+  callBack(operation: Operation, status: number): void {
+    this.#due.set(operation, status)
+  }
+
+  settleLater(operation: Operation, settle: Settle): void {
+    this.#settles.set(operation, settle)
+  }
+
+  /** Where a fault may come at any time, every call may be the first to hear of it. */
+  tick(): void {
+    if (this.#faultIsNear) this.#point()
+  }
+
+  look(look: Look): void {
+    const unfinished = firstUnfinished(look)
+    // To look again before anything has happened brings nothing: a loop that polls would never end.
+    const again = unfinished !== undefined && this.#seen?.unfinished === unfinished
+    this.#point(again && this.#seen?.progress === this.#progress)
+    if (unfinished !== undefined) this.#seen = { unfinished, progress: this.#progress }
+    this.#director.looks(look)
+  }
+
+  handedOver(operation: Operation): void {
+    const { work } = operation
+    if (operation.over || work === undefined || !this.#director.isViewed(operation)) return
+    this.#point()
+    for (const memory of work.touches) this.#director.looks({ memory })
+  }
+
+  block(isOver: () => boolean, last?: Operation): boolean {
+    this.#depth += 1
+    try {
+      const where: Where = { running: false, depth: this.#depth, waitsFor: last }
+      for (;;) {
+        const choices = this.#javascript()
+        if (isOver()) choices.unshift(NOBODY)
+        if (!this.#choose(choices, where)) return false
+        if (this.#chosen === NOBODY) return true
+      }
+    } finally {
+      this.#depth -= 1
+    }
+  }
+
+  turn(): boolean {
+    const choices = this.#javascript()
+    for (const operation of this.#settles.keys()) choices.push({ kind: 'settle', operation })
+    return this.#choose(choices, { running: false, depth: 0, waitsFor: undefined })
+  }
+
+  /** The run is over: nothing is chosen any more. */
+  stop(): void {
+    this.#stopped = true
+  }
+
+  /** Nothing can happen until JavaScript does something. */
+  get stuck(): boolean {
+    return this.#ready.size + this.#due.size + this.#settles.size === 0
+  }
+
+  #chosen: Choice = NOBODY
+
+  /** Lets the GPU go on before the host does. */
+  #point(hostRests = false): void {
+    const where: Where = { running: true, depth: this.#depth, waitsFor: undefined }
+    let rests = hostRests
+    do {
+      if (!this.#choose(rests ? [] : [NOBODY], where)) return
+      rests = false
+    } while (this.#chosen !== NOBODY)
+  }
+
+  /** Host functions run one after the other, but those of one stream, which tell of a fault, in their order. */
+  #javascript(): Choice[] {
+    const choices: Choice[] = []
+    const told = new Set<unknown>()
+    for (const [operation, status] of this.#due) {
+      if (status !== 0 && told.has(operation.stream)) continue
+      if (status !== 0) told.add(operation.stream)
+      choices.push({ kind: 'run', operation })
+    }
+    return choices
+  }
+
+  /** Adds what the GPU can do to the choices, and does what is chosen. False where there is none. */
+  #choose(choices: Choice[], where: Where): boolean {
+    for (const operation of this.#ready) choices.push({ kind: 'end', operation })
+    if (choices.length === 0 || this.#stopped) return false
+    this.now += STEP
+    const chosen = this.#director.choose(choices, where)
+    const { kind, operation } = chosen
+    if (operation !== undefined) {
+      if (kind === 'run') this.#run(operation)
+      else if (kind === 'settle') this.#settle(operation)
+      else this.#end(operation)
+    }
+    this.#chosen = chosen
+    return true
+  }
+
+  #run(operation: Operation): void {
+    const status = this.#due.get(operation) ?? 0
+    this.#due.delete(operation)
+    this.#progress += 1
+    this.#steps.runHostFunction(operation, status)
+  }
+
+  #settle(operation: Operation): void {
+    const settle = this.#settles.get(operation)
+    this.#settles.delete(operation)
+    if (settle !== undefined) this.#steps.settle(operation, settle)
+  }
+
+  #end(operation: Operation): void {
+    this.#ready.delete(operation)
+    this.#progress += 1
+    this.#steps.end(operation)
+  }
+}
+
+function firstUnfinished({ operations }: Look): Operation | undefined {
+  for (const operation of operations ?? []) if (operation !== undefined && !operation.over) return operation
+  return undefined
+}

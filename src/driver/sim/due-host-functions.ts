@@ -1,0 +1,68 @@
+/** Host functions that are due: in the order in which they became so or, with a seed, in any order of the streams. */
+import type { Operation, SimStream } from './objects.js'
+import { Queue } from './queue.js'
+import type { Random } from './random.js'
+
+export interface DueHostFunction {
+  readonly operation: Operation
+  /** 0, or the CUresult of the fault before it. */
+  readonly status: number
+}
+
+export class DueHostFunctions {
+  readonly #random: Random | undefined
+  #inOrder = new Queue<DueHostFunction>()
+  /** With a seed: a stream stands here once for each of its host functions that is due. */
+  #turns: SimStream[] = []
+  /** What one stream tells comes in its own order. */
+  readonly #ofStream = new Map<SimStream, Queue<DueHostFunction>>()
+
+  constructor(random: Random | undefined) {
+    this.#random = random
+  }
+
+  get length(): number {
+    return this.#random === undefined ? this.#inOrder.length : this.#turns.length
+  }
+
+  add(operation: Operation, status: number): void {
+    const due = { operation, status }
+    if (this.#random === undefined) {
+      this.#inOrder.push(due)
+      return
+    }
+    const { stream } = operation
+    this.#turns.push(stream)
+    let queue = this.#ofStream.get(stream)
+    if (queue === undefined) {
+      queue = new Queue()
+      this.#ofStream.set(stream, queue)
+    }
+    queue.push(due)
+  }
+
+  take(): DueHostFunction | undefined {
+    if (this.#random === undefined) return this.#inOrder.shift()
+    if (this.#turns.length === 0) return undefined
+    const picked = Math.floor(this.#random.next() * this.#turns.length)
+    const stream = this.#turns[picked]
+    const last = this.#turns.pop()
+    if (stream === undefined || last === undefined) return undefined
+    if (picked < this.#turns.length) this.#turns[picked] = last
+    const queue = this.#ofStream.get(stream)
+    const due = queue?.shift()
+    if (queue?.length === 0) this.#ofStream.delete(stream)
+    return due
+  }
+
+  /** Takes out what is due and has not heard of a fault, and returns it. */
+  drop(): readonly Operation[] {
+    const all = [...this.#inOrder]
+    for (const queue of this.#ofStream.values()) all.push(...queue)
+    this.#inOrder = new Queue()
+    this.#turns = []
+    this.#ofStream.clear()
+    for (const { operation, status } of all) if (status !== 0) this.add(operation, status)
+    return all.filter(({ status }) => status === 0).map(({ operation }) => operation)
+  }
+}

@@ -1,0 +1,109 @@
+/** Which calls and operations of a simulation are to fail. */
+import { type Operation, OperationKind } from './objects.js'
+import { Random } from './random.js'
+
+/** A call of the driver, which then throws at once; or an operation, which faults the devices when it would end. */
+export interface PlannedFault {
+  readonly call: string | undefined
+  readonly operation: 'kernel' | 'copy' | 'fill' | 'any' | undefined
+  /** How many go well before. */
+  readonly after: number
+  /** How many fail then. */
+  readonly times: number
+  /** With which probability one fails that could. */
+  readonly probability: number
+  /** The CUresult. */
+  readonly result: number
+}
+
+/** The calls that can be made to fail: those that a program's own calls lead to. */
+export const FAILING_CALLS: readonly string[] = [
+  'cuCtxSynchronize',
+  'cuEventCreate',
+  'cuEventQuery',
+  'cuEventRecord',
+  'cuEventSynchronize',
+  'cuGraphLaunch',
+  'cuLaunchHostFunc',
+  'cuLaunchKernel',
+  'cuMemAllocAsync',
+  'cuMemFreeAsync',
+  'cuMemHostAlloc',
+  'cuMemcpyAsync',
+  'cuMemsetD16Async',
+  'cuMemsetD32Async',
+  'cuMemsetD8Async',
+  'cuStreamAddCallback',
+  'cuStreamBeginCapture',
+  'cuStreamCreateWithPriority',
+  'cuStreamQuery',
+  'cuStreamSynchronize',
+  'cuStreamWaitEvent',
+]
+
+class Pending {
+  readonly fault: PlannedFault
+  #before: number
+  #left: number
+
+  constructor(fault: PlannedFault) {
+    this.fault = fault
+    this.#before = fault.after
+    this.#left = fault.times
+  }
+
+  /** One that could fail: does it? */
+  strikes(random: Random): boolean {
+    if (this.#left === 0) return false
+    if (this.#before > 0) {
+      this.#before -= 1
+      return false
+    }
+    if (this.fault.probability < 1 && random.next() >= this.fault.probability) return false
+    this.#left -= 1
+    return true
+  }
+}
+
+export class FaultPlan {
+  /** Nothing is to fail. */
+  empty = true
+  readonly #pending = new Set<Pending>()
+  readonly #random: Random
+
+  constructor(seed: number) {
+    this.#random = new Random(seed)
+  }
+
+  /** Counts from now. The result takes it back. */
+  add(fault: PlannedFault): () => void {
+    const pending = new Pending(fault)
+    this.#pending.add(pending)
+    this.empty = false
+    return () => {
+      this.#pending.delete(pending)
+      this.empty = this.#pending.size === 0
+    }
+  }
+
+  /** The CUresult that this call is to give, or 0. */
+  ofCall(call: string): number {
+    return this.#strike(({ call: wanted }) => wanted === call)
+  }
+
+  /** The CUresult of the fault that this operation is to end in, or 0. */
+  ofOperation({ kind, work }: Operation): number {
+    if (kind !== OperationKind.KERNEL && kind !== OperationKind.COPY) return 0
+    const name = kind === OperationKind.KERNEL ? 'kernel' : work?.what
+    return this.#strike(({ operation }) => operation === name || operation === 'any')
+  }
+
+  /** Each of them counts, and the first that strikes decides. */
+  #strike(concerns: (fault: PlannedFault) => boolean): number {
+    let result = 0
+    for (const pending of this.#pending) {
+      if (concerns(pending.fault) && pending.strikes(this.#random) && result === 0) result = pending.fault.result
+    }
+    return result
+  }
+}

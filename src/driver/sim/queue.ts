@@ -1,0 +1,31 @@
+/** First in, first out, in constant time however long it is. */
+export class Queue<T> {
+  #items: T[] = []
+  #head = 0
+
+  get length(): number {
+    return this.#items.length - this.#head
+  }
+
+  push(item: T): void {
+    this.#items.push(item)
+  }
+
+  shift(): T | undefined {
+    if (this.#head === this.#items.length) return undefined
+    const item = this.#items[this.#head]
+    this.#head += 1
+    if (this.#head === this.#items.length) {
+      this.#items = []
+      this.#head = 0
+    } else if (this.#head >= 1024 && this.#head * 2 >= this.#items.length) {
+      this.#items = this.#items.slice(this.#head)
+      this.#head = 0
+    } else this.#items[this.#head - 1] = undefined as T
+    return item
+  }
+
+  *[Symbol.iterator](): Generator<T> {
+    for (let at = this.#head; at < this.#items.length; at += 1) yield this.#items[at] as T
+  }
+}

@@ -1,0 +1,55 @@
+/**
+ * What a machine leaves to its scheduler: when an operation that nothing holds up ends, when a host function that is due
+ * runs, and when a promise is settled. The machine knows what must come after what; a scheduler picks among the rest.
+ */
+import type { Settle } from '../driver.js'
+import type { Operation, Touch } from './objects.js'
+
+/** The machine, as far as a scheduler moves it. */
+export interface Steps {
+  /** Ends an operation, or faults the devices if that is what it does, and lets go what waited for it. */
+  end(operation: Operation): void
+  /** An operation that is no host function begins, or will at this time, which may be later than now. */
+  started(operation: Operation, time: number): void
+  /** Runs the host function of an operation and ends it. `status` is 0, or the CUresult of the fault before it. */
+  runHostFunction(operation: Operation, status: number): void
+  /** Settles the promise of an operation that is over. */
+  settle(operation: Operation, settle: Settle): void
+}
+
+/** What the host looks at: how far these operations are, or memory. */
+export interface Look {
+  readonly operations?: readonly (Operation | undefined)[]
+  readonly memory?: Touch
+}
+
+export interface Scheduler {
+  /** Virtual nanoseconds since the machine started. */
+  readonly now: number
+  /** True: every operation keeps what it came after, and one that changes memory ends only when the scheduler says so. */
+  readonly explores: boolean
+  /** A new operation, before it can be ready; told only to one that explores. */
+  queued(operation: Operation): void
+  /** Nothing that the operation comes after is left. */
+  ready(operation: Operation): void
+  /** It is over, done or dropped; called before what comes after it becomes ready. */
+  over(operation: Operation): void
+  /** The host has opened a latch, which the stream may not have come to yet. */
+  opened(latch: Operation): void
+  /** All that is ready and not over: the devices are lost, and it is about to be dropped. */
+  drop(): Iterable<Operation>
+  /** A callback that is to hear of a fault. */
+  callBack(operation: Operation, status: number): void
+  /** The promise of an operation that is over. */
+  settleLater(operation: Operation, settle: Settle): void
+  /** The time of one call to the driver passes. */
+  tick(): void
+  /** The host is about to look. */
+  look(look: Look): void
+  /** The host has just queued this, and goes on. */
+  handedOver(operation: Operation): void
+  /** Lets things happen until this is so; false where it never will be. `last` is what is waited for, where it is one. */
+  block(isOver: () => boolean, last?: Operation): boolean
+  /** Lets things happen in a turn of the event loop. False where nothing can. */
+  turn(): boolean
+}

@@ -1,0 +1,200 @@
+/**
+ * Virtual time: a ready operation takes its while, on a kernel slot or a copy engine if it needs one, and the one that is
+ * done first ends first. Without a seed that is the natural order; with one, operations start late at random, which
+ * reaches the orders that the rules allow.
+ */
+import type { Settle } from '../driver.js'
+import { DueHostFunctions } from './due-host-functions.js'
+import { Heap } from './heap.js'
+import { type CopyEngine, type Operation, OperationKind, type SimDevice } from './objects.js'
+import { Random } from './random.js'
+import type { Scheduler, Steps } from './scheduler.js'
+
+/** Kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. */
+const KERNEL_SLOTS = 128
+/** Virtual nanoseconds until a faulting kernel is noticed: calls that follow its launch at once still succeed. */
+const TIME_TO_FAULT = 10_000
+/** Virtual nanoseconds that every call to the driver takes. */
+const CALL_COST = 100
+/** Operations ended in one turn of the event loop while nobody waits for any of them. */
+const STEPS_PER_TURN = 10_000
+
+interface Settled {
+  readonly operation: Operation
+  readonly settle: Settle
+}
+
+export class TimedScheduler implements Scheduler {
+  readonly explores: boolean = false
+  now = 0
+  readonly #steps: Steps
+  readonly #random: Random | undefined
+  readonly #running = new Heap<Operation>((a, b) => a.time < b.time || (a.time === b.time && a.sequence < b.sequence))
+  readonly #waitingForSlot = new Map<SimDevice, Heap<Operation>>()
+  readonly #engines = new Set<CopyEngine>()
+  readonly #due: DueHostFunctions
+  #settled: Settled[] = []
+
+  constructor(steps: Steps, seed: number) {
+    this.#steps = steps
+    this.#random = seed === 0 ? undefined : new Random(seed)
+    this.#due = new DueHostFunctions(this.#random)
+  }
+
+  queued(): void {}
+  opened(): void {}
+
+  ready(operation: Operation): void {
+    switch (operation.kind) {
+      case OperationKind.KERNEL:
+        this.#startKernel(operation)
+        break
+      case OperationKind.HOST:
+        if (this.#random === undefined) this.#due.add(operation, 0)
+        else this.#run(operation, 0)
+        break
+      case OperationKind.FAULT:
+        this.#run(operation, TIME_TO_FAULT)
+        break
+      case OperationKind.COPY:
+        this.#startCopy(operation)
+        break
+    }
+  }
+
+  over(operation: Operation): void {
+    operation.time = this.now
+    const { device } = operation.stream
+    if (device.fault !== 0) return
+    if (operation.kind === OperationKind.KERNEL) this.#freeSlot(device)
+    else if (operation.kind === OperationKind.COPY) this.#freeEngine(operation.work?.engine)
+  }
+
+  drop(): Iterable<Operation> {
+    const dropped = [...this.#running, ...this.#due.drop()]
+    for (const waiting of this.#waitingForSlot.values()) dropped.push(...waiting)
+    for (const { waiting } of this.#engines) dropped.push(...waiting)
+    return dropped
+  }
+
+  callBack(operation: Operation, status: number): void {
+    this.#due.add(operation, status)
+  }
+
+  settleLater(operation: Operation, settle: Settle): void {
+    this.#settled.push({ operation, settle })
+  }
+
+  tick(): void {
+    this.now += CALL_COST
+    for (let next = this.#running.peek(); next !== undefined && next.time <= this.now; next = this.#running.peek()) {
+      this.#running.pop()
+      this.#arrive(next)
+    }
+  }
+
+  look(): void {}
+  handedOver(): void {}
+
+  /** Host functions that come due are run, since nobody else could. */
+  block(isOver: () => boolean): boolean {
+    while (!isOver()) if (!this.#runHostFunction() && !this.#advance()) return false
+    return true
+  }
+
+  turn(): boolean {
+    let delivered = false
+    for (let due = this.#due.length; due > 0 && this.#runHostFunction(); due -= 1) delivered = true
+    if (this.#settle() || delivered) return true
+    for (let step = 0; step < STEPS_PER_TURN; step += 1) {
+      if (!this.#advance()) return false
+      if (this.#due.length > 0 || this.#settled.length > 0) break
+    }
+    return true
+  }
+
+  #runHostFunction(): boolean {
+    const due = this.#due.take()
+    if (due === undefined) return false
+    this.#steps.runHostFunction(due.operation, due.status)
+    return true
+  }
+
+  /** Settles the promises whose operations are over, in that order. False where there are none. */
+  #settle(): boolean {
+    if (this.#settled.length === 0) return false
+    const settled = this.#settled
+    this.#settled = []
+    for (const { operation, settle } of settled) this.#steps.settle(operation, settle)
+    return true
+  }
+
+  /** Moves time to the next end of an operation. False where nothing runs. */
+  #advance(): boolean {
+    const next = this.#running.pop()
+    if (next === undefined) return false
+    this.now = Math.max(this.now, next.time)
+    this.#arrive(next)
+    return true
+  }
+
+  #arrive(operation: Operation): void {
+    if (operation.over) return
+    if (operation.kind === OperationKind.HOST) this.#due.add(operation, 0)
+    else this.#steps.end(operation)
+  }
+
+  #startKernel(operation: Operation): void {
+    const { device } = operation.stream
+    if (device.busySlots < KERNEL_SLOTS) {
+      device.busySlots += 1
+      this.#run(operation, operation.amount)
+      return
+    }
+    let waiting = this.#waitingForSlot.get(device)
+    if (waiting === undefined) {
+      const before = (a: Operation, b: Operation): boolean =>
+        a.stream.priority < b.stream.priority || (a.stream.priority === b.stream.priority && a.sequence < b.sequence)
+      waiting = new Heap<Operation>(before)
+      this.#waitingForSlot.set(device, waiting)
+    }
+    waiting.push(operation)
+  }
+
+  #freeSlot(device: SimDevice): void {
+    device.busySlots -= 1
+    const next = this.#waitingForSlot.get(device)?.pop()
+    if (next !== undefined) this.#startKernel(next)
+  }
+
+  #startCopy(operation: Operation): void {
+    const engine = operation.work?.engine
+    if (engine?.busy) {
+      this.#engines.add(engine)
+      engine.waiting.push(operation)
+      return
+    }
+    if (engine !== undefined) engine.busy = true
+    this.#run(operation, operation.amount)
+  }
+
+  #freeEngine(engine: CopyEngine | undefined): void {
+    if (engine === undefined) return
+    engine.busy = false
+    const next = engine.waiting.shift()
+    if (next !== undefined) this.#startCopy(next)
+  }
+
+  #run(operation: Operation, duration: number): void {
+    const start = this.now + this.#delay()
+    operation.time = start + duration
+    if (operation.kind !== OperationKind.HOST) this.#steps.started(operation, start)
+    this.#running.push(operation)
+  }
+
+  /** How late an operation starts: never without a seed; with one, half of the time, by up to a millisecond. */
+  #delay(): number {
+    if (this.#random === undefined || this.#random.next() < 0.5) return 0
+    return 100 * 10 ** (4 * this.#random.next())
+  }
+}

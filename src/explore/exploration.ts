@@ -1,0 +1,81 @@
+/** What an exploration has found, as data and for people. */
+import type { Outcome } from './outcome.js'
+import type { Schedule } from './schedule.js'
+
+/** One order of a program, and what it comes to. */
+export interface Order {
+  /** For `replay()`. */
+  readonly schedule: Schedule
+  readonly outcome: Outcome
+  /** Its steps, one a line: operations with their streams and bytes, and where JavaScript goes on. */
+  readonly listing: string
+}
+
+export interface Disagreement {
+  readonly first: Order
+  readonly second: Order
+  /** The first step, counted from 0, at which they part. */
+  readonly step: number
+  /** Which two steps have no order, and which wait would give them one. */
+  readonly missing: string
+}
+
+export interface Exploration {
+  /**
+   * 'agree': all orders that were run come to the same. 'disagree': two do not. 'deadlock': under some order the program
+   * waits for ever.
+   */
+  readonly verdict: 'agree' | 'disagree' | 'deadlock'
+  /** Every order that could matter was run. Where it is false, and they agree, an order that was not run may not. */
+  readonly complete: boolean
+  /** How often the program was run. */
+  readonly runs: number
+  readonly seed: number
+  /** What the program comes to in the usual order. */
+  readonly outcome: Outcome
+  /** The order that waits for ever; undefined unless that is the verdict. */
+  readonly deadlock: Order | undefined
+  /** Undefined where all agree, or where every order that was run waits for ever. */
+  readonly disagreement: Disagreement | undefined
+  /** All of this for people: for the message of an assertion. */
+  readonly message: string
+}
+
+/** A report for people. */
+export function messageOf(exploration: Omit<Exploration, 'message'>, hasFaults: boolean): string {
+  const { seed, runs, deadlock, disagreement } = exploration
+  const found = `found in ${runs} run(s), seed ${seed}`
+  const replayIt = ({ schedule }: Order): string =>
+    `replay(program, '${schedule}'${hasFaults ? `, { faults, seed: ${seed} }` : ''})`
+  if (disagreement === undefined) {
+    return deadlock === undefined
+      ? found
+      : `A wait can never end: ${deadlock.outcome.value} (${found})\n${replayIt(deadlock)}\n${deadlock.listing}`
+  }
+  const { first, second, step, missing } = disagreement
+  return [
+    `Two orders disagree (${found})`,
+    `  ${replayIt(first)}: ${brief(first.outcome)}`,
+    `  ${replayIt(second)}: ${brief(second.outcome)}`,
+    ...differencesOf(first.outcome, second.outcome),
+    `They part at step ${step}. ${missing}`,
+    '',
+    'The first order:',
+    first.listing,
+    '',
+    'The second order:',
+    second.listing,
+  ].join('\n')
+}
+
+function differencesOf(first: Outcome, second: Outcome): string[] {
+  const only = (a: Outcome, b: Outcome, which: string): string[] =>
+    a.ran.filter((name) => !b.ran.includes(name)).map((name) => `  ${name} runs in the ${which} order only`)
+  return [...only(first, second, 'first'), ...only(second, first, 'second')]
+}
+
+function brief({ kind, value, uncaught }: Outcome): string {
+  const line = value.replaceAll(/\s+/g, ' ')
+  const text = line.length > 200 ? `${line.slice(0, 197)}...` : line
+  return [`${kind} ${text}`, ...uncaught.map((error) => `uncaught ${error}`)].join('; ')
+}

@@ -1,0 +1,236 @@
+/** Finds an order that changes what a program observes, or says that none does. */
+import { checkFunction, checkInteger, checkOptions } from '../arguments.js'
+import { Ranges } from '../driver/sim/handles.js'
+import { describe, invalidValue, outOfRange } from '../errors.js'
+import { checkFaults, type Fault } from '../faults.js'
+import { type Explained, explain } from './explanation.js'
+import { type Exploration, messageOf, type Order } from './exploration.js'
+import { sameOutcome } from './outcome.js'
+import { priorityOrder, uniformOrder } from './random-orders.js'
+import type { Picker } from './recording.js'
+import { type Conditions, type Program, type Run, runOnce } from './run.js'
+import { detoursOf, parseSchedule, Route, type Schedule } from './schedule.js'
+import { Search } from './search.js'
+
+/** How orders are picked; `ExploreOptions` says more. */
+export type Strategy = 'auto' | 'reduced' | 'every' | 'priority' | 'uniform'
+
+export interface ExploreOptions {
+  /** How many devices the simulation has. Default 1. */
+  readonly devices?: number | undefined
+  /** How often the program is run at most. Default 1000. */
+  readonly maxRuns?: number | undefined
+  /** No run begins later than this. Default: no limit. */
+  readonly maxMilliseconds?: number | undefined
+  /** Picks the orders that are taken at random. Default 1. */
+  readonly seed?: number | undefined
+  /**
+   * 'reduced': every order that could matter, once; 'every': every order; 'priority' and 'uniform': at random, until the
+   * budget is spent. Default 'auto': reduced and, if half of the budget is not enough for that, the two random ones in
+   * turn.
+   */
+  readonly strategy?: Strategy | undefined
+  /** What is to fail in every run; the seed decides those that have a probability. Default: nothing. */
+  readonly faults?: readonly Fault[] | undefined
+}
+
+export interface ReplayOptions {
+  /** Default: as many as the exploration had. */
+  readonly devices?: number | undefined
+  /** The faults and the seed that the exploration had. */
+  readonly faults?: readonly Fault[] | undefined
+  readonly seed?: number | undefined
+}
+
+const MAX_RUNS = 1000
+const SEED = 1
+const MOST_DEVICES = 64
+const STRATEGIES: readonly Strategy[] = ['auto', 'reduced', 'every', 'priority', 'uniform']
+/** Steps in a certain order that the priorities look for; most bugs need no more. */
+const DEPTHS = [2, 3, 4]
+/** Runs that are spent on making an order more like the usual one. */
+const SHRINKING_RUNS = 200
+
+interface Settings extends Conditions {
+  readonly maxRuns: number
+  readonly deadline: number
+  readonly strategy: Strategy
+}
+
+/**
+ * Runs a program on simulations of its own, each time in another of the orders that CUDA's rules allow, and compares what
+ * it returns or throws, what its host functions throw, and which of them run. Orders that differ only in operations that
+ * do not touch each other's memory count once. Stops at the first order that disagrees with the usual one. No time
+ * passes: how long operations take says nothing of their order.
+ *
+ * All that the program does must follow from that order: it makes its own streams and buffers, and awaits nothing but
+ * the simulation and what follows from it. JavaScript that keeps a view of pinned memory is taken to look through it when
+ * a wait is over, and just after an operation was queued that uses the memory; at other times only `bytes` and `view()`
+ * tell that it looks.
+ * @throws (as a rejection) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for wrong options
+ */
+export async function explore(program: Program, options?: ExploreOptions): Promise<Exploration> {
+  checkFunction(program, 'program')
+  const settings = settingsOf(options)
+  try {
+    return await exploreWith(program, settings)
+  } finally {
+    settings.ranges.giveBack()
+  }
+}
+
+/**
+ * Runs a program in one order that `explore()` has printed.
+ * @throws (as a rejection) ERR_INVALID_ARG_VALUE for what is no schedule, or none of this program
+ */
+export async function replay(program: Program, schedule: Schedule, options?: ReplayOptions): Promise<Order> {
+  checkFunction(program, 'program')
+  const { devices, detours } = parseSchedule(schedule)
+  const route = new Route(detours)
+  const given = checkOptions(options) ?? {}
+  const conditions = {
+    devices: given.devices ?? devices,
+    seed: given.seed ?? SEED,
+    faults: checkFaults(given.faults, 'options.faults'),
+    ranges: new Ranges(),
+  }
+  const run = await runOnce(program, conditions, route.pick, true)
+  conditions.ranges.giveBack()
+  if (route.fits) return orderOf(run, explain(run, run))
+  throw invalidValue(
+    `The schedule '${schedule}' does not fit: it is that of another program, or the program has changed`,
+  )
+}
+
+async function exploreWith(program: Program, settings: Settings): Promise<Exploration> {
+  const { maxRuns, deadline, strategy } = settings
+  const search = new Search(strategy !== 'every')
+  const searches = strategy === 'auto' || strategy === 'reduced' || strategy === 'every'
+  const mostSearched = strategy === 'auto' ? Math.ceil(maxRuns / 2) : maxRuns
+  const usual = await runOnce(program, settings, searches ? search.pick : new Route([]).pick)
+  const differs = (run: Run): boolean => run.outcome.kind === 'deadlock' || !sameOutcome(run.outcome, usual.outcome)
+  let found = usual.outcome.kind === 'deadlock' ? usual : undefined
+  let runs = 1
+  const goesOn = (): boolean => found === undefined && runs < maxRuns && Date.now() < deadline
+  let left = searches && search.next(usual.steps)
+  while (left && goesOn() && runs < mostSearched) {
+    const run = await runOnce(program, settings, search.pick)
+    runs += 1
+    if (search.strayed !== undefined) throw strayed(search.strayed)
+    if (!search.redundant && differs(run)) found = run
+    left = search.next(run.steps)
+  }
+  const complete = searches && !left
+  const samples = !complete && strategy !== 'reduced' && strategy !== 'every'
+  for (let nth = 0; samples && goesOn(); nth += 1) {
+    const run = await runOnce(program, settings, randomPicker(settings, nth, usual.steps.length))
+    runs += 1
+    if (differs(run)) found = run
+  }
+  return report(program, settings, usual, found, { complete, runs })
+}
+
+function randomPicker({ seed, strategy }: Settings, nth: number, steps: number): Picker {
+  const uniform = strategy === 'uniform' || (strategy === 'auto' && nth % 2 === 1)
+  const seedOfRun = seed + nth
+  return uniform ? uniformOrder(seedOfRun) : priorityOrder(seedOfRun, DEPTHS[nth % DEPTHS.length] ?? 2, steps)
+}
+
+async function report(
+  program: Program,
+  settings: Settings,
+  usual: Run,
+  found: Run | undefined,
+  { complete, runs }: Pick<Exploration, 'complete' | 'runs'>,
+): Promise<Exploration> {
+  const { seed } = settings
+  const about = { complete, runs, seed, outcome: usual.outcome }
+  if (found === undefined) {
+    const agreement = runs === 1 ? 'One order was run' : `All ${runs} orders that were run agree`
+    const message = `${agreement}${complete ? ': no other could matter' : ', and there may be more'} (seed ${seed})`
+    return { ...about, verdict: 'agree', deadlock: undefined, disagreement: undefined, message }
+  }
+  const shrunk = found === usual ? usual : await shrink(program, settings, usual, found)
+  const [first, second] = [await listed(program, settings, usual), await listed(program, settings, shrunk)]
+  const explained = explain(first, second)
+  const verdict = second.outcome.kind === 'deadlock' ? 'deadlock' : 'disagree'
+  const deadlock = verdict === 'deadlock' ? orderOf(second, explained) : undefined
+  const disagreement =
+    sameOutcome(first.outcome, second.outcome) || first.outcome.kind === 'deadlock'
+      ? undefined
+      : {
+          first: { ...orderOf(first, explained), listing: explained.usualListing },
+          second: orderOf(second, explained),
+          step: explained.step,
+          missing: explained.missing,
+        }
+  const exploration = { ...about, complete: false, verdict, deadlock, disagreement } as const
+  return { ...exploration, message: messageOf(exploration, settings.faults.length > 0) }
+}
+
+function strayed(place: number): Error {
+  return invalidValue(
+    `The program did something else at step ${place} than in the run before: all that it does must follow from the order that the simulator takes, and not from clocks, random numbers, files, or what an earlier run has left behind`,
+  )
+}
+
+function orderOf({ schedule, outcome }: Run, { listing }: Explained): Order {
+  return { schedule, outcome, listing }
+}
+
+/** The same run again, with the places in the program from which the library was called. */
+async function listed(program: Program, conditions: Conditions, { steps }: Run): Promise<Run> {
+  return runOnce(program, conditions, new Route(detoursOf(steps)).pick, true)
+}
+
+/** Leaves out detours that the difference does not need. */
+async function shrink(program: Program, conditions: Conditions, usual: Run, found: Run): Promise<Run> {
+  let best = found
+  let detours = detoursOf(best.steps)
+  let runs = 0
+  const differs = ({ outcome }: Run): boolean =>
+    found.outcome.kind === 'deadlock' ? outcome.kind === 'deadlock' : !sameOutcome(outcome, usual.outcome)
+  for (let size = Math.ceil(detours.length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2)) {
+    for (let at = 0; at < detours.length && runs < SHRINKING_RUNS; ) {
+      const route = new Route([...detours.slice(0, at), ...detours.slice(at + size)])
+      const run = await runOnce(program, conditions, route.pick)
+      runs += 1
+      const fewer = detoursOf(run.steps)
+      if (differs(run) && fewer.length < detours.length) {
+        best = run
+        detours = fewer
+      } else at += size
+    }
+  }
+  return best
+}
+
+function settingsOf(options: ExploreOptions | undefined): Settings {
+  const given = checkOptions(options) ?? {}
+  const integer = (
+    name: keyof ExploreOptions,
+    byDefault: number,
+    least: number,
+    most = Number.MAX_SAFE_INTEGER,
+  ): number => {
+    const value = given[name] === undefined ? byDefault : checkInteger(given[name] as number, `options.${name}`)
+    if (value < least || value > most) {
+      const upTo = most === Number.MAX_SAFE_INTEGER ? `at least ${least}` : `from ${least} to ${most}`
+      throw outOfRange(`options.${name}`, upTo, value)
+    }
+    return value
+  }
+  const { strategy = 'auto', maxMilliseconds } = given
+  if (!STRATEGIES.includes(strategy)) {
+    throw invalidValue(`options.strategy must be one of ${STRATEGIES.join(', ')}, not ${describe(strategy)}`)
+  }
+  return {
+    devices: integer('devices', 1, 1, MOST_DEVICES),
+    maxRuns: integer('maxRuns', MAX_RUNS, 1),
+    deadline: maxMilliseconds === undefined ? Number.POSITIVE_INFINITY : Date.now() + integer('maxMilliseconds', 0, 0),
+    seed: integer('seed', SEED, Number.MIN_SAFE_INTEGER),
+    strategy,
+    faults: checkFaults(given.faults, 'options.faults'),
+    ranges: new Ranges(),
+  }
+}

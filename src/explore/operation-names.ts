@@ -1,0 +1,24 @@
+/** Operations and streams as people know them. */
+import { type Operation, OperationKind, type SimStream } from '../driver/sim/objects.js'
+
+/** Streams are numbered in the order in which they were made, from 1; those that the library makes for itself count too. */
+export function streamName(stream: SimStream, devices: number): string {
+  const { device } = stream
+  const of = device.ordinal === 0 ? '' : ` of device ${device.ordinal}`
+  if (stream === device.nullStream) return `the null stream${of}`
+  if (stream === device.perThread) return `the per-thread stream${of}`
+  return `stream ${Number(stream.id) - 2 * devices}${of}`
+}
+
+const NAMES: Readonly<Record<number, string>> = {
+  [OperationKind.INSTANT]: 'mark',
+  [OperationKind.KERNEL]: 'kernel',
+  [OperationKind.HOST]: 'host function',
+  [OperationKind.LATCH]: 'latch',
+  [OperationKind.FAULT]: 'fault',
+  [OperationKind.COPY]: 'copy',
+}
+
+export function whatOf({ kind, work }: Operation): string {
+  return work?.what ?? NAMES[kind] ?? 'operation'
+}

@@ -1,0 +1,127 @@
+/** Runs a program once, in the order that a picker gives. */
+import { setImmediate } from 'node:timers/promises'
+import { ChosenScheduler } from '../driver/sim/chosen-scheduler.js'
+import type { PlannedFault } from '../driver/sim/fault-plan.js'
+import type { Ranges } from '../driver/sim/handles.js'
+import { SimDriver } from '../driver/sim/sim-driver.js'
+import { keepReachable } from '../remains.js'
+import { type Simulation, simulationFor } from '../simulation.js'
+import { collectingUncaught } from '../uncaught.js'
+import { type Outcome, observed, observedError } from './outcome.js'
+import { type Known, type Picker, Recording } from './recording.js'
+import { detoursOf, type Schedule, scheduleOf } from './schedule.js'
+import type { Step } from './steps.js'
+
+/** A program to be run again and again: it makes all that it needs on the devices of the simulation that it is given. */
+export type Program<T = unknown> = (simulation: Simulation) => T | Promise<T>
+
+/** What is the same in all runs of an exploration. */
+export interface Conditions {
+  readonly devices: number
+  readonly seed: number
+  readonly faults: readonly PlannedFault[]
+  /** Where handles and addresses lie. */
+  readonly ranges: Ranges
+}
+
+export interface Run {
+  readonly outcome: Outcome
+  readonly schedule: Schedule
+  readonly steps: readonly Step[]
+  readonly operations: ReadonlyMap<number, Known>
+}
+
+/** Turns of the event loop without anything to do after which nothing will come of itself. */
+const QUIET_TURNS = 20
+
+export async function runOnce(
+  program: Program,
+  { devices, seed, faults, ranges }: Conditions,
+  pick: Picker,
+  wantsSites = false,
+): Promise<Run> {
+  const recording = new Recording(pick, devices, wantsSites)
+  ranges.rewind()
+  let scheduler: ChosenScheduler | undefined
+  const driver = new SimDriver({
+    devices,
+    seed: 0,
+    faultSeed: seed,
+    ranges,
+    scheduler: (steps) => {
+      scheduler = new ChosenScheduler(steps, recording)
+      return scheduler
+    },
+  })
+  for (const fault of faults) driver.machine.faults.add(fault)
+  const uncaught: string[] = []
+  let deadlock: End | undefined
+  const letGo = keepReachable()
+  try {
+    const end = await collectingUncaught(
+      (error) => {
+        uncaught.push(observedError(error))
+        if (isDeadlock(error)) deadlock ??= { kind: 'deadlock', value: observedError(error) }
+      },
+      async () => {
+        let isOver = false
+        const ended = ending(program, simulationFor(driver)).finally(() => {
+          isOver = true
+        })
+        const reached = await Promise.race([ended, quiet(driver, recording, () => isOver)])
+        isOver = true
+        while (scheduler?.stuck === false) await setImmediate()
+        return reached ?? { kind: 'deadlock' as const, value: standing(recording) }
+      },
+    )
+    const ran = recording.ran.flatMap((process) => recording.operations.get(process) ?? []).map(nameOf)
+    return {
+      outcome: { ...(deadlock ?? end), uncaught, ran: ran.sort() },
+      schedule: scheduleOf(devices, detoursOf(recording.steps)),
+      steps: recording.steps,
+      operations: recording.operations,
+    }
+  } finally {
+    scheduler?.stop()
+    driver.abandon()
+    letGo()
+  }
+}
+
+type End = Pick<Outcome, 'kind' | 'value'>
+
+/** What the program returns is looked at when it does so: it may be memory that changes later. */
+async function ending(program: Program, simulation: Simulation): Promise<End> {
+  try {
+    return { kind: 'returned', value: observed(await program(simulation)) }
+  } catch (error) {
+    return { kind: isDeadlock(error) ? 'deadlock' : 'threw', value: observedError(error) }
+  }
+}
+
+/** A wait that can never end is an error where the host blocks. */
+function isDeadlock(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && Reflect.get(error, 'code') === 'ERR_DEADLOCK'
+}
+
+/** Resolves when the program waits for the GPU, and the GPU for the program; or when `isOver`. */
+async function quiet(driver: SimDriver, { steps }: Recording, isOver: () => boolean): Promise<undefined> {
+  let seen = 0
+  for (let turns = 0; turns < QUIET_TURNS && !isOver(); ) {
+    const waits = driver.machine.waitsPending > 0
+    turns = waits && steps.length === seen ? turns + 1 : 0
+    seen = steps.length
+    await setImmediate()
+  }
+}
+
+/** What will never be over. */
+function standing({ operations }: Recording): string {
+  const left = [...operations.values()].filter(({ operation }) => !operation.over)
+  const fronts = left.filter(({ operation }) => operation.after?.every(({ over }) => over) ?? true)
+  return `the program waits, and these stand: ${fronts.map(nameOf).join(', ') || 'none'}`
+}
+
+function nameOf({ what, nth, stream }: Known): string {
+  return `${what} ${nth} on ${stream}`
+}

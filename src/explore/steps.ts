@@ -1,0 +1,60 @@
+/** The steps of a run, and which of them depend on each other: those whose order nobody can see may be exchanged. */
+import type { Choice } from '../driver/sim/chosen-scheduler.js'
+import type { Touch } from '../driver/sim/objects.js'
+
+/** Stands for the host, where an operation is told by its number. */
+export const HOST = 0
+
+export interface Step {
+  readonly kind: Choice['kind']
+  /** The number of the operation, or HOST. */
+  readonly process: number
+  /** What would have been chosen without a reason to choose otherwise. */
+  readonly usual: number
+  /** The operation whose host function JavaScript was in; HOST where it was in none. */
+  readonly inside: number
+  /** In this step JavaScript runs. */
+  readonly javascript: boolean
+  /** JavaScript did not run before: the host waited, or the event loop had nothing to do. */
+  readonly begins: boolean
+  /** In how many blocking waits, one inside the other, the host was before. */
+  readonly depth: number
+  /** Earlier steps without which this one could not be. */
+  readonly causes: readonly number[]
+  readonly touches: Touch[]
+  /** Operations that the host asked about. */
+  readonly looks: Set<number>
+  /** Operations that it ended. */
+  readonly ended: Set<number>
+  /** It lost the devices. */
+  faults: boolean
+  /** Where JavaScript did this, if somebody wanted to know. */
+  site: string | undefined
+}
+
+/** Why the order of two steps matters. */
+export type Conflict = 'memory' | 'look' | 'javascript' | 'fault'
+
+/** Undefined where it does not matter which of the two comes first. */
+export function conflictOf(a: Step, b: Step): Conflict | undefined {
+  if (overlap(a.touches, b.touches)) return 'memory'
+  if (meet(a.looks, b.ended) || meet(b.looks, a.ended)) return 'look'
+  if (a.javascript && b.javascript) return 'javascript'
+  return a.faults || b.faults ? 'fault' : undefined
+}
+
+export function overlap(some: readonly Touch[], others: readonly Touch[]): boolean {
+  for (const a of some) {
+    for (const b of others) {
+      if (!a.writes && !b.writes) continue
+      if (a.pointer < b.pointer + b.byteLength && b.pointer < a.pointer + a.byteLength) return true
+    }
+  }
+  return false
+}
+
+function meet(looked: ReadonlySet<number>, ended: ReadonlySet<number>): boolean {
+  if (looked.size === 0) return false
+  for (const operation of looked) if (ended.has(operation)) return true
+  return false
+}

@@ -1,0 +1,82 @@
+/** Faults on request: what a simulation is asked to let fail. */
+import { checkInteger, checkOptions } from './arguments.js'
+import { FAILING_CALLS, type PlannedFault } from './driver/sim/fault-plan.js'
+import { describe, invalidType, invalidValue, outOfRange } from './errors.js'
+
+interface WhichFail {
+  /** The first that fails, counted from 1, from when the fault was asked for. Default 1. */
+  readonly nth?: number | undefined
+  /** How many fail from there on. Default 1, or all where there is a probability; `Infinity` is allowed. */
+  readonly times?: number | undefined
+  /** Each fails only with this probability, from 0 to 1. The simulation's seed decides. Default 1. */
+  readonly probability?: number | undefined
+}
+
+/** A call that throws at once, and does nothing. */
+export interface CallFault extends WhichFail {
+  /** CUDA's name of it, such as 'cuMemAllocAsync'. */
+  readonly call: string
+  readonly operation?: undefined
+  /** The CUresult that it gives: 2 is out of memory. One after which CUDA's context is lost loses the devices too. */
+  readonly result: number
+}
+
+/** Work that is queued as ever, and faults when it would end: every later call fails, and every wait rejects. */
+export interface OperationFault extends WhichFail {
+  readonly operation: 'kernel' | 'copy' | 'fill' | 'any'
+  readonly call?: undefined
+  /** The CUresult of the fault. Default 700, an illegal address; 719 is a launch failure. */
+  readonly result?: number | undefined
+}
+
+export type Fault = CallFault | OperationFault
+
+const OPERATIONS: readonly unknown[] = ['kernel', 'copy', 'fill', 'any']
+const ILLEGAL_ADDRESS = 700
+
+export function checkFault(fault: Fault, name = 'fault'): PlannedFault {
+  const { call, operation, nth = 1, times, probability, result } = checkOptions(fault, name) ?? nothing(name, fault)
+  if ((call === undefined) === (operation === undefined)) {
+    throw invalidValue(`${name} must name either a call or an operation`)
+  }
+  if (call !== undefined && !FAILING_CALLS.includes(call)) {
+    throw invalidValue(`${name}.call must be one of ${FAILING_CALLS.join(', ')}, not ${describe(call)}`)
+  }
+  if (operation !== undefined && !OPERATIONS.includes(operation)) {
+    throw invalidValue(`${name}.operation must be one of ${OPERATIONS.join(', ')}, not ${describe(operation)}`)
+  }
+  if (checkInteger(nth, `${name}.nth`) < 1) throw outOfRange(`${name}.nth`, 'at least 1', nth)
+  const number = checkInteger(result ?? (call === undefined ? ILLEGAL_ADDRESS : (result as never)), `${name}.result`)
+  if (number < 1) throw outOfRange(`${name}.result`, 'a CUresult that is not success', number)
+  return {
+    call,
+    operation,
+    after: nth - 1,
+    times: checkTimes(times, name) ?? (probability === undefined ? 1 : Number.POSITIVE_INFINITY),
+    probability: checkProbability(probability, name),
+    result: number,
+  }
+}
+
+export function checkFaults(faults: readonly Fault[] | undefined, name: string): readonly PlannedFault[] {
+  if (faults === undefined) return []
+  if (!Array.isArray(faults)) throw invalidType(name, 'an array of faults', faults)
+  return faults.map((fault: Fault, index) => checkFault(fault, `${name}[${index}]`))
+}
+
+function checkTimes(times: number | undefined, name: string): number | undefined {
+  if (times === undefined || times === Number.POSITIVE_INFINITY) return times
+  if (checkInteger(times, `${name}.times`) < 1) throw outOfRange(`${name}.times`, 'at least 1', times)
+  return times
+}
+
+function checkProbability(probability: number | undefined, name: string): number {
+  if (probability === undefined) return 1
+  if (typeof probability !== 'number') throw invalidType(`${name}.probability`, 'a number', probability)
+  if (!(probability >= 0 && probability <= 1)) throw outOfRange(`${name}.probability`, 'from 0 to 1', probability)
+  return probability
+}
+
+function nothing(name: string, given: unknown): never {
+  throw invalidType(name, 'a fault', given)
+}

@@ -1,0 +1,252 @@
+/**
+ * Finds missing waits: two uses of the same memory that nothing orders. It stands before a driver, real or simulated, and
+ * follows the calls; one run covers every timing of the GPU that this order of calls can have.
+ */
+import { checkFunction, checkOptions } from './arguments.js'
+import { whenDriverOpens } from './default-driver.js'
+import { type Device, driverOf, isDevice } from './device.js'
+import type { Driver } from './driver/driver.js'
+import { Front } from './driver/front.js'
+import { describe, invalidType, invalidValue } from './errors.js'
+import { type Event, isEvent, openEvent } from './event.js'
+import './joins.js'
+import { type DeviceBuffer, isMemory, openMemory, type PinnedBuffer } from './memory.js'
+import type { Stacks } from './sanitizer/detector.js'
+import { Findings, SanitizerError } from './sanitizer/findings.js'
+import type { Touched } from './sanitizer/operations.js'
+import type { SanitizerReport } from './sanitizer/reports.js'
+import { SanitizerDriver } from './sanitizer/sanitizer-driver.js'
+import { isStream, openStream, type Stream } from './stream.js'
+import './transfers.js'
+
+export { SanitizerError } from './sanitizer/findings.js'
+export type { ReportedOperation, ReportKind, SanitizerReport } from './sanitizer/reports.js'
+
+/** What a sanitizer looks at, and how it tells what it finds. */
+export interface SanitizerOptions {
+  /**
+   * - `collect` (default): what is found stands in `reports`
+   * - `throw`: besides, the call that completes a race throws a `SanitizerError`; copies, fills and kernels are not queued then
+   * - `print`: what is found is printed to stderr when the process ends, or at `stop()`
+   */
+  readonly mode?: SanitizerMode | undefined
+  /** A device of the driver to look at: all devices of that driver are. Default: the default driver, once it is opened. */
+  readonly device?: Device | undefined
+  /**
+   * Whose stacks are taken, which costs more than the rest. `sampled` (default): the first sixteen of what one stream does
+   * with one piece of memory, and then one of sixty-four; `all`; or `none`.
+   */
+  readonly stacks?: 'sampled' | 'all' | 'none' | undefined
+}
+
+/** How a sanitizer tells what it finds. */
+export type SanitizerMode = 'collect' | 'throw' | 'print'
+
+/** How much a sanitizer remembers at present. */
+export interface SanitizerStatistics {
+  /** Ranges of bytes with the operations that still matter for them. */
+  readonly ranges: number
+  /** Pieces of memory; up to 4096 that were given back are among them. */
+  readonly regions: number
+  /** Streams and branches of graphs. */
+  readonly strands: number
+  /** Events that are not closed. */
+  readonly events: number
+}
+
+const MODES: readonly SanitizerMode[] = ['collect', 'throw', 'print']
+const STACKS: readonly Stacks[] = ['sampled', 'all', 'none']
+
+const running = new Set<Sanitizer>()
+
+/** The sanitizers that look at a driver. */
+let wrappersOn: (driver: Driver) => readonly SanitizerDriver[]
+
+/** Looks for missing waits while it runs. */
+export class Sanitizer implements Disposable {
+  /** How it tells what it finds. */
+  readonly mode: SanitizerMode
+  readonly #findings: Findings
+  readonly #takeBack: () => void
+  readonly #atExit = (): void => this.#print()
+  #front: Front | undefined
+  #wrapper: SanitizerDriver | undefined
+  #unwrap: (() => void) | undefined
+  #stopped = false
+
+  /** Use `Sanitizer.start()`. */
+  private constructor(mode: SanitizerMode, device: Device | undefined, stacks: Stacks) {
+    this.mode = mode
+    this.#findings = new Findings(mode === 'throw')
+    const wrap = (driver: Driver): void => this.#wrap(driver, stacks)
+    if (device === undefined) this.#takeBack = whenDriverOpens(wrap)
+    else {
+      wrap(driverOf(device))
+      this.#takeBack = () => {}
+    }
+    if (mode === 'print') process.on('exit', this.#atExit)
+    running.add(this)
+  }
+
+  /**
+   * Looks at all that is queued from now on. Without a device nothing is opened: it begins with the default driver.
+   * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE
+   */
+  static start(options?: SanitizerOptions): Sanitizer {
+    const { mode = 'collect', device, stacks = 'sampled' } = checkOptions(options) ?? {}
+    if (device !== undefined && !isDevice(device)) throw invalidType('options.device', 'a Device', device)
+    return new Sanitizer(
+      checkChoice(mode, 'options.mode', MODES),
+      device,
+      checkChoice(stacks, 'options.stacks', STACKS),
+    )
+  }
+
+  /** Those that have not been stopped, that of CUDA_STREAMS_SANITIZER among them. */
+  static get running(): readonly Sanitizer[] {
+    return [...running]
+  }
+
+  /** What was found so far, in the order in which it was; a hundred at most. */
+  get reports(): readonly SanitizerReport[] {
+    return this.#findings.reports
+  }
+
+  /** How much it remembers at present. */
+  get statistics(): SanitizerStatistics {
+    const detector = this.#wrapper?.detector
+    if (detector === undefined) return { ranges: 0, regions: 0, strands: 0, events: 0 }
+    const { order, regions } = detector
+    const { rangeCount, count } = regions
+    return { ranges: rangeCount, regions: count, strands: order.strands.count, events: order.eventCount }
+  }
+
+  /** Looks no further. The reports stay. May be called twice. */
+  stop(): void {
+    if (this.#stopped) return
+    this.#stopped = true
+    running.delete(this)
+    this.#takeBack()
+    this.#unwrap?.()
+    process.off('exit', this.#atExit)
+    if (this.mode === 'print') this.#print()
+  }
+
+  /** `stop()`, for `using`. */
+  [Symbol.dispose](): void {
+    this.stop()
+  }
+
+  #wrap(driver: Driver, stacks: Stacks): void {
+    if (!(driver instanceof Front)) throw new TypeError('Devices have fronts of drivers')
+    const options = { findings: this.#findings, stacks, probes: this.mode === 'throw' }
+    const { wrapper, unwrap } = driver.wrap((inner) => new SanitizerDriver(inner, options))
+    this.#front = driver
+    this.#wrapper = wrapper
+    this.#unwrap = unwrap
+  }
+
+  #print(): void {
+    if (this.reports.length === 0) return
+    const texts = this.reports.map(({ message }) => message)
+    process.stderr.write(`cuda-streams sanitizer: ${texts.length} finding(s)\n\n${texts.join('\n\n')}\n`)
+  }
+
+  static {
+    wrappersOn = (driver) =>
+      [...running].flatMap((one) => (one.#front === driver && one.#wrapper ? [one.#wrapper] : []))
+  }
+}
+
+/**
+ * Runs a function, sync or async, under a sanitizer, and waits for it.
+ * @throws (as a rejection) SanitizerError with what was found, warnings aside; else what the function throws
+ */
+export async function sanitize<R>(fn: () => R | Promise<R>, options?: Omit<SanitizerOptions, 'mode'>): Promise<R> {
+  checkFunction(fn, 'fn')
+  const sanitizer = Sanitizer.start({ ...checkOptions(options), mode: 'collect' })
+  try {
+    const result = await fn()
+    const errors = sanitizer.reports.filter(({ severity }) => severity === 'error')
+    if (errors.length > 0) throw new SanitizerError(errors)
+    return result
+  } finally {
+    sanitizer.stop()
+  }
+}
+
+/** The memory that work of another library touches. */
+export interface DeclaredAccess {
+  /** What it reads. Default: nothing. */
+  readonly reads?: readonly (DeviceBuffer | PinnedBuffer)[] | undefined
+  /** What it writes, or reads and writes. Default: nothing. */
+  readonly writes?: readonly (DeviceBuffer | PinnedBuffer)[] | undefined
+}
+
+/**
+ * Says what another library has just queued on a stream, which no call of ours shows: `declareAccess(torchStream,
+ * { reads: [a, b], writes: [c] }, 'torch.matmul')`. Nothing happens while no sanitizer looks.
+ * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH; SanitizerError in 'throw' mode
+ */
+export function declareAccess(stream: Stream, access: DeclaredAccess, what = 'work of another library'): void {
+  const { driver, handle } = openedStream(stream, 'stream')
+  const { reads = [], writes = [] } = checkOptions(access, 'access') ?? {}
+  const memory = [...touched(writes, 'access.writes', 'out', driver), ...touched(reads, 'access.reads', 'in', driver)]
+  if (typeof what !== 'string') throw invalidType('what', 'a string', what)
+  for (const { detector } of wrappersOn(driver)) detector.work(handle, what, memory)
+}
+
+/**
+ * Says that another library has just made a stream wait for an event, or for all that another stream holds. Nothing
+ * happens while no sanitizer looks.
+ * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED
+ */
+export function declareWait(stream: Stream, target: Event | Stream): void {
+  const { driver, handle } = openedStream(stream, 'stream')
+  if (isEvent(target)) {
+    const event = openEvent(target, driver)
+    for (const { detector } of wrappersOn(driver)) detector.order.wait(handle, event, false)
+    return
+  }
+  const other = openedStream(target, 'target').handle
+  for (const { detector } of wrappersOn(driver)) detector.order.waitForStream(handle, other)
+}
+
+/**
+ * What reports call a stream from now on: a name from the program, so that the advice can be copied into it.
+ * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED
+ */
+export function nameStream(stream: Stream, name: string): void {
+  const { driver, handle } = openedStream(stream, 'stream')
+  if (typeof name !== 'string') throw invalidType('name', 'a string', name)
+  for (const { detector } of wrappersOn(driver)) detector.order.stream(handle).name = name
+}
+
+/** What the environment variable asks for: for environment.ts. */
+export function startFromEnvironment(value: string): void {
+  const mode = value === '1' ? 'print' : value
+  Sanitizer.start({ mode: checkChoice(mode as SanitizerMode, 'CUDA_STREAMS_SANITIZER', MODES) })
+}
+
+function openedStream(stream: unknown, name: string): ReturnType<typeof openStream> {
+  if (!isStream(stream)) throw invalidType(name, 'a Stream', stream)
+  return openStream(stream)
+}
+
+function touched(
+  buffers: readonly (DeviceBuffer | PinnedBuffer)[],
+  name: string,
+  access: 'in' | 'out',
+  driver: Driver,
+): Touched[] {
+  if (!Array.isArray(buffers)) throw invalidType(name, 'an array of buffers', buffers)
+  return buffers.map((buffer: unknown) => {
+    if (!isMemory(buffer)) throw invalidType(name, 'an array of DeviceBuffers and PinnedBuffers', buffer)
+    return { pointer: openMemory(buffer, driver).pointer, byteLength: buffer.byteLength, access }
+  })
+}
+
+function checkChoice<T extends string>(value: T, name: string, choices: readonly T[]): T {
+  if (choices.includes(value)) return value
+  throw invalidValue(`${name} must be one of '${choices.join("', '")}', not ${describe(value)}`)
+}

@@ -1,0 +1,102 @@
+/**
+ * What comes before what, in numbers: work that runs in order is a strand, its points are counted by ticks, and a clock
+ * says how far each strand had come at the latest. Whoever knows a point of a strand knows all that this point knew.
+ */
+
+/** For the slot of each strand, the tick up to which everything is before. */
+export type Clock = readonly number[]
+
+/** A place in the work of one strand. */
+export interface Point {
+  readonly slot: number
+  readonly tick: number
+  /** All that comes before it, but for its own strand, whose ticks up to this one do. */
+  readonly clock: Clock
+}
+
+/** The slot of what no strand comes after: a look from outside. */
+export const NOWHERE = Number.MAX_SAFE_INTEGER
+
+/** Is `earlier` before `later`, or the same? */
+export function isBefore(earlier: Point, later: Point): boolean {
+  return tickKnown(later, earlier.slot) >= earlier.tick
+}
+
+/** Up to which tick of a strand everything is before the point. */
+export function tickKnown(point: Point, slot: number): number {
+  if (slot === point.slot) return point.tick
+  return slot < point.clock.length ? (point.clock[slot] as number) : 0
+}
+
+/** Work that runs in order: a stream, a branch of a graph, or the JavaScript thread. */
+export class Strand implements Point {
+  readonly slot: number
+  tick: number
+  clock: Clock
+
+  constructor(slot: number, tick: number, clock: Clock) {
+    this.slot = slot
+    this.tick = tick
+    this.clock = clock
+  }
+
+  /** All that comes later on this strand comes after the point. */
+  join(point: Point): void {
+    if (isBefore(point, this)) return
+    const length = Math.max(this.clock.length, point.clock.length, point.slot + 1)
+    const clock = new Array<number>(length)
+    for (let slot = 0; slot < length; slot += 1) {
+      const known = slot < this.clock.length ? (this.clock[slot] as number) : 0
+      const other = slot < point.clock.length ? (point.clock[slot] as number) : 0
+      clock[slot] = known > other ? known : other
+    }
+    if ((clock[point.slot] as number) < point.tick) clock[point.slot] = point.tick
+    this.clock = clock
+    this.tick += 1
+  }
+
+  /** Where it is now. */
+  point(): Point {
+    return { slot: this.slot, tick: this.tick, clock: this.clock }
+  }
+}
+
+/** Slots of strands that ended are used again once nobody can tell the old strand from what came before the new one. */
+const TRIED = 8
+
+export class Strands {
+  /** The JavaScript thread: what it knows to be done. All that it queues comes after that. */
+  readonly host: Strand
+  #count = 1
+  #ended: Strand[] = []
+
+  constructor() {
+    this.host = new Strand(0, 1, [])
+  }
+
+  /** Slots in use. */
+  get count(): number {
+    return this.#count - this.#ended.length
+  }
+
+  start<S extends Strand>(make: (slot: number, tick: number, clock: Clock) => S): S {
+    const free = this.#free()
+    if (free !== undefined) return make(free.slot, free.tick + 1, this.host.clock)
+    this.#count += 1
+    return make(this.#count - 1, 1, this.host.clock)
+  }
+
+  end(strand: Strand): void {
+    this.#ended.push(strand)
+  }
+
+  #free(): Strand | undefined {
+    for (let tried = 0; tried < TRIED; tried += 1) {
+      const strand = this.#ended.shift()
+      if (strand === undefined) return undefined
+      if (isBefore(strand, this.host)) return strand
+      this.#ended.push(strand)
+    }
+    return undefined
+  }
+}

@@ -1,0 +1,231 @@
+/** Holds each use of memory against those before it. */
+import type { StreamHandle } from '../driver/driver.js'
+import type { GraphExecHandle } from '../driver/handles.js'
+import type { OwnEvent, Pointer } from '../driver/memory-driver.js'
+import { NOWHERE, type Point } from './clocks.js'
+import type { Findings } from './findings.js'
+import { HostFunctionSeat, type Running } from './host-function-seat.js'
+import { type Operation, type OperationKind, QueuedOperation, type StreamName, type Touched } from './operations.js'
+import type { Order } from './order.js'
+import { gathered, raceOf, tooLate } from './races.js'
+import type { Found } from './ranges.js'
+import { type Region, Regions } from './regions.js'
+import type { Finding } from './reports.js'
+import { type Site, StackSampler, type TakenStack, takeStack } from './stacks.js'
+import type { CaptureNode, NodeWork, StreamStrand } from './streams.js'
+
+/** Which operations have their stack taken. */
+export type Stacks = 'sampled' | 'all' | 'none'
+
+export class Detector {
+  readonly order: Order
+  readonly regions = new Regions()
+  readonly #findings: Findings
+  readonly #stacks: Stacks
+  #sequence = 0
+  readonly #running: Running[] = []
+  readonly #sampler = new StackSampler()
+  /** Of calls that are not uses of one piece of memory. */
+  readonly #calls: Site[] = []
+
+  constructor(order: Order, findings: Findings, stacks: Stacks) {
+    this.order = order
+    this.#findings = findings
+    this.#stacks = stacks
+  }
+
+  /** Would this be a race? Asked before the work is queued, where a race is thrown. */
+  probe(handle: StreamHandle, what: string, memory: readonly Touched[]): void {
+    const stream = this.order.arriveAt(handle)
+    if (stream.capture !== undefined) return
+    const at = this.order.next(stream)
+    const findings = this.#racesOf((stack) => this.#operation(at, stream, what, 'work', stack, undefined), memory)
+    if (findings.length > 0) this.#findings.add(findings)
+  }
+
+  /** Work was queued that touches memory. */
+  work(handle: StreamHandle, what: string, memory: readonly Touched[], kind: OperationKind = 'work'): void {
+    const stream = this.order.arriveAt(handle)
+    const [main] = memory
+    if (main === undefined) return
+    const sites = kind === 'work' ? this.regions.at(main.pointer).sites : this.#calls
+    const stack = this.#stack(sites, what, stream)
+    if (stream.capture !== undefined) {
+      stream.capture.add(stream, this.#nodeOf(what, memory), stack)
+      return
+    }
+    const at = this.order.next(stream)
+    this.#touch(this.#operation(at, stream, what, kind, stack, undefined), memory, stream)
+  }
+
+  allocated(pointer: Pointer, byteLength: number, handle: StreamHandle): void {
+    this.regions.allocated(pointer, byteLength, 'device')
+    this.work(handle, 'allocation', [{ pointer, byteLength, access: 'out' }], 'allocation')
+  }
+
+  freed(pointer: Pointer, handle: StreamHandle): void {
+    const region = this.regions.startingAt(pointer)
+    if (region === undefined) return
+    const stream = this.order.arriveAt(handle)
+    const stack = this.#stack(this.#calls, 'free', stream)
+    this.#free(region, this.#operation(this.order.next(stream), stream, 'free', 'free', stack, undefined))
+  }
+
+  /** Memory that belongs to no stream is given back once these events, which the driver takes over, are done. */
+  closing(pointer: Pointer, after: readonly OwnEvent[], close: () => void): void {
+    const events = after.map(({ event }) => event)
+    const at = this.order.afterEvents(events)
+    close()
+    for (const event of events) this.order.eventDestroyed(event)
+    const region = this.regions.startingAt(pointer)
+    if (region === undefined) return
+    const stack = this.#stack(this.#calls, 'close', this)
+    this.#free(region, this.#operation(at, undefined, 'close', 'free', stack, undefined))
+  }
+
+  /** JavaScript is about to look at pinned memory. */
+  viewed(pointer: Pointer, byteLength: number): void {
+    const running = this.#running[this.#running.length - 1]
+    const clock = (running?.knows ?? this.order.host).clock
+    const at = running === undefined ? { slot: NOWHERE, tick: 1, clock } : { ...running.at, clock }
+    const what = running === undefined ? 'a view' : 'a host function'
+    // Looked at only: what is queued later comes after it, and a host function that runs later does too.
+    const findings = this.#racesOf(
+      (stack) => this.#operation(at, running?.stream, what, 'javascript', stack, running?.node, running?.sequence),
+      [{ pointer, byteLength, access: 'inout' }],
+    )
+    if (findings.length > 0) this.#findings.add(findings)
+  }
+
+  /** Where a host function will run. */
+  seat(): HostFunctionSeat {
+    return new HostFunctionSeat(this.order, this.#running)
+  }
+
+  hostFunctionQueued(handle: StreamHandle, seat: HostFunctionSeat): void {
+    const stream = this.order.arriveAt(handle)
+    const launched = (on: StreamStrand, at: Point, node: CaptureNode | undefined): void => {
+      this.#sequence += 1
+      seat.launched({ at, stream: on, node, sequence: this.#sequence })
+    }
+    if (stream.capture !== undefined) stream.capture.add(stream, { kind: 'host', launched }, this.#takenStack())
+    else launched(stream, this.order.next(stream), undefined)
+  }
+
+  launched(exec: GraphExecHandle, handle: StreamHandle): void {
+    const stack = this.#stack(this.#calls, `launch of graph ${exec}`, this.order.stream(handle))
+    this.order.launch(exec, handle, (stream, node, at) => this.#nodeLaunched(stream, node, at, stack))
+  }
+
+  /** The stack of a call that is no use of memory, where stacks are taken at all. */
+  takeStack(): TakenStack | undefined {
+    return this.#takenStack()
+  }
+
+  waitedInVain(handle: StreamHandle): void {
+    const stream = this.order.stream(handle)
+    const stack = this.#stack(this.#calls, 'wait', stream)
+    const wait = this.#operation(stream, stream, 'wait', 'work', stack, undefined)
+    const second = { operation: wait, access: undefined }
+    this.#findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0 }])
+  }
+
+  #nodeLaunched(stream: StreamStrand, node: CaptureNode, at: Point, stack: TakenStack | undefined): void {
+    const { work } = node
+    if (work.kind === 'host') work.launched(stream, at, node)
+    if (work.kind !== 'work') return
+    this.#touch(this.#operation(at, stream, work.what, 'work', stack, node), work.memory, stream, work.regions)
+  }
+
+  #nodeOf(what: string, memory: readonly Touched[]): NodeWork {
+    return {
+      kind: 'work',
+      what,
+      memory: memory.map(({ pointer, byteLength, access }) => ({ pointer, byteLength, access })),
+      regions: memory.map(({ pointer }) => this.regions.at(pointer)),
+    }
+  }
+
+  #free(region: Region, free: Operation): void {
+    const findings = this.#racesOf(() => free, wholeOf(region))
+    this.regions.free(region, free)
+    if (findings.length > 0) this.#findings.add(findings)
+  }
+
+  #touch(operation: Operation, memory: readonly Touched[], stream: StreamStrand, regions?: readonly Region[]): void {
+    let findings: Finding[] | undefined
+    for (let index = 0; index < memory.length; index += 1) {
+      const { pointer, byteLength, access } = memory[index] as Touched
+      if (byteLength === 0) continue
+      const region = this.regions.at(pointer)
+      const pending = region.mayBePinned ? this.order.pending : undefined
+      const freed = regions?.[index]?.freed ?? region.freed
+      if (freed !== undefined) {
+        findings ??= []
+        findings.push(tooLate(freed, operation, access, pointer, byteLength))
+        continue
+      }
+      const found: Found = (other, itsAccess, start, end) => {
+        findings ??= []
+        findings.push(raceOf(other, itsAccess, operation, access, start, end))
+      }
+      region.ranges.touch(operation, pointer, pointer + byteLength, access !== 'in', found, pending)
+      this.regions.touched(this.order.host, this.order.pending)
+      if (region.kind === 'foreign' && this.#isAskedAbout(region, stream)) {
+        findings ??= []
+        const second = { operation, access }
+        findings.push({ kind: 'foreign-memory', first: undefined, second, start: pointer, end: pointer + byteLength })
+      }
+    }
+    if (findings !== undefined) this.#findings.add(gathered(findings, operation))
+  }
+
+  /** The stack is taken only where there is something to tell. */
+  #racesOf(make: (stack: TakenStack | undefined) => Operation, memory: readonly Touched[]): Finding[] {
+    let operation = make(undefined)
+    const findings: Finding[] = []
+    for (const { pointer, byteLength, access } of memory) {
+      const found: Found = (other, itsAccess, start, end) => {
+        if (findings.length === 0) operation = make(this.#takenStack())
+        findings.push(raceOf(other, itsAccess, operation, access, start, end))
+      }
+      const { ranges, freed } = this.regions.at(pointer)
+      if (freed !== undefined) found(freed, 'out', pointer, pointer + byteLength)
+      ranges.look(operation, pointer, pointer + byteLength, access !== 'in', found)
+    }
+    return gathered(findings, operation)
+  }
+
+  /** Of each region and stream once. */
+  #isAskedAbout(region: Region, stream: StreamStrand): boolean {
+    if (this.order.foreignStreams === 0 || region.askedAbout.has(stream)) return false
+    region.askedAbout.add(stream)
+    return !this.order.followsForeignStream(stream)
+  }
+
+  #operation(
+    at: Point,
+    stream: StreamName | undefined,
+    what: string,
+    kind: OperationKind,
+    stack: TakenStack | undefined,
+    node: CaptureNode | undefined,
+    sequence?: number,
+  ): Operation {
+    if (sequence === undefined) this.#sequence += 1
+    const captured = node === undefined ? undefined : { stream: node.stream, stack: node.stack }
+    return new QueuedOperation(at, sequence ?? this.#sequence, { what, kind, stream, stack, captured })
+  }
+
+  #stack(sites: Site[], what: string, by: object): TakenStack | undefined {
+    return this.#stacks === 'sampled' ? this.#sampler.take(sites, what, by) : this.#takenStack()
+  }
+
+  #takenStack(): TakenStack | undefined {
+    return this.#stacks === 'none' ? undefined : { stack: takeStack(), exact: true }
+  }
+}
+
+function wholeOf(region: Region): readonly Touched[] {
+  return [{ pointer: region.start as Pointer, byteLength: region.end - region.start, access: 'out' }]
+}

@@ -1,0 +1,348 @@
+/**
+ * What comes before what, by CUDA's rules: streams, events, the null stream, host waits, host functions, captures. It
+ * follows the calls one by one, and asks the driver only about streams that it has not seen being made.
+ */
+import {
+  type ContextHandle,
+  canonicalStream,
+  cudaHandleOf,
+  type Driver,
+  deviceOfDefaultStream,
+  type EventHandle,
+  isDefaultStream,
+  StreamFlag,
+  type StreamHandle,
+} from '../driver/driver.js'
+import type { GraphExecHandle, GraphHandle } from '../driver/handles.js'
+import { isBefore, NOWHERE, type Point, Strand, Strands } from './clocks.js'
+import { Instance } from './instances.js'
+import { PendingHostFunctions } from './pending.js'
+import type { TakenStack } from './stacks.js'
+import { Capture, type CaptureNode, type EventState, StreamStrand } from './streams.js'
+
+/** Streams of a device that the null stream waits for, and the null stream, which they wait for. */
+interface BlockingStreams {
+  readonly nullStream: StreamStrand
+  readonly others: Set<StreamStrand>
+}
+
+export class Order {
+  readonly pending = new PendingHostFunctions()
+  readonly strands = new Strands()
+  readonly #driver: () => Driver
+  readonly #streams = new Map<StreamHandle, StreamStrand>()
+  /** Destroyed, with work that nobody has waited for. */
+  #leaving: StreamStrand[] = []
+  readonly #events = new Map<EventHandle, EventState>()
+  readonly #blocking = new Map<number, BlockingStreams>()
+  readonly #contexts = new Map<ContextHandle, number>()
+  readonly #graphs = new Map<GraphHandle, readonly CaptureNode[]>()
+  readonly #instances = new Map<GraphExecHandle, Instance>()
+  /** What each host function that runs now comes after, the innermost last. */
+  readonly #inside: Strand[] = []
+  #foreignStreams = 0
+
+  constructor(driver: () => Driver) {
+    this.#driver = driver
+  }
+
+  get host(): Strand {
+    return this.strands.host
+  }
+
+  get eventCount(): number {
+    return this.#events.size
+  }
+
+  /** Streams that another library owns, seen so far. */
+  get foreignStreams(): number {
+    return this.#foreignStreams
+  }
+
+  contextSeen(context: ContextHandle, device: number): void {
+    this.#contexts.set(context, device)
+  }
+
+  streamCreated(handle: StreamHandle, context: ContextHandle, flags: number, made: TakenStack | undefined): void {
+    const device = this.#contexts.get(context) ?? this.#driver().streamAdopt(handle, 0).device
+    this.#add(handle, device, (flags & StreamFlag.NON_BLOCKING) !== 0, false, made)
+  }
+
+  streamAdopted(handle: StreamHandle, device: number, made: TakenStack | undefined): void {
+    if (this.#streams.has(canonicalStream(handle))) return
+    this.#add(handle, device, this.#isNonBlocking(handle), true, made)
+  }
+
+  streamDestroyed(handle: StreamHandle): void {
+    const stream = this.#streams.get(handle)
+    if (stream === undefined) return
+    this.#streams.delete(handle)
+    if (stream.foreign) this.#foreignStreams -= 1
+    this.#leaving.push(stream)
+    this.strands.end(stream)
+  }
+
+  stream(handle: StreamHandle): StreamStrand {
+    return this.#streams.get(handle) ?? this.#streams.get(canonicalStream(handle)) ?? this.#meet(handle)
+  }
+
+  /** The stream is about to be given something: what that comes after, beside the stream's own work. */
+  arriveAt(handle: StreamHandle): StreamStrand {
+    const stream = this.stream(handle)
+    if (stream.capture !== undefined) return stream
+    stream.join(this.strands.host)
+    if (!stream.nonBlocking) this.#followNullStreamRules(stream)
+    return stream
+  }
+
+  /** A point of its own for something that the stream is given. */
+  next(stream: StreamStrand): Point {
+    stream.tick += 1
+    return stream.point()
+  }
+
+  eventCreated(handle: EventHandle): void {
+    this.#events.set(handle, { made: true, foreign: false, point: undefined, captured: undefined })
+  }
+
+  /** Another library made it, or another process. */
+  eventAdopted(handle: EventHandle): void {
+    if (this.#events.get(handle)?.made === true) return
+    this.#events.set(handle, { made: false, foreign: true, point: undefined, captured: undefined })
+  }
+
+  eventDestroyed(handle: EventHandle): void {
+    this.#events.delete(handle)
+  }
+
+  record(handle: EventHandle, streamHandle: StreamHandle, external: boolean): void {
+    const stream = this.arriveAt(streamHandle)
+    const event = this.#event(handle)
+    const { capture } = stream
+    if (capture === undefined) {
+      event.point = stream.point()
+      event.captured = undefined
+    } else if (external) capture.add(stream, { kind: 'record', event }, undefined)
+    else event.captured = { capture, after: capture.frontierOf(stream) }
+  }
+
+  /** False where nothing was ever recorded, so that the wait is none. */
+  wait(streamHandle: StreamHandle, handle: EventHandle, external: boolean): boolean {
+    const stream = this.arriveAt(streamHandle)
+    const event = this.#event(handle)
+    if (stream.capture !== undefined && external) stream.capture.add(stream, { kind: 'wait', event }, undefined)
+    else if (event.captured !== undefined) event.captured.capture.join(stream, event.captured.after)
+    else for (const point of this.#workOf(event)) stream.join(point)
+    return !event.made || event.point !== undefined || event.captured !== undefined
+  }
+
+  waitForStream(streamHandle: StreamHandle, otherHandle: StreamHandle): void {
+    const other = this.arriveAt(otherHandle)
+    const stream = this.arriveAt(streamHandle)
+    if (other.capture !== undefined) other.capture.join(stream, other.capture.frontierOf(other))
+    else if (stream.capture === undefined) stream.join(other)
+  }
+
+  /** What is done once a wait for the stream is over. */
+  workOf(handle: StreamHandle): readonly Point[] {
+    const stream = this.stream(handle)
+    const blocking = this.#blocking.get(stream.device)
+    if (blocking === undefined || blocking.nullStream !== stream) return [stream.point()]
+    return [stream, ...blocking.others].map((one) => one.point())
+  }
+
+  workOfEvent(handle: EventHandle): readonly Point[] {
+    return this.#workOf(this.#event(handle))
+  }
+
+  workOfDevice(device: number): readonly Point[] {
+    return [...this.#streams.values(), ...this.#leaving]
+      .filter((stream) => stream.device === device)
+      .map((stream) => stream.point())
+  }
+
+  /** The JavaScript thread knows that all up to these points is done. */
+  hostKnows(points: readonly Point[]): void {
+    const { host } = this.strands
+    const { tick } = host
+    const inside = this.#inside[this.#inside.length - 1]
+    for (const point of points) {
+      host.join(point)
+      inside?.join(point)
+    }
+    if (host.tick !== tick && this.#leaving.length > 0)
+      this.#leaving = this.#leaving.filter((stream) => !this.#hasLeft(stream))
+  }
+
+  /**
+   * A host function begins to run here. What else the thread knows by now may be chance: only its place in the stream,
+   * and what it waits for itself, is what it comes after. The result follows that.
+   */
+  enterHostFunction(at: Point): Strand {
+    this.hostKnows([at])
+    const knows = new Strand(NOWHERE, 1, at.clock)
+    knows.join(at)
+    this.#inside.push(knows)
+    return knows
+  }
+
+  leaveHostFunction(knows: Strand): void {
+    this.#inside.splice(this.#inside.indexOf(knows), 1)
+  }
+
+  /** After all that these events stand for, and all that the JavaScript thread knows. */
+  afterEvents(events: readonly EventHandle[]): Point {
+    const after = new Strand(NOWHERE, 1, this.host.clock)
+    for (const event of events) for (const point of this.workOfEvent(event)) after.join(point)
+    return after.point()
+  }
+
+  captureBegins(handle: StreamHandle): void {
+    new Capture(this.stream(handle))
+  }
+
+  /** `graph` is undefined where the capture came to nothing. */
+  captureEnds(handle: StreamHandle, graph: GraphHandle | undefined): void {
+    const { capture } = this.stream(handle)
+    if (capture === undefined) return
+    capture.end()
+    if (graph !== undefined) this.#graphs.set(graph, capture.nodes)
+  }
+
+  graphDestroyed(graph: GraphHandle): void {
+    this.#graphs.delete(graph)
+  }
+
+  graphInstantiated(graph: GraphHandle, exec: GraphExecHandle): void {
+    this.#instances.set(exec, new Instance(this.#graphs.get(graph) ?? []))
+  }
+
+  graphUpdated(exec: GraphExecHandle, graph: GraphHandle): void {
+    const instance = this.#instances.get(exec)
+    if (instance !== undefined) instance.nodes = this.#graphs.get(graph) ?? []
+  }
+
+  execDestroyed(exec: GraphExecHandle): void {
+    for (const lane of this.#instances.get(exec)?.lanes ?? []) this.strands.end(lane)
+    this.#instances.delete(exec)
+  }
+
+  launch(
+    exec: GraphExecHandle,
+    handle: StreamHandle,
+    visit: (stream: StreamStrand, node: CaptureNode, at: Point) => void,
+  ): void {
+    const stream = this.arriveAt(handle)
+    const instance = this.#instances.get(exec)
+    if (instance === undefined) return
+    if (stream.capture !== undefined) {
+      stream.capture.addGraph(stream, instance.nodes)
+      return
+    }
+    const newLane = (): Strand => this.strands.start((slot, tick, clock) => new Strand(slot, tick, clock))
+    instance.launch(stream, {
+      newLane,
+      workOf: (event) => this.#workOf(event),
+      visit: (node, at) => visit(stream, node, at),
+    })
+  }
+
+  /** Does the stream come after anything that a foreign stream of its device was given, or is it one? */
+  followsForeignStream(stream: StreamStrand): boolean {
+    if (stream.foreign) return true
+    for (const other of this.#streams.values()) {
+      if (other.foreign && other.device === stream.device && isFollowed(other, stream)) return true
+    }
+    return false
+  }
+
+  foreignStreamsOf(device: number): StreamStrand[] {
+    return [...this.#streams.values()].filter((stream) => stream.foreign && stream.device === device)
+  }
+
+  /** Destroyed, and nothing of it is left to be waited for. */
+  #hasLeft(stream: StreamStrand): boolean {
+    if (!isBefore(stream, this.strands.host)) return false
+    this.#blocking.get(stream.device)?.others.delete(stream)
+    return true
+  }
+
+  #followNullStreamRules(stream: StreamStrand): void {
+    const { nullStream, others } = this.#blockingOf(stream.device)
+    if (stream !== nullStream) stream.join(nullStream)
+    else for (const other of others) stream.join(other)
+  }
+
+  #blockingOf(device: number): BlockingStreams {
+    const known = this.#blocking.get(device)
+    if (known !== undefined) return known
+    const handle = (device * 4) as StreamHandle
+    const nullStream = this.#streams.get(handle) ?? this.#meet(handle)
+    const blocking = this.#blocking.get(device) ?? { nullStream, others: new Set<StreamStrand>() }
+    this.#blocking.set(device, blocking)
+    return blocking
+  }
+
+  /** What an event's latest record stands for. One that others record may stand for all that foreign streams were given. */
+  #workOf({ foreign, point }: EventState): readonly Point[] {
+    const points = point === undefined ? [] : [point]
+    if (!foreign) return points
+    const others = [...this.#streams.values()].filter((stream) => stream.foreign)
+    return [...points, ...others.map((stream) => stream.point())]
+  }
+
+  #event(handle: EventHandle): EventState {
+    let event = this.#events.get(handle)
+    if (event === undefined) {
+      event = { made: false, foreign: false, point: undefined, captured: undefined }
+      this.#events.set(handle, event)
+    }
+    return event
+  }
+
+  /** A stream that was there before, or a default stream. */
+  #meet(handle: StreamHandle): StreamStrand {
+    if (isDefaultStream(handle)) {
+      return this.#add(canonicalStream(handle), deviceOfDefaultStream(handle), false, false, undefined)
+    }
+    const { device } = this.#driver().streamAdopt(handle, 0)
+    const stream = this.#add(handle, device, this.#isNonBlocking(handle), false, undefined)
+    if (this.#driver().streamIsCapturing(handle)) new Capture(stream)
+    return stream
+  }
+
+  #isNonBlocking(handle: StreamHandle): boolean {
+    if (isDefaultStream(handle)) return false
+    try {
+      return (this.#driver().streamGetFlags(handle) & StreamFlag.NON_BLOCKING) !== 0
+    } catch {
+      return true // it captures, and cannot be asked
+    }
+  }
+
+  #add(
+    handle: StreamHandle,
+    device: number,
+    nonBlocking: boolean,
+    foreign: boolean,
+    made: TakenStack | undefined,
+  ): StreamStrand {
+    const address = nameOf(handle)
+    const about = { handle, device, nonBlocking, foreign, made, address }
+    const stream = this.strands.start((slot, tick, clock) => new StreamStrand({ slot, tick, clock }, about))
+    this.#streams.set(canonicalStream(handle), stream)
+    if (foreign) this.#foreignStreams += 1
+    if (!nonBlocking && handle !== device * 4) this.#blockingOf(device).others.add(stream)
+    return stream
+  }
+}
+
+function isFollowed(other: StreamStrand, stream: StreamStrand): boolean {
+  return other.slot < stream.clock.length && (stream.clock[other.slot] as number) >= other.since
+}
+
+function nameOf(handle: StreamHandle): string {
+  if (!isDefaultStream(handle)) return `Stream(0x${cudaHandleOf(handle).toString(16)})`
+  const device = deviceOfDefaultStream(handle)
+  return `${cudaHandleOf(handle) === 2 ? 'Stream.perThread' : 'Stream.null'}${device === 0 ? '' : ` of device ${device}`}`
+}

@@ -1,0 +1,48 @@
+/** Host functions that are queued and have not run: JavaScript that will touch memory in between what is queued already. */
+import { isBefore, type Point, tickKnown } from './clocks.js'
+
+export class PendingHostFunctions {
+  /** By the slot of their strand, in the order of its ticks. */
+  readonly #bySlot = new Map<number, Point[]>()
+
+  queued(point: Point): void {
+    const points = this.#bySlot.get(point.slot)
+    if (points === undefined) this.#bySlot.set(point.slot, [point])
+    else points.push(point)
+  }
+
+  ran(point: Point): void {
+    const points = this.#bySlot.get(point.slot)
+    if (points === undefined) return
+    const at = points.indexOf(point)
+    if (at >= 0) points.splice(at, 1)
+    if (points.length === 0) this.#bySlot.delete(point.slot)
+  }
+
+  /** Can a host function still run that nothing orders with the work? */
+  mayMeet(work: Point): boolean {
+    for (const [slot, points] of this.#bySlot) {
+      if (slot === work.slot) continue
+      const first = firstBehind(points, tickKnown(work, slot))
+      if (first !== undefined && !isBefore(work, first)) return true
+    }
+    return false
+  }
+
+  /**
+   * Can a host function still run that `later` comes after, and that nothing orders with `earlier`? Then what it touches
+   * has to be held against `earlier` too, though `later` comes after that.
+   */
+  standBetween(earlier: Point, later: Point): boolean {
+    for (const [slot, points] of this.#bySlot) {
+      if (slot === earlier.slot) continue
+      const first = firstBehind(points, tickKnown(earlier, slot))
+      if (first !== undefined && isBefore(first, later) && !isBefore(earlier, first)) return true
+    }
+    return false
+  }
+}
+
+function firstBehind(points: readonly Point[], tick: number): Point | undefined {
+  return points.find((point) => point.tick > tick)
+}

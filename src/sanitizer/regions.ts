@@ -1,0 +1,152 @@
+/** The pieces of memory that the sanitizer knows: who touched which bytes of them, and which are given back. */
+import type { Pointer } from '../driver/memory-driver.js'
+import type { Point } from './clocks.js'
+import type { Operation } from './operations.js'
+import type { PendingHostFunctions } from './pending.js'
+import { Ranges } from './ranges.js'
+import type { Site } from './stacks.js'
+
+/** 'unknown': allocated before the sanitizer began, or by nobody that it can see. */
+export type RegionKind = 'device' | 'pinned' | 'foreign' | 'unknown'
+
+export class Region {
+  readonly kind: RegionKind
+  readonly start: number
+  readonly end: number
+  ranges = new Ranges()
+  sites: Site[] = []
+  /** What gave it back. */
+  freed: Operation | undefined
+  /** Of foreign memory: the streams that it has been looked at for. */
+  readonly askedAbout = new WeakSet<object>()
+
+  constructor(kind: RegionKind, start: number, byteLength: number) {
+    this.kind = kind
+    this.start = start
+    this.end = start + byteLength
+  }
+
+  /** Host functions have to do with pinned memory only. */
+  get mayBePinned(): boolean {
+    return this.kind === 'pinned' || this.kind === 'unknown'
+  }
+}
+
+/** Regions that nobody gives back, or that are given back already: so many of either are remembered. */
+const MOST_REMEMBERED = 4096
+const FIRST_SWEEP = 4096
+
+export class Regions {
+  /** In the order of their addresses, without overlap. */
+  readonly #regions: Region[] = []
+  /** What lies in no region. */
+  readonly #elsewhere = new Region('unknown', 0, Number.MAX_SAFE_INTEGER)
+  readonly #freed: Region[] = []
+  readonly #foreign: Region[] = []
+  #last: Region = this.#elsewhere
+  #touches = 0
+  #nextSweep = FIRST_SWEEP
+
+  /** Ranges that are kept. */
+  get rangeCount(): number {
+    let count = this.#elsewhere.ranges.count
+    for (const { ranges } of this.#regions) count += ranges.count
+    return count
+  }
+
+  get count(): number {
+    return this.#regions.length
+  }
+
+  allocated(pointer: Pointer, byteLength: number, kind: RegionKind): Region {
+    const region = new Region(kind, pointer, byteLength)
+    this.#replace(region)
+    return region
+  }
+
+  /** Memory of another library. What is wrapped twice, or in parts, is one region. */
+  foreign(pointer: Pointer, byteLength: number): void {
+    const end = pointer + byteLength
+    const overlapping = this.#overlapping(pointer, end).filter(({ freed }) => freed === undefined)
+    if (overlapping.some(({ kind, start, end: last }) => kind !== 'foreign' || (start <= pointer && end <= last)))
+      return
+    const start = Math.min(pointer, ...overlapping.map((region) => region.start))
+    const last = Math.max(end, ...overlapping.map((region) => region.end))
+    const region = new Region('foreign', start, last - start)
+    for (const part of overlapping) region.ranges.absorb(part.ranges)
+    this.#replace(region)
+    this.#remember(this.#foreign, region)
+  }
+
+  /** The region that begins at this address, to be given back. */
+  startingAt(pointer: Pointer): Region | undefined {
+    const region = this.#regions[this.#indexAfter(pointer) - 1]
+    return region?.start === pointer && region.freed === undefined ? region : undefined
+  }
+
+  /** Its bytes are remembered as gone until they are allocated again. */
+  free(region: Region, by: Operation): void {
+    region.freed = by
+    region.ranges = new Ranges()
+    region.sites = []
+    this.#remember(this.#freed, region)
+  }
+
+  at(pointer: Pointer): Region {
+    const last = this.#last
+    if (pointer >= last.start && pointer < last.end && last !== this.#elsewhere) return last
+    const region = this.#regions[this.#indexAfter(pointer) - 1]
+    if (region === undefined || pointer >= region.end) return this.#elsewhere
+    this.#last = region
+    return region
+  }
+
+  /** To be called at each touch: forgets, now and then, what the JavaScript thread knows to be done. */
+  touched(host: Point, pending: PendingHostFunctions): void {
+    this.#touches += 1
+    if (this.#touches < this.#nextSweep) return
+    this.#touches = 0
+    for (const region of [this.#elsewhere, ...this.#regions]) {
+      region.ranges.sweep(host, region.mayBePinned ? pending : undefined)
+    }
+    this.#nextSweep = Math.max(FIRST_SWEEP, 2 * (this.rangeCount + this.#regions.length))
+  }
+
+  #remember(list: Region[], region: Region): void {
+    list.push(region)
+    if (list.length > MOST_REMEMBERED) for (const old of list.splice(0, MOST_REMEMBERED / 2)) this.#remove(old)
+  }
+
+  #replace(region: Region): void {
+    for (const old of this.#overlapping(region.start, region.end)) this.#remove(old)
+    this.#regions.splice(this.#indexAfter(region.start), 0, region)
+  }
+
+  #remove(region: Region): void {
+    const at = this.#indexAfter(region.start) - 1
+    if (this.#regions[at] === region) this.#regions.splice(at, 1)
+    if (this.#last === region) this.#last = this.#elsewhere
+  }
+
+  #overlapping(start: number, end: number): Region[] {
+    const result: Region[] = []
+    for (let index = Math.max(0, this.#indexAfter(start) - 1); index < this.#regions.length; index += 1) {
+      const region = this.#regions[index] as Region
+      if (region.start >= end) break
+      if (region.end > start) result.push(region)
+    }
+    return result
+  }
+
+  /** How many regions begin at or before an address. */
+  #indexAfter(address: number): number {
+    let low = 0
+    let high = this.#regions.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if ((this.#regions[middle] as Region).start <= address) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}

@@ -1,0 +1,208 @@
+/** A Driver that tells a detector of every call that orders work or touches memory, and passes all of them on. */
+import type {
+  AdoptedStream,
+  Cancel,
+  ContextHandle,
+  Driver,
+  EventHandle,
+  ExternalFlag,
+  HostFunction,
+  Settle,
+  StreamHandle,
+} from '../driver/driver.js'
+import type { GraphDriver } from '../driver/graph-driver.js'
+import type { KernelDriver } from '../driver/kernel-driver.js'
+import type { LibraryDriver } from '../driver/library-driver.js'
+import type { MemoryDriver } from '../driver/memory-driver.js'
+import type { SharingDriver } from '../driver/sharing-driver.js'
+import { WrappedDriver } from '../driver/wrapped-driver.js'
+import type { Point } from './clocks.js'
+import { Detector, type Stacks } from './detector.js'
+import type { Findings } from './findings.js'
+import { Order } from './order.js'
+import { SanitizerGraphs } from './sanitizer-graphs.js'
+import { SanitizerKernels } from './sanitizer-kernels.js'
+import { SanitizerLibraries } from './sanitizer-libraries.js'
+import { SanitizerMemory } from './sanitizer-memory.js'
+import { SanitizerSharing } from './sanitizer-sharing.js'
+
+export interface SanitizerDriverOptions {
+  readonly findings: Findings
+  readonly stacks: Stacks
+  /** A race is refused before its work is queued. */
+  readonly probes: boolean
+}
+
+export class SanitizerDriver extends WrappedDriver {
+  readonly detector: Detector
+  readonly #graphs: SanitizerGraphs
+  readonly #kernels: SanitizerKernels
+  readonly #libraries: SanitizerLibraries
+  readonly #memory: SanitizerMemory
+  readonly #sharing: SanitizerSharing
+
+  constructor(inner: Driver, { findings, stacks, probes }: SanitizerDriverOptions) {
+    super(inner)
+    this.detector = new Detector(new Order(() => this.inner), findings, stacks)
+    const parts = { detector: this.detector, inner: () => this.inner, probes }
+    this.#graphs = new SanitizerGraphs(parts)
+    this.#kernels = new SanitizerKernels(parts)
+    this.#libraries = new SanitizerLibraries(parts)
+    this.#memory = new SanitizerMemory(parts)
+    this.#sharing = new SanitizerSharing(parts)
+  }
+
+  override get graphs(): GraphDriver {
+    return this.#graphs
+  }
+  override get kernels(): KernelDriver {
+    return this.#kernels
+  }
+  override get libraries(): LibraryDriver {
+    return this.#libraries
+  }
+  override get memory(): MemoryDriver {
+    return this.#memory
+  }
+  override get sharing(): SharingDriver {
+    return this.#sharing
+  }
+
+  override deviceContext(device: number): ContextHandle {
+    const context = super.deviceContext(device)
+    this.#order.contextSeen(context, device)
+    return context
+  }
+
+  override deviceSynchronize(device: number): void {
+    const work = this.#order.workOfDevice(device)
+    super.deviceSynchronize(device)
+    this.#order.hostKnows(work)
+  }
+
+  override deviceFinished(device: number, settle: Settle): Cancel {
+    const work = this.#order.workOfDevice(device)
+    return super.deviceFinished(device, this.#settling(work, settle))
+  }
+
+  override streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
+    const stream = super.streamCreate(context, flags, priority)
+    this.#order.streamCreated(stream, context, flags, this.detector.takeStack())
+    return stream
+  }
+
+  override streamDestroy(stream: StreamHandle): void {
+    super.streamDestroy(stream)
+    this.#order.streamDestroyed(stream)
+  }
+
+  override streamAdopt(cudaHandle: number, near: number): AdoptedStream {
+    const adopted = super.streamAdopt(cudaHandle, near)
+    this.#order.streamAdopted(adopted.stream, adopted.device, this.detector.takeStack())
+    return adopted
+  }
+
+  override streamQuery(stream: StreamHandle): boolean {
+    const done = super.streamQuery(stream)
+    if (done) this.#order.hostKnows(this.#order.workOf(stream))
+    return done
+  }
+
+  override streamSynchronize(stream: StreamHandle): void {
+    const work = this.#order.workOf(stream)
+    super.streamSynchronize(stream)
+    this.#order.hostKnows(work)
+  }
+
+  override streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
+    super.streamWaitEvent(stream, event, external)
+    if (!this.#order.wait(stream, event, external !== 0)) this.detector.waitedInVain(stream)
+  }
+
+  override streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
+    super.streamWaitStream(stream, other, otherContext)
+    this.#order.waitForStream(stream, other)
+  }
+
+  override streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
+    // A record on the stream stands behind it, which on the null stream is work like any other.
+    this.#order.arriveAt(stream)
+    return super.streamFinished(stream, context, this.#settling(this.#order.workOf(stream), settle))
+  }
+
+  override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
+    const { runsAfterFault } = call
+    const seat = this.detector.seat()
+    super.streamLaunchHostFunction(stream, context, {
+      runsAfterFault,
+      run: (status) => seat.run(() => call.run(status)),
+    })
+    this.detector.hostFunctionQueued(stream, seat)
+  }
+
+  override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
+    const event = super.eventCreate(context, flags, recordedNext)
+    this.#order.eventCreated(event)
+    return event
+  }
+
+  override eventDestroy(event: EventHandle): void {
+    super.eventDestroy(event)
+    this.#order.eventDestroyed(event)
+  }
+
+  override eventRecycle(context: ContextHandle, event: EventHandle): void {
+    super.eventRecycle(context, event)
+    this.#order.eventDestroyed(event)
+  }
+
+  override eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
+    const found = super.eventAdopt(event)
+    this.#order.eventAdopted(event)
+    return found
+  }
+
+  override eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
+    const event = super.eventOpenIpcHandle(context, bytes)
+    this.#order.eventAdopted(event)
+    return event
+  }
+
+  override eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
+    super.eventRecord(event, stream, external)
+    this.#order.record(event, stream, external !== 0)
+  }
+
+  override eventQuery(event: EventHandle): boolean {
+    const done = super.eventQuery(event)
+    if (done) this.#order.hostKnows(this.#order.workOfEvent(event))
+    return done
+  }
+
+  override eventSynchronize(event: EventHandle): void {
+    const work = this.#order.workOfEvent(event)
+    super.eventSynchronize(event)
+    this.#order.hostKnows(work)
+  }
+
+  override eventFinished(event: EventHandle, settle: Settle): Cancel {
+    return super.eventFinished(event, this.#settling(this.#order.workOfEvent(event), settle))
+  }
+
+  override eventElapsedTime(start: EventHandle, end: EventHandle): number {
+    const milliseconds = super.eventElapsedTime(start, end)
+    for (const event of [start, end]) this.#order.hostKnows(this.#order.workOfEvent(event))
+    return milliseconds
+  }
+
+  get #order(): Order {
+    return this.detector.order
+  }
+
+  #settling(work: readonly Point[], settle: Settle): Settle {
+    return (error) => {
+      if (error === undefined) this.#order.hostKnows(work)
+      settle(error)
+    }
+  }
+}

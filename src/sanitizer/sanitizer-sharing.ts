@@ -1,0 +1,47 @@
+/** Memory that several processes or threads use: there without a stream, and not known to be used by the others. */
+import type { ContextHandle } from '../driver/handles.js'
+import type { OwnEvent, Pointer } from '../driver/memory-driver.js'
+import type { ExportedMemory, ImportedMemory, SharingDriver } from '../driver/sharing-driver.js'
+import type { SanitizerParts } from './parts.js'
+
+export class SanitizerSharing implements SharingDriver {
+  readonly #parts: SanitizerParts
+
+  constructor(parts: SanitizerParts) {
+    this.#parts = parts
+  }
+
+  allocate(byteLength: number, context: ContextHandle): Pointer {
+    const pointer = this.#inner.allocate(byteLength, context)
+    this.#parts.detector.regions.allocated(pointer, byteLength, 'device')
+    return pointer
+  }
+
+  free(pointer: Pointer, after: readonly OwnEvent[]): void {
+    this.#parts.detector.closing(pointer, after, () => this.#inner.free(pointer, after))
+  }
+
+  exportMemory(pointer: Pointer, context: ContextHandle): ExportedMemory {
+    return this.#inner.exportMemory(pointer, context)
+  }
+
+  importMemory(handle: Uint8Array, context: ContextHandle): ImportedMemory {
+    return this.#inner.importMemory(handle, context)
+  }
+
+  raiseMark(key: number): number {
+    return this.#inner.raiseMark(key)
+  }
+
+  lowerMark(mark: number): void {
+    this.#inner.lowerMark(mark)
+  }
+
+  markStands(mark: number, key: number): boolean {
+    return this.#inner.markStands(mark, key)
+  }
+
+  get #inner(): SharingDriver {
+    return this.#parts.inner().sharing
+  }
+}

@@ -1,0 +1,81 @@
+/** Where in the program something was called. */
+
+/** Our own frames lie between the call and here. */
+const OWN_FRAMES = 10
+const CALLERS = 8
+const SHOWN = 6
+
+/** The folder of this package's code: `…/dist/src/`. */
+const OWN = new URL('../', import.meta.url).href
+
+/** As text: a stack that is kept as it is keeps the objects reachable whose methods are in it. */
+export function takeStack(): string {
+  const limit = Error.stackTraceLimit
+  Error.stackTraceLimit = OWN_FRAMES + CALLERS
+  const { stack = '' } = new Error()
+  Error.stackTraceLimit = limit
+  return stack
+}
+
+/** The lines of a stack that are the program's own, innermost first. */
+export function callersIn(stack: string): string[] {
+  const lines = stack.split('\n').filter((line) => /^\s+at /.test(line))
+  const foreign = lines.filter((line) => !line.includes(OWN) && !line.includes('(node:') && !line.includes('at node:'))
+  return foreign.slice(0, SHOWN).map((line) => line.trim())
+}
+
+/** A stack, and whether it is that of the operation itself or of an earlier one of its kind. */
+export interface TakenStack {
+  readonly stack: string
+  readonly exact: boolean
+}
+
+/** What one stream does again and again with the same memory, and a stack of it. */
+export interface Site {
+  readonly what: string
+  readonly by: object
+  count: number
+  stack: string
+}
+
+/** Of each site so many stacks are taken at first; then one of so many. */
+const FIRST = 16
+const EVERY = 64
+/** Stacks after which a new site has to do with one at first. */
+const MOST_FIRST = 4096
+const MOST_SITES = 64
+
+/**
+ * Taking a stack costs ten times what the rest of the sanitizer does. What one stream does again and again with the same
+ * memory it mostly does from the same line, so not every time one is taken.
+ */
+export class StackSampler {
+  #taken = 0
+
+  take(sites: Site[], what: string, by: object): TakenStack {
+    const site = find(sites, what, by)
+    if (site === undefined) {
+      const stack = this.#take()
+      if (sites.length >= MOST_SITES) sites.splice(0, MOST_SITES / 2)
+      sites.push({ what, by, count: 1, stack })
+      return { stack, exact: true }
+    }
+    site.count += 1
+    const exact = site.count % EVERY === 0 || (site.count <= FIRST && this.#taken < MOST_FIRST)
+    if (exact) site.stack = this.#take()
+    return { stack: site.stack, exact }
+  }
+
+  #take(): string {
+    this.#taken += 1
+    return takeStack()
+  }
+}
+
+function find(sites: readonly Site[], what: string, by: object): Site | undefined {
+  for (let index = 0; index < sites.length; index += 1) {
+    const site = sites[index] as Site
+    if (site.by === by && site.what === what) return site
+  }
+  return undefined
+}

@@ -1,0 +1,142 @@
+/** The streams and events of a driver as the order between them needs them, and the captures that they are in. */
+import type { StreamHandle } from '../driver/driver.js'
+import { type Clock, type Point, Strand } from './clocks.js'
+import type { StreamName, Touched } from './operations.js'
+import type { Region } from './regions.js'
+import type { TakenStack } from './stacks.js'
+
+export class StreamStrand extends Strand implements StreamName {
+  readonly handle: StreamHandle
+  readonly device: number
+  /** True: the null stream's rules are not for it. */
+  readonly nonBlocking: boolean
+  /** Another library owns it. */
+  readonly foreign: boolean
+  readonly made: TakenStack | undefined
+  name: string | undefined
+  /** The tick it began with. */
+  readonly since: number
+  /** Set while its work is captured. */
+  capture: Capture | undefined
+  readonly #address: string
+
+  constructor(
+    at: { readonly slot: number; readonly tick: number; readonly clock: Clock },
+    about: {
+      readonly handle: StreamHandle
+      readonly device: number
+      readonly nonBlocking: boolean
+      readonly foreign: boolean
+      readonly made: TakenStack | undefined
+      readonly address: string
+    },
+  ) {
+    super(at.slot, at.tick, at.clock)
+    this.since = at.tick
+    this.handle = about.handle
+    this.device = about.device
+    this.nonBlocking = about.nonBlocking
+    this.foreign = about.foreign
+    this.made = about.made
+    this.#address = about.address
+  }
+
+  get label(): string {
+    return this.name ?? this.#address
+  }
+}
+
+/** What is known of an event. */
+export interface EventState {
+  /** It was seen being made, so that without a record there is none. */
+  readonly made: boolean
+  /** Others may record it, which is not seen. */
+  readonly foreign: boolean
+  /** Its latest record; none before the first. */
+  point: Point | undefined
+  /** Set while the latest record was made inside a capture: what comes after it there. */
+  captured: { readonly capture: Capture; readonly after: readonly CaptureNode[] } | undefined
+}
+
+export type NodeWork =
+  | {
+      readonly kind: 'work'
+      readonly what: string
+      readonly memory: readonly Touched[]
+      /** What each piece of it lay in when it was captured. */
+      readonly regions: readonly Region[]
+    }
+  /** Runs JavaScript; `launched` is told where. */
+  | { readonly kind: 'host'; readonly launched: (stream: StreamStrand, at: Point, node: CaptureNode) => void }
+  | { readonly kind: 'record' | 'wait'; readonly event: EventState }
+
+export interface CaptureNode {
+  readonly index: number
+  readonly after: readonly CaptureNode[]
+  readonly work: NodeWork
+  /** The strand of a launch that it is on. */
+  readonly lane: number
+  readonly stream: StreamStrand
+  readonly stack: TakenStack | undefined
+}
+
+export class Capture {
+  readonly nodes: CaptureNode[] = []
+  readonly #frontiers = new Map<StreamStrand, readonly CaptureNode[]>()
+  /** The last node of each strand so far. */
+  readonly #lanes: CaptureNode[] = []
+
+  constructor(origin: StreamStrand) {
+    this.join(origin, [])
+  }
+
+  /** What the stream's next operation comes after. */
+  frontierOf(stream: StreamStrand): readonly CaptureNode[] {
+    return this.#frontiers.get(stream) ?? []
+  }
+
+  /** Lets the stream's next operation come after these; a stream that is not in the capture joins it. */
+  join(stream: StreamStrand, after: readonly CaptureNode[]): void {
+    const known = this.frontierOf(stream)
+    this.#frontiers.set(stream, [...known, ...after.filter((node) => !known.includes(node))])
+    stream.capture = this
+  }
+
+  add(stream: StreamStrand, work: NodeWork, stack: TakenStack | undefined): void {
+    this.#frontiers.set(stream, [this.#node(this.frontierOf(stream), stream, work, stack)])
+  }
+
+  /** A graph that is launched while this is captured becomes a part of it. */
+  addGraph(stream: StreamStrand, nodes: readonly CaptureNode[]): void {
+    const before = this.frontierOf(stream)
+    const copies: CaptureNode[] = []
+    const inner = new Set<CaptureNode>()
+    for (const node of nodes) {
+      const after = node.after.map(({ index }) => copies[index] as CaptureNode)
+      for (const earlier of after) inner.add(earlier)
+      copies.push(this.#node(after.length === 0 ? before : after, node.stream, node.work, node.stack))
+    }
+    const ends = copies.filter((copy) => !inner.has(copy))
+    if (ends.length > 0) this.#frontiers.set(stream, ends)
+  }
+
+  /** Lets every stream go. */
+  end(): void {
+    for (const stream of this.#frontiers.keys()) stream.capture = undefined
+    this.#frontiers.clear()
+  }
+
+  #node(
+    after: readonly CaptureNode[],
+    stream: StreamStrand,
+    work: NodeWork,
+    stack: TakenStack | undefined,
+  ): CaptureNode {
+    const free = this.#lanes.findIndex((last) => after.includes(last))
+    const lane = free >= 0 ? free : this.#lanes.length
+    const node = { index: this.nodes.length, after, work, lane, stream, stack }
+    this.#lanes[lane] = node
+    this.nodes.push(node)
+    return node
+  }
+}

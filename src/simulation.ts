@@ -1,0 +1,147 @@
+/** Simulations, and what can be queued on their streams that no GPU offers. */
+import { checkBoolean, checkInteger, checkOptions, checkPointer } from './arguments.js'
+import { contextOf, type Device, deviceOf, driverOf, isDevice } from './device.js'
+import { StreamFlag, type StreamHandle } from './driver/driver.js'
+import { backendOf, frontOf } from './driver/front.js'
+import { OperationKind } from './driver/sim/objects.js'
+import { SimDriver } from './driver/sim/sim-driver.js'
+import { invalidType, outOfRange, stateError } from './errors.js'
+import { checkFault, checkFaults, type Fault } from './faults.js'
+import './joins.js'
+import { isStream, openStream, type Stream } from './stream.js'
+import type { StreamOptions } from './stream-options.js'
+import { checkPriority } from './stream-seed.js'
+
+/** What a simulated machine has. */
+export interface SimulationOptions {
+  /** How many devices the machine has, from 1 to 64. Default 1. */
+  readonly devices?: number | undefined
+  /** Which of the allowed orders it takes. Default 0: the natural one. */
+  readonly seed?: number | undefined
+  /** What is to fail. More can be asked for later, by `simulation.inject()`. */
+  readonly faults?: readonly Fault[] | undefined
+}
+
+/** A simulated machine. */
+export interface Simulation extends Disposable {
+  /** Its GPUs, in the order of their ordinals. */
+  readonly devices: readonly Device[]
+  /** Virtual nanoseconds since it started. */
+  readonly now: number
+  /** Which of the allowed orders it takes. */
+  readonly seed: number
+  /**
+   * Lets a call or an operation fail, counted from now; takes that back when the result is disposed.
+   * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for what cannot fail so
+   */
+  inject(fault: Fault): Disposable
+  /** Destroys its contexts: what is pending rejects, and all further use fails with CUDA_ERROR_CONTEXT_IS_DESTROYED. */
+  close(): void
+}
+
+const MOST_DEVICES = 64
+const ILLEGAL_ADDRESS = 700
+
+const simulations = new WeakMap<SimDriver, Simulation>()
+const foreignStreams = new Map<bigint, SimDriver>()
+
+/** A private machine beside the default driver. Its devices are used as any: `new Stream({ device })`. */
+export function simulate(options?: SimulationOptions): Simulation {
+  const given = checkOptions(options) ?? {}
+  const devices = given.devices === undefined ? 1 : checkInteger(given.devices, 'options.devices')
+  if (devices < 1 || devices > MOST_DEVICES) throw outOfRange('options.devices', `from 1 to ${MOST_DEVICES}`, devices)
+  const seed = given.seed === undefined ? 0 : checkInteger(given.seed, 'options.seed')
+  const faults = checkFaults(given.faults, 'options.faults')
+  const driver = new SimDriver({ devices, seed })
+  for (const fault of faults) driver.machine.faults.add(fault)
+  return simulationFor(driver)
+}
+
+/**
+ * The machine that a simulated device belongs to; that of the default simulator too.
+ * @throws ERR_UNSUPPORTED for a device of the NVIDIA driver
+ */
+export function simulationOf(device: Device): Simulation {
+  return simulationFor(simDriverOf(device))
+}
+
+/** Queues work that takes so many virtual nanoseconds, as a kernel does. */
+export function busy(stream: Stream, nanoseconds: number): void {
+  if (typeof nanoseconds !== 'number') throw invalidType('nanoseconds', 'a number', nanoseconds)
+  if (!(nanoseconds >= 0 && nanoseconds < Number.POSITIVE_INFINITY)) {
+    throw outOfRange('nanoseconds', 'finite and not negative', nanoseconds)
+  }
+  const { driver, handle } = simulated(stream)
+  driver.enqueue(handle, OperationKind.KERNEL, nanoseconds)
+}
+
+/** Holds the stream at this point until it is opened. Opening it twice does nothing more. */
+export function latch(stream: Stream): { open(): void } {
+  const { driver, handle } = simulated(stream)
+  const operation = driver.enqueue(handle, OperationKind.LATCH, 0)
+  return { open: () => driver.machine.open(operation) }
+}
+
+/** Queues work that faults the device with this CUresult; 700, an illegal address, unless given. */
+export function fault(stream: Stream, number: number = ILLEGAL_ADDRESS): void {
+  checkInteger(number, 'number')
+  if (number < 1) throw outOfRange('number', 'a CUresult that is not success', number)
+  const { driver, handle } = simulated(stream)
+  driver.enqueue(handle, OperationKind.FAULT, number)
+}
+
+/** The handle of a stream that another library of the simulation owns: wrap it with `new ExternalStream(handle, { device })`. */
+export function foreignStream(device: Device, options?: StreamOptions): bigint {
+  const driver = simDriverOf(device)
+  const given = checkOptions(options) ?? {}
+  const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
+  const handle = BigInt(driver.streamCreate(contextOf(device), flags, checkPriority(given.priority)))
+  foreignStreams.set(handle, driver)
+  return handle
+}
+
+/** Destroys such a stream, as its owner would. Queued work still completes. */
+export function destroyForeignStream(handle: bigint): void {
+  checkPointer(handle, 'handle', 'a handle that foreignStream() returned')
+  const driver = foreignStreams.get(handle)
+  if (driver === undefined) {
+    throw stateError(
+      'ERR_INVALID_HANDLE',
+      `0x${handle.toString(16)} is no stream that foreignStream() made, or it is destroyed`,
+    )
+  }
+  foreignStreams.delete(handle)
+  driver.foreignStreamDestroy(Number(handle) as StreamHandle)
+}
+
+/** The simulation of a simulator: always the same object. */
+export function simulationFor(driver: SimDriver): Simulation {
+  let simulation = simulations.get(driver)
+  if (simulation === undefined) {
+    simulation = {
+      devices: Array.from({ length: driver.deviceCount() }, (_, ordinal) => deviceOf(frontOf(driver), ordinal)),
+      seed: driver.seed,
+      get now() {
+        return driver.machine.scheduler.now
+      },
+      inject: (fault) => ({ [Symbol.dispose]: driver.machine.faults.add(checkFault(fault)) }),
+      close: () => driver.close(),
+      [Symbol.dispose]: () => driver.close(),
+    }
+    simulations.set(driver, simulation)
+  }
+  return simulation
+}
+
+function simDriverOf(device: Device): SimDriver {
+  if (!isDevice(device)) throw invalidType('device', 'a Device', device)
+  const driver = backendOf(driverOf(device))
+  if (driver instanceof SimDriver) return driver
+  throw stateError('ERR_UNSUPPORTED', `${device} is real: only the simulator can do this. Take a device of simulate()`)
+}
+
+function simulated(stream: Stream): { readonly driver: SimDriver; readonly handle: StreamHandle } {
+  if (!isStream(stream)) throw invalidType('stream', 'a Stream', stream)
+  const { handle } = openStream(stream)
+  return { driver: simDriverOf(stream.device), handle }
+}

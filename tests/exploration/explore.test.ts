@@ -1,0 +1,339 @@
+/** What exploration promises: few runs, replay, deadlocks, host functions that run in some orders only, and budgets. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type DeviceBuffer, Stream } from 'cuda-streams'
+import { explore, fault, latch, type Program, replay, type Simulation } from 'cuda-streams/sim'
+import { add, read, scale, set } from '../../examples/ordering-bugs/scene.js'
+
+function open({ devices: [device] }: Simulation, count: number): { streams: Stream[]; buffers: DeviceBuffer[] } {
+  assert.ok(device)
+  const streams = Array.from({ length: count }, () => new Stream({ device }))
+  const buffers = Array.from({ length: count }, () => device.alloc(16))
+  return { streams, buffers }
+}
+
+/** Streams with so many operations each, on a buffer of their own, of which the last writes one buffer of all. */
+function independent(count: number, operations: number): Program {
+  return async (simulation) => {
+    const { streams, buffers } = open(simulation, count)
+    const shared = buffers[0] as DeviceBuffer
+    for (const [index, stream] of streams.entries()) {
+      const own = buffers[index] as DeviceBuffer
+      for (let nth = 1; nth < operations; nth += 1) set(stream, own, nth)
+      set(stream, shared, index)
+    }
+    simulation.devices[0]?.synchronize()
+    return 'the same in every order'
+  }
+}
+
+const factorial = (n: number): number => (n < 2 ? 1 : n * factorial(n - 1))
+
+describe('the number of runs', () => {
+  const interleavings = (streams: number, each: number): number =>
+    factorial(streams * each) / factorial(each) ** streams
+
+  it('is that of all orders where nothing is left out', async () => {
+    for (const [streams, each] of [
+      [2, 3],
+      [3, 2],
+    ] as const) {
+      const { runs, complete } = await explore(independent(streams, each), { strategy: 'every' })
+      assert.equal(runs, interleavings(streams, each))
+      assert.ok(complete)
+    }
+  })
+
+  it('is a hundredth at most of that, for three streams with twelve operations', async () => {
+    const { runs, complete, verdict } = await explore(independent(3, 4))
+    assert.equal(verdict, 'agree')
+    assert.ok(complete)
+    assert.equal(interleavings(3, 4), 34_650)
+    assert.ok(runs * 100 <= 34_650, `${runs} runs`)
+  })
+
+  it('is one where nothing can come in another order', async () => {
+    const { runs, complete } = await explore(independent(1, 8))
+    assert.deepEqual({ runs, complete }, { runs: 1, complete: true })
+    assert.equal((await explore(independent(1, 8), { maxRuns: 1 })).complete, true)
+  })
+
+  it('keeps to the budget, and says that there may be more', async () => {
+    const { runs, complete, message } = await explore(independent(3, 4), { maxRuns: 5, seed: 7 })
+    assert.deepEqual({ runs, complete }, { runs: 5, complete: false })
+    assert.match(message, /may be more \(seed 7\)/)
+    assert.equal((await explore(independent(3, 4), { maxMilliseconds: 0 })).runs, 1)
+  })
+})
+
+describe('orders at random', () => {
+  /** Wrong only if one operation comes after all of a long chain on another stream. */
+  const farBehind: Program = async (simulation) => {
+    const { streams, buffers } = open(simulation, 2)
+    const [first, second] = streams as [Stream, Stream]
+    const [data, sum] = buffers as [DeviceBuffer, DeviceBuffer]
+    set(second, data, 1)
+    set(second, sum, 1)
+    second.synchronize()
+    set(first, data, 2)
+    for (let link = 0; link < 16; link += 1) set(second, sum, link)
+    scale(second, sum, data, 1)
+    return read(second, sum)
+  }
+
+  it('find by priorities what one stream has to lag far behind for, and not uniformly', async () => {
+    const uniform = await explore(farBehind, { strategy: 'uniform', maxRuns: 60 })
+    assert.equal(uniform.verdict, 'agree')
+    const priority = await explore(farBehind, { strategy: 'priority', maxRuns: 60 })
+    assert.equal(priority.verdict, 'disagree')
+  })
+
+  it('are the same for the same seed, and make the same report as the reduction', async () => {
+    const found = await explore(farBehind, { strategy: 'priority', seed: 3 })
+    assert.deepEqual(await explore(farBehind, { strategy: 'priority', seed: 3 }), found)
+    const reduced = await explore(farBehind)
+    assert.equal(found.disagreement?.missing, reduced.disagreement?.missing)
+  })
+
+  it('take over where the reduction has spent half of the runs', async () => {
+    const { runs, verdict } = await explore(independent(3, 4), { maxRuns: 8, seed: 2 })
+    assert.deepEqual({ runs, verdict }, { runs: 8, verdict: 'agree' })
+  })
+})
+
+describe('a schedule', () => {
+  const program: Program = async (simulation) => {
+    const { streams, buffers } = open(simulation, 2)
+    const [first, second] = streams as [Stream, Stream]
+    const [data] = buffers as [DeviceBuffer]
+    set(first, data, 1)
+    add(second, data, data)
+    first.wait(second)
+    return read(first, data)
+  }
+
+  it('is refused where it is none, or not that of the program', async () => {
+    await assert.rejects(replay(program, 'nonsense'), { code: 'ERR_INVALID_ARG_VALUE', message: /2:5=7,9=0/ })
+    await assert.rejects(replay(program, '1:3=9999'), { code: 'ERR_INVALID_ARG_VALUE', message: /does not fit/ })
+    await assert.rejects(replay(program, 7 as never), { code: 'ERR_INVALID_ARG_TYPE' })
+  })
+
+  it('is short: only what is not as usual', async () => {
+    const { disagreement } = await explore(program)
+    assert.match(disagreement?.first.schedule ?? '', /^1:$/)
+    assert.match(disagreement?.second.schedule ?? '', /^1:\d+=\d+$/)
+  })
+})
+
+describe('a program that is not the same in each run', () => {
+  it('is refused: what it does must follow from the order', async () => {
+    let runs = 0
+    const counts: Program = async (simulation) => {
+      runs += 1
+      const { streams, buffers } = open(simulation, 3)
+      for (const stream of streams.slice(runs > 1 ? 1 : 0)) set(stream, buffers[0] as DeviceBuffer, 1)
+      simulation.devices[0]?.synchronize()
+    }
+    await assert.rejects(explore(counts), { code: 'ERR_INVALID_ARG_VALUE', message: /did something else at step/ })
+  })
+})
+
+describe('explorations at one time', () => {
+  it('do not get into the way of each other', async () => {
+    const alone = await explore(independent(3, 3))
+    const together = await Promise.all([3, 3, 3].map((each) => explore(independent(3, each))))
+    for (const exploration of together) assert.deepEqual(exploration, alone)
+  })
+})
+
+describe('wrong options', () => {
+  const nothing = (): void => {}
+  for (const [what, options, code] of [
+    ['no budget', { maxRuns: 0 }, 'ERR_OUT_OF_RANGE'],
+    ['no device', { devices: 0 }, 'ERR_OUT_OF_RANGE'],
+    ['too many devices', { devices: 65 }, 'ERR_OUT_OF_RANGE'],
+    ['a broken seed', { seed: 0.5 }, 'ERR_INVALID_ARG_TYPE'],
+    ['a strategy that is none', { strategy: 'lucky' as never }, 'ERR_INVALID_ARG_VALUE'],
+  ] as const) {
+    it(`are refused: ${what}`, async () => {
+      await assert.rejects(explore(nothing, options), { code })
+    })
+  }
+  it('are refused: no program', async () => {
+    await assert.rejects(explore(undefined as never), { code: 'ERR_INVALID_ARG_TYPE' })
+  })
+})
+
+describe('memory that is staged', () => {
+  it('makes no difference: what the library does to move an array is not of the program', async () => {
+    const large: Program = async (simulation) => {
+      const { streams } = open(simulation, 1)
+      const [stream] = streams as [Stream]
+      const data = simulation.devices[0]?.alloc(9 * 2 ** 20) as DeviceBuffer
+      for (let nth = 1; nth <= 3; nth += 1) void stream.upload(data, new Uint8Array(9 * 2 ** 20).fill(nth))
+      const bytes = await stream.download(data.slice(9 * 2 ** 20 - 4, 4))
+      return [...bytes]
+    }
+    const { verdict, outcome, message } = await explore(large, { maxRuns: 20 })
+    assert.equal(verdict, 'agree', message)
+    assert.deepEqual([outcome.value, outcome.ran], ['[ 3, 3, 3, 3 ]', []])
+  })
+})
+
+describe('what is observed', () => {
+  it('is what the program returns at that time, by its structure', async () => {
+    const views: Program = async ({ devices: [device] }) => {
+      assert.ok(device)
+      const [stream, pinned] = [new Stream({ device }), device.allocPinned(4)]
+      const data = device.alloc(4)
+      stream.fill(data, 7).copy(pinned, data)
+      await stream.finished()
+      return { bytes: pinned.bytes, list: [new Map([['a', new Set([1])]])] }
+    }
+    const { outcome, verdict } = await explore(views)
+    assert.equal(verdict, 'agree')
+    assert.equal(outcome.value, "{ bytes: Uint8Array(4) [ 7, 7, 7, 7 ], list: [ Map(1) { 'a' => Set(1) { 1 } } ] }")
+  })
+
+  it('is what it throws, and what its host functions throw', async () => {
+    const throws: Program = async (simulation) => {
+      const { streams } = open(simulation, 1)
+      const [stream] = streams as [Stream]
+      stream.launchHostFunc(() => {
+        throw new RangeError('thrown on the stream')
+      })
+      await stream.finished()
+      throw new TypeError('thrown by the program')
+    }
+    const { outcome, verdict } = await explore(throws)
+    assert.equal(verdict, 'agree')
+    assert.deepEqual(outcome, {
+      kind: 'threw',
+      value: 'TypeError: thrown by the program',
+      uncaught: ['RangeError: thrown on the stream'],
+      ran: ['host function 1 on stream 1'],
+    })
+  })
+
+  it('is which host functions run', async () => {
+    const sometimes: Program = async (simulation) => {
+      const { streams, buffers } = open(simulation, 2)
+      const [first, second] = streams as [Stream, Stream]
+      set(first, buffers[0] as DeviceBuffer, 1)
+      if (first.query()) second.launchHostFunc(() => {})
+      await second.finished()
+    }
+    const { verdict, message } = await explore(sometimes)
+    assert.equal(verdict, 'disagree')
+    assert.match(message, /host function 1 on stream 2 runs in the second order only/)
+    assert.match(message, /instead of asking/)
+  })
+
+  it('is which of them a fault drops', async () => {
+    const dropped: Program = async (simulation) => {
+      const { streams } = open(simulation, 2)
+      const [first, second] = streams as [Stream, Stream]
+      second.launchHostFunc(() => {})
+      fault(first)
+      await Promise.allSettled([second.finished()])
+    }
+    const { verdict, message } = await explore(dropped)
+    assert.equal(verdict, 'disagree')
+    assert.match(message, /host function 1 on stream 2 runs in the (first|second) order only/)
+  })
+
+  it('includes what is still queued when the program returns', async () => {
+    const late: Program = async (simulation) => {
+      const { streams, buffers } = open(simulation, 2)
+      const [first, second] = streams as [Stream, Stream]
+      const [data, seen] = buffers as [DeviceBuffer, DeviceBuffer]
+      set(second, data, 1)
+      second.synchronize()
+      second.copy(seen, data)
+      set(first, data, 2)
+      return read(second, seen)
+    }
+    assert.equal((await explore(late)).verdict, 'disagree')
+  })
+})
+
+describe('a deadlock', () => {
+  it('is found: a latch that nobody opens', async () => {
+    const latched: Program = async (simulation) => {
+      const { streams } = open(simulation, 2)
+      const [first, second] = streams as [Stream, Stream]
+      latch(first)
+      second.wait(first)
+      await second.finished()
+    }
+    const { verdict, deadlock, message } = await explore(latched)
+    assert.equal(verdict, 'deadlock')
+    assert.match(deadlock?.outcome.value ?? '', /these stand: latch 1 on stream 1/)
+    assert.match(message, /replay\(program, '1:'\)/)
+  })
+
+  it('is found: host functions that wait for the streams of each other', async () => {
+    const mutual: Program = async (simulation) => {
+      const { streams } = open(simulation, 2)
+      const [first, second] = streams as [Stream, Stream]
+      first.launchHostFunc(() => second.synchronize())
+      second.launchHostFunc(() => first.synchronize())
+      await simulation.devices[0]?.finished()
+    }
+    const { verdict, deadlock } = await explore(mutual)
+    assert.equal(verdict, 'deadlock')
+    assert.match(deadlock?.outcome.value ?? '', /ERR_DEADLOCK/)
+  })
+
+  it('is found where only some orders have it, and both orders are shown', async () => {
+    const sometimes: Program = async (simulation) => {
+      const { streams } = open(simulation, 3)
+      const [first, second, third] = streams as [Stream, Stream, Stream]
+      let ready = false
+      const held = latch(second)
+      third.launchHostFunc(() => {
+        ready = true
+      })
+      first.launchHostFunc(() => {
+        if (!ready) second.synchronize()
+      })
+      await first.finished()
+      held.open()
+    }
+    const { verdict, disagreement, deadlock, message } = await explore(sometimes)
+    assert.equal(verdict, 'deadlock', message)
+    assert.ok(deadlock)
+    assert.equal(disagreement?.first.outcome.kind, 'returned')
+    assert.equal((await replay(sometimes, deadlock.schedule)).outcome.kind, 'deadlock')
+  })
+
+  it('is none where the latch is opened in time', async () => {
+    const opened: Program = async (simulation) => {
+      const { streams } = open(simulation, 2)
+      const [first, second] = streams as [Stream, Stream]
+      const held = latch(first)
+      second.wait(first)
+      held.open()
+      await second.finished()
+    }
+    const { verdict, complete } = await explore(opened)
+    assert.deepEqual({ verdict, complete }, { verdict: 'agree', complete: true })
+  })
+})
+
+describe('a program that polls', () => {
+  it('comes to an end, blocking or not', async () => {
+    const polls: Program = async (simulation) => {
+      const { streams, buffers } = open(simulation, 1)
+      const [stream] = streams as [Stream]
+      set(stream, buffers[0] as DeviceBuffer, 1)
+      while (!stream.query());
+      set(stream, buffers[0] as DeviceBuffer, 2)
+      while (!stream.query()) await new Promise((resolve) => setImmediate(resolve))
+      return 'done'
+    }
+    const { verdict, outcome } = await explore(polls)
+    assert.equal(verdict, 'agree')
+    assert.equal(outcome.value, "'done'")
+  })
+})

@@ -1,0 +1,122 @@
+/**
+ * A race between PyTorch's stream and ours on a real GPU: PyTorch's work is declared, the race is reported with both
+ * stacks and shows as wrong bytes, and the line that the report suggests ends both.
+ */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { Device, DeviceBuffer, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
+import { declareAccess, nameStream, Sanitizer } from 'cuda-streams/sanitizer'
+import { gpuUnavailable } from '../../examples/python/gpu.js'
+import { type Python, pythonUnavailable, startPython } from '../../examples/python/python.js'
+import { storyUnavailable } from '../../examples/pytorch/story.js'
+
+const WORDS = 1024
+const ROUNDS = 5
+
+const PYTHON = `
+  import torch
+
+  class Producer:
+      """Writes a tensor behind multiplications that take some milliseconds."""
+      def __init__(self, words):
+          self.t = torch.cuda.Stream()
+          with torch.cuda.stream(self.t):
+              self.square = torch.ones((8192, 8192), dtype=torch.bfloat16, device='cuda')
+              self.scratch = torch.empty_like(self.square)
+              self.result = torch.zeros(words, dtype=torch.int32, device='cuda')
+          self.t.synchronize()
+
+      def produce(self, value):
+          with torch.cuda.stream(self.t):
+              for _ in range(12):
+                  torch.matmul(self.square, self.square, out=self.scratch)
+              self.result.fill_(value)
+`
+
+function unavailable(): string | undefined {
+  const noDriver = gpuUnavailable()
+  if (noDriver !== undefined) return noDriver
+  const python = startPython()
+  return python === undefined ? pythonUnavailable() : storyUnavailable(python)
+}
+
+const reason = unavailable()
+if (reason !== undefined) console.log(`skipped: ${reason}`)
+
+describe('PyTorch under the sanitizer', { skip: reason ?? false, timeout: 300_000 }, () => {
+  let python: Python
+  let sanitizer: Sanitizer
+  let torch: ExternalStream
+  let ours: Stream
+  let result: DeviceBuffer
+  let pinned: PinnedBuffer
+  let value = 0
+
+  before(async () => {
+    const started = startPython()
+    assert.ok(started)
+    python = started
+    python.run(PYTHON)
+    python.run(`producer = Producer(${WORDS})`)
+    sanitizer = Sanitizer.start({ device: Device.get(python.number('producer.t.device.index')) })
+    torch = new ExternalStream(python.handle('producer.t.cuda_stream'))
+    ours = new Stream({ device: torch.device })
+    nameStream(torch, 'torch')
+    nameStream(ours, 'ours')
+    const pointer = python.handle('producer.result.data_ptr()')
+    result = DeviceBuffer.from(pointer, 4 * WORDS, { device: torch.device, owner: python })
+    pinned = torch.device.allocPinned(4 * WORDS)
+    // CUDA loads kernels at their first use, and may stop all streams for it.
+    python.run('producer.produce(0)')
+    await torch.finished()
+  })
+
+  after(() => sanitizer?.stop())
+
+  function produceInPyTorch(): void {
+    value += 1
+    python.run(`producer.produce(${value})`)
+    declareAccess(torch, { writes: [result] }, 'torch.fill_')
+  }
+
+  function consume(): void {
+    ours.copy(pinned, result)
+  }
+
+  /** How many words were not what PyTorch had been told to write. */
+  async function wrongWords(mended: boolean): Promise<number> {
+    produceInPyTorch()
+    if (mended) ours.wait(torch)
+    consume()
+    await Promise.all([ours.finished(), torch.finished()])
+    return pinned.view(Int32Array).filter((word) => word !== value).length
+  }
+
+  it('is reported with both stacks, and is real', async () => {
+    let wrong = 0
+    for (let round = 0; round < ROUNDS; round += 1) wrong += await wrongWords(false)
+    const reports = sanitizer.reports.filter(({ severity }) => severity === 'error')
+    assert.equal(reports.length, 1, reports.map(({ message }) => message).join('\n\n'))
+    const [report] = reports
+    assert.ok(report)
+    console.log(report.message)
+    assert.equal(report.kind, 'race')
+    assert.deepEqual([report.first?.what, report.first?.stream], ['torch.fill_', 'torch'])
+    assert.deepEqual([report.second.what, report.second.stream], ['copy', 'ours'])
+    assert.ok(report.first?.stack.some((line) => line.includes('produceInPyTorch')))
+    assert.ok(report.second.stack.some((line) => line.includes('consume')))
+    assert.deepEqual(report.memory, { pointer: result.pointer, byteLength: 4 * WORDS })
+    assert.equal(report.advice, 'Add `ours.wait(torch)` before this copy.')
+    assert.ok(wrong > 0, 'every copy was right, so the report is not shown to be true')
+  })
+
+  it('is gone with the line that the report suggests', async () => {
+    const reported = sanitizer.reports.length
+    for (let round = 0; round < ROUNDS; round += 1) assert.equal(await wrongWords(true), 0)
+    const news = sanitizer.reports.slice(reported)
+    assert.deepEqual(
+      news.map(({ message }) => message),
+      [],
+    )
+  })
+})

@@ -1,0 +1,605 @@
+/** Each kind of report, with what it says, and its twin without the mistake. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { DeviceBuffer, Event, ExternalStream } from 'cuda-streams'
+import { declareAccess, declareWait, nameStream, Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
+import { onEveryBackend } from '../helpers/suite.js'
+import type { Workbench } from '../helpers/workbench.js'
+import { accessKernel } from './access-kernel.js'
+
+const BYTES = 64
+
+type Four = [DeviceBuffer, DeviceBuffer, DeviceBuffer, DeviceBuffer]
+
+/** Runs a program and returns what is said of it. The twin runs the same with what was missing. */
+async function reportsOf(
+  bench: Workbench,
+  program: () => unknown | Promise<unknown>,
+): Promise<readonly SanitizerReport[]> {
+  using sanitizer = Sanitizer.start({ device: bench.device })
+  await program()
+  bench.device.synchronize()
+  return sanitizer.reports
+}
+
+async function onlyReportOf(bench: Workbench, program: () => unknown | Promise<unknown>): Promise<SanitizerReport> {
+  const reports = await reportsOf(bench, program)
+  assert.equal(reports.length, 1, reports.map(({ message }) => message).join('\n\n'))
+  return reports[0] as SanitizerReport
+}
+
+async function assertClean(bench: Workbench, program: () => unknown | Promise<unknown>): Promise<void> {
+  assert.deepEqual(
+    (await reportsOf(bench, program)).map(({ message }) => message),
+    [],
+  )
+}
+
+onEveryBackend('sanitizer', (bench) => {
+  const { device } = bench
+  /** What could fault a real GPU. */
+  const itOnSimulator: typeof it | undefined = bench.name === 'sim' ? it : undefined
+
+  describe('a race', () => {
+    const program = (mended: boolean) => () => {
+      const [decode, encode] = [bench.stream(), bench.stream()]
+      nameStream(decode, 'decode')
+      nameStream(encode, 'encode')
+      const frame = device.alloc(BYTES)
+      const result = device.alloc(BYTES)
+      function fillTheFrame(): void {
+        decode.fill(frame.slice(16, 32), 1)
+      }
+      function readTheFrame(): void {
+        encode.copy(result.slice(0, 32), frame.slice(0, 32))
+      }
+      fillTheFrame()
+      if (mended) encode.wait(decode)
+      readTheFrame()
+      return frame.pointer
+    }
+
+    it('names both operations, streams, stacks, the bytes, and the line to add', async () => {
+      let pointer = 0n
+      const report = await onlyReportOf(bench, () => {
+        pointer = program(false)()
+      })
+      assert.equal(report.kind, 'race')
+      assert.equal(report.severity, 'error')
+      assert.deepEqual(report.memory, { pointer: pointer + 16n, byteLength: 16 })
+      assert.equal(report.advice, 'Add `encode.wait(decode)` before this copy.')
+      const { first, second } = report
+      assert.deepEqual([first?.what, first?.access, first?.stream, first?.exactStack], ['fill', 'out', 'decode', true])
+      assert.deepEqual([second.what, second.access, second.stream], ['copy', 'in', 'encode'])
+      assert.match(first?.stack[0] ?? '', /fillTheFrame .*kinds\.test/)
+      assert.match(second.stack[0] ?? '', /readTheFrame .*kinds\.test/)
+      for (const line of [...(first?.stack ?? []), ...second.stack])
+        assert.doesNotMatch(line, /dist\/src\/|node:internal/)
+      for (const part of ['fill writes on decode', 'copy reads on encode', report.advice]) {
+        assert.ok(report.message.includes(part), report.message)
+      }
+    })
+
+    it('is none with that line', () => assertClean(bench, program(true)))
+
+    it('is told once for each pair of lines', async () => {
+      const report = await onlyReportOf(bench, () => {
+        const [left, right] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES)
+        device.synchronize()
+        left.wait(right)
+        for (let i = 0; i < 50; i += 1) {
+          left.fill(data, 1)
+          if (i === 20) right.fill(data, 2)
+          if (i === 20) left.wait(right)
+        }
+      })
+      assert.equal(report.second.what, 'fill')
+    })
+
+    it('is none between reads, or beside each other', async () => {
+      await assertClean(bench, () => {
+        const [left, right] = [bench.stream(), bench.stream()]
+        const [data, a, b, halves] = Array.from({ length: 4 }, () => device.alloc(BYTES)) as Four
+        device.synchronize()
+        left.copy(a, data)
+        right.copy(b, data)
+        left.fill(halves.slice(0, 32), 1)
+        right.fill(halves.slice(32, 32), 2)
+      })
+    })
+
+    it('is seen in what kernels read and write', async () => {
+      const report = await onlyReportOf(bench, () => {
+        const [left, right] = [bench.stream(), bench.stream()]
+        const [a, b] = [device.alloc(BYTES), device.alloc(BYTES)]
+        device.synchronize()
+        left.launch(accessKernel([false, true]), { grid: 1, block: 1 }, a, b)
+        right.launch(accessKernel([false, false]), { grid: 1, block: 1 }, a, b)
+      })
+      assert.equal(report.first?.what, "kernel 'touch_rw'")
+      assert.deepEqual([report.second.what, report.second.access], ["kernel 'touch_rr'", 'in'])
+    })
+
+    it('is seen of a stream that takes the place of one closed long ago', async () => {
+      const program = (mended: boolean) => () => {
+        const data = device.alloc(BYTES)
+        const other = bench.stream()
+        const earlier = bench.stream()
+        for (let i = 0; i < 20; i += 1) earlier.fill(data, i)
+        other.wait(earlier).synchronize()
+        earlier.synchronize()
+        earlier.close()
+        const later = bench.stream()
+        later.fill(data, 1)
+        if (mended) other.wait(later)
+        other.fill(data, 2)
+      }
+      assert.equal((await onlyReportOf(bench, program(false))).kind, 'race')
+      await assertClean(bench, program(true))
+    })
+
+    it('is seen across devices', { skip: bench.devices.length < 2 ? 'needs two devices' : false }, async () => {
+      const [, other] = bench.devices
+      assert.ok(other)
+      const copyThere = (mended: boolean) => () => {
+        const [here, there] = [bench.stream(), bench.stream({ device: other })]
+        const [data, copied] = [device.alloc(BYTES), other.alloc(BYTES)]
+        here.fill(data, 1)
+        if (mended) there.wait(here)
+        there.copy(copied, data)
+      }
+      assert.equal((await onlyReportOf(bench, copyThere(false))).kind, 'race')
+      await assertClean(bench, copyThere(true))
+    })
+  })
+
+  describe('waits of the JavaScript thread', () => {
+    const waits: Readonly<Record<string, (stream: ReturnType<Workbench['stream']>) => unknown>> = {
+      'stream.synchronize()': (stream) => stream.synchronize(),
+      'await stream.finished()': (stream) => stream.finished(),
+      'stream.query() that is true': async (stream) => {
+        while (!stream.query()) await new Promise(setImmediate)
+      },
+      'event.synchronize()': (stream) => stream.record().synchronize(),
+      'await event.finished()': (stream) => stream.record().finished(),
+      'event.query() that is true': async (stream) => {
+        const event = stream.record()
+        while (!event.query()) await new Promise(setImmediate)
+      },
+      'device.synchronize()': () => device.synchronize(),
+      'await device.finished()': () => device.finished(),
+      'elapsedSince()': async (stream) => {
+        const start = stream.record({ timing: true })
+        const end = stream.record({ timing: true })
+        for (let done = false; !done; ) {
+          try {
+            end.elapsedSince(start)
+            done = true
+          } catch {
+            await new Promise(setImmediate)
+          }
+        }
+      },
+    }
+    for (const [title, wait] of Object.entries(waits)) {
+      it(`${title} orders what follows`, async () => {
+        await assertClean(bench, async () => {
+          const [left, right] = [bench.stream(), bench.stream()]
+          const data = device.alloc(BYTES)
+          left.fill(data, 1)
+          await wait(left)
+          right.fill(data, 2)
+        })
+      })
+    }
+
+    it('a query that is false orders nothing', async () => {
+      const report = await onlyReportOf(bench, async () => {
+        const [left, right] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES)
+        device.synchronize()
+        const latch = bench.latch(left)
+        left.fill(data, 1)
+        assert.equal(left.query(), false)
+        right.fill(data, 2)
+        latch.open()
+      })
+      assert.equal(report.kind, 'race')
+    })
+  })
+
+  describe('the null stream', () => {
+    for (const nonBlocking of [false, true]) {
+      it(`comes after a ${nonBlocking ? 'non-blocking stream only if it waits' : 'blocking stream'}`, async () => {
+        const reports = await reportsOf(bench, () => {
+          const stream = bench.stream({ nonBlocking })
+          const data = device.alloc(BYTES)
+          device.synchronize()
+          stream.fill(data, 1)
+          device.defaultStream.fill(data, 2)
+          stream.fill(data, 3)
+        })
+        assert.equal(reports.length > 0, nonBlocking)
+      })
+    }
+
+    it('joins blocking streams, also by a record alone', async () => {
+      const program = (joined: boolean) => () => {
+        const [left, right] = [bench.stream({ nonBlocking: false }), bench.stream({ nonBlocking: false })]
+        const data = device.alloc(BYTES)
+        device.synchronize()
+        left.fill(data, 1)
+        if (joined) device.defaultStream.record()
+        right.fill(data, 2)
+      }
+      assert.equal((await onlyReportOf(bench, program(false))).kind, 'race')
+      await assertClean(bench, program(true))
+    })
+
+    it('is done, by its synchronize(), when the blocking streams are', async () => {
+      const program = (nonBlocking: boolean) => () => {
+        const [left, right] = [bench.stream({ nonBlocking }), bench.stream()]
+        const data = device.alloc(BYTES)
+        device.synchronize()
+        left.fill(data, 1)
+        device.defaultStream.synchronize()
+        right.fill(data, 2)
+      }
+      assert.equal((await onlyReportOf(bench, program(true))).kind, 'race')
+      await assertClean(bench, program(false))
+    })
+  })
+
+  describe('pinned memory in JavaScript', () => {
+    const program = (mended: boolean) => async () => {
+      const stream = bench.stream()
+      nameStream(stream, 'downloads')
+      const [data, pinned] = [device.alloc(BYTES), device.allocPinned(BYTES)]
+      stream.fill(data, 1)
+      stream.copy(pinned, data)
+      if (mended) await stream.finished()
+      return pinned.bytes.length
+    }
+
+    it('is not to be looked at while work is pending', async () => {
+      const report = await onlyReportOf(bench, program(false))
+      assert.equal(report.kind, 'host-access')
+      assert.deepEqual([report.first?.what, report.second.what, report.second.stream], ['copy', 'a view', undefined])
+      const advice = 'Add `await downloads.finished()` or `downloads.synchronize()` before JavaScript looks.'
+      assert.equal(report.advice, advice)
+    })
+
+    it('is, once that is waited for', () => assertClean(bench, program(true)))
+
+    it('is looked at by a host function in the order of its stream', async () => {
+      const look = (mended: boolean) => async () => {
+        const [downloads, reports] = [bench.stream(), bench.stream()]
+        const [data, pinned] = [device.alloc(BYTES), device.allocPinned(BYTES)]
+        device.synchronize()
+        downloads.copy(pinned, data)
+        if (mended) reports.wait(downloads)
+        reports.launchHostFunc(() => pinned.view(Uint32Array))
+        if (mended) downloads.wait(reports)
+        downloads.copy(pinned, data)
+        await Promise.all([downloads.finished(), reports.finished()])
+      }
+      const reports = await reportsOf(bench, look(false))
+      assert.ok(reports.length > 0)
+      for (const { kind } of reports) assert.equal(kind, 'host-access')
+      await assertClean(bench, look(true))
+    })
+  })
+
+  describe('memory that comes and goes', () => {
+    itOnSimulator?.('is not to be used before its allocation, by a graph', async () => {
+      const program = (mended: boolean) => () => {
+        const [home, other] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES, { stream: home })
+        const exec = other.capture(() => other.fill(data, 1)).instantiate()
+        if (mended) other.wait(home)
+        exec.launch(other)
+        other.synchronize()
+      }
+      const report = await onlyReportOf(bench, program(false))
+      assert.deepEqual([report.kind, report.first?.what], ['use-before-allocation', 'allocation'])
+      await assertClean(bench, program(true))
+    })
+
+    itOnSimulator?.('is not to be freed before a graph is done with it', async () => {
+      const program = (mended: boolean) => () => {
+        const [home, other] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES, { stream: home })
+        const exec = other.capture(() => other.fill(data, 1)).instantiate()
+        other.wait(home)
+        exec.launch(other)
+        if (mended) home.wait(other)
+        data.close()
+      }
+      const report = await onlyReportOf(bench, program(false))
+      assert.deepEqual([report.kind, report.second.what], ['use-after-free', 'free'])
+      assert.match(report.first?.capturedAt[0] ?? '', /kinds\.test/)
+      assert.match(report.advice, /\.wait\(.*\)` before the buffer is closed/)
+      await assertClean(bench, program(true))
+    })
+
+    itOnSimulator?.('is gone for a graph that is launched later, also when others have its place', async () => {
+      const report = await onlyReportOf(bench, () => {
+        const stream = bench.stream()
+        const data = device.alloc(BYTES, { stream })
+        const exec = stream.capture(() => stream.fill(data, 1)).instantiate()
+        data.close()
+        stream.synchronize()
+        device.alloc(BYTES, { stream })
+        exec.launch(stream)
+      })
+      assert.equal(report.kind, 'use-after-free')
+      assert.deepEqual([report.first?.what, report.second.what], ['free', 'fill'])
+    })
+
+    itOnSimulator?.('may be pinned, and is then not to be closed before a graph is done with it', async () => {
+      const program = (mended: boolean) => async () => {
+        const stream = bench.stream()
+        const [data, pinned] = [device.alloc(BYTES, { stream }), device.allocPinned(BYTES)]
+        stream
+          .capture(() => stream.copy(pinned, data))
+          .instantiate()
+          .launch(stream)
+        if (mended) await stream.finished()
+        pinned.close()
+      }
+      const report = await onlyReportOf(bench, program(false))
+      assert.deepEqual([report.kind, report.second.what], ['use-after-free', 'close'])
+      await assertClean(bench, program(true))
+    })
+
+    it('may be used on any stream and closed at once, since the library waits', async () => {
+      await assertClean(bench, () => {
+        const streams = Array.from({ length: 20 }, () => bench.stream())
+        const source = device.alloc(BYTES)
+        for (const stream of streams) {
+          const copied = device.alloc(BYTES)
+          stream.copy(copied, source)
+          copied.close()
+        }
+        source.close()
+        for (const stream of streams) stream.close()
+      })
+    })
+  })
+
+  describe('events', () => {
+    it('that were never recorded are told of, as a warning', async () => {
+      const report = await onlyReportOf(bench, () => {
+        bench.stream().wait(device.createEvent())
+      })
+      assert.deepEqual([report.kind, report.severity], ['unrecorded-event', 'warning'])
+      assert.match(report.second.stack[0] ?? '', /kinds\.test/)
+    })
+
+    it('stand for the record that was latest at the wait', async () => {
+      const program = (early: boolean) => () => {
+        const [left, right] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES)
+        const event = device.createEvent()
+        device.synchronize()
+        left.record(event)
+        if (early) right.wait(event)
+        left.fill(data, 1)
+        left.record(event)
+        if (!early) right.wait(event)
+        right.fill(data, 2)
+      }
+      assert.equal((await onlyReportOf(bench, program(true))).kind, 'race')
+      await assertClean(bench, program(false))
+    })
+  })
+
+  describe('graphs', () => {
+    it('have the edges of their capture', async () => {
+      const program = (mended: boolean) => () => {
+        const [main, side] = [bench.stream(), bench.stream()]
+        nameStream(main, 'main')
+        nameStream(side, 'side')
+        const data = device.alloc(BYTES)
+        device.synchronize()
+        const graph = main.capture(() => {
+          side.wait(main)
+          side.fill(data, 1)
+          if (mended) main.wait(side)
+          main.fill(data, 2)
+          if (!mended) main.wait(side)
+        })
+        const exec = graph.instantiate()
+        exec.launch(main)
+        exec.launch(side)
+        main.wait(side)
+        main.fill(data, 3)
+      }
+      const report = await onlyReportOf(bench, program(false))
+      assert.equal(report.kind, 'race')
+      assert.equal(report.advice, 'Add `main.wait(side)` before this fill, inside the capture.')
+      await assertClean(bench, program(true))
+    })
+
+    it('come after their own last launch, on any stream', async () => {
+      await assertClean(bench, () => {
+        const streams = [bench.stream(), bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES)
+        device.synchronize()
+        const [first] = streams
+        assert.ok(first)
+        const exec = first.capture(() => first.fill(data, 1)).instantiate()
+        for (const stream of [...streams, ...streams]) exec.launch(stream)
+      })
+    })
+
+    it('run their host functions in their place, at each launch', async () => {
+      const program = (mended: boolean) => async () => {
+        const [stream, other] = [bench.stream(), bench.stream()]
+        const [data, pinned] = [device.alloc(BYTES), device.allocPinned(BYTES)]
+        device.synchronize()
+        const exec = stream
+          .capture(() => {
+            stream.copy(pinned, data)
+            stream.launchHostFunc(() => pinned.bytes)
+          })
+          .instantiate()
+        exec.launch(stream)
+        exec.launch(stream)
+        if (mended) other.wait(stream)
+        other.copy(pinned, data)
+        await Promise.all([stream.finished(), other.finished()])
+      }
+      assert.ok((await reportsOf(bench, program(false))).length > 0)
+      await assertClean(bench, program(true))
+    })
+  })
+
+  describe('streams and memory of another library', () => {
+    const foreign = (fn: (theirs: ExternalStream, memory: DeviceBuffer) => unknown) => async () => {
+      const owned = device.alloc(BYTES)
+      const handle = bench.foreignStream(device)
+      device.synchronize()
+      const theirs = new ExternalStream(handle, { device })
+      nameStream(theirs, 'theirs')
+      await fn(theirs, owned)
+      device.synchronize()
+      theirs.close()
+      bench.destroyForeignStream(handle)
+    }
+
+    it('race where what the library does is declared', async () => {
+      const program = (mended: boolean) =>
+        foreign((theirs, memory) => {
+          const ours = bench.stream()
+          nameStream(ours, 'ours')
+          declareAccess(theirs, { writes: [memory] }, 'torch.matmul')
+          if (mended) ours.wait(theirs)
+          ours.fill(memory, 1)
+        })
+      const report = await onlyReportOf(bench, program(false))
+      assert.deepEqual(
+        [report.kind, report.first?.what, report.advice],
+        ['race', 'torch.matmul', 'Add `ours.wait(theirs)` before this fill.'],
+      )
+      assert.match(report.first?.stack[0] ?? '', /kinds\.test/)
+      await assertClean(bench, program(true))
+    })
+
+    it('are ordered by events of the library, as far as can be known', async () => {
+      // Made before the sanitizer began: nobody that it knows.
+      const made = device.createEvent()
+      const program = (mended: boolean) =>
+        foreign((theirs, memory) => {
+          const ours = bench.stream()
+          declareAccess(theirs, { writes: [memory] })
+          if (mended) ours.wait(Event.fromHandle(made.handle, { device }))
+          ours.fill(memory, 1)
+        })
+      assert.equal((await onlyReportOf(bench, program(false))).kind, 'race')
+      await assertClean(bench, program(true))
+    })
+
+    it('are ordered by waits that the library makes, where these are declared', async () => {
+      const program = (what: 'nothing' | 'stream' | 'event') =>
+        foreign((theirs, memory) => {
+          const ours = bench.stream()
+          ours.fill(memory, 1)
+          if (what === 'stream') declareWait(theirs, ours)
+          if (what === 'event') declareWait(theirs, ours.record())
+          declareAccess(theirs, { reads: [memory] })
+        })
+      assert.equal((await onlyReportOf(bench, program('nothing'))).kind, 'race')
+      await assertClean(bench, program('stream'))
+      await assertClean(bench, program('event'))
+    })
+  })
+
+  describe('work of other libraries that is queued through us', () => {
+    it('has its accesses', async () => {
+      const program = (mended: boolean) => () => {
+        const [left, right] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES)
+        device.synchronize()
+        const work = { name: 'theirWork', memory: [{ buffer: data, access: 'in' }], simulate: () => {} } as const
+        left.external(work, () => {})
+        if (mended) right.wait(left)
+        right.fill(data, 1)
+      }
+      const report = await onlyReportOf(bench, program(false))
+      assert.deepEqual([report.kind, report.first?.what, report.first?.access], ['race', 'theirWork', 'in'])
+      await assertClean(bench, program(true))
+    })
+  })
+
+  describe('memory that belongs to no stream', () => {
+    it('is there at once, and may be closed at once', async () => {
+      const program = (mended: boolean) => () => {
+        const [left, right] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES, { interprocess: true })
+        left.fill(data, 1)
+        if (mended) right.wait(left)
+        right.fill(data, 2)
+        data.close()
+      }
+      assert.equal((await onlyReportOf(bench, program(false))).kind, 'race')
+      await assertClean(bench, program(true))
+    })
+  })
+
+  describe('memory of another library', () => {
+    it('is asked about once, where no wrapped stream is waited for', async () => {
+      // What was there before the sanitizer is nobody's that it knows.
+      const theirs = device.alloc(BYTES)
+      device.synchronize()
+      const handle = bench.foreignStream(device)
+      const program = (mended: boolean) => () => {
+        const foreign = new ExternalStream(handle, { device })
+        const ours = bench.stream()
+        const memory = DeviceBuffer.from(theirs.pointer, BYTES, { device })
+        if (mended) ours.wait(foreign)
+        ours.fill(memory, 1)
+        ours.fill(memory, 2)
+      }
+      const report = await onlyReportOf(bench, program(false))
+      assert.deepEqual([report.kind, report.severity], ['foreign-memory', 'warning'])
+      assert.deepEqual(report.memory, { pointer: theirs.pointer, byteLength: BYTES })
+      await assertClean(bench, program(true))
+      bench.destroyForeignStream(handle)
+    })
+  })
+
+  describe('what the library does by itself', () => {
+    it('uploads and downloads are clean', async () => {
+      await assertClean(bench, async () => {
+        const [left, right] = [bench.stream(), bench.stream()]
+        const length = 3 * 1024 * 1024 + 5
+        const [data, copied] = [device.alloc(length), device.alloc(length)]
+        for (let round = 0; round < 9; round += 1) {
+          const bytes = new Uint8Array(length).fill(round + 1)
+          void left.upload(data, bytes)
+          right.wait(left)
+          right.copy(copied, data)
+          left.wait(right)
+          const downloads = [right.download(copied), right.download(copied), left.download(data)]
+          right.wait(left)
+          if (round % 3 === 2) for (const result of await Promise.all(downloads)) assert.deepEqual(result, bytes)
+        }
+      })
+    })
+
+    it('uploader() and downloader() are clean', async () => {
+      await assertClean(bench, async () => {
+        const stream = bench.stream()
+        const data = device.alloc(9 * 1024 * 1024)
+        const writer = stream.uploader(data).getWriter()
+        for (let part = 0; part < 9; part += 1) await writer.write(new Uint8Array(1024 * 1024).fill(part))
+        await writer.close()
+        let read = 0
+        for await (const chunk of stream.downloader(data, { chunkBytes: 1_000_000 })) read += chunk.length
+        assert.equal(read, data.byteLength)
+      })
+    })
+  })
+})

@@ -1,0 +1,333 @@
+/** How a sanitizer is started and stopped, and how it tells what it found. */
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { basename, dirname, resolve } from 'node:path'
+import { describe, it } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { type Device, Event, Stream } from 'cuda-streams'
+import { declareAccess, declareWait, nameStream, Sanitizer, SanitizerError, sanitize } from 'cuda-streams/sanitizer'
+import { simulate } from 'cuda-streams/sim'
+
+const BYTES = 64
+
+function machine(): Device {
+  const [device] = simulate().devices
+  assert.ok(device)
+  return device
+}
+
+/** Two fills that nothing orders. */
+function race(device: Device): void {
+  const data = device.alloc(BYTES)
+  device.synchronize()
+  new Stream({ device }).fill(data, 1)
+  new Stream({ device }).fill(data, 2)
+}
+
+function clean(device: Device): void {
+  const data = device.alloc(BYTES)
+  new Stream({ device }).fill(data, 1)
+  device.synchronize()
+  new Stream({ device }).fill(data, 2)
+}
+
+describe("mode 'throw'", () => {
+  it('throws at the call, and nothing is queued then', async () => {
+    const device = machine()
+    using sanitizer = Sanitizer.start({ mode: 'throw', device })
+    const [left, right] = [new Stream({ device }), new Stream({ device })]
+    const data = device.alloc(1)
+    device.synchronize()
+    left.fill(data, 1)
+    const refused = (error: unknown): boolean => {
+      assert.ok(error instanceof SanitizerError)
+      assert.equal(error.code, 'ERR_RACE')
+      assert.equal(error.name, 'SanitizerError')
+      assert.equal(error.message, error.reports[0]?.message)
+      return true
+    }
+    assert.throws(() => right.fill(data, 2), refused)
+    assert.throws(() => right.fill(data, 2), refused, 'a second try is refused as the first')
+    assert.deepEqual([...(await left.download(data))], [1], 'the first fill is all that there was')
+    right.wait(left)
+    right.fill(data, 3)
+    assert.deepEqual([...(await right.download(data))], [3])
+    assert.equal(sanitizer.reports.length, 2)
+  })
+
+  it('throws instead of a view', () => {
+    const device = machine()
+    using _ = Sanitizer.start({ mode: 'throw', device })
+    const stream = new Stream({ device })
+    const [data, pinned] = [device.alloc(BYTES), device.allocPinned(BYTES)]
+    stream.copy(pinned, data)
+    assert.throws(() => pinned.bytes, { code: 'ERR_RACE' })
+    stream.synchronize()
+    assert.equal(pinned.bytes.length, BYTES)
+  })
+
+  it('does not throw for a warning', () => {
+    const device = machine()
+    using sanitizer = Sanitizer.start({ mode: 'throw', device })
+    new Stream({ device }).wait(device.createEvent())
+    assert.deepEqual(
+      sanitizer.reports.map(({ kind }) => kind),
+      ['unrecorded-event'],
+    )
+  })
+})
+
+describe('a sanitizer', () => {
+  it('collects unless told otherwise, and looks no further once stopped', () => {
+    const device = machine()
+    const sanitizer = Sanitizer.start({ device })
+    assert.ok(Sanitizer.running.includes(sanitizer))
+    race(device)
+    assert.equal(sanitizer.reports.length, 1)
+    sanitizer.stop()
+    sanitizer.stop()
+    race(device)
+    assert.equal(sanitizer.reports.length, 1)
+    assert.ok(!Sanitizer.running.includes(sanitizer))
+  })
+
+  it('looks at its own driver only', () => {
+    const [device, other] = [machine(), machine()]
+    using sanitizer = Sanitizer.start({ device })
+    race(other)
+    assert.deepEqual(sanitizer.reports, [])
+    race(device)
+    assert.equal(sanitizer.reports.length, 1)
+  })
+
+  it('takes streams, events and memory as it finds them', () => {
+    const device = machine()
+    const [left, right] = [new Stream({ device }), new Stream({ device, nonBlocking: false })]
+    const data = device.alloc(BYTES)
+    const event = device.createEvent()
+    const adopted = device.createEvent()
+    left.record(event)
+    using sanitizer = Sanitizer.start({ device })
+    right.wait(Event.fromHandle(adopted.handle, { device }))
+    right.wait(adopted)
+    right.wait(event)
+    right.fill(data, 1)
+    device.defaultStream.fill(data, 1)
+    left.wait(device.defaultStream)
+    left.fill(data, 2)
+    assert.deepEqual(sanitizer.reports, [])
+    right.fill(data, 3)
+    assert.equal(sanitizer.reports.length, 1)
+  })
+
+  it('takes stacks as it is told', () => {
+    const device = machine()
+    for (const stacks of ['sampled', 'all', 'none'] as const) {
+      using sanitizer = Sanitizer.start({ device, stacks })
+      const [left, right] = [new Stream({ device }), new Stream({ device })]
+      const data = device.alloc(BYTES)
+      device.synchronize()
+      for (let i = 0; i < 20; i += 1) left.fill(data, 1)
+      right.fill(data, 2)
+      const [report] = sanitizer.reports
+      assert.ok(report)
+      const { first, second } = report
+      assert.equal(first?.stack.length === 0, stacks === 'none')
+      assert.equal(second.stack.length === 0, stacks === 'none')
+      assert.equal(first?.exactStack, stacks !== 'sampled')
+      assert.equal(report.message.includes('those of an earlier one like it'), stacks === 'sampled')
+    }
+  })
+
+  it('tells a hundred things at most', () => {
+    const device = machine()
+    using sanitizer = Sanitizer.start({ device })
+    for (let i = 0; i < 300; i += 1) race(device)
+    assert.equal(sanitizer.reports.length, 100)
+  })
+
+  it('opens no driver', () => {
+    const code = `
+      import { Sanitizer } from 'cuda-streams/sanitizer'
+      const sanitizer = Sanitizer.start()
+      console.log(sanitizer.reports.length, sanitizer.statistics.strands)
+      sanitizer.stop()
+    `
+    assert.equal(execute(code, { CUDA_STREAMS_DRIVER: 'nonsense' }).stdout, '0 0\n')
+  })
+
+  it('looks at the default driver from its first use on', () => {
+    const code = `
+      import { Sanitizer } from 'cuda-streams/sanitizer'
+      const sanitizer = Sanitizer.start()
+      ${RACE}
+      console.log(sanitizer.reports.map(({ kind }) => kind).join())
+    `
+    assert.equal(execute(code, {}).stdout, 'race\n')
+  })
+
+  it('says what is wrong with its arguments', () => {
+    const start = Sanitizer.start as (options: unknown) => Sanitizer
+    for (const options of [7, { device: 7 }]) {
+      assert.throws(() => start(options), { code: 'ERR_INVALID_ARG_TYPE' })
+    }
+    for (const options of [{ mode: 'loud' }, { stacks: 'few' }]) {
+      assert.throws(() => start(options), { code: 'ERR_INVALID_ARG_VALUE' })
+    }
+    const device = machine()
+    const stream = new Stream({ device })
+    const wrong = { code: 'ERR_INVALID_ARG_TYPE' }
+    assert.throws(() => declareAccess(7 as never, {}), wrong)
+    assert.throws(() => declareAccess(stream, 7 as never), wrong)
+    assert.throws(() => declareAccess(stream, { reads: 7 as never }), wrong)
+    assert.throws(() => declareAccess(stream, { writes: [stream as never] }), wrong)
+    assert.throws(() => declareAccess(stream, {}, 7 as never), wrong)
+    assert.throws(() => declareWait(stream, 7 as never), wrong)
+    assert.throws(() => nameStream(stream, 7 as never), wrong)
+    const other = machine().alloc(BYTES)
+    assert.throws(() => declareAccess(stream, { reads: [other] }), { code: 'ERR_DEVICE_MISMATCH' })
+    other.close()
+    assert.throws(() => declareAccess(stream, { reads: [other] }), { code: 'ERR_CLOSED' })
+  })
+})
+
+describe('sanitize()', () => {
+  it('gives back what the function does, where it is clean', async () => {
+    const device = machine()
+    assert.equal(await sanitize(() => clean(device) ?? 5, { device }), 5)
+    assert.equal(await sanitize(async () => 6, { device }), 6)
+  })
+
+  it('rejects with what was found, and stops', async () => {
+    const device = machine()
+    const before = Sanitizer.running.length
+    await assert.rejects(
+      sanitize(() => race(device), { device }),
+      (error) => error instanceof SanitizerError && error.reports.length === 1,
+    )
+    await assert.rejects(
+      sanitize(
+        () => {
+          race(device)
+          throw new RangeError('mine')
+        },
+        { device },
+      ),
+      RangeError,
+    )
+    assert.equal(Sanitizer.running.length, before)
+  })
+})
+
+const RACE = `
+  const { Device, Stream } = await import('cuda-streams')
+  const device = Device.get()
+  const data = device.alloc(64)
+  device.synchronize()
+  new Stream().fill(data, 1)
+  new Stream().fill(data, 2)
+`
+
+/** The names of the files that importing one brings with it. */
+function staticImports(path: string, seen = new Map<string, string>()): ReadonlySet<string> {
+  seen.set(path, basename(path))
+  for (const [, specifier = ''] of readFileSync(path, 'utf8').matchAll(
+    /^(?:import|export) .*?['"](\.[^'"]+)['"];?$/gm,
+  )) {
+    const next = resolve(dirname(path), specifier)
+    if (!seen.has(next)) staticImports(next, seen)
+  }
+  return new Set(seen.values())
+}
+
+function execute(
+  code: string,
+  env: Readonly<Record<string, string>>,
+): { readonly status: number | null; readonly stdout: string; readonly stderr: string } {
+  const cwd = fileURLToPath(new URL('.', import.meta.url))
+  return spawnSync(process.execPath, ['--input-type=module', '-e', code], {
+    cwd,
+    encoding: 'utf8',
+    timeout: 60_000,
+    env: { ...process.env, NODE_OPTIONS: '', CUDA_STREAMS_DRIVER: 'sim', ...env },
+  })
+}
+
+describe('CUDA_STREAMS_SANITIZER', () => {
+  for (const value of ['1', 'print']) {
+    it(`=${value} prints at the end of the process`, () => {
+      const { status, stderr } = execute(`${RACE}; console.error('the program ends')`, {
+        CUDA_STREAMS_SANITIZER: value,
+      })
+      assert.equal(status, 0)
+      const [first, ...rest] = stderr.split('\n')
+      assert.equal(first, 'the program ends')
+      assert.match(
+        rest.join('\n'),
+        /cuda-streams sanitizer: 1 finding\(s\)[\s\S]*Race: [\s\S]*Add `Stream\(0x[0-9a-f]+\)\.wait/,
+      )
+    })
+  }
+
+  it('=throw throws at the call', () => {
+    const { status, stderr } = execute(RACE, { CUDA_STREAMS_SANITIZER: 'throw' })
+    assert.equal(status, 1)
+    assert.match(stderr, /SanitizerError[\s\S]*Race: /)
+  })
+
+  it('=collect is there for the program to ask', () => {
+    const code = `${RACE}
+      const { Sanitizer } = await import('cuda-streams/sanitizer')
+      console.log(Sanitizer.running[0].reports.length)`
+    const { stdout, stderr } = execute(code, { CUDA_STREAMS_SANITIZER: 'collect' })
+    assert.deepEqual([stdout, stderr], ['1\n', ''])
+  })
+
+  for (const value of ['', '0']) {
+    it(`='${value}' is off`, () => {
+      const { status, stdout, stderr } = execute(`${RACE}; console.log(typeof Stream)`, {
+        CUDA_STREAMS_SANITIZER: value,
+        NODE_V8_COVERAGE: '',
+      })
+      assert.deepEqual([status, stdout, stderr], [0, 'function\n', ''])
+    })
+  }
+
+  it('with another value is refused at every use', () => {
+    const code = `
+      import { Device } from 'cuda-streams'
+      for (let i = 0; i < 2; i++) try { Device.get() } catch (error) { console.log(error.code, error.message) }`
+    const { stdout } = execute(code, { CUDA_STREAMS_SANITIZER: 'loud' })
+    const line = "ERR_INVALID_ARG_VALUE CUDA_STREAMS_SANITIZER must be one of 'collect', 'throw', 'print', not 'loud'\n"
+    assert.equal(stdout, line.repeat(2))
+  })
+
+  it('is asked for at the first use: until then, and without it, the code of a sanitizer is not loaded', () => {
+    const code = `
+      import { createRequire } from 'node:module'
+      import { Device } from 'cuda-streams'
+      const loaded = () => Object.keys(createRequire(import.meta.url).cache).some((path) => /sanitizer.environment\\.js$/.test(path))
+      const before = loaded()
+      Device.get()
+      console.log(before, loaded())`
+    assert.equal(execute(code, { CUDA_STREAMS_SANITIZER: '1' }).stdout, 'false true\n')
+    assert.equal(execute(code, { CUDA_STREAMS_SANITIZER: '0' }).stdout, 'false false\n')
+    const names = staticImports(fileURLToPath(import.meta.resolve('cuda-streams')))
+    assert.ok(!names.has('environment.js'))
+    assert.ok(!names.has('detector.js'))
+    assert.ok(staticImports(fileURLToPath(import.meta.resolve('cuda-streams/sanitizer'))).has('detector.js'))
+  })
+
+  it('leaves a clean program alone', () => {
+    const output = execFileSync(
+      process.execPath,
+      [fileURLToPath(new URL('../../examples/pipeline/main.js', import.meta.url))],
+      {
+        encoding: 'utf8',
+        env: { ...process.env, CUDA_STREAMS_DRIVER: 'sim', CUDA_STREAMS_SANITIZER: 'throw' },
+      },
+    )
+    assert.ok(output.length > 0)
+  })
+})

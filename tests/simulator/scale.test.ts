@@ -1,0 +1,147 @@
+/** The simulator at scale: bounded memory, and work that grows with the operations and not with the streams. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { Stream } from 'cuda-streams'
+import { busy, simulate } from 'cuda-streams/sim'
+import fc from 'fast-check'
+import { Heap } from '../../src/driver/sim/heap.js'
+import { type Operation, OperationKind } from '../../src/driver/sim/objects.js'
+import { Queue } from '../../src/driver/sim/queue.js'
+import type { Steps } from '../../src/driver/sim/scheduler.js'
+import { SimDriver } from '../../src/driver/sim/sim-driver.js'
+import { TimedScheduler } from '../../src/driver/sim/timed-scheduler.js'
+
+const MEGABYTE = 2 ** 20
+
+async function heapNow(): Promise<number> {
+  global.gc?.()
+  // The test runner watches all async resources, and lets go of those that are gone only now.
+  await setImmediate()
+  global.gc?.()
+  return process.memoryUsage().heapUsed
+}
+
+describe('a long program', () => {
+  it('keeps nothing of the operations that are over', async (t) => {
+    if (global.gc === undefined) return t.skip('needs --expose-gc')
+    using simulation = simulate({ seed: 3 })
+    const [device] = simulation.devices
+    assert.ok(device)
+    const streams = Array.from({ length: 32 }, (_, index) => new Stream({ device, nonBlocking: index % 2 === 0 }))
+    const buffers = streams.map(() => device.alloc(4))
+    const event = device.createEvent()
+    const go = (operations: number): void => {
+      for (let nth = 0; nth < operations; nth += 5) {
+        const stream = streams[nth % 32] as Stream
+        stream.fill(buffers[nth % 32] as never, 1)
+        stream.record(event)
+        ;(streams[(nth + 7) % 32] as Stream).wait(event)
+        busy(stream, 100)
+        stream.launchHostFunc(() => {})
+      }
+      device.synchronize()
+    }
+    const rounds: number[] = []
+    for (let round = 0; round < 4; round += 1) {
+      const before = await heapNow()
+      go(100_000)
+      rounds.push(((await heapNow()) - before) / MEGABYTE)
+    }
+    // What is compiled meanwhile takes memory too, but not in every round; what is kept does.
+    assert.ok(
+      Math.min(...rounds) < 0.5,
+      `MiB more after each 100 000 operations: ${rounds.map((each) => each.toFixed(2))}`,
+    )
+  })
+
+  it('lets simulations be made without end: their addresses are used again', async (t) => {
+    if (global.gc === undefined) return t.skip('needs --expose-gc')
+    let highest = 0n
+    for (let nth = 0; nth < 5_000; nth += 1) {
+      const [device] = simulate().devices
+      const pointer = device?.alloc(1).pointer ?? 0n
+      if (pointer > highest) highest = pointer
+      if (nth % 500 === 0) {
+        global.gc()
+        await setImmediate()
+      }
+    }
+    assert.ok(highest < 2n ** 47n, `0x${highest.toString(16)} is no address of user space`)
+  })
+})
+
+/** What operations come after, counted. */
+class Counting extends TimedScheduler {
+  override readonly explores = true
+  operations = 0
+  predecessors = 0
+
+  override over(operation: Operation): void {
+    this.operations += 1
+    this.predecessors += operation.after?.length ?? 0
+    super.over(operation)
+  }
+}
+
+describe('many streams', () => {
+  /** Rounds over blocking streams, with something on the null stream in between, and a wait for the device. */
+  function predecessorsPerOperation(count: number): number {
+    let counting: Counting | undefined
+    const scheduler = (steps: Steps): Counting => {
+      counting = new Counting(steps, 0)
+      return counting
+    }
+    const driver = new SimDriver({ devices: 1, seed: 0, scheduler })
+    const context = driver.deviceContext(0)
+    const nullStream = driver.streamAdopt(0, 0).stream
+    const streams = Array.from({ length: count }, () => driver.streamCreate(context, 0, 0))
+    for (let round = 0; round < 5; round += 1) {
+      for (const stream of streams) driver.enqueue(stream, OperationKind.KERNEL, 100)
+      driver.enqueue(nullStream, OperationKind.KERNEL, 100)
+      driver.deviceSynchronize(0)
+      for (let nth = 0; nth < count; nth += 1) driver.deviceSynchronize(0)
+    }
+    assert.ok(counting)
+    assert.ok(counting.operations >= 5 * count)
+    return counting.predecessors / counting.operations
+  }
+
+  it('do not make an operation wait for more, nor a wait look at idle streams', () => {
+    const [few, many] = [predecessorsPerOperation(10), predecessorsPerOperation(2_000)]
+    assert.ok(many < few + 0.5, `${few} predecessors an operation with 10 streams, ${many} with 2000`)
+  })
+
+  it('cost a logarithm of comparisons each time that the next operation is looked for', () => {
+    const comparisons = (size: number): number => {
+      let count = 0
+      const heap = new Heap<number>((a, b) => {
+        count += 1
+        return a < b
+      })
+      for (let nth = 0; nth < size; nth += 1) heap.push((nth * 7919) % size)
+      for (let nth = 0; nth < size; nth += 1) assert.equal(heap.pop(), nth)
+      return count / size
+    }
+    assert.ok(comparisons(8_191) < 4 * Math.log2(8_191))
+    assert.ok(comparisons(65_537) < 4 * Math.log2(65_537))
+  })
+})
+
+describe('a queue', () => {
+  it('gives what was put in, in that order', () => {
+    fc.assert(
+      fc.property(fc.array(fc.option(fc.nat()), { maxLength: 3_000, size: 'max' }), (steps) => {
+        const queue = new Queue<number>()
+        const model: number[] = []
+        for (const step of steps) {
+          if (step === null) assert.equal(queue.shift(), model.shift())
+          else model.push(step) && queue.push(step)
+          assert.equal(queue.length, model.length)
+        }
+        assert.deepEqual([...queue], model)
+      }),
+      { numRuns: 50 },
+    )
+  })
+})
