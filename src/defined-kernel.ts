@@ -19,18 +19,29 @@ import { runThreads, type SimulatedGrid, type SimulatedThread } from './simulate
 import { openStream, type Stream } from './stream.js'
 import { throwUncaught } from './uncaught.js'
 
-/** What a twin gets for a pointer: the memory itself, from the address on. */
+/** What a twin gets for a pointer, by the type of its elements: the memory itself, from the address on. */
 export interface ViewOf {
+  /** A byte each: 0 or 1. */
   readonly bool: Uint8Array
+  /** `signed char`. */
   readonly i8: Int8Array
+  /** `unsigned char`. */
   readonly u8: Uint8Array
+  /** `short`. */
   readonly i16: Int16Array
+  /** `unsigned short`. */
   readonly u16: Uint16Array
+  /** `int`. */
   readonly i32: Int32Array
+  /** `unsigned int`. */
   readonly u32: Uint32Array
+  /** `long long`, as bigints. */
   readonly i64: BigInt64Array
+  /** `unsigned long long`, as bigints. */
   readonly u64: BigUint64Array
+  /** `float`. */
   readonly f32: Float32Array
+  /** `double`. */
   readonly f64: Float64Array
 }
 

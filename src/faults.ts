@@ -16,6 +16,7 @@ interface WhichFail {
 export interface CallFault extends WhichFail {
   /** CUDA's name of it, such as 'cuMemAllocAsync'. */
   readonly call: string
+  /** That would be an `OperationFault`. */
   readonly operation?: undefined
   /** The CUresult that it gives: 2 is out of memory. One after which CUDA's context is lost loses the devices too. */
   readonly result: number
@@ -23,12 +24,15 @@ export interface CallFault extends WhichFail {
 
 /** Work that is queued as ever, and faults when it would end: every later call fails, and every wait rejects. */
 export interface OperationFault extends WhichFail {
+  /** Which operations count. 'any' is one of the three. */
   readonly operation: 'kernel' | 'copy' | 'fill' | 'any'
+  /** That would be a `CallFault`. */
   readonly call?: undefined
   /** The CUresult of the fault. Default 700, an illegal address; 719 is a launch failure. */
   readonly result?: number | undefined
 }
 
+/** Something that is to fail in a simulation: a call at once, or an operation when it would end. */
 export type Fault = CallFault | OperationFault
 
 const OPERATIONS: readonly unknown[] = ['kernel', 'copy', 'fill', 'any']

@@ -9,9 +9,11 @@ export {
   type KernelDefinition,
   type TwinArgument,
   type TwinArguments,
+  type ViewOf,
 } from './defined-kernel.js'
 export { type Context, Device } from './device.js'
 export type { DeviceAttribute } from './driver/device-attributes.js'
+export type { FillWidth } from './driver/memory-driver.js'
 export { CudaError } from './errors.js'
 export { Event, type EventOptions } from './event.js'
 export type { ExternalMemory, ExternalWork } from './external-work.js'
@@ -19,10 +21,16 @@ export type { WaitOptions } from './finished.js'
 export { type CaptureModeName, type CaptureOptions, Graph, GraphExec } from './graph.js'
 export { type Extent, Kernel, type LaunchConfig, Module } from './kernel.js'
 export type { Access, ArgumentOf, ArgumentsOf, MemoryArgument, ParameterType, ScalarType } from './kernel-signature.js'
-export { type AllocOptions, DeviceBuffer, type ForeignMemoryOptions, PinnedBuffer } from './memory.js'
+export {
+  type AllocOptions,
+  DeviceBuffer,
+  type ForeignMemoryOptions,
+  PinnedBuffer,
+  type ViewConstructor,
+} from './memory.js'
 export { type CompileOptions, Program } from './program.js'
 export type { SharedBuffer, SharedEvent, SharedObject, SharedStream } from './shared.js'
-export type { SimulatedGrid, SimulatedThread } from './simulated-threads.js'
+export type { Extent3, Index3, SimulatedGrid, SimulatedThread } from './simulated-threads.js'
 export { ExternalStream, Stream } from './stream.js'
 export type {
   ExternalStreamOptions,

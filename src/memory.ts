@@ -41,7 +41,9 @@ export interface ForeignMemoryOptions {
 
 /** A constructor of typed arrays, such as `Float32Array`. */
 export interface ViewConstructor<V extends ArrayBufferView> {
+  /** Bytes that an element has. */
   readonly BYTES_PER_ELEMENT: number
+  /** Makes a view of `length` elements, `byteOffset` bytes into the memory. */
   new (buffer: ArrayBuffer, byteOffset: number, length: number): V
 }
 

@@ -6,6 +6,7 @@ import type { Device } from './device.js'
 import { invalidType } from './errors.js'
 import { type OperationMessage, type Publisher, publish } from './timeline/channels.js'
 
+/** What gets spans, and whose they are. */
 export interface TraceOptions {
   /** Whose spans they are. Default: `trace.getTracer('cuda-streams')`. */
   readonly tracer?: Tracer | undefined

@@ -9,6 +9,7 @@ export {
 } from './explore/explore.js'
 export type { Outcome } from './explore/outcome.js'
 export type { Program } from './explore/run.js'
+export type { Schedule } from './explore/schedule.js'
 export type { CallFault, Fault, OperationFault } from './faults.js'
 export {
   busy,

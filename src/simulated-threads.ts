@@ -1,11 +1,15 @@
 /** Runs a kernel's twin as a GPU runs a kernel: block by block, thread by thread, together at each barrier. */
 
-type Extent3 = readonly [x: number, y: number, z: number]
+/** How many threads or blocks there are each way. */
+export type Extent3 = readonly [x: number, y: number, z: number]
 
 /** A thread or block by its place, or how many there are each way. */
 export interface Index3 {
+  /** The first dimension: the one that counts fastest. */
   readonly x: number
+  /** The second. Where the launch has none, a place is 0 and a size is 1. */
   readonly y: number
+  /** The third, likewise. */
   readonly z: number
 }
 

@@ -41,6 +41,7 @@ export type { IdleGap, TimelineCall, TimelineOperation, TimelineStream } from '.
 export type { SvgOptions } from './timeline/svg.js'
 export type { TraceEvent, TraceFile } from './timeline/trace-events.js'
 
+/** What is recorded, and how much of it. */
 export interface TimelineOptions {
   /** Whose driver is recorded: all devices of that driver are. Default: the current device. */
   readonly device?: Device | number | undefined
@@ -52,6 +53,7 @@ export interface TimelineOptions {
   readonly limit?: number | undefined
 }
 
+/** How the page is made. */
 export interface HtmlOptions {
   /** What the page is called. Default 'Timeline'. */
   readonly title?: string | undefined
@@ -99,6 +101,7 @@ export class Timeline {
   #operations: readonly TimelineOperation[] | undefined
   #byRow: ReadonlyMap<number, TimelineOperation> | undefined
   #analysis: Analysis | undefined
+  /** The streams that were used, each at its `index`; also those that only an overlapping recording saw. */
   readonly streams: readonly TimelineStream[]
 
   /** Use `Timeline.record()`. */
@@ -155,7 +158,7 @@ export class Timeline {
     return this.#recorded.clock
   }
 
-  /** From the beginning of the recording to its end, or to the end of what was recorded. */
+  /** Nanoseconds from the beginning of the recording to its end, or to the end of what was recorded, whichever is later. */
   get duration(): number {
     return this.#recorded.duration
   }
@@ -165,18 +168,18 @@ export class Timeline {
     return this.#recorded.dropped
   }
 
-  /** How well the clocks of GPUs are known. Empty on the simulator. */
+  /** How well the clocks of GPUs are known. Empty on the simulator, and where an overlapping recording still went on. */
   get calibrations(): readonly Calibration[] {
     return this.#recorded.calibrations
   }
 
-  /** In the order of the calls. */
+  /** What streams did, in the order of the calls. */
   get operations(): readonly TimelineOperation[] {
     this.#operations ??= operationRows(this.#recorded).map((row) => operationAt(this.#recorded, this.streams, row))
     return this.#operations
   }
 
-  /** Where the host blocked, or awaited. */
+  /** Where the host blocked, or awaited, in the order of the calls. */
   get calls(): readonly TimelineCall[] {
     const { kind } = this.#recorded
     const rows = Array.from(kind.keys()).filter((row) => isHostOnly(kind[row] ?? 0))

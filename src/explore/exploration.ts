@@ -6,13 +6,17 @@ import type { Schedule } from './schedule.js'
 export interface Order {
   /** For `replay()`. */
   readonly schedule: Schedule
+  /** What it comes to: compare it with that of another order. */
   readonly outcome: Outcome
   /** Its steps, one a line: operations with their streams and bytes, and where JavaScript goes on. */
   readonly listing: string
 }
 
+/** Two orders of a program that do not come to the same. */
 export interface Disagreement {
+  /** The usual one. */
   readonly first: Order
+  /** The one that differs. */
   readonly second: Order
   /** The first step, counted from 0, at which they part. */
   readonly step: number
@@ -20,6 +24,7 @@ export interface Disagreement {
   readonly missing: string
 }
 
+/** What `explore()` has found. */
 export interface Exploration {
   /**
    * 'agree': all orders that were run come to the same. 'disagree': two do not. 'deadlock': under some order the program
@@ -30,6 +35,7 @@ export interface Exploration {
   readonly complete: boolean
   /** How often the program was run. */
   readonly runs: number
+  /** The one that random orders, and faults with a probability, were picked by. */
   readonly seed: number
   /** What the program comes to in the usual order. */
   readonly outcome: Outcome

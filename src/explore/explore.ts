@@ -15,6 +15,7 @@ import { Search } from './search.js'
 /** How orders are picked; `ExploreOptions` says more. */
 export type Strategy = 'auto' | 'reduced' | 'every' | 'priority' | 'uniform'
 
+/** What a program is run on, how often, and in which orders. */
 export interface ExploreOptions {
   /** How many devices the simulation has. Default 1. */
   readonly devices?: number | undefined
@@ -34,11 +35,13 @@ export interface ExploreOptions {
   readonly faults?: readonly Fault[] | undefined
 }
 
+/** What the exploration had that printed the schedule, where it had any of these. */
 export interface ReplayOptions {
   /** Default: as many as the exploration had. */
   readonly devices?: number | undefined
-  /** The faults and the seed that the exploration had. */
+  /** What is to fail. Default: nothing. */
   readonly faults?: readonly Fault[] | undefined
+  /** Decides which of the faults that have a probability come. Default 1. */
   readonly seed?: number | undefined
 }
 

@@ -1,6 +1,7 @@
 /** What a run has to show: all by which two orders can be told apart. */
 import { inspect, types } from 'node:util'
 
+/** What a run of a program comes to. Two that are equal in all of this agree. */
 export interface Outcome {
   /** The program returned or threw; or it waits for ever. */
   readonly kind: 'returned' | 'threw' | 'deadlock'

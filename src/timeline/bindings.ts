@@ -3,6 +3,7 @@ import { isInstant, Kind } from './kinds.js'
 import type { Recorded } from './recorded.js'
 import { NO_ROW } from './table.js'
 
+/** What an operation had to wait for last before it could begin. */
 export type BindingKind =
   /** What came before in the stream. */
   | 'stream'

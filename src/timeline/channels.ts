@@ -13,33 +13,51 @@ import type { Recorder } from './recorder.js'
 import { Recording } from './recording.js'
 import { NO_ROW } from './table.js'
 
-/** What is published on 'cuda-streams:operation'. */
+/**
+ * What is published on 'cuda-streams:operation'. Times are milliseconds since 1970, with fractions; on the simulator they
+ * go on in virtual time from when publishing began.
+ */
 export interface OperationMessage {
+  /** Never 'record', 'wait', 'allocate' or 'free', which are not published. */
   readonly kind: OperationKind
   /** A kernel's own name; for the rest, what it is. */
   readonly name: string
+  /** The device's ordinal. */
   readonly device: number
-  /** The driver's number for the stream, and its name. */
+  /** The driver's number for the stream (`stream.id`). */
   readonly stream: bigint
+  /** What `nameStream` called it; otherwise 'stream 13', by that number, 'null stream' or 'per-thread stream'. */
   readonly streamName: string
+  /** Bytes moved or filled; undefined where there are none. */
   readonly byteLength: number | undefined
-  /** Milliseconds since 1970: when the call that queued it began, and when it ran. On the simulator these go on in virtual time. */
+  /** When the call that queued it began. */
   readonly queued: number
+  /** When it began to run. */
   readonly start: number
+  /** When it was done. */
   readonly end: number
+  /** 'sim' for the simulator. */
   readonly driver: 'cuda' | 'sim'
 }
 
-/** What is published on 'cuda-streams:synchronize', when the host goes on. */
+/**
+ * What is published on 'cuda-streams:synchronize': a call that blocked the host, or a promise that it awaited. Times are
+ * as in `OperationMessage`.
+ */
 export interface SynchronizeMessage {
   /** As it is written: 'stream.synchronize()', or 'stream.finished()' for a promise. */
   readonly name: string
+  /** True for a promise: the host did other things meanwhile. */
   readonly awaits: boolean
+  /** When the call was made. */
   readonly start: number
+  /** When it returned, or its promise settled; `start` where that had not happened when this was published. */
   readonly end: number
+  /** 'sim' for the simulator. */
   readonly driver: 'cuda' | 'sim'
 }
 
+/** What is published, and how often. */
 export interface PublishOptions {
   /** Whose driver is watched. Default: the current device. */
   readonly device?: Device | number | undefined
@@ -47,10 +65,11 @@ export interface PublishOptions {
   readonly interval?: number | undefined
 }
 
+/** What publishes until it is closed, also by `using`. It does not keep the process alive. */
 export interface Publisher extends Disposable {
   /** Publishes what is done by now. */
   flush(): void
-  /** Publishes what is done by now, and nothing more. */
+  /** Publishes what is done by now, and nothing more. May be called twice. */
   close(): void
 }
 

@@ -20,6 +20,10 @@ export const Kind = {
 } as const
 export type Kind = (typeof Kind)[keyof typeof Kind]
 
+/**
+ * What an operation is. 'latch' and 'fault' are the simulator's own, from the door `cuda-streams/sim`: a stream that a
+ * test holds, and a GPU that breaks. 'wait' is `cuStreamWaitEvent`; a host that waits is a `TimelineCall` instead.
+ */
 export type OperationKind =
   | 'kernel'
   | 'copy'

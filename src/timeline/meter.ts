@@ -31,10 +31,11 @@ export interface Meter {
 
 /** How a device's clock was held against the host's. */
 export interface Calibration {
+  /** The device's ordinal. */
   readonly device: number
-  /** Nanoseconds by which the two may be apart at the beginning of the recording, and at its end. */
+  /** Nanoseconds by which the two may be apart at the beginning of the recording, and at its end: NaN after a fault. */
   readonly uncertainty: readonly [begin: number, end: number]
-  /** How much faster the device's clock ran, in parts of a million. */
+  /** How much faster the device's clock ran, in parts of a million. 0 where the recording was shorter than a second. */
   readonly drift: number
   /** Nanoseconds of host time that it took. */
   readonly cost: number

@@ -11,9 +11,13 @@ export interface TimelineStream {
   readonly index: number
   /** The driver's number for it (`stream.id`). */
   readonly id: bigint
+  /** The device's ordinal. */
   readonly device: number
+  /** What `nameStream` called it; otherwise 'stream 13', by `id`, 'null stream' or 'per-thread stream'. */
   readonly name: string
+  /** `stream.priority`: lower numbers go first. */
   readonly priority: number
+  /** `stream.nonBlocking`: false where it waits for the null stream, and the null stream for it. */
   readonly nonBlocking: boolean
 }
 
@@ -21,17 +25,21 @@ export interface TimelineStream {
 export interface TimelineOperation {
   /** Its place among the rows of the timeline, in the order of the calls. */
   readonly id: number
+  /** What it is: 'kernel', 'copy', 'record' and so on. */
   readonly kind: OperationKind
   /** A kernel's own name; for the rest, what it is. */
   readonly name: string
+  /** The stream that it ran on. */
   readonly stream: TimelineStream
-  /** Bytes moved, filled or allocated. */
+  /** Bytes moved, filled or allocated; undefined where there are none. */
   readonly byteLength: number | undefined
-  /** When the call that queued it began, and when it returned. */
+  /** When the call that queued it began. */
   readonly called: number
+  /** When that call returned. */
   readonly returned: number
-  /** When it ran; undefined where it had not begun or ended when the recording was stopped. A wait begins when its stream gets there. */
+  /** When it began to run; undefined where it had not when the recording was stopped. A wait begins when its stream gets there. */
   readonly start: number | undefined
+  /** When it was done; undefined where it was not when the recording was stopped. */
   readonly end: number | undefined
   /** For a wait: the `id` of the record that it refers to, where that was recorded. */
   readonly record: number | undefined
@@ -41,8 +49,9 @@ export interface TimelineOperation {
   readonly callSite: string | undefined
 }
 
-/** A call that blocked the host, or a promise that it awaited. */
+/** A call that blocked the host, or a promise that it awaited. Times are nanoseconds since the recording began. */
 export interface TimelineCall {
+  /** Its place among the rows of the timeline, which operations share. */
   readonly id: number
   /** As it is written: 'stream.synchronize()'. */
   readonly name: string
@@ -50,22 +59,29 @@ export interface TimelineCall {
   readonly awaits: boolean
   /** What was waited for; undefined for a whole device. */
   readonly stream: TimelineStream | undefined
+  /** When the call was made. */
   readonly called: number
+  /** When it returned, or its promise settled; `called` where neither had happened by the end. */
   readonly returned: number
+  /** 'path:line:column', with the option `callSites`. */
   readonly callSite: string | undefined
 }
 
-/** A time in which a stream stood idle between two operations. */
+/** A time in which a stream stood idle between two operations. Times are nanoseconds since the recording began. */
 export interface IdleGap {
+  /** The stream that stood idle. */
   readonly stream: TimelineStream
+  /** When the operation before it was done. */
   readonly begin: number
+  /** When `next` began. */
   readonly end: number
   /** What could not begin sooner. */
   readonly next: TimelineOperation
+  /** Why not: 'wait' for a wait in the stream, 'host' where the program had not queued it yet, and so on. */
   readonly reason: BindingKind
-  /** The wait in the stream that held it up. */
+  /** The wait in the stream that held it up; undefined where there was none. */
   readonly wait: TimelineOperation | undefined
-  /** What was waited for. */
+  /** What was waited for; undefined where that is no operation of the recording. */
   readonly cause: TimelineOperation | undefined
 }
 

@@ -7,17 +7,19 @@ import { isHostOnly, isInstant, KIND_NAMES, Kind } from './kinds.js'
 import type { Recorded } from './recorded.js'
 import { NO_ROW } from './table.js'
 
+/** What the picture shows. */
 export interface SvgOptions {
-  /** Pixels. Default 1200. */
+  /** Pixels: at least 200, less than 100 000. Default 1200. */
   readonly width?: number | undefined
-  /** The stretch that is drawn, in nanoseconds since the recording began. Default: all of it. */
+  /** Where the stretch that is drawn begins, in nanoseconds since the recording began. Default 0. */
   readonly from?: number | undefined
+  /** Where it ends, after `from`. Default: the timeline's `duration`. */
   readonly to?: number | undefined
-  /** Default: none. */
+  /** Stands above the picture. Default: none. */
   readonly title?: string | undefined
-  /** From records to the waits for them. Default true. */
+  /** Draws arrows from records to the waits for them. Default true. */
   readonly arrows?: boolean | undefined
-  /** Default true. */
+  /** Underlines the operations of `timeline.criticalPath`. Default true. */
   readonly criticalPath?: boolean | undefined
 }
 

@@ -7,26 +7,43 @@ import type { Recorded } from './recorded.js'
 import { NO_ROW } from './table.js'
 import { nodeTracks } from './tracks.js'
 
+/** One event of the Trace Event format. */
 export interface TraceEvent {
+  /** 'X': a slice. 'M': a name of a process or thread. 's' and 'f': an arrow's ends. 'b' and 'e': a promise's two ends. */
   readonly ph: 'X' | 'M' | 's' | 'f' | 'b' | 'e'
+  /** What is written on it: a kernel's name, or that of a driver call. For 'M', what is told, such as 'thread_name'. */
   readonly name: string
+  /** Its category, as PyTorch's profiler has them: 'kernel', 'gpu_memcpy', 'cuda_driver' and so on. */
   readonly cat?: string
+  /** The device's ordinal, or the process that called. */
   readonly pid: number
+  /** The lane in it: a stream or nodes of its graphs, numbered from 7 on, or 1 for JavaScript. */
   readonly tid: number
   /** Microseconds since `baseTimeNanoseconds`. */
   readonly ts: number
+  /** Microseconds that a slice is long. */
   readonly dur?: number
+  /** What the two ends of an arrow, or of a promise, have in common. */
   readonly id?: number
+  /** An arrow ends at the slice around its point, and not at the next one. */
   readonly bp?: 'e'
+  /** What is shown of a selected slice: bytes, stream, call site. */
   readonly args?: Readonly<Record<string, string | number>>
 }
 
+/** A file of the Trace Event format: what `JSON.stringify` makes of it opens at ui.perfetto.dev. */
 export interface TraceFile {
+  /** The version of PyTorch's conventions. */
   readonly schemaVersion: 1
+  /** Each device's ordinal and name. */
   readonly deviceProperties: readonly { readonly id: number; readonly name: string }[]
+  /** How viewers write times. The events themselves have microseconds. */
   readonly displayTimeUnit: 'ms'
+  /** Nanoseconds since 1970 when the recording began, to the millisecond. */
   readonly baseTimeNanoseconds: number
+  /** Names this package and the driver. */
   readonly traceName: string
+  /** Names first, then the rows in the order of the calls, then arrows from work to the waits for it. */
   readonly traceEvents: readonly TraceEvent[]
 }
 
