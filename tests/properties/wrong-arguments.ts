@@ -273,7 +273,8 @@ function targetsOf(f: Fixture): Target[] {
     target(
       'Event.fromHandle',
       (handle, options) => Event.fromHandle(handle, options),
-      parameter(event.handle, wrong.noEventHandle, ofOurs(closedEvent.handle, event, device)),
+      // The handle of a closed event is not among them: it may be that of an event made since (foreign-handles.test.ts).
+      parameter(event.handle, wrong.noEventHandle, ofOurs(event, device)),
       wrapping,
     ),
     target(

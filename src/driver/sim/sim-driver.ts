@@ -360,6 +360,7 @@ export class SimDriver implements Driver {
     this.#alive(end.device, call)
     const [from, to] = [timedRecord(start, call), timedRecord(end, call)]
     if (start.device !== end.device) throw cudaError(call, CUresult.INVALID_HANDLE)
+    this.machine.scheduler.look({ operations: [from, to] })
     if (!from.over || !to.over) throw cudaError(call, CUresult.NOT_READY)
     return (to.time - from.time) / 1e6
   }
