@@ -51,7 +51,7 @@ export interface SynchronizeMessage {
   readonly awaits: boolean
   /** When the call was made. */
   readonly start: number
-  /** When it returned, or its promise settled; `start` where that had not happened when this was published. */
+  /** When it returned, or its promise settled: it is published then, not before. */
   readonly end: number
   /** 'sim' for the simulator. */
   readonly driver: 'cuda' | 'sim'
@@ -82,7 +82,7 @@ const INTERVAL = 100
 
 /**
  * Begins to publish what a driver does. It costs what a recording costs, and keeps nothing.
- * Messages come in the order of the calls, a while after the fact.
+ * Messages come a while after the fact: operations in the order of the calls, calls that wait once they are over.
  */
 export function publish(options?: PublishOptions): Publisher {
   const { device: named, interval = INTERVAL } = checkOptions(options) ?? {}
@@ -93,25 +93,37 @@ export function publish(options?: PublishOptions): Publisher {
   return new ChannelPublisher(front, device.ordinal, interval)
 }
 
+/** What is published from, and what to add to its times for the nanoseconds since publishing began. */
+interface Source {
+  readonly recorder: Recorder
+  readonly offset: number
+}
+
+/** A call that waits. */
+interface Call {
+  readonly source: Source
+  readonly row: number
+}
+
 class ChannelPublisher implements Publisher {
   readonly #front: Front
   readonly #device: number
   readonly #epoch = performance.timeOrigin + performance.now()
   readonly #timer: NodeJS.Timeout
   #recording: Recording
-  #recorder: Recorder
-  #origin: number
-  #elapsed = 0
+  #source: Source
   #next: number
+  /** Calls that still waited when their rows came. */
+  #waiting: Call[] = []
   #closed = false
 
   constructor(front: Front, device: number, interval: number) {
     this.#front = front
     this.#device = device
     this.#recording = this.#open()
-    this.#recorder = this.#recording.recorder
-    this.#origin = this.#recorder.meter.now()
-    this.#next = this.#recorder.table.length
+    const { recorder } = this.#recording
+    this.#source = { recorder, offset: -recorder.meter.now() }
+    this.#next = recorder.table.length
     this.#timer = setInterval(() => this.flush(), interval)
     this.#timer.unref()
   }
@@ -119,7 +131,7 @@ class ChannelPublisher implements Publisher {
   flush(): void {
     if (this.#closed) return
     this.#publishDone()
-    if (this.#next === this.#recorder.table.length && this.#next > MOST_WAITING / 2) this.#renew()
+    if (this.#next === this.#source.recorder.table.length && this.#next > MOST_WAITING / 2) this.#renew()
   }
 
   close(): void {
@@ -140,31 +152,34 @@ class ChannelPublisher implements Publisher {
 
   /** Nothing that is published need be kept: a new recording begins with no rows, where nobody else records. */
   #renew(): void {
-    this.#elapsed += this.#recorder.meter.now() - this.#origin
+    const elapsed = this.#source.recorder.meter.now() + this.#source.offset
     this.#recording.stopNow()
     this.#recording = this.#open()
-    this.#recorder = this.#recording.recorder
-    this.#origin = this.#recorder.meter.now()
-    this.#next = this.#recorder.table.length
+    const { recorder } = this.#recording
+    this.#source = { recorder, offset: elapsed - recorder.meter.now() }
+    this.#next = recorder.table.length
   }
 
   #publishDone(): void {
-    const { meter, table } = this.#recorder
+    const { meter, table } = this.#source.recorder
     meter.collect()
+    this.#waiting = this.#waiting.filter((call) => !this.#publishCall(call))
     for (; this.#next < table.length; this.#next += 1) {
       const kind = table.kind[this.#next] ?? 0
-      if (isHostOnly(kind)) this.#publishCall(this.#next)
-      else if (!this.#publishOperation(this.#next)) return
+      if (isHostOnly(kind)) {
+        const call = { source: this.#source, row: this.#next }
+        if (!this.#publishCall(call)) this.#waiting.push(call)
+      } else if (!this.#publishOperation(this.#next)) return
     }
   }
 
-  #at(time: number | undefined): number {
-    return this.#epoch + (this.#elapsed + (time ?? 0) - this.#origin) / 1e6
+  #at(time: number | undefined, { offset } = this.#source): number {
+    return this.#epoch + ((time ?? 0) + offset) / 1e6
   }
 
   /** False where it is not done. */
   #publishOperation(row: number): boolean {
-    const { table, names, driver, lanes, meter } = this.#recorder
+    const { table, names, driver, lanes, meter } = this.#source.recorder
     const number = table.kind[row] ?? 0
     const kind = KIND_NAMES[number]
     const lane = lanes.all[table.lane[row] ?? 0]
@@ -189,17 +204,21 @@ class ChannelPublisher implements Publisher {
     return true
   }
 
-  #publishCall(row: number): void {
-    if (!synchronizations.hasSubscribers) return
-    const { table, names, driver } = this.#recorder
+  /** False where it still waits. */
+  #publishCall({ source, row }: Call): boolean {
+    if (!synchronizations.hasSubscribers) return true
+    const { table, names, driver } = source.recorder
+    const returned = table.returned[row] ?? 0
+    if (Number.isNaN(returned)) return false
     const message: SynchronizeMessage = {
       name: names.at(table.name[row] ?? 0),
       awaits: table.kind[row] === Kind.AWAIT,
-      start: this.#at(table.called[row]),
-      end: this.#at(table.returned[row]),
+      start: this.#at(table.called[row], source),
+      end: this.#at(returned, source),
       driver: driver.name,
     }
     synchronizations.publish(message)
+    return true
   }
 }
 

@@ -4,7 +4,7 @@ import { isInstant, Kind } from './kinds.js'
 import type { Lane } from './lanes.js'
 import type { Calibration } from './meter.js'
 import type { Recorder } from './recorder.js'
-import { NO_ROW } from './table.js'
+import { NO_ROW, type Table } from './table.js'
 
 export interface Recorded {
   readonly length: number
@@ -14,6 +14,7 @@ export interface Recorded {
   /** NaN where there are none. */
   readonly bytes: Float64Array
   readonly called: Float64Array
+  /** The same as `called` for a call that still waited when the recording was taken. */
   readonly returned: Float64Array
   /** NaN for what has not begun, or not ended, when the recording was stopped. */
   readonly start: Float64Array
@@ -74,7 +75,7 @@ export function takeRecorded(
     name: rows.map((row) => names.at(table.name[row] ?? 0)),
     bytes: Float64Array.from(rows, (row) => table.bytes[row] ?? 0),
     called: times(table.called),
-    returned: times(table.returned),
+    returned: Float64Array.from(rows, (row) => returnedAt(table, row) - begin),
     start: times(table.start),
     end: times(table.end),
     cause: Int32Array.from(rows, (row) => renumbered(table.cause[row] ?? NO_ROW)),
@@ -95,6 +96,11 @@ export function takeRecorded(
   }
   settle(recorded)
   return { ...recorded, duration: durationOf(recorded, end - begin) }
+}
+
+function returnedAt({ called, returned }: Table, row: number): number {
+  const time = returned[row] ?? 0
+  return Number.isNaN(time) ? (called[row] ?? 0) : time
 }
 
 /** Is it a device's null stream? */

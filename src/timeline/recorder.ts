@@ -78,10 +78,11 @@ export class Recorder {
     if (table.length >= this.limit) return nothing
     const lane = stream === undefined ? 0 : this.lanes.of(stream).index
     const row = table.add(kind, lane, this.names.of(name), Number.NaN, meter.now())
+    table.returned[row] = Number.NaN
     if (stream === undefined) table.cause[row] = wholeDevice(device)
     if (this.callSites) table.site[row] = this.sites.of(callSite())
     return () => {
-      table.returned[row] = meter.now()
+      if (Number.isNaN(table.returned[row] ?? 0)) table.returned[row] = meter.now()
     }
   }
 

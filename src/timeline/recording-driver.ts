@@ -87,14 +87,16 @@ export class RecordingDriver extends WrappedDriver {
     const { meter } = this.recorder
     meter.hide()
     try {
-      return super.streamFinished(stream, context, this.#awaited('stream.finished()', stream, 0, settle))
+      return this.#awaited('stream.finished()', stream, 0, settle, (told) =>
+        super.streamFinished(stream, context, told),
+      )
     } finally {
       meter.show()
     }
   }
 
   override deviceFinished(device: number, settle: Settle): Cancel {
-    return super.deviceFinished(device, this.#awaited('device.finished()', undefined, device, settle))
+    return this.#awaited('device.finished()', undefined, device, settle, (told) => super.deviceFinished(device, told))
   }
 
   override streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
@@ -171,7 +173,8 @@ export class RecordingDriver extends WrappedDriver {
   }
 
   override eventFinished(event: EventHandle, settle: Settle): Cancel {
-    return super.eventFinished(event, this.#awaited('event.finished()', this.#streamOf(event), 0, settle))
+    const stream = this.#streamOf(event)
+    return this.#awaited('event.finished()', stream, 0, settle, (told) => super.eventFinished(event, told))
   }
 
   /** Where the event was recorded last. */
@@ -181,11 +184,27 @@ export class RecordingDriver extends WrappedDriver {
     return record === NO_ROW ? undefined : recorder.laneAt(recorder.table.lane[record] ?? 0)?.handle
   }
 
-  #awaited(name: string, stream: StreamHandle | undefined, device: number, settle: Settle): Settle {
+  /** A promise is over when it settles, when nobody needs it any more, or at once where the driver refuses it. */
+  #awaited(
+    name: string,
+    stream: StreamHandle | undefined,
+    device: number,
+    settle: Settle,
+    start: (settle: Settle) => Cancel,
+  ): Cancel {
     const end = this.recorder.call(Kind.AWAIT, name, stream, device)
-    return (error) => {
+    try {
+      const cancel = start((error) => {
+        end()
+        settle(error)
+      })
+      return () => {
+        cancel()
+        end()
+      }
+    } catch (error) {
       end()
-      settle(error)
+      throw error
     }
   }
 

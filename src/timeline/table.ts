@@ -13,7 +13,10 @@ export class Table {
   /** Which of the names. */
   name = new Uint32Array(FIRST_CAPACITY)
   bytes = new Float64Array(FIRST_CAPACITY)
-  /** When the call that queued it began and returned, in nanoseconds of the recording's clock. */
+  /**
+   * When the call that queued it began and returned, in nanoseconds of the recording's clock. A call that waits has NaN
+   * until it has returned, or its promise settled.
+   */
   called = new Float64Array(FIRST_CAPACITY)
   returned = new Float64Array(FIRST_CAPACITY)
   /** When it ran. NaN while that is not known. */

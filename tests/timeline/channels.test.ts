@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, it } from 'node:test'
 import { type Device, Stream } from 'cuda-streams'
-import { busy, simulate } from 'cuda-streams/sim'
-import { nameStream, type OperationMessage, publish, Timeline } from 'cuda-streams/timeline'
+import { busy, latch, simulate } from 'cuda-streams/sim'
+import { nameStream, type OperationMessage, publish, type SynchronizeMessage, Timeline } from 'cuda-streams/timeline'
 import { driverOf } from '../../src/device.js'
 import { Front } from '../../src/driver/front.js'
 import { refused } from '../conformance/expect.js'
@@ -77,6 +77,111 @@ describe('the channels', () => {
         ['stream.finished()', true],
       ],
     )
+  })
+
+  it('tell of a promise once it has settled, and of other work meanwhile', async () => {
+    const { device, a } = machine()
+    const b = new Stream({ device })
+    const operations: OperationMessage[] = []
+    const listener = (message: unknown): void => void operations.push(message as OperationMessage)
+    subscribe('cuda-streams:operation', listener)
+    const calls = await heard<SynchronizeMessage>('cuda-streams:synchronize', async () => {
+      busy(a, 5e6)
+      using publisher = publish({ device })
+      const done = a.finished()
+      publisher.flush()
+      busy(b, 1000)
+      b.synchronize()
+      publisher.flush()
+      assert.equal(operations.length, 1, 'what was queued behind the call does not wait for the promise')
+      await done
+      publisher.flush()
+      publisher.flush()
+    })
+    unsubscribe('cuda-streams:operation', listener)
+    assert.deepEqual(
+      calls.map(({ name, awaits }) => [name, awaits]),
+      [
+        ['stream.synchronize()', false],
+        ['stream.finished()', true],
+      ],
+    )
+    const took = calls.map(({ start, end }) => end - start)
+    assert.ok(Math.abs((took[1] ?? 0) - 5) < 0.01, `of 5 ms: ${took[1]}`)
+  })
+
+  it('tell of a promise that was given up or refused, too', async () => {
+    const { device, a } = machine()
+    const held = latch(a)
+    const calls = await heard<SynchronizeMessage>('cuda-streams:synchronize', async () => {
+      using publisher = publish({ device })
+      const abort = new AbortController()
+      const given = a.finished({ signal: abort.signal })
+      publisher.flush()
+      const b = new Stream({ device })
+      b.beginCapture()
+      await assert.rejects(b.finished())
+      b.endCapture()
+      const c = new Stream({ device })
+      busy(c, 1e6)
+      c.synchronize()
+      abort.abort()
+      await assert.rejects(given)
+    })
+    held.open()
+    assert.deepEqual(
+      calls.map(({ name }) => name),
+      ['stream.finished()', 'stream.finished()', 'stream.synchronize()'],
+    )
+    const took = calls.map(({ start, end }) => end - start)
+    assert.ok((took[0] ?? 0) >= 1, `it was given up after 1 ms: ${took[0]}`)
+  })
+
+  it('tell of a call that blocks once it has returned, where a host function looks meanwhile', async () => {
+    const { device, a } = machine()
+    const calls = await heard<SynchronizeMessage>('cuda-streams:synchronize', async () => {
+      let looks = 0
+      a.launchHostFunc(() => {
+        looks += 1
+        publisher.flush()
+      })
+      busy(a, 1e6)
+      using publisher = publish({ device })
+      a.synchronize()
+      assert.equal(looks, 1)
+    })
+    const took = calls.map(({ start, end }) => end - start)
+    assert.equal(took.length, 1)
+    assert.ok((took[0] ?? 0) >= 1, `of 1 ms: ${took[0]}`)
+  })
+
+  it('tell of a promise that is older than what is kept of operations', async () => {
+    const { device, a } = machine()
+    const b = new Stream({ device })
+    const held = latch(a)
+    const ends: number[] = []
+    const listener = (message: unknown): void => void ends.push((message as OperationMessage).end)
+    subscribe('cuda-streams:operation', listener)
+    const rounds = 300
+    const calls = await heard<SynchronizeMessage>('cuda-streams:synchronize', async () => {
+      using publisher = publish({ device, interval: 1e6 })
+      const done = a.finished()
+      for (let round = 0; round < rounds; round += 1) {
+        for (let i = 0; i < 500; i += 1) busy(b, 1)
+        b.synchronize()
+      }
+      publisher.flush()
+      busy(b, 1)
+      b.synchronize()
+      held.open()
+      await done
+    })
+    unsubscribe('cuda-streams:operation', listener)
+    assert.equal(ends.length, rounds * 500 + 1)
+    const promises = calls.filter(({ awaits }) => awaits)
+    assert.equal(promises.length, 1)
+    const [{ start, end } = { start: 0, end: 0 }] = promises
+    assert.ok(start <= (ends[0] ?? 0) && end >= (ends.at(-1) ?? Number.POSITIVE_INFINITY))
   })
 
   it('tell nothing once closed, and leave the driver as it was', async () => {

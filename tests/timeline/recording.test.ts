@@ -244,6 +244,20 @@ describe('recording on the simulator', () => {
     )
   })
 
+  it('a promise that has not settled when it is stopped returned when it was called', () => {
+    const { simulation, a } = machine()
+    const held = latch(a)
+    const timeline = Timeline.start({ simulation })
+    void a.finished()
+    const recorded = timeline.stopNow()
+    held.open()
+    assert.deepEqual(
+      recorded.calls.map(({ called, returned }) => returned - called),
+      [0],
+    )
+    assert.ok(recorded.duration >= 0)
+  })
+
   it('waits for what was recorded, without being asked to', async () => {
     const { simulation, a } = machine()
     const held = latch(a)
