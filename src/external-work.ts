@@ -1,9 +1,11 @@
 /** Work that other code queues on a stream of ours: a library called through an FFI, say, by CUDA's own handle. */
 import { checkFunction, checkInteger, checkOptions } from './arguments.js'
+import type { DeviceBuffer } from './device-buffer.js'
 import type { Access, KernelMemory } from './driver/kernel-driver.js'
 import type { LibraryTwin } from './driver/library-driver.js'
 import { describe, invalidType, invalidValue, outOfRange } from './errors.js'
-import { type DeviceBuffer, isMemory, type OpenMemory, openMemory, type PinnedBuffer } from './memory.js'
+import { isMemory, type OpenMemory, openMemory } from './memory.js'
+import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueWith } from './queue-with-memory.js'
 import { isStream, type OpenStream, openStream, Stream } from './stream.js'
 

@@ -12,6 +12,7 @@ export {
   type ViewOf,
 } from './defined-kernel.js'
 export { type Context, Device } from './device.js'
+export { type AllocOptions, DeviceBuffer, type ForeignMemoryOptions } from './device-buffer.js'
 export type { DeviceAttribute } from './driver/device-attributes.js'
 export type { FillWidth } from './driver/memory-driver.js'
 export { CudaError } from './errors.js'
@@ -21,13 +22,7 @@ export type { WaitOptions } from './finished.js'
 export { type CaptureModeName, type CaptureOptions, Graph, GraphExec } from './graph.js'
 export { type Extent, Kernel, type LaunchConfig, Module } from './kernel.js'
 export type { Access, ArgumentOf, ArgumentsOf, MemoryArgument, ParameterType, ScalarType } from './kernel-signature.js'
-export {
-  type AllocOptions,
-  DeviceBuffer,
-  type ForeignMemoryOptions,
-  PinnedBuffer,
-  type ViewConstructor,
-} from './memory.js'
+export { PinnedBuffer, type ViewConstructor } from './pinned-buffer.js'
 export { type CompileOptions, Program } from './program.js'
 export type { SharedBuffer, SharedEvent, SharedObject, SharedStream } from './shared.js'
 export type { Extent3, Index3, SimulatedGrid, SimulatedThread } from './simulated-threads.js'

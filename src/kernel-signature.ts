@@ -1,7 +1,9 @@
 /** A kernel's parameters, as the caller states them: what TypeScript checks, and what is checked when it is launched. */
+import type { DeviceBuffer } from './device-buffer.js'
 import { type Access, SCALAR_BYTES, type ScalarType } from './driver/kernel-driver.js'
 import { invalidType, invalidValue, outOfRange } from './errors.js'
-import { type DeviceBuffer, isMemory, type PinnedBuffer } from './memory.js'
+import { isMemory, type Memory } from './memory.js'
+import type { PinnedBuffer } from './pinned-buffer.js'
 
 export type { Access, ScalarType } from './driver/kernel-driver.js'
 /** A scalar such as 'f32', or a pointer with its access, such as 'in f32*'. */
@@ -62,7 +64,7 @@ export function parseSignature(signature: readonly unknown[]): readonly Paramete
 export const passedAs = ({ type, access }: Parameter): ScalarType => (access === undefined ? type : 'u64')
 
 /** An argument that is checked: a scalar as it is passed, or memory. */
-export type CheckedArgument = number | bigint | DeviceBuffer | PinnedBuffer
+export type CheckedArgument = number | bigint | Memory
 
 /** Checks the arguments of a launch, in place: returns the same array. */
 export function checkArguments(parameters: readonly Parameter[], args: unknown[]): CheckedArgument[] {

@@ -6,6 +6,7 @@ import { contextOf, Device, driverOf, resolveDevice } from './device.js'
 import { invalidType, invalidValue, stateError } from './errors.js'
 import type { WaitOptions } from './finished.js'
 import './joins.js'
+import type { DeviceBuffer } from './device-buffer.js'
 import type { GivenMemory } from './libraries/library-memory.js'
 import { NcclCall } from './libraries/nccl-call.js'
 import { Clique } from './libraries/nccl-clique.js'
@@ -25,7 +26,6 @@ import {
   type TransferOptions,
 } from './libraries/nccl-options.js'
 import { SimulatedNccl } from './libraries/simulated-nccl.js'
-import type { DeviceBuffer } from './memory.js'
 import { destroyWhenUnreachable, release } from './remains.js'
 
 export { LibraryError } from './errors.js'

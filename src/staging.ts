@@ -6,7 +6,8 @@
 
 import { cudaError } from './driver/cuda-results.js'
 import { hostFunction } from './host-function.js'
-import { type OpenMemory, openMemory, ownBytes, type PinnedBuffer } from './memory.js'
+import { type OpenMemory, openMemory } from './memory.js'
+import { ownBytes, type PinnedBuffer } from './pinned-buffer.js'
 import { queueCopy } from './queue-with-memory.js'
 import { type OpenStream, openStream, Stream } from './stream.js'
 

@@ -1,7 +1,9 @@
 /** Buffers as arguments of a library's functions: checked when they are given, opened when the work is queued. */
+import { DeviceBuffer } from '../device-buffer.js'
 import type { Access, KernelMemory } from '../driver/kernel-driver.js'
 import { invalidType, invalidValue, stateError } from '../errors.js'
-import { DeviceBuffer, isMemory, type OpenMemory, openMemory } from '../memory.js'
+import { isMemory, type OpenMemory, openMemory } from '../memory.js'
+import '../pinned-buffer.js'
 import type { OpenStream, Stream } from '../stream.js'
 
 /** A buffer that a call is given, and what the call does with it. */

@@ -1,8 +1,8 @@
 /** One call of a communicator while its arguments are checked. */
 import { checkOptions } from '../arguments.js'
 import type { Device } from '../device.js'
+import type { DeviceBuffer } from '../device-buffer.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../errors.js'
-import type { DeviceBuffer } from '../memory.js'
 import { isStream, Stream } from '../stream.js'
 import { checkDeviceBuffer, type GivenMemory } from './library-memory.js'
 import { ask, checkAlive, type NcclOperation } from './nccl-group.js'

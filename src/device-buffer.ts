@@ -1,0 +1,196 @@
+/** Device memory, of this library and of others. What moves bytes is transfers.ts. */
+import {
+  captures,
+  DeviceAllocation,
+  ForeignAllocation,
+  InterprocessAllocation,
+  SharedAllocation,
+} from './allocations.js'
+import { checkBoolean, checkOptions, checkOwner, checkPointer } from './arguments.js'
+import { driverForHandle } from './default-driver.js'
+import { Device, deviceOf, driverOf, resolveDevice } from './device.js'
+import type { Driver, EventHandle } from './driver/driver.js'
+import type { Pointer } from './driver/memory-driver.js'
+import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
+import { checkIpcBytes, exportMemory, importMemory } from './interprocess-memory.js'
+import { checkLength, Memory, openMemory, Part, wholeOf } from './memory.js'
+import { announce, isShared, receive, type SharedBuffer } from './shared.js'
+import { isStream, Stream } from './stream.js'
+
+/** Where device memory is allocated. */
+export interface AllocOptions {
+  /** The stream in whose order the memory is allocated and, in the end, freed. Default: the current stream of the device. */
+  readonly stream?: Stream | undefined
+  /**
+   * Can be shared with other processes by `ipcHandle()`. It comes from `cuMemAlloc`, without a stream, in steps of 2 MiB.
+   * Default: false.
+   */
+  readonly interprocess?: boolean | undefined
+}
+
+/** What is known of memory that another library owns. */
+export interface ForeignMemoryOptions {
+  /** The device that the memory must be on. It is asked of the driver; -1 means not known. */
+  readonly device?: Device | number | undefined
+  /** Kept reachable while the buffer or a slice of it lives, until it is closed. */
+  readonly owner?: object | undefined
+}
+
+/** What owns foreign memory, while a buffer or slice of it lives. */
+const owners = new WeakMap<Memory, object>()
+
+/** Memory on a GPU. */
+export class DeviceBuffer extends Memory {
+  /** Use `device.alloc(byteLength)`. */
+  constructor(part: never) {
+    super(part, 'had from device.alloc(byteLength) or DeviceBuffer.from(pointer, byteLength)')
+  }
+
+  /**
+   * Wraps memory that another library owns: `close()` lets go of it, and never frees it. That library must keep it until
+   * the work queued here is done.
+   * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for what cannot be a pointer or a length; ERR_INVALID_HANDLE for a
+   * pointer that the driver does not know (`cuPointerGetAttribute`); ERR_DEVICE_MISMATCH where `device` is wrong
+   */
+  static from(pointer: bigint | number, byteLength: number, options?: ForeignMemoryOptions): DeviceBuffer
+  /**
+   * The buffer that another thread of this process shared by `share()`, whose `close()` here lets go of it; in the thread
+   * that shared it, the buffer itself.
+   * @throws ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another thread's
+   * simulator
+   */
+  static from(shared: SharedBuffer): DeviceBuffer
+  static from(
+    pointer: bigint | number | SharedBuffer,
+    byteLength: number = 0,
+    options?: ForeignMemoryOptions,
+  ): DeviceBuffer {
+    if (isShared(pointer)) return bufferOfShared(pointer)
+    const address = checkPointer(pointer, 'pointer', 'a device pointer (a bigint or a safe integer)') as Pointer
+    checkLength(byteLength)
+    const given = checkOptions(options) ?? {}
+    const owner = checkOwner(given.owner)
+    const wanted = given.device === -1 ? undefined : given.device
+    const near = resolveDevice(wanted)
+    const driver = wanted === undefined ? driverForHandle(address, driverOf(near)) : driverOf(near)
+    const device = deviceOf(driver, ordinalOf(driver, address, byteLength, near.ordinal))
+    if (wanted !== undefined && device !== near) {
+      throw stateError('ERR_DEVICE_MISMATCH', `The memory is on ${device}, not on ${near} as options.device says`)
+    }
+    const buffer = new DeviceBuffer(new Part(new ForeignAllocation(device, driver, address, byteLength)) as never)
+    if (owner !== undefined) owners.set(buffer, owner)
+    return buffer
+  }
+
+  /**
+   * Opens memory that another process shared (`cuIpcOpenMemHandle`): 80 bytes from `ipcHandle()`, or CUDA's own 64 from
+   * another library, for a whole allocation. `device` is the one whose streams use it, the current one unless given.
+   * Close it before the other process frees its own.
+   * @throws ERR_INVALID_ARG_VALUE for other lengths; ERR_INVALID_HANDLE for bytes that are no memory of another process;
+   * ERR_UNSUPPORTED on the simulator
+   */
+  static fromIpcHandle(bytes: Uint8Array, options?: { readonly device?: Device | number | undefined }): DeviceBuffer {
+    checkIpcBytes(bytes)
+    const device = resolveDevice(checkOptions(options)?.device)
+    return new DeviceBuffer(new Part(importMemory(bytes, device)) as never)
+  }
+
+  /**
+   * The 80 bytes by which another process opens this memory (`cuIpcGetMemHandle`). It must come from
+   * `device.alloc(byteLength, { interprocess: true })`, or from `cudaMalloc` of another library. Keep it open until the
+   * others have closed theirs.
+   * @throws ERR_UNSUPPORTED for other memory and on the simulator, ERR_CLOSED
+   */
+  ipcHandle(): Uint8Array {
+    const { allocation, pointer } = openMemory(this)
+    return exportMemory(allocation, pointer - allocation.pointer, this.byteLength)
+  }
+
+  /**
+   * Describes it to other threads of this process: `DeviceBuffer.from()` makes a buffer of it there. It is kept until you
+   * close it; do that when the others have done with it, since their work is not waited for.
+   * @throws ERR_CLOSED
+   */
+  share(): SharedBuffer {
+    const { allocation, pointer } = openMemory(this)
+    const byteOffset = pointer - allocation.pointer
+    const ready = BigInt(allocation.ready ?? 0)
+    const whole = announce(wholeOf(this), 'buffer', this.device)
+    return { ...whole, pointer: BigInt(pointer), byteOffset, byteLength: this.byteLength, ready }
+  }
+
+  /** What is kept reachable for memory that another library owns; undefined once closed. */
+  get owner(): object | undefined {
+    return this.closed ? undefined : owners.get(wholeOf(this))
+  }
+
+  /**
+   * A part of it, which shares its memory and ends with it.
+   * @throws ERR_OUT_OF_RANGE where it does not lie within, ERR_CLOSED
+   */
+  slice(byteOffset: number, byteLength: number): DeviceBuffer {
+    return new DeviceBuffer(this.part(byteOffset, byteLength) as never)
+  }
+
+  override get [Symbol.toStringTag](): string {
+    return 'DeviceBuffer'
+  }
+
+  protected override beforeClose(): void {
+    owners.delete(this)
+  }
+}
+
+declare module './device.js' {
+  interface Device {
+    /**
+     * Allocates so many bytes, at least 1, in the order of a stream (`cuMemAllocAsync`). What they hold is not defined.
+     * Other streams may use them at once: their first use waits for the allocation.
+     * @throws ERR_OUT_OF_RANGE, ERR_DEVICE_MISMATCH for a stream of another device, ERR_UNSUPPORTED while it captures;
+     * CudaError 2, CUDA_ERROR_OUT_OF_MEMORY
+     */
+    alloc(byteLength: number, options?: AllocOptions): DeviceBuffer
+  }
+}
+
+Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): DeviceBuffer {
+  checkLength(byteLength)
+  const given = checkOptions(options)?.stream
+  if (checkBoolean(options?.interprocess, 'options.interprocess', false)) {
+    if (given === undefined) return new DeviceBuffer(new Part(new InterprocessAllocation(this, byteLength)) as never)
+    throw invalidValue('options.stream and options.interprocess exclude each other: such memory is there at once')
+  }
+  if (given !== undefined && !isStream(given)) throw invalidType('options.stream', 'a Stream', given)
+  const stream = given ?? Stream.current(this)
+  if (stream.device !== this) {
+    throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and cannot allocate memory of ${this}`)
+  }
+  if (captures(stream)) {
+    throw stateError('ERR_UNSUPPORTED', `${stream} captures: allocate before the capture begins, or on another stream`)
+  }
+  return new DeviceBuffer(new Part(new DeviceAllocation(this, stream, byteLength)) as never)
+}
+
+function bufferOfShared(shared: SharedBuffer): DeviceBuffer {
+  const received = receive(shared, 'buffer')
+  const { byteOffset, byteLength } = shared
+  if ('owner' in received) {
+    const whole = received.owner as DeviceBuffer
+    return byteOffset === 0 && byteLength === whole.byteLength ? whole : whole.slice(byteOffset, byteLength)
+  }
+  const pointer = checkPointer(shared.pointer, 'shared.pointer', 'as share() returned it') as Pointer
+  const ready = checkPointer(shared.ready, 'shared.ready', 'as share() returned it') as EventHandle
+  const event = ready === 0 ? undefined : ready
+  return new DeviceBuffer(new Part(new SharedAllocation(received.device, pointer, byteLength, event)) as never)
+}
+
+function ordinalOf(driver: Driver, pointer: Pointer, byteLength: number, near: number): number {
+  try {
+    return driver.memory.deviceOf(pointer, byteLength, near)
+  } catch (cause) {
+    if (!(cause instanceof CudaError) || cause.number !== 1) throw cause
+    const what = `0x${pointer.toString(16)} is no device memory of this driver`
+    const why = 'was it freed, or does it come from another process or driver?'
+    throw stateError('ERR_INVALID_HANDLE', `${what}, or ends before ${byteLength} bytes: ${why}`, cause)
+  }
+}

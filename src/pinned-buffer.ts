@@ -1,0 +1,108 @@
+/** Pinned memory of the host, and what JavaScript sees of it. What moves bytes is transfers.ts. */
+import { type Allocation, PinnedAllocation } from './allocations.js'
+import { contextOf, Device, driverOf } from './device.js'
+import { invalidType, invalidValue, stateError } from './errors.js'
+import { checkLength, Memory, Part, wholeOf } from './memory.js'
+
+/** A constructor of typed arrays, such as `Float32Array`. */
+export interface ViewConstructor<V extends ArrayBufferView> {
+  /** Bytes that an element has. */
+  readonly BYTES_PER_ELEMENT: number
+  /** Makes a view of `length` elements, `byteOffset` bytes into the memory. */
+  new (buffer: ArrayBuffer, byteOffset: number, length: number): V
+}
+
+/** The bytes of pinned memory of the library's own: no JavaScript but ours looks at it, so the driver is not told. */
+export let ownBytes: (buffer: PinnedBuffer) => Uint8Array
+
+/** What the views of a pinned buffer look at, and the buffer that must live as long as they do. */
+const pinnedBytes = new WeakMap<Memory, ArrayBuffer>()
+const buffersOfViews = new WeakMap<ArrayBuffer, Memory>()
+
+/** Page-locked memory of the host, which GPUs copy from and to without help of the processor. */
+export class PinnedBuffer extends Memory {
+  #bytes: Uint8Array | undefined
+  readonly #byteOffset: number
+
+  /** Use `device.allocPinned(byteLength)`. */
+  constructor(part: never) {
+    super(part, 'had from device.allocPinned(byteLength)')
+    this.#byteOffset = (part as Part).byteOffset
+  }
+
+  /**
+   * The memory itself, not a copy: what GPUs write appears here. Closing the buffer detaches it, its length is 0 then.
+   * @throws ERR_CLOSED
+   */
+  get bytes(): Uint8Array {
+    this.viewed()
+    return this.#all()
+  }
+
+  /**
+   * The memory as typed elements: `buffer.view(Float32Array)`. Detached like `bytes`.
+   * @throws ERR_INVALID_ARG_VALUE where the elements do not fit, ERR_CLOSED
+   */
+  view<V extends ArrayBufferView>(type: ViewConstructor<V>): V {
+    this.viewed()
+    const width: unknown = typeof type === 'function' ? type.BYTES_PER_ELEMENT : undefined
+    if (typeof width !== 'number') throw invalidType('type', 'a constructor of typed arrays such as Float32Array', type)
+    if (this.byteLength % width !== 0 || this.#byteOffset % width !== 0) {
+      throw invalidValue(`${this} is no whole number of elements of ${width} bytes, or begins in the middle of one`)
+    }
+    return new type(this.#buffer(), this.#byteOffset, this.byteLength / width)
+  }
+
+  /**
+   * A part of it, which shares its memory and ends with it.
+   * @throws ERR_OUT_OF_RANGE where it does not lie within, ERR_CLOSED
+   */
+  slice(byteOffset: number, byteLength: number): PinnedBuffer {
+    return new PinnedBuffer(this.part(byteOffset, byteLength) as never)
+  }
+
+  override get [Symbol.toStringTag](): string {
+    return 'PinnedBuffer'
+  }
+
+  protected override beforeClose(allocation: Allocation): void {
+    if (allocation instanceof PinnedAllocation) allocation.views = pinnedBytes.get(this)
+    pinnedBytes.delete(this)
+  }
+
+  #all(): Uint8Array {
+    this.#bytes ??= new Uint8Array(this.#buffer(), this.#byteOffset, this.byteLength)
+    return this.#bytes
+  }
+
+  static {
+    ownBytes = (buffer) => buffer.#all()
+  }
+
+  #buffer(): ArrayBuffer {
+    const buffer = pinnedBytes.get(wholeOf(this))
+    if (buffer === undefined) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    return buffer
+  }
+}
+
+declare module './device.js' {
+  interface Device {
+    /**
+     * Allocates so many bytes, at least 1, of page-locked host memory (`cuMemHostAlloc`) that every device of the driver
+     * can reach. This is slow: do it once, and use it again and again.
+     * @throws ERR_OUT_OF_RANGE; CudaError 2, CUDA_ERROR_OUT_OF_MEMORY
+     */
+    allocPinned(byteLength: number): PinnedBuffer
+  }
+}
+
+Device.prototype.allocPinned = function (byteLength: number): PinnedBuffer {
+  checkLength(byteLength)
+  const driver = driverOf(this)
+  const { pointer, bytes } = driver.memory.allocatePinned(byteLength, contextOf(this))
+  const buffer = new PinnedBuffer(new Part(new PinnedAllocation(this, driver, pointer, byteLength)) as never)
+  pinnedBytes.set(buffer, bytes)
+  buffersOfViews.set(bytes, buffer)
+  return buffer
+}
