@@ -1,9 +1,9 @@
 /**
- * The simulated GPU behind the Driver interface: handles to objects, the driver's refusals, and waiting. What runs when
- * is the machine's business; what a capture allows is capture-rules.ts.
+ * The simulated GPU behind the Driver interface: the verbs. What runs when is the machine's business, what is behind a
+ * handle the registry's; what a capture allows is capture-rules.ts.
  */
 import { stateError } from '../../errors.js'
-import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
+import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type AdoptedStream,
   type Cancel,
@@ -19,15 +19,14 @@ import {
   StreamFlag,
   type StreamHandle,
 } from '../driver.js'
-import { closedHandle, refusedHandle } from '../handle-errors.js'
-import { LoopPump, type TurnResult } from '../loop-pump.js'
 import { CaptureRules } from './capture-rules.js'
 import { FaultPlan } from './fault-plan.js'
-import { Handles, Ranges, rangeOf } from './handles.js'
+import { Ranges, rangeOf } from './handles.js'
+import { HostWaits } from './host-waits.js'
 import { Machine } from './machine.js'
-import { type NodeWork, type Operation, OperationKind, SimDevice, SimEvent, SimStream, type Work } from './objects.js'
-import { park } from './park.js'
+import { type NodeWork, type Operation, OperationKind, SimEvent, type SimStream, type Work } from './objects.js'
 import { SIMULATED_ATTRIBUTES, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedUuid } from './properties.js'
+import { Registry } from './registry.js'
 import type { Scheduler, Steps } from './scheduler.js'
 import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
@@ -35,9 +34,6 @@ import { SimLibraries } from './sim-libraries.js'
 import { SimMemory } from './sim-memory.js'
 import { SimSharing } from './sim-sharing.js'
 import { TimedScheduler } from './timed-scheduler.js'
-
-/** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
-const QUEUE_ENTRIES = 1020
 
 export interface SimDriverOptions {
   readonly devices: number
@@ -70,41 +66,31 @@ export class SimDriver implements Driver {
   readonly sharing: SimSharing
   readonly machine: Machine
   readonly seed: number
-  readonly #devices: readonly SimDevice[]
-  readonly #handles: Handles
-  readonly #streams = new Map<StreamHandle, SimStream>()
-  readonly #events = new Map<EventHandle, SimEvent>()
-  readonly #contexts = new Map<ContextHandle, SimDevice>()
+  readonly #registry: Registry
+  readonly #waits: HostWaits
   readonly #captures = new CaptureRules()
-  readonly #pump: LoopPump
-  #nextId = 0n
-  #abandoned = false
 
   constructor(options: SimDriverOptions) {
     const { seed, ranges = new Ranges() } = options
     this.seed = seed
-    this.#handles = new Handles(ranges)
     if (options.ranges === undefined) unreachable.register(this, ranges)
     const scheduler = options.scheduler ?? ((steps) => new TimedScheduler(steps, seed))
     this.machine = new Machine(scheduler, new FaultPlan(options.faultSeed ?? seed))
-    this.#devices = Array.from({ length: options.devices }, (_, ordinal) => this.#makeDevice(ordinal))
-    this.machine.devices = this.#devices
-    this.#pump = new LoopPump(
-      () => this.#turn(),
-      park(),
-      () => this.#pending > 0,
-    )
-    this.graphs = new SimGraphs(this.machine, this.#captures, this.#handles, {
-      stream: (handle, call) => this.#liveStream(handle, call),
-      reserve: (stream) => this.#reserve(stream),
+    this.#registry = new Registry(this.machine, ranges, options.devices)
+    this.machine.devices = this.#registry.devices
+    this.#waits = new HostWaits(this.machine)
+    // The machine keeps its driver: while work is pending, its handles are nobody else's.
+    this.machine.onWork = () => this.#waits.wake()
+    this.graphs = new SimGraphs(this.machine, this.#captures, this.#registry.handles, {
+      stream: (handle, call) => this.#registry.liveStream(handle, call),
+      reserve: (stream) => this.#waits.reserve(stream),
     })
-    drivers.set(rangeOf(this.#handles.base), new WeakRef(this))
-    this.machine.onWork = () => this.#pump.wake()
+    drivers.set(rangeOf(this.#registry.handles.base), new WeakRef(this))
     this.memory = new SimMemory({
       machine: this.machine,
-      stream: (handle, call) => this.#liveStream(handle, call),
-      device: (context, call) => this.#entered(this.#contextDevice(context), call),
-      event: (event) => this.#events.get(event),
+      stream: (handle, call) => this.#registry.liveStream(handle, call),
+      device: (context, call) => this.#registry.entered(this.#registry.contextDevice(context), call),
+      event: (event) => this.#registry.peekEvent(event),
       recycle: ({ context, event }) => this.eventRecycle(context, event),
       enqueue: (handle, kind, amount, call, work) => this.enqueue(handle, kind, amount, call, work),
       takeAddresses: (byteLength) => this.#takeAddresses(ranges, byteLength),
@@ -115,7 +101,7 @@ export class SimDriver implements Driver {
   }
 
   deviceCount(): number {
-    return this.#devices.length
+    return this.#registry.devices.length
   }
 
   deviceName(): string {
@@ -133,7 +119,7 @@ export class SimDriver implements Driver {
   }
 
   deviceContext(device: number): ContextHandle {
-    return this.#device(device).context
+    return this.#registry.device(device).context
   }
 
   streamPriorityRange(): { readonly least: number; readonly greatest: number } {
@@ -141,85 +127,74 @@ export class SimDriver implements Driver {
   }
 
   deviceSynchronize(device: number): void {
-    const target = this.#entered(this.#device(device), 'cuCtxSynchronize')
+    const target = this.#registry.entered(this.#registry.device(device), 'cuCtxSynchronize')
     this.#captures.refuseOnDevice(target, 'cuCtxSynchronize')
-    this.#blockFor(this.machine.marker(target.nullStream, target.tails()), 'device.synchronize()')
-    this.#alive(target, 'cuCtxSynchronize')
+    this.#waits.blockFor(this.machine.marker(target.nullStream, target.tails()), 'device.synchronize()')
+    this.#registry.alive(target, 'cuCtxSynchronize')
   }
 
   deviceFinished(device: number, settle: Settle): Cancel {
-    const target = this.#alive(this.#device(device), 'cuCtxRecordEvent')
+    const target = this.#registry.alive(this.#registry.device(device), 'cuCtxRecordEvent')
     this.#captures.refuseOnDevice(target, 'cuCtxRecordEvent')
     return this.machine.notify(this.machine.marker(target.nullStream, target.tails()), settle)
   }
 
   drainHostFunctions(): void {
-    const what = 'device.drainHostFunctions()'
-    if (this.machine.insideHostFunction) {
-      throw stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
-    }
-    this.#block(() => this.machine.hostFunctionsPending === 0, what)
+    this.#waits.drainHostFunctions()
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    const device = this.#entered(this.#contextDevice(context), 'cuStreamCreateWithPriority')
+    const device = this.#registry.entered(this.#registry.contextDevice(context), 'cuStreamCreateWithPriority')
     this.machine.scheduler.tick()
     const { least, greatest } = SIMULATED_PRIORITIES
     const clamped = Math.min(least, Math.max(greatest, priority))
-    const handle = this.#handles.take('stream') as StreamHandle
-    const stream = new SimStream(device, handle, this.#newId(), (flags & StreamFlag.NON_BLOCKING) !== 0, clamped)
-    this.#streams.set(handle, stream)
-    return handle
+    return this.#registry.addStream(device, (flags & StreamFlag.NON_BLOCKING) !== 0, clamped).handle
   }
 
   streamDestroy(handle: StreamHandle): void {
     this.foreignStreamDestroy(handle)
-    this.#handles.remember('stream', handle)
+    this.#registry.handles.remember('stream', handle)
   }
 
   /** Destroys a stream without the memory that it was this library's. */
   foreignStreamDestroy(handle: StreamHandle): void {
-    const stream = this.#stream(handle, 'cuStreamDestroy')
+    const stream = this.#registry.stream(handle, 'cuStreamDestroy')
     this.#captures.streamDestroyed(stream)
-    this.#streams.delete(handle)
-    stream.destroyed = true
-    if (stream.unfinished === 0) stream.device.forget(stream)
-    this.#handles.giveBack('stream', handle)
+    this.#registry.removeStream(stream)
   }
 
   /** Lets all that is pending be, for ever: nothing settles, nothing runs, and nothing keeps the process alive. */
   abandon(): void {
-    this.#abandoned = true
-    this.#pump.wake()
+    this.#waits.abandon()
   }
 
   /** Destroys every context: what is pending is dropped, and all later use fails. */
   close(): void {
-    if (this.#devices.every((device) => device.fault === 0)) this.machine.break(CUresult.CONTEXT_IS_DESTROYED)
+    if (this.#registry.devices.every((device) => device.fault === 0)) this.machine.break(CUresult.CONTEXT_IS_DESTROYED)
   }
 
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
     const isDefault = cudaHandle === 0 || cudaHandle === 1 || cudaHandle === 2
     const handle = isDefault ? defaultStream(near, cudaHandle) : (cudaHandle as StreamHandle)
-    const stream = isDefault || !isDefaultStream(handle) ? this.#streams.get(handle) : undefined
-    if (stream === undefined) throw this.#refusedHandle('stream', handle, 'cuStreamGetCtx')
+    const stream = isDefault || !isDefaultStream(handle) ? this.#registry.peekStream(handle) : undefined
+    if (stream === undefined) throw this.#registry.refusedHandle('stream', handle, 'cuStreamGetCtx')
     return { stream: handle, context: stream.device.context, device: stream.device.ordinal }
   }
 
   streamGetId(handle: StreamHandle): bigint {
-    const stream = this.#liveStream(handle, 'cuStreamGetId')
+    const stream = this.#registry.liveStream(handle, 'cuStreamGetId')
     if (stream.capture !== undefined) throw cudaError('cuStreamGetId', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     return stream.id
   }
 
   streamGetFlags(handle: StreamHandle): number {
-    const stream = this.#liveStream(handle, 'cuStreamGetFlags')
+    const stream = this.#registry.liveStream(handle, 'cuStreamGetFlags')
     if (stream.capture !== undefined) throw cudaError('cuStreamGetFlags', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     return stream.nonBlocking ? StreamFlag.NON_BLOCKING : 0
   }
 
   streamGetPriority(handle: StreamHandle): number {
-    const stream = this.#liveStream(handle, 'cuStreamGetPriority')
+    const stream = this.#registry.liveStream(handle, 'cuStreamGetPriority')
     if (this.#captures.implicitOf(stream) !== undefined) {
       throw cudaError('cuStreamGetPriority', CUresult.STREAM_CAPTURE_IMPLICIT)
     }
@@ -228,7 +203,7 @@ export class SimDriver implements Driver {
   }
 
   streamIsCapturing(handle: StreamHandle): boolean {
-    const stream = this.#liveStream(handle, 'cuStreamIsCapturing')
+    const stream = this.#registry.liveStream(handle, 'cuStreamIsCapturing')
     if (this.#captures.implicitOf(stream) !== undefined) {
       throw cudaError('cuStreamIsCapturing', CUresult.STREAM_CAPTURE_IMPLICIT)
     }
@@ -236,43 +211,43 @@ export class SimDriver implements Driver {
   }
 
   streamQuery(handle: StreamHandle): boolean {
-    const stream = this.#liveStream(handle, 'cuStreamQuery')
+    const stream = this.#registry.liveStream(handle, 'cuStreamQuery')
     this.#refuseLooking(stream, 'cuStreamQuery')
     const isNull = stream === stream.device.nullStream
     const tails = isNull ? [...this.machine.nullStreamTails(stream.device)] : [stream.tail]
     this.machine.scheduler.look({ operations: tails })
-    this.#alive(stream.device, 'cuStreamQuery')
+    this.#registry.alive(stream.device, 'cuStreamQuery')
     return isNull ? stream.device.blockingUnfinished === 0 : stream.unfinished === 0
   }
 
   streamSynchronize(handle: StreamHandle): void {
-    const stream = this.#liveStream(handle, 'cuStreamSynchronize')
+    const stream = this.#registry.liveStream(handle, 'cuStreamSynchronize')
     this.#refuseLooking(stream, 'cuStreamSynchronize')
     const isNull = stream === stream.device.nullStream
     const last = isNull
       ? this.machine.marker(stream, this.machine.nullStreamTails(stream.device))
       : this.machine.marker(stream, [stream.tail])
-    this.#blockFor(last, 'stream.synchronize()')
-    this.#alive(stream.device, 'cuStreamSynchronize')
+    this.#waits.blockFor(last, 'stream.synchronize()')
+    this.#registry.alive(stream.device, 'cuStreamSynchronize')
   }
 
   streamWaitEvent(handle: StreamHandle, eventHandle: EventHandle, external: ExternalFlag): void {
-    const stream = this.#liveStream(handle, 'cuStreamWaitEvent')
-    const event = this.#event(eventHandle, 'cuStreamWaitEvent')
+    const stream = this.#registry.liveStream(handle, 'cuStreamWaitEvent')
+    const event = this.#registry.event(eventHandle, 'cuStreamWaitEvent')
     if (stream.capture !== undefined && external !== 0) {
       this.#captures.waitExternal(stream, stream.capture, event)
     } else this.#wait(stream, event)
   }
 
   streamWaitStream(handle: StreamHandle, otherHandle: StreamHandle): void {
-    const other = this.#liveStream(otherHandle, 'cuEventRecord')
+    const other = this.#registry.liveStream(otherHandle, 'cuEventRecord')
     const between = new SimEvent(other.device, 0 as EventHandle, EventFlag.DISABLE_TIMING)
     this.#record(between, other, 0)
-    this.#wait(this.#liveStream(handle, 'cuStreamWaitEvent'), between)
+    this.#wait(this.#registry.liveStream(handle, 'cuStreamWaitEvent'), between)
   }
 
   streamFinished(handle: StreamHandle, _context: ContextHandle, settle: Settle): Cancel {
-    const stream = this.#liveStream(handle, 'cuEventRecord')
+    const stream = this.#registry.liveStream(handle, 'cuEventRecord')
     if (stream.capture !== undefined) throw cudaError('cuStreamQuery', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     if (this.#captures.implicitOf(stream) !== undefined) {
       throw cudaError('cuStreamIsCapturing', CUresult.STREAM_CAPTURE_IMPLICIT)
@@ -284,7 +259,7 @@ export class SimDriver implements Driver {
 
   streamLaunchHostFunction(handle: StreamHandle, _context: ContextHandle, host: HostFunction): void {
     const call = host.runsAfterFault ? 'cuStreamAddCallback' : 'cuLaunchHostFunc'
-    const stream = this.#liveStream(handle, call)
+    const stream = this.#registry.liveStream(handle, call)
     if (stream.capture !== undefined) {
       if (host.runsAfterFault) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
       this.#captures.add(stream, stream.capture, call, { kind: 'host', host })
@@ -293,22 +268,18 @@ export class SimDriver implements Driver {
     if (this.#captures.implicitOf(stream) !== undefined) {
       throw cudaError('cuStreamIsCapturing', CUresult.STREAM_CAPTURE_IMPLICIT)
     }
-    this.#reserve(stream)
+    this.#waits.reserve(stream)
     this.machine.enqueueHostFunction(stream, host)
   }
 
   eventCreate(context: ContextHandle, flags: number): EventHandle {
-    const device = this.#entered(this.#contextDevice(context), 'cuEventCreate')
-    const handle = this.#handles.take('event') as EventHandle
-    this.#events.set(handle, new SimEvent(device, handle, flags))
-    return handle
+    const device = this.#registry.entered(this.#registry.contextDevice(context), 'cuEventCreate')
+    return this.#registry.addEvent(device, flags).handle
   }
 
   eventDestroy(handle: EventHandle): void {
-    this.#event(handle, 'cuEventDestroy')
-    this.#events.delete(handle)
-    this.#handles.giveBack('event', handle)
-    this.#handles.remember('event', handle)
+    this.#registry.event(handle, 'cuEventDestroy')
+    this.#registry.removeEvent(handle)
   }
 
   eventRecycle(_context: ContextHandle, handle: EventHandle): void {
@@ -316,14 +287,14 @@ export class SimDriver implements Driver {
   }
 
   eventAdopt(handle: EventHandle): { readonly context: ContextHandle; readonly device: number } {
-    const event = this.#events.get(handle)
+    const event = this.#registry.peekEvent(handle)
     if (event !== undefined) return { context: event.device.context, device: event.device.ordinal }
-    throw this.#refusedHandle('event', handle, 'cuEventQuery')
+    throw this.#registry.refusedHandle('event', handle, 'cuEventQuery')
   }
 
   eventRecord(eventHandle: EventHandle, handle: StreamHandle, external: ExternalFlag): void {
-    const stream = this.#liveStream(handle, 'cuEventRecord')
-    const event = this.#event(eventHandle, 'cuEventRecord')
+    const stream = this.#registry.liveStream(handle, 'cuEventRecord')
+    const event = this.#registry.event(eventHandle, 'cuEventRecord')
     if (event.device !== stream.device) throw cudaError('cuEventRecord', CUresult.INVALID_HANDLE)
     this.#record(event, stream, external)
   }
@@ -331,20 +302,20 @@ export class SimDriver implements Driver {
   eventQuery(handle: EventHandle): boolean {
     const event = this.#liveEvent(handle, 'cuEventQuery')
     this.machine.scheduler.look({ operations: [event.record] })
-    this.#alive(event.device, 'cuEventQuery')
+    this.#registry.alive(event.device, 'cuEventQuery')
     return event.record === undefined || event.record.over
   }
 
   eventSynchronize(handle: EventHandle): void {
     const event = this.#liveEvent(handle, 'cuEventSynchronize')
     const { record } = event
-    if (record !== undefined) this.#blockFor(record, 'event.synchronize()')
-    this.#alive(event.device, 'cuEventSynchronize')
+    if (record !== undefined) this.#waits.blockFor(record, 'event.synchronize()')
+    this.#registry.alive(event.device, 'cuEventSynchronize')
   }
 
   eventFinished(handle: EventHandle, settle: Settle): Cancel {
-    const event = this.#event(handle, 'cuEventQuery')
-    this.#alive(event.device, 'cuEventQuery')
+    const event = this.#registry.event(handle, 'cuEventQuery')
+    this.#registry.alive(event.device, 'cuEventQuery')
     if (event.captured !== undefined) {
       const { over, invalid } = event.captured.capture
       throw cudaError('cuEventQuery', over || invalid ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
@@ -354,10 +325,10 @@ export class SimDriver implements Driver {
 
   eventElapsedTime(startHandle: EventHandle, endHandle: EventHandle): number {
     const call = 'cuEventElapsedTime'
-    const start = this.#event(startHandle, call)
-    const end = this.#event(endHandle, call)
-    this.#alive(start.device, call)
-    this.#alive(end.device, call)
+    const start = this.#registry.event(startHandle, call)
+    const end = this.#registry.event(endHandle, call)
+    this.#registry.alive(start.device, call)
+    this.#registry.alive(end.device, call)
     const [from, to] = [timedRecord(start, call), timedRecord(end, call)]
     if (start.device !== end.device) throw cudaError(call, CUresult.INVALID_HANDLE)
     this.machine.scheduler.look({ operations: [from, to] })
@@ -378,42 +349,26 @@ export class SimDriver implements Driver {
 
   /** Queues work of a stated length, a latch, a fault, and what touches memory. */
   enqueue(handle: StreamHandle, kind: OperationKind, amount: number, call = 'cuLaunchKernel', work?: Work): Operation {
-    const stream = this.#liveStream(handle, call)
+    const stream = this.#registry.liveStream(handle, call)
     const fails = kind === OperationKind.FAULT ? amount : 0
     if (stream.capture !== undefined) {
       this.#captures.add(stream, stream.capture, call, capturedWork(call, kind, amount, work, fails))
       return this.machine.marker(stream, [])
     }
     this.#captures.refuseImplicit(stream, call)
-    if (kind !== OperationKind.INSTANT) this.#reserve(stream)
+    if (kind !== OperationKind.INSTANT) this.#waits.reserve(stream)
     return this.machine.enqueue(stream, kind, amount, work, fails)
   }
 
   /** What is behind a handle; to look takes no virtual time. */
   peek(handle: StreamHandle): SimStream | undefined {
-    return this.#streams.get(handle)
-  }
-
-  #makeDevice(ordinal: number): SimDevice {
-    const context = this.#handles.take('context') as ContextHandle
-    const device = new SimDevice(ordinal, context, this.#newId())
-    this.#newId()
-    this.#contexts.set(context, device)
-    this.#streams.set(defaultStream(ordinal, 0), device.nullStream)
-    this.#streams.set(defaultStream(ordinal, 1), device.nullStream)
-    this.#streams.set(defaultStream(ordinal, 2), device.perThread)
-    return device
+    return this.#registry.peekStream(handle)
   }
 
   #takeAddresses(ranges: Ranges, byteLength: number): number {
     const { base, numbers } = ranges.take(byteLength)
     for (const range of numbers) drivers.set(range, new WeakRef(this))
     return base
-  }
-
-  #newId(): bigint {
-    this.#nextId += 1n
-    return this.#nextId
   }
 
   #record(event: SimEvent, stream: SimStream, external: ExternalFlag): void {
@@ -450,97 +405,12 @@ export class SimDriver implements Driver {
     this.machine.enqueueMark(stream, [event.record])
   }
 
-  get #pending(): number {
-    return this.#abandoned ? 0 : this.machine.waitsPending + this.machine.hostFunctionsPending
-  }
-
-  #turn(): TurnResult {
-    if (this.#abandoned) return 'idle'
-    if (this.machine.scheduler.turn()) return 'soon'
-    return this.#pending > 0 ? 'later' : 'idle'
-  }
-
-  /** Waits as a driver does for room in the stream's hardware queue. */
-  #reserve(stream: SimStream): void {
-    if (stream.entries >= QUEUE_ENTRIES) this.#block(() => stream.entries < QUEUE_ENTRIES, 'queuing more work')
-  }
-
-  #blockFor(last: Operation, what: string): void {
-    this.#block(() => last.over, what, last)
-  }
-
-  #block(isOver: () => boolean, what: string, last?: Operation): void {
-    if (this.machine.scheduler.block(isOver, last)) return
-    throw stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
-  }
-
-  #whyStuck(): string {
-    if (this.machine.insideHostFunction) {
-      return 'it was called inside a host function, and what it waits for comes after that host function. Return first, or await the finished() of it'
-    }
-    return `nothing runs any more, and ${this.machine.latchesStanding} latch(es) stand. Open the latch first, or await the finished() of it`
-  }
-
-  #device(ordinal: number): SimDevice {
-    const device = this.#devices[ordinal]
-    if (device === undefined) throw cudaError('cuDeviceGet', 101)
-    return device
-  }
-
-  #contextDevice(context: ContextHandle): SimDevice {
-    const device = this.#contexts.get(context)
-    if (device === undefined) throw cudaError('cuCtxSetCurrent', CUresult.INVALID_CONTEXT)
-    return device
-  }
-
-  #stream(handle: StreamHandle, call: string): SimStream {
-    this.machine.scheduler.tick()
-    const stream = this.#streams.get(handle)
-    if (stream === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
-    return stream
-  }
-
-  #liveStream(handle: StreamHandle, call: string): SimStream {
-    const stream = this.#stream(handle, call)
-    if (stream.device.fault !== 0) throw cudaError(call, stream.device.fault)
-    this.#failOnRequest(call)
-    return stream
-  }
-
-  #event(handle: EventHandle, call: string): SimEvent {
-    this.machine.scheduler.tick()
-    const event = this.#events.get(handle)
-    if (event === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
-    return event
-  }
-
   #liveEvent(handle: EventHandle, call: string): SimEvent {
-    const event = this.#event(handle, call)
-    this.#entered(event.device, call)
+    const event = this.#registry.event(handle, call)
+    this.#registry.entered(event.device, call)
     if (event.captured !== undefined) this.#captures.refuseCapturedEvent(event, call)
     this.#captures.refuseUnsafe(call)
     return event
-  }
-
-  #alive(device: SimDevice, call: string): SimDevice {
-    if (device.fault !== 0) throw cudaError(call, device.fault)
-    return device
-  }
-
-  /** As `alive`, at the beginning of a call. */
-  #entered(device: SimDevice, call: string): SimDevice {
-    this.#alive(device, call)
-    this.#failOnRequest(call)
-    return device
-  }
-
-  /** Where somebody asked for it: a simulation without faults pays one look. */
-  #failOnRequest(call: string): void {
-    const { faults } = this.machine
-    const result = faults.empty ? 0 : faults.ofCall(call)
-    if (result === 0) return
-    if (isContextLost(result)) this.machine.break(result)
-    throw cudaError(call, result)
   }
 
   #refuseLooking(stream: SimStream, call: string): void {
@@ -548,11 +418,6 @@ export class SimDriver implements Driver {
     this.#captures.refuseImplicit(stream, call)
     this.#captures.refuseOn(stream, call)
     this.#captures.refuseUnsafe(call)
-  }
-
-  #refusedHandle(kind: 'stream' | 'event', handle: number, call: string): Error {
-    if (this.#handles.remembers(kind, handle)) return closedHandle(kind, handle)
-    return refusedHandle(kind, handle, cudaError(call, CUresult.INVALID_HANDLE))
   }
 }
 

@@ -1,0 +1,133 @@
+/** What is behind each handle, and what is refused at the beginning of a call: dead handles, lost devices, faults. */
+import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
+import { type ContextHandle, defaultStream, type EventHandle, type StreamHandle } from '../driver.js'
+import { closedHandle, refusedHandle } from '../handle-errors.js'
+import { Handles, type Ranges } from './handles.js'
+import type { Machine } from './machine.js'
+import { SimDevice, SimEvent, SimStream } from './objects.js'
+
+export class Registry {
+  readonly handles: Handles
+  readonly devices: readonly SimDevice[]
+  readonly #machine: Machine
+  readonly #streams = new Map<StreamHandle, SimStream>()
+  readonly #events = new Map<EventHandle, SimEvent>()
+  readonly #contexts = new Map<ContextHandle, SimDevice>()
+  #nextId = 0n
+
+  constructor(machine: Machine, ranges: Ranges, devices: number) {
+    this.#machine = machine
+    this.handles = new Handles(ranges)
+    this.devices = Array.from({ length: devices }, (_, ordinal) => this.#makeDevice(ordinal))
+  }
+
+  addStream(device: SimDevice, nonBlocking: boolean, priority: number): SimStream {
+    const handle = this.handles.take('stream') as StreamHandle
+    const stream = new SimStream(device, handle, this.#newId(), nonBlocking, priority)
+    this.#streams.set(handle, stream)
+    return stream
+  }
+
+  removeStream(stream: SimStream): void {
+    this.#streams.delete(stream.handle)
+    stream.destroyed = true
+    if (stream.unfinished === 0) stream.device.forget(stream)
+    this.handles.giveBack('stream', stream.handle)
+  }
+
+  addEvent(device: SimDevice, flags: number): SimEvent {
+    const handle = this.handles.take('event') as EventHandle
+    const event = new SimEvent(device, handle, flags)
+    this.#events.set(handle, event)
+    return event
+  }
+
+  removeEvent(handle: EventHandle): void {
+    this.#events.delete(handle)
+    this.handles.giveBack('event', handle)
+    this.handles.remember('event', handle)
+  }
+
+  /** To look takes no virtual time. */
+  peekStream(handle: StreamHandle): SimStream | undefined {
+    return this.#streams.get(handle)
+  }
+
+  peekEvent(handle: EventHandle): SimEvent | undefined {
+    return this.#events.get(handle)
+  }
+
+  device(ordinal: number): SimDevice {
+    const device = this.devices[ordinal]
+    if (device === undefined) throw cudaError('cuDeviceGet', 101)
+    return device
+  }
+
+  contextDevice(context: ContextHandle): SimDevice {
+    const device = this.#contexts.get(context)
+    if (device === undefined) throw cudaError('cuCtxSetCurrent', CUresult.INVALID_CONTEXT)
+    return device
+  }
+
+  stream(handle: StreamHandle, call: string): SimStream {
+    this.#machine.scheduler.tick()
+    const stream = this.#streams.get(handle)
+    if (stream === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
+    return stream
+  }
+
+  liveStream(handle: StreamHandle, call: string): SimStream {
+    const stream = this.stream(handle, call)
+    this.entered(stream.device, call)
+    return stream
+  }
+
+  event(handle: EventHandle, call: string): SimEvent {
+    this.#machine.scheduler.tick()
+    const event = this.#events.get(handle)
+    if (event === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
+    return event
+  }
+
+  alive(device: SimDevice, call: string): SimDevice {
+    if (device.fault !== 0) throw cudaError(call, device.fault)
+    return device
+  }
+
+  /** As `alive`, at the beginning of a call. */
+  entered(device: SimDevice, call: string): SimDevice {
+    this.alive(device, call)
+    this.#failOnRequest(call)
+    return device
+  }
+
+  refusedHandle(kind: 'stream' | 'event', handle: number, call: string): Error {
+    if (this.handles.remembers(kind, handle)) return closedHandle(kind, handle)
+    return refusedHandle(kind, handle, cudaError(call, CUresult.INVALID_HANDLE))
+  }
+
+  /** Where somebody asked for it: a simulation without faults pays one look. */
+  #failOnRequest(call: string): void {
+    const { faults } = this.#machine
+    const result = faults.empty ? 0 : faults.ofCall(call)
+    if (result === 0) return
+    if (isContextLost(result)) this.#machine.break(result)
+    throw cudaError(call, result)
+  }
+
+  #makeDevice(ordinal: number): SimDevice {
+    const context = this.handles.take('context') as ContextHandle
+    const device = new SimDevice(ordinal, context, this.#newId())
+    this.#newId()
+    this.#contexts.set(context, device)
+    this.#streams.set(defaultStream(ordinal, 0), device.nullStream)
+    this.#streams.set(defaultStream(ordinal, 1), device.nullStream)
+    this.#streams.set(defaultStream(ordinal, 2), device.perThread)
+    return device
+  }
+
+  #newId(): bigint {
+    this.#nextId += 1n
+    return this.#nextId
+  }
+}
