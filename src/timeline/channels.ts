@@ -115,6 +115,8 @@ class ChannelPublisher implements Publisher {
   #next: number
   /** Calls that still waited when their rows came. */
   #waiting: Call[] = []
+  /** A subscriber may call back. */
+  #publishing = false
   #closed = false
 
   constructor(front: Front, device: number, interval: number) {
@@ -129,8 +131,14 @@ class ChannelPublisher implements Publisher {
   }
 
   flush(): void {
+    if (this.#closed || this.#publishing) return
+    this.#publishing = true
+    try {
+      this.#publishDone()
+    } finally {
+      this.#publishing = false
+    }
     if (this.#closed) return
-    this.#publishDone()
     if (this.#next === this.#source.recorder.table.length && this.#next > MOST_WAITING / 2) this.#renew()
   }
 

@@ -184,6 +184,28 @@ describe('the channels', () => {
     assert.ok(start <= (ends[0] ?? 0) && end >= (ends.at(-1) ?? Number.POSITIVE_INFINITY))
   })
 
+  it('tell each operation once, also where a subscriber looks again or closes', async () => {
+    const { device, a } = machine()
+    let told = 0
+    const listener = (): void => {
+      told += 1
+      if (told > 3) return
+      publisher.flush()
+      publisher.close()
+    }
+    const publisher = publish({ device })
+    subscribe('cuda-streams:operation', listener)
+    busy(a, 1000)
+    busy(a, 1000)
+    a.synchronize()
+    publisher.flush()
+    busy(a, 1000)
+    a.synchronize()
+    publisher.flush()
+    unsubscribe('cuda-streams:operation', listener)
+    assert.equal(told, 2, 'what was done when it was closed, and nothing more')
+  })
+
   it('tell nothing once closed, and leave the driver as it was', async () => {
     const { device, front, a } = machine()
     const before = front.inner
