@@ -45,7 +45,7 @@ class Bench:
     def run(self, key, calls):
         # timeit switches the garbage collector off; a user's program runs with it, and so does Node's.
         timer = timeit.Timer(self.statements[key], 'gc.enable()', globals=self.names)
-        timer.timeit(calls // 20 + 1)
+        timer.timeit(calls // 4 + 1)
         self.drain()
         seconds = timer.timeit(calls)
         self.drain()

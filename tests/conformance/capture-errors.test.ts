@@ -67,6 +67,20 @@ onEveryBackend('errors of captures', (bench) => {
     usable(stream, other)
   })
 
+  test('900 a call that no capture allows beside it spoils every capture', () => {
+    const [stream, other] = two()
+    const old = bench.stream()
+    stillWorks(bench, old)
+    for (const forbidden of [() => old.query(), () => device.synchronize()]) {
+      stream.beginCapture('global')
+      other.beginCapture('global')
+      refusedByDriver(forbidden, 900)
+      refusedByDriver(() => stream.endCapture(), 901)
+      refusedByDriver(() => other.endCapture(), 901)
+    }
+    usable(stream, other, old)
+  })
+
   test('903 only the stream that began a capture can end it', () => {
     const [stream, joined] = two()
     stream.beginCapture()

@@ -201,6 +201,34 @@ onEveryBackend('foreign streams', (bench) => {
     }
   })
 
+  test('S3 host functions run once each, in order, also where the owner replaces the stream meanwhile', async () => {
+    const seen: string[] = []
+    let handle = bench.foreignStream(device, { nonBlocking: false })
+    for (let round = 0; round < 20; round += 1) {
+      const wrapper = new ExternalStream(handle, { device })
+      for (const place of ['first', 'second']) wrapper.launchHostFunc(() => seen.push(`${round} ${place}`))
+      // It may be given the handle of the one before, whose host functions are still pending.
+      const old = handle
+      bench.destroyForeignStream(old)
+      handle = bench.foreignStream(device, { nonBlocking: false })
+      // The null stream waits for all blocking streams, the destroyed ones among them.
+      device.defaultStream.launchHostFunc(() => seen.push(`${round} null stream`))
+      using event = device.defaultStream.record()
+      bench.stream().wait(event).close()
+    }
+    await device.finished()
+    bench.destroyForeignStream(handle)
+    const expected = Array.from({ length: 20 }, (_, round) => [
+      `${round} first`,
+      `${round} second`,
+      `${round} null stream`,
+    ])
+    assert.deepEqual(seen.toSorted(), expected.flat().toSorted())
+    for (const [first, second] of expected) {
+      assert.ok(seen.indexOf(first ?? '') < seen.indexOf(second ?? ''), `${first} comes before ${second}`)
+    }
+  })
+
   test('S5 a default stream is that of the device given, or of the current one', () => {
     for (const there of bench.devices) {
       for (const handle of [0n, 1n, 2n]) {

@@ -111,8 +111,17 @@ export class Rules {
       return
     }
     marked.captured = undefined
-    this.queue(stream, {})
-    marked.point = this.#point(stream)
+    marked.point = this.#recordNow(stream, this.#program.events[event]?.timing === true)
+  }
+
+  /**
+   * A record comes after all that work would come after; but on a blocking stream one without timing is no work, and for the
+   * null stream's work, which it waits for, no query and no wait of the stream itself waits.
+   */
+  #recordNow(stream: number, timing: boolean): bigint {
+    const { origin } = this.#plan(stream)
+    if (timing || isNull(origin) || !isBlocking(origin)) return this.upTo(this.queue(stream, {}))
+    return this.upTo(this.#add(stream, {}, this.#before(stream)))
   }
 
   wait(stream: number, event: number): void {
@@ -136,8 +145,7 @@ export class Rules {
     const capture = this.#captureOf(other)
     if (capture !== undefined) this.#join(stream, capture, new Set(capture.fronts.get(this.#key(other))))
     else {
-      this.queue(other, {})
-      this.#queueAfter(stream, this.#point(other))
+      this.#queueAfter(stream, this.#recordNow(other, false))
     }
   }
 

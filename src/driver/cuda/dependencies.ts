@@ -62,6 +62,11 @@ export class Dependencies {
     this.#facts.delete(stream)
   }
 
+  /** Another stream may have been made with this handle: what it is like has to be asked anew. */
+  streamAdopted(stream: StreamHandle): void {
+    this.#facts.delete(stream)
+  }
+
   forgetEvent(event: EventHandle): void {
     this.#events.delete(event)
   }

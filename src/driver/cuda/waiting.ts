@@ -147,8 +147,10 @@ export class Waiting {
   streamAdopted(stream: StreamHandle): void {
     if (this.#streams.pending > 0) this.#streams.detach(stream)
     if (!this.hostFunctionsPending) return
-    this.#parts.gates.forget(stream)
-    this.#parts.depth.forget(stream)
+    const { gates, depth, dependencies } = this.#parts
+    gates.forget(stream)
+    depth.forget(stream)
+    dependencies.streamAdopted(stream)
   }
 
   forgetEvent(event: EventHandle): void {

@@ -44,17 +44,12 @@ export class CaptureRules {
 
   /** Calls that CUDA calls unsafe: they spoil every capture that is not relaxed, whatever stream they are about. */
   refuseUnsafe(call: string): void {
-    for (const capture of this.#captures) {
-      if (capture.mode === CaptureMode.RELAXED) continue
-      throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
-    }
+    this.#spoilAll(call, ({ mode }) => mode !== CaptureMode.RELAXED)
   }
 
   /** Waiting for a whole device would wait for the capture too, in any mode. */
   refuseOnDevice(device: SimDevice, call: string): void {
-    for (const capture of this.#captures) {
-      if (capture.origin.device === device) throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
-    }
+    this.#spoilAll(call, ({ origin }) => origin.device === device)
   }
 
   /** An event of a capture has no work to ask about, and once the capture is over it has no record at all. */
@@ -145,6 +140,13 @@ export class CaptureRules {
   #drop(capture: Capture): void {
     capture.end()
     this.#captures.delete(capture)
+  }
+
+  /** Every capture that a call must not be made beside. */
+  #spoilAll(call: string, forbids: (capture: Capture) => boolean): void {
+    const spoilt = [...this.#captures].filter(forbids)
+    for (const capture of spoilt) capture.invalid = true
+    if (spoilt.length > 0) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
   }
 
   #spoil(capture: Capture, call: string, result: number): CudaError {

@@ -386,13 +386,13 @@ export class SimDriver implements Driver {
   }
 
   /**
-   * A record without timing on an idle blocking stream comes after the null stream's work, and yet leaves the stream idle:
-   * a query of it is true. One with timing is work.
+   * A record without timing on a blocking stream comes after the null stream's work, and yet the stream is no busier by it:
+   * on an idle one a query is true. One with timing is work.
    */
   #recordOperation(stream: SimStream, timing: boolean): Operation {
     const { nullStream } = stream.device
-    const idle = stream.unfinished === 0 && !stream.nonBlocking && stream !== nullStream
-    return idle && !timing ? this.machine.marker(stream, [nullStream.tail]) : this.machine.enqueueMark(stream)
+    if (timing || stream.nonBlocking || stream === nullStream) return this.machine.enqueueMark(stream)
+    return this.machine.marker(stream, [stream.tail, nullStream.tail])
   }
 
   #wait(stream: SimStream, event: SimEvent): void {

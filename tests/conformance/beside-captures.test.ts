@@ -1,0 +1,117 @@
+/**
+ * C5 what the library does beside a capture, or with events of one, leaves the capture alone and keeps its promises. Each of
+ * these was found by random programs on a GPU (docs/differential.md).
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { onEveryBackend } from '../helpers/suite.js'
+import { checkCudaError, refusedByDriver, stillWorks } from './expect.js'
+
+const MODES = ['global', 'threadLocal', 'relaxed'] as const
+
+onEveryBackend('beside a capture', (bench) => {
+  const { device } = bench
+  const working = (options = {}) => {
+    const stream = bench.stream(options)
+    stillWorks(bench, stream)
+    return stream
+  }
+
+  for (const mode of MODES) {
+    test(`records and waits are captured while host functions are pending: ${mode}`, async () => {
+      using held = working()
+      using blocking = working({ nonBlocking: false })
+      using stream = working()
+      using joined = working()
+      let ran = 0
+      const latch = bench.latch(held)
+      for (const each of [held, blocking, device.defaultStream]) {
+        each.launchHostFunc(() => {
+          ran += 1
+        })
+      }
+      stream.beginCapture(mode)
+      const event = stream.record()
+      joined.wait(event)
+      joined.wait(joined)
+      stream.wait(joined)
+      stream.launchHostFunc(() => {})
+      const graph = stream.endCapture()
+      assert.equal(graph.nodeCount, 1)
+      latch.open()
+      await device.finished()
+      assert.equal(ran, 3)
+    })
+
+    test(`closing buffers, instances, events and streams spoils nothing: ${mode}`, async () => {
+      using stream = working()
+      const other = working()
+      const onNull = device.alloc(1024, { stream: device.defaultStream })
+      const onOther = device.alloc(1024, { stream: other })
+      const used = device.alloc(1024, { stream: other })
+      stream.fill(used, 1)
+      const graph = other.capture(() => bench.busy(other, 1000))
+      const exec = graph.instantiate()
+      const event = other.record()
+      other.synchronize()
+      stream.beginCapture(mode)
+      bench.busy(stream, 1000)
+      for (const closable of [onNull, onOther, used, exec, graph, event, other]) closable.close()
+      const more = device.alloc(1024, { stream: device.defaultStream })
+      more.close()
+      using captured = stream.endCapture()
+      assert.equal(captured.nodeCount, 1)
+      await device.finished()
+    })
+  }
+
+  test('an event recorded with external is no event of the capture: it can be waited for before and after', async () => {
+    using stream = working()
+    using event = device.createEvent()
+    using graph = stream.capture(() => void stream.record(event, { external: true }))
+    await event.finished()
+    using exec = graph.instantiate()
+    exec.launch(stream)
+    await event.finished()
+    assert.equal(event.query(), true)
+    event.synchronize()
+  })
+
+  test('a record that is refused leaves the earlier record in force, for promises too', async () => {
+    using stream = working()
+    using other = working()
+    using event = other.record()
+    stream.beginCapture()
+    refusedByDriver(() => stream.query(), 900)
+    refusedByDriver(() => stream.record(event), 901)
+    refusedByDriver(() => stream.endCapture(), 901)
+    await event.finished()
+    assert.equal(event.query(), true)
+  })
+
+  test('a promise for an event of a capture that is over rejects, also where the event is recorded anew at once', async () => {
+    using stream = working()
+    using event = device.createEvent()
+    stream.capture(() => void stream.record(event)).close()
+    const promise = event.finished()
+    stream.record(event)
+    const error = await promise.then(
+      () => assert.fail('it was fulfilled'),
+      (reason: unknown) => reason,
+    )
+    checkCudaError(error, 1)
+    await event.finished()
+  })
+
+  test('an event that is recorded anew while it is waited for keeps the old wait', async () => {
+    using first = working()
+    using second = working()
+    const latch = bench.latch(second)
+    using event = first.record()
+    const promise = event.finished()
+    second.record(event)
+    await promise
+    latch.open()
+    await event.finished()
+  })
+})
