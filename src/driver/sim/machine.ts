@@ -99,10 +99,23 @@ export class Machine implements Steps {
 
   /** An operation in no stream that is done when all of these are. */
   marker(stream: SimStream, predecessors: Iterable<Operation | undefined>, work?: Work): Operation {
+    const operation = this.#beside(stream, predecessors, work)
+    this.#start(operation)
+    return operation
+  }
+
+  /** A record that leaves its stream as idle as it is. */
+  recordBeside(stream: SimStream, predecessors: Iterable<Operation | undefined>): Operation {
+    const operation = this.#beside(stream, predecessors)
+    this.observer?.queued(operation)
+    this.#start(operation)
+    return operation
+  }
+
+  #beside(stream: SimStream, predecessors: Iterable<Operation | undefined>, work?: Work): Operation {
     const operation = this.#operation(OperationKind.INSTANT, stream, 0, work)
     operation.inStream = false
     for (const predecessor of predecessors) operation.waitFor(predecessor)
-    this.#start(operation)
     return operation
   }
 

@@ -252,9 +252,7 @@ export class SimDriver implements Driver {
     if (this.#captures.implicitOf(stream) !== undefined) {
       throw cudaError('cuStreamIsCapturing', CUresult.STREAM_CAPTURE_IMPLICIT)
     }
-    const isNull = stream === stream.device.nullStream
-    const tails = isNull ? this.machine.nullStreamTails(stream.device) : [stream.tail]
-    return this.machine.notify(this.machine.marker(stream, tails), settle)
+    return this.machine.notify(this.machine.marker(stream, this.#recordedAfter(stream)), settle)
   }
 
   streamLaunchHostFunction(handle: StreamHandle, _context: ContextHandle, host: HostFunction): void {
@@ -385,14 +383,20 @@ export class SimDriver implements Driver {
     event.record = this.#recordOperation(stream, (event.flags & EventFlag.DISABLE_TIMING) === 0)
   }
 
+  /** What a record without timing would come after. */
+  #recordedAfter(stream: SimStream): Iterable<Operation | undefined> {
+    const { nullStream } = stream.device
+    if (stream === nullStream) return this.machine.nullStreamTails(stream.device)
+    return stream.nonBlocking ? [stream.tail] : [stream.tail, nullStream.tail]
+  }
+
   /**
    * A record without timing on a blocking stream comes after the null stream's work, and yet the stream is no busier by it:
    * on an idle one a query is true. One with timing is work.
    */
   #recordOperation(stream: SimStream, timing: boolean): Operation {
-    const { nullStream } = stream.device
-    if (timing || stream.nonBlocking || stream === nullStream) return this.machine.enqueueMark(stream)
-    return this.machine.marker(stream, [stream.tail, nullStream.tail])
+    if (timing || stream.nonBlocking || stream === stream.device.nullStream) return this.machine.enqueueMark(stream)
+    return this.machine.recordBeside(stream, this.#recordedAfter(stream))
   }
 
   #wait(stream: SimStream, event: SimEvent): void {
