@@ -1,8 +1,8 @@
 import { inspect } from 'node:util'
 import { checkFunction, checkOptions } from './arguments.js'
-import { type Device, driverOf } from './device.js'
+import { type Device, driverOf, isDevice } from './device.js'
 import type { ScalarType } from './driver/kernel-driver.js'
-import { invalidType, invalidValue } from './errors.js'
+import { invalidType, invalidValue, outOfRange } from './errors.js'
 import { type Kernel, type LaunchConfig, Module, shapeOf } from './kernel.js'
 import { type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
@@ -110,6 +110,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     if ((simulate === undefined) === (simulateGrid === undefined)) {
       throw invalidValue('A kernel needs either definition.simulate or definition.simulateGrid, and not both')
     }
+    checkNanoseconds(definition.nanoseconds)
     this.name = name
     this.#definition = definition
     this.#parameters = parseSignature(signature)
@@ -120,6 +121,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
    * @throws (as a rejection) ERR_COMPILATION, ERR_UNSUPPORTED without NVRTC
    */
   async prepare(device: Device): Promise<this> {
+    if (!isDevice(device)) throw invalidType('device', 'a Device', device)
     const driver = driverOf(device)
     if (driver.name === 'sim' || this.#compiled.has(device)) return this
     this.#keep(device, await driver.kernels.compile(this.#definition.source, `${this.name}.cu`, optionsFor(device)))
@@ -154,7 +156,8 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
   }
 
   #launchTwin(stream: Stream, config: LaunchConfig, args: CheckedArgument[]): void {
-    const { grid, block, sharedMemory } = shapeOf(config)
+    const shape = shapeOf(config)
+    const { grid, block, sharedMemory } = shape
     const use = openStream(stream)
     for (const [index, { access }] of this.#parameters.entries()) {
       if (access === undefined || typeof args[index] === 'object') continue
@@ -171,7 +174,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
         else if (simulate !== undefined) runThreads(grid, block, sharedMemory, (thread) => simulate(thread, ...given))
       })
     }
-    queueWith(use, memory, () => use.driver.kernels.launchTwin(use.handle, { name, memory, nanoseconds, run }))
+    queueWith(use, memory, () => use.driver.kernels.launchTwin(use.handle, { name, memory, nanoseconds, run, shape }))
   }
 }
 
@@ -206,7 +209,7 @@ function twinArguments(
   let next = 0
   return parameters.map(({ type, access }, index) => {
     const value = values[index] ?? 0
-    if (access === undefined) return type === 'i64' || type === 'u64' ? BigInt(value) : Number(value)
+    if (access === undefined) return twinValue(type, value)
     const piece = bytes[next] ?? new Uint8Array(0)
     next += 1
     const View = VIEWS[type]
@@ -216,6 +219,20 @@ function twinArguments(
       Math.floor(piece.byteLength / View.BYTES_PER_ELEMENT),
     )
   })
+}
+
+/** As a GPU gets it: a float has 24 bits, and an integer no negative zero. */
+function twinValue(type: ScalarType, value: number | bigint): number | bigint {
+  if (type === 'i64' || type === 'u64') return BigInt(value)
+  if (type === 'f32') return Math.fround(Number(value))
+  return type === 'f64' ? Number(value) : Number(value) + 0
+}
+
+function checkNanoseconds(nanoseconds: unknown): void {
+  if (nanoseconds === undefined) return
+  if (typeof nanoseconds !== 'number') throw invalidType('definition.nanoseconds', 'a number', nanoseconds)
+  if (nanoseconds >= 0 && nanoseconds < Number.POSITIVE_INFINITY) return
+  throw outOfRange('definition.nanoseconds', 'finite and not negative', nanoseconds)
 }
 
 /** A twin that throws is a mistake of the program: an uncaught exception, as from a host function. */

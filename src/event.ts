@@ -64,6 +64,9 @@ class EventSeed {
 /** What a wrapped event keeps reachable. */
 const owners = new WeakMap<Event, object>()
 
+/** Wrapped by their handle: CUDA cannot be asked how an event was made. */
+const madeElsewhere = new WeakSet<Event>()
+
 const PLAIN: EventSettings = { timing: false, blockingSync: false, interprocess: false }
 const IPC_HANDLE_BYTES = 64
 
@@ -153,7 +156,9 @@ export class Event implements Disposable {
     if (wanted !== undefined && device !== near) {
       throw stateError('ERR_DEVICE_MISMATCH', `The event is on ${device}, not on ${near} as options.device says`)
     }
-    return makeEvent(new EventSeed(device, found.context, PLAIN, { adopted, owned: false, owner }))
+    const event = makeEvent(new EventSeed(device, found.context, PLAIN, { adopted, owned: false, owner }))
+    madeElsewhere.add(event)
+    return event
   }
 
   /**
@@ -320,9 +325,10 @@ export function keptEventFor(device: Device, context: ContextHandle): Event {
   return makeEvent(new EventSeed(device, context, PLAIN, { kept: true }))
 }
 
-/** Throws where options ask for an event that this one is not. What another library made is not known, and passes. */
+/** Throws where options ask for an event that this one is not. How another library made its own is not known, and passes. */
 export function checkAgainst(event: Event, options: EventOptions): void {
   const wanted = settingsOf(options)
+  if (madeElsewhere.has(event)) return
   for (const name of ['timing', 'blockingSync', 'interprocess'] as const) {
     if (options[name] !== undefined && wanted[name] !== event[name]) {
       throw invalidValue(

@@ -49,7 +49,7 @@ class GraphRemains implements Remains {
   }
 }
 
-let openGraph: (graph: Graph) => GraphHandle
+let openGraph: (graph: Graph, driver: Driver) => GraphHandle
 let isGraph: (value: unknown) => value is Graph
 
 /** Work written down by a capture: a template, to be instantiated. It outlives the streams it was captured from. */
@@ -129,7 +129,11 @@ export class Graph implements Disposable {
   }
 
   static {
-    openGraph = (graph) => graph.#open()
+    openGraph = (graph, driver) => {
+      const handle = graph.#open()
+      if (graph.#driver === driver) return handle
+      throw stateError('ERR_DEVICE_MISMATCH', `${graph} belongs to another driver than the instance it is to update`)
+    }
     isGraph = (value): value is Graph => typeof value === 'object' && value !== null && #handle in value
   }
 }
@@ -176,11 +180,12 @@ export class GraphExec implements Disposable, Launchable {
 
   /**
    * Puts another graph of the same shape in (`cuGraphExecUpdate`).
-   * @throws CudaError 910 where the shapes differ; the instance is as it was
+   * @throws CudaError 910 where the shapes differ; the instance is as it was. ERR_DEVICE_MISMATCH for a graph of another
+   * driver
    */
   update(graph: Graph): this {
     if (!isGraph(graph)) throw invalidType('graph', 'a Graph', graph)
-    this.#driver.graphs.update(this.#open(), openGraph(graph))
+    this.#driver.graphs.update(this.#open(), openGraph(graph, this.#driver))
     return this
   }
 
@@ -217,7 +222,7 @@ export class GraphExec implements Disposable, Launchable {
 
   #target(stream: Stream | undefined): Stream {
     this.#open()
-    const target = stream ?? Stream.current(this.device)
+    const target = stream === undefined ? Stream.current(this.device) : stream
     if (!isStream(target)) throw invalidType('stream', 'a Stream', stream)
     if (target.device === this.device) return target
     throw stateError('ERR_DEVICE_MISMATCH', `${this} cannot be launched on ${target}, which is on ${target.device}`)
@@ -267,18 +272,16 @@ Stream.prototype.endCapture = function (): Graph {
 Stream.prototype.capture = function (fn: () => void, options?: CaptureOptions): Graph {
   checkFunction(fn, 'fn')
   this.beginCapture(checkOptions(options)?.mode)
-  let returned: unknown
   try {
-    returned = fn()
+    // What is returned may throw too, when it is looked at.
+    if (isThenable(fn())) {
+      throw invalidValue(
+        'fn must not return a promise: a capture ends with the function, before the promise would settle',
+      )
+    }
   } catch (error) {
     abandonCapture(this)
     throw error
-  }
-  if (isThenable(returned)) {
-    abandonCapture(this)
-    throw invalidValue(
-      'fn must not return a promise: a capture ends with the function, before the promise would settle',
-    )
   }
   return this.endCapture()
 }

@@ -1,6 +1,8 @@
 /** Memory among a kernel's arguments: opened for the launch. */
 import type { Driver } from './driver/driver.js'
 import type { KernelMemory } from './driver/kernel-driver.js'
+import { SCALAR_BYTES } from './driver/kernel-driver.js'
+import { invalidValue } from './errors.js'
 import type { CheckedArgument, Parameter } from './kernel-signature.js'
 import { type OpenMemory, openMemory } from './memory.js'
 
@@ -12,7 +14,8 @@ export type LaunchValues = readonly (number | bigint)[]
 /**
  * Puts addresses in the place of memory, so that the arguments are LaunchValues, and returns that memory; undefined where
  * there is none.
- * @throws ERR_CLOSED or ERR_DEVICE_MISMATCH for memory that cannot be used
+ * @throws ERR_CLOSED or ERR_DEVICE_MISMATCH for memory that cannot be used; ERR_INVALID_ARG_VALUE where it begins in the
+ * middle of an element, which a GPU answers with a fault
  */
 export function openArguments(
   args: CheckedArgument[],
@@ -25,6 +28,12 @@ export function openArguments(
     if (typeof argument !== 'object') continue
     const { allocation, pointer } = openMemory(argument, driver)
     const { byteLength } = argument
+    const type = parameters[index]?.type ?? 'u8'
+    if (pointer % SCALAR_BYTES[type] !== 0) {
+      throw invalidValue(
+        `Argument ${index}: ${argument} does not begin at a multiple of ${SCALAR_BYTES[type]}, for ${type}`,
+      )
+    }
     args[index] = pointer
     memory ??= []
     memory.push({ allocation, pointer, byteLength, access: parameters[index]?.access ?? 'inout' })

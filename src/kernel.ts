@@ -161,6 +161,7 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
   activeBlocks(blockSize: number, sharedMemory = 0): number {
     checkInteger(blockSize, 'blockSize')
     checkInteger(sharedMemory, 'sharedMemory')
+    this.#checkOpen()
     const driver = driverOf(this.module.device)
     return driver.kernels.activeBlocks(this.#handle, blockSize, sharedMemory)
   }
@@ -180,11 +181,14 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
     queueWith(use, memory, () => use.driver.kernels.launch(this.#handle, use.handle, shape, values, memory))
   }
 
+  #checkOpen(): void {
+    if (!this.module.closed) return
+    throw stateError('ERR_CLOSED', `Kernel '${this.name}' cannot be used any more: its module is closed`)
+  }
+
   #checkHome(stream: Stream): void {
     const { module, name } = this
-    if (module.closed) {
-      throw stateError('ERR_CLOSED', `Kernel '${name}' cannot be used any more: its module is closed`)
-    }
+    this.#checkOpen()
     if (stream.device === module.device) return
     const where = `Kernel '${name}' is on ${module.device}, and ${stream} on ${stream.device}`
     throw stateError('ERR_DEVICE_MISMATCH', where)

@@ -137,8 +137,7 @@ Stream.prototype.uploader = function (buffer): WritableStream<Bytes> {
       await this.upload(part, bytes)
     },
   }
-  const size = (chunk?: Bytes): number => chunk?.byteLength ?? 0
-  return new WritableStream(sink, { highWaterMark: CHUNK_BYTES, size })
+  return new WritableStream(sink, { highWaterMark: CHUNK_BYTES, size: sizeOf })
 }
 
 Stream.prototype.downloader = function (buffer, options): ReadableStream<Uint8Array> {
@@ -185,6 +184,15 @@ function checkSource(source: Bytes, name: string): Uint8Array {
     return isView ? new Uint8Array(source.buffer, source.byteOffset, source.byteLength) : new Uint8Array(source)
   } catch {
     throw invalidValue(`${name} has been detached: its bytes are somewhere else`)
+  }
+}
+
+/** How much a chunk fills the queue of an uploader. What is no chunk is refused when it is written, with a reason. */
+function sizeOf(chunk?: Bytes): number {
+  try {
+    return chunk === undefined ? 0 : checkSource(chunk, 'The chunk').length
+  } catch {
+    return 0
   }
 }
 

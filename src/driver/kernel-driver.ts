@@ -48,6 +48,8 @@ export interface Twin {
   readonly memory: readonly KernelMemory[]
   /** Virtual nanoseconds that it takes. */
   readonly nanoseconds: number
+  /** How many threads run it, where it stands for a kernel of the caller's. */
+  readonly shape?: LaunchShape | undefined
   /** Does the work, on the bytes of each piece of memory. Does not throw. */
   readonly run: (bytes: readonly Uint8Array[]) => void
 }

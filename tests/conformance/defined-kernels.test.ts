@@ -1,7 +1,7 @@
 /** Kernels with a twin: the same program gives the same bytes on a GPU and on the simulator. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defineKernel, Stream } from 'cuda-streams'
+import { defineKernel, type LaunchConfig, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
 
@@ -109,6 +109,52 @@ onEveryBackend('kernels with a twin', (bench) => {
     assert.equal(new Float32Array(bytes.buffer, bytes.byteOffset, n)[n - 1], 5)
   })
 
+  test('K26 memory that begins in the middle of an element is refused, and the device goes on', async () => {
+    using stream = bench.stream()
+    using x = device.alloc(64)
+    using pinned = device.allocPinned(64)
+    for (const memory of [x.slice(1, 8), x.slice(2, 0), pinned.slice(6, 8)]) {
+      const launch = (): unknown => stream.launch(axpy, { grid: 1, block: 1 }, 1, x, memory, 1)
+      assert.throws(launch, { name: 'TypeError', code: 'ERR_INVALID_ARG_VALUE', message: /Argument 2.*multiple of 4/ })
+    }
+    stream.fill(x, 0).launch(axpy, { grid: 1, block: 1 }, 1, x, x.slice(4, 8), 2)
+    await stream.finished()
+  })
+
+  test('K27 a launch that no device can run is CUDA_ERROR_INVALID_VALUE, and queues nothing', async () => {
+    using stream = bench.stream()
+    using x = device.alloc(4)
+    await axpy.prepare(device)
+    const shapes: readonly LaunchConfig[] = [
+      { grid: 1, block: 1025 },
+      { grid: 1, block: [32, 33] },
+      { grid: 1, block: [1, 1, 65] },
+      { grid: [1, 65536], block: 1 },
+      { grid: [1, 1, 65536], block: 1 },
+      { grid: 1, block: 1, sharedMemory: 300_000 },
+    ]
+    for (const shape of shapes) {
+      assert.throws(
+        () => stream.launch(axpy, shape, 1, x, x, 0),
+        { name: 'CudaError', number: 1 },
+        JSON.stringify(shape),
+      )
+    }
+    stream.launch(axpy, { grid: 1, block: [32, 32] }, 1, x, x, 0).launch(axpy, { grid: 65536, block: 1 }, 1, x, x, 0)
+    await stream.finished()
+  })
+
+  test('K28 a float argument is one of 24 bits, also in the twin', async () => {
+    using stream = bench.stream()
+    using x = device.alloc(4)
+    using y = device.alloc(4)
+    stream.fill(x, 0x4b7fffff, { width: 4 }).fill(y, 0)
+    stream.launch(axpy, { grid: 1, block: 1 }, 1.00000005, x, y, 1)
+    const bytes = await stream.download(y)
+    // As a float the factor is 1; as a double it would make 16777216 of it.
+    assert.equal(new Float32Array(bytes.buffer, bytes.byteOffset, 1)[0], 16777215)
+  })
+
   test('K24 what does not fit is refused: a closed buffer, another driver’s, a wrong argument', () => {
     using stream = bench.stream()
     using x = device.alloc(4 * n)
@@ -123,9 +169,17 @@ onEveryBackend('kernels with a twin', (bench) => {
     assert.throws(() => launch(1, x, x), { code: 'ERR_INVALID_ARG_VALUE', message: /4 argument/ })
     assert.throws(() => launch('1', x, x, n), { code: 'ERR_INVALID_ARG_TYPE' })
     assert.throws(() => launch(1, {}, x, n), { code: 'ERR_INVALID_ARG_TYPE', message: /DeviceBuffer/ })
+    for (const nanoseconds of [-1, Number.NaN, Number.POSITIVE_INFINITY]) {
+      const define = (): unknown => defineKernel({ name: 'f', source: '', signature: [], simulate() {}, nanoseconds })
+      assert.throws(define, { name: 'RangeError', code: 'ERR_OUT_OF_RANGE' })
+    }
     assert.throws(() => defineKernel({ name: 'f', source: '', signature: [] }), { code: 'ERR_INVALID_ARG_VALUE' })
     stream.synchronize()
   })
+})
+
+test('K29 a device to prepare for that is none is ERR_INVALID_ARG_TYPE', async () => {
+  await assert.rejects(Reflect.apply(axpy.prepare, axpy, [0]), { code: 'ERR_INVALID_ARG_TYPE' })
 })
 
 test('K25 on the simulator a missing wait gives wrong bytes under some seed, and the wait right ones under all', async () => {

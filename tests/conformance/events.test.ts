@@ -68,6 +68,9 @@ onEveryBackend('events', (bench) => {
       refused(() => stream.record(event, options), 'ERR_INVALID_ARG_VALUE', said, /true/, /false/, /leave/)
       assert.equal(event.query(), true)
     }
+    // How another library made its own, nobody can know.
+    using foreign = Event.fromHandle(timed.handle, { device })
+    assert.equal(stream.record(foreign, { timing: true }), foreign)
     assert.equal(stream.record(plain, { timing: false }), plain)
     assert.equal(stream.record(plain, {}), plain)
     assert.equal(stream.record(timed, { timing: true, external: false }), timed)

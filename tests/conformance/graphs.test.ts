@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { test } from 'node:test'
 import { type Graph, type GraphExec, Stream } from 'cuda-streams'
+import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
+import { refused } from './expect.js'
 
 const LAUNCHES = 1000
 
@@ -105,6 +107,12 @@ onEveryBackend('graphs', (bench) => {
     )
     assert.equal(stream.isCapturing, false)
     assert.throws(() => stream.capture(async () => {}), { code: 'ERR_INVALID_ARG_VALUE', message: /promise/ })
+    assert.equal(stream.isCapturing, false)
+    const looked = new Proxy({}, { get: () => assert.fail(cause) })
+    assert.throws(
+      () => stream.capture(() => looked),
+      (error) => error === cause,
+    )
     assert.equal(stream.isCapturing, false)
     assert.throws(() => stream.capture(() => void stream.query()), { number: 900 })
     bench.busy(stream, 1000)
@@ -231,6 +239,29 @@ onEveryBackend('graphs', (bench) => {
     exec.launch(stream)
     await stream.finished()
     assert.deepEqual(ran, ['a', 'b', 'b'])
+  })
+
+  test('G10 update() refuses a graph of another driver before any driver sees it', async () => {
+    using stream = bench.stream()
+    const [device] = simulate().devices
+    assert.ok(device)
+    using other = new Stream({ device })
+    using foreign = other.capture(() => {})
+    using graph = stream.capture(() => {})
+    using exec = graph.instantiate()
+    refused(() => exec.update(foreign), 'ERR_DEVICE_MISMATCH', /another driver/)
+    exec.update(graph).launch(stream)
+    await stream.finished()
+  })
+
+  test('an instance is launched and uploaded on a stream or on none, not on what is no stream', () => {
+    using stream = bench.stream()
+    using graph = stream.capture(() => {})
+    using exec = graph.instantiate()
+    for (const wrong of [null, 0, {}, 'stream']) {
+      refused(() => Reflect.apply(exec.launch, exec, [wrong]), 'ERR_INVALID_ARG_TYPE', /a Stream/)
+      refused(() => Reflect.apply(exec.upload, exec, [wrong]), 'ERR_INVALID_ARG_TYPE', /a Stream/)
+    }
   })
 
   test('G11 a graph is drawn as Graphviz takes it', () => {

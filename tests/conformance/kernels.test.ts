@@ -153,6 +153,7 @@ onEveryBackend('kernels', (bench) => {
     using stream = bench.stream()
     assert.throws(() => stream.launch(store, { grid: 1, block: 1 }, pointer, 1), { code: 'ERR_CLOSED' })
     assert.throws(() => module.kernel('store', ['out u32*', 'u32']), { code: 'ERR_CLOSED' })
+    assert.throws(() => store.activeBlocks(32), { code: 'ERR_CLOSED' })
   })
 
   test('K8 more than 48 KiB of dynamic shared memory, cooperative launches, clusters, occupancy', async () => {

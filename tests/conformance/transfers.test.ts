@@ -331,12 +331,24 @@ onEveryBackend('transfers', (bench) => {
     assert.deepEqual(seen, [3])
   })
 
-  test('an array whose bytes are elsewhere is refused', () => {
+  test('an array whose bytes are elsewhere is refused', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(8)
     const bytes = new Uint8Array(8)
     structuredClone(bytes.buffer, { transfer: [bytes.buffer] })
     refused(() => stream.upload(buffer, bytes), 'ERR_INVALID_ARG_VALUE', /detached/)
+    const view = new DataView(new ArrayBuffer(8))
+    structuredClone(view.buffer, { transfer: [view.buffer] })
+    const wrong: readonly [unknown, string][] = [
+      [view, 'ERR_INVALID_ARG_VALUE'],
+      ['text', 'ERR_INVALID_ARG_TYPE'],
+      [{ byteLength: -1 }, 'ERR_INVALID_ARG_TYPE'],
+    ]
+    for (const [chunk, code] of wrong) {
+      const writer = stream.uploader(buffer).getWriter()
+      writer.closed.catch(() => {})
+      await rejected(() => writer.write(chunk as DataView), code, /The chunk/)
+    }
   })
 
   test('an uploader takes no more than there is room for, and less', async () => {

@@ -1,9 +1,12 @@
 /** Kernels of the simulated GPU: it runs no GPU code, but their twins in JavaScript. */
 import { stateError } from '../../errors.js'
+import { CUresult, cudaError } from '../cuda-results.js'
+import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
 import type { StreamHandle } from '../driver.js'
 import type { KernelHandle, ModuleHandle } from '../handles.js'
-import type { KernelDriver, Twin } from '../kernel-driver.js'
+import type { KernelDriver, LaunchShape, Twin } from '../kernel-driver.js'
 import { type Operation, OperationKind, type Touch, type Work } from './objects.js'
+import { SIMULATED_ATTRIBUTES } from './properties.js'
 import type { SimMemory } from './sim-memory.js'
 
 type Enqueue = (handle: StreamHandle, kind: OperationKind, amount: number, call: string, work: Work) => Operation
@@ -20,6 +23,7 @@ export class SimKernels implements KernelDriver {
   }
 
   launchTwin(stream: StreamHandle, twin: Twin): void {
+    if (twin.shape !== undefined && !fits(twin.shape)) throw cudaError(CALL, CUresult.INVALID_VALUE)
     this.#enqueue(stream, OperationKind.KERNEL, twin.nanoseconds, CALL, new TwinWork(twin, this.#memory))
   }
 
@@ -87,6 +91,24 @@ class TwinWork implements Work {
     run(memory.map(({ pointer, byteLength }) => this.#memory.bytesAt(pointer, byteLength, CALL)))
   }
 }
+
+/** Does a launch keep to what the device says of itself? A GPU refuses one that does not. */
+function fits({ grid, block, sharedMemory }: LaunchShape): boolean {
+  const [gridX, gridY, gridZ] = grid
+  const [blockX, blockY, blockZ] = block
+  return (
+    within(gridX, A.maxGridDimX) &&
+    within(gridY, A.maxGridDimY) &&
+    within(gridZ, A.maxGridDimZ) &&
+    within(blockX, A.maxBlockDimX) &&
+    within(blockY, A.maxBlockDimY) &&
+    within(blockZ, A.maxBlockDimZ) &&
+    within(blockX * blockY * blockZ, A.maxThreadsPerBlock) &&
+    within(sharedMemory, A.maxSharedMemoryPerBlockOptin)
+  )
+}
+
+const within = (value: number, limit: number): boolean => value <= (SIMULATED_ATTRIBUTES[limit] ?? 0)
 
 function refused(): Error {
   return stateError(

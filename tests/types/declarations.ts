@@ -1,0 +1,356 @@
+/**
+ * The declarations that programs are written against. Compiling this file is the test, with the strict settings of the
+ * package: each assignment and call fails to compile where a name, a parameter or a type of the surface has changed.
+ */
+import {
+  type Context,
+  CudaError,
+  type CudaStreamLike,
+  cudaStream,
+  Device,
+  DeviceBuffer,
+  defineKernel,
+  Event,
+  type EventOptions,
+  ExternalStream,
+  type ExternalStreamOptions,
+  type Graph,
+  type GraphExec,
+  type Kernel,
+  Module,
+  type PinnedBuffer,
+  Program,
+  type PythonStreamLike,
+  type RecordOptions,
+  Stream,
+  type StreamOptions,
+  type StreamSource,
+  type WaitEventOptions,
+  type WaitOptions,
+  type WaitStreamOptions,
+} from 'cuda-streams'
+import {
+  busy,
+  destroyForeignStream,
+  fault,
+  foreignStream,
+  latch,
+  type Simulation,
+  simulate,
+  simulationOf,
+} from 'cuda-streams/sim'
+
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
+/** Compiles only where the two types are the same, `readonly` included. */
+function same<A, B>(_holds: Same<A, B>): void {}
+type Only<T, K extends keyof T> = { [P in K]: T[P] }
+
+class Ours implements CudaStreamLike {
+  [cudaStream](): readonly [version: number, handle: bigint | number] {
+    return [0, 1n]
+  }
+}
+class Pythons implements PythonStreamLike {
+  __cuda_stream__(): readonly [version: number, handle: bigint | number] {
+    return [0, 1]
+  }
+}
+
+export function symbols(): void {
+  const sources: StreamSource[] = [0n, 0, new Ours(), new Pythons(), new Stream(), { __cuda_stream__: () => [0, 1] }]
+  same<StreamSource, bigint | number | CudaStreamLike | PythonStreamLike>(true)
+  void sources
+}
+
+export function devices(signal: AbortSignal): void {
+  const device: Device = Device.get()
+  same<ReturnType<typeof Device.get>, Device>(true)
+  Device.get(0)
+  Device.get(undefined)
+  const count: number = Device.count()
+  const current: Device = Device.current
+  same<
+    Only<
+      Device,
+      'ordinal' | 'name' | 'uuid' | 'computeCapability' | 'driver' | 'context' | 'priorityRange' | 'defaultStream'
+    >,
+    {
+      readonly ordinal: number
+      readonly name: string
+      readonly uuid: string
+      readonly computeCapability: { readonly major: number; readonly minor: number }
+      readonly driver: 'cuda' | 'sim'
+      readonly context: Context
+      readonly priorityRange: { readonly least: number; readonly greatest: number }
+      readonly defaultStream: Stream
+    }
+  >(true)
+  same<Only<Context, keyof Context>, { readonly handle: bigint; readonly device: Device }>(true)
+  const made: Stream = device.createStream()
+  const withOptions: Stream = device.createStream({ priority: -1, nonBlocking: false, device })
+  const external: ExternalStream[] = [device.createStream(new Ours()), device.createStream(new Pythons())]
+  const events: Event[] = [device.createEvent(), device.createEvent({ timing: true })]
+  same<ReturnType<Device['synchronize']>, void>(true)
+  const waits: Promise<void>[] = [device.finished(), device.finished({}), device.finished({ signal })]
+  const itself: Device = device.use().use()
+  const scope: Disposable = device.enter()
+  const result: number = device.run(() => 1)
+  const later: Promise<string> = device.run(async () => 'later')
+  const attribute: number = device.attribute('multiprocessorCount')
+  // @ts-expect-error a name that CUDA has not
+  device.attribute('multiProcessorCount')
+  // @ts-expect-error devices are had from Device.get()
+  new Device()
+  // @ts-expect-error readonly
+  device.ordinal = 1
+  void [count, current, made, withOptions, external, events, waits, itself, scope, result, later, attribute]
+}
+
+export function options(device: Device, signal: AbortSignal, event: Event): void {
+  const stream: StreamOptions[] = [{}, { device }, { device: 0 }, { priority: 0 }, { nonBlocking: true }]
+  const external: ExternalStreamOptions[] = [{}, { device }, { device: -1 }, { owner: {} }, { owner: () => {} }]
+  const made: EventOptions[] = [{}, { timing: true }, { blockingSync: true }, { interprocess: true }]
+  const recorded: RecordOptions[] = [{}, { external: true, timing: true, blockingSync: false, interprocess: false }]
+  const waited: WaitEventOptions[] = [{}, { external: false }]
+  const waitedStream: WaitStreamOptions[] = [{}, { external: true, event }]
+  const wait: WaitOptions[] = [{}, { signal }]
+  // @ts-expect-error an unknown option
+  const unknown: StreamOptions = { nonblocking: true }
+  void [stream, external, made, recorded, waited, waitedStream, wait, unknown]
+}
+
+export async function streams(signal: AbortSignal, event: Event, device: Device): Promise<void> {
+  const stream = new Stream()
+  new Stream({ device, priority: 0, nonBlocking: true })
+  const roles: [CudaStreamLike, Disposable, AsyncDisposable] = [stream, stream, stream]
+  const from: Stream[] = [Stream.from(stream), Stream.from(1n), Stream.from(1), Stream.from(new Ours(), { device })]
+  const current: Stream[] = [Stream.current(), Stream.current(device), Stream.current(0)]
+  const order: -1 | 0 | 1 = Stream.compare(stream, stream)
+  same<ReturnType<typeof Stream.compare>, -1 | 0 | 1>(true)
+  const kept: Stream[] = [Stream.null, Stream.perThread]
+  same<
+    Only<
+      Stream,
+      'handle' | 'id' | 'device' | 'context' | 'priority' | 'nonBlocking' | 'isCapturing' | 'cachedEvent' | 'closed'
+    >,
+    {
+      readonly handle: bigint
+      readonly id: bigint
+      readonly device: Device
+      readonly context: Context
+      readonly priority: number
+      readonly nonBlocking: boolean
+      readonly isCapturing: boolean
+      readonly cachedEvent: Event
+      readonly closed: boolean
+    }
+  >(true)
+  const records: Event[] = [
+    stream.record(),
+    stream.record(event),
+    stream.record(event, { external: true }),
+    stream.record(undefined, { timing: true }),
+    stream.record({ timing: true, external: false }),
+  ]
+  const chain: Stream = stream
+    .wait(event)
+    .wait(event, { external: true })
+    .wait(stream)
+    .wait(stream, { event, external: true })
+    .wait(new Ours())
+    .wait(new Pythons(), { event })
+  // @ts-expect-error a bare handle is wrapped first
+  stream.wait(1n)
+  const done: boolean = stream.query()
+  same<ReturnType<Stream['synchronize' | 'close']>, void>(true)
+  const waits: Promise<void>[] = [stream.finished(), stream.finished({ signal })]
+  const queued: Stream = stream
+    .launchHostFunc(() => {})
+    .launchHostFunc((text) => text.length, 'argument')
+    .addCallback((on, status, text) => [on.handle, status + 1, text.length], 'argument')
+    .addCallback<string | undefined>((_on, status) => void status, undefined)
+    .use()
+  const scope: Disposable = stream.enter()
+  const result: number = stream.run(() => 1)
+  const later: Promise<number> = stream.run(async () => 1)
+  const equal: boolean = stream.equals('x')
+  const key: bigint = stream.valueOf()
+  const less: boolean = stream < Stream.null
+  const protocol: readonly [version: 0, handle: bigint] = stream[cudaStream]()
+  same<ReturnType<Stream[typeof Symbol.asyncDispose]>, Promise<void>>(true)
+  void [roles, from, current, order, kept, records, chain, done, waits, queued, scope, result, later, equal]
+  void [key, less, protocol]
+  {
+    using closed = new Stream()
+    await using closedLater = new Stream()
+    void [closed, closedLater]
+  }
+}
+
+export function externalStreams(device: Device): void {
+  const stream = new ExternalStream(1n)
+  const more = [new ExternalStream(1, { device }), new ExternalStream(new Ours(), { owner: {} })]
+  const wrapped: ExternalStream = new ExternalStream(new Stream(), { device: -1 })
+  const base: Stream = stream
+  same<Only<ExternalStream, 'owner'>, { readonly owner: object | undefined }>(true)
+  const itself: ExternalStream = stream.addCallback((on: ExternalStream) => void on.owner, 1).wait(base)
+  // @ts-expect-error a source is needed
+  new ExternalStream()
+  void [more, wrapped, base, itself]
+}
+
+export function events(stream: Stream, device: Device, signal: AbortSignal): void {
+  const event = new Event()
+  const made: Event[] = [
+    new Event({ timing: true, device }),
+    new Event({ blockingSync: true, interprocess: true, device: 0 }),
+    Event.fromHandle(1n),
+    Event.fromHandle(1, { device, owner: {} }),
+    Event.fromIpcHandle(new Uint8Array(64)),
+    Event.fromIpcHandle(Buffer.alloc(64), { device: 0 }),
+  ]
+  same<
+    Only<Event, 'handle' | 'device' | 'timing' | 'blockingSync' | 'interprocess' | 'closed'>,
+    {
+      readonly handle: bigint
+      readonly device: Device
+      readonly timing: boolean
+      readonly blockingSync: boolean
+      readonly interprocess: boolean
+      readonly closed: boolean
+    }
+  >(true)
+  const role: Disposable = event
+  const chain: Event = event.record().record(stream).record(stream, { external: true }).wait().wait(stream, {})
+  const done: boolean = event.query()
+  same<ReturnType<Event['synchronize' | 'close']>, void>(true)
+  const waits: Promise<void>[] = [event.finished(), event.finished({ signal })]
+  const milliseconds: number = event.elapsedSince(event)
+  const bytes: Uint8Array = event.ipcHandle()
+  const equal: boolean = event.equals(undefined)
+  void [made, role, chain, done, waits, milliseconds, bytes, equal]
+}
+
+export function errors(error: unknown): void {
+  if (!(error instanceof CudaError)) return
+  const base: Error = error
+  same<
+    Only<CudaError, 'code' | 'number' | 'call'>,
+    { readonly code: string; readonly number: number; readonly call: string }
+  >(true)
+  void base
+}
+
+export async function memory(device: Device, stream: Stream): Promise<void> {
+  const buffer: DeviceBuffer = device.alloc(16)
+  device.alloc(16, {})
+  device.alloc(16, { stream })
+  const pinned: PinnedBuffer = device.allocPinned(16)
+  const bytes: Uint8Array = pinned.bytes
+  const floats: Float32Array = pinned.view(Float32Array)
+  const longs: BigInt64Array = pinned.view(BigInt64Array)
+  const foreign: DeviceBuffer[] = [
+    DeviceBuffer.from(1n, 16),
+    DeviceBuffer.from(1, 16, { device, owner: {} }),
+    DeviceBuffer.fromIpcHandle(buffer.ipcHandle(), { device: 0 }),
+  ]
+  const slices: [DeviceBuffer, PinnedBuffer] = [buffer.slice(0, 8), pinned.slice(8, 8)]
+  const chain: Stream = stream
+    .copy(buffer, pinned)
+    .copy(pinned, buffer)
+    .copy(buffer, buffer)
+    .fill(buffer, 0)
+    .fill(pinned, -1, { width: 4 })
+  // @ts-expect-error no width of CUDA's
+  stream.fill(buffer, 0, { width: 8 })
+  // @ts-expect-error ordinary arrays are uploaded
+  stream.copy(buffer, new Uint8Array(16))
+  stream.upload(buffer, new Float64Array(2))
+  stream.upload(buffer, new DataView(new ArrayBuffer(16)))
+  stream.upload(buffer, new SharedArrayBuffer(16))
+  stream.upload(buffer, Buffer.alloc(16))
+  stream.upload(pinned, new BigUint64Array(2))
+  const downloaded: Uint8Array = await stream.download(buffer)
+  {
+    using one = device.alloc(1)
+    using other = device.allocPinned(1)
+    void [one, other]
+  }
+  void [bytes, floats, longs, foreign, slices, chain, downloaded]
+}
+
+export async function kernels(device: Device, stream: Stream, buffer: DeviceBuffer): Promise<void> {
+  const modules: Module[] = [
+    Module.load(new Uint8Array(1)),
+    Module.load(Buffer.alloc(1), { device }),
+    await Program.compile(''),
+    await Program.compile('', { arch: 'sm_90', options: ['--use_fast_math'], device: 0 }),
+  ]
+  const [module] = modules
+  if (module === undefined) return
+  const axpy = module.kernel('axpy', ['f32', 'in f32*', 'inout f32*', 'i32'])
+  same<typeof axpy, Kernel<readonly ['f32', 'in f32*', 'inout f32*', 'i32']>>(true)
+  const chain: Stream = stream
+    .launch(axpy, { grid: 1, block: 1 }, 2, buffer, buffer, 4)
+    .launch(axpy, { grid: [1, 2, 3], block: [1], sharedMemory: 0 }, 2, buffer.pointer, 1, 4)
+  // @ts-expect-error too few arguments
+  stream.launch(axpy, { grid: 1, block: 1 }, 2, buffer, buffer)
+  // @ts-expect-error memory in the place of a number
+  stream.launch(axpy, { grid: 1, block: 1 }, buffer, buffer, buffer, 4)
+  // @ts-expect-error no such type
+  module.kernel('axpy', ['float'])
+  const kernel = defineKernel({
+    name: 'all',
+    source: '',
+    signature: ['bool', 'i8', 'u8', 'i16', 'u16', 'i32', 'u32', 'i64', 'u64', 'f32', 'f64', 'in f64*', 'out i64*'],
+    simulate: (thread, bool, ...rest) => {
+      const last = rest[11]
+      same<typeof last, BigInt64Array>(true)
+      same<typeof bool, number>(true)
+      void thread.shared.byteLength
+    },
+  })
+  chain.launch(kernel, { grid: 1, block: 1 }, true, 1, 1, 1, 1, 1, 1, 1n, 1, 1, 1, buffer, buffer)
+}
+
+export function graphs(stream: Stream): void {
+  const itself: Stream = stream
+    .beginCapture()
+    .beginCapture('global')
+    .beginCapture('threadLocal')
+    .beginCapture('relaxed')
+  const graph: Graph = stream.endCapture()
+  const captured: Graph[] = [stream.capture(() => {}), stream.capture(() => {}, { mode: 'relaxed' })]
+  const facts: [number, string] = [graph.nodeCount, graph.toDot()]
+  const exec: GraphExec = graph.instantiate()
+  exec.upload()
+  exec.upload(stream)
+  exec.launch()
+  exec.launch(stream)
+  const launched: Stream = stream.launch(exec)
+  exec.update(graph)
+  graph.close()
+  exec.close()
+  // @ts-expect-error no mode of CUDA's
+  stream.beginCapture('thread')
+  void [itself, captured, facts, launched]
+}
+
+export function simulator(): void {
+  const simulations: Simulation[] = [simulate(), simulate({ devices: 2, seed: 1 })]
+  const [device] = simulate().devices
+  if (device === undefined) return
+  same<
+    Only<Simulation, 'devices' | 'now' | 'seed'>,
+    { readonly devices: readonly Device[]; readonly now: number; readonly seed: number }
+  >(true)
+  const stream = device.createStream()
+  simulationOf(device).close()
+  busy(stream, 1)
+  fault(stream)
+  fault(stream, 700)
+  const held: { open(): void } = latch(stream)
+  const handle: bigint = foreignStream(device, { nonBlocking: false })
+  destroyForeignStream(handle)
+  void [simulations, held]
+}
