@@ -1,5 +1,6 @@
 /** Which driver a program gets when it names none: chosen at the first use, never at import. */
 import { createRequire } from 'node:module'
+import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
 import { openCudaDriver } from './driver/cuda/open.js'
 import type { Driver } from './driver/driver.js'
 import { type Front, frontOf } from './driver/front.js'
@@ -8,6 +9,9 @@ import { invalidValue } from './errors.js'
 
 /** More devices than any machine has; a mistyped figure should not fill the memory. */
 const MOST_SIMULATED_DEVICES = 64
+
+/** Threads have modules of their own, and inherit this: those that start later need not warn again. */
+const WARNED = 'cuda-streams: warned of the simulator'
 
 /** What a variable of the environment puts behind the front: loaded only then, and given the variable's value. */
 const DOORS: Readonly<Record<string, string>> = {
@@ -82,6 +86,8 @@ function cudaOrSimulator(): Driver {
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     const simulator = openSimulator()
+    if (getEnvironmentData(WARNED) === true) return simulator
+    setEnvironmentData(WARNED, true)
     process.emitWarning(`Using the simulated GPU: ${reason}`, {
       type: 'CudaStreamsWarning',
       code: 'CUDA_STREAMS_SIMULATED',
@@ -92,7 +98,7 @@ function cudaOrSimulator(): Driver {
 }
 
 function openSimulator(): Driver {
-  const wanted = process.env['CUDA_STREAMS_SIM_DEVICES'] ?? '1'
+  const wanted = process.env['CUDA_STREAMS_SIM_DEVICES'] || '1'
   const devices = Number(wanted)
   if (!Number.isInteger(devices) || devices < 1 || devices > MOST_SIMULATED_DEVICES) {
     throw invalidValue(

@@ -66,6 +66,14 @@ test('Driver choice: without a device it is the simulator, and one warning says 
   }
 })
 
+test('Driver choice: threads that start after the warning do not say it again', async () => {
+  const env = { ...UNSET, ...NO_DEVICE }
+  const { code, stdout, stderr } = await runScenario(undefined, 'workers', { env })
+  assert.equal(code, 0, stderr)
+  assert.deepEqual(JSON.parse(stdout), { driver: 'sim' })
+  assert.equal(stderr.match(/Using the simulated GPU/g)?.length, 1, stderr)
+})
+
 test('Driver choice: sim is taken without a warning', async () => {
   const choice = await ask<Choice>('choice', { CUDA_STREAMS_DRIVER: 'sim' })
   assert.equal(choice.driver, 'sim')
@@ -145,6 +153,12 @@ test('Driver choice: CUDA_STREAMS_SIM_DEVICES says how many devices the simulato
       Array.from({ length: count }, (_, ordinal) => ordinal),
     )
   }
+})
+
+test('Driver choice: variables that are empty are variables that are not set', async () => {
+  const choice = await ask<Choice>('choice', { CUDA_STREAMS_DRIVER: '', CUDA_STREAMS_SIM_DEVICES: '', ...NO_DEVICE })
+  assert.equal(choice.driver, 'sim')
+  assert.equal(choice.count, 1)
 })
 
 test('Driver choice: a number of devices that is none is ERR_INVALID_ARG_VALUE', async () => {

@@ -1,4 +1,5 @@
 /** What the conformance tests run in processes of their own. Usage: scenarios.js <sim:seed | cuda | none> <scenario> */
+import { isMainThread, Worker } from 'node:worker_threads'
 import { Device, Event, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { openCudaWorkbench } from '../../helpers/cuda-workbench.js'
@@ -145,6 +146,16 @@ const withoutBench = {
     const ordinals = Array.from({ length: count }, (_, ordinal) => Device.get(ordinal).ordinal)
     await new Promise((resolve) => setTimeout(resolve, 20))
     answer({ driver, count, ordinals, current: Device.current.ordinal, streamOn: stream.device.driver, warnings })
+  },
+  /** Each thread has modules of its own, and so chooses for itself. */
+  workers: async () => {
+    const { driver } = Device.get(0)
+    if (!isMainThread) return
+    for (let count = 0; count < 2; count += 1) {
+      const worker = new Worker(new URL(import.meta.url), { argv: process.argv.slice(2) })
+      await new Promise((resolve, reject) => worker.on('exit', resolve).on('error', reject))
+    }
+    answer({ driver })
   },
   simulateOnly: () => {
     const simulation = simulate({ devices: 2 })
