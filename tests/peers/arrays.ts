@@ -1,6 +1,6 @@
 /** Small arrays of floats and kernels over them, for programs that the other libraries' users write with theirs. */
 import assert from 'node:assert/strict'
-import { defineKernel, type Device, type DeviceBuffer, type PinnedBuffer, type Stream } from 'cuda-streams'
+import { type Device, type DeviceBuffer, defineKernel, type PinnedBuffer, type Stream } from 'cuda-streams'
 
 /** Adds one to each element. */
 export const increment = defineKernel({

@@ -4,7 +4,7 @@ import { AsyncResource } from 'node:async_hooks'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
-import { Device, ExternalStream, Stream, type StreamSource, cudaStream } from 'cuda-streams'
+import { cudaStream, Device, ExternalStream, Stream, type StreamSource } from 'cuda-streams'
 import { collectUntil, ONE_DEVICE, refused, secondDevice, stillWorks } from '../conformance/expect.js'
 import { onEveryBackend } from '../helpers/suite.js'
 
@@ -233,7 +233,10 @@ onEveryBackend('CuPy streams', (bench) => {
     using plain = bench.stream({ nonBlocking: false })
     using free = bench.stream({ nonBlocking: true })
     using usual = bench.stream()
-    assert.deepEqual([plain, free, usual].map((stream) => stream.nonBlocking), [false, true, true])
+    assert.deepEqual(
+      [plain, free, usual].map((stream) => stream.nonBlocking),
+      [false, true, true],
+    )
     assert.deepEqual([device.defaultStream.nonBlocking, device.run(() => Stream.perThread.nonBlocking)], [false, false])
   })
 

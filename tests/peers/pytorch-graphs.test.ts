@@ -111,10 +111,23 @@ onEveryBackend('PyTorch graphs', (bench) => {
     increased(stream, f)
     stream.launch(three)
     increased(stream, f)
-    for (const [array, value] of [[b, 2], [c, 3], [d, 5], [e, 4], [f, 3]] as const) await holds(stream, array, value)
+    for (const [array, value] of [
+      [b, 2],
+      [c, 3],
+      [d, 5],
+      [e, 4],
+      [f, 3],
+    ] as const)
+      await holds(stream, array, value)
     increased(stream, a)
     stream.launch(one).launch(three).launch(two)
-    for (const [array, value] of [[b, 3], [c, 5], [d, 8], [e, 6]] as const) await holds(stream, array, value)
+    for (const [array, value] of [
+      [b, 3],
+      [c, 5],
+      [d, 8],
+      [e, 6],
+    ] as const)
+      await holds(stream, array, value)
     for (const each of [one, two, three, a, b, c, d, e, f]) each.close()
   })
 
