@@ -1,7 +1,7 @@
 /** What cuda.core's tests ask of graphs, and of the host functions in them, asked of ours. */
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
-import type { Graph, GraphExec } from 'cuda-streams'
+import { ExternalStream, type Graph, type GraphExec, Stream } from 'cuda-streams'
 import { collectUntil, ONE_DEVICE, refused, refusedByDriver, secondDevice, stillWorks } from '../conformance/expect.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { BYTES, filled, holds, increased, prepareKernels } from './arrays.js'
@@ -289,6 +289,66 @@ onEveryBackend('cuda.core host functions in graphs', (bench) => {
     launched(exec)
     assert.deepEqual(called, ['active'])
     exec.close()
+  })
+
+  test('update(), close() and the collector leave launches that are queued as they were', async () => {
+    using stream = bench.stream()
+    const called: string[] = []
+    const latch = bench.latch(stream)
+    let weak: WeakRef<GraphExec> | undefined
+    try {
+      weak = (() => {
+        using old = captured(() => void called.push('old'))
+        using fresh = captured(() => void called.push('fresh'))
+        using closed = captured(() => void called.push('closed'))
+        const exec = old.instantiate().launch(stream).update(fresh).launch(stream)
+        closed.instantiate().launch(stream).close()
+        return new WeakRef(exec)
+      })()
+      assert.equal(await collectUntil(() => weak?.deref() === undefined), true)
+      assert.deepEqual(called, [])
+    } finally {
+      latch.open()
+    }
+    await stream.finished()
+    assert.deepEqual(called, ['old', 'fresh', 'closed'])
+  })
+
+  test('an instance may be closed, and its stream too, by the function that it calls', async () => {
+    const stream = bench.stream()
+    let called = 0
+    const graph: Graph = stream.capture(() => {
+      stream.launchHostFunc(() => {
+        called += 1
+        exec.close()
+        graph.close()
+        stream.close()
+      })
+      bench.busy(stream, 1000)
+    })
+    const exec: GraphExec = graph.instantiate()
+    const finished = exec.launch(stream) && stream.finished()
+    await finished
+    assert.equal(called, 1)
+    assert.deepEqual([exec.closed, graph.closed, stream.closed], [true, true, true])
+  })
+
+  test('a graph is launched on default and foreign streams as on any other', async () => {
+    let called = 0
+    using graph = captured(() => {
+      called += 1
+    })
+    using exec = graph.instantiate()
+    const handle = bench.foreignStream(device)
+    using foreign = new ExternalStream(handle, { device })
+    const streams = [device.defaultStream, device.run(() => Stream.perThread), foreign]
+    for (const [index, stream] of streams.entries()) {
+      exec.upload(stream).launch(stream)
+      await stream.finished()
+      assert.equal(called, index + 1)
+    }
+    foreign.close()
+    bench.destroyForeignStream(handle)
   })
 
   test('graphs of two devices keep their values apart', async (context) => {

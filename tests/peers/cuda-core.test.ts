@@ -214,6 +214,50 @@ onEveryBackend('cuda.core events', (bench) => {
     assert.equal(event.query(), true)
   })
 
+  test('promises outlive the stream and the event that they were asked of', async () => {
+    const order: number[] = []
+    using blocker = bench.stream()
+    const latch = bench.latch(blocker)
+    const finished: Promise<unknown>[] = []
+    try {
+      for (let index = 0; index < 20; index += 1) {
+        const stream = bench.stream()
+        stream.wait(blocker)
+        const event = stream.record()
+        finished.push(
+          event.finished().then(() => order.push(index)),
+          stream.finished(),
+        )
+        if (index % 2 === 0) {
+          event.close()
+          stream.close()
+        }
+      }
+      await collectUntil(() => false)
+      assert.deepEqual(order, [])
+    } finally {
+      latch.open()
+    }
+    await Promise.all(finished)
+    assert.equal(new Set(order).size, 20)
+  })
+
+  test('a wait through an event that is closed, or of another device, is refused and orders nothing', (context) => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    const closed = device.createEvent()
+    closed.close()
+    refused(() => stream.wait(other, { event: closed }), 'ERR_CLOSED')
+    refused(() => stream.wait(closed), 'ERR_CLOSED')
+    refused(() => stream.record(closed), 'ERR_CLOSED')
+    stillWorks(bench, stream)
+    const second = secondDevice(bench)
+    if (second === undefined) return context.diagnostic(ONE_DEVICE)
+    using theirs = second.createEvent()
+    refused(() => stream.wait(other, { event: theirs }), 'ERR_DEVICE_MISMATCH')
+    stillWorks(bench, stream)
+  })
+
   test('events equal themselves and wrappers of themselves', () => {
     using stream = bench.stream()
     using event = stream.record()

@@ -173,6 +173,31 @@ onEveryBackend('CuPy streams', (bench) => {
     })
   })
 
+  test('a block of an async function ends for its caller too, also where several overlap', async () => {
+    await new AsyncResource('Peer').runInAsyncScope(async () => {
+      const before = Stream.current(device)
+      const inBlock = async (turns: number): Promise<void> => {
+        using stream = bench.stream()
+        using _scope = stream.enter()
+        for (let left = turns; left > 0; left -= 1) {
+          await new Promise(setImmediate)
+          assert.equal(Stream.current(device), stream)
+        }
+      }
+      await inBlock(1)
+      assert.equal(Stream.current(device), before)
+      await Promise.all([inBlock(3), inBlock(1), inBlock(2)])
+      assert.equal(Stream.current(device), before)
+      const failing = async (): Promise<void> => {
+        using _scope = bench.stream().enter()
+        await null
+        throw new Error('mine')
+      }
+      await assert.rejects(failing)
+      assert.equal(Stream.current(device), before)
+    })
+  })
+
   test('a block that throws ends all the same', () => {
     using stream = bench.stream()
     const before = Stream.current(device)
