@@ -1,6 +1,8 @@
 /** What cuda.core’s tests ask of host functions in graphs, asked of ours. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { test } from 'node:test'
+import { Worker } from 'node:worker_threads'
 import { ExternalStream, type Graph, type GraphExec, Stream } from 'cuda-streams'
 import { collectUntil, ONE_DEVICE, refusedByDriver, secondDevice } from '../conformance/expect.js'
 import { onEveryBackend } from '../helpers/suite.js'
@@ -146,6 +148,17 @@ onEveryBackend('cuda.core host functions in graphs', (bench) => {
     }
     foreign.close()
     bench.destroyForeignStream(handle)
+  })
+
+  test('what one throws is an uncaught exception, and the graph goes on behind it', async () => {
+    const env = { ...process.env, CUDA_STREAMS_DRIVER: bench.name }
+    const worker = new Worker(new URL('./children/throwing.js', import.meta.url), { env })
+    const [answer] = await once(worker, 'message')
+    assert.deepEqual(answer, {
+      ran: ['throws', 'later', 'throws', 'later'],
+      reported: ['mine', 'mine'],
+      bytes: [0x33],
+    })
   })
 
   test('graphs of two devices keep their values apart', async (context) => {

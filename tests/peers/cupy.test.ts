@@ -281,4 +281,56 @@ onEveryBackend('CuPy streams', (bench) => {
       assert.equal(wrapped.priority, given)
     }
   })
+
+  test('transfers are made on streams of every kind, and wait for nobody else', async () => {
+    const handle = bench.foreignStream(device)
+    using holder = bench.stream()
+    const kinds = {
+      null: device.defaultStream,
+      perThread: device.run(() => Stream.perThread),
+      blocking: bench.stream({ nonBlocking: false }),
+      urgent: bench.stream({ priority: device.priorityRange.greatest }),
+      external: new ExternalStream(handle, { device }),
+      usual: bench.stream(),
+    }
+    const latch = bench.latch(holder)
+    try {
+      const all = Object.entries(kinds).map(async ([name, stream], index) => {
+        using buffer = device.alloc(1000, { stream })
+        void stream.upload(buffer, new Uint8Array(1000).fill(index))
+        assert.deepEqual(await stream.download(buffer), new Uint8Array(1000).fill(index), name)
+      })
+      await Promise.all(all)
+      assert.equal(holder.query(), false)
+    } finally {
+      latch.open()
+    }
+    await holder.finished()
+    for (const stream of Object.values(kinds)) stream.close()
+    bench.destroyForeignStream(handle)
+  })
+
+  test('blocking streams and the null stream wait for each other, others do not', async () => {
+    using blocking = bench.stream({ nonBlocking: false })
+    using free = bench.stream()
+    const nullStream = device.defaultStream
+    for (const [holder, other] of [
+      [blocking, nullStream],
+      [nullStream, blocking],
+    ] as const) {
+      const order: string[] = []
+      const latch = bench.latch(holder)
+      try {
+        holder.launchHostFunc(() => order.push('first'))
+        other.launchHostFunc(() => order.push('second'))
+        free.launchHostFunc(() => order.push('free'))
+        await free.finished()
+        assert.equal(other.query(), false)
+      } finally {
+        latch.open()
+      }
+      await other.finished()
+      assert.deepEqual(order, ['free', 'first', 'second'])
+    }
+  })
 })
