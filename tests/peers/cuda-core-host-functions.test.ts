@@ -51,6 +51,27 @@ onEveryBackend('cuda.core host functions in graphs', (bench) => {
     assert.equal(await collectUntil(() => weak.deref() === undefined), true)
   })
 
+  test('a capture that comes to nothing lets go of what it would have called', async () => {
+    const ends: readonly ((stream: Stream) => void)[] = [
+      (stream) => stream.close(),
+      (stream) => {
+        refusedByDriver(() => stream.query(), 900)
+        refusedByDriver(() => stream.endCapture(), 901)
+      },
+      (stream) => stream.endCapture().close(),
+    ]
+    for (const end of ends) {
+      const weak = (() => {
+        const callback = (): void => assert.fail('it was never launched')
+        using stream = bench.stream()
+        stream.beginCapture().launchHostFunc(callback)
+        end(stream)
+        return new WeakRef(callback)
+      })()
+      assert.equal(await collectUntil(() => weak.deref() === undefined), true)
+    }
+  })
+
   test('update() takes the new functions in, and lets the old ones go', async () => {
     const called: string[] = []
     const make = (name: string): { graph: Graph; weak: WeakRef<() => void> } => {
