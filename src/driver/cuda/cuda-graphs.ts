@@ -114,7 +114,8 @@ export class CudaGraphs implements GraphDriver {
 
   destroy(graph: GraphHandle): void {
     this.#captured.delete(graph)
-    check('cuGraphDestroy', this.#library.cuGraphDestroy(graph))
+    const result = this.#relaxed.run(() => this.#library.cuGraphDestroy(graph))
+    check('cuGraphDestroy', result)
   }
 
   nodeCount(graph: GraphHandle): number {
