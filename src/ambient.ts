@@ -4,40 +4,70 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 
-const storage = new AsyncLocalStorage<ReadonlyMap<Ambient<unknown>, unknown>>()
+/** What was made current. */
+interface Entry<T> {
+  readonly value: T
+  /** Set when the block is over that it was made current for. It then counts for nothing, wherever it is still seen. */
+  ended: boolean
+  /** What counts instead. */
+  before: Entry<T> | undefined
+}
+
+const storage = new AsyncLocalStorage<ReadonlyMap<Ambient<unknown>, Entry<unknown>>>()
 
 export class Ambient<T> {
   get(): T | undefined {
-    return storage.getStore()?.get(this) as T | undefined
+    return this.#entry()?.value
   }
 
   /** Sets it for the rest of this async context and for what starts from it. */
   set(value: T | undefined): void {
-    storage.enterWith(this.#with(value))
+    storage.enterWith(this.#with(entryOf(value)))
   }
 
-  /** Sets it until the result is disposed, which brings back what was there before. */
+  /**
+   * Sets it until the result is disposed, which brings back what was there before. An async function that enters before
+   * its first `await` does so in the context of its caller, which the end of the block, behind the `await`, does not see:
+   * there the entry that has ended brings back what was before.
+   */
   enter(value: T): Disposable {
-    const before = this.get()
-    this.set(value)
-    let entered = true
+    const before = this.#entry()
+    // Or blocks that overlap, each with the next, would make a chain without end.
+    if (before !== undefined) before.before = unended(before.before)
+    const entry: Entry<T> = { value, ended: false, before }
+    storage.enterWith(this.#with(entry))
     return {
       [Symbol.dispose]: () => {
-        if (entered) this.set(before)
-        entered = false
+        if (entry.ended) return
+        entry.ended = true
+        this.set(before?.value)
       },
     }
   }
 
   /** Sets it for the function and for all that it awaits. */
   run<R>(value: T, fn: () => R): R {
-    return storage.run(this.#with(value), fn)
+    return storage.run(this.#with(entryOf(value)), fn)
   }
 
-  #with(value: T | undefined): ReadonlyMap<Ambient<unknown>, unknown> {
-    const values = new Map(storage.getStore())
-    if (value === undefined) values.delete(this)
-    else values.set(this, value)
-    return values
+  #entry(): Entry<T> | undefined {
+    return unended(storage.getStore()?.get(this) as Entry<T> | undefined)
   }
+
+  #with(entry: Entry<T> | undefined): ReadonlyMap<Ambient<unknown>, Entry<unknown>> {
+    const entries = new Map(storage.getStore())
+    if (entry === undefined) entries.delete(this)
+    else entries.set(this, entry)
+    return entries
+  }
+}
+
+function entryOf<T>(value: T | undefined): Entry<T> | undefined {
+  return value === undefined ? undefined : { value, ended: false, before: undefined }
+}
+
+function unended<T>(entry: Entry<T> | undefined): Entry<T> | undefined {
+  let found = entry
+  while (found?.ended === true) found = found.before
+  return found
 }

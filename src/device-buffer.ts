@@ -12,6 +12,7 @@ import { Device, deviceOf, driverOf, resolveDevice } from './device.js'
 import type { Driver, EventHandle } from './driver/driver.js'
 import type { Pointer } from './driver/memory-driver.js'
 import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
+import { freeDeferred } from './homes.js'
 import { checkIpcBytes, exportMemory, importMemory } from './interprocess-memory.js'
 import { checkLength, Memory, openMemory, Part, wholeOf } from './memory.js'
 import { announce, isShared, receive, type SharedBuffer } from './shared.js'
@@ -168,6 +169,7 @@ Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): 
   if (captures(stream)) {
     throw stateError('ERR_UNSUPPORTED', `${stream} captures: allocate before the capture begins, or on another stream`)
   }
+  freeDeferred(driverOf(this))
   return new DeviceBuffer(new Part(new DeviceAllocation(this, stream, byteLength)) as never)
 }
 

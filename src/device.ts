@@ -129,7 +129,7 @@ export class Device {
     return this
   }
 
-  /** Makes it current until the result is disposed. */
+  /** Makes it current until the result is disposed. For async functions see `stream.enter()`. */
   enter(): Disposable {
     return currentDevice.enter(this)
   }

@@ -5,7 +5,7 @@ import type { Driver } from './driver/driver.js'
 import { CaptureMode } from './driver/graph-driver.js'
 import type { ContextHandle, GraphExecHandle, GraphHandle } from './driver/handles.js'
 import { describe, invalidType, invalidValue, stateError } from './errors.js'
-import { captureEnded } from './homes.js'
+import { freeDeferred } from './homes.js'
 import { type Launchable, launch, launchOn } from './launch.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 import { isStream, openStream, Stream } from './stream.js'
@@ -265,7 +265,7 @@ Stream.prototype.endCapture = function (): Graph {
   try {
     return new Graph(new GraphSeed(this.device, context, driver.graphs.end(handle)) as never)
   } finally {
-    captureEnded(this)
+    freeDeferred(driver)
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import type { Device } from './device.js'
 import { isContextLost } from './driver/cuda-results.js'
-import { EventFlag } from './driver/driver.js'
+import { type Driver, EventFlag } from './driver/driver.js'
 import type { OwnEvent } from './driver/memory-driver.js'
 import { CudaError } from './errors.js'
 import { type OpenStream, openStream, type Stream, whenClosing } from './stream.js'
@@ -14,6 +14,8 @@ import { hiddenStream } from './uses.js'
 type Free = (last: OpenStream) => void
 
 const homes = new WeakMap<Stream, Home>()
+/** Those with something to free that they could not free while they captured. */
+const waiting = new WeakMap<Driver, Set<Home>>()
 
 export class Home {
   readonly #stream: Stream
@@ -36,7 +38,6 @@ export class Home {
 
   allocated(): void {
     this.#pieces += 1
-    if (this.#deferred.length > 0) this.freeDeferred()
   }
 
   /** Calls the function with the stream that must free: now, or once that is allowed. */
@@ -45,6 +46,7 @@ export class Home {
     if (!closed && this.#captures) {
       // It would become a part of the graph.
       this.#deferred.push(free)
+      waitingOf(this.#open.driver).add(this)
       return
     }
     if (!closed) free(this.#open)
@@ -56,10 +58,11 @@ export class Home {
     this.#end = undefined
   }
 
-  /** Frees what could not be freed while the stream captured. */
+  /** Frees what could not be freed while the stream captured, if it does so no more. */
   freeDeferred(): void {
     const deferred = this.#deferred
     this.#deferred = []
+    waitingOf(this.#open.driver).delete(this)
     for (const free of deferred) unlessLost(() => this.free(free))
   }
 
@@ -82,7 +85,7 @@ export class Home {
   #close(): void {
     if (this.#pieces === 0) return
     const { driver, handle, context } = this.#open
-    if (this.#captures) queueMicrotask(() => this.freeDeferred())
+    if (this.#captures) queueMicrotask(() => freeDeferred(driver))
     else {
       this.#end = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
       driver.eventRecord(this.#end.event, handle, 0)
@@ -99,9 +102,21 @@ export function homeOf(stream: Stream): Home {
   return home
 }
 
-/** Frees what was closed while the stream captured, now that it does not. */
-export function captureEnded(stream: Stream): void {
-  homes.get(stream)?.freeDeferred()
+/**
+ * Frees what was closed while its home captured. To be called when a capture has ended, which all streams that joined it
+ * leave, and before an allocation: other libraries end captures too.
+ */
+export function freeDeferred(driver: Driver): void {
+  for (const home of [...(waiting.get(driver) ?? [])]) home.freeDeferred()
+}
+
+function waitingOf(driver: Driver): Set<Home> {
+  let found = waiting.get(driver)
+  if (found === undefined) {
+    found = new Set()
+    waiting.set(driver, found)
+  }
+  return found
 }
 
 /** In a lost context what is to be freed is gone either way, and the fault is told by whatever waits. */

@@ -301,7 +301,10 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     return this
   }
 
-  /** Makes it current on its device until the result is disposed. */
+  /**
+   * Makes it current on its device until the result is disposed. In an async function prefer `run`: what such a function
+   * enters before its first `await`, its caller sees as well until then.
+   */
   enter(): Disposable {
     this.#open()
     return ambientOf(this.device).enter(this)

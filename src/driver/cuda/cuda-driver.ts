@@ -165,7 +165,7 @@ export class CudaDriver implements Driver {
 
   streamDestroy(stream: StreamHandle): void {
     this.#waiting.forgetStream(stream)
-    this.graphs.captureOver(stream)
+    this.graphs.streamGoes(stream)
     this.#streamContexts.delete(stream)
     const told = this.#mayTellId(stream) && this.#library.cuStreamGetId(stream, this.#memory.address) === 0
     this.#handles.streamDestroyed(stream, told ? this.#memory.pointerAt(0) : undefined)

@@ -68,7 +68,7 @@ export class CudaGraphs implements GraphDriver {
     const { id } = this.#captureInfo(stream)
     const captured = id === undefined ? [] : (this.#capturing.get(id) ?? [])
     if (id !== undefined) this.#capturing.delete(id)
-    this.captureOver(stream)
+    this.#captureOver(stream)
     this.#around.onStream(stream, 'cuStreamEndCapture', (raw) =>
       this.#library.cuStreamEndCapture(raw, this.#memory.address),
     )
@@ -77,9 +77,16 @@ export class CudaGraphs implements GraphDriver {
     return graph
   }
 
-  /** The capture that the stream began, if it did, is over: it was ended, or the stream is destroyed. */
-  captureOver(stream: StreamHandle): void {
-    if (this.#begun.delete(stream)) this.#around.captureEnds()
+  /** The stream is about to be destroyed, and takes the capture that it began, if it did, along. */
+  streamGoes(stream: StreamHandle): void {
+    if (!this.#begun.has(stream)) return
+    try {
+      const { id } = this.#captureInfo(stream)
+      if (id !== undefined) this.#capturing.delete(id)
+    } catch {
+      // Its context is lost, and with it the number.
+    }
+    this.#captureOver(stream)
   }
 
   /** Tells whether the capture that the stream is in now is under way still; undefined where it is in none. */
@@ -107,7 +114,8 @@ export class CudaGraphs implements GraphDriver {
 
   destroy(graph: GraphHandle): void {
     this.#captured.delete(graph)
-    check('cuGraphDestroy', this.#library.cuGraphDestroy(graph))
+    const result = this.#relaxed.run(() => this.#library.cuGraphDestroy(graph))
+    check('cuGraphDestroy', result)
   }
 
   nodeCount(graph: GraphHandle): number {
@@ -168,6 +176,11 @@ export class CudaGraphs implements GraphDriver {
     for (const lane of result === 0 ? instance.lanes : lanes) lane.destroy()
     check('cuGraphExecUpdate', result)
     instance.lanes = lanes
+  }
+
+  /** The capture that the stream began, if it did, is over. */
+  #captureOver(stream: StreamHandle): void {
+    if (this.#begun.delete(stream)) this.#around.captureEnds()
   }
 
   /** The driver's number for the capture that a stream is in, and the node that was captured last on it. */

@@ -3,6 +3,7 @@
  * waits for the stream; so the stream itself stops at a gate. It writes "arrived" into pinned memory, then waits there
  * for "go"; JavaScript sees the first, runs the function, and writes the second.
  */
+import { stateError } from '../../errors.js'
 import type { ContextHandle, HostFunction, StreamHandle } from '../driver.js'
 import { GATE_SLOTS, type GateMemory, WaitUntil } from './gate-memory.js'
 import { check, type Library } from './library.js'
@@ -143,7 +144,12 @@ export class Gates {
 
   #openLane(stream: StreamHandle, context: ContextHandle): StreamLane {
     const slot = this.#memory.take()
-    if (slot === undefined) throw new Error('more streams have host functions pending than there are gates')
+    if (slot === undefined) {
+      throw stateError(
+        'ERR_UNSUPPORTED',
+        `Host functions are pending on ${GATE_SLOTS} streams: wait for some of them first`,
+      )
+    }
     const lane: StreamLane = new StreamLane(context, this.#memory, slot, () => {
       if (this.#lanes.get(stream) === lane) this.#lanes.delete(stream)
     })

@@ -3,8 +3,9 @@
  * itself: the GPU writes "arrived", waits for "go", and takes "go" back. Each instance of a graph has gates of its own,
  * since two may run at once.
  */
+import { stateError } from '../../errors.js'
 import type { ContextHandle, HostFunction, StreamHandle } from '../driver.js'
-import { type GateMemory, WaitUntil } from './gate-memory.js'
+import { GATE_SLOTS, type GateMemory, WaitUntil } from './gate-memory.js'
 import { type GateCall, Lane } from './gates.js'
 import { check, type Library } from './library.js'
 import { NativeMemory } from './native.js'
@@ -58,7 +59,10 @@ export class GraphGates {
 
   #take(): number {
     const slot = this.#memory.take() ?? this.#given.shift()
-    if (slot === undefined) throw new Error('more host functions are in graphs than there are gates')
+    if (slot === undefined) {
+      const what = `${GATE_SLOTS} host functions stand in graphs, and a GPU has gates for no more`
+      throw stateError('ERR_UNSUPPORTED', `${what}: close instances of graphs that are not launched any more`)
+    }
     return slot
   }
 
