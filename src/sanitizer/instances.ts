@@ -37,7 +37,7 @@ export class Instance {
       const point = strand.point()
       points.push(point)
       if (node.work.kind === 'record') {
-        node.work.event.point = point
+        node.work.event.points = [point]
         node.work.event.captured = undefined
       }
       visit(node, point)

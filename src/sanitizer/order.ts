@@ -101,14 +101,14 @@ export class Order {
     return stream.point()
   }
 
-  eventCreated(handle: EventHandle): void {
-    this.#events.set(handle, { made: true, foreign: false, point: undefined, captured: undefined })
+  eventCreated(handle: EventHandle, timing: boolean): void {
+    this.#events.set(handle, { made: true, foreign: false, timing, points: [], captured: undefined })
   }
 
   /** Another library made it, or another process. */
   eventAdopted(handle: EventHandle): void {
     if (this.#events.get(handle)?.made === true) return
-    this.#events.set(handle, { made: false, foreign: true, point: undefined, captured: undefined })
+    this.#events.set(handle, { made: false, foreign: true, timing: false, points: [], captured: undefined })
   }
 
   eventDestroyed(handle: EventHandle): void {
@@ -116,31 +116,49 @@ export class Order {
   }
 
   record(handle: EventHandle, streamHandle: StreamHandle, external: boolean): void {
-    const stream = this.arriveAt(streamHandle)
+    const stream = this.stream(streamHandle)
     const event = this.#event(handle)
     const { capture } = stream
     if (capture === undefined) {
-      event.point = stream.point()
+      event.points = this.#recorded(stream, streamHandle, event.timing)
       event.captured = undefined
     } else if (external) capture.add(stream, { kind: 'record', event }, undefined)
     else event.captured = { capture, after: capture.frontierOf(stream) }
   }
 
-  /** False where nothing was ever recorded, so that the wait is none. */
+  /**
+   * What a record stands for. Without timing it is no work of a blocking stream: it comes after the null stream's work, for
+   * which a wait for the stream itself does not wait.
+   */
+  #recorded(stream: StreamStrand, handle: StreamHandle, timing: boolean): readonly Point[] {
+    if (timing || stream.nonBlocking || stream === this.#blockingOf(stream.device).nullStream) {
+      return [this.arriveAt(handle).point()]
+    }
+    stream.join(this.strands.host)
+    return [stream.point(), this.#blockingOf(stream.device).nullStream.point()]
+  }
+
+  /** False where nothing was ever recorded: the wait is none, and orders nothing behind the null stream either. */
   wait(streamHandle: StreamHandle, handle: EventHandle, external: boolean): boolean {
-    const stream = this.arriveAt(streamHandle)
+    const stream = this.stream(streamHandle)
     const event = this.#event(handle)
+    const { captured } = event
+    const isWait = !event.made || event.points.length > 0 || captured !== undefined
     if (stream.capture !== undefined && external) stream.capture.add(stream, { kind: 'wait', event }, undefined)
-    else if (event.captured !== undefined) event.captured.capture.join(stream, event.captured.after)
-    else for (const point of this.#workOf(event)) stream.join(point)
-    return !event.made || event.point !== undefined || event.captured !== undefined
+    else if (captured !== undefined) captured.capture.join(stream, captured.after)
+    else if (isWait) {
+      this.arriveAt(streamHandle)
+      for (const point of this.#workOf(event)) stream.join(point)
+    }
+    return isWait
   }
 
   waitForStream(streamHandle: StreamHandle, otherHandle: StreamHandle): void {
-    const other = this.arriveAt(otherHandle)
+    const other = this.stream(otherHandle)
+    const recorded = other.capture === undefined ? this.#recorded(other, otherHandle, false) : []
     const stream = this.arriveAt(streamHandle)
     if (other.capture !== undefined) other.capture.join(stream, other.capture.frontierOf(other))
-    else if (stream.capture === undefined) stream.join(other)
+    else if (stream.capture === undefined) for (const point of recorded) stream.join(point)
   }
 
   /** What is done once a wait for the stream is over. */
@@ -284,8 +302,7 @@ export class Order {
   }
 
   /** What an event's latest record stands for. One that others record may stand for all that foreign streams were given. */
-  #workOf({ foreign, point }: EventState): readonly Point[] {
-    const points = point === undefined ? [] : [point]
+  #workOf({ foreign, points }: EventState): readonly Point[] {
     if (!foreign) return points
     const others = [...this.#streams.values()].filter((stream) => stream.foreign)
     return [...points, ...others.map((stream) => stream.point())]
@@ -294,7 +311,7 @@ export class Order {
   #event(handle: EventHandle): EventState {
     let event = this.#events.get(handle)
     if (event === undefined) {
-      event = { made: false, foreign: false, point: undefined, captured: undefined }
+      event = { made: false, foreign: false, timing: false, points: [], captured: undefined }
       this.#events.set(handle, event)
     }
     return event

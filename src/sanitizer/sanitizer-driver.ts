@@ -1,14 +1,15 @@
 /** A Driver that tells a detector of every call that orders work or touches memory, and passes all of them on. */
-import type {
-  AdoptedStream,
-  Cancel,
-  ContextHandle,
-  Driver,
-  EventHandle,
-  ExternalFlag,
-  HostFunction,
-  Settle,
-  StreamHandle,
+import {
+  type AdoptedStream,
+  type Cancel,
+  type ContextHandle,
+  type Driver,
+  EventFlag,
+  type EventHandle,
+  type ExternalFlag,
+  type HostFunction,
+  type Settle,
+  type StreamHandle,
 } from '../driver/driver.js'
 import type { GraphDriver } from '../driver/graph-driver.js'
 import type { KernelDriver } from '../driver/kernel-driver.js'
@@ -142,7 +143,7 @@ export class SanitizerDriver extends WrappedDriver {
 
   override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
     const event = super.eventCreate(context, flags, recordedNext)
-    this.#order.eventCreated(event)
+    this.#order.eventCreated(event, (flags & EventFlag.DISABLE_TIMING) === 0)
     return event
   }
 

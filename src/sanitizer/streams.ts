@@ -52,8 +52,10 @@ export interface EventState {
   readonly made: boolean
   /** Others may record it, which is not seen. */
   readonly foreign: boolean
-  /** Its latest record; none before the first. */
-  point: Point | undefined
+  /** Its records are work. */
+  readonly timing: boolean
+  /** What its latest record comes after; nothing before the first. */
+  points: readonly Point[]
   /** Set while the latest record was made inside a capture: what comes after it there. */
   captured: { readonly capture: Capture; readonly after: readonly CaptureNode[] } | undefined
 }

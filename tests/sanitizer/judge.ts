@@ -106,6 +106,12 @@ class Judge {
     return node
   }
 
+  /** A record comes after what work would come after, but without timing it is no work of a blocking stream. */
+  #record(stream: number): Node {
+    if (this.#program.streams[stream] !== 'blocking') return this.#queue(stream)
+    return this.#node(this.#tails[stream], this.#host, ...this.#nullStreamsFor(stream))
+  }
+
   #nullStreamsFor(stream: number): (Node | undefined)[] {
     const { streams } = this.#program
     if (streams[stream] === 'nonBlocking') return []
@@ -121,13 +127,15 @@ class Judge {
         return this.#use({ step: index, node: undefined }, step.uses, node, node)
       }
       case 'record':
-        this.#events.set(step.event, this.#queue(step.stream))
+        this.#events.set(step.event, this.#record(step.stream))
         return undefined
-      case 'wait':
-        this.#queue(step.stream, this.#events.get(step.event))
+      case 'wait': {
+        const recorded = this.#events.get(step.event)
+        if (recorded !== undefined) this.#queue(step.stream, recorded)
         return undefined
+      }
       case 'waitStream':
-        this.#queue(step.stream, this.#queue(step.other))
+        this.#queue(step.stream, this.#record(step.other))
         return undefined
       case 'host':
         this.#seats.set(index, this.#queue(step.stream))
