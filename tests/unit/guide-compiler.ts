@@ -88,7 +88,8 @@ export function compilerUnavailable(): string | undefined {
   }
 }
 
-function compiler(): string {
+/** The TypeScript compiler, as a script for Node. */
+export function compiler(): string {
   return join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc')
 }
 
