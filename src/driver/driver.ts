@@ -29,6 +29,7 @@ export const cudaHandleOf = (stream: StreamHandle): number => (isDefaultStream(s
 /** Both names of a device's null stream are one stream. */
 export const canonicalStream = (stream: StreamHandle): StreamHandle =>
   isDefaultStream(stream) && (stream & 3) === 1 ? ((stream - 1) as StreamHandle) : stream
+export const isNullStream = (stream: StreamHandle): boolean => isDefaultStream(stream) && (stream & 3) !== 2
 
 export const StreamFlag = { NON_BLOCKING: 1 } as const
 export const EventFlag = { BLOCKING_SYNC: 1, DISABLE_TIMING: 2, INTERPROCESS: 4 } as const

@@ -1,5 +1,5 @@
 /** A recording that is over: its rows without gaps, in time from its beginning, with the times worked out that no clock told. */
-import { canonicalStream, isDefaultStream, type StreamHandle } from '../driver/driver.js'
+import { isNullStream } from '../driver/driver.js'
 import { isInstant, Kind } from './kinds.js'
 import type { Lane } from './lanes.js'
 import type { Calibration } from './meter.js'
@@ -102,10 +102,6 @@ function returnedAt({ called, returned }: Table, row: number): number {
   const time = returned[row] ?? 0
   return Number.isNaN(time) ? (called[row] ?? 0) : time
 }
-
-/** Is it a device's null stream? */
-export const isNullStream = (stream: StreamHandle): boolean =>
-  isDefaultStream(stream) && (canonicalStream(stream) & 3) === 0
 
 /**
  * Row by row, in the order of the calls: what came before each, and the times of what takes none. A wait begins when

@@ -117,6 +117,51 @@ onEveryBackend('errors of captures', (bench) => {
     usable(stream)
   })
 
+  test('906 spoils the capture of every blocking stream, and of no other', () => {
+    const blocking = [bench.stream({ nonBlocking: false }), bench.stream({ nonBlocking: false })]
+    const [other] = two()
+    for (const stream of blocking) stillWorks(bench, stream)
+    for (const stream of [...blocking, other]) stream.beginCapture('relaxed')
+    refusedByDriver(() => device.defaultStream.record(), 906)
+    for (const stream of blocking) refusedByDriver(() => stream.endCapture(), 901)
+    other.endCapture().close()
+    usable(...blocking, other)
+  })
+
+  for (const call of ['record', 'record external', 'wait external'] as const) {
+    test(`906 spoils the capture while host functions are pending too: ${call}`, async () => {
+      const stream = bench.stream({ nonBlocking: false })
+      const [held] = two()
+      using event = device.createEvent({ timing: true })
+      using done = held.record({ timing: true })
+      const latch = bench.latch(held)
+      held.launchHostFunc(() => {})
+      stream.beginCapture('relaxed')
+      const { defaultStream } = device
+      const calls = {
+        record: () => defaultStream.record(event),
+        'record external': () => defaultStream.record(event, { external: true }),
+        'wait external': () => defaultStream.wait(done, { external: true }),
+      }
+      refusedByDriver(calls[call], 906)
+      refusedByDriver(() => stream.endCapture(), 901)
+      latch.open()
+      await held.finished()
+      usable(stream, held)
+    })
+  }
+
+  test('906 is the answer of a null stream that is asked about itself, which spoils nothing', () => {
+    const stream = bench.stream({ nonBlocking: false })
+    stillWorks(bench, stream)
+    stream.beginCapture()
+    for (const ask of ['id', 'priority', 'nonBlocking', 'isCapturing'] as const) {
+      refusedByDriver(() => device.defaultStream[ask], 906)
+    }
+    stream.endCapture().close()
+    usable(stream)
+  })
+
   test('907 an event of a capture has no work to wait for; once the capture is over it is no record at all', () => {
     const [stream, other] = two()
     stream.beginCapture('relaxed')

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { type Graph, type GraphExec, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
-import { refused } from './expect.js'
+import { refused, refusedByDriver } from './expect.js'
 
 const LAUNCHES = 1000
 
@@ -239,6 +239,36 @@ onEveryBackend('graphs', (bench) => {
     exec.launch(stream)
     await stream.finished()
     assert.deepEqual(ran, ['a', 'b', 'b'])
+  })
+
+  test('G10 update() changes what is copied or filled, but not between which kinds of memory', async () => {
+    using stream = bench.stream()
+    const make = { device: () => device.alloc(64), pinned: () => device.allocPinned(64) }
+    const buffers = { device: [0, 1, 2, 3].map(make.device), pinned: [0, 1, 2, 3].map(make.pinned) }
+    const kinds = ['device', 'pinned'] as const
+    const buffer = (kind: (typeof kinds)[number], at: number) =>
+      buffers[kind][at] ?? assert.fail('there are four of each')
+    const copies = kinds.flatMap((to) => kinds.map((from) => ({ to, from })))
+    const graphOf = ({ to, from }: (typeof copies)[number], at: number): Graph =>
+      stream.capture(() => void stream.copy(buffer(to, at), buffer(from, at + 2)))
+    for (const before of copies) {
+      using exec = graphOf(before, 0).instantiate()
+      for (const after of copies) {
+        using graph = graphOf(after, 1)
+        if (before === after) exec.update(graph)
+        else refusedByDriver(() => exec.update(graph), 910)
+      }
+    }
+    const fills = [1, 2, 4] as const
+    for (const width of fills) {
+      using exec = stream.capture(() => void stream.fill(buffer('device', 0), 1, { width })).instantiate()
+      for (const other of fills) {
+        using graph = stream.capture(() => void stream.fill(buffer('pinned', 0), 1, { width: other }))
+        exec.update(graph)
+      }
+    }
+    await stream.finished()
+    for (const each of [...buffers.device, ...buffers.pinned]) each.close()
   })
 
   test('G10 update() refuses a graph of another driver before any driver sees it', async () => {

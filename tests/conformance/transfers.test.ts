@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import type { ReadableStream as WebReadable } from 'node:stream/web'
 import { test } from 'node:test'
-import { type Bytes, DeviceBuffer, Stream } from 'cuda-streams'
+import { type Bytes, DeviceBuffer, ExternalStream, Stream } from 'cuda-streams'
 import { fault, latch, simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
 import { beginCapture, endQuietly, follow, ONE_DEVICE, refused, rejected, secondDevice, turns } from './expect.js'
@@ -107,6 +107,34 @@ onEveryBackend('transfers', (bench) => {
     latch.open()
     await other.finished()
     assertSame(result.bytes, new Uint8Array(4096).fill(2))
+  })
+
+  // CUDA itself reads so little at the call where the stream is idle: docs/cuda-facts.md.
+  test('a small copy reads pinned memory after what the null stream puts in front of it', async () => {
+    const handle = bench.foreignStream(device, { nonBlocking: false })
+    using foreign = new ExternalStream(handle, { device })
+    using blocking = bench.stream({ nonBlocking: false })
+    const { defaultStream } = device
+    const pairs: readonly (readonly [Stream, Stream])[] = [
+      [defaultStream, blocking],
+      [defaultStream, foreign],
+      [defaultStream, device.run(() => Stream.perThread)],
+      [blocking, defaultStream],
+      [foreign, defaultStream],
+    ]
+    for (const [before, stream] of pairs) {
+      for (const byteLength of [16, 24 * 1024]) {
+        using buffer = device.alloc(byteLength)
+        using pinned = device.allocPinned(byteLength)
+        pinned.bytes.fill(0)
+        await device.finished()
+        before.launchHostFunc(() => pinned.bytes.fill(7))
+        stream.copy(buffer, pinned)
+        assertSame(await stream.download(buffer), new Uint8Array(byteLength).fill(7))
+      }
+    }
+    foreign.close()
+    bench.destroyForeignStream(handle)
   })
 
   test('fill writes bytes, half words and words', async () => {

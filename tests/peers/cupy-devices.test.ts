@@ -29,7 +29,7 @@ onEveryBackend('CuPy’s stream protocol', (bench) => {
   test('an object of another library is wrapped, and is the owner', () => {
     using stream = bench.stream()
     const theirs = mock([0, stream.handle])
-    using wrapped = new ExternalStream(theirs)
+    using wrapped = device.run(() => new ExternalStream(theirs))
     assert.equal(wrapped.handle, stream.handle)
     assert.equal(wrapped.device, device)
     assert.equal(wrapped.owner, theirs)
@@ -60,7 +60,7 @@ onEveryBackend('CuPy’s stream protocol', (bench) => {
     let wrapped: ExternalStream | undefined
     const weak = (() => {
       const theirs = mock([0, stream.handle])
-      wrapped = new ExternalStream(theirs)
+      wrapped = device.run(() => new ExternalStream(theirs))
       return new WeakRef(theirs as object)
     })()
     assert.equal(await collectUntil(() => weak.deref() === undefined), false)
@@ -71,7 +71,7 @@ onEveryBackend('CuPy’s stream protocol', (bench) => {
     assert.equal(await collectUntil(() => weak.deref() === undefined), true, 'close() lets go of the owner')
     const forgotten = (() => {
       const theirs = mock([0, stream.handle])
-      new ExternalStream(theirs)
+      device.run(() => new ExternalStream(theirs))
       return new WeakRef(theirs as object)
     })()
     assert.equal(await collectUntil(() => forgotten.deref() === undefined), true, 'so does the collector')

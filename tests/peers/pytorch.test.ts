@@ -167,7 +167,7 @@ onEveryBackend('PyTorch streams', (bench) => {
     for (const on of bench.devices) {
       const handle = bench.foreignStream(on)
       for (const options of [{ device: on }, { device: -1 }, {}]) {
-        using wrapped = new ExternalStream(handle, options)
+        using wrapped = device.run(() => new ExternalStream(handle, options))
         assert.equal(wrapped.handle, handle)
         assert.equal(wrapped.device, on)
         stillWorks(bench, wrapped)

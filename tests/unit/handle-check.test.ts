@@ -28,3 +28,16 @@ test('an address that is not mapped is refused, where nothing could be learnt to
   assert.throws(() => check.checkStream(0x3000 as StreamHandle), { code: 'ERR_INVALID_HANDLE', message: /12288/ })
   assert.throws(() => check.checkEvent(0x3000 as EventHandle, []), { code: 'ERR_INVALID_HANDLE' })
 })
+
+test('an address that once was ours is theirs, once a stream of theirs was found there', () => {
+  const stream = 0x1000 as StreamHandle
+  const seen: { verdict: 'alive' | 'wrong'; id: number } = { verdict: 'alive', id: 5 }
+  const memory = { stream: () => seen.verdict, idOfStream: () => seen.id } as unknown as MemoryCheck
+  const check = new HandleCheck(library, memory, () => false, lost)
+  check.streamDestroyed(stream, 5)
+  assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' })
+  seen.id = 6
+  check.checkStream(stream)
+  seen.verdict = 'wrong'
+  assert.throws(() => check.checkStream(stream), { code: 'ERR_INVALID_HANDLE' })
+})

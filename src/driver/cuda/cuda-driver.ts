@@ -8,7 +8,6 @@ import {
   type AdoptedStream,
   type Cancel,
   type ContextHandle,
-  canonicalStream,
   cudaHandleOf,
   DEFAULT_STREAM_LIMIT,
   type Driver,
@@ -19,6 +18,7 @@ import {
   type ExternalFlag,
   type HostFunction,
   isDefaultStream,
+  isNullStream,
   type Settle,
   type StreamHandle,
 } from '../driver.js'
@@ -26,6 +26,7 @@ import { refusedHandle } from '../handle-errors.js'
 import type { MemoryDriver } from '../memory-driver.js'
 import type { SharingDriver } from '../sharing-driver.js'
 import type { Contexts } from './contexts.js'
+import { CopyOrder } from './copy-order.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaKernels } from './cuda-kernels.js'
 import { CudaLibraries } from './cuda-libraries.js'
@@ -57,6 +58,7 @@ export class CudaDriver implements Driver {
   /** Of every stream that is in use: ours, and those that other libraries own. */
   readonly #streamContexts = new Map<StreamHandle, ContextHandle>()
   readonly #relaxed: RelaxedCaptures
+  readonly #copyOrder: CopyOrder
   /** Their records may take an entry of the hardware queue each. */
   readonly #timedEvents = new Set<EventHandle>()
 
@@ -97,7 +99,17 @@ export class CudaDriver implements Driver {
     const recycle: CudaMemoryParts['recycle'] = ({ context, event }) => this.eventRecycle(context, event)
     const hostFunctionsPending = (): boolean => parts.waiting.hostFunctionsPending
     const inContextOf: CudaMemoryParts['inContextOf'] = (stream, call, fn) => this.#inContextOf(stream, call, fn)
-    const memory = new CudaMemory({ ...parts, onStream, inContextOf, reserve, recycle, hostFunctionsPending })
+    this.#copyOrder = new CopyOrder({ ...parts, contextOf: (stream) => this.#contextOf(stream) })
+    const beforeCopy: CudaMemoryParts['beforeCopy'] = (...copy) => this.#copyOrder.before(...copy)
+    const memory = new CudaMemory({
+      ...parts,
+      onStream,
+      inContextOf,
+      beforeCopy,
+      reserve,
+      recycle,
+      hostFunctionsPending,
+    })
     const isDone: CudaSharingParts['isDone'] = ({ event }) => memory.isDone(event)
     this.memory = memory
     this.sharing = new CudaSharing({ ...parts, isDone, recycle, hostFunctionsPending })
@@ -167,6 +179,7 @@ export class CudaDriver implements Driver {
     this.#waiting.forgetStream(stream)
     this.graphs.streamGoes(stream)
     this.#streamContexts.delete(stream)
+    this.#copyOrder.forget(stream)
     const told = this.#mayTellId(stream) && this.#library.cuStreamGetId(stream, this.#memory.address) === 0
     this.#handles.streamDestroyed(stream, told ? this.#memory.pointerAt(0) : undefined)
     checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
@@ -182,6 +195,7 @@ export class CudaDriver implements Driver {
     if (result !== 0) throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', result))
     const context = this.#memory.pointerAt(0) as ContextHandle
     this.#waiting.streamAdopted(stream)
+    this.#copyOrder.forget(stream)
     this.#streamContexts.set(stream, context)
     return { stream, context, device: this.#contexts.deviceOf(context) }
   }
@@ -264,7 +278,7 @@ export class CudaDriver implements Driver {
 
   /** To be called before anything that takes an entry of the stream's hardware queue: waits where it has none left. */
   reserve(stream: StreamHandle): void {
-    if (!this.#waiting.hostFunctionsPending || this.streamIsCapturing(stream)) return
+    if (!this.#waiting.hostFunctionsPending || this.#isCapturing(stream)) return
     this.#waiting.forRoom(stream, () => this.streamQuery(stream))
     this.#waiting.countEntry(stream)
   }
@@ -373,11 +387,15 @@ export class CudaDriver implements Driver {
 
   /** Makes one call on a stream, with its own context current. */
   #inContextOf(stream: StreamHandle, call: string, fn: (raw: number) => number): void {
-    const context = isDefaultStream(stream)
-      ? this.#contexts.primary(deviceOfDefaultStream(stream))
-      : this.#streamContexts.get(stream)
+    const context = this.#contextOf(stream)
     if (context === undefined) check(call, fn(stream))
     else this.#inContext(context, call, () => fn(cudaHandleOf(stream)))
+  }
+
+  #contextOf(stream: StreamHandle): ContextHandle | undefined {
+    return isDefaultStream(stream)
+      ? this.#contexts.primary(deviceOfDefaultStream(stream))
+      : this.#streamContexts.get(stream)
   }
 
   #queryDefaultStream(stream: StreamHandle): boolean {
@@ -400,7 +418,7 @@ export class CudaDriver implements Driver {
       if (this.#timedEvents.has(event)) this.reserve(stream)
       this.#waiting.beforeRecord(event)
     }
-    if (external !== 0 && this.streamIsCapturing(stream)) {
+    if (external !== 0 && this.#isCapturing(stream)) {
       this.#onStream(stream, 'cuEventRecordWithFlags', (raw) => this.#library.cuEventRecordWithFlags(event, raw, 1))
     } else this.#onStream(stream, 'cuEventRecord', (raw) => this.#library.cuEventRecord(event, raw))
     if (!this.#waiting.watchesOrder) return
@@ -408,7 +426,7 @@ export class CudaDriver implements Driver {
   }
 
   #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
-    const flags = external !== 0 && this.streamIsCapturing(stream) ? 1 : 0
+    const flags = external !== 0 && this.#isCapturing(stream) ? 1 : 0
     this.#onStream(stream, 'cuStreamWaitEvent', (raw) => this.#library.cuStreamWaitEvent(raw, event, flags))
   }
 
@@ -417,13 +435,14 @@ export class CudaDriver implements Driver {
     return this.#library.cuStreamIsCapturing(stream, this.#memory.address) === 0 && this.#memory.int32[0] === 0
   }
 
-  /**
-   * Tells whether the capture that the stream is in is under way still; undefined where it is in none. A null stream never
-   * captures, and asking whether it does is refused while a blocking stream captures.
-   */
+  /** A null stream never captures, and asking whether it does is refused while a blocking stream captures. */
+  #isCapturing(stream: StreamHandle): boolean {
+    return !isNullStream(stream) && this.streamIsCapturing(stream)
+  }
+
+  /** Tells whether the capture that the stream is in is under way still; undefined where it is in none. */
   #captureOf(stream: StreamHandle): (() => boolean) | undefined {
-    const isNull = isDefaultStream(stream) && cudaHandleOf(canonicalStream(stream)) === 0
-    return isNull ? undefined : this.graphs.captureOf(stream)
+    return isNullStream(stream) ? undefined : this.graphs.captureOf(stream)
   }
 
   /** These getters spoil a capture when they are asked about a capturing stream; the answer is the same without. */

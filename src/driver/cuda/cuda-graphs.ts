@@ -36,8 +36,11 @@ export class CudaGraphs implements GraphDriver {
   readonly #relaxed: RelaxedCaptures
   readonly #gates: GraphGates
   readonly #around: GraphSurroundings
-  /** Streams that began a capture which was not ended since, as far as this thread knows. */
-  readonly #begun = new Set<StreamHandle>()
+  /**
+   * Streams that began a capture which was not ended since, as far as this thread knows, with the driver's number for it.
+   * The driver does not tell the number of a capture that is spoilt.
+   */
+  readonly #begun = new Map<StreamHandle, bigint | undefined>()
   /** Host functions captured so far, by the driver's number for the capture. */
   readonly #capturing = new Map<bigint, CapturedHostFunction[]>()
   readonly #captured = new Map<GraphHandle, readonly CapturedHostFunction[]>()
@@ -59,15 +62,13 @@ export class CudaGraphs implements GraphDriver {
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
     this.#around.onStream(stream, 'cuStreamBeginCapture', (raw) => this.#library.cuStreamBeginCapture_v2(raw, mode))
-    if (this.#begun.has(stream)) return
-    this.#begun.add(stream)
-    this.#around.captureBegins()
+    const known = this.#begun.has(stream)
+    this.#begun.set(stream, this.#captureInfo(stream).id)
+    if (!known) this.#around.captureBegins()
   }
 
   end(stream: StreamHandle): GraphHandle {
-    const { id } = this.#captureInfo(stream)
-    const captured = id === undefined ? [] : (this.#capturing.get(id) ?? [])
-    if (id !== undefined) this.#capturing.delete(id)
+    const captured = this.#captureGoes(stream)
     this.#captureOver(stream)
     this.#around.onStream(stream, 'cuStreamEndCapture', (raw) =>
       this.#library.cuStreamEndCapture(raw, this.#memory.address),
@@ -81,8 +82,7 @@ export class CudaGraphs implements GraphDriver {
   streamGoes(stream: StreamHandle): void {
     if (!this.#begun.has(stream)) return
     try {
-      const { id } = this.#captureInfo(stream)
-      if (id !== undefined) this.#capturing.delete(id)
+      this.#captureGoes(stream)
     } catch {
       // Its context is lost, and with it the number.
     }
@@ -94,7 +94,7 @@ export class CudaGraphs implements GraphDriver {
     const { id } = this.#captureInfo(stream)
     if (id === undefined) return undefined
     return () => {
-      for (const origin of this.#begun) {
+      for (const origin of this.#begun.keys()) {
         const now = this.#captureInfo(origin)
         if (now.id === id) return now.valid
       }
@@ -176,6 +176,16 @@ export class CudaGraphs implements GraphDriver {
     for (const lane of result === 0 ? instance.lanes : lanes) lane.destroy()
     check('cuGraphExecUpdate', result)
     instance.lanes = lanes
+  }
+
+  /** Lets go of the host functions of the capture that the stream is in, and returns them. */
+  #captureGoes(stream: StreamHandle): readonly CapturedHostFunction[] {
+    const { id, valid } = this.#captureInfo(stream)
+    const known = valid ? id : this.#begun.get(stream)
+    if (known === undefined) return []
+    const captured = this.#capturing.get(known) ?? []
+    this.#capturing.delete(known)
+    return captured
   }
 
   /** The capture that the stream began, if it did, is over. */

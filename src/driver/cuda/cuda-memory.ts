@@ -18,6 +18,8 @@ export interface CudaMemoryParts extends PinnedMemoryParts {
   readonly onStream: (stream: StreamHandle, call: string, fn: (raw: number) => number) => void
   /** The same, with the context of any stream current: what memory a call may touch goes by the current context. */
   readonly inContextOf: (stream: StreamHandle, call: string, fn: (raw: number) => number) => void
+  /** In front of a copy from or to the host, with the stream's context current. Returns a CUresult. */
+  readonly beforeCopy: (stream: StreamHandle, raw: number, byteLength: number) => number
   /** Before anything that takes an entry of the stream's hardware queue. */
   readonly reserve: (stream: StreamHandle) => void
   readonly recycle: (own: OwnEvent) => void
@@ -82,12 +84,16 @@ export class CudaMemory implements MemoryDriver {
   }
 
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, between?: TwoDevices): void {
-    const { library, contexts, reserve, inContextOf } = this.#parts
+    const { library, contexts, reserve, inContextOf, beforeCopy } = this.#parts
     const to = between && contexts.primary(between.to)
     const from = between && contexts.primary(between.from)
     reserve(stream)
     if (to === undefined || from === undefined) {
-      inContextOf(stream, 'cuMemcpyAsync', (raw) => library.cuMemcpyAsync(destination, source, byteLength, raw))
+      inContextOf(
+        stream,
+        'cuMemcpyAsync',
+        (raw) => beforeCopy(stream, raw, byteLength) || library.cuMemcpyAsync(destination, source, byteLength, raw),
+      )
       return
     }
     inContextOf(stream, 'cuMemcpyPeerAsync', (raw) =>

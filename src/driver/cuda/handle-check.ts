@@ -52,6 +52,7 @@ export class HandleCheck {
       const before = this.#destroyedStreams.get(stream)
       const stale = before === undefined || this.#memory.idOfStream(stream) === before
       if (verdict !== 'alive' || stale) throw closedHandle('stream', stream)
+      this.#destroyedStreams.delete(stream)
     }
     if (verdict === 'wrong') throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', CUresult.INVALID_HANDLE))
   }
@@ -63,6 +64,7 @@ export class HandleCheck {
     if (this.#destroyedEvents.has(event)) {
       const stale = this.#memory.lookOfEvent(event) === this.#destroyedEvents.get(event)
       if (verdict !== 'alive' || stale || this.#hides(event)) throw closedHandle('event', event)
+      this.#destroyedEvents.delete(event)
     }
     if (verdict === 'wrong') throw refusedHandle('event', event, cudaError('cuEventQuery', CUresult.INVALID_HANDLE))
     // Asking about an event that was recorded in a capture would spoil the capture, and what is alive need not be asked.

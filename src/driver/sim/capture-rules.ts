@@ -24,7 +24,7 @@ export class CaptureRules {
 
   end(stream: SimStream): Capture {
     const { capture } = stream
-    if (this.implicitOf(stream) !== undefined) throw cudaError('cuStreamEndCapture', CUresult.STREAM_CAPTURE_IMPLICIT)
+    this.refuseToTell(stream, 'cuStreamEndCapture')
     if (capture === undefined) throw cudaError('cuStreamEndCapture', CUresult.ILLEGAL_STATE)
     if (capture.origin !== stream) {
       capture.invalid = true
@@ -70,18 +70,24 @@ export class CaptureRules {
 
   /** Work on the null stream waits for every blocking stream, a capturing one too. */
   refuseImplicit(stream: SimStream, call: string): void {
-    const capture = this.implicitOf(stream)
-    if (capture !== undefined) throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_IMPLICIT)
+    if (!this.active) return
+    const captures = this.#blockingCaptures(stream)
+    if (captures.length === 0) return
+    for (const capture of captures) capture.invalid = true
+    throw cudaError(call, CUresult.STREAM_CAPTURE_IMPLICIT)
   }
 
-  implicitOf(stream: SimStream): Capture | undefined {
-    if (stream !== stream.device.nullStream) return undefined
-    for (const capture of this.#captures) {
-      for (const other of capture.frontiers.keys()) {
-        if (other.device === stream.device && !other.nonBlocking) return capture
-      }
-    }
-    return undefined
+  /** What CUDA refuses to tell of a null stream while a blocking stream captures, without spoiling the capture. */
+  refuseToTell(stream: SimStream, call: string): void {
+    if (this.active && this.#blockingCaptures(stream).length > 0)
+      throw cudaError(call, CUresult.STREAM_CAPTURE_IMPLICIT)
+  }
+
+  /** Those that a null stream would have to wait for. */
+  #blockingCaptures(stream: SimStream): Capture[] {
+    if (stream !== stream.device.nullStream) return []
+    const isBlocking = (other: SimStream): boolean => other.device === stream.device && !other.nonBlocking
+    return [...this.#captures].filter(({ frontiers }) => [...frontiers.keys()].some(isBlocking))
   }
 
   /** Writes down one operation of a capturing stream. */
@@ -101,8 +107,7 @@ export class CaptureRules {
     const { capture } = stream
     const call = 'cuStreamWaitEvent'
     if (capture?.invalid === true) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
-    const implicit = this.implicitOf(stream)
-    if (implicit !== undefined) throw this.#spoil(implicit, call, CUresult.STREAM_CAPTURE_IMPLICIT)
+    this.refuseImplicit(stream, call)
     if (captured?.capture.over || captured?.capture.invalid) {
       if (capture !== undefined) capture.invalid = true
       throw cudaError(call, CUresult.INVALID_VALUE)

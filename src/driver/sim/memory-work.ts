@@ -1,6 +1,6 @@
 /** What operations do to memory when they end, and which bytes they read and write. */
 import type { FillWidth, Pointer } from '../memory-driver.js'
-import type { Block } from './memory-blocks.js'
+import { type Block, DeviceMemory } from './memory-blocks.js'
 import type { CopyEngine, Touch, Work } from './objects.js'
 
 export class CopyWork implements Work {
@@ -40,6 +40,11 @@ export class CopyWork implements Work {
     ]
   }
 
+  /** Which kinds of memory, and of which device, cannot be changed. */
+  get shape(): string {
+    return `copy ${endOf(this.#to)} from ${endOf(this.#from)}`
+  }
+
   effect(): void {
     this.#to.write(this.#destination, this.#from.read(this.#source, this.byteLength))
   }
@@ -48,6 +53,8 @@ export class CopyWork implements Work {
 export class FillWork implements Work {
   readonly what = 'fill'
   readonly name = 'fill'
+  /** The width may change. */
+  readonly shape = 'fill'
   readonly held: unknown
   readonly #block: Block
   readonly #pointer: Pointer
@@ -98,3 +105,5 @@ export class FreeWork implements Work {
     this.#giveBack(this.#block)
   }
 }
+
+const endOf = (block: Block): string => (block instanceof DeviceMemory ? `device ${block.device.ordinal}` : 'host')

@@ -153,6 +153,8 @@ export interface Work {
   readonly name: string
   /** How many bytes it moves, where it is for moving bytes. */
   readonly byteLength?: number
+  /** What an update of a graph must leave as it is; if not given, the call that queued it. */
+  readonly shape?: string
   /** Run when the operation ends, unless it is dropped. */
   effect(): void
 }

@@ -183,30 +183,28 @@ export class SimDriver implements Driver {
 
   streamGetId(handle: StreamHandle): bigint {
     const stream = this.#registry.liveStream(handle, 'cuStreamGetId')
+    this.#captures.refuseToTell(stream, 'cuStreamGetId')
     if (stream.capture !== undefined) throw cudaError('cuStreamGetId', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     return stream.id
   }
 
   streamGetFlags(handle: StreamHandle): number {
     const stream = this.#registry.liveStream(handle, 'cuStreamGetFlags')
+    this.#captures.refuseToTell(stream, 'cuStreamGetFlags')
     if (stream.capture !== undefined) throw cudaError('cuStreamGetFlags', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     return stream.nonBlocking ? StreamFlag.NON_BLOCKING : 0
   }
 
   streamGetPriority(handle: StreamHandle): number {
     const stream = this.#registry.liveStream(handle, 'cuStreamGetPriority')
-    if (this.#captures.implicitOf(stream) !== undefined) {
-      throw cudaError('cuStreamGetPriority', CUresult.STREAM_CAPTURE_IMPLICIT)
-    }
+    this.#captures.refuseToTell(stream, 'cuStreamGetPriority')
     if (stream.capture?.invalid) throw cudaError('cuStreamGetPriority', CUresult.STREAM_CAPTURE_INVALIDATED)
     return stream.priority
   }
 
   streamIsCapturing(handle: StreamHandle): boolean {
     const stream = this.#registry.liveStream(handle, 'cuStreamIsCapturing')
-    if (this.#captures.implicitOf(stream) !== undefined) {
-      throw cudaError('cuStreamIsCapturing', CUresult.STREAM_CAPTURE_IMPLICIT)
-    }
+    this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
     return stream.capture !== undefined
   }
 
@@ -249,9 +247,7 @@ export class SimDriver implements Driver {
   streamFinished(handle: StreamHandle, _context: ContextHandle, settle: Settle): Cancel {
     const stream = this.#registry.liveStream(handle, 'cuEventRecord')
     if (stream.capture !== undefined) throw cudaError('cuStreamQuery', CUresult.STREAM_CAPTURE_UNSUPPORTED)
-    if (this.#captures.implicitOf(stream) !== undefined) {
-      throw cudaError('cuStreamIsCapturing', CUresult.STREAM_CAPTURE_IMPLICIT)
-    }
+    this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
     return this.machine.notify(this.machine.marker(stream, this.#recordedAfter(stream)), settle)
   }
 
@@ -263,9 +259,7 @@ export class SimDriver implements Driver {
       this.#captures.add(stream, stream.capture, call, { kind: 'host', host })
       return
     }
-    if (this.#captures.implicitOf(stream) !== undefined) {
-      throw cudaError('cuStreamIsCapturing', CUresult.STREAM_CAPTURE_IMPLICIT)
-    }
+    this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
     this.#waits.reserve(stream)
     this.machine.enqueueHostFunction(stream, host)
   }

@@ -118,4 +118,4 @@ function sameShape(a: readonly CaptureNode[], b: readonly CaptureNode[]): boolea
   return shapeOf(a) === shapeOf(b)
 }
 
-const labelOf = (work: NodeWork): string => (work.kind === 'work' ? work.call : work.kind)
+const labelOf = (work: NodeWork): string => (work.kind === 'work' ? (work.work?.shape ?? work.call) : work.kind)
