@@ -5,11 +5,15 @@
  */
 import { Device, defineKernel, type Stream } from 'cuda-streams'
 import { type Recording, Timeline } from 'cuda-streams/timeline'
+import { closePipeline, OPERATIONS, openPipeline, runPipeline, SLOTS } from './pipeline.js'
 import { median, table } from './table.js'
 
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 60)
 const WARM_UP = 10
 const CALLS = 1000
+const OPERATIONS_OF_PIPELINE = 100_000
+const ITEMS_BETWEEN_SYNCHRONIZATIONS = 100
+const PIPELINE_ROUNDS = 7
 
 const nothing = defineKernel({
   name: 'nothing',
@@ -78,6 +82,33 @@ console.log(
   `${device.name}, driver ${device.driver}, Node ${process.version}; median of ${ROUNDS} rounds of ${CALLS} calls\n`,
 )
 console.log(table(['nanoseconds a call', 'without', 'recorded', 'more for each operation'], lines))
+
+/** Microseconds an operation of a pipeline over three streams. */
+function timePipeline(recorded: boolean): number {
+  const pipeline = openPipeline(device)
+  runPipeline(pipeline, SLOTS, SLOTS)
+  const recording = recorded ? Timeline.start({ device }) : undefined
+  const start = process.hrtime.bigint()
+  runPipeline(pipeline, OPERATIONS_OF_PIPELINE / OPERATIONS, ITEMS_BETWEEN_SYNCHRONIZATIONS)
+  const spent = Number(process.hrtime.bigint() - start) / 1000 / OPERATIONS_OF_PIPELINE
+  const written = recording?.stopNow().operations.length ?? OPERATIONS_OF_PIPELINE
+  if (written < OPERATIONS_OF_PIPELINE) throw new Error(`of the pipeline only ${written} operations were written`)
+  closePipeline(pipeline)
+  return spent
+}
+
+const pipelines: { readonly without: number[]; readonly recorded: number[] } = { without: [], recorded: [] }
+for (let round = 0; round <= PIPELINE_ROUNDS; round += 1) {
+  const [without, recorded] = [timePipeline(false), timePipeline(true)]
+  await new Promise((resolve) => setImmediate(resolve))
+  if (round === 0) continue
+  pipelines.without.push(without)
+  pipelines.recorded.push(recorded)
+}
+const [plain = 0, withRecording = 0] = [median(pipelines.without), median(pipelines.recorded)]
+console.log(
+  `\na pipeline of ${OPERATIONS_OF_PIPELINE} operations, µs each, median of ${PIPELINE_ROUNDS}: ${plain.toFixed(2)} without, ${withRecording.toFixed(2)} recorded, ${(withRecording - plain).toFixed(2)} more`,
+)
 
 const began = process.hrtime.bigint()
 Timeline.start({ device }).stopNow()
