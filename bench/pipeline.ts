@@ -44,11 +44,18 @@ export function openPipeline(device: Device): Pipeline {
   return pipeline
 }
 
+/** Returns the nanoseconds in which the host only waited. */
 export function runPipeline(
   { upload, compute, download, slots }: Pipeline,
   items: number,
   synchronizeEvery: number,
-): void {
+): number {
+  let waited = 0n
+  const synchronize = (): void => {
+    const begin = process.hrtime.bigint()
+    download.synchronize()
+    waited += process.hrtime.bigint() - begin
+  }
   for (let item = 0; item < items; item += 1) {
     const { input, data, result, output, uploaded, computed, downloaded } = slots[item % SLOTS] as Slot
     upload.wait(downloaded)
@@ -61,9 +68,10 @@ export function runPipeline(
     download.wait(computed)
     download.copy(output, result)
     download.record(downloaded)
-    if (item % synchronizeEvery === synchronizeEvery - 1) download.synchronize()
+    if (item % synchronizeEvery === synchronizeEvery - 1) synchronize()
   }
-  download.synchronize()
+  synchronize()
+  return Number(waited)
 }
 
 export function closePipeline({ upload, compute, download, slots }: Pipeline): void {

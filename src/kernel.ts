@@ -15,7 +15,7 @@ import {
   passedAs,
 } from './kernel-signature.js'
 import { type Launchable, launchOn } from './launch.js'
-import { queueWith } from './queue-with-memory.js'
+import { allOwned, queueWith } from './queue-with-memory.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 import { openStream, type Stream } from './stream.js'
 
@@ -144,6 +144,7 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
   readonly module: Module
   readonly #parameters: readonly Parameter[]
   readonly #handle: KernelHandle
+  readonly #shapes = new Shapes()
   /** Only a type: the arguments that a launch takes. */
   declare readonly args: ArgumentsOf<S>
 
@@ -167,18 +168,14 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
   }
 
   [launchOn](stream: Stream, config: unknown, args: unknown[]): void {
-    const { driver, handle } = openStream(stream)
+    const use = openStream(stream)
     this.#checkHome(stream)
     const values = checkArguments(this.#parameters, args)
-    const shape = shapeOf(config as LaunchConfig)
-    const memory = openArguments(values, this.#parameters, driver)
-    if (memory === undefined) driver.kernels.launch(this.#handle, handle, shape, values as LaunchValues, NO_MEMORY)
-    else this.#launchWith(memory, stream, shape, values as LaunchValues)
-  }
-
-  #launchWith(memory: readonly ArgumentMemory[], stream: Stream, shape: LaunchShape, values: LaunchValues): void {
-    const use = openStream(stream)
-    queueWith(use, memory, () => use.driver.kernels.launch(this.#handle, use.handle, shape, values, memory))
+    const shape = this.#shapes.of(config as LaunchConfig)
+    const memory = openArguments(values, this.#parameters, use.driver) ?? NO_MEMORY
+    const queue = (): void => use.driver.kernels.launch(this.#handle, use.handle, shape, values as LaunchValues, memory)
+    if (allOwned(memory, use.serial)) queue()
+    else queueWith(use, memory, queue)
   }
 
   #checkOpen(): void {
@@ -210,6 +207,37 @@ declare module './stream.js' {
      * do not fit.
      */
     launch<S extends readonly ParameterType[]>(kernel: Kernel<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
+  }
+}
+
+/** The shape of the latest launch, which the next one mostly has too: to check it anew is a good part of a launch's cost. */
+class Shapes {
+  #grid: Extent | undefined
+  #block: Extent | undefined
+  #sharedMemory: number | undefined
+  #latest: LaunchShape | undefined
+
+  of(config: LaunchConfig): LaunchShape {
+    if (
+      this.#latest !== undefined &&
+      typeof config === 'object' &&
+      config !== null &&
+      config.grid === this.#grid &&
+      config.block === this.#block &&
+      config.sharedMemory === this.#sharedMemory &&
+      config.cooperative === undefined &&
+      config.cluster === undefined
+    ) {
+      return this.#latest
+    }
+    const shape = shapeOf(config)
+    // An array may have other numbers in it the next time, and what is special is checked each time.
+    const isPlain = typeof config.grid === 'number' && typeof config.block === 'number' && !shape.cooperative
+    this.#latest = isPlain && shape.cluster === undefined ? shape : undefined
+    this.#grid = config.grid
+    this.#block = config.block
+    this.#sharedMemory = config.sharedMemory
+    return shape
   }
 }
 

@@ -12,7 +12,8 @@ export function queueWith(use: OpenStream, memory: readonly OpenMemory[], queue:
   if (tracked) for (const { allocation } of memory) allocation.afterUse(use)
 }
 
-function allOwned(memory: readonly OpenMemory[], serial: number): boolean {
+/** Is all of it freed in the order of this stream, so that its uses need not be written down? */
+export function allOwned(memory: readonly OpenMemory[], serial: number): boolean {
   for (const { allocation } of memory) if (!allocation.ownedBy(serial)) return false
   return true
 }

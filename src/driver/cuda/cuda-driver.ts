@@ -213,6 +213,8 @@ export class CudaDriver implements Driver {
   }
 
   streamGetPriority(stream: StreamHandle): number {
+    // While a blocking stream captures both calls are refused, but only this one leaves the capture as it is.
+    if (isNullStream(stream)) this.streamIsCapturing(stream)
     this.#onStream(stream, 'cuStreamGetPriority', (raw) => this.#library.cuStreamGetPriority(raw, this.#memory.address))
     return this.#memory.int32[0] ?? 0
   }
