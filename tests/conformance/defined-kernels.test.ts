@@ -46,6 +46,15 @@ const square = defineKernel({
   },
 })
 
+const threads = defineKernel({
+  name: 'threads',
+  source: `extern "C" __global__ void threads(unsigned* count) { atomicAdd(count, 1); }`,
+  signature: ['inout u32*'],
+  simulate(_at, count) {
+    count[0] = (count[0] ?? 0) + 1
+  },
+})
+
 onEveryBackend('kernels with a twin', (bench) => {
   const { device } = bench
   const n = 1000
@@ -107,6 +116,36 @@ onEveryBackend('kernels with a twin', (bench) => {
     for (let launch = 0; launch < 5; launch += 1) stream.launch(exec)
     const bytes = await stream.download(y)
     assert.equal(new Float32Array(bytes.buffer, bytes.byteOffset, n)[n - 1], 5)
+  })
+
+  test('K30 a launch has the shape that its configuration has at that moment', async () => {
+    await threads.prepare(device)
+    using stream = bench.stream()
+    using count = device.allocPinned(4)
+    const counted = (config: LaunchConfig): number => {
+      count.view(Uint32Array)[0] = 0
+      stream.launch(threads, config, count)
+      stream.synchronize()
+      return count.view(Uint32Array)[0] ?? 0
+    }
+    const changing = { grid: 2, block: 32, sharedMemory: 16, cooperative: false, cluster: undefined }
+    assert.equal(counted(changing), 64)
+    assert.equal(counted(changing), 64)
+    changing.grid = 3
+    assert.equal(counted(changing), 96)
+    assert.equal(counted({ grid: 3, block: 32 }), 96)
+    assert.equal(counted({ grid: 1, block: 32 }), 32)
+    for (const wrong of [{ grid: 0 }, { block: 0 }, { sharedMemory: -1 }, { grid: 1.5 }]) {
+      assert.throws(() => counted({ grid: 1, block: 32, ...wrong }), /config\./)
+    }
+    for (const wrong of [undefined, null, 1, 'x']) assert.throws(() => counted(wrong as never), TypeError)
+    assert.equal(counted({ grid: 1, block: 32 }), 32)
+    const extent: [number, number] = [2, 2]
+    assert.equal(counted({ grid: extent, block: 8 }), 32)
+    extent[1] = 3
+    assert.equal(counted({ grid: extent, block: 8 }), 48)
+    assert.equal(counted({ grid: 1, block: 32, cooperative: true }), 32)
+    assert.equal(counted({ grid: 1, block: 32 }), 32)
   })
 
   test('K26 memory that begins in the middle of an element is refused, and the device goes on', async () => {
