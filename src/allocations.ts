@@ -24,9 +24,14 @@ export abstract class Allocation implements Remains {
     this.byteLength = byteLength
   }
 
-  /** Is it freed in the order of this stream, so that its uses need not be written down? */
-  ownedBy(_serial: number): boolean {
+  /** Is it this stream's own, so that it can be used there and nothing need be written down? */
+  ownedBy(_use: OpenStream): boolean {
     return false
+  }
+
+  /** Lets the stream's device reach it. False where it cannot. */
+  admit({ device }: OpenStream): boolean {
+    return device === this.device.ordinal || this.driver.memory.admit(this.pointer, this.device.ordinal, device)
   }
 
   /** To be called before work that uses the memory is queued on a stream that does not capture. */
@@ -77,7 +82,7 @@ export class DeviceAllocation extends Allocation {
     this.#home?.allocated()
   }
 
-  override ownedBy(serial: number): boolean {
+  override ownedBy({ serial }: OpenStream): boolean {
     return this.#home !== undefined && serial === this.#homeSerial
   }
 
@@ -91,7 +96,7 @@ export class DeviceAllocation extends Allocation {
   }
 
   override afterUse(use: OpenStream): void {
-    if (!this.ownedBy(use.serial)) super.afterUse(use)
+    if (!this.ownedBy(use)) super.afterUse(use)
   }
 
   protected override giveBack(): void {
@@ -111,9 +116,10 @@ export class DeviceAllocation extends Allocation {
 
 /** Memory that another library owns. */
 export class ForeignAllocation extends Allocation {
-  override ownedBy(_serial: number): boolean {
-    return true
+  override ownedBy(use: OpenStream): boolean {
+    return use.device === this.device.ordinal
   }
+  override afterUse(): void {}
   protected override giveBack(): void {}
 }
 
@@ -131,8 +137,8 @@ export class SharedAllocation extends ForeignAllocation {
     return this.#ready
   }
 
-  override ownedBy(serial: number): boolean {
-    return this.#ready === undefined || this.#waited.has(serial)
+  override ownedBy(use: OpenStream): boolean {
+    return super.ownedBy(use) && (this.#ready === undefined || this.#waited.has(use.serial))
   }
 
   override beforeUse({ driver, handle, serial }: OpenStream): void {
@@ -172,6 +178,11 @@ export class ImportedAllocation extends Allocation {
 export class PinnedAllocation extends Allocation {
   /** Set when it is closed: what its views look at. */
   views: ArrayBuffer | undefined
+
+  /** Every device reaches it. */
+  override admit(): boolean {
+    return true
+  }
 
   protected override giveBack(): void {
     this.driver.memory.closePinned(this.pointer, this.views, this.uses.take())

@@ -15,7 +15,7 @@ import {
   passedAs,
 } from './kernel-signature.js'
 import { type Launchable, launchOn } from './launch.js'
-import { allOwned, queueWith } from './queue-with-memory.js'
+import { queueWith } from './queue-with-memory.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 import { openStream, type Stream } from './stream.js'
 
@@ -174,8 +174,7 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
     const shape = this.#shapes.of(config as LaunchConfig)
     const memory = openArguments(values, this.#parameters, use.driver) ?? NO_MEMORY
     const queue = (): void => use.driver.kernels.launch(this.#handle, use.handle, shape, values as LaunchValues, memory)
-    if (allOwned(memory, use.serial)) queue()
-    else queueWith(use, memory, queue)
+    queueWith(use, memory, queue)
   }
 
   #checkOpen(): void {

@@ -1,21 +1,43 @@
 /** Puts work that uses memory into a stream, and writes down that it did. */
 import { PinnedAllocation } from './allocations.js'
 import type { FillWidth, TwoDevices } from './driver/memory-driver.js'
+import { stateError } from './errors.js'
 import type { OpenMemory } from './memory.js'
 import type { OpenStream } from './stream.js'
 
-/** Queues something that uses memory. What is captured runs when its graph is launched: nothing is used yet. */
+/**
+ * Queues something that uses memory. What is captured runs when its graph is launched: nothing is used yet.
+ * @throws ERR_UNSUPPORTED where the stream's device cannot reach the memory of another
+ */
 export function queueWith(use: OpenStream, memory: readonly OpenMemory[], queue: () => void): void {
-  const tracked = !allOwned(memory, use.serial) && !use.driver.streamIsCapturing(use.handle)
+  if (allOwned(memory, use)) queue()
+  else {
+    admitAll(memory, use)
+    queueTracked(use, memory, queue)
+  }
+}
+
+/** Is all of it the stream's own, so that nothing need be done before and after? */
+export function allOwned(memory: readonly OpenMemory[], use: OpenStream): boolean {
+  for (const { allocation } of memory) if (!allocation.ownedBy(use)) return false
+  return true
+}
+
+function admitAll(memory: readonly OpenMemory[], use: OpenStream): void {
+  for (const { allocation } of memory) {
+    if (allocation.admit(use)) continue
+    throw stateError(
+      'ERR_UNSUPPORTED',
+      `Memory of ${allocation.device} cannot be used by a stream of device ${use.device}, which cannot reach it; stream.copy() brings it over`,
+    )
+  }
+}
+
+function queueTracked(use: OpenStream, memory: readonly OpenMemory[], queue: () => void): void {
+  const tracked = !use.driver.streamIsCapturing(use.handle)
   if (tracked) for (const { allocation } of memory) allocation.beforeUse(use)
   queue()
   if (tracked) for (const { allocation } of memory) allocation.afterUse(use)
-}
-
-/** Is all of it freed in the order of this stream, so that its uses need not be written down? */
-export function allOwned(memory: readonly OpenMemory[], serial: number): boolean {
-  for (const { allocation } of memory) if (!allocation.ownedBy(serial)) return false
-  return true
 }
 
 /** What one stream is about to do with memory. */
@@ -26,9 +48,9 @@ export interface MemoryUse {
 
 /** As `queueWith`, for work that is put into several streams at once. */
 export function queueAllWith(parts: readonly MemoryUse[], queue: () => void): void {
-  const running = parts.filter(
-    ({ use, memory }) => !allOwned(memory, use.serial) && !use.driver.streamIsCapturing(use.handle),
-  )
+  const others = parts.filter(({ use, memory }) => !allOwned(memory, use))
+  for (const { use, memory } of others) admitAll(memory, use)
+  const running = others.filter(({ use }) => !use.driver.streamIsCapturing(use.handle))
   for (const { use, memory } of running) for (const { allocation } of memory) allocation.beforeUse(use)
   queue()
   for (const { use, memory } of running) for (const { allocation } of memory) allocation.afterUse(use)
@@ -38,8 +60,13 @@ export function queueCopy(use: OpenStream, to: OpenMemory, from: OpenMemory, byt
   if (byteLength === 0) return
   const memory = from.allocation === to.allocation ? [to] : [to, from]
   const { driver, handle } = use
+  const copy = (between?: TwoDevices): void => driver.memory.copy(to.pointer, from.pointer, byteLength, handle, between)
   const between = betweenDevices(to, from)
-  queueWith(use, memory, () => driver.memory.copy(to.pointer, from.pointer, byteLength, handle, between))
+  if (between === undefined) queueWith(use, memory, () => copy())
+  else {
+    const reached = memory.every(({ allocation }) => allocation.admit(use))
+    queueTracked(use, memory, () => copy(reached ? undefined : between))
+  }
 }
 
 /** Undefined where one is memory of the host, or both are on one device. */

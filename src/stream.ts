@@ -43,6 +43,8 @@ export interface OpenStream {
   readonly driver: Driver
   readonly handle: StreamHandle
   readonly context: ContextHandle
+  /** The device's ordinal. */
+  readonly device: number
   /** Never used twice, unlike the handle. */
   readonly serial: number
 }
@@ -412,7 +414,13 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     isStream = (value): value is Stream => typeof value === 'object' && value !== null && #handle in value
     openStream = (stream) => {
       const handle = stream.#busy()
-      return { driver: stream.#driver, handle, context: stream.#context, serial: stream.#serial }
+      return {
+        driver: stream.#driver,
+        handle,
+        context: stream.#context,
+        device: stream.device.ordinal,
+        serial: stream.#serial,
+      }
     }
     whenClosing = (stream, fn) => {
       stream.#closing = fn

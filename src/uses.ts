@@ -18,7 +18,8 @@ export function hiddenStream(device: Device): OpenStream {
   if (hidden === undefined) {
     const driver = driverOf(device)
     const context = contextOf(device)
-    hidden = { driver, context, handle: driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0), serial: 0 }
+    const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
+    hidden = { driver, context, handle, device: device.ordinal, serial: 0 }
     hiddenStreams.set(device, hidden)
   }
   return hidden

@@ -31,8 +31,13 @@ export interface MemoryDriver {
    */
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void
   /**
-   * `cuMemcpyAsync` between any two places of this driver; `cuMemcpyPeerAsync` where `between` tells that they are memory of
-   * two devices. Never blocks, but for want of room in the stream's queue.
+   * Lets the device `user` reach memory of the device `owner` (`cuCtxEnablePeerAccess`, `cuMemPoolSetAccess`), which it
+   * must before work on one of its streams uses that. False where the two cannot reach each other. Spoils no capture.
+   */
+  admit(pointer: Pointer, owner: number, user: number): boolean
+  /**
+   * `cuMemcpyAsync` between any two places that the stream's device reaches; `cuMemcpyPeerAsync` where `between` tells that
+   * they are memory of two devices that it does not. Never blocks, but for want of room in the stream's queue.
    */
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, between?: TwoDevices): void
   /** `cuMemsetD8Async`, `D16` or `D32`. */

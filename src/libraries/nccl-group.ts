@@ -10,6 +10,7 @@ import { invalidType, stateError } from '../errors.js'
 import { queueAllWith } from '../queue-with-memory.js'
 import { type OpenStream, openStream, type Stream } from '../stream.js'
 import { type GivenMemory, openGiven, type UsedMemory } from './library-memory.js'
+import { checkApart } from './nccl-apart.js'
 import { checkTogether } from './nccl-clique.js'
 import type { NcclHandle } from './nccl-handle.js'
 import type { NcclFunction } from './nccl-library.js'
@@ -42,7 +43,8 @@ const groups = new Ambient<Group>()
  * make the calls of all of them in a group, and so must sends and receives that wait for each other. Arguments are
  * checked by each call; the work is queued when the function ends, and if it throws nothing is queued. Groups may be
  * nested: all is queued at the end of the outermost.
- * @throws ERR_DEADLOCK where a rank of this thread is left out; ERR_INVALID_ARG_TYPE for a function that returns a promise
+ * @throws ERR_INVALID_ARG_VALUE where two calls use the same bytes and one writes there: NCCL may run the calls of a group
+ * side by side. ERR_DEADLOCK where a rank of this thread is left out; ERR_INVALID_ARG_TYPE for a function that returns a promise
  */
 export function group<R>(fn: () => R): R {
   checkFunction(fn, 'fn')
@@ -88,6 +90,7 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   })
   const [first] = parts
   if (first === undefined) return
+  checkApart(parts.map(({ operation: { name }, memory }) => ({ name, memory })))
   const { libraries, name } = first.use.driver
   const queueReal = (): void =>
     libraries.queue(parts.map(workOf), (calls) => {

@@ -35,6 +35,10 @@ export class SanitizerMemory implements MemoryDriver {
     this.#parts.detector.closing(pointer, after, () => this.#inner.closePinned(pointer, bytes, after))
   }
 
+  admit(pointer: Pointer, owner: number, user: number): boolean {
+    return this.#inner.admit(pointer, owner, user)
+  }
+
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, between?: TwoDevices): void {
     const memory: readonly Touched[] = [
       { pointer: destination, byteLength, access: 'out' },

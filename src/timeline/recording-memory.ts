@@ -46,6 +46,10 @@ export class RecordingMemory implements MemoryDriver {
     recorder.end(row, stream)
   }
 
+  admit(pointer: Pointer, owner: number, user: number): boolean {
+    return this.#inner().memory.admit(pointer, owner, user)
+  }
+
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, between?: TwoDevices): void {
     const recorder = this.#recorder
     const row = recorder.begin(Kind.COPY, stream, this.#names.copy, byteLength)

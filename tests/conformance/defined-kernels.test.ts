@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { defineKernel, type LaunchConfig, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
+import { ONE_DEVICE, secondDevice } from './expect.js'
 
 const axpy = defineKernel({
   name: 'axpy',
@@ -146,6 +147,18 @@ onEveryBackend('kernels with a twin', (bench) => {
     assert.equal(counted({ grid: extent, block: 8 }), 48)
     assert.equal(counted({ grid: 1, block: 32, cooperative: true }), 32)
     assert.equal(counted({ grid: 1, block: 32 }), 32)
+  })
+
+  test('K31 a kernel uses memory of another device', async (context) => {
+    const second = secondDevice(bench)
+    if (second === undefined) return context.skip(ONE_DEVICE)
+    for (const [near, far] of [[device, second] as const, [second, device] as const]) {
+      await threads.prepare(near)
+      using stream = bench.stream({ device: near })
+      using count = far.alloc(4)
+      stream.fill(count, 0).launch(threads, { grid: 2, block: 32 }, count)
+      assert.deepEqual(new Uint32Array((await stream.download(count)).buffer), Uint32Array.of(64))
+    }
   })
 
   test('K26 memory that begins in the middle of an element is refused, and the device goes on', async () => {

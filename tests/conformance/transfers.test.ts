@@ -75,6 +75,29 @@ onEveryBackend('transfers', (bench) => {
     assertSame(await stream.download(back), pattern(5000))
   })
 
+  test('a stream uses memory of another device: fills it, copies it from and to the host, in a graph too', async (context) => {
+    const second = secondDevice(bench)
+    if (second === undefined) return context.skip(ONE_DEVICE)
+    for (const [near, far] of [[device, second] as const, [second, device] as const]) {
+      using stream = bench.stream({ device: near })
+      using there = far.alloc(4096)
+      using here = near.alloc(4096, { stream })
+      using plain = far.alloc(4096, { interprocess: true })
+      using pinned = near.allocPinned(4096)
+      for (const buffer of [there, plain]) {
+        stream.fill(buffer, 3).fill(buffer.slice(1024, 1024), 4).copy(pinned, buffer)
+        await stream.finished()
+        assert.deepEqual([pinned.bytes[0], pinned.bytes[1024], pinned.bytes[2048]], [3, 4, 3])
+        void stream.upload(buffer, pattern(4096, 7))
+        assertSame(await stream.download(buffer), pattern(4096, 7))
+        const exec = stream.capture(() => void stream.fill(buffer, 5).copy(here, buffer)).instantiate()
+        stream.launch(exec)
+        assertSame(await stream.download(here), new Uint8Array(4096).fill(5))
+        exec.close()
+      }
+    }
+  })
+
   test('slices are copied where they lie', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(100)

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, fork } from 'node:child_process'
 import { describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import type { DeviceBuffer, Stream } from 'cuda-streams'
 import {
   Communicator,
   type CommunicatorOptions,
@@ -256,16 +257,49 @@ onEveryBackend('NCCL with two ranks in this thread', (bench) => {
       ],
     )
 
-    // In place, and several in one group.
-    together(({ communicator, stream, small }) => {
-      communicator.allReduce(small, small, { type: 'f32', op: 'min', stream })
-      communicator.allReduce(small, small, { type: 'f32', op: 'sum', stream })
-    })
+    // In place.
+    for (const op of ['min', 'sum'] as const) {
+      together(({ communicator, stream, small }) => communicator.allReduce(small, small, { type: 'f32', op, stream }))
+    }
     for (const { stream, small, half } of ranks) stream.copy(half, small)
     assert.deepEqual((await got())[0]?.slice(0, 4), [2, -4, 6, 8])
 
     await Promise.all(communicators.map((communicator) => communicator.close()))
     for (const { small, both, stream } of ranks) for (const each of [small, both, stream]) each.close()
+  })
+
+  it('calls of one group that write what another uses are refused, for NCCL runs them side by side', {
+    skip,
+  }, async () => {
+    const communicators = await Communicator.createAll(devices)
+    const streams = devices.map((device) => bench.stream({ device }))
+    const buffers = devices.map((device, rank) => device.alloc(64, { stream: streams[rank] }))
+    const both = (call: (communicator: Communicator, buffer: DeviceBuffer, stream: Stream) => void): void =>
+      group(() => {
+        for (const [rank, communicator] of communicators.entries()) {
+          const [buffer, stream] = [buffers[rank], streams[rank]]
+          assert.ok(buffer !== undefined && stream !== undefined)
+          call(communicator, buffer, stream)
+        }
+      })
+    const twice = (first: [number, number], second: [number, number]): void =>
+      both((communicator, buffer, stream) => {
+        for (const [from, to] of [first, second]) {
+          communicator.allReduce(buffer.slice(from, 16), buffer.slice(to, 16), { type: 'f32', stream })
+        }
+      })
+    for (const second of [
+      [0, 0],
+      [16, 32],
+      [32, 0],
+      [32, 12],
+    ] as [number, number][]) {
+      refused(() => twice([0, 16], second), 'ERR_INVALID_ARG_VALUE', /of one group use the same \d+ bytes/)
+    }
+    twice([0, 16], [0, 32])
+    twice([0, 0], [16, 16])
+    await Promise.all(communicators.map((communicator) => communicator.close()))
+    for (const each of [...buffers, ...streams]) each.close()
   })
 
   it('whole numbers of every width, half precision, and their reductions', { skip }, async () => {

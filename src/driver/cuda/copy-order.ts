@@ -3,18 +3,18 @@
  * copy's stream has nothing to do, although work that the null stream puts before the copy may still write there
  * (docs/cuda-facts.md). A record and a wait for it in front give the stream something to do for just as long.
  */
-import { type ContextHandle, isDefaultStream, StreamFlag, type StreamHandle } from '../driver.js'
+import type { ContextHandle, StreamHandle } from '../driver.js'
 import type { EventPool } from './event-pool.js'
 import type { Library } from './library.js'
-import type { NativeMemory } from './native.js'
 
 /** Seen up to 24 KiB, and not from 32 KiB on; another GPU may draw the line elsewhere. */
 const MOST_READ_AT_THE_CALL = 65_536
 
 export interface CopyOrderParts {
   readonly library: Library
-  readonly memory: NativeMemory
   readonly pool: EventPool
+  /** Does the null stream order it? Undefined while it captures. */
+  readonly isBlocking: (stream: StreamHandle) => boolean | undefined
   readonly contextOf: (stream: StreamHandle) => ContextHandle | undefined
 }
 
@@ -43,18 +43,11 @@ export class CopyOrder {
   }
 
   #isBlocking(stream: StreamHandle): boolean {
-    if (isDefaultStream(stream)) return true
     const known = this.#blocking.get(stream)
-    return known ?? this.#ask(stream)
-  }
-
-  /** To ask a capturing stream for its flags would spoil the capture; and what is in a graph is never read early. */
-  #ask(stream: StreamHandle): boolean {
-    const { library, memory } = this.#parts
-    if (library.cuStreamIsCapturing(stream, memory.address) !== 0 || memory.int32[0] !== 0) return false
-    if (library.cuStreamGetFlags(stream, memory.address) !== 0) return false
-    const blocking = ((memory.uint32[0] ?? 0) & StreamFlag.NON_BLOCKING) === 0
-    this.#blocking.set(stream, blocking)
-    return blocking
+    if (known !== undefined) return known
+    const blocking = this.#parts.isBlocking(stream)
+    if (blocking !== undefined) this.#blocking.set(stream, blocking)
+    // What a graph copies is never read early.
+    return blocking ?? false
   }
 }

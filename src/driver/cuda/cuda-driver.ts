@@ -20,13 +20,14 @@ import {
   isDefaultStream,
   isNullStream,
   type Settle,
+  StreamFlag,
   type StreamHandle,
 } from '../driver.js'
 import { refusedHandle } from '../handle-errors.js'
 import type { MemoryDriver } from '../memory-driver.js'
 import type { SharingDriver } from '../sharing-driver.js'
 import type { Contexts } from './contexts.js'
-import { CopyOrder } from './copy-order.js'
+import { CopyOrder, type CopyOrderParts } from './copy-order.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaKernels } from './cuda-kernels.js'
 import { CudaLibraries } from './cuda-libraries.js'
@@ -37,6 +38,7 @@ import type { GraphGates } from './graph-gates.js'
 import type { HandleCheck } from './handle-check.js'
 import { check, checkDestroyed, type Library } from './library.js'
 import type { NativeMemory } from './native.js'
+import { PeerAccess } from './peer-access.js'
 import type { RelaxedCaptures } from './relaxed-captures.js'
 import type { Waiting } from './waiting.js'
 
@@ -99,17 +101,12 @@ export class CudaDriver implements Driver {
     const recycle: CudaMemoryParts['recycle'] = ({ context, event }) => this.eventRecycle(context, event)
     const hostFunctionsPending = (): boolean => parts.waiting.hostFunctionsPending
     const inContextOf: CudaMemoryParts['inContextOf'] = (stream, call, fn) => this.#inContextOf(stream, call, fn)
-    this.#copyOrder = new CopyOrder({ ...parts, contextOf: (stream) => this.#contextOf(stream) })
+    const contextOf: CopyOrderParts['contextOf'] = (stream) => this.#contextOf(stream)
+    this.#copyOrder = new CopyOrder({ ...parts, contextOf, isBlocking: (stream) => this.isBlocking(stream) })
     const beforeCopy: CudaMemoryParts['beforeCopy'] = (...copy) => this.#copyOrder.before(...copy)
-    const memory = new CudaMemory({
-      ...parts,
-      onStream,
-      inContextOf,
-      beforeCopy,
-      reserve,
-      recycle,
-      hostFunctionsPending,
-    })
+    const peers = new PeerAccess(parts)
+    const more = { onStream, inContextOf, peers, beforeCopy, reserve, recycle, hostFunctionsPending }
+    const memory = new CudaMemory({ ...parts, ...more })
     const isDone: CudaSharingParts['isDone'] = ({ event }) => memory.isDone(event)
     this.memory = memory
     this.sharing = new CudaSharing({ ...parts, isDone, recycle, hostFunctionsPending })
@@ -276,6 +273,13 @@ export class CudaDriver implements Driver {
     } finally {
       if (isDefaultStream(stream)) this.#contexts.leave(before)
     }
+  }
+
+  /** Does the null stream order it? Undefined while it captures: to ask would spoil the capture. */
+  isBlocking(stream: StreamHandle): boolean | undefined {
+    if (isDefaultStream(stream)) return true
+    if (this.streamIsCapturing(stream)) return undefined
+    return (this.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) === 0
   }
 
   /** To be called before anything that takes an entry of the stream's hardware queue: waits where it has none left. */

@@ -6,6 +6,7 @@ import { detach } from './detach.js'
 import { type Block, KeptBlocks } from './kept-blocks.js'
 import { check } from './library.js'
 import { koffi } from './native.js'
+import type { PeerAccess } from './peer-access.js'
 import { allocatePinned, type PinnedMemoryParts } from './pinned-memory.js'
 
 const POINTER_DEVICE_ORDINAL = 9
@@ -18,6 +19,7 @@ export interface CudaMemoryParts extends PinnedMemoryParts {
   readonly onStream: (stream: StreamHandle, call: string, fn: (raw: number) => number) => void
   /** The same, with the context of any stream current: what memory a call may touch goes by the current context. */
   readonly inContextOf: (stream: StreamHandle, call: string, fn: (raw: number) => number) => void
+  readonly peers: PeerAccess
   /** In front of a copy from or to the host, with the stream's context current. Returns a CUresult. */
   readonly beforeCopy: (stream: StreamHandle, raw: number, byteLength: number) => number
   /** Before anything that takes an entry of the stream's hardware queue. */
@@ -81,6 +83,10 @@ export class CudaMemory implements MemoryDriver {
     if (bytes === undefined || detach(bytes)) this.#dying.add(block, after)
     else this.#undetached.register(bytes, { block, after })
     this.#dying.sweep()
+  }
+
+  admit(pointer: Pointer, owner: number, user: number): boolean {
+    return this.#parts.peers.admit(pointer, owner, user)
   }
 
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, between?: TwoDevices): void {

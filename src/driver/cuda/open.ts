@@ -1,13 +1,6 @@
 /** Builds the driver from its parts. */
 import { invalidValue } from '../../errors.js'
-import {
-  type Driver,
-  deviceOfDefaultStream,
-  EventFlag,
-  isDefaultStream,
-  StreamFlag,
-  type StreamHandle,
-} from '../driver.js'
+import { type Driver, deviceOfDefaultStream, EventFlag, isDefaultStream, type StreamHandle } from '../driver.js'
 import { Contexts } from './contexts.js'
 import { CudaDriver } from './cuda-driver.js'
 import { Dependencies } from './dependencies.js'
@@ -43,13 +36,9 @@ export function openCudaDriver(): Driver {
   const gateMemory = (): GateMemory => new GateMemory((bytes) => allocatePinned(parts, bytes, contexts.primary(0)))
   const gates = new Gates(library, gateMemory())
   const graphGates = new GraphGates(library, gateMemory())
-  const isBlocking = (stream: StreamHandle): boolean | undefined => {
-    if (isDefaultStream(stream)) return true
-    if (driver.streamIsCapturing(stream)) return undefined
-    return (driver.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) === 0
-  }
-  const dependencies = new Dependencies(isBlocking, (stream) =>
-    isDefaultStream(stream) ? deviceOfDefaultStream(stream) : deviceOf(library, memory, contexts, stream),
+  const dependencies = new Dependencies(
+    (stream) => driver.isBlocking(stream),
+    (stream) => (isDefaultStream(stream) ? deviceOfDefaultStream(stream) : deviceOf(library, memory, contexts, stream)),
   )
   const waiting = new Waiting({
     library,

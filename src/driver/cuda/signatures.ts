@@ -26,6 +26,18 @@ export const SIGNATURES = {
     c: 'CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)',
     args: [P, 'int', 'int'],
   },
+  cuDeviceCanAccessPeer: {
+    c: 'CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)',
+    args: [P, 'int', 'int'],
+  },
+  cuCtxEnablePeerAccess: {
+    c: 'CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)',
+    args: [P, 'uint'],
+  },
+  cuMemPoolSetAccess: {
+    c: 'CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)',
+    args: [P, P, P],
+  },
   cuDevicePrimaryCtxRetain: {
     c: 'CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)',
     args: [P, 'int'],

@@ -109,6 +109,11 @@ export class SimMemory implements MemoryDriver {
     this.#freeBlockAfter(block, after)
   }
 
+  /** Every simulated device reaches all memory. */
+  admit(): boolean {
+    return true
+  }
+
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {
     const call = 'cuMemcpyAsync'
     const to = this.#live(destination, byteLength, call)
