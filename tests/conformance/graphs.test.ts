@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { type Graph, type GraphExec, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
-import { refused, refusedByDriver } from './expect.js'
+import { ONE_DEVICE, refused, refusedByDriver, secondDevice } from './expect.js'
 
 const LAUNCHES = 1000
 
@@ -301,6 +301,21 @@ onEveryBackend('graphs', (bench) => {
       bench.busy(stream, 1000)
     })
     assert.match(graph.toDot(), /^digraph[\s\S]*->[\s\S]*\}\s*$/)
+  })
+
+  test('H6 the per-thread stream of another device captures host functions too, and leaves the first device alone', async (context) => {
+    const second = secondDevice(bench)
+    if (second === undefined) return context.skip(ONE_DEVICE)
+    const stream = second.run(() => Stream.perThread)
+    let ran = 0
+    const count = (): void => {
+      ran += 1
+    }
+    using exec = stream.capture(() => void stream.launchHostFunc(count)).instantiate()
+    exec.launch(stream)
+    await stream.finished()
+    assert.equal(ran, 1)
+    await device.finished()
   })
 
   test('H1 a host function in a graph runs in the async context it was captured in', async () => {

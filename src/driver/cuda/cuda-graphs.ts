@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { CUresult, cudaError } from '../cuda-results.js'
-import { type ContextHandle, cudaHandleOf, type HostFunction, isDefaultStream, type StreamHandle } from '../driver.js'
+import { type ContextHandle, type HostFunction, isDefaultStream, type StreamHandle } from '../driver.js'
 import type { CaptureMode, GraphDriver } from '../graph-driver.js'
 import type { GraphExecHandle, GraphHandle } from '../handles.js'
 import type { CapturedHostFunction, GraphGates, GraphLane } from './graph-gates.js'
@@ -104,7 +104,7 @@ export class CudaGraphs implements GraphDriver {
 
   /** Captures a host function: a gate that becomes a node. */
   captureHostFunction(stream: StreamHandle, host: HostFunction): void {
-    this.#gates.capture(cudaHandleOf(stream))
+    this.#around.onStream(stream, 'cuLaunchHostFunc', (raw) => this.#gates.capture(raw))
     const { id, node } = this.#captureInfo(stream)
     if (id === undefined) return
     const captured = this.#capturing.get(id)

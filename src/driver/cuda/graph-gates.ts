@@ -34,13 +34,10 @@ export class GraphGates {
     this.#memory = memory
   }
 
-  /** Queues the gate on a capturing stream, where it becomes a node. */
-  capture(raw: number): void {
+  /** Queues the gate on a capturing stream, where it becomes a node. Returns a CUresult. */
+  capture(raw: number): number {
     this.#placeholder ??= this.#take()
-    check(
-      'cuLaunchHostFunc',
-      this.#library.cuStreamBatchMemOp_v2(raw, OPERATIONS, this.#describe(this.#placeholder), 0),
-    )
+    return this.#library.cuStreamBatchMemOp_v2(raw, OPERATIONS, this.#describe(this.#placeholder), 0)
   }
 
   /** Gives a graph's gates slots of their own, which the instance that is made from it next has for itself. */
