@@ -95,6 +95,16 @@ export class Order {
     return stream
   }
 
+  /** As `arriveAt`, for a wait: on a blocking stream it is no work, and the null stream's need not come before it. */
+  #arriveAtWait(handle: StreamHandle): StreamStrand {
+    const stream = this.stream(handle)
+    const { capture, nonBlocking, device } = stream
+    if (capture !== undefined || nonBlocking || stream === this.#blockingOf(device).nullStream)
+      return this.arriveAt(handle)
+    stream.join(this.strands.host)
+    return stream
+  }
+
   /** A point of its own for something that the stream is given. */
   next(stream: StreamStrand): Point {
     stream.tick += 1
@@ -147,7 +157,7 @@ export class Order {
     if (stream.capture !== undefined && external) stream.capture.add(stream, { kind: 'wait', event }, undefined)
     else if (captured !== undefined) captured.capture.join(stream, captured.after)
     else if (isWait) {
-      this.arriveAt(streamHandle)
+      this.#arriveAtWait(streamHandle)
       for (const point of this.#workOf(event)) stream.join(point)
     }
     return isWait
@@ -156,7 +166,7 @@ export class Order {
   waitForStream(streamHandle: StreamHandle, otherHandle: StreamHandle): void {
     const other = this.stream(otherHandle)
     const recorded = other.capture === undefined ? this.#recorded(other, otherHandle, false) : []
-    const stream = this.arriveAt(streamHandle)
+    const stream = this.#arriveAtWait(streamHandle)
     if (other.capture !== undefined) other.capture.join(stream, other.capture.frontierOf(other))
     else if (stream.capture === undefined) for (const point of recorded) stream.join(point)
   }

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { onEveryBackend } from '../helpers/suite.js'
-import { checkCudaError, refusedByDriver, stillWorks } from './expect.js'
+import { checkCudaError, ONE_DEVICE, refusedByDriver, secondDevice, stillWorks } from './expect.js'
 
 const MODES = ['global', 'threadLocal', 'relaxed'] as const
 
@@ -64,6 +64,27 @@ onEveryBackend('beside a capture', (bench) => {
       await device.finished()
     })
   }
+
+  test('another device can be waited for, with host functions pending there and without', async (context) => {
+    const second = secondDevice(bench)
+    if (second === undefined) return context.skip(ONE_DEVICE)
+    using stream = working()
+    const there = working({ device: second })
+    let ran = 0
+    for (const callbacks of [0, 1]) {
+      stream.beginCapture()
+      for (let index = 0; index < callbacks; index += 1) {
+        there.launchHostFunc(() => {
+          ran += 1
+        })
+      }
+      second.synchronize()
+      await second.finished()
+      stream.endCapture().close()
+      assert.equal(ran, callbacks)
+    }
+    there.close()
+  })
 
   test('an event recorded with external is no event of the capture: it can be waited for before and after', async () => {
     using stream = working()

@@ -9,6 +9,29 @@ import { ONE_DEVICE, refused, secondDevice, stillWorks, turns } from './expect.j
 onEveryBackend('ordering', (bench) => {
   const { device } = bench
 
+  test('O6 a wait on a blocking stream is not held up by the null stream; what follows it there is', async () => {
+    using blocking = bench.stream({ nonBlocking: false })
+    using other = bench.stream()
+    const { defaultStream } = device
+    await device.finished()
+    const latches = [bench.latch(other)]
+    try {
+      using event = other.record()
+      latches.push(bench.latch(defaultStream))
+      blocking.wait(event)
+      assert.equal(blocking.query(), false)
+      latches[0]?.open()
+      await other.finished()
+      for (let turn = 0; turn < 1000 && !blocking.query(); turn += 1) await turns()
+      assert.equal(blocking.query(), true)
+      using after = blocking.record()
+      assert.equal(after.query(), false)
+    } finally {
+      for (const latch of latches) latch.open()
+    }
+    await device.finished()
+  })
+
   test('O1 record() makes an event without timing unless asked', () => {
     using stream = bench.stream()
     using plain = stream.record()

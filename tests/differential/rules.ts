@@ -151,10 +151,13 @@ export class Rules {
 
   /**
    * A wait, or a graph without work: what is queued later comes after this too. Where it may be over already, a driver may leave the wait
-   * out, and then nothing was queued that the null stream's rules would be about.
+   * out, and then nothing was queued that the null stream's rules would be about. On a blocking stream a wait is no work that
+   * the null stream's would come before.
    */
   #queueAfter(stream: number, work: bigint): void {
-    const id = this.#add(stream, {}, this.#before(stream) | work)
+    const { origin } = this.#plan(stream)
+    const before = isBlocking(origin) ? this.#point(stream) : this.#before(stream)
+    const id = this.#add(stream, {}, before | work)
     const isWork = this.certainty(work) === 'pending'
     this.#setPoint(stream, isWork ? this.upTo(id) : this.#point(stream) | work | bit(id))
   }

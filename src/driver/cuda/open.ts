@@ -42,6 +42,7 @@ export function openCudaDriver(): Driver {
   )
   const waiting = new Waiting({
     library,
+    contexts,
     relaxed,
     gates,
     depth: new QueueDepth(gates, connections),

@@ -16,6 +16,7 @@ import {
 } from '../driver.js'
 import { LoopPump, type Sleeper, type TurnResult } from '../loop-pump.js'
 import { type Answer, Completions } from './completions.js'
+import type { Contexts } from './contexts.js'
 import type { Dependencies } from './dependencies.js'
 import type { EventPool } from './event-pool.js'
 import type { GateCall, Gates } from './gates.js'
@@ -29,6 +30,7 @@ const CALM_WITHIN = 100
 
 export interface WaitingParts {
   readonly library: Library
+  readonly contexts: Contexts
   readonly relaxed: RelaxedCaptures
   readonly gates: Gates
   readonly depth: QueueDepth
@@ -284,8 +286,13 @@ export class Waiting {
     return cancel
   }
 
+  /** CUDA asks the current context whether it may: a stream of that one may capture. */
   #recordContext(context: ContextHandle, event: EventHandle): void {
-    check('cuCtxRecordEvent', this.#parts.library.cuCtxRecordEvent(context, event))
+    const { contexts, library } = this.#parts
+    const before = contexts.enter(context)
+    const result = library.cuCtxRecordEvent(context, event)
+    contexts.leave(before)
+    check('cuCtxRecordEvent', result)
   }
 
   /** One turn of the event loop: runs what is due, settles what is done. */

@@ -62,6 +62,13 @@ export class Machine implements Steps {
     return operation
   }
 
+  /** Queues a wait. On a blocking stream it waits for nothing else: only work waits for the null stream's. */
+  enqueueWait(stream: SimStream, record: Operation): void {
+    const operation = this.#operation(OperationKind.INSTANT, stream, 0)
+    this.#append(operation, [record], stream === stream.device.nullStream)
+    this.#startWith(operation)
+  }
+
   enqueueHostFunction(stream: SimStream, host: HostFunction): void {
     const operation = this.#operation(OperationKind.HOST, stream, 0)
     this.#append(operation, NOTHING)
@@ -210,7 +217,7 @@ export class Machine implements Steps {
   }
 
   /** Puts it at the end of its stream and, by the null stream's rules, behind others. */
-  #append(operation: Operation, after: Iterable<Operation | undefined>): void {
+  #append(operation: Operation, after: Iterable<Operation | undefined>, isWork = true): void {
     const { stream } = operation
     const { device } = stream
     operation.waitFor(stream.tail)
@@ -219,7 +226,7 @@ export class Machine implements Steps {
       for (const other of device.touched) operation.waitFor(other.tail)
       device.touched.clear()
     } else if (!stream.nonBlocking) {
-      operation.waitFor(device.nullStream.tail)
+      if (isWork) operation.waitFor(device.nullStream.tail)
       device.touched.add(stream)
     }
     if (!stream.listed) device.list(stream)

@@ -400,7 +400,7 @@ export class SimDriver implements Driver {
     }
     this.#captures.refuseImplicit(stream, 'cuStreamWaitEvent')
     if (event.record === undefined) return
-    this.machine.enqueueMark(stream, [event.record])
+    this.machine.enqueueWait(stream, event.record)
   }
 
   #liveEvent(handle: EventHandle, call: string): SimEvent {
