@@ -42,7 +42,6 @@ export function openCudaDriver(): Driver {
   )
   const waiting = new Waiting({
     library,
-    contexts,
     relaxed,
     gates,
     depth: new QueueDepth(gates, connections),

@@ -16,7 +16,6 @@ import {
 } from '../driver.js'
 import { LoopPump, type Sleeper, type TurnResult } from '../loop-pump.js'
 import { type Answer, Completions } from './completions.js'
-import type { Contexts } from './contexts.js'
 import type { Dependencies } from './dependencies.js'
 import type { EventPool } from './event-pool.js'
 import type { GateCall, Gates } from './gates.js'
@@ -30,7 +29,6 @@ const CALM_WITHIN = 100
 
 export interface WaitingParts {
   readonly library: Library
-  readonly contexts: Contexts
   readonly relaxed: RelaxedCaptures
   readonly gates: Gates
   readonly depth: QueueDepth
@@ -203,12 +201,13 @@ export class Waiting {
   }
 
   forContext(context: ContextHandle): void {
-    const { pool, gates } = this.#parts
+    const { pool, gates, relaxed } = this.#parts
     const event = pool.take(context)
     this.#recordContext(context, event)
     const comesAfter = (): boolean => gates.running.some((call) => call.lane.context === context)
     try {
-      this.#block(() => this.#isDone(event), comesAfter, 'device.synchronize()')
+      // A stream of another device may capture: CUDA lets a device be waited for meanwhile, but no event be asked.
+      this.#block(() => relaxed.run(() => this.#isDone(event)), comesAfter, 'device.synchronize()')
     } finally {
       pool.giveBack(context, event)
     }
@@ -286,13 +285,8 @@ export class Waiting {
     return cancel
   }
 
-  /** CUDA asks the current context whether it may: a stream of that one may capture. */
   #recordContext(context: ContextHandle, event: EventHandle): void {
-    const { contexts, library } = this.#parts
-    const before = contexts.enter(context)
-    const result = library.cuCtxRecordEvent(context, event)
-    contexts.leave(before)
-    check('cuCtxRecordEvent', result)
+    check('cuCtxRecordEvent', this.#parts.library.cuCtxRecordEvent(context, event))
   }
 
   /** One turn of the event loop: runs what is due, settles what is done. */
