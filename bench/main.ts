@@ -1,8 +1,10 @@
 /**
  * `npm run bench`. On a GPU: what a call costs, beside C and the Python libraries. On the simulator: how fast it is.
- * BENCH_ROUNDS (15), BENCH_JSON (a file for the results) and BENCH_PYTHON (python3) adjust it.
+ * BENCH_ROUNDS (15), BENCH_JSON (a file for the results), BENCH_PYTHON (python3) and BENCH_CPUS (a list as taskset takes it,
+ * such as 2,3: on a shared machine one core can be half as quick as the next, so all contestants get the same ones) adjust it.
  */
 
+import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, cpus, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -20,7 +22,9 @@ import { benchScale, benchSimulated, printScale, printSimulated } from './simula
 const MATCH_LIMIT_MS = 80_000
 
 async function main(): Promise<void> {
-  const { BENCH_ROUNDS, BENCH_JSON } = process.env
+  const { BENCH_ROUNDS, BENCH_JSON, BENCH_CPUS } = process.env
+  // Contestants are started later, and inherit this.
+  if (BENCH_CPUS !== undefined) execFileSync('taskset', ['-acp', BENCH_CPUS, String(process.pid)])
   const rounds = readRounds(BENCH_ROUNDS)
   const root = findRoot()
   const device = Device.get(0)
@@ -36,7 +40,7 @@ async function main(): Promise<void> {
   }
   console.log(`GPU     ${machine.gpu}`)
   console.log(`driver  ${[machine.driver, machine.nvidia].filter(Boolean).join(', ')}`)
-  console.log(`CPU     ${machine.cpu}`)
+  console.log(`CPU     ${machine.cpu}${BENCH_CPUS === undefined ? '' : `, of them ${BENCH_CPUS}`}`)
   if (machine.driver === 'cuda') {
     console.log(`queues  ${environment['CUDA_DEVICE_MAX_CONNECTIONS'] ?? 'as CUDA has it'}, for all contestants`)
   }

@@ -16,7 +16,7 @@ export class HandleCheck {
    * have made a new one at the same address since.
    */
   readonly #destroyedStreams = new Map<StreamHandle, number | undefined>()
-  readonly #destroyedEvents = new Map<EventHandle, string>()
+  readonly #destroyedEvents = new Map<EventHandle, number>()
 
   /** `hides` tells events of the library's own, which may stand where a caller's event once stood. */
   constructor(library: Library, memory: MemoryCheck, hides: (event: EventHandle) => boolean, learn: () => void) {

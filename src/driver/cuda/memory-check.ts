@@ -10,6 +10,7 @@ import { ProcessHeap } from './process-heap.js'
 /** Bytes of a stream's inner object that are searched for what is known of the stream. */
 const INNER_BYTES = 1024
 const EVENT_WORDS = 8
+const HASH_FACTOR = 0x9e3779b1
 
 /** What is known of a handle without asking the driver. */
 export type Verdict = 'alive' | 'unknown' | 'wrong'
@@ -50,9 +51,16 @@ export class MemoryCheck {
     return inner === undefined || this.#idOffset === undefined ? undefined : this.#pointerAt(inner + this.#idOffset)
   }
 
-  /** All that can be seen of an event, to be compared later. */
-  lookOfEvent(handle: number): string {
-    return Array.from({ length: EVENT_WORDS }, (_, word) => this.#pointerAt(handle + 8 * word)).join(' ')
+  /** A hash of all that can be seen of an event, to be compared later. Each event that is closed is looked at. */
+  lookOfEvent(handle: number): number {
+    const inHeap = handle % 8 === 0 && this.#heap.holds(handle, 8 * EVENT_WORDS)
+    let look = 0
+    for (let word = 0; word < EVENT_WORDS; word += 1) {
+      const address = handle + 8 * word
+      const value = inHeap ? this.#heap.pointerAt(address) : (this.#pointerAt(address) ?? -1)
+      look = (Math.imul(look, HASH_FACTOR) + (value >>> 0) + Math.floor(value / 2 ** 32)) | 0
+    }
+    return look
   }
 
   /** Where in the inner objects of all these streams their own value stands. */
