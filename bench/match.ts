@@ -16,6 +16,7 @@ export interface MatchRow {
   readonly bytes: number | undefined
   /** Median nanoseconds per call, by contestant; what a contestant has not is absent. */
   readonly nanoseconds: Readonly<Record<string, number>>
+  /** The median of each round's own ratio: what disturbs a machine for a while disturbs both. */
   readonly oursToC: number | undefined
   /** How many times faster than the fastest Python library. */
   readonly fasterThanPython: number | undefined
@@ -52,7 +53,7 @@ export async function match(
         if (failures.has(label)) continue
         try {
           const perCall = await contestant.run(key, calls)
-          if (round > 0) samples.add(contestant.name, key, perCall)
+          if (round > 0) samples.add(contestant.name, key, round, perCall)
         } catch (error) {
           failures.set(label, error instanceof Error ? error.message : String(error))
           samples.drop(contestant.name, key)
@@ -126,27 +127,26 @@ function compare(row: Row, ours: Contestant, others: readonly Contestant[], samp
     const theirs = samples.median(name, row.against ?? row.key)
     if (theirs !== undefined) nanoseconds[name] = theirs
   }
-  const c = nanoseconds[C]
   const python = others.flatMap(({ name }) => (name === C ? [] : (nanoseconds[name] ?? [])))
   return {
     key: row.key,
     title: row.title,
     bytes: row.bytes,
     nanoseconds,
-    oursToC: mine === undefined || c === undefined ? undefined : mine / c,
+    oursToC: samples.ratio([ours.name, row.key], [C, row.against ?? row.key]),
     fasterThanPython: mine === undefined || python.length === 0 ? undefined : Math.min(...python) / mine,
   }
 }
 
-/** Nanoseconds per call, one a round, for each contestant and row. */
+/** Nanoseconds per call, by round, for each contestant and row. */
 class Samples {
-  readonly #values = new Map<string, number[]>()
+  readonly #values = new Map<string, Map<number, number>>()
 
-  add(name: string, key: string, value: number): void {
+  add(name: string, key: string, round: number, value: number): void {
     const label = `${name} ${key}`
     const values = this.#values.get(label)
-    if (values === undefined) this.#values.set(label, [value])
-    else values.push(value)
+    if (values === undefined) this.#values.set(label, new Map([[round, value]]))
+    else values.set(round, value)
   }
 
   drop(name: string, key: string): void {
@@ -154,6 +154,21 @@ class Samples {
   }
 
   median(name: string, key: string): number | undefined {
-    return median(this.#values.get(`${name} ${key}`) ?? [])
+    return median([...this.#of(name, key).values()])
+  }
+
+  /** The median over all rounds of how many times longer the first took than the second. */
+  ratio(first: readonly [name: string, key: string], second: readonly [name: string, key: string]): number | undefined {
+    const [dividends, divisors] = [this.#of(...first), this.#of(...second)]
+    return median(
+      [...dividends].flatMap(([round, value]) => {
+        const divisor = divisors.get(round)
+        return divisor === undefined ? [] : value / divisor
+      }),
+    )
+  }
+
+  #of(name: string, key: string): ReadonlyMap<number, number> {
+    return this.#values.get(`${name} ${key}`) ?? new Map()
   }
 }

@@ -106,6 +106,12 @@ class Judge {
     return node
   }
 
+  /** On a blocking stream a wait is no work that the null stream's comes before. */
+  #wait(stream: number, recorded: Node): void {
+    if (this.#program.streams[stream] !== 'blocking') this.#queue(stream, recorded)
+    else this.#tails[stream] = this.#node(this.#tails[stream], this.#host, recorded)
+  }
+
   /** A record comes after what work would come after, but without timing it is no work of a blocking stream. */
   #record(stream: number): Node {
     if (this.#program.streams[stream] !== 'blocking') return this.#queue(stream)
@@ -131,11 +137,11 @@ class Judge {
         return undefined
       case 'wait': {
         const recorded = this.#events.get(step.event)
-        if (recorded !== undefined) this.#queue(step.stream, recorded)
+        if (recorded !== undefined) this.#wait(step.stream, recorded)
         return undefined
       }
       case 'waitStream':
-        this.#queue(step.stream, this.#record(step.other))
+        this.#wait(step.stream, this.#record(step.other))
         return undefined
       case 'host':
         this.#seats.set(index, this.#queue(step.stream))

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HandleCheck } from '../../src/driver/cuda/handle-check.js'
 import type { Library } from '../../src/driver/cuda/library.js'
-import { MemoryCheck } from '../../src/driver/cuda/memory-check.js'
+import { MemoryCheck, type Verdict } from '../../src/driver/cuda/memory-check.js'
 import type { EventHandle, StreamHandle } from '../../src/driver/driver.js'
 
 const skip = process.platform === 'linux' ? false : 'reads memory as Linux does'
@@ -31,13 +31,30 @@ test('an address that is not mapped is refused, where nothing could be learnt to
 
 test('an address that once was ours is theirs, once a stream of theirs was found there', () => {
   const stream = 0x1000 as StreamHandle
-  const seen: { verdict: 'alive' | 'wrong'; id: number } = { verdict: 'alive', id: 5 }
+  const seen: { verdict: Verdict; id: number } = { verdict: 'alive', id: 5 }
   const memory = { stream: () => seen.verdict, idOfStream: () => seen.id } as unknown as MemoryCheck
   const check = new HandleCheck(library, memory, () => false, lost)
   check.streamDestroyed(stream, 5)
   assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' })
   seen.id = 6
   check.checkStream(stream)
-  seen.verdict = 'wrong'
-  assert.throws(() => check.checkStream(stream), { code: 'ERR_INVALID_HANDLE' })
+  for (const verdict of ['wrong', 'unknown'] as const) {
+    seen.verdict = verdict
+    assert.throws(() => check.checkStream(stream), { code: 'ERR_INVALID_HANDLE' })
+  }
+})
+
+test('what looked alive once and does not now has been destroyed; what never did is the driver’s to judge', () => {
+  const [stream, stranger] = [0x10_0000 as StreamHandle, 0x20_0000 as StreamHandle]
+  const [event, strange] = [0x30_0000 as EventHandle, 0x40_0000 as EventHandle]
+  let verdict: Verdict = 'alive'
+  const memory = { stream: () => verdict, event: () => ({ verdict, context: 1 }) } as unknown as MemoryCheck
+  const check = new HandleCheck({ cuEventQuery: () => 0 } as unknown as Library, memory, () => false, lost)
+  check.checkStream(stream)
+  assert.equal(check.checkEvent(event, []), 1)
+  verdict = 'unknown'
+  assert.throws(() => check.checkStream(stream), { code: 'ERR_INVALID_HANDLE', message: /destroyed/ })
+  assert.throws(() => check.checkEvent(event, []), { code: 'ERR_INVALID_HANDLE', message: /destroyed/ })
+  check.checkStream(stranger)
+  assert.equal(check.checkEvent(strange, []), undefined)
 })

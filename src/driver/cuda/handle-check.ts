@@ -17,6 +17,9 @@ export class HandleCheck {
    */
   readonly #destroyedStreams = new Map<StreamHandle, number | undefined>()
   readonly #destroyedEvents = new Map<EventHandle, number>()
+  /** Looked alive once. Whoever owned one that looks otherwise now has destroyed it: to ask the driver could crash. */
+  readonly #seenStreams = new Set<StreamHandle>()
+  readonly #seenEvents = new Set<EventHandle>()
 
   /** `hides` tells events of the library's own, which may stand where a caller's event once stood. */
   constructor(library: Library, memory: MemoryCheck, hides: (event: EventHandle) => boolean, learn: () => void) {
@@ -54,7 +57,10 @@ export class HandleCheck {
       if (verdict !== 'alive' || stale) throw closedHandle('stream', stream)
       this.#destroyedStreams.delete(stream)
     }
-    if (verdict === 'wrong') throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', CUresult.INVALID_HANDLE))
+    if (verdict === 'alive') this.#seenStreams.add(stream)
+    else if (verdict === 'wrong' || this.#seenStreams.has(stream)) {
+      throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', CUresult.INVALID_HANDLE))
+    }
   }
 
   /** Throws where the handle is no event as far as can be seen. Returns its context where that is known. */
@@ -66,9 +72,14 @@ export class HandleCheck {
       if (verdict !== 'alive' || stale || this.#hides(event)) throw closedHandle('event', event)
       this.#destroyedEvents.delete(event)
     }
-    if (verdict === 'wrong') throw refusedHandle('event', event, cudaError('cuEventQuery', CUresult.INVALID_HANDLE))
     // Asking about an event that was recorded in a capture would spoil the capture, and what is alive need not be asked.
-    if (verdict === 'alive') return context as ContextHandle
+    if (verdict === 'alive') {
+      this.#seenEvents.add(event)
+      return context as ContextHandle
+    }
+    if (verdict === 'wrong' || this.#seenEvents.has(event)) {
+      throw refusedHandle('event', event, cudaError('cuEventQuery', CUresult.INVALID_HANDLE))
+    }
     const result = this.#library.cuEventQuery(event)
     const known = result === CUresult.SUCCESS || result === CUresult.NOT_READY || result === CUresult.CAPTURED_EVENT
     if (!known) throw refusedHandle('event', event, cudaError('cuEventQuery', result))
