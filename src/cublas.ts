@@ -172,6 +172,7 @@ export class Cublas implements Disposable {
       },
       twin: { nanoseconds: durationOf(shape), run: (contents) => multiply(shape, contents) },
     }
+    use.driver.streamHandedOut(use.handle)
     queueWith(use, memory, () => use.driver.libraries.queue([work]))
   }
 }

@@ -60,6 +60,7 @@ Stream.prototype.external = function (work, call): Stream {
     ...{ name, stream: use.handle, context: use.context, memory, twin },
     call: (handle: number) => call(BigInt(handle)),
   }
+  use.driver.streamHandedOut(use.handle)
   queueWith(use, memory, () => use.driver.libraries.queue([queued]))
   return this
 }

@@ -69,6 +69,7 @@ export function seedOfHandle(cudaHandle: number, wanted: Device | number | undef
   const near = resolveDevice(wanted)
   const driver = wanted === undefined ? driverForHandle(cudaHandle, driverOf(near)) : driverOf(near)
   const { stream, context, device } = driver.streamAdopt(cudaHandle, near.ordinal)
+  driver.streamHandedOut(stream)
   return new StreamSeed(deviceOf(driver, device), context, stream, 'wrapped')
 }
 

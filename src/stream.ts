@@ -66,6 +66,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   readonly device: Device
   readonly #driver: Driver
   readonly #handle: StreamHandle
+  #handedOut = false
   readonly #context: ContextHandle
   readonly #kept: boolean
   readonly #remains: StreamRemains | undefined
@@ -140,6 +141,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   /** The CUstream: what other libraries take. 0 is the null stream, 2 the per-thread one. */
   get handle(): bigint {
+    this.#handOut()
     return BigInt(cudaHandleOf(this.#handle))
   }
 
@@ -326,6 +328,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    */
   share(): SharedStream {
     const handle = cudaHandleOf(this.#open())
+    this.#handOut()
     if (handle !== 2) return { ...announce(this, 'stream', this.device), handle: BigInt(handle), id: this.id }
     throw stateError('ERR_UNSUPPORTED', `${this} is another stream in each thread: share one that you made`)
   }
@@ -394,6 +397,12 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   }
 
   /** The handle, for queuing something. */
+  #handOut(): void {
+    if (this.#handedOut || this.#closed) return
+    this.#handedOut = true
+    this.#driver.streamHandedOut(this.#handle)
+  }
+
   #busy(): StreamHandle {
     this.#quiet = false
     return this.#open()

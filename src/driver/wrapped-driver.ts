@@ -83,6 +83,12 @@ export class WrappedDriver implements Driver {
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
     return this.inner.streamAdopt(cudaHandle, near)
   }
+  streamHandedOut(stream: StreamHandle): void {
+    this.inner.streamHandedOut(stream)
+  }
+  isHandedOut(stream: StreamHandle): boolean {
+    return this.inner.isHandedOut(stream)
+  }
   streamGetId(stream: StreamHandle): bigint {
     return this.inner.streamGetId(stream)
   }

@@ -108,6 +108,7 @@ function queueOperations(operations: readonly NcclOperation[]): void {
         throw error
       }
     })
+  for (const { use } of parts) use.driver.streamHandedOut(use.handle)
   queueAllWith(parts, name === 'sim' ? () => queueSimulated(parts.map(simulatedOf)) : queueReal)
   for (const { operation } of parts) operation.handle.streams.add(operation.stream)
 }

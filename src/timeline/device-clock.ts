@@ -69,6 +69,11 @@ export class DeviceClock {
     return event === this.#near.event
   }
 
+  /** How long after the call a record on an idle stream is taken to be reached, in nanoseconds. */
+  get latency(): number {
+    return this.#begin.uncertainty
+  }
+
   isLost(): boolean {
     try {
       this.#driver.eventElapsedTime(this.#begin.event, this.#begin.event)

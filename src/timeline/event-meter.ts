@@ -1,6 +1,7 @@
 /**
- * Times of a real GPU: an event with timing before and after each operation, read when the recording is over. The
- * device's clock is held against the host's at the beginning and at the end.
+ * Times of a real GPU: an event with timing after each operation, and one before it where its beginning does not follow
+ * from what came before, read when the recording is over. The device's clock is held against the host's at the beginning
+ * and at the end.
  */
 import { CUresult } from '../driver/cuda-results.js'
 import {
@@ -18,10 +19,12 @@ import { type DeviceClock, openDeviceClock } from './device-clock.js'
 import { Kind } from './kinds.js'
 import type { Described, Lane, Lanes } from './lanes.js'
 import type { Calibration, Meter } from './meter.js'
-import type { Table } from './table.js'
+import { NO_ROW, type Table } from './table.js'
 import { TimedEvents } from './timed-events.js'
 
 const NO_EVENT = 0 as EventHandle
+/** In the place of the event before an operation: it begins when what is before it in its stream is over. */
+const FOLLOWS = -1
 /** So many events stand in the rows before those that are done are read and used again, at a turn of the event loop. */
 const MOST_OUTSTANDING = 131_072
 
@@ -43,8 +46,12 @@ export class EventMeter implements Meter {
   readonly #origin = performance.now()
   readonly #clocks = new Map<ContextHandle, DeviceClock>()
   readonly #events: TimedEvents
-  /** The events of each row: before it at twice its number, after it at the next. */
+  /** Lanes on which all that the next operation has to wait for is known: it was queued here, and seen. */
+  readonly #followed = new Set<number>()
+  /** The events of each row: before it, or FOLLOWS, at twice its number; after it at the next. Of a record only FOLLOWS or not. */
   #eventsOf = new Float64Array(2 * 16_384)
+  /** When the latest operation of each lane that was read was over. */
+  readonly #ends: number[] = []
   /** All rows before this one are read. */
   #unread = 0
   #outstanding = 0
@@ -89,20 +96,36 @@ export class EventMeter implements Meter {
 
   queuing(row: number, stream: StreamHandle, lane: Lane): boolean {
     if (this.#isCapturing(stream)) return false
-    const { kind } = this.#table
-    if (isTimed(kind[row] ?? 0)) {
-      if (2 * row + 1 >= this.#eventsOf.length) this.#grow()
-      this.#eventsOf[2 * row] = this.#record(stream, lane)
+    const kind = this.#table.kind[row] ?? 0
+    if (2 * row + 1 >= this.#eventsOf.length) this.#grow()
+    if (isTimed(kind)) {
+      this.#eventsOf[2 * row] = this.#follows(stream, lane) ? FOLLOWS : this.#record(stream, lane)
       this.#eventsOf[2 * row + 1] = NO_EVENT
-    }
+    } else if (kind === Kind.RECORD) this.#eventsOf[2 * row] = this.#follows(stream, lane) ? FOLLOWS : NO_EVENT
+    else if (this.#hidesItsEnd(kind, row)) this.#followed.delete(lane.index)
     return true
+  }
+
+  /** Is the stream all ours, so that nothing unseen can stand in front of the next operation? */
+  #follows(stream: StreamHandle, lane: Lane): boolean {
+    return this.#followed.has(lane.index) && lane.nonBlocking && !this.#driver.isHandedOut(stream)
+  }
+
+  /** A wait may be for a record of which nobody knows when it was reached, an allocation for what another stream frees. */
+  #hidesItsEnd(kind: number, row: number): boolean {
+    if (kind !== Kind.WAIT) return kind === Kind.ALLOCATE
+    const cause = this.#table.cause[row] ?? NO_ROW
+    return cause === NO_ROW || this.#eventsOf[2 * cause] !== FOLLOWS
   }
 
   queued(row: number, stream: StreamHandle, lane: Lane): void {
     const kind = this.#table.kind[row] ?? 0
     if (kind === Kind.HOST_FUNCTION) this.#hostFunctionsPending += 1
     if (!isTimed(kind)) return
-    this.#eventsOf[2 * row + 1] = this.#record(stream, lane)
+    const after = this.#record(stream, lane)
+    this.#eventsOf[2 * row + 1] = after
+    if (after === NO_EVENT) this.#followed.delete(lane.index)
+    else this.#followed.add(lane.index)
     if (this.#outstanding > MOST_OUTSTANDING) this.#sweepSoon()
   }
 
@@ -155,6 +178,7 @@ export class EventMeter implements Meter {
     this.calibrations = [...this.#clocks.values()].map((clock) => clock.close())
     const { kind, lane, length, start, end } = this.#table
     const lanes = this.#lanes().all
+    this.#ends.fill(Number.NEGATIVE_INFINITY)
     for (let row = 0; row < length; row += 1) {
       if (!isTimed(kind[row] ?? 0)) continue
       const owner = lanes[lane[row] ?? 0]
@@ -163,8 +187,9 @@ export class EventMeter implements Meter {
         this.#giveBack(2 * row, owner)
         this.#giveBack(2 * row + 1, owner)
       } else if (clock !== undefined) {
-        start[row] = clock.corrected(start[row] ?? 0)
         end[row] = clock.corrected(end[row] ?? 0)
+        start[row] = this.#isFollower(row) ? this.#followingStart(row, clock) : clock.corrected(start[row] ?? 0)
+        this.#ends[lane[row] ?? 0] = end[row] ?? 0
       }
     }
     this.#events.close()
@@ -207,11 +232,14 @@ export class EventMeter implements Meter {
     const after = (this.#eventsOf[2 * row + 1] ?? 0) as EventHandle
     const lane = this.#lanes().all[this.#table.lane[row] ?? 0]
     if (before === NO_EVENT || after === NO_EVENT || lane === undefined) return true
+    const follows = this.#isFollower(row)
     const clock = this.#clockOf(lane.context, lane.device)
     try {
       const end = clock.timeOf(after)
-      this.#table.start[row] = clock.timeOf(before)
+      const start = follows ? Number.NaN : clock.timeOf(before)
       this.#table.end[row] = end
+      this.#table.start[row] = follows ? this.#followingStart(row, clock) : start
+      this.#ends[lane.index] = end
     } catch (error) {
       if (error instanceof CudaError && error.number === CUresult.NOT_READY) return false
       return true
@@ -221,9 +249,20 @@ export class EventMeter implements Meter {
     return true
   }
 
+  #isFollower(row: number): boolean {
+    return this.#eventsOf[2 * row] === FOLLOWS
+  }
+
+  /** When its stream was through with what is before it, or when an idle stream would have come to it after the call. */
+  #followingStart(row: number, clock: DeviceClock): number {
+    const { lane, called, end } = this.#table
+    const idle = (called[row] ?? 0) + clock.latency
+    return Math.min(Math.max(this.#ends[lane[row] ?? 0] ?? idle, idle), end[row] ?? idle)
+  }
+
   #giveBack(at: number, lane: Lane | undefined): void {
     const event = (this.#eventsOf[at] ?? 0) as EventHandle
-    if (event === NO_EVENT || lane === undefined) return
+    if (event <= NO_EVENT || lane === undefined) return
     this.#eventsOf[at] = NO_EVENT
     this.#outstanding -= 1
     if (this.#clocks.get(lane.context)?.needs(event) !== true) this.#events.giveBack(lane.context, event)

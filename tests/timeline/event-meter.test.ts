@@ -81,6 +81,85 @@ describe('times by events', () => {
     near((second.start ?? 0) - (first.end ?? 0), 0)
   })
 
+  it('need one event for each operation where a stream is all ours', async () => {
+    const { device, a, b, pinned, calls } = machine()
+    const [mine, other] = [
+      device.alloc(pinned.byteLength, { stream: a }),
+      device.alloc(pinned.byteLength, { stream: b }),
+    ]
+    const host = device.allocPinned(pinned.byteLength)
+    a.copy(mine, pinned)
+    b.wait(a).copy(other, pinned).copy(host, other)
+    a.wait(b)
+    device.synchronize()
+    const counted = (): number => calls.get('eventRecord') ?? 0
+    const part = 5 * MICROSECOND
+    const records: number[] = []
+    const timeline = await Timeline.record(
+      () => {
+        b.fill(other, 0)
+        a.copy(mine, pinned)
+        for (let index = 0; index < 2; index += 1) {
+          const before = counted()
+          a.copy(mine.slice(0, part), pinned.slice(0, part))
+          records.push(counted() - before)
+        }
+        b.wait(a)
+        b.copy(host, other)
+      },
+      { device },
+    )
+    const [first, second, third, fourth] = copies(timeline)
+    assert.ok(first && second && third && fourth)
+    near(lengthOf(second), 5000)
+    near(lengthOf(third), 5000)
+    near(second.start ?? 0, first.end ?? 0)
+    near(fourth.start ?? 0, third.end ?? 0)
+    near(lengthOf(fourth), 100_000)
+    // One for the time, and one for the use of the pinned memory.
+    assert.deepEqual(records, [2, 2])
+  })
+
+  it('of an operation on an idle stream begin a little after the call', async () => {
+    const { device, a, buffer, pinned } = machine()
+    a.copy(buffer, pinned).synchronize()
+    const timeline = await Timeline.record(
+      async () => {
+        for (let i = 0; i < 3; i += 1) {
+          a.copy(buffer, pinned)
+          await a.finished()
+        }
+      },
+      { device },
+    )
+    for (const copy of copies(timeline)) {
+      assert.ok((copy.start ?? 0) >= copy.called)
+      const off = Math.abs(lengthOf(copy) - 100_000)
+      assert.ok(off <= 5000, `${lengthOf(copy)} ns`)
+    }
+  })
+
+  it('are exact behind a wait for what was recorded before, and behind work that others queue', async () => {
+    const { device, a, b, buffer, pinned } = machine()
+    const other = device.alloc(buffer.byteLength)
+    a.copy(buffer, pinned)
+    const early = a.record()
+    const timeline = await Timeline.record(
+      () => {
+        b.fill(other, 0)
+        b.wait(early)
+        b.copy(other, pinned)
+        b.copy(other, pinned)
+        busy(b, 500_000) // somebody has the stream's handle
+        b.copy(other, pinned)
+      },
+      { device },
+    )
+    const [first, second, third] = copies(timeline)
+    for (const copy of [first, second, third]) near(copy === undefined ? 0 : lengthOf(copy), 100_000)
+    near((third?.start ?? 0) - (second?.end ?? 0), 500_000)
+  })
+
   it('stay exact a long way from the beginning', async () => {
     const { device, a, buffer, pinned } = machine()
     const timeline = await Timeline.record(

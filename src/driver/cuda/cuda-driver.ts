@@ -23,6 +23,7 @@ import {
   StreamFlag,
   type StreamHandle,
 } from '../driver.js'
+import { HandedOut } from '../handed-out.js'
 import { refusedHandle } from '../handle-errors.js'
 import type { MemoryDriver } from '../memory-driver.js'
 import type { SharingDriver } from '../sharing-driver.js'
@@ -61,6 +62,7 @@ export class CudaDriver implements Driver {
   readonly #streamContexts = new Map<StreamHandle, ContextHandle>()
   readonly #relaxed: RelaxedCaptures
   readonly #copyOrder: CopyOrder
+  readonly #handedOut = new HandedOut()
   /** Their records may take an entry of the hardware queue each. */
   readonly #timedEvents = new Set<EventHandle>()
 
@@ -177,6 +179,7 @@ export class CudaDriver implements Driver {
     this.graphs.streamGoes(stream)
     this.#streamContexts.delete(stream)
     this.#copyOrder.forget(stream)
+    this.#handedOut.forget(stream)
     const told = this.#mayTellId(stream) && this.#library.cuStreamGetId(stream, this.#memory.address) === 0
     this.#handles.streamDestroyed(stream, told ? this.#memory.pointerAt(0) : undefined)
     checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
@@ -195,6 +198,14 @@ export class CudaDriver implements Driver {
     this.#copyOrder.forget(stream)
     this.#streamContexts.set(stream, context)
     return { stream, context, device: this.#contexts.deviceOf(context) }
+  }
+
+  streamHandedOut(stream: StreamHandle): void {
+    this.#handedOut.add(stream)
+  }
+
+  isHandedOut(stream: StreamHandle): boolean {
+    return this.#handedOut.has(stream)
   }
 
   streamGetId(stream: StreamHandle): bigint {

@@ -19,6 +19,7 @@ import {
   StreamFlag,
   type StreamHandle,
 } from '../driver.js'
+import { HandedOut } from '../handed-out.js'
 import { CaptureRules } from './capture-rules.js'
 import { FaultPlan } from './fault-plan.js'
 import { Ranges, rangeOf } from './handles.js'
@@ -69,6 +70,7 @@ export class SimDriver implements Driver {
   readonly #registry: Registry
   readonly #waits: HostWaits
   readonly #captures = new CaptureRules()
+  readonly #handedOut = new HandedOut()
 
   constructor(options: SimDriverOptions) {
     const { seed, ranges = new Ranges() } = options
@@ -160,6 +162,7 @@ export class SimDriver implements Driver {
   foreignStreamDestroy(handle: StreamHandle): void {
     const stream = this.#registry.stream(handle, 'cuStreamDestroy')
     this.#captures.streamDestroyed(stream)
+    this.#handedOut.forget(handle)
     this.#registry.removeStream(stream)
   }
 
@@ -179,6 +182,14 @@ export class SimDriver implements Driver {
     const stream = isDefault || !isDefaultStream(handle) ? this.#registry.peekStream(handle) : undefined
     if (stream === undefined) throw this.#registry.refusedHandle('stream', handle, 'cuStreamGetCtx')
     return { stream: handle, context: stream.device.context, device: stream.device.ordinal }
+  }
+
+  streamHandedOut(stream: StreamHandle): void {
+    this.#handedOut.add(stream)
+  }
+
+  isHandedOut(stream: StreamHandle): boolean {
+    return this.#handedOut.has(stream)
   }
 
   streamGetId(handle: StreamHandle): bigint {
