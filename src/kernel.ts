@@ -202,8 +202,8 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
 declare module './stream.js' {
   interface Stream {
     /**
-     * Queues a kernel (`cuLaunchKernel`). Its arguments are checked against its signature; nothing is queued where they
-     * do not fit.
+     * Queues a kernel (`cuLaunchKernelEx`). Its arguments are checked against its signature; nothing is queued where they
+     * do not fit. Buffers may be on another GPU that this one can reach; else they are ERR_UNSUPPORTED.
      */
     launch<S extends readonly ParameterType[]>(kernel: Kernel<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
   }

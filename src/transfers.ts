@@ -31,16 +31,18 @@ const CHUNK_BYTES = 4 * 1024 * 1024
 declare module './stream.js' {
   interface Stream {
     /**
-     * Queues a copy between two buffers of the same length, on devices or pinned, in any direction (`cuMemcpyAsync`).
-     * Never blocks. Buffers that overlap give what no one promises.
-     * @throws ERR_OUT_OF_RANGE where the lengths differ, ERR_CLOSED, ERR_DEVICE_MISMATCH for a buffer of another driver
+     * Queues a copy between two buffers of the same length, on devices or pinned, in any direction (`cuMemcpyAsync`; between
+     * GPUs that cannot reach each other's memory `cuMemcpyPeerAsync`). Never blocks, but for 20 ms where a stream of one
+     * GPU first uses memory of another. Buffers that overlap give what no one promises.
+     * @throws ERR_OUT_OF_RANGE where the lengths differ, ERR_CLOSED, ERR_DEVICE_MISMATCH for a buffer of another driver;
+     * ERR_UNSUPPORTED for pinned memory and that of a GPU which the stream's cannot reach
      */
     copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this
     /**
      * Queues writing a value over the whole buffer (`cuMemsetD8Async`, `cuMemsetD16Async`, `cuMemsetD32Async`): an
      * integer of `width` bytes, signed or not.
      * @throws ERR_OUT_OF_RANGE for a value that has more bytes; ERR_INVALID_ARG_VALUE where values of that width do not
-     * fit the buffer; ERR_CLOSED, ERR_DEVICE_MISMATCH
+     * fit the buffer; ERR_CLOSED, ERR_DEVICE_MISMATCH; ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach
      */
     fill(buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this
     /**

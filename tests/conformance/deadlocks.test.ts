@@ -81,6 +81,23 @@ onEveryBackend('inside a host function', (bench) => {
     await deadlocks(stream, () => stream.synchronize())
   })
 
+  test('H2 ERR_DEADLOCK comes at once: nothing else runs before it', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    const order: string[] = []
+    const failed = await inside(stream, () => {
+      other.launchHostFunc(() => order.push('other'))
+      try {
+        stream.synchronize()
+      } finally {
+        order.push('own')
+      }
+    })
+    checkError(failed, 'ERR_DEADLOCK')
+    await other.finished()
+    assert.deepEqual(order, ['own', 'other'])
+  })
+
   test('H2 waiting for its own device is ERR_DEADLOCK', async () => {
     using stream = bench.stream()
     await deadlocks(stream, () => device.synchronize())

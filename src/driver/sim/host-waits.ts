@@ -39,14 +39,13 @@ export class HostWaits {
   }
 
   blockFor(last: Operation, what: string): void {
+    if (this.#machine.comesAfterRunning(last)) throw this.#deadlock(what)
     this.#block(() => last.over, what, last)
   }
 
   drainHostFunctions(): void {
     const what = 'device.drainHostFunctions()'
-    if (this.#machine.insideHostFunction) {
-      throw stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
-    }
+    if (this.#machine.insideHostFunction) throw this.#deadlock(what)
     this.#block(() => this.#machine.hostFunctionsPending === 0, what)
   }
 
@@ -61,8 +60,11 @@ export class HostWaits {
   }
 
   #block(isOver: () => boolean, what: string, last?: Operation): void {
-    if (this.#machine.scheduler.block(isOver, last)) return
-    throw stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
+    if (!this.#machine.scheduler.block(isOver, last)) throw this.#deadlock(what)
+  }
+
+  #deadlock(what: string): Error {
+    return stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
   }
 
   #whyStuck(): string {

@@ -177,6 +177,11 @@ export class Machine implements Steps {
     }
   }
 
+  /** Does it come after a host function that runs? Then to wait for it inside of that would never end. */
+  comesAfterRunning(operation: Operation): boolean {
+    return this.#running.some((host) => host.isBefore(operation))
+  }
+
   get insideHostFunction(): boolean {
     return this.#running.length > 0
   }

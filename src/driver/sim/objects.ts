@@ -229,6 +229,16 @@ export class Operation {
     else predecessor.#dependents.push(this)
   }
 
+  /** Does the other one come after this, which is not over? */
+  isBefore(other: Operation): boolean {
+    const later = new Set<Operation>([this])
+    for (const one of later) {
+      if (one === other) return true
+      for (const dependent of one.#dependents ?? []) later.add(dependent)
+    }
+    return false
+  }
+
   /** Marks it ready if nothing blocks it. True once only. */
   becomeReady(): boolean {
     if (this.#blockers > 0 || this.#state !== BLOCKED) return false
