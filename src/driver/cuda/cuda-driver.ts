@@ -12,7 +12,6 @@ import {
   DEFAULT_STREAM_LIMIT,
   type Driver,
   defaultStream,
-  deviceOfDefaultStream,
   EventFlag,
   type EventHandle,
   type ExternalFlag,
@@ -28,7 +27,7 @@ import { refusedHandle } from '../handle-errors.js'
 import type { MemoryDriver } from '../memory-driver.js'
 import type { SharingDriver } from '../sharing-driver.js'
 import type { Contexts } from './contexts.js'
-import { CopyOrder, type CopyOrderParts } from './copy-order.js'
+import { CopyOrder } from './copy-order.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaKernels } from './cuda-kernels.js'
 import { CudaLibraries } from './cuda-libraries.js'
@@ -41,6 +40,7 @@ import { check, checkDestroyed, type Library } from './library.js'
 import type { NativeMemory } from './native.js'
 import { PeerAccess } from './peer-access.js'
 import type { RelaxedCaptures } from './relaxed-captures.js'
+import { StreamCalls } from './stream-calls.js'
 import type { Waiting } from './waiting.js'
 
 const NAME_BYTES = 256
@@ -58,8 +58,7 @@ export class CudaDriver implements Driver {
   readonly #handles: HandleCheck
   readonly #waiting: Waiting
   readonly #pool: EventPool
-  /** Of every stream that is in use: ours, and those that other libraries own. */
-  readonly #streamContexts = new Map<StreamHandle, ContextHandle>()
+  readonly #calls: StreamCalls
   readonly #relaxed: RelaxedCaptures
   readonly #copyOrder: CopyOrder
   readonly #handedOut = new HandedOut()
@@ -84,7 +83,8 @@ export class CudaDriver implements Driver {
     this.#waiting = parts.waiting
     this.#pool = parts.pool
     this.#relaxed = parts.relaxed
-    const onStream: CudaMemoryParts['onStream'] = (stream, call, fn) => this.#onStream(stream, call, fn)
+    this.#calls = new StreamCalls(parts.contexts)
+    const { onStream, inContextOf, contextOf } = this.#calls
     const reserve = (stream: StreamHandle): void => this.reserve(stream)
     this.kernels = new CudaKernels(parts.library, parts.memory, parts.contexts, {
       onStream,
@@ -102,12 +102,10 @@ export class CudaDriver implements Driver {
     })
     const recycle: CudaMemoryParts['recycle'] = ({ context, event }) => this.eventRecycle(context, event)
     const hostFunctionsPending = (): boolean => parts.waiting.hostFunctionsPending
-    const inContextOf: CudaMemoryParts['inContextOf'] = (stream, call, fn) => this.#inContextOf(stream, call, fn)
-    const contextOf: CopyOrderParts['contextOf'] = (stream) => this.#contextOf(stream)
     this.#copyOrder = new CopyOrder({ ...parts, contextOf, isBlocking: (stream) => this.isBlocking(stream) })
     const beforeCopy: CudaMemoryParts['beforeCopy'] = (...copy) => this.#copyOrder.before(...copy)
     const peers = new PeerAccess(parts)
-    const more = { onStream, inContextOf, peers, beforeCopy, reserve, recycle, hostFunctionsPending }
+    const more = { inContextOf, peers, beforeCopy, reserve, recycle, hostFunctionsPending }
     const memory = new CudaMemory({ ...parts, ...more })
     const isDone: CudaSharingParts['isDone'] = ({ event }) => memory.isDone(event)
     this.memory = memory
@@ -143,7 +141,7 @@ export class CudaDriver implements Driver {
 
   streamPriorityRange(device: number): { readonly least: number; readonly greatest: number } {
     const { address } = this.#memory
-    this.#inContext(this.#contexts.primary(device), 'cuCtxGetStreamPriorityRange', () =>
+    this.#calls.inContext(this.#contexts.primary(device), 'cuCtxGetStreamPriorityRange', () =>
       this.#library.cuCtxGetStreamPriorityRange(address, address + 4),
     )
     return { least: this.#memory.int32[0] ?? 0, greatest: this.#memory.int32[1] ?? 0 }
@@ -152,7 +150,7 @@ export class CudaDriver implements Driver {
   deviceSynchronize(device: number): void {
     const context = this.#contexts.primary(device)
     if (this.#waiting.hostFunctionsPending) this.#waiting.forContext(context)
-    else this.#inContext(context, 'cuCtxSynchronize', () => this.#library.cuCtxSynchronize())
+    else this.#calls.inContext(context, 'cuCtxSynchronize', () => this.#library.cuCtxSynchronize())
   }
 
   deviceFinished(device: number, settle: Settle): Cancel {
@@ -165,19 +163,19 @@ export class CudaDriver implements Driver {
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const { address } = this.#memory
-    this.#inContext(context, 'cuStreamCreateWithPriority', () =>
+    this.#calls.inContext(context, 'cuStreamCreateWithPriority', () =>
       this.#library.cuStreamCreateWithPriority(address, flags, priority),
     )
     const stream = this.#memory.pointerAt(0) as StreamHandle
     this.#handles.streamCreated(stream)
-    this.#streamContexts.set(stream, context)
+    this.#calls.add(stream, context)
     return stream
   }
 
   streamDestroy(stream: StreamHandle): void {
     this.#waiting.forgetStream(stream)
     this.graphs.streamGoes(stream)
-    this.#streamContexts.delete(stream)
+    this.#calls.forget(stream)
     this.#copyOrder.forget(stream)
     this.#handedOut.forget(stream)
     const told = this.#mayTellId(stream) && this.#library.cuStreamGetId(stream, this.#memory.address) === 0
@@ -196,7 +194,7 @@ export class CudaDriver implements Driver {
     const context = this.#memory.pointerAt(0) as ContextHandle
     this.#waiting.streamAdopted(stream)
     this.#copyOrder.forget(stream)
-    this.#streamContexts.set(stream, context)
+    this.#calls.add(stream, context)
     return { stream, context, device: this.#contexts.deviceOf(context) }
   }
 
@@ -210,25 +208,29 @@ export class CudaDriver implements Driver {
 
   streamGetId(stream: StreamHandle): bigint {
     this.#refuseWhileCapturing(stream, 'cuStreamGetId')
-    this.#onStream(stream, 'cuStreamGetId', (raw) => this.#library.cuStreamGetId(raw, this.#memory.address))
+    this.#calls.onStream(stream, 'cuStreamGetId', (raw) => this.#library.cuStreamGetId(raw, this.#memory.address))
     return this.#memory.uint64[0] ?? 0n
   }
 
   streamGetFlags(stream: StreamHandle): number {
     this.#refuseWhileCapturing(stream, 'cuStreamGetFlags')
-    this.#onStream(stream, 'cuStreamGetFlags', (raw) => this.#library.cuStreamGetFlags(raw, this.#memory.address))
+    this.#calls.onStream(stream, 'cuStreamGetFlags', (raw) => this.#library.cuStreamGetFlags(raw, this.#memory.address))
     return this.#memory.uint32[0] ?? 0
   }
 
   streamGetPriority(stream: StreamHandle): number {
     // While a blocking stream captures both calls are refused, but only this one leaves the capture as it is.
     if (isNullStream(stream)) this.streamIsCapturing(stream)
-    this.#onStream(stream, 'cuStreamGetPriority', (raw) => this.#library.cuStreamGetPriority(raw, this.#memory.address))
+    this.#calls.onStream(stream, 'cuStreamGetPriority', (raw) =>
+      this.#library.cuStreamGetPriority(raw, this.#memory.address),
+    )
     return this.#memory.int32[0] ?? 0
   }
 
   streamIsCapturing(stream: StreamHandle): boolean {
-    this.#onStream(stream, 'cuStreamIsCapturing', (raw) => this.#library.cuStreamIsCapturing(raw, this.#memory.address))
+    this.#calls.onStream(stream, 'cuStreamIsCapturing', (raw) =>
+      this.#library.cuStreamIsCapturing(raw, this.#memory.address),
+    )
     return this.#memory.int32[0] !== 0
   }
 
@@ -388,36 +390,9 @@ export class CudaDriver implements Driver {
     return this.#memory.int32[0] ?? 0
   }
 
-  /** Makes one call with a context current, and puts back what was. */
-  #inContext(context: ContextHandle, call: string, fn: () => number): void {
-    const before = this.#contexts.enter(context)
-    const result = fn()
-    this.#contexts.leave(before)
-    check(call, result)
-  }
-
-  /** Makes one call on a stream; for a default stream, with its device's context current. */
-  #onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void {
-    if (!isDefaultStream(stream)) check(call, fn(stream))
-    else this.#inContext(this.#contexts.primary(deviceOfDefaultStream(stream)), call, () => fn(cudaHandleOf(stream)))
-  }
-
-  /** Makes one call on a stream, with its own context current. */
-  #inContextOf(stream: StreamHandle, call: string, fn: (raw: number) => number): void {
-    const context = this.#contextOf(stream)
-    if (context === undefined) check(call, fn(stream))
-    else this.#inContext(context, call, () => fn(cudaHandleOf(stream)))
-  }
-
-  #contextOf(stream: StreamHandle): ContextHandle | undefined {
-    return isDefaultStream(stream)
-      ? this.#contexts.primary(deviceOfDefaultStream(stream))
-      : this.#streamContexts.get(stream)
-  }
-
   #queryDefaultStream(stream: StreamHandle): boolean {
     let result = 0
-    this.#onStream(stream, 'cuStreamQuery', (raw) => {
+    this.#calls.onStream(stream, 'cuStreamQuery', (raw) => {
       result = this.#library.cuStreamQuery(raw)
       return result === CUresult.NOT_READY ? 0 : result
     })
@@ -426,7 +401,7 @@ export class CudaDriver implements Driver {
 
   #synchronizeWith(stream: StreamHandle): void {
     if (this.#waiting.hostFunctionsPending) this.#waiting.forStream(stream, () => this.streamQuery(stream))
-    else this.#onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
+    else this.#calls.onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
   }
 
   /** CUDA refuses the external flags outside of a capture, where they mean nothing. */
@@ -436,15 +411,17 @@ export class CudaDriver implements Driver {
       this.#waiting.beforeRecord(event)
     }
     if (external !== 0 && this.#isCapturing(stream)) {
-      this.#onStream(stream, 'cuEventRecordWithFlags', (raw) => this.#library.cuEventRecordWithFlags(event, raw, 1))
-    } else this.#onStream(stream, 'cuEventRecord', (raw) => this.#library.cuEventRecord(event, raw))
+      this.#calls.onStream(stream, 'cuEventRecordWithFlags', (raw) =>
+        this.#library.cuEventRecordWithFlags(event, raw, 1),
+      )
+    } else this.#calls.onStream(stream, 'cuEventRecord', (raw) => this.#library.cuEventRecord(event, raw))
     if (!this.#waiting.watchesOrder) return
     this.#waiting.recorded(event, stream, () => (external === 0 ? this.#captureOf(stream) : undefined))
   }
 
   #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     const flags = external !== 0 && this.#isCapturing(stream) ? 1 : 0
-    this.#onStream(stream, 'cuStreamWaitEvent', (raw) => this.#library.cuStreamWaitEvent(raw, event, flags))
+    this.#calls.onStream(stream, 'cuStreamWaitEvent', (raw) => this.#library.cuStreamWaitEvent(raw, event, flags))
   }
 
   /** To ask a capturing stream for its id would spoil the capture. */

@@ -8,6 +8,7 @@ import { check } from './library.js'
 import { koffi } from './native.js'
 import type { PeerAccess } from './peer-access.js'
 import { allocatePinned, type PinnedMemoryParts } from './pinned-memory.js'
+import type { StreamCalls } from './stream-calls.js'
 
 const POINTER_DEVICE_ORDINAL = 9
 /** Pinned memory is handed out in multiples of this: what is closed fits the next more often. */
@@ -15,10 +16,7 @@ const GRANULE = 65_536
 const MOST_KEPT = 256 * 1024 * 1024
 
 export interface CudaMemoryParts extends PinnedMemoryParts {
-  /** Makes one call on a stream, with its context current where it is a default stream. */
-  readonly onStream: (stream: StreamHandle, call: string, fn: (raw: number) => number) => void
-  /** The same, with the context of any stream current: what memory a call may touch goes by the current context. */
-  readonly inContextOf: (stream: StreamHandle, call: string, fn: (raw: number) => number) => void
+  readonly inContextOf: StreamCalls['inContextOf']
   readonly peers: PeerAccess
   /** In front of a copy from or to the host, with the stream's context current. Returns a CUresult. */
   readonly beforeCopy: (stream: StreamHandle, raw: number, byteLength: number) => number
