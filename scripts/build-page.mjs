@@ -2,9 +2,9 @@
 // The script's modules are put one behind the other; imports run one way, so each comes after those that it needs.
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 
-const IMPORT = /^import [^;]*? from '\.\/([\w-]+)\.js';\n/gm
+const IMPORT = /^import [^;]*? from '\.{1,2}\/([\w-]+)\.js';\n/gm
 
 export function buildPage(root, compiler) {
   const source = join(root, 'src', 'timeline', 'page')
@@ -22,8 +22,10 @@ export function buildPage(root, compiler) {
 
 function joinModules(directory) {
   const modules = new Map()
-  for (const file of readdirSync(directory)) {
-    const text = readFileSync(join(directory, file), 'utf8')
+  for (const path of readdirSync(directory, { recursive: true }).filter((path) => path.endsWith('.js'))) {
+    const file = basename(path)
+    if (modules.has(file)) throw new Error(`Two modules of the page are called ${file}`)
+    const text = readFileSync(join(directory, path), 'utf8')
     const needs = [...text.matchAll(IMPORT)].map(([, name]) => `${name}.js`)
     modules.set(file, { needs, text: text.replace(IMPORT, '').replace(/^export (?=const|class|function|let)/gm, '') })
   }

@@ -26,7 +26,6 @@ import { Recording as DriverRecording } from './timeline/recording.js'
 import { type SvgOptions, toSvg } from './timeline/svg.js'
 import { type TraceFile, toJson, toTraceEvents } from './timeline/trace-events.js'
 
-export type { BindingKind } from './timeline/bindings.js'
 export {
   type OperationMessage,
   type Publisher,
@@ -34,6 +33,7 @@ export {
   publish,
   type SynchronizeMessage,
 } from './timeline/channels.js'
+export type { BindingKind } from './timeline/gap.js'
 export type { OperationKind } from './timeline/kinds.js'
 export { nameStream } from './timeline/lane-names.js'
 export type { Calibration } from './timeline/meter.js'

@@ -1,24 +1,13 @@
 /** What a recording tells of itself: the chain of operations that its length comes from, and why streams stood idle. */
-import { type BindingKind, Bindings } from './bindings.js'
+import { Bindings } from './bindings.js'
+import type { BindingKind, Gap } from './gap.js'
 import { isHostOnly, isInstant, Kind } from './kinds.js'
 import type { Recorded } from './recorded.js'
 import { NO_ROW } from './table.js'
 
-/** A stretch of time in which a stream that has work before and after it did none. */
-export interface Gap {
-  readonly lane: number
-  readonly begin: number
-  readonly end: number
-  /** The operation that could not begin sooner. */
-  readonly next: number
-  readonly reason: BindingKind
-  /** The wait in the stream that held it up, or NO_ROW. */
-  readonly wait: number
-  /** The operation that was waited for, or NO_ROW. */
-  readonly cause: number
-}
-
 export interface Analysis {
+  /** Why each operation began when it did. */
+  readonly bindings: Bindings
   /** Rows that take time, in its order. */
   readonly criticalPath: readonly number[]
   /** The longest first. */
@@ -27,7 +16,7 @@ export interface Analysis {
 
 export function analyse(recorded: Recorded): Analysis {
   const bindings = new Bindings(recorded)
-  return { criticalPath: criticalPath(recorded, bindings), gaps: gaps(recorded, bindings) }
+  return { bindings, criticalPath: criticalPath(recorded, bindings), gaps: gaps(recorded, bindings) }
 }
 
 /** From what ended last back to what it waited for, and so on. */

@@ -1,24 +1,8 @@
 /** Why an operation ran when it did, and not before: the one thing that it had to wait for last. */
-import { isInstant, Kind } from './kinds.js'
+import type { BindingKind } from './gap.js'
+import { deviceInCause, isHostOnly, isInstant, Kind } from './kinds.js'
 import type { Recorded } from './recorded.js'
 import { NO_ROW } from './table.js'
-
-/** What an operation had to wait for last before it could begin. */
-export type BindingKind =
-  /** What came before in the stream. */
-  | 'stream'
-  /** A wait for an event or a stream. */
-  | 'wait'
-  /** The null stream's rules. */
-  | 'nullStream'
-  /** The program had not queued it yet. */
-  | 'host'
-  /** JavaScript was busy: a host function was due. */
-  | 'eventLoop'
-  /** All of the device's engines or kernel slots for this were taken. */
-  | 'engine'
-  /** Nothing that was recorded. */
-  | 'unknown'
 
 export interface Binding {
   readonly kind: BindingKind
@@ -100,12 +84,12 @@ export class Bindings {
     const wait = waits[firstAfter(waits, returned, called) - 1] ?? NO_ROW
     if (wait === NO_ROW) return NO_ROW
     const to = returned[wait] ?? 0
-    const target = cause[wait] ?? NO_ROW
+    const device = deviceInCause(cause[wait] ?? NO_ROW)
     const order = this.#ends()
     for (let index = firstAfter(order, end, to) - 1; index >= 0; index -= 1) {
       const row = order[index] ?? NO_ROW
       const on = lane[row] ?? 0
-      const isMeant = target < NO_ROW ? lanes[on]?.device === -2 - target : on === lane[wait]
+      const isMeant = device === undefined ? on === lane[wait] : lanes[on]?.device === device
       if (isMeant && row < wait) return row
     }
     return NO_ROW
@@ -113,7 +97,7 @@ export class Bindings {
 
   #ends(): Int32Array {
     const { kind, end, parent } = this.#recorded
-    this.#byEnd ??= this.#sorted(end, (row) => parent[row] === NO_ROW && (kind[row] ?? 0) < Kind.SYNCHRONIZE)
+    this.#byEnd ??= this.#sorted(end, (row) => parent[row] === NO_ROW && !isHostOnly(kind[row] ?? 0))
     return this.#byEnd
   }
 
@@ -121,7 +105,7 @@ export class Bindings {
     const { kind, returned, called } = this.#recorded
     this.#hostWaits ??= this.#sorted(
       returned,
-      (row) => (kind[row] ?? 0) >= Kind.SYNCHRONIZE && (returned[row] ?? 0) > (called[row] ?? 0),
+      (row) => isHostOnly(kind[row] ?? 0) && (returned[row] ?? 0) > (called[row] ?? 0),
     )
     return this.#hostWaits
   }

@@ -7,7 +7,7 @@ import { checkOptions } from '../arguments.js'
 import { type Device, driverOf, resolveDevice } from '../device.js'
 import { Front } from '../driver/front.js'
 import { invalidType } from '../errors.js'
-import { isHostOnly, KIND_NAMES, Kind, type OperationKind } from './kinds.js'
+import { isHostOnly, isInstant, KIND_NAMES, Kind, type OperationKind } from './kinds.js'
 import { laneName } from './lane-names.js'
 import type { Recorder } from './recorder.js'
 import { Recording } from './recording.js'
@@ -191,10 +191,10 @@ class ChannelPublisher implements Publisher {
     const number = table.kind[row] ?? 0
     const kind = KIND_NAMES[number]
     const lane = lanes.all[table.lane[row] ?? 0]
-    const isTold = meter.clock === 'virtual' ? number !== Kind.ALLOCATE : !INSTANT.has(number)
+    const isTold = meter.clock === 'virtual' ? number !== Kind.ALLOCATE : !isInstant(number)
     if (kind === undefined || lane === undefined || !isTold || table.parent[row] !== NO_ROW) return true
     if (Number.isNaN(table.end[row] ?? 0)) return false
-    if (INSTANT.has(number) || !operations.hasSubscribers) return true
+    if (isInstant(number) || !operations.hasSubscribers) return true
     const byteLength = Number.isNaN(table.bytes[row] ?? 0) ? undefined : table.bytes[row]
     const message: OperationMessage = {
       kind: kind as OperationKind,
@@ -229,5 +229,3 @@ class ChannelPublisher implements Publisher {
     return true
   }
 }
-
-const INSTANT: ReadonlySet<number> = new Set([Kind.RECORD, Kind.WAIT, Kind.ALLOCATE, Kind.FREE])

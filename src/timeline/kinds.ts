@@ -61,3 +61,9 @@ export const isInstant = (kind: number): boolean =>
 
 /** Is it only on the host? */
 export const isHostOnly = (kind: number): boolean => kind === Kind.SYNCHRONIZE || kind === Kind.AWAIT
+
+/** The cause of a row on the host that waits for a whole device; rows themselves are at least -1. */
+export const wholeDevice = (device: number): number => -2 - device
+
+/** The device that such a cause stands for; undefined for any other. */
+export const deviceInCause = (cause: number): number | undefined => (cause < -1 ? -2 - cause : undefined)

@@ -1,6 +1,5 @@
 /** Operations as programs see them: objects, made from the rows when somebody asks. */
-import type { Gap } from './analysis.js'
-import type { BindingKind } from './bindings.js'
+import type { BindingKind, Gap } from './gap.js'
 import { isHostOnly, KIND_NAMES, type OperationKind } from './kinds.js'
 import type { Recorded } from './recorded.js'
 import { NO_ROW } from './table.js'

@@ -1,7 +1,7 @@
 /** What the page gets: the columns as bytes in base64, and the texts beside them. */
 import type { Analysis } from './analysis.js'
-import { Bindings } from './bindings.js'
 import { KIND_NAMES } from './kinds.js'
+import type { PageData } from './page-format.js'
 import type { Recorded } from './recorded.js'
 import { Names, NO_ROW } from './table.js'
 import { nodeTracks } from './tracks.js'
@@ -11,64 +11,16 @@ const MOST_GAPS = 500
 
 const BINDING_KINDS = ['unknown', 'stream', 'wait', 'nullStream', 'host', 'eventLoop', 'engine'] as const
 
-export interface PageData {
-  readonly title: string
-  readonly driver: string
-  readonly clock: string
-  readonly duration: number
-  readonly dropped: number
-  /** Nanoseconds by which times may be off; 0 where they are exact. */
-  readonly uncertainty: number
-  readonly kinds: readonly string[]
-  readonly bindings: readonly string[]
-  readonly devices: readonly (readonly [number, string])[]
-  readonly lanes: readonly {
-    readonly name: string
-    readonly device: number
-    readonly id: string
-    readonly priority: number
-    readonly nonBlocking: boolean
-    readonly nodeTracks: number
-  }[]
-  readonly names: readonly string[]
-  readonly sites: readonly string[]
-  readonly length: number
-  /** Typed arrays, little-endian, in base64. */
-  readonly columns: Readonly<Record<PageColumn, string>>
-  /** The longest; of all there are so many, of so many nanoseconds together. */
-  readonly gaps: Analysis['gaps']
-  readonly gapCount: number
-  readonly gapTime: number
-}
-
-export type PageColumn =
-  | 'kind'
-  | 'lane'
-  | 'name'
-  | 'bytes'
-  | 'called'
-  | 'returned'
-  | 'start'
-  | 'end'
-  | 'cause'
-  | 'parent'
-  | 'site'
-  | 'track'
-  | 'why'
-  | 'heldUpBy'
-  | 'path'
-
 export function pageData(recorded: Recorded, analysis: Analysis, title: string): PageData {
   const { length, lanes, laneNames, deviceNames, calibrations } = recorded
   const { tracks, width } = nodeTracks(recorded)
   const [names, nameOf] = numbered(recorded.name)
   const [sites, siteOf] = numbered(recorded.site)
-  const bindings = new Bindings(recorded)
   const why = new Uint8Array(length)
   const heldUpBy = new Int32Array(length).fill(NO_ROW)
   for (let row = 0; row < length; row += 1) {
     if (recorded.parent[row] !== NO_ROW || Number.isNaN(recorded.start[row] ?? 0)) continue
-    const binding = bindings.of(row)
+    const binding = analysis.bindings.of(row)
     why[row] = BINDING_KINDS.indexOf(binding.kind)
     heldUpBy[row] = binding.row
   }

@@ -3,14 +3,12 @@ import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
 import { backendOf } from '../driver/front.js'
 import { callSite } from './call-site.js'
 import { EventMeter } from './event-meter.js'
-import { Kind } from './kinds.js'
+import { Kind, wholeDevice } from './kinds.js'
 import { type Lane, Lanes } from './lanes.js'
 import type { Meter } from './meter.js'
 import { Names, NO_ROW, Table } from './table.js'
 import { VirtualMeter } from './virtual-meter.js'
 
-/** What stands in the column of causes where a whole device was waited for. */
-export const wholeDevice = (device: number): number => -2 - device
 const nothing = (): void => {}
 
 export class Recorder {
@@ -59,17 +57,20 @@ export class Recorder {
     return row
   }
 
-  /** The verb has queued it. */
-  end(row: number, stream: StreamHandle): void {
-    if (row === NO_ROW) return
-    const lane = this.lanes.of(stream)
-    this.meter.queued(row, stream, lane)
-    this.table.returned[row] = this.meter.now()
-  }
-
-  /** The verb has thrown. */
-  refuse(row: number): void {
-    if (row !== NO_ROW) this.meter.refused(row)
+  /** Does what queues the operation of a row that was begun, and writes down that it is queued or was refused. */
+  during<R>(row: number, stream: StreamHandle, queue: () => R): R {
+    let result: R
+    try {
+      result = queue()
+    } catch (error) {
+      if (row !== NO_ROW) this.meter.refused(row)
+      throw error
+    }
+    if (row !== NO_ROW) {
+      this.meter.queued(row, stream, this.lanes.of(stream))
+      this.table.returned[row] = this.meter.now()
+    }
+    return result
   }
 
   /** Writes down that the host waits, for a stream or for a whole device. Returns what tells that it waits no more. */

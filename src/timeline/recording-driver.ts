@@ -102,41 +102,23 @@ export class RecordingDriver extends WrappedDriver {
   override streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     const { recorder } = this
     const row = recorder.begin(Kind.WAIT, stream, this.#names.wait, Number.NaN, recorder.recordOf(event))
-    try {
-      super.streamWaitEvent(stream, event, external)
-    } catch (error) {
-      recorder.refuse(row)
-      throw error
-    }
-    recorder.end(row, stream)
+    recorder.during(row, stream, () => super.streamWaitEvent(stream, event, external))
   }
 
   override streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
     const { recorder } = this
     const record = recorder.begin(Kind.RECORD, other, this.#names.record)
     const wait = recorder.begin(Kind.WAIT, stream, this.#names.wait, Number.NaN, record)
-    try {
-      super.streamWaitStream(stream, other, otherContext)
-    } catch (error) {
-      recorder.refuse(wait)
-      recorder.refuse(record)
-      throw error
-    }
-    recorder.end(wait, stream)
-    recorder.end(record, other)
+    recorder.during(record, other, () =>
+      recorder.during(wait, stream, () => super.streamWaitStream(stream, other, otherContext)),
+    )
   }
 
   override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
     const { recorder } = this
     const name = call.runsAfterFault ? this.#names.callback : this.#names.host
     const row = recorder.begin(Kind.HOST_FUNCTION, stream, name)
-    try {
-      super.streamLaunchHostFunction(stream, context, this.#watched(call, row))
-    } catch (error) {
-      recorder.refuse(row)
-      throw error
-    }
-    recorder.end(row, stream)
+    recorder.during(row, stream, () => super.streamLaunchHostFunction(stream, context, this.#watched(call, row)))
   }
 
   override eventDestroy(event: EventHandle): void {
@@ -152,13 +134,7 @@ export class RecordingDriver extends WrappedDriver {
   override eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
     const { recorder } = this
     const row = recorder.begin(Kind.RECORD, stream, this.#names.record)
-    try {
-      super.eventRecord(event, stream, external)
-    } catch (error) {
-      recorder.refuse(row)
-      throw error
-    }
-    recorder.end(row, stream)
+    recorder.during(row, stream, () => super.eventRecord(event, stream, external))
     recorder.recorded(event, row)
   }
 

@@ -19,13 +19,7 @@ export class RecordingGraphs implements GraphDriver {
   launch(exec: GraphExecHandle, stream: StreamHandle): void {
     const recorder = this.#recorder
     const row = recorder.begin(Kind.GRAPH, stream, this.#name)
-    try {
-      this.#inner().graphs.launch(exec, stream)
-    } catch (error) {
-      recorder.refuse(row)
-      throw error
-    }
-    recorder.end(row, stream)
+    recorder.during(row, stream, () => this.#inner().graphs.launch(exec, stream))
   }
 
   begin(stream: StreamHandle, mode: CaptureMode): void {

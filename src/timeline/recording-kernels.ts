@@ -18,13 +18,7 @@ export class RecordingKernels implements KernelDriver {
   launchTwin(stream: StreamHandle, twin: Twin): void {
     const recorder = this.#recorder
     const row = recorder.begin(Kind.KERNEL, stream, recorder.names.of(twin.name))
-    try {
-      this.#inner().kernels.launchTwin(stream, twin)
-    } catch (error) {
-      recorder.refuse(row)
-      throw error
-    }
-    recorder.end(row, stream)
+    recorder.during(row, stream, () => this.#inner().kernels.launchTwin(stream, twin))
   }
 
   launch(
@@ -36,13 +30,7 @@ export class RecordingKernels implements KernelDriver {
   ): void {
     const recorder = this.#recorder
     const row = recorder.begin(Kind.KERNEL, stream, this.#names.get(kernel) ?? this.#learn(kernel))
-    try {
-      this.#inner().kernels.launch(kernel, stream, shape, values, memory)
-    } catch (error) {
-      recorder.refuse(row)
-      throw error
-    }
-    recorder.end(row, stream)
+    recorder.during(row, stream, () => this.#inner().kernels.launch(kernel, stream, shape, values, memory))
   }
 
   compileNow(source: string, name: string, options: readonly string[]): Uint8Array {

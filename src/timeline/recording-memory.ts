@@ -24,26 +24,13 @@ export class RecordingMemory implements MemoryDriver {
   allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
     const recorder = this.#recorder
     const row = recorder.begin(Kind.ALLOCATE, stream, this.#names.allocate, byteLength)
-    try {
-      const pointer = this.#inner().memory.allocate(byteLength, stream, context)
-      recorder.end(row, stream)
-      return pointer
-    } catch (error) {
-      recorder.refuse(row)
-      throw error
-    }
+    return recorder.during(row, stream, () => this.#inner().memory.allocate(byteLength, stream, context))
   }
 
   free(pointer: Pointer, stream: StreamHandle): void {
     const recorder = this.#recorder
     const row = recorder.begin(Kind.FREE, stream, this.#names.free)
-    try {
-      this.#inner().memory.free(pointer, stream)
-    } catch (error) {
-      recorder.refuse(row)
-      throw error
-    }
-    recorder.end(row, stream)
+    recorder.during(row, stream, () => this.#inner().memory.free(pointer, stream))
   }
 
   admit(pointer: Pointer, owner: number, user: number): boolean {
@@ -53,25 +40,13 @@ export class RecordingMemory implements MemoryDriver {
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, between?: TwoDevices): void {
     const recorder = this.#recorder
     const row = recorder.begin(Kind.COPY, stream, this.#names.copy, byteLength)
-    try {
-      this.#inner().memory.copy(destination, source, byteLength, stream, between)
-    } catch (error) {
-      recorder.refuse(row)
-      throw error
-    }
-    recorder.end(row, stream)
+    recorder.during(row, stream, () => this.#inner().memory.copy(destination, source, byteLength, stream, between))
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
     const recorder = this.#recorder
     const row = recorder.begin(Kind.FILL, stream, this.#names.fill, width * count)
-    try {
-      this.#inner().memory.fill(pointer, value, width, count, stream)
-    } catch (error) {
-      recorder.refuse(row)
-      throw error
-    }
-    recorder.end(row, stream)
+    recorder.during(row, stream, () => this.#inner().memory.fill(pointer, value, width, count, stream))
   }
 
   allocatePinned(

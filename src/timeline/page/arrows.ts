@@ -1,5 +1,6 @@
 /** From a record to the wait for it, on another stream. */
-import { type Data, K } from './data.js'
+import { Kind } from '../kinds.js'
+import type { Data } from './data.js'
 import type { Layout } from './layout.js'
 import type { Colours } from './theme.js'
 import type { View } from './view.js'
@@ -51,8 +52,8 @@ export class Arrows {
   of(row: number): number[] {
     if (row < 0) return []
     const { kind, cause } = this.#data
-    if (kind[row] === K.WAIT) return isArrow(this.#data, row) ? [row] : []
-    if (kind[row] !== K.RECORD) return []
+    if (kind[row] === Kind.WAIT) return isArrow(this.#data, row) ? [row] : []
+    if (kind[row] !== Kind.RECORD) return []
     return Array.from(this.#waits).filter((wait) => cause[wait] === row)
   }
 
@@ -92,6 +93,6 @@ export class Arrows {
 
 function isArrow({ kind, lane, cause, end }: Data, row: number): boolean {
   const record = cause[row] ?? -1
-  if (kind[row] !== K.WAIT || record < 0 || lane[record] === lane[row]) return false
+  if (kind[row] !== Kind.WAIT || record < 0 || lane[record] === lane[row]) return false
   return !Number.isNaN(end[row] ?? Number.NaN) && !Number.isNaN(end[record] ?? Number.NaN)
 }

@@ -1,6 +1,7 @@
 /** Draws what is in view. What is narrower than a pixel is drawn together with its neighbours, as full as they are. */
+import { isInstant, Kind } from '../kinds.js'
 import type { Arrows } from './arrows.js'
-import { type Data, isInstantKind, K, titleOf } from './data.js'
+import { type Data, titleOf } from './data.js'
 import { formatTick } from './format.js'
 import { countUpTo, type Layout, type Track } from './layout.js'
 import type { Colours } from './theme.js'
@@ -163,8 +164,8 @@ export class Painter {
     const full = Math.min(1, busy / (limit - (track.begin[first] ?? 0)))
     let row = track.rows[first] ?? 0
     // What works is to be seen, not what waits beside it.
-    if (this.#data.kind[row] === K.WAIT && next > first + 1) row = track.rows[first + 1] ?? row
-    if (busy === 0 && this.#data.kind[row] === K.WAIT && next === first + 1) return
+    if (this.#data.kind[row] === Kind.WAIT && next > first + 1) row = track.rows[first + 1] ?? row
+    if (busy === 0 && this.#data.kind[row] === Kind.WAIT && next === first + 1) return
     context.globalAlpha = (0.35 + 0.65 * full) * this.#strength(highlights, track, first, next)
     context.fillStyle = this.#colourOf(track, row)
     const x = view.xOf(track.begin[first] ?? 0)
@@ -192,7 +193,7 @@ export class Painter {
     const left = Math.max(-10, view.xOf(track.begin[at] ?? 0))
     const right = Math.min(view.width + 10, view.xOf(track.end[at] ?? 0))
     const width = Math.max(1, right - left - (right - left > 6 ? 0.75 : 0))
-    const isWait = this.#data.kind[row] === K.WAIT && track.kind === 'stream'
+    const isWait = this.#data.kind[row] === Kind.WAIT && track.kind === 'stream'
     const inset = track.kind === 'stream' ? (isWait ? 10 : 3) : 1
     const height = track.height - 2 * inset
     context.globalAlpha = this.#strength(highlights, track, at, at + 1)
@@ -272,8 +273,8 @@ export class Painter {
   #colourOf(track: Track, row: number): string {
     const { colours } = this
     const kind = this.#data.kind[row] ?? 0
-    if (track.kind === 'calls' && (isInstantKind(kind) || kind === K.LATCH)) return colours.faint
-    if (kind !== K.KERNEL) return colours.bars[kind] ?? colours.faint
+    if (track.kind === 'calls' && (isInstant(kind) || kind === Kind.LATCH)) return colours.faint
+    if (kind !== Kind.KERNEL) return colours.bars[kind] ?? colours.faint
     return colours.kernels[(this.#data.name[row] ?? 0) % colours.kernels.length] ?? colours.faint
   }
 

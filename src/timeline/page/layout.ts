@@ -1,5 +1,6 @@
 /** What stands under what: a band for the host, one for each stream, and narrower ones for the nodes of graphs. */
-import { type Data, isInstantKind, K } from './data.js'
+import { isHostOnly, isInstant, Kind } from '../kinds.js'
+import type { Data } from './data.js'
 
 /** Bars that do not overlap, in the order of time. */
 export interface Track {
@@ -87,8 +88,8 @@ function streamTracks(data: Data, lane: number): Track[] {
   const marks: number[] = []
   for (let row = 0; row < data.length; row += 1) {
     const kind = data.kind[row] ?? 0
-    if (data.lane[row] !== lane || kind >= K.SYNCHRONIZE || Number.isNaN(data.start[row] ?? 0)) continue
-    const isPoint = isInstantKind(kind) && data.start[row] === data.end[row]
+    if (data.lane[row] !== lane || isHostOnly(kind) || Number.isNaN(data.start[row] ?? 0)) continue
+    const isPoint = isInstant(kind) && data.start[row] === data.end[row]
     if (isPoint) marks.push(row)
     else rows[data.track[row] ?? 0]?.push(row)
   }
@@ -119,11 +120,11 @@ function hostTracks(data: Data): Track[] {
   const promises: Span[] = []
   for (let row = 0; row < data.length; row += 1) {
     const kind = data.kind[row] ?? 0
-    if (data.parent[row] !== -1 && kind < K.SYNCHRONIZE) continue
+    if (data.parent[row] !== -1 && !isHostOnly(kind)) continue
     const call = { row, begin: data.called[row] ?? 0, end: data.returned[row] ?? 0 }
-    if (kind === K.AWAIT) promises.push(call)
+    if (kind === Kind.AWAIT) promises.push(call)
     else calls.push(call)
-    if (kind === K.HOST_FUNCTION && !Number.isNaN(data.end[row] ?? Number.NaN)) {
+    if (kind === Kind.HOST_FUNCTION && !Number.isNaN(data.end[row] ?? Number.NaN)) {
       calls.push({ row, begin: data.start[row] ?? 0, end: data.end[row] ?? 0 })
     }
   }
@@ -186,7 +187,7 @@ function makeTrack(data: Data, parts: TrackParts): Track {
   const end = Float64Array.from(unsorted, (span) => span.end)
   const busyBefore = new Float64Array(begin.length + 1)
   for (const [at, { begin: from, end: to, row }] of unsorted.entries()) {
-    const counts = kind !== 'stream' || data.kind[row] !== K.WAIT
+    const counts = kind !== 'stream' || data.kind[row] !== Kind.WAIT
     busyBefore[at + 1] = (busyBefore[at] ?? 0) + (counts ? to - from : 0)
   }
   const sortedMarks = Int32Array.from(marks).sort((a, b) => (data.start[a] ?? 0) - (data.start[b] ?? 0))

@@ -1,6 +1,8 @@
 /** The page: puts the parts together, and listens. */
+import type { Gap } from '../gap.js'
+import { isHostOnly } from '../kinds.js'
 import { Arrows } from './arrows.js'
-import { type Data, type Gap, placeOf, readData, titleOf } from './data.js'
+import { type Data, placeOf, readData, titleOf } from './data.js'
 import { AXIS, type Highlights, Painter } from './draw.js'
 import { formatCount, formatTime } from './format.js'
 import { listenToKeys } from './keyboard.js'
@@ -254,7 +256,7 @@ function start(data: Data): void {
   for (const track of layout.tracks) {
     if (track.label !== '') label(labels, track.label, 'lane', track.y, track.height).title = track.detail
   }
-  const operations = data.kind.reduce((count, kind) => count + (kind < 12 ? 1 : 0), 0)
+  const operations = data.kind.reduce((count, kind) => count + (isHostOnly(kind) ? 0 : 1), 0)
   const about = [
     `${formatCount(operations)} operations`,
     formatTime(data.duration),

@@ -1,5 +1,7 @@
 /** What stands beside the lanes: the selected operation, the gaps, the critical path, and how much of what there was. */
-import { type Data, type Gap, isInstantKind, K, placeOf, titleOf } from './data.js'
+import type { Gap } from '../gap.js'
+import { isHostOnly, isInstant, Kind } from '../kinds.js'
+import { type Data, placeOf, titleOf } from './data.js'
 import { formatBytes, formatCount, formatTime } from './format.js'
 
 /** A list longer than this is for a program to read, not for people. */
@@ -54,11 +56,11 @@ export function showDetails(data: Data, row: number, { select }: Panel): void {
   for (const [term, value] of facts(data, row)) list.append(element('dt', {}, term), element('dd', {}, value))
   target.append(list)
   const kind = data.kind[row] ?? 0
-  if (kind < K.SYNCHRONIZE && data.parent[row] === -1) {
+  if (!isHostOnly(kind) && data.parent[row] === -1) {
     target.append(element('h4', {}, 'It could not begin sooner'), ...chain(data, row, select))
   }
   const record = data.cause[row] ?? -1
-  if (kind === K.WAIT && record >= 0 && record !== data.heldUpBy[row]) {
+  if (kind === Kind.WAIT && record >= 0 && record !== data.heldUpBy[row]) {
     target.append(element('h4', {}, 'The record it refers to'), link(data, record, select))
   }
   const graph = data.parent[row] ?? -1
@@ -76,7 +78,7 @@ function chain(data: Data, from: number, select: (row: number) => void): HTMLEle
     links.push(element('p', { className: 'reason' }, because))
     if (by < 0) break
     links.push(link(data, by, select))
-    if (!isInstantKind(data.kind[by] ?? 0)) break
+    if (!isInstant(data.kind[by] ?? 0)) break
     row = by
   }
   return links
@@ -88,7 +90,7 @@ function facts(data: Data, row: number): [string, string][] {
   const called = data.called[row] ?? 0
   const returned = data.returned[row] ?? 0
   const found: [string, string][] = []
-  if ((data.kind[row] ?? 0) < K.SYNCHRONIZE) {
+  if (!isHostOnly(data.kind[row] ?? 0)) {
     found.push(['began', Number.isNaN(start) ? 'not in this recording' : formatTime(start)])
     found.push(['took', Number.isNaN(end) ? 'not over yet' : formatTime(end - start)])
     if (data.parent[row] === -1) found.push(['queued', `${formatTime(called)} (${formatTime(start - called)} before)`])
@@ -110,7 +112,7 @@ function swatch(data: Data, row: number): HTMLElement {
   const kind = data.kind[row] ?? 0
   const made = element('span', { className: 'swatch', ariaHidden: 'true' })
   made.dataset['kind'] = data.kinds[kind] ?? ''
-  if (kind === K.KERNEL) made.style.background = `var(--kernel-${(data.name[row] ?? 0) % 6})`
+  if (kind === Kind.KERNEL) made.style.background = `var(--kernel-${(data.name[row] ?? 0) % 6})`
   return made
 }
 
@@ -165,7 +167,7 @@ export function listPath(data: Data, { select }: Panel): void {
   const target = byId('path', HTMLElement)
   const rows = Array.from(data.path).filter((row) => (data.end[row] ?? 0) > (data.start[row] ?? 0))
   const total = rows.reduce(
-    (sum, row) => sum + (data.kind[row] === K.WAIT ? 0 : (data.end[row] ?? 0) - (data.start[row] ?? 0)),
+    (sum, row) => sum + (data.kind[row] === Kind.WAIT ? 0 : (data.end[row] ?? 0) - (data.start[row] ?? 0)),
     0,
   )
   const share = data.duration === 0 ? 0 : Math.round((total / data.duration) * 100)
@@ -204,7 +206,7 @@ export function listNames(data: Data, search: (text: string) => void): void {
   for (let row = 0; row < data.length; row += 1) {
     const kind = data.kind[row] ?? 0
     const took = (data.end[row] ?? Number.NaN) - (data.start[row] ?? Number.NaN)
-    if (kind >= K.SYNCHRONIZE || !(took > 0) || kind === K.WAIT) continue
+    if (isHostOnly(kind) || !(took > 0) || kind === Kind.WAIT) continue
     const key = `${kind} ${data.name[row]}`
     const sum = sums.get(key) ?? { kind, name: data.name[row] ?? 0, row, count: 0, total: 0, longest: 0 }
     sum.count += 1
