@@ -14,8 +14,14 @@ beforeEach(() => {
 
 const parts = {
   contexts: {
-    enter: (context: number) => log.push(`enter ${context}`),
-    leave: () => log.push('leave'),
+    within: (context: number, calls: () => unknown) => {
+      log.push(`enter ${context}`)
+      try {
+        return calls()
+      } finally {
+        log.push('leave')
+      }
+    },
   },
   relaxed: {
     run: (fn: () => unknown) => {

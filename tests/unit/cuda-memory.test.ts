@@ -37,7 +37,7 @@ function pretend() {
   const parts = {
     library,
     memory,
-    contexts: { enter: () => 0, leave: () => {} },
+    contexts: { within: <R>(_context: number, calls: () => R): R => calls() },
     relaxed: new RelaxedCaptures(library),
     reserve: () => {},
     recycle: ({ event }: OwnEvent) => recycled.push(event),

@@ -53,7 +53,7 @@ function pretend() {
   const parts = {
     library,
     memory,
-    contexts: { enter: () => 0, leave: () => {} },
+    contexts: { within: <R>(_context: number, calls: () => R): R => calls() },
     relaxed: new RelaxedCaptures(library),
     isDone: ({ event }: OwnEvent) => !undone.has(event),
     recycle: ({ event }: OwnEvent) => recycled.push(event),

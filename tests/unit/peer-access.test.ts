@@ -18,10 +18,6 @@ function pretend(results: { readonly canReach?: boolean; readonly enable?: numbe
   const memory = new NativeMemory(64)
   const calls: string[] = []
   const library = {
-    cuDeviceGet: (_out: number, ordinal: number) => {
-      memory.int32[0] = ordinal
-      return 0
-    },
     cuDeviceCanAccessPeer: () => {
       memory.int32[0] = Number(results.canReach ?? true)
       return 0
@@ -40,7 +36,11 @@ function pretend(results: { readonly canReach?: boolean; readonly enable?: numbe
       return results.pool ?? 0
     },
   }
-  const contexts = { primary: (device: number) => 100 + device, enter: () => -1, leave: () => {} }
+  const contexts = {
+    cudaDevice: (device: number) => device,
+    primary: (device: number) => 100 + device,
+    within: <R>(_context: number, calls: () => R): R => calls(),
+  }
   const relaxed = { run: <R>(fn: () => R): R => fn() }
   const parts = { library, memory, contexts, relaxed } as unknown as ConstructorParameters<typeof PeerAccess>[0]
   return { peers: new PeerAccess(parts), calls }

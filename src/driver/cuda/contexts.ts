@@ -20,14 +20,18 @@ export class Contexts {
     this.#memory = memory
   }
 
+  /** What CUDA calls the device of this ordinal: a CUdevice. */
+  cudaDevice(device: number): number {
+    check('cuDeviceGet', this.#library.cuDeviceGet(this.#memory.address, device))
+    return this.#memory.int32[0] ?? 0
+  }
+
   /** The primary context of a device. */
   primary(device: number): ContextHandle {
     const known = this.#primaries[device]
     if (known !== undefined) return known
-    const { address } = this.#memory
-    check('cuDeviceGet', this.#library.cuDeviceGet(address, device))
-    const cudaDevice = this.#memory.int32[0] ?? 0
-    check('cuDevicePrimaryCtxRetain', this.#library.cuDevicePrimaryCtxRetain(address, cudaDevice))
+    const cudaDevice = this.cudaDevice(device)
+    check('cuDevicePrimaryCtxRetain', this.#library.cuDevicePrimaryCtxRetain(this.#memory.address, cudaDevice))
     const context = this.#memory.pointerAt(0) as ContextHandle
     this.#primaries[device] = context
     this.#devices.set(context, device)
@@ -43,10 +47,10 @@ export class Contexts {
   deviceOf(context: ContextHandle): number {
     const known = this.#devices.get(context)
     if (known !== undefined) return known
-    const before = this.enter(context)
-    const result = this.#library.cuCtxGetDevice(this.#memory.address)
-    this.leave(before)
-    check('cuCtxGetDevice', result)
+    check(
+      'cuCtxGetDevice',
+      this.within(context, () => this.#library.cuCtxGetDevice(this.#memory.address)),
+    )
     const device = this.#memory.int32[0] ?? 0
     // A primary context has to be known as its device's, so that it is not taken for another one.
     this.primary(device)
@@ -54,8 +58,18 @@ export class Contexts {
     return device
   }
 
-  /** Makes a context current. Returns what `leave` puts back. */
-  enter(context: ContextHandle): number {
+  /** Runs calls with a context current. */
+  within<R>(context: ContextHandle, calls: () => R): R {
+    const before = this.#enter(context)
+    try {
+      return calls()
+    } finally {
+      this.#leave(before)
+    }
+  }
+
+  /** Makes a context current. Returns what `#leave` puts back. */
+  #enter(context: ContextHandle): number {
     const before = this.#library.cuCtxGetCurrent(this.#memory.address) === 0 ? this.#memory.pointerAt(0) : 0
     if (before === context) return UNCHANGED
     const result = this.#library.cuCtxSetCurrent(context)
@@ -64,7 +78,7 @@ export class Contexts {
   }
 
   /** Where no context was current the new one stays, as the CUDA runtime has it. */
-  leave(before: number): void {
+  #leave(before: number): void {
     if (before > 0) this.#library.cuCtxSetCurrent(before)
   }
 }

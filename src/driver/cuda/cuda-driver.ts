@@ -118,19 +118,22 @@ export class CudaDriver implements Driver {
   }
 
   deviceName(device: number): string {
-    check('cuDeviceGetName', this.#library.cuDeviceGetName(this.#memory.address, NAME_BYTES, this.#cudaDevice(device)))
+    check(
+      'cuDeviceGetName',
+      this.#library.cuDeviceGetName(this.#memory.address, NAME_BYTES, this.#contexts.cudaDevice(device)),
+    )
     const { bytes } = this.#memory
     return Buffer.from(bytes.subarray(0, bytes.indexOf(0))).toString('utf8')
   }
 
   deviceUuid(device: number): string {
-    check('cuDeviceGetUuid', this.#library.cuDeviceGetUuid_v2(this.#memory.address, this.#cudaDevice(device)))
+    check('cuDeviceGetUuid', this.#library.cuDeviceGetUuid_v2(this.#memory.address, this.#contexts.cudaDevice(device)))
     const digits = Buffer.from(this.#memory.bytes.subarray(0, 16)).toString('hex')
     return `GPU-${digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')}`
   }
 
   deviceAttribute(device: number, attribute: number): number {
-    const cudaDevice = this.#cudaDevice(device)
+    const cudaDevice = this.#contexts.cudaDevice(device)
     check('cuDeviceGetAttribute', this.#library.cuDeviceGetAttribute(this.#memory.address, attribute, cudaDevice))
     return this.#memory.int32[0] ?? 0
   }
@@ -280,12 +283,9 @@ export class CudaDriver implements Driver {
       return
     }
     if (this.#waiting.hostFunctionsPending) this.#waiting.forRoom(stream, () => this.streamQuery(stream))
-    const before = isDefaultStream(stream) ? this.#contexts.enter(context) : 0
-    try {
-      this.#waiting.queueHostFunction(stream, cudaHandleOf(stream), context, host)
-    } finally {
-      if (isDefaultStream(stream)) this.#contexts.leave(before)
-    }
+    const queue = (): void => this.#waiting.queueHostFunction(stream, cudaHandleOf(stream), context, host)
+    if (isDefaultStream(stream)) this.#contexts.within(context, queue)
+    else queue()
   }
 
   /** Does the null stream order it? Undefined while it captures: to ask would spoil the capture. */
@@ -304,11 +304,8 @@ export class CudaDriver implements Driver {
 
   eventCreate(context: ContextHandle, flags: number, recordedNext = false): EventHandle {
     if (recordedNext && flags === EventFlag.DISABLE_TIMING) return this.#pool.take(context)
-    const before = this.#contexts.enter(context)
-    const result = this.#library.cuEventCreate(this.#memory.address, flags)
+    this.#calls.inContext(context, 'cuEventCreate', () => this.#library.cuEventCreate(this.#memory.address, flags))
     const event = this.#memory.pointerAt(0) as EventHandle
-    this.#contexts.leave(before)
-    if (result !== 0) throw cudaError('cuEventCreate', result)
     this.#handles.eventCreated(event)
     if ((flags & EventFlag.DISABLE_TIMING) === 0) this.#timedEvents.add(event)
     return event
@@ -372,10 +369,10 @@ export class CudaDriver implements Driver {
   }
 
   eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
-    const before = this.#contexts.enter(context)
-    const result = this.#library.cuIpcOpenEventHandle(this.#memory.address, { reserved: bytes })
+    const result = this.#contexts.within(context, () =>
+      this.#library.cuIpcOpenEventHandle(this.#memory.address, { reserved: bytes }),
+    )
     const event = this.#memory.pointerAt(0) as EventHandle
-    this.#contexts.leave(before)
     if (result !== 0) {
       const cause = cudaError('cuIpcOpenEventHandle', result)
       const why = 'are they what ipcHandle() returned, in another process that still runs?'
@@ -383,11 +380,6 @@ export class CudaDriver implements Driver {
     }
     this.#handles.eventCreated(event)
     return event
-  }
-
-  #cudaDevice(device: number): number {
-    check('cuDeviceGet', this.#library.cuDeviceGet(this.#memory.address, device))
-    return this.#memory.int32[0] ?? 0
   }
 
   #queryDefaultStream(stream: StreamHandle): boolean {

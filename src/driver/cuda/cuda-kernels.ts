@@ -38,10 +38,10 @@ export class CudaKernels implements KernelDriver {
   readonly #memory: NativeMemory
   readonly #contexts: Contexts
   readonly #around: KernelSurroundings
+  /** Of every kernel that was got from a module. */
   readonly #parameters = new Map<KernelHandle, ParameterBlock>()
   /** Closed, and not yet given back. */
   readonly #unloaded: { readonly module: ModuleHandle; readonly context: ContextHandle }[] = []
-  readonly #names = new Map<KernelHandle, string>()
   readonly #sharedMemory = new Map<KernelHandle, number>()
   readonly #config = new NativeMemory(CONFIG_BYTES + 2 * ATTRIBUTE_BYTES)
 
@@ -71,9 +71,9 @@ export class CudaKernels implements KernelDriver {
     const copy = new NativeMemory(Math.ceil((image.length + 1) / 8) * 8)
     copy.bytes.fill(0)
     copy.bytes.set(image)
-    const before = this.#contexts.enter(context)
-    const result = this.#library.cuModuleLoadData(this.#memory.address, copy.address)
-    this.#contexts.leave(before)
+    const result = this.#contexts.within(context, () =>
+      this.#library.cuModuleLoadData(this.#memory.address, copy.address),
+    )
     copy.free()
     check('cuModuleLoadData', result)
     return this.#memory.pointerAt(0) as ModuleHandle
@@ -91,9 +91,7 @@ export class CudaKernels implements KernelDriver {
   }
 
   #unload(module: ModuleHandle, context: ContextHandle): void {
-    const before = this.#contexts.enter(context)
-    const result = this.#library.cuModuleUnload(module)
-    this.#contexts.leave(before)
+    const result = this.#contexts.within(context, () => this.#library.cuModuleUnload(module))
     checkDestroyed('cuModuleUnload', result)
   }
 
@@ -104,13 +102,12 @@ export class CudaKernels implements KernelDriver {
     const kernel = this.#memory.pointerAt(0) as KernelHandle
     this.#checkParameters(kernel, name, parameters)
     this.#parameters.get(kernel)?.free()
-    this.#parameters.set(kernel, new ParameterBlock(parameters))
-    this.#names.set(kernel, name)
+    this.#parameters.set(kernel, new ParameterBlock(name, parameters))
     return kernel
   }
 
   nameOf(kernel: KernelHandle): string {
-    return this.#names.get(kernel) ?? `kernel 0x${kernel.toString(16)}`
+    return this.#parameters.get(kernel)?.kernel ?? `kernel 0x${kernel.toString(16)}`
   }
 
   launch(kernel: KernelHandle, stream: StreamHandle, shape: LaunchShape, values: readonly (number | bigint)[]): void {
@@ -201,12 +198,15 @@ const writerOf = (type: ScalarType): number => {
 
 /** The values of one kernel's parameters, and the array of pointers to them that a launch takes. CUDA copies them. */
 class ParameterBlock {
+  /** The kernel's name. */
+  readonly kernel: string
   readonly #writers: readonly number[]
   readonly #memory: NativeMemory
   readonly #view: DataView
   readonly #pointers: number
 
-  constructor(types: readonly ScalarType[]) {
+  constructor(kernel: string, types: readonly ScalarType[]) {
+    this.kernel = kernel
     this.#writers = types.map(writerOf)
     this.#memory = new NativeMemory(Math.max(16, 16 * types.length))
     this.#view = new DataView(this.#memory.bytes.buffer)

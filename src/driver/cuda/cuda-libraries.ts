@@ -29,31 +29,22 @@ export class CudaLibraries implements LibraryDriver {
   }
 
   queue(work: readonly LibraryWork[], together: (calls: () => void) => void = (calls) => calls()): void {
-    const { waiting, reserve } = this.#parts
+    const { contexts, waiting, reserve } = this.#parts
     // Inside a host function nothing can be waited for: one of those pending is the caller.
     if (work.some(({ mayWait }) => mayWait) && !waiting.insideHostFunction) waiting.beforeLibraryCall()
     for (const { stream } of work) for (let left = ENTRIES; left > 0; left -= 1) reserve(stream)
     together(() => {
-      for (const each of work) this.#inContext(each.context, () => each.call(cudaHandleOf(each.stream)))
+      for (const each of work) contexts.within(each.context, () => each.call(cudaHandleOf(each.stream)))
     })
   }
 
   call<R>(context: ContextHandle, fn: () => R): R {
-    this.#parts.waiting.beforeLibraryCall()
-    return this.#inContext(context, () => this.#parts.relaxed.run(fn))
+    const { contexts, relaxed, waiting } = this.#parts
+    waiting.beforeLibraryCall()
+    return contexts.within(context, () => relaxed.run(fn))
   }
 
   waitUntil(isDone: () => boolean, what: string): void {
     this.#parts.waiting.forLibrary(isDone, what)
-  }
-
-  #inContext<R>(context: ContextHandle, fn: () => R): R {
-    const { contexts } = this.#parts
-    const before = contexts.enter(context)
-    try {
-      return fn()
-    } finally {
-      contexts.leave(before)
-    }
   }
 }

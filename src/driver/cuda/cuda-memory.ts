@@ -49,10 +49,10 @@ export class CudaMemory implements MemoryDriver {
   allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
     const { library, memory, contexts, relaxed, reserve } = this.#parts
     reserve(stream)
-    const before = contexts.enter(context)
     const raw = cudaHandleOf(stream)
-    const result = relaxed.run(() => library.cuMemAllocAsync(memory.address, byteLength, raw))
-    contexts.leave(before)
+    const result = contexts.within(context, () =>
+      relaxed.run(() => library.cuMemAllocAsync(memory.address, byteLength, raw)),
+    )
     check('cuMemAllocAsync', result)
     return memory.pointerAt(0) as Pointer
   }
@@ -89,10 +89,8 @@ export class CudaMemory implements MemoryDriver {
 
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, between?: TwoDevices): void {
     const { library, contexts, reserve, inContextOf, beforeCopy } = this.#parts
-    const to = between && contexts.primary(between.to)
-    const from = between && contexts.primary(between.from)
     reserve(stream)
-    if (to === undefined || from === undefined) {
+    if (between === undefined) {
       inContextOf(
         stream,
         'cuMemcpyAsync',
@@ -100,6 +98,8 @@ export class CudaMemory implements MemoryDriver {
       )
       return
     }
+    const to = contexts.primary(between.to)
+    const from = contexts.primary(between.from)
     inContextOf(stream, 'cuMemcpyPeerAsync', (raw) =>
       library.cuMemcpyPeerAsync(destination, to, source, from, byteLength, raw),
     )
@@ -119,9 +119,9 @@ export class CudaMemory implements MemoryDriver {
 
   deviceOf(pointer: Pointer, _byteLength: number, near: number): number {
     const { library, memory, contexts } = this.#parts
-    const before = contexts.enter(contexts.primary(near))
-    const result = library.cuPointerGetAttribute(memory.address, POINTER_DEVICE_ORDINAL, pointer)
-    contexts.leave(before)
+    const result = contexts.within(contexts.primary(near), () =>
+      library.cuPointerGetAttribute(memory.address, POINTER_DEVICE_ORDINAL, pointer),
+    )
     check('cuPointerGetAttribute', result)
     return memory.int32[0] ?? 0
   }

@@ -208,12 +208,7 @@ export class CudaSharing implements SharingDriver {
   /** Runs calls with a context current, and without harm to a capture. */
   #in<R>(context: ContextHandle, calls: () => R): R {
     const { contexts, relaxed } = this.#parts
-    const before = contexts.enter(context)
-    try {
-      return relaxed.run(calls)
-    } finally {
-      contexts.leave(before)
-    }
+    return contexts.within(context, () => relaxed.run(calls))
   }
 }
 

@@ -61,16 +61,13 @@ export class EventPool {
   copyOfRecord(event: EventHandle): { readonly copy: EventHandle; readonly context: ContextHandle } {
     const context = this.#contexts.primary(0)
     const copy = this.take(context)
-    const before = this.#contexts.enter(context)
-    try {
+    this.#contexts.within(context, () => {
       check('cuStreamCreateWithPriority', this.#library.cuStreamCreateWithPriority(this.#memory.address, 1, 0))
       const stream = this.#memory.pointerAt(0)
       check('cuStreamWaitEvent', this.#library.cuStreamWaitEvent(stream, event, 0))
       check('cuEventRecord', this.#library.cuEventRecord(copy, stream))
       check('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
-    } finally {
-      this.#contexts.leave(before)
-    }
+    })
     return { copy, context }
   }
 
@@ -84,9 +81,9 @@ export class EventPool {
   }
 
   #create(context: ContextHandle): EventHandle {
-    const before = this.#contexts.enter(context)
-    const result = this.#library.cuEventCreate(this.#memory.address, EventFlag.DISABLE_TIMING)
-    this.#contexts.leave(before)
+    const result = this.#contexts.within(context, () =>
+      this.#library.cuEventCreate(this.#memory.address, EventFlag.DISABLE_TIMING),
+    )
     check('cuEventCreate', result)
     return this.#memory.pointerAt(0) as EventHandle
   }

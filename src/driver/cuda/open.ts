@@ -70,8 +70,7 @@ function deviceOf(library: Library, memory: NativeMemory, contexts: Contexts, st
 /** Two streams, so that a number which stands somewhere by chance is not taken for theirs. */
 function learn(library: Library, memory: NativeMemory, contexts: Contexts, memoryCheck: MemoryCheck): void {
   const context = contexts.primary(0)
-  const before = contexts.enter(context)
-  try {
+  contexts.within(context, () => {
     const streams = [0, 1].map(() => {
       check('cuStreamCreateWithPriority', library.cuStreamCreateWithPriority(memory.address, 1, 0))
       const handle = memory.pointerAt(0)
@@ -83,9 +82,7 @@ function learn(library: Library, memory: NativeMemory, contexts: Contexts, memor
     memoryCheck.learn(streams, event, context)
     library.cuEventDestroy_v2(event)
     for (const { handle } of streams) library.cuStreamDestroy_v2(handle)
-  } finally {
-    contexts.leave(before)
-  }
+  })
 }
 
 function deadlockTimeout(): number {

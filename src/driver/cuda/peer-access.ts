@@ -50,7 +50,7 @@ export class PeerAccess {
     const known = this.#reachable.get(key)
     if (known !== undefined) return known
     const { address, int32 } = this.#memory
-    const [of, by] = [this.#cudaDevice(owner), this.#cudaDevice(user)]
+    const [of, by] = [this.#contexts.cudaDevice(owner), this.#contexts.cudaDevice(user)]
     check('cuDeviceCanAccessPeer', this.#library.cuDeviceCanAccessPeer(address, by, of))
     const reachable = int32[0] !== 0
     this.#reachable.set(key, reachable)
@@ -61,18 +61,18 @@ export class PeerAccess {
     const key = `context ${owner}:${user}`
     if (this.#open.has(key)) return
     const theirs = this.#contexts.primary(owner)
-    const before = this.#contexts.enter(this.#contexts.primary(user))
-    const result = this.#relaxed.run(() => this.#library.cuCtxEnablePeerAccess(theirs, 0))
-    this.#contexts.leave(before)
+    const result = this.#contexts.within(this.#contexts.primary(user), () =>
+      this.#relaxed.run(() => this.#library.cuCtxEnablePeerAccess(theirs, 0)),
+    )
     if (result !== CUresult.PEER_ACCESS_ALREADY_ENABLED) check('cuCtxEnablePeerAccess', result)
     this.#open.add(key)
   }
 
   /** 0 for memory of no pool. */
   #poolOf(pointer: Pointer, owner: number): number {
-    const before = this.#contexts.enter(this.#contexts.primary(owner))
-    const result = this.#library.cuPointerGetAttribute(this.#memory.address, POINTER_MEMPOOL_HANDLE, pointer)
-    this.#contexts.leave(before)
+    const result = this.#contexts.within(this.#contexts.primary(owner), () =>
+      this.#library.cuPointerGetAttribute(this.#memory.address, POINTER_MEMPOOL_HANDLE, pointer),
+    )
     return result === 0 ? this.#memory.pointerAt(0) : 0
   }
 
@@ -80,15 +80,10 @@ export class PeerAccess {
     const key = `pool ${pool}:${user}`
     if (this.#open.has(key)) return
     const description = new NativeMemory(DESCRIPTION_BYTES)
-    description.uint32.set([LOCATION_DEVICE, this.#cudaDevice(user), READ_AND_WRITE, 0])
+    description.uint32.set([LOCATION_DEVICE, this.#contexts.cudaDevice(user), READ_AND_WRITE, 0])
     const result = this.#relaxed.run(() => this.#library.cuMemPoolSetAccess(pool, description.address, 1))
     description.free()
     check('cuMemPoolSetAccess', result)
     this.#open.add(key)
-  }
-
-  #cudaDevice(device: number): number {
-    check('cuDeviceGet', this.#library.cuDeviceGet(this.#memory.address, device))
-    return this.#memory.int32[0] ?? 0
   }
 }

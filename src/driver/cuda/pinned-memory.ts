@@ -18,9 +18,9 @@ export interface PinnedMemoryParts {
 
 export function allocatePinned(parts: PinnedMemoryParts, byteLength: number, context: ContextHandle): Pointer {
   const { library, memory, contexts, relaxed } = parts
-  const before = contexts.enter(context)
-  const result = relaxed.run(() => library.cuMemHostAlloc(memory.address, byteLength, PORTABLE_AND_MAPPED))
-  contexts.leave(before)
+  const result = contexts.within(context, () =>
+    relaxed.run(() => library.cuMemHostAlloc(memory.address, byteLength, PORTABLE_AND_MAPPED)),
+  )
   check('cuMemHostAlloc', result)
   return memory.pointerAt(0) as Pointer
 }

@@ -31,10 +31,7 @@ export class StreamCalls {
 
   /** Makes one call with a context current, and puts back what was. */
   readonly inContext = (context: ContextHandle, call: string, fn: () => number): void => {
-    const before = this.#contexts.enter(context)
-    const result = fn()
-    this.#contexts.leave(before)
-    check(call, result)
+    check(call, this.#contexts.within(context, fn))
   }
 
   /** Makes one call on a stream; for a default stream, with its device's context current. */
