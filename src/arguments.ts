@@ -24,6 +24,13 @@ export function checkInteger(value: number, name: string): number {
   return value
 }
 
+/** A duration of the simulator's clock. */
+export function checkNanoseconds(value: number, name: string): number {
+  if (typeof value !== 'number') throw invalidType(name, 'a number', value)
+  if (!(value >= 0 && value < Number.POSITIVE_INFINITY)) throw outOfRange(name, 'finite and not negative', value)
+  return value
+}
+
 export function checkFunction(value: unknown, name: string): void {
   if (typeof value !== 'function') throw invalidType(name, 'a function', value)
 }

@@ -4,11 +4,9 @@ import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
 import { openCudaDriver } from './driver/cuda/open.js'
 import type { Driver } from './driver/driver.js'
 import { type Front, frontOf } from './driver/front.js'
+import { MOST_DEVICES } from './driver/sim/properties.js'
 import { SimDriver, simulatorOfHandle } from './driver/sim/sim-driver.js'
 import { invalidValue } from './errors.js'
-
-/** More devices than any machine has; a mistyped figure should not fill the memory. */
-const MOST_SIMULATED_DEVICES = 64
 
 /** Threads have modules of their own, and inherit this: those that start later need not warn again. */
 const WARNED = 'cuda-streams: warned of the simulator'
@@ -27,7 +25,7 @@ interface Door {
 let chosen: Front | undefined
 const toBeTold = new Set<(driver: Front) => void>()
 
-export function defaultDriver(): Driver {
+export function defaultDriver(): Front {
   return chosen ?? open()
 }
 
@@ -61,7 +59,7 @@ function openDoors(front: Front): void {
  * The driver to ask about a handle that came without a device. Simulations stand side by side, each with handles of its
  * own, so the right one can be told; a real driver is only ever asked about its own handles.
  */
-export function driverForHandle(handle: number, near: Driver): Driver {
+export function driverForHandle(handle: number, near: Front): Front {
   const owner = near.name === 'sim' ? simulatorOfHandle(handle) : undefined
   return owner === undefined ? near : frontOf(owner)
 }
@@ -100,10 +98,8 @@ function cudaOrSimulator(): Driver {
 function openSimulator(): Driver {
   const wanted = process.env['CUDA_STREAMS_SIM_DEVICES'] || '1'
   const devices = Number(wanted)
-  if (!Number.isInteger(devices) || devices < 1 || devices > MOST_SIMULATED_DEVICES) {
-    throw invalidValue(
-      `CUDA_STREAMS_SIM_DEVICES must be a whole number from 1 to ${MOST_SIMULATED_DEVICES}, not '${wanted}'`,
-    )
+  if (!Number.isInteger(devices) || devices < 1 || devices > MOST_DEVICES) {
+    throw invalidValue(`CUDA_STREAMS_SIM_DEVICES must be a whole number from 1 to ${MOST_DEVICES}, not '${wanted}'`)
   }
   return new SimDriver({ devices, seed: 0 })
 }

@@ -1,8 +1,8 @@
 import { inspect } from 'node:util'
-import { checkFunction, checkOptions } from './arguments.js'
+import { checkFunction, checkNanoseconds, checkOptions } from './arguments.js'
 import { type Device, driverOf, isDevice } from './device.js'
 import type { ScalarType } from './driver/kernel-driver.js'
-import { invalidType, invalidValue, outOfRange } from './errors.js'
+import { invalidType, invalidValue } from './errors.js'
 import { type Kernel, type LaunchConfig, Module, shapeOf } from './kernel.js'
 import { type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
@@ -110,7 +110,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     if ((simulate === undefined) === (simulateGrid === undefined)) {
       throw invalidValue('A kernel needs either definition.simulate or definition.simulateGrid, and not both')
     }
-    checkNanoseconds(definition.nanoseconds)
+    if (definition.nanoseconds !== undefined) checkNanoseconds(definition.nanoseconds, 'definition.nanoseconds')
     this.name = name
     this.#definition = definition
     this.#parameters = parseSignature(signature)
@@ -226,13 +226,6 @@ function twinValue(type: ScalarType, value: number | bigint): number | bigint {
   if (type === 'i64' || type === 'u64') return BigInt(value)
   if (type === 'f32') return Math.fround(Number(value))
   return type === 'f64' ? Number(value) : Number(value) + 0
-}
-
-function checkNanoseconds(nanoseconds: unknown): void {
-  if (nanoseconds === undefined) return
-  if (typeof nanoseconds !== 'number') throw invalidType('definition.nanoseconds', 'a number', nanoseconds)
-  if (nanoseconds >= 0 && nanoseconds < Number.POSITIVE_INFINITY) return
-  throw outOfRange('definition.nanoseconds', 'finite and not negative', nanoseconds)
 }
 
 /** A twin that throws is a mistake of the program: an uncaught exception, as from a host function. */

@@ -3,7 +3,8 @@ import { Ambient } from './ambient.js'
 import { checkInteger } from './arguments.js'
 import { defaultDriver } from './default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
-import type { ContextHandle, Driver } from './driver/driver.js'
+import type { ContextHandle } from './driver/driver.js'
+import type { Front } from './driver/front.js'
 import { invalidType, invalidValue, outOfRange } from './errors.js'
 import { finished, type WaitOptions } from './finished.js'
 
@@ -17,21 +18,21 @@ export interface Context {
 
 /** Lets only this file make devices: there is one object for each ordinal of a driver. */
 class DeviceKey {
-  readonly driver: Driver
+  readonly driver: Front
   readonly ordinal: number
-  constructor(driver: Driver, ordinal: number) {
+  constructor(driver: Front, ordinal: number) {
     this.driver = driver
     this.ordinal = ordinal
   }
 }
 
-/** The driver behind a device. */
-export let driverOf: (device: Device) => Driver
+/** The front of the driver behind a device. */
+export let driverOf: (device: Device) => Front
 /** Is it a Device, and not merely an heir to one, as a proxy is? */
 export let isDevice: (value: unknown) => value is Device
-let makeDevice: (driver: Driver, ordinal: number) => Device
+let makeDevice: (driver: Front, ordinal: number) => Device
 
-const devicesOf = new WeakMap<Driver, Map<number, Device>>()
+const devicesOf = new WeakMap<Front, Map<number, Device>>()
 const currentDevice = new Ambient<Device>()
 
 /**
@@ -41,7 +42,7 @@ const currentDevice = new Ambient<Device>()
 export class Device {
   /** Its number in the order of the driver, from 0. */
   readonly ordinal: number
-  readonly #driver: Driver
+  readonly #driver: Front
 
   /** Use `Device.get()`. */
   private constructor(key: DeviceKey) {
@@ -174,7 +175,7 @@ export class Device {
 }
 
 /** The one Device object for an ordinal of a driver. */
-export function deviceOf(driver: Driver, ordinal: number): Device {
+export function deviceOf(driver: Front, ordinal: number): Device {
   checkInteger(ordinal, 'ordinal')
   let devices = devicesOf.get(driver)
   if (devices === undefined) {

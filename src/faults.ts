@@ -1,5 +1,6 @@
 /** Faults on request: what a simulation is asked to let fail. */
 import { checkInteger, checkOptions } from './arguments.js'
+import { CUresult } from './driver/cuda-results.js'
 import { FAILING_CALLS, type PlannedFault } from './driver/sim/fault-plan.js'
 import { describe, invalidType, invalidValue, outOfRange } from './errors.js'
 
@@ -36,7 +37,6 @@ export interface OperationFault extends WhichFail {
 export type Fault = CallFault | OperationFault
 
 const OPERATIONS: readonly unknown[] = ['kernel', 'copy', 'fill', 'any']
-const ILLEGAL_ADDRESS = 700
 
 export function checkFault(fault: Fault, name = 'fault'): PlannedFault {
   const { call, operation, nth = 1, times, probability, result } = checkOptions(fault, name) ?? nothing(name, fault)
@@ -50,7 +50,10 @@ export function checkFault(fault: Fault, name = 'fault'): PlannedFault {
     throw invalidValue(`${name}.operation must be one of ${OPERATIONS.join(', ')}, not ${describe(operation)}`)
   }
   if (checkInteger(nth, `${name}.nth`) < 1) throw outOfRange(`${name}.nth`, 'at least 1', nth)
-  const number = checkInteger(result ?? (call === undefined ? ILLEGAL_ADDRESS : (result as never)), `${name}.result`)
+  const number = checkInteger(
+    result ?? (call === undefined ? CUresult.ILLEGAL_ADDRESS : (result as never)),
+    `${name}.result`,
+  )
   if (number < 1) throw outOfRange(`${name}.result`, 'a CUresult that is not success', number)
   return {
     call,

@@ -6,7 +6,7 @@ import { checkFunction, checkOptions } from './arguments.js'
 import { whenDriverOpens } from './default-driver.js'
 import { type Device, driverOf, isDevice } from './device.js'
 import type { Driver } from './driver/driver.js'
-import { Front } from './driver/front.js'
+import type { Front } from './driver/front.js'
 import { describe, invalidType, invalidValue } from './errors.js'
 import { type Event, isEvent, openEvent } from './event.js'
 import './joins.js'
@@ -81,7 +81,7 @@ export class Sanitizer implements Disposable {
   private constructor(mode: SanitizerMode, device: Device | undefined, stacks: Stacks) {
     this.mode = mode
     this.#findings = new Findings(mode === 'throw')
-    const wrap = (driver: Driver): void => this.#wrap(driver, stacks)
+    const wrap = (driver: Front): void => this.#wrap(driver, stacks)
     if (device === undefined) this.#takeBack = whenDriverOpens(wrap)
     else {
       wrap(driverOf(device))
@@ -140,8 +140,7 @@ export class Sanitizer implements Disposable {
     this.stop()
   }
 
-  #wrap(driver: Driver, stacks: Stacks): void {
-    if (!(driver instanceof Front)) throw new TypeError('Devices have fronts of drivers')
+  #wrap(driver: Front, stacks: Stacks): void {
     const options = { findings: this.#findings, stacks, probes: this.mode === 'throw' }
     const { wrapper, unwrap } = driver.wrap((inner) => new SanitizerDriver(inner, options))
     this.#front = driver

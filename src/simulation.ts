@@ -1,9 +1,11 @@
 /** Simulations, and what can be queued on their streams that no GPU offers. */
-import { checkBoolean, checkInteger, checkOptions, checkPointer } from './arguments.js'
+import { checkBoolean, checkInteger, checkNanoseconds, checkOptions, checkPointer } from './arguments.js'
 import { contextOf, type Device, deviceOf, driverOf, isDevice } from './device.js'
+import { CUresult } from './driver/cuda-results.js'
 import { StreamFlag, type StreamHandle } from './driver/driver.js'
 import { backendOf, frontOf } from './driver/front.js'
 import { OperationKind } from './driver/sim/objects.js'
+import { MOST_DEVICES } from './driver/sim/properties.js'
 import { SimDriver } from './driver/sim/sim-driver.js'
 import { invalidType, outOfRange, stateError } from './errors.js'
 import { checkFault, checkFaults, type Fault } from './faults.js'
@@ -39,9 +41,6 @@ export interface Simulation extends Disposable {
   close(): void
 }
 
-const MOST_DEVICES = 64
-const ILLEGAL_ADDRESS = 700
-
 const simulations = new WeakMap<SimDriver, Simulation>()
 const foreignStreams = new Map<bigint, SimDriver>()
 
@@ -67,10 +66,7 @@ export function simulationOf(device: Device): Simulation {
 
 /** Queues work that takes so many virtual nanoseconds, as a kernel does. */
 export function busy(stream: Stream, nanoseconds: number): void {
-  if (typeof nanoseconds !== 'number') throw invalidType('nanoseconds', 'a number', nanoseconds)
-  if (!(nanoseconds >= 0 && nanoseconds < Number.POSITIVE_INFINITY)) {
-    throw outOfRange('nanoseconds', 'finite and not negative', nanoseconds)
-  }
+  checkNanoseconds(nanoseconds, 'nanoseconds')
   const { driver, handle } = simulated(stream)
   driver.enqueue(handle, OperationKind.KERNEL, nanoseconds)
 }
@@ -83,7 +79,7 @@ export function latch(stream: Stream): { open(): void } {
 }
 
 /** Queues work that faults the device with this CUresult; 700, an illegal address, unless given. */
-export function fault(stream: Stream, number: number = ILLEGAL_ADDRESS): void {
+export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS): void {
   checkInteger(number, 'number')
   if (number < 1) throw outOfRange('number', 'a CUresult that is not success', number)
   const { driver, handle } = simulated(stream)

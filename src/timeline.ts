@@ -3,7 +3,6 @@ import { writeFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { checkBoolean, checkFunction, checkInteger, checkOptions } from './arguments.js'
 import { type Device, driverOf, isDevice, resolveDevice } from './device.js'
-import { Front } from './driver/front.js'
 import { invalidType, invalidValue, outOfRange, stateError } from './errors.js'
 import type { Simulation } from './sim.js'
 import { type Analysis, analyse } from './timeline/analysis.js'
@@ -22,7 +21,7 @@ import {
   type TimelineStream,
 } from './timeline/operations.js'
 import type { Recorded } from './timeline/recorded.js'
-import { Recording as DriverRecording } from './timeline/recording.js'
+import { DEFAULT_LIMIT, Recording as DriverRecording } from './timeline/recording.js'
 import { type SvgOptions, toSvg } from './timeline/svg.js'
 import { type TraceFile, toJson, toTraceEvents } from './timeline/trace-events.js'
 
@@ -59,7 +58,6 @@ export interface HtmlOptions {
   readonly title?: string | undefined
 }
 
-const LIMIT = 1_000_000
 const MOST = 2 ** 28
 
 /** A recording under way. */
@@ -131,8 +129,7 @@ export class Timeline {
     const given = checkOptions(options) ?? {}
     const device = deviceFor(given)
     const front = driverOf(device)
-    if (!(front instanceof Front)) throw invalidType('options.device', 'a Device of this package', device)
-    const limit = given.limit === undefined ? LIMIT : checkInteger(given.limit, 'options.limit')
+    const limit = given.limit === undefined ? DEFAULT_LIMIT : checkInteger(given.limit, 'options.limit')
     if (limit < 1 || limit > MOST) throw outOfRange('options.limit', `from 1 to ${MOST}`, limit)
     const callSites = checkBoolean(given.callSites, 'options.callSites', false)
     return new Recording(new DriverRecording(front, { device: device.ordinal, limit, callSites }))

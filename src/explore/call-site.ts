@@ -1,6 +1,7 @@
 /** Where a program called the library. */
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { takeStack } from '../stack.js'
 
 /** 'file:line', or 'file:line (from file:line)'. */
 export type CallSite = string
@@ -12,12 +13,8 @@ const DEEPEST = 40
 
 /** The innermost caller that is not of this library, and who called that; undefined where there is none, as in the event loop. */
 export function siteOfCaller(): CallSite | undefined {
-  const limit = Error.stackTraceLimit
-  Error.stackTraceLimit = DEEPEST
-  const lines = new Error().stack?.split('\n') ?? []
-  Error.stackTraceLimit = limit
   const sites: CallSite[] = []
-  for (const line of lines.slice(1)) {
+  for (const line of takeStack(DEEPEST).split('\n').slice(1)) {
     // What runs the program is no part of it.
     if (line.includes(' at async ')) break
     const [, file, row] = /(?:\(|at )((?:file:\/\/)?\/[^():]*):(\d+):\d+\)?$/.exec(line) ?? []

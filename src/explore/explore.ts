@@ -1,6 +1,7 @@
 /** Finds an order that changes what a program observes, or says that none does. */
 import { checkFunction, checkInteger, checkOptions } from '../arguments.js'
 import { Ranges } from '../driver/sim/handles.js'
+import { MOST_DEVICES } from '../driver/sim/properties.js'
 import { describe, invalidValue, outOfRange } from '../errors.js'
 import { checkFaults, type Fault } from '../faults.js'
 import { type Explained, explain } from './explanation.js'
@@ -47,7 +48,6 @@ export interface ReplayOptions {
 
 const MAX_RUNS = 1000
 const SEED = 1
-const MOST_DEVICES = 64
 const STRATEGIES: readonly Strategy[] = ['auto', 'reduced', 'every', 'priority', 'uniform']
 /** Steps in a certain order that the priorities look for; most bugs need no more. */
 const DEPTHS = [2, 3, 4]

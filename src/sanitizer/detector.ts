@@ -11,7 +11,7 @@ import { gathered, raceOf, tooLate } from './races.js'
 import type { Found } from './ranges.js'
 import { type Region, Regions } from './regions.js'
 import type { Finding } from './reports.js'
-import { type Site, StackSampler, type TakenStack, takeStack } from './stacks.js'
+import { type Site, StackSampler, type TakenStack, takeOwnStack } from './stacks.js'
 import type { CaptureNode, NodeWork, StreamStrand } from './streams.js'
 
 /** Which operations have their stack taken. */
@@ -222,7 +222,7 @@ export class Detector {
   }
 
   #takenStack(): TakenStack | undefined {
-    return this.#stacks === 'none' ? undefined : { stack: takeStack(), exact: true }
+    return this.#stacks === 'none' ? undefined : { stack: takeOwnStack(), exact: true }
   }
 }
 

@@ -7,9 +7,11 @@ import {
   canonicalStream,
   cudaHandleOf,
   type Driver,
+  defaultStream,
   deviceOfDefaultStream,
   type EventHandle,
   isDefaultStream,
+  isNullStream,
   StreamFlag,
   type StreamHandle,
 } from '../driver/driver.js'
@@ -304,7 +306,7 @@ export class Order {
   #blockingOf(device: number): BlockingStreams {
     const known = this.#blocking.get(device)
     if (known !== undefined) return known
-    const handle = (device * 4) as StreamHandle
+    const handle = defaultStream(device, 0)
     const nullStream = this.#streams.get(handle) ?? this.#meet(handle)
     const blocking = this.#blocking.get(device) ?? { nullStream, others: new Set<StreamStrand>() }
     this.#blocking.set(device, blocking)
@@ -359,7 +361,7 @@ export class Order {
     const stream = this.strands.start((slot, tick, clock) => new StreamStrand({ slot, tick, clock }, about))
     this.#streams.set(canonicalStream(handle), stream)
     if (foreign) this.#foreignStreams += 1
-    if (!nonBlocking && handle !== device * 4) this.#blockingOf(device).others.add(stream)
+    if (!nonBlocking && !isNullStream(handle)) this.#blockingOf(device).others.add(stream)
     return stream
   }
 }

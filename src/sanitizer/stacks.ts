@@ -1,4 +1,5 @@
 /** Where in the program something was called. */
+import { takeStack } from '../stack.js'
 
 /** Our own frames lie between the call and here. */
 const OWN_FRAMES = 10
@@ -8,14 +9,7 @@ const SHOWN = 6
 /** The folder of this package's code: `…/dist/src/`. */
 const OWN = new URL('../', import.meta.url).href
 
-/** As text: a stack that is kept as it is keeps the objects reachable whose methods are in it. */
-export function takeStack(): string {
-  const limit = Error.stackTraceLimit
-  Error.stackTraceLimit = OWN_FRAMES + CALLERS
-  const { stack = '' } = new Error()
-  Error.stackTraceLimit = limit
-  return stack
-}
+export const takeOwnStack = (): string => takeStack(OWN_FRAMES + CALLERS)
 
 /** The lines of a stack that are the program's own, innermost first. */
 export function callersIn(stack: string): string[] {
@@ -68,7 +62,7 @@ export class StackSampler {
 
   #take(): string {
     this.#taken += 1
-    return takeStack()
+    return takeOwnStack()
   }
 }
 

@@ -1,6 +1,7 @@
 /** Where in the program a call came from. It costs several microseconds, so it is only asked for on demand. */
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { takeStack } from '../stack.js'
 
 /** The directory of this package's own code. */
 const OWN = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -8,11 +9,7 @@ const FRAMES = 24
 
 /** The innermost place outside this package, as 'path:line:column'; nothing where there is none. */
 export function callSite(): string {
-  const before = Error.stackTraceLimit
-  Error.stackTraceLimit = FRAMES
-  const { stack = '' } = new Error()
-  Error.stackTraceLimit = before
-  for (const line of stack.split('\n').slice(1)) {
+  for (const line of takeStack(FRAMES).split('\n').slice(1)) {
     const place = /\(?((?:file:\/\/|\/|[A-Za-z]:\\)[^()]*:\d+:\d+)\)?$/.exec(line)?.[1]
     if (place === undefined) continue
     const path = place.startsWith('file://') ? decodeURI(place.slice('file://'.length)) : place

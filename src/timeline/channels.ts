@@ -5,7 +5,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { checkOptions } from '../arguments.js'
 import { type Device, driverOf, resolveDevice } from '../device.js'
-import { Front } from '../driver/front.js'
+import type { Front } from '../driver/front.js'
 import { invalidType } from '../errors.js'
 import { isHostOnly, isInstant, KIND_NAMES, Kind, type OperationKind } from './kinds.js'
 import { laneName } from './lane-names.js'
@@ -89,7 +89,6 @@ export function publish(options?: PublishOptions): Publisher {
   if (typeof interval !== 'number' || !(interval > 0)) throw invalidType('options.interval', 'milliseconds', interval)
   const device = resolveDevice(named)
   const front = driverOf(device)
-  if (!(front instanceof Front)) throw invalidType('options.device', 'a Device of this package', device)
   return new ChannelPublisher(front, device.ordinal, interval)
 }
 

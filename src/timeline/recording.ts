@@ -13,6 +13,9 @@ export interface RecordingSettings {
   readonly callSites: boolean
 }
 
+/** So many rows, where nobody says otherwise. */
+export const DEFAULT_LIMIT = 1_000_000
+
 interface Shared {
   readonly recorder: Recorder
   readonly unwrap: () => void

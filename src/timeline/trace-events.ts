@@ -2,7 +2,7 @@
  * The Trace Event format, with the conventions of PyTorch's profiler, so that tools made for one open the other: a
  * process for each device, a thread for each stream, microseconds with three digits behind the point.
  */
-import { isHostOnly, isInstant, KIND_NAMES, Kind } from './kinds.js'
+import { deviceInCause, isHostOnly, isInstant, KIND_NAMES, Kind } from './kinds.js'
 import type { Recorded } from './recorded.js'
 import { NO_ROW } from './table.js'
 import { nodeTracks } from './tracks.js'
@@ -75,7 +75,8 @@ const FIRST_STREAM = 7
 /** More devices than a machine has. */
 const MOST_DEVICES = 64
 
-const micro = (nanoseconds: number): number => Number((nanoseconds / 1000).toFixed(3))
+const rounded = (value: number): number => Number(value.toFixed(3))
+const micro = (nanoseconds: number): number => rounded(nanoseconds / 1000)
 
 export function toTraceEvents(recorded: Recorded): TraceFile {
   return { ...header(recorded), traceEvents: [...eventsOf(recorded)] }
@@ -152,19 +153,22 @@ function* eventsOfRow(recorded: Recorded, row: number, host: number, track: numb
   const { kind, called, returned, start, end, lane, lanes, name, bytes, parent, site, laneNames } = recorded
   const what = kind[row] ?? 0
   const from = micro(called[row] ?? 0)
-  const spent = Number((micro(returned[row] ?? 0) - from).toFixed(3))
+  const spent = rounded(micro(returned[row] ?? 0) - from)
   const where = site[row] === '' || site[row] === undefined ? undefined : site[row]
   const text = name[row] ?? ''
   if (isHostOnly(what)) {
     const on = { stream: laneNames[lane[row] ?? 0] ?? '' }
-    const args = { ...((recorded.cause[row] ?? 0) < NO_ROW ? {} : on), ...(where && { 'call site': where }) }
+    const args = {
+      ...(deviceInCause(recorded.cause[row] ?? 0) === undefined ? on : {}),
+      ...(where && { 'call site': where }),
+    }
     if (what === Kind.SYNCHRONIZE) {
       yield { ph: 'X', cat: 'cuda_runtime', name: text, pid: host, tid: JAVASCRIPT, ts: from, dur: spent, args }
     } else {
       // Promises overlap as they like, which slices of a thread must not.
       const common = { cat: 'await', name: text, id: row + 1, pid: host, tid: JAVASCRIPT }
       yield { ph: 'b', ...common, ts: from, args }
-      yield { ph: 'e', ...common, ts: Number((from + spent).toFixed(3)) }
+      yield { ph: 'e', ...common, ts: rounded(from + spent) }
     }
     return
   }
@@ -179,14 +183,14 @@ function* eventsOfRow(recorded: Recorded, row: number, host: number, track: numb
   const begin = micro(start[row] ?? Number.NaN)
   const finish = micro(end[row] ?? Number.NaN)
   if (Number.isNaN(begin) || Number.isNaN(finish) || (isInstant(what) && what !== Kind.WAIT)) return
-  const dur = Number((finish - begin).toFixed(3))
+  const dur = rounded(finish - begin)
   const size = bytes[row] ?? Number.NaN
   const args = {
     device: own.device,
     stream: Number(own.id),
     correlation: row,
     ...(Number.isNaN(size) ? {} : { bytes: size }),
-    ...(!Number.isNaN(size) && dur > 0 ? { 'memory bandwidth (GB/s)': Number((size / (dur * 1000)).toFixed(3)) } : {}),
+    ...(!Number.isNaN(size) && dur > 0 ? { 'memory bandwidth (GB/s)': rounded(size / (dur * 1000)) } : {}),
     ...(where && { 'call site': where }),
   }
   const cat = CATEGORIES[what] ?? KIND_NAMES[what] ?? ''
@@ -220,7 +224,7 @@ function* arrows(recorded: Recorded, firstTrack: readonly number[]): Generator<T
       const to = lanes[on]
       if (source === NO_ROW || from === undefined || to === undefined) continue
       // An arrow begins inside a slice, and a slice has no room for it at its very end.
-      const leaves = Math.max(micro(start[source] ?? 0), Number((micro(end[source] ?? 0) - 0.001).toFixed(3)))
+      const leaves = Math.max(micro(start[source] ?? 0), rounded(micro(end[source] ?? 0) - 0.001))
       const common = { cat: 'wait', name: 'wait', id: length + wait + 1 }
       yield { ph: 's', ...common, pid: from.device, tid: firstTrack[from.index] ?? 0, ts: leaves }
       yield { ph: 'f', bp: 'e', ...common, pid: to.device, tid: firstTrack[on] ?? 0, ts: micro(start[row] ?? 0) }

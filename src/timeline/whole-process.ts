@@ -5,9 +5,7 @@ import { isMainThread, threadId } from 'node:worker_threads'
 import type { Front } from '../driver/front.js'
 import { invalidValue } from '../errors.js'
 import { Timeline } from '../timeline.js'
-import { Recording } from './recording.js'
-
-const LIMIT = 1_000_000
+import { DEFAULT_LIMIT, Recording } from './recording.js'
 
 /** Called when the driver is opened. What is not done when the process ends has no end in the file. */
 export function open(front: Front, file: string): void {
@@ -18,7 +16,7 @@ export function open(front: Front, file: string): void {
   // The directory may change until the end; and each worker has a driver, and a file, of its own.
   const named = isMainThread ? file : `${file.slice(0, -extension.length)}.worker-${threadId}${extension}`
   const path = resolve(named)
-  const recording = new Recording(front, { device: undefined, limit: LIMIT, callSites: false })
+  const recording = new Recording(front, { device: undefined, limit: DEFAULT_LIMIT, callSites: false })
   process.once('exit', () => {
     try {
       writeFileSync(path, new Timeline(recording.stopNow()).render(path))

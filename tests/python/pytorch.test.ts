@@ -1,21 +1,13 @@
 /** PyTorch's stream and ours, ordered both ways on a real GPU: the story of examples/pytorch with few rounds. */
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
-import { gpuUnavailable } from '../../examples/python/gpu.js'
-import { pythonUnavailable, startPython } from '../../examples/python/python.js'
-import { Story, storyUnavailable } from '../../examples/pytorch/story.js'
+import { startPython } from '../../examples/python/python.js'
+import { Story } from '../../examples/pytorch/story.js'
+import { pytorchUnavailable } from '../helpers/pytorch.js'
 
 const ROUNDS = 5
 
-/** The cheapest question first: importing torch takes seconds. */
-function unavailable(): string | undefined {
-  const noDriver = gpuUnavailable()
-  if (noDriver !== undefined) return noDriver
-  const python = startPython()
-  return python === undefined ? pythonUnavailable() : storyUnavailable(python)
-}
-
-const reason = unavailable()
+const reason = pytorchUnavailable()
 if (reason !== undefined) console.log(`skipped: ${reason}`)
 
 describe('a stream of PyTorch', { skip: reason ?? false, timeout: 300_000 }, () => {

@@ -6,9 +6,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Device, DeviceBuffer, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
 import { declareAccess, nameStream, Sanitizer } from 'cuda-streams/sanitizer'
-import { gpuUnavailable } from '../../examples/python/gpu.js'
-import { type Python, pythonUnavailable, startPython } from '../../examples/python/python.js'
-import { storyUnavailable } from '../../examples/pytorch/story.js'
+import { type Python, startPython } from '../../examples/python/python.js'
+import { pytorchUnavailable } from '../helpers/pytorch.js'
 
 const WORDS = 1024
 const ROUNDS = 5
@@ -33,14 +32,7 @@ const PYTHON = `
               self.result.fill_(value)
 `
 
-function unavailable(): string | undefined {
-  const noDriver = gpuUnavailable()
-  if (noDriver !== undefined) return noDriver
-  const python = startPython()
-  return python === undefined ? pythonUnavailable() : storyUnavailable(python)
-}
-
-const reason = unavailable()
+const reason = pytorchUnavailable()
 if (reason !== undefined) console.log(`skipped: ${reason}`)
 
 describe('PyTorch under the sanitizer', { skip: reason ?? false, timeout: 300_000 }, () => {

@@ -4,6 +4,8 @@
  */
 import { DEVICE_ATTRIBUTES } from '../device-attributes.js'
 
+/** More devices than any machine has; a mistyped figure should not fill the memory. */
+export const MOST_DEVICES = 64
 export const SIMULATED_NAME = 'Simulated GPU'
 export const SIMULATED_PRIORITIES = { least: 0, greatest: -5 } as const
 
