@@ -45,7 +45,7 @@ const rows: readonly Row[] = [
   { title: 'wait(stream)', operations: 2, call: (on) => void on.wait(other) },
   { title: 'launch(kernel)', operations: 1, call: (on) => void on.launch(nothing, { grid: 1, block: 1 }, 0) },
   { title: 'launch(graph)', operations: 1, call: (on) => void on.launch(exec) },
-  { title: 'copy(4 bytes), with the records of its use', operations: 3, call: (on) => void on.copy(buffer, pinned) },
+  { title: 'copy(4 bytes)', operations: 1, call: (on) => void on.copy(buffer, pinned) },
 ]
 
 /** Nanoseconds a call. */
@@ -83,31 +83,38 @@ console.log(
 )
 console.log(table(['nanoseconds a call', 'without', 'recorded', 'more for each operation'], lines))
 
-/** Microseconds of the host's time for an operation of a pipeline over three streams; on a GPU without those spent waiting. */
-function timePipeline(recorded: boolean): number {
+/**
+ * Microseconds of the host's time for an operation of a pipeline over three streams, on a GPU without those spent waiting;
+ * and for the end of the recording, when the times are read.
+ */
+function timePipeline(recorded: boolean): { readonly run: number; readonly end: number } {
   const pipeline = openPipeline(device)
   runPipeline(pipeline, SLOTS, SLOTS)
   const recording = recorded ? Timeline.start({ device }) : undefined
   const start = process.hrtime.bigint()
   const waited = runPipeline(pipeline, OPERATIONS_OF_PIPELINE / OPERATIONS, ITEMS_BETWEEN_SYNCHRONIZATIONS)
   const spent = Number(process.hrtime.bigint() - start) - (device.driver === 'sim' ? 0 : waited)
-  const written = recording?.stopNow().operations.length ?? OPERATIONS_OF_PIPELINE
+  const atEnd = process.hrtime.bigint()
+  const timeline = recording?.stopNow()
+  const end = Number(process.hrtime.bigint() - atEnd)
+  const written = timeline?.operations.length ?? OPERATIONS_OF_PIPELINE
   if (written < OPERATIONS_OF_PIPELINE) throw new Error(`of the pipeline only ${written} operations were written`)
   closePipeline(pipeline)
-  return spent / 1000 / OPERATIONS_OF_PIPELINE
+  return { run: spent / 1000 / OPERATIONS_OF_PIPELINE, end: end / 1000 / OPERATIONS_OF_PIPELINE }
 }
 
-const pipelines: { readonly without: number[]; readonly recorded: number[] } = { without: [], recorded: [] }
+const pipelines: Record<'without' | 'recorded' | 'end', number[]> = { without: [], recorded: [], end: [] }
 for (let round = 0; round <= PIPELINE_ROUNDS; round += 1) {
   const [without, recorded] = [timePipeline(false), timePipeline(true)]
   await new Promise((resolve) => setImmediate(resolve))
   if (round === 0) continue
-  pipelines.without.push(without)
-  pipelines.recorded.push(recorded)
+  pipelines.without.push(without.run)
+  pipelines.recorded.push(recorded.run)
+  pipelines.end.push(recorded.end)
 }
-const [plain = 0, withRecording = 0] = [median(pipelines.without), median(pipelines.recorded)]
+const [plain = 0, withRecording = 0, end = 0] = [pipelines.without, pipelines.recorded, pipelines.end].map(median)
 console.log(
-  `\na pipeline of ${OPERATIONS_OF_PIPELINE} operations, µs each, median of ${PIPELINE_ROUNDS}: ${plain.toFixed(2)} without, ${withRecording.toFixed(2)} recorded, ${(withRecording - plain).toFixed(2)} more`,
+  `\na pipeline of ${OPERATIONS_OF_PIPELINE} operations, µs each, median of ${PIPELINE_ROUNDS}: ${plain.toFixed(2)} without, ${withRecording.toFixed(2)} recorded, ${(withRecording - plain).toFixed(2)} more; ${end.toFixed(2)} to read the times at the end`,
 )
 
 const began = process.hrtime.bigint()

@@ -78,7 +78,7 @@ export class DeviceAllocation extends Allocation {
     this.#home = stream instanceof ExternalStream ? undefined : homeOf(stream)
     this.#homeSerial = serial
     this.#allocated = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
-    driver.eventRecord(this.#allocated.event, handle, 0)
+    driver.eventRecordOwn(this.#allocated.event, handle)
     this.#home?.allocated()
   }
 

@@ -88,7 +88,7 @@ export class Home {
     if (this.#captures) queueMicrotask(() => freeDeferred(driver))
     else {
       this.#end = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
-      driver.eventRecord(this.#end.event, handle, 0)
+      driver.eventRecordOwn(this.#end.event, handle)
     }
   }
 }

@@ -41,7 +41,7 @@ export class Uses {
       own = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
       this.#events.set(serial, own)
     }
-    driver.eventRecord(own.event, handle, 0)
+    driver.eventRecordOwn(own.event, handle)
   }
 
   /** Lets the stream's later work come after all uses. */
@@ -71,6 +71,6 @@ export class Uses {
     this.recycle(driver)
     const own = { context: hidden.context, event: driver.eventCreate(hidden.context, EventFlag.DISABLE_TIMING, true) }
     this.#events.set(hidden.serial, own)
-    driver.eventRecord(own.event, hidden.handle, 0)
+    driver.eventRecordOwn(own.event, hidden.handle)
   }
 }

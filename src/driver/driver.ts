@@ -32,7 +32,7 @@ export const canonicalStream = (stream: StreamHandle): StreamHandle =>
 export const isNullStream = (stream: StreamHandle): boolean => isDefaultStream(stream) && (stream & 3) !== 2
 
 export const StreamFlag = { NON_BLOCKING: 1 } as const
-export const EventFlag = { BLOCKING_SYNC: 1, DISABLE_TIMING: 2, INTERPROCESS: 4 } as const
+export const EventFlag = { DEFAULT: 0, BLOCKING_SYNC: 1, DISABLE_TIMING: 2, INTERPROCESS: 4 } as const
 /** CU_EVENT_RECORD_EXTERNAL and CU_EVENT_WAIT_EXTERNAL. */
 export const ExternalFlag = { NONE: 0, EXTERNAL: 1 } as const
 export type ExternalFlag = (typeof ExternalFlag)[keyof typeof ExternalFlag]
@@ -78,6 +78,8 @@ export interface Driver {
   deviceFinished(device: number, settle: Settle): Cancel
   /** Runs host functions as they come due, and blocks until none is pending on any stream of any device. */
   drainHostFunctions(): void
+  /** Runs calls that would spoil a capture which anybody has under way (`cuThreadExchangeStreamCaptureMode`). */
+  relaxed<R>(calls: () => R): R
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle
   streamDestroy(stream: StreamHandle): void
@@ -109,11 +111,13 @@ export interface Driver {
    */
   eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle
   eventDestroy(event: EventHandle): void
-  /** Destroys an event without timing or other flags whose handle nobody has seen: it may be made use of again. */
+  /** Destroys an event, with no flags but DISABLE_TIMING, whose handle nobody has seen: it may be made use of again. */
   eventRecycle(context: ContextHandle, event: EventHandle): void
   /** Takes in an event that another library owns; undefined where its device cannot be told. Throws ERR_INVALID_HANDLE or ERR_CLOSED for what is none. */
   eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void
+  /** The same with an event of the library's own: nothing that the program has asked for. The stream does not capture. */
+  eventRecordOwn(event: EventHandle, stream: StreamHandle): void
   eventQuery(event: EventHandle): boolean
   eventSynchronize(event: EventHandle): void
   eventFinished(event: EventHandle, settle: Settle): Cancel

@@ -74,6 +74,10 @@ export class WrappedDriver implements Driver {
     this.inner.drainHostFunctions()
   }
 
+  relaxed<R>(calls: () => R): R {
+    return this.inner.relaxed(calls)
+  }
+
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     return this.inner.streamCreate(context, flags, priority)
   }
@@ -134,6 +138,9 @@ export class WrappedDriver implements Driver {
   }
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
     this.inner.eventRecord(event, stream, external)
+  }
+  eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
+    this.inner.eventRecordOwn(event, stream)
   }
   eventQuery(event: EventHandle): boolean {
     return this.inner.eventQuery(event)

@@ -132,12 +132,9 @@ export class SanitizerDriver extends WrappedDriver {
   }
 
   override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
-    const { runsAfterFault } = call
     const seat = this.detector.seat()
-    super.streamLaunchHostFunction(stream, context, {
-      runsAfterFault,
-      run: (status) => seat.run(() => call.run(status)),
-    })
+    const run = (status: number): void => seat.run(() => call.run(status))
+    super.streamLaunchHostFunction(stream, context, { ...call, run })
     this.detector.hostFunctionQueued(stream, seat)
   }
 
@@ -172,6 +169,11 @@ export class SanitizerDriver extends WrappedDriver {
   override eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
     super.eventRecord(event, stream, external)
     this.#order.record(event, stream, external !== 0)
+  }
+
+  override eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
+    super.eventRecordOwn(event, stream)
+    this.#order.record(event, stream, false)
   }
 
   override eventQuery(event: EventHandle): boolean {

@@ -19,7 +19,7 @@ import { type DeviceClock, openDeviceClock } from './device-clock.js'
 import { Kind } from './kinds.js'
 import type { Described, Lane, Lanes } from './lanes.js'
 import type { Calibration, Meter } from './meter.js'
-import { NO_ROW, type Table } from './table.js'
+import { FIRST_CAPACITY, NO_ROW, type Table } from './table.js'
 import { TimedEvents } from './timed-events.js'
 
 const NO_EVENT = 0 as EventHandle
@@ -48,8 +48,10 @@ export class EventMeter implements Meter {
   readonly #events: TimedEvents
   /** Lanes on which all that the next operation has to wait for is known: it was queued here, and seen. */
   readonly #followed = new Set<number>()
+  /** Lanes that were seen not to capture, and since then nothing has passed that could have begun it. */
+  readonly #uncaptured = new Set<number>()
   /** The events of each row: before it, or FOLLOWS, at twice its number; after it at the next. Of a record only FOLLOWS or not. */
-  #eventsOf = new Float64Array(2 * 16_384)
+  #eventsOf = new Float64Array(2 * FIRST_CAPACITY)
   /** When the latest operation of each lane that was read was over. */
   readonly #ends: number[] = []
   /** All rows before this one are read. */
@@ -95,8 +97,8 @@ export class EventMeter implements Meter {
   }
 
   queuing(row: number, stream: StreamHandle, lane: Lane): boolean {
-    if (this.#isCapturing(stream)) return false
     const kind = this.#table.kind[row] ?? 0
+    if (this.#captures(kind, stream, lane)) return false
     if (2 * row + 1 >= this.#eventsOf.length) this.#grow()
     if (isTimed(kind)) {
       this.#eventsOf[2 * row] = this.#follows(stream, lane) ? FOLLOWS : this.#record(stream, lane)
@@ -104,6 +106,21 @@ export class EventMeter implements Meter {
     } else if (kind === Kind.RECORD) this.#eventsOf[2 * row] = this.#follows(stream, lane) ? FOLLOWS : NO_EVENT
     else if (this.#hidesItsEnd(kind, row)) this.#followed.delete(lane.index)
     return true
+  }
+
+  unseen(): void {
+    this.#uncaptured.clear()
+    this.#followed.clear()
+  }
+
+  /** To ask takes a call of the driver, so it is asked only where a capture can have begun since the last time. */
+  #captures(kind: number, stream: StreamHandle, lane: Lane): boolean {
+    const isKnown = this.#uncaptured.has(lane.index) && !this.#driver.isHandedOut(stream)
+    const captures = !isKnown && this.#isCapturing(stream)
+    // What is waited for may be part of a capture, and the stream is then in it too.
+    if (captures || kind === Kind.WAIT) this.#uncaptured.delete(lane.index)
+    else if (!isKnown) this.#uncaptured.add(lane.index)
+    return captures
   }
 
   /** Is the stream all ours, so that nothing unseen can stand in front of the next operation? */
@@ -150,6 +167,10 @@ export class EventMeter implements Meter {
   }
 
   collect(): void {
+    this.#driver.relaxed(() => this.#readAll())
+  }
+
+  #readAll(): void {
     const { kind, lane, length, end } = this.#table
     const behind = new Set<number>()
     let allRead = true

@@ -30,11 +30,14 @@ export class Lanes {
   }
 
   of(handle: StreamHandle): Lane {
-    const last = this.#last
-    if (last !== undefined && last.handle === handle) return last
+    return this.known(handle) ?? this.#open(handle)
+  }
+
+  /** Undefined where nothing of the stream was recorded yet. */
+  known(handle: StreamHandle): Lane | undefined {
+    if (this.#last?.handle === handle) return this.#last
     const known = this.#byHandle.get(handle)
-    if (known === undefined) return this.#open(handle)
-    this.#last = known
+    if (known !== undefined) this.#last = known
     return known
   }
 

@@ -10,6 +10,8 @@ export interface Meter {
   describe(stream: StreamHandle): Described
   /** An operation is about to be queued. False where it will not run: its stream captures. */
   queuing(row: number, stream: StreamHandle, lane: Lane): boolean
+  /** Something passes that is not written down: a capture that begins, an operation that there is no room for. */
+  unseen(): void
   /** It was queued. */
   queued(row: number, stream: StreamHandle, lane: Lane): void
   /** The driver refused it. */

@@ -40,7 +40,10 @@ export interface TimelineOperation {
   readonly start: number | undefined
   /** When it was done; undefined where it was not when the recording was stopped. */
   readonly end: number | undefined
-  /** For a wait: the `id` of the record that it refers to, where that was recorded. */
+  /**
+   * For a wait: the `id` of the record that it refers to, where that was recorded. Where the library lets a stream wait
+   * for memory: of the operation that makes it or uses it last.
+   */
   readonly record: number | undefined
   /** For a node of a graph: the `id` of the launch. Only on the simulator. */
   readonly graph: number | undefined

@@ -26,6 +26,8 @@ export class Recorder {
   callSites = false
   /** Where each event was recorded last. */
   readonly #records = new Map<EventHandle, number>()
+  /** The latest row of each lane. */
+  readonly #latest: number[] = []
 
   constructor(inner: Driver, device: number | undefined) {
     // What is done for the recording's own sake is no business of other wrappers.
@@ -44,6 +46,7 @@ export class Recorder {
     const { table, meter } = this
     if (table.length >= this.limit) {
       this.dropped += 1
+      meter.unseen()
       return NO_ROW
     }
     const lane = this.lanes.of(stream)
@@ -54,6 +57,7 @@ export class Recorder {
       table.kind[row] = Kind.NONE
       return NO_ROW
     }
+    this.#latest[lane.index] = row
     return row
   }
 
@@ -92,7 +96,13 @@ export class Recorder {
     else this.#records.set(event, row)
   }
 
-  /** The latest record of an event. */
+  /** An event of the library's own is recorded, which is no row: whoever waits for it waits for what is before it. */
+  recordedOwn(event: EventHandle, stream: StreamHandle): void {
+    const lane = this.lanes.known(stream)
+    this.recorded(event, lane === undefined ? NO_ROW : (this.#latest[lane.index] ?? NO_ROW))
+  }
+
+  /** The row that a wait for the event is for. */
   recordOf(event: EventHandle): number {
     return this.#records.get(event) ?? NO_ROW
   }

@@ -138,6 +138,17 @@ export class RecordingDriver extends WrappedDriver {
     recorder.recorded(event, row)
   }
 
+  override eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
+    const { recorder } = this
+    recorder.meter.hide()
+    try {
+      super.eventRecordOwn(event, stream)
+    } finally {
+      recorder.meter.show()
+    }
+    recorder.recordedOwn(event, stream)
+  }
+
   override eventSynchronize(event: EventHandle): void {
     const { recorder } = this
     const end = recorder.call(Kind.SYNCHRONIZE, 'event.synchronize()', this.#streamOf(event), 0)
@@ -187,7 +198,7 @@ export class RecordingDriver extends WrappedDriver {
   #watched(call: HostFunction, row: number): HostFunction {
     const { meter } = this.recorder
     return {
-      runsAfterFault: call.runsAfterFault,
+      ...call,
       run(status) {
         meter.hostFunctionBegins(row)
         try {

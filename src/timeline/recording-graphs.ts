@@ -23,6 +23,7 @@ export class RecordingGraphs implements GraphDriver {
   }
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
+    this.#recorder.meter.unseen()
     this.#inner().graphs.begin(stream, mode)
   }
 

@@ -1,6 +1,7 @@
 /** The rows of a recording, in columns of numbers: to write one makes no object. Rows are in the order of the calls. */
 
-const FIRST_CAPACITY = 16_384
+/** Columns this long are memory that is not there before it is written, and most recordings never grow them. */
+export const FIRST_CAPACITY = 131_072
 /** No row. */
 export const NO_ROW = -1
 

@@ -1,10 +1,8 @@
 /** Events with timing, made ahead and used again: to make one in between would cost as much as half a record. */
-import type { ContextHandle, Driver, EventHandle } from '../driver/driver.js'
+import { type ContextHandle, type Driver, EventFlag, type EventHandle } from '../driver/driver.js'
 
 /** Made when a context is first seen, and again whenever only half are left. */
 const BATCH = 8192
-/** CU_EVENT_DEFAULT: with timing. */
-const TIMED = 0
 
 export class TimedEvents {
   readonly #driver: Driver
@@ -19,7 +17,7 @@ export class TimedEvents {
 
   prepare(context: ContextHandle): void {
     const stock = this.#stockOf(context)
-    while (stock.length < BATCH) stock.push(this.#driver.eventCreate(context, TIMED))
+    while (stock.length < BATCH) stock.push(this.#create(context))
   }
 
   take(context: ContextHandle): EventHandle {
@@ -28,7 +26,7 @@ export class TimedEvents {
       this.#context = context
     }
     if (this.#stock.length < BATCH / 2) this.#refillSoon(context)
-    return this.#stock.pop() ?? this.#driver.eventCreate(context, TIMED)
+    return this.#stock.pop() ?? this.#create(context)
   }
 
   giveBack(context: ContextHandle, event: EventHandle): void {
@@ -37,9 +35,14 @@ export class TimedEvents {
 
   close(): void {
     clearImmediate(this.#refill)
-    for (const stock of this.#free.values()) {
-      for (const event of stock.splice(0)) this.#driver.eventDestroy(event)
+    for (const [context, stock] of this.#free) {
+      for (const event of stock.splice(0)) this.#driver.eventRecycle(context, event)
     }
+  }
+
+  /** Nobody sees them, so they may be what an earlier recording left. */
+  #create(context: ContextHandle): EventHandle {
+    return this.#driver.eventCreate(context, EventFlag.DEFAULT, true)
   }
 
   #stockOf(context: ContextHandle): EventHandle[] {

@@ -81,6 +81,8 @@ export class VirtualMeter implements Meter, Observer {
     return true
   }
 
+  unseen(): void {}
+
   queued(row: number | Operation): void {
     if (typeof row === 'number') this.#verbEnds(row)
     else this.#observe(row)

@@ -124,6 +124,33 @@ describe('recording on the simulator', () => {
     assert.equal((kernel?.end ?? 0) - (kernel?.start ?? 0), 700)
   })
 
+  it('has none of what the library records for itself, and its waits are for what they are about', async () => {
+    const { simulation, device, a, b } = machine()
+    const timeline = await Timeline.record(
+      async () => {
+        const buffer = device.alloc(64, { stream: a })
+        const pinned = device.allocPinned(64)
+        b.copy(buffer, pinned)
+        await b.finished()
+        buffer.close()
+        pinned.close()
+      },
+      { simulation },
+    )
+    const { operations } = timeline
+    const kindOf = (id: number | undefined): string | undefined => operations.find((one) => one.id === id)?.kind
+    assert.deepEqual(
+      operations.map(({ kind, stream, record }) => [kind, stream.index, kindOf(record)]),
+      [
+        ['allocate', 0, undefined],
+        ['wait', 1, 'allocate'],
+        ['copy', 1, undefined],
+        ['wait', 0, 'copy'],
+        ['free', 0, undefined],
+      ],
+    )
+  })
+
   it('has host functions, with what they call', async () => {
     const { simulation, a, b } = machine()
     const timeline = await Timeline.record(

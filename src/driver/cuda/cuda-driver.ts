@@ -33,7 +33,7 @@ import { CudaKernels } from './cuda-kernels.js'
 import { CudaLibraries } from './cuda-libraries.js'
 import { CudaMemory, type CudaMemoryParts } from './cuda-memory.js'
 import { CudaSharing, type CudaSharingParts, IPC_HANDLE_BYTES } from './cuda-sharing.js'
-import type { EventPool } from './event-pool.js'
+import { type EventPool, isPooled } from './event-pool.js'
 import type { GraphGates } from './graph-gates.js'
 import type { HandleCheck } from './handle-check.js'
 import { check, checkDestroyed, type Library } from './library.js'
@@ -162,6 +162,10 @@ export class CudaDriver implements Driver {
 
   drainHostFunctions(): void {
     this.#waiting.forHostFunctions('device.drainHostFunctions()')
+  }
+
+  relaxed<R>(calls: () => R): R {
+    return this.#relaxed.run(calls)
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
@@ -304,8 +308,8 @@ export class CudaDriver implements Driver {
 
   eventCreate(context: ContextHandle, flags: number, recordedNext = false): EventHandle {
     if (recordedNext && flags === EventFlag.DISABLE_TIMING) return this.#pool.take(context)
-    this.#calls.inContext(context, 'cuEventCreate', () => this.#library.cuEventCreate(this.#memory.address, flags))
-    const event = this.#memory.pointerAt(0) as EventHandle
+    const isKept = recordedNext && isPooled(flags)
+    const event = isKept ? this.#pool.take(context, flags) : this.#pool.create(context, flags)
     this.#handles.eventCreated(event)
     if ((flags & EventFlag.DISABLE_TIMING) === 0) this.#timedEvents.add(event)
     return event
@@ -320,7 +324,8 @@ export class CudaDriver implements Driver {
 
   eventRecycle(context: ContextHandle, event: EventHandle): void {
     this.#waiting.forgetEvent(event)
-    this.#pool.giveBack(context, event)
+    const flags = this.#timedEvents.has(event) ? EventFlag.DEFAULT : EventFlag.DISABLE_TIMING
+    if (!this.#pool.giveBack(context, event, flags)) this.#timedEvents.delete(event)
   }
 
   eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
@@ -335,6 +340,10 @@ export class CudaDriver implements Driver {
     }
     const result = this.#library.cuEventRecord(event, stream)
     if (result !== 0) throw cudaError('cuEventRecord', result)
+  }
+
+  eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
+    this.eventRecord(event, stream, 0)
   }
 
   eventQuery(event: EventHandle): boolean {

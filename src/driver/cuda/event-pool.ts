@@ -1,14 +1,20 @@
-/** Events that nobody sees: for waits between streams, for promises, and to look whether a context lives. */
+/** Events that nobody sees: for waits between streams, for promises, for times, and to look whether a context lives. */
 import { type ContextHandle, EventFlag, type EventHandle } from '../driver.js'
 import type { Contexts } from './contexts.js'
 import { check, type Library } from './library.js'
 import type { NativeMemory } from './native.js'
 
-/** Kept for reuse; a burst of promises may need many more for a while. */
-const MOST_KEPT = 4096
+/** Kept for reuse; a burst of promises, or a recording, may need many more for a while. */
+const MOST_KEPT = 8192
+/** The flags of the two sorts that are kept. */
+export type PooledFlags = typeof EventFlag.DEFAULT | typeof EventFlag.DISABLE_TIMING
+
+export const isPooled = (flags: number): flags is PooledFlags =>
+  flags === EventFlag.DEFAULT || flags === EventFlag.DISABLE_TIMING
 
 interface Pool {
-  readonly free: EventHandle[]
+  /** By their flags. */
+  readonly free: { readonly [flags in PooledFlags]: EventHandle[] }
   readonly shared: EventHandle
   readonly unrecorded: EventHandle
 }
@@ -25,15 +31,25 @@ export class EventPool {
     this.#contexts = contexts
   }
 
-  /** To be recorded at once: its last record, by whoever had it before, may be unfinished or part of a capture. */
-  take(context: ContextHandle): EventHandle {
-    return this.#pool(context).free.pop() ?? this.#create(context)
+  /** A new one. */
+  create(context: ContextHandle, flags: number): EventHandle {
+    const result = this.#contexts.within(context, () => this.#library.cuEventCreate(this.#memory.address, flags))
+    check('cuEventCreate', result)
+    return this.#memory.pointerAt(0) as EventHandle
   }
 
-  giveBack(context: ContextHandle, event: EventHandle): void {
-    const { free } = this.#pool(context)
-    if (free.length < MOST_KEPT) free.push(event)
+  /** To be recorded at once: its last record, by whoever had it before, may be unfinished or part of a capture. */
+  take(context: ContextHandle, flags: PooledFlags = EventFlag.DISABLE_TIMING): EventHandle {
+    return this.#pool(context).free[flags].pop() ?? this.create(context, flags)
+  }
+
+  /** False where there are enough of them: the event is destroyed. */
+  giveBack(context: ContextHandle, event: EventHandle, flags: PooledFlags = EventFlag.DISABLE_TIMING): boolean {
+    const free = this.#pool(context).free[flags]
+    const isKept = free.length < MOST_KEPT
+    if (isKept) free.push(event)
     else this.#library.cuEventDestroy_v2(event)
+    return isKept
   }
 
   /**
@@ -42,7 +58,8 @@ export class EventPool {
    */
   hides(event: EventHandle): boolean {
     for (const { free, shared, unrecorded } of this.#pools.values()) {
-      if (event === shared || event === unrecorded || free.includes(event)) return true
+      if (event === shared || event === unrecorded) return true
+      if (Object.values(free).some((events) => events.includes(event))) return true
     }
     return false
   }
@@ -74,17 +91,13 @@ export class EventPool {
   #pool(context: ContextHandle): Pool {
     let pool = this.#pools.get(context)
     if (pool === undefined) {
-      pool = { free: [], shared: this.#create(context), unrecorded: this.#create(context) }
+      pool = {
+        free: { [EventFlag.DEFAULT]: [], [EventFlag.DISABLE_TIMING]: [] },
+        shared: this.create(context, EventFlag.DISABLE_TIMING),
+        unrecorded: this.create(context, EventFlag.DISABLE_TIMING),
+      }
       this.#pools.set(context, pool)
     }
     return pool
-  }
-
-  #create(context: ContextHandle): EventHandle {
-    const result = this.#contexts.within(context, () =>
-      this.#library.cuEventCreate(this.#memory.address, EventFlag.DISABLE_TIMING),
-    )
-    check('cuEventCreate', result)
-    return this.#memory.pointerAt(0) as EventHandle
   }
 }

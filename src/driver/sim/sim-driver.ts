@@ -145,6 +145,10 @@ export class SimDriver implements Driver {
     this.#waits.drainHostFunctions()
   }
 
+  relaxed<R>(calls: () => R): R {
+    return calls()
+  }
+
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const device = this.#registry.entered(this.#registry.contextDevice(context), 'cuStreamCreateWithPriority')
     this.machine.scheduler.tick()
@@ -300,6 +304,10 @@ export class SimDriver implements Driver {
     const event = this.#registry.event(eventHandle, 'cuEventRecord')
     if (event.device !== stream.device) throw cudaError('cuEventRecord', CUresult.INVALID_HANDLE)
     this.#record(event, stream, external)
+  }
+
+  eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
+    this.eventRecord(event, stream, 0)
   }
 
   eventQuery(handle: EventHandle): boolean {

@@ -53,7 +53,6 @@ export class Arrows {
     if (row < 0) return []
     const { kind, cause } = this.#data
     if (kind[row] === Kind.WAIT) return isArrow(this.#data, row) ? [row] : []
-    if (kind[row] !== Kind.RECORD) return []
     return Array.from(this.#waits).filter((wait) => cause[wait] === row)
   }
 
