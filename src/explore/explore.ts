@@ -97,8 +97,12 @@ export async function replay(program: Program, schedule: Schedule, options?: Rep
     faults: checkFaults(given.faults, 'options.faults'),
     ranges: new Ranges(),
   }
-  const run = await runOnce(program, conditions, route.pick, true)
-  conditions.ranges.giveBack()
+  let run: Run
+  try {
+    run = await runOnce(program, conditions, route.pick, true)
+  } finally {
+    conditions.ranges.giveBack()
+  }
   if (route.fits) return orderOf(run, explain(run, run))
   throw invalidValue(
     `The schedule '${schedule}' does not fit: it is that of another program, or the program has changed`,

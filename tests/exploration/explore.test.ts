@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type DeviceBuffer, Stream } from 'cuda-streams'
+import { Sanitizer } from 'cuda-streams/sanitizer'
 import { explore, fault, latch, type Program, replay, type Simulation } from 'cuda-streams/sim'
+import { Timeline } from 'cuda-streams/timeline'
 import { add, read, scale, set } from '../../examples/ordering-bugs/scene.js'
 
 function open({ devices: [device] }: Simulation, count: number): { streams: Stream[]; buffers: DeviceBuffer[] } {
@@ -165,18 +167,40 @@ describe('wrong options', () => {
 })
 
 describe('memory that is staged', () => {
+  const large: Program = async (simulation) => {
+    const { streams } = open(simulation, 1)
+    const [stream] = streams as [Stream]
+    const data = simulation.devices[0]?.alloc(9 * 2 ** 20) as DeviceBuffer
+    for (let nth = 1; nth <= 3; nth += 1) void stream.upload(data, new Uint8Array(9 * 2 ** 20).fill(nth))
+    const bytes = await stream.download(data.slice(9 * 2 ** 20 - 4, 4))
+    return [...bytes]
+  }
+
   it('makes no difference: what the library does to move an array is not of the program', async () => {
-    const large: Program = async (simulation) => {
-      const { streams } = open(simulation, 1)
-      const [stream] = streams as [Stream]
-      const data = simulation.devices[0]?.alloc(9 * 2 ** 20) as DeviceBuffer
-      for (let nth = 1; nth <= 3; nth += 1) void stream.upload(data, new Uint8Array(9 * 2 ** 20).fill(nth))
-      const bytes = await stream.download(data.slice(9 * 2 ** 20 - 4, 4))
-      return [...bytes]
-    }
     const { verdict, outcome, message } = await explore(large, { maxRuns: 20 })
     assert.equal(verdict, 'agree', message)
     assert.deepEqual([outcome.value, outcome.ran], ['[ 3, 3, 3, 3 ]', []])
+  })
+
+  it('nor does it where the program is looked at', async () => {
+    const sanitized: Program = async (simulation) => {
+      using _sanitizer = Sanitizer.start({ device: simulation.devices[0] })
+      return await large(simulation)
+    }
+    const recorded: Program = async (simulation) => {
+      let value: unknown
+      await Timeline.record(
+        async () => {
+          value = await large(simulation)
+        },
+        { simulation },
+      )
+      return value
+    }
+    for (const program of [sanitized, recorded]) {
+      const { outcome } = await explore(program, { maxRuns: 1 })
+      assert.deepEqual([outcome.value, outcome.ran], ['[ 3, 3, 3, 3 ]', []])
+    }
   })
 })
 
