@@ -47,6 +47,7 @@ async function hundredThousand(): Promise<Timeline> {
   }
   return Timeline.record(
     async () => {
+      simulation.devices[1]?.synchronize()
       for (let item = 0; item < OPERATIONS / 8; item += 1) {
         const [upload, compute, download] = lines[item % 2] ?? []
         assert.ok(upload && compute && download)
@@ -202,6 +203,8 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
     assert.equal(await page.locator('#found').innerText(), '2 of 12,500')
     await press('f')
     await picture('5-searched')
+    await page.locator('#search').fill('synchronize device 1')
+    assert.equal(await page.locator('#found').innerText(), '1 found')
     await page.locator('#search').fill('no such thing')
     assert.equal(await page.locator('#found').innerText(), '0 found')
     await page.locator('#search').press('Escape')

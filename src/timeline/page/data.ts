@@ -54,9 +54,13 @@ export function titleOf(data: Data, row: number): string {
   return data.names[data.name[row] ?? 0] ?? ''
 }
 
+/** The device that the host waits for as a whole; undefined where a row is about a stream. */
+export const wholeDeviceOf = ({ kind, cause }: Data, row: number): number | undefined =>
+  isHostOnly(kind[row] ?? 0) ? deviceInCause(cause[row] ?? 0) : undefined
+
 /** On the host, or on which stream. */
 export function placeOf(data: Data, row: number): string {
-  const device = isHostOnly(data.kind[row] ?? 0) ? deviceInCause(data.cause[row] ?? 0) : undefined
+  const device = wholeDeviceOf(data, row)
   if (device !== undefined) return `device ${device}`
   const lane = data.lanes[data.lane[row] ?? 0]
   return data.devices.length > 1 ? `${lane?.name}, device ${lane?.device}` : (lane?.name ?? '')

@@ -1,5 +1,5 @@
 /** Finds operations by their name, kind or stream. */
-import { type Data, placeOf } from './data.js'
+import { type Data, placeOf, wholeDeviceOf } from './data.js'
 import type { Track } from './layout.js'
 
 export interface Found {
@@ -16,11 +16,12 @@ export function find(data: Data, tracks: readonly Track[], text: string): Found 
   const kinds = data.kinds.map((name) => name.toLowerCase())
   const matches = new Uint8Array(data.length)
   const rows: number[] = []
-  const places = new Map<number, string>()
+  const ofLane = new Map<number, string>()
   const place = (row: number): string => {
+    if (wholeDeviceOf(data, row) !== undefined) return placeOf(data, row)
     const lane = data.lane[row] ?? 0
-    const known = places.get(lane) ?? placeOf(data, row).toLowerCase()
-    places.set(lane, known)
+    const known = ofLane.get(lane) ?? placeOf(data, row).toLowerCase()
+    ofLane.set(lane, known)
     return known
   }
   for (let row = 0; row < data.length; row += 1) {
