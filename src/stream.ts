@@ -396,13 +396,13 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     return this.toString()
   }
 
-  /** The handle, for queuing something. */
   #handOut(): void {
-    if (this.#handedOut || this.#closed) return
+    if (this.#handedOut) return
     this.#handedOut = true
     this.#driver.streamHandedOut(this.#handle)
   }
 
+  /** The handle, for queuing something. */
   #busy(): StreamHandle {
     this.#quiet = false
     return this.#open()

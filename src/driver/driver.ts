@@ -88,7 +88,10 @@ export interface Driver {
    * `near`. Throws ERR_INVALID_HANDLE or ERR_CLOSED for what is none.
    */
   streamAdopt(cudaHandle: number, near: number): AdoptedStream
-  /** Somebody outside of the library has the stream's handle from now on, and may queue work that passes no driver. */
+  /**
+   * Somebody outside of the library has the stream's handle from now on, and may queue work that passes no driver. The
+   * stream may be destroyed already.
+   */
   streamHandedOut(stream: StreamHandle): void
   /** Was it ever? Default streams always were. */
   isHandedOut(stream: StreamHandle): boolean

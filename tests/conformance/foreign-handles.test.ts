@@ -136,6 +136,14 @@ onEveryBackend('what cannot be wrapped', (bench) => {
     stillWorks(bench, other)
   })
 
+  test('S4 so is one that was asked for only after that', () => {
+    using other = bench.stream()
+    const stream = bench.stream()
+    stream.close()
+    refused(() => new ExternalStream(stream.handle, { device }), 'ERR_CLOSED', /closed/)
+    stillWorks(bench, other)
+  })
+
   test('S4 a handle that was destroyed and created again is wrapped', () => {
     const handles = new Map<bigint, number>()
     for (let round = 0; round < 20; round += 1) {

@@ -184,9 +184,12 @@ export class CudaDriver implements Driver {
     this.graphs.streamGoes(stream)
     this.#calls.forget(stream)
     this.#copyOrder.forget(stream)
-    this.#handedOut.forget(stream)
-    const told = this.#mayTellId(stream) && this.#library.cuStreamGetId(stream, this.#memory.address) === 0
-    this.#handles.streamDestroyed(stream, told ? this.#memory.pointerAt(0) : undefined)
+    // Nobody can come back with a handle that nobody has had.
+    if (this.#handedOut.has(stream)) {
+      const told = this.#mayTellId(stream) && this.#library.cuStreamGetId(stream, this.#memory.address) === 0
+      this.#handles.streamDestroyed(stream, told ? this.#memory.pointerAt(0) : undefined)
+      this.#handedOut.forget(stream)
+    }
     checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
   }
 
@@ -206,7 +209,8 @@ export class CudaDriver implements Driver {
   }
 
   streamHandedOut(stream: StreamHandle): void {
-    this.#handedOut.add(stream)
+    if (this.#calls.contextOf(stream) === undefined) this.#handles.streamDestroyed(stream, undefined)
+    else this.#handedOut.add(stream)
   }
 
   isHandedOut(stream: StreamHandle): boolean {

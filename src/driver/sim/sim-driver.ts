@@ -189,7 +189,7 @@ export class SimDriver implements Driver {
   }
 
   streamHandedOut(stream: StreamHandle): void {
-    this.#handedOut.add(stream)
+    if (this.peek(stream) !== undefined) this.#handedOut.add(stream)
   }
 
   isHandedOut(stream: StreamHandle): boolean {
