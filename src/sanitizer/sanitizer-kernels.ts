@@ -6,7 +6,6 @@ import type { SanitizerParts } from './parts.js'
 
 export class SanitizerKernels implements KernelDriver {
   readonly #parts: SanitizerParts
-  readonly #names = new Map<KernelHandle, string>()
 
   constructor(parts: SanitizerParts) {
     this.#parts = parts
@@ -37,9 +36,7 @@ export class SanitizerKernels implements KernelDriver {
   }
 
   kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle {
-    const kernel = this.#inner.kernel(module, name, parameters)
-    this.#names.set(kernel, `kernel '${name}'`)
-    return kernel
+    return this.#inner.kernel(module, name, parameters)
   }
 
   launch(
@@ -49,8 +46,9 @@ export class SanitizerKernels implements KernelDriver {
     values: readonly (number | bigint)[],
     memory: readonly KernelMemory[],
   ): void {
-    const what = this.#names.get(kernel) ?? 'kernel'
-    this.#launch(stream, what, memory, () => this.#inner.launch(kernel, stream, shape, values, memory))
+    this.#launch(stream, `kernel '${this.nameOf(kernel)}'`, memory, () =>
+      this.#inner.launch(kernel, stream, shape, values, memory),
+    )
   }
 
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {

@@ -1,7 +1,7 @@
 /** Each kind of report, with what it says, and its twin without the mistake. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { DeviceBuffer, Event, ExternalStream } from 'cuda-streams'
+import { DeviceBuffer, Event, ExternalStream, type Stream } from 'cuda-streams'
 import { declareAccess, declareWait, nameStream, Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
@@ -81,6 +81,20 @@ onEveryBackend('sanitizer', (bench) => {
     })
 
     it('is none with that line', () => assertClean(bench, program(true)))
+
+    it('names kernels, also those that ran before the sanitizer began', async () => {
+      const [left, right] = [bench.stream(), bench.stream()]
+      const kernel = accessKernel([true])
+      const data = device.alloc(BYTES)
+      const launch = (stream: Stream): void => void stream.launch(kernel, { grid: 1, block: 1 }, data)
+      launch(left)
+      device.synchronize()
+      const { first, second } = await onlyReportOf(bench, () => {
+        launch(left)
+        launch(right)
+      })
+      assert.deepEqual([first?.what, second.what], ["kernel 'touch_w'", "kernel 'touch_w'"])
+    })
 
     it('is told once for each pair of lines', async () => {
       const report = await onlyReportOf(bench, () => {
