@@ -19,7 +19,8 @@ if (!existsSync(nodeArchive)) {
   writeFileSync(nodeArchive, packed)
 }
 
-for (const name of ['package.json', 'dist', 'docs', 'bench', 'scripts']) copy(name)
+for (const name of ['package.json', 'dist', 'docs', 'bench', 'scripts', join('tests', 'differential', 'corpus')])
+  copy(name)
 for (const name of ['fast-check', 'pure-rand'])
   copy(join('node_modules', name), (path) => !/\.(d\.ts|map|md)$|\/cjs\//.test(path))
 copy(

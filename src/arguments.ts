@@ -1,5 +1,5 @@
 /** Checks of what callers pass. Each throws the Node-style error of docs/errors.md, or returns the value typed. */
-import { invalidType, invalidValue, outOfRange } from './errors.js'
+import { describe, invalidType, invalidValue, outOfRange } from './errors.js'
 
 /** User-space pointers on every platform that CUDA runs on. */
 const POINTER_LIMIT = 2 ** 47
@@ -64,4 +64,10 @@ export function checkBytes(bytes: Uint8Array, name: string, length: number): Uin
   if (!(bytes instanceof Uint8Array)) throw invalidType(name, `a Uint8Array of ${length} bytes`, bytes)
   if (bytes.length !== length) throw invalidValue(`${name} must have ${length} bytes, not ${bytes.length}`)
   return bytes
+}
+
+export function checkChoice<T extends string>(value: unknown, name: string, choices: readonly T[]): T {
+  const choice = choices.find((one) => one === value)
+  if (choice !== undefined) return choice
+  throw invalidValue(`${name} must be one of '${choices.join("', '")}', not ${describe(value)}`)
 }

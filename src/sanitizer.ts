@@ -2,12 +2,13 @@
  * Finds missing waits: two uses of the same memory that nothing orders. It stands before a driver, real or simulated, and
  * follows the calls; one run covers every timing of the GPU that this order of calls can have.
  */
-import { checkFunction, checkOptions } from './arguments.js'
+import { checkChoice, checkFunction, checkOptions } from './arguments.js'
 import { whenDriverOpens } from './default-driver.js'
 import { type Device, driverOf, isDevice } from './device.js'
 import type { Driver } from './driver/driver.js'
 import type { Front } from './driver/front.js'
-import { describe, invalidType, invalidValue } from './errors.js'
+import { whenNameIsGiven } from './driver/given-names.js'
+import { invalidType } from './errors.js'
 import { type Event, isEvent, openEvent } from './event.js'
 import './joins.js'
 import './device-buffer.js'
@@ -16,13 +17,16 @@ import { isMemory, openMemory } from './memory.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import type { Stacks } from './sanitizer/detector.js'
 import { Findings, SanitizerError } from './sanitizer/findings.js'
+import { checkMode, type SanitizerMode } from './sanitizer/modes.js'
 import type { Touched } from './sanitizer/operations.js'
 import type { SanitizerReport } from './sanitizer/reports.js'
 import { SanitizerDriver } from './sanitizer/sanitizer-driver.js'
 import { isStream, openStream, type Stream } from './stream.js'
 import './transfers.js'
 
+export { nameStream } from './name-stream.js'
 export { SanitizerError } from './sanitizer/findings.js'
+export type { SanitizerMode } from './sanitizer/modes.js'
 export type { ReportedOperation, ReportKind, SanitizerReport } from './sanitizer/reports.js'
 
 /** What a sanitizer looks at, and how it tells what it finds. */
@@ -42,9 +46,6 @@ export interface SanitizerOptions {
   readonly stacks?: 'sampled' | 'all' | 'none' | undefined
 }
 
-/** How a sanitizer tells what it finds. */
-export type SanitizerMode = 'collect' | 'throw' | 'print'
-
 /** How much a sanitizer remembers at present. */
 export interface SanitizerStatistics {
   /** Ranges of bytes with the operations that still matter for them. */
@@ -57,7 +58,6 @@ export interface SanitizerStatistics {
   readonly events: number
 }
 
-const MODES: readonly SanitizerMode[] = ['collect', 'throw', 'print']
 const STACKS: readonly Stacks[] = ['sampled', 'all', 'none']
 
 const running = new Set<Sanitizer>()
@@ -98,11 +98,7 @@ export class Sanitizer implements Disposable {
   static start(options?: SanitizerOptions): Sanitizer {
     const { mode = 'collect', device, stacks = 'sampled' } = checkOptions(options) ?? {}
     if (device !== undefined && !isDevice(device)) throw invalidType('options.device', 'a Device', device)
-    return new Sanitizer(
-      checkChoice(mode, 'options.mode', MODES),
-      device,
-      checkChoice(stacks, 'options.stacks', STACKS),
-    )
+    return new Sanitizer(checkMode(mode, 'options.mode'), device, checkChoice(stacks, 'options.stacks', STACKS))
   }
 
   /** Those that have not been stopped, that of CUDA_STREAMS_SANITIZER among them. */
@@ -214,21 +210,9 @@ export function declareWait(stream: Stream, target: Event | Stream): void {
   for (const { detector } of wrappersOn(driver)) detector.order.waitForStream(handle, other)
 }
 
-/**
- * What reports call a stream from now on: a name from the program, so that the advice can be copied into it.
- * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED
- */
-export function nameStream(stream: Stream, name: string): void {
-  const { driver, handle } = openedStream(stream, 'stream')
-  if (typeof name !== 'string') throw invalidType('name', 'a string', name)
+whenNameIsGiven((driver, handle, name) => {
   for (const { detector } of wrappersOn(driver)) detector.order.stream(handle).name = name
-}
-
-/** What the environment variable asks for: for environment.ts. */
-export function startFromEnvironment(value: string): void {
-  const mode = value === '1' ? 'print' : value
-  Sanitizer.start({ mode: checkChoice(mode as SanitizerMode, 'CUDA_STREAMS_SANITIZER', MODES) })
-}
+})
 
 function openedStream(stream: unknown, name: string): ReturnType<typeof openStream> {
   if (!isStream(stream)) throw invalidType(name, 'a Stream', stream)
@@ -246,9 +230,4 @@ function touched(
     if (!isMemory(buffer)) throw invalidType(name, 'an array of DeviceBuffers and PinnedBuffers', buffer)
     return { pointer: openMemory(buffer, driver).pointer, byteLength: buffer.byteLength, access }
   })
-}
-
-function checkChoice<T extends string>(value: T, name: string, choices: readonly T[]): T {
-  if (choices.includes(value)) return value
-  throw invalidValue(`${name} must be one of '${choices.join("', '")}', not ${describe(value)}`)
 }

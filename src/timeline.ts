@@ -25,6 +25,7 @@ import { DEFAULT_LIMIT, Recording as DriverRecording } from './timeline/recordin
 import { type SvgOptions, toSvg } from './timeline/svg.js'
 import { type TraceFile, toJson, toTraceEvents } from './timeline/trace-events.js'
 
+export { nameStream } from './name-stream.js'
 export {
   type OperationMessage,
   type Publisher,
@@ -34,7 +35,6 @@ export {
 } from './timeline/channels.js'
 export type { BindingKind } from './timeline/gap.js'
 export type { OperationKind } from './timeline/kinds.js'
-export { nameStream } from './timeline/lane-names.js'
 export type { Calibration } from './timeline/meter.js'
 export type { IdleGap, TimelineCall, TimelineOperation, TimelineStream } from './timeline/operations.js'
 export type { SvgOptions } from './timeline/svg.js'

@@ -3,10 +3,9 @@
  * timeline.html, and with `--svg FILE` a picture of the first frames.
  */
 import { writeFileSync } from 'node:fs'
+import { Device } from 'cuda-streams'
 import { simulationOf } from 'cuda-streams/sim'
 import { nameStream, Timeline } from 'cuda-streams/timeline'
-import { openCudaWorkbench } from '../../tests/helpers/cuda-workbench.js'
-import { simWorkbench, type Workbench } from '../../tests/helpers/workbench.js'
 import { FRAME_BYTES, type Ordering, openStages, type Run, runPipeline } from './pipeline.js'
 
 const FRAMES = 48
@@ -14,35 +13,32 @@ const PAGE = 'timeline.html'
 /** How much of the pipeline the picture shows. */
 const PICTURE_NANOSECONDS = 8e6
 
-const cuda = openCudaWorkbench()
-const bench: Workbench = typeof cuda === 'string' ? simWorkbench() : cuda
-const clock =
-  bench.name === 'sim' ? (): number => simulationOf(bench.device).now / 1e6 : (): number => performance.now()
+const device = Device.get(0)
+const isSimulated = device.driver === 'sim'
+const clock = isSimulated ? (): number => simulationOf(device).now / 1e6 : (): number => performance.now()
 
 console.log(
-  typeof cuda === 'string'
-    ? `Driver: sim, a simulated GPU. Times are virtual. (${cuda})`
-    : `Driver: cuda, ${bench.device.name}. Times are real.`,
+  isSimulated ? 'Driver: sim, a simulated GPU. Times are virtual.' : `Driver: cuda, ${device.name}. Times are real.`,
 )
-const stages = await openStages(bench)
+const stages = await openStages(device)
 console.log(
   `\n${FRAMES} frames of ${FRAME_BYTES / 1024} KiB through ${stages.length} stages, each on a stream of its own:`,
 )
 for (const { name, stream, nanoseconds } of stages) {
   nameStream(stream, name)
-  console.log(`  ${name.padEnd(16)} ${(nanoseconds / 1e6).toFixed(1)} ms a frame   ${stream}`)
+  console.log(`  ${name.padEnd(8)} ${(nanoseconds / 1e6).toFixed(1)} ms a frame   ${stream}`)
 }
 console.log('\nQueuing all frames at once; a host function tells when each is done:')
-await runPipeline(bench, stages, 'events', 4, clock)
+await runPipeline(device, stages, 'events', 4, clock)
 const runs: Run[] = []
 const timeline = await Timeline.record(
   async () => {
-    runs.push(await runPipeline(bench, stages, 'events', FRAMES, clock, report))
+    runs.push(await runPipeline(device, stages, 'events', FRAMES, clock, report))
   },
-  { device: bench.device },
+  { device },
 )
 for (const ordering of ['one stream', 'synchronize()', 'nothing'] as const) {
-  runs.push(await runPipeline(bench, stages, ordering, FRAMES, clock))
+  runs.push(await runPipeline(device, stages, ordering, FRAMES, clock))
 }
 printTable(runs)
 writeFileSync(PAGE, timeline.toHtml({ title: 'Frames through three streams' }))

@@ -1,19 +1,20 @@
 /**
  * Frames go through three stages on three streams. The first and the last stream belong to another library, as a
  * decoder's and an encoder's do; the one in the middle is ours. Events let a stage of a frame start when the stage
- * before it is done, and a host function tells when the frame is. The bytes are real: each frame is copied to the GPU,
- * a kernel turns it into its negative, and the result is copied back and looked at.
+ * before it is done, and a host function tells when the frame is. The bytes are real: 'decode' ends with a copy to the
+ * GPU, 'negative' computes, and 'encode' ends with a copy back, which is looked at.
  */
-import { type DeviceBuffer, defineKernel, ExternalStream, type PinnedBuffer, type Stream } from 'cuda-streams'
-import type { Workbench } from '../../tests/helpers/workbench.js'
+import { type Device, type DeviceBuffer, defineKernel, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
+import { theirStream } from './another-library.js'
 
 export const FRAME_BYTES = 64 * 1024
 
 export interface Stage {
   readonly name: string
   readonly stream: Stream
-  readonly kernel: typeof decode
-  /** What the stage takes, beside moving the bytes. */
+  /** What it does on the GPU with a frame. */
+  readonly work: (on: Stream, frame: Frame) => void
+  /** What it takes, beside moving the bytes. */
   readonly nanoseconds: number
 }
 
@@ -36,58 +37,83 @@ interface Frame {
   readonly result: PinnedBuffer
 }
 
+/** How long each stage works on a frame. */
+const NANOSECONDS = { decode: 600_000, negative: 900_000, encode: 700_000 }
+
+/** CUDA C++ that takes its time. */
+const WORK = `__device__ void work(unsigned long long nanoseconds) {
+  unsigned long long start, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+  do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  while (now - start < nanoseconds);
+}`
+
 const negative = defineKernel({
   name: 'negative',
-  source: `extern "C" __global__ void negative(const unsigned char* in, unsigned char* out, int n) {
+  source: `${WORK}
+  extern "C" __global__ void negative(const unsigned char* in, unsigned char* out, int n, unsigned long long nanoseconds) {
+    work(nanoseconds);
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) out[i] = 255 - in[i];
   }`,
-  signature: ['in u8*', 'out u8*', 'i32'],
+  signature: ['in u8*', 'out u8*', 'i32', 'u64'],
+  nanoseconds: NANOSECONDS.negative,
   simulateGrid(_grid, input, output, n) {
     for (let i = 0; i < n; i += 1) output[i] = 255 - (input[i] ?? 0)
   },
 })
 
-/** A kernel that only takes time, as a decoder does. */
-const working = (name: string, nanoseconds: number) =>
+/** A kernel that only takes time, as a decoder's do. */
+const working = (name: 'decode' | 'encode') =>
   defineKernel({
     name,
-    source: `extern "C" __global__ void ${name}(unsigned long long nanoseconds) {
-      unsigned long long start, now;
-      asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-      do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-      while (now - start < nanoseconds);
-    }`,
+    source: `${WORK}
+    extern "C" __global__ void ${name}(unsigned long long nanoseconds) { work(nanoseconds); }`,
     signature: ['u64'],
-    nanoseconds,
+    nanoseconds: NANOSECONDS[name],
     simulateGrid() {},
   })
-const decode = working('decode', 600_000)
-const filter = working('filter', 900_000)
-const encode = working('encode', 700_000)
-const LAUNCH = { grid: FRAME_BYTES / 256, block: 256 }
+const [decode, encode] = [working('decode'), working('encode')]
+const ONE = { grid: 1, block: 1 }
+const FOR_EACH_BYTE = { grid: FRAME_BYTES / 256, block: 256 }
 
-export async function openStages(bench: Workbench): Promise<readonly Stage[]> {
-  for (const kernel of [negative, decode, filter, encode]) await kernel.prepare(bench.device)
-  const theirs = (): Stream => new ExternalStream(bench.foreignStream(bench.device), { device: bench.device })
+export async function openStages(device: Device): Promise<readonly Stage[]> {
+  for (const kernel of [decode, negative, encode]) await kernel.prepare(device)
+  const theirs = (): Stream => new ExternalStream(theirStream(device), { device })
   return [
-    { name: 'decode (theirs)', stream: theirs(), kernel: decode, nanoseconds: 600_000 },
-    { name: 'negative (ours)', stream: bench.stream(), kernel: filter, nanoseconds: 900_000 },
-    { name: 'encode (theirs)', stream: theirs(), kernel: encode, nanoseconds: 700_000 },
+    {
+      name: 'decoder',
+      stream: theirs(),
+      nanoseconds: NANOSECONDS.decode,
+      work: (on, { source, input }) => on.launch(decode, ONE, NANOSECONDS.decode).copy(input, source),
+    },
+    {
+      name: 'ours',
+      stream: new Stream({ device }),
+      nanoseconds: NANOSECONDS.negative,
+      work: (on, { input, output }) =>
+        on.launch(negative, FOR_EACH_BYTE, input, output, FRAME_BYTES, NANOSECONDS.negative),
+    },
+    {
+      name: 'encoder',
+      stream: theirs(),
+      nanoseconds: NANOSECONDS.encode,
+      work: (on, { output, result }) => on.launch(encode, ONE, NANOSECONDS.encode).copy(result, output),
+    },
   ]
 }
 
 /** Sends frames through the stages and looks at what comes back. `clock` gives milliseconds. */
 export async function runPipeline(
-  bench: Workbench,
+  device: Device,
   stages: readonly Stage[],
   ordering: Ordering,
   frames: number,
   clock: () => number,
   onFrame: (frame: number) => void = () => {},
 ): Promise<Run> {
-  const all = Array.from({ length: frames }, (_, index) => makeFrame(bench, index))
-  await bench.device.finished()
+  const all = Array.from({ length: frames }, (_, index) => makeFrame(device, index))
+  await device.finished()
   const finished: number[] = []
   const started = clock()
   for (const [index, frame] of all.entries()) {
@@ -104,8 +130,7 @@ export async function runPipeline(
   return { ordering, frames, right, milliseconds }
 }
 
-function makeFrame(bench: Workbench, index: number): Frame {
-  const { device } = bench
+function makeFrame(device: Device, index: number): Frame {
   const frame = {
     source: device.allocPinned(FRAME_BYTES),
     input: device.alloc(FRAME_BYTES),
@@ -119,16 +144,10 @@ function makeFrame(bench: Workbench, index: number): Frame {
 }
 
 function queueFrame(stages: readonly Stage[], ordering: Ordering, frame: Frame): void {
-  const work: readonly ((stream: Stream) => void)[] = [
-    (stream) => stream.copy(frame.input, frame.source),
-    (stream) => stream.launch(negative, LAUNCH, frame.input, frame.output, FRAME_BYTES),
-    (stream) => stream.copy(frame.result, frame.output),
-  ]
   for (const [index, stage] of stages.entries()) {
     const stream = streamOf(stages, index, ordering)
     if (ordering === 'events' && index > 0) stream.wait(streamOf(stages, index - 1, ordering))
-    stream.launch(stage.kernel, { grid: 1, block: 1 }, stage.nanoseconds)
-    work[index]?.(stream)
+    stage.work(stream, frame)
     if (ordering === 'synchronize()') stream.synchronize()
   }
 }

@@ -15,6 +15,7 @@ import {
   StreamFlag,
   type StreamHandle,
 } from '../driver/driver.js'
+import { givenName, hasNames } from '../driver/given-names.js'
 import type { GraphExecHandle, GraphHandle } from '../driver/handles.js'
 import { isBefore, NOWHERE, type Point, Strand, Strands } from './clocks.js'
 import { Instance } from './instances.js'
@@ -340,6 +341,17 @@ export class Order {
     return stream
   }
 
+  /** The name that a stream got before anybody looked. */
+  #givenName(handle: StreamHandle, device: number): string | undefined {
+    const driver = this.#driver()
+    if (!hasNames(driver)) return undefined
+    try {
+      return givenName(driver, device, driver.streamGetId(handle))
+    } catch {
+      return undefined // it captures, and cannot be asked
+    }
+  }
+
   #isNonBlocking(handle: StreamHandle): boolean {
     if (isDefaultStream(handle)) return false
     try {
@@ -359,6 +371,7 @@ export class Order {
     const address = nameOf(handle)
     const about = { handle, device, nonBlocking, foreign, made, address }
     const stream = this.strands.start((slot, tick, clock) => new StreamStrand({ slot, tick, clock }, about))
+    if (made === undefined) stream.name = this.#givenName(handle, device)
     this.#streams.set(canonicalStream(handle), stream)
     if (foreign) this.#foreignStreams += 1
     if (!nonBlocking && !isNullStream(handle)) this.#blockingOf(device).others.add(stream)

@@ -3,6 +3,7 @@ import { checkBoolean } from '../arguments.js'
 import { invalidType, outOfRange } from '../errors.js'
 import type { Analysis } from './analysis.js'
 import { escaped } from './html.js'
+import { kernelColours } from './kernel-colours.js'
 import { isHostOnly, isInstant, KIND_NAMES, Kind } from './kinds.js'
 import type { Recorded } from './recorded.js'
 import { NO_ROW } from './table.js'
@@ -33,9 +34,11 @@ const LEGEND = 34
 /** About what a letter takes. */
 const LETTER = 6.4
 const NARROWEST = 200
-const KERNEL_COLOURS = 6
+/** What is narrower than this cannot be told by its colour. */
+const NARROWEST_IN_LEGEND = 2
 
 const LIGHT: Readonly<Record<string, string>> = {
+  page: '#ffffff',
   text: '#1c2330',
   faint: '#6b7688',
   band: '#f0f2f6',
@@ -58,6 +61,7 @@ const LIGHT: Readonly<Record<string, string>> = {
   fault: '#c22a2a',
 }
 const DARK: Readonly<Record<string, string>> = {
+  page: '#12161d',
   text: '#e4e8ef',
   faint: '#8f9bad',
   band: '#1d222b',
@@ -111,6 +115,7 @@ export function toSvg(recorded: Recorded, analysis: Analysis, options: SvgOption
     `<style>${styles()}</style>`,
     '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="wait" width="1.6" height="6"/></pattern>',
     '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto"><path class="head" d="M0 0L8 4L0 8z"/></marker></defs>',
+    `<rect class="page" width="${width}" height="${height}" rx="6"/>`,
     ...(title === '' ? [] : [`<text class="title" x="${MARGIN}" y="24">${escaped(title)}</text>`]),
     ...axis(frame, height),
     ...lanes(frame),
@@ -125,18 +130,13 @@ export function toSvg(recorded: Recorded, analysis: Analysis, options: SvgOption
 
 function frameOf(recorded: Recorded, from: number, to: number, width: number, title: string): Frame {
   const places = new Map<number, number>()
-  const colours = new Map<string, number>()
   const used = new Set<number>()
   for (let row = 0; row < recorded.length; row += 1) {
-    if (!isDrawn(recorded, row, from, to)) continue
-    used.add(recorded.lane[row] ?? 0)
-    if (recorded.kind[row] === Kind.KERNEL) {
-      const name = recorded.name[row] ?? ''
-      if (!colours.has(name)) colours.set(name, colours.size % KERNEL_COLOURS)
-    }
+    if (isDrawn(recorded, row, from, to)) used.add(recorded.lane[row] ?? 0)
   }
   for (const { index } of recorded.lanes) if (used.has(index)) places.set(index, places.size)
-  return { recorded, from, to, width, top: (title === '' ? 8 : TITLE + 8) + AXIS, places, colours }
+  const top = (title === '' ? 8 : TITLE + 8) + AXIS
+  return { recorded, from, to, width, top, places, colours: kernelColours(recorded) }
 }
 
 const x = ({ from, to, width }: Frame, time: number): number =>
@@ -168,7 +168,7 @@ function axis(frame: Frame, height: number): string[] {
     const left = round(x(frame, from + at * step))
     lines.push(`<path class="line" d="M${left} ${top - 4}V${height - LEGEND}"/>`)
     lines.push(
-      `<text class="faint" x="${left}" y="${top - 10}" text-anchor="middle">${Number(((at * step) / per).toFixed(3))} ${unit}</text>`,
+      `<text class="faint" x="${left}" y="${top - 10}" text-anchor="${Number(left) > width - 2 * MARGIN ? 'end' : 'middle'}">${Number(((at * step) / per).toFixed(3))} ${unit}</text>`,
     )
   }
   return lines
@@ -259,7 +259,9 @@ function legend(frame: Frame, height: number, critical: boolean): string[] {
   for (let row = 0; row < recorded.length; row += 1) {
     if (!isDrawn(recorded, row, from, to)) continue
     if (recorded.kind[row] === Kind.WAIT) waits = true
-    else entries.set(recorded.name[row] ?? '', classOf(frame, row))
+    else if (x(frame, recorded.end[row] ?? 0) - x(frame, recorded.start[row] ?? 0) >= NARROWEST_IN_LEGEND) {
+      entries.set(recorded.name[row] ?? '', classOf(frame, row))
+    }
   }
   const parts: string[] = []
   let left = MARGIN + LABELS

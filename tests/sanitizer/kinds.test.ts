@@ -82,6 +82,19 @@ onEveryBackend('sanitizer', (bench) => {
 
     it('is none with that line', () => assertClean(bench, program(true)))
 
+    it('has names that streams got before it began', async () => {
+      const left = nameStream(bench.stream(), 'left')
+      const right = nameStream(new ExternalStream(bench.foreignStream(device), { device }), 'right')
+      const data = device.alloc(BYTES)
+      device.synchronize()
+      const { advice } = await onlyReportOf(bench, () => {
+        right.wait(left)
+        left.fill(data, 1)
+        right.fill(data, 2)
+      })
+      assert.equal(advice, 'Add `right.wait(left)` before this fill.')
+    })
+
     it('names kernels, also those that ran before the sanitizer began', async () => {
       const [left, right] = [bench.stream(), bench.stream()]
       const kernel = accessKernel([true])

@@ -1,8 +1,9 @@
 /** How a sanitizer is started and stopped, and how it tells what it found. */
 import assert from 'node:assert/strict'
-import { execFileSync, spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { basename, dirname, resolve } from 'node:path'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, dirname, join, resolve } from 'node:path'
 import { describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { type Device, Event, Stream } from 'cuda-streams'
@@ -319,15 +320,22 @@ describe('CUDA_STREAMS_SANITIZER', () => {
     assert.ok(staticImports(fileURLToPath(import.meta.resolve('cuda-streams/sanitizer'))).has('detector.js'))
   })
 
-  it('leaves a clean program alone', () => {
-    const output = execFileSync(
+  it('finds the two waits that the example leaves out, and nothing else in it', () => {
+    const directory = mkdtempSync(join(tmpdir(), 'cuda-streams-example-'))
+    const { stdout, stderr } = spawnSync(
       process.execPath,
       [fileURLToPath(new URL('../../examples/pipeline/main.js', import.meta.url))],
       {
+        cwd: directory,
         encoding: 'utf8',
-        env: { ...process.env, CUDA_STREAMS_DRIVER: 'sim', CUDA_STREAMS_SANITIZER: 'throw' },
+        env: { ...process.env, CUDA_STREAMS_DRIVER: 'sim', CUDA_STREAMS_SANITIZER: '1' },
       },
     )
-    assert.ok(output.length > 0)
+    rmSync(directory, { recursive: true })
+    assert.match(stdout, /joined by events +48 +48 /)
+    assert.deepEqual(stderr.match(/^ {2}Add .*$/gm), [
+      "  Add `ours.wait(decoder)` before this kernel 'negative'.",
+      '  Add `encoder.wait(ours)` before this copy.',
+    ])
   })
 })

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { Stream } from 'cuda-streams'
+import { defineKernel, Stream } from 'cuda-streams'
 import { busy, simulate } from 'cuda-streams/sim'
 import { nameStream, Timeline } from 'cuda-streams/timeline'
 import { checkTraceFile } from './trace-format.js'
@@ -57,6 +57,30 @@ describe('saving a timeline', () => {
     const bare = (await sample()).toSvg({ arrows: false, criticalPath: false, from: 0, to: 5000 })
     assert.doesNotMatch(bare, /class="arrow"|class="critical"/)
     assert.equal(bare.match(/<rect class="kernel0" /g)?.length, 2, 'one bar and the legend')
+  })
+
+  it('gives each kernel a colour of its own, the same in every stretch', async () => {
+    const simulation = simulate()
+    const [device] = simulation.devices
+    const kernels = ['one', 'two', 'three'].map((name) =>
+      defineKernel({ name, source: '', signature: [], nanoseconds: 10_000, simulateGrid() {} }),
+    )
+    const timeline = await Timeline.record(
+      () => {
+        const stream = new Stream({ device })
+        const data = device?.alloc(1000, { stream })
+        for (const kernel of kernels) {
+          if (data !== undefined) stream.fill(data, 0)
+          stream.launch(kernel, { grid: 1, block: 1 })
+        }
+      },
+      { simulation },
+    )
+    const bars = (picture: string): string[] =>
+      [...picture.matchAll(/<rect class="(kernel\d)"[^>]* height="26"/g)].map(([, found]) => found ?? '')
+    assert.deepEqual(bars(timeline.toSvg({})), ['kernel0', 'kernel1', 'kernel2'])
+    const last = timeline.operations.findLast(({ name }) => name === 'three')
+    assert.deepEqual(bars(timeline.toSvg({ from: last?.start })), ['kernel2'])
   })
 
   it('draws what ends as well-formed XML', async () => {

@@ -1,6 +1,6 @@
 /** Compiles the code blocks of the guides against the package's own declarations, all in one run of the compiler. */
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import * as cudaStreams from 'cuda-streams'
@@ -78,8 +78,9 @@ export class GuideCompiler {
   }
 }
 
-/** Is the compiler there? It is not on a machine that has only the built tests. */
+/** Are the compiler and what it is to compile there? They are not where only the built tests are. */
 export function compilerUnavailable(): string | undefined {
+  if (!existsSync(join(root, 'README.md'))) return 'README.md and the examples are not here'
   try {
     compiler()
     return undefined

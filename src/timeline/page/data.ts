@@ -1,4 +1,5 @@
 /** The recording, as the page holds it. */
+import { kernelColours } from '../kernel-colours.js'
 import { deviceInCause, isHostOnly } from '../kinds.js'
 import type { PageColumn, PageData } from '../page-format.js'
 
@@ -18,6 +19,8 @@ export interface Data extends Omit<PageData, 'columns'> {
   readonly why: Uint8Array
   readonly heldUpBy: Int32Array
   readonly path: Int32Array
+  /** Which of the kernels' colours, by the number of the name. */
+  readonly colours: ReadonlyMap<number, number>
 }
 
 export function readData(): Data {
@@ -29,11 +32,14 @@ export function readData(): Data {
     for (let at = 0; at < binary.length; at += 1) array[at] = binary.charCodeAt(at)
     return array.buffer
   }
+  const kind = new Uint8Array(bytes('kind'))
+  const name = new Uint32Array(bytes('name'))
   return {
     ...rest,
-    kind: new Uint8Array(bytes('kind')),
+    kind,
+    name,
+    colours: kernelColours({ length: kind.length, kind, name }),
     lane: new Uint16Array(bytes('lane')),
-    name: new Uint32Array(bytes('name')),
     bytes: new Float64Array(bytes('bytes')),
     called: new Float64Array(bytes('called')),
     returned: new Float64Array(bytes('returned')),

@@ -275,7 +275,7 @@ export class Painter {
     const kind = this.#data.kind[row] ?? 0
     if (track.kind === 'calls' && (isInstant(kind) || kind === Kind.LATCH)) return colours.faint
     if (kind !== Kind.KERNEL) return colours.bars[kind] ?? colours.faint
-    return colours.kernels[(this.#data.name[row] ?? 0) % colours.kernels.length] ?? colours.faint
+    return colours.kernels[this.#data.colours.get(this.#data.name[row] ?? 0) ?? 0] ?? colours.faint
   }
 
   #rounded(x: number, y: number, width: number, height: number): void {

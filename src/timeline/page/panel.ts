@@ -112,7 +112,7 @@ function swatch(data: Data, row: number): HTMLElement {
   const kind = data.kind[row] ?? 0
   const made = element('span', { className: 'swatch', ariaHidden: 'true' })
   made.dataset['kind'] = data.kinds[kind] ?? ''
-  if (kind === Kind.KERNEL) made.style.background = `var(--kernel-${(data.name[row] ?? 0) % 6})`
+  if (kind === Kind.KERNEL) made.style.background = `var(--kernel-${data.colours.get(data.name[row] ?? 0) ?? 0})`
   return made
 }
 

@@ -1,4 +1,6 @@
 /** Colours, read from the style sheet so that light and dark are said in one place. */
+import { KERNEL_COLOURS } from '../kernel-colours.js'
+
 export interface Colours {
   readonly background: string
   readonly band: string
@@ -15,8 +17,6 @@ export interface Colours {
   readonly bars: readonly string[]
   readonly kernels: readonly string[]
 }
-
-const KERNELS = 6
 
 export function readColours(): Colours {
   // Only of an element's own colour does the browser say which of the two it is.
@@ -56,7 +56,7 @@ export function readColours(): Colours {
       of('blocked'),
       of('blocked'),
     ],
-    kernels: Array.from({ length: KERNELS }, (_, at) => of(`kernel-${at}`)),
+    kernels: Array.from({ length: KERNEL_COLOURS }, (_, at) => of(`kernel-${at}`)),
   }
   probe.remove()
   return colours
