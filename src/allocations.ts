@@ -35,11 +35,13 @@ export abstract class Allocation implements Remains {
   }
 
   /** To be called before work that uses the memory is queued on a stream that does not capture. */
-  beforeUse(_use: OpenStream): void {}
+  beforeUse(use: OpenStream): void {
+    this.uses.prepare(use, this.device)
+  }
 
   /** To be called after. */
   afterUse(use: OpenStream): void {
-    this.uses.record(use, this.device)
+    this.uses.record(use)
   }
 
   /** Lets the stream's later work come after all that used it. */
@@ -74,11 +76,19 @@ export class DeviceAllocation extends Allocation {
 
   constructor(device: Device, stream: Stream, byteLength: number) {
     const { driver, handle, context, serial } = openStream(stream)
-    super(device, driver, driver.memory.allocate(byteLength, handle, context), byteLength)
+    const allocated = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
+    let pointer: Pointer
+    try {
+      pointer = driver.memory.allocate(byteLength, handle, context)
+    } catch (error) {
+      driver.eventRecycle(context, allocated.event)
+      throw error
+    }
+    super(device, driver, pointer, byteLength)
     this.#home = stream instanceof ExternalStream ? undefined : homeOf(stream)
     this.#homeSerial = serial
-    this.#allocated = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
-    driver.eventRecordOwn(this.#allocated.event, handle)
+    this.#allocated = allocated
+    driver.eventRecordOwn(allocated.event, handle)
     this.#home?.allocated()
   }
 
@@ -90,9 +100,13 @@ export class DeviceAllocation extends Allocation {
     return this.#allocated.event
   }
 
-  override beforeUse({ driver, handle, serial }: OpenStream): void {
-    if (serial === this.#homeSerial || this.uses.has(serial)) return
-    driver.streamWaitEvent(handle, this.#allocated.event, 0)
+  override beforeUse(use: OpenStream): void {
+    const { driver, handle, serial } = use
+    if (this.ownedBy(use)) return
+    if (serial !== this.#homeSerial && !this.uses.has(serial)) {
+      driver.streamWaitEvent(handle, this.#allocated.event, 0)
+    }
+    super.beforeUse(use)
   }
 
   override afterUse(use: OpenStream): void {
@@ -119,7 +133,8 @@ export class ForeignAllocation extends Allocation {
   override ownedBy(use: OpenStream): boolean {
     return use.device === this.device.ordinal
   }
-  override afterUse(): void {}
+  override beforeUse(_use: OpenStream): void {}
+  override afterUse(_use: OpenStream): void {}
   protected override giveBack(): void {}
 }
 

@@ -4,13 +4,28 @@ import { describe, invalidType, invalidValue, outOfRange } from './errors.js'
 /** User-space pointers on every platform that CUDA runs on. */
 const POINTER_LIMIT = 2 ** 47
 
-/** An options bag, or nothing. */
+/** What people pass where it belongs into an options bag, by its tag. */
+const OPTION_FOR: Readonly<Record<string, string>> = {
+  AbortSignal: 'signal',
+  Device: 'device',
+  Event: 'event',
+  ExternalStream: 'stream',
+  Stream: 'stream',
+}
+
+/** An options bag, or nothing. An object that is something in itself, as an AbortSignal or a Stream, is none. */
 export function checkOptions<T extends object>(options: T | undefined, name = 'options'): T | undefined {
   if (options === undefined) return undefined
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw invalidType(name, 'an object', options)
   }
+  if (Symbol.toStringTag in options) throw noOptions(options, name)
   return options
+}
+
+function noOptions(given: { readonly [Symbol.toStringTag]: unknown }, name: string): Error {
+  const option = OPTION_FOR[String(given[Symbol.toStringTag])]
+  return invalidType(name, option === undefined ? 'an object of options' : `options, as in { ${option} }`, given)
 }
 
 export function checkBoolean(value: boolean | undefined, name: string, byDefault: boolean): boolean {

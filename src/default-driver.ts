@@ -6,10 +6,11 @@ import type { Driver } from './driver/driver.js'
 import { type Front, frontOf } from './driver/front.js'
 import { MOST_DEVICES } from './driver/sim/properties.js'
 import { SimDriver, simulatorOfHandle } from './driver/sim/sim-driver.js'
-import { invalidValue } from './errors.js'
+import { invalidValue, stateError } from './errors.js'
 
-/** Threads have modules of their own, and inherit this: those that start later need not warn again. */
 const WARNED = 'cuda-streams: warned of the simulator'
+/** Threads have modules of their own, but inherit this: the first that has to warn does so for all. */
+const warned = sharedFlag()
 
 /** What a variable of the environment puts behind the front: loaded only then, and given the variable's value. */
 const DOORS: Readonly<Record<string, string>> = {
@@ -67,7 +68,7 @@ export function driverForHandle(handle: number, near: Front): Front {
 function choose(wanted: string): Driver {
   switch (wanted) {
     case 'cuda':
-      return openCudaDriver()
+      return cudaOrNothing()
     case 'sim':
       return openSimulator()
     case 'auto':
@@ -78,14 +79,23 @@ function choose(wanted: string): Driver {
   }
 }
 
+function cudaOrNothing(): Driver {
+  try {
+    return openCudaDriver()
+  } catch (error) {
+    if (!(error instanceof Error) || Reflect.get(error, 'code') !== 'ERR_NO_DRIVER') throw error
+    const wayOut = 'Set CUDA_STREAMS_DRIVER=sim for a simulated GPU, or =auto for one where there is no other'
+    throw stateError('ERR_NO_DRIVER', `${error.message}. ${wayOut}`, error.cause)
+  }
+}
+
 function cudaOrSimulator(): Driver {
   try {
     return openCudaDriver()
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     const simulator = openSimulator()
-    if (getEnvironmentData(WARNED) === true) return simulator
-    setEnvironmentData(WARNED, true)
+    if (Atomics.exchange(warned, 0, 1) === 1) return simulator
     process.emitWarning(`Using the simulated GPU: ${reason}`, {
       type: 'CudaStreamsWarning',
       code: 'CUDA_STREAMS_SIMULATED',
@@ -102,4 +112,12 @@ function openSimulator(): Driver {
     throw invalidValue(`CUDA_STREAMS_SIM_DEVICES must be a whole number from 1 to ${MOST_DEVICES}, not '${wanted}'`)
   }
   return new SimDriver({ devices, seed: 0 })
+}
+
+function sharedFlag(): Int32Array {
+  const inherited = getEnvironmentData(WARNED)
+  if (inherited instanceof SharedArrayBuffer) return new Int32Array(inherited)
+  const made = new SharedArrayBuffer(4)
+  setEnvironmentData(WARNED, made)
+  return new Int32Array(made)
 }

@@ -16,7 +16,7 @@ import {
 import { type Launchable, launchOn } from './launch.js'
 import { queueWith } from './queue-with-memory.js'
 import { runThreads, type SimulatedGrid, type SimulatedThread } from './simulated-threads.js'
-import { openStream, type Stream } from './stream.js'
+import { openStream, queuedLast, type Stream } from './stream.js'
 import { throwUncaught } from './uncaught.js'
 
 /** What a twin gets for a pointer, by the type of its elements: the memory itself, from the address on. */
@@ -102,7 +102,9 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
 
   /** Use `defineKernel(definition)`. */
   constructor(definition: KernelDefinition<S>) {
-    const { name, source, signature, simulate, simulateGrid } = checkOptions(definition, 'definition') ?? definition
+    const given = checkOptions(definition, 'definition')
+    if (given === undefined) throw invalidType('definition', 'an object with name, source and signature', definition)
+    const { name, source, signature, simulate, simulateGrid } = given
     if (typeof name !== 'string') throw invalidType('definition.name', 'the name of a kernel', name)
     if (typeof source !== 'string') throw invalidType('definition.source', 'CUDA C++ as text', source)
     if (simulate !== undefined) checkFunction(simulate, 'definition.simulate')
@@ -175,6 +177,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
       })
     }
     queueWith(use, memory, () => use.driver.kernels.launchTwin(use.handle, { name, memory, nanoseconds, run, shape }))
+    queuedLast(stream, `kernel '${name}'`)
   }
 }
 

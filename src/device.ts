@@ -1,11 +1,11 @@
 import { inspect } from 'node:util'
 import { Ambient } from './ambient.js'
-import { checkInteger } from './arguments.js'
+import { checkInteger, checkOptions } from './arguments.js'
 import { defaultDriver } from './default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
 import type { ContextHandle } from './driver/driver.js'
 import type { Front } from './driver/front.js'
-import { invalidType, invalidValue, outOfRange } from './errors.js'
+import { describe, heardFrom, invalidType, invalidValue, outOfRange, stateError } from './errors.js'
 import { finished, type WaitOptions } from './finished.js'
 
 /** The CUDA context that a stream or device works in. */
@@ -105,12 +105,20 @@ export class Device {
    * @throws CudaError where the GPU has faulted or a stream captures; ERR_DEADLOCK inside a host function
    */
   synchronize(): void {
-    this.#driver.deviceSynchronize(this.ordinal)
+    try {
+      this.#driver.deviceSynchronize(this.ordinal)
+    } catch (error) {
+      throw heardFrom(error, `${this}`)
+    }
   }
 
   /** Resolves when all that is queued on the device now is done (`cuCtxRecordEvent`), without blocking. */
   finished(options?: WaitOptions): Promise<void> {
-    return finished(options, (settle) => this.#driver.deviceFinished(this.ordinal, settle))
+    return finished(
+      options,
+      () => `${this}`,
+      (settle) => this.#driver.deviceFinished(this.ordinal, settle),
+    )
   }
 
   /**
@@ -205,6 +213,16 @@ export function resolveDevice(device: Device | number | undefined, name = 'optio
     throw invalidType(name, 'a Device or an ordinal', device)
   }
   return deviceOf(driverOf(Device.current), device)
+}
+
+/** Options for something on this device: where they name one, it may be no other. */
+export function optionsOn<T extends object>(device: Device, options: T | undefined): Partial<T> {
+  const given: Partial<T> & { readonly device?: unknown } = checkOptions(options) ?? {}
+  const named = given.device
+  if (named === undefined) return given
+  const found = typeof named === 'number' ? deviceOf(driverOf(device), named) : resolveDevice(named as Device)
+  if (found === device) return given
+  throw stateError('ERR_DEVICE_MISMATCH', `options.device is ${describe(named)}, but this is ${device}; leave it out`)
 }
 
 export function contextOf(device: Device): ContextHandle {

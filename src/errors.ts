@@ -4,6 +4,12 @@
  */
 import { inspect } from 'node:util'
 
+/**
+ * An error that a wait has met: a fault is told by the call that comes next, which has nothing to do with it, so whose work
+ * was waited for is said. What is no CudaError is returned as it is.
+ */
+export let heardFrom: (error: unknown, whom: string) => unknown
+
 /** What the CUDA driver refused. Match on `code` or `number`; the message is for people. */
 export class CudaError extends Error {
   /** The CUresult's name, such as 'CUDA_ERROR_INVALID_HANDLE'. */
@@ -13,16 +19,30 @@ export class CudaError extends Error {
   /** The driver function that returned it, such as 'cuStreamWaitEvent'. */
   readonly call: string
 
+  readonly #explanation: string | undefined
+
   /** Made by the library; `explanation` is what the message says besides. */
   constructor(call: string, number: number, code: string, explanation?: string) {
     super(`${call} failed: ${code} (${number})${explanation === undefined ? '' : `. ${explanation}`}`)
     this.code = code
     this.number = number
     this.call = call
+    this.#explanation = explanation
   }
 
   static {
     CudaError.prototype.name = 'CudaError'
+    heardFrom = (error, whom) => {
+      if (!(error instanceof CudaError)) return error
+      const { call, number, code } = error
+      const where = `Heard while waiting for ${whom}`
+      return new CudaError(
+        call,
+        number,
+        code,
+        error.#explanation === undefined ? where : `${error.#explanation}. ${where}`,
+      )
+    }
   }
 }
 

@@ -3,7 +3,7 @@ import { checkBoolean, checkBytes, checkOptions, checkOwner, checkPointer } from
 import { driverForHandle } from './default-driver.js'
 import { contextOf, type Device, deviceOf, driverOf, resolveDevice } from './device.js'
 import { type ContextHandle, type Driver, EventFlag, type EventHandle } from './driver/driver.js'
-import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
+import { CudaError, heardFrom, invalidType, invalidValue, stateError } from './errors.js'
 import { finished, type WaitOptions } from './finished.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 import { announce, receive, type SharedEvent, withdraw } from './shared.js'
@@ -96,6 +96,8 @@ class EventRemains implements Remains {
 export let openEvent: (event: Event, driver: Driver) => EventHandle
 /** Is it an Event, and not merely an heir to one, as a proxy is? */
 export let isEvent: (value: unknown) => value is Event
+/** Notes what was queued last before an event was recorded. */
+export let recordedBehind: (event: Event, what: string | undefined) => void
 let makeEvent: (seed: EventSeed) => Event
 
 /** A mark in a stream's work that others can wait for. What it records and waits on is declared in stream.ts. */
@@ -113,6 +115,8 @@ export class Event implements Disposable {
   /** Undefined for an event that another library owns. */
   readonly #remains: EventRemains | undefined
   readonly #kept: boolean
+  /** What was queued last before its latest record by us, for errors. */
+  #behind: string | undefined
   #closed = false
 
   /**
@@ -203,17 +207,31 @@ export class Event implements Disposable {
 
   /** Is the work before its latest record done (`cuEventQuery`)? True where it was never recorded. */
   query(): boolean {
-    return this.#driver.eventQuery(this.#open())
+    const handle = this.#open()
+    try {
+      return this.#driver.eventQuery(handle)
+    } catch (error) {
+      throw heardFrom(error, this.#whom())
+    }
   }
 
   /** Blocks until the work before its latest record is done (`cuEventSynchronize`), running host functions meanwhile. */
   synchronize(): void {
-    this.#driver.eventSynchronize(this.#open())
+    const handle = this.#open()
+    try {
+      this.#driver.eventSynchronize(handle)
+    } catch (error) {
+      throw heardFrom(error, this.#whom())
+    }
   }
 
   /** Resolves when the work before its latest record is done, without blocking. Recording it anew changes nothing. */
   finished(options?: WaitOptions): Promise<void> {
-    return finished(options, (settle) => this.#driver.eventFinished(this.#open(), settle))
+    return finished(
+      options,
+      () => this.#whom(),
+      (settle) => this.#driver.eventFinished(this.#open(), settle),
+    )
   }
 
   /**
@@ -281,6 +299,11 @@ export class Event implements Disposable {
     return this.toString()
   }
 
+  /** Whose work a wait is for, as an error says it. */
+  #whom(): string {
+    return this.#behind === undefined ? `${this}` : `${this}, recorded behind ${this.#behind}`
+  }
+
   #open(): EventHandle {
     if (this.#closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
     return this.#handle
@@ -304,6 +327,9 @@ export class Event implements Disposable {
 
   static {
     isEvent = (value): value is Event => typeof value === 'object' && value !== null && #handle in value
+    recordedBehind = (event, what) => {
+      event.#behind = what
+    }
     makeEvent = (seed) => new Event(seed as EventOptions)
     openEvent = (event, driver) => {
       if (event.#closed) throw stateError('ERR_CLOSED', `${event} cannot be used any more`)

@@ -8,7 +8,7 @@ import { describe, invalidType, invalidValue, stateError } from './errors.js'
 import { freeDeferred } from './homes.js'
 import { type Launchable, launch, launchOn } from './launch.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
-import { isStream, openStream, Stream } from './stream.js'
+import { isStream, openStream, queuedLast, Stream } from './stream.js'
 
 /** What other work of the process a capture forbids meanwhile: CUDA's cudaStreamCaptureMode. */
 export type CaptureModeName = 'global' | 'threadLocal' | 'relaxed'
@@ -175,6 +175,7 @@ export class GraphExec implements Disposable, Launchable {
   launch(stream?: Stream): this {
     const target = this.#target(stream)
     this.#driver.graphs.launch(this.#handle, openStream(target).handle)
+    queuedLast(target, 'a graph')
     return this
   }
 

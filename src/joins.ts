@@ -2,9 +2,8 @@
  * What joins devices and events to streams. It stands here, and not in their own files, so that imports run one way:
  * streams know events and devices, not the reverse.
  */
-import { checkOptions } from './arguments.js'
-import { Device, resolveDevice } from './device.js'
-import { describe, invalidType, stateError } from './errors.js'
+import { Device, optionsOn } from './device.js'
+import { invalidType } from './errors.js'
 import { Event, type EventOptions } from './event.js'
 import { defaultStreamOf, ExternalStream, isStream, Stream } from './stream.js'
 import type { StreamOptions, WaitEventOptions } from './stream-options.js'
@@ -46,21 +45,14 @@ function createStream(this: Device, source: CudaStreamLike | PythonStreamLike): 
 function createStream(this: Device, options?: StreamOptions): Stream
 function createStream(this: Device, given?: StreamOptions | CudaStreamLike | PythonStreamLike): Stream {
   if (isStreamLike(given)) return new ExternalStream(given, { device: this })
-  return new Stream({ ...ownOptions(this, given), device: this })
+  const { priority, nonBlocking } = optionsOn(this, given)
+  return new Stream({ priority, nonBlocking, device: this })
 }
 Device.prototype.createStream = createStream
 
-/** Options that name a device may name no other than this. */
-function ownOptions<T extends object>(device: Device, options: T | undefined): T | undefined {
-  const named: unknown = checkOptions(options) === undefined ? undefined : Reflect.get(options ?? {}, 'device')
-  if (named !== undefined && resolveDevice(named as Device | number) !== device) {
-    throw stateError('ERR_DEVICE_MISMATCH', `options.device is ${describe(named)}, but this is ${device}; leave it out`)
-  }
-  return options
-}
-
 Device.prototype.createEvent = function (options?: EventOptions): Event {
-  return new Event({ ...ownOptions(this, options), device: this })
+  const { timing, blockingSync, interprocess } = optionsOn(this, options)
+  return new Event({ timing, blockingSync, interprocess, device: this })
 }
 
 Event.prototype.record = function (stream?: Stream, options?: { readonly external?: boolean | undefined }): Event {

@@ -1,10 +1,10 @@
 import { inspect } from 'node:util'
 import { checkBoolean, checkInteger, checkOptions } from './arguments.js'
-import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
+import { contextOf, type Device, driverOf, isDevice, resolveDevice } from './device.js'
 import type { Driver } from './driver/driver.js'
 import type { ContextHandle, KernelHandle, ModuleHandle } from './driver/handles.js'
 import type { LaunchShape } from './driver/kernel-driver.js'
-import { describe, invalidType, outOfRange, stateError } from './errors.js'
+import { invalidType, outOfRange, stateError } from './errors.js'
 import { type ArgumentMemory, type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
@@ -17,7 +17,7 @@ import {
 import { type Launchable, launchOn } from './launch.js'
 import { queueWith } from './queue-with-memory.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
-import { openStream, type Stream } from './stream.js'
+import { openStream, queuedLast, type Stream } from './stream.js'
 
 /** A number of blocks or threads: in one direction, or in up to three. */
 export type Extent = number | readonly [x: number, y?: number, z?: number]
@@ -67,6 +67,7 @@ export class Module implements Disposable {
 
   /** Use `Module.load()`. */
   private constructor(image: Uint8Array, device: Device) {
+    if (!isDevice(device)) throw invalidType('Module', 'had from Module.load(code)', 'new Module()')
     const driver = driverOf(device)
     const context = contextOf(device)
     this.device = device
@@ -145,15 +146,18 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
   readonly #parameters: readonly Parameter[]
   readonly #handle: KernelHandle
   readonly #shapes = new Shapes()
+  readonly #label: string
   /** Only a type: the arguments that a launch takes. */
   declare readonly args: ArgumentsOf<S>
 
   /** Use `module.kernel(name, signature)`. */
   constructor(seed: never) {
-    const { module, name, parameters, handle }: KernelSeed = seed
-    if (!(module instanceof Module)) throw invalidType('Kernel', 'had from module.kernel(name, signature)', seed)
+    const given = seed as KernelSeed | undefined
+    if (!(given?.module instanceof Module)) throw invalidType('Kernel', 'had from module.kernel(name, signature)', seed)
+    const { module, name, parameters, handle } = given
     this.module = module
     this.name = name
+    this.#label = `kernel '${name}'`
     this.#parameters = parameters
     this.#handle = handle
   }
@@ -175,6 +179,7 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
     const memory = openArguments(values, this.#parameters, use.driver) ?? NO_MEMORY
     const queue = (): void => use.driver.kernels.launch(this.#handle, use.handle, shape, values as LaunchValues, memory)
     queueWith(use, memory, queue)
+    queuedLast(stream, this.#label)
   }
 
   #checkOpen(): void {
@@ -261,7 +266,7 @@ export function shapeOf(config: LaunchConfig): LaunchShape {
 function extentOf(extent: Extent, name: string): readonly [number, number, number] {
   if (typeof extent === 'number') return [checkExtent(extent, name), 1, 1]
   if (!Array.isArray(extent) || extent.length < 1 || extent.length > 3) {
-    throw invalidType(name, 'a number, or an array of up to three', describe(extent))
+    throw invalidType(name, 'a number, or an array of up to three', extent)
   }
   const [x, y, z] = extent
   return [checkExtent(x, `${name}[0]`), checkExtent(y ?? 1, `${name}[1]`), checkExtent(z ?? 1, `${name}[2]`)]

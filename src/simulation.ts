@@ -1,6 +1,6 @@
 /** Simulations, and what can be queued on their streams that no GPU offers. */
 import { checkBoolean, checkInteger, checkNanoseconds, checkOptions, checkPointer } from './arguments.js'
-import { contextOf, type Device, deviceOf, driverOf, isDevice } from './device.js'
+import { contextOf, type Device, deviceOf, driverOf, isDevice, optionsOn } from './device.js'
 import { CUresult } from './driver/cuda-results.js'
 import { StreamFlag, type StreamHandle } from './driver/driver.js'
 import { backendOf, frontOf } from './driver/front.js'
@@ -10,7 +10,7 @@ import { SimDriver } from './driver/sim/sim-driver.js'
 import { invalidType, outOfRange, stateError } from './errors.js'
 import { checkFault, checkFaults, type Fault } from './faults.js'
 import './joins.js'
-import { isStream, openStream, type Stream } from './stream.js'
+import { isStream, openStream, queuedLast, type Stream } from './stream.js'
 import type { StreamOptions } from './stream-options.js'
 import { checkPriority } from './stream-seed.js'
 
@@ -69,6 +69,7 @@ export function busy(stream: Stream, nanoseconds: number): void {
   checkNanoseconds(nanoseconds, 'nanoseconds')
   const { driver, handle } = simulated(stream)
   driver.enqueue(handle, OperationKind.KERNEL, nanoseconds)
+  queuedLast(stream, 'busy()')
 }
 
 /** Holds the stream at this point until it is opened. Opening it twice does nothing more. */
@@ -84,12 +85,13 @@ export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS)
   if (number < 1) throw outOfRange('number', 'a CUresult that is not success', number)
   const { driver, handle } = simulated(stream)
   driver.enqueue(handle, OperationKind.FAULT, number)
+  queuedLast(stream, 'fault()')
 }
 
 /** The handle of a stream that another library of the simulation owns: wrap it with `new ExternalStream(handle, { device })`. */
 export function foreignStream(device: Device, options?: StreamOptions): bigint {
   const driver = simDriverOf(device)
-  const given = checkOptions(options) ?? {}
+  const given = optionsOn(device, options)
   const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
   const handle = BigInt(driver.streamCreate(contextOf(device), flags, checkPriority(given.priority)))
   foreignStreams.set(handle, driver)

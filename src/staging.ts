@@ -95,6 +95,7 @@ export async function stageDownload(stream: Stream, from: OpenMemory, byteLength
     if (!ready) place.allocation.comeAfterUses(use)
     queueCopy(use, place, at(from, offset), length)
     helper.driver.streamWaitStream(helper.handle, use.handle, use.context)
+    place.allocation.beforeUse(helper)
     queueHostFunction(helper, pending, () => result.set(ownBytes(memory), offset))
     place.allocation.afterUse(helper)
   }

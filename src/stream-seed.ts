@@ -1,7 +1,7 @@
 /** What a stream is made from inside the library: a handle, whose it is, and what has to be destroyed with it. */
 import { checkBoolean, checkOptions, checkPointer } from './arguments.js'
 import { driverForHandle } from './default-driver.js'
-import { contextOf, type Device, deviceOf, driverOf, isDevice, resolveDevice } from './device.js'
+import { contextOf, type Device, deviceOf, driverOf, resolveDevice } from './device.js'
 import { type ContextHandle, type Driver, isDefaultStream, StreamFlag, type StreamHandle } from './driver/driver.js'
 import { invalidType, stateError } from './errors.js'
 import type { Remains } from './remains.js'
@@ -49,7 +49,6 @@ export class StreamRemains implements Remains {
 }
 
 export function seedOfNew(options: StreamOptions | undefined): StreamSeed {
-  if (isDevice(options)) throw invalidType('options', 'an object such as { device }', options)
   const given = checkOptions(options) ?? {}
   const device = resolveDevice(given.device)
   const priority = checkPriority(given.priority)

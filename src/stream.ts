@@ -12,8 +12,8 @@ import {
   StreamFlag,
   type StreamHandle,
 } from './driver/driver.js'
-import { invalidType, stateError } from './errors.js'
-import { checkAgainst, Event, eventFor, isEvent, keptEventFor, openEvent } from './event.js'
+import { heardFrom, invalidType, stateError } from './errors.js'
+import { checkAgainst, Event, eventFor, isEvent, keptEventFor, openEvent, recordedBehind } from './event.js'
 import { finished, type WaitOptions } from './finished.js'
 import { hostFunction } from './host-function.js'
 import { destroyWhenUnreachable, release } from './remains.js'
@@ -54,6 +54,8 @@ let lastSerial = 0
 /** For the other files and doors of this package: a stream's driver, handle and context. Throws ERR_CLOSED. */
 export let openStream: (stream: Stream) => OpenStream
 /** Calls the function when the stream is about to be closed: its handle still lives then. */
+/** Notes what was queued on a stream: whoever hears of a fault there is told. */
+export let queuedLast: (stream: Stream, what: string) => void
 export let whenClosing: (stream: Stream, fn: () => void) => void
 /** Is it a Stream, and not merely an heir to one, as a proxy is? */
 export let isStream: (value: unknown) => value is Stream
@@ -76,6 +78,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   #closing: (() => void) | undefined
   /** Nothing was queued through this object since it was last synchronized. */
   #quiet = false
+  /** What was queued through it last, for errors. */
+  #last: string | undefined
   #id: bigint | undefined
   #priority: number | undefined
   #nonBlocking: boolean | undefined
@@ -213,6 +217,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
       event = eventFor(this.device, this.#context, settings)
     }
     this.#driver.eventRecord(openEvent(event, this.#driver), stream, external)
+    recordedBehind(event, this.#last)
     return event
   }
 
@@ -232,15 +237,16 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     const other = this.#streamToWaitFor(target)
     const { event, external } = checkOptions(options) ?? {}
     if (event !== undefined && !isEvent(event)) throw invalidType('options.event', 'an Event', event)
-    if (event !== undefined || external !== undefined) {
-      const between = event ?? other.cachedEvent
-      other.record(between, { external })
-      return this.wait(between, { external })
-    }
+    const isExternal = checkBoolean(external, 'options.external', false)
     const from = other.#open()
     if (other.#driver !== this.#driver) throw mismatch(`${other}`, this)
-    this.#driver.streamWaitStream(stream, from, other.#context)
-    return this
+    if (event === undefined && !(isExternal && (this.isCapturing || other.isCapturing))) {
+      this.#driver.streamWaitStream(stream, from, other.#context)
+      return this
+    }
+    const between = event ?? other.cachedEvent
+    other.record(between, { external })
+    return this.wait(between, { external })
   }
 
   /**
@@ -248,7 +254,12 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws CudaError where the GPU has faulted, or while the stream captures
    */
   query(): boolean {
-    return this.#driver.streamQuery(this.#open())
+    const handle = this.#open()
+    try {
+      return this.#driver.streamQuery(handle)
+    } catch (error) {
+      throw heardFrom(error, this.#whom())
+    }
   }
 
   /**
@@ -258,8 +269,12 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   synchronize(): void {
     const handle = this.#open()
     // To ask costs less than to wait, where there is likely nothing to wait for.
-    if (this.#quiet && this.#driver.streamQuery(handle)) return
-    this.#driver.streamSynchronize(handle)
+    if (this.#quiet && this.#isSurelyDone(handle)) return
+    try {
+      this.#driver.streamSynchronize(handle)
+    } catch (error) {
+      throw heardFrom(error, this.#whom())
+    }
     this.#quiet = true
   }
 
@@ -268,7 +283,11 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * `signal.reason` if aborted; never throws.
    */
   finished(options?: WaitOptions): Promise<void> {
-    return finished(options, (settle) => this.#driver.streamFinished(this.#open(), this.#context, settle))
+    return finished(
+      options,
+      () => this.#whom(),
+      (settle) => this.#driver.streamFinished(this.#open(), this.#context, settle),
+    )
   }
 
   /**
@@ -283,6 +302,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     checkFunction(callback, 'callback')
     const host = hostFunction(() => callback(arg as T), false)
     this.#driver.streamLaunchHostFunction(stream, this.#context, host)
+    this.#last = 'a host function'
     return this
   }
 
@@ -295,6 +315,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     checkFunction(callback, 'callback')
     const host = hostFunction((status) => callback(this, status, arg), true)
     this.#driver.streamLaunchHostFunction(stream, this.#context, host)
+    this.#last = 'a callback'
     return this
   }
 
@@ -413,6 +434,20 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     return this.#handle
   }
 
+  /** Whose work a wait is for, as an error says it. */
+  #whom(): string {
+    return this.#last === undefined ? `${this}` : `${this}, where ${this.#last} was queued last`
+  }
+
+  /** A refusal is for the call to tell that the program has made. */
+  #isSurelyDone(handle: StreamHandle): boolean {
+    try {
+      return this.#driver.streamQuery(handle)
+    } catch {
+      return false
+    }
+  }
+
   #streamToWaitFor(target: unknown): Stream {
     if (isStream(target)) return target
     if (isStreamLike(target)) return new ExternalStream(seedOfHandle(handleOf(target), this.device) as never)
@@ -431,11 +466,20 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
         serial: stream.#serial,
       }
     }
+    queuedLast = (stream, what) => {
+      stream.#last = what
+    }
     whenClosing = (stream, fn) => {
       stream.#closing = fn
     }
     ownerOf = (stream) => stream.#held[0]
-    rewrap = (stream) => new StreamSeed(stream.device, stream.#context, stream.#open(), 'wrapped')
+    rewrap = (stream) => {
+      const handle = stream.#open()
+      const { device } = stream
+      // Whoever owns it may have destroyed it meanwhile, and that may have been us.
+      if (stream instanceof ExternalStream) stream.#driver.streamAdopt(cudaHandleOf(handle), device.ordinal)
+      return new StreamSeed(device, stream.#context, handle, 'wrapped', stream.#held)
+    }
   }
 }
 
@@ -474,7 +518,8 @@ function seedOfWrapped(
   const wanted = given.device === -1 ? undefined : given.device
   const seed = seedOfSource(source, wanted)
   checkDevice(seed, wanted)
-  return new StreamSeed(seed.device, seed.context, seed.handle, 'wrapped', held)
+  // What a wrapper holds is held by those made from it, which may outlive it.
+  return new StreamSeed(seed.device, seed.context, seed.handle, 'wrapped', [...held, ...seed.held])
 }
 
 function seedOfSource(source: StreamSource | SharedStream, wanted: Device | number | undefined): StreamSeed {

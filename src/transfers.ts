@@ -9,7 +9,7 @@ import { isMemory, openMemory } from './memory.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueCopy, queueFill } from './queue-with-memory.js'
 import { stageDownload, stageUpload } from './staging.js'
-import { isStream, type OpenStream, openStream, Stream } from './stream.js'
+import { isStream, type OpenStream, openStream, queuedLast, Stream } from './stream.js'
 
 /** Bytes of an ordinary array: a typed array, a DataView, a Buffer, or a whole ArrayBuffer, shared or not. */
 export type Bytes = ArrayBufferView | ArrayBufferLike
@@ -79,6 +79,7 @@ Stream.prototype.copy = function (destination, source): Stream {
   const from = openMemory(source, use.driver)
   checkLengths(destination.byteLength, 'source', source.byteLength)
   queueCopy(use, to, from, source.byteLength)
+  queuedLast(this, 'a copy')
   return this
 }
 
@@ -99,6 +100,7 @@ Stream.prototype.fill = function (buffer, value, options): Stream {
     throw invalidValue(`${buffer} is no whole number of values of ${width} bytes, or begins in the middle of one`)
   }
   queueFill(use, to, value < 0 ? value + values : value, width, buffer.byteLength / width)
+  queuedLast(this, 'a fill')
   return this
 }
 

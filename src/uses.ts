@@ -32,16 +32,17 @@ export class Uses {
     return this.#events.has(serial)
   }
 
-  /** The stream has just been given work that uses the memory. */
-  record(use: OpenStream, device: Device): void {
-    const { driver, handle, context, serial } = use
-    let own = this.#events.get(serial)
-    if (own === undefined) {
-      if (this.#events.size >= MOST_EVENTS) this.#join(driver, hiddenStream(device))
-      own = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
-      this.#events.set(serial, own)
-    }
-    driver.eventRecordOwn(own.event, handle)
+  /** The stream is about to be given work that uses the memory. What can fail does so now. */
+  prepare({ driver, context, serial }: OpenStream, device: Device): void {
+    if (this.#events.has(serial)) return
+    if (this.#events.size >= MOST_EVENTS) this.#join(driver, hiddenStream(device))
+    this.#events.set(serial, { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) })
+  }
+
+  /** It has been given it. */
+  record({ driver, handle, serial }: OpenStream): void {
+    const own = this.#events.get(serial)
+    if (own !== undefined) driver.eventRecordOwn(own.event, handle)
   }
 
   /** Lets the stream's later work come after all uses. */

@@ -15,6 +15,6 @@ export type GraphExecHandle = number & { readonly [kind]: 'CUgraphExec' }
 /** A CUmodule. */
 export type ModuleHandle = number & { readonly [kind]: 'CUmodule' }
 /** A CUfunction. */
-export type KernelHandle = number & { readonly [kind]: 'CUfunction' }
+export type KernelHandle = number & { readonly [kind]: 'kernel' }
 /** A CUdeviceptr. Addresses are unified: pinned memory has the same one for JavaScript and for every GPU. */
 export type Pointer = number & { readonly [kind]: 'CUdeviceptr' }

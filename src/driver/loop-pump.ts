@@ -13,6 +13,9 @@ export interface Sleeper {
   cancel(): void
 }
 
+/** Tests that put fake timers in the place of this one mean the program's own. */
+const { setImmediate: atNextTurn } = globalThis
+
 export class LoopPump {
   readonly #turn: () => TurnResult
   readonly #sleeper: Sleeper
@@ -37,7 +40,7 @@ export class LoopPump {
   }
 
   #schedule(): void {
-    this.#immediate ??= setImmediate(this.#run)
+    this.#immediate ??= atNextTurn(this.#run)
     if (this.#keepsAlive()) this.#immediate.ref()
     else this.#immediate.unref()
   }

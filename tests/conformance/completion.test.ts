@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { test } from 'node:test'
+import { mock, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { Stream, WaitOptions } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
@@ -274,6 +274,37 @@ onEveryBackend('completion', (bench) => {
       await other
       assert.equal(event.query(), true)
     }))
+
+  test('C3 any number of waits may have one signal', () =>
+    whileHeld(async (stream, latch) => {
+      const warnings: Error[] = []
+      const note = (warning: Error): void => void warnings.push(warning)
+      process.on('warning', note)
+      const controller = new AbortController()
+      const { signal } = controller
+      const waits = Array.from({ length: 100 }, () => stream.finished({ signal }))
+      const one = new AbortController()
+      const aborted = stream.finished({ signal: one.signal })
+      one.abort('enough')
+      assert.equal(await aborted.catch((reason: unknown) => reason), 'enough')
+      await turns(3)
+      process.off('warning', note)
+      assert.deepEqual(warnings, [])
+      latch.open()
+      await Promise.all(waits)
+      assert.equal(getEventListeners(signal, 'abort').length, 0)
+    }))
+
+  test('C3 a program with fake timers waits all the same', async () => {
+    using stream = bench.stream()
+    mock.timers.enable({ apis: ['setImmediate', 'setTimeout', 'setInterval'] })
+    try {
+      bench.busy(stream, 1000)
+      await stream.finished()
+    } finally {
+      mock.timers.reset()
+    }
+  })
 
   test('C3 aborted afterwards: nothing happens, and nothing was left on the signal', async () => {
     using stream = bench.stream()

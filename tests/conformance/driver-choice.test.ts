@@ -1,5 +1,6 @@
 /** Driver choice: which driver a program gets, and when it hears of it. Each case is a process of its own. */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
 import { type ChildOptions, runScenario } from './child.js'
@@ -169,4 +170,20 @@ test('Driver choice: a number of devices that is none is ERR_INVALID_ARG_VALUE',
     assert.ok(first.message?.includes(`'${value}'`), first.message)
     assert.match(first.message ?? '', /CUDA_STREAMS_SIM_DEVICES/)
   }
+})
+
+test('Driver choice: of all threads of a process the first that falls back says so', async () => {
+  const code = `
+    const { Worker } = require('node:worker_threads')
+    import('${import.meta.resolve('cuda-streams')}').then(() => {
+      const thread = "import('${import.meta.resolve('cuda-streams')}').then(({ Device }) => console.log(Device.get().driver))"
+      for (let i = 0; i < 3; i++) new Worker(thread, { eval: true })
+    })`
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['-e', code], {
+    encoding: 'utf8',
+    env: { ...process.env, CUDA_STREAMS_DRIVER: 'auto', ...NO_DEVICE, NODE_NO_WARNINGS: '' },
+  })
+  assert.equal(status, 0, stderr)
+  assert.equal(stdout, 'sim\n'.repeat(3))
+  assert.equal(stderr.match(/CUDA_STREAMS_SIMULATED/g)?.length, 1, stderr)
 })

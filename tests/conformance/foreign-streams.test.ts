@@ -138,6 +138,39 @@ onEveryBackend('foreign streams', (bench) => {
     }
   })
 
+  test('S3 a wrapper of a wrapper keeps what that one kept, also when that one is closed', async () => {
+    const owned = (() => {
+      const inner = new ExternalStream(bench.stream())
+      return { inner, outer: new ExternalStream(inner) }
+    })()
+    owned.inner.close()
+    assert.equal(await collectUntil(() => owned.outer.closed), false)
+    assert.equal(owned.outer.query(), true)
+    owned.outer.close()
+    const handle = bench.foreignStream(device)
+    const [outer, owner] = (() => {
+      const keeper = { handle }
+      const inner = new ExternalStream(handle, { device, owner: keeper })
+      const around = new ExternalStream(inner)
+      inner.close()
+      return [around, new WeakRef(keeper)] as const
+    })()
+    assert.equal(await collectUntil(() => owner.deref() === undefined), false)
+    outer.close()
+    assert.equal(await collectUntil(() => owner.deref() === undefined), true)
+    bench.destroyForeignStream(handle)
+  })
+
+  test('S4 to wrap a wrapper is to wrap its stream: one that is destroyed is refused', () => {
+    const stream = bench.stream()
+    using wrapper = new ExternalStream(stream)
+    stream.close()
+    refused(() => new ExternalStream(wrapper), 'ERR_CLOSED', /closed/)
+    refused(() => device.createStream(wrapper), 'ERR_CLOSED', /closed/)
+    using other = bench.stream()
+    stillWorks(bench, other)
+  })
+
   test('S3 a stream of ours is wrapped the same way, and kept alive by its wrapper', async () => {
     const wrap: ((stream: Stream) => ExternalStream)[] = [
       (stream) => new ExternalStream(stream),

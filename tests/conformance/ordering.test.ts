@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Event, Stream } from 'cuda-streams'
-import { simulate } from 'cuda-streams/sim'
+import { latch, simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
 import { ONE_DEVICE, refused, secondDevice, stillWorks, turns } from './expect.js'
 
@@ -347,5 +347,35 @@ onEveryBackend('ordering', (bench) => {
       stream.synchronize()
       assert.equal(event.query(), true)
     }
+  })
+})
+
+onEveryBackend('waiting for a stream with options', (bench) => {
+  const { device } = bench
+
+  test('O5 external means nothing outside of a capture, and leaves the event that the stream keeps alone', () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    other.record(other.cachedEvent)
+    other.synchronize()
+    const held = bench.latch(other)
+    for (const external of [true, false]) stream.wait(other, { external })
+    assert.equal(other.cachedEvent.query(), true)
+    assert.equal(stream.query(), false)
+    held.open()
+    stream.synchronize()
+  })
+
+  test('O4 a wait that is refused has recorded nothing', () => {
+    const [elsewhere] = simulate().devices
+    assert.ok(elsewhere)
+    using stream = bench.stream()
+    const other = elsewhere.createStream()
+    const event = elsewhere.createEvent()
+    const held = latch(other)
+    refused(() => stream.wait(other, { event }), 'ERR_DEVICE_MISMATCH')
+    assert.equal(event.query(), true)
+    held.open()
+    assert.equal(device.driver, bench.name)
   })
 })

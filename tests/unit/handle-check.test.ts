@@ -48,7 +48,11 @@ test('what looked alive once and does not now has been destroyed; what never did
   const [stream, stranger] = [0x10_0000 as StreamHandle, 0x20_0000 as StreamHandle]
   const [event, strange] = [0x30_0000 as EventHandle, 0x40_0000 as EventHandle]
   let verdict: Verdict = 'alive'
-  const memory = { stream: () => verdict, event: () => ({ verdict, context: 1 }) } as unknown as MemoryCheck
+  const memory = {
+    stream: () => verdict,
+    idOfStream: () => 1,
+    event: () => ({ verdict, context: 1 }),
+  } as unknown as MemoryCheck
   const check = new HandleCheck({ cuEventQuery: () => 0 } as unknown as Library, memory, () => false, lost)
   check.checkStream(stream)
   assert.equal(check.checkEvent(event, []), 1)

@@ -198,13 +198,14 @@ export class CudaDriver implements Driver {
       return { stream: defaultStream(near, cudaHandle), device: near, context: this.#contexts.primary(near) }
     }
     const stream = cudaHandle as StreamHandle
-    this.#handles.checkStream(stream)
+    const id = this.#handles.checkStream(stream)
     const result = this.#library.cuStreamGetCtx(stream, this.#memory.address)
     if (result !== 0) throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', result))
     const context = this.#memory.pointerAt(0) as ContextHandle
-    this.#waiting.streamAdopted(stream)
-    this.#copyOrder.forget(stream)
-    this.#calls.add(stream, context)
+    if (this.#calls.adopt(stream, context, id)) {
+      this.#waiting.streamAdopted(stream)
+      this.#copyOrder.forget(stream)
+    }
     return { stream, context, device: this.#contexts.deviceOf(context) }
   }
 

@@ -8,6 +8,29 @@ import type { Contexts } from './contexts.js'
 import { check, checkDestroyed, type Library } from './library.js'
 import { NativeMemory } from './native.js'
 import { compileCuda, compileCudaNow } from './nvrtc.js'
+import { ParameterBlock } from './parameter-block.js'
+
+/** A function of a module. Whoever gets it twice gets it once. */
+interface CudaFunction {
+  /** The CUfunction. */
+  readonly handle: number
+  readonly name: string
+  /** Bytes of dynamic shared memory that it has leave for; without leave, what every kernel has. */
+  sharedMemory: number
+}
+
+/** A function with a signature: the same bytes may be a float for one and an integer for another. */
+interface Callable {
+  readonly function: CudaFunction
+  readonly parameters: ParameterBlock
+}
+
+/** What was got from one module. */
+interface Loaded {
+  readonly functions: Map<string, CudaFunction>
+  /** By name and signature. */
+  readonly kernels: Map<string, KernelHandle>
+}
 
 /** The rest of the driver, as far as kernels need it. */
 export interface KernelSurroundings {
@@ -38,11 +61,10 @@ export class CudaKernels implements KernelDriver {
   readonly #memory: NativeMemory
   readonly #contexts: Contexts
   readonly #around: KernelSurroundings
-  /** Of every kernel that was got from a module. */
-  readonly #parameters = new Map<KernelHandle, ParameterBlock>()
+  readonly #kernels = new Map<KernelHandle, Callable>()
+  readonly #loaded = new Map<ModuleHandle, Loaded>()
   /** Closed, and not yet given back. */
   readonly #unloaded: { readonly module: ModuleHandle; readonly context: ContextHandle }[] = []
-  readonly #sharedMemory = new Map<KernelHandle, number>()
   readonly #config = new NativeMemory(CONFIG_BYTES + 2 * ATTRIBUTE_BYTES)
 
   constructor(library: Library, memory: NativeMemory, contexts: Contexts, around: KernelSurroundings) {
@@ -91,53 +113,66 @@ export class CudaKernels implements KernelDriver {
   }
 
   #unload(module: ModuleHandle, context: ContextHandle): void {
+    // A function of another module may get the same address.
+    for (const kernel of this.#loaded.get(module)?.kernels.values() ?? []) {
+      this.#kernels.get(kernel)?.parameters.free()
+      this.#kernels.delete(kernel)
+    }
+    this.#loaded.delete(module)
     const result = this.#contexts.within(context, () => this.#library.cuModuleUnload(module))
     checkDestroyed('cuModuleUnload', result)
   }
 
   kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle {
-    const { address, bytes } = this.#memory
-    bytes.set(Buffer.from(`${name}\0`), 8)
-    check('cuModuleGetFunction', this.#library.cuModuleGetFunction(address, module, address + 8))
-    const kernel = this.#memory.pointerAt(0) as KernelHandle
-    this.#checkParameters(kernel, name, parameters)
-    this.#parameters.get(kernel)?.free()
-    this.#parameters.set(kernel, new ParameterBlock(name, parameters))
+    const { functions, kernels } = this.#loadedOf(module)
+    const found = functions.get(name) ?? this.#functionOf(module, name)
+    const key = `${name}(${parameters})`
+    const known = kernels.get(key)
+    if (known !== undefined) return known
+    this.#checkParameters(found, parameters)
+    const block = new ParameterBlock(parameters)
+    // The address of its block is a number that no other kernel has.
+    const kernel = block.address as KernelHandle
+    functions.set(name, found)
+    kernels.set(key, kernel)
+    this.#kernels.set(kernel, { function: found, parameters: block })
     return kernel
   }
 
   nameOf(kernel: KernelHandle): string {
-    return this.#parameters.get(kernel)?.kernel ?? `kernel 0x${kernel.toString(16)}`
+    return this.#kernels.get(kernel)?.function.name ?? `kernel 0x${kernel.toString(16)}`
   }
 
   launch(kernel: KernelHandle, stream: StreamHandle, shape: LaunchShape, values: readonly (number | bigint)[]): void {
-    const block = this.#parameters.get(kernel)
-    if (block === undefined) throw cudaError(LAUNCH, CUresult.INVALID_HANDLE)
-    if (shape.sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE) this.#allowSharedMemory(kernel, shape.sharedMemory)
+    const callable = this.#kernels.get(kernel)
+    if (callable === undefined) throw cudaError(LAUNCH, CUresult.INVALID_HANDLE)
+    const { handle } = callable.function
+    if (shape.sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE) allowSharedMemory(this.#library, callable.function, shape)
     this.#around.reserve(stream)
-    const parameters = block.write(values)
+    const parameters = callable.parameters.write(values)
     if (isDefaultStream(stream)) {
       this.#around.onStream(stream, LAUNCH, (raw) =>
-        this.#library.cuLaunchKernelEx(this.#configure(raw, shape), kernel, parameters, 0),
+        this.#library.cuLaunchKernelEx(this.#configure(raw, shape), handle, parameters, 0),
       )
       return
     }
-    const result = this.#library.cuLaunchKernelEx(this.#configure(stream, shape), kernel, parameters, 0)
+    const result = this.#library.cuLaunchKernelEx(this.#configure(stream, shape), handle, parameters, 0)
     if (result !== 0) throw cudaError(LAUNCH, result)
   }
 
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {
     const call = 'cuOccupancyMaxActiveBlocksPerMultiprocessor'
     const { address } = this.#memory
-    check(call, this.#library.cuOccupancyMaxActiveBlocksPerMultiprocessor(address, kernel, blockSize, sharedMemory))
+    const handle = this.#kernels.get(kernel)?.function.handle ?? 0
+    check(call, this.#library.cuOccupancyMaxActiveBlocksPerMultiprocessor(address, handle, blockSize, sharedMemory))
     return this.#memory.int32[0] ?? 0
   }
 
   /** Holds the signature against what the driver knows of the kernel: the size of each parameter. */
-  #checkParameters(kernel: KernelHandle, name: string, parameters: readonly ScalarType[]): void {
+  #checkParameters({ handle, name }: CudaFunction, parameters: readonly ScalarType[]): void {
     const sizes: number[] = []
     const { address } = this.#memory
-    while (this.#library.cuFuncGetParamInfo(kernel, sizes.length, address, address + 8) === 0) {
+    while (this.#library.cuFuncGetParamInfo(handle, sizes.length, address, address + 8) === 0) {
       sizes.push(this.#memory.pointerAt(8))
     }
     const given = parameters.map((type) => SCALAR_BYTES[type])
@@ -147,10 +182,20 @@ export class CudaKernels implements KernelDriver {
     )
   }
 
-  #allowSharedMemory(kernel: KernelHandle, bytes: number): void {
-    if ((this.#sharedMemory.get(kernel) ?? 0) >= bytes) return
-    check('cuFuncSetAttribute', this.#library.cuFuncSetAttribute(kernel, FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED, bytes))
-    this.#sharedMemory.set(kernel, bytes)
+  #loadedOf(module: ModuleHandle): Loaded {
+    let loaded = this.#loaded.get(module)
+    if (loaded === undefined) {
+      loaded = { functions: new Map(), kernels: new Map() }
+      this.#loaded.set(module, loaded)
+    }
+    return loaded
+  }
+
+  #functionOf(module: ModuleHandle, name: string): CudaFunction {
+    const { address, bytes } = this.#memory
+    bytes.set(Buffer.from(`${name}\0`), 8)
+    check('cuModuleGetFunction', this.#library.cuModuleGetFunction(address, module, address + 8))
+    return { handle: this.#memory.pointerAt(0), name, sharedMemory: 0 }
   }
 
   /** Writes a CUlaunchConfig down. Returns its address. */
@@ -187,59 +232,9 @@ export class CudaKernels implements KernelDriver {
   }
 }
 
-/** How a value is written: V8 compares numbers faster than texts. */
-const Writer = { INT32: 0, INT64: 1, FLOAT32: 2, FLOAT64: 3 } as const
-
-const writerOf = (type: ScalarType): number => {
-  if (type === 'f32') return Writer.FLOAT32
-  if (type === 'f64') return Writer.FLOAT64
-  return SCALAR_BYTES[type] === 8 ? Writer.INT64 : Writer.INT32
-}
-
-/** The values of one kernel's parameters, and the array of pointers to them that a launch takes. CUDA copies them. */
-class ParameterBlock {
-  /** The kernel's name. */
-  readonly kernel: string
-  readonly #writers: readonly number[]
-  readonly #memory: NativeMemory
-  readonly #view: DataView
-  readonly #pointers: number
-
-  constructor(kernel: string, types: readonly ScalarType[]) {
-    this.kernel = kernel
-    this.#writers = types.map(writerOf)
-    this.#memory = new NativeMemory(Math.max(16, 16 * types.length))
-    this.#view = new DataView(this.#memory.bytes.buffer)
-    this.#pointers = this.#memory.address + 8 * types.length
-    for (const index of types.keys()) {
-      this.#memory.uint64[types.length + index] = BigInt(this.#memory.address + 8 * index)
-    }
-  }
-
-  free(): void {
-    this.#memory.free()
-  }
-
-  /** Returns the address of the pointers. */
-  write(values: readonly (number | bigint)[]): number {
-    const writers = this.#writers
-    const view = this.#view
-    for (let index = 0; index < writers.length; index += 1) {
-      const value = values[index] ?? 0
-      const writer = writers[index]
-      if (writer === Writer.INT64) writeInt64(view, 8 * index, value)
-      else if (writer === Writer.INT32) view.setInt32(8 * index, Number(value), true)
-      else if (writer === Writer.FLOAT32) view.setFloat32(8 * index, Number(value), true)
-      else view.setFloat64(8 * index, Number(value), true)
-    }
-    return this.#pointers
-  }
-}
-
-function writeInt64(view: DataView, offset: number, value: number | bigint): void {
-  if (typeof value === 'bigint') view.setBigUint64(offset, BigInt.asUintN(64, value), true)
-  else {
-    view.setUint32(offset, value, true)
-    view.setInt32(offset + 4, Math.floor(value / 4294967296), true)
-  }
+function allowSharedMemory(library: Library, found: CudaFunction, { sharedMemory }: LaunchShape): void {
+  if (found.sharedMemory >= sharedMemory) return
+  const result = library.cuFuncSetAttribute(found.handle, FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED, sharedMemory)
+  check('cuFuncSetAttribute', result)
+  found.sharedMemory = sharedMemory
 }

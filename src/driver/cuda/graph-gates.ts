@@ -42,16 +42,23 @@ export class GraphGates {
 
   /** Gives a graph's gates slots of their own, which the instance that is made from it next has for itself. */
   arm(context: ContextHandle, captured: readonly CapturedHostFunction[]): GraphLane[] {
-    return captured.map(({ node, host }) => {
-      const slot = this.#take()
-      const lane = new GraphLane(context, this.#memory, slot, host, () => this.#given.push(slot))
-      this.#params.uint64[0] = BigInt(context)
-      this.#params.uint32[2] = OPERATIONS
-      this.#params.uint64[2] = BigInt(this.#describe(slot))
-      this.#params.uint32[6] = 0
-      check('cuGraphBatchMemOpNodeSetParams', this.#library.cuGraphBatchMemOpNodeSetParams(node, this.#params.address))
-      return lane
-    })
+    const lanes: GraphLane[] = []
+    try {
+      for (const { node, host } of captured) {
+        const slot = this.#take()
+        lanes.push(new GraphLane(context, this.#memory, slot, host, () => this.#given.push(slot)))
+        this.#params.uint64[0] = BigInt(context)
+        this.#params.uint32[2] = OPERATIONS
+        this.#params.uint64[2] = BigInt(this.#describe(slot))
+        this.#params.uint32[6] = 0
+        const result = this.#library.cuGraphBatchMemOpNodeSetParams(node, this.#params.address)
+        check('cuGraphBatchMemOpNodeSetParams', result)
+      }
+      return lanes
+    } catch (error) {
+      for (const lane of lanes) lane.destroy()
+      throw error
+    }
   }
 
   #take(): number {

@@ -47,8 +47,8 @@ export class HandleCheck {
     this.#destroyedEvents.set(event, this.#memory.lookOfEvent(event))
   }
 
-  /** Throws where the handle is no stream as far as can be seen. */
-  checkStream(stream: StreamHandle): void {
+  /** Throws where the handle is no stream as far as can be seen. Returns the driver's number for it where that is seen. */
+  checkStream(stream: StreamHandle): number | undefined {
     this.#learnOnce()
     const verdict = this.#memory.stream(stream)
     if (this.#destroyedStreams.has(stream)) {
@@ -57,10 +57,14 @@ export class HandleCheck {
       if (verdict !== 'alive' || stale) throw closedHandle('stream', stream)
       this.#destroyedStreams.delete(stream)
     }
-    if (verdict === 'alive') this.#seenStreams.add(stream)
-    else if (verdict === 'wrong' || this.#seenStreams.has(stream)) {
+    if (verdict === 'alive') {
+      this.#seenStreams.add(stream)
+      return this.#memory.idOfStream(stream)
+    }
+    if (verdict === 'wrong' || this.#seenStreams.has(stream)) {
       throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', CUresult.INVALID_HANDLE))
     }
+    return undefined
   }
 
   /** Throws where the handle is no event as far as can be seen. Returns its context where that is known. */

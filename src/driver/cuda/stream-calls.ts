@@ -13,13 +13,28 @@ export class StreamCalls {
   readonly #contexts: Contexts
   /** Of every stream in use that has a handle of its own: ours, and those that other libraries own. */
   readonly #known = new Map<StreamHandle, ContextHandle>()
+  /** The driver's numbers for those that other libraries own, where they are known. */
+  readonly #foreign = new Map<StreamHandle, number | undefined>()
 
   constructor(contexts: Contexts) {
     this.#contexts = contexts
   }
 
+  /** One that we have made. */
   add(stream: StreamHandle, context: ContextHandle): void {
     this.#known.set(stream, context)
+    if (this.#foreign.size > 0) this.#foreign.delete(stream)
+  }
+
+  /** One that somebody hands over. False where it is for certain the stream that this handle meant before. */
+  adopt(stream: StreamHandle, context: ContextHandle, id: number | undefined): boolean {
+    const isKnown = this.#known.has(stream)
+    // As long as we have one of our own, nobody else can have been given its handle.
+    if (isKnown && !this.#foreign.has(stream)) return false
+    const isSame = isKnown && id !== undefined && this.#foreign.get(stream) === id
+    this.#known.set(stream, context)
+    this.#foreign.set(stream, id)
+    return !isSame
   }
 
   forget(stream: StreamHandle): void {

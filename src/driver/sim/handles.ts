@@ -2,11 +2,17 @@
  * Handles that look like pointers. Each simulation has a range of its own that no allocator maps, so that a handle
  * given to the wrong driver is recognised. As in malloc, what was given back last is handed out first.
  */
+import { threadId } from 'node:worker_threads'
+
 type Kind = 'stream' | 'event' | 'context' | 'graph' | 'graphExec'
 
-/** Small enough for a process to have a hundred thousand simulations, one after the other. */
+/** Small enough for a thread to have a hundred thousand simulations at a time, where it is the main one. */
 const RANGE = 2 ** 29
-let nextRange = 0x1000_0000_0000
+/** Where the main thread's ranges begin, and those of the others, each in a part of its own. */
+const MAIN = 2 ** 44
+const OTHERS = 2 ** 44 + 2 ** 46
+const PART = 2 ** 39
+const PARTS = 96
 
 const OFFSETS: Readonly<Record<Kind, number>> = {
   context: 0,
@@ -26,8 +32,24 @@ interface Taken {
   readonly numbers: readonly number[]
 }
 
-/** Those of simulations that are over. */
-const givenBack: number[] = []
+interface Account {
+  next: number
+  /** Of simulations that are over. */
+  readonly givenBack: number[]
+}
+
+/** One for each thread, also where this library is loaded more than once: a handle means one thing at most. */
+const account = accountOfThread()
+
+function accountOfThread(): Account {
+  const key = Symbol.for('cuda-streams: ranges of simulated handles')
+  const known: Account | undefined = Reflect.get(globalThis, key)
+  if (known !== undefined) return known
+  const next = threadId === 0 ? MAIN : OTHERS + (threadId % PARTS) * PART
+  const made: Account = { next, givenBack: [] }
+  Reflect.set(globalThis, key, made)
+  return made
+}
 
 /**
  * The ranges of one simulation, or of many that run one after the other: each of those gets the same again, and with them
@@ -54,15 +76,15 @@ export class Ranges {
 
   /** Nobody uses a handle or an address in them any more. Who takes them next gets them in the same order. */
   giveBack(): void {
-    for (const { numbers } of this.#taken.splice(0).reverse()) givenBack.push(...[...numbers].reverse())
+    for (const { numbers } of this.#taken.splice(0).reverse()) account.givenBack.push(...[...numbers].reverse())
   }
 }
 
 function takeNew(count: number): Taken {
-  const again = count === 1 ? givenBack.pop() : undefined
+  const again = count === 1 ? account.givenBack.pop() : undefined
   if (again !== undefined) return { base: again * RANGE, numbers: [again] }
-  const base = nextRange
-  nextRange += count * RANGE
+  const base = account.next
+  account.next += count * RANGE
   return { base, numbers: Array.from({ length: count }, (_, index) => rangeOf(base) + index) }
 }
 

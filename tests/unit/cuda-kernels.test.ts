@@ -1,0 +1,97 @@
+/** What the CUDA backend keeps of kernels, on a driver that is pretended and gives a function's address out again. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Contexts } from '../../src/driver/cuda/contexts.js'
+import { CudaKernels, type KernelSurroundings } from '../../src/driver/cuda/cuda-kernels.js'
+import type { Library } from '../../src/driver/cuda/library.js'
+import { NativeMemory } from '../../src/driver/cuda/native.js'
+import type { ContextHandle, StreamHandle } from '../../src/driver/driver.js'
+import type { LaunchShape } from '../../src/driver/kernel-driver.js'
+
+const FUNCTION = 0x5000
+const context = 1 as ContextHandle
+const stream = 4096 as StreamHandle
+const shape = (sharedMemory = 0): LaunchShape => ({
+  grid: [1, 1, 1],
+  block: [1, 1, 1],
+  sharedMemory,
+  cooperative: false,
+  cluster: undefined,
+})
+
+function pretend() {
+  const memory = new NativeMemory(256)
+  const granted: number[] = []
+  const launched: { function: number; bits: number }[] = []
+  let modules = 0
+  const library = {
+    cuModuleLoadData: () => {
+      modules += 1
+      memory.uint64[0] = BigInt(modules)
+      return 0
+    },
+    cuModuleUnload: () => 0,
+    cuModuleGetFunction: () => {
+      memory.uint64[0] = BigInt(FUNCTION)
+      return 0
+    },
+    cuFuncGetParamInfo: (_function: number, index: number) => {
+      memory.uint64[1] = 4n
+      return index < 1 ? 0 : 1
+    },
+    cuFuncSetAttribute: (_function: number, _attribute: number, value: number) => {
+      granted.push(value)
+      return 0
+    },
+    cuLaunchKernelEx: (_config: number, called: number, parameters: number) => {
+      const pointer = new NativeMemory(8, parameters).pointerAt(0)
+      launched.push({ function: called, bits: new NativeMemory(8, pointer).uint32[0] ?? 0 })
+      return 0
+    },
+  }
+  const contexts = { within: <R>(_context: number, calls: () => R): R => calls() }
+  const around: KernelSurroundings = {
+    onStream: () => {},
+    reserve: () => {},
+    drainHostFunctions: () => {},
+    hostFunctionsPending: () => false,
+  }
+  const kernels = new CudaKernels(library as unknown as Library, memory, contexts as unknown as Contexts, around)
+  return { kernels, granted, launched }
+}
+
+describe('kernels of the CUDA backend', () => {
+  it('one function may have two signatures: each kernel writes its arguments by its own', () => {
+    const { kernels, launched } = pretend()
+    const module = kernels.load(new Uint8Array(8), context)
+    const float = kernels.kernel(module, 'k', ['f32'])
+    const integer = kernels.kernel(module, 'k', ['i32'])
+    kernels.launch(float, stream, shape(), [1.5])
+    kernels.launch(integer, stream, shape(), [3])
+    assert.deepEqual(launched, [
+      { function: FUNCTION, bits: 0x3fc00000 },
+      { function: FUNCTION, bits: 3 },
+    ])
+    assert.equal(kernels.nameOf(float), 'k')
+  })
+
+  it('got twice, it is one', () => {
+    const { kernels } = pretend()
+    const module = kernels.load(new Uint8Array(8), context)
+    assert.equal(kernels.kernel(module, 'k', ['f32']), kernels.kernel(module, 'k', ['f32']))
+  })
+
+  it('leave for shared memory is the function’s, and ends with its module', () => {
+    const { kernels, granted } = pretend()
+    const first = kernels.load(new Uint8Array(8), context)
+    const large = kernels.kernel(first, 'k', ['f32'])
+    kernels.launch(large, stream, shape(100_000), [1])
+    kernels.launch(kernels.kernel(first, 'k', ['i32']), stream, shape(60_000), [1])
+    assert.deepEqual(granted, [100_000], 'a smaller one would take leave away')
+    kernels.unload(first, context)
+    assert.throws(() => kernels.launch(large, stream, shape(), [1]), { code: 'CUDA_ERROR_INVALID_HANDLE' })
+    const again = kernels.kernel(kernels.load(new Uint8Array(8), context), 'k', ['f32'])
+    kernels.launch(again, stream, shape(100_000), [1])
+    assert.deepEqual(granted, [100_000, 100_000])
+  })
+})
