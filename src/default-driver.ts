@@ -23,7 +23,10 @@ interface Door {
   open(front: Front, value: string): void
 }
 
+let opened: Front | undefined
+/** The same, once nobody has refused it. */
 let chosen: Front | undefined
+const doorsOpened = new Set<string>()
 const toBeTold = new Set<(driver: Front) => void>()
 
 export function defaultDriver(): Front {
@@ -38,7 +41,8 @@ export function whenDriverOpens(tell: (driver: Front) => void): () => void {
 }
 
 function open(): Front {
-  const front = frontOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
+  opened ??= frontOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
+  const front = opened
   // Not chosen before all have been told: whoever refuses refuses every use.
   openDoors(front)
   for (const tell of toBeTold) tell(front)
@@ -50,9 +54,10 @@ function open(): Front {
 function openDoors(front: Front): void {
   for (const [variable, path] of Object.entries(DOORS)) {
     const value = process.env[variable]
-    if (value === undefined || value === '' || value === '0') continue
+    if (value === undefined || value === '' || value === '0' || doorsOpened.has(variable)) continue
     const door: Door = createRequire(import.meta.url)(path)
     door.open(front, value)
+    doorsOpened.add(variable)
   }
 }
 

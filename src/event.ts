@@ -334,7 +334,7 @@ export class Event implements Disposable {
     openEvent = (event, driver) => {
       if (event.#closed) throw stateError('ERR_CLOSED', `${event} cannot be used any more`)
       if (event.#driver !== driver) {
-        throw stateError('ERR_DEVICE_MISMATCH', `${event} belongs to another driver than the stream it is used with`)
+        throw stateError('ERR_DEVICE_MISMATCH', `${event} belongs to another driver than what it is used with`)
       }
       return event.#handle
     }
