@@ -24,6 +24,7 @@ declare global {
   const config: cuda.LaunchConfig
   const float32Array: Float32Array
   const file: import('node:stream').Readable
+  const python: import('../examples/python/python.js').Python
   function queueOurWork(handle: bigint): void
 
   // What expressions in tables use.

@@ -30,9 +30,9 @@ function expressionsOf({ path, codeSpans }: Page): Block {
   return { page: path, line: 1, code: Array.from(lines, (line) => line ?? '').join('\n') }
 }
 
-/** Programs, which need nothing from outside: those that bring their own simulated machine. */
+/** Programs, which need nothing from outside: they bring their own simulated machine, or check what comes of them. */
 function isProgram({ code }: Block): boolean {
-  return code.includes("from 'cuda-streams/sim'")
+  return code.includes("from 'cuda-streams/sim'") || code.includes("from 'node:assert/strict'")
 }
 
 function titleOf({ page, line }: Block): string {
@@ -126,12 +126,28 @@ describe('the guides leave out', { skip }, () => {
     assert.deepEqual(documented, namesIn('dist/src', form))
   })
 
-  it('no environment variable', () => {
-    const form = /\bCUDA_STREAMS_[A-Z_]+\b/g
-    const variables = namesIn('dist/src', form)
-    assert.ok(variables.includes('CUDA_STREAMS_DRIVER'), variables.join(', '))
-    const documented = spansOf(() => true)
-    for (const name of variables) assert.ok(documented.includes(name), `no page says what ${name} is`)
+  it('no environment variable, and docs/environment.md names none of ours that does not exist', () => {
+    const folders = ['src', 'bench', 'examples', 'tests'].map((name) => join('dist', name))
+    const read = folders.flatMap((folder) => [
+      ...namesIn(folder, /(?<=\benv\[')\w+(?='\])/g),
+      ...namesIn(folder, /(?<=\bconst \{)[^}]*(?=\} = process\.env\b)/g).flatMap(
+        (list) => list.match(/\b[A-Z_]+\b/g) ?? [],
+      ),
+    ])
+    const ours = /\b(?:CUDA_STREAMS|BENCH)_[A-Z_]+\b/g
+    // The code of a warning.
+    const variables = new Set(
+      [...read, ...namesIn('dist/src', ours)].filter((name) => name !== 'CUDA_STREAMS_SIMULATED'),
+    )
+    assert.ok(variables.has('CUDA_STREAMS_DRIVER') && variables.has('HOME') && variables.has('BENCH_PYTHON'))
+    const documented = spansOf((path) => path === 'docs/environment.md')
+    const missing = [...variables].filter((name) => !new RegExp(`\\b${name}\\b`).test(documented))
+    assert.deepEqual(missing, [])
+    const known = new Set(folders.flatMap((folder) => namesIn(folder, ours)))
+    assert.deepEqual(
+      documented.match(ours)?.filter((name) => !known.has(name)),
+      [],
+    )
   })
 })
 
