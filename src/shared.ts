@@ -56,9 +56,9 @@ export interface SharedEvent extends SharedObject {
 export interface SharedBuffer extends SharedObject {
   /** It describes device memory. */
   readonly cudaStreams: 'buffer'
-  /** Where the whole of it begins. */
+  /** Where the shared part begins. */
   readonly pointer: bigint
-  /** Where the shared part begins in it. */
+  /** How far that is from the beginning of the whole buffer. */
   readonly byteOffset: number
   /** How long the shared part is. */
   readonly byteLength: number
