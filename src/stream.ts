@@ -13,7 +13,16 @@ import {
   type StreamHandle,
 } from './driver/driver.js'
 import { heardFrom, invalidType, stateError } from './errors.js'
-import { checkAgainst, Event, eventFor, isEvent, keptEventFor, openEvent, recordedBehind } from './event.js'
+import {
+  checkAgainst,
+  Event,
+  eventFor,
+  isEvent,
+  keepForGraphs,
+  keptEventFor,
+  openEvent,
+  recordedBehind,
+} from './event.js'
 import { finished, type WaitOptions } from './finished.js'
 import { hostFunction } from './host-function.js'
 import { destroyWhenUnreachable, release } from './remains.js'
@@ -217,6 +226,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
       event = eventFor(this.device, this.#context, settings)
     }
     this.#driver.eventRecord(openEvent(event, this.#driver), stream, external)
+    if (external !== ExternalFlag.NONE && this.isCapturing) keepForGraphs(event)
     recordedBehind(event, this.#last)
     return event
   }
@@ -232,6 +242,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     if (isEvent(target)) {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(checkOptions(options))
       this.#driver.streamWaitEvent(stream, openEvent(target, this.#driver), external)
+      if (external !== ExternalFlag.NONE && this.isCapturing) keepForGraphs(target)
       return this
     }
     const other = this.#streamToWaitFor(target)

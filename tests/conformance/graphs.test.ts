@@ -198,6 +198,36 @@ onEveryBackend('graphs', (bench) => {
     assert.deepEqual(order, ['graph', 'outside'])
   })
 
+  test('G8 an event that a graph records does not become another one when it is closed', async () => {
+    using stream = bench.stream()
+    using held = bench.stream()
+    const side = bench.stream()
+    const event = stream.record()
+    const graph = stream.capture(() => {
+      stream.record(event, { external: true })
+      side.wait(stream)
+      stream.wait(side, { external: true }) // by the event that side keeps
+      stream.wait(side)
+    })
+    using exec = graph.instantiate()
+    event.close()
+    side.close()
+    const latch = bench.latch(held)
+    try {
+      const others = Array.from({ length: 64 }, () => held.record())
+      exec.launch(stream)
+      await stream.finished()
+      assert.deepEqual(
+        others.filter((other) => other.query()),
+        [],
+        'a launch has recorded what stands for other work',
+      )
+    } finally {
+      latch.open()
+    }
+    await held.finished()
+  })
+
   test('G9 a graph waits for an event recorded outside of it, with external', async () => {
     using stream = bench.stream()
     using outside = bench.stream()
