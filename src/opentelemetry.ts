@@ -12,7 +12,7 @@ export interface TraceOptions {
   readonly tracer?: Tracer | undefined
   /** Whose driver is watched. Default: the current device. */
   readonly device?: Device | number | undefined
-  /** Milliseconds between two looks at what is done. Default 100. */
+  /** Milliseconds between two looks at what is done: more than 0, and less than 2 ** 31. Default 100. */
   readonly interval?: number | undefined
 }
 
