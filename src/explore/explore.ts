@@ -92,8 +92,8 @@ export async function replay(program: Program, schedule: Schedule, options?: Rep
   const route = new Route(detours)
   const given = checkOptions(options) ?? {}
   const conditions = {
-    devices: given.devices ?? devices,
-    seed: given.seed ?? SEED,
+    devices: integerOf(given, 'devices', devices, 1, MOST_DEVICES),
+    seed: integerOf(given, 'seed', SEED, Number.MIN_SAFE_INTEGER),
     faults: checkFaults(given.faults, 'options.faults'),
     ranges: new Ranges(),
   }
@@ -214,30 +214,33 @@ async function shrink(program: Program, conditions: Conditions, usual: Run, foun
 
 function settingsOf(options: ExploreOptions | undefined): Settings {
   const given = checkOptions(options) ?? {}
-  const integer = (
-    name: keyof ExploreOptions,
-    byDefault: number,
-    least: number,
-    most = Number.MAX_SAFE_INTEGER,
-  ): number => {
-    const value = given[name] === undefined ? byDefault : checkInteger(given[name] as number, `options.${name}`)
-    if (value < least || value > most) {
-      const upTo = most === Number.MAX_SAFE_INTEGER ? `at least ${least}` : `from ${least} to ${most}`
-      throw outOfRange(`options.${name}`, upTo, value)
-    }
-    return value
-  }
   const { strategy = 'auto', maxMilliseconds } = given
   if (!STRATEGIES.includes(strategy)) {
     throw invalidValue(`options.strategy must be one of ${STRATEGIES.join(', ')}, not ${describe(strategy)}`)
   }
   return {
-    devices: integer('devices', 1, 1, MOST_DEVICES),
-    maxRuns: integer('maxRuns', MAX_RUNS, 1),
-    deadline: maxMilliseconds === undefined ? Number.POSITIVE_INFINITY : Date.now() + integer('maxMilliseconds', 0, 0),
-    seed: integer('seed', SEED, Number.MIN_SAFE_INTEGER),
+    devices: integerOf(given, 'devices', 1, 1, MOST_DEVICES),
+    maxRuns: integerOf(given, 'maxRuns', MAX_RUNS, 1),
+    deadline:
+      maxMilliseconds === undefined ? Number.POSITIVE_INFINITY : Date.now() + integerOf(given, 'maxMilliseconds', 0, 0),
+    seed: integerOf(given, 'seed', SEED, Number.MIN_SAFE_INTEGER),
     strategy,
     faults: checkFaults(given.faults, 'options.faults'),
     ranges: new Ranges(),
   }
+}
+
+function integerOf<O extends ExploreOptions | ReplayOptions>(
+  options: O,
+  name: keyof O & string,
+  byDefault: number,
+  least: number,
+  most = Number.MAX_SAFE_INTEGER,
+): number {
+  const value = options[name] === undefined ? byDefault : checkInteger(options[name] as number, `options.${name}`)
+  if (value < least || value > most) {
+    const upTo = most === Number.MAX_SAFE_INTEGER ? `at least ${least}` : `from ${least} to ${most}`
+    throw outOfRange(`options.${name}`, upTo, value)
+  }
+  return value
 }

@@ -118,6 +118,23 @@ describe('a schedule', () => {
     await assert.rejects(replay(program, 'nonsense'), { code: 'ERR_INVALID_ARG_VALUE', message: /2:5=7,9=0/ })
     await assert.rejects(replay(program, '1:3=9999'), { code: 'ERR_INVALID_ARG_VALUE', message: /does not fit/ })
     await assert.rejects(replay(program, 7 as never), { code: 'ERR_INVALID_ARG_TYPE' })
+    for (const devices of ['0', '65', '9'.repeat(400)]) {
+      await assert.rejects(replay(program, `${devices}:`), { code: 'ERR_INVALID_ARG_VALUE', message: /2:5=7,9=0/ })
+    }
+  })
+
+  it('is not replayed with numbers that nothing can be', async () => {
+    for (const devices of [0, -1, 65]) {
+      await assert.rejects(replay(program, '1:', { devices }), {
+        code: 'ERR_OUT_OF_RANGE',
+        message: /^options\.devices must be from 1 to 64/,
+      })
+    }
+    for (const wrong of [1.5, Number.NaN, '1', null] as unknown as number[]) {
+      const code = 'ERR_INVALID_ARG_TYPE'
+      await assert.rejects(replay(program, '1:', { devices: wrong }), { code, message: /^options\.devices/ })
+      await assert.rejects(replay(program, '1:', { seed: wrong }), { code, message: /^options\.seed/ })
+    }
   })
 
   it('is short: only what is not as usual', async () => {
