@@ -1,9 +1,9 @@
 /** Work that other code queues on a stream of ours: a library called through an FFI, say, by CUDA's own handle. */
-import { checkFunction, checkInteger, checkOptions } from './arguments.js'
+import { checkFunction, checkNanoseconds, checkOptions } from './arguments.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import type { Access, KernelMemory } from './driver/kernel-driver.js'
 import type { LibraryTwin } from './driver/library-driver.js'
-import { describe, invalidType, invalidValue, outOfRange } from './errors.js'
+import { describe, invalidType, invalidValue } from './errors.js'
 import { isMemory, type OpenMemory, openMemory } from './memory.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueWith } from './queue-with-memory.js'
@@ -80,8 +80,7 @@ function openExternal(given: readonly ExternalMemory[], use: OpenStream): readon
 }
 
 function twinOf({ simulate, nanoseconds }: ExternalWork): LibraryTwin | undefined {
-  const duration = nanoseconds === undefined ? DURATION : checkInteger(nanoseconds, 'work.nanoseconds')
-  if (duration < 0) throw outOfRange('work.nanoseconds', 'not negative', duration)
+  const duration = nanoseconds === undefined ? DURATION : checkNanoseconds(nanoseconds, 'work.nanoseconds')
   if (simulate === undefined) return undefined
   checkFunction(simulate, 'work.simulate')
   return { nanoseconds: duration, run: simulate }

@@ -112,7 +112,10 @@ onEveryBackend('external work', (bench) => {
     using buffer = bench.device.alloc(4, { stream })
     refused(() => external({ name, memory: [{ buffer, access: 'x' }] }), 'ERR_INVALID_ARG_VALUE', /access.*'x'/)
     refused(() => external({ name, simulate: 5 }), 'ERR_INVALID_ARG_TYPE', /work\.simulate/)
-    refused(() => external({ name, nanoseconds: -1 }), 'ERR_OUT_OF_RANGE', /work\.nanoseconds/)
+    refused(() => external({ name, nanoseconds: '1' }), 'ERR_INVALID_ARG_TYPE', /work\.nanoseconds/)
+    for (const nanoseconds of [-1, Number.NaN, Number.POSITIVE_INFINITY]) {
+      refused(() => external({ name, nanoseconds }), 'ERR_OUT_OF_RANGE', /work\.nanoseconds/)
+    }
     const closed = bench.device.alloc(4, { stream })
     closed.close()
     refused(() => external({ name, memory: [{ buffer: closed }] }), 'ERR_CLOSED')
