@@ -160,8 +160,8 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
 
   /** How many blocks of so many threads one multiprocessor runs at a time (`cuOccupancyMaxActiveBlocksPerMultiprocessor`). */
   activeBlocks(blockSize: number, sharedMemory = 0): number {
-    checkInteger(blockSize, 'blockSize')
-    checkInteger(sharedMemory, 'sharedMemory')
+    checkExtent(blockSize, 'blockSize')
+    checkSharedMemory(sharedMemory, 'sharedMemory')
     this.#checkOpen()
     const driver = driverOf(this.module.device)
     return driver.kernels.activeBlocks(this.#handle, blockSize, sharedMemory)
@@ -244,11 +244,8 @@ class Shapes {
 export function shapeOf(config: LaunchConfig): LaunchShape {
   if (config === undefined) throw invalidType('config', 'an object such as { grid, block }', config)
   checkOptions(config, 'config')
-  const { cluster } = config
-  const sharedMemory = config.sharedMemory === undefined ? 0 : checkInteger(config.sharedMemory, 'config.sharedMemory')
-  if (sharedMemory < 0 || sharedMemory > LARGEST_EXTENT) {
-    throw outOfRange('config.sharedMemory', `bytes from 0 to ${LARGEST_EXTENT}`, sharedMemory)
-  }
+  const { cluster, sharedMemory = 0 } = config
+  checkSharedMemory(sharedMemory, 'config.sharedMemory')
   return {
     grid: extentOf(config.grid, 'config.grid'),
     block: extentOf(config.block, 'config.block'),
@@ -271,4 +268,9 @@ function checkExtent(value: number, name: string): number {
   checkInteger(value, name)
   if (value < 1 || value > LARGEST_EXTENT) throw outOfRange(name, `from 1 to ${LARGEST_EXTENT}`, value)
   return value
+}
+
+function checkSharedMemory(bytes: number, name: string): void {
+  checkInteger(bytes, name)
+  if (bytes < 0 || bytes > LARGEST_EXTENT) throw outOfRange(name, `bytes from 0 to ${LARGEST_EXTENT}`, bytes)
 }
