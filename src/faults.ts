@@ -1,8 +1,10 @@
 /** Faults on request: what a simulation is asked to let fail. */
 import { checkInteger, checkOptions } from './arguments.js'
 import { CUresult } from './driver/cuda-results.js'
-import { FAILING_CALLS, type PlannedFault } from './driver/sim/fault-plan.js'
+import { FAILING_CALLS, type FailingCall, type PlannedFault } from './driver/sim/fault-plan.js'
 import { describe, invalidType, invalidValue, outOfRange } from './errors.js'
+
+export type { FailingCall } from './driver/sim/fault-plan.js'
 
 interface WhichFail {
   /** The first that fails, counted from 1, from when the fault was asked for. Default 1. */
@@ -16,7 +18,7 @@ interface WhichFail {
 /** A call that throws at once, and does nothing. */
 export interface CallFault extends WhichFail {
   /** CUDA's name of it, such as 'cuMemAllocAsync'. */
-  readonly call: string
+  readonly call: FailingCall
   /** That would be an `OperationFault`. */
   readonly operation?: undefined
   /** The CUresult that it gives: 2 is out of memory. One after which CUDA's context is lost loses the devices too. */

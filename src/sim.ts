@@ -13,7 +13,7 @@ export {
 export type { Outcome } from './explore/outcome.js'
 export type { Program } from './explore/run.js'
 export type { Schedule } from './explore/schedule.js'
-export type { CallFault, Fault, OperationFault } from './faults.js'
+export type { CallFault, FailingCall, Fault, OperationFault } from './faults.js'
 export {
   busy,
   destroyForeignStream,
