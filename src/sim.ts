@@ -11,7 +11,7 @@ export {
   type Strategy,
 } from './explore/explore.js'
 export type { Outcome } from './explore/outcome.js'
-export type { Program } from './explore/run.js'
+export type { ExploredProgram } from './explore/run.js'
 export type { Schedule } from './explore/schedule.js'
 export type { CallFault, FailingCall, Fault, OperationFault } from './faults.js'
 export {

@@ -9,7 +9,7 @@ import { type Exploration, messageOf, type Order } from './exploration.js'
 import { sameOutcome } from './outcome.js'
 import { priorityOrder, uniformOrder } from './random-orders.js'
 import type { Picker } from './recording.js'
-import { type Conditions, type Program, type Run, runOnce } from './run.js'
+import { type Conditions, type ExploredProgram, type Run, runOnce } from './run.js'
 import { detoursOf, parseSchedule, Route, type Schedule } from './schedule.js'
 import { Search } from './search.js'
 
@@ -72,7 +72,7 @@ interface Settings extends Conditions {
  * tell that it looks.
  * @throws (as a rejection) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for wrong options
  */
-export async function explore(program: Program, options?: ExploreOptions): Promise<Exploration> {
+export async function explore(program: ExploredProgram, options?: ExploreOptions): Promise<Exploration> {
   checkFunction(program, 'program')
   const settings = settingsOf(options)
   try {
@@ -86,7 +86,7 @@ export async function explore(program: Program, options?: ExploreOptions): Promi
  * Runs a program in one order that `explore()` has printed.
  * @throws (as a rejection) ERR_INVALID_ARG_VALUE for what is no schedule, or none of this program
  */
-export async function replay(program: Program, schedule: Schedule, options?: ReplayOptions): Promise<Order> {
+export async function replay(program: ExploredProgram, schedule: Schedule, options?: ReplayOptions): Promise<Order> {
   checkFunction(program, 'program')
   const { devices, detours } = parseSchedule(schedule)
   const route = new Route(detours)
@@ -109,7 +109,7 @@ export async function replay(program: Program, schedule: Schedule, options?: Rep
   )
 }
 
-async function exploreWith(program: Program, settings: Settings): Promise<Exploration> {
+async function exploreWith(program: ExploredProgram, settings: Settings): Promise<Exploration> {
   const { maxRuns, deadline, strategy } = settings
   const search = new Search(strategy !== 'every')
   const searches = strategy === 'auto' || strategy === 'reduced' || strategy === 'every'
@@ -144,7 +144,7 @@ function randomPicker({ seed, strategy }: Settings, nth: number, steps: number):
 }
 
 async function report(
-  program: Program,
+  program: ExploredProgram,
   settings: Settings,
   usual: Run,
   found: Run | undefined,
@@ -186,12 +186,12 @@ function orderOf({ schedule, outcome }: Run, { listing }: Explained): Order {
 }
 
 /** The same run again, with the places in the program from which the library was called. */
-async function listed(program: Program, conditions: Conditions, { steps }: Run): Promise<Run> {
+async function listed(program: ExploredProgram, conditions: Conditions, { steps }: Run): Promise<Run> {
   return runOnce(program, conditions, new Route(detoursOf(steps)).pick, true)
 }
 
 /** Leaves out detours that the difference does not need. */
-async function shrink(program: Program, conditions: Conditions, usual: Run, found: Run): Promise<Run> {
+async function shrink(program: ExploredProgram, conditions: Conditions, usual: Run, found: Run): Promise<Run> {
   let best = found
   let detours = detoursOf(best.steps)
   let runs = 0

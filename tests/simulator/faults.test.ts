@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { CudaError, type Device, Stream } from 'cuda-streams'
-import { busy, explore, type Fault, type Program, type Simulation, simulate } from 'cuda-streams/sim'
+import { busy, type ExploredProgram, explore, type Fault, type Simulation, simulate } from 'cuda-streams/sim'
 import { FAILING_CALLS } from '../../src/driver/sim/fault-plan.js'
 
 const OUT_OF_MEMORY = 2
@@ -188,7 +188,7 @@ describe('a fault that is injected', () => {
   })
 
   it('joins exploration: the order that the fault breaks is found', async () => {
-    const fallsBack: Program = async (simulation) => {
+    const fallsBack: ExploredProgram = async (simulation) => {
       const { device, stream } = open(simulation)
       const other = new Stream({ device })
       const data = device.alloc(4)
