@@ -1,7 +1,7 @@
 /** Matrix products by cuBLAS, in stream order. Importing this loads no library. */
 import { inspect } from 'node:util'
 import { checkOptions } from './arguments.js'
-import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
+import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import type { ContextHandle } from './driver/handles.js'
 import type { LibraryWork } from './driver/library-driver.js'
 import { invalidType, outOfRange, stateError } from './errors.js'
@@ -69,7 +69,7 @@ export class Cublas implements Disposable {
     if (stream !== undefined && stream.device !== this.device) {
       throw stateError(
         'ERR_DEVICE_MISMATCH',
-        `${stream} is on ${stream.device}, not on ${this.device} as options.device says`,
+        `${stream} is on ${stream.device}, not on ${elsewhere(this.device, stream.device)} as options.device says`,
       )
     }
     this.#stream = stream

@@ -8,7 +8,7 @@ import {
 } from './allocations.js'
 import { checkBoolean, checkOptions, checkOwner, checkPointer } from './arguments.js'
 import { driverForHandle } from './default-driver.js'
-import { Device, deviceOf, driverOf, resolveDevice } from './device.js'
+import { Device, deviceOf, driverOf, elsewhere, resolveDevice } from './device.js'
 import type { Driver, EventHandle } from './driver/driver.js'
 import type { Pointer } from './driver/memory-driver.js'
 import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
@@ -164,7 +164,8 @@ Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): 
   if (given !== undefined && !isStream(given)) throw invalidType('options.stream', 'a Stream', given)
   const stream = given ?? Stream.current(this)
   if (stream.device !== this) {
-    throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and cannot allocate memory of ${this}`)
+    const where = elsewhere(this, stream.device)
+    throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and cannot allocate memory of ${where}`)
   }
   if (captures(stream)) {
     throw stateError('ERR_UNSUPPORTED', `${stream} captures: allocate before the capture begins, or on another stream`)

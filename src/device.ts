@@ -3,7 +3,7 @@ import { Ambient } from './ambient.js'
 import { checkInteger } from './arguments.js'
 import { defaultDriver } from './default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
-import type { ContextHandle } from './driver/driver.js'
+import type { ContextHandle, Driver } from './driver/driver.js'
 import type { Front } from './driver/front.js'
 import { invalidType, invalidValue, outOfRange } from './errors.js'
 import { finished, type WaitOptions } from './finished.js'
@@ -172,6 +172,17 @@ export class Device {
     isDevice = (value): value is Device => typeof value === 'object' && value !== null && #driver in value
     makeDevice = (driver, ordinal) => new Device(new DeviceKey(driver, ordinal))
   }
+}
+
+/** What another driver is called in messages. */
+export function another(driver: Driver, other: Driver): string {
+  return driver.name === 'sim' && other.name === 'sim' ? 'another simulation' : 'another driver'
+}
+
+/** A device as it is told to whoever expected another one: those of two simulations are called the same. */
+export function elsewhere(device: Device, expected: Device): string {
+  const [driver, other] = [driverOf(device), driverOf(expected)]
+  return driver === other ? `${device}` : `${device} of ${another(driver, other)}`
 }
 
 /** The one Device object for an ordinal of a driver. */

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util'
 import { checkBoolean, checkBytes, checkOptions, checkOwner, checkPointer } from './arguments.js'
 import { driverForHandle } from './default-driver.js'
-import { contextOf, type Device, deviceOf, driverOf, resolveDevice } from './device.js'
+import { another, contextOf, type Device, deviceOf, driverOf, resolveDevice } from './device.js'
 import { type ContextHandle, type Driver, EventFlag, type EventHandle } from './driver/driver.js'
 import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
 import { finished, type WaitOptions } from './finished.js'
@@ -308,7 +308,8 @@ export class Event implements Disposable {
     openEvent = (event, driver) => {
       if (event.#closed) throw stateError('ERR_CLOSED', `${event} cannot be used any more`)
       if (event.#driver !== driver) {
-        throw stateError('ERR_DEVICE_MISMATCH', `${event} belongs to another driver than the stream it is used with`)
+        const owner = another(event.#driver, driver)
+        throw stateError('ERR_DEVICE_MISMATCH', `${event} belongs to ${owner} than the stream it is used with`)
       }
       return event.#handle
     }

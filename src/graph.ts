@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import { checkFunction, checkOptions } from './arguments.js'
-import { type Device, driverOf } from './device.js'
+import { another, type Device, driverOf, elsewhere } from './device.js'
 import type { Driver } from './driver/driver.js'
 import { CaptureMode } from './driver/graph-driver.js'
 import type { ContextHandle, GraphExecHandle, GraphHandle } from './driver/handles.js'
@@ -132,7 +132,8 @@ export class Graph implements Disposable {
     openGraph = (graph, driver) => {
       const handle = graph.#open()
       if (graph.#driver === driver) return handle
-      throw stateError('ERR_DEVICE_MISMATCH', `${graph} belongs to another driver than the instance it is to update`)
+      const owner = another(graph.#driver, driver)
+      throw stateError('ERR_DEVICE_MISMATCH', `${graph} belongs to ${owner} than the instance it is to update`)
     }
     isGraph = (value): value is Graph => typeof value === 'object' && value !== null && #handle in value
   }
@@ -225,7 +226,8 @@ export class GraphExec implements Disposable, Launchable {
     const target = stream === undefined ? Stream.current(this.device) : stream
     if (!isStream(target)) throw invalidType('stream', 'a Stream', stream)
     if (target.device === this.device) return target
-    throw stateError('ERR_DEVICE_MISMATCH', `${this} cannot be launched on ${target}, which is on ${target.device}`)
+    const where = elsewhere(target.device, this.device)
+    throw stateError('ERR_DEVICE_MISMATCH', `${this} cannot be launched on ${target}, which is on ${where}`)
   }
 }
 

@@ -3,8 +3,8 @@
  * streams know events and devices, not the reverse.
  */
 import { checkOptions } from './arguments.js'
-import { Device, resolveDevice } from './device.js'
-import { describe, invalidType, stateError } from './errors.js'
+import { Device, elsewhere, resolveDevice } from './device.js'
+import { invalidType, stateError } from './errors.js'
 import { Event, type EventOptions } from './event.js'
 import { defaultStreamOf, ExternalStream, isStream, Stream } from './stream.js'
 import type { StreamOptions, WaitEventOptions } from './stream-options.js'
@@ -52,11 +52,11 @@ Device.prototype.createStream = createStream
 
 /** Options that name a device may name no other than this. */
 function ownOptions<T extends object>(device: Device, options: T | undefined): T | undefined {
-  const named: unknown = checkOptions(options) === undefined ? undefined : Reflect.get(options ?? {}, 'device')
-  if (named !== undefined && resolveDevice(named as Device | number) !== device) {
-    throw stateError('ERR_DEVICE_MISMATCH', `options.device is ${describe(named)}, but this is ${device}; leave it out`)
-  }
-  return options
+  const given: unknown = checkOptions(options) === undefined ? undefined : Reflect.get(options ?? {}, 'device')
+  const named = given === undefined ? device : resolveDevice(given as Device | number)
+  if (named === device) return options
+  const where = elsewhere(named, device)
+  throw stateError('ERR_DEVICE_MISMATCH', `options.device is ${where}, but this is ${device}; leave it out`)
 }
 
 Device.prototype.createEvent = function (options?: EventOptions): Event {

@@ -2,7 +2,7 @@
 import { inspect } from 'node:util'
 import type { Allocation } from './allocations.js'
 import { checkInteger } from './arguments.js'
-import type { Device } from './device.js'
+import { another, type Device } from './device.js'
 import type { Driver } from './driver/driver.js'
 import type { Pointer } from './driver/memory-driver.js'
 import { invalidType, outOfRange, stateError } from './errors.js'
@@ -129,7 +129,8 @@ export abstract class Memory implements Disposable {
       memory.checkOpen()
       const allocation = memory.#allocation
       if (driver !== undefined && allocation.driver !== driver) {
-        throw stateError('ERR_DEVICE_MISMATCH', `${memory} belongs to another driver than the stream it is used with`)
+        const owner = another(allocation.driver, driver)
+        throw stateError('ERR_DEVICE_MISMATCH', `${memory} belongs to ${owner} than the stream it is used with`)
       }
       return { allocation, pointer: (allocation.pointer + memory.#byteOffset) as Pointer }
     }

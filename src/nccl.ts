@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { checkOptions, checkSignal } from './arguments.js'
-import { contextOf, Device, driverOf, resolveDevice } from './device.js'
+import { contextOf, Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import { invalidType, invalidValue, stateError } from './errors.js'
 import type { WaitOptions } from './finished.js'
 import './joins.js'
@@ -154,7 +154,10 @@ export class Communicator implements AsyncDisposable {
     const [first = Device.current] = resolved
     const stranger = resolved.find((device) => driverOf(device) !== driverOf(first))
     if (stranger !== undefined) {
-      throw stateError('ERR_DEVICE_MISMATCH', `${first} and ${stranger} belong to two drivers`)
+      throw stateError(
+        'ERR_DEVICE_MISMATCH',
+        `devices must all be of one driver, not ${first} and ${elsewhere(stranger, first)}`,
+      )
     }
     const { timeout, signal } = checkOptions(options) ?? {}
     checkTimeout(timeout)

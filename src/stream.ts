@@ -1,7 +1,7 @@
 import { inspect } from 'node:util'
 import { Ambient } from './ambient.js'
 import { checkBoolean, checkFunction, checkOptions, checkOwner } from './arguments.js'
-import { type Context, contextOf, Device, driverOf, resolveDevice } from './device.js'
+import { type Context, contextOf, Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import {
   type ContextHandle,
   canonicalStream,
@@ -200,7 +200,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     let event: Event
     let external: ExternalFlag = ExternalFlag.NONE
     if (isEvent(given)) {
-      if (given.device !== this.device) throw mismatch(`${given}`, this)
+      if (given.device !== this.device) throw mismatch(given, this)
       if (options !== undefined) {
         external = externalFlag(checkOptions(options))
         checkAgainst(given, options)
@@ -238,7 +238,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
       return this.wait(between, { external })
     }
     const from = other.#open()
-    if (other.#driver !== this.#driver) throw mismatch(`${other}`, this)
+    if (other.#driver !== this.#driver) throw mismatch(other, this)
     this.#driver.streamWaitStream(stream, from, other.#context)
     return this
   }
@@ -496,8 +496,9 @@ function externalFlag(options: WaitEventOptions | undefined): ExternalFlag {
   return checkBoolean(options.external, 'options.external', false) ? ExternalFlag.EXTERNAL : ExternalFlag.NONE
 }
 
-function mismatch(what: string, stream: Stream): Error {
-  return stateError('ERR_DEVICE_MISMATCH', `${what} cannot be used here: ${stream} is on ${stream.device}`)
+function mismatch(given: Event | Stream, stream: Stream): Error {
+  const where = elsewhere(stream.device, given.device)
+  return stateError('ERR_DEVICE_MISMATCH', `${given} cannot be used here: ${stream} is on ${where}`)
 }
 
 function ambientOf(device: Device): Ambient<Stream> {
