@@ -23,9 +23,12 @@ export interface ExternalWork {
   readonly name: string
   /** What it touches: these buffers can be closed as soon as it is queued. Default: none. */
   readonly memory?: readonly ExternalMemory[] | undefined
-  /** The same in JavaScript, for the simulator: gets the bytes of each piece of memory, in their order. */
+  /**
+   * The same in JavaScript, for the simulator: gets the bytes of each piece of memory, in their order, when the work
+   * would be done.
+   */
   readonly simulate?: ((bytes: readonly Uint8Array[]) => void) | undefined
-  /** Virtual nanoseconds that it takes on the simulator. Default 1000. */
+  /** Virtual nanoseconds that it takes on the simulator: finite, and not negative. Default 1000. */
   readonly nanoseconds?: number | undefined
 }
 
@@ -34,10 +37,11 @@ declare module './stream.js' {
     /**
      * Lets other code queue work: calls the function at once, with CUDA's own handle of the stream (0 for the null
      * stream), with the stream's context current and with room in its hardware queue for eight operations. The function
-     * must not wait for the GPU, and queue on this stream only; if it throws, it must have queued nothing. On the simulator
-     * `simulate` is queued in its place.
-     * @throws what the function throws; ERR_UNSUPPORTED on the simulator where there is no `simulate`;
-     * ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_CLOSED, ERR_DEVICE_MISMATCH
+     * must not wait for the GPU, and queue on this stream only; if it throws, it must have queued nothing. On the
+     * simulator `simulate` is queued in its place.
+     * @throws what the function throws; ERR_UNSUPPORTED on the simulator where there is no `simulate`, and for memory
+     * of a GPU that the stream's cannot reach; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an access that is none,
+     * ERR_OUT_OF_RANGE for `nanoseconds`, ERR_CLOSED, ERR_DEVICE_MISMATCH for memory of another driver
      */
     external(work: ExternalWork, call: (handle: bigint) => void): this
   }

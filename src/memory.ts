@@ -59,17 +59,26 @@ export abstract class Memory implements Disposable {
     if (part.whole === undefined) destroyWhenUnreachable(this, part.allocation)
   }
 
-  /** The address: the same for every GPU of the driver and, of pinned memory, for this process. */
+  /**
+   * The address: the same for every GPU of the driver and, of pinned memory, for this process. It keeps nothing alive:
+   * hold the buffer as long as others use it. It can still be read after `close()`, when it is nobody's.
+   */
   get pointer(): bigint {
     return BigInt(this.#allocation.pointer + this.#byteOffset)
   }
 
-  /** True for a slice of what is closed, too. */
+  /** Was it closed? True for a slice of what is closed, too. */
   get closed(): boolean {
     return this.#closed || this.#whole.#closed
   }
 
-  /** Gives the memory back; closing a slice only ends that slice. Queued work still has it. May be called twice. */
+  /**
+   * Gives the memory back, when all work is done that this library queued with it, on any stream; this call does not
+   * wait. Memory of `device.alloc()` is freed in the order of its stream (`cuMemFreeAsync`), whose later work waits for
+   * those others too. Not counted is work that only had the address, and what a graph captured: let that stream wait
+   * for theirs first, `stream.wait(theirs)`, then close; and keep buffers as long as the graph. To close a slice only
+   * ends that slice. May be called twice.
+   */
   close(): void {
     if (this.#closed) return
     this.#closed = true

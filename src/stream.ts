@@ -296,7 +296,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   /**
    * Blocks until all its work is done (`cuStreamSynchronize`). Host functions that come due run inside this call.
    * @throws CudaError where the GPU has faulted; 900 while a stream captures, as `query()`; ERR_DEADLOCK inside a host
-   * function that it comes after, and on the simulator where only this thread could open the latch that it waits for
+   * function that it comes after, or in one after ten seconds in which nothing went on (CUDA_STREAMS_DEADLOCK_TIMEOUT,
+   * in milliseconds), and on the simulator where only this thread could open the latch that it waits for
    */
   synchronize(): void {
     const handle = this.#open()
