@@ -18,13 +18,16 @@ export type Strategy = 'auto' | 'reduced' | 'every' | 'priority' | 'uniform'
 
 /** What a program is run on, how often, and in which orders. */
 export interface ExploreOptions {
-  /** How many devices the simulation has. Default 1. */
+  /** How many devices the simulation has, from 1 to 64. Default 1. */
   readonly devices?: number | undefined
-  /** How often the program is run at most. Default 1000. */
+  /**
+   * How often the program is run at most to find something, at least 1. Default 1000. Making what was found shorter
+   * takes up to about two hundred runs more, which do not count.
+   */
   readonly maxRuns?: number | undefined
-  /** No run begins later than this. Default: no limit. */
+  /** No run of the search begins later than so many milliseconds from the call, an integer. Default: no limit. */
   readonly maxMilliseconds?: number | undefined
-  /** Picks the orders that are taken at random. Default 1. */
+  /** Picks the orders that are taken at random: an integer. Default 1. */
   readonly seed?: number | undefined
   /**
    * 'reduced': every order that could matter, once; 'every': every order; 'priority' and 'uniform': at random, until the
@@ -38,11 +41,11 @@ export interface ExploreOptions {
 
 /** What the exploration had that printed the schedule, where it had any of these. */
 export interface ReplayOptions {
-  /** Default: as many as the exploration had. */
+  /** From 1 to 64. Default: as many as the exploration had. */
   readonly devices?: number | undefined
   /** What is to fail. Default: nothing. */
   readonly faults?: readonly Fault[] | undefined
-  /** Decides which of the faults that have a probability come. Default 1. */
+  /** Decides which of the faults that have a probability come: an integer. Default 1. */
   readonly seed?: number | undefined
 }
 
@@ -61,16 +64,17 @@ interface Settings extends Conditions {
 }
 
 /**
- * Runs a program on simulations of its own, each time in another of the orders that CUDA's rules allow, and compares what
- * it returns or throws, what its host functions throw, and which of them run. Orders that differ only in operations that
- * do not touch each other's memory count once. Stops at the first order that disagrees with the usual one. No time
- * passes: how long operations take says nothing of their order.
+ * Runs a program on simulations of its own, each time in another of the orders that CUDA's rules allow, and compares
+ * what it returns or throws, what its host functions throw, and which of them run. Orders that differ only in
+ * operations that do not touch each other's memory count once. Stops at the first order that disagrees with the usual
+ * one. No time passes: how long operations take says nothing of their order.
  *
  * All that the program does must follow from that order: it makes its own streams and buffers, and awaits nothing but
- * the simulation and what follows from it. JavaScript that keeps a view of pinned memory is taken to look through it when
- * a wait is over, and just after an operation was queued that uses the memory; at other times only `bytes` and `view()`
- * tell that it looks.
- * @throws (as a rejection) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for wrong options
+ * the simulation and what follows from it. JavaScript that keeps a view of pinned memory is taken to look through it
+ * when a wait is over, and just after an operation was queued that uses the memory; at other times only `bytes` and
+ * `view()` tell that it looks.
+ * @throws (as a rejection) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for wrong options;
+ * ERR_INVALID_ARG_VALUE for a program that does something else in the same order. What the program throws is an outcome
  */
 export async function explore(program: ExploredProgram, options?: ExploreOptions): Promise<Exploration> {
   checkFunction(program, 'program')
@@ -83,8 +87,9 @@ export async function explore(program: ExploredProgram, options?: ExploreOptions
 }
 
 /**
- * Runs a program in one order that `explore()` has printed.
- * @throws (as a rejection) ERR_INVALID_ARG_VALUE for what is no schedule, or none of this program
+ * Runs a program in one order that `explore()` has printed. What the program throws is the outcome.
+ * @throws (as a rejection) ERR_INVALID_ARG_VALUE for what is no schedule, or none of this program;
+ * ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE
  */
 export async function replay(program: ExploredProgram, schedule: Schedule, options?: ReplayOptions): Promise<Order> {
   checkFunction(program, 'program')
