@@ -59,7 +59,7 @@ export interface SynchronizeMessage {
 
 /** What is published, and how often. */
 export interface PublishOptions {
-  /** Whose driver is watched. Default: the current device. */
+  /** Whose driver is watched: all of its devices are. Default: the current device. */
   readonly device?: Device | number | undefined
   /** Milliseconds between two looks at what is done: more than 0, and less than 2 ** 31. Default 100. */
   readonly interval?: number | undefined
@@ -83,8 +83,10 @@ const INTERVAL = 100
 const LONGEST_INTERVAL = 2 ** 31 - 1
 
 /**
- * Begins to publish what a driver does. It costs what a recording costs, and keeps nothing.
- * Messages come a while after the fact: operations in the order of the calls, calls that wait once they are over.
+ * Begins to publish what a driver does. It costs what a recording costs, and keeps nothing. Messages come a while after
+ * the fact: operations in the order of the calls, calls that wait once they are over. An operation that is not done
+ * holds up those of later calls, on any stream.
+ * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for the interval, or a device that does not exist
  */
 export function publish(options?: PublishOptions): Publisher {
   const { device: named, interval = INTERVAL } = checkOptions(options) ?? {}
