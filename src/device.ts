@@ -222,7 +222,7 @@ export function deviceOf(driver: Front, ordinal: number): Device {
 
 /**
  * The device that an option names: a Device, or an ordinal of the driver whose device is current; without one, the
- * current device. CuPy's -1, "not known", is nothing too.
+ * current device. CuPy's -1, "not known", is for the caller to leave out.
  */
 export function resolveDevice(device: Device | number | undefined, name = 'options.device'): Device {
   if (device === undefined) return Device.current

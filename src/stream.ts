@@ -227,9 +227,11 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   /**
    * Marks this point of the stream's work in an event (`cuEventRecord`): the one given, or a new one without timing.
    * @throws ERR_DEVICE_MISMATCH for an event of another device; ERR_INVALID_ARG_VALUE for options that contradict it,
-   * or each other; CudaError 906 on the null stream while a blocking stream of the device captures
+   * or each other; CudaError 906 on the null stream while a blocking stream of the device captures, 901 once the
+   * capture that the stream is in is spoilt
    */
   record(event?: Event, options?: RecordOptions): Event
+  /** The same in a new event, made and recorded as the options say. */
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
     const stream = this.#busy()
@@ -253,15 +255,20 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   }
 
   /**
-   * Lets later work of this stream wait for an event's latest record (`cuStreamWaitEvent`), or for all that another
-   * stream holds now (record and wait). Recording the event again changes nothing for this wait. Never blocks. An event
-   * that was never recorded is not waited for.
-   * @throws ERR_DEVICE_MISMATCH for what is of another driver, and for `options.event` of another device than the
-   * stream it is to be recorded on; as `new ExternalStream(target)` for an object with a stream protocol. In captures,
-   * CudaError 905 for an event recorded outside, 902 for one of another capture, 906 where the null stream is to wait
-   * for one, and these spoil the capture; 1 for one of a capture that is over, 901 once the capture is spoilt
+   * Lets later work of this stream wait for an event's latest record (`cuStreamWaitEvent`). Recording the event again
+   * changes nothing for this wait. Never blocks. An event that was never recorded is not waited for.
+   * @throws ERR_DEVICE_MISMATCH for an event of another driver. In captures, CudaError 905 for an event recorded
+   * outside, 902 for one of another capture, 906 where the null stream is to wait for one, and these spoil the capture;
+   * 1 for one of a capture that is over, 901 once the capture is spoilt
    */
   wait(event: Event, options?: WaitEventOptions): this
+  /**
+   * Lets later work of this stream wait for all that another stream holds now: an event is recorded there, and waited
+   * for here. Never blocks.
+   * @throws ERR_DEVICE_MISMATCH for a stream of another driver, and for `options.event` of another device than that
+   * stream; as `new ExternalStream(stream)` for an object with a stream protocol; CudaError as `record()` and
+   * `wait(event)`
+   */
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
   wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
     const stream = this.#busy()
@@ -324,6 +331,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED, CudaError; nothing is queued then
    */
   launchHostFunc(callback: () => void): this
+  /** The same, with an argument that the function gets. */
   launchHostFunc<T>(callback: (arg: T) => void, arg: T): this
   launchHostFunc<T>(callback: (arg: T) => void, arg?: T): this {
     const stream = this.#busy()
