@@ -17,7 +17,7 @@ import { type Launchable, launchOn } from './launch.js'
 import { queueWith } from './queue-with-memory.js'
 import { runThreads, type SimulatedGrid, type SimulatedThread } from './simulated-threads.js'
 import { openStream, type Stream } from './stream.js'
-import { throwUncaught } from './uncaught.js'
+import { surfacing } from './uncaught.js'
 
 /** What a twin gets for a pointer, by the type of its elements: the memory itself, from the address on. */
 export interface ViewOf {
@@ -240,13 +240,4 @@ function twinValue(type: ScalarType, value: number | bigint): number | bigint {
   if (type === 'i64' || type === 'u64') return BigInt(value)
   if (type === 'f32') return Math.fround(Number(value))
   return type === 'f64' ? Number(value) : Number(value) + 0
-}
-
-/** A twin that throws is a mistake of the program: an uncaught exception, as from a host function. */
-function surfacing(fn: () => void): void {
-  try {
-    fn()
-  } catch (error) {
-    throwUncaught(error)
-  }
 }

@@ -8,6 +8,7 @@ import { isMemory, type OpenMemory, openMemory } from './memory.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueWith } from './queue-with-memory.js'
 import { isStream, type OpenStream, openStream, Stream } from './stream.js'
+import { surfacing } from './uncaught.js'
 
 /** Memory that other code is about to touch on the stream. */
 export interface ExternalMemory {
@@ -25,7 +26,7 @@ export interface ExternalWork {
   readonly memory?: readonly ExternalMemory[] | undefined
   /**
    * The same in JavaScript, for the simulator: gets the bytes of each piece of memory, in their order, when the work
-   * would be done.
+   * would be done. What it throws is an uncaught exception.
    */
   readonly simulate?: ((bytes: readonly Uint8Array[]) => void) | undefined
   /** Virtual nanoseconds that it takes on the simulator: finite, and not negative. Default 1000. */
@@ -87,5 +88,5 @@ function twinOf({ simulate, nanoseconds }: ExternalWork): LibraryTwin | undefine
   const duration = nanoseconds === undefined ? DURATION : checkNanoseconds(nanoseconds, 'work.nanoseconds')
   if (simulate === undefined) return undefined
   checkFunction(simulate, 'work.simulate')
-  return { nanoseconds: duration, run: simulate }
+  return { nanoseconds: duration, run: (bytes) => surfacing(() => simulate(bytes)) }
 }

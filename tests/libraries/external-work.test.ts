@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import { after, it } from 'node:test'
 import type { DeviceBuffer, ExternalWork } from 'cuda-streams'
 import type * as Koffi from 'koffi'
+import { collectingUncaught } from '../../src/uncaught.js'
 import { refused, turns } from '../conformance/expect.js'
 import { onEveryBackend } from '../helpers/suite.js'
 
@@ -97,6 +98,26 @@ onEveryBackend('external work', (bench) => {
       mistake,
     )
     await stream.finished()
+  })
+
+  it('what simulate throws is an uncaught exception, not one of synchronize(), and the stream goes on', async () => {
+    if (bench.name !== 'sim') return
+    const mistake = new Error('mine')
+    const simulate = (): void => {
+      throw mistake
+    }
+    const caught: unknown[] = []
+    collectingUncaught(
+      (error) => caught.push(error),
+      () => {
+        stream.external({ name: 'x', simulate }, () => {})
+        stream.synchronize()
+      },
+    )
+    assert.deepEqual(caught, [mistake])
+    using buffer = bench.device.alloc(4, { stream })
+    set(buffer, 5)
+    assert.deepEqual([...(await stream.download(buffer))], [5, 5, 5, 5])
   })
 
   it('wrong arguments are refused by name, and the function is not called', async () => {
