@@ -25,7 +25,7 @@ export const FAILING_CALLS = [
   'cuEventSynchronize',
   'cuGraphLaunch',
   'cuLaunchHostFunc',
-  'cuLaunchKernel',
+  'cuLaunchKernelEx',
   'cuMemAllocAsync',
   'cuMemFreeAsync',
   'cuMemHostAlloc',
