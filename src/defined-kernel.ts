@@ -102,7 +102,11 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
 
   /** Use `defineKernel(definition)`. */
   constructor(definition: KernelDefinition<S>) {
-    const { name, source, signature, simulate, simulateGrid } = checkOptions(definition, 'definition') ?? definition
+    if (definition === undefined) {
+      throw invalidType('definition', 'an object such as { name, source, signature, simulate }', definition)
+    }
+    checkOptions(definition, 'definition')
+    const { name, source, signature, simulate, simulateGrid } = definition
     if (typeof name !== 'string') throw invalidType('definition.name', 'the name of a kernel', name)
     if (typeof source !== 'string') throw invalidType('definition.source', 'CUDA C++ as text', source)
     if (simulate !== undefined) checkFunction(simulate, 'definition.simulate')

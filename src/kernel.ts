@@ -4,7 +4,7 @@ import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
 import type { Driver } from './driver/driver.js'
 import type { ContextHandle, KernelHandle, ModuleHandle } from './driver/handles.js'
 import type { LaunchShape } from './driver/kernel-driver.js'
-import { describe, invalidType, outOfRange, stateError } from './errors.js'
+import { invalidType, outOfRange, stateError } from './errors.js'
 import { type ArgumentMemory, type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
@@ -281,7 +281,7 @@ export function shapeOf(config: LaunchConfig): LaunchShape {
 function extentOf(extent: Extent, name: string): readonly [number, number, number] {
   if (typeof extent === 'number') return [checkExtent(extent, name), 1, 1]
   if (!Array.isArray(extent) || extent.length < 1 || extent.length > 3) {
-    throw invalidType(name, 'a number, or an array of up to three', describe(extent))
+    throw invalidType(name, 'a number, or an array of up to three', extent)
   }
   const [x, y, z] = extent
   return [checkExtent(x, `${name}[0]`), checkExtent(y ?? 1, `${name}[1]`), checkExtent(z ?? 1, `${name}[2]`)]
