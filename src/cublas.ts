@@ -1,7 +1,7 @@
 /** Matrix products by cuBLAS, in stream order. Importing this loads no library. */
 import { inspect } from 'node:util'
 import { checkOptions } from './arguments.js'
-import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
+import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import type { ContextHandle } from './driver/handles.js'
 import type { LibraryWork } from './driver/library-driver.js'
 import { invalidType, outOfRange, stateError } from './errors.js'
@@ -28,11 +28,12 @@ export type { GemmOptions, GemmType, StridedBatchOptions } from './libraries/gem
 
 /** What `new Cublas(stream, options)` takes. */
 export interface CublasOptions {
-  /** Whose current stream is followed. Default: the current device; a stream that is given has its own. */
+  /** Whose current stream is followed. Default: the device of the stream that is given, else the current device. */
   readonly device?: Device | number | undefined
   /**
    * Memory that cuBLAS works in, instead of its own (`cublasSetWorkspace`). NVIDIA advises 32 MiB from Hopper on, 4 MiB
-   * before. Work on two streams at one time must not share it. With one, captures make no memory of their own.
+   * before. It begins at a multiple of 256 bytes. Work on two streams at one time must not share it. With one, captures
+   * make no memory of their own.
    */
   readonly workspace?: DeviceBuffer | undefined
 }
@@ -46,7 +47,7 @@ const WORKSPACE_ALIGNMENT = 256
 
 /**
  * cuBLAS on one device. Its work goes into the stream given or, without one, into whichever is current when it is
- * queued. The simulator computes the same in JavaScript, slowly.
+ * queued. The simulator computes the same in JavaScript, slowly. What nobody can reach any more is closed.
  */
 export class Cublas implements Disposable {
   /** Where its work runs. */
@@ -57,10 +58,12 @@ export class Cublas implements Disposable {
   #closed = false
 
   /**
-   * Loads cuBLAS at the first time, and makes a handle (`cublasCreate`). Host functions that are pending are run before,
-   * since that call may wait for the device.
-   * @throws ERR_UNSUPPORTED, with the places tried, where cuBLAS is not found (CUDA_STREAMS_CUBLAS names the file or its
-   * folder); ERR_DEADLOCK inside a host function; LibraryError
+   * Loads cuBLAS at the first time, and makes a handle (`cublasCreate`). Host functions that are pending are run
+   * before, since that call may wait for the device.
+   * @throws ERR_UNSUPPORTED, with the places tried, where cuBLAS is not found (CUDA_STREAMS_CUBLAS names the file or
+   * its folder); ERR_DEADLOCK inside a host function; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a workspace that
+   * begins elsewhere; ERR_DEVICE_MISMATCH where stream, device and workspace are not on one device; ERR_OUT_OF_RANGE
+   * for a device that does not exist; LibraryError
    */
   constructor(stream?: Stream, options?: CublasOptions) {
     if (stream !== undefined && !isStream(stream)) throw invalidType('stream', 'a Stream', stream)
@@ -69,7 +72,7 @@ export class Cublas implements Disposable {
     if (stream !== undefined && stream.device !== this.device) {
       throw stateError(
         'ERR_DEVICE_MISMATCH',
-        `${stream} is on ${stream.device}, not on ${this.device} as options.device says`,
+        `${stream} is on ${stream.device}, not on ${elsewhere(this.device, stream.device)} as options.device says`,
       )
     }
     this.#stream = stream
@@ -82,7 +85,10 @@ export class Cublas implements Disposable {
     destroyWhenUnreachable(this, this.#handle)
   }
 
-  /** cuBLAS's own number, such as 130100 (`cublasGetVersion`); 0 on the simulator. */
+  /**
+   * cuBLAS's own number, such as 130100 (`cublasGetVersion`); 0 on the simulator.
+   * @throws ERR_CLOSED
+   */
   get version(): number {
     this.#checkOpen()
     return this.#handle?.version ?? 0
@@ -94,10 +100,14 @@ export class Cublas implements Disposable {
   }
 
   /**
-   * Queues C = alpha · A · B + beta · C (`cublasGemmEx`). Matrices lie row after row unless `order` says otherwise; sums
-   * are kept in f32, those of f64 in f64. A and B must not overlap C.
-   * @throws ERR_OUT_OF_RANGE where a buffer is too short, ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_CLOSED,
-   * ERR_DEVICE_MISMATCH, and nothing is queued; LibraryError for what cuBLAS refuses
+   * Queues C = alpha · A · B + beta · C (`cublasGemmEx`). Matrices lie row after row unless `order` says otherwise;
+   * sums are kept in f32, those of f64 in f64. A and B must not overlap C. The buffers may be closed as soon as this
+   * returns. The first product of its kind on a device may load code, so host functions that are pending run before.
+   * Inside a host function that cannot be: compute there only what was computed before.
+   * @throws ERR_OUT_OF_RANGE where a buffer is too short, or a size or distance is none; ERR_INVALID_ARG_TYPE,
+   * ERR_INVALID_ARG_VALUE for a type or order that is none, and a buffer that begins in the middle of an element;
+   * ERR_CLOSED, ERR_DEVICE_MISMATCH for a buffer of another device. Nothing is queued then. LibraryError for what
+   * cuBLAS refuses
    */
   gemm(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: GemmOptions): this {
     this.#queue('cublasGemmEx', shapeOfGemm(options), a, b, c)
@@ -106,20 +116,24 @@ export class Cublas implements Disposable {
 
   /**
    * As `gemm`, for many products of the same sizes that lie at equal distances (`cublasGemmStridedBatchedEx`).
+   * @throws as `gemm`; ERR_OUT_OF_RANGE for a `strideC` at which the results overlap
    */
   gemmStridedBatched(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: StridedBatchOptions): this {
     this.#queue('cublasGemmStridedBatchedEx', shapeOfBatch(options), a, b, c)
     return this
   }
 
-  /** Lets go of the handle, which is kept for the next Cublas of the device. Queued work still completes. */
+  /**
+   * Lets go of the handle, which is kept for the next Cublas of the device. Queued work still completes. The workspace
+   * is the caller's to close. May be called twice.
+   */
   close(): void {
     if (this.#closed) return
     this.#closed = true
     if (this.#handle !== undefined) release(this, this.#handle)
   }
 
-  /** `close()`. */
+  /** `close()`, for `using`. */
   [Symbol.dispose](): void {
     this.close()
   }

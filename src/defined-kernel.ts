@@ -17,7 +17,7 @@ import { type Launchable, launchOn } from './launch.js'
 import { queueWith } from './queue-with-memory.js'
 import { runThreads, type SimulatedGrid, type SimulatedThread } from './simulated-threads.js'
 import { openStream, queuedLast, type Stream } from './stream.js'
-import { throwUncaught } from './uncaught.js'
+import { surfacing } from './uncaught.js'
 
 /** What a twin gets for a pointer, by the type of its elements: the memory itself, from the address on. */
 export interface ViewOf {
@@ -57,20 +57,20 @@ export type TwinArguments<S extends readonly ParameterType[]> = { readonly [I in
 
 /** A kernel as CUDA C++ and as JavaScript. */
 export interface KernelDefinition<S extends readonly ParameterType[]> {
-  /** The kernel's name in the source, where it is `extern "C"`. */
+  /** The kernel's name in the source, where it is `extern "C"`. Reports and timelines call it so, too. */
   readonly name: string
-  /** CUDA C++. */
+  /** CUDA C++. It is compiled by NVRTC at the first launch on a device of the NVIDIA driver, or by `prepare()`. */
   readonly source: string
   /** Its parameters in order, such as 'in f32*'. */
   readonly signature: S
   /**
    * What one thread does, in JavaScript. A generator function may `yield` where the source has `__syncthreads()`: each
-   * thread of the block then waits for the others.
+   * thread of the block then waits for the others. What it throws is an uncaught exception.
    */
   readonly simulate?: ((thread: SimulatedThread, ...args: TwinArguments<S>) => unknown) | undefined
-  /** Instead of `simulate`: what all threads do together. Faster. */
+  /** Instead of `simulate`: what all threads do together. Faster. What it throws is an uncaught exception. */
   readonly simulateGrid?: ((grid: SimulatedGrid, ...args: TwinArguments<S>) => void) | undefined
-  /** Virtual nanoseconds that a launch takes on the simulator. Default 10 000. */
+  /** Virtual nanoseconds that a launch takes on the simulator: finite, and not negative. Default 10 000. */
   readonly nanoseconds?: number | undefined
 }
 
@@ -102,9 +102,11 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
 
   /** Use `defineKernel(definition)`. */
   constructor(definition: KernelDefinition<S>) {
-    const given = checkOptions(definition, 'definition')
-    if (given === undefined) throw invalidType('definition', 'an object with name, source and signature', definition)
-    const { name, source, signature, simulate, simulateGrid } = given
+    if (definition === undefined) {
+      throw invalidType('definition', 'an object such as { name, source, signature, simulate }', definition)
+    }
+    checkOptions(definition, 'definition')
+    const { name, source, signature, simulate, simulateGrid } = definition
     if (typeof name !== 'string') throw invalidType('definition.name', 'the name of a kernel', name)
     if (typeof source !== 'string') throw invalidType('definition.source', 'CUDA C++ as text', source)
     if (simulate !== undefined) checkFunction(simulate, 'definition.simulate')
@@ -119,8 +121,11 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
   }
 
   /**
-   * Compiles it for a device ahead of its first launch there, without blocking. Nothing to do on the simulator.
-   * @throws (as a rejection) ERR_COMPILATION, ERR_UNSUPPORTED without NVRTC
+   * Compiles it for a device ahead of its first launch there, on a thread of its own, and loads it; only the loading
+   * blocks, as that of `Module.load()`. Nothing to do on the simulator, and where it is compiled already.
+   * @throws (as a rejection) ERR_COMPILATION, with the compiler's log in the message; ERR_UNSUPPORTED without NVRTC;
+   * ERR_INVALID_ARG_VALUE where the signature is not that of the source, CudaError 500 where that has no such kernel;
+   * ERR_INVALID_ARG_TYPE
    */
   async prepare(device: Device): Promise<this> {
     if (!isDevice(device)) throw invalidType('device', 'a Device', device)
@@ -181,7 +186,12 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
   }
 }
 
-/** One kernel for both drivers: `stream.launch(kernel, config, ...args)` runs it wherever the stream is. */
+/**
+ * One kernel for both drivers: `stream.launch(kernel, config, ...args)` runs it wherever the stream is. Nothing is
+ * compiled yet.
+ * @throws ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for a parameter type that is none, and without `simulate` and
+ * `simulateGrid` or with both; ERR_OUT_OF_RANGE for `nanoseconds`
+ */
 export function defineKernel<const S extends readonly ParameterType[]>(
   definition: KernelDefinition<S>,
 ): DefinedKernel<S> {
@@ -190,7 +200,13 @@ export function defineKernel<const S extends readonly ParameterType[]>(
 
 declare module './stream.js' {
   interface Stream {
-    /** Queues a kernel that has a twin: on a GPU the kernel runs, on the simulator its twin. */
+    /**
+     * Queues a kernel that has a twin: on a GPU the kernel runs, on the simulator its twin. The first launch on a
+     * device of the NVIDIA driver compiles and loads it, and blocks meanwhile, unless it was prepared. On the simulator
+     * every pointer needs a buffer: addresses are ERR_INVALID_ARG_TYPE.
+     * @throws as for a Kernel. The first launch, where it was not prepared: as `prepare()` rejects, and ERR_DEADLOCK
+     * inside a host function
+     */
     launch<S extends readonly ParameterType[]>(
       kernel: DefinedKernel<S>,
       config: LaunchConfig,
@@ -229,13 +245,4 @@ function twinValue(type: ScalarType, value: number | bigint): number | bigint {
   if (type === 'i64' || type === 'u64') return BigInt(value)
   if (type === 'f32') return Math.fround(Number(value))
   return type === 'f64' ? Number(value) : Number(value) + 0
-}
-
-/** A twin that throws is a mistake of the program: an uncaught exception, as from a host function. */
-function surfacing(fn: () => void): void {
-  try {
-    fn()
-  } catch (error) {
-    throwUncaught(error)
-  }
 }

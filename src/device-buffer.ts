@@ -8,7 +8,7 @@ import {
 } from './allocations.js'
 import { checkBoolean, checkOptions, checkOwner, checkPointer } from './arguments.js'
 import { driverForHandle } from './default-driver.js'
-import { Device, deviceOf, driverOf, resolveDevice } from './device.js'
+import { Device, deviceOf, driverOf, elsewhere, resolveDevice } from './device.js'
 import type { Driver, EventHandle } from './driver/driver.js'
 import type { Pointer } from './driver/memory-driver.js'
 import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
@@ -20,7 +20,10 @@ import { isStream, Stream } from './stream.js'
 
 /** Where device memory is allocated. */
 export interface AllocOptions {
-  /** The stream in whose order the memory is allocated and, in the end, freed. Default: the current stream of the device. */
+  /**
+   * The stream in whose order the memory is allocated and, in the end, freed. Default: the current stream of the
+   * device. Excludes `interprocess`.
+   */
   readonly stream?: Stream | undefined
   /**
    * Can be shared with other processes by `ipcHandle()`. It comes from `cuMemAlloc`, without a stream, in steps of 2 MiB.
@@ -40,7 +43,12 @@ export interface ForeignMemoryOptions {
 /** What owns foreign memory, while a buffer or slice of it lives. */
 const owners = new WeakMap<Memory, object>()
 
-/** Memory on a GPU. */
+/**
+ * Memory on a GPU. A slice keeps the whole reachable; what nobody can reach any more is closed.
+ *
+ * A buffer that is closed, or a slice of one, is ERR_CLOSED for all that uses it; only `pointer`, `byteLength`,
+ * `device`, `owner`, `closed` and `close()` still answer. An argument of the wrong type is ERR_INVALID_ARG_TYPE.
+ */
 export class DeviceBuffer extends Memory {
   /** Use `device.alloc(byteLength)`. */
   constructor(part: never) {
@@ -48,17 +56,18 @@ export class DeviceBuffer extends Memory {
   }
 
   /**
-   * Wraps memory that another library owns: `close()` lets go of it, and never frees it. That library must keep it until
-   * the work queued here is done.
+   * Wraps memory that another library owns: `close()` lets go of it, and never frees it. That library must keep it
+   * until the work queued here is done. The length is taken as given: only the simulator knows better.
    * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for what cannot be a pointer or a length; ERR_INVALID_HANDLE for a
    * pointer that the driver does not know (`cuPointerGetAttribute`); ERR_DEVICE_MISMATCH where `device` is wrong
    */
   static from(pointer: bigint | number, byteLength: number, options?: ForeignMemoryOptions): DeviceBuffer
   /**
-   * The buffer that another thread of this process shared by `share()`, whose `close()` here lets go of it; in the thread
-   * that shared it, the buffer itself.
-   * @throws ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another thread's
-   * simulator
+   * The buffer that another thread of this process shared by `share()`, whose `close()` here lets go of it; in the
+   * thread that shared it, the buffer itself.
+   * @throws ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another
+   * thread's simulator; ERR_DEVICE_MISMATCH where the threads have different drivers; ERR_INVALID_ARG_TYPE,
+   * ERR_INVALID_ARG_VALUE
    */
   static from(shared: SharedBuffer): DeviceBuffer
   static from(
@@ -87,8 +96,8 @@ export class DeviceBuffer extends Memory {
    * Opens memory that another process shared (`cuIpcOpenMemHandle`): 80 bytes from `ipcHandle()`, or CUDA's own 64 from
    * another library, for a whole allocation. `device` is the one whose streams use it, the current one unless given.
    * Close it before the other process frees its own.
-   * @throws ERR_INVALID_ARG_VALUE for other lengths; ERR_INVALID_HANDLE for bytes that are no memory of another process;
-   * ERR_UNSUPPORTED on the simulator
+   * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for other lengths; ERR_INVALID_HANDLE for bytes that are no
+   * memory of another process; ERR_OUT_OF_RANGE for a device that does not exist; ERR_UNSUPPORTED on the simulator
    */
   static fromIpcHandle(bytes: Uint8Array, options?: { readonly device?: Device | number | undefined }): DeviceBuffer {
     checkIpcBytes(bytes)
@@ -120,14 +129,14 @@ export class DeviceBuffer extends Memory {
     return { ...whole, pointer: BigInt(pointer), byteOffset, byteLength: this.byteLength, ready }
   }
 
-  /** What is kept reachable for memory that another library owns; undefined once closed. */
+  /** What is kept reachable for memory that another library owns; undefined once closed, and for other memory. */
   get owner(): object | undefined {
     return this.closed ? undefined : owners.get(wholeOf(this))
   }
 
   /**
-   * A part of it, which shares its memory and ends with it.
-   * @throws ERR_OUT_OF_RANGE where it does not lie within, ERR_CLOSED
+   * A part of it, in bytes, which shares its memory and ends with it. It may have no bytes.
+   * @throws ERR_OUT_OF_RANGE where it does not lie within, ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   slice(byteOffset: number, byteLength: number): DeviceBuffer {
     return new DeviceBuffer(this.part(byteOffset, byteLength) as never)
@@ -147,8 +156,9 @@ declare module './device.js' {
     /**
      * Allocates so many bytes, at least 1, in the order of a stream (`cuMemAllocAsync`). What they hold is not defined.
      * Other streams may use them at once: their first use waits for the allocation.
-     * @throws ERR_OUT_OF_RANGE, ERR_DEVICE_MISMATCH for a stream of another device, ERR_UNSUPPORTED while it captures;
-     * CudaError 2, CUDA_ERROR_OUT_OF_MEMORY
+     * @throws ERR_OUT_OF_RANGE, ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for options that exclude each other;
+     * ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device, ERR_UNSUPPORTED while it captures; CudaError 2,
+     * CUDA_ERROR_OUT_OF_MEMORY
      */
     alloc(byteLength: number, options?: AllocOptions): DeviceBuffer
   }
@@ -164,7 +174,8 @@ Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): 
   if (given !== undefined && !isStream(given)) throw invalidType('options.stream', 'a Stream', given)
   const stream = given ?? Stream.current(this)
   if (stream.device !== this) {
-    throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and cannot allocate memory of ${this}`)
+    const where = elsewhere(this, stream.device)
+    throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and cannot allocate memory of ${where}`)
   }
   if (captures(stream)) {
     throw stateError('ERR_UNSUPPORTED', `${stream} captures: allocate before the capture begins, or on another stream`)

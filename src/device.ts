@@ -3,9 +3,9 @@ import { Ambient } from './ambient.js'
 import { checkInteger, checkOptions } from './arguments.js'
 import { defaultDriver } from './default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
-import type { ContextHandle } from './driver/driver.js'
+import type { ContextHandle, Driver } from './driver/driver.js'
 import type { Front } from './driver/front.js'
-import { describe, heardFrom, invalidType, invalidValue, outOfRange, stateError } from './errors.js'
+import { heardFrom, invalidType, invalidValue, outOfRange, stateError } from './errors.js'
 import { finished, type WaitOptions } from './finished.js'
 
 /** The CUDA context that a stream or device works in. */
@@ -36,8 +36,11 @@ const devicesOf = new WeakMap<Front, Map<number, Device>>()
 const currentDevice = new Ambient<Device>()
 
 /**
- * A GPU, real or simulated. What joins it to streams and events (`createStream`, `createEvent`, `defaultStream`) is
- * declared in stream.ts.
+ * A GPU, real or simulated; there is one object for each.
+ *
+ * The first use of the default driver opens it: CUDA_STREAMS_DRIVER names it, 'cuda' or 'sim'; without it or with
+ * 'auto' it is the NVIDIA driver and, where that is missing, the simulator with a warning. That use throws
+ * ERR_NO_DRIVER where 'cuda' is asked for and does not start, ERR_INVALID_ARG_VALUE for another name.
  */
 export class Device {
   /** Its number in the order of the driver, from 0. */
@@ -53,7 +56,7 @@ export class Device {
 
   /**
    * The device with this ordinal of the default driver; without one, the current device. Always the same object.
-   * @throws ERR_OUT_OF_RANGE where the driver has no such device
+   * @throws ERR_OUT_OF_RANGE where the driver has no such device; ERR_INVALID_ARG_TYPE
    */
   static get(ordinal?: number): Device {
     return ordinal === undefined ? Device.current : deviceOf(defaultDriver(), ordinal)
@@ -79,7 +82,7 @@ export class Device {
     return this.#driver.deviceUuid(this.ordinal)
   }
 
-  /** What its processors can do, such as 9.0 for an H200. */
+  /** What its processors can do, such as 9.0 for an H200: two attributes. */
   get computeCapability(): { readonly major: number; readonly minor: number } {
     return { major: this.attribute('computeCapabilityMajor'), minor: this.attribute('computeCapabilityMinor') }
   }
@@ -102,7 +105,9 @@ export class Device {
   /**
    * Blocks until all work queued on the device is done (`cuCtxSynchronize`). Host functions that come due meanwhile run
    * inside this call.
-   * @throws CudaError where the GPU has faulted or a stream captures; ERR_DEADLOCK inside a host function
+   * @throws CudaError where the GPU has faulted; 900 while a stream of the device captures, in any mode, which spoils
+   * the capture; ERR_DEADLOCK inside a host function of the device, and on the simulator where only this thread could
+   * open a latch
    */
   synchronize(): void {
     try {
@@ -112,7 +117,12 @@ export class Device {
     }
   }
 
-  /** Resolves when all that is queued on the device now is done (`cuCtxRecordEvent`), without blocking. */
+  /**
+   * Resolves when all that is queued on the device now is done (`cuCtxRecordEvent`), without blocking. While it is
+   * pending the process stays alive. Rejects with the CudaError if the GPU faults, 900 while a stream of the device
+   * captures, in any mode, which spoils the capture; with `signal.reason` if aborted, with ERR_INVALID_ARG_TYPE; never
+   * throws.
+   */
   finished(options?: WaitOptions): Promise<void> {
     return finished(
       options,
@@ -124,9 +134,10 @@ export class Device {
   /**
    * Blocks until no host function of this JavaScript thread is pending on any stream of any device of this driver, and
    * runs them meanwhile, with those that they queue. Call it before a blocking call of another library in this thread,
-   * such as `torch.cuda.synchronize()`: that one would wait for ever for a stream that waits for JavaScript. Long uploads
-   * and downloads have host functions too. Work that no host function comes after is not waited for.
-   * @throws ERR_DEADLOCK inside a host function, which is pending itself until it returns
+   * such as `torch.cuda.synchronize()`: that one would wait for ever for a stream that waits for JavaScript. Long
+   * uploads and downloads have host functions too. Work that no host function comes after is not waited for.
+   * @throws ERR_DEADLOCK inside a host function, which is pending itself until it returns, and on the simulator where
+   * one stands behind a latch that only this thread could open
    */
   drainHostFunctions(): void {
     this.#driver.drainHostFunctions()
@@ -138,12 +149,15 @@ export class Device {
     return this
   }
 
-  /** Makes it current until the result is disposed. For async functions see `stream.enter()`. */
+  /** Makes it current until the result is disposed. In an async function prefer `run`, as `stream.enter()` says. */
   enter(): Disposable {
     return currentDevice.enter(this)
   }
 
-  /** Makes it current for the function and for all that it awaits. */
+  /**
+   * Makes it current for the function and for all that it awaits. Returns what the function returns.
+   * @throws ERR_INVALID_ARG_TYPE; what the function throws
+   */
   run<R>(fn: () => R): R {
     if (typeof fn !== 'function') throw invalidType('fn', 'a function', fn)
     return currentDevice.run(this, fn)
@@ -151,7 +165,8 @@ export class Device {
 
   /**
    * `cuDeviceGetAttribute`: CUDA's name in camelCase, such as 'multiprocessorCount'.
-   * @throws ERR_INVALID_ARG_VALUE for a name that CUDA has not
+   * @throws ERR_INVALID_ARG_VALUE for a name that CUDA has not, ERR_INVALID_ARG_TYPE; CudaError where the driver is too
+   * old to know it
    */
   attribute(name: DeviceAttribute): number {
     if (typeof name !== 'string') throw invalidType('name', 'the name of a device attribute', name)
@@ -182,6 +197,17 @@ export class Device {
   }
 }
 
+/** What another driver is called in messages. */
+export function another(driver: Driver, other: Driver): string {
+  return driver.name === 'sim' && other.name === 'sim' ? 'another simulation' : 'another driver'
+}
+
+/** A device as it is told to whoever expected another one: those of two simulations are called the same. */
+export function elsewhere(device: Device, expected: Device): string {
+  const [driver, other] = [driverOf(device), driverOf(expected)]
+  return driver === other ? `${device}` : `${device} of ${another(driver, other)}`
+}
+
 /** The one Device object for an ordinal of a driver. */
 export function deviceOf(driver: Front, ordinal: number): Device {
   checkInteger(ordinal, 'ordinal')
@@ -204,7 +230,7 @@ export function deviceOf(driver: Front, ordinal: number): Device {
 
 /**
  * The device that an option names: a Device, or an ordinal of the driver whose device is current; without one, the
- * current device. CuPy's -1, "not known", is nothing too.
+ * current device. CuPy's -1, "not known", is for the caller to leave out.
  */
 export function resolveDevice(device: Device | number | undefined, name = 'options.device'): Device {
   if (device === undefined) return Device.current
@@ -222,7 +248,8 @@ export function optionsOn<T extends object>(device: Device, options: T | undefin
   if (named === undefined) return given
   const found = typeof named === 'number' ? deviceOf(driverOf(device), named) : resolveDevice(named as Device)
   if (found === device) return given
-  throw stateError('ERR_DEVICE_MISMATCH', `options.device is ${describe(named)}, but this is ${device}; leave it out`)
+  const where = elsewhere(found, device)
+  throw stateError('ERR_DEVICE_MISMATCH', `options.device is ${where}, but this is ${device}; leave it out`)
 }
 
 export function contextOf(device: Device): ContextHandle {

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util'
 import { checkBoolean, checkBytes, checkOptions, checkOwner, checkPointer } from './arguments.js'
 import { driverForHandle } from './default-driver.js'
-import { contextOf, type Device, deviceOf, driverOf, resolveDevice } from './device.js'
+import { another, contextOf, type Device, deviceOf, driverOf, resolveDevice } from './device.js'
 import { type ContextHandle, type Driver, EventFlag, type EventHandle } from './driver/driver.js'
 import { CudaError, heardFrom, invalidType, invalidValue, stateError } from './errors.js'
 import { finished, type WaitOptions } from './finished.js'
@@ -105,7 +105,13 @@ export let keepForGraphs: (event: Event) => void
 export let recordedBehind: (event: Event, what: string | undefined) => void
 let makeEvent: (seed: EventSeed) => Event
 
-/** A mark in a stream's work that others can wait for. What it records and waits on is declared in stream.ts. */
+/**
+ * A mark in a stream's work that others can wait for.
+ *
+ * What holds for all members is not repeated at each: an argument of the wrong type is ERR_INVALID_ARG_TYPE; a closed
+ * event, this one or an argument, is ERR_CLOSED, and only `handle`, `device`, how it was made, `closed`, `equals()` and
+ * `close()` still answer; once the GPU has faulted, whatever asks the driver throws its CudaError.
+ */
 export class Event implements Disposable {
   /** The device whose streams may record it; those of any may wait for it. */
   readonly device: Device
@@ -126,7 +132,8 @@ export class Event implements Disposable {
 
   /**
    * Makes an event on `device`, the current one unless given (`cuEventCreate`).
-   * @throws ERR_INVALID_ARG_VALUE for `timing` with `interprocess`, which CUDA cannot join
+   * @throws ERR_INVALID_ARG_VALUE for `timing` with `interprocess`, which CUDA cannot join; ERR_OUT_OF_RANGE for a
+   * device that does not exist; ERR_INVALID_ARG_TYPE
    */
   constructor(options?: EventOptions & { readonly device?: Device | number | undefined }) {
     const seed = options instanceof EventSeed ? options : seedFrom(options)
@@ -147,8 +154,10 @@ export class Event implements Disposable {
 
   /**
    * Wraps an event that another library made. It is never destroyed by us; `owner` is kept reachable meanwhile. CUDA
-   * cannot be asked for an event's device: the current one is taken unless given.
-   * @throws ERR_INVALID_HANDLE for what is no event, ERR_CLOSED for one that this library destroyed
+   * cannot be asked for an event's device: where its context does not tell, the current one is taken unless given.
+   * `device` -1 means not known.
+   * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for what cannot be a handle; ERR_INVALID_HANDLE for what is no
+   * event; ERR_CLOSED for one that this library destroyed; ERR_DEVICE_MISMATCH where `device` is wrong
    */
   static fromHandle(
     handle: bigint | number,
@@ -171,8 +180,10 @@ export class Event implements Disposable {
   }
 
   /**
-   * Opens an event that another process shared (`cuIpcOpenEventHandle`).
-   * @throws ERR_INVALID_HANDLE for bytes that are no event of another process, ERR_UNSUPPORTED on the simulator
+   * Opens an event that another process shared (`cuIpcOpenEventHandle`): the 64 bytes that its `ipcHandle()` returned.
+   * `device` is the one that it is opened on, the current one unless given.
+   * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for other lengths; ERR_INVALID_HANDLE for bytes that are no
+   * event of another process; ERR_UNSUPPORTED on the simulator
    */
   static fromIpcHandle(bytes: Uint8Array, options?: { readonly device?: Device | number | undefined }): Event {
     checkBytes(bytes, 'bytes', IPC_HANDLE_BYTES)
@@ -183,10 +194,11 @@ export class Event implements Disposable {
   }
 
   /**
-   * The event that another thread of this process shared by `share()`, whose `close()` here lets go of it; in the thread
-   * that shared it, the event itself.
-   * @throws ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another thread's
-   * simulator
+   * The event that another thread of this process shared by `share()`, whose `close()` here lets go of it; in the
+   * thread that shared it, the event itself.
+   * @throws ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another
+   * thread's simulator; ERR_DEVICE_MISMATCH where the threads have different drivers; ERR_INVALID_ARG_TYPE,
+   * ERR_INVALID_ARG_VALUE
    */
   static from(shared: SharedEvent): Event {
     const received = receive(shared, 'event')
@@ -199,7 +211,10 @@ export class Event implements Disposable {
     return makeEvent(new EventSeed(device, context, { timing, blockingSync, interprocess }, { adopted, owned: false }))
   }
 
-  /** The CUevent. */
+  /**
+   * The CUevent: what other libraries take. It keeps nothing alive: hold the event as long as they use it. It can still
+   * be read after `close()`, when it is nobody's.
+   */
   get handle(): bigint {
     if (this.#remains !== undefined) this.#remains.reusable = false
     return BigInt(this.#handle)
@@ -210,7 +225,12 @@ export class Event implements Disposable {
     return this.#closed
   }
 
-  /** Is the work before its latest record done (`cuEventQuery`)? True where it was never recorded. */
+  /**
+   * Is the work before its latest record done (`cuEventQuery`)? True where it was never recorded.
+   * @throws CudaError where the GPU has faulted; 907 for an event recorded in a capture that is under way, and 900
+   * while a stream captures in a mode that forbids to ask, both of which spoil the capture; 1 for one of a capture that
+   * is over
+   */
   query(): boolean {
     const handle = this.#open()
     try {
@@ -220,7 +240,12 @@ export class Event implements Disposable {
     }
   }
 
-  /** Blocks until the work before its latest record is done (`cuEventSynchronize`), running host functions meanwhile. */
+  /**
+   * Blocks until the work before its latest record is done (`cuEventSynchronize`), running host functions meanwhile.
+   * Returns at once where it was never recorded.
+   * @throws CudaError as `query()`; ERR_DEADLOCK inside a host function that the record comes after, and on the
+   * simulator where only this thread could open the latch that it waits for
+   */
   synchronize(): void {
     const handle = this.#open()
     try {
@@ -230,7 +255,12 @@ export class Event implements Disposable {
     }
   }
 
-  /** Resolves when the work before its latest record is done, without blocking. Recording it anew changes nothing. */
+  /**
+   * Resolves when the work before its latest record is done, without blocking; at once where it was never recorded.
+   * Recording it anew changes nothing. While it is pending the process stays alive. Rejects with the CudaError if the
+   * GPU faults, 907 for an event recorded in a capture that is under way and 1 for one of a capture that is over (which
+   * spoils nothing), with `signal.reason` if aborted, with ERR_CLOSED or ERR_INVALID_ARG_TYPE; never throws.
+   */
   finished(options?: WaitOptions): Promise<void> {
     return finished(
       options,
@@ -240,8 +270,10 @@ export class Event implements Disposable {
   }
 
   /**
-   * Milliseconds from `start` to this event (`cuEventElapsedTime`), with a resolution of about half a microsecond.
-   * @throws CudaError where one of them has no timing, was never recorded, or is not done yet
+   * Milliseconds from `start` to this event of the same device (`cuEventElapsedTime`), with a resolution of about half
+   * a microsecond; negative where `start` came later.
+   * @throws CudaError 400 where one of them has no timing or was never recorded, 600 where one is not done yet;
+   * ERR_DEVICE_MISMATCH for one of another driver
    */
   elapsedSince(start: Event): number {
     if (!isEvent(start)) throw invalidType('start', 'an Event', start)
@@ -254,7 +286,11 @@ export class Event implements Disposable {
     }
   }
 
-  /** The 64 bytes by which another process opens it (`cuIpcGetEventHandle`). The event must be `interprocess`. */
+  /**
+   * The 64 bytes by which another process opens it (`cuIpcGetEventHandle`). The event must be `interprocess`, and made
+   * in this process.
+   * @throws CudaError 400 for another event; ERR_UNSUPPORTED on the simulator; ERR_CLOSED
+   */
   ipcHandle(): Uint8Array {
     return this.#driver.eventGetIpcHandle(this.#open())
   }
@@ -270,7 +306,7 @@ export class Event implements Disposable {
     return { ...announce(this, 'event', this.device), handle, timing, blockingSync, interprocess }
   }
 
-  /** Is it the same event of the same device? */
+  /** Is it the same event of the same device? False for what is no Event. */
   equals(other: unknown): boolean {
     return isEvent(other) && other.#handle === this.#handle && other.device === this.device
   }
@@ -342,7 +378,8 @@ export class Event implements Disposable {
     openEvent = (event, driver) => {
       if (event.#closed) throw stateError('ERR_CLOSED', `${event} cannot be used any more`)
       if (event.#driver !== driver) {
-        throw stateError('ERR_DEVICE_MISMATCH', `${event} belongs to another driver than what it is used with`)
+        const owner = another(event.#driver, driver)
+        throw stateError('ERR_DEVICE_MISMATCH', `${event} belongs to ${owner} than what it is used with`)
       }
       return event.#handle
     }

@@ -1,13 +1,14 @@
 /** Work that other code queues on a stream of ours: a library called through an FFI, say, by CUDA's own handle. */
-import { checkFunction, checkInteger, checkOptions } from './arguments.js'
+import { checkFunction, checkNanoseconds, checkOptions } from './arguments.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import type { Access, KernelMemory } from './driver/kernel-driver.js'
 import type { LibraryTwin } from './driver/library-driver.js'
-import { describe, invalidType, invalidValue, outOfRange } from './errors.js'
+import { describe, invalidType, invalidValue } from './errors.js'
 import { isMemory, type OpenMemory, openMemory } from './memory.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueWith } from './queue-with-memory.js'
 import { isStream, type OpenStream, openStream, Stream } from './stream.js'
+import { surfacing } from './uncaught.js'
 
 /** Memory that other code is about to touch on the stream. */
 export interface ExternalMemory {
@@ -23,9 +24,12 @@ export interface ExternalWork {
   readonly name: string
   /** What it touches: these buffers can be closed as soon as it is queued. Default: none. */
   readonly memory?: readonly ExternalMemory[] | undefined
-  /** The same in JavaScript, for the simulator: gets the bytes of each piece of memory, in their order. */
+  /**
+   * The same in JavaScript, for the simulator: gets the bytes of each piece of memory, in their order, when the work
+   * would be done. What it throws is an uncaught exception.
+   */
   readonly simulate?: ((bytes: readonly Uint8Array[]) => void) | undefined
-  /** Virtual nanoseconds that it takes on the simulator. Default 1000. */
+  /** Virtual nanoseconds that it takes on the simulator: finite, and not negative. Default 1000. */
   readonly nanoseconds?: number | undefined
 }
 
@@ -34,10 +38,11 @@ declare module './stream.js' {
     /**
      * Lets other code queue work: calls the function at once, with CUDA's own handle of the stream (0 for the null
      * stream), with the stream's context current and with room in its hardware queue for eight operations. The function
-     * must not wait for the GPU, and queue on this stream only; if it throws, it must have queued nothing. On the simulator
-     * `simulate` is queued in its place.
-     * @throws what the function throws; ERR_UNSUPPORTED on the simulator where there is no `simulate`;
-     * ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_CLOSED, ERR_DEVICE_MISMATCH
+     * must not wait for the GPU, and queue on this stream only; if it throws, it must have queued nothing. On the
+     * simulator `simulate` is queued in its place.
+     * @throws what the function throws; ERR_UNSUPPORTED on the simulator where there is no `simulate`, and for memory
+     * of a GPU that the stream's cannot reach; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an access that is none,
+     * ERR_OUT_OF_RANGE for `nanoseconds`, ERR_CLOSED, ERR_DEVICE_MISMATCH for memory of another driver
      */
     external(work: ExternalWork, call: (handle: bigint) => void): this
   }
@@ -80,9 +85,8 @@ function openExternal(given: readonly ExternalMemory[], use: OpenStream): readon
 }
 
 function twinOf({ simulate, nanoseconds }: ExternalWork): LibraryTwin | undefined {
-  const duration = nanoseconds === undefined ? DURATION : checkInteger(nanoseconds, 'work.nanoseconds')
-  if (duration < 0) throw outOfRange('work.nanoseconds', 'not negative', duration)
+  const duration = nanoseconds === undefined ? DURATION : checkNanoseconds(nanoseconds, 'work.nanoseconds')
   if (simulate === undefined) return undefined
   checkFunction(simulate, 'work.simulate')
-  return { nanoseconds: duration, run: simulate }
+  return { nanoseconds: duration, run: (bytes) => surfacing(() => simulate(bytes)) }
 }

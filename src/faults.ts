@@ -1,11 +1,16 @@
 /** Faults on request: what a simulation is asked to let fail. */
 import { checkInteger, checkOptions } from './arguments.js'
 import { CUresult } from './driver/cuda-results.js'
-import { FAILING_CALLS, type PlannedFault } from './driver/sim/fault-plan.js'
+import { FAILING_CALLS, type FailingCall, type PlannedFault } from './driver/sim/fault-plan.js'
 import { describe, invalidType, invalidValue, outOfRange } from './errors.js'
 
+export type { FailingCall } from './driver/sim/fault-plan.js'
+
 interface WhichFail {
-  /** The first that fails, counted from 1, from when the fault was asked for. Default 1. */
+  /**
+   * The first that fails, counted from 1, from when the fault was asked for: an integer. Those that the library makes
+   * for itself count too: a download copies, records and waits. Default 1.
+   */
   readonly nth?: number | undefined
   /** How many fail from there on. Default 1, or all where there is a probability; `Infinity` is allowed. */
   readonly times?: number | undefined
@@ -15,21 +20,24 @@ interface WhichFail {
 
 /** A call that throws at once, and does nothing. */
 export interface CallFault extends WhichFail {
-  /** CUDA's name of it, such as 'cuMemAllocAsync'. */
-  readonly call: string
+  /** CUDA's name of it, such as 'cuMemAllocAsync': one that a program's own calls lead to. */
+  readonly call: FailingCall
   /** That would be an `OperationFault`. */
   readonly operation?: undefined
-  /** The CUresult that it gives: 2 is out of memory. One after which CUDA's context is lost loses the devices too. */
+  /**
+   * The CUresult that it gives, at least 1: 2 is out of memory. One after which CUDA's context is lost (700 to 799)
+   * loses the devices too.
+   */
   readonly result: number
 }
 
 /** Work that is queued as ever, and faults when it would end: every later call fails, and every wait rejects. */
 export interface OperationFault extends WhichFail {
-  /** Which operations count. 'any' is one of the three. */
+  /** Which operations count, on any stream of the machine. 'any' is one of the three. */
   readonly operation: 'kernel' | 'copy' | 'fill' | 'any'
   /** That would be a `CallFault`. */
   readonly call?: undefined
-  /** The CUresult of the fault. Default 700, an illegal address; 719 is a launch failure. */
+  /** The CUresult of the fault, at least 1. Default 700, an illegal address; 719 is a launch failure. */
   readonly result?: number | undefined
 }
 

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import { checkFunction, checkOptions } from './arguments.js'
-import { type Device, driverOf } from './device.js'
+import { another, type Device, driverOf, elsewhere } from './device.js'
 import type { Driver } from './driver/driver.js'
 import { CaptureMode } from './driver/graph-driver.js'
 import type { ContextHandle, GraphExecHandle, GraphHandle } from './driver/handles.js'
@@ -10,12 +10,24 @@ import { type Launchable, launch, launchOn } from './launch.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 import { isStream, openStream, queuedLast, Stream } from './stream.js'
 
-/** What other work of the process a capture forbids meanwhile: CUDA's cudaStreamCaptureMode. */
+/**
+ * Which calls a capture forbids meanwhile (CUDA's cudaStreamCaptureMode), of those that are not about its own streams:
+ * to ask or to wait for other streams and their events (`query()`, `synchronize()`), and what other libraries do that
+ * is like it, such as `cudaMalloc`. Such a call throws CudaError 900, and spoils the capture.
+ *
+ * - 'global': no thread of the process may make them
+ * - 'threadLocal': this thread may not
+ * - 'relaxed': any may
+ *
+ * In every mode these are allowed, and spoil nothing: `finished()` of streams and events, `alloc` on other streams,
+ * what is queued there, and to close streams, events, buffers and graphs. While a blocking stream captures the null
+ * stream is refused, with CudaError 906.
+ */
 export type CaptureModeName = 'global' | 'threadLocal' | 'relaxed'
 
 /** How a capture is begun. */
 export interface CaptureOptions {
-  /** Default 'threadLocal'. */
+  /** Which other calls it forbids meanwhile. Default 'threadLocal'. */
   readonly mode?: CaptureModeName | undefined
 }
 
@@ -52,7 +64,11 @@ class GraphRemains implements Remains {
 let openGraph: (graph: Graph, driver: Driver) => GraphHandle
 let isGraph: (value: unknown) => value is Graph
 
-/** Work written down by a capture: a template, to be instantiated. It outlives the streams it was captured from. */
+/**
+ * Work written down by a capture: a template, to be instantiated. It outlives the streams it was captured from, but
+ * keeps no buffers or modules: hold what it uses as long as its instances are launched. A graph that is closed is
+ * ERR_CLOSED, and only `handle`, `device`, `closed` and `close()` still answer.
+ */
 export class Graph implements Disposable {
   /** The device of the stream it was captured from. */
   readonly device: Device
@@ -75,7 +91,7 @@ export class Graph implements Disposable {
     destroyWhenUnreachable(this, this.#remains)
   }
 
-  /** The CUgraph. */
+  /** The CUgraph. It keeps nothing alive, and can still be read after `close()`, when it is nobody's. */
   get handle(): bigint {
     return BigInt(this.#handle)
   }
@@ -85,17 +101,27 @@ export class Graph implements Disposable {
     return this.#remains.gone
   }
 
-  /** How many operations it has (`cuGraphGetNodes`). */
+  /**
+   * How many operations it has (`cuGraphGetNodes`).
+   * @throws ERR_CLOSED
+   */
   get nodeCount(): number {
     return this.#driver.graphs.nodeCount(this.#open())
   }
 
-  /** The graph in Graphviz's DOT language (`cuGraphDebugDotPrint`). */
+  /**
+   * The graph in Graphviz's DOT language (`cuGraphDebugDotPrint`, by way of a file in the system's temporary
+   * directory).
+   * @throws ERR_CLOSED
+   */
   toDot(): string {
     return this.#driver.graphs.toDot(this.#open())
   }
 
-  /** Makes an instance that can be launched (`cuGraphInstantiate`). The graph may be closed afterwards. */
+  /**
+   * Makes an instance that can be launched (`cuGraphInstantiate`). The graph may be closed afterwards.
+   * @throws ERR_CLOSED; CudaError; ERR_UNSUPPORTED where instances have more than 4096 host functions together
+   */
   instantiate(): GraphExec {
     const handle = this.#driver.graphs.instantiate(this.#open(), this.#context)
     return new GraphExec(new GraphSeed(this.device, this.#context, handle) as never)
@@ -132,13 +158,18 @@ export class Graph implements Disposable {
     openGraph = (graph, driver) => {
       const handle = graph.#open()
       if (graph.#driver === driver) return handle
-      throw stateError('ERR_DEVICE_MISMATCH', `${graph} belongs to another driver than the instance it is to update`)
+      const owner = another(graph.#driver, driver)
+      throw stateError('ERR_DEVICE_MISMATCH', `${graph} belongs to ${owner} than the instance it is to update`)
     }
     isGraph = (value): value is Graph => typeof value === 'object' && value !== null && #handle in value
   }
 }
 
-/** An instance of a graph, ready to be launched any number of times. Launches of one instance run one after another. */
+/**
+ * An instance of a graph, ready to be launched any number of times. Launches of one instance run one after another. It
+ * keeps no buffers or modules. One that is closed is ERR_CLOSED, and only `device`, `closed` and `close()` still
+ * answer.
+ */
 export class GraphExec implements Disposable, Launchable {
   /** The device whose streams it can be launched on. */
   readonly device: Device
@@ -164,14 +195,23 @@ export class GraphExec implements Disposable, Launchable {
     return this.#remains.gone
   }
 
-  /** Moves what a launch needs to the GPU ahead of time (`cuGraphUpload`). Default: the current stream of its device. */
+  /**
+   * Moves what a launch needs to the GPU ahead of time (`cuGraphUpload`). Default: the current stream of its device.
+   * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device; CudaError 900 while
+   * the stream captures, which spoils the capture
+   */
   upload(stream?: Stream): this {
     const target = this.#target(stream)
     this.#driver.graphs.upload(this.#handle, openStream(target).handle)
     return this
   }
 
-  /** Queues all its work (`cuGraphLaunch`). Default: the current stream of its device. */
+  /**
+   * Queues all its work (`cuGraphLaunch`). Default: the current stream of its device. Its host functions run at each
+   * launch.
+   * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device; CudaError 900 while
+   * the stream captures, which spoils the capture
+   */
   launch(stream?: Stream): this {
     const target = this.#target(stream)
     this.#driver.graphs.launch(this.#handle, openStream(target).handle)
@@ -181,8 +221,8 @@ export class GraphExec implements Disposable, Launchable {
 
   /**
    * Puts another graph of the same shape in (`cuGraphExecUpdate`).
-   * @throws CudaError 910 where the shapes differ; the instance is as it was. ERR_DEVICE_MISMATCH for a graph of another
-   * driver
+   * @throws CudaError 910 where the shapes differ; the instance is as it was. ERR_DEVICE_MISMATCH for a graph of
+   * another driver; ERR_UNSUPPORTED as `instantiate()`; ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   update(graph: Graph): this {
     if (!isGraph(graph)) throw invalidType('graph', 'a Graph', graph)
@@ -226,7 +266,8 @@ export class GraphExec implements Disposable, Launchable {
     const target = stream === undefined ? Stream.current(this.device) : stream
     if (!isStream(target)) throw invalidType('stream', 'a Stream', stream)
     if (target.device === this.device) return target
-    throw stateError('ERR_DEVICE_MISMATCH', `${this} cannot be launched on ${target}, which is on ${target.device}`)
+    const where = elsewhere(target.device, this.device)
+    throw stateError('ERR_DEVICE_MISMATCH', `${this} cannot be launched on ${target}, which is on ${where}`)
   }
 }
 
@@ -236,17 +277,33 @@ declare module './stream.js' {
   interface Stream {
     /**
      * Begins to write this stream's work down instead of running it (`cuStreamBeginCapture`). Other streams join by
-     * waiting for an event of it, and must be waited for before the end. Mode: 'threadLocal' unless given.
+     * waiting for an event of it, and must be waited for before the end. Mode: 'threadLocal' unless given. Until the
+     * end it is refused in every mode, with CudaError 900 or 907, to ask or to wait for the capture's streams and
+     * events or the whole device, or to launch a graph on those streams; this spoils the capture, but for `finished()`
+     * of a stream or event. `alloc`, `upload` and `download` there are ERR_UNSUPPORTED. What is captured does not count
+     * as a use of buffers.
+     * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for no mode; ERR_CLOSED; CudaError 401 where the stream
+     * captures already, 900 for the null stream, or 906 while a blocking stream captures
      */
     beginCapture(mode?: CaptureModeName): this
     /**
      * Ends the capture that this stream began (`cuStreamEndCapture`).
-     * @throws CudaError 901 where a mistake has spoilt it, 904 where a stream joined and was not waited for
+     * @throws CudaError 901 where a mistake has spoilt it, 904 where a stream joined, has work, and was not waited for,
+     * 908 where another thread began it and its mode is not 'relaxed': it is over by these, too. 903 on a stream that
+     * only joined, which spoils the capture; 401 on one that does not capture; ERR_CLOSED
      */
     endCapture(): Graph
-    /** Captures what the function queues on this stream. Ends the capture also where it throws; refuses a promise. */
+    /**
+     * Captures what the function queues on this stream: `beginCapture()`, the function, `endCapture()`. Ends the
+     * capture also where the function throws.
+     * @throws what the function throws; ERR_INVALID_ARG_VALUE where it returns a promise, and for no mode; what
+     * `beginCapture()` and `endCapture()` throw
+     */
     capture(fn: () => void, options?: CaptureOptions): Graph
-    /** `exec.launch(stream)`. */
+    /**
+     * `exec.launch(stream)`.
+     * @throws as `exec.launch(stream)`; ERR_INVALID_ARG_TYPE for what cannot be launched
+     */
     launch(exec: GraphExec): this
   }
 }

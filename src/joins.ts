@@ -11,25 +11,37 @@ import { type CudaStreamLike, isStreamLike, type PythonStreamLike } from './stre
 
 declare module './device.js' {
   interface Device {
-    /** The null stream of this device (handle 0). */
+    /** The null stream of this device (handle 0): always the same object, and `close()` does nothing to it. */
     readonly defaultStream: Stream
     /**
      * Wraps a stream that an object with the stream protocol hands over.
      * @throws as `new ExternalStream(source, { device })` does; ERR_DEVICE_MISMATCH for a stream of another device
      */
     createStream(source: CudaStreamLike | PythonStreamLike): ExternalStream
-    /** Makes a stream on this device. */
+    /**
+     * Makes a stream on this device.
+     * @throws as `new Stream(options)` does; ERR_DEVICE_MISMATCH where `options.device` is another
+     */
     createStream(options?: StreamOptions): Stream
-    /** Makes an event on this device. */
+    /**
+     * Makes an event on this device.
+     * @throws as `new Event(options)` does; ERR_DEVICE_MISMATCH where the options name another device
+     */
     createEvent(options?: EventOptions): Event
   }
 }
 
 declare module './event.js' {
   interface Event {
-    /** `stream.record(event)`. Default: the current stream of the event's device. */
+    /**
+     * `stream.record(event)`. Default: the current stream of the event's device.
+     * @throws as `stream.record(event)` does
+     */
     record(stream?: Stream, options?: { readonly external?: boolean | undefined }): this
-    /** `stream.wait(event)`. Default: the current stream of the event's device. */
+    /**
+     * `stream.wait(event)`. Default: the current stream of the event's device.
+     * @throws as `stream.wait(event)` does
+     */
     wait(stream?: Stream, options?: WaitEventOptions): this
   }
 }

@@ -6,10 +6,14 @@ import { isMemory, type Memory } from './memory.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 
 export type { Access, ScalarType } from './driver/kernel-driver.js'
-/** A scalar such as 'f32', or a pointer with its access, such as 'in f32*'. */
+/** A scalar such as 'f32', or a pointer and what the kernel does with the memory behind it, such as 'in f32*'. */
 export type ParameterType = ScalarType | `${Access} ${ScalarType}*`
 
-/** Device memory as an argument: a buffer, or an address. */
+/**
+ * Memory as an argument for a pointer: a buffer on a device, a pinned one, or an address. An address is passed as it
+ * is: nobody checks it, its memory does not count as used, so that closing the buffer does not wait for the kernel, and
+ * the sanitizer does not see it. On the simulator it is refused, with ERR_INVALID_ARG_TYPE.
+ */
 export type MemoryArgument = DeviceBuffer | PinnedBuffer | bigint | number
 
 /** What the caller passes for a parameter of this type. */

@@ -19,20 +19,26 @@ import { queueWith } from './queue-with-memory.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 import { openStream, queuedLast, type Stream } from './stream.js'
 
-/** A number of blocks or threads: in one direction, or in up to three. */
+/**
+ * A number of blocks or threads: in one direction, or in up to three; y and z are 1 unless given. Whole numbers, at
+ * least 1.
+ */
 export type Extent = number | readonly [x: number, y?: number, z?: number]
 
 /** How many threads run a kernel, and how they stand together. */
 export interface LaunchConfig {
-  /** Blocks of the grid. */
+  /** Blocks of the grid. CUDA allows 2 ** 31 - 1 in x, and 65535 in y and z. */
   readonly grid: Extent
   /** Threads of each block; CUDA allows 1024 in all. */
   readonly block: Extent
   /** Dynamic shared memory of each block, in bytes. Default 0. */
   readonly sharedMemory?: number | undefined
-  /** All blocks run at one time, so that they can wait for each other. Default false. */
+  /** All blocks run at one time, so that they can wait for each other. Default false. The simulator pays it no heed. */
   readonly cooperative?: boolean | undefined
-  /** Blocks of a thread block cluster (compute capability 9.0 and later). Default: no clusters. */
+  /**
+   * Blocks of a thread block cluster (compute capability 9.0 and later). Default: no clusters. The simulator pays it no
+   * heed.
+   */
   readonly cluster?: Extent | undefined
 }
 
@@ -78,8 +84,11 @@ export class Module implements Disposable {
   }
 
   /**
-   * Loads a cubin, a fatbin or PTX (`cuModuleLoadData`); PTX may be text. Default device: the current one.
-   * @throws CudaError for code that this device cannot run; ERR_UNSUPPORTED on the simulator, which runs no GPU code
+   * Loads a cubin, a fatbin or PTX (`cuModuleLoadData`); PTX may be text. Default device: the current one. Blocks: CUDA
+   * waits for the whole device, so host functions that are pending run first.
+   * @throws CudaError for code that this device cannot run; ERR_DEADLOCK inside a host function; ERR_UNSUPPORTED on the
+   * simulator, which runs no GPU code; ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for no bytes, or for a device that does
+   * not exist
    */
   static load(code: Uint8Array | string, options?: { readonly device?: Device | number | undefined }): Module {
     const device = resolveDevice(checkOptions(options)?.device)
@@ -97,7 +106,8 @@ export class Module implements Disposable {
   /**
    * A kernel of this module, with its parameters (`cuModuleGetFunction`). They are held against the sizes that the
    * driver knows.
-   * @throws CudaError 500 where the module has no such kernel; ERR_INVALID_ARG_VALUE where the parameters are not its own
+   * @throws CudaError 500 where the module has no such kernel; ERR_INVALID_ARG_VALUE where the parameters are not its
+   * own, or one is none; ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   kernel<const S extends readonly ParameterType[]>(name: string, signature: S): Kernel<S> {
     if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
@@ -107,7 +117,10 @@ export class Module implements Disposable {
     return new Kernel<S>({ module: this, name, parameters, handle } satisfies KernelSeed as never)
   }
 
-  /** Unloads it (`cuModuleUnload`): no launch of its kernels may be under way. May be called twice. */
+  /**
+   * Unloads it (`cuModuleUnload`): no launch of its kernels may be under way. CUDA waits for the whole device in that,
+   * so it is put off while host functions are pending. May be called twice.
+   */
   close(): void {
     if (!this.#remains.gone) release(this, this.#remains)
   }
@@ -137,7 +150,7 @@ interface KernelSeed {
   readonly handle: KernelHandle
 }
 
-/** A kernel: what `stream.launch(kernel, config, ...args)` queues. */
+/** A kernel: what `stream.launch(kernel, config, ...args)` queues, on streams of its module's device. */
 export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[]> implements Launchable {
   /** Its name in the module. */
   readonly name: string
@@ -162,10 +175,14 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
     this.#handle = handle
   }
 
-  /** How many blocks of so many threads one multiprocessor runs at a time (`cuOccupancyMaxActiveBlocksPerMultiprocessor`). */
+  /**
+   * How many blocks of so many threads, each with so many bytes of dynamic shared memory, one multiprocessor runs at a
+   * time (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
+   * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE, ERR_CLOSED where the module is; CudaError
+   */
   activeBlocks(blockSize: number, sharedMemory = 0): number {
-    checkInteger(blockSize, 'blockSize')
-    checkInteger(sharedMemory, 'sharedMemory')
+    checkExtent(blockSize, 'blockSize')
+    checkSharedMemory(sharedMemory, 'sharedMemory')
     this.#checkOpen()
     const driver = driverOf(this.module.device)
     return driver.kernels.activeBlocks(this.#handle, blockSize, sharedMemory)
@@ -207,8 +224,14 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
 declare module './stream.js' {
   interface Stream {
     /**
-     * Queues a kernel (`cuLaunchKernelEx`). Its arguments are checked against its signature; nothing is queued where they
-     * do not fit. Buffers may be on another GPU that this one can reach; else they are ERR_UNSUPPORTED.
+     * Queues a kernel (`cuLaunchKernelEx`). Its arguments are checked against its signature; nothing is queued where
+     * they do not fit. Buffers may be on another GPU that this one can reach, and may be closed as soon as this
+     * returns, but for those of a launch that is captured. An address counts as no use of a buffer.
+     * @throws ERR_INVALID_ARG_VALUE for another number of arguments, or memory that begins in the middle of an element;
+     * ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a number that the parameter cannot hold, or no grid or block has;
+     * ERR_CLOSED, of the module too; ERR_DEVICE_MISMATCH for a stream of another device or memory of another driver;
+     * ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach; CudaError, mostly 1, for a shape that the
+     * device cannot run
      */
     launch<S extends readonly ParameterType[]>(kernel: Kernel<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
   }
@@ -249,11 +272,8 @@ class Shapes {
 export function shapeOf(config: LaunchConfig): LaunchShape {
   if (config === undefined) throw invalidType('config', 'an object such as { grid, block }', config)
   checkOptions(config, 'config')
-  const { cluster } = config
-  const sharedMemory = config.sharedMemory === undefined ? 0 : checkInteger(config.sharedMemory, 'config.sharedMemory')
-  if (sharedMemory < 0 || sharedMemory > LARGEST_EXTENT) {
-    throw outOfRange('config.sharedMemory', `bytes from 0 to ${LARGEST_EXTENT}`, sharedMemory)
-  }
+  const { cluster, sharedMemory = 0 } = config
+  checkSharedMemory(sharedMemory, 'config.sharedMemory')
   return {
     grid: extentOf(config.grid, 'config.grid'),
     block: extentOf(config.block, 'config.block'),
@@ -276,4 +296,9 @@ function checkExtent(value: number, name: string): number {
   checkInteger(value, name)
   if (value < 1 || value > LARGEST_EXTENT) throw outOfRange(name, `from 1 to ${LARGEST_EXTENT}`, value)
   return value
+}
+
+function checkSharedMemory(bytes: number, name: string): void {
+  checkInteger(bytes, name)
+  if (bytes < 0 || bytes > LARGEST_EXTENT) throw outOfRange(name, `bytes from 0 to ${LARGEST_EXTENT}`, bytes)
 }

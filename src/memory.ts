@@ -2,7 +2,7 @@
 import { inspect } from 'node:util'
 import type { Allocation } from './allocations.js'
 import { checkInteger } from './arguments.js'
-import type { Device } from './device.js'
+import { another, type Device } from './device.js'
 import type { Driver } from './driver/driver.js'
 import type { Pointer } from './driver/memory-driver.js'
 import { invalidType, outOfRange, stateError } from './errors.js'
@@ -59,17 +59,26 @@ export abstract class Memory implements Disposable {
     if (part.whole === undefined) destroyWhenUnreachable(this, part.allocation)
   }
 
-  /** The address: the same for every GPU of the driver and, of pinned memory, for this process. */
+  /**
+   * The address: the same for every GPU of the driver and, of pinned memory, for this process. It keeps nothing alive:
+   * hold the buffer as long as others use it. It can still be read after `close()`, when it is nobody's.
+   */
   get pointer(): bigint {
     return BigInt(this.#allocation.pointer + this.#byteOffset)
   }
 
-  /** True for a slice of what is closed, too. */
+  /** Was it closed? True for a slice of what is closed, too. */
   get closed(): boolean {
     return this.#closed || this.#whole.#closed
   }
 
-  /** Gives the memory back; closing a slice only ends that slice. Queued work still has it. May be called twice. */
+  /**
+   * Gives the memory back, when all work is done that this library queued with it, on any stream; this call does not
+   * wait. Memory of `device.alloc()` is freed in the order of its stream (`cuMemFreeAsync`), whose later work waits for
+   * those others too. Not counted is work that only had the address, and what a graph captured: let that stream wait
+   * for theirs first, `stream.wait(theirs)`, then close; and keep buffers as long as the graph. To close a slice only
+   * ends that slice. May be called twice.
+   */
   close(): void {
     if (this.#closed) return
     this.#closed = true
@@ -129,7 +138,8 @@ export abstract class Memory implements Disposable {
       memory.checkOpen()
       const allocation = memory.#allocation
       if (driver !== undefined && allocation.driver !== driver) {
-        throw stateError('ERR_DEVICE_MISMATCH', `${memory} belongs to another driver than the stream it is used with`)
+        const owner = another(allocation.driver, driver)
+        throw stateError('ERR_DEVICE_MISMATCH', `${memory} belongs to ${owner} than the stream it is used with`)
       }
       return { allocation, pointer: (allocation.pointer + memory.#byteOffset) as Pointer }
     }

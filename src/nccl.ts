@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { checkOptions, checkSignal } from './arguments.js'
-import { contextOf, Device, driverOf, resolveDevice } from './device.js'
+import { contextOf, Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import { invalidType, invalidValue, stateError } from './errors.js'
 import type { WaitOptions } from './finished.js'
 import './joins.js'
@@ -61,7 +61,8 @@ class Ready {
 /**
  * An id for a new communicator (`ncclGetUniqueId`), 128 bytes: give it to every rank, by whatever means the processes
  * have. This process must live until all ranks are there, since they meet at it.
- * @throws ERR_UNSUPPORTED where NCCL is not found (CUDA_STREAMS_NCCL names the file or its folder)
+ * @throws ERR_UNSUPPORTED, with the places tried, where NCCL is not found (CUDA_STREAMS_NCCL names the file or its
+ * folder) or is older than 2.14; LibraryError
  */
 export function uniqueId(): Uint8Array {
   return ncclOf(Device.current).uniqueId()
@@ -73,9 +74,17 @@ export function ncclVersion(): number {
 }
 
 /**
- * One of the ranks that exchange data: a device of this process. Every rank has to make the same calls in the same order.
- * Their work is queued on a stream of the device, as kernels are. Arguments that are wrong are refused by name, and
- * nothing is queued; what NCCL refuses is a LibraryError, and ends the communicator.
+ * One of the ranks that exchange data: a device of this process. Every rank has to make the same calls in the same
+ * order. Their work is queued on a stream of the device, as kernels are; the buffers may be closed as soon as that is
+ * done. What nobody can reach any more is destroyed.
+ *
+ * What holds for all calls that exchange data is not repeated at each. Arguments that are wrong are refused by name,
+ * and nothing is queued: ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for a type or reduction that is none, and a buffer
+ * that is no whole number of elements or begins in the middle of one; ERR_OUT_OF_RANGE for buffers of other lengths,
+ * and a rank that is none; ERR_CLOSED for a communicator that has ended, a closed buffer or stream; ERR_DEVICE_MISMATCH
+ * for those of another device; ERR_UNSUPPORTED on a per-thread default stream; ERR_DEADLOCK where another rank of this
+ * thread does not make the same call, and where the other ranks are waited for in vain (`timeout`). What NCCL refuses
+ * is a LibraryError. It ends the communicator, as a wait in vain does.
  *
  * The first call of a kind connects the ranks: it blocks until all of them have made it, and runs host functions that
  * come due meanwhile. A thread that has several ranks must therefore make the calls of all of them inside `group()`.
@@ -102,8 +111,10 @@ export class Communicator implements AsyncDisposable {
 
   /**
    * Resolves when all ranks are there (`ncclCommInitRankConfig`, not blocking). The loop turns meanwhile, so that a
-   * process may make several ranks at once. Rejects with ERR_UNSUPPORTED where NCCL is not found, with ERR_DEADLOCK
-   * when the time is up, with `signal.reason`, or with a LibraryError. On the simulator all ranks must be in one thread.
+   * process may make several ranks at once. On the simulator all ranks must be in one thread.
+   * @throws (as a rejection) ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE; ERR_INVALID_ARG_VALUE for an id that `uniqueId()`
+   * did not return, or for options that contradict those of another rank in this thread; ERR_UNSUPPORTED as
+   * `uniqueId()`; ERR_DEADLOCK when the time is up; `signal.reason`; LibraryError
    */
   static async create(options: CommunicatorOptions): Promise<Communicator> {
     if (options === undefined) throw invalidType('options', 'an object such as { id, rank, size }', options)
@@ -141,6 +152,8 @@ export class Communicator implements AsyncDisposable {
   /**
    * A communicator for each of these devices of this process, in their order: `create` for each, all at once. Make the
    * calls of all of them inside `group()`.
+   * @throws (as a rejection) ERR_INVALID_ARG_TYPE, also for no devices; ERR_INVALID_ARG_VALUE for a device that is
+   * named twice; ERR_DEVICE_MISMATCH for those of two drivers; as `create` for any of them, and then none is left
    */
   static async createAll(
     devices: readonly (Device | number)[],
@@ -154,7 +167,10 @@ export class Communicator implements AsyncDisposable {
     const [first = Device.current] = resolved
     const stranger = resolved.find((device) => driverOf(device) !== driverOf(first))
     if (stranger !== undefined) {
-      throw stateError('ERR_DEVICE_MISMATCH', `${first} and ${stranger} belong to two drivers`)
+      throw stateError(
+        'ERR_DEVICE_MISMATCH',
+        `devices must all be of one driver, not ${first} and ${elsewhere(stranger, first)}`,
+      )
     }
     const { timeout, signal } = checkOptions(options) ?? {}
     checkTimeout(timeout)
@@ -171,7 +187,7 @@ export class Communicator implements AsyncDisposable {
     throw failed.reason
   }
 
-  /** Closed, aborted, or given up after an error. */
+  /** Was it closed, aborted, or given up after an error? */
   get closed(): boolean {
     return this.#handle.ended
   }
@@ -196,7 +212,10 @@ export class Communicator implements AsyncDisposable {
     return this
   }
 
-  /** Leaves in every rank's `destination` what the root has in `source` (`ncclBroadcast`). Other ranks need no source. */
+  /**
+   * Leaves in every rank's `destination` what the root has in `source` (`ncclBroadcast`). The root's two have the same
+   * length, and may be the same buffer; other ranks need no source.
+   */
   broadcast(source: DeviceBuffer | undefined, destination: DeviceBuffer, options: TransferOptions & RootOptions): this {
     const call = this.#call(options)
     const root = this.#root(options)
@@ -210,8 +229,8 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Leaves in the root's `destination` what the `source` of all ranks become together (`ncclReduce`). Other ranks need no
-   * destination.
+   * Leaves in the root's `destination` what the `source` of all ranks become together (`ncclReduce`). The root's two
+   * have the same length, and may be the same buffer; other ranks need no destination.
    */
   reduce(source: DeviceBuffer, destination: DeviceBuffer | undefined, options: ReductionOptions & RootOptions): this {
     const call = this.#call(options)
@@ -280,7 +299,7 @@ export class Communicator implements AsyncDisposable {
     return this
   }
 
-  /** Receives what another rank sends (`ncclRecv`). */
+  /** Receives what another rank sends, which has to be as much (`ncclRecv`). */
   recv(destination: DeviceBuffer, options: PeerOptions): this {
     const call = this.#call(options)
     const peer = checkRank(options.peer, 'options.peer', this.size)
@@ -295,8 +314,10 @@ export class Communicator implements AsyncDisposable {
   /**
    * Resolves when all that was queued through this communicator is done. A rank that died is told by a network, but not
    * by NVLink: there the GPU waits for ever, so give a `signal` with a time limit where that can happen. When it is
-   * aborted, or NCCL reports an error (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which lets
-   * the streams go on, and the promise rejects with the reason.
+   * aborted, or NCCL reports an error (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which
+   * lets the streams go on, and the promise rejects with the reason.
+   * @throws (as a rejection) ERR_CLOSED, ERR_INVALID_ARG_TYPE; `signal.reason`, LibraryError, CudaError if the GPU
+   * faults
    */
   async finished(options?: WaitOptions): Promise<void> {
     const handle = this.#handle
@@ -327,8 +348,10 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Gives it up at once (`ncclCommAbort`): its work on the GPU ends, with whatever bytes are there, and the streams go on.
-   * Abort the other ranks too. Resolves when NCCL has let go of everything. May be called twice.
+   * Gives it up at once (`ncclCommAbort`): its work on the GPU ends, with whatever bytes are there, and the streams go
+   * on. Abort the other ranks too. Resolves when NCCL has let go of everything. Calls after it are ERR_CLOSED. May be
+   * called twice.
+   * @throws (as a rejection) LibraryError
    */
   async abort(): Promise<void> {
     const handle = this.#handle
@@ -338,9 +361,11 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Lets its work complete, then frees it (`ncclCommFinalize`, `ncclCommDestroy`). All ranks have to close, those of one
-   * thread at one time: `await Promise.all(communicators.map((each) => each.close()))`. Close graphs that captured its
-   * work before. When `signal` is aborted it is given up as by `abort()`, and the promise rejects. May be called twice.
+   * Lets its work complete, then frees it (`ncclCommFinalize`, `ncclCommDestroy`). All ranks have to close, those of
+   * one thread at one time: `await Promise.all(communicators.map((each) => each.close()))`. Close graphs that captured
+   * its work before. When `signal` is aborted it is given up as by `abort()`, and the promise rejects. May be called
+   * twice.
+   * @throws (as a rejection) ERR_INVALID_ARG_TYPE, `signal.reason`, LibraryError; ERR_DEADLOCK when the time is up
    */
   async close(options?: WaitOptions): Promise<void> {
     const handle = this.#handle
@@ -359,7 +384,7 @@ export class Communicator implements AsyncDisposable {
     this.#letGo()
   }
 
-  /** `close()`. */
+  /** `close()`, for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }

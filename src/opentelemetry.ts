@@ -10,17 +10,18 @@ import { type OperationMessage, type Publisher, publish } from './timeline/chann
 export interface TraceOptions {
   /** Whose spans they are. Default: `trace.getTracer('cuda-streams')`. */
   readonly tracer?: Tracer | undefined
-  /** Whose driver is watched. Default: the current device. */
+  /** Whose driver is watched: all of its devices are. Default: the current device. */
   readonly device?: Device | number | undefined
-  /** Milliseconds between two looks at what is done. Default 100. */
+  /** Milliseconds between two looks at what is done: more than 0, and less than 2 ** 31. Default 100. */
   readonly interval?: number | undefined
 }
 
 const CHANNEL = 'cuda-streams:operation'
 
 /**
- * Gives a span to each operation that streams do: kernels, copies, fills, host functions, graphs. A span begins and ends
- * with the operation itself. Close the result to stop.
+ * Gives a span to each operation that streams do: kernels, copies, fills, host functions, graphs. A span begins and
+ * ends with the operation itself, and is made a while later, as messages of `publish()` are. Close the result to stop.
+ * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for the interval, or a device that does not exist
  */
 export function traceOperations(options?: TraceOptions): Publisher {
   const { tracer = trace.getTracer('cuda-streams'), device, interval } = checkOptions(options) ?? {}

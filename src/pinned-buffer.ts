@@ -19,7 +19,13 @@ export let ownBytes: (buffer: PinnedBuffer) => Uint8Array
 const pinnedBytes = new WeakMap<Memory, ArrayBuffer>()
 const buffersOfViews = new WeakMap<ArrayBuffer, Memory>()
 
-/** Page-locked memory of the host, which GPUs copy from and to without help of the processor. */
+/**
+ * Page-locked memory of the host, which GPUs copy from and to without help of the processor. Slices and views keep the
+ * whole reachable; what nobody can reach any more is closed.
+ *
+ * A buffer that is closed, or a slice of one, is ERR_CLOSED for all that uses it; only `pointer`, `byteLength`,
+ * `device`, `closed` and `close()` still answer. An argument of the wrong type is ERR_INVALID_ARG_TYPE.
+ */
 export class PinnedBuffer extends Memory {
   #bytes: Uint8Array | undefined
   readonly #byteOffset: number
@@ -31,7 +37,8 @@ export class PinnedBuffer extends Memory {
   }
 
   /**
-   * The memory itself, not a copy: what GPUs write appears here. Closing the buffer detaches it, its length is 0 then.
+   * The memory itself, not a copy: what GPUs write appears here, once that work is done. Closing the buffer detaches it
+   * at once, its length is 0 then. Nothing is waited for.
    * @throws ERR_CLOSED
    */
   get bytes(): Uint8Array {
@@ -41,7 +48,8 @@ export class PinnedBuffer extends Memory {
 
   /**
    * The memory as typed elements: `buffer.view(Float32Array)`. Detached like `bytes`.
-   * @throws ERR_INVALID_ARG_VALUE where the elements do not fit, ERR_CLOSED
+   * @throws ERR_INVALID_ARG_VALUE where the elements do not fit, ERR_INVALID_ARG_TYPE for what is no constructor of
+   * typed arrays, ERR_CLOSED
    */
   view<V extends ArrayBufferView>(type: ViewConstructor<V>): V {
     this.viewed()
@@ -54,8 +62,8 @@ export class PinnedBuffer extends Memory {
   }
 
   /**
-   * A part of it, which shares its memory and ends with it.
-   * @throws ERR_OUT_OF_RANGE where it does not lie within, ERR_CLOSED
+   * A part of it, in bytes, which shares its memory and ends with it. It may have no bytes.
+   * @throws ERR_OUT_OF_RANGE where it does not lie within, ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   slice(byteOffset: number, byteLength: number): PinnedBuffer {
     return new PinnedBuffer(this.part(byteOffset, byteLength) as never)
@@ -89,9 +97,9 @@ export class PinnedBuffer extends Memory {
 declare module './device.js' {
   interface Device {
     /**
-     * Allocates so many bytes, at least 1, of page-locked host memory (`cuMemHostAlloc`) that every device of the driver
-     * can reach. This is slow: do it once, and use it again and again.
-     * @throws ERR_OUT_OF_RANGE; CudaError 2, CUDA_ERROR_OUT_OF_MEMORY
+     * Allocates so many bytes, at least 1, of page-locked host memory (`cuMemHostAlloc`) that every device of the
+     * driver can reach. This is slow: do it once, and use it again and again.
+     * @throws ERR_OUT_OF_RANGE, ERR_INVALID_ARG_TYPE; CudaError 2, CUDA_ERROR_OUT_OF_MEMORY
      */
     allocPinned(byteLength: number): PinnedBuffer
   }

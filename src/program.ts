@@ -6,7 +6,7 @@ import { Module } from './kernel.js'
 
 /** How CUDA C++ is compiled, and where it is loaded. */
 export interface CompileOptions {
-  /** The architecture to compile for, such as 'sm_90'. Default: the device's own. */
+  /** The architecture to compile for, such as 'sm_90', for NVRTC's `--gpu-architecture`. Default: the device's own. */
   readonly arch?: string | undefined
   /** More options for NVRTC, such as '--use_fast_math'. */
   readonly options?: readonly string[] | undefined
@@ -33,8 +33,10 @@ async function compile(source: string, options?: CompileOptions): Promise<Module
 }
 
 /**
- * `Program.compile(source)` compiles CUDA C++ with NVRTC, on a thread of its own, and loads what comes out. Kernels that
- * are to be found by name need `extern "C"`.
+ * `Program.compile(source)` compiles CUDA C++ with NVRTC, on a thread of its own, and loads what comes out; only the
+ * loading blocks, as that of `Module.load()`. Kernels that are to be found by name need `extern "C"`.
  * @throws (as a rejection) ERR_COMPILATION, with the compiler's log in the message; ERR_UNSUPPORTED without NVRTC
+ * (CUDA_STREAMS_NVRTC names the file or its folder) and on the simulator; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a
+ * device that does not exist; CudaError for code that the device cannot run
  */
 export const Program = { compile } as const

@@ -18,7 +18,7 @@ export function queueWith(use: OpenStream, memory: readonly OpenMemory[], queue:
 }
 
 /** Is all of it the stream's own, so that nothing need be done before and after? */
-export function allOwned(memory: readonly OpenMemory[], use: OpenStream): boolean {
+function allOwned(memory: readonly OpenMemory[], use: OpenStream): boolean {
   for (const { allocation } of memory) if (!allocation.ownedBy(use)) return false
   return true
 }

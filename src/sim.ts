@@ -11,9 +11,9 @@ export {
   type Strategy,
 } from './explore/explore.js'
 export type { Outcome } from './explore/outcome.js'
-export type { Program } from './explore/run.js'
+export type { ExploredProgram } from './explore/run.js'
 export type { Schedule } from './explore/schedule.js'
-export type { CallFault, Fault, OperationFault } from './faults.js'
+export type { CallFault, FailingCall, Fault, OperationFault } from './faults.js'
 export {
   busy,
   destroyForeignStream,

@@ -23,9 +23,9 @@ export interface SimulatedThread {
   readonly blockDim: Index3
   /** Blocks of the grid. */
   readonly gridDim: Index3
-  /** blockIdx.x * blockDim.x + threadIdx.x: where most kernels begin. */
+  /** `blockIdx.x * blockDim.x + threadIdx.x`: where most kernels begin. */
   readonly globalX: number
-  /** The block's dynamic shared memory. */
+  /** The block's dynamic shared memory, as long as the launch says. It begins with zeros, which no GPU promises. */
   readonly shared: ArrayBuffer
 }
 

@@ -18,17 +18,23 @@ import { checkPriority } from './stream-seed.js'
 export interface SimulationOptions {
   /** How many devices the machine has, from 1 to 64. Default 1. */
   readonly devices?: number | undefined
-  /** Which of the allowed orders it takes. Default 0: the natural one. */
+  /**
+   * An integer: which of the allowed orders it takes, and which of the faults that have a probability come. Default 0:
+   * the natural one.
+   */
   readonly seed?: number | undefined
   /** What is to fail. More can be asked for later, by `simulation.inject()`. */
   readonly faults?: readonly Fault[] | undefined
 }
 
-/** A simulated machine. */
+/** A simulated machine. It belongs to the thread that made it; its handles and addresses mean nothing in another. */
 export interface Simulation extends Disposable {
   /** Its GPUs, in the order of their ordinals. */
   readonly devices: readonly Device[]
-  /** Virtual nanoseconds since it started. */
+  /**
+   * Virtual nanoseconds since it started: each call takes 100, and when the host blocks or the event loop turns, time
+   * goes on with the work that is queued.
+   */
   readonly now: number
   /** Which of the allowed orders it takes. */
   readonly seed: number
@@ -37,14 +43,22 @@ export interface Simulation extends Disposable {
    * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for what cannot fail so
    */
   inject(fault: Fault): Disposable
-  /** Destroys its contexts: what is pending rejects, and all further use fails with CUDA_ERROR_CONTEXT_IS_DESTROYED. */
+  /**
+   * Destroys its contexts: what is pending rejects, and all further use fails with CudaError 709,
+   * CUDA_ERROR_CONTEXT_IS_DESTROYED; `close()` of what it has does not throw. May be called twice.
+   */
   close(): void
 }
 
 const simulations = new WeakMap<SimDriver, Simulation>()
 const foreignStreams = new Map<bigint, SimDriver>()
 
-/** A private machine beside the default driver. Its devices are used as any: `new Stream({ device })`. */
+/**
+ * A private machine beside the default driver, which is not opened by this. Its devices are used as any:
+ * `new Stream({ device })`.
+ * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a fault that is none; ERR_OUT_OF_RANGE for `devices`, and
+ * numbers in a fault
+ */
 export function simulate(options?: SimulationOptions): Simulation {
   const given = checkOptions(options) ?? {}
   const devices = given.devices === undefined ? 1 : checkInteger(given.devices, 'options.devices')
@@ -57,14 +71,18 @@ export function simulate(options?: SimulationOptions): Simulation {
 }
 
 /**
- * The machine that a simulated device belongs to; that of the default simulator too.
- * @throws ERR_UNSUPPORTED for a device of the NVIDIA driver
+ * The machine that a simulated device belongs to, always the same object; that of the default simulator too.
+ * @throws ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE
  */
 export function simulationOf(device: Device): Simulation {
   return simulationFor(simDriverOf(device))
 }
 
-/** Queues work that takes so many virtual nanoseconds, as a kernel does. */
+/**
+ * Queues work that takes so many virtual nanoseconds, 0 or more, as a kernel does. It can be captured.
+ * @throws ERR_UNSUPPORTED for a stream of the NVIDIA driver; ERR_OUT_OF_RANGE for what is negative or not finite;
+ * ERR_INVALID_ARG_TYPE, ERR_CLOSED; CudaError as a launch
+ */
 export function busy(stream: Stream, nanoseconds: number): void {
   checkNanoseconds(nanoseconds, 'nanoseconds')
   const { driver, handle } = simulated(stream)
@@ -72,14 +90,24 @@ export function busy(stream: Stream, nanoseconds: number): void {
   queuedLast(stream, 'busy()')
 }
 
-/** Holds the stream at this point until it is opened. Opening it twice does nothing more. */
+/**
+ * Holds the stream at this point until it is opened. Opening it twice does nothing more. To block for what is behind it
+ * is ERR_DEADLOCK, unless a host function opens it meanwhile: await `finished()`.
+ * @throws ERR_UNSUPPORTED for a stream of the NVIDIA driver, and while the stream captures; ERR_INVALID_ARG_TYPE,
+ * ERR_CLOSED; CudaError as a launch
+ */
 export function latch(stream: Stream): { open(): void } {
   const { driver, handle } = simulated(stream)
   const operation = driver.enqueue(handle, OperationKind.LATCH, 0)
   return { open: () => driver.machine.open(operation) }
 }
 
-/** Queues work that faults the device with this CUresult; 700, an illegal address, unless given. */
+/**
+ * Queues work that faults when it is done, with this CUresult; 700, an illegal address, unless given. All devices of
+ * the machine are lost by that, as those of a process are. It can be captured.
+ * @throws ERR_UNSUPPORTED for a stream of the NVIDIA driver; ERR_OUT_OF_RANGE for a number less than 1;
+ * ERR_INVALID_ARG_TYPE, ERR_CLOSED; CudaError as a launch
+ */
 export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS): void {
   checkInteger(number, 'number')
   if (number < 1) throw outOfRange('number', 'a CUresult that is not success', number)
@@ -88,7 +116,12 @@ export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS)
   queuedLast(stream, 'fault()')
 }
 
-/** The handle of a stream that another library of the simulation owns: wrap it with `new ExternalStream(handle, { device })`. */
+/**
+ * The handle of a stream that another library of the simulation owns: wrap it with
+ * `new ExternalStream(handle, { device })`. It lives until `destroyForeignStream(handle)`. Of the options `device`
+ * counts for nothing.
+ * @throws ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE
+ */
 export function foreignStream(device: Device, options?: StreamOptions): bigint {
   const driver = simDriverOf(device)
   const given = optionsOn(device, options)
@@ -98,7 +131,12 @@ export function foreignStream(device: Device, options?: StreamOptions): bigint {
   return handle
 }
 
-/** Destroys such a stream, as its owner would. Queued work still completes. */
+/**
+ * Destroys such a stream, as its owner would. Queued work still completes; wrappers of it get CudaError 400 from then
+ * on.
+ * @throws ERR_INVALID_HANDLE for what `foreignStream()` did not return, or is destroyed; ERR_INVALID_ARG_TYPE,
+ * ERR_OUT_OF_RANGE
+ */
 export function destroyForeignStream(handle: bigint): void {
   checkPointer(handle, 'handle', 'a handle that foreignStream() returned')
   const driver = foreignStreams.get(handle)

@@ -6,7 +6,7 @@ import type { Event, EventOptions } from './event.js'
 export interface StreamOptions {
   /** A Device, or an ordinal of the current device's driver. Default: the current device. */
   readonly device?: Device | number | undefined
-  /** Lower goes first; clamped to the device's `priorityRange`, as CUDA does. Default 0. */
+  /** An integer. Lower goes first; clamped to the device's `priorityRange`, as CUDA does. Default 0. */
   readonly priority?: number | undefined
   /** Does not wait for the null stream, nor the null stream for it. Default true. */
   readonly nonBlocking?: boolean | undefined
@@ -34,6 +34,6 @@ export interface WaitEventOptions {
 
 /** How a stream waits for another. */
 export interface WaitStreamOptions extends WaitEventOptions {
-  /** The event to record on the other stream. Default: one of the library's own. */
+  /** The event to record on the other stream, of the same device as that. Default: one of the library's own. */
   readonly event?: Event | undefined
 }

@@ -1,7 +1,7 @@
 /** What a stream is made from inside the library: a handle, whose it is, and what has to be destroyed with it. */
 import { checkBoolean, checkOptions, checkPointer } from './arguments.js'
 import { driverForHandle } from './default-driver.js'
-import { contextOf, type Device, deviceOf, driverOf, resolveDevice } from './device.js'
+import { contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } from './device.js'
 import { type ContextHandle, type Driver, isDefaultStream, StreamFlag, type StreamHandle } from './driver/driver.js'
 import { invalidType, stateError } from './errors.js'
 import type { Remains } from './remains.js'
@@ -90,7 +90,7 @@ export function checkDevice(stream: { readonly device: Device }, wanted: Device 
   if (device !== stream.device) {
     throw stateError(
       'ERR_DEVICE_MISMATCH',
-      `The stream is on ${stream.device}, not on ${device} as options.device says`,
+      `The stream is on ${stream.device}, not on ${elsewhere(device, stream.device)} as options.device says`,
     )
   }
 }

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util'
 import { Ambient } from './ambient.js'
 import { checkBoolean, checkFunction, checkOptions, checkOwner } from './arguments.js'
-import { type Context, contextOf, Device, driverOf, resolveDevice } from './device.js'
+import { type Context, contextOf, Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import {
   type ContextHandle,
   canonicalStream,
@@ -71,7 +71,15 @@ export let isStream: (value: unknown) => value is Stream
 let ownerOf: (stream: Stream) => object | undefined
 let rewrap: (stream: Stream) => StreamSeed
 
-/** A queue of GPU work: what is queued runs in order; between streams, events order it. */
+/**
+ * A queue of GPU work: what is queued runs in order; between streams, events order it.
+ *
+ * What holds for all members is not repeated at each: an argument of the wrong type is ERR_INVALID_ARG_TYPE; a closed
+ * stream, this one or an argument, is ERR_CLOSED, and only `handle`, `device`, `closed`, `equals()` and `close()` still
+ * answer; once the GPU has faulted, whatever asks the driver throws its CudaError. Queuing work blocks where the
+ * hardware queue is full, after about a thousand operations behind one that stands still: host functions run meanwhile,
+ * and where that would never end it is ERR_DEADLOCK.
+ */
 export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   /** The device it is on. */
   readonly device: Device
@@ -128,13 +136,21 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     return known
   }
 
-  /** The stream that this async context made current on `device` (default: the current device), else its null stream. */
+  /**
+   * The stream that this async context made current on `device` (default: the current device), else its null stream. It
+   * stays current when it is closed.
+   * @throws ERR_OUT_OF_RANGE for a device that does not exist
+   */
   static current(device?: Device | number): Stream {
     const where = resolveDevice(device, 'device')
     return currentStreams.get(where)?.get() ?? defaultStreamOf(where)
   }
 
-  /** Orders streams by device, then handle: for sorting. */
+  /**
+   * Orders streams by device, then handle: for sorting. 0 for two of the same key, which `valueOf()` says; such streams
+   * of two drivers are not `equals()`.
+   * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   */
   static compare(a: Stream, b: Stream): -1 | 0 | 1 {
     if (!isStream(a)) throw invalidType('a', 'a Stream', a)
     if (!isStream(b)) throw invalidType('b', 'a Stream', b)
@@ -142,23 +158,35 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     return left < right ? -1 : left > right ? 1 : 0
   }
 
-  /** The current device's null stream (handle 0): it waits for all its blocking streams, and they for it. */
+  /**
+   * The current device's null stream (handle 0): it waits for all its blocking streams, and they for it. Always the
+   * same object; `close()` does nothing to it.
+   */
   static get null(): Stream {
     return defaultStreamOf(Device.current)
   }
 
-  /** The current device's per-thread default stream (handle 2): a blocking stream of the JavaScript thread's own. */
+  /**
+   * The current device's per-thread default stream (handle 2): a blocking stream of the JavaScript thread's own. Always
+   * the same object; `close()` does nothing to it.
+   */
   static get perThread(): Stream {
     return defaultStreamsOf(Device.current).perThread
   }
 
-  /** The CUstream: what other libraries take. 0 is the null stream, 2 the per-thread one. */
+  /**
+   * The CUstream: what other libraries take. 0 is the null stream, 2 the per-thread one. It keeps nothing alive: hold
+   * the stream as long as they use it. It can still be read after `close()`, when it is nobody's.
+   */
   get handle(): bigint {
     this.#handOut()
     return BigInt(cudaHandleOf(this.#handle))
   }
 
-  /** The driver's own number for the stream (`cuStreamGetId`). Never used twice, unlike the handle. */
+  /**
+   * The driver's own number for the stream (`cuStreamGetId`, asked once). Never used twice, unlike the handle.
+   * @throws CudaError 900 while the stream captures, unless it was asked before; the capture is not spoilt
+   */
   get id(): bigint {
     const handle = this.#open()
     this.#id ??= this.#driver.streamGetId(handle)
@@ -171,26 +199,33 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     return { handle: BigInt(this.#context), device: this.device }
   }
 
-  /** What the driver made of the priority asked for (`cuStreamGetPriority`). */
+  /** What the driver made of the priority asked for (`cuStreamGetPriority`, asked once): lower goes first. */
   get priority(): number {
     const handle = this.#open()
     this.#priority ??= this.#driver.streamGetPriority(handle)
     return this.#priority
   }
 
-  /** Is it free of the null stream's rules (`cuStreamGetFlags`)? */
+  /**
+   * Is it free of the null stream's rules (`cuStreamGetFlags`, asked once)?
+   * @throws CudaError 900 while the stream captures, unless it was asked before; the capture is not spoilt
+   */
   get nonBlocking(): boolean {
     const handle = this.#open()
     this.#nonBlocking ??= (this.#driver.streamGetFlags(handle) & StreamFlag.NON_BLOCKING) !== 0
     return this.#nonBlocking
   }
 
-  /** Is its work being captured into a graph (`cuStreamIsCapturing`)? */
+  /**
+   * Is its work being captured into a graph (`cuStreamIsCapturing`)? Also true where it joined the capture of another
+   * stream, and where the capture is spoilt and has not been ended.
+   * @throws CudaError 906 for the null stream while a blocking stream of the device captures
+   */
   get isCapturing(): boolean {
     return this.#driver.streamIsCapturing(this.#open())
   }
 
-  /** An event without timing that the stream keeps for you; closing it does nothing. */
+  /** An event without timing that the stream keeps for you, always the same; closing it does nothing. */
   get cachedEvent(): Event {
     this.#open()
     this.#cachedEvent ??= keptEventFor(this.device, this.#context)
@@ -204,16 +239,19 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   /**
    * Marks this point of the stream's work in an event (`cuEventRecord`): the one given, or a new one without timing.
-   * @throws ERR_DEVICE_MISMATCH for an event of another device; ERR_INVALID_ARG_VALUE for options that contradict it
+   * @throws ERR_DEVICE_MISMATCH for an event of another device; ERR_INVALID_ARG_VALUE for options that contradict it,
+   * or each other; CudaError 906 on the null stream while a blocking stream of the device captures, 901 once the
+   * capture that the stream is in is spoilt
    */
   record(event?: Event, options?: RecordOptions): Event
+  /** The same in a new event, made and recorded as the options say. */
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
     const stream = this.#busy()
     let event: Event
     let external: ExternalFlag = ExternalFlag.NONE
     if (isEvent(given)) {
-      if (given.device !== this.device) throw mismatch(`${given}`, this)
+      if (given.device !== this.device) throw mismatch(given, this)
       if (options !== undefined) {
         external = externalFlag(checkOptions(options))
         checkAgainst(given, options)
@@ -232,10 +270,20 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   }
 
   /**
-   * Lets later work of this stream wait for an event's latest record (`cuStreamWaitEvent`), or for all that another
-   * stream holds now (record and wait). Recording the event again changes nothing for this wait. Never blocks.
+   * Lets later work of this stream wait for an event's latest record (`cuStreamWaitEvent`). Recording the event again
+   * changes nothing for this wait. Never blocks. An event that was never recorded is not waited for.
+   * @throws ERR_DEVICE_MISMATCH for an event of another driver. In captures, CudaError 905 for an event recorded
+   * outside, 902 for one of another capture, 906 where the null stream is to wait for one, and these spoil the capture;
+   * 1 for one of a capture that is over, 901 once the capture is spoilt
    */
   wait(event: Event, options?: WaitEventOptions): this
+  /**
+   * Lets later work of this stream wait for all that another stream holds now: an event is recorded there, and waited
+   * for here. Never blocks.
+   * @throws ERR_DEVICE_MISMATCH for a stream of another driver, and for `options.event` of another device than that
+   * stream; as `new ExternalStream(stream)` for an object with a stream protocol; CudaError as `record()` and
+   * `wait(event)`
+   */
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
   wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
     const stream = this.#busy()
@@ -250,7 +298,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     if (event !== undefined && !isEvent(event)) throw invalidType('options.event', 'an Event', event)
     const isExternal = checkBoolean(external, 'options.external', false)
     const from = other.#open()
-    if (other.#driver !== this.#driver) throw mismatch(`${other}`, this)
+    if (other.#driver !== this.#driver) throw mismatch(other, this)
     if (event === undefined && !(isExternal && (this.isCapturing || other.isCapturing))) {
       this.#driver.streamWaitStream(stream, from, other.#context)
       return this
@@ -262,7 +310,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   /**
    * Is all its work done (`cuStreamQuery`)?
-   * @throws CudaError where the GPU has faulted, or while the stream captures
+   * @throws CudaError where the GPU has faulted; 900 while it captures, or another stream does in a mode that forbids
+   * to ask, which spoils that capture
    */
   query(): boolean {
     const handle = this.#open()
@@ -275,7 +324,9 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   /**
    * Blocks until all its work is done (`cuStreamSynchronize`). Host functions that come due run inside this call.
-   * @throws CudaError where the GPU has faulted, or while it captures; ERR_DEADLOCK inside a host function it waits for
+   * @throws CudaError where the GPU has faulted; 900 while a stream captures, as `query()`; ERR_DEADLOCK inside a host
+   * function that it comes after, or in one after ten seconds in which nothing went on (CUDA_STREAMS_DEADLOCK_TIMEOUT,
+   * in milliseconds), and on the simulator where only this thread could open the latch that it waits for
    */
   synchronize(): void {
     const handle = this.#open()
@@ -290,8 +341,9 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   }
 
   /**
-   * Resolves when all that is queued now is done, without blocking. Rejects with the CudaError if the GPU faults, with
-   * `signal.reason` if aborted; never throws.
+   * Resolves when all that is queued now is done, without blocking. While it is pending the process stays alive.
+   * Rejects with the CudaError if the GPU faults, 900 while the stream captures (which spoils nothing), with
+   * `signal.reason` if aborted, with ERR_CLOSED or ERR_INVALID_ARG_TYPE; never throws.
    */
   finished(options?: WaitOptions): Promise<void> {
     return finished(
@@ -304,9 +356,12 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   /**
    * Queues a function for the JavaScript thread: it runs after all earlier and before all later work of the stream, in
    * the async context of this call. It may use the GPU, but not wait for its own stream. What it throws surfaces as an
-   * uncaught exception. Dropped if the GPU faults before.
+   * uncaught exception; a promise that it returns is not awaited. Dropped if the GPU faults before. While it is pending
+   * the process stays alive. Captured, it runs at each launch of the graph.
+   * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED, CudaError; nothing is queued then
    */
   launchHostFunc(callback: () => void): this
+  /** The same, with an argument that the function gets. */
   launchHostFunc<T>(callback: (arg: T) => void, arg: T): this
   launchHostFunc<T>(callback: (arg: T) => void, arg?: T): this {
     const stream = this.#busy()
@@ -320,6 +375,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   /**
    * As `launchHostFunc`, but the function also gets the stream and a status: 0, or the CUresult if the GPU faulted,
    * after which it runs too. Cannot be captured.
+   * @throws as `launchHostFunc`; CudaError 900 while the stream captures, which spoils nothing
    */
   addCallback<T>(callback: (stream: this, status: number, arg: T) => void, arg: T): this {
     const stream = this.#busy()
@@ -330,7 +386,10 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     return this
   }
 
-  /** Makes it current on its device for the rest of this async context. */
+  /**
+   * Makes it current on its device for the rest of this async context. The current device stays as it is.
+   * @throws ERR_CLOSED
+   */
   use(): this {
     this.#open()
     ambientOf(this.device).set(this)
@@ -338,15 +397,19 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   }
 
   /**
-   * Makes it current on its device until the result is disposed. In an async function prefer `run`: what such a function
-   * enters before its first `await`, its caller sees as well until then.
+   * Makes it current on its device until the result is disposed. In an async function prefer `run`: what such a
+   * function enters before its first `await`, its caller sees as well until then.
+   * @throws ERR_CLOSED
    */
   enter(): Disposable {
     this.#open()
     return ambientOf(this.device).enter(this)
   }
 
-  /** Makes it current on its device for the function and for all that it awaits. */
+  /**
+   * Makes it current on its device for the function and for all that it awaits. Returns what the function returns.
+   * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED; what the function throws
+   */
   run<R>(fn: () => R): R {
     this.#open()
     checkFunction(fn, 'fn')
@@ -354,9 +417,10 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   }
 
   /**
-   * Describes it to other threads of this process: `Stream.from()` makes a stream of it there, and both may queue work. It
-   * is kept until you close it; do that when the others have done with it.
-   * @throws ERR_UNSUPPORTED for the per-thread default stream, which is another one in each thread; ERR_CLOSED
+   * Describes it to other threads of this process: `Stream.from()` makes a stream of it there, and both may queue work.
+   * It is kept until you close it; do that when the others have done with it.
+   * @throws ERR_UNSUPPORTED for the per-thread default stream, which is another one in each thread; ERR_CLOSED;
+   * CudaError 900 while it captures, unless `id` was asked before
    */
   share(): SharedStream {
     const handle = cudaHandleOf(this.#open())
@@ -374,14 +438,18 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     )
   }
 
-  /** A key to order streams by: the device's ordinal above, the handle in the low 64 bits, 1 counted as 0. */
+  /**
+   * A key to order streams by: the device's ordinal above, the handle in the low 64 bits, 1 counted as 0. Drivers are
+   * not in it: the null streams of two simulations have the same.
+   * @throws ERR_CLOSED
+   */
   valueOf(): bigint {
     return (BigInt(this.device.ordinal) << 64n) | BigInt(cudaHandleOf(canonicalStream(this.#open())))
   }
 
   /**
-   * Destroys the stream (`cuStreamDestroy`), or lets go of one that another library owns. Queued work still completes.
-   * May be called twice.
+   * Destroys the stream (`cuStreamDestroy`), or lets go of one that another library owns. Queued work still completes;
+   * a capture that a destroyed stream began is given up. Does nothing to default streams. May be called twice.
    */
   close(): void {
     if (this.#closed || this.#kept) return
@@ -398,7 +466,9 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     this.close()
   }
 
-  /** `finished()`, then `close()`, for `await using`. */
+  /**
+   * `finished()`, then `close()`, for `await using`. It is closed also where `finished()` rejects, and so does this.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#closed) return
     try {
@@ -552,8 +622,9 @@ function externalFlag(options: WaitEventOptions | undefined): ExternalFlag {
   return checkBoolean(options.external, 'options.external', false) ? ExternalFlag.EXTERNAL : ExternalFlag.NONE
 }
 
-function mismatch(what: string, stream: Stream): Error {
-  return stateError('ERR_DEVICE_MISMATCH', `${what} cannot be used here: ${stream} is on ${stream.device}`)
+function mismatch(given: Event | Stream, stream: Stream): Error {
+  const where = elsewhere(stream.device, given.device)
+  return stateError('ERR_DEVICE_MISMATCH', `${given} cannot be used here: ${stream} is on ${where}`)
 }
 
 function ambientOf(device: Device): Ambient<Stream> {

@@ -44,11 +44,13 @@ export type { TraceEvent, TraceFile } from './timeline/trace-events.js'
 export interface TimelineOptions {
   /** Whose driver is recorded: all devices of that driver are. Default: the current device. */
   readonly device?: Device | number | undefined
-  /** Instead of a device: a simulated machine. */
+  /** Instead of a device: a simulated machine. Excludes `device`. */
   readonly simulation?: Simulation | undefined
   /** Writes down where in the program each call was made. Costs about ten microseconds a call. Default false. */
   readonly callSites?: boolean | undefined
-  /** Most operations that are recorded; later ones are only counted (`dropped`). Default a million. */
+  /**
+   * Most operations that are recorded, from 1 to 2 ** 28; later ones are only counted (`dropped`). Default a million.
+   */
   readonly limit?: number | undefined
 }
 
@@ -71,7 +73,7 @@ export class Recording {
   }
 
   /**
-   * Ends the recording, and resolves when all that was recorded is done.
+   * Ends the recording at once, and resolves when all that was recorded is done.
    * @throws (as a rejection) ERR_CLOSED where it was stopped before
    */
   async stop(): Promise<Timeline> {
@@ -79,7 +81,10 @@ export class Recording {
     return new Timeline(await this.#recording.stop())
   }
 
-  /** Ends the recording as things stand: what is not done yet has no end. For the end of a process. */
+  /**
+   * Ends the recording as things stand: what is not done yet has no end. For the end of a process.
+   * @throws ERR_CLOSED where it was stopped before
+   */
   stopNow(): Timeline {
     this.#end()
     return new Timeline(this.#recording.stopNow())
@@ -109,8 +114,9 @@ export class Timeline {
   }
 
   /**
-   * Records what the function does, and waits until all of that is done. What it throws, or rejects with, comes through.
-   * @throws (as a rejection) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE
+   * Records what the function does, and waits until all of that is done. What it throws, or rejects with, comes
+   * through, and the recording is over then.
+   * @throws (as a rejection) as `Timeline.start(options)`; ERR_INVALID_ARG_TYPE for no function
    */
   static async record(fn: () => unknown, options?: TimelineOptions): Promise<Timeline> {
     checkFunction(fn, 'fn')
@@ -124,7 +130,11 @@ export class Timeline {
     return recording.stop()
   }
 
-  /** Begins to record. Recordings may overlap; each has what happened between its own start and stop. */
+  /**
+   * Begins to record. Recordings may overlap; each has what happened between its own start and stop.
+   * @throws ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for `device` and `simulation` together; ERR_OUT_OF_RANGE for
+   * the limit, or a device that does not exist
+   */
   static start(options?: TimelineOptions): Recording {
     const given = checkOptions(options) ?? {}
     const device = deviceFor(given)
@@ -145,7 +155,7 @@ export class Timeline {
     return last.stop()
   }
 
-  /** 'cuda' or 'sim'. */
+  /** What was recorded: 'cuda', the NVIDIA driver, or 'sim', the simulator. */
   get driver(): 'cuda' | 'sim' {
     return this.#recorded.driver
   }
@@ -160,7 +170,7 @@ export class Timeline {
     return this.#recorded.duration
   }
 
-  /** How many operations came after the limit. */
+  /** How many operations came after the limit, and are not among `operations`. */
   get dropped(): number {
     return this.#recorded.dropped
   }
@@ -170,7 +180,7 @@ export class Timeline {
     return this.#recorded.calibrations
   }
 
-  /** What streams did, in the order of the calls. */
+  /** What streams did, in the order of the calls. Always the same objects. */
   get operations(): readonly TimelineOperation[] {
     this.#operations ??= operationRows(this.#recorded).map((row) => operationAt(this.#recorded, this.streams, row))
     return this.#operations
@@ -193,7 +203,7 @@ export class Timeline {
     return this.#analysed.gaps.map((gap) => gapOf(gap, this.streams, (row) => this.#operation(row)))
   }
 
-  /** The Trace Event format, as PyTorch's profiler writes it. */
+  /** The Trace Event format, as PyTorch's profiler writes it: an object for `JSON.stringify`. */
   toTraceEvents(): TraceFile {
     return toTraceEvents(this.#recorded)
   }
@@ -203,28 +213,38 @@ export class Timeline {
     return toJson(this.#recorded)
   }
 
-  /** One page with everything in it: open it in a browser. */
+  /**
+   * One page with everything in it, as text: save it and open it in a browser. It needs no network.
+   * @throws ERR_INVALID_ARG_TYPE
+   */
   toHtml(options?: HtmlOptions): string {
     const title = checkOptions(options)?.title ?? 'Timeline'
     if (typeof title !== 'string') throw invalidType('options.title', 'a text', title)
     return toHtml(this.#recorded, this.#analysed, title)
   }
 
-  /** A picture for documents, in light or dark as the reader's system is. */
+  /**
+   * A picture for documents, as the text of an SVG file, in light or dark as the reader's system is.
+   * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a width, or a stretch of no length
+   */
   toSvg(options?: SvgOptions): string {
     return toSvg(this.#recorded, this.#analysed, checkOptions(options) ?? {})
   }
 
   /**
-   * Writes a file: `.html`, `.json` or `.svg`, by its extension.
-   * @throws (as a rejection) ERR_INVALID_ARG_VALUE for another extension; what writing throws
+   * Writes a file: `.html` (also `.htm`), `.json` or `.svg`, by its extension.
+   * @throws (as a rejection) ERR_INVALID_ARG_VALUE for another extension, ERR_INVALID_ARG_TYPE; what writing throws,
+   * such as ENOENT
    */
   async save(path: string): Promise<void> {
     const text = this.render(path)
     await writeFile(path, text)
   }
 
-  /** What `save` would write to this path. */
+  /**
+   * What `save` would write to this path.
+   * @throws ERR_INVALID_ARG_VALUE for another extension than those, ERR_INVALID_ARG_TYPE
+   */
   render(path: string): string {
     if (typeof path !== 'string') throw invalidType('path', 'a text', path)
     switch (extname(path).toLowerCase()) {

@@ -22,7 +22,7 @@ export interface FillOptions {
 
 /** How a buffer is read as a web stream. */
 export interface DownloaderOptions {
-  /** Bytes that each chunk has, but for the last. Default 4 MiB. */
+  /** Bytes that each chunk has, but for the last; at least 1. Default 4 MiB. */
   readonly chunkBytes?: number | undefined
 }
 
@@ -31,18 +31,19 @@ const CHUNK_BYTES = 4 * 1024 * 1024
 declare module './stream.js' {
   interface Stream {
     /**
-     * Queues a copy between two buffers of the same length, on devices or pinned, in any direction (`cuMemcpyAsync`; between
-     * GPUs that cannot reach each other's memory `cuMemcpyPeerAsync`). Never blocks, but for 20 ms where a stream of one
-     * GPU first uses memory of another. Buffers that overlap give what no one promises.
-     * @throws ERR_OUT_OF_RANGE where the lengths differ, ERR_CLOSED, ERR_DEVICE_MISMATCH for a buffer of another driver;
-     * ERR_UNSUPPORTED for pinned memory and that of a GPU which the stream's cannot reach
+     * Queues a copy between two buffers of the same length, on devices or pinned, in any direction (`cuMemcpyAsync`;
+     * between GPUs that cannot reach each other's memory `cuMemcpyPeerAsync`). Never blocks, but for 20 ms where a
+     * stream of one GPU first uses memory of another. Buffers that overlap give what no one promises.
+     * @throws ERR_OUT_OF_RANGE where the lengths differ, ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH for a
+     * buffer of another driver; ERR_UNSUPPORTED for pinned memory and that of a GPU which the stream's cannot reach
      */
     copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this
     /**
      * Queues writing a value over the whole buffer (`cuMemsetD8Async`, `cuMemsetD16Async`, `cuMemsetD32Async`): an
      * integer of `width` bytes, signed or not.
-     * @throws ERR_OUT_OF_RANGE for a value that has more bytes; ERR_INVALID_ARG_VALUE where values of that width do not
-     * fit the buffer; ERR_CLOSED, ERR_DEVICE_MISMATCH; ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach
+     * @throws ERR_OUT_OF_RANGE for a value that has more bytes; ERR_INVALID_ARG_VALUE for another width, and where
+     * values of that width do not fit the buffer; ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH;
+     * ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach
      */
     fill(buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this
     /**
@@ -50,8 +51,9 @@ declare module './stream.js' {
      * array may be reused at once. It goes through 16 MiB of pinned memory; what has no room there yet is copied aside,
      * and the stream stops until the event loop has passed it on. The promise is done when nothing is left aside: await
      * it to keep that small.
-     * @throws (at once) ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE where the lengths differ, ERR_CLOSED,
-     * ERR_DEVICE_MISMATCH, ERR_UNSUPPORTED while the stream captures. The promise rejects if the GPU faults
+     * @throws (at once) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an array that is detached, ERR_OUT_OF_RANGE
+     * where the lengths differ, ERR_CLOSED, ERR_DEVICE_MISMATCH, ERR_UNSUPPORTED while the stream captures. The promise
+     * rejects with the CudaError if the GPU faults, and nobody need look at it
      */
     upload(buffer: DeviceBuffer | PinnedBuffer, source: Bytes): Promise<void>
     /**
@@ -60,12 +62,16 @@ declare module './stream.js' {
      */
     download(buffer: DeviceBuffer | PinnedBuffer): Promise<Uint8Array>
     /**
-     * A web stream whose bytes are uploaded to the buffer one after the other, by `upload`: a file can be piped to a GPU.
-     * More bytes than the buffer has are ERR_OUT_OF_RANGE; fewer leave the rest as it was.
+     * A web stream whose bytes are uploaded to the buffer one after the other, by `upload`: a file can be piped to a
+     * GPU. More bytes than the buffer has are ERR_OUT_OF_RANGE; fewer leave the rest as it was. To write what `upload`
+     * refuses fails with its error.
+     * @throws (at once) ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
      */
     uploader(buffer: DeviceBuffer | PinnedBuffer): WritableStream<Bytes>
     /**
-     * A web stream of the buffer's bytes, each chunk downloaded when it is asked for: it has what the buffer holds then.
+     * A web stream of the buffer's bytes, each chunk downloaded when it is asked for: it has what the buffer holds
+     * then. To read fails where `download` rejects.
+     * @throws (at once) ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for `chunkBytes`, ERR_CLOSED, ERR_DEVICE_MISMATCH
      */
     downloader(buffer: DeviceBuffer | PinnedBuffer, options?: DownloaderOptions): ReadableStream<Uint8Array>
   }

@@ -14,6 +14,15 @@ export function throwUncaught(error: unknown): void {
   }
 }
 
+/** Runs a twin. One that throws is a mistake of the program: an uncaught exception, as from a host function. */
+export function surfacing(twin: () => void): void {
+  try {
+    twin()
+  } catch (error) {
+    throwUncaught(error)
+  }
+}
+
 /** Runs the function; what is thrown uncaught in it, and in all that it queues, goes to `collect`. */
 export function collectingUncaught<R>(collect: (error: unknown) => void, fn: () => R): R {
   return collectors.run(collect, fn)

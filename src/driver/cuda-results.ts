@@ -125,7 +125,7 @@ const EXPLANATIONS: Readonly<Record<number, string>> = {
 }
 
 export const cudaResultName = (result: number): string => RESULT_NAMES[result] ?? `CUDA_ERROR_${result}`
-export const cudaResultExplanation = (result: number): string | undefined => EXPLANATIONS[result]
+const cudaResultExplanation = (result: number): string | undefined => EXPLANATIONS[result]
 
 export const CUresult = {
   SUCCESS: 0,

@@ -1,7 +1,7 @@
 /** The part of the wall that kernels are behind. As in driver.ts, a verb that the GPU refuses throws `CudaError`. */
 import type { ContextHandle, KernelHandle, ModuleHandle, Pointer, StreamHandle } from './handles.js'
 
-/** The C types that a kernel's parameters can have; a pointer is 'u64'. */
+/** The C types that a kernel's parameters can have: signed, unsigned and floating ones, by their number of bits. */
 export type ScalarType = 'bool' | 'i8' | 'u8' | 'i16' | 'u16' | 'i32' | 'u32' | 'i64' | 'u64' | 'f32' | 'f64'
 
 export const SCALAR_BYTES: Readonly<Record<ScalarType, number>> = {
@@ -31,7 +31,7 @@ export interface LaunchShape {
   readonly cluster: readonly [number, number, number] | undefined
 }
 
-/** What a kernel does with the memory behind a pointer. */
+/** What a kernel does with the memory behind a pointer: reads it, writes it, or both. */
 export type Access = 'in' | 'out' | 'inout'
 
 /** Memory that a kernel is given. */

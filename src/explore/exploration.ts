@@ -33,7 +33,7 @@ export interface Exploration {
   readonly verdict: 'agree' | 'disagree' | 'deadlock'
   /** Every order that could matter was run. Where it is false, and they agree, an order that was not run may not. */
   readonly complete: boolean
-  /** How often the program was run. */
+  /** How often the program was run to find this. */
   readonly runs: number
   /** The one that random orders, and faults with a probability, were picked by. */
   readonly seed: number

@@ -9,7 +9,7 @@ import { type Exploration, messageOf, type Order } from './exploration.js'
 import { sameOutcome } from './outcome.js'
 import { priorityOrder, uniformOrder } from './random-orders.js'
 import type { Picker } from './recording.js'
-import { type Conditions, type Program, type Run, runOnce } from './run.js'
+import { type Conditions, type ExploredProgram, type Run, runOnce } from './run.js'
 import { detoursOf, parseSchedule, Route, type Schedule } from './schedule.js'
 import { Search } from './search.js'
 
@@ -18,13 +18,16 @@ export type Strategy = 'auto' | 'reduced' | 'every' | 'priority' | 'uniform'
 
 /** What a program is run on, how often, and in which orders. */
 export interface ExploreOptions {
-  /** How many devices the simulation has. Default 1. */
+  /** How many devices the simulation has, from 1 to 64. Default 1. */
   readonly devices?: number | undefined
-  /** How often the program is run at most. Default 1000. */
+  /**
+   * How often the program is run at most to find something, at least 1. Default 1000. Making what was found shorter
+   * takes up to about two hundred runs more, which do not count.
+   */
   readonly maxRuns?: number | undefined
-  /** No run begins later than this. Default: no limit. */
+  /** No run of the search begins later than so many milliseconds from the call, an integer. Default: no limit. */
   readonly maxMilliseconds?: number | undefined
-  /** Picks the orders that are taken at random. Default 1. */
+  /** Picks the orders that are taken at random: an integer. Default 1. */
   readonly seed?: number | undefined
   /**
    * 'reduced': every order that could matter, once; 'every': every order; 'priority' and 'uniform': at random, until the
@@ -38,11 +41,11 @@ export interface ExploreOptions {
 
 /** What the exploration had that printed the schedule, where it had any of these. */
 export interface ReplayOptions {
-  /** Default: as many as the exploration had. */
+  /** From 1 to 64. Default: as many as the exploration had. */
   readonly devices?: number | undefined
   /** What is to fail. Default: nothing. */
   readonly faults?: readonly Fault[] | undefined
-  /** Decides which of the faults that have a probability come. Default 1. */
+  /** Decides which of the faults that have a probability come: an integer. Default 1. */
   readonly seed?: number | undefined
 }
 
@@ -61,18 +64,19 @@ interface Settings extends Conditions {
 }
 
 /**
- * Runs a program on simulations of its own, each time in another of the orders that CUDA's rules allow, and compares what
- * it returns or throws, what its host functions throw, and which of them run. Orders that differ only in operations that
- * do not touch each other's memory count once. Stops at the first order that disagrees with the usual one. No time
- * passes: how long operations take says nothing of their order.
+ * Runs a program on simulations of its own, each time in another of the orders that CUDA's rules allow, and compares
+ * what it returns or throws, what its host functions throw, and which of them run. Orders that differ only in
+ * operations that do not touch each other's memory count once. Stops at the first order that disagrees with the usual
+ * one. No time passes: how long operations take says nothing of their order.
  *
  * All that the program does must follow from that order: it makes its own streams and buffers, and awaits nothing but
- * the simulation and what follows from it. JavaScript that keeps a view of pinned memory is taken to look through it when
- * a wait is over, and just after an operation was queued that uses the memory; at other times only `bytes` and `view()`
- * tell that it looks.
- * @throws (as a rejection) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for wrong options
+ * the simulation and what follows from it. JavaScript that keeps a view of pinned memory is taken to look through it
+ * when a wait is over, and just after an operation was queued that uses the memory; at other times only `bytes` and
+ * `view()` tell that it looks.
+ * @throws (as a rejection) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for wrong options;
+ * ERR_INVALID_ARG_VALUE for a program that does something else in the same order. What the program throws is an outcome
  */
-export async function explore(program: Program, options?: ExploreOptions): Promise<Exploration> {
+export async function explore(program: ExploredProgram, options?: ExploreOptions): Promise<Exploration> {
   checkFunction(program, 'program')
   const settings = settingsOf(options)
   try {
@@ -83,17 +87,18 @@ export async function explore(program: Program, options?: ExploreOptions): Promi
 }
 
 /**
- * Runs a program in one order that `explore()` has printed.
- * @throws (as a rejection) ERR_INVALID_ARG_VALUE for what is no schedule, or none of this program
+ * Runs a program in one order that `explore()` has printed. What the program throws is the outcome.
+ * @throws (as a rejection) ERR_INVALID_ARG_VALUE for what is no schedule, or none of this program;
+ * ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE
  */
-export async function replay(program: Program, schedule: Schedule, options?: ReplayOptions): Promise<Order> {
+export async function replay(program: ExploredProgram, schedule: Schedule, options?: ReplayOptions): Promise<Order> {
   checkFunction(program, 'program')
   const { devices, detours } = parseSchedule(schedule)
   const route = new Route(detours)
   const given = checkOptions(options) ?? {}
   const conditions = {
-    devices: given.devices ?? devices,
-    seed: given.seed ?? SEED,
+    devices: integerOf(given, 'devices', devices, 1, MOST_DEVICES),
+    seed: integerOf(given, 'seed', SEED, Number.MIN_SAFE_INTEGER),
     faults: checkFaults(given.faults, 'options.faults'),
     ranges: new Ranges(),
   }
@@ -109,7 +114,7 @@ export async function replay(program: Program, schedule: Schedule, options?: Rep
   )
 }
 
-async function exploreWith(program: Program, settings: Settings): Promise<Exploration> {
+async function exploreWith(program: ExploredProgram, settings: Settings): Promise<Exploration> {
   const { maxRuns, deadline, strategy } = settings
   const search = new Search(strategy !== 'every')
   const searches = strategy === 'auto' || strategy === 'reduced' || strategy === 'every'
@@ -144,7 +149,7 @@ function randomPicker({ seed, strategy }: Settings, nth: number, steps: number):
 }
 
 async function report(
-  program: Program,
+  program: ExploredProgram,
   settings: Settings,
   usual: Run,
   found: Run | undefined,
@@ -186,12 +191,12 @@ function orderOf({ schedule, outcome }: Run, { listing }: Explained): Order {
 }
 
 /** The same run again, with the places in the program from which the library was called. */
-async function listed(program: Program, conditions: Conditions, { steps }: Run): Promise<Run> {
+async function listed(program: ExploredProgram, conditions: Conditions, { steps }: Run): Promise<Run> {
   return runOnce(program, conditions, new Route(detoursOf(steps)).pick, true)
 }
 
 /** Leaves out detours that the difference does not need. */
-async function shrink(program: Program, conditions: Conditions, usual: Run, found: Run): Promise<Run> {
+async function shrink(program: ExploredProgram, conditions: Conditions, usual: Run, found: Run): Promise<Run> {
   let best = found
   let detours = detoursOf(best.steps)
   let runs = 0
@@ -214,30 +219,33 @@ async function shrink(program: Program, conditions: Conditions, usual: Run, foun
 
 function settingsOf(options: ExploreOptions | undefined): Settings {
   const given = checkOptions(options) ?? {}
-  const integer = (
-    name: keyof ExploreOptions,
-    byDefault: number,
-    least: number,
-    most = Number.MAX_SAFE_INTEGER,
-  ): number => {
-    const value = given[name] === undefined ? byDefault : checkInteger(given[name] as number, `options.${name}`)
-    if (value < least || value > most) {
-      const upTo = most === Number.MAX_SAFE_INTEGER ? `at least ${least}` : `from ${least} to ${most}`
-      throw outOfRange(`options.${name}`, upTo, value)
-    }
-    return value
-  }
   const { strategy = 'auto', maxMilliseconds } = given
   if (!STRATEGIES.includes(strategy)) {
     throw invalidValue(`options.strategy must be one of ${STRATEGIES.join(', ')}, not ${describe(strategy)}`)
   }
   return {
-    devices: integer('devices', 1, 1, MOST_DEVICES),
-    maxRuns: integer('maxRuns', MAX_RUNS, 1),
-    deadline: maxMilliseconds === undefined ? Number.POSITIVE_INFINITY : Date.now() + integer('maxMilliseconds', 0, 0),
-    seed: integer('seed', SEED, Number.MIN_SAFE_INTEGER),
+    devices: integerOf(given, 'devices', 1, 1, MOST_DEVICES),
+    maxRuns: integerOf(given, 'maxRuns', MAX_RUNS, 1),
+    deadline:
+      maxMilliseconds === undefined ? Number.POSITIVE_INFINITY : Date.now() + integerOf(given, 'maxMilliseconds', 0, 0),
+    seed: integerOf(given, 'seed', SEED, Number.MIN_SAFE_INTEGER),
     strategy,
     faults: checkFaults(given.faults, 'options.faults'),
     ranges: new Ranges(),
   }
+}
+
+function integerOf<O extends ExploreOptions | ReplayOptions>(
+  options: O,
+  name: keyof O & string,
+  byDefault: number,
+  least: number,
+  most = Number.MAX_SAFE_INTEGER,
+): number {
+  const value = options[name] === undefined ? byDefault : checkInteger(options[name] as number, `options.${name}`)
+  if (value < least || value > most) {
+    const upTo = most === Number.MAX_SAFE_INTEGER ? `at least ${least}` : `from ${least} to ${most}`
+    throw outOfRange(`options.${name}`, upTo, value)
+  }
+  return value
 }

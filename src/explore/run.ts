@@ -13,7 +13,7 @@ import { detoursOf, type Schedule, scheduleOf } from './schedule.js'
 import type { Step } from './steps.js'
 
 /** A program to be run again and again: it makes all that it needs on the devices of the simulation that it is given. */
-export type Program<T = unknown> = (simulation: Simulation) => T | Promise<T>
+export type ExploredProgram<T = unknown> = (simulation: Simulation) => T | Promise<T>
 
 /** What is the same in all runs of an exploration. */
 export interface Conditions {
@@ -35,7 +35,7 @@ export interface Run {
 const QUIET_TURNS = 20
 
 export async function runOnce(
-  program: Program,
+  program: ExploredProgram,
   { devices, seed, faults, ranges }: Conditions,
   pick: Picker,
   wantsSites = false,
@@ -91,7 +91,7 @@ export async function runOnce(
 type End = Pick<Outcome, 'kind' | 'value'>
 
 /** What the program returns is looked at when it does so: it may be memory that changes later. */
-async function ending(program: Program, simulation: Simulation): Promise<End> {
+async function ending(program: ExploredProgram, simulation: Simulation): Promise<End> {
   try {
     return { kind: 'returned', value: observed(await program(simulation)) }
   } catch (error) {

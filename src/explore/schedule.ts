@@ -1,5 +1,5 @@
 /** An order as a string that can be pasted: how many devices, then the steps at which it is not the usual one. */
-import { checkInteger } from '../arguments.js'
+import { MOST_DEVICES } from '../driver/sim/properties.js'
 import { invalidType, invalidValue } from '../errors.js'
 import { type Picker, processOf, usualChoice } from './recording.js'
 import type { Step } from './steps.js'
@@ -29,13 +29,14 @@ export function detoursOf(steps: readonly Step[]): Detour[] {
 
 export function parseSchedule(schedule: Schedule): ParsedSchedule {
   if (typeof schedule !== 'string') throw invalidType('schedule', 'the schedule of an exploration', schedule)
-  const [, devices, detours] = /^(\d+):((?:\d+=\d+(?:,\d+=\d+)*)?)$/.exec(schedule) ?? []
-  if (devices === undefined || detours === undefined) {
+  const [, count, detours] = /^(\d+):((?:\d+=\d+(?:,\d+=\d+)*)?)$/.exec(schedule) ?? []
+  const devices = Number(count)
+  if (detours === undefined || devices < 1 || devices > MOST_DEVICES) {
     throw invalidValue(`schedule must be one that explore() printed, such as '2:5=7,9=0', not '${schedule}'`)
   }
   const pairs = detours === '' ? [] : detours.split(',')
   return {
-    devices: checkInteger(Number(devices), 'schedule'),
+    devices,
     detours: pairs.map((pair) => {
       const [place, process] = pair.split('=').map(Number) as [number, number]
       return { place, process }

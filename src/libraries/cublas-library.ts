@@ -91,7 +91,7 @@ export function openCublas(): CublasLibrary {
   return loaded
 }
 
-export function declareCublas(library: LoadedLibrary): CublasLibrary {
+function declareCublas(library: LoadedLibrary): CublasLibrary {
   return declareFunctions(library, CUBLAS_SIGNATURES)
 }
 

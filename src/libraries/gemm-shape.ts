@@ -9,7 +9,7 @@ export type GemmType = 'f16' | 'bf16' | 'f32' | 'f64'
 export interface GemmOptions {
   /** Of the elements of all three matrices. */
   readonly type: GemmType
-  /** Rows of C, and of A as it is multiplied. */
+  /** Rows of C, and of A as it is multiplied: from 1 to 2 ** 31 - 1, as `n` and `k`. */
   readonly m: number
   /** Columns of C, and of B as it is multiplied. */
   readonly n: number
@@ -19,16 +19,16 @@ export interface GemmOptions {
   readonly transposeA?: boolean | undefined
   /** B lies in memory as its transpose, n rows of k. Default false. */
   readonly transposeB?: boolean | undefined
-  /** Default 1. */
+  /** The factor of A · B. Default 1. */
   readonly alpha?: number | undefined
-  /** Default 0: what C held before does not matter. */
+  /** The factor of what C held before. Default 0: that does not matter, not even where it is NaN. */
   readonly beta?: number | undefined
   /**
    * How matrices lie in memory: row after row, as C and NumPy have them, or column after column, as BLAS and Fortran.
    * Default 'row'.
    */
   readonly order?: 'row' | 'column' | undefined
-  /** Elements from one row of A (of columns, with order 'column') to the next. Default: no gap. */
+  /** Elements from one row of A (one column, with order 'column') as it lies in memory to the next. Default: no gap. */
   readonly lda?: number | undefined
   /** As lda, for B. */
   readonly ldb?: number | undefined
@@ -38,13 +38,13 @@ export interface GemmOptions {
 
 /** What `cublas.gemmStridedBatched()` is told of its matrices. */
 export interface StridedBatchOptions extends GemmOptions {
-  /** How many products. */
+  /** How many products, at least 1. */
   readonly batchCount: number
   /** Elements from one A to the next; 0 takes the same A for all. Default: no gap. */
   readonly strideA?: number | undefined
   /** As strideA, for B. */
   readonly strideB?: number | undefined
-  /** Elements from one C to the next. Default: no gap. */
+  /** Elements from one C to the next: they must not overlap. Default: no gap. */
   readonly strideC?: number | undefined
 }
 

@@ -1,4 +1,5 @@
 /** Buffers as arguments of a library's functions: checked when they are given, opened when the work is queued. */
+import { driverOf, elsewhere } from '../device.js'
 import { DeviceBuffer } from '../device-buffer.js'
 import type { Access, KernelMemory } from '../driver/kernel-driver.js'
 import { invalidType, invalidValue, stateError } from '../errors.js'
@@ -21,10 +22,9 @@ export interface GivenMemory {
 export function checkDeviceBuffer(buffer: DeviceBuffer, name: string, width: number, stream: Stream): DeviceBuffer {
   if (!isMemory(buffer) || !(buffer instanceof DeviceBuffer)) throw invalidType(name, 'a DeviceBuffer', buffer)
   if (buffer.device !== stream.device) {
-    throw stateError(
-      'ERR_DEVICE_MISMATCH',
-      `${name} is on ${buffer.device}, and the work on ${stream.device}: copy it there`,
-    )
+    const what = `${name} is on ${buffer.device}, and the work on ${elsewhere(stream.device, buffer.device)}`
+    const isNear = driverOf(buffer.device) === driverOf(stream.device)
+    throw stateError('ERR_DEVICE_MISMATCH', isNear ? `${what}: copy it there` : what)
   }
   if (Number(buffer.pointer) % width !== 0) {
     throw invalidValue(`${name} begins in the middle of an element of ${width} bytes: ${buffer}`)

@@ -1,6 +1,6 @@
 /** One call of a communicator while its arguments are checked. */
 import { checkOptions } from '../arguments.js'
-import type { Device } from '../device.js'
+import { type Device, elsewhere } from '../device.js'
 import type { DeviceBuffer } from '../device-buffer.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../errors.js'
 import { isStream, Stream } from '../stream.js'
@@ -91,7 +91,8 @@ function streamFor(device: Device, given: Stream | undefined): Stream {
   if (given !== undefined && !isStream(given)) throw invalidType('options.stream', 'a Stream', given)
   const stream = given ?? Stream.current(device)
   if (stream.device !== device) {
-    throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and the communicator on ${device}`)
+    const where = elsewhere(device, stream.device)
+    throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and the communicator on ${where}`)
   }
   if (stream.handle === PER_THREAD) {
     throw stateError('ERR_UNSUPPORTED', `NCCL cannot use ${stream}, the per-thread default stream: take another stream`)

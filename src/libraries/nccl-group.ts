@@ -43,8 +43,10 @@ const groups = new Ambient<Group>()
  * make the calls of all of them in a group, and so must sends and receives that wait for each other. Arguments are
  * checked by each call; the work is queued when the function ends, and if it throws nothing is queued. Groups may be
  * nested: all is queued at the end of the outermost.
- * @throws ERR_INVALID_ARG_VALUE where two calls use the same bytes and one writes there: NCCL may run the calls of a group
- * side by side. ERR_DEADLOCK where a rank of this thread is left out; ERR_INVALID_ARG_TYPE for a function that returns a promise
+ * @throws what the function throws; ERR_INVALID_ARG_VALUE where two calls use the same bytes and one writes there: NCCL
+ * may run the calls of a group side by side. ERR_DEADLOCK where a rank of this thread is left out, and where the other
+ * ranks are waited for in vain; ERR_CLOSED for what was closed since its call; ERR_INVALID_ARG_TYPE for a function that
+ * returns a promise; LibraryError
  */
 export function group<R>(fn: () => R): R {
   checkFunction(fn, 'fn')

@@ -208,7 +208,7 @@ export function openNccl(): NcclLibrary {
   return loaded
 }
 
-export function declareNccl(library: LoadedLibrary): NcclLibrary {
+function declareNccl(library: LoadedLibrary): NcclLibrary {
   try {
     return new NcclLibrary(library)
   } catch (cause) {

@@ -5,9 +5,12 @@ import { describe, invalidType, invalidValue, outOfRange } from '../errors.js'
 import type { Stream } from '../stream.js'
 import { NCCL_OPERATIONS, type NCCL_TYPES, UNIQUE_ID_BYTES } from './nccl-library.js'
 
-/** What the elements are. */
+/**
+ * What the elements are: signed, unsigned and floating types, by their number of bits; bf16 is the upper half of an
+ * f32.
+ */
 export type NcclType = keyof typeof NCCL_TYPES
-/** How values of all ranks become one. */
+/** How values of all ranks become one: their sum, product, greatest, least, or mean. */
 export type NcclReduction = keyof typeof NCCL_OPERATIONS
 
 /** What `Communicator.create()` takes. */
@@ -16,13 +19,16 @@ export interface CommunicatorOptions {
   readonly id: Uint8Array
   /** From 0 to size - 1: another one for each rank. */
   readonly rank: number
-  /** How many ranks there are. */
+  /** How many ranks there are, at least 1: the same for all of them. */
   readonly size: number
   /** Another one for each rank. Default: the current device. */
   readonly device?: Device | number | undefined
-  /** Milliseconds that a call may wait for the other ranks before the communicator is given up. Default: ten minutes. */
+  /**
+   * Milliseconds that a call may wait for the other ranks before the communicator is given up: more than 0, `Infinity`
+   * is allowed. Default: ten minutes.
+   */
   readonly timeout?: number | undefined
-  /** Gives up waiting for the other ranks. */
+  /** Gives up waiting for the other ranks: the promise rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -48,7 +54,7 @@ export interface RootOptions {
 
 /** What `send` and `recv` take. */
 export interface PeerOptions extends TransferOptions {
-  /** The rank to send to or to receive from. */
+  /** The rank to send to or to receive from, from 0 to size - 1. */
   readonly peer: number
 }
 

@@ -5,6 +5,7 @@ import { type Finding, isWarning, type ReportedOperation, reportOf, type Sanitiz
 
 /** Thrown in 'throw' mode, and by `sanitize()`. */
 export class SanitizerError extends Error {
+  /** What to match on. */
   readonly code = 'ERR_RACE'
   /** What was found; the message is all of their texts. */
   readonly reports: readonly SanitizerReport[]

@@ -6,7 +6,7 @@ import { channel } from 'node:diagnostics_channel'
 import { checkOptions } from '../arguments.js'
 import { type Device, driverOf, resolveDevice } from '../device.js'
 import type { Front } from '../driver/front.js'
-import { invalidType } from '../errors.js'
+import { invalidType, outOfRange } from '../errors.js'
 import { isHostOnly, isInstant, KIND_NAMES, Kind, type OperationKind } from './kinds.js'
 import { laneName } from './lane-names.js'
 import type { Recorder } from './recorder.js'
@@ -59,9 +59,9 @@ export interface SynchronizeMessage {
 
 /** What is published, and how often. */
 export interface PublishOptions {
-  /** Whose driver is watched. Default: the current device. */
+  /** Whose driver is watched: all of its devices are. Default: the current device. */
   readonly device?: Device | number | undefined
-  /** Milliseconds between two looks at what is done. Default 100. */
+  /** Milliseconds between two looks at what is done: more than 0, and less than 2 ** 31. Default 100. */
   readonly interval?: number | undefined
 }
 
@@ -79,14 +79,21 @@ const synchronizations = channel('cuda-streams:synchronize')
 /** Rows that wait to be published; more than this are lost. */
 const MOST_WAITING = 262_144
 const INTERVAL = 100
+/** Timers take a longer time for the shortest. */
+const LONGEST_INTERVAL = 2 ** 31 - 1
 
 /**
- * Begins to publish what a driver does. It costs what a recording costs, and keeps nothing.
- * Messages come a while after the fact: operations in the order of the calls, calls that wait once they are over.
+ * Begins to publish what a driver does. It costs what a recording costs, and keeps nothing. Messages come a while after
+ * the fact: operations in the order of the calls, calls that wait once they are over. An operation that is not done
+ * holds up those of later calls, on any stream.
+ * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for the interval, or a device that does not exist
  */
 export function publish(options?: PublishOptions): Publisher {
   const { device: named, interval = INTERVAL } = checkOptions(options) ?? {}
-  if (typeof interval !== 'number' || !(interval > 0)) throw invalidType('options.interval', 'milliseconds', interval)
+  if (typeof interval !== 'number') throw invalidType('options.interval', 'a number of milliseconds', interval)
+  if (!(interval > 0 && interval <= LONGEST_INTERVAL)) {
+    throw outOfRange('options.interval', `more than 0 and at most ${LONGEST_INTERVAL}`, interval)
+  }
   const device = resolveDevice(named)
   const front = driverOf(device)
   return new ChannelPublisher(front, device.ordinal, interval)

@@ -226,6 +226,7 @@ onEveryBackend('kernels with a twin', (bench) => {
       assert.throws(define, { name: 'RangeError', code: 'ERR_OUT_OF_RANGE' })
     }
     assert.throws(() => defineKernel({ name: 'f', source: '', signature: [] }), { code: 'ERR_INVALID_ARG_VALUE' })
+    assert.throws(() => defineKernel(undefined as never), { code: 'ERR_INVALID_ARG_TYPE', message: /^definition/ })
     stream.synchronize()
   })
 })

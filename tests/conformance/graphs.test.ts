@@ -309,7 +309,9 @@ onEveryBackend('graphs', (bench) => {
     using foreign = other.capture(() => {})
     using graph = stream.capture(() => {})
     using exec = graph.instantiate()
-    refused(() => exec.update(foreign), 'ERR_DEVICE_MISMATCH', /another driver/)
+    const another = bench.name === 'sim' ? /another simulation/ : /another driver/
+    refused(() => exec.update(foreign), 'ERR_DEVICE_MISMATCH', another)
+    refused(() => exec.launch(other), 'ERR_DEVICE_MISMATCH', another)
     exec.update(graph).launch(stream)
     await stream.finished()
   })

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type DeviceBuffer, Stream } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
-import { explore, fault, latch, type Program, replay, type Simulation } from 'cuda-streams/sim'
+import { type ExploredProgram, explore, fault, latch, replay, type Simulation } from 'cuda-streams/sim'
 import { Timeline } from 'cuda-streams/timeline'
 import { add, read, scale, set } from '../../examples/ordering-bugs/scene.js'
 
@@ -15,7 +15,7 @@ function open({ devices: [device] }: Simulation, count: number): { streams: Stre
 }
 
 /** Streams with so many operations each, on a buffer of their own, of which the last writes one buffer of all. */
-function independent(count: number, operations: number): Program {
+function independent(count: number, operations: number): ExploredProgram {
   return async (simulation) => {
     const { streams, buffers } = open(simulation, count)
     const shared = buffers[0] as DeviceBuffer
@@ -70,7 +70,7 @@ describe('the number of runs', () => {
 
 describe('orders at random', () => {
   /** Wrong only if one operation comes after all of a long chain on another stream. */
-  const farBehind: Program = async (simulation) => {
+  const farBehind: ExploredProgram = async (simulation) => {
     const { streams, buffers } = open(simulation, 2)
     const [first, second] = streams as [Stream, Stream]
     const [data, sum] = buffers as [DeviceBuffer, DeviceBuffer]
@@ -104,7 +104,7 @@ describe('orders at random', () => {
 })
 
 describe('a schedule', () => {
-  const program: Program = async (simulation) => {
+  const program: ExploredProgram = async (simulation) => {
     const { streams, buffers } = open(simulation, 2)
     const [first, second] = streams as [Stream, Stream]
     const [data] = buffers as [DeviceBuffer]
@@ -118,6 +118,23 @@ describe('a schedule', () => {
     await assert.rejects(replay(program, 'nonsense'), { code: 'ERR_INVALID_ARG_VALUE', message: /2:5=7,9=0/ })
     await assert.rejects(replay(program, '1:3=9999'), { code: 'ERR_INVALID_ARG_VALUE', message: /does not fit/ })
     await assert.rejects(replay(program, 7 as never), { code: 'ERR_INVALID_ARG_TYPE' })
+    for (const devices of ['0', '65', '9'.repeat(400)]) {
+      await assert.rejects(replay(program, `${devices}:`), { code: 'ERR_INVALID_ARG_VALUE', message: /2:5=7,9=0/ })
+    }
+  })
+
+  it('is not replayed with numbers that nothing can be', async () => {
+    for (const devices of [0, -1, 65]) {
+      await assert.rejects(replay(program, '1:', { devices }), {
+        code: 'ERR_OUT_OF_RANGE',
+        message: /^options\.devices must be from 1 to 64/,
+      })
+    }
+    for (const wrong of [1.5, Number.NaN, '1', null] as unknown as number[]) {
+      const code = 'ERR_INVALID_ARG_TYPE'
+      await assert.rejects(replay(program, '1:', { devices: wrong }), { code, message: /^options\.devices/ })
+      await assert.rejects(replay(program, '1:', { seed: wrong }), { code, message: /^options\.seed/ })
+    }
   })
 
   it('is short: only what is not as usual', async () => {
@@ -130,7 +147,7 @@ describe('a schedule', () => {
 describe('a program that is not the same in each run', () => {
   it('is refused: what it does must follow from the order', async () => {
     let runs = 0
-    const counts: Program = async (simulation) => {
+    const counts: ExploredProgram = async (simulation) => {
       runs += 1
       const { streams, buffers } = open(simulation, 3)
       for (const stream of streams.slice(runs > 1 ? 1 : 0)) set(stream, buffers[0] as DeviceBuffer, 1)
@@ -167,7 +184,7 @@ describe('wrong options', () => {
 })
 
 describe('memory that is staged', () => {
-  const large: Program = async (simulation) => {
+  const large: ExploredProgram = async (simulation) => {
     const { streams } = open(simulation, 1)
     const [stream] = streams as [Stream]
     const data = simulation.devices[0]?.alloc(9 * 2 ** 20) as DeviceBuffer
@@ -183,11 +200,11 @@ describe('memory that is staged', () => {
   })
 
   it('nor does it where the program is looked at', async () => {
-    const sanitized: Program = async (simulation) => {
+    const sanitized: ExploredProgram = async (simulation) => {
       using _sanitizer = Sanitizer.start({ device: simulation.devices[0] })
       return await large(simulation)
     }
-    const recorded: Program = async (simulation) => {
+    const recorded: ExploredProgram = async (simulation) => {
       let value: unknown
       await Timeline.record(
         async () => {
@@ -206,7 +223,7 @@ describe('memory that is staged', () => {
 
 describe('what is observed', () => {
   it('is what the program returns at that time, by its structure', async () => {
-    const views: Program = async ({ devices: [device] }) => {
+    const views: ExploredProgram = async ({ devices: [device] }) => {
       assert.ok(device)
       const [stream, pinned] = [new Stream({ device }), device.allocPinned(4)]
       const data = device.alloc(4)
@@ -220,7 +237,7 @@ describe('what is observed', () => {
   })
 
   it('is what it throws, and what its host functions throw', async () => {
-    const throws: Program = async (simulation) => {
+    const throws: ExploredProgram = async (simulation) => {
       const { streams } = open(simulation, 1)
       const [stream] = streams as [Stream]
       stream.launchHostFunc(() => {
@@ -240,7 +257,7 @@ describe('what is observed', () => {
   })
 
   it('is which host functions run', async () => {
-    const sometimes: Program = async (simulation) => {
+    const sometimes: ExploredProgram = async (simulation) => {
       const { streams, buffers } = open(simulation, 2)
       const [first, second] = streams as [Stream, Stream]
       set(first, buffers[0] as DeviceBuffer, 1)
@@ -254,7 +271,7 @@ describe('what is observed', () => {
   })
 
   it('is which of them a fault drops', async () => {
-    const dropped: Program = async (simulation) => {
+    const dropped: ExploredProgram = async (simulation) => {
       const { streams } = open(simulation, 2)
       const [first, second] = streams as [Stream, Stream]
       second.launchHostFunc(() => {})
@@ -267,7 +284,7 @@ describe('what is observed', () => {
   })
 
   it('includes what is still queued when the program returns', async () => {
-    const late: Program = async (simulation) => {
+    const late: ExploredProgram = async (simulation) => {
       const { streams, buffers } = open(simulation, 2)
       const [first, second] = streams as [Stream, Stream]
       const [data, seen] = buffers as [DeviceBuffer, DeviceBuffer]
@@ -283,7 +300,7 @@ describe('what is observed', () => {
 
 describe('a deadlock', () => {
   it('is found: a latch that nobody opens', async () => {
-    const latched: Program = async (simulation) => {
+    const latched: ExploredProgram = async (simulation) => {
       const { streams } = open(simulation, 2)
       const [first, second] = streams as [Stream, Stream]
       latch(first)
@@ -297,7 +314,7 @@ describe('a deadlock', () => {
   })
 
   it('is found: host functions that wait for the streams of each other', async () => {
-    const mutual: Program = async (simulation) => {
+    const mutual: ExploredProgram = async (simulation) => {
       const { streams } = open(simulation, 2)
       const [first, second] = streams as [Stream, Stream]
       first.launchHostFunc(() => second.synchronize())
@@ -310,7 +327,7 @@ describe('a deadlock', () => {
   })
 
   it('is found where only some orders have it, and both orders are shown', async () => {
-    const sometimes: Program = async (simulation) => {
+    const sometimes: ExploredProgram = async (simulation) => {
       const { streams } = open(simulation, 3)
       const [first, second, third] = streams as [Stream, Stream, Stream]
       let ready = false
@@ -332,7 +349,7 @@ describe('a deadlock', () => {
   })
 
   it('is none where the latch is opened in time', async () => {
-    const opened: Program = async (simulation) => {
+    const opened: ExploredProgram = async (simulation) => {
       const { streams } = open(simulation, 2)
       const [first, second] = streams as [Stream, Stream]
       const held = latch(first)
@@ -347,7 +364,7 @@ describe('a deadlock', () => {
 
 describe('a program that polls', () => {
   it('comes to an end, blocking or not', async () => {
-    const polls: Program = async (simulation) => {
+    const polls: ExploredProgram = async (simulation) => {
       const { streams, buffers } = open(simulation, 1)
       const [stream] = streams as [Stream]
       set(stream, buffers[0] as DeviceBuffer, 1)

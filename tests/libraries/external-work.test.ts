@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import { after, it } from 'node:test'
 import type { DeviceBuffer, ExternalWork } from 'cuda-streams'
 import type * as Koffi from 'koffi'
+import { collectingUncaught } from '../../src/uncaught.js'
 import { refused, turns } from '../conformance/expect.js'
 import { onEveryBackend } from '../helpers/suite.js'
 
@@ -99,6 +100,26 @@ onEveryBackend('external work', (bench) => {
     await stream.finished()
   })
 
+  it('what simulate throws is an uncaught exception, not one of synchronize(), and the stream goes on', async () => {
+    if (bench.name !== 'sim') return
+    const mistake = new Error('mine')
+    const simulate = (): void => {
+      throw mistake
+    }
+    const caught: unknown[] = []
+    collectingUncaught(
+      (error) => caught.push(error),
+      () => {
+        stream.external({ name: 'x', simulate }, () => {})
+        stream.synchronize()
+      },
+    )
+    assert.deepEqual(caught, [mistake])
+    using buffer = bench.device.alloc(4, { stream })
+    set(buffer, 5)
+    assert.deepEqual([...(await stream.download(buffer))], [5, 5, 5, 5])
+  })
+
   it('wrong arguments are refused by name, and the function is not called', async () => {
     const call = (): void => assert.fail('it was called')
     const external = (work: unknown, fn: unknown = call) => stream.external(work as ExternalWork, fn as () => void)
@@ -112,7 +133,10 @@ onEveryBackend('external work', (bench) => {
     using buffer = bench.device.alloc(4, { stream })
     refused(() => external({ name, memory: [{ buffer, access: 'x' }] }), 'ERR_INVALID_ARG_VALUE', /access.*'x'/)
     refused(() => external({ name, simulate: 5 }), 'ERR_INVALID_ARG_TYPE', /work\.simulate/)
-    refused(() => external({ name, nanoseconds: -1 }), 'ERR_OUT_OF_RANGE', /work\.nanoseconds/)
+    refused(() => external({ name, nanoseconds: '1' }), 'ERR_INVALID_ARG_TYPE', /work\.nanoseconds/)
+    for (const nanoseconds of [-1, Number.NaN, Number.POSITIVE_INFINITY]) {
+      refused(() => external({ name, nanoseconds }), 'ERR_OUT_OF_RANGE', /work\.nanoseconds/)
+    }
     const closed = bench.device.alloc(4, { stream })
     closed.close()
     refused(() => external({ name, memory: [{ buffer: closed }] }), 'ERR_CLOSED')

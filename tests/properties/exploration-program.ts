@@ -1,6 +1,6 @@
 /** Small random programs for exploration: few steps of every kind that an order can show in. */
 import { DeviceBuffer, defineKernel, type PinnedBuffer, Stream } from 'cuda-streams'
-import { fault, latch, type Program } from 'cuda-streams/sim'
+import { type ExploredProgram, fault, latch } from 'cuda-streams/sim'
 import fc from 'fast-check'
 
 export type ExploredStep =
@@ -63,7 +63,7 @@ export const exploredPrograms = (maxLength: number): fc.Arbitrary<readonly Explo
   fc.array(step, { minLength: 2, maxLength })
 
 /** The steps as a program: what it returns tells all that they came to. */
-export function programOf(steps: readonly ExploredStep[]): Program {
+export function programOf(steps: readonly ExploredStep[]): ExploredProgram {
   return async ({ devices }) => {
     const device = at(devices, 0)
     const streams = [new Stream({ device }), new Stream({ device, nonBlocking: false }), device.defaultStream]

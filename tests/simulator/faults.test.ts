@@ -1,14 +1,15 @@
 /** Faults on request: what is asked to fail fails, nothing else does, and the rest goes on as CUDA says. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { CudaError, type Device, Stream } from 'cuda-streams'
-import { busy, explore, type Fault, type Program, type Simulation, simulate } from 'cuda-streams/sim'
+import { CudaError, type Device, defineKernel, Stream } from 'cuda-streams'
+import { busy, type ExploredProgram, explore, type Fault, type Simulation, simulate } from 'cuda-streams/sim'
 import { FAILING_CALLS } from '../../src/driver/sim/fault-plan.js'
 
 const OUT_OF_MEMORY = 2
 const INVALID_VALUE = 1
 const ILLEGAL_ADDRESS = 700
 const LAUNCH_FAILED = 719
+const nothing = defineKernel({ name: 'nothing', source: '', signature: [], simulateGrid: () => {} })
 
 function open(simulation: Simulation): { device: Device; stream: Stream } {
   const [device] = simulation.devices
@@ -26,6 +27,19 @@ describe('a call that is to fail', () => {
     device.alloc(8)
     assert.throws(() => device.alloc(8), failing('cuMemAllocAsync', OUT_OF_MEMORY))
     device.alloc(8)
+  })
+
+  it('is a launch of a kernel, and work that stands for one', () => {
+    using simulation = simulate({ faults: [{ call: 'cuLaunchKernelEx', times: 3, result: INVALID_VALUE }] })
+    const { stream } = open(simulation)
+    const queues = [
+      () => stream.launch(nothing, { grid: 1, block: 1 }),
+      () => stream.external({ name: 'theirs', simulate: () => {} }, () => {}),
+      () => busy(stream, 10),
+    ]
+    for (const queue of queues) assert.throws(queue, failing('cuLaunchKernelEx', INVALID_VALUE))
+    for (const queue of queues) queue()
+    stream.synchronize()
   })
 
   it('fails as often as asked', () => {
@@ -72,6 +86,7 @@ describe('a call that is to fail', () => {
           () => stream.fill(data, 0x1010101, { width: 4 }),
           () => stream.copy(pinned, data),
           () => busy(stream, 10),
+          () => stream.launch(nothing, { grid: 1, block: 1 }),
           () => other.wait(stream),
           () => other.wait(stream.record()),
           () => stream.launchHostFunc(() => {}),
@@ -214,7 +229,7 @@ describe('a fault that is injected', () => {
   })
 
   it('joins exploration: the order that the fault breaks is found', async () => {
-    const fallsBack: Program = async (simulation) => {
+    const fallsBack: ExploredProgram = async (simulation) => {
       const { device, stream } = open(simulation)
       const other = new Stream({ device })
       const data = device.alloc(4)

@@ -255,7 +255,12 @@ describe('the channels', () => {
 
   it('refuse an interval that is none', () => {
     const { device } = machine()
-    refused(() => publish({ device, interval: 0 }), 'ERR_INVALID_ARG_TYPE')
+    for (const interval of [0, -1, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 31]) {
+      refused(() => publish({ device, interval }), 'ERR_OUT_OF_RANGE', /options\.interval/)
+    }
+    for (const interval of ['100', null] as unknown as number[]) {
+      refused(() => publish({ device, interval }), 'ERR_INVALID_ARG_TYPE', /options\.interval/)
+    }
   })
 })
 

@@ -32,6 +32,7 @@ import {
 import {
   busy,
   destroyForeignStream,
+  type FailingCall,
   fault,
   foreignStream,
   latch,
@@ -353,4 +354,13 @@ export function simulator(): void {
   const handle: bigint = foreignStream(device, { nonBlocking: false })
   destroyForeignStream(handle)
   void [simulations, held]
+}
+
+export function faults(simulation: Simulation): void {
+  const call: FailingCall = 'cuMemAllocAsync'
+  using _injected = simulation.inject({ call, result: 2 })
+  // @ts-expect-error a call that cannot be made to fail
+  simulation.inject({ call: 'cuMemAlloc', result: 2 })
+  // @ts-expect-error a call needs the result that it gives
+  simulation.inject({ call })
 }

@@ -11,7 +11,7 @@ const root = fileURLToPath(new URL('../../../', import.meta.url))
 const SAYS_ENOUGH = new Set(['toString', '[Symbol.toStringTag]', '[inspect.custom]', '[launchOn]'])
 
 const DECLARATION = /^(?:export )?(?:declare )?(?:abstract )?(?:class|interface|type|function|const|let|enum) (\w+)/
-const MEMBER = /^(?:(?:static|readonly|abstract|get|set) )*(\[[\w.]+\]|\w+)\??[(<:]/
+const MEMBER = /^(?:(?:static|readonly|abstract|get|set) )*(\[[\w.]+\]|\w+)\??(?:[(<:]| =)/
 
 /** The door's name and the file of its declarations. */
 function doors(): readonly (readonly [name: string, path: string])[] {
@@ -89,6 +89,7 @@ export declare class Seen {
     static from(a: number): Seen;
     static from(a: string): Seen;
     get bareToo(): string;
+    readonly given = "a";
 }
 export interface Bare {
 }
@@ -103,6 +104,7 @@ declare module './other.js' {
     assert.deepEqual(undocumented(text, new Set(['Seen', 'Bare'])), [
       'Seen.bare',
       'Seen.bareToo',
+      'Seen.given',
       'Bare',
       'Other.added',
     ])

@@ -4,7 +4,7 @@ import { Random } from './random.js'
 
 /** A call of the driver, which then throws at once; or an operation, which faults the devices when it would end. */
 export interface PlannedFault {
-  readonly call: string | undefined
+  readonly call: FailingCall | undefined
   readonly operation: 'kernel' | 'copy' | 'fill' | 'any' | undefined
   /** How many go well before. */
   readonly after: number
@@ -17,7 +17,7 @@ export interface PlannedFault {
 }
 
 /** The calls that can be made to fail: those that a program's own calls lead to. */
-export const FAILING_CALLS: readonly string[] = [
+export const FAILING_CALLS = [
   'cuCtxSynchronize',
   'cuEventCreate',
   'cuEventQuery',
@@ -25,7 +25,7 @@ export const FAILING_CALLS: readonly string[] = [
   'cuEventSynchronize',
   'cuGraphLaunch',
   'cuLaunchHostFunc',
-  'cuLaunchKernel',
+  'cuLaunchKernelEx',
   'cuMemAllocAsync',
   'cuMemFreeAsync',
   'cuMemHostAlloc',
@@ -39,7 +39,10 @@ export const FAILING_CALLS: readonly string[] = [
   'cuStreamQuery',
   'cuStreamSynchronize',
   'cuStreamWaitEvent',
-]
+] as const
+
+/** CUDA's name of a call that a simulation can let fail. */
+export type FailingCall = (typeof FAILING_CALLS)[number]
 
 class Pending {
   readonly fault: PlannedFault

@@ -5,7 +5,7 @@ import type { SimDevice } from './objects.js'
 /** Reads of freed memory. */
 export const POISON = 0xdd
 /** Device memory that nothing has been written to: CUDA promises no zeros. */
-export const UNWRITTEN = 0xcd
+const UNWRITTEN = 0xcd
 
 export abstract class Block {
   readonly pointer: Pointer

@@ -359,7 +359,13 @@ export class SimDriver implements Driver {
   }
 
   /** Queues work of a stated length, a latch, a fault, and what touches memory. */
-  enqueue(handle: StreamHandle, kind: OperationKind, amount: number, call = 'cuLaunchKernel', work?: Work): Operation {
+  enqueue(
+    handle: StreamHandle,
+    kind: OperationKind,
+    amount: number,
+    call = 'cuLaunchKernelEx',
+    work?: Work,
+  ): Operation {
     const stream = this.#registry.liveStream(handle, call)
     const fails = kind === OperationKind.FAULT ? amount : 0
     if (stream.capture !== undefined) {
