@@ -4,7 +4,7 @@ import { checkOptions } from './arguments.js'
 import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
 import type { ContextHandle } from './driver/handles.js'
 import type { LibraryWork } from './driver/library-driver.js'
-import { invalidType, outOfRange, stateError } from './errors.js'
+import { invalidType, invalidValue, outOfRange, stateError } from './errors.js'
 import './joins.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import { callGemm, type GemmFunction } from './libraries/cublas-gemm.js'
@@ -18,7 +18,8 @@ import {
   shapeOfGemm,
 } from './libraries/gemm-shape.js'
 import { multiply } from './libraries/gemm-twin.js'
-import { checkDeviceBuffer, type GivenMemory, openGiven } from './libraries/library-memory.js'
+import { checkDeviceBuffer, type GivenMemory, openGiven, type UsedMemory } from './libraries/library-memory.js'
+import { overlap } from './libraries/matrix-overlap.js'
 import { queueWith } from './queue-with-memory.js'
 import { destroyWhenUnreachable, release } from './remains.js'
 import { isStream, openStream, Stream } from './stream.js'
@@ -161,6 +162,7 @@ export class Cublas implements Disposable {
     const matrices = [given(a, 'A', shape.a.elements), given(b, 'B', shape.b.elements), given(c, 'C', shape.c.elements)]
     const workspace = this.#workspace === undefined ? [] : [{ buffer: this.#workspace, access: 'inout' } as const]
     const memory = openGiven([...matrices, ...workspace], use)
+    checkApart(shape, memory)
     const work: LibraryWork = {
       name,
       stream: use.handle,
@@ -174,6 +176,15 @@ export class Cublas implements Disposable {
     }
     use.driver.streamHandedOut(use.handle)
     queueWith(use, memory, () => use.driver.libraries.queue([work]))
+  }
+}
+
+/** cuBLAS would write what it has yet to read. Throws ERR_INVALID_ARG_VALUE. */
+function checkApart({ type, a, b, c, batchCount }: GemmShape, [first, second, result]: readonly UsedMemory[]): void {
+  for (const [letter, layout, read] of [['A', a, first] as const, ['B', b, second] as const]) {
+    const distance = ((result?.pointer ?? 0) - (read?.pointer ?? 0)) / CUBLAS_TYPES[type].bytes
+    if (!overlap(layout, c, distance, batchCount)) continue
+    throw invalidValue(`${letter} and C have elements in common: a product cannot be written over what it is made of`)
   }
 }
 

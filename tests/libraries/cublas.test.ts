@@ -295,6 +295,22 @@ onEveryBackend('cuBLAS', (bench: Workbench) => {
     assert.deepEqual(decode('f32', await stream.download(C)), [9, 9, 9, 9])
   })
 
+  it('C must not be where A or B are, and may lie between their rows', async () => {
+    using cublas = new Cublas(stream)
+    using whole = await onDevice(stream, encode('f32', [1, 2, 9, 9, 3, 4, 9, 9]))
+    using B = await onDevice(stream, encode('f32', [1, 1, 0, 1]))
+    const [left, right] = [whole.slice(0, 24), whole.slice(8, 24)]
+    const options: GemmOptions = { type: 'f32', m: 2, n: 2, k: 2 }
+    const halves: GemmOptions = { ...options, lda: 4, ldc: 4 }
+    refused(() => cublas.gemm(B, B, B, options), 'ERR_INVALID_ARG_VALUE', /^A and C have elements in common/)
+    refused(() => cublas.gemm(left, B, B, halves), 'ERR_OUT_OF_RANGE')
+    refused(() => cublas.gemm(left, B, B, { ...halves, ldc: 2 }), 'ERR_INVALID_ARG_VALUE', /^B and C have elements/)
+    refused(() => cublas.gemm(left, B, whole.slice(4, 24), halves), 'ERR_INVALID_ARG_VALUE', /^A and C have/)
+    refused(() => cublas.gemm(left, B, whole.slice(16, 16), { ...options, lda: 4 }), 'ERR_INVALID_ARG_VALUE')
+    cublas.gemm(left, B, right, halves)
+    assert.deepEqual(decode('f32', await stream.download(whole)), [1, 2, 1, 3, 3, 4, 3, 7])
+  })
+
   it('once closed it is refused, and the next one works', async () => {
     const cublas = new Cublas(stream)
     using A = await onDevice(stream, encode('f32', [3]))

@@ -8,6 +8,7 @@ import {
   shapeOfBatch,
   shapeOfGemm,
 } from '../../src/libraries/gemm-shape.js'
+import { overlap } from '../../src/libraries/matrix-overlap.js'
 import { refused } from '../conformance/expect.js'
 
 const MOST = 2 ** 31 - 1
@@ -106,6 +107,51 @@ describe('sizes of matrix products', () => {
       () => shapeOfBatch({ ...options, strideC: -1 }),
       'ERR_OUT_OF_RANGE',
       /options\.strideC must be at least 0, not -1/,
+    )
+  })
+})
+
+describe('matrices that share elements', () => {
+  const layout = (lines: number, length: number, leading: number, stride: number, batchCount: number): Layout => ({
+    ...{ lines, length, leading, stride },
+    elements: (batchCount - 1) * stride + (lines - 1) * leading + length,
+  })
+
+  it('are found wherever they lie, and others are not', () => {
+    const layouts = (batchCount: number): Layout[] =>
+      [1, 3].flatMap((lines) =>
+        [2, 5].flatMap((leading) =>
+          [1, 2].flatMap((length) =>
+            (batchCount === 1 ? [0] : [0, 4, 11]).map((stride) => layout(lines, length, leading, stride, batchCount)),
+          ),
+        ),
+      )
+    const seen = new Set<boolean>()
+    for (const batchCount of [1, 3]) {
+      for (const a of layouts(batchCount)) {
+        const read = new Set(elementsOf(a, batchCount).flat())
+        for (const c of layouts(batchCount)) {
+          const written = elementsOf(c, batchCount).flat()
+          for (let distance = -c.elements - 1; distance <= a.elements + 1; distance += 1) {
+            const expected = written.some((at) => read.has(at + distance))
+            seen.add(expected)
+            if (overlap(a, c, distance, batchCount) === expected) continue
+            assert.fail(`${JSON.stringify([a, c])}, ${distance} apart, ${batchCount} of them: ${expected} was expected`)
+          }
+        }
+      }
+    }
+    assert.equal(seen.size, 2)
+  })
+
+  it('are looked for in a bounded time: what is too entangled passes', () => {
+    const million = 2 ** 20
+    const a = layout(million, 1, 7, 3, million)
+    const c = layout(million, 1, 8, 8 * million, million)
+    assert.equal(overlap(a, c, 0, million), true)
+    assert.equal(
+      overlap(layout(million, 1, 6, 6, million), layout(million, 1, 12, 12 * million, million), 1, million),
+      false,
     )
   })
 })
