@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { AsyncResource } from 'node:async_hooks'
 import { afterEach, describe, it } from 'node:test'
 import { type DeviceBuffer, Stream } from 'cuda-streams'
-import { Cublas, LibraryError } from 'cuda-streams/cublas'
+import { Cublas, type GemmOptions, LibraryError, type StridedBatchOptions } from 'cuda-streams/cublas'
 import { Communicator, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
 import { latch } from 'cuda-streams/sim'
 import { collectUntil, refused, rejected, turns } from '../conformance/expect.js'
@@ -20,7 +20,7 @@ const hex = (value: bigint | DeviceBuffer): string => (typeof value === 'bigint'
 
 describe('across the language border', { skip }, () => {
   if (typeof fake === 'string') return
-  const { devices, told } = pretendedDevices(2)
+  const { devices, told, driver } = pretendedDevices(2)
   const [device, second] = devices
   assert.ok(device !== undefined && second !== undefined)
   const stream = new Stream({ device })
@@ -98,6 +98,114 @@ describe('across the language border', { skip }, () => {
           error.call === 'cublasGemmEx',
       )
       cublas.gemm(a, b, c, { type: 'f32', m: 1, n: 1, k: 1 })
+    })
+
+    it('host functions are run before the first product of a kind, which is all that cuBLAS may pick its code by', () => {
+      using workspace = device.alloc(1024)
+      using cublas = new Cublas(stream)
+      using withWorkspace = new Cublas(stream, { workspace })
+      const sizes = { m: 6, n: 6, k: 6, batchCount: 2, lda: 8, ldb: 8, ldc: 8 }
+      const options: StridedBatchOptions = { type: 'f16', ...sizes, strideA: 64, strideB: 64, strideC: 64 }
+      const isNew = (compute: () => unknown): boolean => {
+        const before = driver.drained
+        compute()
+        return driver.drained > before
+      }
+      const other = (more: object): boolean => isNew(() => cublas.gemmStridedBatched(a, b, c, { ...options, ...more }))
+      assert.equal(other({}), true)
+      assert.equal(other({}), false)
+      assert.equal(other({ alpha: 3 }), false)
+      for (const more of [
+        ...[{ type: 'bf16' }, { m: 5 }, { n: 5 }, { k: 5 }, { batchCount: 3 }, { beta: 1 }, { beta: 2 }, { alpha: 0 }],
+        ...[{ lda: 7 }, { ldb: 7 }, { ldc: 7 }, { strideA: 60 }, { strideB: 60 }, { strideC: 70 }],
+        ...[{ transposeA: true }, { transposeB: true }, { order: 'column' }],
+      ]) {
+        assert.equal(other(more), true, JSON.stringify(more))
+        assert.equal(other(more), false, JSON.stringify(more))
+      }
+      for (const way of [
+        () => cublas.gemmStridedBatched(a.slice(2, 1024), b, c, options),
+        () => cublas.gemmStridedBatched(a, b.slice(16, 1024), c, options),
+        () => cublas.gemmStridedBatched(a, b, c.slice(128, 1024), options),
+        () => withWorkspace.gemmStridedBatched(a, b, c, options),
+        () => cublas.gemmStridedBatched(a, b, c, { ...options, batchCount: 1 }),
+        () => cublas.gemm(a, b, c, options),
+      ]) {
+        assert.equal(isNew(way), true, String(way))
+        assert.equal(isNew(way), false, String(way))
+      }
+      // Farther than this cuBLAS does not look into an address.
+      const far = (): unknown => cublas.gemmStridedBatched(a.slice(256, 1024), b, c.slice(512, 1024), options)
+      assert.equal(isNew(far), false)
+    })
+
+    it('a kind is new until one was computed: not one that was refused, or captured', () => {
+      using cublas = new Cublas(stream)
+      const options: GemmOptions = { type: 'f64', m: 3, n: 3, k: 3 }
+      const drains = (act: () => void): number => {
+        const before = driver.drained
+        act()
+        return driver.drained - before
+      }
+      fake.nextStatus(15)
+      assert.equal(
+        drains(() => assert.throws(() => cublas.gemm(a, b, c, options), LibraryError)),
+        1,
+      )
+      stream.beginCapture()
+      assert.equal(
+        drains(() => void cublas.gemm(a, b, c, options)),
+        1,
+      )
+      stream.endCapture().close()
+      assert.equal(
+        drains(() => void cublas.gemm(a, b, c, options)),
+        1,
+      )
+      assert.equal(
+        drains(() => void cublas.gemm(a, b, c, options)),
+        0,
+      )
+    })
+
+    it('inside a host function the first product of a kind is refused, and later ones are not', () => {
+      using cublas = new Cublas(stream)
+      const options: GemmOptions = { type: 'f64', m: 4, n: 3, k: 2 }
+      const inside = (act: () => void): void => {
+        let ran = false
+        stream.launchHostFunc(() => {
+          act()
+          ran = true
+        })
+        stream.synchronize()
+        assert.ok(ran)
+      }
+      fake.said()
+      inside(() => refused(() => cublas.gemm(a, b, c, options), 'ERR_DEADLOCK'))
+      assert.deepEqual(fake.said(), [])
+      cublas.gemm(a, b, c, options)
+      inside(() => void cublas.gemm(a, b, c, options))
+      assert.equal(fake.said().filter((line) => line.startsWith('gemm')).length, 2)
+    })
+
+    it('what a host function closes that is run first is not used any more', () => {
+      for (const [index, close] of [
+        (_: Cublas, gone: DeviceBuffer) => gone.close(),
+        (cublas: Cublas) => cublas.close(),
+        (_: Cublas, __: DeviceBuffer, on: Stream) => on.close(),
+      ].entries()) {
+        using on = new Stream({ device })
+        using cublas = new Cublas(on)
+        using gone = device.alloc(1024)
+        driver.whileDrained = () => close(cublas, gone, on)
+        try {
+          fake.said()
+          refused(() => cublas.gemm(gone, b, c, { type: 'f32', m: 9, n: 9, k: 1 + index }), 'ERR_CLOSED')
+          assert.deepEqual(fake.said(), [])
+        } finally {
+          driver.whileDrained = undefined
+        }
+      }
     })
 
     it('handles are used again: as many are made as are in use at one time', () => {
