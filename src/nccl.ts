@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { checkOptions, checkSignal } from './arguments.js'
 import { contextOf, Device, driverOf, resolveDevice } from './device.js'
-import { invalidType, invalidValue, stateError } from './errors.js'
+import { isContextLost } from './driver/cuda-results.js'
+import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
 import type { WaitOptions } from './finished.js'
 import './joins.js'
 import type { DeviceBuffer } from './device-buffer.js'
@@ -293,17 +294,16 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Resolves when all that was queued through this communicator is done. A rank that died is told by a network, but not
-   * by NVLink: there the GPU waits for ever, so give a `signal` with a time limit where that can happen. When it is
-   * aborted, or NCCL reports an error (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which lets
-   * the streams go on, and the promise rejects with the reason.
+   * Resolves when all that was queued through this communicator until now is done, on closed streams too; what a capture
+   * took up is not waited for. A rank that died is told by a network, but not by NVLink: there the GPU waits for ever, so
+   * give a `signal` with a time limit where that can happen. When it is aborted, or NCCL reports an error
+   * (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which lets the streams go on, and the promise
+   * rejects with the reason.
    */
   async finished(options?: WaitOptions): Promise<void> {
     const handle = this.#handle
     const signal = checkSignal(checkOptions(options)?.signal)
     checkAlive(handle)
-    const streams = [...handle.streams].filter((stream) => !stream.closed)
-    handle.streams.clear()
     const giveUp = new AbortController()
     const onAbort = (): void => giveUp.abort(signal?.reason)
     signal?.addEventListener('abort', onAbort, { once: true })
@@ -316,9 +316,10 @@ export class Communicator implements AsyncDisposable {
       }
     }, LOOK_FOR_ERRORS)
     try {
-      await Promise.all(streams.map((stream) => stream.finished({ signal: giveUp.signal })))
+      await handle.work.finished(giveUp.signal)
     } catch (error) {
-      await handle.fail(error)
+      // What the driver merely refuses to tell is no fault of the communicator.
+      if (!(error instanceof CudaError) || isContextLost(error.number)) await handle.fail(error)
       throw error
     } finally {
       clearInterval(look)

@@ -110,7 +110,10 @@ function queueOperations(operations: readonly NcclOperation[]): void {
     })
   for (const { use } of parts) use.driver.streamHandedOut(use.handle)
   queueAllWith(parts, name === 'sim' ? () => queueSimulated(parts.map(simulatedOf)) : queueReal)
-  for (const { operation } of parts) operation.handle.streams.add(operation.stream)
+  for (const handle of handles) {
+    const own = parts.filter(({ operation }) => operation.handle === handle)
+    for (const use of new Map(own.map(({ use }) => [use.serial, use])).values()) handle.work.record(use)
+  }
 }
 
 function simulatedOf({ operation: { name, description }, use, memory }: Part): SimulatedPart {

@@ -12,7 +12,15 @@ import type { Device } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import type * as Koffi from 'koffi'
 import { driverOf } from '../../src/device.js'
-import { type ContextHandle, cudaHandleOf, type HostFunction, type StreamHandle } from '../../src/driver/driver.js'
+import {
+  type Cancel,
+  type ContextHandle,
+  cudaHandleOf,
+  type EventHandle,
+  type HostFunction,
+  type Settle,
+  type StreamHandle,
+} from '../../src/driver/driver.js'
 import { Front } from '../../src/driver/front.js'
 import type { LibraryDriver, LibraryWork } from '../../src/driver/library-driver.js'
 import { WrappedDriver } from '../../src/driver/wrapped-driver.js'
@@ -66,6 +74,10 @@ export class PretendedDriver extends WrappedDriver {
   drained = 0
   /** What one of them does then. */
   whileDrained: (() => void) | undefined
+  /** Events that were made and not given back. */
+  events = 0
+  /** What the driver says to whoever wants to wait for an event. */
+  refusal: Error | undefined
   #insideHostFunction = false
   readonly #libraries: LibraryDriver = {
     hostFunctionsPending: false,
@@ -106,6 +118,21 @@ export class PretendedDriver extends WrappedDriver {
       }
     }
     super.streamLaunchHostFunction(stream, context, { ...call, run })
+  }
+
+  override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
+    this.events += 1
+    return super.eventCreate(context, flags, recordedNext)
+  }
+
+  override eventRecycle(context: ContextHandle, event: EventHandle): void {
+    this.events -= 1
+    super.eventRecycle(context, event)
+  }
+
+  override eventFinished(event: EventHandle, settle: Settle): Cancel {
+    if (this.refusal !== undefined) throw this.refusal
+    return super.eventFinished(event, settle)
   }
 }
 

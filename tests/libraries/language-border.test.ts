@@ -9,7 +9,8 @@ import { type DeviceBuffer, Stream } from 'cuda-streams'
 import { Cublas, type GemmOptions, LibraryError, type StridedBatchOptions } from 'cuda-streams/cublas'
 import { Communicator, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
 import { latch } from 'cuda-streams/sim'
-import { collectUntil, refused, rejected, turns } from '../conformance/expect.js'
+import { CUresult, cudaError } from '../../src/driver/cuda-results.js'
+import { collectUntil, follow, refused, rejected, turns } from '../conformance/expect.js'
 import { fakeLibraries, pretendedDevices } from './fake-libraries.js'
 
 const fake = fakeLibraries()
@@ -412,8 +413,8 @@ describe('across the language border', { skip }, () => {
 
     it('an error that comes later is thrown, with what NCCL says, and ends the communicator', async () => {
       const communicator = await device.run(() => make({ rank: 5, size: 6 }))
-      communicator.allReduce(a, a, { type: 'f32', stream })
       const gate = latch(stream)
+      communicator.allReduce(a, a, { type: 'f32', stream })
       const finished = communicator.finished()
       fake.said()
       await turns()
@@ -428,13 +429,63 @@ describe('across the language border', { skip }, () => {
       const communicator = await device.run(() => make())
       communicator.allReduce(a, a, { type: 'f32', stream })
       await communicator.finished()
-      communicator.allReduce(a, a, { type: 'f32', stream })
       const gate = latch(stream)
+      communicator.allReduce(a, a, { type: 'f32', stream })
       fake.said()
       await assert.rejects(communicator.finished({ signal: AbortSignal.timeout(20) }), { name: 'TimeoutError' })
       assert.deepEqual(fake.said(), ['abort 0'])
       gate.open()
       await stream.finished()
+    })
+
+    it('where the driver refuses to tell whether its work is done, it is as good as before', async () => {
+      const communicator = await device.run(() => make())
+      communicator.allReduce(a, a, { type: 'f32', stream })
+      driver.refusal = cudaError('cuEventQuery', CUresult.CAPTURED_EVENT)
+      await rejected(() => communicator.finished(), 'CUDA_ERROR_CAPTURED_EVENT')
+      driver.refusal = undefined
+      assert.equal(communicator.closed, false)
+      communicator.allReduce(a, a, { type: 'f32', stream })
+      await communicator.finished()
+      communicator.allReduce(a, a, { type: 'f32', stream })
+      driver.refusal = cudaError('cuEventQuery', CUresult.ILLEGAL_ADDRESS)
+      await rejected(() => communicator.finished(), 'CUDA_ERROR_ILLEGAL_ADDRESS')
+      driver.refusal = undefined
+      assert.equal(communicator.closed, true, 'a lost context is another matter')
+    })
+
+    it('keeps no more events than streams are busy, and none when it is gone', async () => {
+      const communicator = await device.run(() => make())
+      const before = driver.events
+      let most = 0
+      const use = (on: Stream): void => {
+        using buffer = device.alloc(16, { stream: on })
+        communicator.allReduce(buffer, buffer, { type: 'f32', stream: on })
+      }
+      for (let count = 0; count < 200; count += 1) {
+        using on = new Stream({ device })
+        use(on)
+        on.synchronize()
+        most = Math.max(most, driver.events - before)
+      }
+      assert.ok(most <= 20, `${most} events`)
+      await communicator.finished()
+      assert.equal(driver.events, before)
+      const gates: { open(): void }[] = []
+      for (let count = 0; count < 40; count += 1) {
+        using on = new Stream({ device })
+        gates.push(latch(on))
+        use(on)
+        use(on)
+      }
+      assert.ok(driver.events >= before + 40, `${driver.events - before} events`)
+      const waiting = follow(communicator.finished())
+      await communicator.abort()
+      for (const gate of gates) gate.open()
+      await device.finished()
+      await turns()
+      assert.equal(waiting.settled, true)
+      assert.equal(driver.events, before)
     })
 
     it('an error inside a call is thrown by it', async () => {

@@ -13,7 +13,7 @@ import {
   ncclVersion,
   uniqueId,
 } from 'cuda-streams/nccl'
-import { ONE_DEVICE, refused, rejected } from '../conformance/expect.js'
+import { collectUntil, follow, ONE_DEVICE, refused, rejected, turns } from '../conformance/expect.js'
 import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { simWorkbench, type Workbench } from '../helpers/workbench.js'
@@ -107,6 +107,90 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
     assert.equal(stream.query(), false)
     gate.open()
     await communicator.finished()
+  })
+
+  it('its work is finished when it is done, for whoever asks, and whether its stream is closed by then or not', async () => {
+    await using communicator = await make()
+    using stream = bench.stream()
+    using a = device.alloc(4, { stream })
+    using b = device.alloc(4, { stream })
+    stream.synchronize()
+    communicator.allReduce(a, b, { type: 'f32', stream })
+    await communicator.finished()
+
+    const gate = bench.latch(stream)
+    communicator.allReduce(a, b, { type: 'f32', stream })
+    const both = [communicator.finished(), communicator.finished()]
+    const later = bench.latch(stream)
+    communicator.allReduce(a, b, { type: 'f32', stream })
+    const third = communicator.finished()
+    const states = [...both, third].map(follow)
+    await turns()
+    assert.deepEqual(
+      states.map(({ settled }) => settled),
+      [false, false, false],
+    )
+    gate.open()
+    await Promise.all(both)
+    await turns()
+    assert.equal(states[2]?.settled, false, 'later work is another matter')
+    later.open()
+    await third
+
+    const gone = bench.stream()
+    const last = bench.latch(gone)
+    communicator.allReduce(a, b, { type: 'f32', stream: gone })
+    gone.close()
+    const closed = communicator.finished()
+    const state = follow(closed)
+    await turns()
+    assert.equal(state.settled, false)
+    last.open()
+    await closed
+    await communicator.finished()
+  })
+
+  it('what a capture takes up is not waited for, and what was queued before it is', async () => {
+    const communicator = await make()
+    using stream = bench.stream()
+    using a = device.alloc(4, { stream })
+    using b = device.alloc(4, { stream })
+    communicator.allReduce(a, b, { type: 'f32', stream })
+    stream.synchronize()
+    const gate = bench.latch(stream)
+    communicator.allReduce(a, b, { type: 'f32', stream })
+    stream.beginCapture()
+    communicator.allReduce(a, b, { type: 'f32', stream })
+    const finished = communicator.finished()
+    const state = follow(finished)
+    await turns()
+    assert.equal(state.settled, false)
+    gate.open()
+    await finished
+    const graph = stream.endCapture()
+    assert.ok(graph.nodeCount >= 1)
+    assert.equal(communicator.closed, false)
+    communicator.allReduce(a, b, { type: 'f32', stream })
+    await communicator.finished()
+    graph.close()
+    await communicator.close()
+  })
+
+  it('keeps no stream reachable that it was used on', async () => {
+    await using communicator = await make()
+    using a = device.alloc(4)
+    const useOne = async (): Promise<WeakRef<Stream>> => {
+      using stream = bench.stream()
+      communicator.allReduce(a, a, { type: 'f32', stream })
+      await stream.finished()
+      return new WeakRef(stream)
+    }
+    const streams: WeakRef<Stream>[] = []
+    while (streams.length < 30) streams.push(await useOne())
+    assert.ok(
+      await collectUntil(() => streams.every((stream) => stream.deref() === undefined)),
+      'some are reachable still',
+    )
   })
 
   it('is made and closed while streams stand at host functions', async () => {
