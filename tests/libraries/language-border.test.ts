@@ -318,6 +318,25 @@ describe('across the language border', { skip }, () => {
         /half-way/,
       )
       assert.deepEqual(fake.said(), [], 'a group that throws has done nothing')
+      group(() => {
+        left.broadcast(a, a, { type: 'f32', stream })
+        for (const inner of [
+          () => {
+            left.allReduce(a, a, { type: 'f32', stream })
+            group(() => right.allReduce(x, x, { type: 'f32', stream: other }))
+            throw new Error('half-way')
+          },
+          async () => left.allReduce(a, a, { type: 'f32', stream }),
+        ]) {
+          assert.throws(() => group(inner), /half-way|no promise/)
+        }
+        right.broadcast(undefined, x, { type: 'f32', stream: other })
+      })
+      assert.deepEqual(
+        fake.said().map((line) => line.split(' ')[0]),
+        ['group', 'broadcast', 'broadcast', '}'],
+        'nor has one inside of another',
+      )
       refused(() => group(async () => {}), 'ERR_INVALID_ARG_TYPE', /no promise/)
       refused(() => group('x' as never), 'ERR_INVALID_ARG_TYPE', /fn/)
       const gone = device.alloc(64)
