@@ -56,6 +56,28 @@ describe('NCCL, wrong arguments', () => {
   })
 })
 
+describe('NCCL on the simulator', () => {
+  const { device } = simWorkbench()
+  const newId = (): Uint8Array => device.run(uniqueId)
+  const alone = (id: Uint8Array, rank: number, size: number): Promise<Communicator> =>
+    Communicator.create({ id, rank, size, device, timeout: 20 })
+
+  it('a rank that gave up is not there: the next one waits for it', async () => {
+    const id = newId()
+    await rejected(() => alone(id, 0, 2), 'ERR_DEADLOCK', /20 ms/)
+    await rejected(() => alone(id, 1, 2), 'ERR_DEADLOCK', /20 ms/)
+    const both = await Promise.all([0, 1].map((rank) => alone(id, rank, 2)))
+    await Promise.all(both.map((communicator) => communicator.close()))
+  })
+
+  it('and when all of them have, nothing is left of the id', async () => {
+    const id = newId()
+    await rejected(() => alone(id, 0, 3), 'ERR_DEADLOCK', /20 ms/)
+    const communicator = await alone(id, 0, 1)
+    await communicator.close()
+  })
+})
+
 onEveryBackend('NCCL with one rank', (bench: Workbench) => {
   const { device } = bench
   const newId = (): Uint8Array => device.run(uniqueId)
