@@ -117,9 +117,10 @@ export class Communicator implements AsyncDisposable {
     const device = resolveDevice(options.device)
     signal?.throwIfAborted()
     const library = ncclOf(device)
-    const { libraries } = driverOf(device)
+    const driver = driverOf(device)
+    const { libraries } = driver
     const context = contextOf(device)
-    const clique = Clique.enter(id, rank, size)
+    const clique = Clique.enter(id, rank, size, driver)
     let handle: NcclHandle | undefined
     try {
       // NCCL may wait for the device: first let the loop run what the device waits for. What it has not run then is run by

@@ -44,7 +44,7 @@ const groups = new Ambient<Group>()
  * checked by each call; the work is queued when the function ends, and if it throws nothing is queued. Groups may be
  * nested: all is queued at the end of the outermost, but for what was asked for in one that throws.
  * @throws ERR_INVALID_ARG_VALUE where two calls use the same bytes and one writes there: NCCL may run the calls of a group
- * side by side. ERR_DEADLOCK where a rank of this thread is left out; ERR_INVALID_ARG_TYPE for a function that returns a promise
+ * side by side. ERR_DEVICE_MISMATCH for devices of two drivers; ERR_DEADLOCK where a rank of this thread is left out; ERR_INVALID_ARG_TYPE for a function that returns a promise
  */
 export function group<R>(fn: () => R): R {
   checkFunction(fn, 'fn')
@@ -101,6 +101,14 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   })
   const [first] = parts
   if (first === undefined) return
+  const stranger = parts.find(({ use }) => use.driver !== first.use.driver)
+  if (stranger !== undefined) {
+    const [one, another] = [first.operation.stream.device, stranger.operation.stream.device]
+    throw stateError(
+      'ERR_DEVICE_MISMATCH',
+      `${one} and ${another} belong to two drivers: make a group for each of them`,
+    )
+  }
   checkApart(parts.map(({ operation: { name }, memory }) => ({ name, memory })))
   const { libraries, name } = first.use.driver
   const queueReal = (): void =>

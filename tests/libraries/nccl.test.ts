@@ -48,6 +48,11 @@ describe('NCCL, wrong arguments', () => {
     await rejected(create({ device: 99 }), 'ERR_OUT_OF_RANGE', /ordinal/)
     const stranger = simWorkbench().device
     await rejected(() => Communicator.createAll([device, stranger]), 'ERR_DEVICE_MISMATCH', /two drivers/)
+    const alone = new AbortController()
+    const waiting = Communicator.create({ ...ok, size: 2, signal: alone.signal })
+    await rejected(create({ size: 2, rank: 1, device: stranger }), 'ERR_DEVICE_MISMATCH', /options\.device.*driver/)
+    alone.abort(new Error('enough'))
+    await assert.rejects(waiting, /enough/)
     assert.throws(() => new (Communicator as unknown as new (x: unknown) => unknown)({}), /Communicator\.create/)
     assert.equal(
       group(() => 5),
@@ -57,7 +62,7 @@ describe('NCCL, wrong arguments', () => {
 })
 
 describe('NCCL on the simulator', () => {
-  const { device } = simWorkbench()
+  const [{ device }, { device: stranger }] = [simWorkbench(), simWorkbench()]
   const newId = (): Uint8Array => device.run(uniqueId)
   const alone = (id: Uint8Array, rank: number, size: number): Promise<Communicator> =>
     Communicator.create({ id, rank, size, device, timeout: 20 })
@@ -75,6 +80,19 @@ describe('NCCL on the simulator', () => {
     await rejected(() => alone(id, 0, 3), 'ERR_DEADLOCK', /20 ms/)
     const communicator = await alone(id, 0, 1)
     await communicator.close()
+  })
+
+  it('the calls of two drivers cannot be one group', async () => {
+    const [first, second] = await Promise.all(
+      [device, stranger].map((each) => Communicator.create({ id: newId(), rank: 0, size: 1, device: each })),
+    )
+    assert.ok(first !== undefined && second !== undefined)
+    using a = device.alloc(4)
+    using b = stranger.alloc(4)
+    const sum = (communicator: Communicator, buffer: DeviceBuffer): unknown =>
+      communicator.allReduce(buffer, buffer, { type: 'f32' })
+    refused(() => group(() => [sum(first, a), sum(second, b)]), 'ERR_DEVICE_MISMATCH', /two drivers/)
+    await Promise.all([first.close(), second.close()])
   })
 })
 
