@@ -180,13 +180,13 @@ export class Communicator implements AsyncDisposable {
 
   /**
    * Leaves in every rank's `destination` what the `source` of all ranks become together (`ncclAllReduce`). Both have the
-   * same length, and may be the same buffer.
+   * same length, and may be the same bytes.
    */
   allReduce(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
     const call = this.#call(options)
     const op = checkReduction(options.op)
     const count = call.elements(destination, 'destination')
-    call.expect(source, 'source', count)
+    call.checkApart(call.expect(source, 'source', count), destination, 0)
     const { functions, data, communicator } = call
     call.ask(
       'ncclAllReduce',
@@ -204,6 +204,7 @@ export class Communicator implements AsyncDisposable {
     const root = this.#root(options)
     const count = call.elements(destination, 'destination')
     const given = this.rank === root ? [read(call.expect(source, 'source', count))] : []
+    for (const { buffer } of given) call.checkApart(buffer, destination, 0)
     const { functions, data, communicator } = call
     call.ask('ncclBroadcast', count, { root }, [written(destination), ...given], ([to = 0, from = to], raw) =>
       functions.ncclBroadcast(from, to, count, data, root, communicator, raw),
@@ -221,6 +222,7 @@ export class Communicator implements AsyncDisposable {
     const root = this.#root(options)
     const count = call.elements(source, 'source')
     const given = this.rank === root ? [written(call.expect(destination, 'destination', count))] : []
+    for (const { buffer } of given) call.checkApart(source, buffer, 0)
     const { functions, data, communicator } = call
     call.ask(
       'ncclReduce',
@@ -240,6 +242,7 @@ export class Communicator implements AsyncDisposable {
     const call = this.#call(options)
     const count = call.elements(source, 'source')
     call.expect(destination, 'destination', count * this.size)
+    call.checkApart(source, destination, this.rank * source.byteLength)
     const { functions, data, communicator } = call
     call.ask('ncclAllGather', count, {}, [read(source), written(destination)], ([from = 0, to = 0], raw) =>
       functions.ncclAllGather(from, to, count, data, communicator, raw),
@@ -256,6 +259,7 @@ export class Communicator implements AsyncDisposable {
     const op = checkReduction(options.op)
     const count = call.elements(destination, 'destination')
     call.expect(source, 'source', count * this.size)
+    call.checkApart(source, destination, -this.rank * destination.byteLength)
     const { functions, data, communicator } = call
     call.ask(
       'ncclReduceScatter',

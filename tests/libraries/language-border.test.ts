@@ -289,6 +289,23 @@ describe('across the language border', { skip }, () => {
       )
     })
 
+    it('what lies in place, or side by side, is taken', async () => {
+      await using communicator = await device.run(() => make({ rank: 1, size: 4 }))
+      const f32 = { type: 'f32', stream } as const
+      fake.said()
+      communicator.allReduce(a.slice(0, 32), a.slice(32, 32), f32)
+      communicator.allReduce(a.slice(32, 32), a.slice(0, 32), f32)
+      communicator.broadcast(a, a, { ...f32, root: 1 })
+      communicator.reduce(a, a, { ...f32, root: 1 })
+      communicator.reduce(a.slice(0, 32), a.slice(4, 32), f32)
+      communicator.allGather(b.slice(1024, 1024), b, f32)
+      communicator.reduceScatter(b, b.slice(1024, 1024), f32)
+      assert.deepEqual(
+        fake.said().map((line) => line.split(' ')[0]),
+        ['allReduce', 'allReduce', 'broadcast', 'reduce', 'reduce', 'allGather', 'reduceScatter'],
+      )
+    })
+
     it('a group is told to NCCL as one, at its end, and each call on its own stream', async () => {
       const communicators = await device.run(() => Communicator.createAll(devices))
       const [left, right] = communicators
@@ -583,6 +600,18 @@ describe('across the language border', { skip }, () => {
       refused(() => communicator.reduce(a, undefined, { ...f32, root: 1 }), 'ERR_INVALID_ARG_TYPE', /destination/)
       refused(() => communicator.send(a, { ...f32, peer: -1 }), 'ERR_OUT_OF_RANGE', /options\.peer/)
       refused(() => communicator.recv(a, { ...f32, peer: 1.5 }), 'ERR_INVALID_ARG_TYPE', /options\.peer/)
+      const overlap = (act: () => unknown): unknown =>
+        refused(act, 'ERR_INVALID_ARG_VALUE', /source and destination overlap/)
+      const part = (index: number, buffer = b): DeviceBuffer => buffer.slice(index * 1024, 1024)
+      overlap(() => communicator.allReduce(a.slice(0, 32), a.slice(4, 32), f32))
+      overlap(() => communicator.allReduce(a.slice(28, 32), a.slice(0, 32), f32))
+      overlap(() => communicator.broadcast(a.slice(0, 32), a.slice(4, 32), { ...f32, root: 1 }))
+      overlap(() => communicator.reduce(a.slice(0, 32), a.slice(4, 32), { ...f32, root: 1 }))
+      for (const index of [0, 2, 3]) {
+        overlap(() => communicator.allGather(part(index), b, f32))
+        overlap(() => communicator.reduceScatter(b, part(index), f32))
+      }
+      group(() => overlap(() => communicator.allGather(b.slice(1028, 1024), b, f32)))
       const closed = device.alloc(4)
       closed.close()
       refused(() => communicator.send(closed, { ...f32, peer: 0 }), 'ERR_CLOSED')

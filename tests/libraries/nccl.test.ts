@@ -382,6 +382,23 @@ onEveryBackend('NCCL with two ranks in this thread', (bench) => {
     )
 
     // In place.
+    put([1, 2, 3, 4])
+    for (const { rank, stream, small, both } of ranks) stream.copy(both.slice(rank * 16, 16), small)
+    together(({ rank, communicator, stream, both }) =>
+      communicator.allGather(both.slice(rank * 16, 16), both, { type: 'f32', stream }),
+    )
+    assert.deepEqual(await got(), [gathered, gathered])
+    together(({ rank, communicator, stream, both }) =>
+      communicator.reduceScatter(both, both.slice(rank * 16, 16), { type: 'f32', stream }),
+    )
+    assert.deepEqual(
+      (await got()).map((values, rank) => values.slice(rank * 4, rank * 4 + 4)),
+      [
+        [2, 4, 6, 8],
+        [22, 24, 26, 28],
+      ],
+    )
+    put([1, -2, 3, 4])
     for (const op of ['min', 'sum'] as const) {
       together(({ communicator, stream, small }) => communicator.allReduce(small, small, { type: 'f32', op, stream }))
     }
