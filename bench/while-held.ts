@@ -13,6 +13,8 @@ import type * as Koffi from 'koffi'
 import { table } from './table.js'
 
 const LIMIT_MS = 15_000
+/** Bytes for what is read, and as many for what is written. */
+const HALF = 2 ** 19
 
 interface Case {
   /** Before the stream is held. */
@@ -29,7 +31,7 @@ interface Around {
 
 const size = { m: 64, n: 64, k: 64 }
 const gemm = (type: GemmType, { buffer, prepared }: Around, more: object = {}): unknown =>
-  (prepared as Cublas).gemm(buffer, buffer, buffer, { type, ...size, ...more })
+  (prepared as Cublas).gemm(buffer, buffer, buffer.slice(HALF, HALF), { type, ...size, ...more })
 const cublas = ({ stream }: Around): Cublas => new Cublas(stream)
 const first = (type: GemmType, more: object = {}): Case => ({
   prepare: cublas,
@@ -70,7 +72,7 @@ async function measure(name: string): Promise<void> {
   if (act === undefined) throw new Error(`no case '${name}'`)
   const device = Device.get(0)
   const [stream, held] = [new Stream({ device }), new Stream({ device })]
-  const around: Around = { device, stream, buffer: device.alloc(1 << 20, { stream }), prepared: undefined }
+  const around: Around = { device, stream, buffer: device.alloc(2 * HALF, { stream }), prepared: undefined }
   around.prepared = await prepare?.(around)
   await device.finished()
   const koffi: typeof Koffi = createRequire(import.meta.url)('koffi')

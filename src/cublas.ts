@@ -2,9 +2,8 @@
 import { inspect } from 'node:util'
 import { checkOptions } from './arguments.js'
 import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from './device.js'
-import type { ContextHandle } from './driver/handles.js'
 import type { LibraryWork } from './driver/library-driver.js'
-import { invalidType, outOfRange, stateError } from './errors.js'
+import { invalidType, invalidValue, outOfRange, stateError } from './errors.js'
 import './joins.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import { callGemm, type GemmFunction } from './libraries/cublas-gemm.js'
@@ -18,10 +17,12 @@ import {
   shapeOfGemm,
 } from './libraries/gemm-shape.js'
 import { multiply } from './libraries/gemm-twin.js'
-import { checkDeviceBuffer, type GivenMemory, openGiven } from './libraries/library-memory.js'
+import { isKnown, kindOf, learn } from './libraries/known-products.js'
+import { checkDeviceBuffer, type GivenMemory, openGiven, type UsedMemory } from './libraries/library-memory.js'
+import { overlap } from './libraries/matrix-overlap.js'
 import { queueWith } from './queue-with-memory.js'
 import { destroyWhenUnreachable, release } from './remains.js'
-import { isStream, openStream, Stream } from './stream.js'
+import { isStream, type OpenStream, openStream, Stream } from './stream.js'
 
 export { LibraryError } from './errors.js'
 export type { GemmOptions, GemmType, StridedBatchOptions } from './libraries/gemm-shape.js'
@@ -37,10 +38,6 @@ export interface CublasOptions {
    */
   readonly workspace?: DeviceBuffer | undefined
 }
-
-/** Products that the device has computed before: their code is loaded. */
-const known = new Map<ContextHandle, Set<string>>()
-const MOST_KNOWN = 4096
 
 /** Workspaces begin at a multiple of 256 bytes. */
 const WORKSPACE_ALIGNMENT = 256
@@ -106,7 +103,8 @@ export class Cublas implements Disposable {
    * Inside a host function that cannot be: compute there only what was computed before.
    * @throws ERR_OUT_OF_RANGE where a buffer is too short, or a size or distance is none; ERR_INVALID_ARG_TYPE,
    * ERR_INVALID_ARG_VALUE for a type or order that is none, and a buffer that begins in the middle of an element;
-   * ERR_CLOSED, ERR_DEVICE_MISMATCH for a buffer of another device. Nothing is queued then. LibraryError for what
+   * ERR_CLOSED, ERR_DEVICE_MISMATCH for a buffer of another device; ERR_DEADLOCK for the first of its kind inside a
+   * host function. Nothing is queued then. LibraryError for what
    * cuBLAS refuses
    */
   gemm(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: GemmOptions): this {
@@ -155,9 +153,7 @@ export class Cublas implements Disposable {
   }
 
   #queue(name: GemmFunction, shape: GemmShape, a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer): void {
-    this.#checkOpen()
     const stream = this.#stream ?? Stream.current(this.device)
-    const use = openStream(stream)
     const { bytes } = CUBLAS_TYPES[shape.type]
     const given = (buffer: DeviceBuffer, letter: 'A' | 'B' | 'C', elements: number): GivenMemory => {
       checkDeviceBuffer(buffer, letter, bytes, stream)
@@ -174,13 +170,23 @@ export class Cublas implements Disposable {
     }
     const matrices = [given(a, 'A', shape.a.elements), given(b, 'B', shape.b.elements), given(c, 'C', shape.c.elements)]
     const workspace = this.#workspace === undefined ? [] : [{ buffer: this.#workspace, access: 'inout' } as const]
-    const memory = openGiven([...matrices, ...workspace], use)
+    const open = (): { readonly use: OpenStream; readonly memory: readonly UsedMemory[] } => {
+      this.#checkOpen()
+      const use = openStream(stream)
+      return { use, memory: openGiven([...matrices, ...workspace], use) }
+    }
+    const before = open()
+    checkApart(shape, before.memory)
+    const kind = kindOf(name, shape, before.memory)
+    const isNew = this.#handle !== undefined && !isKnown(before.use.context, kind)
+    // Runs the host functions that are pending, which may close what is used here. Inside of one it throws.
+    if (isNew) before.use.driver.libraries.call(before.use.context, () => {})
+    const { use, memory } = isNew ? open() : before
     const work: LibraryWork = {
       name,
       stream: use.handle,
       context: use.context,
       memory,
-      mayWait: isNew(use.context, shape),
       call: (raw) => {
         if (this.#handle !== undefined) callGemm(this.#handle, name, shape, memory, raw)
       },
@@ -188,22 +194,18 @@ export class Cublas implements Disposable {
     }
     use.driver.streamHandedOut(use.handle)
     queueWith(use, memory, () => use.driver.libraries.queue([work]))
+    // What a capture has taken up is not computed yet.
+    if (isNew && !use.driver.streamIsCapturing(use.handle)) learn(use.context, kind)
   }
 }
 
-/** The first of its kind on a device: cuBLAS may load code for it, and loading may wait for the whole device. */
-function isNew(context: ContextHandle, shape: GemmShape): boolean {
-  let kinds = known.get(context)
-  if (kinds === undefined) {
-    kinds = new Set()
-    known.set(context, kinds)
+/** cuBLAS would write what it has yet to read. Throws ERR_INVALID_ARG_VALUE. */
+function checkApart({ type, a, b, c, batchCount }: GemmShape, [first, second, result]: readonly UsedMemory[]): void {
+  for (const [letter, layout, read] of [['A', a, first] as const, ['B', b, second] as const]) {
+    const distance = ((result?.pointer ?? 0) - (read?.pointer ?? 0)) / CUBLAS_TYPES[type].bytes
+    if (!overlap(layout, c, distance, batchCount)) continue
+    throw invalidValue(`${letter} and C have elements in common: a product cannot be written over what it is made of`)
   }
-  const { type, m, n, k, transposeA, transposeB, order, batchCount, beta } = shape
-  const kind = `${type} ${m} ${n} ${k} ${transposeA} ${transposeB} ${order} ${batchCount} ${beta === 0}`
-  if (kinds.has(kind)) return false
-  if (kinds.size >= MOST_KNOWN) kinds.clear()
-  kinds.add(kind)
-  return true
 }
 
 /** About what a GPU of 50 TFLOP/s takes. */

@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { checkOptions, checkSignal } from './arguments.js'
 import { contextOf, Device, driverOf, elsewhere, resolveDevice } from './device.js'
-import { invalidType, invalidValue, stateError } from './errors.js'
+import { isContextLost } from './driver/cuda-results.js'
+import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
 import type { WaitOptions } from './finished.js'
 import './joins.js'
 import type { DeviceBuffer } from './device-buffer.js'
@@ -127,9 +128,10 @@ export class Communicator implements AsyncDisposable {
     const device = resolveDevice(options.device)
     signal?.throwIfAborted()
     const library = ncclOf(device)
-    const { libraries } = driverOf(device)
+    const driver = driverOf(device)
+    const { libraries } = driver
     const context = contextOf(device)
-    const clique = Clique.enter(id, rank, size)
+    const clique = Clique.enter(id, rank, size, driver)
     let handle: NcclHandle | undefined
     try {
       // NCCL may wait for the device: first let the loop run what the device waits for. What it has not run then is run by
@@ -194,13 +196,13 @@ export class Communicator implements AsyncDisposable {
 
   /**
    * Leaves in every rank's `destination` what the `source` of all ranks become together (`ncclAllReduce`). Both have the
-   * same length, and may be the same buffer.
+   * same length, and may be the same bytes.
    */
   allReduce(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
     const call = this.#call(options)
     const op = checkReduction(options.op)
     const count = call.elements(destination, 'destination')
-    call.expect(source, 'source', count)
+    call.checkApart(call.expect(source, 'source', count), destination, 0)
     const { functions, data, communicator } = call
     call.ask(
       'ncclAllReduce',
@@ -221,6 +223,7 @@ export class Communicator implements AsyncDisposable {
     const root = this.#root(options)
     const count = call.elements(destination, 'destination')
     const given = this.rank === root ? [read(call.expect(source, 'source', count))] : []
+    for (const { buffer } of given) call.checkApart(buffer, destination, 0)
     const { functions, data, communicator } = call
     call.ask('ncclBroadcast', count, { root }, [written(destination), ...given], ([to = 0, from = to], raw) =>
       functions.ncclBroadcast(from, to, count, data, root, communicator, raw),
@@ -238,6 +241,7 @@ export class Communicator implements AsyncDisposable {
     const root = this.#root(options)
     const count = call.elements(source, 'source')
     const given = this.rank === root ? [written(call.expect(destination, 'destination', count))] : []
+    for (const { buffer } of given) call.checkApart(source, buffer, 0)
     const { functions, data, communicator } = call
     call.ask(
       'ncclReduce',
@@ -257,6 +261,7 @@ export class Communicator implements AsyncDisposable {
     const call = this.#call(options)
     const count = call.elements(source, 'source')
     call.expect(destination, 'destination', count * this.size)
+    call.checkApart(source, destination, this.rank * source.byteLength)
     const { functions, data, communicator } = call
     call.ask('ncclAllGather', count, {}, [read(source), written(destination)], ([from = 0, to = 0], raw) =>
       functions.ncclAllGather(from, to, count, data, communicator, raw),
@@ -273,6 +278,7 @@ export class Communicator implements AsyncDisposable {
     const op = checkReduction(options.op)
     const count = call.elements(destination, 'destination')
     call.expect(source, 'source', count * this.size)
+    call.checkApart(source, destination, -this.rank * destination.byteLength)
     const { functions, data, communicator } = call
     call.ask(
       'ncclReduceScatter',
@@ -312,10 +318,11 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Resolves when all that was queued through this communicator is done. A rank that died is told by a network, but not
-   * by NVLink: there the GPU waits for ever, so give a `signal` with a time limit where that can happen. When it is
-   * aborted, or NCCL reports an error (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which
-   * lets the streams go on, and the promise rejects with the reason.
+   * Resolves when all that was queued through this communicator until now is done, on closed streams too; what a capture
+   * took up is not waited for. A rank that died is told by a network, but not by NVLink: there the GPU waits for ever, so
+   * give a `signal` with a time limit where that can happen. When it is aborted, or NCCL reports an error
+   * (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which lets the streams go on, and the promise
+   * rejects with the reason.
    * @throws (as a rejection) ERR_CLOSED, ERR_INVALID_ARG_TYPE; `signal.reason`, LibraryError, CudaError if the GPU
    * faults
    */
@@ -323,8 +330,6 @@ export class Communicator implements AsyncDisposable {
     const handle = this.#handle
     const signal = checkSignal(checkOptions(options)?.signal)
     checkAlive(handle)
-    const streams = [...handle.streams].filter((stream) => !stream.closed)
-    handle.streams.clear()
     const giveUp = new AbortController()
     const onAbort = (): void => giveUp.abort(signal?.reason)
     signal?.addEventListener('abort', onAbort, { once: true })
@@ -337,9 +342,10 @@ export class Communicator implements AsyncDisposable {
       }
     }, LOOK_FOR_ERRORS)
     try {
-      await Promise.all(streams.map((stream) => stream.finished({ signal: giveUp.signal })))
+      await handle.work.finished(giveUp.signal)
     } catch (error) {
-      await handle.fail(error)
+      // What the driver merely refuses to tell is no fault of the communicator.
+      if (!(error instanceof CudaError) || isContextLost(error.number)) await handle.fail(error)
       throw error
     } finally {
       clearInterval(look)

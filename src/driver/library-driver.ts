@@ -13,11 +13,6 @@ export interface LibraryWork {
   readonly context: ContextHandle
   /** What is known of the memory that it touches: wrappers want it, a GPU does not. */
   readonly memory: readonly KernelMemory[]
-  /**
-   * The library may wait for the whole device in this call, as it does to load code: host functions that are pending are
-   * run before.
-   */
-  readonly mayWait?: boolean
   /** Queues it on CUDA's own handle of the stream, with the context current. Throws what the library refuses. */
   call(stream: number): void
   /** The same in JavaScript, for a driver that runs no GPU code. */

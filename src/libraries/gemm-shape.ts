@@ -44,12 +44,19 @@ export interface StridedBatchOptions extends GemmOptions {
   readonly strideA?: number | undefined
   /** As strideA, for B. */
   readonly strideB?: number | undefined
-  /** Elements from one C to the next: they must not overlap. Default: no gap. */
+  /**
+   * Elements from one C to the next. Default: no gap. Less than a whole C where all of them lie side by side within `ldc`,
+   * as those of attention heads do.
+   */
   readonly strideC?: number | undefined
 }
 
 /** One of the three matrices as it lies in memory. */
 export interface Layout {
+  /** Rows or columns, as they lie. */
+  readonly lines: number
+  /** Elements of one line. */
+  readonly length: number
   /** Elements from one line (row or column, as they lie) to the next. */
   readonly leading: number
   /** Elements from one matrix of a batch to the next. */
@@ -113,18 +120,33 @@ function shapeOf(options: GemmOptions & Partial<StridedBatchOptions>, batchCount
     if (leading < length) {
       throw outOfRange(`options.${ld}`, `at least ${length}, the length of a ${order} of ${letter}`, leading)
     }
-    const one = (lines - 1) * leading + length
     const name = `stride${letter}` as const
     const stride = options[name] === undefined ? lines * leading : checkInteger(options[name], `options.${name}`)
-    const least = letter === 'C' && batchCount > 1 ? one : 0
-    if (stride < least || stride > Number.MAX_SAFE_INTEGER / LARGEST) {
-      throw outOfRange(`options.${name}`, `at least ${least}: the matrices of a batch do not overlap`, stride)
+    if (stride < 0) throw outOfRange(`options.${name}`, 'at least 0', stride)
+    const elements = (batchCount - 1) * stride + (lines - 1) * leading + length
+    if (elements > Number.MAX_SAFE_INTEGER) {
+      const most = `at most ${Number.MAX_SAFE_INTEGER}`
+      throw outOfRange(`The elements from the first to the last of ${letter}`, most, elements)
     }
-    return { leading, stride, elements: (batchCount - 1) * stride + one }
+    if (letter === 'C') checkApart({ lines, length, leading, stride }, batchCount)
+    return { lines, length, leading, stride, elements }
   }
   const a = transposeA ? layout('A', k, m) : layout('A', m, k)
   const b = transposeB ? layout('B', n, k) : layout('B', k, n)
   return { type, m, n, k, transposeA, transposeB, alpha, beta, order, batchCount, a, b, c: layout('C', m, n) }
+}
+
+/**
+ * Do the matrices that are written lie apart? Either each begins behind the one before it, or they all lie side by side:
+ * the first rows of all of them, then the second rows.
+ */
+function checkApart({ lines, length, leading, stride }: Omit<Layout, 'elements'>, batchCount: number): void {
+  if (batchCount === 1) return
+  const behind = (lines - 1) * leading + length
+  const widest = Math.floor((leading - length) / (batchCount - 1))
+  if (stride >= behind || (stride >= length && stride <= widest)) return
+  const orBeside = widest < length ? '' : `, or from ${length} to ${widest} to lie side by side within options.ldc`
+  throw outOfRange('options.strideC', `at least ${behind}${orBeside}: the matrices of a batch do not overlap`, stride)
 }
 
 function checkCount(value: number, name: string): number {

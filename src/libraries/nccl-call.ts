@@ -66,6 +66,19 @@ export class NcclCall {
     throw outOfRange(name, expected, buffer.byteLength)
   }
 
+  /**
+   * NCCL reads while it writes: the two must lie apart, or as they do in place, where the source begins so many bytes
+   * behind the destination. Throws ERR_INVALID_ARG_VALUE.
+   */
+  checkApart(source: DeviceBuffer, destination: DeviceBuffer, inPlace: number): void {
+    const distance = Number(source.pointer) - Number(destination.pointer)
+    if (distance === inPlace || distance >= destination.byteLength || -distance >= source.byteLength) return
+    const [inner, outer] = inPlace < 0 ? ['destination', 'source'] : ['source', 'destination']
+    const where =
+      inPlace === 0 ? 'both begin at one address' : `${inner} begins at byte ${Math.abs(inPlace)} of ${outer}`
+    throw invalidValue(`source and destination overlap, which NCCL only takes in place, where ${where}`)
+  }
+
   /** Queues it, or puts it into the group that is open. */
   ask(
     name: NcclFunction,

@@ -2,6 +2,7 @@
  * The ranks of one communicator that live in this thread of JavaScript. NCCL's calls wait for each other, so one thread
  * has to make those of all its ranks together; whether it does is checked before any is made.
  */
+import type { Driver } from '../driver/driver.js'
 import { invalidValue, stateError } from '../errors.js'
 
 /** What a rank asks for, as the others must ask for it. */
@@ -23,17 +24,28 @@ export class Clique {
   readonly serial: number = nextSerial++
   readonly #key: string
   readonly size: number
+  readonly #driver: Driver
   readonly #ranks = new Set<number>()
 
-  private constructor(key: string, size: number) {
+  private constructor(key: string, size: number, driver: Driver) {
     this.#key = key
     this.size = size
+    this.#driver = driver
   }
 
-  /** Takes a rank's place. Throws ERR_INVALID_ARG_VALUE where it is taken, or where another size was stated before. */
-  static enter(id: Uint8Array, rank: number, size: number): Clique {
+  /**
+   * Takes a rank's place. Throws ERR_INVALID_ARG_VALUE where it is taken, or where another size was stated before, and
+   * ERR_DEVICE_MISMATCH for a device of another driver than that of the ranks before.
+   */
+  static enter(id: Uint8Array, rank: number, size: number, driver: Driver): Clique {
     const key = Buffer.from(id).toString('latin1')
-    const clique = cliques.get(key) ?? new Clique(key, size)
+    const clique = cliques.get(key) ?? new Clique(key, size, driver)
+    if (clique.#driver !== driver) {
+      throw stateError(
+        'ERR_DEVICE_MISMATCH',
+        'options.device belongs to another driver than the other ranks of this id',
+      )
+    }
     if (clique.size !== size) {
       throw invalidValue(`options.size is ${size}, but ${clique.size} for other ranks of the same id`)
     }

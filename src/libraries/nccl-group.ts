@@ -42,27 +42,38 @@ const groups = new Ambient<Group>()
  * Makes NCCL's calls of a function together (`ncclGroupStart`, `ncclGroupEnd`): one thread that has several ranks must
  * make the calls of all of them in a group, and so must sends and receives that wait for each other. Arguments are
  * checked by each call; the work is queued when the function ends, and if it throws nothing is queued. Groups may be
- * nested: all is queued at the end of the outermost.
+ * nested: all is queued at the end of the outermost, but for what was asked for in one that throws.
  * @throws what the function throws; ERR_INVALID_ARG_VALUE where two calls use the same bytes and one writes there: NCCL
- * may run the calls of a group side by side. ERR_DEADLOCK where a rank of this thread is left out, and where the other
- * ranks are waited for in vain; ERR_CLOSED for what was closed since its call; ERR_INVALID_ARG_TYPE for a function that
- * returns a promise; LibraryError
+ * may run the calls of a group side by side. ERR_DEVICE_MISMATCH for devices of two drivers; ERR_DEADLOCK where a rank of
+ * this thread is left out, and where the other ranks are waited for in vain; ERR_CLOSED for what was closed since its call;
+ * ERR_INVALID_ARG_TYPE for a function that returns a promise; LibraryError
  */
 export function group<R>(fn: () => R): R {
   checkFunction(fn, 'fn')
-  if (groups.get()?.open) return fn()
+  const outer = groups.get()
+  if (outer?.open) return gather(outer, fn)
   const group: Group = { operations: [], open: true }
   let result: R
   try {
-    result = groups.run(group, fn)
+    result = groups.run(group, () => gather(group, fn))
   } finally {
     group.open = false
   }
-  if (isPromise(result)) {
-    throw invalidType('fn', 'a function that returns no promise: a group ends with the function', result)
-  }
   queueOperations(group.operations)
   return result
+}
+
+/** Runs the function of a group, nested or not. Where it throws, nothing that it asked for stays in the group. */
+function gather<R>({ operations }: Group, fn: () => R): R {
+  const before = operations.length
+  try {
+    const result = fn()
+    if (!isPromise(result)) return result
+    throw invalidType('fn', 'a function that returns no promise: a group ends with the function', result)
+  } catch (error) {
+    operations.length = before
+    throw error
+  }
 }
 
 /** Queues it now, or at the end of the group that is open. */
@@ -92,6 +103,14 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   })
   const [first] = parts
   if (first === undefined) return
+  const stranger = parts.find(({ use }) => use.driver !== first.use.driver)
+  if (stranger !== undefined) {
+    const [one, another] = [first.operation.stream.device, stranger.operation.stream.device]
+    throw stateError(
+      'ERR_DEVICE_MISMATCH',
+      `${one} and ${another} belong to two drivers: make a group for each of them`,
+    )
+  }
   checkApart(parts.map(({ operation: { name }, memory }) => ({ name, memory })))
   const { libraries, name } = first.use.driver
   const queueReal = (): void =>
@@ -112,7 +131,10 @@ function queueOperations(operations: readonly NcclOperation[]): void {
     })
   for (const { use } of parts) use.driver.streamHandedOut(use.handle)
   queueAllWith(parts, name === 'sim' ? () => queueSimulated(parts.map(simulatedOf)) : queueReal)
-  for (const { operation } of parts) operation.handle.streams.add(operation.stream)
+  for (const handle of handles) {
+    const own = parts.filter(({ operation }) => operation.handle === handle)
+    for (const use of new Map(own.map(({ use }) => [use.serial, use])).values()) handle.work.record(use)
+  }
 }
 
 function simulatedOf({ operation: { name, description }, use, memory }: Part): SimulatedPart {

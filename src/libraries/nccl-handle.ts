@@ -3,9 +3,9 @@ import { performance } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { stateError } from '../errors.js'
 import type { Remains } from '../remains.js'
-import type { Stream } from '../stream.js'
 import type { Clique } from './nccl-clique.js'
 import type { NcclBackend } from './nccl-library.js'
+import { QueuedWork } from './queued-work.js'
 
 /** Milliseconds between two looks at what NCCL does: short at first, for what is done soon. */
 const SHORTEST_LOOK = 0.1
@@ -20,8 +20,8 @@ export class NcclHandle implements Remains {
   readonly rank: number
   /** Milliseconds that a call may wait for other ranks. */
   readonly timeout: number
-  /** The streams that its work went into and that were not waited for since. */
-  readonly streams = new Set<Stream>()
+  /** What has been put into streams and was not waited for since. */
+  readonly work = new QueuedWork()
   /** Why it was given up. */
   failure: unknown
   /** No more work is taken, and what there is completes. */
@@ -86,7 +86,7 @@ export class NcclHandle implements Remains {
   end(how: 'ncclCommDestroy' | 'ncclCommAbort'): Promise<void> {
     if (this.#ended === undefined) {
       this.clique.leave(this.rank)
-      this.streams.clear()
+      this.work.forgetAll()
       this.#ended = this.library.apart(how, this.address).finally(() => this.#memory.free())
       // Whoever waits for it hears of it; nobody need.
       this.#ended.catch(() => {})

@@ -14,21 +14,28 @@ import { type Description, perform } from './nccl-twin.js'
 const START_NS = 10_000
 const BYTES_PER_NS = 400
 
-/** The ranks of a simulated communicator that are there. */
+/** Where the ranks of a simulated communicator find each other. */
 class Meeting {
+  readonly key: string
   readonly size: number
   readonly ranks = new Set<number>()
-  constructor(size: number) {
+  constructor(key: string, size: number) {
+    this.key = key
     this.size = size
+  }
+  get isComplete(): boolean {
+    return this.ranks.size === this.size
   }
 }
 
 /** Ranks meet in this thread; nothing else is done here. */
 export class SimulatedNccl implements NcclBackend {
   readonly functions: NcclBackend['functions'] = noFunctions()
+  /** Those that wait for more ranks, by their ids. */
   readonly #meetings = new Map<string, Meeting>()
   /** By what stands for the communicator's address. */
-  readonly #places: (Meeting | undefined)[] = []
+  readonly #places = new Map<number, { readonly meeting: Meeting; readonly rank: number }>()
+  #lastAddress = 0
 
   version(): number {
     return 0
@@ -48,18 +55,18 @@ export class SimulatedNccl implements NcclBackend {
     size: number,
   ): { readonly address: number; readonly memory: { free(): void } } {
     const key = Buffer.from(id).toString('latin1')
-    const meeting = this.#meetings.get(key) ?? new Meeting(size)
+    const meeting = this.#meetings.get(key) ?? new Meeting(key, size)
     meeting.ranks.add(rank)
     // Whoever comes with the same id later meets others.
-    if (meeting.ranks.size === size) this.#meetings.delete(key)
+    if (meeting.isComplete) this.#meetings.delete(key)
     else this.#meetings.set(key, meeting)
-    this.#places.push(meeting)
-    return { address: this.#places.length - 1, memory: { free: () => {} } }
+    this.#lastAddress += 1
+    this.#places.set(this.#lastAddress, { meeting, rank })
+    return { address: this.#lastAddress, memory: { free: () => {} } }
   }
 
   isDone(communicator: number): boolean {
-    const meeting = this.#places[communicator]
-    return meeting === undefined || meeting.ranks.size === meeting.size
+    return this.#places.get(communicator)?.meeting.isComplete ?? true
   }
 
   check(): void {}
@@ -67,7 +74,13 @@ export class SimulatedNccl implements NcclBackend {
   finalize(): void {}
 
   async apart(_call: string, communicator: number): Promise<void> {
-    this.#places[communicator] = undefined
+    const place = this.#places.get(communicator)
+    this.#places.delete(communicator)
+    if (place === undefined || place.meeting.isComplete) return
+    // The others wait for a rank in its place.
+    const { meeting, rank } = place
+    meeting.ranks.delete(rank)
+    if (meeting.ranks.size === 0) this.#meetings.delete(meeting.key)
   }
 }
 

@@ -89,6 +89,47 @@ onEveryBackend('cuBLAS', (bench: Workbench) => {
     assert.deepEqual(decode('f32', await stream.download(C)), [1, 2, 3, 77, 77, 3, 4, 7])
   })
 
+  it('a matrix may have more elements than four million', async () => {
+    using cublas = new Cublas(stream)
+    const k = 2049
+    using A = stream.device.alloc(k * k * 4, { stream })
+    using B = await onDevice(stream, encode('f32', Array(k).fill(1)))
+    using C = stream.device.alloc(k * 4, { stream })
+    const one = new Uint32Array(Float32Array.of(1).buffer)[0] ?? 0
+    stream.fill(A, one, { width: 4 })
+    cublas.gemm(A, B, C, { type: 'f32', m: k, n: 1, k })
+    assert.deepEqual(decode('f32', await stream.download(C)), Array(k).fill(k))
+  })
+
+  for (const order of ['row', 'column'] as const) {
+    it(`${order}: the matrices of a batch may lie side by side, as those of attention heads do`, async () => {
+      using cublas = new Cublas(stream)
+      const p: Product = { m: 4, n: 4, k: 3, transposeA: false, transposeB: false, alpha: 1, beta: 1, order }
+      const [heads, apart] = [3, 13]
+      const [a, b] = [wholeNumbers(heads * 12, 11), wholeNumbers(heads * 12, 12)]
+      // Each line has those of all heads, and an element more that nobody has.
+      const c = wholeNumbers(3 * apart + heads * 4, 13)
+      using A = await onDevice(stream, encode('f32', a))
+      using B = await onDevice(stream, encode('f32', b))
+      using C = await onDevice(stream, encode('f32', c))
+      cublas.gemmStridedBatched(A, B, C, { type: 'f32', ...p, batchCount: heads, ldc: apart, strideC: 4 })
+      const expected = [...c]
+      for (let head = 0; head < heads; head += 1) {
+        const at = (line: number, index: number): number => line * apart + head * 4 + index
+        const old = Array.from({ length: 16 }, (_, index) => c[at(index >> 2, index & 3)] ?? 0)
+        const result = product(p, a.slice(head * 12, head * 12 + 12), b.slice(head * 12, head * 12 + 12), old)
+        for (const [index, value] of result.entries()) expected[at(index >> 2, index & 3)] = value
+      }
+      assert.deepEqual(decode('f32', await stream.download(C)), expected)
+      const short = C.slice(0, C.byteLength - 4)
+      refused(
+        () => cublas.gemmStridedBatched(A, B, short, { type: 'f32', ...p, batchCount: heads, ldc: apart, strideC: 4 }),
+        'ERR_OUT_OF_RANGE',
+        /^C must be 204 bytes/,
+      )
+    })
+  }
+
   it('comes after what its stream did before, and before what follows', async () => {
     using cublas = new Cublas(stream)
     using A = stream.device.alloc(4, { stream })
@@ -252,6 +293,22 @@ onEveryBackend('cuBLAS', (bench: Workbench) => {
     refused(() => new Cublas('x' as never), 'ERR_INVALID_ARG_TYPE', /stream/)
     refused(() => new Cublas(stream, { workspace: A.slice(4, 8) }), 'ERR_INVALID_ARG_VALUE', /options\.workspace/)
     assert.deepEqual(decode('f32', await stream.download(C)), [9, 9, 9, 9])
+  })
+
+  it('C must not be where A or B are, and may lie between their rows', async () => {
+    using cublas = new Cublas(stream)
+    using whole = await onDevice(stream, encode('f32', [1, 2, 9, 9, 3, 4, 9, 9]))
+    using B = await onDevice(stream, encode('f32', [1, 1, 0, 1]))
+    const [left, right] = [whole.slice(0, 24), whole.slice(8, 24)]
+    const options: GemmOptions = { type: 'f32', m: 2, n: 2, k: 2 }
+    const halves: GemmOptions = { ...options, lda: 4, ldc: 4 }
+    refused(() => cublas.gemm(B, B, B, options), 'ERR_INVALID_ARG_VALUE', /^A and C have elements in common/)
+    refused(() => cublas.gemm(left, B, B, halves), 'ERR_OUT_OF_RANGE')
+    refused(() => cublas.gemm(left, B, B, { ...halves, ldc: 2 }), 'ERR_INVALID_ARG_VALUE', /^B and C have elements/)
+    refused(() => cublas.gemm(left, B, whole.slice(4, 24), halves), 'ERR_INVALID_ARG_VALUE', /^A and C have/)
+    refused(() => cublas.gemm(left, B, whole.slice(16, 16), { ...options, lda: 4 }), 'ERR_INVALID_ARG_VALUE')
+    cublas.gemm(left, B, right, halves)
+    assert.deepEqual(decode('f32', await stream.download(whole)), [1, 2, 1, 3, 3, 4, 3, 7])
   })
 
   it('once closed it is refused, and the next one works', async () => {

@@ -12,10 +12,19 @@ import type { Device } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import type * as Koffi from 'koffi'
 import { driverOf } from '../../src/device.js'
-import { cudaHandleOf } from '../../src/driver/driver.js'
+import {
+  type Cancel,
+  type ContextHandle,
+  cudaHandleOf,
+  type EventHandle,
+  type HostFunction,
+  type Settle,
+  type StreamHandle,
+} from '../../src/driver/driver.js'
 import { Front } from '../../src/driver/front.js'
 import type { LibraryDriver, LibraryWork } from '../../src/driver/library-driver.js'
 import { WrappedDriver } from '../../src/driver/wrapped-driver.js'
+import { stateError } from '../../src/errors.js'
 
 /** The compiled tests lie in dist/, the C source does not. */
 const SOURCE = fileURLToPath(new URL('../../../tests/libraries/fake-libraries.c', import.meta.url))
@@ -61,6 +70,15 @@ export function fakeLibraries(): FakeLibraries | string {
 export class PretendedDriver extends WrappedDriver {
   /** What was told of the work. */
   readonly told: LibraryWork[] = []
+  /** How often host functions that are pending were run before a call that may wait. */
+  drained = 0
+  /** What one of them does then. */
+  whileDrained: (() => void) | undefined
+  /** Events that were made and not given back. */
+  events = 0
+  /** What the driver says to whoever wants to wait for an event. */
+  refusal: Error | undefined
+  #insideHostFunction = false
   readonly #libraries: LibraryDriver = {
     hostFunctionsPending: false,
     queue: (work, together = (calls) => calls()) => {
@@ -69,7 +87,12 @@ export class PretendedDriver extends WrappedDriver {
         for (const each of work) each.call(cudaHandleOf(each.stream))
       })
     },
-    call: (_context, fn) => fn(),
+    call: (_context, fn) => {
+      if (this.#insideHostFunction) throw stateError('ERR_DEADLOCK', 'It was called inside a host function')
+      this.drained += 1
+      this.whileDrained?.()
+      return fn()
+    },
     waitUntil: (isDone) => {
       while (!isDone()) {
         // Another look.
@@ -84,14 +107,45 @@ export class PretendedDriver extends WrappedDriver {
   override get libraries(): LibraryDriver {
     return this.#libraries
   }
+
+  override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
+    const run = (status: number): void => {
+      this.#insideHostFunction = true
+      try {
+        call.run(status)
+      } finally {
+        this.#insideHostFunction = false
+      }
+    }
+    super.streamLaunchHostFunction(stream, context, { ...call, run })
+  }
+
+  override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
+    this.events += 1
+    return super.eventCreate(context, flags, recordedNext)
+  }
+
+  override eventRecycle(context: ContextHandle, event: EventHandle): void {
+    this.events -= 1
+    super.eventRecycle(context, event)
+  }
+
+  override eventFinished(event: EventHandle, settle: Settle): Cancel {
+    if (this.refusal !== undefined) throw this.refusal
+    return super.eventFinished(event, settle)
+  }
 }
 
 /** Devices that say they are real. */
-export function pretendedDevices(count: number): { readonly devices: readonly Device[]; readonly told: LibraryWork[] } {
+export function pretendedDevices(count: number): {
+  readonly devices: readonly Device[]
+  readonly told: LibraryWork[]
+  readonly driver: PretendedDriver
+} {
   const { devices } = simulate({ devices: count })
   const [first] = devices
   const front = first === undefined ? undefined : driverOf(first)
   if (!(front instanceof Front)) throw new Error('a simulated device has a front')
   const { wrapper } = front.wrap((inner) => new PretendedDriver(inner))
-  return { devices, told: wrapper.told }
+  return { devices, told: wrapper.told, driver: wrapper }
 }

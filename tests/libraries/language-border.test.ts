@@ -6,10 +6,11 @@ import assert from 'node:assert/strict'
 import { AsyncResource } from 'node:async_hooks'
 import { afterEach, describe, it } from 'node:test'
 import { type DeviceBuffer, Stream } from 'cuda-streams'
-import { Cublas, LibraryError } from 'cuda-streams/cublas'
+import { Cublas, type GemmOptions, LibraryError, type StridedBatchOptions } from 'cuda-streams/cublas'
 import { Communicator, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
 import { latch } from 'cuda-streams/sim'
-import { collectUntil, refused, rejected, turns } from '../conformance/expect.js'
+import { CUresult, cudaError } from '../../src/driver/cuda-results.js'
+import { collectUntil, follow, refused, rejected, turns } from '../conformance/expect.js'
 import { fakeLibraries, pretendedDevices } from './fake-libraries.js'
 
 const fake = fakeLibraries()
@@ -20,7 +21,7 @@ const hex = (value: bigint | DeviceBuffer): string => (typeof value === 'bigint'
 
 describe('across the language border', { skip }, () => {
   if (typeof fake === 'string') return
-  const { devices, told } = pretendedDevices(2)
+  const { devices, told, driver } = pretendedDevices(2)
   const [device, second] = devices
   assert.ok(device !== undefined && second !== undefined)
   const stream = new Stream({ device })
@@ -98,6 +99,114 @@ describe('across the language border', { skip }, () => {
           error.call === 'cublasGemmEx',
       )
       cublas.gemm(a, b, c, { type: 'f32', m: 1, n: 1, k: 1 })
+    })
+
+    it('host functions are run before the first product of a kind, which is all that cuBLAS may pick its code by', () => {
+      using workspace = device.alloc(1024)
+      using cublas = new Cublas(stream)
+      using withWorkspace = new Cublas(stream, { workspace })
+      const sizes = { m: 6, n: 6, k: 6, batchCount: 2, lda: 8, ldb: 8, ldc: 8 }
+      const options: StridedBatchOptions = { type: 'f16', ...sizes, strideA: 64, strideB: 64, strideC: 64 }
+      const isNew = (compute: () => unknown): boolean => {
+        const before = driver.drained
+        compute()
+        return driver.drained > before
+      }
+      const other = (more: object): boolean => isNew(() => cublas.gemmStridedBatched(a, b, c, { ...options, ...more }))
+      assert.equal(other({}), true)
+      assert.equal(other({}), false)
+      assert.equal(other({ alpha: 3 }), false)
+      for (const more of [
+        ...[{ type: 'bf16' }, { m: 5 }, { n: 5 }, { k: 5 }, { batchCount: 3 }, { beta: 1 }, { beta: 2 }, { alpha: 0 }],
+        ...[{ lda: 7 }, { ldb: 7 }, { ldc: 7 }, { strideA: 60 }, { strideB: 60 }, { strideC: 70 }],
+        ...[{ transposeA: true }, { transposeB: true }, { order: 'column' }],
+      ]) {
+        assert.equal(other(more), true, JSON.stringify(more))
+        assert.equal(other(more), false, JSON.stringify(more))
+      }
+      for (const way of [
+        () => cublas.gemmStridedBatched(a.slice(2, 1024), b, c, options),
+        () => cublas.gemmStridedBatched(a, b.slice(16, 1024), c, options),
+        () => cublas.gemmStridedBatched(a, b, c.slice(128, 1024), options),
+        () => withWorkspace.gemmStridedBatched(a, b, c, options),
+        () => cublas.gemmStridedBatched(a, b, c, { ...options, batchCount: 1 }),
+        () => cublas.gemm(a, b, c, options),
+      ]) {
+        assert.equal(isNew(way), true, String(way))
+        assert.equal(isNew(way), false, String(way))
+      }
+      // Farther than this cuBLAS does not look into an address.
+      const far = (): unknown => cublas.gemmStridedBatched(a.slice(256, 1024), b, c.slice(512, 1024), options)
+      assert.equal(isNew(far), false)
+    })
+
+    it('a kind is new until one was computed: not one that was refused, or captured', () => {
+      using cublas = new Cublas(stream)
+      const options: GemmOptions = { type: 'f64', m: 3, n: 3, k: 3 }
+      const drains = (act: () => void): number => {
+        const before = driver.drained
+        act()
+        return driver.drained - before
+      }
+      fake.nextStatus(15)
+      assert.equal(
+        drains(() => assert.throws(() => cublas.gemm(a, b, c, options), LibraryError)),
+        1,
+      )
+      stream.beginCapture()
+      assert.equal(
+        drains(() => void cublas.gemm(a, b, c, options)),
+        1,
+      )
+      stream.endCapture().close()
+      assert.equal(
+        drains(() => void cublas.gemm(a, b, c, options)),
+        1,
+      )
+      assert.equal(
+        drains(() => void cublas.gemm(a, b, c, options)),
+        0,
+      )
+    })
+
+    it('inside a host function the first product of a kind is refused, and later ones are not', () => {
+      using cublas = new Cublas(stream)
+      const options: GemmOptions = { type: 'f64', m: 4, n: 3, k: 2 }
+      const inside = (act: () => void): void => {
+        let ran = false
+        stream.launchHostFunc(() => {
+          act()
+          ran = true
+        })
+        stream.synchronize()
+        assert.ok(ran)
+      }
+      fake.said()
+      inside(() => refused(() => cublas.gemm(a, b, c, options), 'ERR_DEADLOCK'))
+      assert.deepEqual(fake.said(), [])
+      cublas.gemm(a, b, c, options)
+      inside(() => void cublas.gemm(a, b, c, options))
+      assert.equal(fake.said().filter((line) => line.startsWith('gemm')).length, 2)
+    })
+
+    it('what a host function closes that is run first is not used any more', () => {
+      for (const [index, close] of [
+        (_: Cublas, gone: DeviceBuffer) => gone.close(),
+        (cublas: Cublas) => cublas.close(),
+        (_: Cublas, __: DeviceBuffer, on: Stream) => on.close(),
+      ].entries()) {
+        using on = new Stream({ device })
+        using cublas = new Cublas(on)
+        using gone = device.alloc(1024)
+        driver.whileDrained = () => close(cublas, gone, on)
+        try {
+          fake.said()
+          refused(() => cublas.gemm(gone, b, c, { type: 'f32', m: 9, n: 9, k: 1 + index }), 'ERR_CLOSED')
+          assert.deepEqual(fake.said(), [])
+        } finally {
+          driver.whileDrained = undefined
+        }
+      }
     })
 
     it('handles are used again: as many are made as are in use at one time', () => {
@@ -180,6 +289,23 @@ describe('across the language border', { skip }, () => {
       )
     })
 
+    it('what lies in place, or side by side, is taken', async () => {
+      await using communicator = await device.run(() => make({ rank: 1, size: 4 }))
+      const f32 = { type: 'f32', stream } as const
+      fake.said()
+      communicator.allReduce(a.slice(0, 32), a.slice(32, 32), f32)
+      communicator.allReduce(a.slice(32, 32), a.slice(0, 32), f32)
+      communicator.broadcast(a, a, { ...f32, root: 1 })
+      communicator.reduce(a, a, { ...f32, root: 1 })
+      communicator.reduce(a.slice(0, 32), a.slice(4, 32), f32)
+      communicator.allGather(b.slice(1024, 1024), b, f32)
+      communicator.reduceScatter(b, b.slice(1024, 1024), f32)
+      assert.deepEqual(
+        fake.said().map((line) => line.split(' ')[0]),
+        ['allReduce', 'allReduce', 'broadcast', 'reduce', 'reduce', 'allGather', 'reduceScatter'],
+      )
+    })
+
     it('a group is told to NCCL as one, at its end, and each call on its own stream', async () => {
       const communicators = await device.run(() => Communicator.createAll(devices))
       const [left, right] = communicators
@@ -209,6 +335,25 @@ describe('across the language border', { skip }, () => {
         /half-way/,
       )
       assert.deepEqual(fake.said(), [], 'a group that throws has done nothing')
+      group(() => {
+        left.broadcast(a, a, { type: 'f32', stream })
+        for (const inner of [
+          () => {
+            left.allReduce(a, a, { type: 'f32', stream })
+            group(() => right.allReduce(x, x, { type: 'f32', stream: other }))
+            throw new Error('half-way')
+          },
+          async () => left.allReduce(a, a, { type: 'f32', stream }),
+        ]) {
+          assert.throws(() => group(inner), /half-way|no promise/)
+        }
+        right.broadcast(undefined, x, { type: 'f32', stream: other })
+      })
+      assert.deepEqual(
+        fake.said().map((line) => line.split(' ')[0]),
+        ['group', 'broadcast', 'broadcast', '}'],
+        'nor has one inside of another',
+      )
       refused(() => group(async () => {}), 'ERR_INVALID_ARG_TYPE', /no promise/)
       refused(() => group('x' as never), 'ERR_INVALID_ARG_TYPE', /fn/)
       const gone = device.alloc(64)
@@ -304,8 +449,8 @@ describe('across the language border', { skip }, () => {
 
     it('an error that comes later is thrown, with what NCCL says, and ends the communicator', async () => {
       const communicator = await device.run(() => make({ rank: 5, size: 6 }))
-      communicator.allReduce(a, a, { type: 'f32', stream })
       const gate = latch(stream)
+      communicator.allReduce(a, a, { type: 'f32', stream })
       const finished = communicator.finished()
       fake.said()
       await turns()
@@ -320,13 +465,63 @@ describe('across the language border', { skip }, () => {
       const communicator = await device.run(() => make())
       communicator.allReduce(a, a, { type: 'f32', stream })
       await communicator.finished()
-      communicator.allReduce(a, a, { type: 'f32', stream })
       const gate = latch(stream)
+      communicator.allReduce(a, a, { type: 'f32', stream })
       fake.said()
       await assert.rejects(communicator.finished({ signal: AbortSignal.timeout(20) }), { name: 'TimeoutError' })
       assert.deepEqual(fake.said(), ['abort 0'])
       gate.open()
       await stream.finished()
+    })
+
+    it('where the driver refuses to tell whether its work is done, it is as good as before', async () => {
+      const communicator = await device.run(() => make())
+      communicator.allReduce(a, a, { type: 'f32', stream })
+      driver.refusal = cudaError('cuEventQuery', CUresult.CAPTURED_EVENT)
+      await rejected(() => communicator.finished(), 'CUDA_ERROR_CAPTURED_EVENT')
+      driver.refusal = undefined
+      assert.equal(communicator.closed, false)
+      communicator.allReduce(a, a, { type: 'f32', stream })
+      await communicator.finished()
+      communicator.allReduce(a, a, { type: 'f32', stream })
+      driver.refusal = cudaError('cuEventQuery', CUresult.ILLEGAL_ADDRESS)
+      await rejected(() => communicator.finished(), 'CUDA_ERROR_ILLEGAL_ADDRESS')
+      driver.refusal = undefined
+      assert.equal(communicator.closed, true, 'a lost context is another matter')
+    })
+
+    it('keeps no more events than streams are busy, and none when it is gone', async () => {
+      const communicator = await device.run(() => make())
+      const before = driver.events
+      let most = 0
+      const use = (on: Stream): void => {
+        using buffer = device.alloc(16, { stream: on })
+        communicator.allReduce(buffer, buffer, { type: 'f32', stream: on })
+      }
+      for (let count = 0; count < 200; count += 1) {
+        using on = new Stream({ device })
+        use(on)
+        on.synchronize()
+        most = Math.max(most, driver.events - before)
+      }
+      assert.ok(most <= 20, `${most} events`)
+      await communicator.finished()
+      assert.equal(driver.events, before)
+      const gates: { open(): void }[] = []
+      for (let count = 0; count < 40; count += 1) {
+        using on = new Stream({ device })
+        gates.push(latch(on))
+        use(on)
+        use(on)
+      }
+      assert.ok(driver.events >= before + 40, `${driver.events - before} events`)
+      const waiting = follow(communicator.finished())
+      await communicator.abort()
+      for (const gate of gates) gate.open()
+      await device.finished()
+      await turns()
+      assert.equal(waiting.settled, true)
+      assert.equal(driver.events, before)
     })
 
     it('an error inside a call is thrown by it', async () => {
@@ -405,6 +600,18 @@ describe('across the language border', { skip }, () => {
       refused(() => communicator.reduce(a, undefined, { ...f32, root: 1 }), 'ERR_INVALID_ARG_TYPE', /destination/)
       refused(() => communicator.send(a, { ...f32, peer: -1 }), 'ERR_OUT_OF_RANGE', /options\.peer/)
       refused(() => communicator.recv(a, { ...f32, peer: 1.5 }), 'ERR_INVALID_ARG_TYPE', /options\.peer/)
+      const overlap = (act: () => unknown): unknown =>
+        refused(act, 'ERR_INVALID_ARG_VALUE', /source and destination overlap/)
+      const part = (index: number, buffer = b): DeviceBuffer => buffer.slice(index * 1024, 1024)
+      overlap(() => communicator.allReduce(a.slice(0, 32), a.slice(4, 32), f32))
+      overlap(() => communicator.allReduce(a.slice(28, 32), a.slice(0, 32), f32))
+      overlap(() => communicator.broadcast(a.slice(0, 32), a.slice(4, 32), { ...f32, root: 1 }))
+      overlap(() => communicator.reduce(a.slice(0, 32), a.slice(4, 32), { ...f32, root: 1 }))
+      for (const index of [0, 2, 3]) {
+        overlap(() => communicator.allGather(part(index), b, f32))
+        overlap(() => communicator.reduceScatter(b, part(index), f32))
+      }
+      group(() => overlap(() => communicator.allGather(b.slice(1028, 1024), b, f32)))
       const closed = device.alloc(4)
       closed.close()
       refused(() => communicator.send(closed, { ...f32, peer: 0 }), 'ERR_CLOSED')

@@ -13,7 +13,7 @@ import {
   ncclVersion,
   uniqueId,
 } from 'cuda-streams/nccl'
-import { ONE_DEVICE, refused, rejected } from '../conformance/expect.js'
+import { collectUntil, follow, ONE_DEVICE, refused, rejected, turns } from '../conformance/expect.js'
 import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { simWorkbench, type Workbench } from '../helpers/workbench.js'
@@ -52,11 +52,51 @@ describe('NCCL, wrong arguments', () => {
       'ERR_DEVICE_MISMATCH',
       /another (driver|simulation)/,
     )
+    const alone = new AbortController()
+    const waiting = Communicator.create({ ...ok, size: 2, signal: alone.signal })
+    await rejected(create({ size: 2, rank: 1, device: stranger }), 'ERR_DEVICE_MISMATCH', /options\.device.*driver/)
+    alone.abort(new Error('enough'))
+    await assert.rejects(waiting, /enough/)
     assert.throws(() => new (Communicator as unknown as new (x: unknown) => unknown)({}), /Communicator\.create/)
     assert.equal(
       group(() => 5),
       5,
     )
+  })
+})
+
+describe('NCCL on the simulator', () => {
+  const [{ device }, { device: stranger }] = [simWorkbench(), simWorkbench()]
+  const newId = (): Uint8Array => device.run(uniqueId)
+  const alone = (id: Uint8Array, rank: number, size: number): Promise<Communicator> =>
+    Communicator.create({ id, rank, size, device, timeout: 20 })
+
+  it('a rank that gave up is not there: the next one waits for it', async () => {
+    const id = newId()
+    await rejected(() => alone(id, 0, 2), 'ERR_DEADLOCK', /20 ms/)
+    await rejected(() => alone(id, 1, 2), 'ERR_DEADLOCK', /20 ms/)
+    const both = await Promise.all([0, 1].map((rank) => alone(id, rank, 2)))
+    await Promise.all(both.map((communicator) => communicator.close()))
+  })
+
+  it('and when all of them have, nothing is left of the id', async () => {
+    const id = newId()
+    await rejected(() => alone(id, 0, 3), 'ERR_DEADLOCK', /20 ms/)
+    const communicator = await alone(id, 0, 1)
+    await communicator.close()
+  })
+
+  it('the calls of two drivers cannot be one group', async () => {
+    const [first, second] = await Promise.all(
+      [device, stranger].map((each) => Communicator.create({ id: newId(), rank: 0, size: 1, device: each })),
+    )
+    assert.ok(first !== undefined && second !== undefined)
+    using a = device.alloc(4)
+    using b = stranger.alloc(4)
+    const sum = (communicator: Communicator, buffer: DeviceBuffer): unknown =>
+      communicator.allReduce(buffer, buffer, { type: 'f32' })
+    refused(() => group(() => [sum(first, a), sum(second, b)]), 'ERR_DEVICE_MISMATCH', /two drivers/)
+    await Promise.all([first.close(), second.close()])
   })
 })
 
@@ -111,6 +151,90 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
     assert.equal(stream.query(), false)
     gate.open()
     await communicator.finished()
+  })
+
+  it('its work is finished when it is done, for whoever asks, and whether its stream is closed by then or not', async () => {
+    await using communicator = await make()
+    using stream = bench.stream()
+    using a = device.alloc(4, { stream })
+    using b = device.alloc(4, { stream })
+    stream.synchronize()
+    communicator.allReduce(a, b, { type: 'f32', stream })
+    await communicator.finished()
+
+    const gate = bench.latch(stream)
+    communicator.allReduce(a, b, { type: 'f32', stream })
+    const both = [communicator.finished(), communicator.finished()]
+    const later = bench.latch(stream)
+    communicator.allReduce(a, b, { type: 'f32', stream })
+    const third = communicator.finished()
+    const states = [...both, third].map(follow)
+    await turns()
+    assert.deepEqual(
+      states.map(({ settled }) => settled),
+      [false, false, false],
+    )
+    gate.open()
+    await Promise.all(both)
+    await turns()
+    assert.equal(states[2]?.settled, false, 'later work is another matter')
+    later.open()
+    await third
+
+    const gone = bench.stream()
+    const last = bench.latch(gone)
+    communicator.allReduce(a, b, { type: 'f32', stream: gone })
+    gone.close()
+    const closed = communicator.finished()
+    const state = follow(closed)
+    await turns()
+    assert.equal(state.settled, false)
+    last.open()
+    await closed
+    await communicator.finished()
+  })
+
+  it('what a capture takes up is not waited for, and what was queued before it is', async () => {
+    const communicator = await make()
+    using stream = bench.stream()
+    using a = device.alloc(4, { stream })
+    using b = device.alloc(4, { stream })
+    communicator.allReduce(a, b, { type: 'f32', stream })
+    stream.synchronize()
+    const gate = bench.latch(stream)
+    communicator.allReduce(a, b, { type: 'f32', stream })
+    stream.beginCapture()
+    communicator.allReduce(a, b, { type: 'f32', stream })
+    const finished = communicator.finished()
+    const state = follow(finished)
+    await turns()
+    assert.equal(state.settled, false)
+    gate.open()
+    await finished
+    const graph = stream.endCapture()
+    assert.ok(graph.nodeCount >= 1)
+    assert.equal(communicator.closed, false)
+    communicator.allReduce(a, b, { type: 'f32', stream })
+    await communicator.finished()
+    graph.close()
+    await communicator.close()
+  })
+
+  it('keeps no stream reachable that it was used on', async () => {
+    await using communicator = await make()
+    using a = device.alloc(4)
+    const useOne = async (): Promise<WeakRef<Stream>> => {
+      using stream = bench.stream()
+      communicator.allReduce(a, a, { type: 'f32', stream })
+      await stream.finished()
+      return new WeakRef(stream)
+    }
+    const streams: WeakRef<Stream>[] = []
+    while (streams.length < 30) streams.push(await useOne())
+    assert.ok(
+      await collectUntil(() => streams.every((stream) => stream.deref() === undefined)),
+      'some are reachable still',
+    )
   })
 
   it('is made and closed while streams stand at host functions', async () => {
@@ -262,6 +386,23 @@ onEveryBackend('NCCL with two ranks in this thread', (bench) => {
     )
 
     // In place.
+    put([1, 2, 3, 4])
+    for (const { rank, stream, small, both } of ranks) stream.copy(both.slice(rank * 16, 16), small)
+    together(({ rank, communicator, stream, both }) =>
+      communicator.allGather(both.slice(rank * 16, 16), both, { type: 'f32', stream }),
+    )
+    assert.deepEqual(await got(), [gathered, gathered])
+    together(({ rank, communicator, stream, both }) =>
+      communicator.reduceScatter(both, both.slice(rank * 16, 16), { type: 'f32', stream }),
+    )
+    assert.deepEqual(
+      (await got()).map((values, rank) => values.slice(rank * 4, rank * 4 + 4)),
+      [
+        [2, 4, 6, 8],
+        [22, 24, 26, 28],
+      ],
+    )
+    put([1, -2, 3, 4])
     for (const op of ['min', 'sum'] as const) {
       together(({ communicator, stream, small }) => communicator.allReduce(small, small, { type: 'f32', op, stream }))
     }

@@ -66,15 +66,6 @@ test('makes room first, then calls each in its context, with CUDA’s own handle
   ])
 })
 
-test('what may wait for the device comes after the host functions, unless it is called by one', () => {
-  libraries.queue([work(0x5000, 1), work(0x6000, 1, { mayWait: true })])
-  assert.equal(log[0], 'host functions')
-  log.length = 0
-  state.inside = true
-  libraries.queue([work(0x6000, 1, { mayWait: true })])
-  assert.equal(log.includes('host functions'), false)
-})
-
 test('the context is put back also where the library refuses', () => {
   const mistake = new Error('refused')
   const refuses = (): never => {

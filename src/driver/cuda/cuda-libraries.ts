@@ -29,9 +29,7 @@ export class CudaLibraries implements LibraryDriver {
   }
 
   queue(work: readonly LibraryWork[], together: (calls: () => void) => void = (calls) => calls()): void {
-    const { contexts, waiting, reserve } = this.#parts
-    // Inside a host function nothing can be waited for: one of those pending is the caller.
-    if (work.some(({ mayWait }) => mayWait) && !waiting.insideHostFunction) waiting.beforeLibraryCall()
+    const { contexts, reserve } = this.#parts
     for (const { stream } of work) for (let left = ENTRIES; left > 0; left -= 1) reserve(stream)
     together(() => {
       for (const each of work) contexts.within(each.context, () => each.call(cudaHandleOf(each.stream)))
