@@ -286,7 +286,7 @@ export class EventMeter implements Meter {
     if (event <= NO_EVENT || lane === undefined) return
     this.#eventsOf[at] = NO_EVENT
     this.#outstanding -= 1
-    if (this.#clocks.get(lane.context)?.needs(event) !== true) this.#events.giveBack(lane.context, event)
+    this.#clockOf(lane.context, lane.device).giveBack(event)
   }
 
   #sweepSoon(): void {

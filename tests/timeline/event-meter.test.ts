@@ -3,10 +3,11 @@
  * and its virtual time is the host's too.
  */
 import assert from 'node:assert/strict'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { afterEach, describe, it, mock } from 'node:test'
 import { type Device, type DeviceBuffer, type PinnedBuffer, Stream } from 'cuda-streams'
 import { busy, fault, latch } from 'cuda-streams/sim'
-import { Timeline, type TimelineOperation } from 'cuda-streams/timeline'
+import { type OperationMessage, type Publisher, publish, Timeline, type TimelineOperation } from 'cuda-streams/timeline'
 import { deviceOf } from '../../src/device.js'
 import type { Driver } from '../../src/driver/driver.js'
 import { frontOf } from '../../src/driver/front.js'
@@ -56,6 +57,23 @@ function machine(bytes = 100 * MICROSECOND): Machine {
   const [buffer, pinned] = [device.alloc(bytes), device.allocPinned(bytes)]
   device.synchronize()
   return { sim, device, a, b, buffer, pinned, calls }
+}
+
+/** How long each operation took that is published while the function runs, in milliseconds. */
+function published(device: Device, fn: (publisher: Publisher) => void): number[] {
+  const took: number[] = []
+  const listener = (message: unknown): void => {
+    const { start, end } = message as OperationMessage
+    took.push(end - start)
+  }
+  subscribe('cuda-streams:operation', listener)
+  try {
+    using publisher = publish({ device, interval: 1e6 })
+    fn(publisher)
+  } finally {
+    unsubscribe('cuda-streams:operation', listener)
+  }
+  return took
 }
 
 const copies = ({ operations }: Timeline): TimelineOperation[] => operations.filter(({ kind }) => kind === 'copy')
@@ -322,6 +340,51 @@ describe('times by events', () => {
     held.open()
     a.synchronize()
     assert.deepEqual(balance(), before, 'also where work was under way at the end')
+  })
+
+  it('of operations that take longer than a clock tells exactly are right, and leave each event to one', async () => {
+    const { device, a, b, calls } = machine()
+    const [graph, other] = [1, 2].map(() => b.capture(() => busy(b, 60_000_000)).instantiate())
+    assert.ok(graph && other)
+    device.synchronize()
+    const inUse = (): number => (calls.get('eventCreate') ?? 0) - (calls.get('eventRecycle') ?? 0)
+    const before = inUse()
+    const timeline = await Timeline.record(
+      () => {
+        // Others may queue work there, so that each has an event in front of it.
+        busy(device.defaultStream, 10_000)
+        for (let i = 0; i < 4; i += 1) device.defaultStream.launch(graph)
+        busy(a, 10_000)
+        for (let i = 0; i < 4; i += 1) a.launch(other)
+      },
+      { device },
+    )
+    const graphs = timeline.operations.filter(({ kind }) => kind === 'graph')
+    assert.equal(graphs.length, 8)
+    for (const one of graphs) near(lengthOf(one), 60_000_000)
+    assert.equal(inUse(), before)
+    const unread = Timeline.start({ device })
+    device.defaultStream.launch(graph)
+    device.synchronize()
+    const held = latch(a)
+    a.launch(other)
+    unread.stopNow()
+    held.open()
+    assert.equal(inUse(), before, 'also where work was under way at the end')
+  })
+
+  it('are right where one is read after the other', async () => {
+    const { device, b } = machine()
+    const [long, short] = [60_000_000, 10_000_000].map((length) => b.capture(() => busy(b, length)).instantiate())
+    assert.ok(long && short)
+    device.synchronize()
+    const took = published(device, (publisher) => {
+      for (const graph of [long, short, short]) {
+        device.defaultStream.launch(graph).synchronize()
+        publisher.flush()
+      }
+    })
+    assert.deepEqual(took.map(Math.round), [60, 10, 10])
   })
 
   it('are not there for what was not done at the end', () => {
