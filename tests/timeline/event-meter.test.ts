@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { afterEach, describe, it, mock } from 'node:test'
-import { type Device, type DeviceBuffer, type PinnedBuffer, Stream } from 'cuda-streams'
+import { type Device, type DeviceBuffer, type GraphExec, type PinnedBuffer, Stream } from 'cuda-streams'
 import { busy, fault, latch } from 'cuda-streams/sim'
 import { type OperationMessage, type Publisher, publish, Timeline, type TimelineOperation } from 'cuda-streams/timeline'
 import { deviceOf } from '../../src/device.js'
@@ -70,6 +70,7 @@ function published(device: Device, fn: (publisher: Publisher) => void): number[]
   try {
     using publisher = publish({ device, interval: 1e6 })
     fn(publisher)
+    device.synchronize()
   } finally {
     unsubscribe('cuda-streams:operation', listener)
   }
@@ -385,6 +386,35 @@ describe('times by events', () => {
       }
     })
     assert.deepEqual(took.map(Math.round), [60, 10, 10])
+  })
+
+  it('have no waiting in them while they are published, be it for a record, for memory or for the host', () => {
+    const { device, a, b, pinned } = machine()
+    const [c, d] = [new Stream({ device }), new Stream({ device })]
+    const of = (length: number): GraphExec => d.capture(() => busy(d, length)).instantiate()
+    const [one, another, three, five, twenty] = [1, 1, 3, 5, 20].map((length) => of(length * 1e6))
+    assert.ok(one && another && three && five && twenty)
+    const memory = device.alloc(pinned.byteLength, { stream: a })
+    b.wait(a)
+    device.synchronize()
+    const took = published(device, (publisher) => {
+      a.launch(one).launch(twenty)
+      b.launch(three).wait(a).launch(another)
+      c.launch(five).wait(b).launch(one)
+      publisher.flush()
+      c.synchronize()
+      publisher.flush()
+      b.copy(memory, pinned).launch(twenty).copy(memory, pinned)
+      a.launch(one)
+      memory.close()
+      a.launch(one)
+      device.synchronize()
+      publisher.flush()
+      a.launch(one).launchHostFunc(() => void d.launch(five).synchronize())
+      a.launch(one)
+    })
+    const milliseconds = took.map((length) => Math.round(length * 10) / 10)
+    assert.deepEqual(milliseconds, [1, 20, 3, 1, 5, 1, 0.1, 20, 0.1, 1, 1, 1, 5, 1, 5])
   })
 
   it('are not there for what was not done at the end', () => {
