@@ -59,7 +59,6 @@ export class EventMeter implements Meter {
   /** All rows before this one are read. */
   #unread = 0
   #outstanding = 0
-  #hostFunctionsPending = 0
   #sweep: NodeJS.Immediate | undefined
   calibrations: readonly Calibration[] = []
 
@@ -139,7 +138,6 @@ export class EventMeter implements Meter {
 
   queued(row: number, stream: StreamHandle, lane: Lane): void {
     const kind = this.#table.kind[row] ?? 0
-    if (kind === Kind.HOST_FUNCTION) this.#hostFunctionsPending += 1
     if (!isTimed(kind)) return
     const after = this.#record(stream, lane)
     this.#eventsOf[2 * row + 1] = after
@@ -163,9 +161,7 @@ export class EventMeter implements Meter {
   }
 
   hostFunctionEnds(row: number): void {
-    if (row < 0) return
-    this.#table.end[row] = this.now()
-    this.#hostFunctionsPending -= 1
+    if (row >= 0) this.#table.end[row] = this.now()
   }
 
   collect(): void {
@@ -191,15 +187,22 @@ export class EventMeter implements Meter {
     return (isTimed(what) || what === Kind.RECORD) && !Number.isNaN(end[row] ?? 0)
   }
 
+  stop(): void {}
+
   async finished(): Promise<void> {
     const last = new Map<number, EventHandle>()
+    const hostFunctions: number[] = []
     const { kind, lane, length, end } = this.#table
     for (let row = this.#unread; row < length; row += 1) {
       const event = (this.#eventsOf[2 * row + 1] ?? 0) as EventHandle
-      if (isTimed(kind[row] ?? 0) && Number.isNaN(end[row] ?? 0) && event !== NO_EVENT) last.set(lane[row] ?? 0, event)
+      if (!Number.isNaN(end[row] ?? 0)) continue
+      if (isTimed(kind[row] ?? 0) && event !== NO_EVENT) last.set(lane[row] ?? 0, event)
+      if (kind[row] === Kind.HOST_FUNCTION) hostFunctions.push(row)
     }
     await Promise.all([...last.values()].map((event) => this.#eventFinished(event)))
-    while (this.#hostFunctionsPending > 0 && !this.#isLost()) await new Promise((resolve) => setTimeout(resolve, 1))
+    const isPending = (row: number): boolean =>
+      this.#table.kind[row] === Kind.HOST_FUNCTION && Number.isNaN(this.#table.end[row] ?? 0)
+    while (hostFunctions.some(isPending) && !this.#isLost()) await new Promise((resolve) => setTimeout(resolve, 1))
   }
 
   close(): void {

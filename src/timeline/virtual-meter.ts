@@ -44,12 +44,15 @@ export class VirtualMeter implements Meter, Observer {
   readonly #lanes: () => Lanes
   readonly #origin: number
   readonly #tagBase = takeTags()
-  /** An earlier recording that is not over yet. */
-  readonly #earlier: Observer | undefined
+  /** An earlier recording that is not over yet: operations of its own still run. */
+  #earlier: Observer | undefined
+  /** The latest operation of each lane. */
+  readonly #latest: Operation[] = []
   /** Rows whose verbs are under way, the innermost last; a host function may run inside a verb, and call others. */
   readonly #verbs: number[] = []
   /** Which of them got their operations. */
   readonly #claimed: boolean[] = []
+  #stopped = false
 
   constructor(driver: Driver, table: Table, names: Names, lanes: () => Lanes) {
     this.#driver = driver
@@ -85,7 +88,7 @@ export class VirtualMeter implements Meter, Observer {
 
   queued(row: number | Operation): void {
     if (typeof row === 'number') this.#verbEnds(row)
-    else this.#observe(row)
+    else if (!this.#stopped) this.#observe(row)
   }
 
   refused(row: number): void {
@@ -112,13 +115,13 @@ export class VirtualMeter implements Meter, Observer {
 
   started(operation: Operation, time: number): void {
     const row = operation.observed - this.#tagBase
-    if (row < 0) this.#earlier?.started(operation, time)
+    if (row < 0 || row >= TAGS) this.#earlier?.started(operation, time)
     else this.#table.start[row] = time - this.#origin
   }
 
   ended(operation: Operation): void {
     const row = operation.observed - this.#tagBase
-    if (row < 0) {
+    if (row < 0 || row >= TAGS) {
       this.#earlier?.ended(operation)
       return
     }
@@ -129,13 +132,26 @@ export class VirtualMeter implements Meter, Observer {
 
   collect(): void {}
 
-  async finished(): Promise<void> {
-    const devices = new Set(this.#lanes().all.map((lane) => lane.device))
-    await Promise.all([...devices].map((device) => this.#deviceFinished(device)))
+  stop(): void {
+    this.#stopped = true
+  }
+
+  /** Asks no driver: that would spoil a capture which is under way, and be refused. */
+  finished(): Promise<void> {
+    const { machine } = this.#sim
+    const any = this.#latest.find((operation) => operation !== undefined)
+    if (any === undefined) return Promise.resolve()
+    return new Promise((resolve) => {
+      machine.notify(machine.marker(any.stream, this.#latest), () => resolve())
+    })
   }
 
   close(): void {
-    if (this.#sim.machine.observer === this) this.#sim.machine.observer = undefined
+    const { machine } = this.#sim
+    if (machine.observer === this) machine.observer = this.#earlier
+    for (let one = machine.observer; one instanceof VirtualMeter; one = one.#earlier) {
+      if (one.#earlier === this) one.#earlier = this.#earlier
+    }
   }
 
   #begin(row: number): void {
@@ -181,19 +197,9 @@ export class VirtualMeter implements Meter, Observer {
     this.#tag(operation, isEnd ? graph : this.#add(operation, graph))
   }
 
-  #deviceFinished(device: number): Promise<void> {
-    return new Promise((resolve) => {
-      try {
-        this.#driver.deviceFinished(device, () => resolve())
-      } catch {
-        // A capture is under way, or the device is lost: nothing that could be waited for.
-        resolve()
-      }
-    })
-  }
-
   #tag(operation: Operation, row: number): void {
     operation.observed = this.#tagBase + row
+    this.#latest[this.#table.lane[row] ?? 0] = operation
   }
 
   /** A row for what came by another way than a verb: from the simulator's own door, or from a graph. */

@@ -343,6 +343,42 @@ describe('times by events', () => {
     assert.deepEqual(balance(), before, 'also where work was under way at the end')
   })
 
+  it('are there for a recording that waits, where another one ends meanwhile', async () => {
+    const { device, a, buffer, calls } = machine()
+    a.fill(buffer, 0)
+    const inUse = (): number => (calls.get('eventCreate') ?? 0) - (calls.get('eventRecycle') ?? 0)
+    const before = inUse()
+    const [first, second] = [Timeline.start({ device }), Timeline.start({ device })]
+    const held = latch(a)
+    a.fill(buffer, 0)
+    a.launchHostFunc(() => {})
+    const stopped = first.stop()
+    const unfinished = second.stopNow()
+    held.open()
+    const ends = ({ operations }: Timeline): boolean[] => operations.map(({ end }) => end !== undefined)
+    assert.deepEqual(ends(unfinished), [false, false])
+    assert.deepEqual(ends(await stopped), [true, true])
+    assert.equal(inUse(), before)
+  })
+
+  it('are waited for as far as they were recorded, however many host functions others go on to queue', async () => {
+    const { device, a, b } = machine()
+    const other = Timeline.start({ device })
+    const recording = Timeline.start({ device })
+    a.launchHostFunc(() => {})
+    let left = 20_000
+    const again = (): void => {
+      left -= 1
+      if (left > 0) b.launchHostFunc(again)
+    }
+    again()
+    const timeline = await recording.stop()
+    assert.ok(left > 0)
+    left = 0
+    other.stopNow()
+    assert.notEqual(timeline.operations[0]?.end, undefined)
+  })
+
   it('of operations that take longer than a clock tells exactly are right, and leave each event to one', async () => {
     const { device, a, b, calls } = machine()
     const [graph, other] = [1, 2].map(() => b.capture(() => busy(b, 60_000_000)).instantiate())

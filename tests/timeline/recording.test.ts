@@ -7,7 +7,8 @@ import { nameStream, Timeline, type TimelineOperation } from 'cuda-streams/timel
 import fc from 'fast-check'
 import { driverOf } from '../../src/device.js'
 import { Front } from '../../src/driver/front.js'
-import { refused, rejected } from '../conformance/expect.js'
+import type { RecordingDriver } from '../../src/timeline/recording-driver.js'
+import { collectUntil, follow, refused, rejected, turns } from '../conformance/expect.js'
 import { programs, runProgram } from '../properties/program.js'
 
 /** Virtual nanoseconds that each call to the simulated driver takes. */
@@ -298,6 +299,40 @@ describe('recording on the simulator', () => {
     assert.equal(timeline.operations[0]?.end, (timeline.operations[0]?.start ?? 0) + 1_000_000)
   })
 
+  it('waits while a stream captures, and leaves the capture as it is', async () => {
+    const { simulation, device, a, b } = machine()
+    const buffer = device.alloc(16, { stream: a })
+    const recording = Timeline.start({ simulation })
+    busy(b, 1_000_000)
+    a.beginCapture()
+    a.fill(buffer, 1)
+    const { operations } = await recording.stop()
+    const graph = a.endCapture()
+    assert.equal(graph.nodeCount, 1)
+    assert.deepEqual(
+      operations.map(({ kind, start, end }) => [kind, (end ?? 0) - (start ?? 0)]),
+      [['kernel', 1_000_000]],
+    )
+  })
+
+  it('waits for what was recorded, and for nothing else', async () => {
+    const { simulation, a, b } = machine()
+    const held = latch(b)
+    const recording = Timeline.start({ simulation })
+    busy(a, 1000)
+    const stopped = recording.stop()
+    const waiting = follow(stopped)
+    await turns()
+    const { settled } = waiting
+    held.open()
+    assert.ok(settled)
+    const { operations } = await stopped
+    assert.deepEqual(
+      operations.map(({ start, end }) => (end ?? 0) - (start ?? 0)),
+      [1000],
+    )
+  })
+
   it('goes on where the device is lost', async () => {
     const { simulation, a } = machine()
     const timeline = await Timeline.record(
@@ -342,6 +377,74 @@ describe('recording on the simulator', () => {
     const [only, ...none] = timeline.operations
     assert.deepEqual(none, [])
     assert.equal((only?.end ?? 0) - (only?.start ?? 0), 10_000)
+  })
+
+  it('a recording that waits in stop() is not cut off by another that ends', async () => {
+    const { simulation, a } = machine()
+    const first = Timeline.start({ simulation })
+    const second = Timeline.start({ simulation })
+    const held = latch(a)
+    busy(a, 1000)
+    const stopped = first.stop()
+    second.stopNow()
+    held.open()
+    const { operations } = await stopped
+    assert.deepEqual(
+      operations.map(({ kind, start, end }) => [kind, start, end]),
+      [
+        ['latch', CALL, 2 * CALL],
+        ['kernel', 2 * CALL, 2 * CALL + 1000],
+      ],
+    )
+  })
+
+  it('nor by one that begins meanwhile, and has nothing of what follows', async () => {
+    const { simulation, device, a, b } = machine()
+    const front = driverOf(device)
+    assert.ok(front instanceof Front)
+    const bare = front.inner
+    const first = Timeline.start({ simulation })
+    const { recorder } = front.inner as RecordingDriver
+    const held = latch(a)
+    busy(a, 1000)
+    const stopped = first.stop()
+    assert.equal(front.inner, bare, 'nothing more passes through it')
+    busy(b, 1000)
+    const second = Timeline.start({ simulation })
+    const third = second.stop()
+    const last = Timeline.start({ simulation })
+    busy(b, 500)
+    last.stopNow()
+    busy(b, 500)
+    held.open()
+    const { operations } = await stopped
+    assert.deepEqual((await third).operations, [])
+    assert.deepEqual(
+      operations.map(({ kind, end }) => [kind, end !== undefined]),
+      [
+        ['latch', true],
+        ['kernel', true],
+      ],
+    )
+    assert.equal(recorder.table.length, operations.length)
+  })
+
+  it('leaves nothing behind where each recording begins before the one before is over', async () => {
+    const { simulation, device, a } = machine()
+    const front = driverOf(device)
+    assert.ok(front instanceof Front)
+    let recording = Timeline.start({ simulation })
+    const tables: WeakRef<object>[] = []
+    for (let i = 0; i < 5; i += 1) {
+      tables.push(new WeakRef((front.inner as RecordingDriver).recorder.table))
+      busy(a, 10)
+      const stopped = recording.stop()
+      recording = Timeline.start({ simulation })
+      await stopped
+    }
+    const isGone = await collectUntil(() => tables.every((table) => table.deref() === undefined))
+    recording.stopNow()
+    assert.ok(isGone)
   })
 
   it('tells apart streams that had the same handle', async () => {
