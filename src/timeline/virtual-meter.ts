@@ -125,9 +125,12 @@ export class VirtualMeter implements Meter, Observer {
       this.#earlier?.ended(operation)
       return
     }
-    const { start, end } = this.#table
-    end[row] = operation.time - this.#origin
-    if (Number.isNaN(start[row] ?? 0) && operation.kind === OperationKind.INSTANT) start[row] = end[row] ?? 0
+    const { kind, start, end } = this.#table
+    const time = operation.time - this.#origin
+    const begins = Number.isNaN(start[row] ?? 0) && operation.kind === OperationKind.INSTANT
+    if (begins) start[row] = time
+    // The first operation of a launch is its beginning.
+    if (!begins || kind[row] !== Kind.GRAPH) end[row] = time
   }
 
   collect(): void {}

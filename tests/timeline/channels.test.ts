@@ -61,6 +61,21 @@ describe('the channels', () => {
     assert.equal(first.stream, a.id)
   })
 
+  it('tell a graph when it is done, not when it begins', async () => {
+    const { device, a } = machine()
+    const exec = a.capture(() => void busy(a, 5e6)).instantiate()
+    const messages = await heard<OperationMessage>('cuda-streams:operation', async () => {
+      using publisher = publish({ device })
+      a.launch(exec)
+      publisher.flush()
+      a.synchronize()
+    })
+    assert.deepEqual(
+      messages.map(({ kind, start, end }) => [kind, Math.round(end - start)]),
+      [['graph', 5]],
+    )
+  })
+
   it('tell where the host waited', async () => {
     const { device, a } = machine()
     const messages = await heard<{ name: string; awaits: boolean }>('cuda-streams:synchronize', async () => {

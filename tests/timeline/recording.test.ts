@@ -272,6 +272,20 @@ describe('recording on the simulator', () => {
     )
   })
 
+  it('a graph that runs when it is stopped has begun, and has no end', () => {
+    const { simulation, a } = machine()
+    const exec = a.capture(() => void busy(a, 1000)).instantiate()
+    const recording = Timeline.start({ simulation })
+    a.launch(exec)
+    assert.deepEqual(
+      recording.stopNow().operations.map(({ kind, start, end }) => [kind, start, end]),
+      [
+        ['graph', CALL, undefined],
+        ['kernel', CALL, undefined],
+      ],
+    )
+  })
+
   it('a promise that has not settled when it is stopped returned when it was called', () => {
     const { simulation, a } = machine()
     const held = latch(a)
