@@ -1,6 +1,6 @@
 /** A recording that is over: its rows without gaps, in time from its beginning, with the times worked out that no clock told. */
 import { isNullStream } from '../driver/driver.js'
-import { isInstant, Kind } from './kinds.js'
+import { isHostOnly, isInstant, Kind } from './kinds.js'
 import type { Lane } from './lanes.js'
 import type { Calibration } from './meter.js'
 import type { Recorder } from './recorder.js'
@@ -43,19 +43,23 @@ export interface Recorded {
 export interface Window {
   readonly from: number
   readonly to: number
+  /** Most of them that are taken: another recording may have had more room. */
+  readonly limit: number
+  /** Operations in this time that were not written down. */
+  readonly dropped: number
   readonly begin: number
   readonly end: number
   readonly epoch: number
-  readonly dropped: number
 }
 
 /** Takes the rows of a window out of a recorder. */
 export function takeRecorded(
   recorder: Recorder,
-  { from, to, begin, end, epoch, dropped }: Window,
+  { from, to: written, limit, begin, end, epoch, dropped }: Window,
   laneNames: readonly string[],
 ): Recorded {
   const { table, names, sites, driver, meter } = recorder
+  const to = Math.min(written, from + limit)
   const numbers = new Int32Array(to - from).fill(NO_ROW)
   const kept = new Int32Array(to - from)
   let length = 0
@@ -95,7 +99,7 @@ export function takeRecorded(
     duration: 0,
     epoch,
     calibrations: meter.calibrations,
-    dropped,
+    dropped: dropped + operationsIn(table, to, written),
   }
   settle(recorded)
   return { ...recorded, duration: durationOf(recorded, end - begin) }
@@ -109,6 +113,16 @@ function filled<A extends Int32Array | Float64Array | Uint8Array | Uint16Array>(
 ): A {
   for (let i = 0; i < rows.length; i += 1) column[i] = valueAt(rows[i] ?? 0)
   return column
+}
+
+/** How many operations a limit at the first of these rows keeps out. A launch of a graph takes its nodes along. */
+function operationsIn({ kind, parent }: Table, from: number, to: number): number {
+  let operations = 0
+  for (let row = from; row < to; row += 1) {
+    const what = kind[row] ?? Kind.NONE
+    if (what !== Kind.NONE && !isHostOnly(what) && (parent[row] ?? NO_ROW) < from) operations += 1
+  }
+  return operations
 }
 
 function returnedAt({ called, returned }: Table, row: number): number {

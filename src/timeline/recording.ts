@@ -25,9 +25,6 @@ interface Shared {
   open: number
 }
 
-/** The rows of one recording, and its time. */
-type Range = Pick<Window, 'from' | 'to' | 'begin' | 'end'>
-
 const underWay = new WeakMap<Front, Shared>()
 
 export class Recording {
@@ -35,6 +32,7 @@ export class Recording {
   readonly #front: Front
   readonly #shared: Shared
   readonly #from: number
+  readonly #limit: number
   readonly #begin: number
   readonly #droppedBefore: number
   readonly #epoch = Date.now() * 1e6
@@ -45,10 +43,12 @@ export class Recording {
     this.#shared = share(front, device)
     const { recorder } = this.#shared
     this.recorder = recorder
-    this.#from = recorder.table.length
+    const { table } = recorder
+    this.#from = table.length
     this.#begin = recorder.meter.now()
-    this.#droppedBefore = recorder.dropped
-    recorder.limit = Math.max(recorder.limit, this.#from + limit)
+    this.#limit = limit
+    this.#droppedBefore = table.dropped
+    table.limit = Math.max(table.limit, this.#from + limit)
     if (callSites) recorder.callSites = true
   }
 
@@ -58,9 +58,9 @@ export class Recording {
 
   /** Ends it, and resolves when all that was recorded is done. */
   async stop(): Promise<Recorded> {
-    const range = this.#end()
+    const window = this.#end()
     await this.recorder.meter.finished()
-    return this.#take(range)
+    return this.#take(window)
   }
 
   /** Ends it as things stand: what is not done yet has no end. */
@@ -68,28 +68,35 @@ export class Recording {
     return this.#take(this.#end())
   }
 
-  #end(): Range {
+  #end(): Window {
     this.#stopped = true
     const { recorder, unwrap } = this.#shared
     const { table, meter } = recorder
-    const range = { from: this.#from, to: table.length, begin: this.#begin, end: meter.now() }
+    const window = {
+      from: this.#from,
+      to: table.length,
+      limit: this.#limit,
+      dropped: table.dropped - this.#droppedBefore,
+      begin: this.#begin,
+      end: meter.now(),
+      epoch: this.#epoch,
+    }
     this.#shared.running -= 1
     if (this.#shared.running === 0) {
       unwrap()
       meter.stop()
       underWay.delete(this.#front)
     }
-    return range
+    return window
   }
 
-  #take(range: Range): Recorded {
+  #take(window: Window): Recorded {
     const { recorder } = this
     recorder.meter.collect()
     this.#shared.open -= 1
     if (this.#shared.open === 0) recorder.meter.close()
-    const dropped = recorder.dropped - this.#droppedBefore
     const names = recorder.lanes.all.map((lane) => laneName(this.#front, lane))
-    return takeRecorded(recorder, { ...range, epoch: this.#epoch, dropped }, names)
+    return takeRecorded(recorder, window, names)
   }
 }
 

@@ -7,6 +7,10 @@ export const NO_ROW = -1
 
 export class Table {
   length = 0
+  /** Rows beyond this are not written. */
+  limit = 0
+  /** Operations that there was no room for. */
+  dropped = 0
   #capacity = FIRST_CAPACITY
   kind = new Uint8Array(FIRST_CAPACITY)
   /** Which lane it is on. */
@@ -29,6 +33,10 @@ export class Table {
   parent = new Int32Array(FIRST_CAPACITY)
   /** Which of the call sites. */
   site = new Int32Array(FIRST_CAPACITY)
+
+  get isFull(): boolean {
+    return this.length >= this.limit
+  }
 
   /** Adds a row and returns its number. */
   add(kind: number, lane: number, name: number, bytes: number, called: number): number {

@@ -176,11 +176,17 @@ export class VirtualMeter implements Meter, Observer {
   #observe(operation: Operation): void {
     const top = this.#verbs.length - 1
     const row = this.#verbs[top] ?? NO_ROW
-    if (row === HIDDEN) return
-    if (row === NO_ROW) this.#tag(operation, this.#add(operation, NO_ROW))
+    if (row === HIDDEN) this.#observeHidden(operation, top - 1)
+    else if (row === NO_ROW) this.#addTo(NO_ROW, operation)
     else if (this.#isRecordOf(row, top - 1)) this.#claim(operation, top - 1)
     else if (!this.#claimed[top]) this.#claim(operation, top)
     else if (this.#table.kind[row] === Kind.GRAPH) this.#observeNode(operation, row)
+  }
+
+  /** There may have been room for a record, and none for the wait that comes behind it in the same verb. */
+  #observeHidden(operation: Operation, below: number): void {
+    const record = this.#verbs[below] ?? NO_ROW
+    if (record >= 0 && !this.#claimed[below] && this.#table.kind[record] === Kind.RECORD) this.#claim(operation, below)
   }
 
   /** To wait for a stream is one verb with two operations, and the record comes first. */
@@ -197,7 +203,8 @@ export class VirtualMeter implements Meter, Observer {
   /** The last operation of a launch is its end; those before are its nodes. */
   #observeNode(operation: Operation, graph: number): void {
     const isEnd = operation.kind === OperationKind.INSTANT && operation.inStream
-    this.#tag(operation, isEnd ? graph : this.#add(operation, graph))
+    if (isEnd) this.#tag(operation, graph)
+    else this.#addTo(graph, operation)
   }
 
   #tag(operation: Operation, row: number): void {
@@ -206,15 +213,19 @@ export class VirtualMeter implements Meter, Observer {
   }
 
   /** A row for what came by another way than a verb: from the simulator's own door, or from a graph. */
-  #add(operation: Operation, parent: number): number {
+  #addTo(parent: number, operation: Operation): void {
     const { kind, stream, work } = operation
     const table = this.#table
+    const known = work?.name === 'fill' ? Kind.FILL : (KIND_OF[kind] ?? (work === undefined ? Kind.NONE : Kind.FREE))
+    if (known === Kind.NONE) return
+    if (table.isFull) {
+      table.dropped += 1
+      return
+    }
     const lane = this.#lanes().of(stream.handle)
-    const isFill = work?.name === 'fill'
-    const known = KIND_OF[kind] ?? (work === undefined ? Kind.NONE : Kind.FREE)
     const name = this.#names.of(work?.name ?? NAME_OF[kind] ?? 'free')
-    const row = table.add(isFill ? Kind.FILL : known, lane.index, name, work?.byteLength ?? Number.NaN, this.now())
+    const row = table.add(known, lane.index, name, work?.byteLength ?? Number.NaN, this.now())
     table.parent[row] = parent
-    return row
+    this.#tag(operation, row)
   }
 }

@@ -490,6 +490,58 @@ describe('recording on the simulator', () => {
     assert.equal(timeline.dropped, 2)
   })
 
+  it('keeps to its limit whatever is queued, alone and beside a recording that has more room', async () => {
+    const { simulation, device, a, b } = machine()
+    const buffer = device.alloc(16, { stream: a })
+    const graph = a.capture(() => void a.fill(buffer, 1).fill(buffer, 2).fill(buffer, 3)).instantiate()
+    const programs: Record<string, { readonly limit: number; readonly run: () => void; readonly counts: number[] }> = {
+      fills: {
+        limit: 5,
+        run: () => {
+          for (let i = 0; i < 20; i += 1) a.fill(buffer, i)
+        },
+        counts: [5, 15],
+      },
+      'the simulator’s own door': {
+        limit: 5,
+        run: () => {
+          for (let i = 0; i < 20; i += 1) busy(a, 10)
+        },
+        counts: [5, 15],
+      },
+      'a record without its wait': { limit: 3, run: () => void a.wait(b).wait(b).wait(b), counts: [3, 3] },
+      'a graph without some of its nodes': { limit: 6, run: () => void a.launch(graph).launch(graph), counts: [6, 2] },
+      'graphs with theirs': { limit: 8, run: () => void a.launch(graph).launch(graph).launch(graph), counts: [8, 1] },
+    }
+    for (const [what, { limit, run, counts }] of Object.entries(programs)) {
+      const alone = await Timeline.record(run, { simulation, limit })
+      assert.deepEqual([alone.operations.length, alone.dropped], counts, what)
+      const wider = Timeline.start({ simulation })
+      const beside = Timeline.start({ simulation, limit })
+      run()
+      const stopped = beside.stop()
+      run()
+      const { operations, dropped } = await stopped
+      wider.stopNow()
+      assert.deepEqual([operations.length, dropped], counts, `${what}, beside another`)
+      const kinds = (of: readonly TimelineOperation[]): unknown[] =>
+        of.map(({ kind, end }) => [kind, end !== undefined])
+      assert.deepEqual(kinds(operations), kinds(alone.operations))
+    }
+  })
+
+  it('counts nothing that comes when it is stopped', async () => {
+    const { simulation, a } = machine()
+    const other = Timeline.start({ simulation, limit: 3 })
+    const recording = Timeline.start({ simulation, limit: 1 })
+    const held = latch(a)
+    const stopped = recording.stop()
+    for (let i = 0; i < 5; i += 1) a.record()
+    held.open()
+    assert.equal((await stopped).dropped, 0)
+    assert.equal(other.stopNow().dropped, 3)
+  })
+
   it('leaves the driver as it was, also where the function throws', async () => {
     const { simulation, device } = machine()
     const front = driverOf(device)
