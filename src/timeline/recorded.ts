@@ -9,7 +9,7 @@ import { NO_ROW, type Table } from './table.js'
 export interface Recorded {
   readonly length: number
   readonly kind: Uint8Array
-  readonly lane: Uint16Array
+  readonly lane: Uint32Array
   readonly name: readonly string[]
   /** NaN where there are none. */
   readonly bytes: Float64Array
@@ -78,7 +78,7 @@ export function takeRecorded(
   const recorded = {
     length,
     kind: filled(new Uint8Array(length), rows, (row) => table.kind[row] ?? 0),
-    lane: filled(new Uint16Array(length), rows, (row) => table.lane[row] ?? 0),
+    lane: filled(new Uint32Array(length), rows, (row) => table.lane[row] ?? 0),
     name: Array.from(rows, (row) => names.at(table.name[row] ?? 0)),
     bytes: filled(new Float64Array(length), rows, (row) => table.bytes[row] ?? 0),
     called: times(table.called),
@@ -106,7 +106,7 @@ export function takeRecorded(
 }
 
 /** `from()` of a typed array goes through an iterator, which costs a long recording a second. */
-function filled<A extends Int32Array | Float64Array | Uint8Array | Uint16Array>(
+function filled<A extends Int32Array | Float64Array | Uint8Array | Uint32Array>(
   column: A,
   rows: Int32Array,
   valueAt: (row: number) => number,

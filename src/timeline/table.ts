@@ -14,7 +14,7 @@ export class Table {
   #capacity = FIRST_CAPACITY
   kind = new Uint8Array(FIRST_CAPACITY)
   /** Which lane it is on. */
-  lane = new Uint16Array(FIRST_CAPACITY)
+  lane = new Uint32Array(FIRST_CAPACITY)
   /** Which of the names. */
   name = new Uint32Array(FIRST_CAPACITY)
   bytes = new Float64Array(FIRST_CAPACITY)
@@ -61,7 +61,7 @@ export class Table {
     this.#capacity *= 2
     const capacity = this.#capacity
     this.kind = grown(this.kind, new Uint8Array(capacity))
-    this.lane = grown(this.lane, new Uint16Array(capacity))
+    this.lane = grown(this.lane, new Uint32Array(capacity))
     this.name = grown(this.name, new Uint32Array(capacity))
     this.bytes = grown(this.bytes, new Float64Array(capacity))
     this.called = grown(this.called, new Float64Array(capacity))
