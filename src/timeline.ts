@@ -118,7 +118,7 @@ export class Timeline {
     try {
       await fn()
     } catch (error) {
-      recording.stopNow()
+      if (running.includes(recording)) recording.stopNow()
       throw error
     }
     return recording.stop()

@@ -561,6 +561,20 @@ describe('recording on the simulator', () => {
     assert.equal(front.inner, before)
   })
 
+  it('rejects with what the function throws, also where that has stopped the recording itself', async () => {
+    const { simulation } = machine()
+    const mine = new Error('mine')
+    const recorded = Timeline.record(
+      async () => {
+        await Timeline.stop()
+        throw mine
+      },
+      { simulation },
+    )
+    await assert.rejects(recorded, (error) => error === mine)
+    await rejected(() => Timeline.stop(), 'ERR_CLOSED')
+  })
+
   it('changes nothing of what is recorded: every program runs as without it, to the nanosecond', async () => {
     const seeds = fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 2 ** 31 - 1 }))
     await fc.assert(
