@@ -255,6 +255,23 @@ describe('times by events', () => {
     assert.equal(timeline.criticalPath.at(-1)?.id, second?.id)
   })
 
+  it('tie no wait to what an event stood for that is gone', async () => {
+    const { device, a, b, buffer } = machine()
+    const pinned = device.allocPinned(64)
+    const timeline = await Timeline.record(
+      () => {
+        a.copy(buffer.slice(0, 64), pinned)
+        // With it goes the event of its use, and the next one has that event's handle.
+        pinned.close()
+        b.wait(device.createEvent())
+      },
+      { device },
+    )
+    const wait = timeline.operations.find(({ kind, stream }) => kind === 'wait' && stream.id === b.id)
+    assert.ok(wait)
+    assert.equal(wait.record, undefined)
+  })
+
   it('are taken of a graph as a whole, and put nothing into it', async () => {
     const { device, a, buffer, pinned } = machine()
     const timeline = await Timeline.record(
