@@ -175,7 +175,7 @@ export class VirtualMeter implements Meter, Observer {
 
   #observe(operation: Operation): void {
     const top = this.#verbs.length - 1
-    const row = this.#verbs[top] ?? NO_ROW
+    const row = this.#verbAt(top)
     if (row === HIDDEN) this.#observeHidden(operation, top - 1)
     else if (row === NO_ROW) this.#addTo(NO_ROW, operation)
     else if (this.#isRecordOf(row, top - 1)) this.#claim(operation, top - 1)
@@ -185,14 +185,19 @@ export class VirtualMeter implements Meter, Observer {
 
   /** There may have been room for a record, and none for the wait that comes behind it in the same verb. */
   #observeHidden(operation: Operation, below: number): void {
-    const record = this.#verbs[below] ?? NO_ROW
+    const record = this.#verbAt(below)
     if (record >= 0 && !this.#claimed[below] && this.#table.kind[record] === Kind.RECORD) this.#claim(operation, below)
   }
 
   /** To wait for a stream is one verb with two operations, and the record comes first. */
   #isRecordOf(wait: number, below: number): boolean {
-    const record = this.#verbs[below] ?? NO_ROW
+    const record = this.#verbAt(below)
     return record >= 0 && !this.#claimed[below] && this.#table.cause[wait] === record
+  }
+
+  /** To look in front of an array takes a tenth of a microsecond. */
+  #verbAt(at: number): number {
+    return at < 0 ? NO_ROW : (this.#verbs[at] ?? NO_ROW)
   }
 
   #claim(operation: Operation, at: number): void {
