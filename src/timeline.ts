@@ -165,7 +165,7 @@ export class Timeline {
     return this.#recorded.dropped
   }
 
-  /** How well the clocks of GPUs are known. Empty on the simulator, and where an overlapping recording still went on or waited. */
+  /** How well the clocks of GPUs are known. Empty on the simulator, and where an overlapping one still went on or waited. */
   get calibrations(): readonly Calibration[] {
     return this.#recorded.calibrations
   }
