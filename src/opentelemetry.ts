@@ -1,10 +1,10 @@
 /** GPU work as OpenTelemetry spans. `@opentelemetry/api` is the program's own: this package only speaks to a tracer of it. */
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { SpanKind, SpanStatusCode, type Tracer, trace } from '@opentelemetry/api'
 import { checkOptions } from './arguments.js'
 import type { Device } from './device.js'
 import { invalidType } from './errors.js'
-import { type OperationMessage, type Publisher, publish } from './timeline/channels.js'
+import { type OperationMessage, type Publisher, publishOn } from './timeline/channels.js'
 
 /** What gets spans, and whose they are. */
 export interface TraceOptions {
@@ -16,8 +16,6 @@ export interface TraceOptions {
   readonly interval?: number | undefined
 }
 
-const CHANNEL = 'cuda-streams:operation'
-
 /**
  * Gives a span to each operation that streams do: kernels, copies, fills, host functions, graphs. A span begins and
  * ends with the operation itself, and is made a while later, as messages of `publish()` are. Close the result to stop.
@@ -28,12 +26,14 @@ export function traceOperations(options?: TraceOptions): Publisher {
   if (typeof tracer !== 'object' || tracer === null || typeof tracer.startSpan !== 'function') {
     throw invalidType('options.tracer', 'a Tracer of @opentelemetry/api', tracer)
   }
-  const publisher = publish({ device, interval })
+  // Not the channel that everybody's publishers tell of everybody's machines.
+  const own = Symbol('cuda-streams:operation')
+  const publisher = publishOn({ operations: channel(own) }, { device, interval })
   const listener = (message: unknown): void => addSpan(tracer, message as OperationMessage)
-  subscribe(CHANNEL, listener)
+  subscribe(own, listener)
   const close = (): void => {
     publisher.close()
-    unsubscribe(CHANNEL, listener)
+    unsubscribe(own, listener)
   }
   return { flush: () => publisher.flush(), close, [Symbol.dispose]: close }
 }

@@ -124,7 +124,7 @@ export class Timeline {
     try {
       await fn()
     } catch (error) {
-      recording.stopNow()
+      if (running.includes(recording)) recording.stopNow()
       throw error
     }
     return recording.stop()
@@ -175,7 +175,7 @@ export class Timeline {
     return this.#recorded.dropped
   }
 
-  /** How well the clocks of GPUs are known. Empty on the simulator, and where an overlapping recording still went on. */
+  /** How well the clocks of GPUs are known. Empty on the simulator, and where an overlapping one still went on or waited. */
   get calibrations(): readonly Calibration[] {
     return this.#recorded.calibrations
   }

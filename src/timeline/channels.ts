@@ -2,7 +2,7 @@
  * Operations for whoever watches the process: published on `node:diagnostics_channel` when their times are known, and
  * only while somebody has subscribed.
  */
-import { channel } from 'node:diagnostics_channel'
+import { type Channel, channel } from 'node:diagnostics_channel'
 import { checkOptions } from '../arguments.js'
 import { type Device, driverOf, resolveDevice } from '../device.js'
 import type { Front } from '../driver/front.js'
@@ -69,17 +69,25 @@ export interface PublishOptions {
 export interface Publisher extends Disposable {
   /** Publishes what is done by now. */
   flush(): void
-  /** Publishes what is done by now, and nothing more. May be called twice. */
+  /** Publishes what is done by now, and nothing more: nothing at all where a subscriber calls it. May be called twice. */
   close(): void
 }
 
-const operations = channel('cuda-streams:operation')
-const synchronizations = channel('cuda-streams:synchronize')
+interface Channels {
+  readonly operations: Channel
+  /** Undefined where nobody asks for them. */
+  readonly synchronizations?: Channel
+}
+
+const PUBLIC: Channels = {
+  operations: channel('cuda-streams:operation'),
+  synchronizations: channel('cuda-streams:synchronize'),
+}
 
 /** Rows that wait to be published; more than this are lost. */
 const MOST_WAITING = 262_144
 const INTERVAL = 100
-/** Timers take a longer time for the shortest. */
+/** A timer that is set for longer goes off at once. */
 const LONGEST_INTERVAL = 2 ** 31 - 1
 
 /**
@@ -89,6 +97,11 @@ const LONGEST_INTERVAL = 2 ** 31 - 1
  * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for the interval, or a device that does not exist
  */
 export function publish(options?: PublishOptions): Publisher {
+  return publishOn(PUBLIC, options)
+}
+
+/** The same, on channels that need not be everybody's: what another publisher tells is not heard there. */
+export function publishOn(channels: Channels, options: PublishOptions | undefined): Publisher {
   const { device: named, interval = INTERVAL } = checkOptions(options) ?? {}
   if (typeof interval !== 'number') throw invalidType('options.interval', 'a number of milliseconds', interval)
   if (!(interval > 0 && interval <= LONGEST_INTERVAL)) {
@@ -96,7 +109,7 @@ export function publish(options?: PublishOptions): Publisher {
   }
   const device = resolveDevice(named)
   const front = driverOf(device)
-  return new ChannelPublisher(front, device.ordinal, interval)
+  return new ChannelPublisher(channels, front, device.ordinal, interval)
 }
 
 /** What is published from, and what to add to its times for the nanoseconds since publishing began. */
@@ -112,6 +125,7 @@ interface Call {
 }
 
 class ChannelPublisher implements Publisher {
+  readonly #channels: Channels
   readonly #front: Front
   readonly #device: number
   readonly #epoch = performance.timeOrigin + performance.now()
@@ -125,7 +139,8 @@ class ChannelPublisher implements Publisher {
   #publishing = false
   #closed = false
 
-  constructor(front: Front, device: number, interval: number) {
+  constructor(channels: Channels, front: Front, device: number, interval: number) {
+    this.#channels = channels
     this.#front = front
     this.#device = device
     this.#recording = this.#open()
@@ -149,8 +164,8 @@ class ChannelPublisher implements Publisher {
   }
 
   close(): void {
-    if (this.#closed) return
     this.flush()
+    if (this.#closed) return
     this.#closed = true
     clearInterval(this.#timer)
     this.#recording.stopNow()
@@ -177,8 +192,8 @@ class ChannelPublisher implements Publisher {
   #publishDone(): void {
     const { meter, table } = this.#source.recorder
     meter.collect()
-    this.#waiting = this.#waiting.filter((call) => !this.#publishCall(call))
-    for (; this.#next < table.length; this.#next += 1) {
+    this.#waiting = this.#waiting.filter((call) => this.#closed || !this.#publishCall(call))
+    for (; !this.#closed && this.#next < table.length; this.#next += 1) {
       const kind = table.kind[this.#next] ?? 0
       if (isHostOnly(kind)) {
         const call = { source: this.#source, row: this.#next }
@@ -200,6 +215,7 @@ class ChannelPublisher implements Publisher {
     const isTold = meter.clock === 'virtual' ? number !== Kind.ALLOCATE : !isInstant(number)
     if (kind === undefined || lane === undefined || !isTold || table.parent[row] !== NO_ROW) return true
     if (Number.isNaN(table.end[row] ?? 0)) return false
+    const { operations } = this.#channels
     if (isInstant(number) || !operations.hasSubscribers) return true
     const byteLength = Number.isNaN(table.bytes[row] ?? 0) ? undefined : table.bytes[row]
     const message: OperationMessage = {
@@ -220,7 +236,8 @@ class ChannelPublisher implements Publisher {
 
   /** False where it still waits. */
   #publishCall({ source, row }: Call): boolean {
-    if (!synchronizations.hasSubscribers) return true
+    const { synchronizations } = this.#channels
+    if (!synchronizations?.hasSubscribers) return true
     const { table, names, driver } = source.recorder
     const returned = table.returned[row] ?? 0
     if (Number.isNaN(returned)) return false

@@ -31,6 +31,8 @@ export class DeviceClock {
   readonly #begin: Look
   #cost: number
   #near: { readonly event: EventHandle; readonly time: number }
+  /** The near event where it was given back: until then it is somebody else's. */
+  #kept: EventHandle | undefined
   #rate = 1
 
   constructor(
@@ -58,15 +60,16 @@ export class DeviceClock {
     const { event: near, time } = this.#near
     const passed = this.#driver.eventElapsedTime(near, event) * 1e6
     if (Math.abs(passed) > FAR) {
-      if (near !== this.#begin.event) this.#events.giveBack(this.#context, near)
+      this.#letGo()
       this.#near = { event, time: time + passed }
     }
     return time + passed
   }
 
-  /** Are times told from this event? Then it may not be recorded anew. */
-  needs(event: EventHandle): boolean {
-    return event === this.#near.event
+  /** Nobody else needs the event. While times are told from it, it is kept: it may not be recorded anew. */
+  giveBack(event: EventHandle): void {
+    if (event === this.#near.event) this.#kept = event
+    else this.#events.giveBack(this.#context, event)
   }
 
   /** How long after the call a record on an idle stream is taken to be reached, in nanoseconds. */
@@ -99,14 +102,14 @@ export class DeviceClock {
       atEnd = last.uncertainty
       if (device > SHORTEST_FOR_DRIFT) this.#rate = host / device
       this.#events.giveBack(this.#context, last.event)
-      if (this.#near.event !== last.event && this.#near.event !== this.#begin.event) {
-        this.#events.giveBack(this.#context, this.#near.event)
-      }
+      this.#letGo()
       this.#events.giveBack(this.#context, this.#begin.event)
       this.#driver.streamDestroy(this.#stream)
     } catch {
       // The context is lost; the times that are known are as good as the first look.
     }
+    // No time is told any more, so that what is given back from now on need not be kept.
+    this.#near = { event: this.#begin.event, time: this.#begin.host }
     this.#cost += this.#now() - began
     return {
       device: this.#device,
@@ -114,6 +117,11 @@ export class DeviceClock {
       drift: (1 / this.#rate - 1) * 1e6,
       cost: this.#cost,
     }
+  }
+
+  #letGo(): void {
+    if (this.#kept !== undefined) this.#events.giveBack(this.#context, this.#kept)
+    this.#kept = undefined
   }
 
   /** The device reaches a record some time between the call and the moment at which it is seen to be done. */

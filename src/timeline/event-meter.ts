@@ -28,6 +28,8 @@ const FOLLOWS = -1
 /** So many events stand in the rows before those that are done are read and used again, at a turn of the event loop. */
 const MOST_OUTSTANDING = 131_072
 
+const NONE_BEHIND: ReadonlySet<number> = new Set()
+
 const UNKNOWN: Omit<Described, 'id' | 'device'> = {
   context: 0 as ContextHandle,
   nonBlocking: true,
@@ -52,12 +54,11 @@ export class EventMeter implements Meter {
   readonly #uncaptured = new Set<number>()
   /** The events of each row: before it, or FOLLOWS, at twice its number; after it at the next. Of a record only FOLLOWS or not. */
   #eventsOf = new Float64Array(2 * FIRST_CAPACITY)
-  /** When the latest operation of each lane that was read was over. */
+  /** When each lane had come as far as it was read: through its operations, and what they had to wait for. */
   readonly #ends: number[] = []
   /** All rows before this one are read. */
   #unread = 0
   #outstanding = 0
-  #hostFunctionsPending = 0
   #sweep: NodeJS.Immediate | undefined
   calibrations: readonly Calibration[] = []
 
@@ -137,7 +138,6 @@ export class EventMeter implements Meter {
 
   queued(row: number, stream: StreamHandle, lane: Lane): void {
     const kind = this.#table.kind[row] ?? 0
-    if (kind === Kind.HOST_FUNCTION) this.#hostFunctionsPending += 1
     if (!isTimed(kind)) return
     const after = this.#record(stream, lane)
     this.#eventsOf[2 * row + 1] = after
@@ -161,9 +161,7 @@ export class EventMeter implements Meter {
   }
 
   hostFunctionEnds(row: number): void {
-    if (row < 0) return
-    this.#table.end[row] = this.now()
-    this.#hostFunctionsPending -= 1
+    if (row >= 0) this.#table.end[row] = this.now()
   }
 
   collect(): void {
@@ -171,27 +169,40 @@ export class EventMeter implements Meter {
   }
 
   #readAll(): void {
-    const { kind, lane, length, end } = this.#table
+    const { lane, length } = this.#table
     const behind = new Set<number>()
     let allRead = true
     for (let row = this.#unread; row < length; row += 1) {
-      const isRead = !isTimed(kind[row] ?? 0) || !Number.isNaN(end[row] ?? 0)
-      if (!isRead && (behind.has(lane[row] ?? 0) || !this.#read(row))) {
-        behind.add(lane[row] ?? 0)
+      const on = lane[row] ?? 0
+      if (!this.#isRead(row) && (behind.has(on) || !this.#read(row, behind))) {
+        behind.add(on)
         allRead = false
       } else if (allRead) this.#unread = row + 1
     }
   }
 
+  #isRead(row: number): boolean {
+    const { kind, end } = this.#table
+    const what = kind[row] ?? 0
+    return (isTimed(what) || what === Kind.RECORD) && !Number.isNaN(end[row] ?? 0)
+  }
+
+  stop(): void {}
+
   async finished(): Promise<void> {
     const last = new Map<number, EventHandle>()
+    const hostFunctions: number[] = []
     const { kind, lane, length, end } = this.#table
     for (let row = this.#unread; row < length; row += 1) {
       const event = (this.#eventsOf[2 * row + 1] ?? 0) as EventHandle
-      if (isTimed(kind[row] ?? 0) && Number.isNaN(end[row] ?? 0) && event !== NO_EVENT) last.set(lane[row] ?? 0, event)
+      if (!Number.isNaN(end[row] ?? 0)) continue
+      if (isTimed(kind[row] ?? 0) && event !== NO_EVENT) last.set(lane[row] ?? 0, event)
+      if (kind[row] === Kind.HOST_FUNCTION) hostFunctions.push(row)
     }
     await Promise.all([...last.values()].map((event) => this.#eventFinished(event)))
-    while (this.#hostFunctionsPending > 0 && !this.#isLost()) await new Promise((resolve) => setTimeout(resolve, 1))
+    const isPending = (row: number): boolean =>
+      this.#table.kind[row] === Kind.HOST_FUNCTION && Number.isNaN(this.#table.end[row] ?? 0)
+    while (hostFunctions.some(isPending) && !this.#isLost()) await new Promise((resolve) => setTimeout(resolve, 1))
   }
 
   close(): void {
@@ -201,7 +212,10 @@ export class EventMeter implements Meter {
     const lanes = this.#lanes().all
     this.#ends.fill(Number.NEGATIVE_INFINITY)
     for (let row = 0; row < length; row += 1) {
-      if (!isTimed(kind[row] ?? 0)) continue
+      if (!isTimed(kind[row] ?? 0)) {
+        this.#pass(row, NONE_BEHIND)
+        continue
+      }
       const owner = lanes[lane[row] ?? 0]
       const clock = owner === undefined ? undefined : this.#clocks.get(owner.context)
       if (Number.isNaN(end[row] ?? 0)) {
@@ -247,8 +261,9 @@ export class EventMeter implements Meter {
     }
   }
 
-  /** Reads the times of a row. False where they are not there yet. */
-  #read(row: number): boolean {
+  /** Reads the times of a row. False where they are not there yet, as on the lanes that are behind. */
+  #read(row: number, behind: ReadonlySet<number>): boolean {
+    if (!isTimed(this.#table.kind[row] ?? 0)) return this.#pass(row, behind)
     const before = (this.#eventsOf[2 * row] ?? 0) as EventHandle
     const after = (this.#eventsOf[2 * row + 1] ?? 0) as EventHandle
     const lane = this.#lanes().all[this.#table.lane[row] ?? 0]
@@ -270,6 +285,30 @@ export class EventMeter implements Meter {
     return true
   }
 
+  /**
+   * Takes a lane past what has no event: a record, which is reached where the lane is; a wait, which holds the lane until
+   * its record is reached; a host function. False where it is not there yet.
+   */
+  #pass(row: number, behind: ReadonlySet<number>): boolean {
+    const { kind, lane, cause, called, end } = this.#table
+    const on = lane[row] ?? 0
+    const what = kind[row] ?? 0
+    if (what === Kind.RECORD && this.#isFollower(row)) end[row] = this.#ends[on] ?? called[row] ?? 0
+    if (what === Kind.HOST_FUNCTION) return this.#holdUntil(row, on)
+    if (what !== Kind.WAIT || this.#hidesItsEnd(what, row)) return true
+    const record = cause[row] ?? NO_ROW
+    // Where the record's lane is through and it has no end, it will never have one.
+    return this.#holdUntil(record, on) || !behind.has(lane[record] ?? 0)
+  }
+
+  /** The lane goes on when this row is over. False where that is not known. */
+  #holdUntil(row: number, on: number): boolean {
+    const over = this.#table.end[row] ?? Number.NaN
+    if (Number.isNaN(over)) return false
+    this.#ends[on] = Math.max(this.#ends[on] ?? over, over)
+    return true
+  }
+
   #isFollower(row: number): boolean {
     return this.#eventsOf[2 * row] === FOLLOWS
   }
@@ -286,7 +325,7 @@ export class EventMeter implements Meter {
     if (event <= NO_EVENT || lane === undefined) return
     this.#eventsOf[at] = NO_EVENT
     this.#outstanding -= 1
-    if (this.#clocks.get(lane.context)?.needs(event) !== true) this.#events.giveBack(lane.context, event)
+    this.#clockOf(lane.context, lane.device).giveBack(event)
   }
 
   #sweepSoon(): void {

@@ -23,7 +23,9 @@ export interface Meter {
   hostFunctionEnds(row: number): void
   /** Writes down the times of what is done by now. */
   collect(): void
-  /** Resolves when all that was recorded is done. */
+  /** Nothing more is written down; what was is timed on. */
+  stop(): void
+  /** Resolves when all that is recorded by now is done. */
   finished(): Promise<void>
   /** Lets go of everything; the times that are known stay. */
   close(): void

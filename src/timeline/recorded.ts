@@ -1,6 +1,6 @@
 /** A recording that is over: its rows without gaps, in time from its beginning, with the times worked out that no clock told. */
 import { isNullStream } from '../driver/driver.js'
-import { isInstant, Kind } from './kinds.js'
+import { isHostOnly, isInstant, Kind } from './kinds.js'
 import type { Lane } from './lanes.js'
 import type { Calibration } from './meter.js'
 import type { Recorder } from './recorder.js'
@@ -9,7 +9,7 @@ import { NO_ROW, type Table } from './table.js'
 export interface Recorded {
   readonly length: number
   readonly kind: Uint8Array
-  readonly lane: Uint16Array
+  readonly lane: Uint32Array
   readonly name: readonly string[]
   /** NaN where there are none. */
   readonly bytes: Float64Array
@@ -43,19 +43,23 @@ export interface Recorded {
 export interface Window {
   readonly from: number
   readonly to: number
+  /** Most of them that are taken: another recording may have had more room. */
+  readonly limit: number
+  /** Operations in this time that were not written down. */
+  readonly dropped: number
   readonly begin: number
   readonly end: number
   readonly epoch: number
-  readonly dropped: number
 }
 
 /** Takes the rows of a window out of a recorder. */
 export function takeRecorded(
   recorder: Recorder,
-  { from, to, begin, end, epoch, dropped }: Window,
+  { from, to: written, limit, begin, end, epoch, dropped }: Window,
   laneNames: readonly string[],
 ): Recorded {
   const { table, names, sites, driver, meter } = recorder
+  const to = Math.min(written, from + limit)
   const numbers = new Int32Array(to - from).fill(NO_ROW)
   const kept = new Int32Array(to - from)
   let length = 0
@@ -74,7 +78,7 @@ export function takeRecorded(
   const recorded = {
     length,
     kind: filled(new Uint8Array(length), rows, (row) => table.kind[row] ?? 0),
-    lane: filled(new Uint16Array(length), rows, (row) => table.lane[row] ?? 0),
+    lane: filled(new Uint32Array(length), rows, (row) => table.lane[row] ?? 0),
     name: Array.from(rows, (row) => names.at(table.name[row] ?? 0)),
     bytes: filled(new Float64Array(length), rows, (row) => table.bytes[row] ?? 0),
     called: times(table.called),
@@ -95,20 +99,30 @@ export function takeRecorded(
     duration: 0,
     epoch,
     calibrations: meter.calibrations,
-    dropped,
+    dropped: dropped + operationsIn(table, to, written),
   }
   settle(recorded)
   return { ...recorded, duration: durationOf(recorded, end - begin) }
 }
 
 /** `from()` of a typed array goes through an iterator, which costs a long recording a second. */
-function filled<A extends Int32Array | Float64Array | Uint8Array | Uint16Array>(
+function filled<A extends Int32Array | Float64Array | Uint8Array | Uint32Array>(
   column: A,
   rows: Int32Array,
   valueAt: (row: number) => number,
 ): A {
   for (let i = 0; i < rows.length; i += 1) column[i] = valueAt(rows[i] ?? 0)
   return column
+}
+
+/** How many operations a limit at the first of these rows keeps out. A launch of a graph takes its nodes along. */
+function operationsIn({ kind, parent }: Table, from: number, to: number): number {
+  let operations = 0
+  for (let row = from; row < to; row += 1) {
+    const what = kind[row] ?? Kind.NONE
+    if (what !== Kind.NONE && !isHostOnly(what) && (parent[row] ?? NO_ROW) < from) operations += 1
+  }
+  return operations
 }
 
 function returnedAt({ called, returned }: Table, row: number): number {

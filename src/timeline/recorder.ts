@@ -19,10 +19,6 @@ export class Recorder {
   readonly meter: Meter
   /** The driver that is recorded. */
   readonly driver: Driver
-  /** Rows beyond this are not written. */
-  limit = 0
-  /** Operations that there was no room for. */
-  dropped = 0
   callSites = false
   /** Where each event was recorded last. */
   readonly #records = new Map<EventHandle, number>()
@@ -44,8 +40,8 @@ export class Recorder {
   /** A verb is about to queue an operation. Returns its row, or NO_ROW where it is not written down. */
   begin(kind: Kind, stream: StreamHandle, name: number, bytes = Number.NaN, cause = NO_ROW): number {
     const { table, meter } = this
-    if (table.length >= this.limit) {
-      this.dropped += 1
+    if (table.isFull) {
+      table.dropped += 1
       meter.unseen()
       return NO_ROW
     }
@@ -63,24 +59,23 @@ export class Recorder {
 
   /** Does what queues the operation of a row that was begun, and writes down that it is queued or was refused. */
   during<R>(row: number, stream: StreamHandle, queue: () => R): R {
+    if (row === NO_ROW) return this.#hidden(queue)
     let result: R
     try {
       result = queue()
     } catch (error) {
-      if (row !== NO_ROW) this.meter.refused(row)
+      this.meter.refused(row)
       throw error
     }
-    if (row !== NO_ROW) {
-      this.meter.queued(row, stream, this.lanes.of(stream))
-      this.table.returned[row] = this.meter.now()
-    }
+    this.meter.queued(row, stream, this.lanes.of(stream))
+    this.table.returned[row] = this.meter.now()
     return result
   }
 
   /** Writes down that the host waits, for a stream or for a whole device. Returns what tells that it waits no more. */
   call(kind: Kind, name: string, stream: StreamHandle | undefined, device: number): () => void {
     const { table, meter } = this
-    if (table.length >= this.limit) return nothing
+    if (table.isFull) return nothing
     const lane = stream === undefined ? 0 : this.lanes.of(stream).index
     const row = table.add(kind, lane, this.names.of(name), Number.NaN, meter.now())
     table.returned[row] = Number.NaN
@@ -114,5 +109,14 @@ export class Recorder {
 
   laneAt(index: number): Lane | undefined {
     return this.lanes.all[index]
+  }
+
+  #hidden<R>(queue: () => R): R {
+    this.meter.hide()
+    try {
+      return queue()
+    } finally {
+      this.meter.show()
+    }
   }
 }

@@ -121,6 +121,13 @@ export class RecordingDriver extends WrappedDriver {
     recorder.during(row, stream, () => super.streamLaunchHostFunction(stream, context, this.#watched(call, row)))
   }
 
+  /** The library's own events are also destroyed without passing here, and the handle may be that of one of them. */
+  override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
+    const event = super.eventCreate(context, flags, recordedNext)
+    if (recordedNext !== true) this.recorder.forgetEvent(event)
+    return event
+  }
+
   override eventDestroy(event: EventHandle): void {
     super.eventDestroy(event)
     this.recorder.forgetEvent(event)

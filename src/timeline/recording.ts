@@ -1,7 +1,7 @@
 /** A recording under way. All recordings of one driver share what writes the rows down; each has its window of them. */
 import type { Front } from '../driver/front.js'
 import { laneName } from './lane-names.js'
-import { type Recorded, takeRecorded } from './recorded.js'
+import { type Recorded, takeRecorded, type Window } from './recorded.js'
 import type { Recorder } from './recorder.js'
 import { RecordingDriver } from './recording-driver.js'
 
@@ -19,7 +19,10 @@ export const DEFAULT_LIMIT = 1_000_000
 interface Shared {
   readonly recorder: Recorder
   readonly unwrap: () => void
-  users: number
+  /** Recordings that go on: after the last one nothing more is written down. */
+  running: number
+  /** Recordings whose rows were not taken yet; they may wait for what was recorded. After the last one nothing is timed. */
+  open: number
 }
 
 const underWay = new WeakMap<Front, Shared>()
@@ -29,6 +32,7 @@ export class Recording {
   readonly #front: Front
   readonly #shared: Shared
   readonly #from: number
+  readonly #limit: number
   readonly #begin: number
   readonly #droppedBefore: number
   readonly #epoch = Date.now() * 1e6
@@ -39,10 +43,12 @@ export class Recording {
     this.#shared = share(front, device)
     const { recorder } = this.#shared
     this.recorder = recorder
-    this.#from = recorder.table.length
+    const { table } = recorder
+    this.#from = table.length
     this.#begin = recorder.meter.now()
-    this.#droppedBefore = recorder.dropped
-    recorder.limit = Math.max(recorder.limit, this.#from + limit)
+    this.#limit = limit
+    this.#droppedBefore = table.dropped
+    table.limit = Math.max(table.limit, this.#from + limit)
     if (callSites) recorder.callSites = true
   }
 
@@ -52,50 +58,57 @@ export class Recording {
 
   /** Ends it, and resolves when all that was recorded is done. */
   async stop(): Promise<Recorded> {
-    const { window, isLast } = this.#end()
-    const { meter } = this.recorder
-    await meter.finished()
-    return this.#take(window, isLast)
+    const window = this.#end()
+    await this.recorder.meter.finished()
+    return this.#take(window)
   }
 
   /** Ends it as things stand: what is not done yet has no end. */
   stopNow(): Recorded {
-    const { window, isLast } = this.#end()
-    return this.#take(window, isLast)
+    return this.#take(this.#end())
   }
 
-  #end(): { readonly window: { from: number; to: number; begin: number; end: number }; readonly isLast: boolean } {
+  #end(): Window {
     this.#stopped = true
     const { recorder, unwrap } = this.#shared
     const { table, meter } = recorder
-    const window = { from: this.#from, to: table.length, begin: this.#begin, end: meter.now() }
-    this.#shared.users -= 1
-    const isLast = this.#shared.users === 0
-    if (isLast) {
+    const window = {
+      from: this.#from,
+      to: table.length,
+      limit: this.#limit,
+      dropped: table.dropped - this.#droppedBefore,
+      begin: this.#begin,
+      end: meter.now(),
+      epoch: this.#epoch,
+    }
+    this.#shared.running -= 1
+    if (this.#shared.running === 0) {
       unwrap()
+      meter.stop()
       underWay.delete(this.#front)
     }
-    return { window, isLast }
+    return window
   }
 
-  #take(window: { from: number; to: number; begin: number; end: number }, isLast: boolean): Recorded {
+  #take(window: Window): Recorded {
     const { recorder } = this
     recorder.meter.collect()
-    if (isLast) recorder.meter.close()
-    const dropped = recorder.dropped - this.#droppedBefore
+    this.#shared.open -= 1
+    if (this.#shared.open === 0) recorder.meter.close()
     const names = recorder.lanes.all.map((lane) => laneName(this.#front, lane))
-    return takeRecorded(recorder, { ...window, epoch: this.#epoch, dropped }, names)
+    return takeRecorded(recorder, window, names)
   }
 }
 
 function share(front: Front, device: number | undefined): Shared {
   const known = underWay.get(front)
   if (known !== undefined) {
-    known.users += 1
+    known.running += 1
+    known.open += 1
     return known
   }
   const { wrapper, unwrap } = front.wrap((inner) => new RecordingDriver(inner, device))
-  const shared = { recorder: wrapper.recorder, unwrap, users: 1 }
+  const shared = { recorder: wrapper.recorder, unwrap, running: 1, open: 1 }
   underWay.set(front, shared)
   return shared
 }

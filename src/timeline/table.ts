@@ -7,10 +7,14 @@ export const NO_ROW = -1
 
 export class Table {
   length = 0
+  /** Rows beyond this are not written. */
+  limit = 0
+  /** Operations that there was no room for. */
+  dropped = 0
   #capacity = FIRST_CAPACITY
   kind = new Uint8Array(FIRST_CAPACITY)
   /** Which lane it is on. */
-  lane = new Uint16Array(FIRST_CAPACITY)
+  lane = new Uint32Array(FIRST_CAPACITY)
   /** Which of the names. */
   name = new Uint32Array(FIRST_CAPACITY)
   bytes = new Float64Array(FIRST_CAPACITY)
@@ -29,6 +33,10 @@ export class Table {
   parent = new Int32Array(FIRST_CAPACITY)
   /** Which of the call sites. */
   site = new Int32Array(FIRST_CAPACITY)
+
+  get isFull(): boolean {
+    return this.length >= this.limit
+  }
 
   /** Adds a row and returns its number. */
   add(kind: number, lane: number, name: number, bytes: number, called: number): number {
@@ -53,7 +61,7 @@ export class Table {
     this.#capacity *= 2
     const capacity = this.#capacity
     this.kind = grown(this.kind, new Uint8Array(capacity))
-    this.lane = grown(this.lane, new Uint16Array(capacity))
+    this.lane = grown(this.lane, new Uint32Array(capacity))
     this.name = grown(this.name, new Uint32Array(capacity))
     this.bytes = grown(this.bytes, new Float64Array(capacity))
     this.called = grown(this.called, new Float64Array(capacity))

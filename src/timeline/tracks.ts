@@ -4,13 +4,13 @@ import { NO_ROW } from './table.js'
 
 export interface NodeTracks {
   /** For each row 0, the stream's own track, or the number of a track below it. */
-  readonly tracks: Uint16Array
+  readonly tracks: Uint32Array
   /** How many tracks for nodes each lane needs. */
   readonly width: readonly number[]
 }
 
 export function nodeTracks({ length, parent, lane, start, end, lanes }: Recorded): NodeTracks {
-  const tracks = new Uint16Array(length)
+  const tracks = new Uint32Array(length)
   /** Until when each track of each lane is taken. */
   const taken = lanes.map((): number[] => [])
   const nodes: number[] = []

@@ -9,12 +9,12 @@ import { driverOf } from '../../src/device.js'
 import { Front } from '../../src/driver/front.js'
 import { refused } from '../conformance/expect.js'
 
-function machine(): { device: Device; front: Front; a: Stream } {
+function machine(): { device: Device; front: Front; a: Stream; b: Stream } {
   const [device] = simulate().devices
   assert.ok(device)
   const front = driverOf(device)
   assert.ok(front instanceof Front)
-  return { device, front, a: nameStream(new Stream({ device }), 'a') }
+  return { device, front, a: nameStream(new Stream({ device }), 'a'), b: new Stream({ device }) }
 }
 
 /** Listens on a channel for as long as the function runs. */
@@ -59,6 +59,21 @@ describe('the channels', () => {
     assert.ok(first.queued <= first.start && first.end <= last.start)
     assert.ok(Math.abs(first.start - before) < 60_000, 'since 1970')
     assert.equal(first.stream, a.id)
+  })
+
+  it('tell a graph when it is done, not when it begins', async () => {
+    const { device, a } = machine()
+    const exec = a.capture(() => void busy(a, 5e6)).instantiate()
+    const messages = await heard<OperationMessage>('cuda-streams:operation', async () => {
+      using publisher = publish({ device })
+      a.launch(exec)
+      publisher.flush()
+      a.synchronize()
+    })
+    assert.deepEqual(
+      messages.map(({ kind, start, end }) => [kind, Math.round(end - start)]),
+      [['graph', 5]],
+    )
   })
 
   it('tell where the host waited', async () => {
@@ -184,7 +199,7 @@ describe('the channels', () => {
     assert.ok(start <= (ends[0] ?? 0) && end >= (ends.at(-1) ?? Number.POSITIVE_INFINITY))
   })
 
-  it('tell each operation once, also where a subscriber looks again or closes', async () => {
+  it('tell each operation once, also where a subscriber looks again, and nothing once it has closed', async () => {
     const { device, a } = machine()
     let told = 0
     const listener = (): void => {
@@ -203,7 +218,42 @@ describe('the channels', () => {
     a.synchronize()
     publisher.flush()
     unsubscribe('cuda-streams:operation', listener)
-    assert.equal(told, 2, 'what was done when it was closed, and nothing more')
+    assert.equal(told, 1)
+  })
+
+  it('tell of no call that waits either, once a subscriber has closed', async () => {
+    const { device, a, b } = machine()
+    let told = 0
+    const publisher = publish({ device })
+    const listener = (): void => {
+      told += 1
+      publisher.close()
+    }
+    subscribe('cuda-streams:synchronize', listener)
+    for (const stream of [a, b]) busy(stream, 1000)
+    const promises = [a.finished(), b.finished()]
+    publisher.flush()
+    assert.equal(told, 0)
+    await Promise.all(promises)
+    publisher.flush()
+    unsubscribe('cuda-streams:synchronize', listener)
+    assert.equal(told, 1)
+  })
+
+  it('end no recording but their own, where a subscriber closes what is closed already', async () => {
+    const { device, front, a } = machine()
+    const recording = Timeline.start({ device })
+    const publisher = publish({ device })
+    const listener = (): void => publisher.close()
+    subscribe('cuda-streams:operation', listener)
+    busy(a, 10)
+    a.synchronize()
+    const recorded = front.inner
+    publisher.close()
+    unsubscribe('cuda-streams:operation', listener)
+    assert.equal(front.inner, recorded)
+    busy(a, 10)
+    assert.equal((await recording.stop()).operations.length, 2)
   })
 
   it('tell nothing once closed, and leave the driver as it was', async () => {
@@ -241,6 +291,14 @@ describe('the channels', () => {
     publisher.close()
     unsubscribe('cuda-streams:operation', listener)
     assert.equal(count, rounds * each)
+  })
+
+  it('refuse an interval that no timer keeps', () => {
+    const { device } = machine()
+    for (const interval of [2 ** 31, 1e12, Number.POSITIVE_INFINITY]) {
+      refused(() => publish({ device, interval }), 'ERR_OUT_OF_RANGE', /2147483647/)
+    }
+    publish({ device, interval: 2 ** 31 - 1 }).close()
   })
 
   it('may be open while a timeline is recorded', async () => {
@@ -292,6 +350,30 @@ describe('OpenTelemetry', async () => {
     assert.ok(Math.abs(seconds * 1e9 + nanoseconds - 2e6) < 2000, `${seconds} s ${nanoseconds} ns`)
     const { traceOperations: again } = await import('cuda-streams/opentelemetry')
     refused(() => again({ tracer: {} as never, device }), 'ERR_INVALID_ARG_TYPE')
+  })
+
+  it('gets each span once beside publish(), and none of another machine', { skip }, async () => {
+    assert.ok(typeof sdk !== 'string')
+    const { traceOperations } = await import('cuda-streams/opentelemetry')
+    const [{ device, a }, other] = [machine(), machine()]
+    const exporter = new sdk.InMemorySpanExporter()
+    const provider = new sdk.BasicTracerProvider({ spanProcessors: [new sdk.SimpleSpanProcessor(exporter)] })
+    const messages = await heard<OperationMessage>('cuda-streams:operation', async () => {
+      using _publishers = publish({ device })
+      using _others = publish({ device: other.device })
+      using _spans = traceOperations({ tracer: provider.getTracer('test'), device })
+      busy(a, 1000)
+      other.a.launchHostFunc(() => {})
+      await Promise.all([a.finished(), other.a.finished()])
+    })
+    assert.deepEqual(
+      exporter.getFinishedSpans().map(({ name }) => name),
+      ['busy'],
+    )
+    assert.deepEqual(
+      messages.map(({ kind }) => kind),
+      ['hostFunction', 'kernel'],
+    )
   })
 
   it('is asked for nothing more once closed', { skip }, async () => {

@@ -3,10 +3,11 @@
  * and its virtual time is the host's too.
  */
 import assert from 'node:assert/strict'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { afterEach, describe, it, mock } from 'node:test'
-import { type Device, type DeviceBuffer, type PinnedBuffer, Stream } from 'cuda-streams'
+import { type Device, type DeviceBuffer, type GraphExec, type PinnedBuffer, Stream } from 'cuda-streams'
 import { busy, fault, latch } from 'cuda-streams/sim'
-import { Timeline, type TimelineOperation } from 'cuda-streams/timeline'
+import { type OperationMessage, type Publisher, publish, Timeline, type TimelineOperation } from 'cuda-streams/timeline'
 import { deviceOf } from '../../src/device.js'
 import type { Driver } from '../../src/driver/driver.js'
 import { frontOf } from '../../src/driver/front.js'
@@ -56,6 +57,24 @@ function machine(bytes = 100 * MICROSECOND): Machine {
   const [buffer, pinned] = [device.alloc(bytes), device.allocPinned(bytes)]
   device.synchronize()
   return { sim, device, a, b, buffer, pinned, calls }
+}
+
+/** How long each operation took that is published while the function runs, in milliseconds. */
+function published(device: Device, fn: (publisher: Publisher) => void): number[] {
+  const took: number[] = []
+  const listener = (message: unknown): void => {
+    const { start, end } = message as OperationMessage
+    took.push(end - start)
+  }
+  subscribe('cuda-streams:operation', listener)
+  try {
+    using publisher = publish({ device, interval: 1e6 })
+    fn(publisher)
+    device.synchronize()
+  } finally {
+    unsubscribe('cuda-streams:operation', listener)
+  }
+  return took
 }
 
 const copies = ({ operations }: Timeline): TimelineOperation[] => operations.filter(({ kind }) => kind === 'copy')
@@ -236,6 +255,23 @@ describe('times by events', () => {
     assert.equal(timeline.criticalPath.at(-1)?.id, second?.id)
   })
 
+  it('tie no wait to what an event stood for that is gone', async () => {
+    const { device, a, b, buffer } = machine()
+    const pinned = device.allocPinned(64)
+    const timeline = await Timeline.record(
+      () => {
+        a.copy(buffer.slice(0, 64), pinned)
+        // With it goes the event of its use, and the next one has that event's handle.
+        pinned.close()
+        b.wait(device.createEvent())
+      },
+      { device },
+    )
+    const wait = timeline.operations.find(({ kind, stream }) => kind === 'wait' && stream.id === b.id)
+    assert.ok(wait)
+    assert.equal(wait.record, undefined)
+  })
+
   it('are taken of a graph as a whole, and put nothing into it', async () => {
     const { device, a, buffer, pinned } = machine()
     const timeline = await Timeline.record(
@@ -322,6 +358,116 @@ describe('times by events', () => {
     held.open()
     a.synchronize()
     assert.deepEqual(balance(), before, 'also where work was under way at the end')
+  })
+
+  it('are there for a recording that waits, where another one ends meanwhile', async () => {
+    const { device, a, buffer, calls } = machine()
+    a.fill(buffer, 0)
+    const inUse = (): number => (calls.get('eventCreate') ?? 0) - (calls.get('eventRecycle') ?? 0)
+    const before = inUse()
+    const [first, second] = [Timeline.start({ device }), Timeline.start({ device })]
+    const held = latch(a)
+    a.fill(buffer, 0)
+    a.launchHostFunc(() => {})
+    const stopped = first.stop()
+    const unfinished = second.stopNow()
+    held.open()
+    const ends = ({ operations }: Timeline): boolean[] => operations.map(({ end }) => end !== undefined)
+    assert.deepEqual(ends(unfinished), [false, false])
+    assert.deepEqual(ends(await stopped), [true, true])
+    assert.equal(inUse(), before)
+  })
+
+  it('are waited for as far as they were recorded, however many host functions others go on to queue', async () => {
+    const { device, a, b } = machine()
+    const other = Timeline.start({ device })
+    const recording = Timeline.start({ device })
+    a.launchHostFunc(() => {})
+    let left = 20_000
+    const again = (): void => {
+      left -= 1
+      if (left > 0) b.launchHostFunc(again)
+    }
+    again()
+    const timeline = await recording.stop()
+    assert.ok(left > 0)
+    left = 0
+    other.stopNow()
+    assert.notEqual(timeline.operations[0]?.end, undefined)
+  })
+
+  it('of operations that take longer than a clock tells exactly are right, and leave each event to one', async () => {
+    const { device, a, b, calls } = machine()
+    const [graph, other] = [1, 2].map(() => b.capture(() => busy(b, 60_000_000)).instantiate())
+    assert.ok(graph && other)
+    device.synchronize()
+    const inUse = (): number => (calls.get('eventCreate') ?? 0) - (calls.get('eventRecycle') ?? 0)
+    const before = inUse()
+    const timeline = await Timeline.record(
+      () => {
+        // Others may queue work there, so that each has an event in front of it.
+        busy(device.defaultStream, 10_000)
+        for (let i = 0; i < 4; i += 1) device.defaultStream.launch(graph)
+        busy(a, 10_000)
+        for (let i = 0; i < 4; i += 1) a.launch(other)
+      },
+      { device },
+    )
+    const graphs = timeline.operations.filter(({ kind }) => kind === 'graph')
+    assert.equal(graphs.length, 8)
+    for (const one of graphs) near(lengthOf(one), 60_000_000)
+    assert.equal(inUse(), before)
+    const unread = Timeline.start({ device })
+    device.defaultStream.launch(graph)
+    device.synchronize()
+    const held = latch(a)
+    a.launch(other)
+    unread.stopNow()
+    held.open()
+    assert.equal(inUse(), before, 'also where work was under way at the end')
+  })
+
+  it('are right where one is read after the other', async () => {
+    const { device, b } = machine()
+    const [long, short] = [60_000_000, 10_000_000].map((length) => b.capture(() => busy(b, length)).instantiate())
+    assert.ok(long && short)
+    device.synchronize()
+    const took = published(device, (publisher) => {
+      for (const graph of [long, short, short]) {
+        device.defaultStream.launch(graph).synchronize()
+        publisher.flush()
+      }
+    })
+    assert.deepEqual(took.map(Math.round), [60, 10, 10])
+  })
+
+  it('have no waiting in them while they are published, be it for a record, for memory or for the host', () => {
+    const { device, a, b, pinned } = machine()
+    const [c, d] = [new Stream({ device }), new Stream({ device })]
+    const of = (length: number): GraphExec => d.capture(() => busy(d, length)).instantiate()
+    const [one, another, three, five, twenty] = [1, 1, 3, 5, 20].map((length) => of(length * 1e6))
+    assert.ok(one && another && three && five && twenty)
+    const memory = device.alloc(pinned.byteLength, { stream: a })
+    b.wait(a)
+    device.synchronize()
+    const took = published(device, (publisher) => {
+      a.launch(one).launch(twenty)
+      b.launch(three).wait(a).launch(another)
+      c.launch(five).wait(b).launch(one)
+      publisher.flush()
+      c.synchronize()
+      publisher.flush()
+      b.copy(memory, pinned).launch(twenty).copy(memory, pinned)
+      a.launch(one)
+      memory.close()
+      a.launch(one)
+      device.synchronize()
+      publisher.flush()
+      a.launch(one).launchHostFunc(() => void d.launch(five).synchronize())
+      a.launch(one)
+    })
+    const milliseconds = took.map((length) => Math.round(length * 10) / 10)
+    assert.deepEqual(milliseconds, [1, 20, 3, 1, 5, 1, 0.1, 20, 0.1, 1, 1, 1, 5, 1, 5])
   })
 
   it('are not there for what was not done at the end', () => {

@@ -8,6 +8,7 @@ import { after, describe, it } from 'node:test'
 import { defineKernel, Stream } from 'cuda-streams'
 import { busy, simulate } from 'cuda-streams/sim'
 import { nameStream, Timeline } from 'cuda-streams/timeline'
+import type { PageData } from '../../src/timeline/page-format.js'
 import { checkTraceFile } from './trace-format.js'
 
 const directory = mkdtempSync(join(tmpdir(), 'cuda-streams-timeline-'))
@@ -38,6 +39,30 @@ describe('saving a timeline', () => {
     assert.doesNotMatch(page, /<script[^>]+src=|<link[^>]+href="(?!data:)|@import|url\(http|fetch\(|https?:\/\//)
     assert.equal(page.match(/<\/script>/g)?.length, 2, 'as many as the page itself has')
     assert.doesNotMatch(page, /\{\{title\}\}|"DATA"|\/\*STYLE\*\/|\/\*SCRIPT\*\//)
+  })
+
+  it('tells apart as many streams as there are, on the page too', async () => {
+    const simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    const count = 2 ** 16 + 1
+    const timeline = await Timeline.record(
+      () => {
+        for (let i = 0; i < count; i += 1) {
+          const stream = new Stream({ device })
+          busy(stream, 10)
+          stream.synchronize()
+          stream.close()
+        }
+      },
+      { simulation },
+    )
+    assert.equal(new Set(timeline.operations.map(({ stream }) => stream.id)).size, count)
+    const [, text = ''] = /<script id="data"[^>]*>([^<]*)</.exec(timeline.toHtml()) ?? []
+    const { columns, lanes } = JSON.parse(text) as PageData
+    const bytes = Buffer.from(columns.lane, 'base64')
+    const numbers = new Set(Array.from({ length: bytes.length / 4 }, (_, row) => bytes.readUInt32LE(4 * row)))
+    assert.deepEqual([lanes.length, numbers.size, Math.max(...numbers)], [count, count, count - 1])
   })
 
   it('writes a trace file', async () => {

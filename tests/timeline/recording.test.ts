@@ -7,7 +7,8 @@ import { nameStream, Timeline, type TimelineOperation } from 'cuda-streams/timel
 import fc from 'fast-check'
 import { driverOf } from '../../src/device.js'
 import { Front } from '../../src/driver/front.js'
-import { refused, rejected } from '../conformance/expect.js'
+import type { RecordingDriver } from '../../src/timeline/recording-driver.js'
+import { collectUntil, follow, refused, rejected, turns } from '../conformance/expect.js'
 import { programs, runProgram } from '../properties/program.js'
 
 /** Virtual nanoseconds that each call to the simulated driver takes. */
@@ -271,6 +272,20 @@ describe('recording on the simulator', () => {
     )
   })
 
+  it('a graph that runs when it is stopped has begun, and has no end', () => {
+    const { simulation, a } = machine()
+    const exec = a.capture(() => void busy(a, 1000)).instantiate()
+    const recording = Timeline.start({ simulation })
+    a.launch(exec)
+    assert.deepEqual(
+      recording.stopNow().operations.map(({ kind, start, end }) => [kind, start, end]),
+      [
+        ['graph', CALL, undefined],
+        ['kernel', CALL, undefined],
+      ],
+    )
+  })
+
   it('a promise that has not settled when it is stopped returned when it was called', () => {
     const { simulation, a } = machine()
     const held = latch(a)
@@ -296,6 +311,40 @@ describe('recording on the simulator', () => {
       { simulation },
     )
     assert.equal(timeline.operations[0]?.end, (timeline.operations[0]?.start ?? 0) + 1_000_000)
+  })
+
+  it('waits while a stream captures, and leaves the capture as it is', async () => {
+    const { simulation, device, a, b } = machine()
+    const buffer = device.alloc(16, { stream: a })
+    const recording = Timeline.start({ simulation })
+    busy(b, 1_000_000)
+    a.beginCapture()
+    a.fill(buffer, 1)
+    const { operations } = await recording.stop()
+    const graph = a.endCapture()
+    assert.equal(graph.nodeCount, 1)
+    assert.deepEqual(
+      operations.map(({ kind, start, end }) => [kind, (end ?? 0) - (start ?? 0)]),
+      [['kernel', 1_000_000]],
+    )
+  })
+
+  it('waits for what was recorded, and for nothing else', async () => {
+    const { simulation, a, b } = machine()
+    const held = latch(b)
+    const recording = Timeline.start({ simulation })
+    busy(a, 1000)
+    const stopped = recording.stop()
+    const waiting = follow(stopped)
+    await turns()
+    const { settled } = waiting
+    held.open()
+    assert.ok(settled)
+    const { operations } = await stopped
+    assert.deepEqual(
+      operations.map(({ start, end }) => (end ?? 0) - (start ?? 0)),
+      [1000],
+    )
   })
 
   it('goes on where the device is lost', async () => {
@@ -344,6 +393,74 @@ describe('recording on the simulator', () => {
     assert.equal((only?.end ?? 0) - (only?.start ?? 0), 10_000)
   })
 
+  it('a recording that waits in stop() is not cut off by another that ends', async () => {
+    const { simulation, a } = machine()
+    const first = Timeline.start({ simulation })
+    const second = Timeline.start({ simulation })
+    const held = latch(a)
+    busy(a, 1000)
+    const stopped = first.stop()
+    second.stopNow()
+    held.open()
+    const { operations } = await stopped
+    assert.deepEqual(
+      operations.map(({ kind, start, end }) => [kind, start, end]),
+      [
+        ['latch', CALL, 2 * CALL],
+        ['kernel', 2 * CALL, 2 * CALL + 1000],
+      ],
+    )
+  })
+
+  it('nor by one that begins meanwhile, and has nothing of what follows', async () => {
+    const { simulation, device, a, b } = machine()
+    const front = driverOf(device)
+    assert.ok(front instanceof Front)
+    const bare = front.inner
+    const first = Timeline.start({ simulation })
+    const { recorder } = front.inner as RecordingDriver
+    const held = latch(a)
+    busy(a, 1000)
+    const stopped = first.stop()
+    assert.equal(front.inner, bare, 'nothing more passes through it')
+    busy(b, 1000)
+    const second = Timeline.start({ simulation })
+    const third = second.stop()
+    const last = Timeline.start({ simulation })
+    busy(b, 500)
+    last.stopNow()
+    busy(b, 500)
+    held.open()
+    const { operations } = await stopped
+    assert.deepEqual((await third).operations, [])
+    assert.deepEqual(
+      operations.map(({ kind, end }) => [kind, end !== undefined]),
+      [
+        ['latch', true],
+        ['kernel', true],
+      ],
+    )
+    assert.equal(recorder.table.length, operations.length)
+  })
+
+  it('leaves nothing behind where each recording begins before the one before is over', async () => {
+    const { simulation, device, a } = machine()
+    const front = driverOf(device)
+    assert.ok(front instanceof Front)
+    let recording = Timeline.start({ simulation })
+    const tables: WeakRef<object>[] = []
+    for (let i = 0; i < 5; i += 1) {
+      tables.push(new WeakRef((front.inner as RecordingDriver).recorder.table))
+      busy(a, 10)
+      const stopped = recording.stop()
+      recording = Timeline.start({ simulation })
+      await stopped
+    }
+    const isGone = await collectUntil(() => tables.every((table) => table.deref() === undefined))
+    recording.stopNow()
+    assert.ok(isGone)
+  })
+
   it('tells apart streams that had the same handle', async () => {
     const { simulation, device } = machine()
     const timeline = await Timeline.record(
@@ -373,6 +490,58 @@ describe('recording on the simulator', () => {
     assert.equal(timeline.dropped, 2)
   })
 
+  it('keeps to its limit whatever is queued, alone and beside a recording that has more room', async () => {
+    const { simulation, device, a, b } = machine()
+    const buffer = device.alloc(16, { stream: a })
+    const graph = a.capture(() => void a.fill(buffer, 1).fill(buffer, 2).fill(buffer, 3)).instantiate()
+    const programs: Record<string, { readonly limit: number; readonly run: () => void; readonly counts: number[] }> = {
+      fills: {
+        limit: 5,
+        run: () => {
+          for (let i = 0; i < 20; i += 1) a.fill(buffer, i)
+        },
+        counts: [5, 15],
+      },
+      'the simulator’s own door': {
+        limit: 5,
+        run: () => {
+          for (let i = 0; i < 20; i += 1) busy(a, 10)
+        },
+        counts: [5, 15],
+      },
+      'a record without its wait': { limit: 3, run: () => void a.wait(b).wait(b).wait(b), counts: [3, 3] },
+      'a graph without some of its nodes': { limit: 6, run: () => void a.launch(graph).launch(graph), counts: [6, 2] },
+      'graphs with theirs': { limit: 8, run: () => void a.launch(graph).launch(graph).launch(graph), counts: [8, 1] },
+    }
+    for (const [what, { limit, run, counts }] of Object.entries(programs)) {
+      const alone = await Timeline.record(run, { simulation, limit })
+      assert.deepEqual([alone.operations.length, alone.dropped], counts, what)
+      const wider = Timeline.start({ simulation })
+      const beside = Timeline.start({ simulation, limit })
+      run()
+      const stopped = beside.stop()
+      run()
+      const { operations, dropped } = await stopped
+      wider.stopNow()
+      assert.deepEqual([operations.length, dropped], counts, `${what}, beside another`)
+      const kinds = (of: readonly TimelineOperation[]): unknown[] =>
+        of.map(({ kind, end }) => [kind, end !== undefined])
+      assert.deepEqual(kinds(operations), kinds(alone.operations))
+    }
+  })
+
+  it('counts nothing that comes when it is stopped', async () => {
+    const { simulation, a } = machine()
+    const other = Timeline.start({ simulation, limit: 3 })
+    const recording = Timeline.start({ simulation, limit: 1 })
+    const held = latch(a)
+    const stopped = recording.stop()
+    for (let i = 0; i < 5; i += 1) a.record()
+    held.open()
+    assert.equal((await stopped).dropped, 0)
+    assert.equal(other.stopNow().dropped, 3)
+  })
+
   it('leaves the driver as it was, also where the function throws', async () => {
     const { simulation, device } = machine()
     const front = driverOf(device)
@@ -390,6 +559,20 @@ describe('recording on the simulator', () => {
     assert.equal(front.inner, before)
     await Timeline.record(async () => assert.notEqual(front.inner, before), { simulation })
     assert.equal(front.inner, before)
+  })
+
+  it('rejects with what the function throws, also where that has stopped the recording itself', async () => {
+    const { simulation } = machine()
+    const mine = new Error('mine')
+    const recorded = Timeline.record(
+      async () => {
+        await Timeline.stop()
+        throw mine
+      },
+      { simulation },
+    )
+    await assert.rejects(recorded, (error) => error === mine)
+    await rejected(() => Timeline.stop(), 'ERR_CLOSED')
   })
 
   it('changes nothing of what is recorded: every program runs as without it, to the nanosecond', async () => {

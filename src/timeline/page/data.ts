@@ -5,7 +5,7 @@ import type { PageColumn, PageData } from '../page-format.js'
 
 export interface Data extends Omit<PageData, 'columns'> {
   readonly kind: Uint8Array
-  readonly lane: Uint16Array
+  readonly lane: Uint32Array
   readonly name: Uint32Array
   readonly bytes: Float64Array
   readonly called: Float64Array
@@ -15,7 +15,7 @@ export interface Data extends Omit<PageData, 'columns'> {
   readonly cause: Int32Array
   readonly parent: Int32Array
   readonly site: Uint32Array
-  readonly track: Uint16Array
+  readonly track: Uint32Array
   readonly why: Uint8Array
   readonly heldUpBy: Int32Array
   readonly path: Int32Array
@@ -39,7 +39,7 @@ export function readData(): Data {
     kind,
     name,
     colours: kernelColours({ length: kind.length, kind, name }),
-    lane: new Uint16Array(bytes('lane')),
+    lane: new Uint32Array(bytes('lane')),
     bytes: new Float64Array(bytes('bytes')),
     called: new Float64Array(bytes('called')),
     returned: new Float64Array(bytes('returned')),
@@ -48,7 +48,7 @@ export function readData(): Data {
     cause: new Int32Array(bytes('cause')),
     parent: new Int32Array(bytes('parent')),
     site: new Uint32Array(bytes('site')),
-    track: new Uint16Array(bytes('track')),
+    track: new Uint32Array(bytes('track')),
     why: new Uint8Array(bytes('why')),
     heldUpBy: new Int32Array(bytes('heldUpBy')),
     path: new Int32Array(bytes('path')),
