@@ -113,6 +113,44 @@ for (const seed of [0, 7]) {
   describe(`several simulations, seed ${seed}`, () => {
     const pair = (): [Simulation, Simulation] => [simulate({ seed }), simulate({ seed })]
 
+    it('go on where one waits for what a host function of the other does', () => {
+      const [one, other] = pair()
+      const held = new Stream({ device: deviceOf(one) })
+      const opens = new Stream({ device: deviceOf(other) })
+      const door = latch(held)
+      busy(opens, 1_000_000)
+      opens.launchHostFunc(() => door.open())
+      held.synchronize()
+      assert.equal(other.now >= 1_000_000, true)
+    })
+
+    it('do so inside a host function too', () => {
+      const [one, other] = pair()
+      const [a, held] = [new Stream({ device: deviceOf(one) }), new Stream({ device: deviceOf(one) })]
+      const opens = new Stream({ device: deviceOf(other) })
+      const door = latch(held)
+      opens.launchHostFunc(() => door.open())
+      let waited = false
+      a.launchHostFunc(() => {
+        held.synchronize()
+        waited = true
+      })
+      a.synchronize()
+      assert.equal(waited, true)
+    })
+
+    it('leave the other alone where it has no host function that could help', () => {
+      const [one, other] = pair()
+      const held = new Stream({ device: deviceOf(one) })
+      const stream = new Stream({ device: deviceOf(other) })
+      const door = latch(held)
+      busy(stream, 1_000_000)
+      const before = other.now
+      assert.throws(() => held.synchronize(), { code: 'ERR_DEADLOCK' })
+      assert.equal(other.now, before)
+      door.open()
+    })
+
     it('do not run a host function of the one inside that of the other, unless it is waited for', async () => {
       const [one, other] = pair()
       const a = new Stream({ device: deviceOf(one) })

@@ -144,6 +144,11 @@ export class ChosenScheduler implements Scheduler {
     }
   }
 
+  /** Who explores a machine decides alone what happens there. */
+  step(): boolean {
+    return false
+  }
+
   turn(): boolean {
     const choices = this.#javascript()
     for (const operation of this.#settles.keys()) choices.push({ kind: 'settle', operation })

@@ -11,11 +11,14 @@ const QUEUE_ENTRIES = 1020
 
 export class HostWaits {
   readonly #machine: Machine
+  readonly #others: () => Iterable<HostWaits>
   readonly #pump: LoopPump
   #abandoned = false
 
-  constructor(machine: Machine) {
+  /** `others` are those of the other machines of the process. */
+  constructor(machine: Machine, others: () => Iterable<HostWaits>) {
     this.#machine = machine
+    this.#others = others
     this.#pump = new LoopPump(
       () => this.#turn(),
       park(),
@@ -62,7 +65,22 @@ export class HostWaits {
     const { scheduler, nested } = this.#machine
     if (this.#machine.comesAfterRunning(wait)) throw deadlock(what, comesAfterItself)
     const runs: Runs = nested === 0 ? 'any' : nested < MOST_NESTED ? 'needed' : 'none'
-    if (!scheduler.block(wait, runs)) throw deadlock(what, runs === 'none' ? tooDeep : this.#whyStuck())
+    while (!scheduler.block(wait, runs)) {
+      if (runs === 'none') throw deadlock(what, tooDeep)
+      if (!this.#othersGoOn()) throw deadlock(what, this.#whyStuck())
+    }
+  }
+
+  /** A host function of another machine may open a latch of this one. Who explores has no others. */
+  #othersGoOn(): boolean {
+    if (this.#machine.scheduler.explores) return false
+    let any = false
+    for (const other of this.#others()) if (other !== this && other.#goesOn()) any = true
+    return any
+  }
+
+  #goesOn(): boolean {
+    return !this.#abandoned && this.#machine.hostFunctionsPending > 0 && this.#machine.scheduler.step()
   }
 
   #whyStuck(): string {

@@ -66,6 +66,8 @@ export interface Scheduler {
   handedOver(operation: Operation): void
   /** Lets things happen until the wait is over; false where nothing can happen any more. */
   block(wait: Wait, runs: Runs): boolean
+  /** Lets one thing happen while another machine waits. False where nothing can. */
+  step(): boolean
   /** Lets things happen in a turn of the event loop. False where nothing can. */
   turn(): boolean
 }

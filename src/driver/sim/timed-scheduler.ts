@@ -103,6 +103,10 @@ export class TimedScheduler implements Scheduler {
     return true
   }
 
+  step(): boolean {
+    return this.#runDue(this.#due.take()) || this.#advance()
+  }
+
   turn(): boolean {
     let delivered = false
     for (let due = this.#due.length; due > 0 && this.#runDue(this.#due.take()); due -= 1) delivered = true
