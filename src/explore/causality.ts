@@ -88,7 +88,10 @@ export class Causality {
       const other = this.#steps[earlier] as Step
       // A host function can run in any wait; the program goes on where it stopped.
       if (!other.begins || (step.kind !== 'run' && other.depth !== step.depth)) continue
-      if (!needed.has(earlier)) this.races.push({ first: earlier, second: place, conflict: 'javascript' })
+      if (needed.has(earlier)) return
+      // Where a host function waits, only what it needs could have run instead.
+      if (step.kind === 'run' && other.runnable?.has(step.process) === false) continue
+      this.races.push({ first: earlier, second: place, conflict: 'javascript' })
       return
     }
   }

@@ -56,7 +56,7 @@ export class Recording implements Director {
     this.#pick = pick
     this.#devices = devices
     this.#wantsSites = wantsSites
-    const where: Where = { running: false, depth: 0, waitsFor: undefined }
+    const where: Where = { running: false, depth: 0, waitsFor: undefined, runnable: undefined }
     this.#begin({ kind: 'host', operation: undefined }, HOST, where)
   }
 
@@ -132,6 +132,7 @@ export class Recording implements Director {
       javascript,
       begins,
       depth: where.depth,
+      runnable: where.runnable && new Set([...where.runnable].map(({ sequence }) => sequence)),
       causes: this.#causesOf(choice, where),
       touches,
       looks: new Set(),

@@ -19,6 +19,8 @@ export interface Step {
   readonly begins: boolean
   /** In how many blocking waits, one inside the other, the host was before. */
   readonly depth: number
+  /** Operations whose host functions alone could have run instead, due or not; undefined where any could. */
+  readonly runnable: ReadonlySet<number> | undefined
   /** Earlier steps without which this one could not be. */
   readonly causes: readonly number[]
   readonly touches: Touch[]

@@ -212,6 +212,116 @@ onEveryBackend('inside a host function', (bench) => {
     stillWorks(bench, stream)
   })
 
+  test('H2 one that it does not wait for runs when it has returned, and may wait for its stream', async () => {
+    using a = bench.stream()
+    using b = bench.stream()
+    using busy = bench.stream()
+    bench.busy(busy, 1_000_000)
+    const results: unknown[] = []
+    const wait = (stream: Stream) => (): void => {
+      try {
+        stream.synchronize()
+        results.push('done')
+      } catch (error) {
+        results.push(error)
+      }
+    }
+    a.launchHostFunc(wait(busy))
+    b.launchHostFunc(wait(a))
+    await Promise.all([a.finished(), b.finished()])
+    assert.deepEqual(results, ['done', 'done'])
+  })
+
+  test('H2 host functions that each wait for another stream run one after the other', async () => {
+    // Few enough for a hardware queue each.
+    const pairs = Array.from({ length: 4 }, () => [bench.stream(), bench.stream()] as const)
+    const order: string[] = []
+    for (const [index, [stream, other]] of pairs.entries()) {
+      bench.busy(stream, 1000)
+      stream.launchHostFunc(() => {
+        order.push(`${index} begins`)
+        bench.busy(other, 100_000)
+        other.synchronize()
+        order.push(`${index} returns`)
+      })
+    }
+    device.synchronize()
+    const turns = order.filter((_, at) => at % 2 === 0).map((begins) => begins.split(' ')[0])
+    assert.deepEqual([...turns].sort(), ['0', '1', '2', '3'])
+    assert.deepEqual(
+      order,
+      turns.flatMap((index) => [`${index} begins`, `${index} returns`]),
+    )
+    for (const stream of pairs.flat()) stream.close()
+  })
+
+  test('H2 one that it waits for by a link that the library cannot see runs all the same', async () => {
+    using a = bench.stream()
+    using held = bench.stream()
+    using opens = bench.stream()
+    const latch = bench.latch(held)
+    try {
+      const order: string[] = []
+      const failed = await inside(a, () => {
+        opens.launchHostFunc(() => {
+          order.push('opens')
+          latch.open()
+        })
+        held.synchronize()
+        order.push('returns')
+      })
+      assert.equal(failed, undefined)
+      assert.deepEqual(order, ['opens', 'returns'])
+    } finally {
+      latch.open()
+    }
+  })
+
+  test('H2 queuing on another stream whose queue is full runs the host function that it stands at', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    let ran = 0
+    const failed = await inside(stream, () => {
+      other.launchHostFunc(() => {
+        ran += 1
+      })
+      for (let left = 3000; left > 0; left -= 1) bench.busy(other, 0)
+    })
+    assert.equal(failed, undefined)
+    assert.equal(ran, 1)
+    stillWorks(bench, other)
+  })
+
+  test('H2 waiting for another device runs the host functions of its streams', async (t) => {
+    const elsewhere = bench.devices[1]
+    if (elsewhere === undefined) return t.skip('this machine has only one device')
+    using stream = bench.stream()
+    using own = bench.stream()
+    using other = elsewhere.createStream()
+    const order: string[] = []
+    const failed = await inside(stream, () => {
+      own.launchHostFunc(() => order.push('own'))
+      other.launchHostFunc(() => order.push('elsewhere'))
+      elsewhere.synchronize()
+      order.push('returns')
+    })
+    assert.equal(failed, undefined)
+    await own.finished()
+    assert.deepEqual(order, ['elsewhere', 'returns', 'own'])
+  })
+
+  test('H2 waiting for another device with a stream that waits for its own is ERR_DEADLOCK', async (t) => {
+    const elsewhere = bench.devices[1]
+    if (elsewhere === undefined) return t.skip('this machine has only one device')
+    using stream = bench.stream()
+    using other = elsewhere.createStream()
+    await deadlocks(stream, () => {
+      other.wait(stream)
+      elsewhere.synchronize()
+    })
+    stillWorks(bench, other)
+  })
+
   test('H2 it may wait for another device', async (t) => {
     const elsewhere = bench.devices[1]
     if (elsewhere === undefined) return t.skip('this machine has only one device')
@@ -233,5 +343,21 @@ onEveryBackend('inside a host function', (bench) => {
     await deadlocks(stream, () => {
       for (let left = 3000; left > 0; left -= 1) stream.launchHostFunc(() => {})
     })
+  })
+
+  test('H2 that ERR_DEADLOCK comes at once, too', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    const order: string[] = []
+    await deadlocks(stream, () => {
+      other.launchHostFunc(() => order.push('other'))
+      try {
+        for (let left = 3000; left > 0; left -= 1) bench.busy(stream, 0)
+      } finally {
+        order.push('own')
+      }
+    })
+    await other.finished()
+    assert.deepEqual(order, ['own', 'other'])
   })
 })

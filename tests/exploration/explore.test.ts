@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type DeviceBuffer, Stream } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
-import { type ExploredProgram, explore, fault, latch, replay, type Simulation } from 'cuda-streams/sim'
+import { busy, type ExploredProgram, explore, fault, latch, replay, type Simulation } from 'cuda-streams/sim'
 import { Timeline } from 'cuda-streams/timeline'
 import { add, read, scale, set } from '../../examples/ordering-bugs/scene.js'
 
@@ -359,6 +359,72 @@ describe('a deadlock', () => {
     }
     const { verdict, complete } = await explore(opened)
     assert.deepEqual({ verdict, complete }, { verdict: 'agree', complete: true })
+  })
+})
+
+describe('a host function that waits', () => {
+  it('has only those run meanwhile that it waits for, and so none that waits for it', async () => {
+    const program: ExploredProgram = async (simulation) => {
+      const { streams } = open(simulation, 3)
+      const [first, second, third] = streams as [Stream, Stream, Stream]
+      const log: string[] = []
+      busy(third, 1000)
+      first.launchHostFunc(() => {
+        third.synchronize()
+        log.push('first')
+      })
+      second.launchHostFunc(() => {
+        first.synchronize()
+        log.push('second')
+      })
+      await simulation.devices[0]?.finished()
+      return log
+    }
+    const { verdict, complete, outcome, message } = await explore(program)
+    assert.deepEqual({ verdict, complete }, { verdict: 'agree', complete: true }, message)
+    assert.equal(outcome.value, "[ 'first', 'second' ]")
+  })
+
+  it('is explored against all that may run before and after it', async () => {
+    const program: ExploredProgram = async (simulation) => {
+      const { streams } = open(simulation, 3)
+      const [first, second, third] = streams as [Stream, Stream, Stream]
+      const log: string[] = []
+      busy(third, 1000)
+      first.launchHostFunc(() => {
+        log.push('first waits')
+        third.synchronize()
+        log.push('first')
+      })
+      second.launchHostFunc(() => log.push('second'))
+      await simulation.devices[0]?.finished()
+      return log
+    }
+    const { verdict, disagreement } = await explore(program)
+    assert.equal(verdict, 'disagree')
+    assert.equal(disagreement?.first.outcome.value, "[ 'first waits', 'first', 'second' ]")
+    assert.equal(disagreement?.second.outcome.value, "[ 'second', 'first waits', 'first' ]")
+  })
+
+  it('has the others run where nothing else goes on, in each order', async () => {
+    const program: ExploredProgram = async (simulation) => {
+      const { streams } = open(simulation, 4)
+      const [first, held, second, third] = streams as [Stream, Stream, Stream, Stream]
+      const log: string[] = []
+      const door = latch(held)
+      first.launchHostFunc(() => {
+        second.launchHostFunc(() => log.push('second'))
+        third.launchHostFunc(() => door.open())
+        held.synchronize()
+        log.push('first')
+      })
+      await simulation.devices[0]?.finished()
+      return log
+    }
+    const { verdict, disagreement, message } = await explore(program)
+    assert.equal(verdict, 'disagree', message)
+    assert.equal(disagreement?.first.outcome.value, "[ 'second', 'first' ]")
+    assert.equal(disagreement?.second.outcome.value, "[ 'first', 'second' ]")
   })
 })
 

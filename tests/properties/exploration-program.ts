@@ -15,7 +15,7 @@ export type ExploredStep =
   | { readonly what: 'latch'; readonly stream: number; readonly other: number }
   | { readonly what: 'fault'; readonly stream: number }
   | {
-      readonly what: 'hostQueues' | 'temporary'
+      readonly what: 'hostQueues' | 'hostWaits' | 'temporary'
       readonly stream: number
       readonly other: number
       readonly buffer: number
@@ -51,6 +51,7 @@ const step: fc.Arbitrary<ExploredStep> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ what: kind('record', 'wait'), stream, event }) },
   { weight: 4, arbitrary: fc.record({ what: kind('host', 'synchronize', 'query', 'await', 'then'), stream }) },
   { weight: 1, arbitrary: fc.record({ what: kind('hostQueues', 'temporary'), stream, other: stream, buffer }) },
+  { weight: 2, arbitrary: fc.record({ what: kind('hostWaits'), stream, other: stream, buffer }) },
   { weight: 1, arbitrary: fc.record({ what: kind('eventQuery', 'eventSynchronize'), stream, event }) },
   { weight: 1, arbitrary: fc.record({ what: kind('graph'), stream, buffer }) },
   { weight: 1, arbitrary: fc.record({ what: kind('latch'), stream, other: stream }) },
@@ -129,6 +130,18 @@ export function programOf(steps: readonly ExploredStep[]): ExploredProgram {
         case 'hostQueues':
           on.launchHostFunc(() => {
             at(streams, step.other).launch(mix, ONE, bufferOf(step.buffer), bufferOf(step.buffer))
+          })
+          break
+        case 'hostWaits':
+          on.launchHostFunc(() => {
+            note('waits')
+            try {
+              at(streams, step.other).synchronize()
+              note(`waited for ${step.other}`)
+            } catch (error) {
+              // ERR_DEADLOCK, or a fault.
+              note(`${step.other} ${String(Reflect.get(error as Error, 'code'))}`)
+            }
           })
           break
         case 'temporary': {

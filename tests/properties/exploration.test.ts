@@ -1,8 +1,11 @@
 /** The reduction leaves out no order that could matter: held against all orders of small random programs. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
 import { Ranges } from '../../src/driver/sim/handles.js'
+import { type Outcome, observed, observedError } from '../../src/explore/outcome.js'
 import { runOnce } from '../../src/explore/run.js'
 import { Search } from '../../src/explore/search.js'
 import { type ExploredStep, exploredPrograms, programOf } from './exploration-program.js'
@@ -13,6 +16,11 @@ const PROGRAMS = Number(process.env['CUDA_STREAMS_TEST_PROGRAMS'] ?? 1000)
 /** A program with more orders is left out, and another one taken. */
 const MOST_ORDERS = 100
 const CONDITIONS = { devices: 1, seed: 1, faults: [], ranges: new Ranges() }
+
+/** Of the simulator, for each program. */
+const SEEDS = 10
+/** Turns of the event loop after which a program waits for what does not come. */
+const MOST_TURNS = 60
 
 interface Explored {
   readonly runs: number
@@ -30,6 +38,42 @@ async function outcomesOf(steps: readonly ExploredStep[], search: Search, most: 
   }
   return undefined
 }
+
+/** What a program returns, or the error it throws; undefined where it waits for ever. */
+async function valueUnder(steps: readonly ExploredStep[], seed: number): Promise<string | undefined> {
+  using simulation = simulate({ seed })
+  let value: string | undefined
+  void (async () => {
+    try {
+      value = observed(await programOf(steps)(simulation))
+    } catch (error) {
+      value = observedError(error)
+    }
+  })()
+  for (let turns = 0; turns < MOST_TURNS && value === undefined; turns += 1) await setImmediate()
+  return value
+}
+
+describe('exploration', { timeout: 300_000 }, () => {
+  it(`has every order that the simulator takes under ${SEEDS} seeds (fast-check seed ${SEED})`, async (t) => {
+    let compared = 0
+    const property = fc.asyncProperty(exploredPrograms(6), async (steps) => {
+      // A fault ends some of the programs by what nobody handles.
+      fc.pre(steps.every(({ what }) => what !== 'fault'))
+      const values = new Set<string>()
+      const reduced = await outcomesOf(steps, new Search(), MOST_ORDERS)
+      fc.pre(reduced !== undefined)
+      for (const outcome of reduced?.outcomes ?? []) values.add((JSON.parse(outcome) as Outcome).value)
+      for (let seed = 0; seed < SEEDS; seed += 1) {
+        const value = await valueUnder(steps, seed)
+        assert.ok(value === undefined || values.has(value), `seed ${seed}: ${value}, and not ${[...values].join(', ')}`)
+      }
+      compared += 1
+    })
+    await fc.assert(property, { seed: SEED, numRuns: PROGRAMS / 4, maxSkipsPerRun: 10 })
+    t.diagnostic(`${compared} programs`)
+  })
+})
 
 describe('the reduction', { timeout: 300_000 }, () => {
   it(`comes to all that brute force comes to, for ${PROGRAMS} random programs (fast-check seed ${SEED})`, async (t) => {

@@ -144,4 +144,22 @@ describe('a queue', () => {
       { numRuns: 50 },
     )
   })
+
+  it('gives what is wanted from the middle, and leaves the rest in order', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: -9, max: 9 }), { maxLength: 200 }), (steps) => {
+        const queue = new Queue<number>()
+        const model: number[] = []
+        for (const step of steps) {
+          if (step > 0) model.push(step) && queue.push(step)
+          else {
+            const at = model.indexOf(-step)
+            const taken = queue.take((item) => item === -step)
+            assert.equal(taken, at < 0 ? undefined : model.splice(at, 1)[0])
+          }
+          assert.deepEqual([...queue], model)
+        }
+      }),
+    )
+  })
 })

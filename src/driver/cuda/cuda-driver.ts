@@ -152,7 +152,7 @@ export class CudaDriver implements Driver {
 
   deviceSynchronize(device: number): void {
     const context = this.#contexts.primary(device)
-    if (this.#waiting.hostFunctionsPending) this.#waiting.forContext(context)
+    if (this.#waiting.hostFunctionsPending) this.#waiting.forContext(context, device)
     else this.#calls.inContext(context, 'cuCtxSynchronize', () => this.#library.cuCtxSynchronize())
   }
 

@@ -12,6 +12,7 @@ import {
 import type { GateCall, Lane } from './gates.js'
 
 type After = Map<Lane, number>
+export type ComesAfter = (call: GateCall) => boolean
 
 /** What the null stream's rules go by. */
 interface Facts {
@@ -71,13 +72,21 @@ export class Dependencies {
     this.#events.delete(event)
   }
 
-  /** Does all that the stream holds include something after one of these calls? */
-  streamComesAfter(stream: StreamHandle, calls: readonly GateCall[]): boolean {
-    return comesAfter(this.#afterStream(stream), calls)
+  /** Tells of a call whether all that the stream holds now includes something after it. */
+  streamComesAfter(stream: StreamHandle): ComesAfter {
+    return comesAfter(this.#afterStream(stream))
   }
 
-  eventComesAfter(event: EventHandle, calls: readonly GateCall[]): boolean {
-    return comesAfter(this.#events.get(event), calls)
+  eventComesAfter(event: EventHandle): ComesAfter {
+    return comesAfter(this.#events.get(event))
+  }
+
+  /** The same of a device, of which these are the lanes: its streams may come after those of others. */
+  deviceComesAfter(device: number, lanes: readonly Lane[]): ComesAfter {
+    const after: After = new Map()
+    for (const lane of lanes) after.set(lane, lane.calls.at(-1)?.sequence ?? 0)
+    for (const [stream, theirs] of this.#streams) if (this.#facts.get(stream)?.device === device) merge(after, theirs)
+    return comesAfter(after)
   }
 
   /** Of a stream that is in use now. */
@@ -130,10 +139,9 @@ function merge(into: After, from: After): void {
   }
 }
 
-function comesAfter(after: After | undefined, calls: readonly GateCall[]): boolean {
-  if (after === undefined) return false
-  return calls.some((call) => {
-    const latest = after.get(call.lane)
-    return latest !== undefined && ((latest - call.sequence) | 0) >= 0
-  })
+function comesAfter(after: After | undefined): ComesAfter {
+  return ({ lane, sequence }) => {
+    const latest = after?.get(lane)
+    return latest !== undefined && ((latest - sequence) | 0) >= 0
+  }
 }

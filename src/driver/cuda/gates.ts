@@ -96,17 +96,19 @@ export class Gates {
     return first !== undefined && lane.arrived(first)
   }
 
-  /** Runs one host function at whose gate the GPU stands. False where there is none. */
-  runDue(): boolean {
-    for (const lane of this.#active) {
-      if (lane.running || !this.arrivedAt(lane)) continue
-      // The lane served last goes to the end, so that one that never stops arriving cannot starve the others.
-      this.#active.splice(this.#active.indexOf(lane), 1)
-      this.#active.push(lane)
-      this.#run(lane)
-      return true
-    }
-    return false
+  /** Runs one host function at whose gate the GPU stands, of those that may run. False where there is none. */
+  runDue(mayRun?: (call: GateCall) => boolean): boolean {
+    const lane = this.#dueLane(mayRun)
+    if (lane === undefined) return false
+    // The lane served last goes to the end, so that one that never stops arriving cannot starve the others.
+    this.#active.splice(this.#active.indexOf(lane), 1)
+    this.#active.push(lane)
+    this.#run(lane)
+    return true
+  }
+
+  isDue(mayRun: (call: GateCall) => boolean): boolean {
+    return this.#dueLane(mayRun) !== undefined
   }
 
   /** A context is lost: callbacks hear of it, host functions are dropped, and no gate of it will be reached. */
@@ -123,6 +125,15 @@ export class Gates {
   /** The stream's handle may be given to another stream: what is pending stays, but nothing is added to it. */
   forget(stream: StreamHandle): void {
     this.#lanes.delete(stream)
+  }
+
+  #dueLane(mayRun?: (call: GateCall) => boolean): Lane | undefined {
+    for (const lane of this.#active) {
+      const [first] = lane.calls
+      if (lane.running || first === undefined) continue
+      if ((mayRun === undefined || mayRun(first)) && lane.arrived(first)) return lane
+    }
+    return undefined
   }
 
   #run(lane: Lane): void {

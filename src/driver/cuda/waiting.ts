@@ -3,8 +3,8 @@
  * or the stream would never go on. This is the one place where that is seen to.
  */
 
-import { stateError } from '../../errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
+import { comesAfterItself, deadlock, MOST_NESTED, tooDeep } from '../deadlocks.js'
 import {
   type Cancel,
   type ContextHandle,
@@ -16,7 +16,7 @@ import {
 } from '../driver.js'
 import { LoopPump, type Sleeper, type TurnResult } from '../loop-pump.js'
 import { type Answer, Completions } from './completions.js'
-import type { Dependencies } from './dependencies.js'
+import type { ComesAfter, Dependencies } from './dependencies.js'
 import type { EventPool } from './event-pool.js'
 import type { GateCall, Gates } from './gates.js'
 import type { GraphLane } from './graph-gates.js'
@@ -26,6 +26,23 @@ import type { RelaxedCaptures } from './relaxed-captures.js'
 
 /** Milliseconds in which host functions that queue others are likely to be through. */
 const CALM_WITHIN = 100
+
+/**
+ * Milliseconds for which a wait inside a host function stands still before others run which, as far as is known here,
+ * it does not need. Streams that share a hardware queue are not known, nor waits that other libraries queue, and neither
+ * can be told from work that takes its time. One that is run while there is only such work may wait for what comes
+ * after the outer one, and gets an ERR_DEADLOCK that it would not have got a moment later: so this is longer than most
+ * work takes.
+ */
+const PATIENCE = 250
+/** It is at most this part of the time after which the wait is given up. */
+const SHARE_OF_DEADLOCK = 1 / 4
+
+/** Which host functions a wait needs, as things stand: it cannot end before they have run. */
+type Needs = () => ComesAfter
+const needsAll: Needs = () => () => true
+/** What another library waits for is not known. */
+const needsNone: Needs = () => () => false
 
 export interface WaitingParts {
   readonly library: Library
@@ -191,23 +208,29 @@ export class Waiting {
   }
 
   forStream(stream: StreamHandle, isDone: () => boolean): void {
-    const { dependencies, gates } = this.#parts
-    this.#block(isDone, () => dependencies.streamComesAfter(stream, gates.running), 'stream.synchronize()')
+    this.#block(isDone, () => this.#parts.dependencies.streamComesAfter(stream), 'stream.synchronize()')
   }
 
   forEvent(event: EventHandle, isDone: () => boolean): void {
-    const { dependencies, gates } = this.#parts
-    this.#block(isDone, () => dependencies.eventComesAfter(event, gates.running), 'event.synchronize()')
+    this.#block(isDone, () => this.#parts.dependencies.eventComesAfter(event), 'event.synchronize()')
   }
 
-  forContext(context: ContextHandle): void {
-    const { pool, gates, relaxed } = this.#parts
+  forContext(context: ContextHandle, device: number): void {
+    const { pool, gates, relaxed, dependencies } = this.#parts
     const event = pool.take(context)
     this.#recordContext(context, event)
-    const comesAfter = (): boolean => gates.running.some((call) => call.lane.context === context)
+    // What is queued from now on does not count.
+    let comesAfter: ComesAfter | undefined
+    const needs: Needs = () => {
+      comesAfter ??= dependencies.deviceComesAfter(
+        device,
+        gates.active.filter((lane) => lane.context === context),
+      )
+      return comesAfter
+    }
     try {
       // A stream of another device may capture: CUDA lets a device be waited for meanwhile, but no event be asked.
-      this.#block(() => relaxed.run(() => this.#isDone(event)), comesAfter, 'device.synchronize()')
+      this.#block(() => relaxed.run(() => this.#isDone(event)), needs, 'device.synchronize()')
     } finally {
       pool.giveBack(context, event)
     }
@@ -215,13 +238,16 @@ export class Waiting {
 
   /** Waits for an entry of the stream's hardware queue where the driver would. */
   forRoom(stream: StreamHandle, isEmpty: () => boolean): void {
-    const { depth, gates } = this.#parts
+    const { depth, gates, dependencies } = this.#parts
     const key = canonicalStream(stream)
     const looks = (): boolean => this.#parts.relaxed.run(isEmpty)
     const hasRoom = (): boolean => !this.hostFunctionsPending || (depth.hasRoom(key, looks) && !gates.full)
     if (hasRoom()) return
-    const behindItself = (): boolean => gates.running.some((call) => call.stream === key)
-    this.#block(hasRoom, behindItself, 'queuing more work')
+    // Where no more gates can be had, whichever runs may give one back.
+    const needs: Needs = () => (gates.full ? needsAll() : dependencies.streamComesAfter(key))
+    // What the stream holds before something that comes after the running one may go on, and make room.
+    const behindItself: Needs = () => (call) => call.stream === key
+    this.#block(hasRoom, needs, 'queuing more work', behindItself)
   }
 
   /** Is JavaScript inside a host function? */
@@ -234,11 +260,7 @@ export class Waiting {
    * dropped because the GPU faulted are not pending any more.
    */
   forHostFunctions(what: string): void {
-    this.#block(
-      () => !this.hostFunctionsPending,
-      () => true,
-      what,
-    )
+    this.#block(() => !this.hostFunctionsPending, needsAll, what)
   }
 
   /**
@@ -258,12 +280,12 @@ export class Waiting {
       if (remaining < left) [left, progress] = [remaining, now]
       return remaining === 0 ? now - begun > CALM_WITHIN : now - progress > deadlockAfter
     }
-    this.#block(isDone, () => true, 'this call, which may wait for the whole device,')
+    this.#block(isDone, needsAll, 'this call, which may wait for the whole device,')
   }
 
   /** Waits for what another library does, as it says itself. */
   forLibrary(isDone: () => boolean, what: string): void {
-    this.#block(isDone, () => false, what)
+    this.#block(isDone, needsNone, what)
   }
 
   /** An entry is about to be queued. */
@@ -306,21 +328,54 @@ export class Waiting {
     return 'soon'
   }
 
-  #block(isDone: () => boolean, comesAfterRunning: () => boolean, what: string): void {
-    const { gates, rest, deadlockAfter } = this.#parts
+  #block(isDone: () => boolean, needs: Needs, what: string, neverRun = needs): void {
+    if (this.insideHostFunction) this.#blockInside(isDone, needs, what, neverRun)
+    else this.#blockOutside(isDone)
+    this.#calmDown()
+  }
+
+  /** Runs every host function that comes due: each has returned before the next begins. */
+  #blockOutside(isDone: () => boolean): void {
+    const { gates, rest } = this.#parts
     let since = performance.now()
     for (let turn = 0; !isDone(); turn += 1) {
-      if (gates.running.length > 0 && turn === 0 && comesAfterRunning()) throw deadlock(what, ownFault)
       if (gates.runDue()) {
         since = performance.now()
         continue
       }
+      if (turn % 64 === 63) this.#lookForFaults()
+      rest((performance.now() - since) * 1e6)
+    }
+  }
+
+  /**
+   * Runs the host functions that the wait needs. The one that JavaScript is inside of cannot go on before they have
+   * returned, and what they wait for may come after it: so others run only where nothing else happens any more.
+   */
+  #blockInside(isDone: () => boolean, needs: Needs, what: string, neverRun: Needs): void {
+    const { gates, rest, deadlockAfter } = this.#parts
+    const patience = Math.min(PATIENCE, deadlockAfter * SHARE_OF_DEADLOCK)
+    const isFull = gates.running.length >= MOST_NESTED
+    /** As long as none runs, none is needed anew. */
+    let isNeeded: ComesAfter | undefined
+    let since = performance.now()
+    let neededSince = since
+    for (let turn = 0; !isDone(); turn += 1) {
+      if (turn === 0 && gates.running.some(neverRun())) throw deadlock(what, comesAfterItself)
+      isNeeded ??= needs()
+      if (isFull && gates.isDue(isNeeded)) throw deadlock(what, tooDeep)
+      const isPatient = performance.now() - neededSince < patience
+      if (!isFull && gates.runDue(isPatient ? isNeeded : undefined)) {
+        since = performance.now()
+        if (isPatient) neededSince = since
+        isNeeded = undefined
+        continue
+      }
       const waited = performance.now() - since
-      if (gates.running.length > 0 && waited > deadlockAfter) throw deadlock(what, noProgress(deadlockAfter))
+      if (waited > deadlockAfter) throw deadlock(what, noProgress(deadlockAfter))
       if (turn % 64 === 63) this.#lookForFaults()
       rest(waited * 1e6)
     }
-    this.#calmDown()
   }
 
   #calmDown(): void {
@@ -373,11 +428,5 @@ export class Waiting {
   }
 }
 
-const ownFault =
-  'it was called inside a host function, and what it waits for comes after that host function. Return first, or await the finished() of it'
 const noProgress = (milliseconds: number): string =>
   `it was called inside a host function, and nothing went on for ${milliseconds} ms: the two streams may share a hardware queue. Return first, or await the finished() of it; CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds`
-
-function deadlock(what: string, why: string): Error {
-  return stateError('ERR_DEADLOCK', `${what} would wait for ever: ${why}`)
-}

@@ -4,7 +4,7 @@
  */
 import type { Settle } from '../driver.js'
 import { type Operation, OperationKind } from './objects.js'
-import type { Look, Scheduler, Steps } from './scheduler.js'
+import type { Look, Runs, Scheduler, Steps, Wait } from './scheduler.js'
 
 /** What can happen next. */
 export interface Choice {
@@ -22,6 +22,8 @@ export interface Where {
   readonly depth: number
   /** What the innermost of them waits for, if that is one operation. */
   readonly waitsFor: Operation | undefined
+  /** Operations whose host functions alone could run here, due or not; undefined where any could. */
+  readonly runnable: ReadonlySet<Operation> | undefined
 }
 
 export interface Director {
@@ -46,6 +48,8 @@ export class ChosenScheduler implements Scheduler {
   readonly #director: Director
   readonly #ready = new Set<Operation>()
   readonly #due = new Map<Operation, number>()
+  /** Host functions that have not run, due or not. */
+  readonly #hosts = new Set<Operation>()
   readonly #settles = new Map<Operation, Settle>()
   #depth = 0
   #stopped = false
@@ -61,6 +65,7 @@ export class ChosenScheduler implements Scheduler {
 
   queued(operation: Operation): void {
     if (operation.fails !== 0) this.#faultIsNear = true
+    if (operation.kind === OperationKind.HOST) this.#hosts.add(operation)
     this.#director.queued(operation)
   }
 
@@ -72,6 +77,7 @@ export class ChosenScheduler implements Scheduler {
   over(operation: Operation): void {
     operation.time = this.now
     this.#ready.delete(operation)
+    this.#hosts.delete(operation)
     this.#director.over(operation)
   }
 
@@ -116,13 +122,20 @@ export class ChosenScheduler implements Scheduler {
     for (const memory of work.touches) this.#director.looks({ memory })
   }
 
-  block(isOver: () => boolean, last?: Operation): boolean {
+  block(wait: Wait, runs: Runs): boolean {
     this.#depth += 1
     try {
-      const where: Where = { running: false, depth: this.#depth, waitsFor: last }
       for (;;) {
-        const choices = this.#javascript()
-        if (isOver()) choices.unshift(NOBODY)
+        const isOver = wait.isOver()
+        let runnable = runs === 'any' ? undefined : this.#runnable(wait, runs)
+        let choices = this.#javascript(runnable)
+        if (runs === 'needed' && !isOver && choices.length + this.#ready.size === 0) {
+          // Nothing goes on by itself: what nobody is known to need may be what is needed.
+          runnable = undefined
+          choices = this.#javascript()
+        }
+        if (isOver) choices.unshift(NOBODY)
+        const where: Where = { running: false, depth: this.#depth, waitsFor: wait.last, runnable }
         if (!this.#choose(choices, where)) return false
         if (this.#chosen === NOBODY) return true
       }
@@ -131,10 +144,15 @@ export class ChosenScheduler implements Scheduler {
     }
   }
 
+  /** Who explores a machine decides alone what happens there. */
+  step(): boolean {
+    return false
+  }
+
   turn(): boolean {
     const choices = this.#javascript()
     for (const operation of this.#settles.keys()) choices.push({ kind: 'settle', operation })
-    return this.#choose(choices, { running: false, depth: 0, waitsFor: undefined })
+    return this.#choose(choices, { running: false, depth: 0, waitsFor: undefined, runnable: undefined })
   }
 
   /** The run is over: nothing is chosen any more. */
@@ -151,7 +169,7 @@ export class ChosenScheduler implements Scheduler {
 
   /** Lets the GPU go on before the host does. */
   #point(hostRests = false): void {
-    const where: Where = { running: true, depth: this.#depth, waitsFor: undefined }
+    const where: Where = { running: true, depth: this.#depth, waitsFor: undefined, runnable: undefined }
     let rests = hostRests
     do {
       if (!this.#choose(rests ? [] : [NOBODY], where)) return
@@ -159,11 +177,16 @@ export class ChosenScheduler implements Scheduler {
     } while (this.#chosen !== NOBODY)
   }
 
+  #runnable(wait: Wait, runs: Runs): ReadonlySet<Operation> {
+    return new Set(runs === 'needed' ? [...this.#hosts].filter((host) => wait.needs(host)) : [])
+  }
+
   /** Host functions run one after the other, but those of one stream, which tell of a fault, in their order. */
-  #javascript(): Choice[] {
+  #javascript(runnable?: ReadonlySet<Operation>): Choice[] {
     const choices: Choice[] = []
     const told = new Set<unknown>()
     for (const [operation, status] of this.#due) {
+      if (runnable !== undefined && !runnable.has(operation)) continue
       if (status !== 0 && told.has(operation.stream)) continue
       if (status !== 0) told.add(operation.stream)
       choices.push({ kind: 'run', operation })

@@ -10,6 +10,8 @@ export interface DueHostFunction {
 }
 
 export class DueHostFunctions {
+  /** How many have come due so far. */
+  added = 0
   readonly #random: Random | undefined
   #inOrder = new Queue<DueHostFunction>()
   /** With a seed: a stream stands here once for each of its host functions that is due. */
@@ -27,6 +29,7 @@ export class DueHostFunctions {
 
   add(operation: Operation, status: number): void {
     const due = { operation, status }
+    this.added += 1
     if (this.#random === undefined) {
       this.#inOrder.push(due)
       return
@@ -51,6 +54,21 @@ export class DueHostFunctions {
     if (picked < this.#turns.length) this.#turns[picked] = last
     const queue = this.#ofStream.get(stream)
     const due = queue?.shift()
+    if (queue?.length === 0) this.#ofStream.delete(stream)
+    return due
+  }
+
+  /** The same among those that are needed. */
+  takeNeeded(isNeeded: (operation: Operation) => boolean): DueHostFunction | undefined {
+    if (this.#random === undefined) return this.#inOrder.take(({ operation }) => isNeeded(operation))
+    const needed: DueHostFunction[] = []
+    for (const queue of this.#ofStream.values()) for (const due of queue) if (isNeeded(due.operation)) needed.push(due)
+    if (needed.length === 0) return undefined
+    const due = needed[Math.floor(this.#random.next() * needed.length)] as DueHostFunction
+    const { stream } = due.operation
+    this.#turns.splice(this.#turns.indexOf(stream), 1)
+    const queue = this.#ofStream.get(stream)
+    queue?.take((one) => one === due)
     if (queue?.length === 0) this.#ofStream.delete(stream)
     return due
   }

@@ -1,20 +1,24 @@
 /** How the host waits for the machine: blocked, or turn by turn of the event loop. */
-import { stateError } from '../../errors.js'
+import { comesAfterItself, deadlock, MOST_NESTED, tooDeep } from '../deadlocks.js'
 import { LoopPump, type TurnResult } from '../loop-pump.js'
 import type { Machine } from './machine.js'
 import type { Operation, SimStream } from './objects.js'
 import { park } from './park.js'
+import type { Runs, Wait } from './scheduler.js'
 
 /** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
 
 export class HostWaits {
   readonly #machine: Machine
+  readonly #others: () => Iterable<HostWaits>
   readonly #pump: LoopPump
   #abandoned = false
 
-  constructor(machine: Machine) {
+  /** `others` are those of the other machines of the process. */
+  constructor(machine: Machine, others: () => Iterable<HostWaits>) {
     this.#machine = machine
+    this.#others = others
     this.#pump = new LoopPump(
       () => this.#turn(),
       park(),
@@ -35,18 +39,16 @@ export class HostWaits {
 
   /** Waits as a driver does for room in the stream's hardware queue. */
   reserve(stream: SimStream): void {
-    if (stream.entries >= QUEUE_ENTRIES) this.#block(() => stream.entries < QUEUE_ENTRIES, 'queuing more work')
+    if (stream.entries >= QUEUE_ENTRIES) this.#block(waitForRoom(stream), 'queuing more work')
   }
 
   blockFor(last: Operation, what: string): void {
-    if (this.#machine.comesAfterRunning(last)) throw this.#deadlock(what)
-    this.#block(() => last.over, what, last)
+    this.#block(waitFor(last), what)
   }
 
   drainHostFunctions(): void {
-    const what = 'device.drainHostFunctions()'
-    if (this.#machine.insideHostFunction) throw this.#deadlock(what)
-    this.#block(() => this.#machine.hostFunctionsPending === 0, what)
+    const isOver = (): boolean => this.#machine.hostFunctionsPending === 0
+    this.#block({ isOver, needs: () => true, last: undefined }, 'device.drainHostFunctions()')
   }
 
   get #pending(): number {
@@ -59,18 +61,41 @@ export class HostWaits {
     return this.#pending > 0 ? 'later' : 'idle'
   }
 
-  #block(isOver: () => boolean, what: string, last?: Operation): void {
-    if (!this.#machine.scheduler.block(isOver, last)) throw this.#deadlock(what)
+  #block(wait: Wait, what: string): void {
+    const { scheduler, nested } = this.#machine
+    if (this.#machine.comesAfterRunning(wait)) throw deadlock(what, comesAfterItself)
+    const runs: Runs = nested === 0 ? 'any' : nested < MOST_NESTED ? 'needed' : 'none'
+    while (!scheduler.block(wait, runs)) {
+      if (runs === 'none') throw deadlock(what, tooDeep)
+      if (!this.#othersGoOn()) throw deadlock(what, this.#whyStuck())
+    }
   }
 
-  #deadlock(what: string): Error {
-    return stateError('ERR_DEADLOCK', `${what} would wait for ever: ${this.#whyStuck()}`)
+  /** A host function of another machine may open a latch of this one. Who explores has no others. */
+  #othersGoOn(): boolean {
+    if (this.#machine.scheduler.explores) return false
+    let any = false
+    for (const other of this.#others()) if (other !== this && other.#goesOn()) any = true
+    return any
+  }
+
+  #goesOn(): boolean {
+    return !this.#abandoned && this.#machine.hostFunctionsPending > 0 && this.#machine.scheduler.step()
   }
 
   #whyStuck(): string {
-    if (this.#machine.insideHostFunction) {
-      return 'it was called inside a host function, and what it waits for comes after that host function. Return first, or await the finished() of it'
-    }
     return `nothing runs any more, and ${this.#machine.latchesStanding} latch(es) stand. Open the latch first, or await the finished() of it`
+  }
+}
+
+function waitFor(last: Operation): Wait {
+  return { last, isOver: () => last.over, needs: (host) => host.isBefore(last) }
+}
+
+function waitForRoom(stream: SimStream): Wait {
+  return {
+    last: undefined,
+    isOver: () => stream.entries < QUEUE_ENTRIES,
+    needs: (host) => host.holdsUp(stream),
   }
 }

@@ -15,9 +15,11 @@ import {
   type SimStream,
   type Work,
 } from './objects.js'
-import type { Scheduler, Steps } from './scheduler.js'
+import type { Scheduler, Steps, Wait } from './scheduler.js'
 
 export class Machine implements Steps {
+  /** Of all machines: so many host functions run now, one inside the other. */
+  static #nested = 0
   /** Host functions queued and not over. */
   hostFunctionsPending = 0
   /** Promises to settle. */
@@ -166,10 +168,12 @@ export class Machine implements Steps {
 
   runHostFunction(operation: Operation, status: number): void {
     this.#running.push(operation)
+    Machine.#nested += 1
     this.observer?.started(operation, this.scheduler.now)
     try {
       operation.host?.run(status)
     } finally {
+      Machine.#nested -= 1
       this.#running.splice(this.#running.lastIndexOf(operation), 1)
       this.hostFunctionsPending -= 1
       operation.host = undefined
@@ -177,13 +181,14 @@ export class Machine implements Steps {
     }
   }
 
-  /** Does it come after a host function that runs? Then to wait for it inside of that would never end. */
-  comesAfterRunning(operation: Operation): boolean {
-    return this.#running.some((host) => host.isBefore(operation))
+  /** Does it come after a host function that runs? Inside of that it would never end. */
+  comesAfterRunning(wait: Wait): boolean {
+    return this.#running.some((host) => wait.needs(host))
   }
 
-  get insideHostFunction(): boolean {
-    return this.#running.length > 0
+  /** Host functions, also those of other machines, that JavaScript is inside of. */
+  get nested(): number {
+    return Machine.#nested
   }
 
   get latchesStanding(): number {

@@ -231,12 +231,29 @@ export class Operation {
 
   /** Does the other one come after this, which is not over? */
   isBefore(other: Operation): boolean {
-    const later = new Set<Operation>([this])
-    for (const one of later) {
-      if (one === other) return true
-      for (const dependent of one.#dependents ?? []) later.add(dependent)
+    let one: Operation = this
+    // Most of what comes after it is a chain, for which nothing need be remembered.
+    while (one !== other) {
+      const after = one.#dependents ?? NONE
+      if (after.length > 1) return one.#allAfter().has(other)
+      if (after[0] === undefined) return false
+      one = after[0]
     }
-    return false
+    return true
+  }
+
+  /** Do all entries of the stream's hardware queue come after this, which is not over, or are it? */
+  holdsUp(stream: SimStream): boolean {
+    let entries = 0
+    for (const one of this.#allAfter()) if (one.stream === stream && one.inStream && one.takesEntry) entries += 1
+    return entries === stream.entries
+  }
+
+  /** Itself, and what comes after it. */
+  #allAfter(): ReadonlySet<Operation> {
+    const later = new Set<Operation>([this])
+    for (const one of later) for (const dependent of one.#dependents ?? NONE) later.add(dependent)
+    return later
   }
 
   /** Marks it ready if nothing blocks it. True once only. */

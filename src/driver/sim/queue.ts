@@ -25,6 +25,15 @@ export class Queue<T> {
     return item
   }
 
+  /** Takes out the first that is wanted, wherever it stands. */
+  take(isWanted: (item: T) => boolean): T | undefined {
+    for (let at = this.#head; at < this.#items.length; at += 1) {
+      if (!isWanted(this.#items[at] as T)) continue
+      return at === this.#head ? this.shift() : this.#items.splice(at, 1)[0]
+    }
+    return undefined
+  }
+
   *[Symbol.iterator](): Generator<T> {
     for (let at = this.#head; at < this.#items.length; at += 1) yield this.#items[at] as T
   }

@@ -23,6 +23,22 @@ export interface Look {
   readonly memory?: Touch
 }
 
+/** What the host blocks for. */
+export interface Wait {
+  isOver(): boolean
+  /** Does it come after this host function, which is not over? */
+  needs(host: Operation): boolean
+  /** The operation that is waited for, where it is one. */
+  readonly last: Operation | undefined
+}
+
+/**
+ * Which host functions may run while the host blocks. `any` that is due; inside another one only what is `needed`, since
+ * that one cannot go on before they have returned, and what they wait for may come after it: others run where nothing else
+ * happens any more. Or `none`.
+ */
+export type Runs = 'any' | 'needed' | 'none'
+
 export interface Scheduler {
   /** Virtual nanoseconds since the machine started. */
   readonly now: number
@@ -48,8 +64,10 @@ export interface Scheduler {
   look(look: Look): void
   /** The host has just queued this, and goes on. */
   handedOver(operation: Operation): void
-  /** Lets things happen until this is so; false where it never will be. `last` is what is waited for, where it is one. */
-  block(isOver: () => boolean, last?: Operation): boolean
+  /** Lets things happen until the wait is over; false where nothing can happen any more. */
+  block(wait: Wait, runs: Runs): boolean
+  /** Lets one thing happen while another machine waits. False where nothing can. */
+  step(): boolean
   /** Lets things happen in a turn of the event loop. False where nothing can. */
   turn(): boolean
 }

@@ -80,7 +80,7 @@ export class SimDriver implements Driver {
     this.machine = new Machine(scheduler, new FaultPlan(options.faultSeed ?? seed))
     this.#registry = new Registry(this.machine, ranges, options.devices)
     this.machine.devices = this.#registry.devices
-    this.#waits = new HostWaits(this.machine)
+    this.#waits = new HostWaits(this.machine, SimDriver.#allWaits)
     // The machine keeps its driver: while work is pending, its handles are nobody else's.
     this.machine.onWork = () => this.#waits.wake()
     this.graphs = new SimGraphs(this.machine, this.#captures, this.#registry.handles, {
@@ -100,6 +100,13 @@ export class SimDriver implements Driver {
     this.sharing = new SimSharing(this.memory)
     this.kernels = new SimKernels(this.memory, (...work) => this.enqueue(...work))
     this.libraries = new SimLibraries(this.kernels)
+  }
+
+  /** Of each simulator that somebody can reach. */
+  static *#allWaits(): Generator<HostWaits> {
+    for (const driver of new Set([...drivers.values()].map((each) => each.deref()))) {
+      if (driver !== undefined) yield driver.#waits
+    }
   }
 
   deviceCount(): number {

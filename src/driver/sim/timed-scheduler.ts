@@ -4,11 +4,11 @@
  * reaches the orders that the rules allow.
  */
 import type { Settle } from '../driver.js'
-import { DueHostFunctions } from './due-host-functions.js'
+import { type DueHostFunction, DueHostFunctions } from './due-host-functions.js'
 import { Heap } from './heap.js'
 import { type CopyEngine, type Operation, OperationKind, type SimDevice } from './objects.js'
 import { Random } from './random.js'
-import type { Scheduler, Steps } from './scheduler.js'
+import type { Runs, Scheduler, Steps, Wait } from './scheduler.js'
 
 /** Kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. */
 const KERNEL_SLOTS = 128
@@ -97,14 +97,19 @@ export class TimedScheduler implements Scheduler {
   handedOver(): void {}
 
   /** Host functions that come due are run, since nobody else could. */
-  block(isOver: () => boolean): boolean {
-    while (!isOver()) if (!this.#runHostFunction() && !this.#advance()) return false
+  block(wait: Wait, runs: Runs): boolean {
+    if (runs === 'needed') return this.#blockInside(wait)
+    while (!wait.isOver()) if (!(runs === 'any' && this.#runDue(this.#due.take())) && !this.#advance()) return false
     return true
+  }
+
+  step(): boolean {
+    return this.#runDue(this.#due.take()) || this.#advance()
   }
 
   turn(): boolean {
     let delivered = false
-    for (let due = this.#due.length; due > 0 && this.#runHostFunction(); due -= 1) delivered = true
+    for (let due = this.#due.length; due > 0 && this.#runDue(this.#due.take()); due -= 1) delivered = true
     if (this.#settle() || delivered) return true
     for (let step = 0; step < STEPS_PER_TURN; step += 1) {
       if (!this.#advance()) return false
@@ -113,8 +118,24 @@ export class TimedScheduler implements Scheduler {
     return true
   }
 
-  #runHostFunction(): boolean {
-    const due = this.#due.take()
+  /** First what the wait needs; then time; and where nothing goes on by that, what nobody is known to need. */
+  #blockInside(wait: Wait): boolean {
+    const isNeeded = (host: Operation): boolean => wait.needs(host)
+    /** How many had come due when none of them was needed: none is then until more do, or JavaScript runs. */
+    let seen: number | undefined
+    while (!wait.isOver()) {
+      if (seen !== this.#due.added) {
+        if (this.#runDue(this.#due.takeNeeded(isNeeded))) continue
+        seen = this.#due.added
+      }
+      if (this.#advance()) continue
+      if (!this.#runDue(this.#due.take())) return false
+      seen = undefined
+    }
+    return true
+  }
+
+  #runDue(due: DueHostFunction | undefined): boolean {
     if (due === undefined) return false
     this.#steps.runHostFunction(due.operation, due.status)
     return true
