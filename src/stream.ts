@@ -559,6 +559,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
       const { device } = stream
       // Whoever owns it may have destroyed it meanwhile, and that may have been us.
       if (stream instanceof ExternalStream) stream.#driver.streamAdopt(cudaHandleOf(handle), device.ordinal)
+      else stream.#handOut()
       return new StreamSeed(device, stream.#context, handle, 'wrapped', stream.#held)
     }
   }
