@@ -75,6 +75,10 @@ export interface Driver {
   deviceContext(device: number): ContextHandle
   streamPriorityRange(device: number): { readonly least: number; readonly greatest: number }
   deviceSynchronize(device: number): void
+  /**
+   * Settles when all that is queued on the device now is done. Throws where the driver refuses to look; a capture there that
+   * this thread can know of is left as it was.
+   */
   deviceFinished(device: number, settle: Settle): Cancel
   /** Runs host functions as they come due, and blocks until none is pending on any stream of any device. */
   drainHostFunctions(): void

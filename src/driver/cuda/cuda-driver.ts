@@ -157,7 +157,9 @@ export class CudaDriver implements Driver {
   }
 
   deviceFinished(device: number, settle: Settle): Cancel {
-    return this.#waiting.contextFinished(this.#contexts.primary(device), settle)
+    const context = this.#contexts.primary(device)
+    if (this.#anyCaptures(device, context)) throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
+    return this.#waiting.contextFinished(context, settle)
   }
 
   drainHostFunctions(): void {
@@ -175,7 +177,7 @@ export class CudaDriver implements Driver {
     )
     const stream = this.#memory.pointerAt(0) as StreamHandle
     this.#handles.streamCreated(stream)
-    this.#calls.add(stream, context)
+    this.#calls.created(stream, context)
     return stream
   }
 
@@ -204,7 +206,7 @@ export class CudaDriver implements Driver {
     const context = this.#memory.pointerAt(0) as ContextHandle
     this.#waiting.streamAdopted(stream)
     this.#copyOrder.forget(stream)
-    this.#calls.add(stream, context)
+    this.#calls.adopted(stream, context)
     return { stream, context, device: this.#contexts.deviceOf(context) }
   }
 
@@ -432,6 +434,29 @@ export class CudaDriver implements Driver {
   /** To ask a capturing stream for its id would spoil the capture. */
   #mayTellId(stream: StreamHandle): boolean {
     return this.#library.cuStreamIsCapturing(stream, this.#memory.address) === 0 && this.#memory.int32[0] === 0
+  }
+
+  /**
+   * Does a stream of the context capture? CUDA cannot be asked that, only each stream: those that began a capture here, and
+   * those of our own that may be in one. What other libraries capture on streams of theirs is not known.
+   */
+  #anyCaptures(device: number, context: ContextHandle): boolean {
+    const { own, contextOf } = this.#calls
+    const { begun } = this.graphs
+    for (const stream of begun.keys()) if (contextOf(stream) === context && this.#captures(stream)) return true
+    const mayCapture = (stream: StreamHandle): boolean => begun.size > 0 || this.#handedOut.has(stream)
+    for (const [stream, its] of own) if (its === context && mayCapture(stream) && this.#captures(stream)) return true
+    return this.#captures(defaultStream(device, 2))
+  }
+
+  /** As `streamIsCapturing`, and where the context is lost no answer but false: the call that was meant tells of that. */
+  #captures(stream: StreamHandle): boolean {
+    let result = 0
+    this.#calls.onStream(stream, 'cuStreamIsCapturing', (raw) => {
+      result = this.#library.cuStreamIsCapturing(raw, this.#memory.address)
+      return 0
+    })
+    return result === 0 && this.#memory.int32[0] !== 0
   }
 
   /** A null stream never captures, and asking whether it does is refused while a blocking stream captures. */

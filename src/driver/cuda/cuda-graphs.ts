@@ -60,6 +60,11 @@ export class CudaGraphs implements GraphDriver {
     this.#around = around
   }
 
+  /** Streams that began a capture which was not ended since, as far as this thread knows. */
+  get begun(): ReadonlyMap<StreamHandle, bigint | undefined> {
+    return this.#begun
+  }
+
   begin(stream: StreamHandle, mode: CaptureMode): void {
     this.#around.onStream(stream, 'cuStreamBeginCapture', (raw) => this.#library.cuStreamBeginCapture_v2(raw, mode))
     const known = this.#begun.has(stream)

@@ -11,23 +11,37 @@ import { check } from './library.js'
 
 export class StreamCalls {
   readonly #contexts: Contexts
-  /** Of every stream in use that has a handle of its own: ours, and those that other libraries own. */
-  readonly #known = new Map<StreamHandle, ContextHandle>()
+  /** Of the streams that this library made: they live, so that each may be asked at any time. */
+  readonly #own = new Map<StreamHandle, ContextHandle>()
+  /** Of those that other libraries own, and may have destroyed by now. */
+  readonly #foreign = new Map<StreamHandle, ContextHandle>()
 
   constructor(contexts: Contexts) {
     this.#contexts = contexts
   }
 
-  add(stream: StreamHandle, context: ContextHandle): void {
-    this.#known.set(stream, context)
+  created(stream: StreamHandle, context: ContextHandle): void {
+    this.#own.set(stream, context)
+  }
+
+  adopted(stream: StreamHandle, context: ContextHandle): void {
+    if (!this.#own.has(stream)) this.#foreign.set(stream, context)
   }
 
   forget(stream: StreamHandle): void {
-    this.#known.delete(stream)
+    this.#own.delete(stream)
+    this.#foreign.delete(stream)
+  }
+
+  /** The streams that this library made. */
+  get own(): ReadonlyMap<StreamHandle, ContextHandle> {
+    return this.#own
   }
 
   readonly contextOf = (stream: StreamHandle): ContextHandle | undefined =>
-    isDefaultStream(stream) ? this.#contexts.primary(deviceOfDefaultStream(stream)) : this.#known.get(stream)
+    isDefaultStream(stream)
+      ? this.#contexts.primary(deviceOfDefaultStream(stream))
+      : (this.#own.get(stream) ?? this.#foreign.get(stream))
 
   /** Makes one call with a context current, and puts back what was. */
   readonly inContext = (context: ContextHandle, call: string, fn: () => number): void => {

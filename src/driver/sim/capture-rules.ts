@@ -13,6 +13,14 @@ export class CaptureRules {
     return this.#captures.size > 0
   }
 
+  /** Does any stream of the device capture? To ask spoils nothing. */
+  activeOn(device: SimDevice): boolean {
+    for (const { frontiers } of this.#captures) {
+      for (const stream of frontiers.keys()) if (stream.device === device) return true
+    }
+    return false
+  }
+
   begin(stream: SimStream, mode: CaptureMode): void {
     this.refuseImplicit(stream, 'cuStreamBeginCapture')
     if (stream === stream.device.nullStream) {

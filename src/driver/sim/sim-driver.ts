@@ -137,7 +137,7 @@ export class SimDriver implements Driver {
 
   deviceFinished(device: number, settle: Settle): Cancel {
     const target = this.#registry.alive(this.#registry.device(device), 'cuCtxRecordEvent')
-    this.#captures.refuseOnDevice(target, 'cuCtxRecordEvent')
+    if (this.#captures.activeOn(target)) throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     return this.machine.notify(this.machine.marker(target.nullStream, target.tails()), settle)
   }
 
