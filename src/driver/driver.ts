@@ -80,6 +80,11 @@ export interface Driver {
    * this thread can know of is left as it was.
    */
   deviceFinished(device: number, settle: Settle): Cancel
+  /**
+   * Records an event of the library's own, made in the device's primary context, behind all work of the device. False where
+   * a stream there captures, as far as this thread can know: nothing is done then.
+   */
+  deviceRecordOwn(event: EventHandle, device: number): boolean
   /** Runs host functions as they come due, and blocks until none is pending on any stream of any device. */
   drainHostFunctions(): void
   /** Runs calls that would spoil a capture which anybody has under way (`cuThreadExchangeStreamCaptureMode`). */

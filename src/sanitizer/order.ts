@@ -139,6 +139,13 @@ export class Order {
     else event.captured = { capture, after: capture.frontierOf(stream) }
   }
 
+  /** A record behind all work of the device. */
+  recordDevice(handle: EventHandle, device: number): void {
+    const event = this.#event(handle)
+    event.points = this.workOfDevice(device)
+    event.captured = undefined
+  }
+
   /**
    * What a record stands for. Without timing it is no work of a blocking stream: it comes after the null stream's work, for
    * which a wait for the stream itself does not wait.

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { onEveryBackend } from '../helpers/suite.js'
-import { checkCudaError, ONE_DEVICE, refusedByDriver, secondDevice, stillWorks } from './expect.js'
+import { checkCudaError, ONE_DEVICE, refusedByDriver, secondDevice, stillWorks, turns } from './expect.js'
 
 const MODES = ['global', 'threadLocal', 'relaxed'] as const
 
@@ -61,6 +61,48 @@ onEveryBackend('beside a capture', (bench) => {
       more.close()
       using captured = stream.endCapture()
       assert.equal(captured.nodeCount, 1)
+      await device.finished()
+    })
+
+    test(`memory whose home was closed while it captured is freed later, and spoils nothing: ${mode}`, async () => {
+      for (const order of ['buffer, home', 'home, buffer', 'home, capture, buffer', 'buffer, capture, home'] as const) {
+        for (const joins of [false, true]) {
+          using origin = working()
+          using stream = working()
+          using other = working()
+          const home = joins ? working() : origin
+          const buffer = device.alloc(1024, { stream: home })
+          origin.beginCapture('relaxed')
+          if (joins) home.wait(origin)
+          for (const step of order.split(', ')) {
+            if (step === 'buffer') buffer.close()
+            else if (step === 'home') home.close()
+            else stream.beginCapture(mode)
+          }
+          if (!stream.isCapturing) stream.beginCapture(mode)
+          other.beginCapture('relaxed')
+          if (joins) origin.endCapture().close()
+          await turns()
+          const name = `${order}, ${joins}`
+          stream.fill(device.alloc(1024, { stream: device.defaultStream }), 1)
+          assert.equal(stream.endCapture().nodeCount, 1, name)
+          assert.equal(other.endCapture().nodeCount, 0, name)
+        }
+      }
+      await device.finished()
+    })
+
+    test(`memory of the null stream can be closed while a blocking stream captures: ${mode}`, async () => {
+      using blocking = working({ nonBlocking: false })
+      using stream = working()
+      const buffer = device.alloc(1024, { stream: device.defaultStream })
+      const used = device.alloc(1024, { stream: device.defaultStream })
+      stream.fill(used, 1)
+      blocking.beginCapture(mode)
+      buffer.close()
+      used.close()
+      device.alloc(1024, { stream }).close()
+      assert.equal(blocking.endCapture().nodeCount, 0)
       await device.finished()
     })
   }

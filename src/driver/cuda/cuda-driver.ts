@@ -162,6 +162,13 @@ export class CudaDriver implements Driver {
     return this.#waiting.contextFinished(context, settle)
   }
 
+  deviceRecordOwn(event: EventHandle, device: number): boolean {
+    const context = this.#contexts.primary(device)
+    if (this.#anyCaptures(device, context)) return false
+    check('cuCtxRecordEvent', this.#library.cuCtxRecordEvent(context, event))
+    return true
+  }
+
   drainHostFunctions(): void {
     this.#waiting.forHostFunctions('device.drainHostFunctions()')
   }

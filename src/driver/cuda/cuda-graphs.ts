@@ -83,6 +83,18 @@ export class CudaGraphs implements GraphDriver {
     return graph
   }
 
+  abandon(stream: StreamHandle): void {
+    if (!this.#begun.has(stream)) return
+    const { id, valid } = this.#captureInfo(stream)
+    // Somebody else may have ended its own; to end one that it joined since would spoil that.
+    if (valid && id !== this.#begun.get(stream)) return
+    try {
+      this.destroy(this.end(stream))
+    } catch {
+      // One that is spoilt gives no graph, and is over all the same.
+    }
+  }
+
   /** The stream is about to be destroyed, and takes the capture that it began, if it did, along. */
   streamGoes(stream: StreamHandle): void {
     if (!this.#begun.has(stream)) return

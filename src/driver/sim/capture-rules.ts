@@ -45,6 +45,12 @@ export class CaptureRules {
     return capture
   }
 
+  /** Ends the capture that the stream began, if it is in one. */
+  abandon(stream: SimStream): void {
+    const { capture } = stream
+    if (capture?.origin === stream) this.#drop(capture)
+  }
+
   /** Asking a capturing stream how far its work is: there is none that runs. */
   refuseOn(stream: SimStream, call: string): void {
     if (stream.capture !== undefined) throw this.#spoil(stream.capture, call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
