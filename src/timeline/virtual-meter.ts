@@ -184,9 +184,9 @@ export class VirtualMeter implements Meter, Observer {
   #deviceFinished(device: number): Promise<void> {
     return new Promise((resolve) => {
       try {
-        this.#driver.deviceFinished(device, () => resolve())
+        this.#sim.workFinished(device, () => resolve())
       } catch {
-        // A capture is under way, or the device is lost: nothing that could be waited for.
+        // The device is lost, and nothing of it is pending any more.
         resolve()
       }
     })

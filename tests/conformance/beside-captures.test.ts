@@ -4,8 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { Timeline } from 'cuda-streams/timeline'
 import { onEveryBackend } from '../helpers/suite.js'
-import { checkCudaError, ONE_DEVICE, refusedByDriver, secondDevice, stillWorks, turns } from './expect.js'
+import { checkCudaError, follow, ONE_DEVICE, refusedByDriver, secondDevice, stillWorks, turns } from './expect.js'
 
 const MODES = ['global', 'threadLocal', 'relaxed'] as const
 
@@ -90,6 +91,29 @@ onEveryBackend('beside a capture', (bench) => {
         }
       }
       await device.finished()
+    })
+
+    test(`a recording that is stopped waits for what was recorded, and spoils nothing: ${mode}`, async () => {
+      using stream = working()
+      using held = working()
+      using buffer = device.alloc(1024, { stream: held })
+      const recording = Timeline.start({ device })
+      const latch = bench.latch(held)
+      held.fill(buffer, 1)
+      stream.beginCapture(mode)
+      stream.fill(buffer, 2)
+      const stopping = recording.stop()
+      const state = follow(stopping)
+      await turns()
+      assert.equal(state.settled, false)
+      latch.open()
+      const { operations } = await stopping
+      assert.equal(stream.endCapture().nodeCount, 1)
+      const fills = operations.filter(({ kind }) => kind === 'fill')
+      assert.deepEqual(
+        fills.map(({ end }) => end !== undefined),
+        [true],
+      )
     })
 
     test(`memory of the null stream can be closed while a blocking stream captures: ${mode}`, async () => {

@@ -138,6 +138,12 @@ export class SimDriver implements Driver {
   deviceFinished(device: number, settle: Settle): Cancel {
     const target = this.#registry.alive(this.#registry.device(device), 'cuCtxRecordEvent')
     if (this.#captures.activeOn(target)) throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
+    return this.workFinished(device, settle)
+  }
+
+  /** As `deviceFinished`, for those who know the machine itself: a capture holds nothing that runs, and is no matter. */
+  workFinished(device: number, settle: Settle): Cancel {
+    const target = this.#registry.alive(this.#registry.device(device), 'cuCtxRecordEvent')
     return this.machine.notify(this.machine.marker(target.nullStream, target.tails()), settle)
   }
 
