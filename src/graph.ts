@@ -1,4 +1,4 @@
-import { inspect } from 'node:util'
+import { inspect, types } from 'node:util'
 import { checkFunction, checkOptions } from './arguments.js'
 import { type Device, driverOf } from './device.js'
 import type { Driver } from './driver/driver.js'
@@ -273,8 +273,10 @@ Stream.prototype.capture = function (fn: () => void, options?: CaptureOptions): 
   checkFunction(fn, 'fn')
   this.beginCapture(checkOptions(options)?.mode)
   try {
+    const returned: unknown = fn()
     // What is returned may throw too, when it is looked at.
-    if (isThenable(fn())) {
+    if (isThenable(returned)) {
+      ignoreRejection(returned)
       throw invalidValue(
         'fn must not return a promise: a capture ends with the function, before the promise would settle',
       )
@@ -290,6 +292,11 @@ Stream.prototype.launch = launch as Stream['launch']
 
 function isThenable(value: unknown): boolean {
   return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function'
+}
+
+/** Nobody gets the promise: it must not end the process. Other thenables may begin their work where they are waited for. */
+function ignoreRejection(thenable: unknown): void {
+  if (types.isPromise(thenable)) Promise.prototype.then.call(thenable, undefined, () => {})
 }
 
 /** Ends a capture whose graph nobody wants; the error that brought this about is the one to be seen. */
