@@ -256,6 +256,7 @@ Stream.prototype.beginCapture = function (mode: CaptureModeName = 'threadLocal')
   if (!Object.hasOwn(MODES, mode)) {
     throw invalidValue(`mode must be 'global', 'threadLocal' or 'relaxed', not ${describe(mode)}`)
   }
+  askBeforehand(this)
   driver.graphs.begin(handle, MODES[mode])
   return this
 }
@@ -289,6 +290,15 @@ Stream.prototype.capture = function (fn: () => void, options?: CaptureOptions): 
 }
 
 Stream.prototype.launch = launch as Stream['launch']
+
+/** What a stream keeps of itself once it was asked, and what a capturing one cannot be asked. */
+function askBeforehand(stream: Stream): void {
+  try {
+    void [stream.id, stream.nonBlocking]
+  } catch {
+    // It captures already, say: the beginning will be refused, and say why.
+  }
+}
 
 function isThenable(value: unknown): boolean {
   return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function'

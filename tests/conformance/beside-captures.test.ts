@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { ExternalStream, type Stream } from 'cuda-streams'
 import { Timeline } from 'cuda-streams/timeline'
 import { onEveryBackend } from '../helpers/suite.js'
 import { checkCudaError, follow, ONE_DEVICE, refusedByDriver, secondDevice, stillWorks, turns } from './expect.js'
@@ -91,6 +92,23 @@ onEveryBackend('beside a capture', (bench) => {
         }
       }
       await device.finished()
+    })
+
+    test(`a stream that has begun a capture says of itself what it ever does: ${mode}`, () => {
+      const aboutItself = ({ id, priority, nonBlocking }: Stream) => ({ id, priority, nonBlocking })
+      for (const nonBlocking of [true, false]) {
+        using stream = bench.stream({ nonBlocking })
+        using other = bench.stream()
+        other.beginCapture(mode)
+        stream.beginCapture(mode)
+        const told = aboutItself(stream)
+        assert.equal(stream.share().id, told.id)
+        refusedByDriver(() => stream.beginCapture(mode), 401)
+        stream.endCapture().close()
+        other.endCapture().close()
+        assert.deepEqual(told, aboutItself(new ExternalStream(stream)))
+        assert.equal(told.nonBlocking, nonBlocking)
+      }
     })
 
     test(`a recording that is stopped waits for what was recorded, and spoils nothing: ${mode}`, async () => {

@@ -228,13 +228,19 @@ export class CudaDriver implements Driver {
 
   streamGetId(stream: StreamHandle): bigint {
     this.#refuseWhileCapturing(stream, 'cuStreamGetId')
-    this.#calls.onStream(stream, 'cuStreamGetId', (raw) => this.#library.cuStreamGetId(raw, this.#memory.address))
+    this.#relaxed.run(() =>
+      this.#calls.onStream(stream, 'cuStreamGetId', (raw) => this.#library.cuStreamGetId(raw, this.#memory.address)),
+    )
     return this.#memory.uint64[0] ?? 0n
   }
 
   streamGetFlags(stream: StreamHandle): number {
     this.#refuseWhileCapturing(stream, 'cuStreamGetFlags')
-    this.#calls.onStream(stream, 'cuStreamGetFlags', (raw) => this.#library.cuStreamGetFlags(raw, this.#memory.address))
+    this.#relaxed.run(() =>
+      this.#calls.onStream(stream, 'cuStreamGetFlags', (raw) =>
+        this.#library.cuStreamGetFlags(raw, this.#memory.address),
+      ),
+    )
     return this.#memory.uint32[0] ?? 0
   }
 
