@@ -80,6 +80,8 @@ export class Order {
     const stream = this.#streams.get(handle)
     if (stream === undefined) return
     this.#streams.delete(handle)
+    // The stream that began a capture takes it along.
+    if (stream.capture?.origin === stream) stream.capture.end()
     if (stream.foreign) this.#foreignStreams -= 1
     this.#leaving.push(stream)
     this.strands.end(stream)
