@@ -91,6 +91,7 @@ export class CudaDriver implements Driver {
       reserve,
       hostFunctionsPending: () => parts.waiting.hostFunctionsPending,
       drainHostFunctions: (what) => parts.waiting.forHostFunctions(what),
+      relaxed: (calls) => parts.relaxed.run(calls),
     })
     this.libraries = new CudaLibraries({ ...parts, reserve })
     this.graphs = new CudaGraphs(parts.library, parts.memory, parts.relaxed, parts.graphGates, {
