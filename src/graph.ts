@@ -1,7 +1,7 @@
 import { inspect, types } from 'node:util'
 import { checkFunction, checkOptions } from './arguments.js'
 import { type Device, driverOf } from './device.js'
-import type { Driver } from './driver/driver.js'
+import { type Driver, isNullStream } from './driver/driver.js'
 import { CaptureMode } from './driver/graph-driver.js'
 import type { ContextHandle, GraphExecHandle, GraphHandle } from './driver/handles.js'
 import { describe, invalidType, invalidValue, stateError } from './errors.js'
@@ -256,7 +256,7 @@ Stream.prototype.beginCapture = function (mode: CaptureModeName = 'threadLocal')
   if (!Object.hasOwn(MODES, mode)) {
     throw invalidValue(`mode must be 'global', 'threadLocal' or 'relaxed', not ${describe(mode)}`)
   }
-  askBeforehand(this)
+  if (!isNullStream(handle)) askBeforehand(this)
   driver.graphs.begin(handle, MODES[mode])
   return this
 }
