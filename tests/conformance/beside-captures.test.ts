@@ -134,9 +134,10 @@ onEveryBackend('beside a capture', (bench) => {
       const stopping = recording.stop()
       const state = follow(stopping)
       await turns()
-      assert.equal(state.settled, false)
+      const waited = !state.settled
       latch.open()
       const { operations } = await stopping
+      assert.ok(waited)
       assert.equal(stream.endCapture().nodeCount, 1)
       const fills = operations.filter(({ kind }) => kind === 'fill')
       assert.deepEqual(
