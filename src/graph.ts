@@ -1,7 +1,7 @@
-import { inspect } from 'node:util'
+import { inspect, types } from 'node:util'
 import { checkFunction, checkOptions } from './arguments.js'
 import { another, type Device, driverOf, elsewhere } from './device.js'
-import type { Driver } from './driver/driver.js'
+import { type Driver, isNullStream } from './driver/driver.js'
 import { CaptureMode } from './driver/graph-driver.js'
 import type { ContextHandle, GraphExecHandle, GraphHandle } from './driver/handles.js'
 import { describe, invalidType, invalidValue, stateError } from './errors.js'
@@ -314,6 +314,7 @@ Stream.prototype.beginCapture = function (mode: CaptureModeName = 'threadLocal')
   if (!Object.hasOwn(MODES, mode)) {
     throw invalidValue(`mode must be 'global', 'threadLocal' or 'relaxed', not ${describe(mode)}`)
   }
+  if (!isNullStream(handle)) askBeforehand(this)
   driver.graphs.begin(handle, MODES[mode])
   return this
 }
@@ -331,8 +332,10 @@ Stream.prototype.capture = function (fn: () => void, options?: CaptureOptions): 
   checkFunction(fn, 'fn')
   this.beginCapture(checkOptions(options)?.mode)
   try {
+    const returned: unknown = fn()
     // What is returned may throw too, when it is looked at.
-    if (isThenable(fn())) {
+    if (isThenable(returned)) {
+      ignoreRejection(returned)
       throw invalidValue(
         'fn must not return a promise: a capture ends with the function, before the promise would settle',
       )
@@ -346,8 +349,22 @@ Stream.prototype.capture = function (fn: () => void, options?: CaptureOptions): 
 
 Stream.prototype.launch = launch as Stream['launch']
 
+/** What a stream keeps of itself once it was asked, and what a capturing one cannot be asked. */
+function askBeforehand(stream: Stream): void {
+  try {
+    void [stream.id, stream.nonBlocking]
+  } catch {
+    // It captures already, say: the beginning will be refused, and say why.
+  }
+}
+
 function isThenable(value: unknown): boolean {
   return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function'
+}
+
+/** Nobody gets the promise: it must not end the process. Other thenables may begin their work where they are waited for. */
+function ignoreRejection(thenable: unknown): void {
+  if (types.isPromise(thenable)) Promise.prototype.then.call(thenable, undefined, () => {})
 }
 
 /** Ends a capture whose graph nobody wants; the error that brought this about is the one to be seen. */

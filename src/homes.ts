@@ -2,9 +2,8 @@
  * Memory is freed in the order of the stream that it was allocated on, its home, whose own uses of it therefore need no
  * events. Here stands what makes that hold also when the home is closed first, or captures.
  */
-import type { Device } from './device.js'
-import { isContextLost } from './driver/cuda-results.js'
-import { type Driver, EventFlag } from './driver/driver.js'
+import { CUresult, isContextLost } from './driver/cuda-results.js'
+import { type Driver, EventFlag, StreamFlag } from './driver/driver.js'
 import type { OwnEvent } from './driver/memory-driver.js'
 import { CudaError } from './errors.js'
 import { type OpenStream, openStream, type Stream, whenClosing } from './stream.js'
@@ -12,6 +11,14 @@ import { hiddenStream } from './uses.js'
 
 /** Frees a piece of memory in the order of this stream. */
 type Free = (last: OpenStream) => void
+
+/** Recorded behind all the work of a home, and behind that of its whole device where nothing less can be told. */
+interface End extends OwnEvent {
+  readonly ofDevice: boolean
+}
+
+/** The serial of no stream that anybody has. */
+const NO_STREAM = -1
 
 const homes = new WeakMap<Stream, Home>()
 /** Those with something to free that they could not free while they captured. */
@@ -23,7 +30,7 @@ export class Home {
   /** Pieces of memory that are not freed yet. */
   #pieces = 0
   /** Recorded behind all its work when the stream was closed. */
-  #end: OwnEvent | undefined
+  #end: End | undefined
   #deferred: Free[] = []
 
   constructor(stream: Stream) {
@@ -42,54 +49,90 @@ export class Home {
 
   /** Calls the function with the stream that must free: now, or once that is allowed. */
   free(free: Free): void {
-    const { device, closed } = this.#stream
-    if (!closed && this.#captures) {
-      // It would become a part of the graph.
+    if (this.#stream.closed ? this.#hasEnd() : this.#takesWork()) this.#freeNow(free)
+    else {
+      // It would become a part of the graph, or spoil a capture.
       this.#deferred.push(free)
       waitingOf(this.#open.driver).add(this)
-      return
     }
-    if (!closed) free(this.#open)
-    else if (this.#end !== undefined) this.#freeAfter(this.#end, device, free)
-    else this.#freeAfterAll(device, free)
+  }
+
+  /** Frees what could not be freed before, as far as that is allowed now. Never throws: nobody who calls it knows of it. */
+  freeDeferred(): void {
+    const deferred = this.#deferred
+    this.#deferred = []
+    waitingOf(this.#open.driver).delete(this)
+    for (const free of deferred) {
+      try {
+        this.free(free)
+      } catch (error) {
+        if (isLost(error)) continue
+        this.#deferred.push(free)
+        waitingOf(this.#open.driver).add(this)
+      }
+    }
+  }
+
+  #freeNow(free: Free): void {
+    if (this.#end === undefined) free(this.#open)
+    else if (this.#end.ofDevice) this.#freeApart(this.#end, free)
+    else {
+      const hidden = hiddenStream(this.#stream.device)
+      hidden.driver.streamWaitEvent(hidden.handle, this.#end.event, 0)
+      free(hidden)
+    }
     this.#pieces -= 1
     if (this.#pieces > 0 || this.#end === undefined) return
     this.#open.driver.eventRecycle(this.#end.context, this.#end.event)
     this.#end = undefined
   }
 
-  /** Frees what could not be freed while the stream captured, if it does so no more. */
-  freeDeferred(): void {
-    const deferred = this.#deferred
-    this.#deferred = []
-    waitingOf(this.#open.driver).delete(this)
-    for (const free of deferred) unlessLost(() => this.free(free))
+  /** On a stream of its own: what waits for all that the device does must not hold up what else is to be freed. */
+  #freeApart({ context, event }: End, free: Free): void {
+    const { driver, device } = this.#open
+    const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
+    try {
+      driver.streamWaitEvent(handle, event, 0)
+      free({ driver, context, handle, device, serial: NO_STREAM })
+    } finally {
+      driver.streamDestroy(handle)
+    }
   }
 
-  #freeAfter({ event }: OwnEvent, device: Device, free: Free): void {
-    const hidden = hiddenStream(device)
-    hidden.driver.streamWaitEvent(hidden.handle, event, 0)
-    free(hidden)
+  /**
+   * Can it be given work? Not while it captures; the null stream not while a blocking stream does, and then it does not even
+   * say whether it captures itself.
+   */
+  #takesWork(): boolean {
+    const { driver, handle } = this.#open
+    try {
+      return !driver.streamIsCapturing(handle)
+    } catch (error) {
+      if (error instanceof CudaError && error.number === CUresult.STREAM_CAPTURE_IMPLICIT) return false
+      throw error
+    }
   }
 
-  /** It was closed while it captured: nothing tells how far its own work is, only how far all work is. */
-  #freeAfterAll(device: Device, free: Free): void {
-    const { driver } = this.#open
-    driver.deviceFinished(device.ordinal, () => unlessLost(() => free(hiddenStream(device))))
-  }
-
-  get #captures(): boolean {
-    return this.#open.driver.streamIsCapturing(this.#open.handle)
+  /** Of a stream that captured when it was closed nothing tells how far its own work is, only how far all work is. */
+  #hasEnd(): boolean {
+    if (this.#end !== undefined) return true
+    const { driver, context, device } = this.#open
+    const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
+    if (driver.deviceRecordOwn(event, device)) this.#end = { context, event, ofDevice: true }
+    else driver.eventRecycle(context, event)
+    return this.#end !== undefined
   }
 
   #close(): void {
     if (this.#pieces === 0) return
     const { driver, handle, context } = this.#open
-    if (this.#captures) queueMicrotask(() => freeDeferred(driver))
-    else {
-      this.#end = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
-      driver.eventRecordOwn(this.#end.event, handle)
-    }
+    // A capture ends with the stream that began it; ended before, it lets the stream be given work.
+    driver.graphs.abandon(handle)
+    freeDeferred(driver)
+    if (this.#pieces === 0 || !this.#takesWork()) return
+    const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
+    driver.eventRecordOwn(event, handle)
+    this.#end = { context, event, ofDevice: false }
   }
 }
 
@@ -104,7 +147,7 @@ export function homeOf(stream: Stream): Home {
 
 /**
  * Frees what was closed while its home captured. To be called when a capture has ended, which all streams that joined it
- * leave, and before an allocation: other libraries end captures too.
+ * leave, and before an allocation: other libraries end captures too. Never throws.
  */
 export function freeDeferred(driver: Driver): void {
   for (const home of [...(waiting.get(driver) ?? [])]) home.freeDeferred()
@@ -124,6 +167,8 @@ export function unlessLost(fn: () => void): void {
   try {
     fn()
   } catch (error) {
-    if (!(error instanceof CudaError && isContextLost(error.number))) throw error
+    if (!isLost(error)) throw error
   }
 }
+
+const isLost = (error: unknown): boolean => error instanceof CudaError && isContextLost(error.number)

@@ -75,7 +75,16 @@ export interface Driver {
   deviceContext(device: number): ContextHandle
   streamPriorityRange(device: number): { readonly least: number; readonly greatest: number }
   deviceSynchronize(device: number): void
+  /**
+   * Settles when all that is queued on the device now is done. Throws where the driver refuses to look; a capture there that
+   * this thread can know of is left as it was.
+   */
   deviceFinished(device: number, settle: Settle): Cancel
+  /**
+   * Records an event of the library's own, made in the device's primary context, behind all work of the device. False where
+   * a stream there captures, as far as this thread can know: nothing is done then.
+   */
+  deviceRecordOwn(event: EventHandle, device: number): boolean
   /** Runs host functions as they come due, and blocks until none is pending on any stream of any device. */
   drainHostFunctions(): void
   /** Runs calls that would spoil a capture which anybody has under way (`cuThreadExchangeStreamCaptureMode`). */

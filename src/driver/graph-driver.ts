@@ -9,6 +9,8 @@ export interface GraphDriver {
   begin(stream: StreamHandle, mode: CaptureMode): void
   /** Ends the capture that this stream began. */
   end(stream: StreamHandle): GraphHandle
+  /** Ends the capture that this stream began, if that is still under way, and throws away what was captured. */
+  abandon(stream: StreamHandle): void
   destroy(graph: GraphHandle): void
   nodeCount(graph: GraphHandle): number
   /** The graph in Graphviz's language. */

@@ -70,6 +70,9 @@ export class WrappedDriver implements Driver {
   deviceFinished(device: number, settle: Settle): Cancel {
     return this.inner.deviceFinished(device, settle)
   }
+  deviceRecordOwn(event: EventHandle, device: number): boolean {
+    return this.inner.deviceRecordOwn(event, device)
+  }
   drainHostFunctions(): void {
     this.inner.drainHostFunctions()
   }

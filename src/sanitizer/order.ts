@@ -80,6 +80,8 @@ export class Order {
     const stream = this.#streams.get(handle)
     if (stream === undefined) return
     this.#streams.delete(handle)
+    // The stream that began a capture takes it along.
+    if (stream.capture?.origin === stream) stream.capture.end()
     if (stream.foreign) this.#foreignStreams -= 1
     this.#leaving.push(stream)
     this.strands.end(stream)
@@ -137,6 +139,13 @@ export class Order {
       event.captured = undefined
     } else if (external) capture.add(stream, { kind: 'record', event }, undefined)
     else event.captured = { capture, after: capture.frontierOf(stream) }
+  }
+
+  /** A record behind all work of the device. */
+  recordDevice(handle: EventHandle, device: number): void {
+    const event = this.#event(handle)
+    event.points = this.workOfDevice(device)
+    event.captured = undefined
   }
 
   /**

@@ -86,6 +86,12 @@ export class SanitizerDriver extends WrappedDriver {
     return super.deviceFinished(device, this.#settling(work, settle))
   }
 
+  override deviceRecordOwn(event: EventHandle, device: number): boolean {
+    const recorded = super.deviceRecordOwn(event, device)
+    if (recorded) this.#order.recordDevice(event, device)
+    return recorded
+  }
+
   override streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const stream = super.streamCreate(context, flags, priority)
     this.#order.streamCreated(stream, context, flags, this.detector.takeStack())

@@ -28,6 +28,11 @@ export class SanitizerGraphs implements GraphDriver {
     }
   }
 
+  abandon(stream: StreamHandle): void {
+    this.#inner.abandon(stream)
+    if (!this.#stillCaptures(stream)) this.#order.captureEnds(stream, undefined)
+  }
+
   destroy(graph: GraphHandle): void {
     this.#inner.destroy(graph)
     this.#order.graphDestroyed(graph)

@@ -84,11 +84,13 @@ export interface CaptureNode {
 
 export class Capture {
   readonly nodes: CaptureNode[] = []
+  readonly origin: StreamStrand
   readonly #frontiers = new Map<StreamStrand, readonly CaptureNode[]>()
   /** The last node of each strand so far. */
   readonly #lanes: CaptureNode[] = []
 
   constructor(origin: StreamStrand) {
+    this.origin = origin
     this.join(origin, [])
   }
 

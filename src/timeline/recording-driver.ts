@@ -99,6 +99,11 @@ export class RecordingDriver extends WrappedDriver {
     return this.#awaited('device.finished()', undefined, device, settle, (told) => super.deviceFinished(device, told))
   }
 
+  override deviceRecordOwn(event: EventHandle, device: number): boolean {
+    this.recorder.forgetEvent(event)
+    return super.deviceRecordOwn(event, device)
+  }
+
   override streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     const { recorder } = this
     const row = recorder.begin(Kind.WAIT, stream, this.#names.wait, Number.NaN, recorder.recordOf(event))

@@ -31,6 +31,10 @@ export class RecordingGraphs implements GraphDriver {
     return this.#inner().graphs.end(stream)
   }
 
+  abandon(stream: StreamHandle): void {
+    this.#inner().graphs.abandon(stream)
+  }
+
   destroy(graph: GraphHandle): void {
     this.#inner().graphs.destroy(graph)
   }

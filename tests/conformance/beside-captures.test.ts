@@ -4,9 +4,22 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { Event, ExternalStream, Stream } from 'cuda-streams'
+import { Sanitizer } from 'cuda-streams/sanitizer'
+import { publish, Timeline } from 'cuda-streams/timeline'
 import { onEveryBackend } from '../helpers/suite.js'
-import { checkCudaError, ONE_DEVICE, refusedByDriver, secondDevice, stillWorks } from './expect.js'
+import {
+  checkCudaError,
+  collectUntil,
+  follow,
+  ONE_DEVICE,
+  refusedByDriver,
+  secondDevice,
+  stillWorks,
+  turns,
+} from './expect.js'
 
+const MIB = 1024 * 1024
 const MODES = ['global', 'threadLocal', 'relaxed'] as const
 
 onEveryBackend('beside a capture', (bench) => {
@@ -62,6 +75,231 @@ onEveryBackend('beside a capture', (bench) => {
       using captured = stream.endCapture()
       assert.equal(captured.nodeCount, 1)
       await device.finished()
+    })
+
+    test(`memory whose home was closed while it captured is freed later, and spoils nothing: ${mode}`, async () => {
+      for (const order of ['buffer, home', 'home, buffer', 'home, capture, buffer', 'buffer, capture, home'] as const) {
+        for (const joins of [false, true]) {
+          using origin = working()
+          using stream = working()
+          using other = working()
+          const home = joins ? working() : origin
+          const buffer = device.alloc(1024, { stream: home })
+          origin.beginCapture('relaxed')
+          if (joins) home.wait(origin)
+          for (const step of order.split(', ')) {
+            if (step === 'buffer') buffer.close()
+            else if (step === 'home') home.close()
+            else stream.beginCapture(mode)
+          }
+          if (!stream.isCapturing) stream.beginCapture(mode)
+          other.beginCapture('relaxed')
+          if (joins) origin.endCapture().close()
+          await turns()
+          const name = `${order}, ${joins}`
+          stream.fill(device.alloc(1024, { stream: device.defaultStream }), 1)
+          assert.equal(stream.endCapture().nodeCount, 1, name)
+          assert.equal(other.endCapture().nodeCount, 0, name)
+        }
+      }
+      await device.finished()
+    })
+
+    test(`a stream that has begun a capture says of itself what it ever does: ${mode}`, () => {
+      const aboutItself = ({ id, priority, nonBlocking }: Stream) => ({ id, priority, nonBlocking })
+      for (const nonBlocking of [true, false]) {
+        using stream = bench.stream({ nonBlocking })
+        using other = bench.stream()
+        other.beginCapture(mode)
+        stream.beginCapture(mode)
+        const told = aboutItself(stream)
+        assert.equal(stream.share().id, told.id)
+        refusedByDriver(() => stream.beginCapture(mode), 401)
+        stream.endCapture().close()
+        other.endCapture().close()
+        assert.deepEqual(told, aboutItself(new ExternalStream(stream)))
+        assert.equal(told.nonBlocking, nonBlocking)
+      }
+    })
+
+    test(`a recording that is stopped waits for what was recorded, and spoils nothing: ${mode}`, async () => {
+      using stream = working()
+      using held = working()
+      using buffer = device.alloc(1024, { stream: held })
+      const recording = Timeline.start({ device })
+      const latch = bench.latch(held)
+      held.fill(buffer, 1)
+      stream.beginCapture(mode)
+      stream.fill(buffer, 2)
+      const stopping = recording.stop()
+      const state = follow(stopping)
+      await turns()
+      const waited = !state.settled
+      latch.open()
+      const { operations } = await stopping
+      assert.ok(waited)
+      assert.equal(stream.endCapture().nodeCount, 1)
+      const fills = operations.filter(({ kind }) => kind === 'fill')
+      assert.deepEqual(
+        fills.map(({ end }) => end !== undefined),
+        [true],
+      )
+    })
+
+    test(`memory of the null stream can be closed while a blocking stream captures: ${mode}`, async () => {
+      using blocking = working({ nonBlocking: false })
+      using stream = working()
+      const buffer = device.alloc(1024, { stream: device.defaultStream })
+      const used = device.alloc(1024, { stream: device.defaultStream })
+      stream.fill(used, 1)
+      blocking.beginCapture(mode)
+      buffer.close()
+      used.close()
+      device.alloc(1024, { stream }).close()
+      assert.equal(blocking.endCapture().nodeCount, 0)
+      await device.finished()
+    })
+  }
+
+  /** What the library does on its own account, each with what must be there before: on a stream beside the capture. */
+  const doings: Readonly<Record<string, (other: Stream) => () => unknown>> = {
+    'uploads and downloads': (other) => async () => {
+      using buffer = device.alloc(20 * MIB, { stream: other })
+      const bytes = new Uint8Array(20 * MIB).fill(3)
+      const sending = other.upload(buffer, bytes)
+      const received = await other.download(buffer)
+      await sending
+      assert.equal(Buffer.compare(received, bytes), 0)
+    },
+    'memory that is closed while it is used, and used again': (other) => async () => {
+      for (let round = 0; round < 3; round += 1) {
+        const buffer = device.alloc(4096, { stream: other })
+        const pinned = device.allocPinned(4096)
+        const open = device.alloc(4096, { interprocess: true })
+        other.copy(buffer, pinned)
+        using reader = bench.stream()
+        reader.copy(open, buffer)
+        for (const closable of [pinned, buffer, open]) closable.close()
+        await Promise.all([other.finished(), reader.finished()])
+      }
+    },
+    'what the garbage collector finds': (other) => {
+      const unreachable = garbage(other)
+      return async () => {
+        for (const reference of garbage(other, false)) unreachable.push(reference)
+        assert.ok(await collectUntil(() => unreachable.every((reference) => reference.deref() === undefined)))
+        device.allocPinned(4096).close()
+      }
+    },
+    'promises and host functions': (other) => {
+      const latch = bench.latch(other)
+      const before = [other.finished(), other.record().finished()]
+      let ran = 0
+      const run = (): void => {
+        ran += 1
+      }
+      other.launchHostFunc(run)
+      return async () => {
+        other.launchHostFunc(run)
+        const event = other.record()
+        const waits = [...before, other.finished(), event.finished()]
+        await turns()
+        other.record(event)
+        event.close()
+        latch.open()
+        await Promise.all(waits)
+        assert.equal(ran, 2)
+      }
+    },
+    'a recording': (other) => async () => {
+      using buffer = device.alloc(4096, { stream: other })
+      const { operations } = await Timeline.record(() => other.fill(buffer, 1), { device })
+      assert.equal(operations.filter(({ kind }) => kind === 'fill').length, 1)
+    },
+    'a recording that began before, and its publisher': (other) => {
+      const recording = Timeline.start({ device })
+      const publisher = publish({ device })
+      const buffer = device.alloc(4096, { stream: other })
+      other.fill(buffer, 1)
+      return async () => {
+        buffer.close()
+        other.launchHostFunc(() => {})
+        await other.finished()
+        publisher.flush()
+        publisher.close()
+        await recording.stop()
+      }
+    },
+    'the sanitizer': (other) => {
+      const sanitizer = Sanitizer.start({ device })
+      const buffer = device.alloc(4096, { stream: other })
+      return async () => {
+        other.fill(buffer, 1)
+        sanitizer.stop()
+        using later = Sanitizer.start({ device })
+        other.fill(buffer, 2)
+        buffer.close()
+        await other.finished()
+        assert.deepEqual([...sanitizer.reports, ...later.reports], [])
+      }
+    },
+    'what is shared with other threads, and wrapped': (other) => {
+      const handle = bench.foreignStream(device)
+      return () => {
+        using buffer = device.alloc(4096, { stream: other })
+        using event = other.record()
+        for (const shared of [other.share(), event.share(), buffer.share()]) assert.equal(shared.device, device.ordinal)
+        assert.equal(Stream.from(other.share()), other)
+        new ExternalStream(other).wait(event).close()
+        new ExternalStream(handle, { device }).wait(event).close()
+        Event.fromHandle(event.handle, { device }).close()
+        bench.destroyForeignStream(handle)
+      }
+    },
+    'memory of another device': (other) => () => {
+      const there = secondDevice(bench)
+      if (there === undefined) return
+      using stream = bench.stream({ device: there })
+      using theirs = there.alloc(4096, { stream })
+      using ours = device.alloc(4096, { stream: other })
+      stream.fill(theirs, 1)
+      other.wait(stream).copy(ours, theirs)
+      stream.wait(other).copy(theirs, ours)
+    },
+  }
+
+  /** One of each kind of object, which nobody can reach any more. */
+  const garbage = (other: Stream, withGraphs = true): WeakRef<object>[] => {
+    const home = bench.stream()
+    const used = device.alloc(4096, { stream: home })
+    other.fill(used, 1)
+    const pinned = device.allocPinned(4096)
+    other.copy(used, pinned)
+    const objects: object[] = [home, used, pinned, home.record(), device.createEvent({ timing: true })]
+    objects.push(device.alloc(4096, { interprocess: true }), new ExternalStream(home))
+    if (withGraphs) {
+      const graph = home.capture(() => home.fill(used, 2))
+      objects.push(graph, graph.instantiate())
+    }
+    return objects.map((object) => new WeakRef(object))
+  }
+
+  for (const [what, prepare] of Object.entries(doings)) {
+    test(`it is spoilt by nothing that the library does: ${what}`, async () => {
+      for (const mode of MODES) {
+        for (const nonBlocking of [true, false]) {
+          using stream = working({ nonBlocking })
+          using other = working()
+          using buffer = device.alloc(1024, { stream })
+          const act = prepare(other)
+          stream.beginCapture(mode)
+          stream.fill(buffer, 1)
+          await act()
+          await turns()
+          assert.equal(stream.endCapture().nodeCount, 1, `${mode}, ${nonBlocking ? 'non-blocking' : 'blocking'}`)
+          await device.finished()
+        }
+      }
     })
   }
 

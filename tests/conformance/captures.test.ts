@@ -1,7 +1,7 @@
 /** C1, C3, C5 and H5 while a stream captures: what is refused, and that nothing of the library spoils a capture. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { CudaError, type Stream } from 'cuda-streams'
+import { CudaError, ExternalStream, Stream } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
 import {
   beginCapture,
@@ -9,7 +9,9 @@ import {
   type CaptureMode,
   checkCudaError,
   endQuietly,
+  ONE_DEVICE,
   refusedByDriver,
+  secondDevice,
   stillWorks,
   turns,
 } from './expect.js'
@@ -103,6 +105,31 @@ onEveryBackend('while a stream captures', (bench) => {
         stillWorks(bench, joined)
       }))
 
+    test(`C3 finished() of a device on which a stream captures rejects likewise: ${name}`, () =>
+      capturing(mode, async (stream, capture) => {
+        for (const options of [undefined, { signal: new AbortController().signal }]) {
+          const error = checkCudaError(await rejection(device.finished(options)), UNSUPPORTED)
+          assert.equal(error.call, 'cuCtxRecordEvent')
+        }
+        await turns()
+        endsWell(stream, capture)
+        await device.finished()
+      }))
+
+    test(`C3 finished() of a device whose stream has joined a capture rejects likewise: ${name}`, async (context) => {
+      const second = secondDevice(bench)
+      if (second === undefined) return context.skip(ONE_DEVICE)
+      using joined = bench.stream({ device: second })
+      await capturing(mode, async (stream, capture) => {
+        await second.finished()
+        joined.wait(stream)
+        checkCudaError(await rejection(second.finished()), UNSUPPORTED)
+        stream.wait(joined)
+        endsWell(stream, capture)
+      })
+      await second.finished()
+    })
+
     test(`C5 waits and host functions that are pending elsewhere spoil no capture: ${name}`, async () => {
       using other = bench.stream()
       const order: string[] = []
@@ -154,6 +181,26 @@ onEveryBackend('while a stream captures', (bench) => {
         endsWell(stream, capture)
       }))
   }
+
+  test('C3 finished() of a device rejects likewise while its per-thread stream captures, or a wrapped one', async () => {
+    const perThread = device.run(() => Stream.perThread)
+    const handle = bench.foreignStream(device)
+    const wrapped = new ExternalStream(handle, { device })
+    for (const stream of [perThread, wrapped]) {
+      stream.beginCapture('relaxed')
+      checkCudaError(await rejection(device.finished()), UNSUPPORTED)
+      stream.endCapture().close()
+      await device.finished()
+    }
+    await capturing(2, async (stream, capture) => {
+      perThread.wait(stream)
+      checkCudaError(await rejection(device.finished()), UNSUPPORTED)
+      stream.wait(perThread)
+      endsWell(stream, capture)
+    })
+    bench.destroyForeignStream(handle)
+    await device.finished()
+  })
 
   test('C5 a wait between streams of a capture is part of it', () =>
     capturing(0, async (stream, capture) => {

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { type Graph, type GraphExec, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
-import { ONE_DEVICE, refused, refusedByDriver, secondDevice } from './expect.js'
+import { ONE_DEVICE, refused, refusedByDriver, secondDevice, turns } from './expect.js'
 
 const LAUNCHES = 1000
 
@@ -115,6 +115,30 @@ onEveryBackend('graphs', (bench) => {
     )
     assert.equal(stream.isCapturing, false)
     assert.throws(() => stream.capture(() => void stream.query()), { number: 900 })
+    bench.busy(stream, 1000)
+    await stream.finished()
+  })
+
+  test('G4 a promise that capture() refuses is nobody else’s to see to: if it rejects, the process goes on', async () => {
+    using stream = bench.stream()
+    const unhandled: unknown[] = []
+    const note = (reason: unknown): void => void unhandled.push(reason)
+    process.on('unhandledRejection', note)
+    try {
+      const failing = async (): Promise<void> => {
+        bench.busy(stream, 1000)
+        throw new Error('inside')
+      }
+      refused(() => stream.capture(failing as () => void), 'ERR_INVALID_ARG_VALUE', /promise/)
+      // What begins its work where it is waited for is left alone.
+      const lazy = new Map([['then', () => assert.fail('it was waited for')]])
+      refused(() => stream.capture(() => Object.fromEntries(lazy)), 'ERR_INVALID_ARG_VALUE', /promise/)
+      await turns()
+      assert.deepEqual(unhandled, [])
+    } finally {
+      process.off('unhandledRejection', note)
+    }
+    assert.equal(stream.isCapturing, false)
     bench.busy(stream, 1000)
     await stream.finished()
   })

@@ -66,13 +66,79 @@ onEveryBackend('memory and its home', (bench) => {
     await device.finished()
   })
 
-  test('a thousand buffers of closed streams are freed', async () => {
+  test('closed after its home, which was closed while it was part of another capture', async () => {
+    await usedWhenClosed((buffer, home) => {
+      using origin = bench.stream()
+      const graph = origin.capture(() => {
+        home.wait(origin)
+        home.close()
+        buffer.close()
+      })
+      assert.equal(graph.nodeCount, 0)
+    })
+    await device.finished()
+  })
+
+  test('closed while its home is part of another capture, in which that is closed', async () => {
+    await usedWhenClosed((buffer, home) => {
+      using origin = bench.stream()
+      const graph = origin.capture(() => {
+        home.wait(origin)
+        buffer.close()
+        home.close()
+      })
+      assert.equal(graph.nodeCount, 0)
+    })
+    await device.finished()
+  })
+
+  /** More memory than a GPU has goes through buffers that `close` closes, each time after another's work was waited for. */
+  const allAreFreed = async (home: () => Stream, close: (buffers: readonly DeviceBuffer[], home: Stream) => void) => {
     for (let round = 0; round < 10; round += 1) {
-      const home = bench.stream()
-      const buffers = Array.from({ length: 100 }, () => device.alloc(256 * 1024 * 1024, { stream: home }))
-      home.close()
-      for (const buffer of buffers) buffer.close()
+      const stream = home()
+      const buffers = Array.from({ length: 100 }, () => device.alloc(256 * 1024 * 1024, { stream }))
+      close(buffers, stream)
       await device.finished()
     }
-  })
+  }
+  const closeAll = (buffers: readonly DeviceBuffer[]): void => {
+    for (const buffer of buffers) buffer.close()
+  }
+  const newHome = (): Stream => bench.stream()
+
+  test('a thousand buffers of closed streams are freed', () =>
+    allAreFreed(newHome, (buffers, home) => {
+      home.close()
+      closeAll(buffers)
+    }))
+
+  test('a thousand buffers of streams that were closed while they captured are freed', () =>
+    allAreFreed(newHome, (buffers, home) => {
+      home.beginCapture()
+      closeAll(buffers.slice(50))
+      home.close()
+      closeAll(buffers)
+    }))
+
+  test('a thousand buffers of streams that were closed in the capture of another are freed', () =>
+    allAreFreed(newHome, (buffers, home) => {
+      using origin = bench.stream()
+      origin.beginCapture()
+      home.wait(origin)
+      closeAll(buffers.slice(50))
+      home.close()
+      closeAll(buffers)
+      origin.endCapture().close()
+    }))
+
+  test('a thousand buffers of the null stream that were closed while a blocking stream captured are freed', () =>
+    allAreFreed(
+      () => device.defaultStream,
+      (buffers) => {
+        using blocking = bench.stream({ nonBlocking: false })
+        blocking.beginCapture()
+        closeAll(buffers)
+        blocking.endCapture().close()
+      },
+    ))
 })

@@ -27,6 +27,12 @@ onEveryBackend('the life of the process', (bench) => {
 
   test('C4 streams, events and pending work keep nothing alive', () => ends('nothingPending', 'end\n'))
 
+  test('C4 memory that waits to be freed keeps nothing alive: of a stream that was closed while it captured', () =>
+    ends('closedHome', 'end\n'))
+
+  test('C4 memory that waits to be freed keeps nothing alive: of one that was closed in the capture of another', () =>
+    ends('closedJoinedHome', 'end\n'))
+
   test('C4 a wait that was aborted keeps nothing alive', () => ends('aborted', 'aborted\nend\n'))
 
   test('C4 once all waits are settled, nothing keeps the process alive', () => ends('settled', 'finished\nend\n'))

@@ -449,6 +449,22 @@ onEveryBackend('sanitizer', (bench) => {
       await assertClean(bench, program(true))
     })
 
+    it('are not begun any more when the stream that began the capture is closed', async () => {
+      const program = (mended: boolean) => () => {
+        const [origin, joined, other] = [bench.stream(), bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES)
+        device.synchronize()
+        origin.beginCapture()
+        joined.wait(origin)
+        origin.close()
+        joined.fill(data, 1)
+        if (mended) other.wait(joined)
+        other.fill(data, 2)
+      }
+      assert.equal((await onlyReportOf(bench, program(false))).kind, 'race')
+      await assertClean(bench, program(true))
+    })
+
     it('come after their own last launch, on any stream', async () => {
       await assertClean(bench, () => {
         const streams = [bench.stream(), bench.stream(), bench.stream()]

@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HandleCheck } from '../../src/driver/cuda/handle-check.js'
-import type { Library } from '../../src/driver/cuda/library.js'
 import { MemoryCheck, type Verdict } from '../../src/driver/cuda/memory-check.js'
 import type { EventHandle, StreamHandle } from '../../src/driver/driver.js'
 
 const skip = process.platform === 'linux' ? false : 'reads memory as Linux does'
 const ILLEGAL_ADDRESS = 700
-const library = { cuEventQuery: () => ILLEGAL_ADDRESS } as unknown as Library
+const query = () => ILLEGAL_ADDRESS
 const lost = (): never => {
   throw new Error('cuStreamCreateWithPriority failed: CUDA_ERROR_ILLEGAL_ADDRESS (700)')
 }
@@ -16,7 +15,7 @@ const lost = (): never => {
 test('a stream or event can be destroyed where nothing can be learnt any more', { skip }, () => {
   const stream = 0x1000 as StreamHandle
   const event = 0x2000 as EventHandle
-  const check = new HandleCheck(library, new MemoryCheck(), () => false, lost)
+  const check = new HandleCheck(query, new MemoryCheck(), () => false, lost)
   check.streamDestroyed(stream, 5)
   check.eventDestroyed(event)
   assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' })
@@ -24,7 +23,7 @@ test('a stream or event can be destroyed where nothing can be learnt any more', 
 })
 
 test('an address that is not mapped is refused, where nothing could be learnt too', { skip }, () => {
-  const check = new HandleCheck(library, new MemoryCheck(), () => false, lost)
+  const check = new HandleCheck(query, new MemoryCheck(), () => false, lost)
   assert.throws(() => check.checkStream(0x3000 as StreamHandle), { code: 'ERR_INVALID_HANDLE', message: /12288/ })
   assert.throws(() => check.checkEvent(0x3000 as EventHandle, []), { code: 'ERR_INVALID_HANDLE' })
 })
@@ -33,7 +32,7 @@ test('an address that once was ours is theirs, once a stream of theirs was found
   const stream = 0x1000 as StreamHandle
   const seen: { verdict: Verdict; id: number } = { verdict: 'alive', id: 5 }
   const memory = { stream: () => seen.verdict, idOfStream: () => seen.id } as unknown as MemoryCheck
-  const check = new HandleCheck(library, memory, () => false, lost)
+  const check = new HandleCheck(query, memory, () => false, lost)
   check.streamDestroyed(stream, 5)
   assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' })
   seen.id = 6
@@ -53,7 +52,12 @@ test('what looked alive once and does not now has been destroyed; what never did
     idOfStream: () => 1,
     event: () => ({ verdict, context: 1 }),
   } as unknown as MemoryCheck
-  const check = new HandleCheck({ cuEventQuery: () => 0 } as unknown as Library, memory, () => false, lost)
+  const check = new HandleCheck(
+    () => 0,
+    memory,
+    () => false,
+    lost,
+  )
   check.checkStream(stream)
   assert.equal(check.checkEvent(event, []), 1)
   verdict = 'unknown'

@@ -10,12 +10,12 @@ const stream = 4096 as StreamHandle
 
 it('a stream of our own is always the same, until it is destroyed', () => {
   const calls = new StreamCalls({} as Contexts)
-  calls.add(stream, context)
+  calls.created(stream, context)
   assert.equal(calls.adopt(stream, context, 7), false)
   assert.equal(calls.adopt(stream, context, undefined), false)
   calls.forget(stream)
   assert.equal(calls.adopt(stream, context, 8), true)
-  calls.add(stream, context)
+  calls.created(stream, context)
   assert.equal(calls.adopt(stream, context, 9), false)
 })
 

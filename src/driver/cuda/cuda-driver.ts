@@ -91,6 +91,7 @@ export class CudaDriver implements Driver {
       reserve,
       hostFunctionsPending: () => parts.waiting.hostFunctionsPending,
       drainHostFunctions: (what) => parts.waiting.forHostFunctions(what),
+      relaxed: (calls) => parts.relaxed.run(calls),
     })
     this.libraries = new CudaLibraries({ ...parts, reserve })
     this.graphs = new CudaGraphs(parts.library, parts.memory, parts.relaxed, parts.graphGates, {
@@ -157,7 +158,16 @@ export class CudaDriver implements Driver {
   }
 
   deviceFinished(device: number, settle: Settle): Cancel {
-    return this.#waiting.contextFinished(this.#contexts.primary(device), settle)
+    const context = this.#contexts.primary(device)
+    if (this.#anyCaptures(device, context)) throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
+    return this.#waiting.contextFinished(context, settle)
+  }
+
+  deviceRecordOwn(event: EventHandle, device: number): boolean {
+    const context = this.#contexts.primary(device)
+    if (this.#anyCaptures(device, context)) return false
+    check('cuCtxRecordEvent', this.#library.cuCtxRecordEvent(context, event))
+    return true
   }
 
   drainHostFunctions(): void {
@@ -175,7 +185,7 @@ export class CudaDriver implements Driver {
     )
     const stream = this.#memory.pointerAt(0) as StreamHandle
     this.#handles.streamCreated(stream)
-    this.#calls.add(stream, context)
+    this.#calls.created(stream, context)
     return stream
   }
 
@@ -220,13 +230,19 @@ export class CudaDriver implements Driver {
 
   streamGetId(stream: StreamHandle): bigint {
     this.#refuseWhileCapturing(stream, 'cuStreamGetId')
-    this.#calls.onStream(stream, 'cuStreamGetId', (raw) => this.#library.cuStreamGetId(raw, this.#memory.address))
+    this.#relaxed.run(() =>
+      this.#calls.onStream(stream, 'cuStreamGetId', (raw) => this.#library.cuStreamGetId(raw, this.#memory.address)),
+    )
     return this.#memory.uint64[0] ?? 0n
   }
 
   streamGetFlags(stream: StreamHandle): number {
     this.#refuseWhileCapturing(stream, 'cuStreamGetFlags')
-    this.#calls.onStream(stream, 'cuStreamGetFlags', (raw) => this.#library.cuStreamGetFlags(raw, this.#memory.address))
+    this.#relaxed.run(() =>
+      this.#calls.onStream(stream, 'cuStreamGetFlags', (raw) =>
+        this.#library.cuStreamGetFlags(raw, this.#memory.address),
+      ),
+    )
     return this.#memory.uint32[0] ?? 0
   }
 
@@ -433,6 +449,29 @@ export class CudaDriver implements Driver {
   /** To ask a capturing stream for its id would spoil the capture. */
   #mayTellId(stream: StreamHandle): boolean {
     return this.#library.cuStreamIsCapturing(stream, this.#memory.address) === 0 && this.#memory.int32[0] === 0
+  }
+
+  /**
+   * Does a stream of the context capture? CUDA cannot be asked that, only each stream: those that began a capture here, and
+   * those of our own that may be in one. What other libraries capture on streams of theirs is not known.
+   */
+  #anyCaptures(device: number, context: ContextHandle): boolean {
+    const { own, contextOf } = this.#calls
+    const { begun } = this.graphs
+    for (const stream of begun.keys()) if (contextOf(stream) === context && this.#captures(stream)) return true
+    const mayCapture = (stream: StreamHandle): boolean => begun.size > 0 || this.#handedOut.has(stream)
+    for (const [stream, its] of own) if (its === context && mayCapture(stream) && this.#captures(stream)) return true
+    return this.#captures(defaultStream(device, 2))
+  }
+
+  /** As `streamIsCapturing`, and where the context is lost no answer but false: the call that was meant tells of that. */
+  #captures(stream: StreamHandle): boolean {
+    let result = 0
+    this.#calls.onStream(stream, 'cuStreamIsCapturing', (raw) => {
+      result = this.#library.cuStreamIsCapturing(raw, this.#memory.address)
+      return 0
+    })
+    return result === 0 && this.#memory.int32[0] !== 0
   }
 
   /** A null stream never captures, and asking whether it does is refused while a blocking stream captures. */

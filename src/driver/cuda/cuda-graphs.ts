@@ -60,6 +60,11 @@ export class CudaGraphs implements GraphDriver {
     this.#around = around
   }
 
+  /** Streams that began a capture which was not ended since, as far as this thread knows. */
+  get begun(): ReadonlyMap<StreamHandle, bigint | undefined> {
+    return this.#begun
+  }
+
   begin(stream: StreamHandle, mode: CaptureMode): void {
     this.#around.onStream(stream, 'cuStreamBeginCapture', (raw) => this.#library.cuStreamBeginCapture_v2(raw, mode))
     const known = this.#begun.has(stream)
@@ -76,6 +81,18 @@ export class CudaGraphs implements GraphDriver {
     const graph = this.#memory.pointerAt(0) as GraphHandle
     this.#captured.set(graph, captured)
     return graph
+  }
+
+  abandon(stream: StreamHandle): void {
+    if (!this.#begun.has(stream)) return
+    const { id, valid } = this.#captureInfo(stream)
+    // Somebody else may have ended its own; to end one that it joined since would spoil that.
+    if (valid && id !== this.#begun.get(stream)) return
+    try {
+      this.destroy(this.end(stream))
+    } catch {
+      // One that is spoilt gives no graph, and is over all the same.
+    }
   }
 
   /** The stream is about to be destroyed, and takes the capture that it began, if it did, along. */

@@ -42,6 +42,8 @@ export interface KernelSurroundings {
   drainHostFunctions(what: string): void
   /** Are host functions pending? Then no such call may be made that can wait. */
   hostFunctionsPending(): boolean
+  /** Makes calls that may not be made beside a capture otherwise. */
+  relaxed<R>(calls: () => R): R
 }
 
 /** It takes four arguments where cuLaunchKernel takes eleven, each of which costs. */
@@ -94,7 +96,7 @@ export class CudaKernels implements KernelDriver {
     copy.bytes.fill(0)
     copy.bytes.set(image)
     const result = this.#contexts.within(context, () =>
-      this.#library.cuModuleLoadData(this.#memory.address, copy.address),
+      this.#around.relaxed(() => this.#library.cuModuleLoadData(this.#memory.address, copy.address)),
     )
     copy.free()
     check('cuModuleLoadData', result)
@@ -119,7 +121,9 @@ export class CudaKernels implements KernelDriver {
       this.#kernels.delete(kernel)
     }
     this.#loaded.delete(module)
-    const result = this.#contexts.within(context, () => this.#library.cuModuleUnload(module))
+    const result = this.#contexts.within(context, () =>
+      this.#around.relaxed(() => this.#library.cuModuleUnload(module)),
+    )
     checkDestroyed('cuModuleUnload', result)
   }
 

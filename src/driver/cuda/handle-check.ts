@@ -2,11 +2,10 @@
 import { CUresult, cudaError } from '../cuda-results.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../driver.js'
 import { closedHandle, refusedHandle } from '../handle-errors.js'
-import type { Library } from './library.js'
 import type { MemoryCheck } from './memory-check.js'
 
 export class HandleCheck {
-  readonly #library: Library
+  readonly #query: (event: EventHandle) => number
   readonly #memory: MemoryCheck
   readonly #hides: (event: EventHandle) => boolean
   /** Learns what streams and events look like; called once, before the first look at one. */
@@ -21,9 +20,17 @@ export class HandleCheck {
   readonly #seenStreams = new Set<StreamHandle>()
   readonly #seenEvents = new Set<EventHandle>()
 
-  /** `hides` tells events of the library's own, which may stand where a caller's event once stood. */
-  constructor(library: Library, memory: MemoryCheck, hides: (event: EventHandle) => boolean, learn: () => void) {
-    this.#library = library
+  /**
+   * `query` is `cuEventQuery`, without harm to a capture. `hides` tells events of the library's own, which may stand where a
+   * caller's event once stood.
+   */
+  constructor(
+    query: (event: EventHandle) => number,
+    memory: MemoryCheck,
+    hides: (event: EventHandle) => boolean,
+    learn: () => void,
+  ) {
+    this.#query = query
     this.#memory = memory
     this.#hides = hides
     this.#learn = learn
@@ -84,7 +91,7 @@ export class HandleCheck {
     if (verdict === 'wrong' || this.#seenEvents.has(event)) {
       throw refusedHandle('event', event, cudaError('cuEventQuery', CUresult.INVALID_HANDLE))
     }
-    const result = this.#library.cuEventQuery(event)
+    const result = this.#query(event)
     const known = result === CUresult.SUCCESS || result === CUresult.NOT_READY || result === CUresult.CAPTURED_EVENT
     if (!known) throw refusedHandle('event', event, cudaError('cuEventQuery', result))
     return undefined

@@ -53,7 +53,7 @@ export function openCudaDriver(): Driver {
   })
   const memoryCheck = new MemoryCheck()
   const handles = new HandleCheck(
-    library,
+    (event) => relaxed.run(() => library.cuEventQuery(event)),
     memoryCheck,
     (event) => pool.hides(event),
     () => learn(library, memory, contexts, memoryCheck),

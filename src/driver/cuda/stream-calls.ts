@@ -11,38 +11,43 @@ import { check } from './library.js'
 
 export class StreamCalls {
   readonly #contexts: Contexts
-  /** Of every stream in use that has a handle of its own: ours, and those that other libraries own. */
-  readonly #known = new Map<StreamHandle, ContextHandle>()
-  /** The driver's numbers for those that other libraries own, where they are known. */
-  readonly #foreign = new Map<StreamHandle, number | undefined>()
+  /** Of the streams that this library made: they live, so that each may be asked at any time. */
+  readonly #own = new Map<StreamHandle, ContextHandle>()
+  /** Of those that other libraries own, and may have destroyed by now, with the driver's number where it is known. */
+  readonly #foreign = new Map<StreamHandle, { readonly context: ContextHandle; readonly id: number | undefined }>()
 
   constructor(contexts: Contexts) {
     this.#contexts = contexts
   }
 
-  /** One that we have made. */
-  add(stream: StreamHandle, context: ContextHandle): void {
-    this.#known.set(stream, context)
+  created(stream: StreamHandle, context: ContextHandle): void {
+    this.#own.set(stream, context)
     if (this.#foreign.size > 0) this.#foreign.delete(stream)
   }
 
-  /** One that somebody hands over. False where it is for certain the stream that this handle meant before. */
+  /** Somebody hands it over. False where it is for certain the stream that this handle meant before. */
   adopt(stream: StreamHandle, context: ContextHandle, id: number | undefined): boolean {
-    const isKnown = this.#known.has(stream)
     // As long as we have one of our own, nobody else can have been given its handle.
-    if (isKnown && !this.#foreign.has(stream)) return false
-    const isSame = isKnown && id !== undefined && this.#foreign.get(stream) === id
-    this.#known.set(stream, context)
-    this.#foreign.set(stream, id)
-    return !isSame
+    if (this.#own.has(stream)) return false
+    const before = this.#foreign.get(stream)
+    this.#foreign.set(stream, { context, id })
+    return id === undefined || before?.id !== id
   }
 
   forget(stream: StreamHandle): void {
-    this.#known.delete(stream)
+    this.#own.delete(stream)
+    this.#foreign.delete(stream)
+  }
+
+  /** The streams that this library made. */
+  get own(): ReadonlyMap<StreamHandle, ContextHandle> {
+    return this.#own
   }
 
   readonly contextOf = (stream: StreamHandle): ContextHandle | undefined =>
-    isDefaultStream(stream) ? this.#contexts.primary(deviceOfDefaultStream(stream)) : this.#known.get(stream)
+    isDefaultStream(stream)
+      ? this.#contexts.primary(deviceOfDefaultStream(stream))
+      : (this.#own.get(stream) ?? this.#foreign.get(stream)?.context)
 
   /** Makes one call with a context current, and puts back what was. */
   readonly inContext = (context: ContextHandle, call: string, fn: () => number): void => {

@@ -13,6 +13,14 @@ export class CaptureRules {
     return this.#captures.size > 0
   }
 
+  /** Does any stream of the device capture? To ask spoils nothing. */
+  activeOn(device: SimDevice): boolean {
+    for (const { frontiers } of this.#captures) {
+      for (const stream of frontiers.keys()) if (stream.device === device) return true
+    }
+    return false
+  }
+
   begin(stream: SimStream, mode: CaptureMode): void {
     this.refuseImplicit(stream, 'cuStreamBeginCapture')
     if (stream === stream.device.nullStream) {
@@ -35,6 +43,12 @@ export class CaptureRules {
     if (invalid) throw cudaError('cuStreamEndCapture', CUresult.STREAM_CAPTURE_INVALIDATED)
     if (unjoined) throw cudaError('cuStreamEndCapture', CUresult.STREAM_CAPTURE_UNJOINED)
     return capture
+  }
+
+  /** Ends the capture that the stream began, if it is in one. */
+  abandon(stream: SimStream): void {
+    const { capture } = stream
+    if (capture?.origin === stream) this.#drop(capture)
   }
 
   /** Asking a capturing stream how far its work is: there is none that runs. */

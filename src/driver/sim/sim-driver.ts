@@ -144,8 +144,17 @@ export class SimDriver implements Driver {
 
   deviceFinished(device: number, settle: Settle): Cancel {
     const target = this.#registry.alive(this.#registry.device(device), 'cuCtxRecordEvent')
-    this.#captures.refuseOnDevice(target, 'cuCtxRecordEvent')
+    if (this.#captures.activeOn(target)) throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     return this.machine.notify(this.machine.marker(target.nullStream, target.tails()), settle)
+  }
+
+  deviceRecordOwn(handle: EventHandle, device: number): boolean {
+    const target = this.#registry.alive(this.#registry.device(device), 'cuCtxRecordEvent')
+    const event = this.#registry.event(handle, 'cuCtxRecordEvent')
+    if (this.#captures.activeOn(target)) return false
+    event.captured = undefined
+    event.record = this.machine.marker(target.nullStream, target.tails())
+    return true
   }
 
   drainHostFunctions(): void {

@@ -47,6 +47,10 @@ export class SimGraphs implements GraphDriver {
     return graph
   }
 
+  abandon(handle: StreamHandle): void {
+    this.#captures.abandon(this.#around.stream(handle, 'cuStreamEndCapture'))
+  }
+
   destroy(graph: GraphHandle): void {
     this.#nodes(graph, 'cuGraphDestroy')
     this.#graphs.delete(graph)

@@ -63,6 +63,28 @@ const withBench = {
     bench.device.createEvent()
     void [stream.cachedEvent, bench.device.defaultStream, stream.query()]
   },
+  closedHome: (bench) => {
+    const held = bench.stream()
+    const home = bench.stream()
+    const buffer = bench.device.alloc(64, { stream: home })
+    const latch = bench.latch(held)
+    atTheEnd(() => latch.open())
+    home.beginCapture()
+    home.close()
+    buffer.close()
+  },
+  closedJoinedHome: (bench) => {
+    const held = bench.stream()
+    const home = bench.stream()
+    const buffer = bench.device.alloc(64, { stream: home })
+    const latch = bench.latch(held)
+    atTheEnd(() => latch.open())
+    held.capture(() => {
+      home.wait(held)
+      home.close()
+    })
+    buffer.close()
+  },
   aborted: (bench) => {
     const stream = bench.stream()
     const latch = bench.latch(stream)
