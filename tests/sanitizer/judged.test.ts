@@ -1,0 +1,98 @@
+/**
+ * Programs that the sanitizer was once wrong about, on every backend, with exploration as the judge: is the order there,
+ * or can two runs come to different results?
+ */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Device, Stream, type StreamOptions } from 'cuda-streams'
+import { Sanitizer } from 'cuda-streams/sanitizer'
+import { destroyForeignStream, explore, foreignStream } from 'cuda-streams/sim'
+import { onEveryBackend } from '../helpers/suite.js'
+
+const BYTES = 16
+
+/** What a program needs of a workbench, and of a simulation that is explored. */
+interface Stage {
+  readonly device: Device
+  stream(options?: StreamOptions): Stream
+  foreignStream(device: Device, options?: StreamOptions): bigint
+  destroyForeignStream(handle: bigint): void
+}
+
+interface Judged {
+  readonly racy: boolean
+  /** Calls `look` where the sanitizer is to begin. What it returns tells the orders apart. */
+  readonly program: (stage: Stage, look: () => void) => unknown
+}
+
+const BLOCKING = { nonBlocking: false }
+
+/** The last value that the buffer gets. */
+function lastOf({ device }: Stage, buffer: Parameters<Stream['download']>[0]): Promise<Uint8Array> {
+  device.synchronize()
+  return device.defaultStream.download(buffer)
+}
+
+/** A record on the null stream joins the blocking streams, whoever asks for it. */
+function joinedBy(how: 'nothing' | 'record' | 'timed record' | 'promise'): Judged {
+  return {
+    racy: how === 'nothing',
+    program: async (stage, look) => {
+      const { device } = stage
+      const [left, right] = [stage.stream(BLOCKING), stage.stream(BLOCKING)]
+      const data = device.alloc(BYTES)
+      device.synchronize()
+      look()
+      left.fill(data, 1)
+      if (how === 'record') device.defaultStream.record()
+      if (how === 'timed record') device.defaultStream.record({ timing: true })
+      if (how === 'promise') void device.defaultStream.finished()
+      right.fill(data, 2)
+      return lastOf(stage, data)
+    },
+  }
+}
+
+const cases: Readonly<Record<string, Judged>> = {
+  'two blocking streams': joinedBy('nothing'),
+  'two blocking streams, with a record on the null stream between': joinedBy('record'),
+  'two blocking streams, with a timed record there': joinedBy('timed record'),
+  'two blocking streams, with a promise of the null stream between': joinedBy('promise'),
+}
+
+describe('exploration finds', () => {
+  for (const [title, { racy, program }] of Object.entries(cases)) {
+    it(`${racy ? 'two results' : 'one result'}: ${title}`, async () => {
+      const { verdict, complete, message } = await explore(({ devices: [device] }) => {
+        assert.ok(device)
+        const stream: Stage['stream'] = (options) => new Stream({ device, ...options })
+        const stage = { device, stream, foreignStream, destroyForeignStream }
+        return program(stage, () => {})
+      })
+      assert.equal(verdict, racy ? 'disagree' : 'agree', message)
+      assert.ok(racy || complete)
+    })
+  }
+})
+
+onEveryBackend('the sanitizer says the same', (bench) => {
+  for (const [title, { racy, program }] of Object.entries(cases)) {
+    it(`${racy ? 'a race' : 'nothing'}: ${title}`, async () => {
+      let sanitizer: Sanitizer | undefined
+      try {
+        await program(bench, () => {
+          sanitizer = Sanitizer.start({ device: bench.device })
+        })
+      } finally {
+        sanitizer?.stop()
+      }
+      const reports = sanitizer?.reports ?? []
+      const told = reports.map(({ message }) => message).join('\n\n')
+      assert.deepEqual(
+        reports.map(({ kind }) => kind),
+        racy ? ['race'] : [],
+        told,
+      )
+    })
+  }
+})
