@@ -139,6 +139,11 @@ export class Order {
     else event.captured = { capture, after: capture.frontierOf(stream) }
   }
 
+  /** A record that nobody sees stands behind the promise that all of the stream's work will be done: what it stands for. */
+  promised(handle: StreamHandle): readonly Point[] {
+    return this.#recorded(this.stream(handle), handle, false)
+  }
+
   /**
    * What a record stands for. Without timing it is no work of a blocking stream: it comes after the null stream's work, for
    * which a wait for the stream itself does not wait.

@@ -83,7 +83,7 @@ export class SanitizerDriver extends WrappedDriver {
 
   override deviceFinished(device: number, settle: Settle): Cancel {
     const work = this.#order.workOfDevice(device)
-    return super.deviceFinished(device, this.#settling(work, settle))
+    return this.#following(work, settle, (told) => super.deviceFinished(device, told))
   }
 
   override streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
@@ -126,9 +126,11 @@ export class SanitizerDriver extends WrappedDriver {
   }
 
   override streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
-    // A record on the stream stands behind it, which on the null stream is work like any other.
-    this.#order.arriveAt(stream)
-    return super.streamFinished(stream, context, this.#settling(this.#order.workOf(stream), settle))
+    const work: Point[] = []
+    const cancel = this.#following(work, settle, (told) => super.streamFinished(stream, context, told))
+    // Only now: the driver may refuse it, and then there is no record either.
+    work.push(...this.#order.promised(stream))
+    return cancel
   }
 
   override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
@@ -189,7 +191,8 @@ export class SanitizerDriver extends WrappedDriver {
   }
 
   override eventFinished(event: EventHandle, settle: Settle): Cancel {
-    return super.eventFinished(event, this.#settling(this.#order.workOfEvent(event), settle))
+    const work = this.#order.workOfEvent(event)
+    return this.#following(work, settle, (told) => super.eventFinished(event, told))
   }
 
   override eventElapsedTime(start: EventHandle, end: EventHandle): number {
@@ -202,10 +205,16 @@ export class SanitizerDriver extends WrappedDriver {
     return this.detector.order
   }
 
-  #settling(work: readonly Point[], settle: Settle): Settle {
-    return (error) => {
-      if (error === undefined) this.#order.hostKnows(work)
+  /** The program learns that the work is done, unless it gives the promise up. */
+  #following(work: readonly Point[], settle: Settle, start: (told: Settle) => Cancel): Cancel {
+    let givenUp = false
+    const cancel = start((error) => {
+      if (error === undefined && !givenUp) this.#order.hostKnows(work)
       settle(error)
+    })
+    return () => {
+      givenUp = true
+      cancel()
     }
   }
 }

@@ -33,6 +33,47 @@ function lastOf({ device }: Stage, buffer: Parameters<Stream['download']>[0]): P
   return device.defaultStream.download(buffer)
 }
 
+/** The record of a promise is no work of a blocking stream: to wait for that is not to wait for the null stream. */
+function afterPromise(how: 'nothing' | 'promise' | 'promise awaited'): Judged {
+  return {
+    racy: how !== 'promise awaited',
+    program: async (stage, look) => {
+      const { device } = stage
+      const [free, blocking] = [stage.stream(), stage.stream(BLOCKING)]
+      const data = device.alloc(BYTES, { stream: free })
+      device.synchronize()
+      look()
+      device.defaultStream.fill(data, 1)
+      if (how === 'promise awaited') await blocking.finished()
+      if (how === 'promise') void blocking.finished()
+      blocking.synchronize()
+      free.fill(data, 2)
+      return lastOf(stage, data)
+    },
+  }
+}
+
+/** A promise of the null stream is refused while a blocking stream captures: then nothing was recorded there. */
+function afterRefusal(how: 'nothing' | 'refused' | 'kept'): Judged {
+  return {
+    racy: how !== 'kept',
+    program: async (stage, look) => {
+      const { device } = stage
+      const [left, right, captured] = [stage.stream(BLOCKING), stage.stream(BLOCKING), stage.stream(BLOCKING)]
+      const data = device.alloc(BYTES)
+      device.synchronize()
+      look()
+      left.fill(data, 1)
+      captured.beginCapture()
+      if (how === 'refused') await assert.rejects(device.defaultStream.finished(), { number: 906 })
+      captured.endCapture()
+      if (how === 'kept') void device.defaultStream.finished()
+      right.fill(data, 2)
+      return lastOf(stage, data)
+    },
+  }
+}
+
 /** A record on the null stream joins the blocking streams, whoever asks for it. */
 function joinedBy(how: 'nothing' | 'record' | 'timed record' | 'promise'): Judged {
   return {
@@ -54,6 +95,12 @@ function joinedBy(how: 'nothing' | 'record' | 'timed record' | 'promise'): Judge
 }
 
 const cases: Readonly<Record<string, Judged>> = {
+  'a blocking stream that was waited for, and the null stream': afterPromise('nothing'),
+  'the same, with a promise besides': afterPromise('promise'),
+  'the same, with a promise that was awaited': afterPromise('promise awaited'),
+  'two blocking streams, beside a capture': afterRefusal('nothing'),
+  'the same, with a promise of the null stream that is refused': afterRefusal('refused'),
+  'the same, with one that is not': afterRefusal('kept'),
   'two blocking streams': joinedBy('nothing'),
   'two blocking streams, with a record on the null stream between': joinedBy('record'),
   'two blocking streams, with a timed record there': joinedBy('timed record'),
