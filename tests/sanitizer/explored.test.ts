@@ -9,6 +9,7 @@ import { type DefinedKernel, type DeviceBuffer, defineKernel, type PinnedBuffer,
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { explore, type Simulation, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
+import { giveUp } from './random-programs.js'
 
 const PROGRAMS = 500
 const WORDS = 2
@@ -26,7 +27,7 @@ type Step =
   | { readonly what: 'work'; readonly stream: number; readonly use: Use }
   | { readonly what: 'record' | 'wait'; readonly stream: number; readonly event: number }
   | { readonly what: 'waitStream'; readonly stream: number; readonly other: number }
-  | { readonly what: 'host' | 'synchronize' | 'finished' | 'launch'; readonly stream: number }
+  | { readonly what: 'host' | 'synchronize' | 'finished' | 'promise' | 'launch'; readonly stream: number }
   | { readonly what: 'view' }
 
 interface Program {
@@ -58,7 +59,7 @@ function steps(streams: number, looks: 'host' | 'view'): fc.Arbitrary<Step[]> {
       { weight: 4, arbitrary: fc.record({ what: of('waitStream'), stream, other: stream }) },
       { weight: 3, arbitrary: look },
       ...waits.map((what) => ({ weight: 1, arbitrary: fc.record({ what: of(what), stream }) })),
-      { weight: 1, arbitrary: fc.record({ what: of('launch'), stream }) },
+      { weight: 2, arbitrary: fc.record({ what: of('launch', 'promise'), stream }) },
     ),
     { minLength: 3, maxLength: 11 },
   )
@@ -101,6 +102,27 @@ const found: readonly Program[] = [
       { what: 'work', stream: 0, use: word(1, false) },
       { what: 'wait', stream: 2, event: 0 },
       { what: 'host', stream: 1 },
+    ],
+  },
+  {
+    // A promise is no more than such a record: to wait for the stream is still not to wait for the null stream.
+    streams: ['null', 'blocking', 'nonBlocking'],
+    graph,
+    steps: [
+      { what: 'work', stream: 0, use: word(0, true) },
+      { what: 'promise', stream: 1 },
+      { what: 'synchronize', stream: 1 },
+      { what: 'work', stream: 2, use: word(0, true) },
+    ],
+  },
+  {
+    // On the null stream that record is work.
+    streams: ['blocking', 'blocking', 'null'],
+    graph,
+    steps: [
+      { what: 'work', stream: 0, use: word(0, true) },
+      { what: 'promise', stream: 2 },
+      { what: 'work', stream: 1, use: word(0, true) },
     ],
   },
 ]
@@ -178,6 +200,7 @@ async function run({ streams: kinds, graph, steps: all }: Program, simulation: S
     else if (step.what === 'host') at(streams, step.stream).launchHostFunc(() => look(pinned))
     else if (step.what === 'synchronize') at(streams, step.stream).synchronize()
     else if (step.what === 'finished') await at(streams, step.stream).finished()
+    else if (step.what === 'promise') giveUp(at(streams, step.stream))
     else if (step.what === 'launch') exec.launch(at(streams, step.stream))
     else look(pinned)
   }
