@@ -198,7 +198,7 @@ export class Detector {
 
   /** Of each region and stream once. */
   #isAskedAbout(region: Region, stream: StreamStrand): boolean {
-    if (this.order.foreignStreams === 0 || region.askedAbout.has(stream)) return false
+    if (this.order.streams.foreignCount === 0 || region.askedAbout.has(stream)) return false
     region.askedAbout.add(stream)
     return !this.order.followsForeignStream(stream)
   }

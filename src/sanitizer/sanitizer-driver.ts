@@ -71,7 +71,7 @@ export class SanitizerDriver extends WrappedDriver {
 
   override deviceContext(device: number): ContextHandle {
     const context = super.deviceContext(device)
-    this.#order.contextSeen(context, device)
+    this.#order.streams.contextSeen(context, device)
     return context
   }
 
@@ -88,18 +88,18 @@ export class SanitizerDriver extends WrappedDriver {
 
   override streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const stream = super.streamCreate(context, flags, priority)
-    this.#order.streamCreated(stream, context, flags, this.detector.takeStack())
+    this.#order.streams.created(stream, context, flags, this.detector.takeStack())
     return stream
   }
 
   override streamDestroy(stream: StreamHandle): void {
     super.streamDestroy(stream)
-    this.#order.streamDestroyed(stream)
+    this.#order.streams.destroyed(stream)
   }
 
   override streamAdopt(cudaHandle: number, near: number): AdoptedStream {
     const adopted = super.streamAdopt(cudaHandle, near)
-    this.#order.streamAdopted(adopted.stream, adopted.device, this.detector.takeStack())
+    this.#order.streams.adopted(adopted.stream, adopted.device, this.detector.takeStack())
     return adopted
   }
 
