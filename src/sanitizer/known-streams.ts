@@ -70,6 +70,7 @@ export class KnownStreams {
     if (stream === undefined) return
     this.#streams.delete(handle)
     if (stream.foreign) this.#foreignCount -= 1
+    stream.capture?.leave(stream)
     this.#leaving.push(stream)
     this.#strands.end(stream)
   }

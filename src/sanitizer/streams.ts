@@ -88,7 +88,10 @@ export class Capture {
   /** The last node of each strand so far. */
   readonly #lanes: CaptureNode[] = []
 
+  readonly #origin: StreamStrand
+
   constructor(origin: StreamStrand) {
+    this.#origin = origin
     this.join(origin, [])
   }
 
@@ -120,6 +123,16 @@ export class Capture {
     }
     const ends = copies.filter((copy) => !inner.has(copy))
     if (ends.length > 0) this.#frontiers.set(stream, ends)
+  }
+
+  /** A stream is destroyed. With the one that began it, all of it is over. */
+  leave(stream: StreamStrand): void {
+    if (stream === this.#origin) {
+      this.end()
+      return
+    }
+    this.#frontiers.delete(stream)
+    stream.capture = undefined
   }
 
   /** Lets every stream go. */

@@ -33,6 +33,26 @@ function lastOf({ device }: Stage, buffer: Parameters<Stream['download']>[0]): P
   return device.defaultStream.download(buffer)
 }
 
+/** A joined stream is free when the stream that began the capture is closed: what it is given then is queued. */
+function afterCapture(mended: boolean): Judged {
+  return {
+    racy: !mended,
+    program: async (stage, look) => {
+      const [origin, joined, other] = [stage.stream(), stage.stream(), stage.stream()]
+      const data = stage.device.alloc(BYTES, { stream: other })
+      stage.device.synchronize()
+      look()
+      origin.beginCapture()
+      joined.wait(origin)
+      origin.close()
+      joined.fill(data, 1)
+      if (mended) other.wait(joined)
+      other.fill(data, 2)
+      return lastOf(stage, data)
+    },
+  }
+}
+
 /** The record of a promise is no work of a blocking stream: to wait for that is not to wait for the null stream. */
 function afterPromise(how: 'nothing' | 'promise' | 'promise awaited'): Judged {
   return {
@@ -95,6 +115,8 @@ function joinedBy(how: 'nothing' | 'record' | 'timed record' | 'promise'): Judge
 }
 
 const cases: Readonly<Record<string, Judged>> = {
+  'a stream that was in a capture whose origin was closed': afterCapture(false),
+  'the same, with the wait': afterCapture(true),
   'a blocking stream that was waited for, and the null stream': afterPromise('nothing'),
   'the same, with a promise besides': afterPromise('promise'),
   'the same, with a promise that was awaited': afterPromise('promise awaited'),
