@@ -57,26 +57,31 @@ export class KnownStreams {
 
   created(handle: StreamHandle, context: ContextHandle, flags: number, made: TakenStack | undefined): void {
     const device = this.#contexts.get(context) ?? this.#driver().streamAdopt(handle, 0).device
-    this.#add(handle, device, (flags & StreamFlag.NON_BLOCKING) !== 0, false, made)
+    this.#start(handle, device, { made, nonBlocking: (flags & StreamFlag.NON_BLOCKING) !== 0 })
   }
 
+  /** The handle may be known, and yet that of another stream: its owner may have destroyed the one that had it. */
   adopted(handle: StreamHandle, device: number, made: TakenStack | undefined): void {
-    if (this.#streams.has(canonicalStream(handle))) return
-    this.#add(handle, device, this.#isNonBlocking(handle), true, made)
+    const known = this.known(handle)
+    if (known === undefined) this.#add(handle, device, true, made)
+    else if (!isDefaultStream(handle)) this.#lookAgain(known, { foreign: true, made })
   }
 
   destroyed(handle: StreamHandle): void {
     const stream = this.#streams.get(handle)
-    if (stream === undefined) return
-    this.#streams.delete(handle)
-    if (stream.foreign) this.#foreignCount -= 1
-    stream.capture?.leave(stream)
-    this.#leaving.push(stream)
-    this.#strands.end(stream)
+    if (stream !== undefined) this.#end(stream)
+  }
+
+  known(handle: StreamHandle): StreamStrand | undefined {
+    return this.#streams.get(handle) ?? this.#streams.get(canonicalStream(handle))
   }
 
   at(handle: StreamHandle): StreamStrand {
-    return this.#streams.get(handle) ?? this.#streams.get(canonicalStream(handle)) ?? this.#meet(handle)
+    const stream = this.known(handle)
+    if (stream === undefined) return this.#meet(handle)
+    if (stream.capture !== undefined) this.#leaveIfOver(stream, stream.capture)
+    if (!stream.unsure || stream.capture !== undefined) return stream
+    return this.#lookAgain(stream, { foreign: stream.foreign, made: undefined })
   }
 
   blockingOf(device: number): BlockingStreams {
@@ -101,51 +106,118 @@ export class KnownStreams {
     return true
   }
 
+  #end(stream: StreamStrand): void {
+    this.#streams.delete(stream.handle)
+    if (stream.foreign) this.#foreignCount -= 1
+    stream.capture?.destroyed(stream)
+    this.#leaving.push(stream)
+    this.#strands.end(stream)
+  }
+
   /** A stream that was there before, or a default stream. */
   #meet(handle: StreamHandle): StreamStrand {
+    const isDefault = isDefaultStream(handle)
+    const device = isDefault ? deviceOfDefaultStream(handle) : this.#driver().streamAdopt(handle, 0).device
+    return this.#add(canonicalStream(handle), device, false, undefined)
+  }
+
+  /** A stream that was not seen being made. */
+  #add(handle: StreamHandle, device: number, foreign: boolean, made: TakenStack | undefined): StreamStrand {
     if (isDefaultStream(handle)) {
-      return this.#add(canonicalStream(handle), deviceOfDefaultStream(handle), false, false, undefined)
+      return this.#start(handle, device, { nonBlocking: false, foreign, made, ...this.#idOfNamed(handle) })
     }
-    const { device } = this.#driver().streamAdopt(handle, 0)
-    const stream = this.#add(handle, device, this.#isNonBlocking(handle), false, undefined)
-    if (this.#driver().streamIsCapturing(handle)) new Capture(stream)
+    const answer = this.#ask(handle)
+    const stream = this.#start(handle, device, { nonBlocking: true, foreign, made, ...answer })
+    if (answer === undefined) this.#cannotTell(stream)
     return stream
   }
 
-  /** The name that a stream got before anybody looked. */
-  #givenName(handle: StreamHandle, device: number): string | undefined {
+  /** Is the stream still the one that is known? The result is that, or the one in its place. */
+  #lookAgain(
+    stream: StreamStrand,
+    { foreign, made }: { readonly foreign: boolean; readonly made: TakenStack | undefined },
+  ): StreamStrand {
+    const { handle, device } = stream
+    const answer = this.#ask(handle)
+    if (answer === undefined) {
+      this.#cannotTell(stream)
+      return stream
+    }
+    const { id, nonBlocking } = answer
+    if (stream.id !== undefined && stream.id !== id) {
+      this.#end(stream)
+      return this.#start(handle, device, { ...answer, foreign, made })
+    }
+    stream.id = id
+    stream.unsure = false
+    if (stream.nonBlocking && !nonBlocking) this.#isBlocking(stream)
+    return stream
+  }
+
+  /** Of a default stream the id is of use only where it may have a name. */
+  #idOfNamed(handle: StreamHandle): { readonly id: bigint } | undefined {
     const driver = this.#driver()
     if (!hasNames(driver)) return undefined
     try {
-      return givenName(driver, device, driver.streamGetId(handle))
+      return { id: driver.streamGetId(handle) }
     } catch {
-      return undefined // it captures, and cannot be asked
+      return undefined // a blocking stream captures
     }
   }
 
-  #isNonBlocking(handle: StreamHandle): boolean {
-    if (isDefaultStream(handle)) return false
+  /** Asking is refused where the stream captures, and then spoils nothing. */
+  #ask(handle: StreamHandle): { readonly id: bigint; readonly nonBlocking: boolean } | undefined {
     try {
-      return (this.#driver().streamGetFlags(handle) & StreamFlag.NON_BLOCKING) !== 0
+      const driver = this.#driver()
+      const id = driver.streamGetId(handle)
+      return { id, nonBlocking: (driver.streamGetFlags(handle) & StreamFlag.NON_BLOCKING) !== 0 }
     } catch {
-      return true // it captures, and cannot be asked
+      return undefined
     }
   }
 
-  #add(
+  #cannotTell(stream: StreamStrand): void {
+    stream.unsure = true
+    if (stream.capture === undefined && this.#captures(stream)) new Capture(stream, false)
+  }
+
+  /** Somebody else may end what somebody else began, or has the handle of. */
+  #leaveIfOver(stream: StreamStrand, capture: Capture): void {
+    if (capture.seen && !this.#driver().isHandedOut(capture.origin.handle)) return
+    if (!this.#captures(stream)) capture.leave(stream)
+  }
+
+  #captures({ handle }: StreamStrand): boolean {
+    try {
+      return this.#driver().streamIsCapturing(handle)
+    } catch {
+      return true // the context is lost
+    }
+  }
+
+  #isBlocking(stream: StreamStrand): void {
+    stream.nonBlocking = false
+    if (!isNullStream(stream.handle)) this.blockingOf(stream.device).others.add(stream)
+  }
+
+  #start(
     handle: StreamHandle,
     device: number,
-    nonBlocking: boolean,
-    foreign: boolean,
-    made: TakenStack | undefined,
+    about: {
+      readonly nonBlocking: boolean
+      readonly id?: bigint
+      readonly foreign?: boolean
+      readonly made?: TakenStack | undefined
+    },
   ): StreamStrand {
-    const address = nameOf(handle)
-    const about = { handle, device, nonBlocking, foreign, made, address }
-    const stream = this.#strands.start((slot, tick, clock) => new StreamStrand({ slot, tick, clock }, about))
-    if (made === undefined) stream.name = this.#givenName(handle, device)
+    const { nonBlocking, id, foreign = false, made } = about
+    const seed = { handle, device, nonBlocking, foreign, made, address: nameOf(handle) }
+    const stream = this.#strands.start((slot, tick, clock) => new StreamStrand({ slot, tick, clock }, seed))
+    stream.id = id
+    if (id !== undefined) stream.name = givenName(this.#driver(), device, id)
     this.#streams.set(canonicalStream(handle), stream)
     if (foreign) this.#foreignCount += 1
-    if (!nonBlocking && !isNullStream(handle)) this.blockingOf(device).others.add(stream)
+    if (!nonBlocking) this.#isBlocking(stream)
     return stream
   }
 }

@@ -174,12 +174,12 @@ export class Order {
   }
 
   captureBegins(handle: StreamHandle): void {
-    new Capture(this.stream(handle))
+    new Capture(this.stream(handle), true)
   }
 
   /** `graph` is undefined where the capture came to nothing. */
   captureEnds(handle: StreamHandle, graph: GraphHandle | undefined): void {
-    const { capture } = this.stream(handle)
+    const capture = this.streams.known(handle)?.capture
     if (capture === undefined) return
     capture.end()
     if (graph !== undefined) this.#graphs.set(graph, capture.nodes)

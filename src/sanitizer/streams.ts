@@ -9,13 +9,17 @@ export class StreamStrand extends Strand implements StreamName {
   readonly handle: StreamHandle
   readonly device: number
   /** True: the null stream's rules are not for it. */
-  readonly nonBlocking: boolean
+  nonBlocking: boolean
   /** Another library owns it. */
   readonly foreign: boolean
   readonly made: TakenStack | undefined
   name: string | undefined
   /** The tick it began with. */
   readonly since: number
+  /** The driver's own number for it, which no other stream ever gets; not known of each. */
+  id: bigint | undefined
+  /** The driver could not be asked about it, since it captured. */
+  unsure = false
   /** Set while its work is captured. */
   capture: Capture | undefined
   readonly #address: string
@@ -88,10 +92,15 @@ export class Capture {
   /** The last node of each strand so far. */
   readonly #lanes: CaptureNode[] = []
 
-  readonly #origin: StreamStrand
+  /** The stream that began it or, where that was not seen, one that is in it. */
+  readonly origin: StreamStrand
+  /** It was seen to begin. */
+  readonly seen: boolean
+  #over = false
 
-  constructor(origin: StreamStrand) {
-    this.#origin = origin
+  constructor(origin: StreamStrand, seen: boolean) {
+    this.origin = origin
+    this.seen = seen
     this.join(origin, [])
   }
 
@@ -102,6 +111,7 @@ export class Capture {
 
   /** Lets the stream's next operation come after these; a stream that is not in the capture joins it. */
   join(stream: StreamStrand, after: readonly CaptureNode[]): void {
+    if (this.#over) return
     const known = this.frontierOf(stream)
     this.#frontiers.set(stream, [...known, ...after.filter((node) => !known.includes(node))])
     stream.capture = this
@@ -125,18 +135,20 @@ export class Capture {
     if (ends.length > 0) this.#frontiers.set(stream, ends)
   }
 
-  /** A stream is destroyed. With the one that began it, all of it is over. */
+  /** A stream is destroyed: with the one that began it, all of it is over. */
+  destroyed(stream: StreamStrand): void {
+    if (this.seen && stream === this.origin) this.end()
+    else this.leave(stream)
+  }
+
   leave(stream: StreamStrand): void {
-    if (stream === this.#origin) {
-      this.end()
-      return
-    }
     this.#frontiers.delete(stream)
     stream.capture = undefined
   }
 
   /** Lets every stream go. */
   end(): void {
+    this.#over = true
     for (const stream of this.#frontiers.keys()) stream.capture = undefined
     this.#frontiers.clear()
   }

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Device, Stream, type StreamOptions } from 'cuda-streams'
+import { type Device, ExternalStream, Stream, type StreamOptions } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { destroyForeignStream, explore, foreignStream } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
@@ -48,6 +48,32 @@ function afterCapture(mended: boolean): Judged {
       joined.fill(data, 1)
       if (mended) other.wait(joined)
       other.fill(data, 2)
+      return lastOf(stage, data)
+    },
+  }
+}
+
+/** Where the driver gives out a handle again, the stream behind it is another. */
+function anotherOfThatHandle(mended: boolean): Judged {
+  return {
+    racy: !mended,
+    program: async (stage, look) => {
+      const { device } = stage
+      const data = device.alloc(BYTES)
+      device.synchronize()
+      look()
+      const first = stage.foreignStream(device)
+      const one = new ExternalStream(first, { device })
+      one.fill(data, 1)
+      const done = one.record()
+      one.close()
+      stage.destroyForeignStream(first)
+      const second = stage.foreignStream(device)
+      const two = new ExternalStream(second, { device })
+      if (mended) two.wait(done)
+      two.fill(data, 2)
+      two.close()
+      stage.destroyForeignStream(second)
       return lastOf(stage, data)
     },
   }
@@ -114,9 +140,32 @@ function joinedBy(how: 'nothing' | 'record' | 'timed record' | 'promise'): Judge
   }
 }
 
+/** A stream that captures cannot be asked whether it is a blocking one; afterwards it can. */
+function metWhileCapturing(options: StreamOptions, how: 'captured on' | 'wrapped'): Judged {
+  return {
+    racy: options.nonBlocking !== false,
+    program: async (stage, look) => {
+      const { device } = stage
+      const stream = stage.stream(options)
+      const [data, other] = [device.alloc(BYTES), device.alloc(BYTES)]
+      device.synchronize()
+      stream.beginCapture()
+      look()
+      const wrapped = how === 'wrapped' ? new ExternalStream(stream.handle, { device }) : stream
+      wrapped.fill(other, 1)
+      stream.endCapture()
+      wrapped.fill(data, 1)
+      device.defaultStream.fill(data, 2)
+      return lastOf(stage, data)
+    },
+  }
+}
+
 const cases: Readonly<Record<string, Judged>> = {
   'a stream that was in a capture whose origin was closed': afterCapture(false),
   'the same, with the wait': afterCapture(true),
+  'a stream that got the handle of one that is gone': anotherOfThatHandle(false),
+  'the same, with a wait for what was recorded there': anotherOfThatHandle(true),
   'a blocking stream that was waited for, and the null stream': afterPromise('nothing'),
   'the same, with a promise besides': afterPromise('promise'),
   'the same, with a promise that was awaited': afterPromise('promise awaited'),
@@ -127,6 +176,10 @@ const cases: Readonly<Record<string, Judged>> = {
   'two blocking streams, with a record on the null stream between': joinedBy('record'),
   'two blocking streams, with a timed record there': joinedBy('timed record'),
   'two blocking streams, with a promise of the null stream between': joinedBy('promise'),
+  'a blocking stream that was met while it captured': metWhileCapturing(BLOCKING, 'captured on'),
+  'a blocking stream that was wrapped while it captured': metWhileCapturing(BLOCKING, 'wrapped'),
+  'a non-blocking stream that was met while it captured': metWhileCapturing({}, 'captured on'),
+  'a non-blocking stream that was wrapped while it captured': metWhileCapturing({}, 'wrapped'),
 }
 
 describe('exploration finds', () => {
