@@ -143,9 +143,32 @@ describe('a sanitizer', () => {
 
   it('tells a hundred things at most', () => {
     const device = machine()
-    using sanitizer = Sanitizer.start({ device })
+    // Without stacks, other streams are another race.
+    using sanitizer = Sanitizer.start({ device, stacks: 'none' })
     for (let i = 0; i < 300; i += 1) race(device)
     assert.equal(sanitizer.reports.length, 100)
+  })
+
+  it('tells of two lines once, whatever streams they get, and so of all the others', () => {
+    const device = machine()
+    for (const stacks of ['sampled', 'all'] as const) {
+      using sanitizer = Sanitizer.start({ device, stacks })
+      for (let i = 0; i < 300; i += 1) race(device)
+      // The same two streams with other lines, so many times that these could be taken for more of the same.
+      const [left, right] = [new Stream({ device }), new Stream({ device })]
+      const data = device.alloc(BYTES)
+      const lines = [(): unknown => right.fill(data, 1), (): unknown => right.fill(data, 2)]
+      for (let i = 0; i < 12; i += 1) {
+        left.wait(right).fill(data, 3)
+        lines[i < 11 ? 0 : 1]?.()
+      }
+      left.wait(right).fill(data, 4)
+      right.copy(data, device.alloc(BYTES))
+      assert.deepEqual(
+        sanitizer.reports.map(({ second }) => second.what),
+        ['fill', 'fill', 'fill', 'copy'],
+      )
+    }
   })
 
   it('opens no driver', () => {
