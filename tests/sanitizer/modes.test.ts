@@ -68,6 +68,27 @@ describe("mode 'throw'", () => {
     assert.equal(pinned.bytes.length, BYTES)
   })
 
+  it('leaves nothing behind of what it throws for', () => {
+    const device = machine()
+    using sanitizer = Sanitizer.start({ mode: 'throw', device })
+    const [home, other] = [new Stream({ device }), new Stream({ device })]
+    const before = sanitizer.statistics.events
+    const seen = new Set<bigint>()
+    for (let round = 0; round < 20; round += 1) {
+      const data = device.alloc(BYTES, { stream: home })
+      seen.add(data.pointer)
+      // Used on another stream, which therefore has an event of its own.
+      other.fill(data, 1)
+      const exec = other.capture(() => other.fill(data, 1)).instantiate()
+      exec.launch(other)
+      assert.throws(() => data.close(), { code: 'ERR_RACE' })
+      data.close()
+      device.synchronize()
+    }
+    assert.equal(sanitizer.statistics.events, before)
+    assert.equal(seen.size, 1, 'the memory is given out again')
+  })
+
   it('does not throw for a warning', () => {
     const device = machine()
     using sanitizer = Sanitizer.start({ mode: 'throw', device })
