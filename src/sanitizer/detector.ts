@@ -36,9 +36,9 @@ export class Detector {
 
   /** Would this be a race? Asked before the work is queued, where a race is thrown. */
   probe(handle: StreamHandle, what: string, memory: readonly Touched[]): void {
-    const stream = this.order.arriveAt(handle)
+    const stream = this.order.stream(handle)
     if (stream.capture !== undefined) return
-    const at = this.order.next(stream)
+    const at = this.order.nextOf(stream)
     const findings = this.#racesOf((stack) => this.#operation(at, stream, what, 'work', stack, undefined), memory)
     if (findings.length > 0) this.#findings.add(findings)
   }

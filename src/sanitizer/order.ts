@@ -39,10 +39,16 @@ export class Order {
   /** The stream is about to be given something: what that comes after, beside the stream's own work. */
   arriveAt(handle: StreamHandle): StreamStrand {
     const stream = this.stream(handle)
-    if (stream.capture !== undefined) return stream
-    stream.join(this.strands.host)
-    if (!stream.nonBlocking) this.#followNullStreamRules(stream)
+    if (stream.capture === undefined) this.#comeAfterOthers(stream, stream)
     return stream
+  }
+
+  /** Where the stream's next work would stand. Nothing is queued: nothing comes after it. */
+  nextOf(stream: StreamStrand): Point {
+    const next = new Strand(stream.slot, stream.tick, stream.clock)
+    this.#comeAfterOthers(stream, next)
+    next.tick += 1
+    return next
   }
 
   /** As `arriveAt`, for a wait: on a blocking stream it is no work, and the null stream's need not come before it. */
@@ -229,10 +235,13 @@ export class Order {
     return this.streams.foreign.some((other) => other.device === stream.device && isFollowed(other, stream))
   }
 
-  #followNullStreamRules(stream: StreamStrand): void {
+  /** What work of the stream comes after: all that JavaScript knows to be done, and by the null stream's rules other streams. */
+  #comeAfterOthers(stream: StreamStrand, work: Strand): void {
+    work.join(this.strands.host)
+    if (stream.nonBlocking) return
     const { nullStream, others } = this.streams.blockingOf(stream.device)
-    if (stream !== nullStream) stream.join(nullStream)
-    else for (const other of others) stream.join(other)
+    if (stream !== nullStream) work.join(nullStream)
+    else for (const other of others) work.join(other)
   }
 
   /** What an event's latest record stands for. One that others record may stand for all that foreign streams were given. */

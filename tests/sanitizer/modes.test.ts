@@ -57,6 +57,21 @@ describe("mode 'throw'", () => {
     assert.equal(sanitizer.reports.length, 2)
   })
 
+  it('throws, and what was not queued orders nothing', () => {
+    const device = machine()
+    using _ = Sanitizer.start({ mode: 'throw', device })
+    const [left, right] = [new Stream({ device, nonBlocking: false }), new Stream({ device, nonBlocking: false })]
+    const [data, other] = [device.alloc(BYTES), device.alloc(BYTES)]
+    device.synchronize()
+    left.fill(data, 1)
+    new Stream({ device }).fill(other, 1)
+    // On the null stream, it would have come between the two blocking streams.
+    assert.throws(() => device.defaultStream.fill(other, 2), { code: 'ERR_RACE' })
+    assert.throws(() => right.fill(data, 2), { code: 'ERR_RACE' })
+    device.defaultStream.fill(data, 2)
+    right.fill(data, 3)
+  })
+
   it('throws instead of a view', () => {
     const device = machine()
     using _ = Sanitizer.start({ mode: 'throw', device })
