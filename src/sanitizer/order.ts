@@ -8,6 +8,7 @@ import { NOWHERE, type Point, Strand, Strands } from './clocks.js'
 import { Instance } from './instances.js'
 import { KnownStreams } from './known-streams.js'
 import { PendingHostFunctions } from './pending.js'
+import { RunningHostFunctions } from './running.js'
 import { Capture, type CaptureNode, type EventState, type StreamStrand } from './streams.js'
 
 export class Order {
@@ -17,8 +18,7 @@ export class Order {
   readonly #events = new Map<EventHandle, EventState>()
   readonly #graphs = new Map<GraphHandle, readonly CaptureNode[]>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
-  /** What each host function that runs now comes after, the innermost last. */
-  readonly #inside: Strand[] = []
+  readonly #running = new RunningHostFunctions(this.pending)
 
   constructor(driver: () => Driver) {
     this.streams = new KnownStreams(driver, this.strands)
@@ -144,32 +144,20 @@ export class Order {
     return this.streams.ofDevice(device).map((stream) => stream.point())
   }
 
-  /** The JavaScript thread knows that all up to these points is done. */
+  /** The JavaScript thread has found out, or waited until, all up to these points is done. */
   hostKnows(points: readonly Point[]): void {
-    const { host } = this.strands
-    const { tick } = host
-    const inside = this.#inside[this.#inside.length - 1]
-    for (const point of points) {
-      host.join(point)
-      inside?.join(point)
-    }
-    if (host.tick !== tick) this.streams.hostKnowsMore()
+    this.#running.learns(points)
+    this.#threadKnows(points)
   }
 
-  /**
-   * A host function begins to run here. What else the thread knows by now may be chance: only its place in the stream,
-   * and what it waits for itself, is what it comes after. The result follows that.
-   */
+  /** A host function begins to run here, perhaps inside of another, which need not come after it. */
   enterHostFunction(at: Point): Strand {
-    this.hostKnows([at])
-    const knows = new Strand(NOWHERE, 1, at.clock)
-    knows.join(at)
-    this.#inside.push(knows)
-    return knows
+    this.#threadKnows([at])
+    return this.#running.enter(at)
   }
 
-  leaveHostFunction(knows: Strand): void {
-    this.#inside.splice(this.#inside.indexOf(knows), 1)
+  leaveHostFunction(at: Point, knows: Strand): void {
+    this.#running.leave(at, knows)
   }
 
   /** After all that these events stand for, and all that the JavaScript thread knows. */
@@ -233,6 +221,13 @@ export class Order {
   followsForeignStream(stream: StreamStrand): boolean {
     if (stream.foreign) return true
     return this.streams.foreign.some((other) => other.device === stream.device && isFollowed(other, stream))
+  }
+
+  #threadKnows(points: readonly Point[]): void {
+    const { host } = this.strands
+    const { tick } = host
+    for (const point of points) host.join(point)
+    if (host.tick !== tick) this.streams.hostKnowsMore()
   }
 
   /** What work of the stream comes after: all that JavaScript knows to be done, and by the null stream's rules other streams. */
