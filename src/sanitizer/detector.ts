@@ -73,14 +73,18 @@ export class Detector {
 
   /** Memory that belongs to no stream is given back once these events, which the driver takes over, are done. */
   closing(pointer: Pointer, after: readonly OwnEvent[], close: () => void): void {
-    const events = after.map(({ event }) => event)
-    const at = this.order.afterEvents(events)
+    const at = this.order.afterEvents(after.map(({ event }) => event))
     close()
-    for (const event of events) this.order.eventDestroyed(event)
+    this.takenOver(after)
     const region = this.regions.startingAt(pointer)
     if (region === undefined) return
     const stack = this.#stack(this.#calls, 'close', this)
     this.#free(region, this.#operation(at, undefined, 'close', 'free', stack, undefined))
+  }
+
+  /** The driver does away with these events. */
+  takenOver(events: readonly OwnEvent[]): void {
+    for (const { event } of events) this.order.events.destroyed(event)
   }
 
   /** JavaScript is about to look at pinned memory. */

@@ -13,6 +13,7 @@ import {
 } from '../driver/driver.js'
 import { givenName, hasNames } from '../driver/given-names.js'
 import { isBefore, type Strands } from './clocks.js'
+import { Latest } from './latest.js'
 import type { TakenStack } from './stacks.js'
 import { Capture, StreamStrand } from './streams.js'
 
@@ -22,6 +23,9 @@ export interface BlockingStreams {
   readonly others: Set<StreamStrand>
 }
 
+/** So many are there before those of others are looked through. */
+const FIRST_LOOK = 64
+
 export class KnownStreams {
   readonly #driver: () => Driver
   readonly #strands: Strands
@@ -30,7 +34,10 @@ export class KnownStreams {
   #leaving: StreamStrand[] = []
   readonly #blocking = new Map<number, BlockingStreams>()
   readonly #contexts = new Map<ContextHandle, number>()
+  /** Wrapped, and forgotten since all of it was done. */
+  readonly #foreign = new Latest<StreamHandle>()
   #foreignCount = 0
+  #nextLook = FIRST_LOOK
 
   constructor(driver: () => Driver, strands: Strands) {
     this.#driver = driver
@@ -57,7 +64,8 @@ export class KnownStreams {
 
   created(handle: StreamHandle, context: ContextHandle, flags: number, made: TakenStack | undefined): void {
     const device = this.#contexts.get(context) ?? this.#driver().streamAdopt(handle, 0).device
-    this.#start(handle, device, { made, nonBlocking: (flags & StreamFlag.NON_BLOCKING) !== 0 })
+    this.#foreign.delete(handle)
+    this.#start(handle, device, { ours: true, made, nonBlocking: (flags & StreamFlag.NON_BLOCKING) !== 0 })
   }
 
   /** The handle may be known, and yet that of another stream: its owner may have destroyed the one that had it. */
@@ -101,28 +109,47 @@ export class KnownStreams {
 
   /** Destroyed, and nothing of it is left to be waited for. */
   #hasLeft(stream: StreamStrand): boolean {
-    if (!isBefore(stream, this.#strands.host)) return false
+    if (!this.#isDone(stream)) return false
     this.#blocking.get(stream.device)?.others.delete(stream)
     return true
+  }
+
+  #isDone(stream: StreamStrand): boolean {
+    const { host } = this.#strands
+    // Where nothing was ever queued there is nothing to be waited for.
+    if (stream.tick === stream.since) host.join(stream.point())
+    return isBefore(stream, host)
   }
 
   #end(stream: StreamStrand): void {
     this.#streams.delete(stream.handle)
     if (stream.foreign) this.#foreignCount -= 1
     stream.capture?.destroyed(stream)
-    this.#leaving.push(stream)
     this.#strands.end(stream)
+    if (!this.#hasLeft(stream)) this.#leaving.push(stream)
+  }
+
+  /** Of those that others destroy nobody tells. What the JavaScript thread knows to be done is as good as new. */
+  #forgetSome(): void {
+    for (const stream of this.#streams.values()) {
+      const { ours, capture, handle, foreign } = stream
+      if (ours || capture !== undefined || isDefaultStream(handle) || !this.#isDone(stream)) continue
+      this.#end(stream)
+      if (foreign) this.#foreign.add(handle)
+    }
+    this.#nextLook = Math.max(FIRST_LOOK, 2 * this.#streams.size)
   }
 
   /** A stream that was there before, or a default stream. */
   #meet(handle: StreamHandle): StreamStrand {
     const isDefault = isDefaultStream(handle)
     const device = isDefault ? deviceOfDefaultStream(handle) : this.#driver().streamAdopt(handle, 0).device
-    return this.#add(canonicalStream(handle), device, false, undefined)
+    return this.#add(canonicalStream(handle), device, this.#foreign.has(handle), undefined)
   }
 
   /** A stream that was not seen being made. */
   #add(handle: StreamHandle, device: number, foreign: boolean, made: TakenStack | undefined): StreamStrand {
+    if (this.#streams.size >= this.#nextLook) this.#forgetSome()
     if (isDefaultStream(handle)) {
       return this.#start(handle, device, { nonBlocking: false, foreign, made, ...this.#idOfNamed(handle) })
     }
@@ -207,11 +234,12 @@ export class KnownStreams {
       readonly nonBlocking: boolean
       readonly id?: bigint
       readonly foreign?: boolean
+      readonly ours?: boolean
       readonly made?: TakenStack | undefined
     },
   ): StreamStrand {
-    const { nonBlocking, id, foreign = false, made } = about
-    const seed = { handle, device, nonBlocking, foreign, made, address: nameOf(handle) }
+    const { nonBlocking, id, foreign = false, ours = false, made } = about
+    const seed = { handle, device, nonBlocking, foreign, ours, made, address: nameOf(handle) }
     const stream = this.#strands.start((slot, tick, clock) => new StreamStrand({ slot, tick, clock }, seed))
     stream.id = id
     if (id !== undefined) stream.name = givenName(this.#driver(), device, id)

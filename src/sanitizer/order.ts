@@ -6,6 +6,7 @@ import { type Driver, type EventHandle, isNullStream, type StreamHandle } from '
 import type { GraphExecHandle, GraphHandle } from '../driver/handles.js'
 import { NOWHERE, type Point, Strand, Strands } from './clocks.js'
 import { Instance } from './instances.js'
+import { KnownEvents } from './known-events.js'
 import { KnownStreams } from './known-streams.js'
 import { PendingHostFunctions } from './pending.js'
 import { RunningHostFunctions } from './running.js'
@@ -15,21 +16,18 @@ export class Order {
   readonly pending = new PendingHostFunctions()
   readonly strands = new Strands()
   readonly streams: KnownStreams
-  readonly #events = new Map<EventHandle, EventState>()
+  readonly events: KnownEvents
   readonly #graphs = new Map<GraphHandle, readonly CaptureNode[]>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
   readonly #running = new RunningHostFunctions(this.pending)
 
   constructor(driver: () => Driver) {
     this.streams = new KnownStreams(driver, this.strands)
+    this.events = new KnownEvents(this.strands.host)
   }
 
   get host(): Strand {
     return this.strands.host
-  }
-
-  get eventCount(): number {
-    return this.#events.size
   }
 
   stream(handle: StreamHandle): StreamStrand {
@@ -66,23 +64,9 @@ export class Order {
     return stream.point()
   }
 
-  eventCreated(handle: EventHandle, timing: boolean): void {
-    this.#events.set(handle, { made: true, foreign: false, timing, points: [], captured: undefined })
-  }
-
-  /** Another library made it, or another process. */
-  eventAdopted(handle: EventHandle): void {
-    if (this.#events.get(handle)?.made === true) return
-    this.#events.set(handle, { made: false, foreign: true, timing: false, points: [], captured: undefined })
-  }
-
-  eventDestroyed(handle: EventHandle): void {
-    this.#events.delete(handle)
-  }
-
   record(handle: EventHandle, streamHandle: StreamHandle, external: boolean): void {
     const stream = this.stream(streamHandle)
-    const event = this.#event(handle)
+    const event = this.events.at(handle)
     const { capture } = stream
     if (capture === undefined) {
       event.points = this.#recorded(stream, streamHandle, event.timing)
@@ -109,7 +93,7 @@ export class Order {
   /** False where nothing was ever recorded: the wait is none, and orders nothing behind the null stream either. */
   wait(streamHandle: StreamHandle, handle: EventHandle, external: boolean): boolean {
     const stream = this.stream(streamHandle)
-    const event = this.#event(handle)
+    const event = this.events.at(handle)
     const { captured } = event
     const isWait = !event.made || event.points.length > 0 || captured !== undefined
     if (stream.capture !== undefined && external) stream.capture.add(stream, { kind: 'wait', event }, undefined)
@@ -137,7 +121,7 @@ export class Order {
   }
 
   workOfEvent(handle: EventHandle): readonly Point[] {
-    return this.#workOf(this.#event(handle))
+    return this.#workOf(this.events.at(handle))
   }
 
   workOfDevice(device: number): readonly Point[] {
@@ -243,15 +227,6 @@ export class Order {
   #workOf({ foreign, points }: EventState): readonly Point[] {
     if (!foreign) return points
     return [...points, ...this.streams.foreign.map((stream) => stream.point())]
-  }
-
-  #event(handle: EventHandle): EventState {
-    let event = this.#events.get(handle)
-    if (event === undefined) {
-      event = { made: false, foreign: false, timing: false, points: [], captured: undefined }
-      this.#events.set(handle, event)
-    }
-    return event
   }
 }
 

@@ -142,29 +142,29 @@ export class SanitizerDriver extends WrappedDriver {
 
   override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
     const event = super.eventCreate(context, flags, recordedNext)
-    this.#order.eventCreated(event, (flags & EventFlag.DISABLE_TIMING) === 0)
+    this.#order.events.created(event, (flags & EventFlag.DISABLE_TIMING) === 0)
     return event
   }
 
   override eventDestroy(event: EventHandle): void {
     super.eventDestroy(event)
-    this.#order.eventDestroyed(event)
+    this.#order.events.destroyed(event)
   }
 
   override eventRecycle(context: ContextHandle, event: EventHandle): void {
     super.eventRecycle(context, event)
-    this.#order.eventDestroyed(event)
+    this.#order.events.destroyed(event)
   }
 
   override eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
     const found = super.eventAdopt(event)
-    this.#order.eventAdopted(event)
+    this.#order.events.adopted(event)
     return found
   }
 
   override eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
     const event = super.eventOpenIpcHandle(context, bytes)
-    this.#order.eventAdopted(event)
+    this.#order.events.adopted(event)
     return event
   }
 

@@ -20,6 +20,8 @@ export class StreamStrand extends Strand implements StreamName {
   id: bigint | undefined
   /** The driver could not be asked about it, since it captured. */
   unsure = false
+  /** It was seen being made, and will be seen being destroyed. */
+  readonly ours: boolean
   /** Set while its work is captured. */
   capture: Capture | undefined
   readonly #address: string
@@ -31,6 +33,7 @@ export class StreamStrand extends Strand implements StreamName {
       readonly device: number
       readonly nonBlocking: boolean
       readonly foreign: boolean
+      readonly ours: boolean
       readonly made: TakenStack | undefined
       readonly address: string
     },
@@ -41,6 +44,7 @@ export class StreamStrand extends Strand implements StreamName {
     this.device = about.device
     this.nonBlocking = about.nonBlocking
     this.foreign = about.foreign
+    this.ours = about.ours
     this.made = about.made
     this.#address = about.address
   }
@@ -55,13 +59,15 @@ export interface EventState {
   /** It was seen being made, so that without a record there is none. */
   readonly made: boolean
   /** Others may record it, which is not seen. */
-  readonly foreign: boolean
+  foreign: boolean
   /** Its records are work. */
   readonly timing: boolean
   /** What its latest record comes after; nothing before the first. */
   points: readonly Point[]
   /** Set while the latest record was made inside a capture: what comes after it there. */
   captured: { readonly capture: Capture; readonly after: readonly CaptureNode[] } | undefined
+  /** Each launch of a graph records it, or waits for it. */
+  inGraph: boolean
 }
 
 export type NodeWork =
@@ -118,6 +124,7 @@ export class Capture {
   }
 
   add(stream: StreamStrand, work: NodeWork, stack: TakenStack | undefined): void {
+    if (work.kind === 'record' || work.kind === 'wait') work.event.inGraph = true
     this.#frontiers.set(stream, [this.#node(this.frontierOf(stream), stream, work, stack)])
   }
 

@@ -554,6 +554,22 @@ onEveryBackend('sanitizer', (bench) => {
       await assertClean(bench, program(true))
     })
 
+    it('are ordered by our records in an event of the library, however often that is wrapped', async () => {
+      const theirs = device.createEvent()
+      const wrapped = (): Event => Event.fromHandle(theirs.handle, { device })
+      const program = (mended: boolean) => () => {
+        const [left, right] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES)
+        device.synchronize()
+        left.fill(data, 1)
+        if (mended) left.record(wrapped())
+        right.wait(wrapped())
+        right.fill(data, 2)
+      }
+      assert.equal((await onlyReportOf(bench, program(false))).kind, 'race')
+      await assertClean(bench, program(true))
+    })
+
     it('are ordered by waits that the library makes, where these are declared', async () => {
       const program = (what: 'nothing' | 'stream' | 'event') =>
         foreign((theirs, memory) => {
