@@ -149,10 +149,11 @@ export class KnownStreams {
 
   /** A stream that was not seen being made. */
   #add(handle: StreamHandle, device: number, foreign: boolean, made: TakenStack | undefined): StreamStrand {
-    if (this.#streams.size >= this.#nextLook) this.#forgetSome()
     if (isDefaultStream(handle)) {
       return this.#start(handle, device, { nonBlocking: false, foreign, made, ...this.#idOfNamed(handle) })
     }
+    // Not for a null stream: it comes with a blocking one, which has had no time to be used.
+    if (this.#streams.size >= this.#nextLook) this.#forgetSome()
     const answer = this.#ask(handle)
     const stream = this.#start(handle, device, { nonBlocking: true, foreign, made, ...answer })
     if (answer === undefined) this.#cannotTell(stream)

@@ -148,6 +148,25 @@ it('and are known again, as what they are, when they come back', () => {
   }
 })
 
+it('none is forgotten at its first use', () => {
+  for (let count = 0; count < 140; count += 1) {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    using last = new Stream({ device, nonBlocking: false })
+    const data = device.alloc(BYTES, { stream: last })
+    device.synchronize()
+    using sanitizer = Sanitizer.start({ device, stacks: 'none' })
+    for (let other = 0; other < count; other += 1) new ExternalStream(foreignStream(device), { device }).close()
+    // It is met here and, since it is a blocking stream, the null stream with it.
+    last.fill(data, 1)
+    last.fill(data, 2)
+    assert.equal(sanitizer.reports.length, 0, `after ${count} others`)
+    new Stream({ device }).fill(data, 3)
+    assert.equal(sanitizer.reports.length, 1, `after ${count} others`)
+  }
+})
+
 it('a stream that is closed unused is forgotten at once', () => {
   using simulation = simulate()
   const [device] = simulation.devices
