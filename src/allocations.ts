@@ -120,11 +120,15 @@ export class DeviceAllocation extends Allocation {
 
   #free(last: OpenStream): void {
     const { driver, handle, serial } = last
-    if (serial !== this.#homeSerial) driver.streamWaitEvent(handle, this.#allocated.event, 0)
-    this.uses.comeBefore(last)
-    driver.memory.free(this.pointer, handle)
-    driver.eventRecycle(this.#allocated.context, this.#allocated.event)
-    this.uses.recycle(driver)
+    try {
+      if (serial !== this.#homeSerial) driver.streamWaitEvent(handle, this.#allocated.event, 0)
+      this.uses.comeBefore(last)
+      driver.memory.free(this.pointer, handle)
+    } finally {
+      // A sanitizer may throw what it has found: the memory is freed by then.
+      driver.eventRecycle(this.#allocated.context, this.#allocated.event)
+      this.uses.recycle(driver)
+    }
   }
 }
 
@@ -200,8 +204,9 @@ export class PinnedAllocation extends Allocation {
   }
 
   protected override giveBack(): void {
-    this.driver.memory.closePinned(this.pointer, this.views, this.uses.take())
+    const { views } = this
     this.views = undefined
+    this.driver.memory.closePinned(this.pointer, views, this.uses.take())
   }
 }
 

@@ -117,7 +117,7 @@ export class Sanitizer implements Disposable {
     if (detector === undefined) return { ranges: 0, regions: 0, strands: 0, events: 0 }
     const { order, regions } = detector
     const { rangeCount, count } = regions
-    return { ranges: rangeCount, regions: count, strands: order.strands.count, events: order.eventCount }
+    return { ranges: rangeCount, regions: count, strands: order.strands.count, events: order.events.count }
   }
 
   /** Looks no further. The reports stay. May be called twice. */

@@ -43,22 +43,35 @@ export class Strand implements Point {
   /** All that comes later on this strand comes after the point. */
   join(point: Point): void {
     if (isBefore(point, this)) return
-    const length = Math.max(this.clock.length, point.clock.length, point.slot + 1)
-    const clock = new Array<number>(length)
-    for (let slot = 0; slot < length; slot += 1) {
-      const known = slot < this.clock.length ? (this.clock[slot] as number) : 0
-      const other = slot < point.clock.length ? (point.clock[slot] as number) : 0
-      clock[slot] = known > other ? known : other
-    }
+    const clock = merged(this.clock, point.clock, point.slot + 1)
     if ((clock[point.slot] as number) < point.tick) clock[point.slot] = point.tick
     this.clock = clock
     this.tick += 1
+  }
+
+  /** The same for all that a clock knows. False where that is nothing new. */
+  joinClock(clock: Clock): boolean {
+    if (clock.every((tick, slot) => tickKnown(this, slot) >= tick)) return false
+    this.clock = merged(this.clock, clock, 0)
+    this.tick += 1
+    return true
   }
 
   /** Where it is now. */
   point(): Point {
     return { slot: this.slot, tick: this.tick, clock: this.clock }
   }
+}
+
+function merged(one: Clock, other: Clock, least: number): number[] {
+  const length = Math.max(one.length, other.length, least)
+  const clock = new Array<number>(length)
+  for (let slot = 0; slot < length; slot += 1) {
+    const known = slot < one.length ? (one[slot] as number) : 0
+    const more = slot < other.length ? (other[slot] as number) : 0
+    clock[slot] = known > more ? known : more
+  }
+  return clock
 }
 
 /** Slots of strands that ended are used again once nobody can tell the old strand from what came before the new one. */

@@ -36,9 +36,9 @@ export class Detector {
 
   /** Would this be a race? Asked before the work is queued, where a race is thrown. */
   probe(handle: StreamHandle, what: string, memory: readonly Touched[]): void {
-    const stream = this.order.arriveAt(handle)
+    const stream = this.order.stream(handle)
     if (stream.capture !== undefined) return
-    const at = this.order.next(stream)
+    const at = this.order.nextOf(stream)
     const findings = this.#racesOf((stack) => this.#operation(at, stream, what, 'work', stack, undefined), memory)
     if (findings.length > 0) this.#findings.add(findings)
   }
@@ -73,14 +73,18 @@ export class Detector {
 
   /** Memory that belongs to no stream is given back once these events, which the driver takes over, are done. */
   closing(pointer: Pointer, after: readonly OwnEvent[], close: () => void): void {
-    const events = after.map(({ event }) => event)
-    const at = this.order.afterEvents(events)
+    const at = this.order.afterEvents(after.map(({ event }) => event))
     close()
-    for (const event of events) this.order.eventDestroyed(event)
+    this.takenOver(after)
     const region = this.regions.startingAt(pointer)
     if (region === undefined) return
     const stack = this.#stack(this.#calls, 'close', this)
     this.#free(region, this.#operation(at, undefined, 'close', 'free', stack, undefined))
+  }
+
+  /** The driver does away with these events. */
+  takenOver(events: readonly OwnEvent[]): void {
+    for (const { event } of events) this.order.events.destroyed(event)
   }
 
   /** JavaScript is about to look at pinned memory. */
@@ -198,7 +202,7 @@ export class Detector {
 
   /** Of each region and stream once. */
   #isAskedAbout(region: Region, stream: StreamStrand): boolean {
-    if (this.order.foreignStreams === 0 || region.askedAbout.has(stream)) return false
+    if (this.order.streams.foreignCount === 0 || region.askedAbout.has(stream)) return false
     region.askedAbout.add(stream)
     return !this.order.followsForeignStream(stream)
   }

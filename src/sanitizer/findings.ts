@@ -1,7 +1,8 @@
 /** Gathers what was found: each once, no more than a program's author can read, and told in the way that was asked for. */
 import { adviceFor } from './advice.js'
 import { isSameLaunch, type Operation } from './operations.js'
-import { type Finding, isWarning, type ReportedOperation, reportOf, type SanitizerReport } from './reports.js'
+import { type Finding, isWarning, reportOf, type SanitizerReport } from './reports.js'
+import { callersIn } from './stacks.js'
 
 /** Thrown in 'throw' mode, and by `sanitize()`. */
 export class SanitizerError extends Error {
@@ -22,14 +23,16 @@ export class SanitizerError extends Error {
 }
 
 const MOST_REPORTS = 100
-/** Findings alike but for their stacks: so many are looked at closely. */
-const MOST_ALIKE = 8
+/** So many findings are known again by their whole stacks. */
+const MOST_KNOWN = 1024
 
 export class Findings {
   readonly reports: SanitizerReport[] = []
   readonly #throws: boolean
-  readonly #seen = new Set<string>()
-  readonly #alike = new Map<string, number>()
+  /** By the lines that are reported. */
+  readonly #told = new Set<string>()
+  /** By their stacks as they were taken: to take the lines out of one costs more than to take it. */
+  readonly #known = new Set<string>()
 
   constructor(throws: boolean) {
     this.#throws = throws
@@ -47,28 +50,28 @@ export class Findings {
   #new(finding: Finding): SanitizerReport | undefined {
     if (this.#throws && !isWarning(finding.kind)) return reportOf(finding, adviceFor(finding))
     if (this.reports.length >= MOST_REPORTS) return undefined
-    const alike = keyOf(finding)
-    const count = (this.#alike.get(alike) ?? 0) + 1
-    this.#alike.set(alike, count)
-    if (count > MOST_ALIKE) return undefined
-    const report = reportOf(finding, adviceFor(finding))
-    const key = [alike, ...linesOf(report.first, finding), ...linesOf(report.second, finding)].join('\n')
-    if (this.#seen.has(key)) return undefined
-    this.#seen.add(key)
-    return report
+    const known = keyOf(finding, (stack) => [stack])
+    if (this.#known.has(known)) return undefined
+    if (this.#known.size >= MOST_KNOWN) this.#known.clear()
+    this.#known.add(known)
+    const lines = keyOf(finding, callersIn)
+    if (this.#told.has(lines)) return undefined
+    this.#told.add(lines)
+    return reportOf(finding, adviceFor(finding))
   }
 }
 
-/** A race inside one graph is the same wherever the graph is launched. */
-function keyOf({ kind, first, second }: Finding): string {
+/**
+ * What makes a finding the same as another: the same two lines of the program, whatever streams it had there. Without
+ * lines there are only the streams to tell. A race inside one graph is the same wherever the graph is launched.
+ */
+function keyOf({ kind, first, second }: Finding, linesIn: (stack: string) => readonly string[]): string {
   const inOneGraph = first !== undefined && isSameLaunch(first.operation, second.operation)
-  const side = ({ what, stream, captured }: Operation): string =>
-    `${what} on ${(inOneGraph ? captured?.stream : stream)?.label}`
-  return `${kind}: ${first === undefined ? '' : side(first.operation)}, ${side(second.operation)}`
-}
-
-function linesOf(side: ReportedOperation | undefined, { first, second }: Finding): readonly string[] {
-  if (side === undefined) return []
-  const inOneGraph = first !== undefined && isSameLaunch(first.operation, second.operation)
-  return inOneGraph ? side.capturedAt : [...side.stack, ...side.capturedAt]
+  const sideOf = ({ what, stream, stack, captured }: Operation): readonly string[] => {
+    const stacks = inOneGraph ? [captured?.stack] : [stack, captured?.stack]
+    const lines = stacks.flatMap((taken) => (taken === undefined ? [] : linesIn(taken.stack)))
+    const label = (inOneGraph ? captured?.stream : stream)?.label ?? ''
+    return [what, ...(lines.length > 0 ? lines : [label])]
+  }
+  return [kind, ...(first === undefined ? [] : sideOf(first.operation)), ...sideOf(second.operation)].join('\n')
 }

@@ -44,7 +44,7 @@ export class HostFunctionSeat {
       fn()
     } finally {
       this.#running.splice(this.#running.indexOf(running), 1)
-      this.#order.leaveHostFunction(running.knows)
+      this.#order.leaveHostFunction(running.at, running.knows)
     }
   }
 }

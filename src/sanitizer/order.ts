@@ -1,111 +1,59 @@
 /**
  * What comes before what, by CUDA's rules: streams, events, the null stream, host waits, host functions, captures. It
- * follows the calls one by one, and asks the driver only about streams that it has not seen being made.
+ * follows the calls one by one.
  */
-import {
-  type ContextHandle,
-  canonicalStream,
-  cudaHandleOf,
-  type Driver,
-  defaultStream,
-  deviceOfDefaultStream,
-  type EventHandle,
-  isDefaultStream,
-  isNullStream,
-  StreamFlag,
-  type StreamHandle,
-} from '../driver/driver.js'
-import { givenName, hasNames } from '../driver/given-names.js'
+import { type Driver, type EventHandle, isNullStream, type StreamHandle } from '../driver/driver.js'
 import type { GraphExecHandle, GraphHandle } from '../driver/handles.js'
-import { isBefore, NOWHERE, type Point, Strand, Strands } from './clocks.js'
+import { NOWHERE, type Point, Strand, Strands } from './clocks.js'
 import { Instance } from './instances.js'
+import { KnownEvents } from './known-events.js'
+import { KnownStreams } from './known-streams.js'
 import { PendingHostFunctions } from './pending.js'
-import type { TakenStack } from './stacks.js'
-import { Capture, type CaptureNode, type EventState, StreamStrand } from './streams.js'
-
-/** Streams of a device that the null stream waits for, and the null stream, which they wait for. */
-interface BlockingStreams {
-  readonly nullStream: StreamStrand
-  readonly others: Set<StreamStrand>
-}
+import { RunningHostFunctions } from './running.js'
+import { Capture, type CaptureNode, type EventState, type StreamStrand } from './streams.js'
 
 export class Order {
   readonly pending = new PendingHostFunctions()
   readonly strands = new Strands()
-  readonly #driver: () => Driver
-  readonly #streams = new Map<StreamHandle, StreamStrand>()
-  /** Destroyed, with work that nobody has waited for. */
-  #leaving: StreamStrand[] = []
-  readonly #events = new Map<EventHandle, EventState>()
-  readonly #blocking = new Map<number, BlockingStreams>()
-  readonly #contexts = new Map<ContextHandle, number>()
+  readonly streams: KnownStreams
+  readonly events: KnownEvents
   readonly #graphs = new Map<GraphHandle, readonly CaptureNode[]>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
-  /** What each host function that runs now comes after, the innermost last. */
-  readonly #inside: Strand[] = []
-  #foreignStreams = 0
+  readonly #running = new RunningHostFunctions(this.pending)
 
   constructor(driver: () => Driver) {
-    this.#driver = driver
+    this.streams = new KnownStreams(driver, this.strands)
+    this.events = new KnownEvents(this.strands.host)
   }
 
   get host(): Strand {
     return this.strands.host
   }
 
-  get eventCount(): number {
-    return this.#events.size
-  }
-
-  /** Streams that another library owns, seen so far. */
-  get foreignStreams(): number {
-    return this.#foreignStreams
-  }
-
-  contextSeen(context: ContextHandle, device: number): void {
-    this.#contexts.set(context, device)
-  }
-
-  streamCreated(handle: StreamHandle, context: ContextHandle, flags: number, made: TakenStack | undefined): void {
-    const device = this.#contexts.get(context) ?? this.#driver().streamAdopt(handle, 0).device
-    this.#add(handle, device, (flags & StreamFlag.NON_BLOCKING) !== 0, false, made)
-  }
-
-  streamAdopted(handle: StreamHandle, device: number, made: TakenStack | undefined): void {
-    if (this.#streams.has(canonicalStream(handle))) return
-    this.#add(handle, device, this.#isNonBlocking(handle), true, made)
-  }
-
-  streamDestroyed(handle: StreamHandle): void {
-    const stream = this.#streams.get(handle)
-    if (stream === undefined) return
-    this.#streams.delete(handle)
-    // The stream that began a capture takes it along.
-    if (stream.capture?.origin === stream) stream.capture.end()
-    if (stream.foreign) this.#foreignStreams -= 1
-    this.#leaving.push(stream)
-    this.strands.end(stream)
-  }
-
   stream(handle: StreamHandle): StreamStrand {
-    return this.#streams.get(handle) ?? this.#streams.get(canonicalStream(handle)) ?? this.#meet(handle)
+    return this.streams.at(handle)
   }
 
   /** The stream is about to be given something: what that comes after, beside the stream's own work. */
   arriveAt(handle: StreamHandle): StreamStrand {
     const stream = this.stream(handle)
-    if (stream.capture !== undefined) return stream
-    stream.join(this.strands.host)
-    if (!stream.nonBlocking) this.#followNullStreamRules(stream)
+    if (stream.capture === undefined) this.#comeAfterOthers(stream, stream)
     return stream
+  }
+
+  /** Where the stream's next work would stand. Nothing is queued: nothing comes after it. */
+  nextOf(stream: StreamStrand): Point {
+    const next = new Strand(stream.slot, stream.tick, stream.clock)
+    this.#comeAfterOthers(stream, next)
+    next.tick += 1
+    return next
   }
 
   /** As `arriveAt`, for a wait: on a blocking stream it is no work, and the null stream's need not come before it. */
   #arriveAtWait(handle: StreamHandle): StreamStrand {
     const stream = this.stream(handle)
-    const { capture, nonBlocking, device } = stream
-    if (capture !== undefined || nonBlocking || stream === this.#blockingOf(device).nullStream)
-      return this.arriveAt(handle)
+    const { capture, nonBlocking } = stream
+    if (capture !== undefined || nonBlocking || isNullStream(stream.handle)) return this.arriveAt(handle)
     stream.join(this.strands.host)
     return stream
   }
@@ -116,23 +64,9 @@ export class Order {
     return stream.point()
   }
 
-  eventCreated(handle: EventHandle, timing: boolean): void {
-    this.#events.set(handle, { made: true, foreign: false, timing, points: [], captured: undefined })
-  }
-
-  /** Another library made it, or another process. */
-  eventAdopted(handle: EventHandle): void {
-    if (this.#events.get(handle)?.made === true) return
-    this.#events.set(handle, { made: false, foreign: true, timing: false, points: [], captured: undefined })
-  }
-
-  eventDestroyed(handle: EventHandle): void {
-    this.#events.delete(handle)
-  }
-
   record(handle: EventHandle, streamHandle: StreamHandle, external: boolean): void {
     const stream = this.stream(streamHandle)
-    const event = this.#event(handle)
+    const event = this.events.at(handle)
     const { capture } = stream
     if (capture === undefined) {
       event.points = this.#recorded(stream, streamHandle, event.timing)
@@ -143,9 +77,14 @@ export class Order {
 
   /** A record behind all work of the device. */
   recordDevice(handle: EventHandle, device: number): void {
-    const event = this.#event(handle)
+    const event = this.events.at(handle)
     event.points = this.workOfDevice(device)
     event.captured = undefined
+  }
+
+  /** A record that nobody sees stands behind the promise that all of the stream's work will be done: what it stands for. */
+  promised(handle: StreamHandle): readonly Point[] {
+    return this.#recorded(this.stream(handle), handle, false)
   }
 
   /**
@@ -153,17 +92,15 @@ export class Order {
    * which a wait for the stream itself does not wait.
    */
   #recorded(stream: StreamStrand, handle: StreamHandle, timing: boolean): readonly Point[] {
-    if (timing || stream.nonBlocking || stream === this.#blockingOf(stream.device).nullStream) {
-      return [this.arriveAt(handle).point()]
-    }
+    if (timing || stream.nonBlocking || isNullStream(stream.handle)) return [this.arriveAt(handle).point()]
     stream.join(this.strands.host)
-    return [stream.point(), this.#blockingOf(stream.device).nullStream.point()]
+    return [stream.point(), this.streams.blockingOf(stream.device).nullStream.point()]
   }
 
   /** False where nothing was ever recorded: the wait is none, and orders nothing behind the null stream either. */
   wait(streamHandle: StreamHandle, handle: EventHandle, external: boolean): boolean {
     const stream = this.stream(streamHandle)
-    const event = this.#event(handle)
+    const event = this.events.at(handle)
     const { captured } = event
     const isWait = !event.made || event.points.length > 0 || captured !== undefined
     if (stream.capture !== undefined && external) stream.capture.add(stream, { kind: 'wait', event }, undefined)
@@ -186,48 +123,32 @@ export class Order {
   /** What is done once a wait for the stream is over. */
   workOf(handle: StreamHandle): readonly Point[] {
     const stream = this.stream(handle)
-    const blocking = this.#blocking.get(stream.device)
-    if (blocking === undefined || blocking.nullStream !== stream) return [stream.point()]
-    return [stream, ...blocking.others].map((one) => one.point())
+    if (!isNullStream(stream.handle)) return [stream.point()]
+    return [stream, ...this.streams.blockingOf(stream.device).others].map((one) => one.point())
   }
 
   workOfEvent(handle: EventHandle): readonly Point[] {
-    return this.#workOf(this.#event(handle))
+    return this.#workOf(this.events.at(handle))
   }
 
   workOfDevice(device: number): readonly Point[] {
-    return [...this.#streams.values(), ...this.#leaving]
-      .filter((stream) => stream.device === device)
-      .map((stream) => stream.point())
+    return this.streams.ofDevice(device).map((stream) => stream.point())
   }
 
-  /** The JavaScript thread knows that all up to these points is done. */
+  /** The JavaScript thread has found out, or waited until, all up to these points is done. */
   hostKnows(points: readonly Point[]): void {
-    const { host } = this.strands
-    const { tick } = host
-    const inside = this.#inside[this.#inside.length - 1]
-    for (const point of points) {
-      host.join(point)
-      inside?.join(point)
-    }
-    if (host.tick !== tick && this.#leaving.length > 0)
-      this.#leaving = this.#leaving.filter((stream) => !this.#hasLeft(stream))
+    this.#running.learns(points)
+    this.#threadKnows(points)
   }
 
-  /**
-   * A host function begins to run here. What else the thread knows by now may be chance: only its place in the stream,
-   * and what it waits for itself, is what it comes after. The result follows that.
-   */
+  /** A host function begins to run here, perhaps inside of another, which need not come after it. */
   enterHostFunction(at: Point): Strand {
-    this.hostKnows([at])
-    const knows = new Strand(NOWHERE, 1, at.clock)
-    knows.join(at)
-    this.#inside.push(knows)
-    return knows
+    this.#threadKnows([at])
+    return this.#running.enter(at)
   }
 
-  leaveHostFunction(knows: Strand): void {
-    this.#inside.splice(this.#inside.indexOf(knows), 1)
+  leaveHostFunction(at: Point, knows: Strand): void {
+    this.#running.leave(at, knows)
   }
 
   /** After all that these events stand for, and all that the JavaScript thread knows. */
@@ -238,12 +159,12 @@ export class Order {
   }
 
   captureBegins(handle: StreamHandle): void {
-    new Capture(this.stream(handle))
+    new Capture(this.stream(handle), true)
   }
 
   /** `graph` is undefined where the capture came to nothing. */
   captureEnds(handle: StreamHandle, graph: GraphHandle | undefined): void {
-    const { capture } = this.stream(handle)
+    const capture = this.streams.known(handle)?.capture
     if (capture === undefined) return
     capture.end()
     if (graph !== undefined) this.#graphs.set(graph, capture.nodes)
@@ -290,110 +211,32 @@ export class Order {
   /** Does the stream come after anything that a foreign stream of its device was given, or is it one? */
   followsForeignStream(stream: StreamStrand): boolean {
     if (stream.foreign) return true
-    for (const other of this.#streams.values()) {
-      if (other.foreign && other.device === stream.device && isFollowed(other, stream)) return true
-    }
-    return false
+    return this.streams.foreign.some((other) => other.device === stream.device && isFollowed(other, stream))
   }
 
-  foreignStreamsOf(device: number): StreamStrand[] {
-    return [...this.#streams.values()].filter((stream) => stream.foreign && stream.device === device)
+  #threadKnows(points: readonly Point[]): void {
+    const { host } = this.strands
+    const { tick } = host
+    for (const point of points) host.join(point)
+    if (host.tick !== tick) this.streams.hostKnowsMore()
   }
 
-  /** Destroyed, and nothing of it is left to be waited for. */
-  #hasLeft(stream: StreamStrand): boolean {
-    if (!isBefore(stream, this.strands.host)) return false
-    this.#blocking.get(stream.device)?.others.delete(stream)
-    return true
-  }
-
-  #followNullStreamRules(stream: StreamStrand): void {
-    const { nullStream, others } = this.#blockingOf(stream.device)
-    if (stream !== nullStream) stream.join(nullStream)
-    else for (const other of others) stream.join(other)
-  }
-
-  #blockingOf(device: number): BlockingStreams {
-    const known = this.#blocking.get(device)
-    if (known !== undefined) return known
-    const handle = defaultStream(device, 0)
-    const nullStream = this.#streams.get(handle) ?? this.#meet(handle)
-    const blocking = this.#blocking.get(device) ?? { nullStream, others: new Set<StreamStrand>() }
-    this.#blocking.set(device, blocking)
-    return blocking
+  /** What work of the stream comes after: all that JavaScript knows to be done, and by the null stream's rules other streams. */
+  #comeAfterOthers(stream: StreamStrand, work: Strand): void {
+    work.join(this.strands.host)
+    if (stream.nonBlocking) return
+    const { nullStream, others } = this.streams.blockingOf(stream.device)
+    if (stream !== nullStream) work.join(nullStream)
+    else for (const other of others) work.join(other)
   }
 
   /** What an event's latest record stands for. One that others record may stand for all that foreign streams were given. */
   #workOf({ foreign, points }: EventState): readonly Point[] {
     if (!foreign) return points
-    const others = [...this.#streams.values()].filter((stream) => stream.foreign)
-    return [...points, ...others.map((stream) => stream.point())]
-  }
-
-  #event(handle: EventHandle): EventState {
-    let event = this.#events.get(handle)
-    if (event === undefined) {
-      event = { made: false, foreign: false, timing: false, points: [], captured: undefined }
-      this.#events.set(handle, event)
-    }
-    return event
-  }
-
-  /** A stream that was there before, or a default stream. */
-  #meet(handle: StreamHandle): StreamStrand {
-    if (isDefaultStream(handle)) {
-      return this.#add(canonicalStream(handle), deviceOfDefaultStream(handle), false, false, undefined)
-    }
-    const { device } = this.#driver().streamAdopt(handle, 0)
-    const stream = this.#add(handle, device, this.#isNonBlocking(handle), false, undefined)
-    if (this.#driver().streamIsCapturing(handle)) new Capture(stream)
-    return stream
-  }
-
-  /** The name that a stream got before anybody looked. */
-  #givenName(handle: StreamHandle, device: number): string | undefined {
-    const driver = this.#driver()
-    if (!hasNames(driver)) return undefined
-    try {
-      return givenName(driver, device, driver.streamGetId(handle))
-    } catch {
-      return undefined // it captures, and cannot be asked
-    }
-  }
-
-  #isNonBlocking(handle: StreamHandle): boolean {
-    if (isDefaultStream(handle)) return false
-    try {
-      return (this.#driver().streamGetFlags(handle) & StreamFlag.NON_BLOCKING) !== 0
-    } catch {
-      return true // it captures, and cannot be asked
-    }
-  }
-
-  #add(
-    handle: StreamHandle,
-    device: number,
-    nonBlocking: boolean,
-    foreign: boolean,
-    made: TakenStack | undefined,
-  ): StreamStrand {
-    const address = nameOf(handle)
-    const about = { handle, device, nonBlocking, foreign, made, address }
-    const stream = this.strands.start((slot, tick, clock) => new StreamStrand({ slot, tick, clock }, about))
-    if (made === undefined) stream.name = this.#givenName(handle, device)
-    this.#streams.set(canonicalStream(handle), stream)
-    if (foreign) this.#foreignStreams += 1
-    if (!nonBlocking && !isNullStream(handle)) this.#blockingOf(device).others.add(stream)
-    return stream
+    return [...points, ...this.streams.foreign.map((stream) => stream.point())]
   }
 }
 
 function isFollowed(other: StreamStrand, stream: StreamStrand): boolean {
   return other.slot < stream.clock.length && (stream.clock[other.slot] as number) >= other.since
-}
-
-function nameOf(handle: StreamHandle): string {
-  if (!isDefaultStream(handle)) return `Stream(0x${cudaHandleOf(handle).toString(16)})`
-  const device = deviceOfDefaultStream(handle)
-  return `${cudaHandleOf(handle) === 2 ? 'Stream.perThread' : 'Stream.null'}${device === 0 ? '' : ` of device ${device}`}`
 }

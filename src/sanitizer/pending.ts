@@ -5,6 +5,10 @@ export class PendingHostFunctions {
   /** By the slot of their strand, in the order of its ticks. */
   readonly #bySlot = new Map<number, Point[]>()
 
+  get isEmpty(): boolean {
+    return this.#bySlot.size === 0
+  }
+
   queued(point: Point): void {
     const points = this.#bySlot.get(point.slot)
     if (points === undefined) this.#bySlot.set(point.slot, [point])

@@ -71,7 +71,7 @@ export class SanitizerDriver extends WrappedDriver {
 
   override deviceContext(device: number): ContextHandle {
     const context = super.deviceContext(device)
-    this.#order.contextSeen(context, device)
+    this.#order.streams.contextSeen(context, device)
     return context
   }
 
@@ -83,7 +83,7 @@ export class SanitizerDriver extends WrappedDriver {
 
   override deviceFinished(device: number, settle: Settle): Cancel {
     const work = this.#order.workOfDevice(device)
-    return super.deviceFinished(device, this.#settling(work, settle))
+    return this.#following(work, settle, (told) => super.deviceFinished(device, told))
   }
 
   override deviceRecordOwn(event: EventHandle, device: number): boolean {
@@ -94,18 +94,18 @@ export class SanitizerDriver extends WrappedDriver {
 
   override streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const stream = super.streamCreate(context, flags, priority)
-    this.#order.streamCreated(stream, context, flags, this.detector.takeStack())
+    this.#order.streams.created(stream, context, flags, this.detector.takeStack())
     return stream
   }
 
   override streamDestroy(stream: StreamHandle): void {
     super.streamDestroy(stream)
-    this.#order.streamDestroyed(stream)
+    this.#order.streams.destroyed(stream)
   }
 
   override streamAdopt(cudaHandle: number, near: number): AdoptedStream {
     const adopted = super.streamAdopt(cudaHandle, near)
-    this.#order.streamAdopted(adopted.stream, adopted.device, this.detector.takeStack())
+    this.#order.streams.adopted(adopted.stream, adopted.device, this.detector.takeStack())
     return adopted
   }
 
@@ -132,9 +132,11 @@ export class SanitizerDriver extends WrappedDriver {
   }
 
   override streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
-    // A record on the stream stands behind it, which on the null stream is work like any other.
-    this.#order.arriveAt(stream)
-    return super.streamFinished(stream, context, this.#settling(this.#order.workOf(stream), settle))
+    const work: Point[] = []
+    const cancel = this.#following(work, settle, (told) => super.streamFinished(stream, context, told))
+    // Only now: the driver may refuse it, and then there is no record either.
+    work.push(...this.#order.promised(stream))
+    return cancel
   }
 
   override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
@@ -146,29 +148,29 @@ export class SanitizerDriver extends WrappedDriver {
 
   override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
     const event = super.eventCreate(context, flags, recordedNext)
-    this.#order.eventCreated(event, (flags & EventFlag.DISABLE_TIMING) === 0)
+    this.#order.events.created(event, (flags & EventFlag.DISABLE_TIMING) === 0)
     return event
   }
 
   override eventDestroy(event: EventHandle): void {
     super.eventDestroy(event)
-    this.#order.eventDestroyed(event)
+    this.#order.events.destroyed(event)
   }
 
   override eventRecycle(context: ContextHandle, event: EventHandle): void {
     super.eventRecycle(context, event)
-    this.#order.eventDestroyed(event)
+    this.#order.events.destroyed(event)
   }
 
   override eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
     const found = super.eventAdopt(event)
-    this.#order.eventAdopted(event)
+    this.#order.events.adopted(event)
     return found
   }
 
   override eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
     const event = super.eventOpenIpcHandle(context, bytes)
-    this.#order.eventAdopted(event)
+    this.#order.events.adopted(event)
     return event
   }
 
@@ -195,7 +197,8 @@ export class SanitizerDriver extends WrappedDriver {
   }
 
   override eventFinished(event: EventHandle, settle: Settle): Cancel {
-    return super.eventFinished(event, this.#settling(this.#order.workOfEvent(event), settle))
+    const work = this.#order.workOfEvent(event)
+    return this.#following(work, settle, (told) => super.eventFinished(event, told))
   }
 
   override eventElapsedTime(start: EventHandle, end: EventHandle): number {
@@ -208,10 +211,16 @@ export class SanitizerDriver extends WrappedDriver {
     return this.detector.order
   }
 
-  #settling(work: readonly Point[], settle: Settle): Settle {
-    return (error) => {
-      if (error === undefined) this.#order.hostKnows(work)
+  /** The program learns that the work is done, unless it gives the promise up. */
+  #following(work: readonly Point[], settle: Settle, start: (told: Settle) => Cancel): Cancel {
+    let givenUp = false
+    const cancel = start((error) => {
+      if (error === undefined && !givenUp) this.#order.hostKnows(work)
       settle(error)
+    })
+    return () => {
+      givenUp = true
+      cancel()
     }
   }
 }

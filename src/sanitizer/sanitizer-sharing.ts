@@ -26,7 +26,12 @@ export class SanitizerSharing implements SharingDriver {
   }
 
   importMemory(handle: Uint8Array, context: ContextHandle): ImportedMemory {
-    return this.#inner.importMemory(handle, context)
+    const imported = this.#inner.importMemory(handle, context)
+    const close = (after: readonly OwnEvent[]): void => {
+      imported.close(after)
+      this.#parts.detector.takenOver(after)
+    }
+    return { ...imported, close }
   }
 
   raiseMark(key: number): number {

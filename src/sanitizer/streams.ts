@@ -9,13 +9,19 @@ export class StreamStrand extends Strand implements StreamName {
   readonly handle: StreamHandle
   readonly device: number
   /** True: the null stream's rules are not for it. */
-  readonly nonBlocking: boolean
+  nonBlocking: boolean
   /** Another library owns it. */
   readonly foreign: boolean
   readonly made: TakenStack | undefined
   name: string | undefined
   /** The tick it began with. */
   readonly since: number
+  /** The driver's own number for it, which no other stream ever gets; not known of each. */
+  id: bigint | undefined
+  /** The driver could not be asked about it, since it captured. */
+  unsure = false
+  /** It was seen being made, and will be seen being destroyed. */
+  readonly ours: boolean
   /** Set while its work is captured. */
   capture: Capture | undefined
   readonly #address: string
@@ -27,6 +33,7 @@ export class StreamStrand extends Strand implements StreamName {
       readonly device: number
       readonly nonBlocking: boolean
       readonly foreign: boolean
+      readonly ours: boolean
       readonly made: TakenStack | undefined
       readonly address: string
     },
@@ -37,6 +44,7 @@ export class StreamStrand extends Strand implements StreamName {
     this.device = about.device
     this.nonBlocking = about.nonBlocking
     this.foreign = about.foreign
+    this.ours = about.ours
     this.made = about.made
     this.#address = about.address
   }
@@ -51,13 +59,15 @@ export interface EventState {
   /** It was seen being made, so that without a record there is none. */
   readonly made: boolean
   /** Others may record it, which is not seen. */
-  readonly foreign: boolean
+  foreign: boolean
   /** Its records are work. */
   readonly timing: boolean
   /** What its latest record comes after; nothing before the first. */
   points: readonly Point[]
   /** Set while the latest record was made inside a capture: what comes after it there. */
   captured: { readonly capture: Capture; readonly after: readonly CaptureNode[] } | undefined
+  /** Each launch of a graph records it, or waits for it. */
+  inGraph: boolean
 }
 
 export type NodeWork =
@@ -84,13 +94,19 @@ export interface CaptureNode {
 
 export class Capture {
   readonly nodes: CaptureNode[] = []
-  readonly origin: StreamStrand
   readonly #frontiers = new Map<StreamStrand, readonly CaptureNode[]>()
   /** The last node of each strand so far. */
   readonly #lanes: CaptureNode[] = []
 
-  constructor(origin: StreamStrand) {
+  /** The stream that began it or, where that was not seen, one that is in it. */
+  readonly origin: StreamStrand
+  /** It was seen to begin. */
+  readonly seen: boolean
+  #over = false
+
+  constructor(origin: StreamStrand, seen: boolean) {
     this.origin = origin
+    this.seen = seen
     this.join(origin, [])
   }
 
@@ -101,12 +117,14 @@ export class Capture {
 
   /** Lets the stream's next operation come after these; a stream that is not in the capture joins it. */
   join(stream: StreamStrand, after: readonly CaptureNode[]): void {
+    if (this.#over) return
     const known = this.frontierOf(stream)
     this.#frontiers.set(stream, [...known, ...after.filter((node) => !known.includes(node))])
     stream.capture = this
   }
 
   add(stream: StreamStrand, work: NodeWork, stack: TakenStack | undefined): void {
+    if (work.kind === 'record' || work.kind === 'wait') work.event.inGraph = true
     this.#frontiers.set(stream, [this.#node(this.frontierOf(stream), stream, work, stack)])
   }
 
@@ -124,8 +142,20 @@ export class Capture {
     if (ends.length > 0) this.#frontiers.set(stream, ends)
   }
 
+  /** A stream is destroyed: with the one that began it, all of it is over. */
+  destroyed(stream: StreamStrand): void {
+    if (this.seen && stream === this.origin) this.end()
+    else this.leave(stream)
+  }
+
+  leave(stream: StreamStrand): void {
+    this.#frontiers.delete(stream)
+    stream.capture = undefined
+  }
+
   /** Lets every stream go. */
   end(): void {
+    this.#over = true
     for (const stream of this.#frontiers.keys()) stream.capture = undefined
     this.#frontiers.clear()
   }

@@ -32,6 +32,36 @@ onEveryBackend('ordering', (bench) => {
     await device.finished()
   })
 
+  for (const [what, record] of [
+    ['a record without timing', () => void device.defaultStream.record()],
+    ['a timed record', () => void device.defaultStream.record({ timing: true })],
+    ['the promise of finished()', () => void device.defaultStream.finished()],
+  ] as const) {
+    test(`O6 on the null stream ${what} joins the blocking streams`, async () => {
+      using left = bench.stream({ nonBlocking: false })
+      using right = bench.stream({ nonBlocking: false })
+      using free = bench.stream()
+      await device.finished()
+      const latch = bench.latch(left)
+      try {
+        using before = right.record()
+        await before.finished()
+        record()
+        assert.equal(right.query(), true)
+        using after = right.record()
+        using beside = free.record()
+        await beside.finished()
+        await turns()
+        assert.equal(after.query(), false)
+        latch.open()
+        await after.finished()
+      } finally {
+        latch.open()
+      }
+      await device.finished()
+    })
+  }
+
   test('O1 record() makes an event without timing unless asked', () => {
     using stream = bench.stream()
     using plain = stream.record()

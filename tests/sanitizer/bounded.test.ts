@@ -1,9 +1,17 @@
 /** What a sanitizer remembers is bounded by what lives, not by what happened. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { type Device, Stream } from 'cuda-streams'
+import { type Device, Event, ExternalStream, Stream } from 'cuda-streams'
 import { Sanitizer, type SanitizerStatistics } from 'cuda-streams/sanitizer'
-import { simulate } from 'cuda-streams/sim'
+import { foreignStream, simulate } from 'cuda-streams/sim'
+import { driverOf } from '../../src/device.js'
+import { EventFlag, StreamFlag, type StreamHandle } from '../../src/driver/driver.js'
+import type { Pointer } from '../../src/driver/handles.js'
+import { WrappedDriver } from '../../src/driver/wrapped-driver.js'
+import { Detector } from '../../src/sanitizer/detector.js'
+import { Findings } from '../../src/sanitizer/findings.js'
+import { Order } from '../../src/sanitizer/order.js'
+import { SanitizerSharing } from '../../src/sanitizer/sanitizer-sharing.js'
 
 const BYTES = 1024
 
@@ -93,6 +101,115 @@ it('buffers, streams and events that are closed are forgotten', () => {
   assert.equal(many.events, few.events)
   assert.ok(many.regions <= 4096 + 10, `${many.regions} regions`)
   assert.ok(many.ranges <= 10, `${many.ranges} ranges`)
+})
+
+it('streams of other libraries are forgotten when nothing of them is left to be waited for', () => {
+  const { few, many } = remembered(300, (device) => {
+    const data = device.alloc(BYTES)
+    device.synchronize()
+    return (round) => {
+      // Nobody destroys it, so that each has a handle of its own.
+      const handle = foreignStream(device, { nonBlocking: round % 2 === 0 })
+      using stream = new ExternalStream(handle, { device })
+      if (round % 3 > 0) stream.fill(data, 1)
+      stream.synchronize()
+    }
+  })
+  assert.ok(few.strands < 150, `${few.strands} strands`)
+  assert.ok(many.strands < 150, `${many.strands} strands`)
+})
+
+it('and are known again, as what they are, when they come back', () => {
+  for (const how of ['race', 'event'] as const) {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    const theirs = device.createEvent()
+    const others = Array.from({ length: 2000 }, () => device.createEvent())
+    const data = device.alloc(BYTES)
+    device.synchronize()
+    using sanitizer = Sanitizer.start({ device, stacks: 'none' })
+    using kept = new ExternalStream(foreignStream(device, { nonBlocking: false }), { device })
+    using event = Event.fromHandle(theirs.handle, { device })
+    const ours = new Stream({ device })
+    kept.fill(data, 1)
+    kept.synchronize()
+    for (const other of others) {
+      new ExternalStream(foreignStream(device), { device }).close()
+      using wrapped = Event.fromHandle(other.handle, { device })
+      ours.wait(wrapped)
+    }
+    assert.ok(sanitizer.statistics.strands < 150, `${sanitizer.statistics.strands} strands`)
+    assert.ok(sanitizer.statistics.events < 600, `${sanitizer.statistics.events} events`)
+    kept.fill(data, 2)
+    if (how === 'event') ours.wait(event)
+    ours.fill(data, 3)
+    assert.equal(sanitizer.reports.length, how === 'race' ? 1 : 0, how)
+  }
+})
+
+it('none is forgotten at its first use', () => {
+  for (let count = 0; count < 140; count += 1) {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    using last = new Stream({ device, nonBlocking: false })
+    const data = device.alloc(BYTES, { stream: last })
+    device.synchronize()
+    using sanitizer = Sanitizer.start({ device, stacks: 'none' })
+    for (let other = 0; other < count; other += 1) new ExternalStream(foreignStream(device), { device }).close()
+    // It is met here and, since it is a blocking stream, the null stream with it.
+    last.fill(data, 1)
+    last.fill(data, 2)
+    assert.equal(sanitizer.reports.length, 0, `after ${count} others`)
+    new Stream({ device }).fill(data, 3)
+    assert.equal(sanitizer.reports.length, 1, `after ${count} others`)
+  }
+})
+
+it('a stream that is closed unused is forgotten at once', () => {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  const driver = driverOf(device)
+  const order = new Order(() => driver)
+  const make = (): StreamHandle => {
+    const context = driver.deviceContext(0)
+    const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
+    order.streams.created(handle, context, StreamFlag.NON_BLOCKING, undefined)
+    return handle
+  }
+  for (let round = 0; round < 100; round += 1) {
+    const handle = make()
+    driver.streamDestroy(handle)
+    order.streams.destroyed(handle)
+  }
+  assert.ok(order.stream(make()).slot < 5)
+})
+
+it('events that the driver takes over with memory of another process are forgotten', () => {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  const driver = new WrappedDriver(driverOf(device))
+  const context = driver.deviceContext(0)
+  const closed: unknown[] = []
+  const pointer = 4096 as Pointer
+  // No simulated machine has another process.
+  Object.defineProperty(driver, 'sharing', {
+    value: { importMemory: () => ({ pointer, byteLength: BYTES, close: (after: unknown) => closed.push(after) }) },
+  })
+  const detector = new Detector(new Order(() => driver), new Findings(false), 'none')
+  const sharing = new SanitizerSharing({ detector, inner: () => driver, probes: false })
+  const imported = sharing.importMemory(new Uint8Array(64), context)
+  assert.deepEqual([imported.pointer, imported.byteLength], [pointer, BYTES])
+  const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING)
+  detector.order.events.created(event, false)
+  assert.equal(detector.order.events.count, 1)
+  const after = [{ context, event }]
+  imported.close(after)
+  assert.deepEqual(closed, [after])
+  assert.equal(detector.order.events.count, 0)
 })
 
 it('graphs that are closed are forgotten', () => {

@@ -5,10 +5,19 @@
  */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { type DefinedKernel, type DeviceBuffer, defineKernel, type PinnedBuffer, Stream } from 'cuda-streams'
+import {
+  type DefinedKernel,
+  type Device,
+  type DeviceBuffer,
+  defineKernel,
+  ExternalStream,
+  type PinnedBuffer,
+  Stream,
+} from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
-import { explore, type Simulation, simulate } from 'cuda-streams/sim'
+import { destroyForeignStream, explore, foreignStream, type Simulation, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
+import { giveUp } from './random-programs.js'
 
 const PROGRAMS = 500
 const WORDS = 2
@@ -22,15 +31,20 @@ interface Use {
   readonly words: number
   readonly writes: boolean
 }
+type StreamKind = 'nonBlocking' | 'blocking' | 'null' | 'foreign' | 'foreignBlocking'
 type Step =
   | { readonly what: 'work'; readonly stream: number; readonly use: Use }
   | { readonly what: 'record' | 'wait'; readonly stream: number; readonly event: number }
   | { readonly what: 'waitStream'; readonly stream: number; readonly other: number }
-  | { readonly what: 'host' | 'synchronize' | 'finished' | 'launch'; readonly stream: number }
+  /** A capture that another stream joins is given up: the one that began it is destroyed, and another takes its place. */
+  | { readonly what: 'giveUpCapture'; readonly stream: number; readonly other: number; readonly use: Use }
+  /** It is destroyed, and another takes its place. */
+  | { readonly what: 'replace'; readonly stream: number }
+  | { readonly what: 'host' | 'synchronize' | 'finished' | 'promise' | 'launch'; readonly stream: number }
   | { readonly what: 'view' }
 
 interface Program {
-  readonly streams: readonly ('nonBlocking' | 'blocking' | 'null')[]
+  readonly streams: readonly StreamKind[]
   /** Uses of a graph on two branches, and whether each waits for the other branch. */
   readonly graph: readonly { readonly side: number; readonly waits: boolean; readonly use: Use }[]
   readonly steps: readonly Step[]
@@ -58,7 +72,8 @@ function steps(streams: number, looks: 'host' | 'view'): fc.Arbitrary<Step[]> {
       { weight: 4, arbitrary: fc.record({ what: of('waitStream'), stream, other: stream }) },
       { weight: 3, arbitrary: look },
       ...waits.map((what) => ({ weight: 1, arbitrary: fc.record({ what: of(what), stream }) })),
-      { weight: 1, arbitrary: fc.record({ what: of('launch'), stream }) },
+      { weight: 3, arbitrary: fc.record({ what: of('launch', 'promise', 'replace'), stream }) },
+      { weight: 1, arbitrary: fc.record({ what: of('giveUpCapture'), stream, other: stream, use }) },
     ),
     { minLength: 3, maxLength: 11 },
   )
@@ -67,7 +82,7 @@ function steps(streams: number, looks: 'host' | 'view'): fc.Arbitrary<Step[]> {
 const programs: fc.Arbitrary<Program> = fc
   .record({
     streams: fc.array(
-      fc.constantFrom('nonBlocking' as const, 'nonBlocking' as const, 'blocking' as const, 'null' as const),
+      fc.constantFrom<StreamKind>('nonBlocking', 'nonBlocking', 'blocking', 'null', 'foreign', 'foreignBlocking'),
       {
         minLength: 2,
         maxLength: 3,
@@ -101,6 +116,27 @@ const found: readonly Program[] = [
       { what: 'work', stream: 0, use: word(1, false) },
       { what: 'wait', stream: 2, event: 0 },
       { what: 'host', stream: 1 },
+    ],
+  },
+  {
+    // A promise is no more than such a record: to wait for the stream is still not to wait for the null stream.
+    streams: ['null', 'blocking', 'nonBlocking'],
+    graph,
+    steps: [
+      { what: 'work', stream: 0, use: word(0, true) },
+      { what: 'promise', stream: 1 },
+      { what: 'synchronize', stream: 1 },
+      { what: 'work', stream: 2, use: word(0, true) },
+    ],
+  },
+  {
+    // On the null stream that record is work.
+    streams: ['blocking', 'blocking', 'null'],
+    graph,
+    steps: [
+      { what: 'work', stream: 0, use: word(0, true) },
+      { what: 'promise', stream: 2 },
+      { what: 'work', stream: 1, use: word(0, true) },
     ],
   },
 ]
@@ -137,13 +173,39 @@ function look(pinned: PinnedBuffer): void {
   for (const at of words.keys()) words[at] = (words[at] ?? 0) + 1
 }
 
+const at = <T>(list: readonly T[], index: number): T => list[index] as T
+
+function open(kind: StreamKind, device: Device, foreign: Map<Stream, bigint>): Stream {
+  if (kind === 'null') return device.defaultStream
+  if (kind === 'nonBlocking' || kind === 'blocking') return new Stream({ device, nonBlocking: kind === 'nonBlocking' })
+  const handle = foreignStream(device, { nonBlocking: kind === 'foreign' })
+  const stream = new ExternalStream(handle, { device })
+  foreign.set(stream, handle)
+  return stream
+}
+
 async function run({ streams: kinds, graph, steps: all }: Program, simulation: Simulation): Promise<unknown> {
   const [device] = simulation.devices
   if (device === undefined) throw new Error('a simulation has a device')
   const seen: string[] = []
-  const streams = kinds.map((kind) =>
-    kind === 'null' ? device.defaultStream : new Stream({ device, nonBlocking: kind === 'nonBlocking' }),
-  )
+  const foreign = new Map<Stream, bigint>()
+  const streams = kinds.map((kind) => open(kind, device, foreign))
+  const replace = (index: number): void => {
+    const [stream, kind] = [at(streams, index), at(kinds, index)]
+    if (kind === 'null') return
+    stream.close()
+    const handle = foreign.get(stream)
+    if (handle !== undefined) destroyForeignStream(handle)
+    streams[index] = open(kind, device, foreign)
+  }
+  const giveUpCapture = (origin: number, other: number, used: Use): void => {
+    const joined = at(streams, other)
+    if (kinds[origin] === 'null' || kinds[other] === 'null' || origin === other) return
+    at(streams, origin).beginCapture()
+    joined.wait(at(streams, origin))
+    work(joined, 0, used)
+    replace(origin)
+  }
   const events = Array.from({ length: EVENTS }, () => device.createEvent())
   const pinned = device.allocPinned(4 * WORDS)
   const data = device.alloc(4 * WORDS)
@@ -169,7 +231,6 @@ async function run({ streams: kinds, graph, steps: all }: Program, simulation: S
     })
     .instantiate()
 
-  const at = <T>(list: readonly T[], index: number): T => list[index] as T
   for (const [index, step] of all.entries()) {
     if (step.what === 'work') work(at(streams, step.stream), index, step.use)
     else if (step.what === 'record') at(streams, step.stream).record(at(events, step.event))
@@ -178,6 +239,9 @@ async function run({ streams: kinds, graph, steps: all }: Program, simulation: S
     else if (step.what === 'host') at(streams, step.stream).launchHostFunc(() => look(pinned))
     else if (step.what === 'synchronize') at(streams, step.stream).synchronize()
     else if (step.what === 'finished') await at(streams, step.stream).finished()
+    else if (step.what === 'promise') giveUp(at(streams, step.stream))
+    else if (step.what === 'replace') replace(step.stream)
+    else if (step.what === 'giveUpCapture') giveUpCapture(step.stream, step.other, step.use)
     else if (step.what === 'launch') exec.launch(at(streams, step.stream))
     else look(pinned)
   }

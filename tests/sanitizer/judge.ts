@@ -26,7 +26,7 @@ export type Step =
   | { readonly what: 'waitStream'; readonly stream: number; readonly other: number }
   | { readonly what: 'host'; readonly stream: number; readonly use: Use | undefined }
   | { readonly what: 'view'; readonly use: Use }
-  | { readonly what: 'synchronize' | 'query'; readonly stream: number }
+  | { readonly what: 'synchronize' | 'query' | 'promise'; readonly stream: number }
   | { readonly what: 'synchronizeEvent' | 'queryEvent'; readonly event: number }
   | { readonly what: 'synchronizeDevice' | 'turn' }
   | { readonly what: 'launch'; readonly stream: number; readonly graph: number }
@@ -148,6 +148,9 @@ class Judge {
         return undefined
       case 'view':
         return this.#look({ step: index, node: undefined }, step.use, undefined)
+      case 'promise':
+        this.#record(step.stream)
+        return undefined
       case 'query':
         if (answer === true) this.#knows(...this.#heldBy(step.stream))
         return undefined

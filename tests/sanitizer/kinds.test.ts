@@ -221,6 +221,32 @@ onEveryBackend('sanitizer', (bench) => {
       })
     }
 
+    const promises: Readonly<Record<string, (stream: Stream, signal: AbortSignal) => Promise<void>>> = {
+      'stream.finished()': (stream, signal) => stream.finished({ signal }),
+      'event.finished()': (stream, signal) => stream.record().finished({ signal }),
+      'device.finished()': (_, signal) => device.finished({ signal }),
+    }
+    for (const [title, promise] of Object.entries(promises)) {
+      it(`${title} that is given up orders nothing, also where all is done`, async () => {
+        const report = await onlyReportOf(bench, async () => {
+          const [left, right, other] = [bench.stream(), bench.stream(), bench.stream()]
+          const data = device.alloc(BYTES)
+          device.synchronize()
+          left.fill(data, 1)
+          // Meanwhile the fill comes to its end.
+          bench.busy(other, 1_000_000)
+          other.synchronize()
+          const wait = new AbortController()
+          const given = promise(left, wait.signal)
+          wait.abort()
+          await assert.rejects(given)
+          for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate)
+          right.fill(data, 2)
+        })
+        assert.equal(report.kind, 'race')
+      })
+    }
+
     it('a query that is false orders nothing', async () => {
       const report = await onlyReportOf(bench, async () => {
         const [left, right] = [bench.stream(), bench.stream()]
@@ -540,6 +566,22 @@ onEveryBackend('sanitizer', (bench) => {
           if (mended) ours.wait(Event.fromHandle(made.handle, { device }))
           ours.fill(memory, 1)
         })
+      assert.equal((await onlyReportOf(bench, program(false))).kind, 'race')
+      await assertClean(bench, program(true))
+    })
+
+    it('are ordered by our records in an event of the library, however often that is wrapped', async () => {
+      const theirs = device.createEvent()
+      const wrapped = (): Event => Event.fromHandle(theirs.handle, { device })
+      const program = (mended: boolean) => () => {
+        const [left, right] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES)
+        device.synchronize()
+        left.fill(data, 1)
+        if (mended) left.record(wrapped())
+        right.wait(wrapped())
+        right.fill(data, 2)
+      }
       assert.equal((await onlyReportOf(bench, program(false))).kind, 'race')
       await assertClean(bench, program(true))
     })

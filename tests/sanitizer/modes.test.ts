@@ -57,6 +57,21 @@ describe("mode 'throw'", () => {
     assert.equal(sanitizer.reports.length, 2)
   })
 
+  it('throws, and what was not queued orders nothing', () => {
+    const device = machine()
+    using _ = Sanitizer.start({ mode: 'throw', device })
+    const [left, right] = [new Stream({ device, nonBlocking: false }), new Stream({ device, nonBlocking: false })]
+    const [data, other] = [device.alloc(BYTES), device.alloc(BYTES)]
+    device.synchronize()
+    left.fill(data, 1)
+    new Stream({ device }).fill(other, 1)
+    // On the null stream, it would have come between the two blocking streams.
+    assert.throws(() => device.defaultStream.fill(other, 2), { code: 'ERR_RACE' })
+    assert.throws(() => right.fill(data, 2), { code: 'ERR_RACE' })
+    device.defaultStream.fill(data, 2)
+    right.fill(data, 3)
+  })
+
   it('throws instead of a view', () => {
     const device = machine()
     using _ = Sanitizer.start({ mode: 'throw', device })
@@ -66,6 +81,27 @@ describe("mode 'throw'", () => {
     assert.throws(() => pinned.bytes, { code: 'ERR_RACE' })
     stream.synchronize()
     assert.equal(pinned.bytes.length, BYTES)
+  })
+
+  it('leaves nothing behind of what it throws for', () => {
+    const device = machine()
+    using sanitizer = Sanitizer.start({ mode: 'throw', device })
+    const [home, other] = [new Stream({ device }), new Stream({ device })]
+    const before = sanitizer.statistics.events
+    const seen = new Set<bigint>()
+    for (let round = 0; round < 20; round += 1) {
+      const data = device.alloc(BYTES, { stream: home })
+      seen.add(data.pointer)
+      // Used on another stream, which therefore has an event of its own.
+      other.fill(data, 1)
+      const exec = other.capture(() => other.fill(data, 1)).instantiate()
+      exec.launch(other)
+      assert.throws(() => data.close(), { code: 'ERR_RACE' })
+      data.close()
+      device.synchronize()
+    }
+    assert.equal(sanitizer.statistics.events, before)
+    assert.equal(seen.size, 1, 'the memory is given out again')
   })
 
   it('does not throw for a warning', () => {
@@ -143,9 +179,32 @@ describe('a sanitizer', () => {
 
   it('tells a hundred things at most', () => {
     const device = machine()
-    using sanitizer = Sanitizer.start({ device })
+    // Without stacks, other streams are another race.
+    using sanitizer = Sanitizer.start({ device, stacks: 'none' })
     for (let i = 0; i < 300; i += 1) race(device)
     assert.equal(sanitizer.reports.length, 100)
+  })
+
+  it('tells of two lines once, whatever streams they get, and so of all the others', () => {
+    const device = machine()
+    for (const stacks of ['sampled', 'all'] as const) {
+      using sanitizer = Sanitizer.start({ device, stacks })
+      for (let i = 0; i < 300; i += 1) race(device)
+      // The same two streams with other lines, so many times that these could be taken for more of the same.
+      const [left, right] = [new Stream({ device }), new Stream({ device })]
+      const data = device.alloc(BYTES)
+      const lines = [(): unknown => right.fill(data, 1), (): unknown => right.fill(data, 2)]
+      for (let i = 0; i < 12; i += 1) {
+        left.wait(right).fill(data, 3)
+        lines[i < 11 ? 0 : 1]?.()
+      }
+      left.wait(right).fill(data, 4)
+      right.copy(data, device.alloc(BYTES))
+      assert.deepEqual(
+        sanitizer.reports.map(({ second }) => second.what),
+        ['fill', 'fill', 'fill', 'copy'],
+      )
+    }
   })
 
   it('opens no driver', () => {

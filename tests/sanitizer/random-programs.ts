@@ -51,7 +51,7 @@ function steps(streams: number, graphs: number): fc.Arbitrary<Step[]> {
       { weight: 5, arbitrary: fc.record({ what: of('waitStream'), stream, other: stream }) },
       { weight: 2, arbitrary: fc.record({ what: of('host'), stream, use: fc.option(pinnedUse, { nil: undefined }) }) },
       { weight: 1, arbitrary: fc.record({ what: of('view'), use: pinnedUse }) },
-      { weight: 2, arbitrary: fc.record({ what: of('synchronize', 'query'), stream }) },
+      { weight: 3, arbitrary: fc.record({ what: of('synchronize', 'query', 'promise'), stream }) },
       { weight: 1, arbitrary: fc.record({ what: of('synchronizeEvent', 'queryEvent'), event }) },
       { weight: 1, arbitrary: fc.record({ what: of('synchronizeDevice', 'turn') }) },
       { weight: 3, arbitrary: fc.record({ what: of('launch'), stream, graph: fc.nat(graphs - 1) }) },
@@ -130,6 +130,13 @@ export async function runProgram(program: Program, seed: number): Promise<Run> {
   return { happened, reports: sanitizer.reports.filter(({ severity }) => severity === 'error') }
 }
 
+/** The record of a promise is there; that it is done, the program never learns. */
+export function giveUp(stream: Stream): void {
+  const wait = new AbortController()
+  stream.finished({ signal: wait.signal }).catch(() => {})
+  wait.abort()
+}
+
 interface Stage {
   readonly streams: readonly Stream[]
   readonly events: readonly Event[]
@@ -167,6 +174,9 @@ function perform(
       return at(streams, step.stream).query()
     case 'queryEvent':
       return at(events, step.event).query()
+    case 'promise':
+      giveUp(at(streams, step.stream))
+      return undefined
     case 'synchronize':
       at(streams, step.stream).synchronize()
       return undefined

@@ -279,7 +279,10 @@ export class SimDriver implements Driver {
     const stream = this.#registry.liveStream(handle, 'cuEventRecord')
     if (stream.capture !== undefined) throw cudaError('cuStreamQuery', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
-    return this.machine.notify(this.machine.marker(stream, this.#recordedAfter(stream)), settle)
+    // It is a record, which on the null stream is work: what blocking streams are given later comes after it.
+    const isWork = stream === stream.device.nullStream
+    const record = isWork ? this.machine.enqueueMark(stream) : this.machine.marker(stream, this.#recordedAfter(stream))
+    return this.machine.notify(record, settle)
   }
 
   streamLaunchHostFunction(handle: StreamHandle, _context: ContextHandle, host: HostFunction): void {
@@ -418,11 +421,9 @@ export class SimDriver implements Driver {
     event.record = this.#recordOperation(stream, (event.flags & EventFlag.DISABLE_TIMING) === 0)
   }
 
-  /** What a record without timing would come after. */
+  /** What a record without timing comes after where it is no work. */
   #recordedAfter(stream: SimStream): Iterable<Operation | undefined> {
-    const { nullStream } = stream.device
-    if (stream === nullStream) return this.machine.nullStreamTails(stream.device)
-    return stream.nonBlocking ? [stream.tail] : [stream.tail, nullStream.tail]
+    return stream.nonBlocking ? [stream.tail] : [stream.tail, stream.device.nullStream.tail]
   }
 
   /**

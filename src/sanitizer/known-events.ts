@@ -1,0 +1,60 @@
+/** The events of a driver by their handles: those that were seen being made, those that were wrapped, and those met on the way. */
+import type { EventHandle } from '../driver/driver.js'
+import { isBefore, type Point } from './clocks.js'
+import { Latest } from './latest.js'
+import type { EventState } from './streams.js'
+
+/** So many are there before those of others are looked through. */
+const FIRST_LOOK = 256
+
+export class KnownEvents {
+  readonly #host: Point
+  readonly #events = new Map<EventHandle, EventState>()
+  /** Wrapped, and forgotten since nothing was known of them. */
+  readonly #foreign = new Latest<EventHandle>()
+  #nextLook = FIRST_LOOK
+
+  constructor(host: Point) {
+    this.#host = host
+  }
+
+  get count(): number {
+    return this.#events.size
+  }
+
+  created(handle: EventHandle, timing: boolean): void {
+    this.#foreign.delete(handle)
+    this.#events.set(handle, { made: true, foreign: false, timing, points: [], captured: undefined, inGraph: false })
+  }
+
+  /** Another library made it, or another process; or it is one of ours, wrapped. */
+  adopted(handle: EventHandle): void {
+    const event = this.at(handle)
+    if (!event.made) event.foreign = true
+  }
+
+  destroyed(handle: EventHandle): void {
+    this.#events.delete(handle)
+  }
+
+  at(handle: EventHandle): EventState {
+    const known = this.#events.get(handle)
+    if (known !== undefined) return known
+    if (this.#events.size >= this.#nextLook) this.#forgetSome()
+    const foreign = this.#foreign.has(handle)
+    const event: EventState = { made: false, foreign, timing: false, points: [], captured: undefined, inGraph: false }
+    this.#events.set(handle, event)
+    return event
+  }
+
+  /** Of those that others destroy nobody tells. What stands for nothing that is still to come is as good as new. */
+  #forgetSome(): void {
+    for (const [handle, { made, foreign, points, captured, inGraph }] of this.#events) {
+      if (made || captured !== undefined || inGraph) continue
+      if (!points.every((point) => isBefore(point, this.#host))) continue
+      this.#events.delete(handle)
+      if (foreign) this.#foreign.add(handle)
+    }
+    this.#nextLook = Math.max(FIRST_LOOK, 2 * this.#events.size)
+  }
+}

@@ -1,0 +1,258 @@
+/** The streams of a driver by their handles: those that were seen being made, those that were wrapped, and those met on the way. */
+import {
+  type ContextHandle,
+  canonicalStream,
+  cudaHandleOf,
+  type Driver,
+  defaultStream,
+  deviceOfDefaultStream,
+  isDefaultStream,
+  isNullStream,
+  StreamFlag,
+  type StreamHandle,
+} from '../driver/driver.js'
+import { givenName, hasNames } from '../driver/given-names.js'
+import { isBefore, type Strands } from './clocks.js'
+import { Latest } from './latest.js'
+import type { TakenStack } from './stacks.js'
+import { Capture, StreamStrand } from './streams.js'
+
+/** Streams of a device that the null stream waits for, and the null stream, which they wait for. */
+export interface BlockingStreams {
+  readonly nullStream: StreamStrand
+  readonly others: Set<StreamStrand>
+}
+
+/** So many are there before those of others are looked through. */
+const FIRST_LOOK = 64
+
+export class KnownStreams {
+  readonly #driver: () => Driver
+  readonly #strands: Strands
+  readonly #streams = new Map<StreamHandle, StreamStrand>()
+  /** Destroyed, with work that nobody has waited for. */
+  #leaving: StreamStrand[] = []
+  readonly #blocking = new Map<number, BlockingStreams>()
+  readonly #contexts = new Map<ContextHandle, number>()
+  /** Wrapped, and forgotten since all of it was done. */
+  readonly #foreign = new Latest<StreamHandle>()
+  #foreignCount = 0
+  #nextLook = FIRST_LOOK
+
+  constructor(driver: () => Driver, strands: Strands) {
+    this.#driver = driver
+    this.#strands = strands
+  }
+
+  /** How many of them another library owns. */
+  get foreignCount(): number {
+    return this.#foreignCount
+  }
+
+  get foreign(): StreamStrand[] {
+    return [...this.#streams.values()].filter((stream) => stream.foreign)
+  }
+
+  /** Those that are destroyed too, as long as they have work. */
+  ofDevice(device: number): StreamStrand[] {
+    return [...this.#streams.values(), ...this.#leaving].filter((stream) => stream.device === device)
+  }
+
+  contextSeen(context: ContextHandle, device: number): void {
+    this.#contexts.set(context, device)
+  }
+
+  created(handle: StreamHandle, context: ContextHandle, flags: number, made: TakenStack | undefined): void {
+    const device = this.#contexts.get(context) ?? this.#driver().streamAdopt(handle, 0).device
+    this.#foreign.delete(handle)
+    this.#start(handle, device, { ours: true, made, nonBlocking: (flags & StreamFlag.NON_BLOCKING) !== 0 })
+  }
+
+  /** The handle may be known, and yet that of another stream: its owner may have destroyed the one that had it. */
+  adopted(handle: StreamHandle, device: number, made: TakenStack | undefined): void {
+    const known = this.known(handle)
+    if (known === undefined) this.#add(handle, device, true, made)
+    else if (!isDefaultStream(handle)) this.#lookAgain(known, { foreign: true, made })
+  }
+
+  destroyed(handle: StreamHandle): void {
+    const stream = this.#streams.get(handle)
+    if (stream !== undefined) this.#end(stream)
+  }
+
+  known(handle: StreamHandle): StreamStrand | undefined {
+    return this.#streams.get(handle) ?? this.#streams.get(canonicalStream(handle))
+  }
+
+  at(handle: StreamHandle): StreamStrand {
+    const stream = this.known(handle)
+    if (stream === undefined) return this.#meet(handle)
+    if (stream.capture !== undefined) this.#leaveIfOver(stream, stream.capture)
+    if (!stream.unsure || stream.capture !== undefined) return stream
+    return this.#lookAgain(stream, { foreign: stream.foreign, made: undefined })
+  }
+
+  blockingOf(device: number): BlockingStreams {
+    const known = this.#blocking.get(device)
+    if (known !== undefined) return known
+    const handle = defaultStream(device, 0)
+    const nullStream = this.#streams.get(handle) ?? this.#meet(handle)
+    const blocking = this.#blocking.get(device) ?? { nullStream, others: new Set<StreamStrand>() }
+    this.#blocking.set(device, blocking)
+    return blocking
+  }
+
+  /** The JavaScript thread knows more than before. */
+  hostKnowsMore(): void {
+    if (this.#leaving.length > 0) this.#leaving = this.#leaving.filter((stream) => !this.#hasLeft(stream))
+  }
+
+  /** Destroyed, and nothing of it is left to be waited for. */
+  #hasLeft(stream: StreamStrand): boolean {
+    if (!this.#isDone(stream)) return false
+    this.#blocking.get(stream.device)?.others.delete(stream)
+    return true
+  }
+
+  #isDone(stream: StreamStrand): boolean {
+    const { host } = this.#strands
+    // Where nothing was ever queued there is nothing to be waited for.
+    if (stream.tick === stream.since) host.join(stream.point())
+    return isBefore(stream, host)
+  }
+
+  #end(stream: StreamStrand): void {
+    this.#streams.delete(stream.handle)
+    if (stream.foreign) this.#foreignCount -= 1
+    stream.capture?.destroyed(stream)
+    this.#strands.end(stream)
+    if (!this.#hasLeft(stream)) this.#leaving.push(stream)
+  }
+
+  /** Of those that others destroy nobody tells. What the JavaScript thread knows to be done is as good as new. */
+  #forgetSome(): void {
+    for (const stream of this.#streams.values()) {
+      const { ours, capture, handle, foreign } = stream
+      if (ours || capture !== undefined || isDefaultStream(handle) || !this.#isDone(stream)) continue
+      this.#end(stream)
+      if (foreign) this.#foreign.add(handle)
+    }
+    this.#nextLook = Math.max(FIRST_LOOK, 2 * this.#streams.size)
+  }
+
+  /** A stream that was there before, or a default stream. */
+  #meet(handle: StreamHandle): StreamStrand {
+    const isDefault = isDefaultStream(handle)
+    const device = isDefault ? deviceOfDefaultStream(handle) : this.#driver().streamAdopt(handle, 0).device
+    return this.#add(canonicalStream(handle), device, this.#foreign.has(handle), undefined)
+  }
+
+  /** A stream that was not seen being made. */
+  #add(handle: StreamHandle, device: number, foreign: boolean, made: TakenStack | undefined): StreamStrand {
+    if (isDefaultStream(handle)) {
+      return this.#start(handle, device, { nonBlocking: false, foreign, made, ...this.#idOfNamed(handle) })
+    }
+    // Not for a null stream: it comes with a blocking one, which has had no time to be used.
+    if (this.#streams.size >= this.#nextLook) this.#forgetSome()
+    const answer = this.#ask(handle)
+    const stream = this.#start(handle, device, { nonBlocking: true, foreign, made, ...answer })
+    if (answer === undefined) this.#cannotTell(stream)
+    return stream
+  }
+
+  /** Is the stream still the one that is known? The result is that, or the one in its place. */
+  #lookAgain(
+    stream: StreamStrand,
+    { foreign, made }: { readonly foreign: boolean; readonly made: TakenStack | undefined },
+  ): StreamStrand {
+    const { handle, device } = stream
+    const answer = this.#ask(handle)
+    if (answer === undefined) {
+      this.#cannotTell(stream)
+      return stream
+    }
+    const { id, nonBlocking } = answer
+    if (stream.id !== undefined && stream.id !== id) {
+      this.#end(stream)
+      return this.#start(handle, device, { ...answer, foreign, made })
+    }
+    stream.id = id
+    stream.unsure = false
+    if (stream.nonBlocking && !nonBlocking) this.#isBlocking(stream)
+    return stream
+  }
+
+  /** Of a default stream the id is of use only where it may have a name. */
+  #idOfNamed(handle: StreamHandle): { readonly id: bigint } | undefined {
+    const driver = this.#driver()
+    if (!hasNames(driver)) return undefined
+    try {
+      return { id: driver.streamGetId(handle) }
+    } catch {
+      return undefined // a blocking stream captures
+    }
+  }
+
+  /** Asking is refused where the stream captures, and then spoils nothing. */
+  #ask(handle: StreamHandle): { readonly id: bigint; readonly nonBlocking: boolean } | undefined {
+    try {
+      const driver = this.#driver()
+      const id = driver.streamGetId(handle)
+      return { id, nonBlocking: (driver.streamGetFlags(handle) & StreamFlag.NON_BLOCKING) !== 0 }
+    } catch {
+      return undefined
+    }
+  }
+
+  #cannotTell(stream: StreamStrand): void {
+    stream.unsure = true
+    if (stream.capture === undefined && this.#captures(stream)) new Capture(stream, false)
+  }
+
+  /** Somebody else may end what somebody else began, or has the handle of. */
+  #leaveIfOver(stream: StreamStrand, capture: Capture): void {
+    if (capture.seen && !this.#driver().isHandedOut(capture.origin.handle)) return
+    if (!this.#captures(stream)) capture.leave(stream)
+  }
+
+  #captures({ handle }: StreamStrand): boolean {
+    try {
+      return this.#driver().streamIsCapturing(handle)
+    } catch {
+      return true // the context is lost
+    }
+  }
+
+  #isBlocking(stream: StreamStrand): void {
+    stream.nonBlocking = false
+    if (!isNullStream(stream.handle)) this.blockingOf(stream.device).others.add(stream)
+  }
+
+  #start(
+    handle: StreamHandle,
+    device: number,
+    about: {
+      readonly nonBlocking: boolean
+      readonly id?: bigint
+      readonly foreign?: boolean
+      readonly ours?: boolean
+      readonly made?: TakenStack | undefined
+    },
+  ): StreamStrand {
+    const { nonBlocking, id, foreign = false, ours = false, made } = about
+    const seed = { handle, device, nonBlocking, foreign, ours, made, address: nameOf(handle) }
+    const stream = this.#strands.start((slot, tick, clock) => new StreamStrand({ slot, tick, clock }, seed))
+    stream.id = id
+    if (id !== undefined) stream.name = givenName(this.#driver(), device, id)
+    this.#streams.set(canonicalStream(handle), stream)
+    if (foreign) this.#foreignCount += 1
+    if (!nonBlocking) this.#isBlocking(stream)
+    return stream
+  }
+}
+
+function nameOf(handle: StreamHandle): string {
+  if (!isDefaultStream(handle)) return `Stream(0x${cudaHandleOf(handle).toString(16)})`
+  const device = deviceOfDefaultStream(handle)
+  return `${cudaHandleOf(handle) === 2 ? 'Stream.perThread' : 'Stream.null'}${device === 0 ? '' : ` of device ${device}`}`
+}

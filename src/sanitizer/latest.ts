@@ -1,0 +1,22 @@
+/** Handles of what others own, the latest so many: nobody says when it is gone. */
+const MOST = 4096
+
+export class Latest<H> {
+  readonly #handles = new Set<H>()
+
+  add(handle: H): void {
+    this.#handles.delete(handle)
+    this.#handles.add(handle)
+    if (this.#handles.size <= MOST) return
+    const [oldest] = this.#handles
+    this.#handles.delete(oldest as H)
+  }
+
+  has(handle: H): boolean {
+    return this.#handles.has(handle)
+  }
+
+  delete(handle: H): void {
+    this.#handles.delete(handle)
+  }
+}
