@@ -10,6 +10,7 @@ import {
   checkCudaError,
   endQuietly,
   ONE_DEVICE,
+  refused,
   refusedByDriver,
   secondDevice,
   stillWorks,
@@ -128,6 +129,23 @@ onEveryBackend('while a stream captures', (bench) => {
         endsWell(stream, capture)
       })
       await second.finished()
+    })
+
+    test(`synchronize() of a device spoils the captures that its streams are in, and no other: ${name}`, (context) => {
+      const second = secondDevice(bench)
+      if (second === undefined) return context.skip(ONE_DEVICE)
+      using stream = bench.stream()
+      using joined = bench.stream({ device: second })
+      stream.beginCapture(name)
+      second.synchronize()
+      assert.equal(stream.endCapture().nodeCount, 0)
+      stream.beginCapture(name)
+      joined.wait(stream)
+      checkCudaError(
+        refused(() => second.synchronize(), 'CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED'),
+        UNSUPPORTED,
+      )
+      refused(() => stream.endCapture(), 'CUDA_ERROR_STREAM_CAPTURE_INVALIDATED')
     })
 
     test(`C5 waits and host functions that are pending elsewhere spoil no capture: ${name}`, async () => {

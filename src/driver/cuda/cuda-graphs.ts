@@ -154,7 +154,7 @@ export class CudaGraphs implements GraphDriver {
 
   instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
     const lanes = this.#gates.arm(context, this.#captured.get(graph) ?? [])
-    const result = this.#library.cuGraphInstantiateWithFlags(this.#memory.address, graph, 0)
+    const result = this.#relaxed.run(() => this.#library.cuGraphInstantiateWithFlags(this.#memory.address, graph, 0))
     if (result !== 0) for (const lane of lanes) lane.destroy()
     check('cuGraphInstantiate', result)
     const exec = this.#memory.pointerAt(0) as GraphExecHandle

@@ -15,10 +15,7 @@ export class CaptureRules {
 
   /** Does any stream of the device capture? To ask spoils nothing. */
   activeOn(device: SimDevice): boolean {
-    for (const { frontiers } of this.#captures) {
-      for (const stream of frontiers.keys()) if (stream.device === device) return true
-    }
-    return false
+    return [...this.#captures].some((capture) => isOn(capture, device))
   }
 
   begin(stream: SimStream, mode: CaptureMode): void {
@@ -63,7 +60,7 @@ export class CaptureRules {
 
   /** Waiting for a whole device would wait for the capture too, in any mode. */
   refuseOnDevice(device: SimDevice, call: string): void {
-    this.#spoilAll(call, ({ origin }) => origin.device === device)
+    this.#spoilAll(call, (capture) => isOn(capture, device))
   }
 
   /** An event of a capture has no work to ask about, and once the capture is over it has no record at all. */
@@ -172,4 +169,10 @@ export class CaptureRules {
     capture.invalid = true
     return cudaError(call, result)
   }
+}
+
+/** Is a stream of the device in it? Which one began it is no matter. */
+function isOn({ frontiers }: Capture, device: SimDevice): boolean {
+  for (const stream of frontiers.keys()) if (stream.device === device) return true
+  return false
 }
