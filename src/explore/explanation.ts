@@ -103,11 +103,19 @@ function waitFor(run: Run, earlier: Step, later: Step, conflict: Conflict): stri
   if (after === undefined) {
     const instead = conflict === 'look' ? ' instead of asking' : ''
     const where = later.site === undefined ? '' : ` before ${later.site}`
-    return `the program has to wait for ${before.stream}${instead}, by \`await first.finished()\` or \`first.synchronize()\`${where}`
+    const stream = inCode(before.stream)
+    return `the program has to wait for ${before.stream}${instead}, by \`await ${stream}.finished()\` or \`${stream}.synchronize()\`${where}`
   }
   const where = `before its ${after.what}${at(after.site)}`
   if (before.stream === after.stream) return `a dependency inside the graph, ${where}`
-  return `${after.stream} has to wait for ${before.stream}, by \`second.wait(first)\` ${where}`
+  return `${after.stream} has to wait for ${before.stream}, by \`${inCode(after.stream)}.wait(${inCode(before.stream)})\` ${where}`
+}
+
+/** As a program could call it: 'stream 2' is no name there. */
+function inCode(stream: string): string {
+  if (stream.startsWith('the null stream')) return 'Stream.null'
+  if (stream.startsWith('the per-thread stream')) return 'Stream.perThread'
+  return stream.replace(/^stream (\d+).*/, 'stream$1')
 }
 
 const at = (site: string | undefined): string => (site === undefined ? '' : ` at ${site}`)
