@@ -6,12 +6,12 @@ import {
   InterprocessAllocation,
   SharedAllocation,
 } from './allocations.js'
-import { checkBoolean, checkOptions, checkOwner, checkPointer } from './arguments.js'
+import { checkBoolean, checkInteger, checkOptions, checkOwner, checkPointer } from './arguments.js'
 import { driverForHandle } from './default-driver.js'
 import { Device, deviceOf, driverOf, elsewhere, resolveDevice } from './device.js'
 import type { Driver, EventHandle } from './driver/driver.js'
 import type { Pointer } from './driver/memory-driver.js'
-import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
+import { CudaError, invalidType, invalidValue, outOfRange, stateError } from './errors.js'
 import { freeDeferred } from './homes.js'
 import { checkIpcBytes, exportMemory, importMemory } from './interprocess-memory.js'
 import { checkLength, Memory, openMemory, Part, wholeOf } from './memory.js'
@@ -192,6 +192,8 @@ function bufferOfShared(shared: SharedBuffer): DeviceBuffer {
     return byteOffset === 0 && byteLength === whole.byteLength ? whole : whole.slice(byteOffset, byteLength)
   }
   const pointer = checkPointer(shared.pointer, 'shared.pointer', 'as share() returned it') as Pointer
+  if (checkInteger(byteLength, 'shared.byteLength') < 0)
+    throw outOfRange('shared.byteLength', 'not negative', byteLength)
   const ready = checkPointer(shared.ready, 'shared.ready', 'as share() returned it') as EventHandle
   const event = ready === 0 ? undefined : ready
   return new DeviceBuffer(new Part(new SharedAllocation(received.device, pointer, byteLength, event)) as never)

@@ -1,10 +1,11 @@
 import { inspect, types } from 'node:util'
 import { checkFunction, checkOptions } from './arguments.js'
 import { another, type Device, driverOf, elsewhere } from './device.js'
+import { CUresult } from './driver/cuda-results.js'
 import { type Driver, isNullStream } from './driver/driver.js'
 import { CaptureMode } from './driver/graph-driver.js'
 import type { ContextHandle, GraphExecHandle, GraphHandle } from './driver/handles.js'
-import { describe, invalidType, invalidValue, stateError } from './errors.js'
+import { CudaError, describe, invalidType, invalidValue, stateError } from './errors.js'
 import { freeDeferred } from './homes.js'
 import { type Launchable, launch, launchOn } from './launch.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
@@ -314,9 +315,22 @@ Stream.prototype.beginCapture = function (mode: CaptureModeName = 'threadLocal')
   if (!Object.hasOwn(MODES, mode)) {
     throw invalidValue(`mode must be 'global', 'threadLocal' or 'relaxed', not ${describe(mode)}`)
   }
-  if (!isNullStream(handle)) askBeforehand(this)
+  if (isNullStream(handle)) return beginOnNullStream(this, () => driver.graphs.begin(handle, MODES[mode]))
+  askBeforehand(this)
   driver.graphs.begin(handle, MODES[mode])
   return this
+}
+
+/** CUDA refuses it, as it refuses much while a stream captures; here nothing does, and there is nothing to be ended. */
+function beginOnNullStream(stream: Stream, begin: () => void): Stream {
+  try {
+    begin()
+  } catch (error) {
+    if (!(error instanceof CudaError && error.number === CUresult.STREAM_CAPTURE_UNSUPPORTED)) throw error
+    const { call, number, code } = error
+    throw new CudaError(call, number, code, 'A null stream cannot capture: capture on a stream that you made')
+  }
+  return stream
 }
 
 Stream.prototype.endCapture = function (): Graph {

@@ -4,11 +4,11 @@
  */
 import { checkChoice, checkFunction, checkOptions } from './arguments.js'
 import { whenDriverOpens } from './default-driver.js'
-import { type Device, driverOf, isDevice } from './device.js'
+import { type Device, driverOf, resolveDevice } from './device.js'
 import type { Driver } from './driver/driver.js'
 import type { Front } from './driver/front.js'
 import { whenNameIsGiven } from './driver/given-names.js'
-import { invalidType } from './errors.js'
+import { invalidType, stateError } from './errors.js'
 import { type Event, isEvent, openEvent } from './event.js'
 import './joins.js'
 import './device-buffer.js'
@@ -38,7 +38,7 @@ export interface SanitizerOptions {
    */
   readonly mode?: SanitizerMode | undefined
   /** A device of the driver to look at: all devices of that driver are. Default: the default driver, once it is opened. */
-  readonly device?: Device | undefined
+  readonly device?: Device | number | undefined
   /**
    * Whose stacks are taken, which costs more than the rest. `sampled` (default): the first sixteen of what one stream does
    * with one piece of memory, and then one of sixty-four; `all`; or `none`.
@@ -93,12 +93,12 @@ export class Sanitizer implements Disposable {
 
   /**
    * Looks at all that is queued from now on. Without a device nothing is opened: it begins with the default driver.
-   * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE
+   * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE; ERR_OUT_OF_RANGE for a device that does not exist
    */
   static start(options?: SanitizerOptions): Sanitizer {
     const { mode = 'collect', device, stacks = 'sampled' } = checkOptions(options) ?? {}
-    if (device !== undefined && !isDevice(device)) throw invalidType('options.device', 'a Device', device)
-    return new Sanitizer(checkMode(mode, 'options.mode'), device, checkChoice(stacks, 'options.stacks', STACKS))
+    const where = device === undefined ? undefined : resolveDevice(device)
+    return new Sanitizer(checkMode(mode, 'options.mode'), where, checkChoice(stacks, 'options.stacks', STACKS))
   }
 
   /** Those that have not been stopped, that of CUDA_STREAMS_SANITIZER among them. */
@@ -158,7 +158,8 @@ export class Sanitizer implements Disposable {
 
 /**
  * Runs a function, sync or async, under a sanitizer, and waits for it.
- * @throws (as a rejection) SanitizerError with what was found, warnings aside; else what the function throws
+ * @throws (as a rejection) SanitizerError with what was found, warnings aside; else what the function throws; for wrong
+ * options as `Sanitizer.start()`
  */
 export async function sanitize<R>(fn: () => R | Promise<R>, options?: Omit<SanitizerOptions, 'mode'>): Promise<R> {
   checkFunction(fn, 'fn')
@@ -197,7 +198,7 @@ export function declareAccess(stream: Stream, access: DeclaredAccess, what = 'wo
 /**
  * Says that another library has just made a stream wait for an event, or for all that another stream holds. Nothing
  * happens while no sanitizer looks.
- * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED
+ * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED; ERR_DEVICE_MISMATCH for what belongs to another driver
  */
 export function declareWait(stream: Stream, target: Event | Stream): void {
   const { driver, handle } = openedStream(stream, 'stream')
@@ -206,8 +207,14 @@ export function declareWait(stream: Stream, target: Event | Stream): void {
     for (const { detector } of wrappersOn(driver)) detector.order.wait(handle, event, false)
     return
   }
-  const other = openedStream(target, 'target').handle
-  for (const { detector } of wrappersOn(driver)) detector.order.waitForStream(handle, other)
+  const other = openedStream(target, 'target')
+  if (other.driver !== driver) {
+    throw stateError(
+      'ERR_DEVICE_MISMATCH',
+      `${target} belongs to another driver than ${stream}, which cannot wait for it`,
+    )
+  }
+  for (const { detector } of wrappersOn(driver)) detector.order.waitForStream(handle, other.handle)
 }
 
 whenNameIsGiven((driver, handle, name) => {

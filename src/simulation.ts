@@ -118,9 +118,9 @@ export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS)
 
 /**
  * The handle of a stream that another library of the simulation owns: wrap it with
- * `new ExternalStream(handle, { device })`. It lives until `destroyForeignStream(handle)`. Of the options `device`
- * counts for nothing.
- * @throws ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE
+ * `new ExternalStream(handle, { device })`. It lives until `destroyForeignStream(handle)`.
+ * @throws ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE; ERR_DEVICE_MISMATCH where
+ * `options.device` is another one
  */
 export function foreignStream(device: Device, options?: StreamOptions): bigint {
   const driver = simDriverOf(device)

@@ -96,13 +96,15 @@ interface Frame {
 }
 
 export function toSvg(recorded: Recorded, analysis: Analysis, options: SvgOptions): string {
-  const width = options.width ?? 1200
+  const { width = 1200 } = options
   if (typeof width !== 'number') throw invalidType('options.width', 'a number of pixels', width)
   if (!(width >= NARROWEST && width < 1e5)) throw outOfRange('options.width', `from ${NARROWEST} to 100000`, width)
   const { from = 0, to = recorded.duration, title = '' } = options
   if (typeof from !== 'number') throw invalidType('options.from', 'a number of nanoseconds', from)
   if (typeof to !== 'number') throw invalidType('options.to', 'a number of nanoseconds', to)
   if (typeof title !== 'string') throw invalidType('options.title', 'a text', title)
+  if (!Number.isFinite(from)) throw outOfRange('options.from', 'finite', from)
+  if (!Number.isFinite(to)) throw outOfRange('options.to', 'finite', to)
   if (!(to > from)) throw outOfRange('options.to', 'after options.from', to)
   const arrows = checkBoolean(options.arrows, 'options.arrows', true)
   const critical = checkBoolean(options.criticalPath, 'options.criticalPath', true)

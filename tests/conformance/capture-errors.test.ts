@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
-import type { Stream } from 'cuda-streams'
+import { Stream } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
 import { refusedByDriver, stillWorks } from './expect.js'
 
@@ -39,8 +39,13 @@ onEveryBackend('errors of captures', (bench) => {
 
   test('900 the null stream cannot be captured, the per-thread stream can', () => {
     const { defaultStream } = device
-    refusedByDriver(() => defaultStream.beginCapture(), 900)
+    const error = refusedByDriver(() => defaultStream.beginCapture(), 900)
+    assert.match(error.message, /a stream that you made/)
+    assert.doesNotMatch(error.message, /end the capture/)
     stillWorks(bench, defaultStream)
+    const perThread = device.run(() => Stream.perThread)
+    assert.equal(perThread.capture(() => {}).nodeCount, 0)
+    stillWorks(bench, perThread)
   })
 
   test('901 once it is spoilt a capture takes no work, and ends with that', () => {

@@ -229,9 +229,10 @@ describe('a sanitizer', () => {
 
   it('says what is wrong with its arguments', () => {
     const start = Sanitizer.start as (options: unknown) => Sanitizer
-    for (const options of [7, { device: 7 }]) {
+    for (const options of [7, { device: '0' }]) {
       assert.throws(() => start(options), { code: 'ERR_INVALID_ARG_TYPE' })
     }
+    assert.throws(() => start({ device: 4000 }), { code: 'ERR_OUT_OF_RANGE' })
     for (const options of [{ mode: 'loud' }, { stacks: 'few' }]) {
       assert.throws(() => start(options), { code: 'ERR_INVALID_ARG_VALUE' })
     }
@@ -245,6 +246,7 @@ describe('a sanitizer', () => {
     assert.throws(() => declareAccess(stream, {}, 7 as never), wrong)
     assert.throws(() => declareWait(stream, 7 as never), wrong)
     assert.throws(() => nameStream(stream, 7 as never), wrong)
+    assert.throws(() => declareWait(stream, new Stream({ device: machine() })), { code: 'ERR_DEVICE_MISMATCH' })
     const other = machine().alloc(BYTES)
     assert.throws(() => declareAccess(stream, { reads: [other] }), { code: 'ERR_DEVICE_MISMATCH' })
     other.close()

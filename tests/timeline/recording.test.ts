@@ -628,6 +628,11 @@ describe('Timeline refuses', () => {
     refused(() => recording.stopNow(), 'ERR_CLOSED')
     await rejected(() => timeline.save('timeline.txt'), 'ERR_INVALID_ARG_VALUE', /\.html, \.json or \.svg/)
     refused(() => timeline.toSvg({ width: 3 }), 'ERR_OUT_OF_RANGE')
+    refused(() => timeline.toSvg({ width: null as never }), 'ERR_INVALID_ARG_TYPE', /width/)
+    for (const from of [Number.NaN, Number.NEGATIVE_INFINITY]) {
+      refused(() => timeline.toSvg({ from }), 'ERR_OUT_OF_RANGE', /options\.from/)
+    }
+    refused(() => timeline.toSvg({ to: Number.POSITIVE_INFINITY }), 'ERR_OUT_OF_RANGE', /options\.to/)
     refused(() => timeline.toSvg({ from: 2, to: 1 }), 'ERR_OUT_OF_RANGE')
   })
 })

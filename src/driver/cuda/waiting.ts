@@ -218,7 +218,6 @@ export class Waiting {
   forContext(context: ContextHandle, device: number): void {
     const { pool, gates, relaxed, dependencies } = this.#parts
     const event = pool.take(context)
-    this.#recordContext(context, event)
     // What is queued from now on does not count.
     let comesAfter: ComesAfter | undefined
     const needs: Needs = () => {
@@ -229,6 +228,7 @@ export class Waiting {
       return comesAfter
     }
     try {
+      this.#recordContext(context, event)
       // A stream of another device may capture: CUDA lets a device be waited for meanwhile, but no event be asked.
       this.#block(() => relaxed.run(() => this.#isDone(event)), needs, 'device.synchronize()')
     } finally {
