@@ -225,6 +225,9 @@ onEveryBackend('closing', (bench) => {
     await closed[Symbol.asyncDispose]()
   })
 
+  // Between two looks a driver may make something else in the memory, which then is no event of ours that was closed.
+  const refusals = bench.name === 'sim' ? ['ERR_CLOSED'] : ['ERR_CLOSED', 'ERR_INVALID_HANDLE']
+
   test('S2 an unreachable stream is destroyed by the garbage collector', async () => {
     const handle = (() => bench.stream().handle)()
     const isClosed = (): boolean => {
@@ -232,7 +235,7 @@ onEveryBackend('closing', (bench) => {
         new ExternalStream(handle, { device }).close()
         return false
       } catch (error) {
-        assert.equal((error as { code?: unknown }).code, 'ERR_CLOSED', String(error))
+        assert.ok(refusals.includes((error as { code: string }).code), String(error))
         return true
       }
     }
@@ -246,7 +249,7 @@ onEveryBackend('closing', (bench) => {
         Event.fromHandle(handle, { device }).close()
         return false
       } catch (error) {
-        assert.equal((error as { code?: unknown }).code, 'ERR_CLOSED', String(error))
+        assert.ok(refusals.includes((error as { code: string }).code), String(error))
         return true
       }
     }
