@@ -1,12 +1,12 @@
 /** What buffers and their slices stand on: a piece of memory, who used it, and how it is given back. */
 import { contextOf, type Device, driverOf } from './device.js'
-import { type Driver, EventFlag, type EventHandle } from './driver/driver.js'
+import type { Driver, EventHandle } from './driver/driver.js'
 import type { OwnEvent, Pointer } from './driver/memory-driver.js'
 import type { ImportedMemory } from './driver/sharing-driver.js'
 import { type Home, homeOf, unlessLost } from './homes.js'
 import type { Remains } from './remains.js'
 import { ExternalStream, type OpenStream, openStream, type Stream } from './stream.js'
-import { hiddenStream, Uses } from './uses.js'
+import { hiddenStream, ownEvent, Uses } from './uses.js'
 
 export abstract class Allocation implements Remains {
   gone = false
@@ -75,8 +75,9 @@ export class DeviceAllocation extends Allocation {
   readonly #allocated: OwnEvent
 
   constructor(device: Device, stream: Stream, byteLength: number) {
-    const { driver, handle, context, serial } = openStream(stream)
-    const allocated = { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
+    const use = openStream(stream)
+    const { driver, handle, context, serial } = use
+    const allocated = ownEvent(use)
     let pointer: Pointer
     try {
       pointer = driver.memory.allocate(byteLength, handle, context)

@@ -34,16 +34,15 @@ export class CudaError extends Error {
     CudaError.prototype.name = 'CudaError'
     heardFrom = (error, whom) => {
       if (!(error instanceof CudaError)) return error
-      const { call, number, code } = error
       const where = `Heard while waiting for ${whom}`
-      return new CudaError(
-        call,
-        number,
-        code,
-        error.#explanation === undefined ? where : `${error.#explanation}. ${where}`,
-      )
+      return explained(error, error.#explanation === undefined ? where : `${error.#explanation}. ${where}`)
     }
   }
+}
+
+/** The same error with another explanation. */
+export function explained({ call, number, code }: CudaError, explanation: string): CudaError {
+  return new CudaError(call, number, code, explanation)
 }
 
 /** What a library such as cuBLAS or NCCL refused. Match on `code` or `number`; the message is for people. */

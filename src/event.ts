@@ -3,7 +3,7 @@ import { checkBoolean, checkBytes, checkOptions, checkOwner, checkPointer } from
 import { driverForHandle } from './default-driver.js'
 import { another, contextOf, type Device, deviceOf, driverOf, resolveDevice } from './device.js'
 import { type ContextHandle, type Driver, EventFlag, type EventHandle } from './driver/driver.js'
-import { CudaError, heardFrom, invalidType, invalidValue, stateError } from './errors.js'
+import { CudaError, explained, heardFrom, invalidType, invalidValue, stateError } from './errors.js'
 import { finished, type WaitOptions } from './finished.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 import { announce, receive, type SharedEvent, withdraw } from './shared.js'
@@ -351,8 +351,8 @@ export class Event implements Disposable {
   }
 
   #explainElapsed(start: Event, error: CudaError): CudaError {
-    const { call, number, code } = error
-    const explain = (why: string): CudaError => new CudaError(call, number, code, why)
+    const { code } = error
+    const explain = (why: string): CudaError => explained(error, why)
     for (const [name, event] of [['start', start] as const, ['end', this] as const]) {
       if (event.#remains === undefined) continue
       if (!event.timing) return explain(`The ${name} event was made without timing: make it with { timing: true }`)

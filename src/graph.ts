@@ -5,7 +5,7 @@ import { CUresult } from './driver/cuda-results.js'
 import { type Driver, isNullStream } from './driver/driver.js'
 import { CaptureMode } from './driver/graph-driver.js'
 import type { ContextHandle, GraphExecHandle, GraphHandle } from './driver/handles.js'
-import { CudaError, describe, invalidType, invalidValue, stateError } from './errors.js'
+import { CudaError, describe, explained, invalidType, invalidValue, stateError } from './errors.js'
 import { freeDeferred } from './homes.js'
 import { type Launchable, launch, launchOn } from './launch.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
@@ -327,8 +327,7 @@ function beginOnNullStream(stream: Stream, begin: () => void): Stream {
     begin()
   } catch (error) {
     if (!(error instanceof CudaError && error.number === CUresult.STREAM_CAPTURE_UNSUPPORTED)) throw error
-    const { call, number, code } = error
-    throw new CudaError(call, number, code, 'A null stream cannot capture: capture on a stream that you made')
+    throw explained(error, 'A null stream cannot capture: capture on a stream that you made')
   }
   return stream
 }

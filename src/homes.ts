@@ -3,11 +3,11 @@
  * events. Here stands what makes that hold also when the home is closed first, or captures.
  */
 import { CUresult, isContextLost } from './driver/cuda-results.js'
-import { type Driver, EventFlag, StreamFlag } from './driver/driver.js'
+import { type Driver, StreamFlag } from './driver/driver.js'
 import type { OwnEvent } from './driver/memory-driver.js'
 import { CudaError } from './errors.js'
 import { type OpenStream, openStream, type Stream, whenClosing } from './stream.js'
-import { hiddenStream } from './uses.js'
+import { hiddenStream, ownEvent } from './uses.js'
 
 /** Frees a piece of memory in the order of this stream. */
 type Free = (last: OpenStream) => void
@@ -116,23 +116,23 @@ export class Home {
   /** Of a stream that captured when it was closed nothing tells how far its own work is, only how far all work is. */
   #hasEnd(): boolean {
     if (this.#end !== undefined) return true
-    const { driver, context, device } = this.#open
-    const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
-    if (driver.deviceRecordOwn(event, device)) this.#end = { context, event, ofDevice: true }
-    else driver.eventRecycle(context, event)
+    const { driver, device } = this.#open
+    const own = ownEvent(this.#open)
+    if (driver.deviceRecordOwn(own.event, device)) this.#end = { ...own, ofDevice: true }
+    else driver.eventRecycle(own.context, own.event)
     return this.#end !== undefined
   }
 
   #close(): void {
     if (this.#pieces === 0) return
-    const { driver, handle, context } = this.#open
+    const { driver, handle } = this.#open
     // A capture ends with the stream that began it; ended before, it lets the stream be given work.
     driver.graphs.abandon(handle)
     freeDeferred(driver)
     if (this.#pieces === 0 || !this.#takesWork()) return
-    const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
-    driver.eventRecordOwn(event, handle)
-    this.#end = { context, event, ofDevice: false }
+    const own = ownEvent(this.#open)
+    driver.eventRecordOwn(own.event, handle)
+    this.#end = { ...own, ofDevice: false }
   }
 }
 

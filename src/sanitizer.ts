@@ -4,7 +4,7 @@
  */
 import { checkChoice, checkFunction, checkOptions } from './arguments.js'
 import { whenDriverOpens } from './default-driver.js'
-import { type Device, driverOf, resolveDevice } from './device.js'
+import { another, type Device, driverOf, resolveDevice } from './device.js'
 import type { Driver } from './driver/driver.js'
 import type { Front } from './driver/front.js'
 import { whenNameIsGiven } from './driver/given-names.js'
@@ -211,7 +211,7 @@ export function declareWait(stream: Stream, target: Event | Stream): void {
   if (other.driver !== driver) {
     throw stateError(
       'ERR_DEVICE_MISMATCH',
-      `${target} belongs to another driver than ${stream}, which cannot wait for it`,
+      `${target} belongs to ${another(other.driver, driver)} than ${stream}, which cannot wait for it`,
     )
   }
   for (const { detector } of wrappersOn(driver)) detector.order.waitForStream(handle, other.handle)

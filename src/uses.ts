@@ -25,6 +25,11 @@ export function hiddenStream(device: Device): OpenStream {
   return hidden
 }
 
+/** An event that nobody sees, to be recorded before it is used for anything else. */
+export function ownEvent({ driver, context }: Pick<OpenStream, 'driver' | 'context'>): OwnEvent {
+  return { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
+}
+
 export class Uses {
   readonly #events = new Map<number, OwnEvent>()
 
@@ -33,10 +38,10 @@ export class Uses {
   }
 
   /** The stream is about to be given work that uses the memory. What can fail does so now. */
-  prepare({ driver, context, serial }: OpenStream, device: Device): void {
-    if (this.#events.has(serial)) return
-    if (this.#events.size >= MOST_EVENTS) this.#join(driver, hiddenStream(device))
-    this.#events.set(serial, { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) })
+  prepare(use: OpenStream, device: Device): void {
+    if (this.#events.has(use.serial)) return
+    if (this.#events.size >= MOST_EVENTS) this.#join(use.driver, hiddenStream(device))
+    this.#events.set(use.serial, ownEvent(use))
   }
 
   /** It has been given it. */
@@ -70,7 +75,7 @@ export class Uses {
   #join(driver: Driver, hidden: OpenStream): void {
     this.comeBefore(hidden)
     this.recycle(driver)
-    const own = { context: hidden.context, event: driver.eventCreate(hidden.context, EventFlag.DISABLE_TIMING, true) }
+    const own = ownEvent(hidden)
     this.#events.set(hidden.serial, own)
     driver.eventRecordOwn(own.event, hidden.handle)
   }

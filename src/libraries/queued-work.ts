@@ -2,24 +2,18 @@
  * How far a communicator's work is: on each stream that it went into, an event behind the last of it. So it can be waited
  * for when the stream is closed, or captures, by then, and no stream is kept reachable.
  */
-import {
-  type Cancel,
-  type ContextHandle,
-  type Driver,
-  EventFlag,
-  type EventHandle,
-  type Settle,
-} from '../driver/driver.js'
+import type { Cancel, Driver, Settle } from '../driver/driver.js'
+import type { OwnEvent } from '../driver/memory-driver.js'
+import { untilOver } from '../driver/until-over.js'
 import { finished } from '../finished.js'
 import { unlessLost } from '../homes.js'
 import type { OpenStream } from '../stream.js'
+import { ownEvent } from '../uses.js'
 
-interface Point {
+interface Point extends OwnEvent {
   /** Of the stream. */
   readonly serial: number
   readonly driver: Driver
-  readonly context: ContextHandle
-  readonly event: EventHandle
   /** Promises that wait for it: meanwhile it is not recorded anew. */
   waits: number
 }
@@ -33,13 +27,13 @@ export class QueuedWork {
   #mostUnseen = FEW
 
   /** Work has just been put into the stream. What a capture takes up does not run, and is not waited for. */
-  record({ driver, handle, context, serial }: OpenStream): void {
+  record(use: OpenStream): void {
+    const { driver, handle, serial } = use
     if (driver.streamIsCapturing(handle)) return
     let point = this.#last.get(serial)
     if (point === undefined || point.waits > 0) {
       if (this.#last.size >= this.#mostUnseen) this.#forgetDone()
-      const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
-      point = { serial, driver, context, event, waits: 0 }
+      point = { serial, driver, ...ownEvent(use), waits: 0 }
       this.#last.set(serial, point)
     }
     driver.eventRecordOwn(point.event, handle)
@@ -87,20 +81,12 @@ export class QueuedWork {
       if (this.#last.get(point.serial) !== point) recycle(point)
     }
     point.waits += 1
-    try {
-      const cancel = point.driver.eventFinished(point.event, (error) => {
+    const start = (told: Settle): Cancel =>
+      point.driver.eventFinished(point.event, (error) => {
         if (error === undefined) this.#forget(point)
-        end()
-        settle(error)
+        told(error)
       })
-      return () => {
-        cancel()
-        end()
-      }
-    } catch (error) {
-      end()
-      throw error
-    }
+    return untilOver(start, settle, end)
   }
 
   #forget(point: Point): void {

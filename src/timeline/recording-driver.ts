@@ -10,6 +10,7 @@ import type {
   Settle,
   StreamHandle,
 } from '../driver/driver.js'
+import { untilOver } from '../driver/until-over.js'
 import { WrappedDriver } from '../driver/wrapped-driver.js'
 import { Kind } from './kinds.js'
 import { Recorder } from './recorder.js'
@@ -191,20 +192,7 @@ export class RecordingDriver extends WrappedDriver {
     settle: Settle,
     start: (settle: Settle) => Cancel,
   ): Cancel {
-    const end = this.recorder.call(Kind.AWAIT, name, stream, device)
-    try {
-      const cancel = start((error) => {
-        end()
-        settle(error)
-      })
-      return () => {
-        cancel()
-        end()
-      }
-    } catch (error) {
-      end()
-      throw error
-    }
+    return untilOver(start, settle, this.recorder.call(Kind.AWAIT, name, stream, device))
   }
 
   #watched(call: HostFunction, row: number): HostFunction {

@@ -6,10 +6,8 @@ import type { ContextHandle, StreamHandle } from '../../src/driver/handles.js'
 import type { LibraryWork } from '../../src/driver/library-driver.js'
 
 const log: string[] = []
-const state = { inside: false }
 beforeEach(() => {
   log.length = 0
-  state.inside = false
 })
 
 const parts = {
@@ -31,9 +29,6 @@ const parts = {
   },
   waiting: {
     hostFunctionsPending: true,
-    get insideHostFunction() {
-      return state.inside
-    },
     beforeLibraryCall: () => log.push('host functions'),
     forLibrary: (isDone: () => boolean, what: string) => log.push(`${what} ${isDone()}`),
   },
