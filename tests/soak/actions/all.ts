@@ -1,0 +1,17 @@
+/** All that actors play, and how often. */
+import type { Action } from '../actor.js'
+import { burstActions } from './bursts.js'
+import { graphActions } from './graphs.js'
+import { kernelActions } from './kernels.js'
+import { memoryActions } from './memory.js'
+import { mistakeActions } from './mistakes.js'
+import { streamActions } from './streams.js'
+
+export const ACTIONS: readonly Action[] = [
+  ...memoryActions,
+  ...kernelActions,
+  ...streamActions,
+  ...graphActions,
+  ...burstActions,
+  ...mistakeActions,
+]
