@@ -165,12 +165,12 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
   #launchTwin(stream: Stream, config: LaunchConfig, args: CheckedArgument[]): void {
     const shape = shapeOf(config)
     const { grid, block, sharedMemory } = shape
-    const use = openStream(stream)
     for (const [index, { access }] of this.#parameters.entries()) {
       if (access === undefined || typeof args[index] === 'object') continue
       const expected = 'a DeviceBuffer or PinnedBuffer: the simulator knows no bare addresses'
       throw invalidType(`Argument ${index}`, expected, args[index])
     }
+    const use = openStream(stream, 1)
     const memory = openArguments(args, this.#parameters, use.driver) ?? []
     const values = args as LaunchValues
     const { name, simulate, simulateGrid, nanoseconds = DEFAULT_NANOSECONDS } = this.#definition

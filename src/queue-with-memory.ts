@@ -3,7 +3,17 @@ import { PinnedAllocation } from './allocations.js'
 import type { FillWidth, TwoDevices } from './driver/memory-driver.js'
 import { stateError } from './errors.js'
 import type { OpenMemory } from './memory.js'
-import type { OpenStream } from './stream.js'
+import { type OpenStream, openStream, type Stream } from './stream.js'
+
+/** Opens several streams for work that takes so many entries of the hardware queue of each, as `openStream` opens one. */
+export function openStreams(streams: ReadonlySet<Stream>, entries: number): ReadonlyMap<Stream, OpenStream> {
+  for (;;) {
+    for (const stream of streams) openStream(stream, entries)
+    // The host functions that ran while one had no room may have filled or closed another.
+    const opened = new Map([...streams].map((stream) => [stream, openStream(stream)]))
+    if ([...opened.values()].every(({ driver, handle }) => driver.streamHasRoom(handle, entries))) return opened
+  }
+}
 
 /**
  * Queues something that uses memory. What is captured runs when its graph is launched: nothing is used yet.

@@ -20,10 +20,11 @@ export interface CudaMemoryParts extends PinnedMemoryParts {
   readonly peers: PeerAccess
   /** In front of a copy from or to the host, with the stream's context current. Returns a CUresult. */
   readonly beforeCopy: (stream: StreamHandle, raw: number, byteLength: number) => number
-  /** Before anything that takes an entry of the stream's hardware queue. */
-  readonly reserve: (stream: StreamHandle) => void
+  /** Entries of the stream's hardware queue are about to be taken. */
+  readonly count: (stream: StreamHandle, entries: number) => void
   readonly recycle: (own: OwnEvent) => void
-  readonly hostFunctionsPending: () => boolean
+  /** Makes a call that waits for the whole device, where no thread has host functions pending. False where one has. */
+  readonly exclusivelyNow: (call: () => void) => boolean
 }
 
 export class CudaMemory implements MemoryDriver {
@@ -47,8 +48,8 @@ export class CudaMemory implements MemoryDriver {
   }
 
   allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
-    const { library, memory, contexts, relaxed, reserve } = this.#parts
-    reserve(stream)
+    const { library, memory, contexts, relaxed, count } = this.#parts
+    count(stream, 1)
     const raw = cudaHandleOf(stream)
     const result = contexts.within(context, () =>
       relaxed.run(() => library.cuMemAllocAsync(memory.address, byteLength, raw)),
@@ -58,8 +59,8 @@ export class CudaMemory implements MemoryDriver {
   }
 
   free(pointer: Pointer, stream: StreamHandle): void {
-    const { library, relaxed, reserve, inContextOf } = this.#parts
-    reserve(stream)
+    const { library, relaxed, count, inContextOf } = this.#parts
+    count(stream, 1)
     inContextOf(stream, 'cuMemFreeAsync', (raw) => relaxed.run(() => library.cuMemFreeAsync(pointer, raw)))
   }
 
@@ -88,8 +89,8 @@ export class CudaMemory implements MemoryDriver {
   }
 
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, between?: TwoDevices): void {
-    const { library, contexts, reserve, inContextOf, beforeCopy } = this.#parts
-    reserve(stream)
+    const { library, contexts, count, inContextOf, beforeCopy } = this.#parts
+    count(stream, 1)
     if (between === undefined) {
       inContextOf(
         stream,
@@ -106,8 +107,8 @@ export class CudaMemory implements MemoryDriver {
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
-    const { library, reserve, inContextOf } = this.#parts
-    reserve(stream)
+    const { library, count: countEntries, inContextOf } = this.#parts
+    countEntries(stream, 1)
     if (width === 1) {
       inContextOf(stream, 'cuMemsetD8Async', (raw) => library.cuMemsetD8Async(pointer, value, count, raw))
     } else if (width === 2) {
@@ -138,7 +139,8 @@ export class CudaMemory implements MemoryDriver {
 
   /** Freeing may wait for all that the device does, host functions included, which only this thread could run. */
   #keep(block: Block): void {
-    if (this.#kept.hasRoomFor(block) || this.#parts.hostFunctionsPending()) this.#kept.keep(block)
-    else this.#parts.relaxed.run(() => this.#parts.library.cuMemFreeHost(block.pointer))
+    const { library, relaxed, exclusivelyNow } = this.#parts
+    const free = (): void => void relaxed.run(() => library.cuMemFreeHost(block.pointer))
+    if (this.#kept.hasRoomFor(block) || !exclusivelyNow(free)) this.#kept.keep(block)
   }
 }
