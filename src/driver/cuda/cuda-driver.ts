@@ -36,6 +36,7 @@ import { CudaSharing, type CudaSharingParts, IPC_HANDLE_BYTES } from './cuda-sha
 import { type EventPool, isPooled } from './event-pool.js'
 import type { GraphGates } from './graph-gates.js'
 import type { HandleCheck } from './handle-check.js'
+import { HostCopies } from './host-copies.js'
 import { check, checkDestroyed, type Library } from './library.js'
 import type { NativeMemory } from './native.js'
 import { PeerAccess } from './peer-access.js'
@@ -108,7 +109,14 @@ export class CudaDriver implements Driver {
     this.#copyOrder = new CopyOrder({ ...parts, contextOf, isBlocking: (stream) => this.isBlocking(stream) })
     const beforeCopy: CudaMemoryParts['beforeCopy'] = (...copy) => this.#copyOrder.before(...copy)
     const peers = new PeerAccess(parts)
-    const more = { inContextOf, peers, beforeCopy, count, recycle, exclusivelyNow }
+    const hostCopies = new HostCopies({
+      ...parts,
+      contextOf,
+      isCapturing: (stream) => this.#isCapturing(stream),
+      queueHostFunction: (stream, context, run) =>
+        this.streamLaunchHostFunction(stream, context, { run, runsAfterFault: false, own: true }),
+    })
+    const more = { hostCopies, inContextOf, peers, beforeCopy, count, recycle, exclusivelyNow }
     const memory = new CudaMemory({ ...parts, ...more })
     const isDone: CudaSharingParts['isDone'] = ({ event }) => memory.isDone(event)
     this.memory = memory

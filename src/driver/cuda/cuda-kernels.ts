@@ -208,9 +208,13 @@ export class CudaKernels implements KernelDriver {
   }
 
   #functionOf(module: ModuleHandle, name: string): CudaFunction {
-    const { address, bytes } = this.#memory
-    bytes.set(Buffer.from(`${name}\0`), 8)
-    check('cuModuleGetFunction', this.#library.cuModuleGetFunction(address, module, address + 8))
+    const { address } = this.#memory
+    const bytes = Buffer.from(`${name}\0`)
+    const text = new NativeMemory(Math.ceil(bytes.length / 8) * 8)
+    text.bytes.set(bytes)
+    const result = this.#library.cuModuleGetFunction(address, module, text.address)
+    text.free()
+    check('cuModuleGetFunction', result)
     return { handle: this.#memory.pointerAt(0), name, sharedMemory: 0 }
   }
 

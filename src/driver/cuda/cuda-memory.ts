@@ -1,8 +1,9 @@
 /** Memory of real GPUs. Pinned memory that was closed is kept for the next that wants some: freeing it can wait for the whole device. */
 import { type ContextHandle, cudaHandleOf, type EventHandle, type StreamHandle } from '../driver.js'
-import type { FillWidth, MemoryDriver, OwnEvent, Pointer, TwoDevices } from '../memory-driver.js'
+import type { CopyRoute, FillWidth, MemoryDriver, MemoryPlace, OwnEvent, Pointer } from '../memory-driver.js'
 import { AfterWork } from './after-work.js'
 import { detach } from './detach.js'
+import type { HostCopies } from './host-copies.js'
 import { type Block, KeptBlocks } from './kept-blocks.js'
 import { check } from './library.js'
 import { koffi } from './native.js'
@@ -10,7 +11,10 @@ import type { PeerAccess } from './peer-access.js'
 import { allocatePinned, type PinnedMemoryParts } from './pinned-memory.js'
 import type { StreamCalls } from './stream-calls.js'
 
+const POINTER_MEMORY_TYPE = 2
+const POINTER_IS_MANAGED = 8
 const POINTER_DEVICE_ORDINAL = 9
+const MEMORY_TYPE_HOST = 1
 /** Pinned memory is handed out in multiples of this: what is closed fits the next more often. */
 const GRANULE = 65_536
 const MOST_KEPT = 256 * 1024 * 1024
@@ -22,6 +26,7 @@ export interface CudaMemoryParts extends PinnedMemoryParts {
   readonly beforeCopy: (stream: StreamHandle, raw: number, byteLength: number) => number
   /** Entries of the stream's hardware queue are about to be taken. */
   readonly count: (stream: StreamHandle, entries: number) => void
+  readonly hostCopies: HostCopies
   readonly recycle: (own: OwnEvent) => void
   /** Makes a call that waits for the whole device, where no thread has host functions pending. False where one has. */
   readonly exclusivelyNow: (call: () => void) => boolean
@@ -88,10 +93,14 @@ export class CudaMemory implements MemoryDriver {
     return this.#parts.peers.admit(pointer, owner, user)
   }
 
-  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, between?: TwoDevices): void {
-    const { library, contexts, count, inContextOf, beforeCopy } = this.#parts
+  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void {
+    const { library, contexts, count, inContextOf, beforeCopy, hostCopies } = this.#parts
     count(stream, 1)
-    if (between === undefined) {
+    if (route === 'withinHost') {
+      hostCopies.copy(destination, source, byteLength, stream)
+      return
+    }
+    if (route === undefined) {
       inContextOf(
         stream,
         'cuMemcpyAsync',
@@ -99,8 +108,8 @@ export class CudaMemory implements MemoryDriver {
       )
       return
     }
-    const to = contexts.primary(between.to)
-    const from = contexts.primary(between.from)
+    const to = contexts.primary(route.to)
+    const from = contexts.primary(route.from)
     inContextOf(stream, 'cuMemcpyPeerAsync', (raw) =>
       library.cuMemcpyPeerAsync(destination, to, source, from, byteLength, raw),
     )
@@ -118,13 +127,19 @@ export class CudaMemory implements MemoryDriver {
     }
   }
 
-  deviceOf(pointer: Pointer, _byteLength: number, near: number): number {
+  placeOf(pointer: Pointer, _byteLength: number, near: number): MemoryPlace {
     const { library, memory, contexts } = this.#parts
-    const result = contexts.within(contexts.primary(near), () =>
-      library.cuPointerGetAttribute(memory.address, POINTER_DEVICE_ORDINAL, pointer),
+    const { address } = memory
+    memory.uint64.fill(0n, 0, 3)
+    const ask = (attribute: number, at: number): number =>
+      library.cuPointerGetAttribute(address + at, attribute, pointer)
+    const result = contexts.within(
+      contexts.primary(near),
+      () => ask(POINTER_DEVICE_ORDINAL, 0) || ask(POINTER_MEMORY_TYPE, 8) || ask(POINTER_IS_MANAGED, 16),
     )
     check('cuPointerGetAttribute', result)
-    return memory.int32[0] ?? 0
+    const isOfHost = memory.uint32[2] === MEMORY_TYPE_HOST || memory.uint32[4] !== 0
+    return { device: memory.int32[0] ?? 0, isOfHost }
   }
 
   viewed(): void {}
