@@ -6,7 +6,7 @@
  *
  *   gcc -O1 -I/usr/local/cuda/include tests/gpu-facts/blocking.c -o /tmp/blocking -ldl -lpthread
  *   /tmp/blocking > blocking.tsv                       one GPU, about a minute
- *   /tmp/blocking --devices 2 > blocking.tsv           two GPUs: also gates of the other one, and memory of it
+ *   /tmp/blocking --devices 2 --seconds 300 > blocking.tsv    two GPUs: also gates of the other one, and memory of it
  *   node scripts/blocking-table.mjs blocking.tsv       writes the table of docs/cuda-facts.md
  *
  *   --only WORD        the groups whose name contains it        --jobs N       processes at one time (6)
@@ -27,7 +27,7 @@
  *   time      microseconds that the call took
  *   note      what else was seen
  *
- * Exit status 0: everything was measured. 1: not everything. 2: wrong arguments, or no GPU.
+ * Exit status 0: everything was tried. 1: not everything. 2: wrong arguments, or no GPU.
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -1984,7 +1984,7 @@ static struct job {
   size_t length;
 } *running;
 
-static int broken;
+static int broken, untried;
 
 static void start_job(struct job *job, const char *group, int from) {
   int ends[2];
@@ -2018,6 +2018,7 @@ static void take_line(struct job *job, char *read_line) {
     snprintf(job->line, sizeof job->line, "%s", rest + 1);
   } else if (read_line[0] == 'R') {
     job->line[0] = 0;
+    untried += strstr(read_line, "\tfailed\t") != NULL;
     puts(read_line + 2);
   } else if (read_line[0] == 'E') {
     job->over = 1;
@@ -2204,7 +2205,7 @@ int main(int count, char **arguments) {
       break;
     }
   }
-  fprintf(stderr, "%5.1f s  %s\n", (double)(now() - begun) / 1e9, broken ? "not everything was measured" : "everything was measured");
+  fprintf(stderr, "%5.1f s  %s; %d tests \"failed\"\n", (double)(now() - begun) / 1e9, broken ? "not everything was measured" : "everything was measured", untried);
   fflush(stdout);
   _exit(broken);
 }
