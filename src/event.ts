@@ -18,7 +18,7 @@ export interface EventOptions {
   readonly interprocess?: boolean | undefined
 }
 
-interface EventSettings {
+export interface EventSettings {
   readonly timing: boolean
   readonly blockingSync: boolean
   readonly interprocess: boolean
@@ -387,8 +387,13 @@ export class Event implements Disposable {
 }
 
 /** A new event in a stream's own context, which need not be its device's primary one. */
-export function eventFor(device: Device, context: ContextHandle, options?: EventOptions): Event {
-  return makeEvent(new EventSeed(device, context, options === undefined ? PLAIN : settingsOf(options), RECORDED_NEXT))
+export function eventFor(device: Device, context: ContextHandle, settings: EventSettings): Event {
+  return makeEvent(new EventSeed(device, context, settings, RECORDED_NEXT))
+}
+
+/** What options ask for, each read once. */
+export function settingsFrom(options: EventOptions | undefined): EventSettings {
+  return options === undefined ? PLAIN : settingsOf(options)
 }
 
 /** An event that lives as long as the stream that keeps it. */

@@ -203,7 +203,8 @@ export class GraphExec implements Disposable, Launchable {
    */
   upload(stream?: Stream): this {
     const target = this.#target(stream)
-    this.#driver.graphs.upload(this.#handle, openStream(target).handle)
+    const { handle } = openStream(target, 1)
+    this.#driver.graphs.upload(this.#open(), handle)
     return this
   }
 
@@ -215,7 +216,8 @@ export class GraphExec implements Disposable, Launchable {
    */
   launch(stream?: Stream): this {
     const target = this.#target(stream)
-    this.#driver.graphs.launch(this.#handle, openStream(target).handle)
+    const { handle } = openStream(target, 1)
+    this.#driver.graphs.launch(this.#open(), handle)
     queuedLast(target, 'a graph')
     return this
   }
