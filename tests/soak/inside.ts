@@ -6,8 +6,9 @@ import { type Figures, figuresOf, growth, toldFigures } from './figures.js'
 import { Ground } from './ground.js'
 import { haveGuests } from './guests.js'
 import { argumentsOf, type Options, parseOptions } from './options.js'
+import { shareWithProcess } from './partners.js'
 import { type Reply, type SharedWork, shareAround } from './sharing.js'
-import { type Result, Thread } from './thread.js'
+import { type Beside, type Result, Thread } from './thread.js'
 import { Trace } from './trace.js'
 import { FAILED, PASSED } from './watchdog.js'
 import type { WorkerData } from './worker.js'
@@ -15,6 +16,7 @@ import type { WorkerData } from './worker.js'
 /** Lanes of the main thread behind those of its actors and its watcher. */
 const SHARES = 4
 const GUESTS = 5
+const PARTNER = 6
 const LOOK_MILLISECONDS = 250
 const REPORT_MILLISECONDS = 10_000
 const MOST_SHOWN = 20
@@ -89,12 +91,12 @@ async function soak(options: Options, tracePath: string): Promise<number> {
   console.log(`Again: npm run soak -- ${argumentsOf(options).join(' ')}`)
 
   const watch = new Watch(thread)
-  const results = [
-    await thread.play([
-      (goesOn) => shareAround(thread, SHARES, () => colleagues.filter(({ playing }) => playing), goesOn),
-      (goesOn) => haveGuests(thread, GUESTS, goesOn),
-    ]),
+  const withOthers: readonly Beside[] = [
+    (goesOn) => shareAround(thread, SHARES, () => colleagues.filter(({ playing }) => playing), goesOn),
+    (goesOn) => haveGuests(thread, GUESTS, goesOn),
+    (goesOn) => shareWithProcess(thread, PARTNER, goesOn),
   ]
+  const results = [await thread.play(options.workers > 0 ? withOthers : [])]
   watch.stop()
   const ended = await Promise.all(colleagues.map(({ over }) => over))
   results.push(...ended.flatMap((each) => (typeof each === 'string' ? [] : [each])))
@@ -158,4 +160,10 @@ class Watch {
 const args = process.argv.slice(2)
 const [trace] = args.splice(args.indexOf('--trace'), 2).slice(1)
 if (trace === undefined) throw new Error('main.js starts this')
-process.exitCode = await soak(parseOptions(args), trace)
+// Whatever else ends it, it has not passed.
+process.exitCode = FAILED
+try {
+  process.exitCode = await soak(parseOptions(args), trace)
+} catch (error) {
+  console.log(`FAILURE: ${told(error)}`)
+}

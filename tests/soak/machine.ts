@@ -1,10 +1,13 @@
 /** What one thread of a soak plays on: a device or two, the default streams, and the kernels. */
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { type Device, Stream } from 'cuda-streams'
+import { type Device, type DeviceBuffer, Stream } from 'cuda-streams'
+import { Cublas } from 'cuda-streams/cublas'
+import { Communicator } from 'cuda-streams/nccl'
 import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
 import { simWorkbench, type Workbench } from '../helpers/workbench.js'
-import type { Books } from './books.js'
+import { type Books, codeOf } from './books.js'
 import type { Ground } from './ground.js'
+import { add, affine, mirror } from './kernels.js'
 import { type Clock, Lane, LegacyOrder, reached, unrun } from './lanes.js'
 
 const MOST_DEVICES = 2
@@ -15,6 +18,10 @@ export class Machine {
   readonly books: Books
   readonly number: number
   readonly devices: readonly Device[]
+  /** Undefined where cuBLAS is not found. */
+  cublas: Cublas | undefined
+  /** One for each simulated device: ranks of NCCL. */
+  ranks: readonly Communicator[] = []
   readonly #legacy = new Map<Device, LegacyOrder>()
   readonly #perThread = new Map<Device, Lane>()
   readonly #context = new AsyncLocalStorage<object>()
@@ -28,12 +35,30 @@ export class Machine {
     for (const device of this.devices) this.#legacy.set(device, new LegacyOrder())
   }
 
+  /** Compiles and loads what waits for the device when it is first used. */
+  async prepare(): Promise<void> {
+    for (const device of this.devices) for (const kernel of [affine, add, mirror]) await kernel.prepare(device)
+    this.cublas = openCublas(this.device)
+    if (this.cublas !== undefined) await warmUp(this.cublas)
+    if (this.isSimulated) this.ranks = await Communicator.createAll(this.devices)
+  }
+
+  async close(): Promise<void> {
+    this.cublas?.close()
+    await Promise.all(this.ranks.map((rank) => rank.close()))
+  }
+
   get device(): Device {
     return this.bench.device
   }
 
   get isSimulated(): boolean {
     return this.bench.name === 'sim'
+  }
+
+  /** Does no other thread use the same devices? */
+  get isAlone(): boolean {
+    return this.isSimulated || this.ground.options.workers === 0
   }
 
   /** May this thread fill hardware queues? */
@@ -122,4 +147,30 @@ function openBench({ options }: Ground, number: number): Workbench {
     if (options.driver === 'cuda') throw new Error(`no NVIDIA driver here: ${cuda}`)
   }
   return simWorkbench({ devices: MOST_DEVICES, seed: options.seed + number })
+}
+
+/** The matrices of all products are square, so that all are of one kind: only the first may wait for the device. */
+export const PRODUCT = { type: 'f32', m: 8, n: 8, k: 8, beta: 1 } as const
+
+async function warmUp(cublas: Cublas): Promise<void> {
+  using stream = new Stream({ device: cublas.device })
+  using numbers = cublas.device.alloc(3 * 1024, { stream })
+  stream.fill(numbers, 0)
+  const [a, b, c] = [0, 1024, 2048].map((from) => numbers.slice(from, 256)) as [
+    DeviceBuffer,
+    DeviceBuffer,
+    DeviceBuffer,
+  ]
+  stream.run(() => cublas.gemm(a, b, c, PRODUCT))
+  await stream.finished()
+}
+
+function openCublas(device: Device): Cublas | undefined {
+  try {
+    return new Cublas(undefined, { device })
+  } catch (error) {
+    if (codeOf(error) !== 'ERR_UNSUPPORTED') throw error
+    console.log(`Without products: ${error instanceof Error ? error.message : error}`)
+    return undefined
+  }
 }

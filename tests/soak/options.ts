@@ -7,7 +7,7 @@ export interface Options {
   /** Instead of `seconds`: how many actions each actor plays. Then one seed is one program. */
   readonly steps: number | undefined
   readonly seed: number
-  /** Threads beside the main one. */
+  /** Threads beside the main one, which come and go besides; 0 for the main thread alone. */
   readonly workers: number
   readonly driver: Driver
   /** Do workers fill hardware queues too? Two threads may then block for each other: docs/processes.md. */

@@ -5,7 +5,6 @@ import { checkAll } from './actions/memory.js'
 import { type Action, Actor, turn } from './actor.js'
 import { Books, type Counts, told } from './books.js'
 import type { Ground } from './ground.js'
-import { add, affine, mirror } from './kernels.js'
 import { Machine } from './machine.js'
 import { plant } from './plants.js'
 import { Random, seedOf } from './random.js'
@@ -43,7 +42,7 @@ export class Thread {
     this.trace = trace
     this.books = new Books(number === 0 ? 'main thread' : `worker ${number}`, () => ground.stop())
     this.machine = new Machine(ground, this.books, number)
-    this.ready = this.#prepare()
+    this.ready = this.machine.prepare()
   }
 
   /** Plays until the time is over, and then takes all apart. What is beside goes on as long as the actors do. */
@@ -64,12 +63,6 @@ export class Thread {
     await Promise.all([...acting, watchFrom(this, WATCHER, goesOn), ...beside.map((each) => each(goesOn))])
     await this.#end()
     return { counts: books.counts, failures: books.failures }
-  }
-
-  async #prepare(): Promise<void> {
-    for (const device of this.machine.devices) {
-      for (const kernel of [affine, add, mirror]) await kernel.prepare(device)
-    }
   }
 
   #actor(index: number): Actor {
@@ -144,6 +137,7 @@ export class Thread {
     if (books.unsurfaced > 0) books.fail(`${books.unsurfaced} errors of host functions have not surfaced`)
     lane.note('collects what was let go of')
     books.counts.collected += await this.#collect()
+    await machine.close()
     if (machine.isSimulated) this.#allocateAll()
     lane.over()
   }

@@ -3,6 +3,7 @@ import type { Action } from '../actor.js'
 import { burstActions } from './bursts.js'
 import { graphActions } from './graphs.js'
 import { kernelActions } from './kernels.js'
+import { libraryActions } from './libraries.js'
 import { memoryActions } from './memory.js'
 import { mistakeActions } from './mistakes.js'
 import { streamActions } from './streams.js'
@@ -10,6 +11,7 @@ import { streamActions } from './streams.js'
 export const ACTIONS: readonly Action[] = [
   ...memoryActions,
   ...kernelActions,
+  ...libraryActions,
   ...streamActions,
   ...graphActions,
   ...burstActions,

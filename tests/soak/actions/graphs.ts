@@ -139,12 +139,11 @@ const graphsOf = (actor: Actor): Graphs => {
 
 /** The modes in which nothing that happens meanwhile, in this thread or another, invalidates the capture. */
 function modeFor(actor: Actor): CaptureModeName | undefined {
-  const alone = actor.machine.isSimulated || actor.machine.ground.options.workers === 0
   return actor.random.one<CaptureModeName | undefined>([
     'relaxed',
     'threadLocal',
     undefined,
-    ...(alone ? ['global' as const] : []),
+    ...(actor.machine.isAlone ? ['global' as const] : []),
   ])
 }
 

@@ -1,6 +1,7 @@
 /** Memory is made, filled, copied in every direction, moved from and to ordinary arrays, looked at, and given back. */
 import type { Bytes } from 'cuda-streams'
 import type { Action, Actor } from '../actor.js'
+import { affine, affineModel } from '../kernels.js'
 import { modelOf, type Part, type Piece, type PieceKind } from '../pieces.js'
 
 const WIDTHS = [1, 2, 4] as const
@@ -86,6 +87,37 @@ function copyPinned(actor: Actor): void {
   const lane = actor.lane()
   actor.machine.host(lane, undefined)
   copyBetween(actor, actor.piece(isPinned), actor.piece(isPinned), lane)
+}
+
+/** Behind a host function that stands every call returns, and none of them runs it. */
+function queueBehind(actor: Actor): void {
+  const { random, machine, books } = actor
+  const lane = actor.newLane('own')
+  actor.lanes.push(lane)
+  const { stream, device } = lane
+  const length = random.one([64, 24_576, 65_537])
+  const [value, more] = [random.below(256), random.below(256)]
+  let ran = false
+  machine.host(lane, () => {
+    ran = true
+  })
+  const memory = device.alloc(length, { stream })
+  const interprocess = device.alloc(length, { interprocess: true })
+  const [pinned, other] = [device.allocPinned(length), device.allocPinned(length)]
+  stream.fill(pinned, value).copy(other, pinned).copy(memory, other)
+  stream.launch(affine, { grid: Math.ceil(length / 256), block: 256 }, memory, length, more)
+  stream.copy(interprocess, memory).copy(other, interprocess).copy(pinned, other)
+  const wanted = new Uint8Array(length).fill(value)
+  affineModel(wanted, more)
+  actor.follow('download() behind a host function', stream.download(pinned), (bytes) => {
+    books.sameBytes('what was queued behind a host function', bytes, wanted)
+  })
+  actor.follow('upload() behind a host function', stream.upload(memory, random.bytes(length)))
+  using event = stream.record({ timing: true })
+  stream.wait(event)
+  lane.worked()
+  for (const each of [memory, interprocess, pinned, other]) each.close()
+  books.same('whether a host function ran inside of a call that does not wait', ran, false)
 }
 
 /** What a copy between places that overlap leaves is promised by nobody: what comes behind it writes all of it anew. */
@@ -287,6 +319,7 @@ export const memoryActions: readonly Action[] = [
   { name: 'copy', weight: 10, play: copy },
   { name: 'copy every way', weight: 1, play: copyEveryWay },
   { name: 'copy pinned to pinned', weight: 3, play: copyPinned },
+  { name: 'queue behind', weight: 0.4, play: queueBehind },
   { name: 'copy overlapping', weight: 0.5, play: copyOverlapping },
   { name: 'upload', weight: 6, play: upload },
   { name: 'download', weight: 8, play: (actor) => download(actor) },
