@@ -16,6 +16,7 @@ import { heardFrom, invalidType, stateError } from './errors.js'
 import {
   checkAgainst,
   Event,
+  entriesOf,
   eventFor,
   isEvent,
   keepForGraphs,
@@ -273,13 +274,13 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
         checkAgainst(given, options)
       }
       event = given
-      stream = Stream.#ready(this, event.timing ? 1 : 0)
+      stream = Stream.#ready(this, entriesOf(event))
     } else {
       if (given instanceof Event || given instanceof Stream) throw invalidType('event', 'an Event or options', given)
       const settings = checkOptions(given === undefined ? options : given)
       external = externalFlag(settings)
       const wanted = settingsFrom(settings)
-      stream = Stream.#ready(this, wanted.timing ? 1 : 0)
+      stream = Stream.#ready(this, wanted.timing || wanted.interprocess ? 1 : 0)
       event = eventFor(this.device, this.#context, wanted)
     }
     this.#driver.eventRecord(openEvent(event, this.#driver), stream, external)
