@@ -5,16 +5,21 @@
  * to others: what they write there must stay.
  */
 import assert from 'node:assert/strict'
-import type { MemoryKind, StreamKind } from './axes.js'
-import { MEMORY_KINDS } from './axes.js'
+import { MEMORY_KINDS, type MemoryKind } from './axes.js'
 import type { Call } from './call.js'
 import type { Lab } from './lab.js'
 import { RETURNS } from './rules.js'
 import { type Outcome, outcomeOf, outcomeWithin, Scene } from './scene.js'
 import type { PlayableCell, Row } from './table.js'
 import { Victims } from './victims.js'
+import { describePlace, type Place, Watch } from './watch.js'
 
-const STREAMS: readonly StreamKind[] = ['non-blocking', 'blocking', 'external']
+const PLACES: readonly Place[] = [
+  { stream: 'non-blocking' },
+  { stream: 'blocking' },
+  { stream: 'external' },
+  { stream: 'non-blocking', isWatched: true },
+]
 const CLOSED = 'ERR_CLOSED'
 /** These run the host function for sure. */
 const WAITING: readonly Call['waits'][] = ['stream', 'event', 'everything']
@@ -31,7 +36,7 @@ function rowOf(call: Call): Row {
       return call.lacks?.({ lab, bench: lab.bench })
     },
     *cells(lab) {
-      for (const stream of STREAMS) for (const kinds of choices(call)) yield* cellsFor(lab, call, stream, kinds)
+      for (const place of PLACES) for (const kinds of choices(call)) yield* cellsFor(lab, call, place, kinds)
     },
   }
 }
@@ -49,28 +54,23 @@ function choices({ memory = [] }: Call): readonly (readonly MemoryKind[])[] {
 
 const isOfDevice = (kind: MemoryKind): boolean => !['pinned', 'pinned slice', 'second device'].includes(kind)
 
-function* cellsFor(lab: Lab, call: Call, stream: StreamKind, kinds: readonly MemoryKind[]): Generator<PlayableCell> {
+function* cellsFor(lab: Lab, call: Call, place: Place, kinds: readonly MemoryKind[]): Generator<PlayableCell> {
   // A graph keeps no memory open: the program must, as long as it launches the graph.
   const memory = call.act === 'launches a graph' ? [] : (call.memory ?? []).map(({ name }) => `the ${name}`)
   for (const target of ['the stream', ...memory, ...(call.uses ?? [])]) {
     const kindsToSay = kinds.length === 0 ? '' : `, with memory: ${kinds.join(', ')}`
     yield {
-      name: `${target} is closed, on a ${stream} stream${kindsToSay}`,
+      name: `${target} is closed, ${describePlace(place)}${kindsToSay}`,
       lacks: kinds.map((kind) => lab.lacks(kind)).find((lack) => lack !== undefined),
-      play: () => play(lab, call, stream, kinds, target),
+      play: () => play(lab, call, place, kinds, target),
     }
   }
 }
 
-async function play(
-  lab: Lab,
-  call: Call,
-  stream: StreamKind,
-  kinds: readonly MemoryKind[],
-  target: string,
-): Promise<void> {
+async function play(lab: Lab, call: Call, place: Place, kinds: readonly MemoryKind[], target: string): Promise<void> {
   const { room } = lab
-  const scene = new Scene(lab, call, { stream }, 'own', kinds, true)
+  using watch = new Watch(lab, place)
+  const scene = new Scene(lab, call, place, 'own', kinds, true)
   const victims = new Victims(lab)
   try {
     const invoke = await call.prepare(scene)
@@ -93,6 +93,7 @@ async function play(
     scene.checkMemory(last.outcome === RETURNS ? 1 : 0)
     if (last.outcome === RETURNS) await call.answers?.(scene, last.value)
     await victims.check()
+    watch.check()
 
     const again = await outcomeWithin(outcomeOf(invoke))
     const isUsed = target !== 'the stream' || call.withoutStream !== true

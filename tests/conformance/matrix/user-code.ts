@@ -7,7 +7,7 @@ import { DeviceBuffer, Event, ExternalStream, PinnedBuffer, Stream } from 'cuda-
 import { Cublas } from 'cuda-streams/cublas'
 import { Communicator, group } from 'cuda-streams/nccl'
 import { added, needsCompiler } from './adding.js'
-import type { Hold, MemoryKind, StreamKind } from './axes.js'
+import type { Hold, MemoryKind } from './axes.js'
 import type { Call, Invoke } from './call.js'
 import { closedOrDone } from './closings.js'
 import { BYTES, type Lab, WORDS } from './lab.js'
@@ -15,6 +15,7 @@ import { RETURNS } from './rules.js'
 import { outcomeOf, Scene } from './scene.js'
 import type { PlayableCell, Row } from './table.js'
 import { Victims } from './victims.js'
+import { describePlace, type Place, Watch } from './watch.js'
 
 interface UserCode extends Pick<Call, 'name' | 'memory' | 'event' | 'uses' | 'lacks'> {
   /** Other codes that say what has happened as well. */
@@ -492,17 +493,21 @@ const libraries: readonly UserCode[] = [
 const all: readonly UserCode[] = [...streams, ...memory, ...launches, ...events, ...libraries]
 
 const HELD: readonly Hold[] = ['nothing', 'own']
-const STREAMS: readonly StreamKind[] = ['non-blocking', 'blocking']
+const PLACES: readonly Place[] = [
+  { stream: 'non-blocking' },
+  { stream: 'blocking' },
+  { stream: 'non-blocking', isWatched: true },
+]
 const KINDS: readonly MemoryKind[] = ['own', 'device', 'slice', 'pinned', 'foreign', 'interprocess', 'shared']
 
 export const userCodeRows: readonly Row[] = all.map((code) => ({
   name: code.name,
   lacks: (lab) => code.lacks?.({ lab, bench: lab.bench }),
   *cells(lab) {
-    for (const stream of STREAMS) {
+    for (const place of PLACES) {
       for (const hold of HELD) {
         for (const kind of code.memory === undefined ? [undefined] : KINDS)
-          yield* cellsFor(lab, code, stream, hold, kind)
+          yield* cellsFor(lab, code, place, hold, kind)
       }
     }
   },
@@ -511,7 +516,7 @@ export const userCodeRows: readonly Row[] = all.map((code) => ({
 function* cellsFor(
   lab: Lab,
   code: UserCode,
-  stream: StreamKind,
+  place: Place,
   hold: Hold,
   kind: MemoryKind | undefined,
 ): Generator<PlayableCell> {
@@ -519,8 +524,8 @@ function* cellsFor(
   for (const target of ['the stream', ...operands, ...(code.uses ?? [])]) {
     const stands = hold === 'nothing' ? '' : ' at which a host function stands'
     yield {
-      name: `${target} is closed, on a ${stream} stream${stands}${kind === undefined ? '' : `, memory: ${kind}`}`,
-      play: () => play(lab, code, stream, hold, kind, target),
+      name: `${target} is closed, ${describePlace(place)}${stands}${kind === undefined ? '' : `, memory: ${kind}`}`,
+      play: () => play(lab, code, place, hold, kind, target),
     }
   }
 }
@@ -528,20 +533,15 @@ function* cellsFor(
 async function play(
   lab: Lab,
   code: UserCode,
-  stream: StreamKind,
+  place: Place,
   hold: Hold,
   kind: MemoryKind | undefined,
   target: string,
 ): Promise<void> {
   const kinds = (code.memory ?? []).map(() => kind ?? 'device')
-  const scene = new Scene(
-    lab,
-    { ...code, members: [], act: 'makes', prepare: () => () => {} },
-    { stream },
-    hold,
-    kinds,
-    true,
-  )
+  using watch = new Watch(lab, place)
+  const asCall: Call = { ...code, members: [], act: 'makes', prepare: () => () => {} }
+  const scene = new Scene(lab, asCall, place, hold, kinds, true)
   const victims = new Victims(lab)
   try {
     let acted = false
@@ -564,6 +564,7 @@ async function play(
     assert.ok(acted || first.outcome !== RETURNS || kind === 'pinned', 'no code of the program was run')
     scene.checkMemory(last.outcome === RETURNS ? 1 : 0)
     await victims.check()
+    watch.check()
   } finally {
     victims.dispose()
     scene.dispose()
