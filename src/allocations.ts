@@ -6,7 +6,7 @@ import type { ImportedMemory } from './driver/sharing-driver.js'
 import { type Home, homeOf, unlessLost } from './homes.js'
 import type { Remains } from './remains.js'
 import { ExternalStream, type OpenStream, openStream, type Stream } from './stream.js'
-import { onHiddenStream, ownEvent, Uses } from './uses.js'
+import { hiddenStream, ownEvent, Uses } from './uses.js'
 
 export abstract class Allocation implements Remains {
   gone = false
@@ -80,7 +80,7 @@ export class DeviceAllocation extends Allocation {
   readonly #allocated: OwnEvent
 
   constructor(device: Device, stream: Stream, byteLength: number) {
-    const use = openStream(stream, 1)
+    const use = openStream(stream)
     const { driver, handle, context, serial } = use
     const allocated = ownEvent(use)
     let pointer: Pointer
@@ -120,7 +120,7 @@ export class DeviceAllocation extends Allocation {
   }
 
   protected override giveBack(): void {
-    if (this.#home === undefined) onHiddenStream(this.device, (hidden) => this.#free(hidden))
+    if (this.#home === undefined) this.#free(hiddenStream(this.device))
     else this.#home.free((last) => this.#free(last))
   }
 

@@ -386,6 +386,11 @@ export class Event implements Disposable {
   }
 }
 
+/** How many entries of a hardware queue a record takes: none for a plain event, as far as is known how it was made. */
+export function entriesOf(event: Event): number {
+  return event.timing || event.interprocess || madeElsewhere.has(event) ? 1 : 0
+}
+
 /** A new event in a stream's own context, which need not be its device's primary one. */
 export function eventFor(device: Device, context: ContextHandle, settings: EventSettings): Event {
   return makeEvent(new EventSeed(device, context, settings, RECORDED_NEXT))

@@ -7,7 +7,7 @@ import { describe, invalidType, invalidValue } from './errors.js'
 import { isMemory, openMemory } from './memory.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueWith } from './queue-with-memory.js'
-import { openStream, Stream } from './stream.js'
+import { keepWhile, openStream, Stream } from './stream.js'
 import { surfacing } from './uncaught.js'
 
 /** Memory that other code is about to touch on the stream. */
@@ -76,7 +76,7 @@ Stream.prototype.external = function (work, call): Stream {
     call: (handle: number) => call(BigInt(handle)),
   }
   use.driver.streamHandedOut(use.handle)
-  queueWith(use, memory, () => use.driver.libraries.queue([queued]))
+  keepWhile(this, () => queueWith(use, memory, () => use.driver.libraries.queue([queued])))
   return this
 }
 

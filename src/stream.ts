@@ -16,6 +16,7 @@ import { heardFrom, invalidType, stateError } from './errors.js'
 import {
   checkAgainst,
   Event,
+  entriesOf,
   eventFor,
   isEvent,
   keepForGraphs,
@@ -68,6 +69,8 @@ let lastSerial = 0
  * Nothing of the program runs between this and the driver's call. Throws ERR_CLOSED.
  */
 export let openStream: (stream: Stream, entries?: number) => OpenStream
+/** Runs code of the program that has the stream's handle: closed in there, the stream ends afterwards. */
+export let keepWhile: (stream: Stream, fn: () => void) => void
 /** Notes what was queued on a stream, for the errors of whoever waits for it. */
 export let queuedLast: (stream: Stream, what: string) => void
 /** Calls the function when the stream is about to be closed: its handle still lives then. */
@@ -98,6 +101,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   readonly #remains: StreamRemains | undefined
   #held: readonly (object | undefined)[]
   #closed = false
+  /** Calls in which code of the program has the handle: closed in one of them, it ends when they are over. */
+  #users = 0
   readonly #closing: (() => void)[] = []
   /** Nothing was queued through this object since it was last synchronized. */
   #quiet = false
@@ -273,13 +278,13 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
         checkAgainst(given, options)
       }
       event = given
-      stream = Stream.#ready(this, event.timing ? 1 : 0)
+      stream = Stream.#ready(this, entriesOf(event))
     } else {
       if (given instanceof Event || given instanceof Stream) throw invalidType('event', 'an Event or options', given)
       const settings = checkOptions(given === undefined ? options : given)
       external = externalFlag(settings)
       const wanted = settingsFrom(settings)
-      stream = Stream.#ready(this, wanted.timing ? 1 : 0)
+      stream = Stream.#ready(this, wanted.timing || wanted.interprocess ? 1 : 0)
       event = eventFor(this.device, this.#context, wanted)
     }
     this.#driver.eventRecord(openEvent(event, this.#driver), stream, external)
@@ -482,12 +487,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   close(): void {
     Stream.#checkBrand(this)
     if (this.#closed || this.#kept) return
-    for (const closing of this.#closing.splice(0)) closing()
-    this.#closed = true
-    withdraw(this, this.device)
-    this.#held = []
-    this.#cachedEvent = undefined
-    if (this.#remains !== undefined) release(this, this.#remains)
+    if (this.#users > 0) this.#closed = true
+    else this.#end()
   }
 
   /** `close()`, for `using`. */
@@ -534,6 +535,15 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     this.#driver.streamHandedOut(this.#handle)
   }
 
+  #end(): void {
+    for (const closing of this.#closing.splice(0)) closing()
+    this.#closed = true
+    withdraw(this, this.device)
+    this.#held = []
+    this.#cachedEvent = undefined
+    if (this.#remains !== undefined) release(this, this.#remains)
+  }
+
   static #checkBrand(stream: Stream): void {
     if (!isStream(stream)) throw invalidType('The stream', 'a Stream, not an heir to one', stream)
   }
@@ -577,6 +587,15 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
       Stream.#opened(stream)
       Stream.#ready(stream, entries)
       return stream.#facts
+    }
+    keepWhile = (stream, fn) => {
+      stream.#users += 1
+      try {
+        fn()
+      } finally {
+        stream.#users -= 1
+        if (stream.#users === 0 && stream.#closed) stream.#end()
+      }
     }
     queuedLast = (stream, what) => {
       stream.#last = what

@@ -113,11 +113,12 @@ Stream.prototype.fill = function (buffer, value, options): Stream {
 }
 
 Stream.prototype.upload = function (buffer, source): Promise<void> {
-  const use = openStream(this)
+  openStream(this)
   checkMemory(buffer, 'buffer')
-  openMemory(buffer, use.driver)
   const bytes = checkSource(source, 'source')
   checkLengths(buffer.byteLength, 'source', bytes.length)
+  const use = openStream(this)
+  openMemory(buffer, use.driver)
   refuseCapture(this, use, 'upload()')
   const staged = stageUpload(this, buffer, bytes)
   // A caller need not look at it: the fault is told by whatever waits next.

@@ -82,7 +82,8 @@ static CUresult (*p_cuEventElapsedTime)(float *, CUevent, CUevent);
 static CUresult (*p_cuDeviceGetUuid_v2)(void *, CUdevice);
 static CUresult (*p_cuStreamGetCaptureInfo_v3)(CUstream, int *, uint64_t *, CUgraph *, void *, void *, size_t *);
 static CUresult (*p_cuFuncGetParamInfo)(CUfunction, size_t, size_t *, size_t *);
-static CUresult (*p_cuMemcpyBatchAsync_v2)(CUdeviceptr *, CUdeviceptr *, size_t *, size_t, void *, size_t *, size_t, CUstream);
+/* As CUDA 12.8 had it, which is what the library calls; the header has a newer one by this name. */
+static CUresult (*p_cuMemcpyBatchAsync_12)(CUdeviceptr *, CUdeviceptr *, size_t *, size_t, void *, size_t *, size_t, size_t *, CUstream);
 
 static void *find(void *library, const char *name) {
   void *found = dlsym(library, name);
@@ -103,7 +104,7 @@ static void load_library(const char *path) {
   *(void **)&p_cuDeviceGetUuid_v2 = find(library, "cuDeviceGetUuid_v2");
   *(void **)&p_cuStreamGetCaptureInfo_v3 = find(library, "cuStreamGetCaptureInfo_v3");
   *(void **)&p_cuFuncGetParamInfo = find(library, "cuFuncGetParamInfo");
-  *(void **)&p_cuMemcpyBatchAsync_v2 = dlsym(library, "cuMemcpyBatchAsync_v2");
+  *(void **)&p_cuMemcpyBatchAsync_12 = dlsym(library, "cuMemcpyBatchAsync");
 }
 
 /* ---- tests, and places of the gate ------------------------------------------------------------------------------- */
@@ -1158,11 +1159,11 @@ STEP(copy_call) {
     }
     case THREE_D: return p_cuMemcpy3DAsync(&whole, S);
     case BATCH: {
-      if (p_cuMemcpyBatchAsync_v2 == NULL) return CUDA_ERROR_NOT_FOUND;
+      if (p_cuMemcpyBatchAsync_12 == NULL) return CUDA_ERROR_NOT_FOUND;
       /* CUmemcpyAttributes: srcAccessOrder (in the stream's), two locations of two ints each, flags. */
       unsigned attributes[6] = {1};
-      size_t first = 0;
-      return p_cuMemcpyBatchAsync_v2(&to, &from, &size, 1, attributes, &first, 1, S);
+      size_t first = 0, failed = 0;
+      return p_cuMemcpyBatchAsync_12(&to, &from, &size, 1, attributes, &first, 1, &failed, S);
     }
     case GRAPH_NODE:
     case CAPTURED: return p_cuGraphLaunch(copy_instance, S);
@@ -1446,7 +1447,7 @@ static void collect_tests(void) {
       [TWO_D_MIXED] = {"cuMemcpy2DAsync_v2", ", HOST to DEVICE"},
       [THREE_D] = {"cuMemcpy3DAsync_v2", ", HOST to HOST"},
       [PEER_COPY] = {"cuMemcpyPeerAsync", ""},
-      [BATCH] = {"cuMemcpyBatchAsync_v2", ""},
+      [BATCH] = {"cuMemcpyBatchAsync", ""},
       [GRAPH_NODE] = {"cuGraphLaunch", ", a graph with this copy"},
       [CAPTURED] = {"cuGraphLaunch", ", a graph with this copy, captured"},
       [CAPTURING] = {"cuMemcpyAsync", ", into a capture"},

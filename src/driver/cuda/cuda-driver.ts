@@ -42,6 +42,7 @@ import type { NativeMemory } from './native.js'
 import { PeerAccess } from './peer-access.js'
 import type { RelaxedCaptures } from './relaxed-captures.js'
 import { StreamCalls } from './stream-calls.js'
+import type { StreamReserve } from './stream-reserve.js'
 import type { Waiting } from './waiting.js'
 
 const NAME_BYTES = 256
@@ -58,13 +59,15 @@ export class CudaDriver implements Driver {
   readonly #contexts: Contexts
   readonly #handles: HandleCheck
   readonly #waiting: Waiting
+  readonly #reserve: StreamReserve
   readonly #pool: EventPool
   readonly #calls: StreamCalls
   readonly #relaxed: RelaxedCaptures
   readonly #copyOrder: CopyOrder
   readonly #handedOut = new HandedOut()
-  /** Their records may take an entry of the hardware queue each. */
   readonly #timedEvents = new Set<EventHandle>()
+  /** A record of these takes an entry of the hardware queue: those with timing, those of processes, and foreign ones. */
+  readonly #takeEntries = new Set<EventHandle>()
 
   constructor(parts: {
     readonly library: Library
@@ -76,12 +79,14 @@ export class CudaDriver implements Driver {
     readonly waiting: Waiting
     readonly pool: EventPool
     readonly graphGates: GraphGates
+    readonly reserve: StreamReserve
   }) {
     this.#library = parts.library
     this.#memory = parts.memory
     this.#contexts = parts.contexts
     this.#handles = parts.handles
     this.#waiting = parts.waiting
+    this.#reserve = parts.reserve
     this.#pool = parts.pool
     this.#relaxed = parts.relaxed
     this.#calls = new StreamCalls(parts.contexts)
@@ -189,10 +194,11 @@ export class CudaDriver implements Driver {
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    const { address } = this.#memory
-    this.#calls.inContext(context, 'cuStreamCreateWithPriority', () =>
-      this.#library.cuStreamCreateWithPriority(address, flags, priority),
-    )
+    const create = (): number => this.#library.cuStreamCreateWithPriority(this.#memory.address, flags, priority)
+    const createThere = (): void => this.#calls.inContext(context, 'cuStreamCreateWithPriority', create)
+    const mayWait = this.#waiting.anyPending && !this.#reserve.makePlace(this.#contexts.deviceOf(context))
+    if (mayWait) this.#waiting.exclusively(createThere, 'making one more stream, for which CUDA waits for the device,')
+    else createThere()
     const stream = this.#memory.pointerAt(0) as StreamHandle
     this.#handles.streamCreated(stream)
     this.#calls.created(stream, context)
@@ -345,11 +351,13 @@ export class CudaDriver implements Driver {
     const event = isKept ? this.#pool.take(context, flags) : this.#pool.create(context, flags)
     this.#handles.eventCreated(event)
     if ((flags & EventFlag.DISABLE_TIMING) === 0) this.#timedEvents.add(event)
+    if ((flags & EventFlag.DISABLE_TIMING) === 0 || (flags & EventFlag.INTERPROCESS) !== 0) this.#takeEntries.add(event)
     return event
   }
 
   eventDestroy(event: EventHandle): void {
     this.#timedEvents.delete(event)
+    this.#takeEntries.delete(event)
     this.#waiting.forgetEvent(event)
     this.#handles.eventDestroyed(event)
     checkDestroyed('cuEventDestroy', this.#library.cuEventDestroy_v2(event))
@@ -363,6 +371,7 @@ export class CudaDriver implements Driver {
 
   eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
     const context = this.#handles.checkEvent(event, this.#contexts.known)
+    this.#takeEntries.add(event)
     return context === undefined ? undefined : { context, device: this.#contexts.deviceOf(context) }
   }
 
@@ -421,6 +430,7 @@ export class CudaDriver implements Driver {
       throw stateError('ERR_INVALID_HANDLE', `These 64 bytes open no event: ${why}`, cause)
     }
     this.#handles.eventCreated(event)
+    this.#takeEntries.add(event)
     return event
   }
 
@@ -441,7 +451,7 @@ export class CudaDriver implements Driver {
   /** CUDA refuses the external flags outside of a capture, where they mean nothing. */
   #recordWith(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
     if (this.#waiting.watchesOrder) {
-      if (this.#timedEvents.has(event)) this.#waiting.countEntries(stream, 1)
+      if (this.#takeEntries.has(event)) this.#waiting.countEntries(stream, 1)
       this.#waiting.beforeRecord(event)
     }
     if (external !== 0 && this.#isCapturing(stream)) {
