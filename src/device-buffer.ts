@@ -21,8 +21,8 @@ import { isStream, Stream } from './stream.js'
 /** Where device memory is allocated. */
 export interface AllocOptions {
   /**
-   * The stream in whose order the memory is allocated and, in the end, freed. Default: the current stream of the
-   * device. Excludes `interprocess`.
+   * The stream in whose order the memory is allocated and, unless another library owns the stream, freed in the end.
+   * Default: the current stream of the device. Excludes `interprocess`.
    */
   readonly stream?: Stream | undefined
   /**

@@ -76,8 +76,9 @@ export abstract class Memory implements Disposable {
    * Gives the memory back, when all work is done that this library queued with it, on any stream; this call does not
    * wait. Memory of `device.alloc()` is freed in the order of its stream (`cuMemFreeAsync`), whose later work waits for
    * those others too. Not counted is work that only had the address, and what a graph captured: let that stream wait
-   * for theirs first, `stream.wait(theirs)`, then close; and keep buffers as long as the graph. To close a slice only
-   * ends that slice. May be called twice.
+   * for theirs first, `stream.wait(theirs)`, then close; and keep buffers as long as the graph. Where the stream is
+   * another library's it holds up no free: wait until that work is done. To close a slice only ends that slice. May be
+   * called twice.
    */
   close(): void {
     if (this.#closed) return

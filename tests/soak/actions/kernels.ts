@@ -79,8 +79,6 @@ async function module(actor: Actor): Promise<void> {
     actor.rejected('Program.compile() on the simulator', 'ERR_UNSUPPORTED', Program.compile(SOURCE))
     return
   }
-  // To load waits for the whole device in native code, and so for the host functions of other threads.
-  if (!machine.isAlone) return
   const loaded = await Program.compile(SOURCE, { device: machine.device })
   const flip = loaded.kernel('flip', ['inout u8*', 'i32'])
   const piece = actor.piece(
