@@ -4,7 +4,7 @@ import type { DeviceBuffer } from './device-buffer.js'
 import type { Access } from './driver/kernel-driver.js'
 import { LIBRARY_ENTRIES, type LibraryTwin } from './driver/library-driver.js'
 import { describe, invalidType, invalidValue } from './errors.js'
-import { isMemory, openMemory } from './memory.js'
+import { isMemory, keepAll, openMemory } from './memory.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueWith } from './queue-with-memory.js'
 import { keepWhile, openStream, Stream } from './stream.js'
@@ -76,7 +76,9 @@ Stream.prototype.external = function (work, call): Stream {
     call: (handle: number) => call(BigInt(handle)),
   }
   use.driver.streamHandedOut(use.handle)
-  keepWhile(this, () => queueWith(use, memory, () => use.driver.libraries.queue([queued])))
+  const queue = (): void => queueWith(use, memory, () => use.driver.libraries.queue([queued]))
+  const buffers = given.map(({ buffer }) => buffer)
+  keepWhile(this, () => keepAll(buffers, queue))
   return this
 }
 

@@ -367,7 +367,7 @@ Stream.prototype.launch = launch as Stream['launch']
 /** What a stream keeps of itself once it was asked, and what a capturing one cannot be asked. */
 function askBeforehand(stream: Stream): void {
   try {
-    void [stream.id, stream.nonBlocking]
+    void [stream.id, stream.nonBlocking, stream.priority]
   } catch {
     // It captures already, say: the beginning will be refused, and say why.
   }

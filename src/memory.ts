@@ -35,6 +35,8 @@ export class Part {
 export let isMemory: (value: unknown) => value is Memory
 /** For use with a driver. Throws ERR_CLOSED, or ERR_DEVICE_MISMATCH where it belongs to another than the one given. */
 export let openMemory: (memory: Memory, driver?: Driver) => OpenMemory
+/** Runs code of the program that uses memory: closed in there, it is given back afterwards. */
+export let keepAll: (memories: readonly Memory[], fn: () => void) => void
 /** What it is a slice of, or itself. */
 export let wholeOf: (memory: Memory) => Memory
 
@@ -85,6 +87,10 @@ export abstract class Memory implements Disposable {
     this.#closed = true
     if (this.#whole !== this) return
     withdraw(this, this.device)
+    if (this.#allocation.users === 0) this.#end()
+  }
+
+  #end(): void {
     this.beforeClose(this.#allocation)
     release(this, this.#allocation)
   }
@@ -145,6 +151,18 @@ export abstract class Memory implements Disposable {
       return { allocation, pointer: (allocation.pointer + memory.#byteOffset) as Pointer }
     }
     wholeOf = (memory) => memory.#whole
+    keepAll = (memories, fn) => {
+      const wholes = memories.map((memory) => memory.#whole)
+      for (const whole of wholes) whole.#allocation.users += 1
+      try {
+        fn()
+      } finally {
+        for (const whole of wholes) {
+          whole.#allocation.users -= 1
+          if (whole.#allocation.users === 0 && whole.#closed && !whole.#allocation.gone) whole.#end()
+        }
+      }
+    }
   }
 }
 

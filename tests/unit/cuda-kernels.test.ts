@@ -39,6 +39,10 @@ function pretend() {
       memory.uint64[1] = 4n
       return index < 1 ? 0 : 1
     },
+    cuFuncGetAttribute: () => {
+      memory.uint64[0] = 0n
+      return 0
+    },
     cuFuncSetAttribute: (_function: number, _attribute: number, value: number) => {
       granted.push(value)
       return 0

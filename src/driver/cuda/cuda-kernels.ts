@@ -54,7 +54,9 @@ const ATTRIBUTE_CLUSTER = 4
 const ATTRIBUTE_BYTES = 72
 const ATTRIBUTE_VALUE = 8
 const CONFIG_BYTES = 56
+const FUNCTION_ATTRIBUTE_LOCAL_SIZE = 3
 const FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED = 8
+const LIMIT_STACK_SIZE = 0
 /** Dynamic shared memory that needs no leave. */
 const SHARED_MEMORY_WITHOUT_LEAVE = 48 * 1024
 
@@ -65,6 +67,7 @@ export class CudaKernels implements KernelDriver {
   readonly #around: KernelSurroundings
   readonly #kernels = new Map<KernelHandle, Callable>()
   readonly #loaded = new Map<ModuleHandle, Loaded>()
+  readonly #contextOf = new Map<ModuleHandle, ContextHandle>()
   /** Closed, and not yet given back. */
   readonly #unloaded: { readonly module: ModuleHandle; readonly context: ContextHandle }[] = []
   readonly #config = new NativeMemory(CONFIG_BYTES + 2 * ATTRIBUTE_BYTES)
@@ -103,7 +106,9 @@ export class CudaKernels implements KernelDriver {
       copy.free()
     }
     check('cuModuleLoadData', result)
-    return this.#memory.pointerAt(0) as ModuleHandle
+    const module = this.#memory.pointerAt(0) as ModuleHandle
+    this.#contextOf.set(module, context)
+    return module
   }
 
   #load(image: number, context: ContextHandle): number {
@@ -133,6 +138,7 @@ export class CudaKernels implements KernelDriver {
       this.#kernels.delete(kernel)
     }
     this.#loaded.delete(module)
+    this.#contextOf.delete(module)
     const result = this.#contexts.within(context, () =>
       this.#around.relaxed(() => this.#library.cuModuleUnload(module)),
     )
@@ -146,6 +152,7 @@ export class CudaKernels implements KernelDriver {
     const known = kernels.get(key)
     if (known !== undefined) return known
     this.#checkParameters(found, parameters)
+    this.#makeLocalMemory(found, module)
     const block = new ParameterBlock(parameters)
     // The address of its block is a number that no other kernel has.
     const kernel = block.address as KernelHandle
@@ -196,6 +203,29 @@ export class CudaKernels implements KernelDriver {
     throw invalidValue(
       `The signature of kernel '${name}' has parameters of ${given.join(', ') || 'no'} bytes, but the kernel's have ${sizes.join(', ') || 'no'}`,
     )
+  }
+
+  /**
+   * The first launch of a kernel that needs more local memory than any before makes that, for which CUDA waits for the
+   * device; so it is made here, where a module is loaded, and a launch never waits.
+   */
+  #makeLocalMemory({ handle, name }: CudaFunction, module: ModuleHandle): void {
+    const { address } = this.#memory
+    check('cuFuncGetAttribute', this.#library.cuFuncGetAttribute(address, FUNCTION_ATTRIBUTE_LOCAL_SIZE, handle))
+    const bytes = this.#memory.int32[0] ?? 0
+    const context = this.#contextOf.get(module)
+    if (bytes === 0 || context === undefined) return
+    const limit = this.#contexts.within(context, () => {
+      check('cuCtxGetLimit', this.#library.cuCtxGetLimit(address, LIMIT_STACK_SIZE))
+      return this.#memory.pointerAt(0)
+    })
+    if (bytes <= limit) return
+    const grow = (): number =>
+      this.#contexts.within(context, () =>
+        this.#around.relaxed(() => this.#library.cuCtxSetLimit(LIMIT_STACK_SIZE, bytes)),
+      )
+    const what = `making local memory for kernel '${name}', in which CUDA waits for the whole device,`
+    check('cuCtxSetLimit', this.#around.exclusively(grow, what))
   }
 
   #loadedOf(module: ModuleHandle): Loaded {

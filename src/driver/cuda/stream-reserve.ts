@@ -9,7 +9,7 @@ import type { NativeMemory } from './native.js'
 import type { Threads } from './thread-table.js'
 
 /** Streams that are kept for each device, by all threads of the process together. */
-export const MOST_KEPT = 32
+export const MOST_KEPT = 64
 /** Places that are left for streams which other libraries make. */
 const PLACES_FOR_OTHERS = 36
 const NON_BLOCKING = 1
@@ -39,11 +39,15 @@ export class StreamReserve {
     }
   }
 
-  /** Lets a stream be made at once in the context of this device, though host functions are pending. False where it cannot. */
-  makePlace(device: number): boolean {
-    const kept = this.#parts.threads.takeStream(device)
-    if (kept === undefined) return false
-    this.#parts.library.cuStreamDestroy_v2(kept)
+  /** Lets so many streams be made at once on this device, though host functions are pending. False where they cannot. */
+  makePlaces(device: number, streams: number): boolean {
+    const { threads, library } = this.#parts
+    if (threads.streamsKept(device) < streams) return false
+    for (let left = streams; left > 0; left -= 1) {
+      const kept = threads.takeStream(device)
+      if (kept === undefined) return false
+      library.cuStreamDestroy_v2(kept)
+    }
     return true
   }
 
