@@ -209,13 +209,20 @@ export class CudaDriver implements Driver {
 
   /** Makes a call that makes streams: at once where there is place for them, else when no host function is pending. */
   #withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string): R {
-    const { anyPending } = this.#waiting
-    const atOnce = !anyPending || this.#reserve.makePlaces(this.#contexts.deviceOf(context), streams)
-    return atOnce ? call() : this.#waiting.exclusively(call, what)
+    const { anyPending, insideHostFunction } = this.#waiting
+    if (!anyPending || this.#reserve.makePlaces(this.#contexts.deviceOf(context), streams, insideHostFunction)) {
+      return call()
+    }
+    const filled = (): R => {
+      this.#reserve.fill()
+      return call()
+    }
+    return this.#waiting.exclusively(filled, what)
   }
 
   streamDestroy(stream: StreamHandle): void {
     if (this.#inUse.postpones(stream, () => this.streamDestroy(stream))) return
+    const context = this.#canBeKept(stream) ? this.#calls.contextOf(stream) : undefined
     this.#waiting.forgetStream(stream)
     this.graphs.streamGoes(stream)
     this.#calls.forget(stream)
@@ -226,7 +233,14 @@ export class CudaDriver implements Driver {
       this.#handles.streamDestroyed(stream, told ? this.#memory.pointerAt(0) : undefined)
       this.#handedOut.forget(stream)
     }
+    if (context !== undefined && this.#reserve.keep(this.#contexts.deviceOf(context), stream)) return
     checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
+  }
+
+  /** While host functions are pending no stream that is idle is destroyed: it will make place for another. */
+  #canBeKept(stream: StreamHandle): boolean {
+    if (!this.#waiting.anyPending || !this.#calls.own.has(stream) || this.#captures(stream)) return false
+    return this.#relaxed.run(() => this.#library.cuStreamQuery(stream)) === 0
   }
 
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
