@@ -89,6 +89,15 @@ export function invalidType(name: string, expected: string, given: unknown): Typ
   return withCode(new TypeError(`${name} must be ${expected}, not ${describe(given)}`), 'ERR_INVALID_ARG_TYPE')
 }
 
+/** A member that is called on what is no object of its class. */
+export function invalidReceiver(expected: string, given: unknown): TypeError & { code: string } {
+  const why = 'a method that was taken from its object, a proxy and what merely inherits from one have nothing in them'
+  return withCode(
+    new TypeError(`This is to be called on ${expected} itself, not on ${describe(given)}: ${why}`),
+    'ERR_INVALID_ARG_TYPE',
+  )
+}
+
 export function invalidValue(message: string): TypeError & { code: string } {
   return withCode(new TypeError(message), 'ERR_INVALID_ARG_VALUE')
 }
@@ -96,6 +105,9 @@ export function invalidValue(message: string): TypeError & { code: string } {
 export function outOfRange(name: string, expected: string, given: unknown): RangeError & { code: string } {
   return withCode(new RangeError(`${name} must be ${expected}, not ${describe(given)}`), 'ERR_OUT_OF_RANGE')
 }
+
+/** For `toString()` of what only has the prototype of a class, as the prototype itself does. */
+export const printed = (value: unknown): string => Object.prototype.toString.call(value)
 
 /** A value as it reads in an error message: short, and never a throw, whatever the value does when looked at. */
 export function describe(value: unknown): string {
