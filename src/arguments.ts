@@ -7,18 +7,20 @@ const POINTER_LIMIT = 2 ** 47
 
 /** What people pass where it belongs into an options bag, by its tag. */
 const OPTION_FOR: ReadonlyMap<string, string> = new Map([
-  ['AbortSignal', 'signal'],
-  ['Device', 'device'],
-  ['Event', 'event'],
-  ['ExternalStream', 'stream'],
-  ['Stream', 'stream'],
+  ['[object AbortSignal]', 'signal'],
+  ['[object Device]', 'device'],
+  ['[object Event]', 'event'],
+  ['[object ExternalStream]', 'stream'],
+  ['[object Stream]', 'stream'],
 ])
 
 /** The options that were read: each that was asked for, as it was given. */
 export type Given<T extends object, K extends keyof T> = { readonly [Name in K]: T[Name] | undefined }
 
-/** No options: what is missing in it is not found on a prototype either. */
-const NOTHING: object = Object.freeze(Object.create(null))
+/** What options are read into: what is missing in it is not found on a prototype either. */
+class Bag {}
+Object.setPrototypeOf(Bag.prototype, null)
+const NOTHING = Object.freeze(new Bag())
 
 /**
  * The options of these names, each read once, before anything else happens: a getter may close what the call is about.
@@ -31,14 +33,24 @@ export function readOptions<T extends object, K extends keyof T>(
   name = 'options',
 ): Given<T, K> {
   if (options === undefined) return NOTHING as Given<T, K>
-  checkBag(options, name)
-  const read = Object.create(null) as { [Name in K]: T[Name] | undefined }
   try {
-    for (const each of names) read[each] = propertyOf(options, each) as T[K] | undefined
+    checkBag(options, name)
+    const read = new Bag() as { [Name in K]: T[Name] | undefined }
+    const prototype = prototypeOf(options)
+    if (prototype !== Object.prototype && prototype !== null) readInherited(options, names, read)
+    else for (const each of names) if (Object.hasOwn(options, each)) read[each] = options[each]
+    return read
   } catch (error) {
     throw isRevoked(options) ? invalidType(name, 'an object', options) : error
   }
-  return read
+}
+
+function readInherited<T extends object, K extends keyof T>(
+  options: T,
+  names: readonly K[],
+  read: { [Name in K]: T[Name] | undefined },
+): void {
+  for (const each of names) read[each] = propertyOf(options, each) as T[K] | undefined
 }
 
 /** A property of an object's own or inherited, unless it is one that all objects have. What is revoked has none. */
@@ -55,18 +67,16 @@ export function propertyOf(object: object, key: PropertyKey): unknown {
 
 /** Throws for all but objects that are nothing in themselves: what has a tag of its own is no bag. */
 function checkBag(options: unknown, name: string): void {
-  if (typeof options !== 'object' || options === null || isRevoked(options) || Array.isArray(options)) {
-    throw invalidType(name, 'an object', options)
-  }
-  const tag = tagOf(options)
+  if (typeof options !== 'object' || options === null) throw invalidType(name, 'an object', options)
+  const tag = Object.prototype.toString.call(options)
   // A tag that every object has been given says nothing.
-  if (tag === 'Object' || tag === tagOf({})) return
+  if (tag === '[object Object]' || tag === Object.prototype.toString.call(new Object())) return
+  if (Array.isArray(options)) throw invalidType(name, 'an object', options)
   const option = OPTION_FOR.get(tag)
   throw invalidType(name, option === undefined ? 'an object of options' : `options, as in { ${option} }`, options)
 }
 
 const prototypeOf = (object: object): object | null => Object.getPrototypeOf(object) as object | null
-const tagOf = (value: object): string => Object.prototype.toString.call(value).slice('[object '.length, -1)
 
 /** A revoked proxy throws whatever is asked of it, this too. */
 export function isRevoked(value: unknown): boolean {

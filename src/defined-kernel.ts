@@ -4,7 +4,7 @@ import { type Device, driverOf, isDevice } from './device.js'
 import type { LaunchShape, ScalarType } from './driver/kernel-driver.js'
 import { invalidType, invalidValue, printed } from './errors.js'
 import { notCloneable } from './identity.js'
-import { type Kernel, type LaunchConfig, Module, readConfig, shapeOf } from './kernel.js'
+import { type Kernel, type LaunchConfig, Module, Shapes } from './kernel.js'
 import { type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
@@ -109,6 +109,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
   readonly #run: (shape: LaunchShape, args: TwinArguments<S>) => void
   readonly #parameters: readonly Parameter[]
   readonly #compiled = new Map<Device, Kernel>()
+  readonly #shapes = new Shapes()
   /** Only a type: the arguments that a launch takes. */
   declare readonly args: ArgumentsOf<S>
 
@@ -180,7 +181,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
   }
 
   #launchTwin(stream: Stream, config: LaunchConfig, args: CheckedArgument[]): void {
-    const shape = shapeOf(readConfig(config))
+    const shape = this.#shapes.of(config)
     const use = openStream(stream)
     for (const [index, { access }] of this.#parameters.entries()) {
       if (access === undefined || typeof args[index] === 'object') continue

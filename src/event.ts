@@ -1,14 +1,5 @@
 import { inspect } from 'node:util'
-import {
-  checkBoolean,
-  checkBytes,
-  checkOwner,
-  checkPointer,
-  checkThis,
-  type Given,
-  isInstance,
-  readOptions,
-} from './arguments.js'
+import { checkBoolean, checkBytes, checkOwner, checkPointer, checkThis, type Given, readOptions } from './arguments.js'
 import { driverForHandle } from './default-driver.js'
 import { another, contextOf, type Device, deviceOf, driverOf, resolveDevice } from './device.js'
 import { type ContextHandle, type Driver, EventFlag, type EventHandle } from './driver/driver.js'
@@ -46,6 +37,7 @@ class EventSeed {
   readonly owner: object | undefined
   /** Recorded before anybody sees it. */
   readonly recordedNext: boolean
+  readonly #isOne = true
 
   constructor(
     device: Device,
@@ -63,6 +55,10 @@ class EventSeed {
     this.adopted = adopted
     this.owner = owner
     this.recordedNext = recordedNext
+  }
+
+  static is(value: unknown): value is EventSeed {
+    return typeof value === 'object' && value !== null && #isOne in value
   }
 }
 
@@ -147,7 +143,7 @@ export class Event implements Disposable {
    * device that does not exist; ERR_INVALID_ARG_TYPE
    */
   constructor(options?: EventOptions & { readonly device?: Device | number | undefined }) {
-    const seed = isInstance(options, EventSeed) ? options : seedFrom(options)
+    const seed = EventSeed.is(options) ? options : seedFrom(options)
     this.device = seed.device
     this.timing = seed.settings.timing
     this.blockingSync = seed.settings.blockingSync
@@ -369,7 +365,7 @@ export class Event implements Disposable {
 
   static #open(value: Event): EventHandle {
     const event = checkThis(value, isEvent, 'an Event')
-    if (event.#closed) throw stateError('ERR_CLOSED', `${event} cannot be used any more`)
+    if (event.#closed) throw closed(event)
     return event.#handle
   }
 
@@ -399,13 +395,15 @@ export class Event implements Disposable {
     }
     makeEvent = (seed) => new Event(seed as EventOptions)
     openEvent = (event, driver) => {
-      const handle = Event.#open(event)
-      if (event.#driver === driver) return handle
+      if (event.#closed) throw closed(event)
+      if (event.#driver === driver) return event.#handle
       const owner = another(event.#driver, driver)
       throw stateError('ERR_DEVICE_MISMATCH', `${event} belongs to ${owner} than what it is used with`)
     }
   }
 }
+
+const closed = (event: Event): Error => stateError('ERR_CLOSED', `${event} cannot be used any more`)
 
 /** A new event in a stream's own context, which need not be its device's primary one. */
 export function eventFor(device: Device, context: ContextHandle, options?: GivenEventOptions): Event {

@@ -272,7 +272,7 @@ declare module './stream.js' {
 }
 
 /** The shape of the latest launch, which the next one mostly has too: to check it anew is a good part of a launch's cost. */
-class Shapes {
+export class Shapes {
   #grid: Extent | undefined
   #block: Extent | undefined
   #sharedMemory: number | undefined
@@ -313,13 +313,13 @@ class Shapes {
 const CONFIG = ['grid', 'block', 'sharedMemory', 'cooperative', 'cluster'] as const
 type GivenConfig = Given<LaunchConfig, (typeof CONFIG)[number]>
 
-export function readConfig(config: LaunchConfig): GivenConfig {
+function readConfig(config: LaunchConfig): GivenConfig {
   if (config === undefined) throw invalidType('config', 'an object such as { grid, block }', config)
   return readOptions(config, CONFIG, 'config')
 }
 
 /** Checks a launch's configuration. */
-export function shapeOf({ grid, block, sharedMemory = 0, cooperative, cluster }: GivenConfig): LaunchShape {
+function shapeOf({ grid, block, sharedMemory = 0, cooperative, cluster }: GivenConfig): LaunchShape {
   return {
     sharedMemory: checkSharedMemory(sharedMemory, 'config.sharedMemory'),
     grid: extentOf(grid, 'config.grid'),

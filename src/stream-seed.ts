@@ -8,6 +8,8 @@ import type { Remains } from './remains.js'
 import { checkFact, receive, type SharedStream } from './shared.js'
 import type { StreamOptions } from './stream-options.js'
 
+const STREAM_OPTIONS = ['device', 'priority', 'nonBlocking'] as const
+
 export class StreamSeed {
   readonly device: Device
   readonly context: ContextHandle
@@ -16,6 +18,7 @@ export class StreamSeed {
   readonly tenure: 'owned' | 'wrapped' | 'kept'
   /** What is kept reachable, the owner first. */
   readonly held: readonly (object | undefined)[]
+  readonly #isOne = true
 
   constructor(
     device: Device,
@@ -29,6 +32,10 @@ export class StreamSeed {
     this.handle = handle
     this.tenure = tenure
     this.held = held
+  }
+
+  static is(value: unknown): value is StreamSeed {
+    return typeof value === 'object' && value !== null && #isOne in value
   }
 }
 
@@ -49,7 +56,7 @@ export class StreamRemains implements Remains {
 }
 
 export function seedOfNew(options: StreamOptions | undefined): StreamSeed {
-  const given = readOptions(options, ['device', 'priority', 'nonBlocking'])
+  const given = readOptions(options, STREAM_OPTIONS)
   const device = resolveDevice(given.device)
   const priority = checkPriority(given.priority)
   const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0

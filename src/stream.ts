@@ -121,7 +121,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a device that does not exist
    */
   constructor(options?: StreamOptions) {
-    const seed = isInstance(options, StreamSeed) ? options : seedOfNew(options)
+    const seed = StreamSeed.is(options) ? options : seedOfNew(options)
     this.device = seed.device
     this.#driver = driverOf(seed.device)
     this.#handle = seed.handle
@@ -260,7 +260,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
     const isGiven = isEvent(given)
-    if (!isGiven && (isInstance(given, Event) || isInstance(given, Stream))) {
+    if (!isGiven && given !== undefined && (isInstance(given, Event) || isInstance(given, Stream))) {
       throw invalidType('event', 'an Event or options', given)
     }
     const wanted = isGiven || given === undefined ? options : given
@@ -602,7 +602,7 @@ function seedOfWrapped(
   source: StreamSource | SharedStream | StreamSeed,
   options: ExternalStreamOptions | undefined,
 ): StreamSeed {
-  if (isInstance(source, StreamSeed)) return source
+  if (StreamSeed.is(source)) return source
   const given = readOptions(options, WRAP_OPTIONS)
   const plain = typeof source === 'bigint' || typeof source === 'number' || isShared(source)
   const protocol = plain ? undefined : source

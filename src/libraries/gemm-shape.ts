@@ -89,17 +89,19 @@ const GEMM = [
 ] as const
 const BATCH = ['batchCount', 'strideA', 'strideB', 'strideC'] as const
 
-type GivenBatch = Given<StridedBatchOptions, (typeof GEMM)[number] | (typeof BATCH)[number]>
+type GivenBatch = Given<StridedBatchOptions, (typeof BATCH)[number]>
+/** What is not a batch. */
+const ONE: GivenBatch = { batchCount: 1, strideA: undefined, strideB: undefined, strideC: undefined }
 
 /** Throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE or ERR_OUT_OF_RANGE for what no product has. */
 export function shapeOfGemm(options: GemmOptions): GemmShape {
-  const one = { batchCount: 1, strideA: undefined, strideB: undefined, strideC: undefined }
-  return shapeOf({ ...read(options, GEMM), ...one })
+  return shapeOf(read(options, GEMM), ONE)
 }
 
 /** As `shapeOfGemm`, for a batch. */
 export function shapeOfBatch(options: StridedBatchOptions): GemmShape {
-  return shapeOf(read(options, [...GEMM, ...BATCH]))
+  const given = read(options, [...GEMM, ...BATCH])
+  return shapeOf(given, given)
 }
 
 function read<T extends GemmOptions, K extends keyof T>(options: T, names: readonly K[]): Given<T, K> {
@@ -107,9 +109,9 @@ function read<T extends GemmOptions, K extends keyof T>(options: T, names: reado
   return readOptions(options, names)
 }
 
-function shapeOf(options: GivenBatch): GemmShape {
+function shapeOf(options: Given<GemmOptions, (typeof GEMM)[number]>, batch: GivenBatch): GemmShape {
   const { type, order = 'row' } = options
-  const batchCount = checkCount(options.batchCount, 'options.batchCount')
+  const batchCount = checkCount(batch.batchCount, 'options.batchCount')
   if (type === undefined || !TYPES.includes(type)) {
     throw invalidValue(`options.type must be one of '${TYPES.join("', '")}', not ${describe(type)}`)
   }
@@ -131,7 +133,7 @@ function shapeOf(options: GivenBatch): GemmShape {
       throw outOfRange(`options.${ld}`, `at least ${length}, the length of a ${order} of ${letter}`, leading)
     }
     const name = `stride${letter}` as const
-    const stride = options[name] === undefined ? lines * leading : checkInteger(options[name], `options.${name}`, 0)
+    const stride = batch[name] === undefined ? lines * leading : checkInteger(batch[name], `options.${name}`, 0)
     const elements = (batchCount - 1) * stride + (lines - 1) * leading + length
     if (elements > Number.MAX_SAFE_INTEGER) {
       const most = `at most ${Number.MAX_SAFE_INTEGER}`
