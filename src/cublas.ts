@@ -3,7 +3,7 @@ import { inspect } from 'node:util'
 import { checkThis, readOptions } from './arguments.js'
 import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import type { LibraryWork } from './driver/library-driver.js'
-import { invalidType, invalidValue, outOfRange, printed, stateError } from './errors.js'
+import { inspected, invalidType, invalidValue, outOfRange, printed, stateError } from './errors.js'
 import { nextSerial } from './identity.js'
 import './joins.js'
 import type { DeviceBuffer } from './device-buffer.js'
@@ -154,7 +154,7 @@ export class Cublas implements Disposable {
   }
 
   [inspect.custom](): string {
-    return String(this)
+    return inspected(this)
   }
 
   #checkOpen(): void {
@@ -178,7 +178,7 @@ export class Cublas implements Disposable {
       return { buffer, access, byteLength }
     }
     const matrices = [given(a, 'A', shape.a.elements), given(b, 'B', shape.b.elements), given(c, 'C', shape.c.elements)]
-    const workspace = this.#workspace === undefined ? [] : [{ buffer: this.#workspace, access: 'inout' } as const]
+    const workspace = this.#workspace === undefined ? [] : [allOf(this.#workspace)]
     const open = (): { readonly use: OpenStream; readonly memory: readonly UsedMemory[] } => {
       this.#checkOpen()
       const use = openStream(stream)
@@ -211,6 +211,8 @@ export class Cublas implements Disposable {
     isCublas = (value): value is Cublas => typeof value === 'object' && value !== null && #workspace in value
   }
 }
+
+const allOf = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'inout', byteLength: buffer.byteLength })
 
 /** cuBLAS would write what it has yet to read. Throws ERR_INVALID_ARG_VALUE. */
 function checkApart({ type, a, b, c, batchCount }: GemmShape, [first, second, result]: readonly UsedMemory[]): void {

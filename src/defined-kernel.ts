@@ -2,7 +2,7 @@ import { inspect } from 'node:util'
 import { checkFunction, checkNanoseconds, checkText, checkThis, readOptions } from './arguments.js'
 import { type Device, driverOf, isDevice } from './device.js'
 import type { LaunchShape, ScalarType } from './driver/kernel-driver.js'
-import { invalidType, invalidValue, printed } from './errors.js'
+import { inspected, invalidType, invalidValue, printed } from './errors.js'
 import { notCloneable } from './identity.js'
 import { type Kernel, type LaunchConfig, Module, Shapes } from './kernel.js'
 import { type LaunchValues, openArguments } from './kernel-arguments.js'
@@ -163,7 +163,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
   }
 
   [inspect.custom](): string {
-    return String(this)
+    return inspected(this)
   }
 
   /** Compiles at the first launch, which blocks meanwhile. */

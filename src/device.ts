@@ -5,7 +5,7 @@ import { defaultDriver } from './default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
 import type { ContextHandle, Driver } from './driver/driver.js'
 import type { Front } from './driver/front.js'
-import { heardFrom, invalidType, invalidValue, printed, stateError } from './errors.js'
+import { heardFrom, inspected, invalidType, invalidValue, printed, stateError } from './errors.js'
 import { finished, type WaitOptions } from './finished.js'
 import { notCloneable } from './identity.js'
 
@@ -195,7 +195,7 @@ export class Device {
   }
 
   [inspect.custom](): string {
-    return String(this)
+    return inspected(this)
   }
 
   static #driverOf(device: Device): Front {

@@ -107,7 +107,22 @@ export function outOfRange(name: string, expected: string, given: unknown): Rang
 }
 
 /** For `toString()` of what only has the prototype of a class, as the prototype itself does. */
-export const printed = (value: unknown): string => Object.prototype.toString.call(value)
+export function printed(value: unknown): string {
+  try {
+    return Object.prototype.toString.call(value)
+  } catch {
+    return describe(value)
+  }
+}
+
+/** For `[inspect.custom]`: an object as it prints itself. */
+export function inspected(value: unknown): string {
+  try {
+    return String(value)
+  } catch {
+    return describe(value)
+  }
+}
 
 /** A value as it reads in an error message: short, and never a throw, whatever the value does when looked at. */
 export function describe(value: unknown): string {

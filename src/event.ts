@@ -3,7 +3,7 @@ import { checkBoolean, checkBytes, checkOwner, checkPointer, checkThis, type Giv
 import { driverForHandle } from './default-driver.js'
 import { another, contextOf, type Device, deviceOf, driverOf, resolveDevice } from './device.js'
 import { type ContextHandle, type Driver, EventFlag, type EventHandle } from './driver/driver.js'
-import { CudaError, explained, heardFrom, invalidType, invalidValue, printed, stateError } from './errors.js'
+import { CudaError, explained, heardFrom, inspected, invalidType, invalidValue, printed, stateError } from './errors.js'
 import { finished, type WaitOptions } from './finished.js'
 import { nextSerial } from './identity.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
@@ -355,7 +355,7 @@ export class Event implements Disposable {
   }
 
   [inspect.custom](): string {
-    return String(this)
+    return inspected(this)
   }
 
   /** Whose work a wait is for, as an error says it. */

@@ -5,7 +5,7 @@ import { CUresult } from './driver/cuda-results.js'
 import { type Driver, isNullStream } from './driver/driver.js'
 import { CaptureMode } from './driver/graph-driver.js'
 import type { ContextHandle, GraphExecHandle, GraphHandle } from './driver/handles.js'
-import { CudaError, describe, explained, invalidType, invalidValue, printed, stateError } from './errors.js'
+import { CudaError, describe, explained, inspected, invalidType, invalidValue, printed, stateError } from './errors.js'
 import { freeDeferred } from './homes.js'
 import { nextSerial } from './identity.js'
 import { type Launchable, launch, launchOn } from './launch.js'
@@ -156,7 +156,7 @@ export class Graph implements Disposable {
   }
 
   [inspect.custom](): string {
-    return String(this)
+    return inspected(this)
   }
 
   static #open(value: Graph): GraphHandle {
@@ -265,7 +265,7 @@ export class GraphExec implements Disposable, Launchable {
   }
 
   [inspect.custom](): string {
-    return String(this)
+    return inspected(this)
   }
 
   [launchOn](stream: Stream): void {

@@ -14,7 +14,7 @@ import { contextOf, type Device, driverOf, isDevice, resolveDevice } from './dev
 import type { Driver } from './driver/driver.js'
 import type { ContextHandle, KernelHandle, ModuleHandle } from './driver/handles.js'
 import type { LaunchShape } from './driver/kernel-driver.js'
-import { invalidType, outOfRange, printed, stateError } from './errors.js'
+import { inspected, invalidType, outOfRange, printed, stateError } from './errors.js'
 import { nextSerial } from './identity.js'
 import { type ArgumentMemory, type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
@@ -156,7 +156,7 @@ export class Module implements Disposable {
   }
 
   [inspect.custom](): string {
-    return String(this)
+    return inspected(this)
   }
 
   static {
@@ -247,7 +247,7 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
   }
 
   [inspect.custom](): string {
-    return String(this)
+    return inspected(this)
   }
 
   static {

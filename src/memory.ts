@@ -5,7 +5,7 @@ import { checkInteger, checkThis } from './arguments.js'
 import { another, type Device } from './device.js'
 import type { Driver } from './driver/driver.js'
 import type { Pointer } from './driver/memory-driver.js'
-import { invalidType, printed, stateError } from './errors.js'
+import { inspected, invalidType, printed, stateError } from './errors.js'
 import { nextSerial } from './identity.js'
 import { destroyWhenUnreachable, release } from './remains.js'
 import { withdraw } from './shared.js'
@@ -120,7 +120,7 @@ export abstract class Memory implements Disposable {
   }
 
   [inspect.custom](): string {
-    return String(this)
+    return inspected(this)
   }
 
   static #checkOpen(memory: Memory): void {

@@ -4,7 +4,7 @@ import { inspect } from 'node:util'
 import { checkArray, checkSignal, checkThis, isInstance, readOptions } from './arguments.js'
 import { contextOf, Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import { isContextLost } from './driver/cuda-results.js'
-import { CudaError, invalidType, invalidValue, printed, stateError } from './errors.js'
+import { CudaError, inspected, invalidType, invalidValue, printed, stateError } from './errors.js'
 import { type WaitOptions, whenAborted } from './finished.js'
 import { nextSerial } from './identity.js'
 import './joins.js'
@@ -400,7 +400,7 @@ export class Communicator implements AsyncDisposable {
   }
 
   [inspect.custom](): string {
-    return String(this)
+    return inspected(this)
   }
 
   static #call(value: Communicator, options: TransferOptions): NcclCall {
@@ -429,5 +429,5 @@ function ncclOf(device: Device): NcclBackend {
   return simulated
 }
 
-const read = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'in' })
-const written = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'out' })
+const read = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'in', byteLength: buffer.byteLength })
+const written = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'out', byteLength: buffer.byteLength })

@@ -29,7 +29,7 @@ export function traceOperations(options?: TraceOptions): Publisher {
   }
   // Not the channel that everybody's publishers tell of everybody's machines.
   const own = Symbol('cuda-streams:operation')
-  const publisher = publishOn({ operations: channel(own) }, { device, interval })
+  const publisher = publishOn({ operations: channel(own), synchronizations: undefined }, { device, interval })
   const listener = (message: unknown): void => addSpan(tracer, message as OperationMessage)
   subscribe(own, listener)
   const close = (): void => {

@@ -11,8 +11,8 @@ import type { OpenStream, Stream } from '../stream.js'
 export interface GivenMemory {
   readonly buffer: DeviceBuffer
   readonly access: Access
-  /** Of what is touched, from the buffer's beginning. Default: all of it. */
-  readonly byteLength?: number
+  /** Of what is touched, from the buffer's beginning. */
+  readonly byteLength: number
 }
 
 /**
@@ -36,7 +36,7 @@ export type UsedMemory = OpenMemory & KernelMemory
 
 /** Throws ERR_CLOSED or ERR_DEVICE_MISMATCH. */
 export function openGiven(given: readonly GivenMemory[], use: OpenStream): readonly UsedMemory[] {
-  return given.map(({ buffer, access, byteLength = buffer.byteLength }) => ({
+  return given.map(({ buffer, access, byteLength }) => ({
     ...openMemory(buffer, use.driver),
     byteLength,
     access,

@@ -150,6 +150,7 @@ function workOf({ operation, use, memory }: Part): LibraryWork {
     context: use.context,
     memory,
     call: (stream) => handle.library.check(name, operation.call(pointers, stream)),
+    twin: undefined,
   }
 }
 

@@ -76,7 +76,7 @@ export interface Publisher extends Disposable {
 interface Channels {
   readonly operations: Channel
   /** Undefined where nobody asks for them. */
-  readonly synchronizations?: Channel
+  readonly synchronizations: Channel | undefined
 }
 
 const PUBLIC: Channels = {
