@@ -318,8 +318,8 @@ export class Communicator implements AsyncDisposable {
    * give a `signal` with a time limit where that can happen. When it is aborted, or NCCL reports an error
    * (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which lets the streams go on, and the promise
    * rejects with the reason.
-   * @throws (as a rejection) ERR_CLOSED, ERR_INVALID_ARG_TYPE; `signal.reason`, LibraryError, CudaError if the GPU
-   * faults
+   * @throws (as a rejection) ERR_CLOSED, also where it is aborted meanwhile; ERR_INVALID_ARG_TYPE; `signal.reason`,
+   * LibraryError, CudaError if the GPU faults
    */
   async finished(options?: WaitOptions): Promise<void> {
     const handle = checkThis(this, isCommunicator, 'a Communicator').#handle

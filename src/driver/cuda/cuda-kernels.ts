@@ -92,9 +92,7 @@ export class CudaKernels implements KernelDriver {
   load(image: Uint8Array, context: ContextHandle): ModuleHandle {
     this.#around.drainHostFunctions('loading a module, in which CUDA waits for the whole device,')
     this.#unloadKept()
-    const copy = new NativeMemory(Math.ceil((image.length + 1) / 8) * 8)
-    copy.bytes.fill(0)
-    copy.bytes.set(image)
+    const copy = copyOf(image)
     const result = this.#contexts.within(context, () =>
       this.#around.relaxed(() => this.#library.cuModuleLoadData(this.#memory.address, copy.address)),
     )
@@ -196,9 +194,10 @@ export class CudaKernels implements KernelDriver {
   }
 
   #functionOf(module: ModuleHandle, name: string): CudaFunction {
-    const { address, bytes } = this.#memory
-    bytes.set(Buffer.from(`${name}\0`), 8)
-    check('cuModuleGetFunction', this.#library.cuModuleGetFunction(address, module, address + 8))
+    const text = copyOf(Buffer.from(name))
+    const result = this.#library.cuModuleGetFunction(this.#memory.address, module, text.address)
+    text.free()
+    check('cuModuleGetFunction', result)
     return { handle: this.#memory.pointerAt(0), name, sharedMemory: 0 }
   }
 
@@ -234,6 +233,14 @@ export class CudaKernels implements KernelDriver {
     if (cluster !== undefined) attribute(ATTRIBUTE_CLUSTER, cluster)
     return count
   }
+}
+
+/** For C, which takes text to end at a zero. */
+function copyOf(bytes: Uint8Array): NativeMemory {
+  const copy = new NativeMemory(Math.ceil((bytes.length + 1) / 8) * 8)
+  copy.bytes.fill(0)
+  copy.bytes.set(bytes)
+  return copy
 }
 
 function allowSharedMemory(library: Library, found: CudaFunction, { sharedMemory }: LaunchShape): void {

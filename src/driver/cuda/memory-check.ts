@@ -76,7 +76,10 @@ export class MemoryCheck {
   }
 
   /** Which of the contexts an event belongs to, as far as can be seen. */
-  event(handle: number, contexts: Iterable<number>): { readonly verdict: Verdict; readonly context: number | undefined } {
+  event(
+    handle: number,
+    contexts: Iterable<number>,
+  ): { readonly verdict: Verdict; readonly context: number | undefined } {
     const first = this.#pointerAt(handle)
     if (first === undefined) return { verdict: 'wrong', context: undefined }
     if (!this.#eventNamesContext) return { verdict: 'unknown', context: undefined }
