@@ -93,9 +93,7 @@ export class CudaKernels implements KernelDriver {
   }
 
   load(image: Uint8Array, context: ContextHandle): ModuleHandle {
-    const copy = new NativeMemory(Math.ceil((image.length + 1) / 8) * 8)
-    copy.bytes.fill(0)
-    copy.bytes.set(image)
+    const copy = copyOf(image)
     let result: number
     try {
       result = this.#around.exclusively(
@@ -238,11 +236,8 @@ export class CudaKernels implements KernelDriver {
   }
 
   #functionOf(module: ModuleHandle, name: string): CudaFunction {
-    const { address } = this.#memory
-    const bytes = Buffer.from(`${name}\0`)
-    const text = new NativeMemory(Math.ceil(bytes.length / 8) * 8)
-    text.bytes.set(bytes)
-    const result = this.#library.cuModuleGetFunction(address, module, text.address)
+    const text = copyOf(Buffer.from(name))
+    const result = this.#library.cuModuleGetFunction(this.#memory.address, module, text.address)
     text.free()
     check('cuModuleGetFunction', result)
     return { handle: this.#memory.pointerAt(0), name, sharedMemory: 0 }
@@ -280,6 +275,14 @@ export class CudaKernels implements KernelDriver {
     if (cluster !== undefined) attribute(ATTRIBUTE_CLUSTER, cluster)
     return count
   }
+}
+
+/** For C, which takes text to end at a zero. */
+function copyOf(bytes: Uint8Array): NativeMemory {
+  const copy = new NativeMemory(Math.ceil((bytes.length + 1) / 8) * 8)
+  copy.bytes.fill(0)
+  copy.bytes.set(bytes)
+  return copy
 }
 
 function allowSharedMemory(library: Library, found: CudaFunction, { sharedMemory }: LaunchShape): void {

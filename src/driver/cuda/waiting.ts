@@ -515,8 +515,8 @@ export class Waiting {
 
   #answer(event: EventHandle): Answer {
     const result = this.#parts.library.cuEventQuery(event)
-    if (result === CUresult.NOT_READY) return { done: false }
-    return result === 0 ? { done: true } : { done: true, error: cudaError('cuEventQuery', result) }
+    if (result === CUresult.NOT_READY) return { done: false, error: undefined }
+    return { done: true, error: result === 0 ? undefined : cudaError('cuEventQuery', result) }
   }
 }
 
