@@ -11,6 +11,8 @@ import { hiddenStream, ownEvent, Uses } from './uses.js'
 export abstract class Allocation implements Remains {
   gone = false
   registered = false
+  /** Calls in which code of the program queues work with it: closed in one of them, it is given back when they are over. */
+  users = 0
   readonly device: Device
   readonly driver: Driver
   readonly pointer: Pointer

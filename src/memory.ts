@@ -1,11 +1,12 @@
 /** What a DeviceBuffer and a PinnedBuffer have in common: an address, a length, slices, and an end. */
 import { inspect } from 'node:util'
 import type { Allocation } from './allocations.js'
-import { checkInteger } from './arguments.js'
+import { checkInteger, checkThis } from './arguments.js'
 import { another, type Device } from './device.js'
 import type { Driver } from './driver/driver.js'
 import type { Pointer } from './driver/memory-driver.js'
-import { invalidType, outOfRange, stateError } from './errors.js'
+import { inspected, invalidType, printed, stateError } from './errors.js'
+import { nextSerial } from './identity.js'
 import { destroyWhenUnreachable, release } from './remains.js'
 import { withdraw } from './shared.js'
 
@@ -22,6 +23,7 @@ export class Part {
   readonly whole: Memory | undefined
   readonly byteOffset: number
   readonly byteLength: number
+  readonly #isOne = true
 
   constructor(allocation: Allocation, whole?: Memory, byteOffset = 0, byteLength = allocation.byteLength) {
     this.allocation = allocation
@@ -29,14 +31,24 @@ export class Part {
     this.byteOffset = byteOffset
     this.byteLength = byteLength
   }
+
+  static is(value: unknown): value is Part {
+    return typeof value === 'object' && value !== null && #isOne in value
+  }
 }
 
 /** Is it a DeviceBuffer or a PinnedBuffer, and not merely an heir to one, as a proxy is? */
 export let isMemory: (value: unknown) => value is Memory
 /** For use with a driver. Throws ERR_CLOSED, or ERR_DEVICE_MISMATCH where it belongs to another than the one given. */
 export let openMemory: (memory: Memory, driver?: Driver) => OpenMemory
+/** Runs code of the program that uses memory: closed in there, it is given back afterwards. */
+export let keepAll: (memories: readonly Memory[], fn: () => void) => void
 /** What it is a slice of, or itself. */
 export let wholeOf: (memory: Memory) => Memory
+/** A part of it, checked. */
+export let partOf: (memory: Memory, byteOffset: number, byteLength: number) => Part
+/** Tells the driver that JavaScript is about to look at it. Throws ERR_CLOSED. */
+export let viewed: (memory: Memory) => void
 
 /** What device memory and pinned memory have in common. */
 export abstract class Memory implements Disposable {
@@ -44,18 +56,22 @@ export abstract class Memory implements Disposable {
   readonly device: Device
   /** Its length in bytes. */
   readonly byteLength: number
+  /** Which object it is: no other of this thread has the number. Others may be of the same memory. */
+  readonly serial: number = nextSerial()
   readonly #allocation: Allocation
   readonly #whole: Memory
   readonly #byteOffset: number
+  readonly #beforeClose: (memory: Memory, allocation: Allocation) => void
   #closed = false
 
-  constructor(part: Part, made: string) {
-    if (!(part instanceof Part)) throw invalidType('The buffer', made, 'new')
+  constructor(part: Part, made: string, beforeClose: (memory: Memory, allocation: Allocation) => void) {
+    if (!Part.is(part)) throw invalidType('The buffer', made, 'new')
     this.device = part.allocation.device
     this.byteLength = part.byteLength
     this.#allocation = part.allocation
     this.#whole = part.whole ?? this
     this.#byteOffset = part.byteOffset
+    this.#beforeClose = beforeClose
     if (part.whole === undefined) destroyWhenUnreachable(this, part.allocation)
   }
 
@@ -64,12 +80,14 @@ export abstract class Memory implements Disposable {
    * hold the buffer as long as others use it. It can still be read after `close()`, when it is nobody's.
    */
   get pointer(): bigint {
-    return BigInt(this.#allocation.pointer + this.#byteOffset)
+    const memory = checkThis(this, isMemory, 'a buffer')
+    return BigInt(memory.#allocation.pointer + memory.#byteOffset)
   }
 
   /** Was it closed? True for a slice of what is closed, too. */
   get closed(): boolean {
-    return this.#closed || this.#whole.#closed
+    const memory = checkThis(this, isMemory, 'a buffer')
+    return memory.#closed || memory.#whole.#closed
   }
 
   /**
@@ -81,62 +99,45 @@ export abstract class Memory implements Disposable {
    * called twice.
    */
   close(): void {
-    if (this.#closed) return
+    const memory = checkThis(this, isMemory, 'a buffer')
+    if (memory.#closed) return
     this.#closed = true
     if (this.#whole !== this) return
     withdraw(this, this.device)
-    this.beforeClose(this.#allocation)
+    if (this.#allocation.users === 0) this.#end()
+  }
+
+  #end(): void {
+    this.#beforeClose(this, this.#allocation)
     release(this, this.#allocation)
   }
 
   /** `close()`, for `using`. */
   [Symbol.dispose](): void {
-    this.close()
+    checkThis(this, isMemory, 'a buffer').close()
   }
 
   abstract get [Symbol.toStringTag](): string
-  protected beforeClose(_allocation: Allocation): void {}
 
   toString(): string {
+    if (!isMemory(this)) return printed(this)
     const address = `0x${this.pointer.toString(16)}`
     const state = this.closed ? ', closed' : ''
     return `${this[Symbol.toStringTag]}(${address}, ${this.byteLength} bytes, ${this.device}${state})`
   }
 
   [inspect.custom](): string {
-    return this.toString()
+    return inspected(this)
   }
 
-  /** A part of this one, checked. */
-  protected part(byteOffset: number, byteLength: number): Part {
-    this.checkOpen()
-    checkInteger(byteOffset, 'byteOffset')
-    checkInteger(byteLength, 'byteLength')
-    if (byteOffset < 0 || byteOffset > this.byteLength) {
-      throw outOfRange('byteOffset', `from 0 to ${this.byteLength}, the length of ${this}`, byteOffset)
-    }
-    const most = this.byteLength - byteOffset
-    if (byteLength < 0 || byteLength > most) {
-      throw outOfRange('byteLength', `from 0 to ${most}: ${this} ends there`, byteLength)
-    }
-    return new Part(this.#allocation, this.#whole, this.#byteOffset + byteOffset, byteLength)
-  }
-
-  /** Tells the driver that JavaScript is about to look. */
-  protected viewed(): void {
-    this.checkOpen()
-    const { driver, pointer } = this.#allocation
-    driver.memory.viewed((pointer + this.#byteOffset) as Pointer, this.byteLength)
-  }
-
-  protected checkOpen(): void {
-    if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+  static #checkOpen(memory: Memory): void {
+    if (memory.closed) throw stateError('ERR_CLOSED', `${memory} cannot be used any more`)
   }
 
   static {
     isMemory = (value): value is Memory => typeof value === 'object' && value !== null && #allocation in value
     openMemory = (memory: Memory, driver) => {
-      memory.checkOpen()
+      Memory.#checkOpen(memory)
       const allocation = memory.#allocation
       if (driver !== undefined && allocation.driver !== driver) {
         const owner = another(allocation.driver, driver)
@@ -145,12 +146,35 @@ export abstract class Memory implements Disposable {
       return { allocation, pointer: (allocation.pointer + memory.#byteOffset) as Pointer }
     }
     wholeOf = (memory) => memory.#whole
+    keepAll = (memories, fn) => {
+      const wholes = memories.map((memory) => memory.#whole)
+      for (const whole of wholes) whole.#allocation.users += 1
+      try {
+        fn()
+      } finally {
+        for (const whole of wholes) {
+          whole.#allocation.users -= 1
+          if (whole.#allocation.users === 0 && whole.#closed && !whole.#allocation.gone) whole.#end()
+        }
+      }
+    }
+    partOf = (memory, byteOffset, byteLength) => {
+      Memory.#checkOpen(memory)
+      const all = memory.byteLength
+      checkInteger(byteOffset, 'byteOffset', 0, all, () => `from 0 to ${all}, the length of ${memory}`)
+      const most = all - byteOffset
+      checkInteger(byteLength, 'byteLength', 0, most, () => `from 0 to ${most}: ${memory} ends there`)
+      return new Part(memory.#allocation, memory.#whole, memory.#byteOffset + byteOffset, byteLength)
+    }
+    viewed = (memory) => {
+      Memory.#checkOpen(memory)
+      const { driver, pointer } = memory.#allocation
+      driver.memory.viewed((pointer + memory.#byteOffset) as Pointer, memory.byteLength)
+    }
   }
 }
 
 /** Can memory be so long? */
-export function checkLength(byteLength: number): void {
-  checkInteger(byteLength, 'byteLength')
-  if (byteLength < 1 || byteLength >= 2 ** 47)
-    throw outOfRange('byteLength', 'from 1 to what memory there is', byteLength)
+export function checkLength(byteLength: unknown): number {
+  return checkInteger(byteLength, 'byteLength', 1, 2 ** 47 - 1, () => 'from 1 to what memory there is')
 }

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import { Ambient } from './ambient.js'
-import { checkBoolean, checkFunction, checkOptions, checkOwner } from './arguments.js'
+import { checkBoolean, checkFunction, checkOwner, type Given, isInstance, readOptions } from './arguments.js'
 import { type Context, contextOf, Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import {
   type ContextHandle,
@@ -15,6 +15,7 @@ import {
 import { heardFrom, invalidType, stateError } from './errors.js'
 import {
   checkAgainst,
+  EVENT_OPTIONS,
   Event,
   entriesOf,
   eventFor,
@@ -27,8 +28,9 @@ import {
 } from './event.js'
 import { finished, type WaitOptions } from './finished.js'
 import { hostFunction } from './host-function.js'
+import { nextSerial } from './identity.js'
 import { destroyWhenUnreachable, release } from './remains.js'
-import { announce, isShared, receive, type SharedStream, withdraw } from './shared.js'
+import { announce, isShared, type SharedStream, withdraw } from './shared.js'
 import type {
   ExternalStreamOptions,
   RecordOptions,
@@ -36,7 +38,15 @@ import type {
   WaitEventOptions,
   WaitStreamOptions,
 } from './stream-options.js'
-import { checkDevice, StreamRemains, StreamSeed, seedOfHandle, seedOfNew, seedOfShared } from './stream-seed.js'
+import {
+  checkDevice,
+  receiveStream,
+  StreamRemains,
+  StreamSeed,
+  seedOfHandle,
+  seedOfNew,
+  seedOfShared,
+} from './stream-seed.js'
 import {
   type CudaStreamLike,
   cudaStream,
@@ -60,7 +70,9 @@ export interface OpenStream {
   readonly serial: number
 }
 
-let lastSerial = 0
+const RECORD_OPTIONS = [...EVENT_OPTIONS, 'external'] as const
+const WAIT_OPTIONS = ['event', 'external'] as const
+const WRAP_OPTIONS = ['device', 'owner'] as const
 
 /**
  * For the other files and doors of this package: what is queued on a stream is queued by this, after all arguments have
@@ -92,6 +104,8 @@ let rewrap: (stream: Stream) => StreamSeed
 export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   /** The device it is on. */
   readonly device: Device
+  /** Which object it is: no other of this thread has the number. Others may wrap the same stream, which `id` tells. */
+  readonly serial: number = nextSerial()
   readonly #driver: Driver
   readonly #handle: StreamHandle
   #handedOut = false
@@ -118,20 +132,19 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a device that does not exist
    */
   constructor(options?: StreamOptions) {
-    const seed = options instanceof StreamSeed ? options : seedOfNew(options)
+    const seed = StreamSeed.is(options) ? options : seedOfNew(options)
     this.device = seed.device
     this.#driver = driverOf(seed.device)
     this.#handle = seed.handle
     this.#context = seed.context
     this.#kept = seed.tenure === 'kept'
     this.#held = seed.held
-    lastSerial += 1
     this.#facts = {
       driver: this.#driver,
       handle: seed.handle,
       context: seed.context,
       device: seed.device.ordinal,
-      serial: lastSerial,
+      serial: this.serial,
     }
     if (seed.tenure !== 'owned') return
     this.#remains = new StreamRemains(this.#driver, seed.handle)
@@ -146,8 +159,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   static from(source: Stream | StreamSource | SharedStream, options?: ExternalStreamOptions): Stream {
     const known = isShared(source) ? ownOfShared(source) : source
     if (!isStream(known)) return new ExternalStream(source, options)
+    const given = readOptions(options, WRAP_OPTIONS)
     Stream.#opened(known)
-    const given = checkOptions(options) ?? {}
     checkOwner(given.owner)
     checkDevice(known, given.device)
     return known
@@ -268,25 +281,20 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
     Stream.#opened(this)
-    let event: Event
-    let external: ExternalFlag = ExternalFlag.NONE
-    let stream: StreamHandle
-    if (isEvent(given)) {
-      if (given.device !== this.device) throw mismatch(given, this)
-      if (options !== undefined) {
-        external = externalFlag(checkOptions(options))
-        checkAgainst(given, options)
-      }
-      event = given
-      stream = Stream.#ready(this, entriesOf(event))
-    } else {
-      if (given instanceof Event || given instanceof Stream) throw invalidType('event', 'an Event or options', given)
-      const settings = checkOptions(given === undefined ? options : given)
-      external = externalFlag(settings)
-      const wanted = settingsFrom(settings)
-      stream = Stream.#ready(this, wanted.timing || wanted.interprocess ? 1 : 0)
-      event = eventFor(this.device, this.#context, wanted)
+    const isGiven = isEvent(given)
+    if (!isGiven && given !== undefined && (isInstance(given, Event) || isInstance(given, Stream))) {
+      throw invalidType('event', 'an Event or options', given)
     }
+    const wanted = isGiven || given === undefined ? options : given
+    // Before anything is opened: a getter may close it.
+    const settings = wanted === undefined ? undefined : readOptions(wanted, RECORD_OPTIONS)
+    const external = externalFlag(settings)
+    if (isGiven && given.device !== this.device) throw mismatch(given, this)
+    if (isGiven && settings !== undefined) checkAgainst(given, settings)
+    const made = settingsFrom(settings)
+    const entries = isGiven ? entriesOf(given) : made.timing || made.interprocess ? 1 : 0
+    const stream = Stream.#ready(this, entries)
+    const event = isGiven ? given : eventFor(this.device, this.#context, made)
     this.#driver.eventRecord(openEvent(event, this.#driver), stream, external)
     if (external !== ExternalFlag.NONE && this.isCapturing) keepForGraphs(event)
     recordedBehind(event, this.#last)
@@ -311,17 +319,18 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
   wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
     Stream.#opened(this)
+    // Options are read, and protocols asked, before anything is opened: what runs then may close it.
     if (isEvent(target)) {
-      const external = options === undefined ? ExternalFlag.NONE : externalFlag(checkOptions(options))
+      const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, WAIT_OPTIONS))
       const stream = Stream.#ready(this, 0)
       this.#driver.streamWaitEvent(stream, openEvent(target, this.#driver), external)
       if (external !== ExternalFlag.NONE && this.isCapturing) keepForGraphs(target)
       return this
     }
-    const other = this.#streamToWaitFor(target)
-    const { event, external } = checkOptions(options) ?? {}
+    const { event, external } = readOptions(options, WAIT_OPTIONS)
     if (event !== undefined && !isEvent(event)) throw invalidType('options.event', 'an Event', event)
     const isExternal = checkBoolean(external, 'options.external', false)
+    const other = this.#streamToWaitFor(target)
     const stream = Stream.#ready(this, 0)
     const from = Stream.#opened(other)
     if (other.#driver !== this.#driver) throw mismatch(other, this)
@@ -456,7 +465,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   share(): SharedStream {
     const handle = cudaHandleOf(Stream.#opened(this))
     this.#handOut()
-    if (handle !== 2) return { ...announce(this, 'stream', this.device), handle: BigInt(handle), id: this.id }
+    if (handle !== 2) return { ...announce(this, 'stream', this.device, [handle]), handle: BigInt(handle), id: this.id }
     throw stateError('ERR_UNSUPPORTED', `${this} is another stream in each thread: share one that you made`)
   }
 
@@ -622,7 +631,8 @@ export class ExternalStream extends Stream {
    * mapped memory that is no stream any more cannot always be told from one.
    * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for what cannot be a handle; ERR_INVALID_HANDLE for what the driver
    * does not know; ERR_CLOSED for a stream that this library destroyed; ERR_DEVICE_MISMATCH where `device` is wrong; for
-   * what another thread shared, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another simulator
+   * what another thread shared, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another simulator,
+   * ERR_INVALID_ARG_VALUE where it is not as `share()` returned it
    */
   constructor(source: StreamSource | SharedStream, options?: ExternalStreamOptions) {
     super(seedOfWrapped(source, options) as StreamOptions)
@@ -642,8 +652,8 @@ function seedOfWrapped(
   source: StreamSource | SharedStream | StreamSeed,
   options: ExternalStreamOptions | undefined,
 ): StreamSeed {
-  if (source instanceof StreamSeed) return source
-  const given = checkOptions(options) ?? {}
+  if (StreamSeed.is(source)) return source
+  const given = readOptions(options, WRAP_OPTIONS)
   const plain = typeof source === 'bigint' || typeof source === 'number' || isShared(source)
   const protocol = plain ? undefined : source
   const held = [checkOwner(given.owner) ?? protocol, protocol]
@@ -657,18 +667,18 @@ function seedOfWrapped(
 function seedOfSource(source: StreamSource | SharedStream, wanted: Device | number | undefined): StreamSeed {
   if (isStream(source)) return rewrap(source)
   if (!isShared(source)) return seedOfHandle(handleOf(source), wanted)
-  const received = receive(source, 'stream')
-  return 'owner' in received ? rewrap(received.owner as Stream) : seedOfShared(source, received.device)
+  const { owner, device, cudaHandle, id } = receiveStream(source)
+  return owner === undefined ? seedOfShared(cudaHandle, id, device) : rewrap(owner as Stream)
 }
 
 /** The stream that was shared, in the thread that shared it; the null stream, which every thread has, in any. */
 function ownOfShared(shared: SharedStream): Stream | undefined {
-  const received = receive(shared, 'stream')
-  if ('owner' in received) return received.owner as Stream
-  return shared.handle < 2n ? defaultStreamOf(received.device) : undefined
+  const { owner, device, cudaHandle } = receiveStream(shared)
+  if (owner !== undefined) return owner as Stream
+  return cudaHandle < 2 ? defaultStreamOf(device) : undefined
 }
 
-function externalFlag(options: WaitEventOptions | undefined): ExternalFlag {
+function externalFlag(options: Given<WaitEventOptions, 'external'> | undefined): ExternalFlag {
   if (options === undefined) return ExternalFlag.NONE
   return checkBoolean(options.external, 'options.external', false) ? ExternalFlag.EXTERNAL : ExternalFlag.NONE
 }

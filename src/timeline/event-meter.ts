@@ -90,6 +90,7 @@ export class EventMeter implements Meter {
         id: driver.streamGetId(stream),
         nonBlocking,
         priority: driver.streamGetPriority(stream),
+        isProvisional: false,
       }
     } catch {
       // A lost context, say. The program's own call will be told so.

@@ -9,7 +9,8 @@ import type { NativeMemory } from './native.js'
 import type { Threads } from './thread-table.js'
 
 /** Streams that are kept for each device, by all threads of the process together. */
-export const MOST_KEPT = 32
+export const MOST_KEPT = 64
+const LEFT_FOR_HOST_FUNCTIONS = 16
 /** Places that are left for streams which other libraries make. */
 const PLACES_FOR_OTHERS = 36
 const NON_BLOCKING = 1
@@ -39,17 +40,31 @@ export class StreamReserve {
     }
   }
 
-  /** Lets a stream be made at once in the context of this device, though host functions are pending. False where it cannot. */
-  makePlace(device: number): boolean {
-    const kept = this.#parts.threads.takeStream(device)
-    if (kept === undefined) return false
-    this.#parts.library.cuStreamDestroy_v2(kept)
+  /**
+   * Lets so many streams be made at once on this device, though host functions are pending. False where they cannot. Some
+   * are left for those who are inside a host function: they cannot wait for it.
+   */
+  makePlaces(device: number, streams: number, insideHostFunction: boolean): boolean {
+    const { threads, library } = this.#parts
+    if (threads.streamsKept(device) < streams + (insideHostFunction ? 0 : LEFT_FOR_HOST_FUNCTIONS)) return false
+    for (let left = streams; left > 0; left -= 1) {
+      const kept = threads.takeStream(device)
+      if (kept === undefined) return false
+      library.cuStreamDestroy_v2(kept)
+    }
     return true
+  }
+
+  /** Keeps a stream that is not wanted any more, and that no work is on. False where enough are kept. */
+  keep(device: number, stream: number): boolean {
+    return this.#parts.threads.keepStream(device, stream)
   }
 
   /** A non-blocking stream for the library itself, in the device's primary context, which is current: the caller's to destroy. */
   take(device: number): number {
-    return this.#parts.threads.takeStream(device) ?? this.#make()
+    const kept = this.#parts.threads.takeStream(device)
+    if (kept !== undefined) this.#parts.library.cuStreamDestroy_v2(kept)
+    return this.#make()
   }
 
   #fillOf(device: number): void {

@@ -16,10 +16,10 @@ const Slot = { OWNER: 0, PENDING: 1, STREAMS: 2, PAIRS: 3, GATES: 4, GRAPH_GATES
 const SLOTS = 500
 /** Streams kept for those that are wanted while host functions are pending: so many of each of the first devices. */
 const KEPT_DEVICES = 16
-const KEPT_STREAMS = 32
+const KEPT_STREAMS = 64
 const KEPT_AT = 16_384
 const TABLE_BYTES = KEPT_AT + KEPT_DEVICES * KEPT_STREAMS * 8
-const MAGIC = 0x57ea_3502
+const MAGIC = 0x57ea_3503
 
 /** Where the table is looked for: places that no allocator of the usual systems hands out. */
 const PLACES: readonly number[] = [0x2c5d_0000_0000, 0x3a9b_0000_0000, 0x1e27_0000_0000]

@@ -63,6 +63,13 @@ const withBench = {
     bench.device.createEvent()
     void [stream.cachedEvent, bench.device.defaultStream, stream.query()]
   },
+  downloaderNotRead: (bench) => {
+    const stream = bench.stream()
+    const buffer = bench.device.alloc(64)
+    const latch = bench.latch(stream)
+    atTheEnd(() => latch.open())
+    stream.downloader(buffer)
+  },
   closedHome: (bench) => {
     const held = bench.stream()
     const home = bench.stream()

@@ -226,7 +226,10 @@ export type Runs = 'no' | 'must' | 'may'
  * those of any stream. A call that is refused has run none.
  */
 export function runsDuring(waits: Waits | undefined, hold: Hold, { stream }: Situation, isRefused: boolean): Runs {
-  if (waits === undefined || hold === 'nothing' || isRefused) return 'no'
+  if (waits === undefined || hold === 'nothing') return 'no'
+  // A library may refuse after a while, in which host functions run.
+  if (waits === 'perhaps') return 'may'
+  if (isRefused) return 'no'
   if (waits === 'everything') return 'must'
   if (waits === 'stream') return hasWorkBehind(hold, stream) ? 'must' : 'may'
   if (waits === 'event') return isBehind(hold, stream) ? 'must' : 'may'

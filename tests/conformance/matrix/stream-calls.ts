@@ -454,7 +454,6 @@ const buffers: readonly Call[] = [
     name: 'device.alloc(length, { stream })',
     members: [],
     act: 'allocates',
-    takesRoom: 'on cuda',
     prepare: (scene) => () => scene.keep(scene.device.alloc(BYTES, { stream: scene.stream })).pointer,
   },
   {
@@ -583,7 +582,6 @@ const freeing: Call = {
   name: 'buffer.close() of memory that the stream allocated',
   members: [],
   act: 'makes',
-  takesRoom: 'on cuda',
   // To close again what is closed does nothing.
   withoutStream: true,
   prepare: (scene) => {
