@@ -158,8 +158,8 @@ const waitForEachOther: Case = async (bench) => {
   second.launchHostFunc(() => codes.push(codeOf(() => first.synchronize())))
   first.synchronize()
   second.synchronize()
-  assert.equal(codes.length, 2)
-  assert.ok(codes.includes('ERR_DEADLOCK'), `one of them must be refused: ${codes}`)
+  // One of them runs inside of the other's wait, and is refused its own; then the other's ends.
+  assert.deepEqual(codes, ['ERR_DEADLOCK', undefined])
   assert.ok(first.query() && second.query())
 }
 
