@@ -121,7 +121,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a device that does not exist
    */
   constructor(options?: StreamOptions) {
-    const seed = StreamSeed.is(options) ? options : seedOfNew(options)
+    const seed = isInstance(options, StreamSeed) ? options : seedOfNew(options)
     this.device = seed.device
     this.#driver = driverOf(seed.device)
     this.#handle = seed.handle
@@ -141,8 +141,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   static from(source: Stream | StreamSource | SharedStream, options?: ExternalStreamOptions): Stream {
     const known = isShared(source) ? ownOfShared(source) : source
     if (!isStream(known)) return new ExternalStream(source, options)
-    const given = readOptions(options, WRAP_OPTIONS)
     known.#open()
+    const given = readOptions(options, WRAP_OPTIONS)
     checkOwner(given.owner)
     checkDevice(known, given.device)
     return known
@@ -259,15 +259,16 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   /** The same in a new event, made and recorded as the options say. */
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
+    this.#busy()
     const isGiven = isEvent(given)
     if (!isGiven && given !== undefined && (isInstance(given, Event) || isInstance(given, Stream))) {
       throw invalidType('event', 'an Event or options', given)
     }
     const wanted = isGiven || given === undefined ? options : given
-    // Before anything is opened: a getter may close it.
     const settings = wanted === undefined ? undefined : readOptions(wanted, RECORD_OPTIONS)
     const external = externalFlag(settings)
-    const stream = this.#busy()
+    // A getter of the options may have closed it.
+    const stream = this.#open()
     if (isGiven && given.device !== this.device) throw mismatch(given, this)
     if (isGiven && settings !== undefined) checkAgainst(given, settings)
     const event = isGiven ? given : eventFor(this.device, this.#context, settings)
@@ -294,10 +295,11 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    */
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
   wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
-    // Options are read, and protocols asked, before anything is opened: what runs then may close it.
+    this.#busy()
     if (isEvent(target)) {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, WAIT_OPTIONS))
-      const stream = this.#busy()
+      // A getter of the options may have closed it.
+      const stream = this.#open()
       this.#driver.streamWaitEvent(stream, openEvent(target, this.#driver), external)
       if (external !== ExternalFlag.NONE && this.isCapturing) keepForGraphs(target)
       return this
@@ -306,7 +308,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     if (event !== undefined && !isEvent(event)) throw invalidType('options.event', 'an Event', event)
     const isExternal = checkBoolean(external, 'options.external', false)
     const other = this.#streamToWaitFor(target)
-    const stream = this.#busy()
+    const stream = this.#open()
     const from = other.#open()
     if (other.#driver !== this.#driver) throw mismatch(other, this)
     if (event === undefined && !(isExternal && (this.isCapturing || other.isCapturing))) {
@@ -603,7 +605,7 @@ function seedOfWrapped(
   source: StreamSource | SharedStream | StreamSeed,
   options: ExternalStreamOptions | undefined,
 ): StreamSeed {
-  if (StreamSeed.is(source)) return source
+  if (isInstance(source, StreamSeed)) return source
   const given = readOptions(options, WRAP_OPTIONS)
   const plain = typeof source === 'bigint' || typeof source === 'number' || isShared(source)
   const protocol = plain ? undefined : source
