@@ -11,6 +11,8 @@ import { hiddenStream, ownEvent, Uses } from './uses.js'
 export abstract class Allocation implements Remains {
   gone = false
   registered = false
+  /** Calls in which code of the program queues work with it: closed in one of them, it is given back when they are over. */
+  users = 0
   readonly device: Device
   readonly driver: Driver
   readonly pointer: Pointer
@@ -22,6 +24,11 @@ export abstract class Allocation implements Remains {
     this.driver = driver
     this.pointer = pointer
     this.byteLength = byteLength
+  }
+
+  /** Is it memory of the host, which every device reaches? */
+  get isOfHost(): boolean {
+    return false
   }
 
   /** Is it this stream's own, so that it can be used there and nothing need be written down? */
@@ -135,6 +142,17 @@ export class DeviceAllocation extends Allocation {
 
 /** Memory that another library owns. */
 export class ForeignAllocation extends Allocation {
+  readonly #isOfHost: boolean
+
+  constructor(device: Device, driver: Driver, pointer: Pointer, byteLength: number, isOfHost: boolean) {
+    super(device, driver, pointer, byteLength)
+    this.#isOfHost = isOfHost
+  }
+
+  override get isOfHost(): boolean {
+    return this.#isOfHost
+  }
+
   override ownedBy(use: OpenStream): boolean {
     return use.device === this.device.ordinal
   }
@@ -148,8 +166,8 @@ export class SharedAllocation extends ForeignAllocation {
   readonly #ready: EventHandle | undefined
   readonly #waited = new Set<number>()
 
-  constructor(device: Device, pointer: Pointer, byteLength: number, ready: EventHandle | undefined) {
-    super(device, driverOf(device), pointer, byteLength)
+  constructor(device: Device, pointer: Pointer, byteLength: number, ready: EventHandle | undefined, isOfHost: boolean) {
+    super(device, driverOf(device), pointer, byteLength, isOfHost)
     this.#ready = ready
   }
 
@@ -198,6 +216,10 @@ export class ImportedAllocation extends Allocation {
 export class PinnedAllocation extends Allocation {
   /** Set when it is closed: what its views look at. */
   views: ArrayBuffer | undefined
+
+  override get isOfHost(): boolean {
+    return true
+  }
 
   /** Every device reaches it. */
   override admit(): boolean {

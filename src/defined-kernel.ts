@@ -182,12 +182,12 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
 
   #launchTwin(stream: Stream, config: LaunchConfig, args: CheckedArgument[]): void {
     const shape = this.#shapes.of(config)
-    const use = openStream(stream)
     for (const [index, { access }] of this.#parameters.entries()) {
       if (access === undefined || typeof args[index] === 'object') continue
       const expected = 'a DeviceBuffer or PinnedBuffer: the simulator knows no bare addresses'
       throw invalidType(`Argument ${index}`, expected, args[index])
     }
+    const use = openStream(stream, 1)
     const memory = openArguments(args, this.#parameters, use.driver) ?? []
     const values = args as LaunchValues
     const name = this.name

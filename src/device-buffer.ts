@@ -10,7 +10,7 @@ import { checkBoolean, checkOwner, checkPointer, checkThis, readOptions } from '
 import { driverForHandle } from './default-driver.js'
 import { Device, deviceOf, driverOf, elsewhere, isDevice, resolveDevice } from './device.js'
 import type { Driver, EventHandle } from './driver/driver.js'
-import type { Pointer } from './driver/memory-driver.js'
+import type { MemoryPlace, Pointer } from './driver/memory-driver.js'
 import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
 import { freeDeferred } from './homes.js'
 import { checkIpcBytes, exportMemory, importMemory } from './interprocess-memory.js'
@@ -21,8 +21,8 @@ import { isStream, Stream } from './stream.js'
 /** Where device memory is allocated. */
 export interface AllocOptions {
   /**
-   * The stream in whose order the memory is allocated and, in the end, freed. Default: the current stream of the
-   * device. Excludes `interprocess`.
+   * The stream in whose order the memory is allocated and, unless another library owns the stream, freed in the end.
+   * Default: the current stream of the device. Excludes `interprocess`.
    */
   readonly stream?: Stream | undefined
   /**
@@ -90,11 +90,14 @@ export class DeviceBuffer extends Memory {
     const wanted = given.device === -1 ? undefined : given.device
     const near = resolveDevice(wanted)
     const driver = wanted === undefined ? driverForHandle(address, driverOf(near)) : driverOf(near)
-    const device = deviceOf(driver, ordinalOf(driver, address, byteLength, near.ordinal))
+    const { device: ordinal, isOfHost } = placeOf(driver, address, byteLength, near.ordinal)
+    const device = deviceOf(driver, ordinal)
     if (wanted !== undefined && device !== near) {
       throw stateError('ERR_DEVICE_MISMATCH', `The memory is on ${device}, not on ${near} as options.device says`)
     }
-    const buffer = new DeviceBuffer(new Part(new ForeignAllocation(device, driver, address, byteLength)) as never)
+    const buffer = new DeviceBuffer(
+      new Part(new ForeignAllocation(device, driver, address, byteLength, isOfHost)) as never,
+    )
     if (owner !== undefined) owners.set(buffer, owner)
     return buffer
   }
@@ -212,7 +215,8 @@ function bufferOfShared(shared: SharedBuffer): DeviceBuffer {
     return byteLength === length ? whole : whole.slice(byteOffset, byteLength)
   }
   const event = ready === 0 ? undefined : (ready as EventHandle)
-  return new DeviceBuffer(new Part(new SharedAllocation(device, pointer, byteLength, event)) as never)
+  const { isOfHost } = placeOf(driverOf(device), pointer, byteLength, device.ordinal)
+  return new DeviceBuffer(new Part(new SharedAllocation(device, pointer, byteLength, event, isOfHost)) as never)
 }
 
 /** A slice's token may name any part of the whole. */
@@ -221,9 +225,9 @@ function checkWithin(value: unknown, name: string, most: number): number {
   throw notAsShared(name, value)
 }
 
-function ordinalOf(driver: Driver, pointer: Pointer, byteLength: number, near: number): number {
+function placeOf(driver: Driver, pointer: Pointer, byteLength: number, near: number): MemoryPlace {
   try {
-    return driver.memory.deviceOf(pointer, byteLength, near)
+    return driver.memory.placeOf(pointer, byteLength, near)
   } catch (cause) {
     if (!(cause instanceof CudaError) || cause.number !== 1) throw cause
     const what = `0x${pointer.toString(16)} is no device memory of this driver`

@@ -28,7 +28,7 @@ export interface EventOptions {
   readonly interprocess?: boolean | undefined
 }
 
-interface EventSettings {
+export interface EventSettings {
   readonly timing: boolean
   readonly blockingSync: boolean
   readonly interprocess: boolean
@@ -410,10 +410,19 @@ export class Event implements Disposable {
 
 const closed = (event: Event): Error => stateError('ERR_CLOSED', `${event} cannot be used any more`)
 
+/** How many entries of a hardware queue a record takes: none for a plain event, as far as is known how it was made. */
+export function entriesOf(event: Event): number {
+  return event.timing || event.interprocess || madeElsewhere.has(event) ? 1 : 0
+}
+
 /** A new event in a stream's own context, which need not be its device's primary one. */
-export function eventFor(device: Device, context: ContextHandle, options?: GivenEventOptions): Event {
-  const settings = options === undefined ? PLAIN : settingsOf(options)
+export function eventFor(device: Device, context: ContextHandle, settings: EventSettings): Event {
   return makeEvent(new EventSeed(device, context, settings, 'owned', undefined, undefined, true))
+}
+
+/** What options ask for. */
+export function settingsFrom(options: GivenEventOptions | undefined): EventSettings {
+  return options === undefined ? PLAIN : settingsOf(options)
 }
 
 /** An event that lives as long as the stream that keeps it. */

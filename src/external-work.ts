@@ -2,12 +2,12 @@
 import { checkArray, checkFunction, checkNanoseconds, type Given, readOptions } from './arguments.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import type { Access } from './driver/kernel-driver.js'
-import type { LibraryTwin } from './driver/library-driver.js'
+import { LIBRARY_ENTRIES, type LibraryTwin } from './driver/library-driver.js'
 import { describe, invalidType, invalidValue } from './errors.js'
-import { isMemory, openMemory } from './memory.js'
+import { isMemory, keepAll, openMemory } from './memory.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueWith } from './queue-with-memory.js'
-import { isStream, openStream, Stream } from './stream.js'
+import { keepWhile, openStream, Stream } from './stream.js'
 import { surfacing } from './uncaught.js'
 
 /** Memory that other code is about to touch on the stream. */
@@ -48,12 +48,17 @@ declare module './stream.js' {
   }
 }
 
+interface GivenMemory {
+  readonly buffer: DeviceBuffer | PinnedBuffer
+  readonly access: Access
+}
+
 const ACCESSES: readonly Access[] = ['in', 'out', 'inout']
 const DURATION = 1000
 const WORK = ['name', 'memory', 'simulate', 'nanoseconds'] as const
 
 Stream.prototype.external = function (work, call): Stream {
-  if (!isStream(this)) throw invalidType('The stream', 'a Stream, not an heir to one', this)
+  openStream(this)
   if (work === undefined) throw invalidType('work', 'an object such as { name, memory }', work)
   const given = readOptions(work, WORK, 'work')
   const { name, memory: touched = [] } = given
@@ -61,7 +66,7 @@ Stream.prototype.external = function (work, call): Stream {
   checkFunction(call, 'call')
   const twin = twinOf(given)
   const pieces = checkArray(touched, 'work.memory', 'an array of { buffer, access }').map(readMemory)
-  const use = openStream(this)
+  const use = openStream(this, LIBRARY_ENTRIES)
   const memory = pieces.map(({ buffer, access }) => ({
     ...openMemory(buffer, use.driver),
     byteLength: buffer.byteLength,
@@ -72,14 +77,13 @@ Stream.prototype.external = function (work, call): Stream {
     call: (handle: number) => call(BigInt(handle)),
   }
   use.driver.streamHandedOut(use.handle)
-  queueWith(use, memory, () => use.driver.libraries.queue([queued]))
+  const queue = (): void => queueWith(use, memory, () => use.driver.libraries.queue([queued]))
+  const buffers = pieces.map(({ buffer }) => buffer)
+  keepWhile(this, () => keepAll(buffers, queue))
   return this
 }
 
-function readMemory(
-  each: unknown,
-  index: number,
-): { readonly buffer: ExternalMemory['buffer']; readonly access: Access } {
+function readMemory(each: unknown, index: number): GivenMemory {
   const name = `work.memory[${index}]`
   const { buffer, access = 'inout' } = readOptions(each as ExternalMemory | undefined, ['buffer', 'access'], name)
   if (!isMemory(buffer)) throw invalidType(`${name}.buffer`, 'a DeviceBuffer or a PinnedBuffer', buffer)

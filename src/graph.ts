@@ -215,7 +215,8 @@ export class GraphExec implements Disposable, Launchable {
    */
   upload(stream?: Stream): this {
     const target = GraphExec.#target(this, stream)
-    this.#driver.graphs.upload(this.#handle, openStream(target).handle)
+    const { handle } = openStream(target, 1)
+    this.#driver.graphs.upload(GraphExec.#open(this), handle)
     return this
   }
 
@@ -227,7 +228,8 @@ export class GraphExec implements Disposable, Launchable {
    */
   launch(stream?: Stream): this {
     const target = GraphExec.#target(this, stream)
-    this.#driver.graphs.launch(this.#handle, openStream(target).handle)
+    const { handle } = openStream(target, 1)
+    this.#driver.graphs.launch(GraphExec.#open(this), handle)
     queuedLast(target, 'a graph')
     return this
   }
@@ -389,7 +391,7 @@ Stream.prototype.launch = launch as Stream['launch']
 /** What a stream keeps of itself once it was asked, and what a capturing one cannot be asked. */
 function askBeforehand(stream: Stream): void {
   try {
-    void [stream.id, stream.nonBlocking]
+    void [stream.id, stream.nonBlocking, stream.priority]
   } catch {
     // It captures already, say: the beginning will be refused, and say why.
   }

@@ -227,9 +227,10 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
     checkThis(this, isKernel, 'a Kernel')
     // Before anything is opened: a getter of the configuration may close it.
     const shape = this.#shapes.of(config as LaunchConfig)
-    const use = openStream(stream)
     this.#checkHome(stream)
     const values = checkArguments(this.#parameters, args)
+    const use = openStream(stream, 1)
+    this.#checkOpen()
     const memory = openArguments(values, this.#parameters, use.driver) ?? NO_MEMORY
     const queue = (): void => use.driver.kernels.launch(this.#handle, use.handle, shape, values as LaunchValues, memory)
     queueWith(use, memory, queue)

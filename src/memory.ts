@@ -36,6 +36,8 @@ export class Part {
 export let isMemory: (value: unknown) => value is Memory
 /** For use with a driver. Throws ERR_CLOSED, or ERR_DEVICE_MISMATCH where it belongs to another than the one given. */
 export let openMemory: (memory: Memory, driver?: Driver) => OpenMemory
+/** Runs code of the program that uses memory: closed in there, it is given back afterwards. */
+export let keepAll: (memories: readonly Memory[], fn: () => void) => void
 /** What it is a slice of, or itself. */
 export let wholeOf: (memory: Memory) => Memory
 /** A part of it, checked. */
@@ -87,8 +89,9 @@ export abstract class Memory implements Disposable {
    * Gives the memory back, when all work is done that this library queued with it, on any stream; this call does not
    * wait. Memory of `device.alloc()` is freed in the order of its stream (`cuMemFreeAsync`), whose later work waits for
    * those others too. Not counted is work that only had the address, and what a graph captured: let that stream wait
-   * for theirs first, `stream.wait(theirs)`, then close; and keep buffers as long as the graph. To close a slice only
-   * ends that slice. May be called twice.
+   * for theirs first, `stream.wait(theirs)`, then close; and keep buffers as long as the graph. Where the stream is
+   * another library's it holds up no free: wait until that work is done. To close a slice only ends that slice. May be
+   * called twice.
    */
   close(): void {
     const memory = checkThis(this, isMemory, 'a buffer')
@@ -96,6 +99,10 @@ export abstract class Memory implements Disposable {
     this.#closed = true
     if (this.#whole !== this) return
     withdraw(this, this.device)
+    if (this.#allocation.users === 0) this.#end()
+  }
+
+  #end(): void {
     this.#beforeClose(this, this.#allocation)
     release(this, this.#allocation)
   }
@@ -134,6 +141,18 @@ export abstract class Memory implements Disposable {
       return { allocation, pointer: (allocation.pointer + memory.#byteOffset) as Pointer }
     }
     wholeOf = (memory) => memory.#whole
+    keepAll = (memories, fn) => {
+      const wholes = memories.map((memory) => memory.#whole)
+      for (const whole of wholes) whole.#allocation.users += 1
+      try {
+        fn()
+      } finally {
+        for (const whole of wholes) {
+          whole.#allocation.users -= 1
+          if (whole.#allocation.users === 0 && whole.#closed && !whole.#allocation.gone) whole.#end()
+        }
+      }
+    }
     partOf = (memory, byteOffset, byteLength) => {
       Memory.#checkOpen(memory)
       const all = memory.byteLength

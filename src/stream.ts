@@ -17,12 +17,14 @@ import {
   checkAgainst,
   EVENT_OPTIONS,
   Event,
+  entriesOf,
   eventFor,
   isEvent,
   keepForGraphs,
   keptEventFor,
   openEvent,
   recordedBehind,
+  settingsFrom,
 } from './event.js'
 import { finished, type WaitOptions } from './finished.js'
 import { hostFunction } from './host-function.js'
@@ -72,11 +74,18 @@ const RECORD_OPTIONS = [...EVENT_OPTIONS, 'external'] as const
 const WAIT_OPTIONS = ['event', 'external'] as const
 const WRAP_OPTIONS = ['device', 'owner'] as const
 
-/** For the other files and doors of this package: a stream's driver, handle and context. Throws ERR_CLOSED. */
-export let openStream: (stream: Stream) => OpenStream
-/** Calls the function when the stream is about to be closed: its handle still lives then. */
-/** Notes what was queued on a stream: whoever hears of a fault there is told. */
+/**
+ * For the other files and doors of this package: what is queued on a stream is queued by this, after all arguments have
+ * been read and before any memory is opened. It makes room for so many entries of the stream's hardware queue first,
+ * and host functions may run in that, so a stream, buffer or graph that was open before may be closed afterwards.
+ * Nothing of the program runs between this and the driver's call. Throws ERR_CLOSED.
+ */
+export let openStream: (stream: Stream, entries?: number) => OpenStream
+/** Runs code of the program that has the stream's handle: closed in there, the stream ends afterwards. */
+export let keepWhile: (stream: Stream, fn: () => void) => void
+/** Notes what was queued on a stream, for the errors of whoever waits for it. */
 export let queuedLast: (stream: Stream, what: string) => void
+/** Calls the function when the stream is about to be closed: its handle still lives then. */
 export let whenClosing: (stream: Stream, fn: () => void) => void
 /** Is it a Stream, and not merely an heir to one, as a proxy is? */
 export let isStream: (value: unknown) => value is Stream
@@ -101,12 +110,14 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   readonly #handle: StreamHandle
   #handedOut = false
   readonly #context: ContextHandle
+  readonly #facts: OpenStream
   readonly #kept: boolean
   readonly #remains: StreamRemains | undefined
-  readonly #serial: number = this.serial
   #held: readonly (object | undefined)[]
   #closed = false
-  #closing: (() => void) | undefined
+  /** Calls in which code of the program has the handle: closed in one of them, it ends when they are over. */
+  #users = 0
+  readonly #closing: (() => void)[] = []
   /** Nothing was queued through this object since it was last synchronized. */
   #quiet = false
   /** What was queued through it last, for errors. */
@@ -128,6 +139,13 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     this.#context = seed.context
     this.#kept = seed.tenure === 'kept'
     this.#held = seed.held
+    this.#facts = {
+      driver: this.#driver,
+      handle: seed.handle,
+      context: seed.context,
+      device: seed.device.ordinal,
+      serial: this.serial,
+    }
     if (seed.tenure !== 'owned') return
     this.#remains = new StreamRemains(this.#driver, seed.handle)
     destroyWhenUnreachable(this, this.#remains)
@@ -141,8 +159,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   static from(source: Stream | StreamSource | SharedStream, options?: ExternalStreamOptions): Stream {
     const known = isShared(source) ? ownOfShared(source) : source
     if (!isStream(known)) return new ExternalStream(source, options)
-    known.#open()
     const given = readOptions(options, WRAP_OPTIONS)
+    Stream.#opened(known)
     checkOwner(given.owner)
     checkDevice(known, given.device)
     return known
@@ -191,6 +209,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * the stream as long as they use it. It can still be read after `close()`, when it is nobody's.
    */
   get handle(): bigint {
+    Stream.#checkBrand(this)
     this.#handOut()
     return BigInt(cudaHandleOf(this.#handle))
   }
@@ -200,20 +219,20 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws CudaError 900 while the stream captures, unless it was asked before; the capture is not spoilt
    */
   get id(): bigint {
-    const handle = this.#open()
+    const handle = Stream.#opened(this)
     this.#id ??= this.#driver.streamGetId(handle)
     return this.#id
   }
 
   /** The context it is in: its device's primary one, unless another library made the stream elsewhere. */
   get context(): Context {
-    this.#open()
+    Stream.#opened(this)
     return { handle: BigInt(this.#context), device: this.device }
   }
 
   /** What the driver made of the priority asked for (`cuStreamGetPriority`, asked once): lower goes first. */
   get priority(): number {
-    const handle = this.#open()
+    const handle = Stream.#opened(this)
     this.#priority ??= this.#driver.streamGetPriority(handle)
     return this.#priority
   }
@@ -223,7 +242,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws CudaError 900 while the stream captures, unless it was asked before; the capture is not spoilt
    */
   get nonBlocking(): boolean {
-    const handle = this.#open()
+    const handle = Stream.#opened(this)
     this.#nonBlocking ??= (this.#driver.streamGetFlags(handle) & StreamFlag.NON_BLOCKING) !== 0
     return this.#nonBlocking
   }
@@ -234,18 +253,20 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws CudaError 906 for the null stream while a blocking stream of the device captures
    */
   get isCapturing(): boolean {
-    return this.#driver.streamIsCapturing(this.#open())
+    const handle = Stream.#opened(this)
+    return this.#driver.streamIsCapturing(handle)
   }
 
   /** An event without timing that the stream keeps for you, always the same; closing it does nothing. */
   get cachedEvent(): Event {
-    this.#open()
+    Stream.#opened(this)
     this.#cachedEvent ??= keptEventFor(this.device, this.#context)
     return this.#cachedEvent
   }
 
   /** Was it closed? The driver is not asked: a stream that its foreign owner destroyed is not closed. */
   get closed(): boolean {
+    Stream.#checkBrand(this)
     return this.#closed
   }
 
@@ -259,19 +280,21 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   /** The same in a new event, made and recorded as the options say. */
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
-    this.#busy()
+    Stream.#opened(this)
     const isGiven = isEvent(given)
     if (!isGiven && given !== undefined && (isInstance(given, Event) || isInstance(given, Stream))) {
       throw invalidType('event', 'an Event or options', given)
     }
     const wanted = isGiven || given === undefined ? options : given
+    // Before anything is opened: a getter may close it.
     const settings = wanted === undefined ? undefined : readOptions(wanted, RECORD_OPTIONS)
     const external = externalFlag(settings)
-    // A getter of the options may have closed it.
-    const stream = this.#open()
     if (isGiven && given.device !== this.device) throw mismatch(given, this)
     if (isGiven && settings !== undefined) checkAgainst(given, settings)
-    const event = isGiven ? given : eventFor(this.device, this.#context, settings)
+    const made = settingsFrom(settings)
+    const entries = isGiven ? entriesOf(given) : made.timing || made.interprocess ? 1 : 0
+    const stream = Stream.#ready(this, entries)
+    const event = isGiven ? given : eventFor(this.device, this.#context, made)
     this.#driver.eventRecord(openEvent(event, this.#driver), stream, external)
     if (external !== ExternalFlag.NONE && this.isCapturing) keepForGraphs(event)
     recordedBehind(event, this.#last)
@@ -295,11 +318,11 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    */
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
   wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
-    this.#busy()
+    Stream.#opened(this)
+    // Options are read, and protocols asked, before anything is opened: what runs then may close it.
     if (isEvent(target)) {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, WAIT_OPTIONS))
-      // A getter of the options may have closed it.
-      const stream = this.#open()
+      const stream = Stream.#ready(this, 0)
       this.#driver.streamWaitEvent(stream, openEvent(target, this.#driver), external)
       if (external !== ExternalFlag.NONE && this.isCapturing) keepForGraphs(target)
       return this
@@ -308,8 +331,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     if (event !== undefined && !isEvent(event)) throw invalidType('options.event', 'an Event', event)
     const isExternal = checkBoolean(external, 'options.external', false)
     const other = this.#streamToWaitFor(target)
-    const stream = this.#open()
-    const from = other.#open()
+    const stream = Stream.#ready(this, 0)
+    const from = Stream.#opened(other)
     if (other.#driver !== this.#driver) throw mismatch(other, this)
     if (event === undefined && !(isExternal && (this.isCapturing || other.isCapturing))) {
       this.#driver.streamWaitStream(stream, from, other.#context)
@@ -326,7 +349,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * to ask, which spoils that capture
    */
   query(): boolean {
-    const handle = this.#open()
+    const handle = Stream.#opened(this)
     try {
       return this.#driver.streamQuery(handle)
     } catch (error) {
@@ -341,7 +364,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * in milliseconds), and on the simulator where only this thread could open the latch that it waits for
    */
   synchronize(): void {
-    const handle = this.#open()
+    const handle = Stream.#opened(this)
     // To ask costs less than to wait, where there is likely nothing to wait for.
     if (this.#quiet && this.#isSurelyDone(handle)) return
     try {
@@ -360,8 +383,11 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   finished(options?: WaitOptions): Promise<void> {
     return finished(
       options,
-      () => this.#whom(),
-      (settle) => this.#driver.streamFinished(this.#open(), this.#context, settle),
+      () => (isStream(this) ? this.#whom() : 'a stream'),
+      (settle) => {
+        const handle = Stream.#opened(this)
+        return this.#driver.streamFinished(handle, this.#context, settle)
+      },
     )
   }
 
@@ -376,9 +402,10 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   /** The same, with an argument that the function gets. */
   launchHostFunc<T>(callback: (arg: T) => void, arg: T): this
   launchHostFunc<T>(callback: (arg: T) => void, arg?: T): this {
-    const stream = this.#busy()
+    Stream.#opened(this)
     checkFunction(callback, 'callback')
     const host = hostFunction(() => callback(arg as T), false)
+    const stream = Stream.#ready(this, 1)
     this.#driver.streamLaunchHostFunction(stream, this.#context, host)
     this.#last = 'a host function'
     return this
@@ -390,9 +417,10 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws as `launchHostFunc`; CudaError 900 while the stream captures, which spoils nothing
    */
   addCallback<T>(callback: (stream: this, status: number, arg: T) => void, arg: T): this {
-    const stream = this.#busy()
+    Stream.#opened(this)
     checkFunction(callback, 'callback')
     const host = hostFunction((status) => callback(this, status, arg), true)
+    const stream = Stream.#ready(this, 1)
     this.#driver.streamLaunchHostFunction(stream, this.#context, host)
     this.#last = 'a callback'
     return this
@@ -403,7 +431,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_CLOSED
    */
   use(): this {
-    this.#open()
+    Stream.#opened(this)
     ambientOf(this.device).set(this)
     return this
   }
@@ -414,7 +442,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_CLOSED
    */
   enter(): Disposable {
-    this.#open()
+    Stream.#opened(this)
     return ambientOf(this.device).enter(this)
   }
 
@@ -423,7 +451,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED; what the function throws
    */
   run<R>(fn: () => R): R {
-    this.#open()
+    Stream.#opened(this)
     checkFunction(fn, 'fn')
     return ambientOf(this.device).run(this, fn)
   }
@@ -435,7 +463,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * CudaError 900 while it captures, unless `id` was asked before
    */
   share(): SharedStream {
-    const handle = cudaHandleOf(this.#open())
+    const handle = cudaHandleOf(Stream.#opened(this))
     this.#handOut()
     if (handle !== 2) return { ...announce(this, 'stream', this.device, [handle]), handle: BigInt(handle), id: this.id }
     throw stateError('ERR_UNSUPPORTED', `${this} is another stream in each thread: share one that you made`)
@@ -443,6 +471,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   /** Is it the same stream of the same device? Handles 0 and 1 name the same one. */
   equals(other: unknown): boolean {
+    Stream.#checkBrand(this)
     return (
       isStream(other) &&
       other.device === this.device &&
@@ -456,7 +485,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_CLOSED
    */
   valueOf(): bigint {
-    return (BigInt(this.device.ordinal) << 64n) | BigInt(cudaHandleOf(canonicalStream(this.#open())))
+    const handle = Stream.#opened(this)
+    return (BigInt(this.device.ordinal) << 64n) | BigInt(cudaHandleOf(canonicalStream(handle)))
   }
 
   /**
@@ -464,13 +494,10 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * a capture that a destroyed stream began is given up. Does nothing to default streams. May be called twice.
    */
   close(): void {
+    Stream.#checkBrand(this)
     if (this.#closed || this.#kept) return
-    this.#closing?.()
-    this.#closed = true
-    withdraw(this, this.device)
-    this.#held = []
-    this.#cachedEvent = undefined
-    if (this.#remains !== undefined) release(this, this.#remains)
+    if (this.#users > 0) this.#closed = true
+    else this.#end()
   }
 
   /** `close()`, for `using`. */
@@ -482,6 +509,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * `finished()`, then `close()`, for `await using`. It is closed also where `finished()` rejects, and so does this.
    */
   async [Symbol.asyncDispose](): Promise<void> {
+    Stream.#checkBrand(this)
     if (this.#closed) return
     try {
       await this.finished()
@@ -492,8 +520,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   /** The stream protocol: its version, and the handle. It keeps nothing alive: hold the stream as long as the handle. */
   [cudaStream](): readonly [version: 0, handle: bigint] {
-    if (!isStream(this)) throw invalidType('The stream', 'a Stream, not an heir to one', this)
-    this.#open()
+    Stream.#opened(this)
     return [0, this.handle]
   }
 
@@ -502,6 +529,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   }
 
   toString(): string {
+    if (!isStream(this)) return Object.prototype.toString.call(this)
     const handle = `0x${cudaHandleOf(this.#handle).toString(16)}`
     return `${this[Symbol.toStringTag]}(${handle}, ${this.device}${this.#closed ? ', closed' : ''})`
   }
@@ -516,15 +544,30 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     this.#driver.streamHandedOut(this.#handle)
   }
 
-  /** The handle, for queuing something. */
-  #busy(): StreamHandle {
-    this.#quiet = false
-    return this.#open()
+  #end(): void {
+    for (const closing of this.#closing.splice(0)) closing()
+    this.#closed = true
+    withdraw(this, this.device)
+    this.#held = []
+    this.#cachedEvent = undefined
+    if (this.#remains !== undefined) release(this, this.#remains)
   }
 
-  #open(): StreamHandle {
-    if (this.#closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
-    return this.#handle
+  static #checkBrand(stream: Stream): void {
+    if (!isStream(stream)) throw invalidType('The stream', 'a Stream, not an heir to one', stream)
+  }
+
+  static #opened(stream: Stream): StreamHandle {
+    Stream.#checkBrand(stream)
+    if (stream.#closed) throw stateError('ERR_CLOSED', `${stream} cannot be used any more`)
+    return stream.#handle
+  }
+
+  /** The handle, for queuing something that takes so many entries of the hardware queue: room first, then open. */
+  static #ready(stream: Stream, entries: number): StreamHandle {
+    stream.#quiet = false
+    if (entries > 0) stream.#driver.streamMakeRoom(stream.#handle, entries)
+    return Stream.#opened(stream)
   }
 
   /** Whose work a wait is for, as an error says it. */
@@ -549,25 +592,29 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   static {
     isStream = (value): value is Stream => typeof value === 'object' && value !== null && #handle in value
-    openStream = (stream) => {
-      const handle = stream.#busy()
-      return {
-        driver: stream.#driver,
-        handle,
-        context: stream.#context,
-        device: stream.device.ordinal,
-        serial: stream.#serial,
+    openStream = (stream, entries = 0) => {
+      Stream.#opened(stream)
+      Stream.#ready(stream, entries)
+      return stream.#facts
+    }
+    keepWhile = (stream, fn) => {
+      stream.#users += 1
+      try {
+        fn()
+      } finally {
+        stream.#users -= 1
+        if (stream.#users === 0 && stream.#closed) stream.#end()
       }
     }
     queuedLast = (stream, what) => {
       stream.#last = what
     }
     whenClosing = (stream, fn) => {
-      stream.#closing = fn
+      stream.#closing.push(fn)
     }
     ownerOf = (stream) => stream.#held[0]
     rewrap = (stream) => {
-      const handle = stream.#open()
+      const handle = Stream.#opened(stream)
       const { device } = stream
       // Whoever owns it may have destroyed it meanwhile, and that may have been us.
       if (stream instanceof ExternalStream) stream.#driver.streamAdopt(cudaHandleOf(handle), device.ordinal)

@@ -96,6 +96,12 @@ export class WrappedDriver implements Driver {
   isHandedOut(stream: StreamHandle): boolean {
     return this.inner.isHandedOut(stream)
   }
+  streamMakeRoom(stream: StreamHandle, entries: number): void {
+    this.inner.streamMakeRoom(stream, entries)
+  }
+  streamHasRoom(stream: StreamHandle, entries: number): boolean {
+    return this.inner.streamHasRoom(stream, entries)
+  }
   streamGetId(stream: StreamHandle): bigint {
     return this.inner.streamGetId(stream)
   }

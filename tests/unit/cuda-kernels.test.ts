@@ -43,6 +43,10 @@ function pretend() {
       memory.uint64[1] = 4n
       return index < 1 ? 0 : 1
     },
+    cuFuncGetAttribute: () => {
+      memory.uint64[0] = 0n
+      return 0
+    },
     cuFuncSetAttribute: (_function: number, _attribute: number, value: number) => {
       granted.push(value)
       return 0
@@ -56,10 +60,13 @@ function pretend() {
   const contexts = { within: <R>(_context: number, calls: () => R): R => calls() }
   const around: KernelSurroundings = {
     onStream: () => {},
-    reserve: () => {},
+    count: () => {},
     relaxed: (calls) => calls(),
-    drainHostFunctions: () => {},
-    hostFunctionsPending: () => false,
+    exclusively: (call) => call(),
+    exclusivelyNow(call) {
+      call()
+      return true
+    },
   }
   const kernels = new CudaKernels(library as unknown as Library, memory, contexts as unknown as Contexts, around)
   return { kernels, granted, launched, names }

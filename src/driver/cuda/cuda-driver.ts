@@ -36,11 +36,14 @@ import { CudaSharing, type CudaSharingParts, IPC_HANDLE_BYTES } from './cuda-sha
 import { type EventPool, isPooled } from './event-pool.js'
 import type { GraphGates } from './graph-gates.js'
 import type { HandleCheck } from './handle-check.js'
+import { HandlesInUse } from './handles-in-use.js'
+import { HostCopies } from './host-copies.js'
 import { check, checkDestroyed, type Library } from './library.js'
 import type { NativeMemory } from './native.js'
 import { PeerAccess } from './peer-access.js'
 import type { RelaxedCaptures } from './relaxed-captures.js'
 import { StreamCalls } from './stream-calls.js'
+import type { StreamReserve } from './stream-reserve.js'
 import type { Waiting } from './waiting.js'
 
 const NAME_BYTES = 256
@@ -57,13 +60,16 @@ export class CudaDriver implements Driver {
   readonly #contexts: Contexts
   readonly #handles: HandleCheck
   readonly #waiting: Waiting
+  readonly #reserve: StreamReserve
   readonly #pool: EventPool
   readonly #calls: StreamCalls
   readonly #relaxed: RelaxedCaptures
   readonly #copyOrder: CopyOrder
   readonly #handedOut = new HandedOut()
-  /** Their records may take an entry of the hardware queue each. */
+  readonly #inUse = new HandlesInUse()
   readonly #timedEvents = new Set<EventHandle>()
+  /** A record of these takes an entry of the hardware queue: those with timing, those of processes, and foreign ones. */
+  readonly #takeEntries = new Set<EventHandle>()
 
   constructor(parts: {
     readonly library: Library
@@ -75,42 +81,55 @@ export class CudaDriver implements Driver {
     readonly waiting: Waiting
     readonly pool: EventPool
     readonly graphGates: GraphGates
+    readonly reserve: StreamReserve
   }) {
     this.#library = parts.library
     this.#memory = parts.memory
     this.#contexts = parts.contexts
     this.#handles = parts.handles
     this.#waiting = parts.waiting
+    this.#reserve = parts.reserve
     this.#pool = parts.pool
     this.#relaxed = parts.relaxed
     this.#calls = new StreamCalls(parts.contexts)
     const { onStream, inContextOf, contextOf } = this.#calls
-    const reserve = (stream: StreamHandle): void => this.reserve(stream)
+    const count: CudaMemoryParts['count'] = (stream, entries) => parts.waiting.countEntries(stream, entries)
+    const exclusivelyNow: CudaMemoryParts['exclusivelyNow'] = (call) => parts.waiting.exclusivelyNow(call)
     this.kernels = new CudaKernels(parts.library, parts.memory, parts.contexts, {
       onStream,
-      reserve,
-      hostFunctionsPending: () => parts.waiting.hostFunctionsPending,
-      drainHostFunctions: (what) => parts.waiting.forHostFunctions(what),
+      count,
+      exclusively: (call, what) => parts.waiting.exclusively(call, what),
+      exclusivelyNow,
       relaxed: (calls) => parts.relaxed.run(calls),
     })
-    this.libraries = new CudaLibraries({ ...parts, reserve })
+    this.libraries = new CudaLibraries({ ...parts, count })
     this.graphs = new CudaGraphs(parts.library, parts.memory, parts.relaxed, parts.graphGates, {
       onStream,
-      reserve,
+      count,
       captureBegins: () => parts.waiting.captureBegins(),
       captureEnds: () => parts.waiting.captureEnds(),
+      captureJoins: () => parts.waiting.captureJoins,
+      withStreams: (context, streams, call, what) => this.#withStreams(context, streams, call, what),
+      goes: (lanes) => parts.waiting.graphGoes(lanes),
+      stays: () => parts.waiting.graphStays(),
       launched: (stream, lanes) => parts.waiting.graphLaunched(stream, lanes),
     })
     const recycle: CudaMemoryParts['recycle'] = ({ context, event }) => this.eventRecycle(context, event)
-    const hostFunctionsPending = (): boolean => parts.waiting.hostFunctionsPending
     this.#copyOrder = new CopyOrder({ ...parts, contextOf, isBlocking: (stream) => this.isBlocking(stream) })
     const beforeCopy: CudaMemoryParts['beforeCopy'] = (...copy) => this.#copyOrder.before(...copy)
     const peers = new PeerAccess(parts)
-    const more = { inContextOf, peers, beforeCopy, reserve, recycle, hostFunctionsPending }
+    const hostCopies = new HostCopies({
+      ...parts,
+      contextOf,
+      isCapturing: (stream) => this.#isCapturing(stream),
+      queueHostFunction: (stream, context, run) =>
+        this.streamLaunchHostFunction(stream, context, { run, runsAfterFault: false, own: true }),
+    })
+    const more = { hostCopies, inContextOf, peers, beforeCopy, count, recycle, exclusivelyNow }
     const memory = new CudaMemory({ ...parts, ...more })
     const isDone: CudaSharingParts['isDone'] = ({ event }) => memory.isDone(event)
     this.memory = memory
-    this.sharing = new CudaSharing({ ...parts, isDone, recycle, hostFunctionsPending })
+    this.sharing = new CudaSharing({ ...parts, isDone, recycle, exclusivelyNow })
   }
 
   deviceCount(): number {
@@ -153,7 +172,7 @@ export class CudaDriver implements Driver {
 
   deviceSynchronize(device: number): void {
     const context = this.#contexts.primary(device)
-    if (this.#waiting.hostFunctionsPending) this.#waiting.forContext(context, device)
+    if (this.#waiting.anyPending) this.#waiting.forContext(context, device)
     else this.#calls.inContext(context, 'cuCtxSynchronize', () => this.#library.cuCtxSynchronize())
   }
 
@@ -179,17 +198,31 @@ export class CudaDriver implements Driver {
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    const { address } = this.#memory
-    this.#calls.inContext(context, 'cuStreamCreateWithPriority', () =>
-      this.#library.cuStreamCreateWithPriority(address, flags, priority),
-    )
+    const create = (): number => this.#library.cuStreamCreateWithPriority(this.#memory.address, flags, priority)
+    const createThere = (): void => this.#calls.inContext(context, 'cuStreamCreateWithPriority', create)
+    this.#withStreams(context, 1, createThere, 'making one more stream, for which CUDA waits for the device,')
     const stream = this.#memory.pointerAt(0) as StreamHandle
     this.#handles.streamCreated(stream)
     this.#calls.created(stream, context)
     return stream
   }
 
+  /** Makes a call that makes streams: at once where there is place for them, else when no host function is pending. */
+  #withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string): R {
+    const { anyPending, insideHostFunction } = this.#waiting
+    if (!anyPending || this.#reserve.makePlaces(this.#contexts.deviceOf(context), streams, insideHostFunction)) {
+      return call()
+    }
+    const filled = (): R => {
+      this.#reserve.fill()
+      return call()
+    }
+    return this.#waiting.exclusively(filled, what)
+  }
+
   streamDestroy(stream: StreamHandle): void {
+    if (this.#inUse.postpones(stream, () => this.streamDestroy(stream))) return
+    const context = this.#canBeKept(stream) ? this.#calls.contextOf(stream) : undefined
     this.#waiting.forgetStream(stream)
     this.graphs.streamGoes(stream)
     this.#calls.forget(stream)
@@ -200,7 +233,14 @@ export class CudaDriver implements Driver {
       this.#handles.streamDestroyed(stream, told ? this.#memory.pointerAt(0) : undefined)
       this.#handedOut.forget(stream)
     }
+    if (context !== undefined && this.#reserve.keep(this.#contexts.deviceOf(context), stream)) return
     checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
+  }
+
+  /** While host functions are pending no stream that is idle is destroyed: it will make place for another. */
+  #canBeKept(stream: StreamHandle): boolean {
+    if (!this.#waiting.anyPending || !this.#calls.own.has(stream) || this.#captures(stream)) return false
+    return this.#relaxed.run(() => this.#library.cuStreamQuery(stream)) === 0
   }
 
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
@@ -209,14 +249,22 @@ export class CudaDriver implements Driver {
     }
     const stream = cudaHandle as StreamHandle
     const id = this.#handles.checkStream(stream)
-    const result = this.#library.cuStreamGetCtx(stream, this.#memory.address)
-    if (result !== 0) throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', result))
-    const context = this.#memory.pointerAt(0) as ContextHandle
+    const context = this.#contextOfAdopted(stream, near)
     if (this.#calls.adopt(stream, context, id)) {
       this.#waiting.streamAdopted(stream)
       this.#copyOrder.forget(stream)
     }
     return { stream, context, device: this.#contexts.deviceOf(context) }
+  }
+
+  /** A stream in a capture that is invalidated does not tell its context. */
+  #contextOfAdopted(stream: StreamHandle, near: number): ContextHandle {
+    const result = this.#library.cuStreamGetCtx(stream, this.#memory.address)
+    if (result === 0) return this.#memory.pointerAt(0) as ContextHandle
+    if (result !== CUresult.STREAM_CAPTURE_INVALIDATED) {
+      throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', result))
+    }
+    return this.#calls.contextOf(stream) ?? this.#contexts.primary(near)
   }
 
   streamHandedOut(stream: StreamHandle): void {
@@ -271,7 +319,7 @@ export class CudaDriver implements Driver {
   }
 
   streamSynchronize(stream: StreamHandle): void {
-    if (stream < DEFAULT_STREAM_LIMIT || this.#waiting.watchesOrder) {
+    if (stream < DEFAULT_STREAM_LIMIT || this.#waiting.watchesOrder || this.#waiting.anyPending) {
       this.#synchronizeWith(stream)
       return
     }
@@ -307,7 +355,6 @@ export class CudaDriver implements Driver {
       this.graphs.captureHostFunction(stream, host)
       return
     }
-    if (this.#waiting.hostFunctionsPending) this.#waiting.forRoom(stream, () => this.streamQuery(stream))
     const queue = (): void => this.#waiting.queueHostFunction(stream, cudaHandleOf(stream), context, host)
     if (isDefaultStream(stream)) this.#contexts.within(context, queue)
     else queue()
@@ -320,11 +367,14 @@ export class CudaDriver implements Driver {
     return (this.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) === 0
   }
 
-  /** To be called before anything that takes an entry of the stream's hardware queue: waits where it has none left. */
-  reserve(stream: StreamHandle): void {
-    if (!this.#waiting.hostFunctionsPending || this.#isCapturing(stream)) return
-    this.#waiting.forRoom(stream, () => this.streamQuery(stream))
-    this.#waiting.countEntry(stream)
+  streamMakeRoom(stream: StreamHandle, entries: number): void {
+    if (!this.#waiting.anyPending || this.#isCapturing(stream)) return
+    this.#inUse.during(stream, () => this.#waiting.forRoom(stream, entries, () => this.streamQuery(stream)))
+  }
+
+  streamHasRoom(stream: StreamHandle, entries: number): boolean {
+    if (!this.#waiting.anyPending || this.#isCapturing(stream)) return true
+    return this.#waiting.hasRoom(stream, entries, () => this.streamQuery(stream))
   }
 
   eventCreate(context: ContextHandle, flags: number, recordedNext = false): EventHandle {
@@ -333,17 +383,21 @@ export class CudaDriver implements Driver {
     const event = isKept ? this.#pool.take(context, flags) : this.#pool.create(context, flags)
     this.#handles.eventCreated(event)
     if ((flags & EventFlag.DISABLE_TIMING) === 0) this.#timedEvents.add(event)
+    if ((flags & EventFlag.DISABLE_TIMING) === 0 || (flags & EventFlag.INTERPROCESS) !== 0) this.#takeEntries.add(event)
     return event
   }
 
   eventDestroy(event: EventHandle): void {
+    if (this.#inUse.postpones(event, () => this.eventDestroy(event))) return
     this.#timedEvents.delete(event)
+    this.#takeEntries.delete(event)
     this.#waiting.forgetEvent(event)
     this.#handles.eventDestroyed(event)
     checkDestroyed('cuEventDestroy', this.#library.cuEventDestroy_v2(event))
   }
 
   eventRecycle(context: ContextHandle, event: EventHandle): void {
+    if (this.#inUse.postpones(event, () => this.eventRecycle(context, event))) return
     this.#waiting.forgetEvent(event)
     const flags = this.#timedEvents.has(event) ? EventFlag.DEFAULT : EventFlag.DISABLE_TIMING
     if (!this.#pool.giveBack(context, event, flags)) this.#timedEvents.delete(event)
@@ -351,6 +405,7 @@ export class CudaDriver implements Driver {
 
   eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
     const context = this.#handles.checkEvent(event, this.#contexts.known)
+    this.#takeEntries.add(event)
     return context === undefined ? undefined : { context, device: this.#contexts.deviceOf(context) }
   }
 
@@ -375,8 +430,9 @@ export class CudaDriver implements Driver {
   }
 
   eventSynchronize(event: EventHandle): void {
-    if (this.#waiting.hostFunctionsPending) this.#waiting.forEvent(event, () => this.eventQuery(event))
-    else check('cuEventSynchronize', this.#library.cuEventSynchronize(event))
+    if (this.#waiting.anyPending) {
+      this.#inUse.during(event, () => this.#waiting.forEvent(event, () => this.eventQuery(event)))
+    } else check('cuEventSynchronize', this.#library.cuEventSynchronize(event))
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {
@@ -409,6 +465,7 @@ export class CudaDriver implements Driver {
       throw stateError('ERR_INVALID_HANDLE', `These 64 bytes open no event: ${why}`, cause)
     }
     this.#handles.eventCreated(event)
+    this.#takeEntries.add(event)
     return event
   }
 
@@ -422,14 +479,15 @@ export class CudaDriver implements Driver {
   }
 
   #synchronizeWith(stream: StreamHandle): void {
-    if (this.#waiting.hostFunctionsPending) this.#waiting.forStream(stream, () => this.streamQuery(stream))
-    else this.#calls.onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
+    if (this.#waiting.anyPending) {
+      this.#inUse.during(stream, () => this.#waiting.forStream(stream, () => this.streamQuery(stream)))
+    } else this.#calls.onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
   }
 
   /** CUDA refuses the external flags outside of a capture, where they mean nothing. */
   #recordWith(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
     if (this.#waiting.watchesOrder) {
-      if (this.#timedEvents.has(event)) this.reserve(stream)
+      if (this.#takeEntries.has(event)) this.#waiting.countEntries(stream, 1)
       this.#waiting.beforeRecord(event)
     }
     if (external !== 0 && this.#isCapturing(stream)) {

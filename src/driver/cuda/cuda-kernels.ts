@@ -36,12 +36,12 @@ interface Loaded {
 export interface KernelSurroundings {
   /** Makes one call on a stream, with its context current where it is a default stream. */
   onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void
-  /** Waits for room in the stream's hardware queue. */
-  reserve(stream: StreamHandle): void
-  /** Runs host functions until none is pending: before a call in which the driver waits for the whole device. */
-  drainHostFunctions(what: string): void
-  /** Are host functions pending? Then no such call may be made that can wait. */
-  hostFunctionsPending(): boolean
+  /** Entries of the stream's hardware queue are about to be taken. */
+  count(stream: StreamHandle, entries: number): void
+  /** Makes a call in which CUDA waits for the whole device, once no host function of any thread is pending. */
+  exclusively<R>(call: () => R, what: string): R
+  /** The same where that can be at once. False where it cannot: nothing was called. */
+  exclusivelyNow(call: () => void): boolean
   /** Makes calls that may not be made beside a capture otherwise. */
   relaxed<R>(calls: () => R): R
 }
@@ -54,7 +54,9 @@ const ATTRIBUTE_CLUSTER = 4
 const ATTRIBUTE_BYTES = 72
 const ATTRIBUTE_VALUE = 8
 const CONFIG_BYTES = 56
+const FUNCTION_ATTRIBUTE_LOCAL_SIZE = 3
 const FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED = 8
+const LIMIT_STACK_SIZE = 0
 /** Dynamic shared memory that needs no leave. */
 const SHARED_MEMORY_WITHOUT_LEAVE = 48 * 1024
 
@@ -65,6 +67,7 @@ export class CudaKernels implements KernelDriver {
   readonly #around: KernelSurroundings
   readonly #kernels = new Map<KernelHandle, Callable>()
   readonly #loaded = new Map<ModuleHandle, Loaded>()
+  readonly #contextOf = new Map<ModuleHandle, ContextHandle>()
   /** Closed, and not yet given back. */
   readonly #unloaded: { readonly module: ModuleHandle; readonly context: ContextHandle }[] = []
   readonly #config = new NativeMemory(CONFIG_BYTES + 2 * ATTRIBUTE_BYTES)
@@ -90,15 +93,27 @@ export class CudaKernels implements KernelDriver {
   }
 
   load(image: Uint8Array, context: ContextHandle): ModuleHandle {
-    this.#around.drainHostFunctions('loading a module, in which CUDA waits for the whole device,')
-    this.#unloadKept()
     const copy = copyOf(image)
-    const result = this.#contexts.within(context, () =>
-      this.#around.relaxed(() => this.#library.cuModuleLoadData(this.#memory.address, copy.address)),
-    )
-    copy.free()
+    let result: number
+    try {
+      result = this.#around.exclusively(
+        () => this.#load(copy.address, context),
+        'loading a module, in which CUDA waits for the whole device,',
+      )
+    } finally {
+      copy.free()
+    }
     check('cuModuleLoadData', result)
-    return this.#memory.pointerAt(0) as ModuleHandle
+    const module = this.#memory.pointerAt(0) as ModuleHandle
+    this.#contextOf.set(module, context)
+    return module
+  }
+
+  #load(image: number, context: ContextHandle): number {
+    this.#unloadKept()
+    return this.#contexts.within(context, () =>
+      this.#around.relaxed(() => this.#library.cuModuleLoadData(this.#memory.address, image)),
+    )
   }
 
   /** CUDA waits for the whole device here too: while host functions are pending, that is put off. */
@@ -108,8 +123,10 @@ export class CudaKernels implements KernelDriver {
   }
 
   #unloadKept(): void {
-    if (this.#around.hostFunctionsPending()) return
-    for (const { module, context } of this.#unloaded.splice(0)) this.#unload(module, context)
+    if (this.#unloaded.length === 0) return
+    this.#around.exclusivelyNow(() => {
+      for (const { module, context } of this.#unloaded.splice(0)) this.#unload(module, context)
+    })
   }
 
   #unload(module: ModuleHandle, context: ContextHandle): void {
@@ -119,6 +136,7 @@ export class CudaKernels implements KernelDriver {
       this.#kernels.delete(kernel)
     }
     this.#loaded.delete(module)
+    this.#contextOf.delete(module)
     const result = this.#contexts.within(context, () =>
       this.#around.relaxed(() => this.#library.cuModuleUnload(module)),
     )
@@ -132,6 +150,7 @@ export class CudaKernels implements KernelDriver {
     const known = kernels.get(key)
     if (known !== undefined) return known
     this.#checkParameters(found, parameters)
+    this.#makeLocalMemory(found, module)
     const block = new ParameterBlock(parameters)
     // The address of its block is a number that no other kernel has.
     const kernel = block.address as KernelHandle
@@ -150,7 +169,7 @@ export class CudaKernels implements KernelDriver {
     if (callable === undefined) throw cudaError(LAUNCH, CUresult.INVALID_HANDLE)
     const { handle } = callable.function
     if (shape.sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE) allowSharedMemory(this.#library, callable.function, shape)
-    this.#around.reserve(stream)
+    this.#around.count(stream, 1)
     const parameters = callable.parameters.write(values)
     if (isDefaultStream(stream)) {
       this.#around.onStream(stream, LAUNCH, (raw) =>
@@ -182,6 +201,29 @@ export class CudaKernels implements KernelDriver {
     throw invalidValue(
       `The signature of kernel '${name}' has parameters of ${given.join(', ') || 'no'} bytes, but the kernel's have ${sizes.join(', ') || 'no'}`,
     )
+  }
+
+  /**
+   * The first launch of a kernel that needs more local memory than any before makes that, for which CUDA waits for the
+   * device; so it is made here, where a module is loaded, and a launch never waits.
+   */
+  #makeLocalMemory({ handle, name }: CudaFunction, module: ModuleHandle): void {
+    const { address } = this.#memory
+    check('cuFuncGetAttribute', this.#library.cuFuncGetAttribute(address, FUNCTION_ATTRIBUTE_LOCAL_SIZE, handle))
+    const bytes = this.#memory.int32[0] ?? 0
+    const context = this.#contextOf.get(module)
+    if (bytes === 0 || context === undefined) return
+    const limit = this.#contexts.within(context, () => {
+      check('cuCtxGetLimit', this.#library.cuCtxGetLimit(address, LIMIT_STACK_SIZE))
+      return this.#memory.pointerAt(0)
+    })
+    if (bytes <= limit) return
+    const grow = (): number =>
+      this.#contexts.within(context, () =>
+        this.#around.relaxed(() => this.#library.cuCtxSetLimit(LIMIT_STACK_SIZE, bytes)),
+      )
+    const what = `making local memory for kernel '${name}', in which CUDA waits for the whole device,`
+    check('cuCtxSetLimit', this.#around.exclusively(grow, what))
   }
 
   #loadedOf(module: ModuleHandle): Loaded {

@@ -17,6 +17,8 @@ import { QueueDepth } from './queue-depth.js'
 import { RelaxedCaptures } from './relaxed-captures.js'
 import { makeRest } from './rest.js'
 import { BackOffSleeper } from './sleeper.js'
+import { StreamReserve } from './stream-reserve.js'
+import { openThreadTable } from './thread-table.js'
 import { Waiting } from './waiting.js'
 
 const DEADLOCK_TIMEOUT = 10_000
@@ -29,13 +31,26 @@ export function openCudaDriver(): Driver {
   const { library, connections } = startLibrary()
   const memory = new NativeMemory(4096)
   const contexts = new Contexts(library, memory)
-  const pool = new EventPool(library, memory, contexts)
+  const threads = openThreadTable()
+  const reserve = new StreamReserve({ library, memory, contexts, threads })
+  const pool = new EventPool(library, memory, contexts, reserve)
   const relaxed = new RelaxedCaptures(library)
   const parts = { library, memory, contexts, relaxed }
   /** It lives as long as the process. */
-  const gateMemory = (): GateMemory => new GateMemory((bytes) => allocatePinned(parts, bytes, contexts.primary(0)))
-  const gates = new Gates(library, gateMemory())
-  const graphGates = new GraphGates(library, gateMemory())
+  const gateMemory = (kind: 'stream' | 'graph'): GateMemory =>
+    new GateMemory(
+      (bytes) => allocatePinned(parts, bytes, contexts.primary(0)),
+      (address, slots) => threads.publishGates(kind, address, slots),
+    )
+  const rest = makeRest()
+  const gates = new Gates(
+    library,
+    gateMemory('stream'),
+    threads,
+    () => rest(Number.POSITIVE_INFINITY),
+    () => reserve.fill(),
+  )
+  const graphGates = new GraphGates(library, gateMemory('graph'))
   const dependencies = new Dependencies(
     (stream) => driver.isBlocking(stream),
     (stream) => (isDefaultStream(stream) ? deviceOfDefaultStream(stream) : deviceOf(library, memory, contexts, stream)),
@@ -44,11 +59,12 @@ export function openCudaDriver(): Driver {
     library,
     relaxed,
     gates,
-    depth: new QueueDepth(gates, connections),
+    depth: new QueueDepth(gates, connections, threads),
     dependencies,
     pool,
     sleeper: new BackOffSleeper(),
-    rest: makeRest(),
+    rest,
+    threads,
     deadlockAfter: deadlockTimeout(),
   })
   const memoryCheck = new MemoryCheck()
@@ -58,7 +74,7 @@ export function openCudaDriver(): Driver {
     (event) => pool.hides(event),
     () => learn(library, memory, contexts, memoryCheck),
   )
-  const driver: CudaDriver = new CudaDriver({ ...parts, handles, waiting, pool, graphGates })
+  const driver: CudaDriver = new CudaDriver({ ...parts, handles, waiting, pool, graphGates, reserve })
   return driver
 }
 
