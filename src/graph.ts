@@ -240,8 +240,9 @@ export class GraphExec implements Disposable, Launchable {
    * another driver; ERR_UNSUPPORTED as `instantiate()`; ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   update(graph: Graph): this {
-    const handle = GraphExec.#open(this)
+    checkThis(this, isGraphExec, 'a GraphExec')
     if (!isGraph(graph)) throw invalidType('graph', 'a Graph', graph)
+    const handle = GraphExec.#open(this)
     this.#driver.graphs.update(handle, openGraph(graph, this.#driver))
     return this
   }

@@ -1,7 +1,7 @@
 /** What a DeviceBuffer and a PinnedBuffer have in common: an address, a length, slices, and an end. */
 import { inspect } from 'node:util'
 import type { Allocation } from './allocations.js'
-import { checkInteger, checkThis } from './arguments.js'
+import { checkInteger, checkThis, isInstance } from './arguments.js'
 import { another, type Device } from './device.js'
 import type { Driver } from './driver/driver.js'
 import type { Pointer } from './driver/memory-driver.js'
@@ -23,17 +23,12 @@ export class Part {
   readonly whole: Memory | undefined
   readonly byteOffset: number
   readonly byteLength: number
-  readonly #isOne = true
 
   constructor(allocation: Allocation, whole?: Memory, byteOffset = 0, byteLength = allocation.byteLength) {
     this.allocation = allocation
     this.whole = whole
     this.byteOffset = byteOffset
     this.byteLength = byteLength
-  }
-
-  static is(value: unknown): value is Part {
-    return typeof value === 'object' && value !== null && #isOne in value
   }
 }
 
@@ -65,7 +60,7 @@ export abstract class Memory implements Disposable {
   #closed = false
 
   constructor(part: Part, made: string, beforeClose: (memory: Memory, allocation: Allocation) => void) {
-    if (!Part.is(part)) throw invalidType('The buffer', made, 'new')
+    if (!isInstance(part, Part)) throw invalidType('The buffer', made, 'new')
     this.device = part.allocation.device
     this.byteLength = part.byteLength
     this.#allocation = part.allocation

@@ -132,7 +132,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a device that does not exist
    */
   constructor(options?: StreamOptions) {
-    const seed = StreamSeed.is(options) ? options : seedOfNew(options)
+    const seed = isInstance(options, StreamSeed) ? options : seedOfNew(options)
     this.device = seed.device
     this.#driver = driverOf(seed.device)
     this.#handle = seed.handle
@@ -655,7 +655,7 @@ function seedOfWrapped(
   source: StreamSource | SharedStream | StreamSeed,
   options: ExternalStreamOptions | undefined,
 ): StreamSeed {
-  if (StreamSeed.is(source)) return source
+  if (isInstance(source, StreamSeed)) return source
   const given = readOptions(options, WRAP_OPTIONS)
   const plain = typeof source === 'bigint' || typeof source === 'number' || isShared(source)
   const protocol = plain ? undefined : source
