@@ -17,7 +17,6 @@ import { type Launchable, launchOn } from './launch.js'
 import { queueWith } from './queue-with-memory.js'
 import { runThreads, type SimulatedGrid, type SimulatedThread } from './simulated-threads.js'
 import { openStream, queuedLast, type Stream } from './stream.js'
-import { surfacing } from './uncaught.js'
 
 /** What a twin gets for a pointer, by the type of its elements: the memory itself, from the address on. */
 export interface ViewOf {
@@ -70,7 +69,7 @@ export interface KernelDefinition<S extends readonly ParameterType[]> {
   readonly simulate?: ((thread: SimulatedThread, ...args: TwinArguments<S>) => unknown) | undefined
   /** Instead of `simulate`: what all threads do together. Faster. What it throws is an uncaught exception. */
   readonly simulateGrid?: ((grid: SimulatedGrid, ...args: TwinArguments<S>) => void) | undefined
-  /** Virtual nanoseconds that a launch takes on the simulator: finite, and not negative. Default 10 000. */
+  /** Virtual nanoseconds that a launch takes on the simulator: from 0 to 2 ** 53 - 1. Default 10 000. */
   readonly nanoseconds?: number | undefined
 }
 
@@ -94,7 +93,7 @@ const VIEWS = {
 export class DefinedKernel<S extends readonly ParameterType[] = readonly ParameterType[]> implements Launchable {
   /** Its name in the source. */
   readonly name: string
-  readonly #definition: KernelDefinition<S>
+  readonly #definition: KernelDefinition<S> & { readonly nanoseconds: number }
   readonly #parameters: readonly Parameter[]
   readonly #compiled = new Map<Device, Kernel>()
   /** Only a type: the arguments that a launch takes. */
@@ -106,7 +105,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
       throw invalidType('definition', 'an object such as { name, source, signature, simulate }', definition)
     }
     checkOptions(definition, 'definition')
-    const { name, source, signature, simulate, simulateGrid } = definition
+    const { name, source, signature, simulate, simulateGrid, nanoseconds = DEFAULT_NANOSECONDS } = definition
     if (typeof name !== 'string') throw invalidType('definition.name', 'the name of a kernel', name)
     if (typeof source !== 'string') throw invalidType('definition.source', 'CUDA C++ as text', source)
     if (simulate !== undefined) checkFunction(simulate, 'definition.simulate')
@@ -114,10 +113,12 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     if ((simulate === undefined) === (simulateGrid === undefined)) {
       throw invalidValue('A kernel needs either definition.simulate or definition.simulateGrid, and not both')
     }
-    if (definition.nanoseconds !== undefined) checkNanoseconds(definition.nanoseconds, 'definition.nanoseconds')
+    checkNanoseconds(nanoseconds, 'definition.nanoseconds')
+    const types: readonly unknown[] = Array.isArray(signature) ? [...signature] : signature
+    this.#parameters = parseSignature(types)
     this.name = name
-    this.#definition = definition
-    this.#parameters = parseSignature(signature)
+    // What the program changes in its own object later changes nothing here: it was checked as it is now.
+    this.#definition = { name, source, signature: types as S, simulate, simulateGrid, nanoseconds }
   }
 
   /**
@@ -173,13 +174,11 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     }
     const memory = openArguments(args, this.#parameters, use.driver) ?? []
     const values = args as LaunchValues
-    const { name, simulate, simulateGrid, nanoseconds = DEFAULT_NANOSECONDS } = this.#definition
+    const { name, simulate, simulateGrid, nanoseconds } = this.#definition
     const run = (bytes: readonly Uint8Array[]): void => {
       const given = twinArguments(this.#parameters, values, bytes) as unknown as TwinArguments<S>
-      surfacing(() => {
-        if (simulateGrid !== undefined) simulateGrid({ gridDim: grid, blockDim: block, sharedMemory }, ...given)
-        else if (simulate !== undefined) runThreads(grid, block, sharedMemory, (thread) => simulate(thread, ...given))
-      })
+      if (simulateGrid !== undefined) simulateGrid({ gridDim: grid, blockDim: block, sharedMemory }, ...given)
+      else if (simulate !== undefined) runThreads(grid, block, sharedMemory, (thread) => simulate(thread, ...given))
     }
     queueWith(use, memory, () => use.driver.kernels.launchTwin(use.handle, { name, memory, nanoseconds, run, shape }))
     queuedLast(stream, `kernel '${name}'`)
@@ -188,7 +187,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
 
 /**
  * One kernel for both drivers: `stream.launch(kernel, config, ...args)` runs it wherever the stream is. Nothing is
- * compiled yet.
+ * compiled yet. The definition is read once, here: to change it later changes nothing.
  * @throws ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for a parameter type that is none, and without `simulate` and
  * `simulateGrid` or with both; ERR_OUT_OF_RANGE for `nanoseconds`
  */

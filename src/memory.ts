@@ -1,4 +1,5 @@
 /** What a DeviceBuffer and a PinnedBuffer have in common: an address, a length, slices, and an end. */
+import { constants } from 'node:buffer'
 import { inspect } from 'node:util'
 import type { Allocation } from './allocations.js'
 import { checkInteger } from './arguments.js'
@@ -145,6 +146,16 @@ export abstract class Memory implements Disposable {
     }
     wholeOf = (memory) => memory.#whole
   }
+}
+
+/** Elements that this Node lets a typed array have. */
+export const LONGEST_ARRAY = constants.MAX_LENGTH
+
+/** Memory may be longer than an array can be. */
+export function checkFitsArray(memory: Memory, elements: number): void {
+  if (elements <= LONGEST_ARRAY) return
+  const what = `${memory} has more elements than an array can have here, which is ${LONGEST_ARRAY}`
+  throw stateError('ERR_UNSUPPORTED', `${what}: take slices of it`)
 }
 
 /** Can memory be so long? */

@@ -2,7 +2,7 @@
 import { type Allocation, PinnedAllocation } from './allocations.js'
 import { contextOf, Device, driverOf } from './device.js'
 import { invalidType, invalidValue, stateError } from './errors.js'
-import { checkLength, Memory, Part, wholeOf } from './memory.js'
+import { checkFitsArray, checkLength, Memory, Part, wholeOf } from './memory.js'
 
 /** A constructor of typed arrays, such as `Float32Array`. */
 export interface ViewConstructor<V extends ArrayBufferView> {
@@ -39,7 +39,7 @@ export class PinnedBuffer extends Memory {
   /**
    * The memory itself, not a copy: what GPUs write appears here, once that work is done. Closing the buffer detaches it
    * at once, its length is 0 then. Nothing is waited for.
-   * @throws ERR_CLOSED
+   * @throws ERR_CLOSED; ERR_UNSUPPORTED for more bytes than this Node's typed arrays have: take slices
    */
   get bytes(): Uint8Array {
     this.viewed()
@@ -49,7 +49,7 @@ export class PinnedBuffer extends Memory {
   /**
    * The memory as typed elements: `buffer.view(Float32Array)`. Detached like `bytes`.
    * @throws ERR_INVALID_ARG_VALUE where the elements do not fit, ERR_INVALID_ARG_TYPE for what is no constructor of
-   * typed arrays, ERR_CLOSED
+   * typed arrays, ERR_CLOSED; ERR_UNSUPPORTED for more elements than this Node's typed arrays have
    */
   view<V extends ArrayBufferView>(type: ViewConstructor<V>): V {
     this.viewed()
@@ -58,6 +58,7 @@ export class PinnedBuffer extends Memory {
     if (this.byteLength % width !== 0 || this.#byteOffset % width !== 0) {
       throw invalidValue(`${this} is no whole number of elements of ${width} bytes, or begins in the middle of one`)
     }
+    checkFitsArray(this, this.byteLength / width)
     return new type(this.#buffer(), this.#byteOffset, this.byteLength / width)
   }
 
@@ -79,6 +80,7 @@ export class PinnedBuffer extends Memory {
   }
 
   #all(): Uint8Array {
+    checkFitsArray(this, this.byteLength)
     this.#bytes ??= new Uint8Array(this.#buffer(), this.#byteOffset, this.byteLength)
     return this.#bytes
   }

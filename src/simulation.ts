@@ -80,9 +80,9 @@ export function simulationOf(device: Device): Simulation {
 }
 
 /**
- * Queues work that takes so many virtual nanoseconds, 0 or more, as a kernel does. It can be captured.
- * @throws ERR_UNSUPPORTED for a stream of the NVIDIA driver; ERR_OUT_OF_RANGE for what is negative or not finite;
- * ERR_INVALID_ARG_TYPE, ERR_CLOSED; CudaError as a launch
+ * Queues work that takes so many virtual nanoseconds, from 0 to 2 ** 53 - 1, as a kernel does. It can be captured.
+ * @throws ERR_UNSUPPORTED for a stream of the NVIDIA driver; ERR_OUT_OF_RANGE for another length; ERR_INVALID_ARG_TYPE,
+ * ERR_CLOSED; CudaError as a launch
  */
 export function busy(stream: Stream, nanoseconds: number): void {
   checkNanoseconds(nanoseconds, 'nanoseconds')

@@ -3,6 +3,7 @@
  * It knows no handles and no errors of the driver; the driver in front of it does. What must come after what is decided
  * here, and nothing else.
  */
+import { surfacing } from '../../uncaught.js'
 import { cudaError } from '../cuda-results.js'
 import type { HostFunction, Settle } from '../driver.js'
 import type { FaultPlan } from './fault-plan.js'
@@ -305,7 +306,8 @@ export class Machine implements Steps {
       operation.settle = undefined
       this.scheduler.settleLater(operation, settle)
     }
-    if (device.fault === 0) work?.effect()
+    // A mistake of the program's, in a twin say: the machine goes on.
+    if (device.fault === 0 && work !== undefined) surfacing(() => work.effect())
     if (operation.inStream) this.#leaveStream(operation)
     this.scheduler.over(operation)
     this.observer?.ended(operation)

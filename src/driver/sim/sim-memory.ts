@@ -152,7 +152,7 @@ export class SimMemory implements MemoryDriver {
 
   /** Makes sure that there are bytes at a pointer, and returns what must be kept reachable while they are in use. */
   prepareAt(pointer: Pointer, byteLength: number, call: string): unknown {
-    return orOutOfMemory(call, () => this.#live(pointer, byteLength, call).prepare())
+    return orOutOfMemory(call, () => this.#live(pointer, byteLength, call).prepare(pointer, byteLength))
   }
 
   /** What lies at a pointer now: for kernels that have a twin in JavaScript. */
