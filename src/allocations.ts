@@ -59,8 +59,14 @@ export abstract class Allocation implements Remains {
     return this.uses.areDone(this.driver)
   }
 
+  /** Where the driver refuses, nothing has changed: it can be tried again. */
   destroy(): void {
-    unlessLost(() => this.giveBack())
+    try {
+      unlessLost(() => this.giveBack())
+    } catch (error) {
+      this.gone = isFinding(error)
+      throw error
+    }
   }
 
   protected abstract giveBack(): void
@@ -89,7 +95,13 @@ export class DeviceAllocation extends Allocation {
     this.#home = stream instanceof ExternalStream ? undefined : homeOf(stream)
     this.#homeSerial = serial
     this.#allocated = allocated
-    driver.eventRecordOwn(allocated.event, handle)
+    try {
+      driver.eventRecordOwn(allocated.event, handle)
+    } catch (error) {
+      unlessLost(() => driver.memory.free(pointer, handle))
+      driver.eventRecycle(context, allocated.event)
+      throw error
+    }
     this.#home?.allocated()
   }
 
@@ -121,15 +133,18 @@ export class DeviceAllocation extends Allocation {
 
   #free(last: OpenStream): void {
     const { driver, handle, serial } = last
+    if (serial !== this.#homeSerial) driver.streamWaitEvent(handle, this.#allocated.event, 0)
+    this.uses.comeBefore(last)
+    let finding: unknown
     try {
-      if (serial !== this.#homeSerial) driver.streamWaitEvent(handle, this.#allocated.event, 0)
-      this.uses.comeBefore(last)
       driver.memory.free(this.pointer, handle)
-    } finally {
-      // A sanitizer may throw what it has found: the memory is freed by then.
-      driver.eventRecycle(this.#allocated.context, this.#allocated.event)
-      this.uses.recycle(driver)
+    } catch (error) {
+      if (!isFinding(error)) throw error
+      finding = error
     }
+    driver.eventRecycle(this.#allocated.context, this.#allocated.event)
+    this.uses.recycle(driver)
+    if (finding !== undefined) throw finding
   }
 }
 
@@ -176,7 +191,7 @@ export class InterprocessAllocation extends Allocation {
   }
 
   protected override giveBack(): void {
-    this.driver.sharing.free(this.pointer, this.uses.take())
+    this.uses.handOver((events) => this.driver.sharing.free(this.pointer, events))
   }
 }
 
@@ -190,7 +205,7 @@ export class ImportedAllocation extends Allocation {
   }
 
   protected override giveBack(): void {
-    this.#imported.close(this.uses.take())
+    this.uses.handOver((events) => this.#imported.close(events))
   }
 }
 
@@ -207,8 +222,13 @@ export class PinnedAllocation extends Allocation {
   protected override giveBack(): void {
     const { views } = this
     this.views = undefined
-    this.driver.memory.closePinned(this.pointer, views, this.uses.take())
+    this.uses.handOver((events) => this.driver.memory.closePinned(this.pointer, views, events))
   }
+}
+
+/** A sanitizer throws what it has found when the thing is done. */
+function isFinding(error: unknown): boolean {
+  return error instanceof Error && Reflect.get(error, 'code') === 'ERR_RACE'
 }
 
 /** The stream that memory is allocated on must not capture: the allocation would become a part of the graph. */

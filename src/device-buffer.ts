@@ -146,7 +146,7 @@ export class DeviceBuffer extends Memory {
     return 'DeviceBuffer'
   }
 
-  protected override beforeClose(): void {
+  protected override afterClose(): void {
     owners.delete(this)
   }
 }

@@ -84,9 +84,17 @@ export abstract class Memory implements Disposable {
     if (this.#closed) return
     this.#closed = true
     if (this.#whole !== this) return
-    withdraw(this, this.device)
     this.beforeClose(this.#allocation)
-    release(this, this.#allocation)
+    try {
+      release(this, this.#allocation)
+    } finally {
+      // Where the driver has refused, it is as it was before.
+      this.#closed = this.#allocation.gone
+      if (this.#closed) {
+        withdraw(this, this.device)
+        this.afterClose()
+      }
+    }
   }
 
   /** `close()`, for `using`. */
@@ -96,6 +104,7 @@ export abstract class Memory implements Disposable {
 
   abstract get [Symbol.toStringTag](): string
   protected beforeClose(_allocation: Allocation): void {}
+  protected afterClose(): void {}
 
   toString(): string {
     const address = `0x${this.pointer.toString(16)}`

@@ -76,6 +76,9 @@ export class PinnedBuffer extends Memory {
 
   protected override beforeClose(allocation: Allocation): void {
     if (allocation instanceof PinnedAllocation) allocation.views = pinnedBytes.get(this)
+  }
+
+  protected override afterClose(): void {
     pinnedBytes.delete(this)
   }
 

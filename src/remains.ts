@@ -7,7 +7,7 @@
 /** What has to be destroyed. */
 export interface Remains {
   destroy(): void
-  /** Closed: nothing is left to destroy. */
+  /** Closed: nothing is left to destroy. Where the driver refuses, `destroy` may take that back. */
   gone: boolean
   registered: boolean
 }
@@ -47,8 +47,11 @@ export function keepReachable(): () => boolean {
 /** Destroys the remains now. */
 export function release(owner: object, remains: Remains): void {
   remains.gone = true
-  if (remains.registered) registry.unregister(owner)
-  remains.destroy()
+  try {
+    remains.destroy()
+  } finally {
+    if (remains.gone && remains.registered) registry.unregister(owner)
+  }
 }
 
 function growUp(): void {
