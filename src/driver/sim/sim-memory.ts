@@ -61,6 +61,11 @@ export class SimMemory implements MemoryDriver {
     return this.#allocateOn(this.#parts.stream(stream, call).device, byteLength, call)
   }
 
+  /** Bytes of the devices that are allocated and not freed. */
+  get bytesUsed(): number {
+    return [...this.#used.values()].reduce((sum, used) => sum + used, 0)
+  }
+
   /** `cuMemAlloc`: no stream comes before it. */
   allocateAtOnce(byteLength: number, context: ContextHandle): Pointer {
     const call = 'cuMemAlloc'
