@@ -7,6 +7,7 @@ import { CudaError, explained, heardFrom, invalidType, invalidValue, stateError 
 import { finished, type WaitOptions } from './finished.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 import { announce, receive, type SharedEvent, withdraw } from './shared.js'
+import { checkRoomForCall } from './stack-room.js'
 
 /** How an event is made. All false where not given. */
 export interface EventOptions {
@@ -317,6 +318,7 @@ export class Event implements Disposable {
    */
   close(): void {
     if (this.#closed || this.#kept) return
+    checkRoomForCall()
     this.#closed = true
     withdraw(this, this.device)
     owners.delete(this)

@@ -9,6 +9,7 @@ import type { Pointer } from './driver/memory-driver.js'
 import { invalidType, outOfRange, stateError } from './errors.js'
 import { destroyWhenUnreachable, release } from './remains.js'
 import { withdraw } from './shared.js'
+import { checkRoomForCall } from './stack-room.js'
 
 /** A piece of memory as its driver knows it. */
 export interface OpenMemory {
@@ -82,6 +83,7 @@ export abstract class Memory implements Disposable {
    */
   close(): void {
     if (this.#closed) return
+    checkRoomForCall()
     this.#closed = true
     if (this.#whole !== this) return
     this.beforeClose(this.#allocation)

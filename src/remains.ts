@@ -4,6 +4,8 @@
  * object is registered only if it outlives the present turn of the event loop.
  */
 
+import { checkRoomForVerb } from './stack-room.js'
+
 /** What has to be destroyed. */
 export interface Remains {
   destroy(): void
@@ -46,6 +48,7 @@ export function keepReachable(): () => boolean {
 
 /** Destroys the remains now. */
 export function release(owner: object, remains: Remains): void {
+  checkRoomForVerb()
   remains.gone = true
   try {
     remains.destroy()

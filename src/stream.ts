@@ -27,6 +27,7 @@ import { finished, type WaitOptions } from './finished.js'
 import { hostFunction } from './host-function.js'
 import { destroyWhenUnreachable, release } from './remains.js'
 import { announce, isShared, receive, type SharedStream, withdraw } from './shared.js'
+import { checkRoomForCall } from './stack-room.js'
 import type {
   ExternalStreamOptions,
   RecordOptions,
@@ -453,6 +454,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    */
   close(): void {
     if (this.#closed || this.#kept) return
+    checkRoomForCall()
     this.#closing?.()
     this.#closed = true
     withdraw(this, this.device)
@@ -538,6 +540,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   static {
     isStream = (value): value is Stream => typeof value === 'object' && value !== null && #handle in value
     openStream = (stream) => {
+      checkRoomForCall()
       const handle = stream.#busy()
       return {
         driver: stream.#driver,

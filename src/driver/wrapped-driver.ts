@@ -20,11 +20,18 @@ import type { MemoryDriver } from './memory-driver.js'
 import type { SharingDriver } from './sharing-driver.js'
 
 export class WrappedDriver implements Driver {
-  /** Whom the verbs are passed to. It changes when a wrapper is put in or taken out in between. */
-  inner: Driver
+  #inner: Driver
 
   constructor(inner: Driver) {
-    this.inner = inner
+    this.#inner = inner
+  }
+
+  /** Whom the verbs are passed to. It changes when a wrapper is put in or taken out in between. */
+  get inner(): Driver {
+    return this.#inner
+  }
+  set inner(inner: Driver) {
+    this.#inner = inner
   }
 
   get name(): 'cuda' | 'sim' {

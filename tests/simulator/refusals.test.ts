@@ -4,36 +4,15 @@
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { CudaError, Stream } from 'cuda-streams'
-import { busy, type Simulation, simulate } from 'cuda-streams/sim'
-import { driverOf } from '../../src/device.js'
-import { backendOf } from '../../src/driver/front.js'
+import { CudaError } from 'cuda-streams'
+import { type Simulation, simulate } from 'cuda-streams/sim'
 import { FAILING_CALLS } from '../../src/driver/sim/fault-plan.js'
-import { SimDriver } from '../../src/driver/sim/sim-driver.js'
-import { collectUntil } from '../conformance/expect.js'
 import { type Attempt, CALLS, type Stage } from './public-calls.js'
+import { backendIn, isNoMore, left, stageIn } from './stage.js'
 
 const INVALID_VALUE = 1
 /** So many calls of one name no public call makes. */
 const MOST = 100
-
-function backendIn({ devices: [device] }: Simulation): SimDriver {
-  assert.ok(device)
-  const backend = backendOf(driverOf(device))
-  assert.ok(backend instanceof SimDriver)
-  return backend
-}
-
-function stageIn({ devices: [device] }: Simulation): Stage {
-  assert.ok(device)
-  const [stream, other] = [new Stream({ device }), new Stream({ device })]
-  const [own, theirs] = [device.alloc(64, { stream }), device.alloc(64, { stream: other })]
-  stream.fill(own, 1)
-  other.fill(theirs, 2)
-  busy(other, 1000)
-  stream.wait(other)
-  return { device, stream, other, own, theirs, ran: { count: 0 } }
-}
 
 async function strike(simulation: Simulation, fault: Parameters<Simulation['inject']>[0], { act }: Attempt) {
   using _ = simulation.inject(fault)
@@ -69,23 +48,6 @@ describe('a refusal by the driver', () => {
     })
   }
 })
-
-type Counts = SimDriver['counts']
-
-const isNoMore = (some: Counts, others: Counts): boolean =>
-  some.streams <= others.streams && some.events <= others.events && some.bytes <= others.bytes
-
-/** What is left when garbage was collected a few times, or when it is enough. */
-async function left(simulation: Simulation, isEnough: (counts: Counts) => boolean): Promise<Counts> {
-  const backend = backendIn(simulation)
-  let rounds = 0
-  await collectUntil(() => {
-    simulation.devices[0]?.synchronize()
-    rounds += 1
-    return rounds === 5 || isEnough(backend.counts)
-  })
-  return backend.counts
-}
 
 async function run(
   simulation: Simulation,
