@@ -19,8 +19,8 @@ if (!existsSync(nodeArchive)) {
   writeFileSync(nodeArchive, packed)
 }
 
-for (const name of ['package.json', 'dist', 'docs', 'bench', 'scripts', join('tests', 'differential', 'corpus')])
-  copy(name)
+const beside = [join('tests', 'differential', 'corpus'), join('tests', 'gpu-facts')]
+for (const name of ['package.json', 'dist', 'docs', 'bench', 'scripts', ...beside]) copy(name)
 for (const name of ['fast-check', 'pure-rand'])
   copy(join('node_modules', name), (path) => !/\.(d\.ts|map|md)$|\/cjs\//.test(path))
 copy(

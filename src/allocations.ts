@@ -6,7 +6,7 @@ import type { ImportedMemory } from './driver/sharing-driver.js'
 import { type Home, homeOf, unlessLost } from './homes.js'
 import type { Remains } from './remains.js'
 import { ExternalStream, type OpenStream, openStream, type Stream } from './stream.js'
-import { hiddenStream, ownEvent, Uses } from './uses.js'
+import { onHiddenStream, ownEvent, Uses } from './uses.js'
 
 export abstract class Allocation implements Remains {
   gone = false
@@ -22,6 +22,11 @@ export abstract class Allocation implements Remains {
     this.driver = driver
     this.pointer = pointer
     this.byteLength = byteLength
+  }
+
+  /** Is it memory of the host, which every device reaches? */
+  get isOfHost(): boolean {
+    return false
   }
 
   /** Is it this stream's own, so that it can be used there and nothing need be written down? */
@@ -81,7 +86,7 @@ export class DeviceAllocation extends Allocation {
   readonly #allocated: OwnEvent
 
   constructor(device: Device, stream: Stream, byteLength: number) {
-    const use = openStream(stream)
+    const use = openStream(stream, 1)
     const { driver, handle, context, serial } = use
     const allocated = ownEvent(use)
     let pointer: Pointer
@@ -127,7 +132,7 @@ export class DeviceAllocation extends Allocation {
   }
 
   protected override giveBack(): void {
-    if (this.#home === undefined) this.#free(hiddenStream(this.device))
+    if (this.#home === undefined) onHiddenStream(this.device, (hidden) => this.#free(hidden))
     else this.#home.free((last) => this.#free(last))
   }
 
@@ -150,6 +155,17 @@ export class DeviceAllocation extends Allocation {
 
 /** Memory that another library owns. */
 export class ForeignAllocation extends Allocation {
+  readonly #isOfHost: boolean
+
+  constructor(device: Device, driver: Driver, pointer: Pointer, byteLength: number, isOfHost: boolean) {
+    super(device, driver, pointer, byteLength)
+    this.#isOfHost = isOfHost
+  }
+
+  override get isOfHost(): boolean {
+    return this.#isOfHost
+  }
+
   override ownedBy(use: OpenStream): boolean {
     return use.device === this.device.ordinal
   }
@@ -163,8 +179,8 @@ export class SharedAllocation extends ForeignAllocation {
   readonly #ready: EventHandle | undefined
   readonly #waited = new Set<number>()
 
-  constructor(device: Device, pointer: Pointer, byteLength: number, ready: EventHandle | undefined) {
-    super(device, driverOf(device), pointer, byteLength)
+  constructor(device: Device, pointer: Pointer, byteLength: number, ready: EventHandle | undefined, isOfHost: boolean) {
+    super(device, driverOf(device), pointer, byteLength, isOfHost)
     this.#ready = ready
   }
 
@@ -213,6 +229,10 @@ export class ImportedAllocation extends Allocation {
 export class PinnedAllocation extends Allocation {
   /** Set when it is closed: what its views look at. */
   views: ArrayBuffer | undefined
+
+  override get isOfHost(): boolean {
+    return true
+  }
 
   /** Every device reaches it. */
   override admit(): boolean {

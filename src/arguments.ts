@@ -86,3 +86,10 @@ export function checkChoice<T extends string>(value: unknown, name: string, choi
   if (choice !== undefined) return choice
   throw invalidValue(`${name} must be one of '${choices.join("', '")}', not ${describe(value)}`)
 }
+
+/** Text that C takes: it ends at the first zero there, so it must have none. */
+export function checkText(value: unknown, name: string, expected: string): string {
+  if (typeof value !== 'string') throw invalidType(name, expected, value)
+  if (value.includes('\0')) throw invalidValue(`${name} must not have a zero character in it: ${describe(value)}`)
+  return value
+}

@@ -2,7 +2,7 @@
 import { inspect } from 'node:util'
 import { checkOptions } from './arguments.js'
 import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from './device.js'
-import type { LibraryWork } from './driver/library-driver.js'
+import { LIBRARY_ENTRIES, type LibraryWork } from './driver/library-driver.js'
 import { invalidType, invalidValue, outOfRange, stateError } from './errors.js'
 import './joins.js'
 import type { DeviceBuffer } from './device-buffer.js'
@@ -181,7 +181,8 @@ export class Cublas implements Disposable {
     const isNew = this.#handle !== undefined && !isKnown(before.use.context, kind)
     // Runs the host functions that are pending, which may close what is used here. Inside of one it throws.
     if (isNew) before.use.driver.libraries.call(before.use.context, () => {})
-    const { use, memory } = isNew ? open() : before
+    openStream(stream, LIBRARY_ENTRIES)
+    const { use, memory } = open()
     const work: LibraryWork = {
       name,
       stream: use.handle,

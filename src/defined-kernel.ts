@@ -1,5 +1,5 @@
 import { inspect } from 'node:util'
-import { checkFunction, checkNanoseconds, checkOptions } from './arguments.js'
+import { checkFunction, checkNanoseconds, checkOptions, checkText } from './arguments.js'
 import { type Device, driverOf, isDevice } from './device.js'
 import type { ScalarType } from './driver/kernel-driver.js'
 import { invalidType, invalidValue } from './errors.js'
@@ -106,8 +106,8 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     }
     checkOptions(definition, 'definition')
     const { name, source, signature, simulate, simulateGrid, nanoseconds = DEFAULT_NANOSECONDS } = definition
-    if (typeof name !== 'string') throw invalidType('definition.name', 'the name of a kernel', name)
-    if (typeof source !== 'string') throw invalidType('definition.source', 'CUDA C++ as text', source)
+    checkText(name, 'definition.name', 'the name of a kernel')
+    checkText(source, 'definition.source', 'CUDA C++ as text')
     if (simulate !== undefined) checkFunction(simulate, 'definition.simulate')
     if (simulateGrid !== undefined) checkFunction(simulateGrid, 'definition.simulateGrid')
     if ((simulate === undefined) === (simulateGrid === undefined)) {
@@ -166,12 +166,12 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
   #launchTwin(stream: Stream, config: LaunchConfig, args: CheckedArgument[]): void {
     const shape = shapeOf(config)
     const { grid, block, sharedMemory } = shape
-    const use = openStream(stream)
     for (const [index, { access }] of this.#parameters.entries()) {
       if (access === undefined || typeof args[index] === 'object') continue
       const expected = 'a DeviceBuffer or PinnedBuffer: the simulator knows no bare addresses'
       throw invalidType(`Argument ${index}`, expected, args[index])
     }
+    const use = openStream(stream, 1)
     const memory = openArguments(args, this.#parameters, use.driver) ?? []
     const values = args as LaunchValues
     const { name, simulate, simulateGrid, nanoseconds } = this.#definition

@@ -10,7 +10,7 @@ import { checkBoolean, checkInteger, checkOptions, checkOwner, checkPointer } fr
 import { driverForHandle } from './default-driver.js'
 import { Device, deviceOf, driverOf, elsewhere, resolveDevice } from './device.js'
 import type { Driver, EventHandle } from './driver/driver.js'
-import type { Pointer } from './driver/memory-driver.js'
+import type { MemoryPlace, Pointer } from './driver/memory-driver.js'
 import { CudaError, invalidType, invalidValue, outOfRange, stateError } from './errors.js'
 import { freeDeferred } from './homes.js'
 import { checkIpcBytes, exportMemory, importMemory } from './interprocess-memory.js'
@@ -83,11 +83,14 @@ export class DeviceBuffer extends Memory {
     const wanted = given.device === -1 ? undefined : given.device
     const near = resolveDevice(wanted)
     const driver = wanted === undefined ? driverForHandle(address, driverOf(near)) : driverOf(near)
-    const device = deviceOf(driver, ordinalOf(driver, address, byteLength, near.ordinal))
+    const { device: ordinal, isOfHost } = placeOf(driver, address, byteLength, near.ordinal)
+    const device = deviceOf(driver, ordinal)
     if (wanted !== undefined && device !== near) {
       throw stateError('ERR_DEVICE_MISMATCH', `The memory is on ${device}, not on ${near} as options.device says`)
     }
-    const buffer = new DeviceBuffer(new Part(new ForeignAllocation(device, driver, address, byteLength)) as never)
+    const buffer = new DeviceBuffer(
+      new Part(new ForeignAllocation(device, driver, address, byteLength, isOfHost)) as never,
+    )
     if (owner !== undefined) owners.set(buffer, owner)
     return buffer
   }
@@ -196,12 +199,14 @@ function bufferOfShared(shared: SharedBuffer): DeviceBuffer {
     throw outOfRange('shared.byteLength', 'not negative', byteLength)
   const ready = checkPointer(shared.ready, 'shared.ready', 'as share() returned it') as EventHandle
   const event = ready === 0 ? undefined : ready
-  return new DeviceBuffer(new Part(new SharedAllocation(received.device, pointer, byteLength, event)) as never)
+  const { isOfHost } = placeOf(driverOf(received.device), pointer, byteLength, received.device.ordinal)
+  const allocation = new SharedAllocation(received.device, pointer, byteLength, event, isOfHost)
+  return new DeviceBuffer(new Part(allocation) as never)
 }
 
-function ordinalOf(driver: Driver, pointer: Pointer, byteLength: number, near: number): number {
+function placeOf(driver: Driver, pointer: Pointer, byteLength: number, near: number): MemoryPlace {
   try {
-    return driver.memory.deviceOf(pointer, byteLength, near)
+    return driver.memory.placeOf(pointer, byteLength, near)
   } catch (cause) {
     if (!(cause instanceof CudaError) || cause.number !== 1) throw cause
     const what = `0x${pointer.toString(16)} is no device memory of this driver`

@@ -7,7 +7,6 @@ import { CudaError, explained, heardFrom, invalidType, invalidValue, stateError 
 import { finished, type WaitOptions } from './finished.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
 import { announce, receive, type SharedEvent, withdraw } from './shared.js'
-import { checkRoomForCall } from './stack-room.js'
 
 /** How an event is made. All false where not given. */
 export interface EventOptions {
@@ -19,7 +18,7 @@ export interface EventOptions {
   readonly interprocess?: boolean | undefined
 }
 
-interface EventSettings {
+export interface EventSettings {
   readonly timing: boolean
   readonly blockingSync: boolean
   readonly interprocess: boolean
@@ -318,7 +317,6 @@ export class Event implements Disposable {
    */
   close(): void {
     if (this.#closed || this.#kept) return
-    checkRoomForCall()
     this.#closed = true
     withdraw(this, this.device)
     owners.delete(this)
@@ -389,8 +387,13 @@ export class Event implements Disposable {
 }
 
 /** A new event in a stream's own context, which need not be its device's primary one. */
-export function eventFor(device: Device, context: ContextHandle, options?: EventOptions): Event {
-  return makeEvent(new EventSeed(device, context, options === undefined ? PLAIN : settingsOf(options), RECORDED_NEXT))
+export function eventFor(device: Device, context: ContextHandle, settings: EventSettings): Event {
+  return makeEvent(new EventSeed(device, context, settings, RECORDED_NEXT))
+}
+
+/** What options ask for, each read once. */
+export function settingsFrom(options: EventOptions | undefined): EventSettings {
+  return options === undefined ? PLAIN : settingsOf(options)
 }
 
 /** An event that lives as long as the stream that keeps it. */

@@ -1,13 +1,13 @@
 /** Work that other code queues on a stream of ours: a library called through an FFI, say, by CUDA's own handle. */
 import { checkFunction, checkNanoseconds, checkOptions } from './arguments.js'
 import type { DeviceBuffer } from './device-buffer.js'
-import type { Access, KernelMemory } from './driver/kernel-driver.js'
-import type { LibraryTwin } from './driver/library-driver.js'
+import type { Access } from './driver/kernel-driver.js'
+import { LIBRARY_ENTRIES, type LibraryTwin } from './driver/library-driver.js'
 import { describe, invalidType, invalidValue } from './errors.js'
-import { isMemory, type OpenMemory, openMemory } from './memory.js'
+import { isMemory, openMemory } from './memory.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueWith } from './queue-with-memory.js'
-import { isStream, type OpenStream, openStream, Stream } from './stream.js'
+import { openStream, Stream } from './stream.js'
 
 /** Memory that other code is about to touch on the stream. */
 export interface ExternalMemory {
@@ -47,19 +47,29 @@ declare module './stream.js' {
   }
 }
 
+interface GivenMemory {
+  readonly buffer: DeviceBuffer | PinnedBuffer
+  readonly access: Access
+}
+
 const ACCESSES: readonly Access[] = ['in', 'out', 'inout']
 const DURATION = 1000
 
 Stream.prototype.external = function (work, call): Stream {
-  if (!isStream(this)) throw invalidType('The stream', 'a Stream, not an heir to one', this)
-  const use = openStream(this)
+  openStream(this)
   if (work === undefined) throw invalidType('work', 'an object such as { name, memory }', work)
   checkOptions(work, 'work')
   const { name } = work
   if (typeof name !== 'string') throw invalidType('work.name', 'a string', name)
   checkFunction(call, 'call')
-  const memory = openExternal(work.memory ?? [], use)
+  const given = readExternal(work.memory ?? [])
   const twin = twinOf(work)
+  const use = openStream(this, LIBRARY_ENTRIES)
+  const memory = given.map(({ buffer, access }) => ({
+    ...openMemory(buffer, use.driver),
+    byteLength: buffer.byteLength,
+    access,
+  }))
   const queued = {
     ...{ name, stream: use.handle, context: use.context, memory, twin },
     call: (handle: number) => call(BigInt(handle)),
@@ -69,7 +79,7 @@ Stream.prototype.external = function (work, call): Stream {
   return this
 }
 
-function openExternal(given: readonly ExternalMemory[], use: OpenStream): readonly (OpenMemory & KernelMemory)[] {
+function readExternal(given: readonly ExternalMemory[]): readonly GivenMemory[] {
   if (!Array.isArray(given)) throw invalidType('work.memory', 'an array of { buffer, access }', given)
   return given.map((each: ExternalMemory, index) => {
     const { buffer, access = 'inout' } = checkOptions(each, `work.memory[${index}]`) ?? {}
@@ -79,7 +89,7 @@ function openExternal(given: readonly ExternalMemory[], use: OpenStream): readon
     if (!ACCESSES.includes(access)) {
       throw invalidValue(`work.memory[${index}].access must be 'in', 'out' or 'inout', not ${describe(access)}`)
     }
-    return { ...openMemory(buffer, use.driver), byteLength: buffer.byteLength, access }
+    return { buffer, access }
   })
 }
 

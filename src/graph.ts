@@ -2,7 +2,7 @@ import { inspect, types } from 'node:util'
 import { checkFunction, checkOptions } from './arguments.js'
 import { another, type Device, driverOf, elsewhere } from './device.js'
 import { CUresult } from './driver/cuda-results.js'
-import { type Driver, isNullStream } from './driver/driver.js'
+import { type Driver, isNullStream, type StreamHandle } from './driver/driver.js'
 import { CaptureMode } from './driver/graph-driver.js'
 import type { ContextHandle, GraphExecHandle, GraphHandle } from './driver/handles.js'
 import { CudaError, describe, explained, invalidType, invalidValue, stateError } from './errors.js'
@@ -203,7 +203,8 @@ export class GraphExec implements Disposable, Launchable {
    */
   upload(stream?: Stream): this {
     const target = this.#target(stream)
-    this.#driver.graphs.upload(this.#handle, openStream(target).handle)
+    const { handle } = openStream(target, 1)
+    this.#driver.graphs.upload(this.#open(), handle)
     return this
   }
 
@@ -215,7 +216,8 @@ export class GraphExec implements Disposable, Launchable {
    */
   launch(stream?: Stream): this {
     const target = this.#target(stream)
-    this.#driver.graphs.launch(this.#handle, openStream(target).handle)
+    const { handle } = openStream(target, 1)
+    this.#driver.graphs.launch(this.#open(), handle)
     queuedLast(target, 'a graph')
     return this
   }
@@ -343,6 +345,7 @@ Stream.prototype.endCapture = function (): Graph {
 
 Stream.prototype.capture = function (fn: () => void, options?: CaptureOptions): Graph {
   checkFunction(fn, 'fn')
+  const { driver, handle } = openStream(this)
   this.beginCapture(checkOptions(options)?.mode)
   try {
     const returned: unknown = fn()
@@ -354,7 +357,7 @@ Stream.prototype.capture = function (fn: () => void, options?: CaptureOptions): 
       )
     }
   } catch (error) {
-    abandonCapture(this)
+    abandonCapture(driver, handle)
     throw error
   }
   return this.endCapture()
@@ -380,11 +383,12 @@ function ignoreRejection(thenable: unknown): void {
   if (types.isPromise(thenable)) Promise.prototype.then.call(thenable, undefined, () => {})
 }
 
-/** Ends a capture whose graph nobody wants; the error that brought this about is the one to be seen. */
-function abandonCapture(stream: Stream): void {
+/** Ends a capture whose graph is of no use; the error that brought this about is the one to be seen. */
+function abandonCapture(driver: Driver, handle: StreamHandle): void {
   try {
-    stream.endCapture().close()
+    driver.graphs.abandon(handle)
   } catch {
-    // A spoilt capture gives no graph, and is over all the same.
+    // The stream is gone, or its context, and the capture with it.
   }
+  freeDeferred(driver)
 }

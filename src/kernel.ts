@@ -1,5 +1,5 @@
 import { inspect } from 'node:util'
-import { checkBoolean, checkInteger, checkOptions } from './arguments.js'
+import { checkBoolean, checkInteger, checkOptions, checkText } from './arguments.js'
 import { contextOf, type Device, driverOf, isDevice, resolveDevice } from './device.js'
 import type { Driver } from './driver/driver.js'
 import type { ContextHandle, KernelHandle, ModuleHandle } from './driver/handles.js'
@@ -111,7 +111,7 @@ export class Module implements Disposable {
    */
   kernel<const S extends readonly ParameterType[]>(name: string, signature: S): Kernel<S> {
     if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
-    if (typeof name !== 'string') throw invalidType('name', 'the name of a kernel', name)
+    checkText(name, 'name', 'the name of a kernel')
     const parameters = parseSignature(signature)
     const handle = this.#driver.kernels.kernel(this.#handle, name, parameters.map(passedAs))
     return new Kernel<S>({ module: this, name, parameters, handle } satisfies KernelSeed as never)
@@ -189,10 +189,11 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
   }
 
   [launchOn](stream: Stream, config: unknown, args: unknown[]): void {
-    const use = openStream(stream)
     this.#checkHome(stream)
     const values = checkArguments(this.#parameters, args)
     const shape = this.#shapes.of(config as LaunchConfig)
+    const use = openStream(stream, 1)
+    this.#checkOpen()
     const memory = openArguments(values, this.#parameters, use.driver) ?? NO_MEMORY
     const queue = (): void => use.driver.kernels.launch(this.#handle, use.handle, shape, values as LaunchValues, memory)
     queueWith(use, memory, queue)

@@ -1,6 +1,6 @@
 /** What `stream.launch()` takes: anything that knows how to queue itself, as graphs and kernels do. */
 import { invalidType } from './errors.js'
-import type { Stream } from './stream.js'
+import { openStream, type Stream } from './stream.js'
 
 export const launchOn: unique symbol = Symbol('launchOn')
 
@@ -11,6 +11,7 @@ export interface Launchable {
 
 /** `stream.launch` for every kind of target; graph.ts and kernel.ts declare the kinds, each with its arguments. */
 export function launch(this: Stream, target: unknown, config: unknown, ...args: unknown[]): Stream {
+  openStream(this)
   const launchable = target as Partial<Launchable> | null | undefined
   if (typeof launchable?.[launchOn] !== 'function') throw invalidType('target', 'a GraphExec or a Kernel', target)
   launchable[launchOn](this, config, args)

@@ -9,7 +9,6 @@ import type { Pointer } from './driver/memory-driver.js'
 import { invalidType, outOfRange, stateError } from './errors.js'
 import { destroyWhenUnreachable, release } from './remains.js'
 import { withdraw } from './shared.js'
-import { checkRoomForCall } from './stack-room.js'
 
 /** A piece of memory as its driver knows it. */
 export interface OpenMemory {
@@ -83,11 +82,10 @@ export abstract class Memory implements Disposable {
    */
   close(): void {
     if (this.#closed) return
-    checkRoomForCall()
     this.#closed = true
     if (this.#whole !== this) return
-    this.beforeClose(this.#allocation)
     try {
+      this.beforeClose(this.#allocation)
       release(this, this.#allocation)
     } finally {
       // Where the driver has refused, it is as it was before.

@@ -1,5 +1,5 @@
 /** CUDA C++ as text, compiled at run time. */
-import { checkOptions } from './arguments.js'
+import { checkOptions, checkText } from './arguments.js'
 import { type Device, driverOf, resolveDevice } from './device.js'
 import { invalidType } from './errors.js'
 import { Module } from './kernel.js'
@@ -18,17 +18,16 @@ export interface CompileOptions {
 
 async function compile(source: string, options?: CompileOptions): Promise<Module> {
   const given = checkOptions(options) ?? {}
-  if (typeof source !== 'string') throw invalidType('source', 'CUDA C++ as text', source)
+  checkText(source, 'source', 'CUDA C++ as text')
   const more = given.options ?? []
-  if (!Array.isArray(more) || !more.every((option) => typeof option === 'string')) {
-    throw invalidType('options.options', 'an array of texts', more)
-  }
+  if (!Array.isArray(more)) throw invalidType('options.options', 'an array of texts', more)
+  const texts = more.map((option, index) => checkText(option, `options.options[${index}]`, 'a text'))
   const device = resolveDevice(given.device)
   const { major, minor } = device.computeCapability
   const arch = given.arch ?? `sm_${major}${minor}`
-  if (typeof arch !== 'string') throw invalidType('options.arch', "a text such as 'sm_90'", arch)
-  const name = given.name ?? 'program.cu'
-  const image = await driverOf(device).kernels.compile(source, name, [`--gpu-architecture=${arch}`, ...more])
+  checkText(arch, 'options.arch', "a text such as 'sm_90'")
+  const name = checkText(given.name ?? 'program.cu', 'options.name', 'a text')
+  const image = await driverOf(device).kernels.compile(source, name, [`--gpu-architecture=${arch}`, ...texts])
   return Module.load(image, { device })
 }
 

@@ -1,9 +1,18 @@
 /** Puts work that uses memory into a stream, and writes down that it did. */
-import { PinnedAllocation } from './allocations.js'
-import type { FillWidth, TwoDevices } from './driver/memory-driver.js'
+import type { CopyRoute, FillWidth } from './driver/memory-driver.js'
 import { stateError } from './errors.js'
 import type { OpenMemory } from './memory.js'
-import type { OpenStream } from './stream.js'
+import { type OpenStream, openStream, type Stream } from './stream.js'
+
+/** Opens several streams for work that takes so many entries of the hardware queue of each, as `openStream` opens one. */
+export function openStreams(streams: ReadonlySet<Stream>, entries: number): ReadonlyMap<Stream, OpenStream> {
+  for (;;) {
+    for (const stream of streams) openStream(stream, entries)
+    // The host functions that ran while one had no room may have filled or closed another.
+    const opened = new Map([...streams].map((stream) => [stream, openStream(stream)]))
+    if ([...opened.values()].every(({ driver, handle }) => driver.streamHasRoom(handle, entries))) return opened
+  }
+}
 
 /**
  * Queues something that uses memory. What is captured runs when its graph is launched: nothing is used yet.
@@ -60,21 +69,20 @@ export function queueCopy(use: OpenStream, to: OpenMemory, from: OpenMemory, byt
   if (byteLength === 0) return
   const memory = from.allocation === to.allocation ? [to] : [to, from]
   const { driver, handle } = use
-  const copy = (between?: TwoDevices): void => driver.memory.copy(to.pointer, from.pointer, byteLength, handle, between)
-  const between = betweenDevices(to, from)
-  if (between === undefined) queueWith(use, memory, () => copy())
+  const copy = (route?: CopyRoute): void => driver.memory.copy(to.pointer, from.pointer, byteLength, handle, route)
+  const route = routeOf(to, from)
+  if (route === undefined || route === 'withinHost') queueWith(use, memory, () => copy(route))
   else {
     const reached = memory.every(({ allocation }) => allocation.admit(use))
-    queueTracked(use, memory, () => copy(reached ? undefined : between))
+    queueTracked(use, memory, () => copy(reached ? undefined : route))
   }
 }
 
-/** Undefined where one is memory of the host, or both are on one device. */
-function betweenDevices(to: OpenMemory, from: OpenMemory): TwoDevices | undefined {
+/** Undefined between the host and a device, and on one device. */
+function routeOf(to: OpenMemory, from: OpenMemory): CopyRoute | undefined {
   const [there, here] = [to.allocation, from.allocation]
-  if (there.device === here.device || there instanceof PinnedAllocation || here instanceof PinnedAllocation) {
-    return undefined
-  }
+  if (there.isOfHost && here.isOfHost) return 'withinHost'
+  if (there.device === here.device || there.isOfHost || here.isOfHost) return undefined
   return { to: there.device.ordinal, from: here.device.ordinal }
 }
 

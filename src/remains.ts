@@ -4,8 +4,6 @@
  * object is registered only if it outlives the present turn of the event loop.
  */
 
-import { checkRoomForVerb } from './stack-room.js'
-
 /** What has to be destroyed. */
 export interface Remains {
   destroy(): void
@@ -48,7 +46,6 @@ export function keepReachable(): () => boolean {
 
 /** Destroys the remains now. */
 export function release(owner: object, remains: Remains): void {
-  checkRoomForVerb()
   remains.gone = true
   try {
     remains.destroy()

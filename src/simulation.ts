@@ -180,7 +180,7 @@ function simDriverOf(device: Device): SimDriver {
 
 function simulated(stream: Stream): { readonly driver: SimDriver; readonly handle: StreamHandle } {
   if (!isStream(stream)) throw invalidType('stream', 'a Stream', stream)
-  const { handle } = openStream(stream)
+  const { handle } = openStream(stream, 1)
   const driver = simDriverOf(stream.device)
   // What is queued here passes none of the library's own verbs, as another library's work does.
   driver.streamHandedOut(handle)

@@ -5,16 +5,19 @@
  */
 
 import { cudaError } from './driver/cuda-results.js'
+import { invalidValue } from './errors.js'
 import { hostFunction } from './host-function.js'
-import { type OpenMemory, openMemory } from './memory.js'
+import { type Memory, type OpenMemory, openMemory } from './memory.js'
 import { ownBytes, type PinnedBuffer } from './pinned-buffer.js'
-import { queueCopy } from './queue-with-memory.js'
-import { type OpenStream, openStream, Stream } from './stream.js'
+import { openStreams, queueCopy } from './queue-with-memory.js'
+import { type OpenStream, openStream, Stream, whenClosing } from './stream.js'
 
 const CHUNK_BYTES = 4 * 1024 * 1024
 const CHUNKS = 4
 /** What is put into a chunk begins at a multiple of this. */
 const ALIGNMENT = 256
+/** Room is made for so many chunks at one time: the streams need not take more. */
+const MOST_AT_ONCE = 32
 
 interface Chunk {
   readonly memory: PinnedBuffer
@@ -30,77 +33,153 @@ interface Place {
 }
 
 class Ring {
-  readonly #chunks: Chunk[] = []
+  readonly #stream: Stream
+  #chunks: Chunk[] = []
   #at = -1
   #helper: Stream | undefined
+  /** Host functions that will still look at the chunks. */
+  #pending = 0
+  #closed = false
+
+  constructor(stream: Stream) {
+    this.#stream = stream
+    whenClosing(stream, () => this.#close())
+  }
+
+  /** The stream whose host functions fill and empty the chunks. */
+  get helper(): Stream {
+    this.#helper ??= new Stream({ device: this.#stream.device })
+    return this.#helper
+  }
+
+  /** Will so many bytes find chunks that all work is done with? */
+  isFree(byteLength: number): boolean {
+    const begun = this.#chunks[this.#at]
+    let left = byteLength
+    if (begun !== undefined && begun.used + Math.min(left, CHUNK_BYTES) <= CHUNK_BYTES) {
+      begun.ready ||= isIdle(begun)
+      if (!begun.ready) return false
+      left -= CHUNK_BYTES
+    }
+    for (let next = 1; left > 0; next += 1, left -= CHUNK_BYTES) {
+      if (next >= CHUNKS) return false
+      const chunk = this.#chunks[(this.#at + next) % CHUNKS]
+      if (chunk !== undefined && !isIdle(chunk)) return false
+    }
+    return true
+  }
 
   /** Room for so many bytes, a chunk at most, in the chunk begun or in the next. */
-  place(stream: Stream, byteLength: number): Place {
+  place(byteLength: number): Place {
     let chunk = this.#chunks[this.#at]
-    if (chunk === undefined || chunk.used + byteLength > CHUNK_BYTES) chunk = this.#begin(stream)
+    if (chunk === undefined || chunk.used + byteLength > CHUNK_BYTES) chunk = this.#begin()
     else if (!chunk.ready) chunk.ready = isIdle(chunk)
     const memory = chunk.memory.slice(chunk.used, byteLength)
     chunk.used += Math.ceil(byteLength / ALIGNMENT) * ALIGNMENT
     return { memory, ready: chunk.ready }
   }
 
-  /** The stream whose host functions fill and empty the chunks. */
-  helper(stream: Stream): OpenStream {
-    this.#helper ??= new Stream({ device: stream.device })
-    return openStream(this.#helper)
+  hostFunctionQueued(): void {
+    this.#pending += 1
   }
 
-  #begin(stream: Stream): Chunk {
-    this.#at = (this.#at + 1) % CHUNKS
-    let chunk = this.#chunks[this.#at]
+  hostFunctionOver(): void {
+    this.#pending -= 1
+    if (this.#closed) this.#release()
+  }
+
+  #begin(): Chunk {
+    const at = (this.#at + 1) % CHUNKS
+    let chunk = this.#chunks[at]
     if (chunk === undefined) {
-      chunk = { memory: stream.device.allocPinned(CHUNK_BYTES), used: 0, ready: true }
+      chunk = { memory: this.#stream.device.allocPinned(CHUNK_BYTES), used: 0, ready: true }
       this.#chunks.push(chunk)
     }
+    this.#at = at
     chunk.used = 0
     chunk.ready = isIdle(chunk)
     return chunk
+  }
+
+  #close(): void {
+    this.#closed = true
+    this.#release()
+  }
+
+  /** The GPU may use the chunks still: their memory is given back when it has. */
+  #release(): void {
+    if (this.#pending > 0) return
+    for (const { memory } of this.#chunks.splice(0)) memory.close()
+    this.#helper?.close()
   }
 }
 
 const uploads = new WeakMap<Stream, Ring>()
 const downloads = new WeakMap<Stream, Ring>()
 
-/** Queues the copy of these bytes. The promise is done when none of them is needed any more, in the ring or beside it. */
-export function stageUpload(stream: Stream, to: OpenMemory, bytes: Uint8Array): Promise<void> {
+/**
+ * Queues the copy of these bytes. The promise is done when none of them is needed any more, in the ring or beside it.
+ * @throws ERR_INVALID_ARG_VALUE where a host function that runs meanwhile has detached them
+ */
+export function stageUpload(stream: Stream, buffer: Memory, bytes: Uint8Array): Promise<void> {
   const ring = ringOf(uploads, stream)
-  const use = openStream(stream)
-  const pending = new Pending()
-  for (let offset = 0; offset < bytes.length; offset += CHUNK_BYTES) {
-    const part = bytes.subarray(offset, offset + CHUNK_BYTES)
-    const { memory, ready } = ring.place(stream, part.length)
-    if (ready) ownBytes(memory).set(part)
-    else fillLater(ring.helper(stream), use, memory, part.slice(), pending)
-    queueCopy(use, at(to, offset), openMemory(memory), part.length)
+  const { length } = bytes
+  const pending = new Pending(ring)
+  for (let begin = 0; begin < length; begin += MOST_AT_ONCE * CHUNK_BYTES) {
+    const end = Math.min(length, begin + MOST_AT_ONCE * CHUNK_BYTES)
+    const chunks = Math.ceil((end - begin) / CHUNK_BYTES)
+    const opened = openFor(stream, ring.isFree(end - begin) ? undefined : ring.helper, chunks)
+    const to = openMemory(buffer, opened.use.driver)
+    if (bytes.length !== length) throw invalidValue('source was detached or shortened while the stream had no room')
+    for (let offset = begin; offset < end; offset += CHUNK_BYTES) {
+      const part = bytes.subarray(offset, Math.min(end, offset + CHUNK_BYTES))
+      const { memory, ready } = ring.place(part.length)
+      if (ready) ownBytes(memory).set(part)
+      else fillLater(opened.helper ?? openStream(ring.helper), opened.use, memory, part.slice(), pending)
+      queueCopy(opened.use, at(to, offset), openMemory(memory), part.length)
+    }
   }
   return pending.promise()
 }
 
 /** Queues the copy of these bytes to an array; the promise is done when they are there. */
-export async function stageDownload(stream: Stream, from: OpenMemory, byteLength: number): Promise<Uint8Array> {
+export async function stageDownload(stream: Stream, buffer: Memory): Promise<Uint8Array> {
   const ring = ringOf(downloads, stream)
-  const use = openStream(stream)
-  const helper = ring.helper(stream)
+  const { byteLength } = buffer
   const result = new Uint8Array(byteLength)
-  const pending = new Pending()
-  for (let offset = 0; offset < byteLength; offset += CHUNK_BYTES) {
-    const length = Math.min(CHUNK_BYTES, byteLength - offset)
-    const { memory, ready } = ring.place(stream, length)
-    const place = openMemory(memory)
-    if (!ready) place.allocation.comeAfterUses(use)
-    queueCopy(use, place, at(from, offset), length)
-    helper.driver.streamWaitStream(helper.handle, use.handle, use.context)
-    place.allocation.beforeUse(helper)
-    queueHostFunction(helper, pending, () => result.set(ownBytes(memory), offset))
-    place.allocation.afterUse(helper)
+  const pending = new Pending(ring)
+  for (let begin = 0; begin < byteLength; begin += MOST_AT_ONCE * CHUNK_BYTES) {
+    const end = Math.min(byteLength, begin + MOST_AT_ONCE * CHUNK_BYTES)
+    const { use, helper = openStream(ring.helper) } = openFor(
+      stream,
+      ring.helper,
+      Math.ceil((end - begin) / CHUNK_BYTES),
+    )
+    const from = openMemory(buffer, use.driver)
+    for (let offset = begin; offset < end; offset += CHUNK_BYTES) {
+      const length = Math.min(CHUNK_BYTES, end - offset)
+      const { memory, ready } = ring.place(length)
+      const place = openMemory(memory)
+      if (!ready) place.allocation.comeAfterUses(use)
+      queueCopy(use, place, at(from, offset), length)
+      helper.driver.streamWaitStream(helper.handle, use.handle, use.context)
+      place.allocation.beforeUse(helper)
+      queueHostFunction(helper, pending, () => result.set(ownBytes(memory), offset))
+      place.allocation.afterUse(helper)
+    }
   }
   await pending.promise()
   return result
+}
+
+function openFor(
+  stream: Stream,
+  helper: Stream | undefined,
+  entries: number,
+): { readonly use: OpenStream; readonly helper?: OpenStream } {
+  if (helper === undefined) return { use: openStream(stream, entries) }
+  openStreams(new Set([stream, helper]), entries)
+  return { use: openStream(stream), helper: openStream(helper) }
 }
 
 /** The helper fills the place once its earlier work is done; the stream waits for that. */
@@ -133,17 +212,24 @@ function queueHostFunction({ driver, handle, context }: OpenStream, pending: Pen
 
 /** Host functions that have not run yet. */
 class Pending {
+  readonly #ring: Ring
   #count = 0
   #error: unknown
   #settle: (() => void) | undefined
 
+  constructor(ring: Ring) {
+    this.#ring = ring
+  }
+
   queued(): void {
     this.#count += 1
+    this.#ring.hostFunctionQueued()
   }
 
   over(error?: unknown): void {
     this.#count -= 1
     this.#error ??= error
+    this.#ring.hostFunctionOver()
     if (this.#count === 0) this.#settle?.()
   }
 
@@ -159,7 +245,7 @@ class Pending {
 function ringOf(rings: WeakMap<Stream, Ring>, stream: Stream): Ring {
   let ring = rings.get(stream)
   if (ring === undefined) {
-    ring = new Ring()
+    ring = new Ring(stream)
     rings.set(stream, ring)
   }
   return ring

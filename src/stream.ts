@@ -22,12 +22,12 @@ import {
   keptEventFor,
   openEvent,
   recordedBehind,
+  settingsFrom,
 } from './event.js'
 import { finished, type WaitOptions } from './finished.js'
 import { hostFunction } from './host-function.js'
 import { destroyWhenUnreachable, release } from './remains.js'
 import { announce, isShared, receive, type SharedStream, withdraw } from './shared.js'
-import { checkRoomForCall } from './stack-room.js'
 import type {
   ExternalStreamOptions,
   RecordOptions,
@@ -61,11 +61,16 @@ export interface OpenStream {
 
 let lastSerial = 0
 
-/** For the other files and doors of this package: a stream's driver, handle and context. Throws ERR_CLOSED. */
-export let openStream: (stream: Stream) => OpenStream
-/** Calls the function when the stream is about to be closed: its handle still lives then. */
-/** Notes what was queued on a stream: whoever hears of a fault there is told. */
+/**
+ * For the other files and doors of this package: what is queued on a stream is queued by this, after all arguments have
+ * been read and before any memory is opened. It makes room for so many entries of the stream's hardware queue first,
+ * and host functions may run in that, so a stream, buffer or graph that was open before may be closed afterwards.
+ * Nothing of the program runs between this and the driver's call. Throws ERR_CLOSED.
+ */
+export let openStream: (stream: Stream, entries?: number) => OpenStream
+/** Notes what was queued on a stream, for the errors of whoever waits for it. */
 export let queuedLast: (stream: Stream, what: string) => void
+/** Calls the function when the stream is about to be closed: its handle still lives then. */
 export let whenClosing: (stream: Stream, fn: () => void) => void
 /** Is it a Stream, and not merely an heir to one, as a proxy is? */
 export let isStream: (value: unknown) => value is Stream
@@ -88,12 +93,12 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   readonly #handle: StreamHandle
   #handedOut = false
   readonly #context: ContextHandle
+  readonly #facts: OpenStream
   readonly #kept: boolean
   readonly #remains: StreamRemains | undefined
-  readonly #serial: number
   #held: readonly (object | undefined)[]
   #closed = false
-  #closing: (() => void) | undefined
+  readonly #closing: (() => void)[] = []
   /** Nothing was queued through this object since it was last synchronized. */
   #quiet = false
   /** What was queued through it last, for errors. */
@@ -116,7 +121,13 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     this.#kept = seed.tenure === 'kept'
     this.#held = seed.held
     lastSerial += 1
-    this.#serial = lastSerial
+    this.#facts = {
+      driver: this.#driver,
+      handle: seed.handle,
+      context: seed.context,
+      device: seed.device.ordinal,
+      serial: lastSerial,
+    }
     if (seed.tenure !== 'owned') return
     this.#remains = new StreamRemains(this.#driver, seed.handle)
     destroyWhenUnreachable(this, this.#remains)
@@ -130,7 +141,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   static from(source: Stream | StreamSource | SharedStream, options?: ExternalStreamOptions): Stream {
     const known = isShared(source) ? ownOfShared(source) : source
     if (!isStream(known)) return new ExternalStream(source, options)
-    known.#open()
+    Stream.#opened(known)
     const given = checkOptions(options) ?? {}
     checkOwner(given.owner)
     checkDevice(known, given.device)
@@ -180,6 +191,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * the stream as long as they use it. It can still be read after `close()`, when it is nobody's.
    */
   get handle(): bigint {
+    Stream.#checkBrand(this)
     this.#handOut()
     return BigInt(cudaHandleOf(this.#handle))
   }
@@ -189,20 +201,20 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws CudaError 900 while the stream captures, unless it was asked before; the capture is not spoilt
    */
   get id(): bigint {
-    const handle = this.#open()
+    const handle = Stream.#opened(this)
     this.#id ??= this.#driver.streamGetId(handle)
     return this.#id
   }
 
   /** The context it is in: its device's primary one, unless another library made the stream elsewhere. */
   get context(): Context {
-    this.#open()
+    Stream.#opened(this)
     return { handle: BigInt(this.#context), device: this.device }
   }
 
   /** What the driver made of the priority asked for (`cuStreamGetPriority`, asked once): lower goes first. */
   get priority(): number {
-    const handle = this.#open()
+    const handle = Stream.#opened(this)
     this.#priority ??= this.#driver.streamGetPriority(handle)
     return this.#priority
   }
@@ -212,7 +224,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws CudaError 900 while the stream captures, unless it was asked before; the capture is not spoilt
    */
   get nonBlocking(): boolean {
-    const handle = this.#open()
+    const handle = Stream.#opened(this)
     this.#nonBlocking ??= (this.#driver.streamGetFlags(handle) & StreamFlag.NON_BLOCKING) !== 0
     return this.#nonBlocking
   }
@@ -223,18 +235,20 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws CudaError 906 for the null stream while a blocking stream of the device captures
    */
   get isCapturing(): boolean {
-    return this.#driver.streamIsCapturing(this.#open())
+    const handle = Stream.#opened(this)
+    return this.#driver.streamIsCapturing(handle)
   }
 
   /** An event without timing that the stream keeps for you, always the same; closing it does nothing. */
   get cachedEvent(): Event {
-    this.#open()
+    Stream.#opened(this)
     this.#cachedEvent ??= keptEventFor(this.device, this.#context)
     return this.#cachedEvent
   }
 
   /** Was it closed? The driver is not asked: a stream that its foreign owner destroyed is not closed. */
   get closed(): boolean {
+    Stream.#checkBrand(this)
     return this.#closed
   }
 
@@ -248,9 +262,10 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   /** The same in a new event, made and recorded as the options say. */
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
-    const stream = this.#busy()
+    Stream.#opened(this)
     let event: Event
     let external: ExternalFlag = ExternalFlag.NONE
+    let stream: StreamHandle
     if (isEvent(given)) {
       if (given.device !== this.device) throw mismatch(given, this)
       if (options !== undefined) {
@@ -258,11 +273,14 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
         checkAgainst(given, options)
       }
       event = given
+      stream = Stream.#ready(this, event.timing ? 1 : 0)
     } else {
       if (given instanceof Event || given instanceof Stream) throw invalidType('event', 'an Event or options', given)
       const settings = checkOptions(given === undefined ? options : given)
       external = externalFlag(settings)
-      event = eventFor(this.device, this.#context, settings)
+      const wanted = settingsFrom(settings)
+      stream = Stream.#ready(this, wanted.timing ? 1 : 0)
+      event = eventFor(this.device, this.#context, wanted)
     }
     this.#driver.eventRecord(openEvent(event, this.#driver), stream, external)
     if (external !== ExternalFlag.NONE && this.isCapturing) keepForGraphs(event)
@@ -287,9 +305,10 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    */
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
   wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
-    const stream = this.#busy()
+    Stream.#opened(this)
     if (isEvent(target)) {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(checkOptions(options))
+      const stream = Stream.#ready(this, 0)
       this.#driver.streamWaitEvent(stream, openEvent(target, this.#driver), external)
       if (external !== ExternalFlag.NONE && this.isCapturing) keepForGraphs(target)
       return this
@@ -298,7 +317,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     const { event, external } = checkOptions(options) ?? {}
     if (event !== undefined && !isEvent(event)) throw invalidType('options.event', 'an Event', event)
     const isExternal = checkBoolean(external, 'options.external', false)
-    const from = other.#open()
+    const stream = Stream.#ready(this, 0)
+    const from = Stream.#opened(other)
     if (other.#driver !== this.#driver) throw mismatch(other, this)
     if (event === undefined && !(isExternal && (this.isCapturing || other.isCapturing))) {
       this.#driver.streamWaitStream(stream, from, other.#context)
@@ -315,7 +335,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * to ask, which spoils that capture
    */
   query(): boolean {
-    const handle = this.#open()
+    const handle = Stream.#opened(this)
     try {
       return this.#driver.streamQuery(handle)
     } catch (error) {
@@ -330,7 +350,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * in milliseconds), and on the simulator where only this thread could open the latch that it waits for
    */
   synchronize(): void {
-    const handle = this.#open()
+    const handle = Stream.#opened(this)
     // To ask costs less than to wait, where there is likely nothing to wait for.
     if (this.#quiet && this.#isSurelyDone(handle)) return
     try {
@@ -349,8 +369,11 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   finished(options?: WaitOptions): Promise<void> {
     return finished(
       options,
-      () => this.#whom(),
-      (settle) => this.#driver.streamFinished(this.#open(), this.#context, settle),
+      () => (isStream(this) ? this.#whom() : 'a stream'),
+      (settle) => {
+        const handle = Stream.#opened(this)
+        return this.#driver.streamFinished(handle, this.#context, settle)
+      },
     )
   }
 
@@ -365,9 +388,10 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   /** The same, with an argument that the function gets. */
   launchHostFunc<T>(callback: (arg: T) => void, arg: T): this
   launchHostFunc<T>(callback: (arg: T) => void, arg?: T): this {
-    const stream = this.#busy()
+    Stream.#opened(this)
     checkFunction(callback, 'callback')
     const host = hostFunction(() => callback(arg as T), false)
+    const stream = Stream.#ready(this, 1)
     this.#driver.streamLaunchHostFunction(stream, this.#context, host)
     this.#last = 'a host function'
     return this
@@ -379,9 +403,10 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws as `launchHostFunc`; CudaError 900 while the stream captures, which spoils nothing
    */
   addCallback<T>(callback: (stream: this, status: number, arg: T) => void, arg: T): this {
-    const stream = this.#busy()
+    Stream.#opened(this)
     checkFunction(callback, 'callback')
     const host = hostFunction((status) => callback(this, status, arg), true)
+    const stream = Stream.#ready(this, 1)
     this.#driver.streamLaunchHostFunction(stream, this.#context, host)
     this.#last = 'a callback'
     return this
@@ -392,7 +417,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_CLOSED
    */
   use(): this {
-    this.#open()
+    Stream.#opened(this)
     ambientOf(this.device).set(this)
     return this
   }
@@ -403,7 +428,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_CLOSED
    */
   enter(): Disposable {
-    this.#open()
+    Stream.#opened(this)
     return ambientOf(this.device).enter(this)
   }
 
@@ -412,7 +437,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED; what the function throws
    */
   run<R>(fn: () => R): R {
-    this.#open()
+    Stream.#opened(this)
     checkFunction(fn, 'fn')
     return ambientOf(this.device).run(this, fn)
   }
@@ -424,7 +449,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * CudaError 900 while it captures, unless `id` was asked before
    */
   share(): SharedStream {
-    const handle = cudaHandleOf(this.#open())
+    const handle = cudaHandleOf(Stream.#opened(this))
     this.#handOut()
     if (handle !== 2) return { ...announce(this, 'stream', this.device), handle: BigInt(handle), id: this.id }
     throw stateError('ERR_UNSUPPORTED', `${this} is another stream in each thread: share one that you made`)
@@ -432,6 +457,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   /** Is it the same stream of the same device? Handles 0 and 1 name the same one. */
   equals(other: unknown): boolean {
+    Stream.#checkBrand(this)
     return (
       isStream(other) &&
       other.device === this.device &&
@@ -445,7 +471,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_CLOSED
    */
   valueOf(): bigint {
-    return (BigInt(this.device.ordinal) << 64n) | BigInt(cudaHandleOf(canonicalStream(this.#open())))
+    const handle = Stream.#opened(this)
+    return (BigInt(this.device.ordinal) << 64n) | BigInt(cudaHandleOf(canonicalStream(handle)))
   }
 
   /**
@@ -453,9 +480,9 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * a capture that a destroyed stream began is given up. Does nothing to default streams. May be called twice.
    */
   close(): void {
+    Stream.#checkBrand(this)
     if (this.#closed || this.#kept) return
-    checkRoomForCall()
-    this.#closing?.()
+    for (const closing of this.#closing.splice(0)) closing()
     this.#closed = true
     withdraw(this, this.device)
     this.#held = []
@@ -472,6 +499,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * `finished()`, then `close()`, for `await using`. It is closed also where `finished()` rejects, and so does this.
    */
   async [Symbol.asyncDispose](): Promise<void> {
+    Stream.#checkBrand(this)
     if (this.#closed) return
     try {
       await this.finished()
@@ -482,8 +510,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   /** The stream protocol: its version, and the handle. It keeps nothing alive: hold the stream as long as the handle. */
   [cudaStream](): readonly [version: 0, handle: bigint] {
-    if (!isStream(this)) throw invalidType('The stream', 'a Stream, not an heir to one', this)
-    this.#open()
+    Stream.#opened(this)
     return [0, this.handle]
   }
 
@@ -492,6 +519,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   }
 
   toString(): string {
+    if (!isStream(this)) return Object.prototype.toString.call(this)
     const handle = `0x${cudaHandleOf(this.#handle).toString(16)}`
     return `${this[Symbol.toStringTag]}(${handle}, ${this.device}${this.#closed ? ', closed' : ''})`
   }
@@ -506,15 +534,21 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     this.#driver.streamHandedOut(this.#handle)
   }
 
-  /** The handle, for queuing something. */
-  #busy(): StreamHandle {
-    this.#quiet = false
-    return this.#open()
+  static #checkBrand(stream: Stream): void {
+    if (!isStream(stream)) throw invalidType('The stream', 'a Stream, not an heir to one', stream)
   }
 
-  #open(): StreamHandle {
-    if (this.#closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
-    return this.#handle
+  static #opened(stream: Stream): StreamHandle {
+    Stream.#checkBrand(stream)
+    if (stream.#closed) throw stateError('ERR_CLOSED', `${stream} cannot be used any more`)
+    return stream.#handle
+  }
+
+  /** The handle, for queuing something that takes so many entries of the hardware queue: room first, then open. */
+  static #ready(stream: Stream, entries: number): StreamHandle {
+    stream.#quiet = false
+    if (entries > 0) stream.#driver.streamMakeRoom(stream.#handle, entries)
+    return Stream.#opened(stream)
   }
 
   /** Whose work a wait is for, as an error says it. */
@@ -539,26 +573,20 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   static {
     isStream = (value): value is Stream => typeof value === 'object' && value !== null && #handle in value
-    openStream = (stream) => {
-      checkRoomForCall()
-      const handle = stream.#busy()
-      return {
-        driver: stream.#driver,
-        handle,
-        context: stream.#context,
-        device: stream.device.ordinal,
-        serial: stream.#serial,
-      }
+    openStream = (stream, entries = 0) => {
+      Stream.#opened(stream)
+      Stream.#ready(stream, entries)
+      return stream.#facts
     }
     queuedLast = (stream, what) => {
       stream.#last = what
     }
     whenClosing = (stream, fn) => {
-      stream.#closing = fn
+      stream.#closing.push(fn)
     }
     ownerOf = (stream) => stream.#held[0]
     rewrap = (stream) => {
-      const handle = stream.#open()
+      const handle = Stream.#opened(stream)
       const { device } = stream
       // Whoever owns it may have destroyed it meanwhile, and that may have been us.
       if (stream instanceof ExternalStream) stream.#driver.streamAdopt(cudaHandleOf(handle), device.ordinal)

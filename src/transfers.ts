@@ -9,7 +9,7 @@ import { checkFitsArray, isMemory, openMemory } from './memory.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueCopy, queueFill } from './queue-with-memory.js'
 import { stageDownload, stageUpload } from './staging.js'
-import { isStream, type OpenStream, openStream, queuedLast, Stream } from './stream.js'
+import { type OpenStream, openStream, queuedLast, Stream } from './stream.js'
 
 /** Bytes of an ordinary array: a typed array, a DataView, a Buffer, or a whole ArrayBuffer, shared or not. */
 export type Bytes = ArrayBufferView | ArrayBufferLike
@@ -79,21 +79,21 @@ declare module './stream.js' {
 }
 
 Stream.prototype.copy = function (destination, source): Stream {
-  const use = usedBy(this)
+  openStream(this)
   checkMemory(destination, 'destination')
   checkMemory(source, 'source')
+  checkLengths(destination.byteLength, 'source', source.byteLength)
+  const use = openStream(this, 1)
   const to = openMemory(destination, use.driver)
   const from = openMemory(source, use.driver)
-  checkLengths(destination.byteLength, 'source', source.byteLength)
   queueCopy(use, to, from, source.byteLength)
   queuedLast(this, 'a copy')
   return this
 }
 
 Stream.prototype.fill = function (buffer, value, options): Stream {
-  const use = usedBy(this)
+  openStream(this)
   checkMemory(buffer, 'buffer')
-  const to = openMemory(buffer, use.driver)
   checkInteger(value, 'value')
   const { width = 1 } = checkOptions(options) ?? {}
   if (width !== 1 && width !== 2 && width !== 4) {
@@ -103,6 +103,8 @@ Stream.prototype.fill = function (buffer, value, options): Stream {
   if (value < -values / 2 || value >= values) {
     throw outOfRange('value', `from ${-values / 2} to ${values - 1} in ${width} byte(s)`, value)
   }
+  const use = openStream(this, 1)
+  const to = openMemory(buffer, use.driver)
   if (buffer.byteLength % width !== 0 || to.pointer % width !== 0) {
     throw invalidValue(`${buffer} is no whole number of values of ${width} bytes, or begins in the middle of one`)
   }
@@ -112,29 +114,29 @@ Stream.prototype.fill = function (buffer, value, options): Stream {
 }
 
 Stream.prototype.upload = function (buffer, source): Promise<void> {
-  const use = usedBy(this)
+  const use = openStream(this)
   checkMemory(buffer, 'buffer')
-  const to = openMemory(buffer, use.driver)
+  openMemory(buffer, use.driver)
   const bytes = checkSource(source, 'source')
   checkLengths(buffer.byteLength, 'source', bytes.length)
   refuseCapture(this, use, 'upload()')
-  const staged = stageUpload(this, to, bytes)
+  const staged = stageUpload(this, buffer, bytes)
   // A caller need not look at it: the fault is told by whatever waits next.
   staged.catch(() => {})
   return staged
 }
 
 Stream.prototype.download = async function (buffer): Promise<Uint8Array> {
-  const use = usedBy(this)
+  const use = openStream(this)
   checkMemory(buffer, 'buffer')
-  const from = openMemory(buffer, use.driver)
+  openMemory(buffer, use.driver)
   refuseCapture(this, use, 'download()')
   checkFitsArray(buffer, buffer.byteLength)
-  return stageDownload(this, from, buffer.byteLength)
+  return stageDownload(this, buffer)
 }
 
 Stream.prototype.uploader = function (buffer): WritableStream<Bytes> {
-  const use = usedBy(this)
+  const use = openStream(this)
   checkMemory(buffer, 'buffer')
   openMemory(buffer, use.driver)
   let offset = 0
@@ -153,7 +155,7 @@ Stream.prototype.uploader = function (buffer): WritableStream<Bytes> {
 }
 
 Stream.prototype.downloader = function (buffer, options): ReadableStream<Uint8Array> {
-  const use = usedBy(this)
+  const use = openStream(this)
   checkMemory(buffer, 'buffer')
   openMemory(buffer, use.driver)
   const { chunkBytes = CHUNK_BYTES } = checkOptions(options) ?? {}
@@ -172,11 +174,6 @@ Stream.prototype.downloader = function (buffer, options): ReadableStream<Uint8Ar
     },
   }
   return new ReadableStream(source, new ByteLengthQueuingStrategy({ highWaterMark: chunkBytes }))
-}
-
-function usedBy(stream: Stream): OpenStream {
-  if (!isStream(stream)) throw invalidType('The stream', 'a Stream, not an heir to one', stream)
-  return openStream(stream)
 }
 
 function checkMemory(value: unknown, name: string): asserts value is DeviceBuffer | PinnedBuffer {

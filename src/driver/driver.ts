@@ -104,6 +104,13 @@ export interface Driver {
   streamHandedOut(stream: StreamHandle): void
   /** Was it ever? Default streams always were. */
   isHandedOut(stream: StreamHandle): boolean
+  /**
+   * Waits until the stream's hardware queue takes so many entries more, 256 at most: host functions that come due run
+   * meanwhile. No other verb that queues work waits, so all of them come after this.
+   */
+  streamMakeRoom(stream: StreamHandle, entries: number): void
+  /** Does its hardware queue take so many entries more now? Waits for nothing, and spoils no capture. */
+  streamHasRoom(stream: StreamHandle, entries: number): boolean
   streamGetId(stream: StreamHandle): bigint
   streamGetFlags(stream: StreamHandle): number
   streamGetPriority(stream: StreamHandle): number

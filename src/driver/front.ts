@@ -2,7 +2,6 @@
  * What the nouns hold: a backend's front, which passes everything on. Wrappers are put in behind it and taken out again
  * while streams live, without anyone holding a driver that is not in use any more.
  */
-import { checkRoomForVerb } from '../stack-room.js'
 import type { Driver, StreamHandle } from './driver.js'
 import { WrappedDriver } from './wrapped-driver.js'
 
@@ -19,15 +18,6 @@ export class Front extends WrappedDriver {
   constructor(backend: Driver) {
     super(backend)
     this.backend = backend
-  }
-
-  /** Each verb begins here: what must not be cut off in the midst of it has room on the stack then, or it throws at once. */
-  override get inner(): Driver {
-    checkRoomForVerb()
-    return super.inner
-  }
-  override set inner(inner: Driver) {
-    super.inner = inner
   }
 
   override streamDestroy(stream: StreamHandle): void {

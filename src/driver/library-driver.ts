@@ -5,6 +5,9 @@
 import type { ContextHandle, StreamHandle } from './handles.js'
 import type { KernelMemory } from './kernel-driver.js'
 
+/** Entries of a hardware queue that one call of a library takes at most: a few kernels, and what they copy and clear before. */
+export const LIBRARY_ENTRIES = 8
+
 /** Work that another library queues on a stream. */
 export interface LibraryWork {
   /** The C function, such as 'cublasGemmEx'. */
@@ -30,7 +33,7 @@ export interface LibraryDriver {
   /** Host functions are pending: a call that waits for the device in native code would wait for ever. */
   readonly hostFunctionsPending: boolean
   /**
-   * Makes room in the hardware queue of each stream, then makes the calls, each in its context. `together` stands around
+   * Makes the calls, each in its context, in hardware queues that have room for LIBRARY_ENTRIES of each. `together` stands around
    * them where the library wants to be told that they belong together. Throws ERR_UNSUPPORTED where work has no twin and
    * the driver runs no GPU code.
    */

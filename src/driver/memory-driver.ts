@@ -12,6 +12,19 @@ export interface TwoDevices {
   readonly from: number
 }
 
+/**
+ * What a driver has to be told of a copy that is not an ordinary one: it goes between two devices, or from one piece of
+ * the host's memory to another.
+ */
+export type CopyRoute = TwoDevices | 'withinHost'
+
+/** What is known of another library's memory. */
+export interface MemoryPlace {
+  readonly device: number
+  /** It is memory of the host, pinned or managed. */
+  readonly isOfHost: boolean
+}
+
 /** An event of the library's own, and the context it was made in. */
 export interface OwnEvent {
   readonly context: ContextHandle
@@ -36,17 +49,17 @@ export interface MemoryDriver {
    */
   admit(pointer: Pointer, owner: number, user: number): boolean
   /**
-   * `cuMemcpyAsync` between any two places that the stream's device reaches; `cuMemcpyPeerAsync` where `between` tells that
-   * they are memory of two devices that it does not. Never blocks, but for want of room in the stream's queue.
+   * `cuMemcpyAsync` between any two places that the stream's device reaches; `cuMemcpyPeerAsync` where the route tells
+   * that they are memory of two devices that it does not; `cuMemcpyBatchAsync` within the host. Never blocks.
    */
-  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, between?: TwoDevices): void
+  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void
   /** `cuMemsetD8Async`, `D16` or `D32`. */
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void
   /**
-   * Which device another library's memory is on (`cuPointerGetAttribute`), asked in a context of the device `near`. Throws
-   * where the driver does not know it.
+   * Where another library's memory is (`cuPointerGetAttribute`), asked in a context of the device `near`. Throws where the
+   * driver does not know it.
    */
-  deviceOf(pointer: Pointer, byteLength: number, near: number): number
+  placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace
   /** JavaScript has asked for a view of pinned memory, to read or to write it. Backends need not know; wrappers want to. */
   viewed(pointer: Pointer, byteLength: number): void
   /** Is the event's latest record done? Unlike a query this spoils no capture, and a fault is no answer but false. */

@@ -20,18 +20,11 @@ import type { MemoryDriver } from './memory-driver.js'
 import type { SharingDriver } from './sharing-driver.js'
 
 export class WrappedDriver implements Driver {
-  #inner: Driver
+  /** Whom the verbs are passed to. It changes when a wrapper is put in or taken out in between. */
+  inner: Driver
 
   constructor(inner: Driver) {
-    this.#inner = inner
-  }
-
-  /** Whom the verbs are passed to. It changes when a wrapper is put in or taken out in between. */
-  get inner(): Driver {
-    return this.#inner
-  }
-  set inner(inner: Driver) {
-    this.#inner = inner
+    this.inner = inner
   }
 
   get name(): 'cuda' | 'sim' {
@@ -102,6 +95,12 @@ export class WrappedDriver implements Driver {
   }
   isHandedOut(stream: StreamHandle): boolean {
     return this.inner.isHandedOut(stream)
+  }
+  streamMakeRoom(stream: StreamHandle, entries: number): void {
+    this.inner.streamMakeRoom(stream, entries)
+  }
+  streamHasRoom(stream: StreamHandle, entries: number): boolean {
+    return this.inner.streamHasRoom(stream, entries)
   }
   streamGetId(stream: StreamHandle): bigint {
     return this.inner.streamGetId(stream)

@@ -5,9 +5,9 @@
 import { performance } from 'node:perf_hooks'
 import { Ambient } from '../ambient.js'
 import { checkFunction } from '../arguments.js'
-import type { LibraryWork } from '../driver/library-driver.js'
+import { LIBRARY_ENTRIES, type LibraryWork } from '../driver/library-driver.js'
 import { invalidType, stateError } from '../errors.js'
-import { queueAllWith } from '../queue-with-memory.js'
+import { openStreams, queueAllWith } from '../queue-with-memory.js'
 import { type OpenStream, openStream, type Stream } from '../stream.js'
 import { type GivenMemory, openGiven, type UsedMemory } from './library-memory.js'
 import { checkApart } from './nccl-apart.js'
@@ -97,8 +97,11 @@ function queueOperations(operations: readonly NcclOperation[]): void {
       ...{ clique, rank, peer, isSend, says },
     })),
   )
+  const streams = openStreams(new Set(operations.map(({ stream }) => stream)), LIBRARY_ENTRIES)
+  // Host functions may have run.
+  for (const handle of handles) checkAlive(handle)
   const parts = operations.map((operation): Part => {
-    const use = openStream(operation.stream)
+    const use = streams.get(operation.stream) ?? openStream(operation.stream)
     return { operation, use, memory: openGiven(operation.memory, use) }
   })
   const [first] = parts

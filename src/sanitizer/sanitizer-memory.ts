@@ -1,6 +1,6 @@
 /** Memory: allocations, copies, fills, frees, and views of pinned memory. */
 import type { ContextHandle, EventHandle, StreamHandle } from '../driver/driver.js'
-import type { FillWidth, MemoryDriver, OwnEvent, Pointer, TwoDevices } from '../driver/memory-driver.js'
+import type { CopyRoute, FillWidth, MemoryDriver, MemoryPlace, OwnEvent, Pointer } from '../driver/memory-driver.js'
 import type { Touched } from './operations.js'
 import type { SanitizerParts } from './parts.js'
 
@@ -39,13 +39,13 @@ export class SanitizerMemory implements MemoryDriver {
     return this.#inner.admit(pointer, owner, user)
   }
 
-  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, between?: TwoDevices): void {
+  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void {
     const memory: readonly Touched[] = [
       { pointer: destination, byteLength, access: 'out' },
       { pointer: source, byteLength, access: 'in' },
     ]
     this.#probe(stream, 'copy', memory)
-    this.#inner.copy(destination, source, byteLength, stream, between)
+    this.#inner.copy(destination, source, byteLength, stream, route)
     this.#parts.detector.work(stream, 'copy', memory)
   }
 
@@ -56,10 +56,10 @@ export class SanitizerMemory implements MemoryDriver {
     this.#parts.detector.work(stream, 'fill', memory)
   }
 
-  deviceOf(pointer: Pointer, byteLength: number, near: number): number {
-    const device = this.#inner.deviceOf(pointer, byteLength, near)
+  placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace {
+    const place = this.#inner.placeOf(pointer, byteLength, near)
     this.#parts.detector.regions.foreign(pointer, byteLength)
-    return device
+    return place
   }
 
   viewed(pointer: Pointer, byteLength: number): void {

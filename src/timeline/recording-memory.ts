@@ -1,6 +1,6 @@
 /** Copies, fills, allocations and frees, on their way to the driver. */
 import type { ContextHandle, Driver, EventHandle, StreamHandle } from '../driver/driver.js'
-import type { FillWidth, MemoryDriver, OwnEvent, Pointer, TwoDevices } from '../driver/memory-driver.js'
+import type { CopyRoute, FillWidth, MemoryDriver, MemoryPlace, OwnEvent, Pointer } from '../driver/memory-driver.js'
 import { Kind } from './kinds.js'
 import type { Recorder } from './recorder.js'
 
@@ -37,10 +37,10 @@ export class RecordingMemory implements MemoryDriver {
     return this.#inner().memory.admit(pointer, owner, user)
   }
 
-  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, between?: TwoDevices): void {
+  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void {
     const recorder = this.#recorder
     const row = recorder.begin(Kind.COPY, stream, this.#names.copy, byteLength)
-    recorder.during(row, stream, () => this.#inner().memory.copy(destination, source, byteLength, stream, between))
+    recorder.during(row, stream, () => this.#inner().memory.copy(destination, source, byteLength, stream, route))
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
@@ -60,8 +60,8 @@ export class RecordingMemory implements MemoryDriver {
     this.#inner().memory.closePinned(pointer, bytes, after)
   }
 
-  deviceOf(pointer: Pointer, byteLength: number, near: number): number {
-    return this.#inner().memory.deviceOf(pointer, byteLength, near)
+  placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace {
+    return this.#inner().memory.placeOf(pointer, byteLength, near)
   }
 
   viewed(pointer: Pointer, byteLength: number): void {

@@ -3,8 +3,6 @@ import { createRequire } from 'node:module'
 import { Device, Stream, type StreamOptions } from 'cuda-streams'
 import type * as Koffi from 'koffi'
 import { driverOf } from '../../src/device.js'
-import type { CudaDriver } from '../../src/driver/cuda/cuda-driver.js'
-import { openCudaDriver } from '../../src/driver/cuda/open.js'
 import type { Driver, StreamHandle } from '../../src/driver/driver.js'
 import { backendOf } from '../../src/driver/front.js'
 import type { Workbench } from './workbench.js'
@@ -51,7 +49,6 @@ function open(): Workbench | string {
   try {
     if (Device.get(0).driver !== 'cuda') {
       // The default may be the simulator for lack of a driver: this says which.
-      openCudaDriver()
       return 'the default driver is the simulator'
     }
   } catch (error) {
@@ -122,8 +119,8 @@ function make(raw: Raw): Workbench {
   }
   const reserve = (stream: Stream): number => {
     const handle = stream.handle
-    if (handle > 2n) (backendOf(driver) as CudaDriver).reserve(Number(handle) as StreamHandle)
-    else (backendOf(driver) as CudaDriver).reserve((stream.device.ordinal * 4 + Number(handle)) as StreamHandle)
+    const token = handle > 2n ? Number(handle) : stream.device.ordinal * 4 + Number(handle)
+    backendOf(driver).streamMakeRoom(token as StreamHandle, 1)
     enter(stream.device)
     return Number(handle)
   }

@@ -114,11 +114,16 @@ function pretend() {
     handles: { streamCreated: () => {}, streamDestroyed: () => {}, checkStream: () => {} },
     waiting: {
       hostFunctionsPending: false,
+      anyPending: false,
       watchesOrder: false,
       captureBegins: () => {},
       captureEnds: () => {},
       forgetStream: () => {},
-      forHostFunctions: () => {},
+      exclusively: <R>(call: () => R): R => call(),
+      exclusivelyNow(call: () => void) {
+        call()
+        return true
+      },
       streamAdopted: () => {},
       contextFinished: (context: ContextHandle) => {
         library.cuCtxRecordEvent(context)

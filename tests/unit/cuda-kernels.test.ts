@@ -52,10 +52,13 @@ function pretend() {
   const contexts = { within: <R>(_context: number, calls: () => R): R => calls() }
   const around: KernelSurroundings = {
     onStream: () => {},
-    reserve: () => {},
+    count: () => {},
     relaxed: (calls) => calls(),
-    drainHostFunctions: () => {},
-    hostFunctionsPending: () => false,
+    exclusively: (call) => call(),
+    exclusivelyNow(call) {
+      call()
+      return true
+    },
   }
   const kernels = new CudaKernels(library as unknown as Library, memory, contexts as unknown as Contexts, around)
   return { kernels, granted, launched }

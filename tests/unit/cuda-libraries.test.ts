@@ -29,10 +29,13 @@ const parts = {
   },
   waiting: {
     hostFunctionsPending: true,
-    beforeLibraryCall: () => log.push('host functions'),
+    libraryCall(call: () => unknown) {
+      log.push('host functions')
+      return call()
+    },
     forLibrary: (isDone: () => boolean, what: string) => log.push(`${what} ${isDone()}`),
   },
-  reserve: (stream: number) => log.push(`room ${stream}`),
+  count: (stream: number, entries: number) => log.push(`${entries} on ${stream}`),
 }
 const libraries = new CudaLibraries(parts as never)
 
@@ -49,7 +52,7 @@ function work(stream: number, context: number, more: Partial<LibraryWork> = {}):
 
 const withoutRepeats = (lines: readonly string[]): string[] => lines.filter((line, at) => line !== lines[at - 1])
 
-test('makes room first, then calls each in its context, with CUDA’s own handle', () => {
+test('counts what it may queue, then calls each in its context, with CUDA’s own handle', () => {
   // 5 is the token for handle 1 of device 1, which CUDA tells apart by the context.
   libraries.queue([work(0x5000, 1), work(5, 2)], (calls) => {
     log.push('{')
@@ -57,7 +60,7 @@ test('makes room first, then calls each in its context, with CUDA’s own handle
     log.push('}')
   })
   assert.deepEqual(withoutRepeats(log), [
-    ...['room 20480', 'room 5', '{', 'enter 1', 'call on 20480', 'leave', 'enter 2', 'call on 1', 'leave', '}'],
+    ...['8 on 20480', '8 on 5', '{', 'enter 1', 'call on 20480', 'leave', 'enter 2', 'call on 1', 'leave', '}'],
   ])
 })
 

@@ -39,9 +39,12 @@ function pretend() {
     memory,
     contexts: { within: <R>(_context: number, calls: () => R): R => calls() },
     relaxed: new RelaxedCaptures(library),
-    reserve: () => {},
+    count: () => {},
     recycle: ({ event }: OwnEvent) => recycled.push(event),
-    hostFunctionsPending: () => state.hostFunctions,
+    exclusivelyNow(call: () => void) {
+      if (!state.hostFunctions) call()
+      return !state.hostFunctions
+    },
   }
   return { pinned: new CudaMemory(parts as unknown as CudaMemoryParts), calls, undone, recycled, state }
 }

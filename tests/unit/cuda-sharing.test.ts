@@ -57,7 +57,10 @@ function pretend() {
     relaxed: new RelaxedCaptures(library),
     isDone: ({ event }: OwnEvent) => !undone.has(event),
     recycle: ({ event }: OwnEvent) => recycled.push(event),
-    hostFunctionsPending: () => state.hostFunctions,
+    exclusivelyNow(call: () => void) {
+      if (!state.hostFunctions) call()
+      return !state.hostFunctions
+    },
   }
   return { sharing: new CudaSharing(parts as unknown as CudaSharingParts), calls, undone, recycled, state }
 }

@@ -2,6 +2,7 @@
 import type { TestContext } from 'node:test'
 import { Dependencies } from '../../src/driver/cuda/dependencies.js'
 import { Gates } from '../../src/driver/cuda/gates.js'
+import { alone } from '../../src/driver/cuda/thread-table.js'
 import { Waiting, type WaitingParts } from '../../src/driver/cuda/waiting.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../src/driver/driver.js'
 
@@ -72,8 +73,9 @@ export class PretendedGpu {
         count: () => {},
         gateQueued: () => {},
         clear: () => {},
-        hasRoom: (_: number, isEmpty: () => boolean) => isEmpty(),
+        hasRoom: (_stream: number, _entries: number, isEmpty: () => boolean) => isEmpty(),
       },
+      threads: alone,
       sleeper: { sleep: () => {}, cancel: () => {} },
     }
     this.waiting = new Waiting(parts as unknown as WaitingParts)
@@ -141,7 +143,7 @@ export class PretendedGpu {
 
   /** As if the stream's hardware queue were full. */
   reserve(stream: StreamHandle): void {
-    this.waiting.forRoom(stream, () => this.#isIdle(stream))
+    this.waiting.forRoom(stream, 1, () => this.#isIdle(stream))
   }
 
   /** Waits, outside of any host function, until all streams are idle. */

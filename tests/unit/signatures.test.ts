@@ -16,6 +16,7 @@ import {
 
 /** Functions taken by an old name although the header's plain name stands for a newer one, and why. */
 const DELIBERATELY_OLD: Readonly<Record<string, string>> = {
+  cuMemcpyBatchAsync: 'cuMemcpyBatchAsync_v2 came with CUDA 13.0, and this one stays for programs of 12.8',
   cuEventElapsedTime: 'cuEventElapsedTime_v2 came with CUDA 12.8, and the library takes drivers from 12.5 on',
 }
 

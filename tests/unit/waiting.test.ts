@@ -1,6 +1,7 @@
 /** Host functions that are run before a call of another library, and while one waits: on gates that are pretended. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { alone } from '../../src/driver/cuda/thread-table.js'
 import { Waiting, type WaitingParts } from '../../src/driver/cuda/waiting.js'
 import { refused } from '../conformance/expect.js'
 
@@ -36,6 +37,7 @@ function pretend(isDue: () => boolean = () => true) {
   }
   const parts = {
     gates,
+    threads: alone,
     deadlockAfter: DEADLOCK_AFTER,
     rest: () => {},
     relaxed: { run: (fn: () => unknown) => fn() },
@@ -61,7 +63,7 @@ test('all host functions that are pending are run, and those that they queue', (
       ran += 1
     })
   })
-  waiting.beforeLibraryCall()
+  waiting.libraryCall(() => {})
   assert.equal(ran, 3)
   assert.equal(gates.pending, 0)
 })
@@ -74,7 +76,7 @@ test('host functions that queue themselves anew without end do not hold up the c
     queue(again)
   }
   queue(again)
-  waiting.beforeLibraryCall()
+  waiting.libraryCall(() => {})
   assert.ok(ran > 1)
 })
 
@@ -82,7 +84,7 @@ test('nor do host functions that never come due', () => {
   const { waiting, gates, queue } = pretend(() => false)
   queue()
   const begin = performance.now()
-  waiting.beforeLibraryCall()
+  waiting.libraryCall(() => {})
   assert.ok(performance.now() - begin > DEADLOCK_AFTER)
   assert.equal(gates.pending, 1)
 })
@@ -92,10 +94,10 @@ test('inside a host function there is nothing to wait for: it is one of those pe
   queue(() => {
     gates.running.push(...(gates.active[0]?.calls ?? []))
     assert.equal(waiting.insideHostFunction, true)
-    refused(() => waiting.beforeLibraryCall(), 'ERR_DEADLOCK', /inside a host function/)
+    refused(() => waiting.libraryCall(() => {}), 'ERR_DEADLOCK', /inside a host function/)
     gates.running.length = 0
   })
-  waiting.beforeLibraryCall()
+  waiting.libraryCall(() => {})
   assert.equal(waiting.insideHostFunction, false)
 })
 

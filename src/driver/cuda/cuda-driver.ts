@@ -36,6 +36,7 @@ import { CudaSharing, type CudaSharingParts, IPC_HANDLE_BYTES } from './cuda-sha
 import { type EventPool, isPooled } from './event-pool.js'
 import type { GraphGates } from './graph-gates.js'
 import type { HandleCheck } from './handle-check.js'
+import { HostCopies } from './host-copies.js'
 import { check, checkDestroyed, type Library } from './library.js'
 import type { NativeMemory } from './native.js'
 import { PeerAccess } from './peer-access.js'
@@ -85,32 +86,41 @@ export class CudaDriver implements Driver {
     this.#relaxed = parts.relaxed
     this.#calls = new StreamCalls(parts.contexts)
     const { onStream, inContextOf, contextOf } = this.#calls
-    const reserve = (stream: StreamHandle): void => this.reserve(stream)
+    const count: CudaMemoryParts['count'] = (stream, entries) => parts.waiting.countEntries(stream, entries)
+    const exclusivelyNow: CudaMemoryParts['exclusivelyNow'] = (call) => parts.waiting.exclusivelyNow(call)
     this.kernels = new CudaKernels(parts.library, parts.memory, parts.contexts, {
       onStream,
-      reserve,
-      hostFunctionsPending: () => parts.waiting.hostFunctionsPending,
-      drainHostFunctions: (what) => parts.waiting.forHostFunctions(what),
+      count,
+      exclusively: (call, what) => parts.waiting.exclusively(call, what),
+      exclusivelyNow,
       relaxed: (calls) => parts.relaxed.run(calls),
     })
-    this.libraries = new CudaLibraries({ ...parts, reserve })
+    this.libraries = new CudaLibraries({ ...parts, count })
     this.graphs = new CudaGraphs(parts.library, parts.memory, parts.relaxed, parts.graphGates, {
       onStream,
-      reserve,
+      count,
       captureBegins: () => parts.waiting.captureBegins(),
       captureEnds: () => parts.waiting.captureEnds(),
+      goes: (lanes) => parts.waiting.graphGoes(lanes),
+      stays: () => parts.waiting.graphStays(),
       launched: (stream, lanes) => parts.waiting.graphLaunched(stream, lanes),
     })
     const recycle: CudaMemoryParts['recycle'] = ({ context, event }) => this.eventRecycle(context, event)
-    const hostFunctionsPending = (): boolean => parts.waiting.hostFunctionsPending
     this.#copyOrder = new CopyOrder({ ...parts, contextOf, isBlocking: (stream) => this.isBlocking(stream) })
     const beforeCopy: CudaMemoryParts['beforeCopy'] = (...copy) => this.#copyOrder.before(...copy)
     const peers = new PeerAccess(parts)
-    const more = { inContextOf, peers, beforeCopy, reserve, recycle, hostFunctionsPending }
+    const hostCopies = new HostCopies({
+      ...parts,
+      contextOf,
+      isCapturing: (stream) => this.#isCapturing(stream),
+      queueHostFunction: (stream, context, run) =>
+        this.streamLaunchHostFunction(stream, context, { run, runsAfterFault: false, own: true }),
+    })
+    const more = { hostCopies, inContextOf, peers, beforeCopy, count, recycle, exclusivelyNow }
     const memory = new CudaMemory({ ...parts, ...more })
     const isDone: CudaSharingParts['isDone'] = ({ event }) => memory.isDone(event)
     this.memory = memory
-    this.sharing = new CudaSharing({ ...parts, isDone, recycle, hostFunctionsPending })
+    this.sharing = new CudaSharing({ ...parts, isDone, recycle, exclusivelyNow })
   }
 
   deviceCount(): number {
@@ -153,7 +163,7 @@ export class CudaDriver implements Driver {
 
   deviceSynchronize(device: number): void {
     const context = this.#contexts.primary(device)
-    if (this.#waiting.hostFunctionsPending) this.#waiting.forContext(context, device)
+    if (this.#waiting.anyPending) this.#waiting.forContext(context, device)
     else this.#calls.inContext(context, 'cuCtxSynchronize', () => this.#library.cuCtxSynchronize())
   }
 
@@ -271,7 +281,7 @@ export class CudaDriver implements Driver {
   }
 
   streamSynchronize(stream: StreamHandle): void {
-    if (stream < DEFAULT_STREAM_LIMIT || this.#waiting.watchesOrder) {
+    if (stream < DEFAULT_STREAM_LIMIT || this.#waiting.watchesOrder || this.#waiting.anyPending) {
       this.#synchronizeWith(stream)
       return
     }
@@ -307,7 +317,6 @@ export class CudaDriver implements Driver {
       this.graphs.captureHostFunction(stream, host)
       return
     }
-    if (this.#waiting.hostFunctionsPending) this.#waiting.forRoom(stream, () => this.streamQuery(stream))
     const queue = (): void => this.#waiting.queueHostFunction(stream, cudaHandleOf(stream), context, host)
     if (isDefaultStream(stream)) this.#contexts.within(context, queue)
     else queue()
@@ -320,11 +329,14 @@ export class CudaDriver implements Driver {
     return (this.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) === 0
   }
 
-  /** To be called before anything that takes an entry of the stream's hardware queue: waits where it has none left. */
-  reserve(stream: StreamHandle): void {
-    if (!this.#waiting.hostFunctionsPending || this.#isCapturing(stream)) return
-    this.#waiting.forRoom(stream, () => this.streamQuery(stream))
-    this.#waiting.countEntry(stream)
+  streamMakeRoom(stream: StreamHandle, entries: number): void {
+    if (!this.#waiting.anyPending || this.#isCapturing(stream)) return
+    this.#waiting.forRoom(stream, entries, () => this.streamQuery(stream))
+  }
+
+  streamHasRoom(stream: StreamHandle, entries: number): boolean {
+    if (!this.#waiting.anyPending || this.#isCapturing(stream)) return true
+    return this.#waiting.hasRoom(stream, entries, () => this.streamQuery(stream))
   }
 
   eventCreate(context: ContextHandle, flags: number, recordedNext = false): EventHandle {
@@ -375,7 +387,7 @@ export class CudaDriver implements Driver {
   }
 
   eventSynchronize(event: EventHandle): void {
-    if (this.#waiting.hostFunctionsPending) this.#waiting.forEvent(event, () => this.eventQuery(event))
+    if (this.#waiting.anyPending) this.#waiting.forEvent(event, () => this.eventQuery(event))
     else check('cuEventSynchronize', this.#library.cuEventSynchronize(event))
   }
 
@@ -422,14 +434,14 @@ export class CudaDriver implements Driver {
   }
 
   #synchronizeWith(stream: StreamHandle): void {
-    if (this.#waiting.hostFunctionsPending) this.#waiting.forStream(stream, () => this.streamQuery(stream))
+    if (this.#waiting.anyPending) this.#waiting.forStream(stream, () => this.streamQuery(stream))
     else this.#calls.onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
   }
 
   /** CUDA refuses the external flags outside of a capture, where they mean nothing. */
   #recordWith(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
     if (this.#waiting.watchesOrder) {
-      if (this.#timedEvents.has(event)) this.reserve(stream)
+      if (this.#timedEvents.has(event)) this.#waiting.countEntries(stream, 1)
       this.#waiting.beforeRecord(event)
     }
     if (external !== 0 && this.#isCapturing(stream)) {

@@ -17,8 +17,12 @@ export interface GraphSurroundings {
   onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void
   captureBegins(): void
   captureEnds(): void
-  /** Waits for room in the stream's hardware queue. */
-  reserve(stream: StreamHandle): void
+  /** Entries of the stream's hardware queue are about to be taken. */
+  count(stream: StreamHandle, entries: number): void
+  /** A graph with these gates is about to be launched. */
+  goes(lanes: readonly GraphLane[]): void
+  /** It was refused. */
+  stays(): void
   /** A graph with these gates was launched on the stream. */
   launched(stream: StreamHandle, lanes: readonly GraphLane[]): void
 }
@@ -170,19 +174,34 @@ export class CudaGraphs implements GraphDriver {
   }
 
   upload(exec: GraphExecHandle, stream: StreamHandle): void {
+    this.#around.count(stream, 1)
     this.#around.onStream(stream, 'cuGraphUpload', (raw) => this.#library.cuGraphUpload(exec, raw))
   }
 
   launch(exec: GraphExecHandle, stream: StreamHandle): void {
-    this.#around.reserve(stream)
+    const lanes = this.#instances.get(exec)?.lanes ?? []
+    this.#around.count(stream, 1)
+    if (lanes.length === 0) {
+      this.#launch(exec, stream)
+      return
+    }
+    this.#around.goes(lanes)
+    try {
+      this.#launch(exec, stream)
+    } catch (error) {
+      this.#around.stays()
+      throw error
+    }
+    this.#around.launched(stream, lanes)
+  }
+
+  #launch(exec: GraphExecHandle, stream: StreamHandle): void {
     if (isDefaultStream(stream)) {
       this.#around.onStream(stream, 'cuGraphLaunch', (raw) => this.#library.cuGraphLaunch(exec, raw))
-    } else {
-      const result = this.#library.cuGraphLaunch(exec, stream)
-      if (result !== 0) throw cudaError('cuGraphLaunch', result)
+      return
     }
-    const instance = this.#instances.get(exec)
-    if (instance !== undefined && instance.lanes.length > 0) this.#around.launched(stream, instance.lanes)
+    const result = this.#library.cuGraphLaunch(exec, stream)
+    if (result !== 0) throw cudaError('cuGraphLaunch', result)
   }
 
   update(exec: GraphExecHandle, graph: GraphHandle): void {

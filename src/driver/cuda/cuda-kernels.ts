@@ -36,12 +36,12 @@ interface Loaded {
 export interface KernelSurroundings {
   /** Makes one call on a stream, with its context current where it is a default stream. */
   onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void
-  /** Waits for room in the stream's hardware queue. */
-  reserve(stream: StreamHandle): void
-  /** Runs host functions until none is pending: before a call in which the driver waits for the whole device. */
-  drainHostFunctions(what: string): void
-  /** Are host functions pending? Then no such call may be made that can wait. */
-  hostFunctionsPending(): boolean
+  /** Entries of the stream's hardware queue are about to be taken. */
+  count(stream: StreamHandle, entries: number): void
+  /** Makes a call in which CUDA waits for the whole device, once no host function of any thread is pending. */
+  exclusively<R>(call: () => R, what: string): R
+  /** The same where that can be at once. False where it cannot: nothing was called. */
+  exclusivelyNow(call: () => void): boolean
   /** Makes calls that may not be made beside a capture otherwise. */
   relaxed<R>(calls: () => R): R
 }
@@ -90,17 +90,27 @@ export class CudaKernels implements KernelDriver {
   }
 
   load(image: Uint8Array, context: ContextHandle): ModuleHandle {
-    this.#around.drainHostFunctions('loading a module, in which CUDA waits for the whole device,')
-    this.#unloadKept()
     const copy = new NativeMemory(Math.ceil((image.length + 1) / 8) * 8)
     copy.bytes.fill(0)
     copy.bytes.set(image)
-    const result = this.#contexts.within(context, () =>
-      this.#around.relaxed(() => this.#library.cuModuleLoadData(this.#memory.address, copy.address)),
-    )
-    copy.free()
+    let result: number
+    try {
+      result = this.#around.exclusively(
+        () => this.#load(copy.address, context),
+        'loading a module, in which CUDA waits for the whole device,',
+      )
+    } finally {
+      copy.free()
+    }
     check('cuModuleLoadData', result)
     return this.#memory.pointerAt(0) as ModuleHandle
+  }
+
+  #load(image: number, context: ContextHandle): number {
+    this.#unloadKept()
+    return this.#contexts.within(context, () =>
+      this.#around.relaxed(() => this.#library.cuModuleLoadData(this.#memory.address, image)),
+    )
   }
 
   /** CUDA waits for the whole device here too: while host functions are pending, that is put off. */
@@ -110,8 +120,10 @@ export class CudaKernels implements KernelDriver {
   }
 
   #unloadKept(): void {
-    if (this.#around.hostFunctionsPending()) return
-    for (const { module, context } of this.#unloaded.splice(0)) this.#unload(module, context)
+    if (this.#unloaded.length === 0) return
+    this.#around.exclusivelyNow(() => {
+      for (const { module, context } of this.#unloaded.splice(0)) this.#unload(module, context)
+    })
   }
 
   #unload(module: ModuleHandle, context: ContextHandle): void {
@@ -152,7 +164,7 @@ export class CudaKernels implements KernelDriver {
     if (callable === undefined) throw cudaError(LAUNCH, CUresult.INVALID_HANDLE)
     const { handle } = callable.function
     if (shape.sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE) allowSharedMemory(this.#library, callable.function, shape)
-    this.#around.reserve(stream)
+    this.#around.count(stream, 1)
     const parameters = callable.parameters.write(values)
     if (isDefaultStream(stream)) {
       this.#around.onStream(stream, LAUNCH, (raw) =>
@@ -196,9 +208,13 @@ export class CudaKernels implements KernelDriver {
   }
 
   #functionOf(module: ModuleHandle, name: string): CudaFunction {
-    const { address, bytes } = this.#memory
-    bytes.set(Buffer.from(`${name}\0`), 8)
-    check('cuModuleGetFunction', this.#library.cuModuleGetFunction(address, module, address + 8))
+    const { address } = this.#memory
+    const bytes = Buffer.from(`${name}\0`)
+    const text = new NativeMemory(Math.ceil(bytes.length / 8) * 8)
+    text.bytes.set(bytes)
+    const result = this.#library.cuModuleGetFunction(address, module, text.address)
+    text.free()
+    check('cuModuleGetFunction', result)
     return { handle: this.#memory.pointerAt(0), name, sharedMemory: 0 }
   }
 

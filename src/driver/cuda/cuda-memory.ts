@@ -1,8 +1,9 @@
 /** Memory of real GPUs. Pinned memory that was closed is kept for the next that wants some: freeing it can wait for the whole device. */
 import { type ContextHandle, cudaHandleOf, type EventHandle, type StreamHandle } from '../driver.js'
-import type { FillWidth, MemoryDriver, OwnEvent, Pointer, TwoDevices } from '../memory-driver.js'
+import type { CopyRoute, FillWidth, MemoryDriver, MemoryPlace, OwnEvent, Pointer } from '../memory-driver.js'
 import { AfterWork } from './after-work.js'
 import { detach } from './detach.js'
+import type { HostCopies } from './host-copies.js'
 import { type Block, KeptBlocks } from './kept-blocks.js'
 import { check } from './library.js'
 import { koffi } from './native.js'
@@ -10,7 +11,10 @@ import type { PeerAccess } from './peer-access.js'
 import { allocatePinned, type PinnedMemoryParts } from './pinned-memory.js'
 import type { StreamCalls } from './stream-calls.js'
 
+const POINTER_MEMORY_TYPE = 2
+const POINTER_IS_MANAGED = 8
 const POINTER_DEVICE_ORDINAL = 9
+const MEMORY_TYPE_HOST = 1
 /** Pinned memory is handed out in multiples of this: what is closed fits the next more often. */
 const GRANULE = 65_536
 const MOST_KEPT = 256 * 1024 * 1024
@@ -20,10 +24,12 @@ export interface CudaMemoryParts extends PinnedMemoryParts {
   readonly peers: PeerAccess
   /** In front of a copy from or to the host, with the stream's context current. Returns a CUresult. */
   readonly beforeCopy: (stream: StreamHandle, raw: number, byteLength: number) => number
-  /** Before anything that takes an entry of the stream's hardware queue. */
-  readonly reserve: (stream: StreamHandle) => void
+  /** Entries of the stream's hardware queue are about to be taken. */
+  readonly count: (stream: StreamHandle, entries: number) => void
+  readonly hostCopies: HostCopies
   readonly recycle: (own: OwnEvent) => void
-  readonly hostFunctionsPending: () => boolean
+  /** Makes a call that waits for the whole device, where no thread has host functions pending. False where one has. */
+  readonly exclusivelyNow: (call: () => void) => boolean
 }
 
 export class CudaMemory implements MemoryDriver {
@@ -47,8 +53,8 @@ export class CudaMemory implements MemoryDriver {
   }
 
   allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
-    const { library, memory, contexts, relaxed, reserve } = this.#parts
-    reserve(stream)
+    const { library, memory, contexts, relaxed, count } = this.#parts
+    count(stream, 1)
     const raw = cudaHandleOf(stream)
     const result = contexts.within(context, () =>
       relaxed.run(() => library.cuMemAllocAsync(memory.address, byteLength, raw)),
@@ -58,8 +64,8 @@ export class CudaMemory implements MemoryDriver {
   }
 
   free(pointer: Pointer, stream: StreamHandle): void {
-    const { library, relaxed, reserve, inContextOf } = this.#parts
-    reserve(stream)
+    const { library, relaxed, count, inContextOf } = this.#parts
+    count(stream, 1)
     inContextOf(stream, 'cuMemFreeAsync', (raw) => relaxed.run(() => library.cuMemFreeAsync(pointer, raw)))
   }
 
@@ -87,10 +93,14 @@ export class CudaMemory implements MemoryDriver {
     return this.#parts.peers.admit(pointer, owner, user)
   }
 
-  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, between?: TwoDevices): void {
-    const { library, contexts, reserve, inContextOf, beforeCopy } = this.#parts
-    reserve(stream)
-    if (between === undefined) {
+  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void {
+    const { library, contexts, count, inContextOf, beforeCopy, hostCopies } = this.#parts
+    count(stream, 1)
+    if (route === 'withinHost') {
+      hostCopies.copy(destination, source, byteLength, stream)
+      return
+    }
+    if (route === undefined) {
       inContextOf(
         stream,
         'cuMemcpyAsync',
@@ -98,16 +108,16 @@ export class CudaMemory implements MemoryDriver {
       )
       return
     }
-    const to = contexts.primary(between.to)
-    const from = contexts.primary(between.from)
+    const to = contexts.primary(route.to)
+    const from = contexts.primary(route.from)
     inContextOf(stream, 'cuMemcpyPeerAsync', (raw) =>
       library.cuMemcpyPeerAsync(destination, to, source, from, byteLength, raw),
     )
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
-    const { library, reserve, inContextOf } = this.#parts
-    reserve(stream)
+    const { library, count: countEntries, inContextOf } = this.#parts
+    countEntries(stream, 1)
     if (width === 1) {
       inContextOf(stream, 'cuMemsetD8Async', (raw) => library.cuMemsetD8Async(pointer, value, count, raw))
     } else if (width === 2) {
@@ -117,13 +127,19 @@ export class CudaMemory implements MemoryDriver {
     }
   }
 
-  deviceOf(pointer: Pointer, _byteLength: number, near: number): number {
+  placeOf(pointer: Pointer, _byteLength: number, near: number): MemoryPlace {
     const { library, memory, contexts } = this.#parts
-    const result = contexts.within(contexts.primary(near), () =>
-      library.cuPointerGetAttribute(memory.address, POINTER_DEVICE_ORDINAL, pointer),
+    const { address } = memory
+    memory.uint64.fill(0n, 0, 3)
+    const ask = (attribute: number, at: number): number =>
+      library.cuPointerGetAttribute(address + at, attribute, pointer)
+    const result = contexts.within(
+      contexts.primary(near),
+      () => ask(POINTER_DEVICE_ORDINAL, 0) || ask(POINTER_MEMORY_TYPE, 8) || ask(POINTER_IS_MANAGED, 16),
     )
     check('cuPointerGetAttribute', result)
-    return memory.int32[0] ?? 0
+    const isOfHost = memory.uint32[2] === MEMORY_TYPE_HOST || memory.uint32[4] !== 0
+    return { device: memory.int32[0] ?? 0, isOfHost }
   }
 
   viewed(): void {}
@@ -138,7 +154,8 @@ export class CudaMemory implements MemoryDriver {
 
   /** Freeing may wait for all that the device does, host functions included, which only this thread could run. */
   #keep(block: Block): void {
-    if (this.#kept.hasRoomFor(block) || this.#parts.hostFunctionsPending()) this.#kept.keep(block)
-    else this.#parts.relaxed.run(() => this.#parts.library.cuMemFreeHost(block.pointer))
+    const { library, relaxed, exclusivelyNow } = this.#parts
+    const free = (): void => void relaxed.run(() => library.cuMemFreeHost(block.pointer))
+    if (this.#kept.hasRoomFor(block) || !exclusivelyNow(free)) this.#kept.keep(block)
   }
 }

@@ -32,7 +32,8 @@ export interface CudaSharingParts {
   readonly relaxed: RelaxedCaptures
   readonly isDone: (own: OwnEvent) => boolean
   readonly recycle: (own: OwnEvent) => void
-  readonly hostFunctionsPending: () => boolean
+  /** Makes a call that waits for the whole device, where no thread has host functions pending. False where one has. */
+  readonly exclusivelyNow: (call: () => void) => boolean
 }
 
 interface OwnBlock extends Block {
@@ -139,20 +140,21 @@ export class CudaSharing implements SharingDriver {
       kept = new KeptBlocks(MOST_KEPT)
       this.#kept.set(block.context, kept)
     }
-    if (kept.hasRoomFor(block) || this.#parts.hostFunctionsPending()) kept.keep(block)
-    else this.#free(block.pointer, block.context)
+    const free = (): void => this.#free(block.pointer, block.context)
+    if (kept.hasRoomFor(block) || !this.#parts.exclusivelyNow(free)) kept.keep(block)
   }
 
   /** Gives all that is kept to the driver, for want of memory. False where nothing could be given. */
   #freeKept(): boolean {
-    if (this.#parts.hostFunctionsPending()) return false
     let any = false
-    for (const [context, kept] of this.#kept) {
-      for (const { pointer } of kept.takeAll()) {
-        this.#free(pointer, context)
-        any = true
+    this.#parts.exclusivelyNow(() => {
+      for (const [context, kept] of this.#kept) {
+        for (const { pointer } of kept.takeAll()) {
+          this.#free(pointer, context)
+          any = true
+        }
       }
-    }
+    })
     return any
   }
 
@@ -190,7 +192,7 @@ export class CudaSharing implements SharingDriver {
   }
 
   #sweepMappings(): void {
-    if (!this.#parts.hostFunctionsPending()) this.#closed.sweep()
+    if (this.#closed.pending) this.#parts.exclusivelyNow(() => this.#closed.sweep())
     if (!this.#closed.pending || this.#lookAgain !== undefined) return
     this.#lookAgain = setTimeout(() => {
       this.#lookAgain = undefined

@@ -7,6 +7,7 @@ import { stateError } from '../../errors.js'
 import type { ContextHandle, HostFunction, StreamHandle } from '../driver.js'
 import { GATE_SLOTS, type GateMemory, WaitUntil } from './gate-memory.js'
 import { check, type Library } from './library.js'
+import { alone, type Threads } from './thread-table.js'
 
 export interface GateCall {
   readonly lane: Lane
@@ -36,19 +37,35 @@ export abstract class Lane {
 }
 
 export class Gates {
-  /** Host functions queued and not over. */
-  pending = 0
+  #pending = 0
   /** The calls that JavaScript is inside of, innermost last. */
   readonly running: GateCall[] = []
   readonly #library: Library
   readonly #memory: GateMemory
+  readonly #threads: Threads
+  readonly #rest: () => void
   readonly #lanes = new Map<StreamHandle, StreamLane>()
   readonly #sequences = new Int32Array(GATE_SLOTS)
   #active: Lane[] = []
 
-  constructor(library: Library, memory: GateMemory) {
+  constructor(library: Library, memory: GateMemory, threads: Threads = alone, rest: () => void = () => {}) {
     this.#library = library
     this.#memory = memory
+    this.#threads = threads
+    this.#rest = rest
+  }
+
+  /** Host functions queued and not over. */
+  get pending(): number {
+    return this.#pending
+  }
+
+  /**
+   * Tells the other threads of so many gates that are about to be queued. Waits while one of them makes a call that waits
+   * for the device, which would wait for these gates too; it has none pending itself, so it ends.
+   */
+  announce(count: number): void {
+    while (!this.#threads.announce(this.#pending + count)) this.#rest()
   }
 
   /** Lanes with calls pending. */
@@ -74,8 +91,12 @@ export class Gates {
       { write: 'arrived', value: sequence },
       { waitUntilGo: WaitUntil.AT_LEAST, value: sequence },
     ])
+    this.announce(1)
     const result = this.#library.cuStreamBatchMemOp_v2(raw, 2, operations, 0)
-    if (result !== 0 && lane.calls.length === 0) lane.emptied()
+    if (result !== 0) {
+      this.#count(0)
+      if (lane.calls.length === 0) lane.emptied()
+    }
     check('cuLaunchHostFunc', result)
     this.#sequences[slot] = sequence
     const call = { lane, stream, sequence, host }
@@ -88,7 +109,7 @@ export class Gates {
     const { lane } = call
     if (lane.calls.length === 0) this.#active.push(lane)
     lane.calls.push(call)
-    this.pending += 1
+    this.#count(1)
   }
 
   arrivedAt(lane: Lane): boolean {
@@ -116,7 +137,7 @@ export class Gates {
     for (const lane of [...this.#active]) {
       if (lane.context !== context) continue
       const calls = lane.calls.splice(lane.running ? 1 : 0)
-      this.pending -= calls.length
+      this.#count(-calls.length)
       if (!lane.running) this.#retire(lane)
       for (const { host } of calls) if (host.runsAfterFault) host.run(status)
     }
@@ -125,6 +146,11 @@ export class Gates {
   /** The stream's handle may be given to another stream: what is pending stays, but nothing is added to it. */
   forget(stream: StreamHandle): void {
     this.#lanes.delete(stream)
+  }
+
+  #count(more: number): void {
+    this.#pending += more
+    this.#threads.publish(this.#pending)
   }
 
   #dueLane(mayRun?: (call: GateCall) => boolean): Lane | undefined {
@@ -147,8 +173,8 @@ export class Gates {
       this.running.splice(this.running.indexOf(call), 1)
       lane.running = false
       lane.calls.shift()
-      this.pending -= 1
       lane.open(call)
+      this.#count(-1)
       if (lane.calls.length === 0) this.#retire(lane)
     }
   }

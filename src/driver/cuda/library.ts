@@ -2,10 +2,12 @@
 import { stateError } from '../../errors.js'
 import { cudaError, isContextLost } from '../cuda-results.js'
 import { koffi, NativeMemory } from './native.js'
-import { type ArgumentType, type DriverFunction, SIGNATURES } from './signatures.js'
+import { type ArgumentType, type DriverFunction, type NewerFunction, SIGNATURES, type Signature } from './signatures.js'
 
 type CFunction = (...args: (number | object)[]) => number
-export type Library = { readonly [name in DriverFunction]: CFunction }
+export type Library = { readonly [name in Exclude<DriverFunction, NewerFunction>]: CFunction } & {
+  readonly [name in NewerFunction]: CFunction | undefined
+}
 
 const CANDIDATES: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
   linux: [
@@ -56,10 +58,12 @@ function declare(library: ReturnType<typeof import('koffi').load>): Library {
   const ipcHandle = koffi().struct({ reserved: koffi().array('uint8', 64) })
   const typeOf = (type: ArgumentType): string | typeof ipcHandle => (type.startsWith('CUipc') ? ipcHandle : type)
   const functions: Partial<Record<DriverFunction, CFunction>> = {}
-  for (const [name, { args }] of Object.entries(SIGNATURES)) {
+  const signatures: Readonly<Record<string, Signature>> = SIGNATURES
+  for (const [name, { args, since }] of Object.entries(signatures)) {
     try {
       functions[name as DriverFunction] = library.func(name, 'int', args.map(typeOf)) as CFunction
     } catch (cause) {
+      if (since !== undefined) continue
       const version = `${Math.floor(OLDEST_DRIVER / 1000)}.${(OLDEST_DRIVER % 1000) / 10}`
       throw stateError(
         'ERR_NO_DRIVER',

@@ -4,9 +4,37 @@ import type * as Koffi from 'koffi'
 
 let loaded: typeof Koffi | undefined
 
+/** NVRTC calls itself deeply, and koffi gives a call on another thread 128 KiB of stack unless told otherwise. */
+const STACK_BYTES = 16 * 1024 * 1024
+const RTLD_NOW = 2
+const RTLD_NODELETE = 0x1000
+
 export function koffi(): typeof Koffi {
-  loaded ??= createRequire(import.meta.url)('koffi') as typeof Koffi
+  loaded ??= load()
   return loaded
+}
+
+function load(): typeof Koffi {
+  const require = createRequire(import.meta.url)
+  const library = require('koffi') as typeof Koffi
+  try {
+    library.config({ ...library.config(), sync_stack_size: STACK_BYTES, async_stack_size: STACK_BYTES })
+  } catch {
+    // The program has called C by koffi before: its own settings stand.
+  }
+  if (process.platform === 'linux') keepLoaded(library, require)
+  return library
+}
+
+/**
+ * Node unmaps a native addon when the last thread that loaded it ends, although the event loop of that thread may still
+ * call into it while it is taken down (`uv__finish_close`). So it stays in memory from the first use on.
+ */
+function keepLoaded(library: typeof Koffi, require: NodeJS.Require): void {
+  const dlopen = library.load(null).func('dlopen', 'uintptr_t', ['str', 'int'])
+  for (const path of Object.keys(require.cache)) {
+    if (path.endsWith('koffi.node')) dlopen(path, RTLD_NOW | RTLD_NODELETE)
+  }
 }
 
 /** Memory outside V8's heap: it does not move, so that C may keep its address. */

@@ -17,6 +17,7 @@ import { QueueDepth } from './queue-depth.js'
 import { RelaxedCaptures } from './relaxed-captures.js'
 import { makeRest } from './rest.js'
 import { BackOffSleeper } from './sleeper.js'
+import { openThreadTable } from './thread-table.js'
 import { Waiting } from './waiting.js'
 
 const DEADLOCK_TIMEOUT = 10_000
@@ -32,10 +33,16 @@ export function openCudaDriver(): Driver {
   const pool = new EventPool(library, memory, contexts)
   const relaxed = new RelaxedCaptures(library)
   const parts = { library, memory, contexts, relaxed }
+  const threads = openThreadTable()
   /** It lives as long as the process. */
-  const gateMemory = (): GateMemory => new GateMemory((bytes) => allocatePinned(parts, bytes, contexts.primary(0)))
-  const gates = new Gates(library, gateMemory())
-  const graphGates = new GraphGates(library, gateMemory())
+  const gateMemory = (kind: 'stream' | 'graph'): GateMemory =>
+    new GateMemory(
+      (bytes) => allocatePinned(parts, bytes, contexts.primary(0)),
+      (address, slots) => threads.publishGates(kind, address, slots),
+    )
+  const rest = makeRest()
+  const gates = new Gates(library, gateMemory('stream'), threads, () => rest(Number.POSITIVE_INFINITY))
+  const graphGates = new GraphGates(library, gateMemory('graph'))
   const dependencies = new Dependencies(
     (stream) => driver.isBlocking(stream),
     (stream) => (isDefaultStream(stream) ? deviceOfDefaultStream(stream) : deviceOf(library, memory, contexts, stream)),
@@ -44,11 +51,12 @@ export function openCudaDriver(): Driver {
     library,
     relaxed,
     gates,
-    depth: new QueueDepth(gates, connections),
+    depth: new QueueDepth(gates, connections, threads),
     dependencies,
     pool,
     sleeper: new BackOffSleeper(),
-    rest: makeRest(),
+    rest,
+    threads,
     deadlockAfter: deadlockTimeout(),
   })
   const memoryCheck = new MemoryCheck()

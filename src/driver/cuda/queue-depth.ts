@@ -7,6 +7,7 @@
  */
 import type { StreamHandle } from '../driver.js'
 import type { Gates } from './gates.js'
+import { alone, type Threads } from './thread-table.js'
 
 const QUEUE_ENTRIES = 1000
 
@@ -20,29 +21,35 @@ interface Account {
 export class QueueDepth {
   readonly #gates: Gates
   readonly #connections: number
+  readonly #threads: Threads
   readonly #accounts = new Map<StreamHandle, Account>()
 
-  constructor(gates: Gates, connections: number) {
+  constructor(gates: Gates, connections: number, threads: Threads = alone) {
     this.#gates = gates
     this.#connections = connections
+    this.#threads = threads
   }
 
   /** Nothing is pending any more: what was counted does not matter. */
   clear(): void {
+    if (this.#accounts.size === 0) return
     this.#accounts.clear()
+    this.#threads.publishStreams(0)
   }
 
   forget(stream: StreamHandle): void {
-    this.#accounts.delete(stream)
+    if (this.#accounts.delete(stream)) this.#threads.publishStreams(this.#accounts.size)
   }
 
-  /** Counts an entry that is about to be queued. */
-  count(stream: StreamHandle): void {
+  /** Counts entries that are about to be queued. */
+  count(stream: StreamHandle, entries: number): void {
     const account = this.#accounts.get(stream)
-    if (account === undefined) this.#accounts.set(stream, { entries: 1, sinceGate: 1 })
-    else {
-      account.entries += 1
-      account.sinceGate += 1
+    if (account === undefined) {
+      this.#accounts.set(stream, { entries, sinceGate: entries })
+      this.#threads.publishStreams(this.#accounts.size)
+    } else {
+      account.entries += entries
+      account.sinceGate += entries
     }
   }
 
@@ -52,12 +59,12 @@ export class QueueDepth {
     if (account !== undefined) account.sinceGate = 0
   }
 
-  /** Can the stream take one more for sure? `isEmpty` asks the driver, and is called only where it may not. */
-  hasRoom(stream: StreamHandle, isEmpty: () => boolean): boolean {
+  /** Can the stream take so many more for sure? `isEmpty` asks the driver, and is called only where it may not. */
+  hasRoom(stream: StreamHandle, entries: number, isEmpty: () => boolean): boolean {
     const account = this.#accounts.get(stream)
-    if (account === undefined || account.entries < this.#limit()) return true
+    if (account === undefined || account.entries + entries <= this.#limit()) return true
     if (isEmpty()) {
-      this.#accounts.delete(stream)
+      this.forget(stream)
       return true
     }
     const lane = this.#gates.laneOf(stream)
@@ -65,12 +72,12 @@ export class QueueDepth {
     if (lane !== undefined && lane.calls.length === 1 && this.#gates.arrivedAt(lane)) {
       account.entries = account.sinceGate + 1
     }
-    return account.entries < this.#limit()
+    return account.entries + entries <= this.#limit()
   }
 
   /** Streams that share a hardware queue share its entries, and which do is the driver's secret: assume the worse. */
   #limit(): number {
-    const streams = this.#accounts.size
+    const streams = Math.max(this.#accounts.size, this.#threads.allStreams)
     const sharing = streams <= this.#connections / 2 ? 1 : Math.ceil(streams / this.#connections) + 1
     return Math.floor(QUEUE_ENTRIES / sharing)
   }

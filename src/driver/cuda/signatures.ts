@@ -11,6 +11,8 @@ export interface Signature {
   /** As in cuda.h, with the name that libcuda exports: a `_v2` is the version that the header's plain name stands for. */
   readonly c: string
   readonly args: readonly ArgumentType[]
+  /** The version of CUDA that brought it, where the driver may be older: it may be missing then. */
+  readonly since?: string
 }
 
 const P = 'uintptr_t'
@@ -184,6 +186,11 @@ export const SIGNATURES = {
     c: 'CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream)',
     args: [P, P, P, P, P, P],
   },
+  cuMemcpyBatchAsync: {
+    c: 'CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream)',
+    args: [P, P, P, P, P, P, P, P, P],
+    since: '12.8',
+  },
   cuMemsetD8Async: {
     c: 'CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)',
     args: [P, 'uint', P, P],
@@ -203,3 +210,8 @@ export const SIGNATURES = {
 } as const satisfies Record<string, Signature>
 
 export type DriverFunction = keyof typeof SIGNATURES
+type Newer = {
+  [N in DriverFunction]: (typeof SIGNATURES)[N] extends { readonly since: string } ? N : never
+}[DriverFunction]
+/** Those that an older driver lacks. */
+export type NewerFunction = Newer

@@ -23,6 +23,7 @@ import type { GraphLane } from './graph-gates.js'
 import { check, type Library } from './library.js'
 import type { QueueDepth } from './queue-depth.js'
 import type { RelaxedCaptures } from './relaxed-captures.js'
+import type { Threads } from './thread-table.js'
 
 /** Milliseconds in which host functions that queue others are likely to be through. */
 const CALM_WITHIN = 100
@@ -38,11 +39,19 @@ const PATIENCE = 250
 /** It is at most this part of the time after which the wait is given up. */
 const SHARE_OF_DEADLOCK = 1 / 4
 
+const LIBRARY_CALL = 'this call, which may wait for the whole device,'
+
 /** Which host functions a wait needs, as things stand: it cannot end before they have run. */
 type Needs = () => ComesAfter
 const needsAll: Needs = () => () => true
 /** What another library waits for is not known. */
 const needsNone: Needs = () => () => false
+
+/** Gates at which streams of other threads have stood since then. */
+interface OthersStanding {
+  readonly gates: ReadonlySet<string>
+  readonly since: number
+}
 
 export interface WaitingParts {
   readonly library: Library
@@ -52,6 +61,7 @@ export interface WaitingParts {
   readonly dependencies: Dependencies
   readonly pool: EventPool
   readonly sleeper: Sleeper
+  readonly threads: Threads
   /** Called over and over while JavaScript blocks: rests the processor after a while. */
   readonly rest: (nanosecondsWaited: number) => void
   /** Milliseconds without progress after which a wait inside a host function is given up. */
@@ -85,22 +95,38 @@ export class Waiting {
     )
   }
 
+  /** Of this thread. */
   get hostFunctionsPending(): boolean {
     return this.#parts.gates.pending > 0
+  }
+
+  /** Of any thread: a native wait could be for one that only its thread runs. */
+  get anyPending(): boolean {
+    return this.#parts.gates.pending > 0 || this.#parts.threads.othersPending
   }
 
   queueHostFunction(stream: StreamHandle, raw: number, context: ContextHandle, host: HostFunction): void {
     const key = canonicalStream(stream)
     const { gates, depth, dependencies } = this.#parts
     const call = gates.queue(key, raw, context, host)
-    depth.count(key)
+    depth.count(key, 1)
     depth.gateQueued(key)
     dependencies.queued(key, call)
     this.watchesOrder = true
     this.#pump.wake()
   }
 
-  /** A graph was launched that has host functions in it. */
+  /** A graph is about to be launched that has so many host functions in it. */
+  graphGoes(lanes: readonly GraphLane[]): void {
+    this.#parts.gates.announce(lanes.length)
+  }
+
+  /** It was not launched. */
+  graphStays(): void {
+    this.#parts.threads.publish(this.#parts.gates.pending)
+  }
+
+  /** It was. */
   graphLaunched(stream: StreamHandle, lanes: readonly GraphLane[]): void {
     const key = canonicalStream(stream)
     const { gates, dependencies } = this.#parts
@@ -236,12 +262,11 @@ export class Waiting {
     }
   }
 
-  /** Waits for an entry of the stream's hardware queue where the driver would. */
-  forRoom(stream: StreamHandle, isEmpty: () => boolean): void {
-    const { depth, gates, dependencies } = this.#parts
+  /** Waits until the stream's hardware queue takes so many entries more, where the driver would wait. */
+  forRoom(stream: StreamHandle, entries: number, isEmpty: () => boolean): void {
+    const { gates, dependencies } = this.#parts
     const key = canonicalStream(stream)
-    const looks = (): boolean => this.#parts.relaxed.run(isEmpty)
-    const hasRoom = (): boolean => !this.hostFunctionsPending || (depth.hasRoom(key, looks) && !gates.full)
+    const hasRoom = (): boolean => this.hasRoom(key, entries, isEmpty)
     if (hasRoom()) return
     // Where no more gates can be had, whichever runs may give one back.
     const needs: Needs = () => (gates.full ? needsAll() : dependencies.streamComesAfter(key))
@@ -250,24 +275,67 @@ export class Waiting {
     this.#block(hasRoom, needs, 'queuing more work', behindItself)
   }
 
+  hasRoom(stream: StreamHandle, entries: number, isEmpty: () => boolean): boolean {
+    const { depth, gates, relaxed } = this.#parts
+    if (this.anyPending)
+      return depth.hasRoom(canonicalStream(stream), entries, () => relaxed.run(isEmpty)) && !gates.full
+    depth.clear()
+    return true
+  }
+
   /** Is JavaScript inside a host function? */
   get insideHostFunction(): boolean {
     return this.#parts.gates.running.length > 0
   }
 
-  /**
-   * Runs host functions until none is pending: before a call that may wait for the device in native code. Those that are
-   * dropped because the GPU faulted are not pending any more.
-   */
+  /** Runs host functions until none of this thread is pending. Those dropped because the GPU faulted are not pending. */
   forHostFunctions(what: string): void {
     this.#block(() => !this.hostFunctionsPending, needsAll, what)
   }
 
   /**
-   * Runs the host functions that are pending, before a call that may wait for the device in native code. It stops where
-   * they queue themselves anew without end, or do not come due: the call may wait for the device, and may not.
+   * Makes a call that waits for the whole device in native code, once no host function of any thread is pending; while it
+   * is made no thread queues one. This thread's run meanwhile, the others' in their threads.
    */
-  beforeLibraryCall(): void {
+  exclusively<R>(call: () => R, what: string): R {
+    const { threads } = this.#parts
+    this.#block(() => !this.hostFunctionsPending && threads.enterExclusive(), needsAll, what)
+    try {
+      return call()
+    } finally {
+      threads.leaveExclusive()
+    }
+  }
+
+  /** The same where that can be at once. False where it cannot: nothing was called. */
+  exclusivelyNow(call: () => void): boolean {
+    const { threads } = this.#parts
+    if (this.hostFunctionsPending || !threads.enterExclusive()) return false
+    try {
+      call()
+    } finally {
+      threads.leaveExclusive()
+    }
+    return true
+  }
+
+  /**
+   * Makes a call that may wait for the device in native code, after the host functions that are pending. Those of this
+   * thread are not waited for where they queue themselves anew without end, or do not come due: the call may wait for the
+   * device, and may not.
+   */
+  libraryCall<R>(call: () => R): R {
+    const { threads } = this.#parts
+    this.#beforeLibraryCall()
+    this.#block(() => threads.enterExclusive(), needsNone, LIBRARY_CALL)
+    try {
+      return call()
+    } finally {
+      threads.leaveExclusive()
+    }
+  }
+
+  #beforeLibraryCall(): void {
     const { gates, deadlockAfter } = this.#parts
     const begun = performance.now()
     const first = gates.active.flatMap((lane) => lane.calls)
@@ -280,7 +348,7 @@ export class Waiting {
       if (remaining < left) [left, progress] = [remaining, now]
       return remaining === 0 ? now - begun > CALM_WITHIN : now - progress > deadlockAfter
     }
-    this.#block(isDone, needsAll, 'this call, which may wait for the whole device,')
+    this.#block(isDone, needsAll, LIBRARY_CALL)
   }
 
   /** Waits for what another library does, as it says itself. */
@@ -288,9 +356,9 @@ export class Waiting {
     this.#block(isDone, needsNone, what)
   }
 
-  /** An entry is about to be queued. */
-  countEntry(stream: StreamHandle): void {
-    this.#parts.depth.count(canonicalStream(stream))
+  /** Entries are about to be queued. */
+  countEntries(stream: StreamHandle, entries: number): void {
+    if (this.anyPending) this.#parts.depth.count(canonicalStream(stream), entries)
   }
 
   #finished(group: number, context: ContextHandle, record: (event: EventHandle) => void, settle: Settle): Cancel {
@@ -330,22 +398,43 @@ export class Waiting {
 
   #block(isDone: () => boolean, needs: Needs, what: string, neverRun = needs): void {
     if (this.insideHostFunction) this.#blockInside(isDone, needs, what, neverRun)
-    else this.#blockOutside(isDone)
+    else this.#blockOutside(isDone, what)
     this.#calmDown()
   }
 
   /** Runs every host function that comes due: each has returned before the next begins. */
-  #blockOutside(isDone: () => boolean): void {
+  #blockOutside(isDone: () => boolean, what: string): void {
     const { gates, rest } = this.#parts
     let since = performance.now()
+    let others: OthersStanding | undefined
     for (let turn = 0; !isDone(); turn += 1) {
       if (gates.runDue()) {
         since = performance.now()
+        others = undefined
         continue
       }
-      if (turn % 64 === 63) this.#lookForFaults()
-      rest((performance.now() - since) * 1e6)
+      const waited = performance.now() - since
+      if (turn % 64 === 63) {
+        this.#lookForFaults()
+        if (waited > CALM_WITHIN) others = this.#lookAtOthers(others, what)
+      }
+      rest(waited * 1e6)
     }
+  }
+
+  /**
+   * A stream of another thread may stand in the way, at a gate that only that thread opens: where one stands all the time,
+   * that thread runs no host functions, and waiting for it may never end.
+   */
+  #lookAtOthers(before: OthersStanding | undefined, what: string): OthersStanding | undefined {
+    const { threads, deadlockAfter } = this.#parts
+    if (!threads.othersPending) return undefined
+    const now = performance.now()
+    const standing = threads.standing()
+    const still = before === undefined ? standing : new Set([...standing].filter((gate) => before.gates.has(gate)))
+    if (still.size === 0) return undefined
+    if (before !== undefined && now - before.since > deadlockAfter) throw deadlock(what, heldByOthers(deadlockAfter))
+    return { gates: still, since: before?.since ?? now }
   }
 
   /**
@@ -380,7 +469,7 @@ export class Waiting {
 
   #calmDown(): void {
     if (!this.watchesOrder || this.hostFunctionsPending) return
-    this.#parts.depth.clear()
+    if (!this.#parts.threads.othersPending) this.#parts.depth.clear()
     this.#parts.dependencies.clear()
     this.watchesOrder = this.#events.pending > 0 || this.#captures > 0 || this.#captured.size > 0
   }
@@ -428,5 +517,7 @@ export class Waiting {
   }
 }
 
+const heldByOthers = (milliseconds: number): string =>
+  `a stream of another thread has stood at a host function for ${milliseconds} ms, which only that thread can run, and may hold this one up. Let its event loop turn, or let it wait by this library; CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds`
 const noProgress = (milliseconds: number): string =>
   `it was called inside a host function, and nothing went on for ${milliseconds} ms: the two streams may share a hardware queue. Return first, or await the finished() of it; CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds`

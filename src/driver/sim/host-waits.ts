@@ -38,8 +38,8 @@ export class HostWaits {
   }
 
   /** Waits as a driver does for room in the stream's hardware queue. */
-  reserve(stream: SimStream): void {
-    if (stream.entries >= QUEUE_ENTRIES) this.#block(waitForRoom(stream), 'queuing more work')
+  makeRoom(stream: SimStream, entries: number): void {
+    if (!hasRoom(stream, entries)) this.#block(waitForRoom(stream, entries), 'queuing more work')
   }
 
   blockFor(last: Operation, what: string): void {
@@ -92,10 +92,15 @@ function waitFor(last: Operation): Wait {
   return { last, isOver: () => last.over, needs: (host) => host.isBefore(last) }
 }
 
-function waitForRoom(stream: SimStream): Wait {
+/** What a stream captures goes into a graph, and takes no entry. */
+export function hasRoom(stream: SimStream, entries: number): boolean {
+  return stream.capture !== undefined || stream.entries + entries <= QUEUE_ENTRIES
+}
+
+function waitForRoom(stream: SimStream, entries: number): Wait {
   return {
     last: undefined,
-    isOver: () => stream.entries < QUEUE_ENTRIES,
+    isOver: () => hasRoom(stream, entries),
     needs: (host) => host.holdsUp(stream),
   }
 }

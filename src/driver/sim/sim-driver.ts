@@ -23,7 +23,7 @@ import { HandedOut } from '../handed-out.js'
 import { CaptureRules } from './capture-rules.js'
 import { FaultPlan } from './fault-plan.js'
 import { Ranges, rangeOf } from './handles.js'
-import { HostWaits } from './host-waits.js'
+import { HostWaits, hasRoom } from './host-waits.js'
 import { Machine } from './machine.js'
 import { type NodeWork, type Operation, OperationKind, SimEvent, type SimStream, type Work } from './objects.js'
 import { SIMULATED_ATTRIBUTES, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedUuid } from './properties.js'
@@ -85,7 +85,6 @@ export class SimDriver implements Driver {
     this.machine.onWork = () => this.#waits.wake()
     this.graphs = new SimGraphs(this.machine, this.#captures, this.#registry.handles, {
       stream: (handle, call) => this.#registry.liveStream(handle, call),
-      reserve: (stream) => this.#waits.reserve(stream),
     })
     drivers.set(rangeOf(this.#registry.handles.base), new WeakRef(this))
     this.memory = new SimMemory({
@@ -212,6 +211,16 @@ export class SimDriver implements Driver {
     return this.#handedOut.has(stream)
   }
 
+  streamMakeRoom(handle: StreamHandle, entries: number): void {
+    const stream = this.#registry.peekStream(handle)
+    if (stream !== undefined) this.#waits.makeRoom(stream, entries)
+  }
+
+  streamHasRoom(handle: StreamHandle, entries: number): boolean {
+    const stream = this.#registry.peekStream(handle)
+    return stream === undefined || hasRoom(stream, entries)
+  }
+
   streamGetId(handle: StreamHandle): bigint {
     const stream = this.#registry.liveStream(handle, 'cuStreamGetId')
     this.#captures.refuseToTell(stream, 'cuStreamGetId')
@@ -294,7 +303,6 @@ export class SimDriver implements Driver {
       return
     }
     this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
-    this.#waits.reserve(stream)
     this.machine.enqueueHostFunction(stream, host)
   }
 
@@ -392,7 +400,6 @@ export class SimDriver implements Driver {
       return this.machine.marker(stream, [])
     }
     this.#captures.refuseImplicit(stream, call)
-    if (kind !== OperationKind.INSTANT) this.#waits.reserve(stream)
     return this.machine.enqueue(stream, kind, amount, work, fails)
   }
 

@@ -11,8 +11,6 @@ import type { CaptureNode, NodeWork, Operation, SimStream } from './objects.js'
 /** The rest of the driver, as far as graphs need it. */
 export interface GraphSurroundings {
   stream(handle: StreamHandle, call: string): SimStream
-  /** Waits for room in the stream's hardware queue. */
-  reserve(stream: SimStream): void
 }
 
 interface Instance {
@@ -92,7 +90,6 @@ export class SimGraphs implements GraphDriver {
     const instance = this.#instance(exec, 'cuGraphLaunch')
     this.#captures.refuseOn(stream, 'cuGraphLaunch')
     this.#captures.refuseImplicit(stream, 'cuGraphLaunch')
-    this.#around.reserve(stream)
     instance.last = this.#machine.launch(stream, instance.nodes, instance.last)
   }
 

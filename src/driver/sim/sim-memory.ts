@@ -4,7 +4,7 @@
  */
 import { CUresult, cudaError } from '../cuda-results.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../driver.js'
-import type { FillWidth, MemoryDriver, OwnEvent, Pointer } from '../memory-driver.js'
+import type { FillWidth, MemoryDriver, MemoryPlace, OwnEvent, Pointer } from '../memory-driver.js'
 import type { Machine } from './machine.js'
 import { type Block, DeviceMemory, PinnedMemory } from './memory-blocks.js'
 import { CopyWork, FillWork, FreeWork } from './memory-work.js'
@@ -138,10 +138,10 @@ export class SimMemory implements MemoryDriver {
     this.#parts.enqueue(stream, OperationKind.COPY, duration, call, work)
   }
 
-  deviceOf(pointer: Pointer, byteLength: number): number {
+  placeOf(pointer: Pointer, byteLength: number): MemoryPlace {
     const block = this.#blockAt(pointer, byteLength)
     if (block === undefined || block.freed) throw cudaError('cuPointerGetAttribute', CUresult.INVALID_VALUE)
-    return block.device.ordinal
+    return { device: block.device.ordinal, isOfHost: block instanceof PinnedMemory }
   }
 
   viewed(pointer: Pointer, byteLength: number): void {

@@ -1,0 +1,229 @@
+// Writes what the driver's functions wait for into docs/cuda-facts.md: `blocking-table.mjs [blocking.tsv]`. The file is
+// what tests/gpu-facts/blocking.c prints on a GPU. Without one the measured cells stay as they are, and those of a function
+// that is new in the ledger say "not measured". `--print` prints the tables instead.
+import { readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const page = join(root, 'docs', 'cuda-facts.md')
+const NOT_MEASURED = 'not measured'
+/** A longer list in one cell is left to the tables below it. */
+const LONGEST_LIST = 240
+const MOST_HELD = 8
+
+/** Which column tells of which place of the gate, and of the call's stream. */
+const COLUMNS = [
+  ["its stream's own gate", /^own/],
+  ["another stream's gate", /^(nb|bl|graph|pt)>(nb|bl|-)$|^nb>null$/],
+  ['by way of the null stream', /^null>|^(bl|pt)>null$/],
+  ["another device's gate", /^dev1>/],
+]
+const FULL_QUEUE = /(^|, )full queue$/
+const NEVER = { stuck: 'never returns', crashed: 'ends the process', failed: 'could not be tried' }
+/** "SIZE" stands for the length of a copy, so that copies which differ only in that share a row. */
+const SIZE = /\b\d+ (?:B|KiB|MiB|GiB)\b/
+
+function parse(text) {
+  const [head = '', ...lines] = text.trimEnd().split('\n')
+  const fields = head.split('\t')
+  if (fields[0] !== 'table') throw new Error('This is not what blocking.c prints: its first line must name the fields')
+  const rows = lines.map((line) => {
+    const values = line.split('\t')
+    return Object.fromEntries(fields.map((field, index) => [field, values[index] ?? '']))
+  })
+  // They come in whatever order the processes ended, and within one in the order of the tests, which stays.
+  const order = (row) => `${row.function}\t${row.variant.replace(SIZE, '')}`
+  return rows.sort((one, other) => (order(one) < order(other) ? -1 : order(one) > order(other) ? 1 : 0))
+}
+
+const groupBy = (rows, keyOf) => {
+  const groups = new Map()
+  for (const row of rows) groups.set(keyOf(row), [...(groups.get(keyOf(row)) ?? []), row])
+  return groups
+}
+
+const unique = (values) => [...new Set(values)]
+
+/** What came of the tests that a cell stands for: "returns", or which of them did what. */
+function outcomes(rows, nameOf) {
+  if (rows.length === 0) return undefined
+  const parts = []
+  for (const outcome of unique(rows.map((row) => row.outcome)).sort()) {
+    if (outcome === 'returns') continue
+    const word = NEVER[outcome] ?? outcome
+    const named = []
+    for (const [name, tests] of groupBy(rows, nameOf)) {
+      const such = tests.filter((test) => test.outcome === outcome)
+      if (such.length === 0) continue
+      const places = such.length === tests.length ? '' : `(${unique(such.map((test) => test.gate)).join(' ')})`
+      named.push([name, places].filter((part) => part !== '').join(' '))
+    }
+    const list = named.join('; ')
+    if (rows.every((row) => row.outcome === outcome) || list === '') parts.push(word)
+    else parts.push(`${word}: ${list.length > LONGEST_LIST ? `${named.length} of them, see below` : list}`)
+  }
+  return parts.length === 0 ? 'returns' : parts.join('. ')
+}
+
+function cell(rows, places) {
+  const here = rows.filter(({ gate }) => places.test(gate))
+  const full = here.filter(({ variant }) => FULL_QUEUE.test(variant))
+  const usual = outcomes(
+    here.filter((row) => !full.includes(row)),
+    ({ variant }) => variant,
+  )
+  const into = full.some(({ outcome }) => outcome === 'waits') ? '; waits where the queue is full' : ''
+  return usual === undefined ? undefined : usual + into
+}
+
+const isHeld = ({ outcome }) => outcome === 'held' || outcome === 'stuck'
+/** What the gate alone holds up is not the lock's doing. */
+const heldByGate = (locks) =>
+  new Set(locks.filter((row) => row.function === '(nothing)' && isHeld(row)).map(({ gate }) => gate))
+
+function lockCell(locks, name, waits) {
+  const byGate = heldByGate(locks)
+  const rows = locks.filter((row) => row.function === name && row.outcome !== 'failed')
+  if (rows.length === 0) return waits ? NOT_MEASURED : '–'
+  const held = unique(rows.filter((row) => isHeld(row) && !byGate.has(row.gate)).map(({ gate }) => gate))
+  const all = unique(rows.map(({ gate }) => gate)).length
+  if (held.length === 0) return 'no'
+  return held.length > MOST_HELD ? `${held.length} of ${all} calls, see below` : `yes: ${held.join('; ')}`
+}
+
+function callsTable(names, rows, before, precautions) {
+  const head = ['function', ...COLUMNS.map(([title]) => title), 'holds up other threads', 'and the library']
+  const locks = rows.filter(({ table }) => table === 'locks')
+  const lines = names.map((name) => {
+    const own = rows.filter((row) => row.function === name && (row.table === 'calls' || row.table === 'copies'))
+    const measured = COLUMNS.map(([, places], index) => {
+      const found = cell(own, places)
+      if (found !== undefined) return found
+      // A call that is on no stream has no gate of its own.
+      return own.length > 0 && index === 0 ? '–' : NOT_MEASURED
+    })
+    const waits = measured.some((text) => /waits|never/.test(text))
+    const cells = own.length > 0 ? [...measured, lockCell(locks, name, waits)] : before.get(name)
+    const kept = cells ?? Array(COLUMNS.length + 1).fill(NOT_MEASURED)
+    return [`\`${name}\``, ...kept, precautions[name] ?? 'unknown: add it to tests/gpu-facts/precautions.json']
+  })
+  return markdown(head, lines)
+}
+
+/** Lengths for which the same was seen share a row; at some places of the gate not every length is tried. */
+function copiesTable(rows) {
+  const head = ['copy', ...COLUMNS.map(([title]) => title), 'bytes']
+  const copies = rows.filter(({ table, variant }) => table === 'copies' && !FULL_QUEUE.test(variant))
+  const lines = []
+  for (const tests of groupBy(copies, (row) => `${row.function}\t${row.variant.replace(SIZE, 'SIZE')}`).values()) {
+    const [{ function: name, variant }] = tests
+    const found = []
+    for (const [size, same] of groupBy(tests, (row) => SIZE.exec(row.variant)?.[0] ?? '')) {
+      const cells = COLUMNS.map(([, places]) =>
+        outcomes(
+          same.filter((row) => places.test(row.gate)),
+          () => '',
+        ),
+      )
+      const notes = notesOf(same)
+      const alike = found.find(
+        (other) =>
+          other.notes === notes && cells.every((text, at) => (text ?? other.cells[at]) === (other.cells[at] ?? text)),
+      )
+      if (alike === undefined) found.push({ sizes: [size], cells, notes })
+      else {
+        alike.sizes.push(size)
+        alike.cells = alike.cells.map((text, at) => text ?? cells[at])
+      }
+    }
+    for (const { sizes, cells, notes } of found) {
+      const bytes = sizes.sort((one, other) => bytesOf(one) - bytesOf(other)).join(', ')
+      lines.push([`\`${name}\`: ${variant.replace(SIZE, bytes)}`, ...cells.map((text) => text ?? NOT_MEASURED), notes])
+    }
+  }
+  return markdown(head, lines)
+}
+
+/** What else was seen, and at which places of the gate where it was not at all of them. */
+function notesOf(tests) {
+  const notes = groupBy(tests, ({ result, note }) => (/^(CUDA_SUCCESS|-)$/.test(result) ? note : result))
+  const told = [...notes].filter(([note]) => note !== '')
+  const placed = ([note, such]) => (note === RIGHT ? note : `${note} (${such.map(({ gate }) => gate).join(' ')})`)
+  return told.map(notes.size === 1 ? ([note]) => note : placed).join('; ')
+}
+
+const RIGHT = 'bytes right'
+const UNITS = ['B', 'KiB', 'MiB', 'GiB']
+function bytesOf(size) {
+  const [count, unit] = size.split(' ')
+  return Number(count) * 1024 ** UNITS.indexOf(unit)
+}
+
+function locksTable(rows) {
+  const locks = rows.filter(({ table }) => table === 'locks')
+  const byGate = heldByGate(locks)
+  const lines = []
+  for (const [, tests] of groupBy(locks, (row) => `${row.function}\t${row.variant}`)) {
+    const [{ function: name, variant }] = tests
+    const tried = tests.filter(({ outcome }) => outcome !== 'failed')
+    const alone = name === '(nothing)'
+    const held = tried.filter((row) => isHeld(row) && (alone || !byGate.has(row.gate)))
+    const why = tried.length === 0 ? (tests[0]?.note ?? '') : ''
+    lines.push([
+      `${alone ? 'no call' : `\`${name}\``}${variant === '' ? '' : `: ${variant}`}`,
+      why !== '' ? why : held.map(({ gate }) => gate).join('; ') || 'none',
+      `${tried.length - held.length} of ${tried.length}`,
+    ])
+  }
+  return markdown(['while a thread is inside', 'these calls of another thread are held up', 'return'], lines)
+}
+
+const markdown = (head, lines) =>
+  [head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
+
+/** The cells that were measured before: all but the name and the last. */
+function cellsBefore(table) {
+  const before = new Map()
+  for (const line of table.split('\n')) {
+    const [, name, ...cells] = line.split('|').map((text) => text.trim())
+    // What stands behind the last bar is a cell too.
+    if (name?.startsWith('`') && cells.length === COLUMNS.length + 3) before.set(name.slice(1, -1), cells.slice(0, -2))
+  }
+  return before
+}
+
+const marks = (name) => [`<!-- ${name}: written by scripts/blocking-table.mjs -->`, `<!-- end of ${name} -->`]
+
+function between(text, name) {
+  const [begin, end] = marks(name).map((mark) => text.indexOf(mark))
+  if (begin < 0 || end < begin) throw new Error(`${page} has no place for the table of ${name}`)
+  return { from: begin + marks(name)[0].length, to: end }
+}
+
+function replace(text, name, table) {
+  const { from, to } = between(text, name)
+  return `${text.slice(0, from)}\n\n${table}\n\n${text.slice(to)}`
+}
+
+function ledger() {
+  const source = readFileSync(join(root, 'src', 'driver', 'cuda', 'signatures.ts'), 'utf8')
+  return [...source.matchAll(/^ {2}(cu\w+): \{/gm)].map(([, name]) => name)
+}
+
+const [path] = process.argv.slice(2).filter((argument) => argument !== '--print')
+const precautions = JSON.parse(readFileSync(join(root, 'tests', 'gpu-facts', 'precautions.json'), 'utf8'))
+let text = readFileSync(page, 'utf8')
+const { from, to } = between(text, 'calls')
+const rows = path === undefined ? [] : parse(readFileSync(path, 'utf8'))
+const tables = { calls: callsTable(ledger(), rows, cellsBefore(text.slice(from, to)), precautions) }
+const about = rows.find(({ table }) => table === 'about')
+if (about !== undefined) tables.machine = `Measured on an ${about.function}, ${about.variant}: ${about.note}.`
+if (rows.some(({ table }) => table === 'copies')) tables.copies = copiesTable(rows)
+if (rows.some(({ table }) => table === 'locks')) tables.locks = locksTable(rows)
+if (process.argv.includes('--print')) {
+  for (const table of Object.values(tables)) console.log(`${table}\n`)
+} else {
+  for (const [name, table] of Object.entries(tables)) text = replace(text, name, table)
+  writeFileSync(page, text)
+}

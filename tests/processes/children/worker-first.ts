@@ -1,0 +1,22 @@
+/** Only workers load the native library: one after the other uses the event loop by it, and ends. */
+import { isMainThread, Worker } from 'node:worker_threads'
+import { BackOffSleeper } from '../../../src/driver/cuda/sleeper.js'
+
+const TURNS = 50
+
+if (isMainThread) {
+  for (let left = 3; left > 0; left -= 1) {
+    const worker = new Worker(new URL(import.meta.url))
+    await new Promise((resolve) => worker.on('exit', resolve))
+  }
+  console.log('the workers are gone')
+} else {
+  const sleeper = new BackOffSleeper()
+  let turns = 0
+  const turn = (): void => {
+    turns += 1
+    if (turns < TURNS) sleeper.sleep(turn)
+  }
+  // It ends while the loop still watches the sleeper's timer.
+  sleeper.sleep(turn)
+}
