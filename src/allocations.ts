@@ -11,6 +11,7 @@ import { onHiddenStream, ownEvent, Uses } from './uses.js'
 export abstract class Allocation implements Remains {
   gone = false
   registered = false
+  readonly staysWhereRefused = true
   readonly device: Device
   readonly driver: Driver
   readonly pointer: Pointer
@@ -64,12 +65,11 @@ export abstract class Allocation implements Remains {
     return this.uses.areDone(this.driver)
   }
 
-  /** Where the driver refuses, nothing has changed: it can be tried again. */
   destroy(): void {
     try {
       unlessLost(() => this.giveBack())
     } catch (error) {
-      this.gone = isFinding(error)
+      if (isFinding(error)) this.gone = true
       throw error
     }
   }
@@ -147,8 +147,12 @@ export class DeviceAllocation extends Allocation {
       if (!isFinding(error)) throw error
       finding = error
     }
-    driver.eventRecycle(this.#allocated.context, this.#allocated.event)
-    this.uses.recycle(driver)
+    try {
+      driver.eventRecycle(this.#allocated.context, this.#allocated.event)
+      this.uses.recycle(driver)
+    } catch {
+      // The stack has run over: events are left, but the memory is given back, which must not be done once more.
+    }
     if (finding !== undefined) throw finding
   }
 }

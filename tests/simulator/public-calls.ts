@@ -250,6 +250,8 @@ export const CALLS: Readonly<Record<string, Prepare>> = {
     const graphs: { close(): void }[] = []
     return {
       act: () => {
+        // Where the stack has run over in the end of an earlier attempt.
+        if (stream.isCapturing) stream.endCapture().close()
         const graph = stream.capture(() => {
           stream.fill(own, 4).launchHostFunc(() => {
             ran.count += 1

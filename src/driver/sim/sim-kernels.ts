@@ -1,6 +1,7 @@
 /** Kernels of the simulated GPU: it runs no GPU code, but their twins in JavaScript. */
 import { constants } from 'node:buffer'
 import { invalidValue, stateError } from '../../errors.js'
+import { surfacing } from '../../uncaught.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
 import type { StreamHandle } from '../driver.js'
@@ -95,7 +96,7 @@ class TwinWork implements Work {
   effect(): void {
     const { memory, run } = this.#twin
     const pieces = memory.map(({ pointer, byteLength }) => this.#memory.bytesAt(pointer, byteLength, CALL))
-    run(pieces)
+    surfacing(() => run(pieces))
     const lost = pieces.findIndex((piece, index) => piece.byteLength !== memory[index]?.byteLength)
     if (lost < 0) return
     const what = `The JavaScript of ${this.what} transferred its view of memory (no. ${lost}) away, and the memory with it`
