@@ -244,7 +244,15 @@ export const CALLS: Readonly<Record<string, Prepare>> = {
     }
   },
   'busy()': ({ stream }) => ({ act: () => busy(stream, 10) }),
-  'latch(), and opening it': ({ stream }) => ({ act: () => latch(stream).open() }),
+  'latch(), and opening it': ({ stream }) => {
+    let held: ReturnType<typeof latch> | undefined
+    return {
+      act: () => {
+        held ??= latch(stream)
+        held.open()
+      },
+    }
+  },
 
   'a capture': ({ stream, own, ran }) => {
     const graphs: { close(): void }[] = []
