@@ -403,11 +403,11 @@ function ignoreRejection(thenable: unknown): void {
   if (types.isPromise(thenable)) Promise.prototype.then.call(thenable, undefined, () => {})
 }
 
-/** Ends a capture whose graph nobody wants; the error that brought this about is the one to be seen. */
+/** Ends a capture whose graph is of no use; the error that brought this about is the one to be seen. */
 function abandonCapture(stream: Stream): void {
   try {
     stream.endCapture().close()
   } catch {
-    // A spoilt capture gives no graph, and is over all the same.
+    // A capture that is invalidated gives no graph, and is over all the same.
   }
 }
