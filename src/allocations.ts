@@ -13,6 +13,7 @@ export abstract class Allocation implements Remains {
   registered = false
   /** Calls in which code of the program queues work with it: closed in one of them, it is given back when they are over. */
   users = 0
+  readonly staysWhereRefused = true
   readonly device: Device
   readonly driver: Driver
   readonly pointer: Pointer
@@ -67,7 +68,12 @@ export abstract class Allocation implements Remains {
   }
 
   destroy(): void {
-    unlessLost(() => this.giveBack())
+    try {
+      unlessLost(() => this.giveBack())
+    } catch (error) {
+      if (isFinding(error)) this.gone = true
+      throw error
+    }
   }
 
   protected abstract giveBack(): void
@@ -96,7 +102,13 @@ export class DeviceAllocation extends Allocation {
     this.#home = stream instanceof ExternalStream ? undefined : homeOf(stream)
     this.#homeSerial = serial
     this.#allocated = allocated
-    driver.eventRecordOwn(allocated.event, handle)
+    try {
+      driver.eventRecordOwn(allocated.event, handle)
+    } catch (error) {
+      unlessLost(() => driver.memory.free(pointer, handle))
+      driver.eventRecycle(context, allocated.event)
+      throw error
+    }
     this.#home?.allocated()
   }
 
@@ -128,15 +140,22 @@ export class DeviceAllocation extends Allocation {
 
   #free(last: OpenStream): void {
     const { driver, handle, serial } = last
+    if (serial !== this.#homeSerial) driver.streamWaitEvent(handle, this.#allocated.event, 0)
+    this.uses.comeBefore(last)
+    let finding: unknown
     try {
-      if (serial !== this.#homeSerial) driver.streamWaitEvent(handle, this.#allocated.event, 0)
-      this.uses.comeBefore(last)
       driver.memory.free(this.pointer, handle)
-    } finally {
-      // A sanitizer may throw what it has found: the memory is freed by then.
+    } catch (error) {
+      if (!isFinding(error)) throw error
+      finding = error
+    }
+    try {
       driver.eventRecycle(this.#allocated.context, this.#allocated.event)
       this.uses.recycle(driver)
+    } catch {
+      // The stack has run over: events are left, but the memory is given back, which must not be done once more.
     }
+    if (finding !== undefined) throw finding
   }
 }
 
@@ -194,7 +213,7 @@ export class InterprocessAllocation extends Allocation {
   }
 
   protected override giveBack(): void {
-    this.driver.sharing.free(this.pointer, this.uses.take())
+    this.uses.handOver((events) => this.driver.sharing.free(this.pointer, events))
   }
 }
 
@@ -208,7 +227,7 @@ export class ImportedAllocation extends Allocation {
   }
 
   protected override giveBack(): void {
-    this.#imported.close(this.uses.take())
+    this.uses.handOver((events) => this.#imported.close(events))
   }
 }
 
@@ -229,8 +248,13 @@ export class PinnedAllocation extends Allocation {
   protected override giveBack(): void {
     const { views } = this
     this.views = undefined
-    this.driver.memory.closePinned(this.pointer, views, this.uses.take())
+    this.uses.handOver((events) => this.driver.memory.closePinned(this.pointer, views, events))
   }
+}
+
+/** A sanitizer throws what it has found when the thing is done. */
+function isFinding(error: unknown): boolean {
+  return error instanceof Error && Reflect.get(error, 'code') === 'ERR_RACE'
 }
 
 /** The stream that memory is allocated on must not capture: the allocation would become a part of the graph. */

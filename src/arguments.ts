@@ -136,10 +136,10 @@ export function checkInteger(
   throw outOfRange(name, expected?.() ?? (isTooLittle ? `at least ${least}` : `from ${least} to ${most}`), value)
 }
 
-/** A duration of the simulator's clock. */
+/** A duration of the simulator's clock: what it can count to the nanosecond. */
 export function checkNanoseconds(value: unknown, name: string): number {
   if (typeof value !== 'number') throw invalidType(name, 'a number', value)
-  if (!(value >= 0 && value < Number.POSITIVE_INFINITY)) throw outOfRange(name, 'finite and not negative', value)
+  if (!(value >= 0 && value < 2 ** 53)) throw outOfRange(name, 'from 0 to 2 ** 53 - 1 nanoseconds', value)
   return value
 }
 

@@ -19,7 +19,6 @@ import { type Launchable, launchOn } from './launch.js'
 import { queueWith } from './queue-with-memory.js'
 import { runThreads, type SimulatedGrid, type SimulatedThread } from './simulated-threads.js'
 import { openStream, queuedLast, type Stream } from './stream.js'
-import { surfacing } from './uncaught.js'
 
 /** What a twin gets for a pointer, by the type of its elements: the memory itself, from the address on. */
 export interface ViewOf {
@@ -72,7 +71,7 @@ export interface KernelDefinition<S extends readonly ParameterType[]> {
   readonly simulate?: ((thread: SimulatedThread, ...args: TwinArguments<S>) => unknown) | undefined
   /** Instead of `simulate`: what all threads do together. Faster. What it throws is an uncaught exception. */
   readonly simulateGrid?: ((grid: SimulatedGrid, ...args: TwinArguments<S>) => void) | undefined
-  /** Virtual nanoseconds that a launch takes on the simulator: finite, and not negative. Default 10 000. */
+  /** Virtual nanoseconds that a launch takes on the simulator: from 0 to 2 ** 53 - 1. Default 10 000. */
   readonly nanoseconds?: number | undefined
 }
 
@@ -194,7 +193,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     const nanoseconds = this.#nanoseconds
     const run = (bytes: readonly Uint8Array[]): void => {
       const given = twinArguments(this.#parameters, values, bytes) as unknown as TwinArguments<S>
-      surfacing(() => this.#run(shape, given))
+      this.#run(shape, given)
     }
     queueWith(use, memory, () => use.driver.kernels.launchTwin(use.handle, { name, memory, nanoseconds, run, shape }))
     queuedLast(stream, `kernel '${name}'`)
@@ -208,7 +207,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
 
 /**
  * One kernel for both drivers: `stream.launch(kernel, config, ...args)` runs it wherever the stream is. Nothing is
- * compiled yet.
+ * compiled yet. The definition is read once, here: to change it later changes nothing.
  * @throws ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for a parameter type that is none, and without `simulate` and
  * `simulateGrid` or with both; ERR_OUT_OF_RANGE for `nanoseconds`
  */

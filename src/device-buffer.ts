@@ -14,7 +14,7 @@ import type { MemoryPlace, Pointer } from './driver/memory-driver.js'
 import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
 import { freeDeferred } from './homes.js'
 import { checkIpcBytes, exportMemory, importMemory } from './interprocess-memory.js'
-import { checkLength, Memory, openMemory, Part, partOf, wholeOf } from './memory.js'
+import { checkLength, Memory, type MemoryEnds, openMemory, Part, partOf, wholeOf } from './memory.js'
 import { announce, checkFact, isShared, notAsShared, receive, type SharedBuffer } from './shared.js'
 import { isStream, Stream } from './stream.js'
 
@@ -40,6 +40,8 @@ export interface ForeignMemoryOptions {
   readonly owner?: object | undefined
 }
 
+const ENDS: MemoryEnds = { before() {}, after: (whole) => void owners.delete(whole) }
+
 /** What owns foreign memory, while a buffer or slice of it lives. */
 const owners = new WeakMap<Memory, object>()
 
@@ -57,9 +59,7 @@ export class DeviceBuffer extends Memory {
 
   /** Use `device.alloc(byteLength)`. */
   constructor(part: never) {
-    super(part, 'had from device.alloc(byteLength) or DeviceBuffer.from(pointer, byteLength)', (whole) => {
-      owners.delete(whole)
-    })
+    super(part, 'had from device.alloc(byteLength) or DeviceBuffer.from(pointer, byteLength)', ENDS)
   }
 
   /**

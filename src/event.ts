@@ -1,5 +1,14 @@
 import { inspect } from 'node:util'
-import { checkBoolean, checkBytes, checkOwner, checkPointer, checkThis, type Given, readOptions } from './arguments.js'
+import {
+  checkBoolean,
+  checkBytes,
+  checkOwner,
+  checkPointer,
+  checkThis,
+  type Given,
+  isInstance,
+  readOptions,
+} from './arguments.js'
 import { driverForHandle } from './default-driver.js'
 import { another, contextOf, type Device, deviceOf, driverOf, resolveDevice } from './device.js'
 import { type ContextHandle, type Driver, EventFlag, type EventHandle } from './driver/driver.js'
@@ -37,7 +46,6 @@ class EventSeed {
   readonly owner: object | undefined
   /** Recorded before anybody sees it. */
   readonly recordedNext: boolean
-  readonly #isOne = true
 
   constructor(
     device: Device,
@@ -55,10 +63,6 @@ class EventSeed {
     this.adopted = adopted
     this.owner = owner
     this.recordedNext = recordedNext
-  }
-
-  static is(value: unknown): value is EventSeed {
-    return typeof value === 'object' && value !== null && #isOne in value
   }
 }
 
@@ -143,7 +147,7 @@ export class Event implements Disposable {
    * device that does not exist; ERR_INVALID_ARG_TYPE
    */
   constructor(options?: EventOptions & { readonly device?: Device | number | undefined }) {
-    const seed = EventSeed.is(options) ? options : seedFrom(options)
+    const seed = isInstance(options, EventSeed) ? options : seedFrom(options)
     this.device = seed.device
     this.timing = seed.settings.timing
     this.blockingSync = seed.settings.blockingSync
@@ -289,8 +293,9 @@ export class Event implements Disposable {
    * ERR_DEVICE_MISMATCH for one of another driver
    */
   elapsedSince(start: Event): number {
-    const end = Event.#open(this)
+    checkThis(this, isEvent, 'an Event')
     if (!isEvent(start)) throw invalidType('start', 'an Event', start)
+    const end = Event.#open(this)
     const from = openEvent(start, this.#driver)
     try {
       return this.#driver.eventElapsedTime(from, end)

@@ -8,7 +8,6 @@ import { isMemory, keepAll, openMemory } from './memory.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueWith } from './queue-with-memory.js'
 import { keepWhile, openStream, Stream } from './stream.js'
-import { surfacing } from './uncaught.js'
 
 /** Memory that other code is about to touch on the stream. */
 export interface ExternalMemory {
@@ -29,7 +28,7 @@ export interface ExternalWork {
    * would be done. What it throws is an uncaught exception.
    */
   readonly simulate?: ((bytes: readonly Uint8Array[]) => void) | undefined
-  /** Virtual nanoseconds that it takes on the simulator: finite, and not negative. Default 1000. */
+  /** Virtual nanoseconds that it takes on the simulator: from 0 to 2 ** 53 - 1. Default 1000. */
   readonly nanoseconds?: number | undefined
 }
 
@@ -97,5 +96,5 @@ function twinOf({ simulate, nanoseconds }: Given<ExternalWork, 'simulate' | 'nan
   const duration = nanoseconds === undefined ? DURATION : checkNanoseconds(nanoseconds, 'work.nanoseconds')
   if (simulate === undefined) return undefined
   checkFunction(simulate, 'work.simulate')
-  return { nanoseconds: duration, run: (bytes) => surfacing(() => simulate(bytes)) }
+  return { nanoseconds: duration, run: (bytes) => simulate(bytes) }
 }

@@ -240,8 +240,9 @@ export class GraphExec implements Disposable, Launchable {
    * another driver; ERR_UNSUPPORTED as `instantiate()`; ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   update(graph: Graph): this {
-    const handle = GraphExec.#open(this)
+    checkThis(this, isGraphExec, 'a GraphExec')
     if (!isGraph(graph)) throw invalidType('graph', 'a Graph', graph)
+    const handle = GraphExec.#open(this)
     this.#driver.graphs.update(handle, openGraph(graph, this.#driver))
     return this
   }
@@ -364,6 +365,7 @@ Stream.prototype.endCapture = function (): Graph {
 }
 
 Stream.prototype.capture = function (fn: () => void, options?: CaptureOptions): Graph {
+  openStream(this)
   checkFunction(fn, 'fn')
   const { mode } = readOptions(options, ['mode'])
   // The function may close a wrapper, and the capture is still to be ended then.
@@ -401,11 +403,11 @@ function ignoreRejection(thenable: unknown): void {
   if (types.isPromise(thenable)) Promise.prototype.then.call(thenable, undefined, () => {})
 }
 
-/** Ends a capture whose graph nobody wants; the error that brought this about is the one to be seen. */
+/** Ends a capture whose graph is of no use; the error that brought this about is the one to be seen. */
 function abandonCapture(stream: Stream): void {
   try {
     stream.endCapture().close()
   } catch {
-    // A spoilt capture gives no graph, and is over all the same.
+    // A capture that is invalidated gives no graph, and is over all the same.
   }
 }

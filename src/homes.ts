@@ -7,7 +7,7 @@ import { type Driver, StreamFlag } from './driver/driver.js'
 import type { OwnEvent } from './driver/memory-driver.js'
 import { CudaError } from './errors.js'
 import { type OpenStream, openStream, type Stream, whenClosing } from './stream.js'
-import { hiddenStream, ownEvent } from './uses.js'
+import { hiddenStream, recordedEvent } from './uses.js'
 
 /** Frees a piece of memory in the order of this stream. */
 type Free = (last: OpenStream) => void
@@ -117,10 +117,13 @@ export class Home {
   #hasEnd(): boolean {
     if (this.#end !== undefined) return true
     const { driver, device } = this.#open
-    const own = ownEvent(this.#open)
-    if (driver.deviceRecordOwn(own.event, device)) this.#end = { ...own, ofDevice: true }
+    let isRecorded = false
+    const own = recordedEvent(this.#open, (event) => {
+      isRecorded = driver.deviceRecordOwn(event, device)
+    })
+    if (isRecorded) this.#end = { ...own, ofDevice: true }
     else driver.eventRecycle(own.context, own.event)
-    return this.#end !== undefined
+    return isRecorded
   }
 
   #close(): void {
@@ -130,9 +133,12 @@ export class Home {
     driver.graphs.abandon(handle)
     freeDeferred(driver)
     if (this.#pieces === 0 || !this.#takesWork()) return
-    const own = ownEvent(this.#open)
-    driver.eventRecordOwn(own.event, handle)
-    this.#end = { ...own, ofDevice: false }
+    try {
+      const own = recordedEvent(this.#open, (event) => driver.eventRecordOwn(event, handle))
+      this.#end = { ...own, ofDevice: false }
+    } catch {
+      // Refused: when something is to be freed, the end of all that the device does will stand for it.
+    }
   }
 }
 

@@ -125,9 +125,11 @@ export class Module implements Disposable {
    */
   kernel<const S extends readonly ParameterType[]>(name: string, signature: S): Kernel<S> {
     const module = checkThis(this, isModule, 'a Module')
+    module.#checkOpen()
     checkText(name, 'name', 'the name of a kernel')
     const parameters = parseSignature(signature)
-    if (module.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    // A getter of the signature may have closed it.
+    module.#checkOpen()
     const handle = this.#driver.kernels.kernel(this.#handle, name, parameters.map(passedAs))
     return new Kernel<S>(new KernelSeed(this, name, parameters, handle) as never)
   }
@@ -157,6 +159,10 @@ export class Module implements Disposable {
 
   [inspect.custom](): string {
     return inspected(this)
+  }
+
+  #checkOpen(): void {
+    if (this.#remains.gone) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
   }
 
   static {

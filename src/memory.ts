@@ -1,7 +1,8 @@
 /** What a DeviceBuffer and a PinnedBuffer have in common: an address, a length, slices, and an end. */
+import { constants } from 'node:buffer'
 import { inspect } from 'node:util'
 import type { Allocation } from './allocations.js'
-import { checkInteger, checkThis } from './arguments.js'
+import { checkInteger, checkThis, isInstance } from './arguments.js'
 import { another, type Device } from './device.js'
 import type { Driver } from './driver/driver.js'
 import type { Pointer } from './driver/memory-driver.js'
@@ -23,17 +24,12 @@ export class Part {
   readonly whole: Memory | undefined
   readonly byteOffset: number
   readonly byteLength: number
-  readonly #isOne = true
 
   constructor(allocation: Allocation, whole?: Memory, byteOffset = 0, byteLength = allocation.byteLength) {
     this.allocation = allocation
     this.whole = whole
     this.byteOffset = byteOffset
     this.byteLength = byteLength
-  }
-
-  static is(value: unknown): value is Part {
-    return typeof value === 'object' && value !== null && #isOne in value
   }
 }
 
@@ -50,6 +46,14 @@ export let partOf: (memory: Memory, byteOffset: number, byteLength: number) => P
 /** Tells the driver that JavaScript is about to look at it. Throws ERR_CLOSED. */
 export let viewed: (memory: Memory) => void
 
+/** What a kind of memory does about its end. */
+export interface MemoryEnds {
+  /** It is about to be given back, which may be refused. */
+  before(whole: Memory, allocation: Allocation): void
+  /** It has been. */
+  after(whole: Memory): void
+}
+
 /** What device memory and pinned memory have in common. */
 export abstract class Memory implements Disposable {
   /** The device it is on or, of pinned memory, that it was allocated for. */
@@ -61,17 +65,17 @@ export abstract class Memory implements Disposable {
   readonly #allocation: Allocation
   readonly #whole: Memory
   readonly #byteOffset: number
-  readonly #beforeClose: (memory: Memory, allocation: Allocation) => void
+  readonly #ends: MemoryEnds
   #closed = false
 
-  constructor(part: Part, made: string, beforeClose: (memory: Memory, allocation: Allocation) => void) {
-    if (!Part.is(part)) throw invalidType('The buffer', made, 'new')
+  constructor(part: Part, made: string, ends: MemoryEnds) {
+    if (!isInstance(part, Part)) throw invalidType('The buffer', made, 'new')
     this.device = part.allocation.device
     this.byteLength = part.byteLength
     this.#allocation = part.allocation
     this.#whole = part.whole ?? this
     this.#byteOffset = part.byteOffset
-    this.#beforeClose = beforeClose
+    this.#ends = ends
     if (part.whole === undefined) destroyWhenUnreachable(this, part.allocation)
   }
 
@@ -103,13 +107,21 @@ export abstract class Memory implements Disposable {
     if (memory.#closed) return
     this.#closed = true
     if (this.#whole !== this) return
-    withdraw(this, this.device)
     if (this.#allocation.users === 0) this.#end()
   }
 
   #end(): void {
-    this.#beforeClose(this, this.#allocation)
-    release(this, this.#allocation)
+    try {
+      this.#ends.before(this, this.#allocation)
+      release(this, this.#allocation)
+    } finally {
+      // Where the driver has refused, it is as it was before.
+      this.#closed = this.#allocation.gone
+      if (this.#closed) {
+        withdraw(this, this.device)
+        this.#ends.after(this)
+      }
+    }
   }
 
   /** `close()`, for `using`. */
@@ -172,6 +184,16 @@ export abstract class Memory implements Disposable {
       driver.memory.viewed((pointer + memory.#byteOffset) as Pointer, memory.byteLength)
     }
   }
+}
+
+/** Elements that this Node lets a typed array have. */
+export const LONGEST_ARRAY = constants.MAX_LENGTH
+
+/** Memory may be longer than an array can be. */
+export function checkFitsArray(memory: Memory, elements: number): void {
+  if (elements <= LONGEST_ARRAY) return
+  const what = `${memory} has more elements than an array can have here, which is ${LONGEST_ARRAY}`
+  throw stateError('ERR_UNSUPPORTED', `${what}: take slices of it`)
 }
 
 /** Can memory be so long? */

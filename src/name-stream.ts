@@ -13,6 +13,7 @@ export function nameStream<S extends Stream>(stream: S, name: string): S {
   if (!isStream(stream)) throw invalidType('stream', 'a Stream', stream)
   if (typeof name !== 'string') throw invalidType('name', 'a string', name)
   const { handle } = openStream(stream)
-  giveName(driverOf(stream.device), handle, stream.device.ordinal, stream.id, name)
+  const { device, id } = stream
+  giveName({ driver: driverOf(device), stream: handle, device: device.ordinal, id, name })
   return stream
 }

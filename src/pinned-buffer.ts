@@ -3,7 +3,7 @@ import { PinnedAllocation } from './allocations.js'
 import { checkThis } from './arguments.js'
 import { contextOf, Device, driverOf, isDevice } from './device.js'
 import { invalidType, invalidValue, stateError } from './errors.js'
-import { checkLength, Memory, Part, partOf, viewed, wholeOf } from './memory.js'
+import { checkFitsArray, checkLength, Memory, type MemoryEnds, Part, partOf, viewed, wholeOf } from './memory.js'
 
 /** A constructor of typed arrays, such as `Float32Array`. */
 export interface ViewConstructor<V extends ArrayBufferView> {
@@ -16,6 +16,13 @@ export interface ViewConstructor<V extends ArrayBufferView> {
 /** The bytes of pinned memory of the library's own: no JavaScript but ours looks at it, so the driver is not told. */
 export let ownBytes: (buffer: PinnedBuffer) => Uint8Array
 let isPinnedBuffer: (value: unknown) => value is PinnedBuffer
+
+const ENDS: MemoryEnds = {
+  before(whole, allocation) {
+    if (allocation instanceof PinnedAllocation) allocation.views = pinnedBytes.get(whole)
+  },
+  after: (whole) => void pinnedBytes.delete(whole),
+}
 
 /** What the views of a pinned buffer look at, and the buffer that must live as long as they do. */
 const pinnedBytes = new WeakMap<Memory, ArrayBuffer>()
@@ -34,17 +41,14 @@ export class PinnedBuffer extends Memory {
 
   /** Use `device.allocPinned(byteLength)`. */
   constructor(part: never) {
-    super(part, 'had from device.allocPinned(byteLength)', (whole, allocation) => {
-      if (allocation instanceof PinnedAllocation) allocation.views = pinnedBytes.get(whole)
-      pinnedBytes.delete(whole)
-    })
+    super(part, 'had from device.allocPinned(byteLength)', ENDS)
     this.#byteOffset = (part as Part).byteOffset
   }
 
   /**
    * The memory itself, not a copy: what GPUs write appears here, once that work is done. Closing the buffer detaches it
    * at once, its length is 0 then. Nothing is waited for.
-   * @throws ERR_CLOSED
+   * @throws ERR_CLOSED; ERR_UNSUPPORTED for more bytes than this Node's typed arrays have: take slices
    */
   get bytes(): Uint8Array {
     const buffer = checkThis(this, isPinnedBuffer, 'a PinnedBuffer')
@@ -55,7 +59,7 @@ export class PinnedBuffer extends Memory {
   /**
    * The memory as typed elements: `buffer.view(Float32Array)`. Detached like `bytes`.
    * @throws ERR_INVALID_ARG_VALUE where the elements do not fit, ERR_INVALID_ARG_TYPE for what is no constructor of
-   * typed arrays, ERR_CLOSED
+   * typed arrays, ERR_CLOSED; ERR_UNSUPPORTED for more elements than this Node's typed arrays have
    */
   view<V extends ArrayBufferView>(type: ViewConstructor<V>): V {
     const buffer = checkThis(this, isPinnedBuffer, 'a PinnedBuffer')
@@ -65,6 +69,7 @@ export class PinnedBuffer extends Memory {
     if (byteLength % width !== 0 || buffer.#byteOffset % width !== 0) {
       throw invalidValue(`${buffer} is no whole number of elements of ${width} bytes, or begins in the middle of one`)
     }
+    checkFitsArray(buffer, byteLength / width)
     const view = new type(buffer.#buffer(), buffer.#byteOffset, byteLength / width)
     if (ArrayBuffer.isView(view)) return view
     throw noViewConstructor(type)
@@ -84,6 +89,7 @@ export class PinnedBuffer extends Memory {
   }
 
   #all(): Uint8Array {
+    checkFitsArray(this, this.byteLength)
     this.#bytes ??= new Uint8Array(this.#buffer(), this.#byteOffset, this.byteLength)
     return this.#bytes
   }

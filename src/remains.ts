@@ -3,6 +3,7 @@
  * become unreachable. Telling the garbage collector costs more than making the object, and most are closed soon; so an
  * object is registered only if it outlives the present turn of the event loop.
  */
+import { CudaError } from './errors.js'
 
 /** What has to be destroyed. */
 export interface Remains {
@@ -10,6 +11,8 @@ export interface Remains {
   /** Closed: nothing is left to destroy. */
   gone: boolean
   registered: boolean
+  /** What the driver refuses to destroy is there still, as far as that can be told. */
+  readonly staysWhereRefused?: boolean
 }
 
 const MOST_YOUNG = 1024
@@ -46,9 +49,16 @@ export function keepReachable(): () => boolean {
 
 /** Destroys the remains now. */
 export function release(owner: object, remains: Remains): void {
-  remains.gone = true
-  if (remains.registered) registry.unregister(owner)
-  remains.destroy()
+  try {
+    remains.destroy()
+    remains.gone = true
+  } catch (error) {
+    // Where the stack has run over it can be tried again, and the garbage collector does in any case.
+    if (error instanceof CudaError && remains.staysWhereRefused !== true) remains.gone = true
+    throw error
+  } finally {
+    if (remains.gone && remains.registered) registry.unregister(owner)
+  }
 }
 
 function growUp(): void {

@@ -253,8 +253,8 @@ export function declareWait(stream: Stream, target: Event | Stream): void {
   for (const { detector } of wrappersOn(driver)) detector.order.waitForStream(handle, other.handle)
 }
 
-whenNameIsGiven((driver, handle, name) => {
-  for (const { detector } of wrappersOn(driver)) detector.order.stream(handle).name = name
+whenNameIsGiven(({ driver, stream, name }) => {
+  for (const { detector } of wrappersOn(driver)) detector.order.stream(stream).name = name
 })
 
 function openedStream(stream: unknown, name: string): ReturnType<typeof openStream> {

@@ -6,7 +6,7 @@ import { StreamFlag, type StreamHandle } from './driver/driver.js'
 import { backendOf, frontOf } from './driver/front.js'
 import { OperationKind } from './driver/sim/objects.js'
 import { MOST_DEVICES } from './driver/sim/properties.js'
-import { SimDriver } from './driver/sim/sim-driver.js'
+import { SimDriver, simulatorOfHandle } from './driver/sim/sim-driver.js'
 import { invalidType, stateError } from './errors.js'
 import { checkFault, checkFaults, type Fault } from './faults.js'
 import './joins.js'
@@ -51,7 +51,8 @@ export interface Simulation extends Disposable {
 }
 
 const simulations = new WeakMap<SimDriver, Simulation>()
-const foreignStreams = new Map<bigint, SimDriver>()
+/** By simulator: a handle keeps nothing alive, and a number is all that its owner has. */
+const foreignStreams = new WeakMap<SimDriver, Set<bigint>>()
 
 /**
  * A private machine beside the default driver, which is not opened by this. Its devices are used as any:
@@ -78,9 +79,9 @@ export function simulationOf(device: Device): Simulation {
 }
 
 /**
- * Queues work that takes so many virtual nanoseconds, 0 or more, as a kernel does. It can be captured.
- * @throws ERR_UNSUPPORTED for a stream of the NVIDIA driver; ERR_OUT_OF_RANGE for what is negative or not finite;
- * ERR_INVALID_ARG_TYPE, ERR_CLOSED; CudaError as a launch
+ * Queues work that takes so many virtual nanoseconds, from 0 to 2 ** 53 - 1, as a kernel does. It can be captured.
+ * @throws ERR_UNSUPPORTED for a stream of the NVIDIA driver; ERR_OUT_OF_RANGE for another length; ERR_INVALID_ARG_TYPE,
+ * ERR_CLOSED; CudaError as a launch
  */
 export function busy(stream: Stream, nanoseconds: number): void {
   checkNanoseconds(nanoseconds, 'nanoseconds')
@@ -116,7 +117,8 @@ export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS)
 
 /**
  * The handle of a stream that another library of the simulation owns: wrap it with
- * `new ExternalStream(handle, { device })`. It lives until `destroyForeignStream(handle)`.
+ * `new ExternalStream(handle, { device })`. It lives until `destroyForeignStream(handle)`, and no longer than its
+ * simulation, which a handle does not keep alive.
  * @throws ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE; ERR_DEVICE_MISMATCH where
  * `options.device` is another one
  */
@@ -125,7 +127,8 @@ export function foreignStream(device: Device, options?: StreamOptions): bigint {
   const given = readOptionsOn(device, options, ['nonBlocking', 'priority'])
   const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
   const handle = BigInt(driver.streamCreate(contextOf(device), flags, checkPriority(given.priority)))
-  foreignStreams.set(handle, driver)
+  const known = foreignStreams.get(driver) ?? new Set<bigint>()
+  foreignStreams.set(driver, known.add(handle))
   return handle
 }
 
@@ -136,16 +139,15 @@ export function foreignStream(device: Device, options?: StreamOptions): bigint {
  * ERR_OUT_OF_RANGE
  */
 export function destroyForeignStream(handle: bigint): void {
-  checkPointer(handle, 'handle', 'a handle that foreignStream() returned')
-  const driver = foreignStreams.get(handle)
-  if (driver === undefined) {
+  const address = checkPointer(handle, 'handle', 'a handle that foreignStream() returned')
+  const driver = simulatorOfHandle(address)
+  if (driver === undefined || !foreignStreams.get(driver)?.delete(BigInt(address))) {
     throw stateError(
       'ERR_INVALID_HANDLE',
       `0x${handle.toString(16)} is no stream that foreignStream() made, or it is destroyed`,
     )
   }
-  foreignStreams.delete(handle)
-  driver.foreignStreamDestroy(Number(handle) as StreamHandle)
+  driver.foreignStreamDestroy(address as StreamHandle)
 }
 
 /** The simulation of a simulator: always the same object. */

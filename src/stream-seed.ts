@@ -18,7 +18,6 @@ export class StreamSeed {
   readonly tenure: 'owned' | 'wrapped' | 'kept'
   /** What is kept reachable, the owner first. */
   readonly held: readonly (object | undefined)[]
-  readonly #isOne = true
 
   constructor(
     device: Device,
@@ -32,10 +31,6 @@ export class StreamSeed {
     this.handle = handle
     this.tenure = tenure
     this.held = held
-  }
-
-  static is(value: unknown): value is StreamSeed {
-    return typeof value === 'object' && value !== null && #isOne in value
   }
 }
 

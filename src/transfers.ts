@@ -5,7 +5,7 @@ import { bare, bytesOf, checkInteger, readOptions } from './arguments.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import type { FillWidth } from './driver/memory-driver.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from './errors.js'
-import { isMemory, openMemory } from './memory.js'
+import { checkFitsArray, isMemory, openMemory } from './memory.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueCopy, queueFill } from './queue-with-memory.js'
 import { stageDownload, stageUpload } from './staging.js'
@@ -59,7 +59,8 @@ declare module './stream.js' {
     upload(buffer: DeviceBuffer | PinnedBuffer, source: Bytes): Promise<void>
     /**
      * Queues a copy of a buffer to an ordinary array, which is there when the promise is done. What is queued on the
-     * stream afterwards may overwrite the buffer. Rejects, and never throws: as `upload` throws, and if the GPU faults.
+     * stream afterwards may overwrite the buffer. Rejects, and never throws: as `upload` throws, if the GPU faults,
+     * and with ERR_UNSUPPORTED for more bytes than this Node's arrays have.
      */
     download(buffer: DeviceBuffer | PinnedBuffer): Promise<Uint8Array>
     /**
@@ -132,6 +133,7 @@ Stream.prototype.download = async function (buffer): Promise<Uint8Array> {
   checkMemory(buffer, 'buffer')
   openMemory(buffer, use.driver)
   refuseCapture(this, use, 'download()')
+  checkFitsArray(buffer, buffer.byteLength)
   return stageDownload(this, buffer)
 }
 

@@ -14,10 +14,10 @@ export function throwUncaught(error: unknown): void {
   }
 }
 
-/** Runs a twin. One that throws is a mistake of the program: an uncaught exception, as from a host function. */
-export function surfacing(twin: () => void): void {
+/** Runs what an operation does. What throws there is a mistake of the program: an uncaught exception, as from a host function. */
+export function surfacing(work: () => void): void {
   try {
-    twin()
+    work()
   } catch (error) {
     throwUncaught(error)
   }

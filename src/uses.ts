@@ -3,7 +3,7 @@
  * them may free the memory.
  */
 import { contextOf, type Device, driverOf } from './device.js'
-import { type Driver, EventFlag, StreamFlag } from './driver/driver.js'
+import { type Driver, EventFlag, type EventHandle, StreamFlag } from './driver/driver.js'
 import type { OwnEvent } from './driver/memory-driver.js'
 import type { OpenStream } from './stream.js'
 
@@ -28,6 +28,21 @@ export function hiddenStream(device: Device): OpenStream {
 /** An event that nobody sees, to be recorded before it is used for anything else. */
 export function ownEvent({ driver, context }: Pick<OpenStream, 'driver' | 'context'>): OwnEvent {
   return { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
+}
+
+/** The same, recorded at once. Where that is refused no event is left behind. */
+export function recordedEvent(
+  use: Pick<OpenStream, 'driver' | 'context'>,
+  record: (event: EventHandle) => void,
+): OwnEvent {
+  const own = ownEvent(use)
+  try {
+    record(own.event)
+  } catch (error) {
+    use.driver.eventRecycle(own.context, own.event)
+    throw error
+  }
+  return own
 }
 
 export class Uses {
@@ -61,22 +76,22 @@ export class Uses {
     return true
   }
 
-  /** The events, which are then the caller's. */
-  take(): readonly OwnEvent[] {
-    const taken = [...this.#events.values()]
+  /** Gives the events to the function, whose they are then. Where it throws they stay. */
+  handOver(to: (events: readonly OwnEvent[]) => void): void {
+    to([...this.#events.values()])
     this.#events.clear()
-    return taken
   }
 
   recycle(driver: Driver): void {
-    for (const { context, event } of this.take()) driver.eventRecycle(context, event)
+    this.handOver((events) => {
+      for (const { context, event } of events) driver.eventRecycle(context, event)
+    })
   }
 
   #join(driver: Driver, hidden: OpenStream): void {
     this.comeBefore(hidden)
+    const own = recordedEvent(hidden, (event) => driver.eventRecordOwn(event, hidden.handle))
     this.recycle(driver)
-    const own = ownEvent(hidden)
     this.#events.set(hidden.serial, own)
-    driver.eventRecordOwn(own.event, hidden.handle)
   }
 }

@@ -2,7 +2,7 @@
  * What the nouns hold: a backend's front, which passes everything on. Wrappers are put in behind it and taken out again
  * while streams live, without anyone holding a driver that is not in use any more.
  */
-import type { Driver } from './driver.js'
+import type { Driver, StreamHandle } from './driver.js'
 import { WrappedDriver } from './wrapped-driver.js'
 
 const fronts = new WeakMap<Driver, Front>()
@@ -10,12 +10,22 @@ const fronts = new WeakMap<Driver, Front>()
 export class Front extends WrappedDriver {
   /** The driver behind all wrappers. */
   readonly backend: Driver
+  /** What programs call streams that live; `id` is the driver's number for the stream, whose handle may be another's later. */
+  readonly streamNames = new Map<StreamHandle, { readonly id: bigint; readonly name: string }>()
   /** From the backend outwards. */
   readonly #wrappers: WrappedDriver[] = []
 
   constructor(backend: Driver) {
     super(backend)
     this.backend = backend
+  }
+
+  override streamDestroy(stream: StreamHandle): void {
+    try {
+      super.streamDestroy(stream)
+    } finally {
+      this.streamNames.delete(stream)
+    }
   }
 
   /** Puts a wrapper before all others. The result takes it out again. */

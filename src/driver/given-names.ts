@@ -1,33 +1,41 @@
 /** Names that programs give to their streams, for all who tell of streams: the sanitizer and timelines. */
-import type { Driver, StreamHandle } from './driver.js'
-import { backendOf } from './front.js'
+import { canonicalStream, type Driver, type StreamHandle } from './driver.js'
+import { backendOf, type Front, frontOf } from './front.js'
 
-type Tell = (driver: Driver, stream: StreamHandle, name: string) => void
+/** A stream that has got a name. */
+export interface NamedStream {
+  /** The front that the stream is used through. */
+  readonly driver: Front
+  readonly stream: StreamHandle
+  readonly device: number
+  /** The driver's number for the stream, which no other stream ever gets. */
+  readonly id: bigint
+  readonly name: string
+}
 
-/** By device and the driver's number for the stream, which no other stream ever gets. */
-const names = new WeakMap<Driver, Map<string, string>>()
+type Tell = (named: NamedStream) => void
+
 const toBeTold = new Set<Tell>()
 
-/** `driver` is the front that the stream is used through. */
-export function giveName(driver: Driver, stream: StreamHandle, device: number, id: bigint, name: string): void {
-  const backend = backendOf(driver)
-  const known = names.get(backend) ?? new Map<string, string>()
-  known.set(keyOf(device, id), name)
-  names.set(backend, known)
-  for (const tell of toBeTold) tell(driver, stream, name)
+/** The stream has it until it is destroyed, or another library's stream with the same handle gets one. */
+export function giveName(named: NamedStream): void {
+  const { driver, stream, id, name } = named
+  driver.streamNames.set(canonicalStream(stream), { id, name })
+  for (const tell of toBeTold) tell(named)
 }
 
 /** Undefined where it got none. */
-export function givenName(driver: Driver, device: number, id: bigint): string | undefined {
-  return names.get(backendOf(driver))?.get(keyOf(device, id))
+export function givenName(driver: Driver, stream: StreamHandle, id: bigint): string | undefined {
+  const given = namesOf(driver).get(canonicalStream(stream))
+  return given?.id === id ? given.name : undefined
 }
 
 /** Has any stream of the driver a name? */
-export const hasNames = (driver: Driver): boolean => names.has(backendOf(driver))
+export const hasNames = (driver: Driver): boolean => namesOf(driver).size > 0
 
-/** Calls back with each name that is given from now on, and the front of the stream's driver. */
+/** Calls back with each name that is given from now on. */
 export function whenNameIsGiven(tell: Tell): void {
   toBeTold.add(tell)
 }
 
-const keyOf = (device: number, id: bigint): string => `${device} ${id}`
+const namesOf = (driver: Driver): Front['streamNames'] => frontOf(backendOf(driver)).streamNames

@@ -50,7 +50,7 @@ export interface Twin {
   readonly nanoseconds: number
   /** How many threads run it, where it stands for a kernel of the caller's. */
   readonly shape: LaunchShape | undefined
-  /** Does the work, on the bytes of each piece of memory. Does not throw. */
+  /** Does the work, on the bytes of each piece of memory. What it throws is an uncaught exception. */
   readonly run: (bytes: readonly Uint8Array[]) => void
 }
 

@@ -25,7 +25,7 @@ export interface LibraryWork {
 export interface LibraryTwin {
   /** Virtual nanoseconds that it takes. */
   readonly nanoseconds: number
-  /** Does the work, on the bytes of each piece of memory, in their order. Does not throw. */
+  /** Does the work, on the bytes of each piece of memory, in their order. What it throws is an uncaught exception. */
   readonly run: (bytes: readonly Uint8Array[]) => void
 }
 

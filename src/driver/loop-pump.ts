@@ -32,11 +32,15 @@ export class LoopPump {
 
   /** Something was queued: look at the next turn. */
   wake(): void {
-    if (this.#sleeping) {
-      this.#sleeping = false
-      this.#sleeper.cancel()
-    }
+    // First: where this is cut off by a stack that runs over, the turn comes all the same.
     this.#schedule()
+    this.#stopSleeping()
+  }
+
+  #stopSleeping(): void {
+    if (!this.#sleeping) return
+    this.#sleeper.cancel()
+    this.#sleeping = false
   }
 
   #schedule(): void {
@@ -47,6 +51,7 @@ export class LoopPump {
 
   readonly #run = (): void => {
     this.#immediate = undefined
+    this.#stopSleeping()
     const result = this.#turn()
     if (this.#immediate !== undefined) return
     if (result === 'soon') this.#schedule()

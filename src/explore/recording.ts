@@ -149,7 +149,7 @@ export class Recording implements Director {
     }
     if (kind === 'settle') return this.#ends([operation])
     const queuedAt = this.operations.get(operation.sequence)?.queuedAt ?? 0
-    return [queuedAt, ...this.#ends(operation.after ?? [])]
+    return [queuedAt, ...this.#ends(operation.after)]
   }
 
   #ends(operations: readonly Operation[]): number[] {

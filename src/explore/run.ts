@@ -118,7 +118,7 @@ async function quiet(driver: SimDriver, { steps }: Recording, isOver: () => bool
 /** What will never be over. */
 function standing({ operations }: Recording): string {
   const left = [...operations.values()].filter(({ operation }) => !operation.over)
-  const fronts = left.filter(({ operation }) => operation.after?.every(({ over }) => over) ?? true)
+  const fronts = left.filter(({ operation }) => operation.after.every(({ over }) => over))
   return `the program waits, and these stand: ${fronts.map(nameOf).join(', ') || 'none'}`
 }
 

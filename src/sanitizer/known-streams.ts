@@ -247,7 +247,7 @@ export class KnownStreams {
     const seed = { handle, device, nonBlocking, foreign, ours, made, address: nameOf(handle) }
     const stream = this.#strands.start((slot, tick, clock) => new StreamStrand({ slot, tick, clock }, seed))
     stream.id = id
-    if (id !== undefined) stream.name = givenName(this.#driver(), device, id)
+    if (id !== undefined) stream.name = givenName(this.#driver(), handle, id)
     this.#streams.set(canonicalStream(handle), stream)
     if (foreign) this.#foreignCount += 1
     if (!nonBlocking) this.#isBlocking(stream)

@@ -8,7 +8,6 @@ import { type Device, driverOf, resolveDevice } from '../device.js'
 import type { Front } from '../driver/front.js'
 import { invalidType, outOfRange } from '../errors.js'
 import { isHostOnly, isInstant, KIND_NAMES, Kind, type OperationKind } from './kinds.js'
-import { laneName } from './lane-names.js'
 import type { Recorder } from './recorder.js'
 import { Recording } from './recording.js'
 import { NO_ROW } from './table.js'
@@ -225,7 +224,7 @@ class ChannelPublisher implements Publisher {
       name: names.at(table.name[row] ?? 0),
       device: lane.device,
       stream: lane.id,
-      streamName: laneName(this.#front, lane),
+      streamName: lane.name,
       byteLength,
       queued: this.#at(table.called[row]),
       start: this.#at(table.start[row]),

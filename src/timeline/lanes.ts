@@ -10,9 +10,11 @@ export interface Lane {
   readonly context: ContextHandle
   readonly nonBlocking: boolean
   readonly priority: number
+  /** What the stream is called: it may get its name later, and the lane keeps it when the stream is gone. */
+  name: string
 }
 
-export interface Described extends Omit<Lane, 'index' | 'handle'> {
+export interface Described extends Omit<Lane, 'index' | 'handle' | 'name'> {
   /** The driver would not say all of it now: it is to be asked again the next time. */
   readonly isProvisional: boolean
 }
@@ -22,11 +24,13 @@ export class Lanes {
   readonly #byHandle = new Map<StreamHandle, Lane>()
   readonly #byId = new Map<string, Lane>()
   readonly #describe: (stream: StreamHandle) => Described
+  readonly #nameOf: (lane: Omit<Lane, 'name'>) => string
   /** A program often does several things with one stream in a row. */
   #last: Lane | undefined
 
-  constructor(describe: (stream: StreamHandle) => Described) {
+  constructor(describe: (stream: StreamHandle) => Described, nameOf: (lane: Omit<Lane, 'name'>) => string) {
     this.#describe = describe
+    this.#nameOf = nameOf
   }
 
   of(handle: StreamHandle): Lane {
@@ -41,6 +45,12 @@ export class Lanes {
     return known
   }
 
+  /** The stream has got a name. */
+  named(device: number, id: bigint, name: string): void {
+    const lane = this.#byId.get(keyOf(device, id))
+    if (lane !== undefined) lane.name = name
+  }
+
   /** The handle may be another stream's from now on. */
   forget(handle: StreamHandle): void {
     this.#byHandle.delete(handle)
@@ -49,10 +59,11 @@ export class Lanes {
 
   #open(handle: StreamHandle): Lane {
     const { isProvisional, ...described } = this.#describe(handle)
-    const key = `${described.device} ${described.id}`
+    const key = keyOf(described.device, described.id)
     let lane = this.#byId.get(key)
     if (lane === undefined) {
-      lane = { index: this.all.length, handle, ...described }
+      const unnamed = { index: this.all.length, handle, ...described }
+      lane = { ...unnamed, name: this.#nameOf(unnamed) }
       this.all.push(lane)
       this.#byId.set(key, lane)
     }
@@ -60,3 +71,5 @@ export class Lanes {
     return lane
   }
 }
+
+const keyOf = (device: number, id: bigint): string => `${device} ${id}`

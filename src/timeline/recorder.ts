@@ -4,6 +4,7 @@ import { backendOf } from '../driver/front.js'
 import { callSite } from './call-site.js'
 import { EventMeter } from './event-meter.js'
 import { Kind, wholeDevice } from './kinds.js'
+import { laneName } from './lane-names.js'
 import { type Lane, Lanes } from './lanes.js'
 import type { Meter } from './meter.js'
 import { Names, NO_ROW, Table } from './table.js'
@@ -34,7 +35,10 @@ export class Recorder {
       driver.name === 'sim'
         ? new VirtualMeter(driver, this.table, this.names, lanes)
         : new EventMeter(driver, this.table, lanes, device)
-    this.lanes = new Lanes((stream) => this.meter.describe(stream))
+    this.lanes = new Lanes(
+      (stream) => this.meter.describe(stream),
+      (lane) => laneName(driver, lane),
+    )
   }
 
   /** A verb is about to queue an operation. Returns its row, or NO_ROW where it is not written down. */

@@ -1,6 +1,6 @@
 /** A recording under way. All recordings of one driver share what writes the rows down; each has its window of them. */
 import type { Front } from '../driver/front.js'
-import { laneName } from './lane-names.js'
+import { whenNameIsGiven } from '../driver/given-names.js'
 import { type Recorded, takeRecorded, type Window } from './recorded.js'
 import type { Recorder } from './recorder.js'
 import { RecordingDriver } from './recording-driver.js'
@@ -26,6 +26,8 @@ interface Shared {
 }
 
 const underWay = new WeakMap<Front, Shared>()
+
+whenNameIsGiven(({ driver, device, id, name }) => underWay.get(driver)?.recorder.lanes.named(device, id, name))
 
 export class Recording {
   readonly recorder: Recorder
@@ -95,7 +97,7 @@ export class Recording {
     recorder.meter.collect()
     this.#shared.open -= 1
     if (this.#shared.open === 0) recorder.meter.close()
-    const names = recorder.lanes.all.map((lane) => laneName(this.#front, lane))
+    const names = recorder.lanes.all.map(({ name }) => name)
     return takeRecorded(recorder, window, names)
   }
 }

@@ -207,6 +207,36 @@ onEveryBackend('kernels with a twin', (bench) => {
     assert.equal(new Float32Array(bytes.buffer, bytes.byteOffset, 1)[0], 16777215)
   })
 
+  test('a definition is read once, when the kernel is defined: what becomes of it later changes nothing', async () => {
+    const reads: string[] = []
+    const right = {
+      name: 'seven',
+      source: 'extern "C" __global__ void seven(unsigned* out) { *out = 7; }',
+      signature: ['out u32*'] as ['out u32*'],
+      simulate: (_thread: unknown, out: Uint32Array): void => void out.fill(7),
+      nanoseconds: 5,
+    }
+    const watched = new Proxy(right, {
+      get(target, property, receiver) {
+        if (typeof property === 'string') reads.push(property)
+        return reads.filter((read) => read === property).length > 1
+          ? undefined
+          : Reflect.get(target, property, receiver)
+      },
+    })
+    const seven = defineKernel(watched)
+    assert.deepEqual(reads.sort(), ['name', 'nanoseconds', 'signature', 'simulate', 'simulateGrid', 'source'])
+    const { signature } = right
+    Object.assign(right, { name: 'other', source: '!', simulate: 3, nanoseconds: Number.NaN })
+    signature.push('f32' as never)
+    using stream = bench.stream()
+    using out = device.alloc(4, { stream })
+    await seven.prepare(device)
+    stream.launch(seven, { grid: 1, block: 1 }, out)
+    assert.deepEqual([...(await stream.download(out))], [7, 0, 0, 0])
+    assert.equal(seven.name, 'seven')
+  })
+
   test('K24 what does not fit is refused: a closed buffer, another driver’s, a wrong argument', () => {
     using stream = bench.stream()
     using x = device.alloc(4 * n)
@@ -221,7 +251,7 @@ onEveryBackend('kernels with a twin', (bench) => {
     assert.throws(() => launch(1, x, x), { code: 'ERR_INVALID_ARG_VALUE', message: /4 argument/ })
     assert.throws(() => launch('1', x, x, n), { code: 'ERR_INVALID_ARG_TYPE' })
     assert.throws(() => launch(1, {}, x, n), { code: 'ERR_INVALID_ARG_TYPE', message: /DeviceBuffer/ })
-    for (const nanoseconds of [-1, Number.NaN, Number.POSITIVE_INFINITY]) {
+    for (const nanoseconds of [-1, 2 ** 53, Number.MAX_VALUE, Number.NaN, Number.POSITIVE_INFINITY]) {
       const define = (): unknown => defineKernel({ name: 'f', source: '', signature: [], simulate() {}, nanoseconds })
       assert.throws(define, { name: 'RangeError', code: 'ERR_OUT_OF_RANGE' })
     }

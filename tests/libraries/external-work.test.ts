@@ -134,7 +134,7 @@ onEveryBackend('external work', (bench) => {
     refused(() => external({ name, memory: [{ buffer, access: 'x' }] }), 'ERR_INVALID_ARG_VALUE', /access.*'x'/)
     refused(() => external({ name, simulate: 5 }), 'ERR_INVALID_ARG_TYPE', /work\.simulate/)
     refused(() => external({ name, nanoseconds: '1' }), 'ERR_INVALID_ARG_TYPE', /work\.nanoseconds/)
-    for (const nanoseconds of [-1, Number.NaN, Number.POSITIVE_INFINITY]) {
+    for (const nanoseconds of [-1, 2 ** 53, Number.MAX_VALUE, Number.NaN, Number.POSITIVE_INFINITY]) {
       refused(() => external({ name, nanoseconds }), 'ERR_OUT_OF_RANGE', /work\.nanoseconds/)
     }
     const closed = bench.device.alloc(4, { stream })

@@ -152,6 +152,7 @@ export const noDuration = either(
   notFinite,
   bigints,
   objects,
+  oneOf(2 ** 53, Number.MAX_VALUE),
   oneOf(-1),
 )
 export const noResult = either(noInteger, oneOf(0, -0, -1, -700))

@@ -79,7 +79,7 @@ class Counting extends TimedScheduler {
 
   override over(operation: Operation): void {
     this.operations += 1
-    this.predecessors += operation.after?.length ?? 0
+    this.predecessors += operation.after.length
     super.over(operation)
   }
 }

@@ -2,7 +2,6 @@
  * Steps instead of time: whoever directs it chooses which of the ready operations ends next, which host function runs,
  * which promise is settled, and when the host, which looks at something or waits, goes on.
  */
-import type { Settle } from '../driver.js'
 import { type Operation, OperationKind } from './objects.js'
 import type { Look, Runs, Scheduler, Steps, Wait } from './scheduler.js'
 
@@ -50,7 +49,8 @@ export class ChosenScheduler implements Scheduler {
   readonly #due = new Map<Operation, number>()
   /** Host functions that have not run, due or not. */
   readonly #hosts = new Set<Operation>()
-  readonly #settles = new Map<Operation, Settle>()
+  /** Over, and their promises not settled yet. */
+  readonly #settles = new Set<Operation>()
   #depth = 0
   #stopped = false
   #faultIsNear = false
@@ -97,12 +97,18 @@ export class ChosenScheduler implements Scheduler {
     this.#due.set(operation, status)
   }
 
-  settleLater(operation: Operation, settle: Settle): void {
-    this.#settles.set(operation, settle)
+  settleLater(operation: Operation): void {
+    this.#settles.add(operation)
+  }
+
+  reset(live: readonly Operation[]): void {
+    for (const kept of [this.#ready, this.#due, this.#hosts, this.#settles]) kept.clear()
+    for (const operation of live) if (operation.host !== undefined) this.#hosts.add(operation)
   }
 
   /** Where a fault may come at any time, every call may be the first to hear of it. */
   tick(): void {
+    this.#steps.mend()
     if (this.#faultIsNear) this.#point()
   }
 
@@ -126,6 +132,7 @@ export class ChosenScheduler implements Scheduler {
     this.#depth += 1
     try {
       for (;;) {
+        this.#steps.mend()
         const isOver = wait.isOver()
         let runnable = runs === 'any' ? undefined : this.#runnable(wait, runs)
         let choices = this.#javascript(runnable)
@@ -150,8 +157,9 @@ export class ChosenScheduler implements Scheduler {
   }
 
   turn(): boolean {
+    this.#steps.mend()
     const choices = this.#javascript()
-    for (const operation of this.#settles.keys()) choices.push({ kind: 'settle', operation })
+    for (const operation of this.#settles) choices.push({ kind: 'settle', operation })
     return this.#choose(choices, { running: false, depth: 0, waitsFor: undefined, runnable: undefined })
   }
 
@@ -196,6 +204,17 @@ export class ChosenScheduler implements Scheduler {
 
   /** Adds what the GPU can do to the choices, and does what is chosen. False where there is none. */
   #choose(choices: Choice[], where: Where): boolean {
+    let isWhole = false
+    try {
+      const isChosen = this.#chooseFrom(choices, where)
+      isWhole = true
+      return isChosen
+    } finally {
+      if (!isWhole) this.#steps.damaged = true
+    }
+  }
+
+  #chooseFrom(choices: Choice[], where: Where): boolean {
     for (const operation of this.#ready) choices.push({ kind: 'end', operation })
     if (choices.length === 0 || this.#stopped) return false
     this.now += STEP
@@ -218,9 +237,8 @@ export class ChosenScheduler implements Scheduler {
   }
 
   #settle(operation: Operation): void {
-    const settle = this.#settles.get(operation)
     this.#settles.delete(operation)
-    if (settle !== undefined) this.#steps.settle(operation, settle)
+    this.#steps.settle(operation)
   }
 
   #end(operation: Operation): void {

@@ -73,13 +73,17 @@ export class DueHostFunctions {
     return due
   }
 
+  clear(): void {
+    this.#inOrder = new Queue()
+    this.#turns = []
+    this.#ofStream.clear()
+  }
+
   /** Takes out what is due and has not heard of a fault, and returns it. */
   drop(): readonly Operation[] {
     const all = [...this.#inOrder]
     for (const queue of this.#ofStream.values()) all.push(...queue)
-    this.#inOrder = new Queue()
-    this.#turns = []
-    this.#ofStream.clear()
+    this.clear()
     for (const { operation, status } of all) if (status !== 0) this.add(operation, status)
     return all.filter(({ status }) => status === 0).map(({ operation }) => operation)
   }

@@ -55,9 +55,13 @@ class Pending {
     this.#left = fault.times
   }
 
+  /** All that were to fail have. */
+  get isSpent(): boolean {
+    return this.#left === 0
+  }
+
   /** One that could fail: does it? */
   strikes(random: Random): boolean {
-    if (this.#left === 0) return false
     if (this.#before > 0) {
       this.#before -= 1
       return false
@@ -83,10 +87,7 @@ export class FaultPlan {
     const pending = new Pending(fault)
     this.#pending.add(pending)
     this.empty = false
-    return () => {
-      this.#pending.delete(pending)
-      this.empty = this.#pending.size === 0
-    }
+    return () => this.#drop(pending)
   }
 
   /** The CUresult that this call is to give, or 0. */
@@ -105,8 +106,15 @@ export class FaultPlan {
   #strike(concerns: (fault: PlannedFault) => boolean): number {
     let result = 0
     for (const pending of this.#pending) {
-      if (concerns(pending.fault) && pending.strikes(this.#random) && result === 0) result = pending.fault.result
+      if (!concerns(pending.fault) || !pending.strikes(this.#random)) continue
+      if (result === 0) result = pending.fault.result
+      if (pending.isSpent) this.#drop(pending)
     }
     return result
+  }
+
+  #drop(pending: Pending): void {
+    this.#pending.delete(pending)
+    this.empty = this.#pending.size === 0
   }
 }

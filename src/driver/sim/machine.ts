@@ -2,16 +2,24 @@
  * The simulated GPU: operations become ready when all that they come after is over, and end when the scheduler says so.
  * It knows no handles and no errors of the driver; the driver in front of it does. What must come after what is decided
  * here, and nothing else.
+ *
+ * JavaScript's stack may run over in the midst of any call. So an operation is there from one moment on, which nothing can
+ * cut off, and over from another; all else that is kept of operations follows from those, and is made out anew by `mend()`
+ * where a change was cut off. A call that throws has queued nothing, and one that returns has.
  */
+import { throwUncaught } from '../../uncaught.js'
 import { cudaError } from '../cuda-results.js'
 import type { HostFunction, Settle } from '../driver.js'
 import type { FaultPlan } from './fault-plan.js'
+import { LiveOperations } from './live-operations.js'
 import {
   type CaptureNode,
+  type NodeWork,
   type Observer,
   Operation,
   OperationKind,
   type SimDevice,
+  type SimEvent,
   type SimStream,
   type Work,
 } from './objects.js'
@@ -29,10 +37,17 @@ export class Machine implements Steps {
   observer: Observer | undefined
   /** All that a fault takes with it. */
   devices: readonly SimDevice[] = []
+  damaged = false
   readonly scheduler: Scheduler
   readonly faults: FaultPlan
   readonly #explores: boolean
   #sequence = 0
+  /** Queued, and not over. */
+  readonly #live = new LiveOperations()
+  /** Over, and their promise is still to be settled, or their callback to be told of a fault. */
+  readonly #owed = new Set<Operation>()
+  /** Changes under way, one inside the other. */
+  #changes = 0
   readonly #latches = new Set<Operation>()
   /** Latches that were opened before the stream came to them. */
   readonly #opened = new WeakSet<Operation>()
@@ -49,32 +64,35 @@ export class Machine implements Steps {
 
   /** Queues work behind all that is in the stream. `fails` is the CUresult of the fault that it ends in, or 0. */
   enqueue(stream: SimStream, kind: OperationKind, amount: number, work?: Work, fails = 0): Operation {
-    const operation = this.#operation(kind, stream, amount, work, fails)
-    this.#append(operation, NOTHING)
-    this.#startWith(operation)
-    if (work !== undefined) this.scheduler.handedOver(operation)
+    const operation = this.#change(() => {
+      const queued = this.#operation(kind, stream, amount, work, fails)
+      this.#append(queued, NOTHING)
+      this.onWork()
+      this.#commit([queued])
+      return queued
+    })
+    if (this.#explores && work !== undefined) this.scheduler.handedOver(operation)
     return operation
   }
 
   /** Queues something that takes no time: a record, or a wait for what is given. */
   enqueueMark(stream: SimStream, after: Iterable<Operation | undefined> = NOTHING): Operation {
-    const operation = this.#operation(OperationKind.INSTANT, stream, 0)
-    this.#append(operation, after)
-    this.#startWith(operation)
-    return operation
+    return this.#change(() => this.#enqueueInstant(stream, after))
   }
 
   /** Queues a wait. On a blocking stream it waits for nothing else: only work waits for the null stream's. */
   enqueueWait(stream: SimStream, record: Operation): void {
-    const operation = this.#operation(OperationKind.INSTANT, stream, 0)
-    this.#append(operation, [record], stream === stream.device.nullStream)
-    this.#startWith(operation)
+    this.#change(() => this.#enqueueInstant(stream, [record], stream === stream.device.nullStream))
   }
 
   enqueueHostFunction(stream: SimStream, host: HostFunction): void {
-    const operation = this.#operation(OperationKind.HOST, stream, 0)
-    this.#append(operation, NOTHING)
-    this.#startWith(operation, host)
+    this.#change(() => {
+      const operation = this.#operation(OperationKind.HOST, stream, 0)
+      operation.host = host
+      this.#append(operation, NOTHING)
+      this.onWork()
+      this.#commit([operation])
+    })
   }
 
   /**
@@ -82,50 +100,46 @@ export class Machine implements Steps {
    * after `before`, the earlier launch of the same instance. Returns the end of it.
    */
   launch(stream: SimStream, nodes: readonly CaptureNode[], before: Operation | undefined): Operation {
-    const begin = this.enqueueMark(stream, [before])
     const operations: Operation[] = []
-    for (const { after, work } of nodes) {
-      const isWork = work.kind === 'work'
-      const operation = isWork
-        ? this.#operation(work.operation, stream, work.amount, work.work, work.fails)
-        : this.#operation(work.kind === 'host' ? OperationKind.HOST : OperationKind.INSTANT, stream, 0)
-      operation.inStream = false
-      operation.waitFor(begin)
-      for (const node of after) operation.waitFor(operations[node.index])
-      if (work.kind === 'eventWait') operation.waitFor(work.event.record)
-      if (work.kind === 'eventRecord') {
-        work.event.record = operation
-        work.event.captured = undefined
+    const end = this.#change(() => {
+      const begin = this.#operation(OperationKind.INSTANT, stream, 0)
+      this.#append(begin, [before])
+      for (const { after, work } of nodes) {
+        const operation = this.#operationOf(work, stream)
+        operation.waitFor(begin)
+        for (const node of after) operation.waitFor(operations[node.index])
+        if (work.kind === 'eventWait') operation.waitFor(recordAmong(operations, work.event) ?? work.event.record)
+        if (work.kind === 'eventRecord') operation.records = work.event
+        operations.push(operation)
+        this.observer?.queued(operation)
       }
-      operations.push(operation)
-      this.observer?.queued(operation)
-      this.#startWith(operation, work.kind === 'host' ? work.host : undefined)
-    }
-    const end = this.enqueueMark(stream, operations)
-    for (const operation of operations) this.scheduler.handedOver(operation)
+      const last = this.#operation(OperationKind.INSTANT, stream, 0)
+      this.#append(last, operations)
+      this.onWork()
+      this.#commit([begin, ...operations, last])
+      return last
+    })
+    if (this.#explores) for (const operation of operations) this.scheduler.handedOver(operation)
     return end
   }
 
   /** An operation in no stream that is done when all of these are. */
   marker(stream: SimStream, predecessors: Iterable<Operation | undefined>, work?: Work): Operation {
-    const operation = this.#beside(stream, predecessors, work)
-    this.#start(operation)
-    return operation
+    return this.#change(() => {
+      const operation = this.#beside(stream, predecessors, work)
+      this.#commit([operation])
+      return operation
+    })
   }
 
   /** A record that leaves its stream as idle as it is. */
   recordBeside(stream: SimStream, predecessors: Iterable<Operation | undefined>): Operation {
-    const operation = this.#beside(stream, predecessors)
-    this.observer?.queued(operation)
-    this.#start(operation)
-    return operation
-  }
-
-  #beside(stream: SimStream, predecessors: Iterable<Operation | undefined>, work?: Work): Operation {
-    const operation = this.#operation(OperationKind.INSTANT, stream, 0, work)
-    operation.inStream = false
-    for (const predecessor of predecessors) operation.waitFor(predecessor)
-    return operation
+    return this.#change(() => {
+      const operation = this.#beside(stream, predecessors)
+      this.observer?.queued(operation)
+      this.#commit([operation])
+      return operation
+    })
   }
 
   /** What the null stream of a device would wait for now: its own work and that of the blocking streams. */
@@ -136,30 +150,41 @@ export class Machine implements Steps {
 
   /** Tells `settle` when the operation is over. Returns what takes that back. */
   notify(operation: Operation, settle: Settle): () => void {
-    this.waitsPending += 1
-    if (operation.over) this.scheduler.settleLater(operation, settle)
-    else operation.settle = settle
+    this.onWork()
+    this.#change(() => {
+      operation.settle = settle
+      this.waitsPending += 1
+      if (!operation.over) return
+      this.#owed.add(operation)
+      this.scheduler.settleLater(operation)
+    })
     this.onWork()
     return () => {
-      if (operation.settle !== settle) return
+      if (operation.over || operation.settle !== settle) return
+      this.onWork()
       operation.settle = undefined
       this.waitsPending -= 1
-      this.onWork()
     }
   }
 
-  settle(operation: Operation, settle: Settle): void {
+  settle(operation: Operation): void {
+    const { settle } = operation
+    if (settle === undefined) return
+    operation.settle = undefined
     this.waitsPending -= 1
+    this.#owed.delete(operation)
     settle(operation.dropped ? cudaError('cuEventQuery', operation.stream.device.fault) : undefined)
   }
 
   /** Where the stream has not come to the latch yet, it passes when it does. */
   open(latch: Operation): void {
     if (latch.over) return
-    this.scheduler.opened(latch)
-    if (!this.#latches.delete(latch)) this.#opened.add(latch)
-    else this.#end(latch)
     this.onWork()
+    this.#change(() => {
+      this.scheduler.opened(latch)
+      this.#opened.add(latch)
+      if (this.#latches.delete(latch)) this.#end(latch)
+    })
   }
 
   started(operation: Operation, time: number): void {
@@ -167,18 +192,23 @@ export class Machine implements Steps {
   }
 
   runHostFunction(operation: Operation, status: number): void {
-    this.#running.push(operation)
+    const depth = this.#running.push(operation) - 1
     Machine.#nested += 1
-    this.observer?.started(operation, this.scheduler.now)
+    let hasRun = false
     try {
+      this.observer?.started(operation, this.scheduler.now)
       operation.host?.run(status)
+      hasRun = true
     } finally {
       Machine.#nested -= 1
-      this.#running.splice(this.#running.lastIndexOf(operation), 1)
-      this.hostFunctionsPending -= 1
-      operation.host = undefined
-      if (!operation.over) this.#end(operation)
+      this.#running.length = depth
+      if (hasRun) {
+        operation.host = undefined
+        this.hostFunctionsPending -= 1
+      } else this.damaged = true
     }
+    if (operation.over) this.#owed.delete(operation)
+    else this.end(operation)
   }
 
   /** Does it come after a host function that runs? Inside of that it would never end. */
@@ -196,8 +226,10 @@ export class Machine implements Steps {
   }
 
   end(operation: Operation): void {
-    if (operation.fails === 0) this.#end(operation)
-    else this.break(operation.fails, operation)
+    this.#change(() => {
+      if (operation.fails === 0) this.#end(operation)
+      else this.break(operation.fails, operation)
+    })
   }
 
   /**
@@ -205,24 +237,151 @@ export class Machine implements Steps {
    * the front of each stream leads to the rest.
    */
   break(fault: number, cause?: Operation): void {
-    for (const device of this.devices) device.fault = fault
-    if (cause !== undefined) this.#finish(cause)
-    for (const operation of this.scheduler.drop()) this.#finish(operation)
-    for (const latch of this.#latches) this.#finish(latch)
-    this.#latches.clear()
-    this.#tell()
     this.onWork()
+    this.#change(() => {
+      for (const device of this.devices) device.fault = fault
+      if (cause !== undefined) this.#finish(cause)
+      for (const operation of this.scheduler.drop()) this.#finish(operation)
+      for (const latch of this.#latches) this.#finish(latch)
+      this.#latches.clear()
+      this.#tell()
+    })
+  }
+
+  mend(): void {
+    if (!this.damaged || this.#changes > 0) return
+    this.#changes += 1
+    this.damaged = false
+    let isWhole = false
+    try {
+      this.#makeOutAnew()
+      isWhole = true
+    } finally {
+      this.#changes -= 1
+      if (!isWhole) this.damaged = true
+    }
+    this.onWork()
+  }
+
+  /** Does what changes what is known of the operations. Where it is cut off, what follows from them is to be made out anew. */
+  #change<R>(fn: () => R): R {
+    this.mend()
+    this.#changes += 1
+    let isWhole = false
+    try {
+      const result = fn()
+      isWhole = true
+      return result
+    } finally {
+      this.#changes -= 1
+      if (!isWhole) this.damaged = true
+    }
+  }
+
+  /**
+   * They are queued, all of them or none: that is one assignment, which nothing can cut off. Where what follows is cut off it
+   * is made up for, and whoever queues them need not know.
+   */
+  #commit(operations: readonly [Operation, ...Operation[]]): void {
+    const [lead] = operations
+    if (lead.isOverAtOnce && operations.length === 1) {
+      this.#start(lead)
+      return
+    }
+    for (const operation of operations) {
+      operation.lead = lead
+      this.#live.add(operation)
+    }
+    lead.queued = true
+    try {
+      for (const operation of operations) {
+        this.#isRecord(operation)
+        if (operation.host === undefined) continue
+        this.hostFunctionsPending += 1
+        // The event loop has to turn for it, though nothing else may keep the process alive.
+        this.onWork()
+      }
+      for (const operation of operations) this.#start(operation)
+    } catch {
+      this.damaged = true
+    }
+  }
+
+  #isRecord(operation: Operation): void {
+    const { records } = operation
+    if (records === undefined) return
+    records.record = operation
+    records.captured = undefined
+    operation.records = undefined
+  }
+
+  /** Takes what is known of each operation, and makes out what follows: what waits for what, what is ready, and all counts. */
+  #makeOutAnew(): void {
+    for (const operation of this.#live.all()) {
+      if (operation.over || !operation.lead.queued) this.#live.remove(operation)
+    }
+    const live = this.#live.all()
+    for (const operation of live) this.#isRecord(operation)
+    for (const device of this.devices) device.forgetWork()
+    this.#latches.clear()
+    this.#toTell = []
+    this.scheduler.reset(live)
+    for (const operation of live) operation.unlink()
+    for (const operation of live) {
+      operation.relink()
+      if (operation.inStream) this.#count(operation)
+    }
+    const owed = [...this.#owed].filter(({ over }) => over)
+    const all = [...live, ...owed]
+    this.waitsPending = all.filter(({ settle }) => settle !== undefined).length
+    this.hostFunctionsPending = all.filter(({ host }) => host !== undefined).length
+    for (const operation of owed) {
+      if (operation.settle !== undefined) this.scheduler.settleLater(operation)
+      if (operation.host !== undefined && !this.#running.includes(operation)) this.#toTell.push(operation)
+    }
+    const isLost = this.devices.some(({ fault }) => fault !== 0)
+    const [begun, others] = [live.filter((each) => each.begun), live.filter((each) => !each.begun)]
+    for (const operation of [...begun, ...others]) {
+      if (isLost) this.#finish(operation)
+      else if (!this.#running.includes(operation)) this.#start(operation)
+    }
+    this.#tell()
+  }
+
+  #enqueueInstant(stream: SimStream, after: Iterable<Operation | undefined>, isWork = true): Operation {
+    const operation = this.#operation(OperationKind.INSTANT, stream, 0)
+    this.#append(operation, after, isWork)
+    if (operation.isBlocked) this.onWork()
+    this.#commit([operation])
+    return operation
+  }
+
+  #beside(stream: SimStream, predecessors: Iterable<Operation | undefined>, work?: Work): Operation {
+    const operation = this.#operation(OperationKind.INSTANT, stream, 0, work)
+    operation.inStream = false
+    for (const predecessor of predecessors) operation.waitFor(predecessor)
+    return operation
+  }
+
+  /** What a node of a graph does, in this launch. */
+  #operationOf(work: NodeWork, stream: SimStream): Operation {
+    let operation: Operation
+    if (work.kind === 'work') {
+      operation = this.#operation(work.operation, stream, work.amount, work.work, work.fails)
+    } else {
+      operation = this.#operation(work.kind === 'host' ? OperationKind.HOST : OperationKind.INSTANT, stream, 0)
+      if (work.kind === 'host') operation.host = work.host
+    }
+    operation.inStream = false
+    return operation
   }
 
   #operation(kind: OperationKind, stream: SimStream, amount: number, work?: Work, fails = 0): Operation {
     this.#sequence += 1
-    const operation = new Operation(kind, stream, this.#sequence, amount)
+    const operation = new Operation(kind, stream, this.#sequence, amount, this.#explores)
     operation.work = work
     operation.fails = fails === 0 && !this.faults.empty ? this.faults.ofOperation(operation) : fails
-    if (this.#explores) {
-      operation.after = []
-      this.scheduler.queued(operation)
-    }
+    if (this.#explores) this.scheduler.queued(operation)
     return operation
   }
 
@@ -232,28 +391,23 @@ export class Machine implements Steps {
     const { device } = stream
     operation.waitFor(stream.tail)
     for (const predecessor of after) operation.waitFor(predecessor)
-    if (stream === device.nullStream) {
-      for (const other of device.touched) operation.waitFor(other.tail)
-      device.touched.clear()
-    } else if (!stream.nonBlocking) {
-      if (isWork) operation.waitFor(device.nullStream.tail)
-      device.touched.add(stream)
-    }
+    if (stream === device.nullStream) for (const other of device.touched) operation.waitFor(other.tail)
+    else if (!stream.nonBlocking && isWork) operation.waitFor(device.nullStream.tail)
     if (!stream.listed) device.list(stream)
+    this.#count(operation)
+    this.observer?.queued(operation)
+  }
+
+  /** Its stream and its device know of it. */
+  #count(operation: Operation): void {
+    const { stream } = operation
+    const { device } = stream
+    if (stream === device.nullStream) device.touched.clear()
+    else if (!stream.nonBlocking) device.touched.add(stream)
     stream.unfinished += 1
     stream.tail = operation
     if (operation.takesEntry) stream.entries += 1
     if (!stream.nonBlocking) device.blockingUnfinished += 1
-    this.observer?.queued(operation)
-  }
-
-  #startWith(operation: Operation, host?: HostFunction): void {
-    if (host !== undefined) {
-      operation.host = host
-      this.hostFunctionsPending += 1
-    }
-    this.#start(operation)
-    if (!operation.over) this.onWork()
   }
 
   #start(operation: Operation): void {
@@ -263,16 +417,21 @@ export class Machine implements Steps {
   }
 
   #hand(operation: Operation): void {
-    if (operation.kind !== OperationKind.LATCH) this.scheduler.ready(operation)
-    else if (this.#opened.delete(operation)) this.#end(operation)
-    else {
-      this.#latches.add(operation)
-      this.observer?.started(operation, this.scheduler.now)
+    if (operation.kind !== OperationKind.LATCH) {
+      this.scheduler.ready(operation)
+      return
     }
+    this.#latches.add(operation)
+    this.observer?.started(operation, this.scheduler.now)
   }
 
-  #endsAtOnce({ kind, work }: Operation): boolean {
-    return kind === OperationKind.INSTANT && !(work !== undefined && this.#explores)
+  /** What takes no time; a latch that was opened before; and what is left of a host function that has run. */
+  #endsAtOnce(operation: Operation): boolean {
+    const { kind, work, host } = operation
+    if (kind === OperationKind.INSTANT) return !(work !== undefined && this.#explores)
+    return kind === OperationKind.HOST
+      ? host === undefined
+      : kind === OperationKind.LATCH && this.#opened.has(operation)
   }
 
   #end(first: Operation): void {
@@ -287,7 +446,9 @@ export class Machine implements Steps {
       const operation = ending[at] as Operation
       if (operation.over) continue
       this.#leave(operation)
-      for (const dependent of operation.end(operation.stream.device.fault !== 0)) {
+      const dependents = operation.end(operation.stream.device.fault !== 0)
+      this.#live.remove(operation)
+      for (const dependent of dependents) {
         if (dependent.stream.device.fault !== 0) ending.push(dependent)
         else if (dependent.becomeReady()) {
           if (this.#endsAtOnce(dependent)) ending.push(dependent)
@@ -299,18 +460,29 @@ export class Machine implements Steps {
 
   /** The bookkeeping for an operation that is about to be over. */
   #leave(operation: Operation): void {
-    const { stream, settle, work } = operation
+    const { stream, work } = operation
     const { device } = stream
-    if (settle !== undefined) {
-      operation.settle = undefined
-      this.scheduler.settleLater(operation, settle)
+    if (device.fault === 0 && work !== undefined && !operation.hadEffect) this.#effect(operation, work)
+    if (operation.settle !== undefined) {
+      this.#owed.add(operation)
+      this.scheduler.settleLater(operation)
     }
-    if (device.fault === 0) work?.effect()
     if (operation.inStream) this.#leaveStream(operation)
     this.scheduler.over(operation)
     this.observer?.ended(operation)
     operation.work = undefined
     if (device.fault !== 0) this.#dropHostFunction(operation)
+  }
+
+  /** An effect that throws is a mistake of the program's, or of this library's: the machine goes on. */
+  #effect(operation: Operation, work: Work): void {
+    try {
+      work.effect()
+    } catch (error) {
+      if (isStackOverflow(error)) throw error
+      throwUncaught(error)
+    }
+    operation.hadEffect = true
   }
 
   #leaveStream(operation: Operation): void {
@@ -331,6 +503,7 @@ export class Machine implements Steps {
     const { host } = operation
     if (host === undefined || this.#running.includes(operation)) return
     if (host.runsAfterFault) {
+      this.#owed.add(operation)
       this.#toTell.push(operation)
       return
     }
@@ -346,3 +519,10 @@ export class Machine implements Steps {
 }
 
 const NOTHING: readonly undefined[] = []
+
+/** The latest record of the event that the same graph makes before. */
+const recordAmong = (operations: readonly Operation[], event: SimEvent): Operation | undefined =>
+  operations.findLast(({ records }) => records === event)
+
+const isStackOverflow = (error: unknown): boolean =>
+  error instanceof RangeError && error.message === 'Maximum call stack size exceeded'

@@ -6,6 +6,10 @@ import type { SimDevice } from './objects.js'
 export const POISON = 0xdd
 /** Device memory that nothing has been written to: CUDA promises no zeros. */
 const UNWRITTEN = 0xcd
+/** Bytes that are written at a time where nothing was: the process gives a large block no more pages than are used. */
+const CHUNK = 2 ** 18
+/** Bytes that are moved at a time: a view may not be as long as a block. */
+export const PIECE = 2 ** 26
 
 export abstract class Block {
   readonly pointer: Pointer
@@ -20,8 +24,9 @@ export abstract class Block {
   }
 
   /** Makes sure that there are bytes, and returns what an operation must keep reachable. Throws a RangeError where the process has no more. */
-  abstract prepare(): unknown
-  protected abstract get bytes(): Uint8Array | undefined
+  abstract prepare(pointer: Pointer, byteLength: number): unknown
+  /** Undefined where the bytes are gone. */
+  protected abstract get buffer(): ArrayBuffer | undefined
   protected abstract drop(): void
 
   free(): void {
@@ -31,39 +36,70 @@ export abstract class Block {
 
   /** The bytes themselves, not a copy. */
   read(pointer: Pointer, byteLength: number): Uint8Array {
-    const from = pointer - this.pointer
-    return this.bytes?.subarray(from, from + byteLength) ?? new Uint8Array(byteLength).fill(POISON)
+    return this.#view(pointer, byteLength) ?? new Uint8Array(byteLength).fill(POISON)
   }
 
   write(pointer: Pointer, bytes: Uint8Array): void {
-    this.bytes?.set(bytes, pointer - this.pointer)
+    this.#view(pointer, bytes.byteLength)?.set(bytes)
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number): void {
-    const { bytes } = this
-    if (bytes === undefined) return
-    const at = bytes.byteOffset + pointer - this.pointer
-    if (width === 1) new Uint8Array(bytes.buffer, at, count).fill(value)
-    else if (width === 2) new Uint16Array(bytes.buffer, at, count).fill(value)
-    else new Uint32Array(bytes.buffer, at, count).fill(value)
+    for (let done = 0; done < count; done += PIECE / width) {
+      const length = Math.min(PIECE / width, count - done)
+      const bytes = this.#view((pointer + done * width) as Pointer, length * width)
+      if (bytes === undefined) return
+      const { buffer, byteOffset } = bytes
+      if (width === 1) bytes.fill(value)
+      else if (width === 2) new Uint16Array(buffer, byteOffset, length).fill(value)
+      else new Uint32Array(buffer, byteOffset, length).fill(value)
+    }
+  }
+
+  #view(pointer: Pointer, byteLength: number): Uint8Array | undefined {
+    this.prepare(pointer, byteLength)
+    const { buffer } = this
+    return buffer && new Uint8Array(buffer, pointer - this.pointer, byteLength)
   }
 }
 
 /** Memory of a device: its bytes exist from the first touch on. */
 export class DeviceMemory extends Block {
-  #bytes: Uint8Array | undefined
+  #bytes: ArrayBuffer | undefined
+  /** For each chunk: have its bytes been touched? */
+  #touched = new Uint8Array(0)
+  #untouched = 0
 
-  override prepare(): unknown {
-    if (!this.freed) this.#bytes ??= new Uint8Array(this.byteLength).fill(UNWRITTEN)
+  override prepare(pointer: Pointer, byteLength: number): unknown {
+    if (this.freed) return undefined
+    const bytes = this.#existing()
+    if (this.#untouched === 0 || byteLength === 0) return undefined
+    const from = pointer - this.pointer
+    const last = Math.floor((from + byteLength - 1) / CHUNK)
+    for (let chunk = Math.floor(from / CHUNK); chunk <= last; chunk += 1) {
+      if (this.#touched[chunk] === 1) continue
+      const begin = chunk * CHUNK
+      new Uint8Array(bytes, begin, Math.min(CHUNK, this.byteLength - begin)).fill(UNWRITTEN)
+      this.#touched[chunk] = 1
+      this.#untouched -= 1
+    }
     return undefined
   }
 
-  protected override get bytes(): Uint8Array | undefined {
+  protected override get buffer(): ArrayBuffer | undefined {
     return this.#bytes
   }
 
   protected override drop(): void {
     this.#bytes = undefined
+  }
+
+  /** A twin may have transferred its view to somebody else, and with it what the memory held. */
+  #existing(): ArrayBuffer {
+    if (this.#bytes !== undefined && this.#bytes.byteLength > 0) return this.#bytes
+    this.#bytes = new ArrayBuffer(this.byteLength)
+    this.#untouched = Math.ceil(this.byteLength / CHUNK)
+    this.#touched = new Uint8Array(this.#untouched)
+    return this.#bytes
   }
 }
 
@@ -82,7 +118,7 @@ export class PinnedMemory extends Block {
   }
 
   override prepare(): unknown {
-    return this.#buffer
+    return this.#closed ?? this.#open.deref()
   }
 
   /** Empties the views; what is queued still has the bytes. */
@@ -90,14 +126,10 @@ export class PinnedMemory extends Block {
     if (buffer !== undefined && buffer.byteLength > 0) this.#closed = structuredClone(buffer, { transfer: [buffer] })
   }
 
-  get #buffer(): ArrayBuffer | undefined {
-    return this.#closed ?? this.#open.deref()
-  }
-
-  protected override get bytes(): Uint8Array | undefined {
-    const buffer = this.#buffer
+  protected override get buffer(): ArrayBuffer | undefined {
+    const buffer = this.#closed ?? this.#open.deref()
     // The caller may have transferred it to somebody else.
-    return this.freed || buffer === undefined || buffer.byteLength === 0 ? undefined : new Uint8Array(buffer)
+    return this.freed || buffer?.byteLength === 0 ? undefined : buffer
   }
 
   protected override drop(): void {

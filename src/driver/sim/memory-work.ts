@@ -1,6 +1,6 @@
 /** What operations do to memory when they end, and which bytes they read and write. */
 import type { FillWidth, Pointer } from '../memory-driver.js'
-import { type Block, DeviceMemory } from './memory-blocks.js'
+import { type Block, DeviceMemory, PIECE } from './memory-blocks.js'
 import type { CopyEngine, Touch, Work } from './objects.js'
 
 export class CopyWork implements Work {
@@ -23,7 +23,7 @@ export class CopyWork implements Work {
     byteLength: number,
     engine: CopyEngine | undefined,
   ) {
-    this.held = [to.prepare(), from.prepare()]
+    this.held = [to.prepare(destination, byteLength), from.prepare(source, byteLength)]
     this.engine = engine
     this.#to = to
     this.#destination = destination
@@ -46,7 +46,10 @@ export class CopyWork implements Work {
   }
 
   effect(): void {
-    this.#to.write(this.#destination, this.#from.read(this.#source, this.byteLength))
+    for (let done = 0; done < this.byteLength; done += PIECE) {
+      const bytes = this.#from.read((this.#source + done) as Pointer, Math.min(PIECE, this.byteLength - done))
+      this.#to.write((this.#destination + done) as Pointer, bytes)
+    }
   }
 }
 
@@ -64,7 +67,7 @@ export class FillWork implements Work {
   readonly #count: number
 
   constructor(block: Block, pointer: Pointer, value: number, width: FillWidth, count: number) {
-    this.held = block.prepare()
+    this.held = block.prepare(pointer, count * width)
     this.#block = block
     this.#pointer = pointer
     this.#value = value

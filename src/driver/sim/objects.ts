@@ -12,18 +12,21 @@ import {
   type StreamHandle,
 } from '../driver.js'
 import type { CaptureMode } from '../graph-driver.js'
+import type { Listed } from './live-operations.js'
 import { Queue } from './queue.js'
 
 /** What moves bytes between a device and the host, one copy at a time. */
 export class CopyEngine {
   busy = false
-  readonly waiting = new Queue<Operation>()
+  waiting = new Queue<Operation>()
 }
 
 export class SimDevice {
   readonly engines = { toDevice: new CopyEngine(), toHost: new CopyEngine() }
   /** The CUresult of the fault that broke it, or 0. */
   fault = 0
+  /** Bytes that are allocated and not freed. */
+  bytesUsed = 0
   /** Operations that run on a kernel slot now. */
   busySlots = 0
   /** Unfinished operations in blocking streams, the null stream among them. */
@@ -62,6 +65,18 @@ export class SimDevice {
     }
   }
 
+  /** Forgets what is counted of operations, which are to be counted anew. */
+  forgetWork(): void {
+    for (const stream of this.#listed) stream.forgetWork()
+    this.touched.clear()
+    this.blockingUnfinished = 0
+    this.busySlots = 0
+    for (const engine of Object.values(this.engines)) {
+      engine.busy = false
+      engine.waiting = new Queue()
+    }
+  }
+
   /** A stream that is destroyed, and whose work is done. */
   forget(stream: SimStream): void {
     this.touched.delete(stream)
@@ -93,6 +108,12 @@ export class SimStream {
     this.id = id
     this.nonBlocking = nonBlocking
     this.priority = priority
+  }
+
+  forgetWork(): void {
+    this.tail = undefined
+    this.unfinished = 0
+    this.entries = 0
   }
 }
 
@@ -155,7 +176,10 @@ export interface Work {
   readonly byteLength: number | undefined
   /** What an update of a graph must leave as it is; if not given, the call that queued it. */
   readonly shape: string | undefined
-  /** Run when the operation ends, unless it is dropped. */
+  /**
+   * Run when the operation ends, unless it is dropped. It may be run once more where the stack ran over in the midst of
+   * it; not so functions of the program's, whose errors it lets surface.
+   */
   effect(): void
 }
 
@@ -173,21 +197,34 @@ const BLOCKED = 0
 const READY = 1
 const DONE = 2
 const DROPPED = 3
+const NONE: readonly Operation[] = []
 
-export class Operation {
+export class Operation implements Listed {
+  isLive = false
+  previousLive: Operation | undefined
+  nextLive: Operation | undefined
   #state: number = BLOCKED
   #blockers = 0
   #dependents: Operation[] | undefined
   /** Virtual nanoseconds: when it will end while it runs, when it ended once it is done. */
   time = 0
+  /** It runs: its time is known. */
+  begun = false
+  /** Its effect is there, though it may not be over yet. */
+  hadEffect = false
+  /** It is queued when this one is: what a graph is launched with is queued at once, or not at all. */
+  lead: Operation = this
+  queued = false
+  /** The event that it is the latest record of once it is queued. */
+  records: SimEvent | undefined
   /** Whom to tell when it is done or dropped. */
   settle: Settle | undefined
   host: HostFunction | undefined
   work: Work | undefined
   /** The CUresult of the fault that it ends in, or 0. */
   fails = 0
-  /** All that it was to come after, where somebody wants to know. */
-  after: Operation[] | undefined
+  /** What it comes after and was not over then, until it is over itself; all of it and for good for one that remembers. */
+  after: readonly Operation[] = NONE
   /** False for a marker, which stands beside the streams. */
   inStream = true
   /** What the observer knows it by. */
@@ -198,12 +235,14 @@ export class Operation {
   readonly sequence: number
   /** Virtual nanoseconds that it takes. */
   readonly amount: number
+  readonly #remembers: boolean
 
-  constructor(kind: OperationKind, stream: SimStream, sequence: number, amount: number) {
+  constructor(kind: OperationKind, stream: SimStream, sequence: number, amount: number, remembers: boolean) {
     this.kind = kind
     this.stream = stream
     this.sequence = sequence
     this.amount = amount
+    this.#remembers = remembers
   }
 
   /** Done, or dropped because its device broke: nothing waits for it any more. */
@@ -220,10 +259,36 @@ export class Operation {
     return this.kind !== OperationKind.INSTANT
   }
 
+  get isBlocked(): boolean {
+    return this.#blockers > 0
+  }
+
+  /** Does it end when it is queued, and nothing besides? */
+  get isOverAtOnce(): boolean {
+    return this.kind === OperationKind.INSTANT && this.work === undefined && this.#blockers === 0
+  }
+
   waitFor(predecessor: Operation | undefined): void {
-    if (predecessor === undefined) return
-    this.after?.push(predecessor)
-    if (predecessor.over) return
+    if (predecessor === undefined || (predecessor.#state >= DONE && !this.#remembers)) return
+    if (this.after === NONE) this.after = [predecessor]
+    else (this.after as Operation[]).push(predecessor)
+    this.#waitFor(predecessor)
+  }
+
+  /** Forgets what is blocked by what. To be called for all that are not over, before any is linked anew. */
+  unlink(): void {
+    this.#state = BLOCKED
+    this.#blockers = 0
+    this.#dependents = undefined
+  }
+
+  /** Is blocked by what it comes after, as far as that is not over. */
+  relink(): void {
+    for (const predecessor of this.after) this.#waitFor(predecessor)
+  }
+
+  #waitFor(predecessor: Operation): void {
+    if (predecessor.#state >= DONE) return
     this.#blockers += 1
     if (predecessor.#dependents === undefined) predecessor.#dependents = [this]
     else predecessor.#dependents.push(this)
@@ -266,14 +331,13 @@ export class Operation {
   /** Ends it and takes one blocker from each operation that waits for it, which are returned. */
   end(dropped: boolean): readonly Operation[] {
     this.#state = dropped ? DROPPED : DONE
+    if (!this.#remembers) this.after = NONE
     const dependents = this.#dependents ?? NONE
     this.#dependents = undefined
     for (const dependent of dependents) dependent.#blockers -= 1
     return dependents
   }
 }
-
-const NONE: readonly Operation[] = []
 
 /*
  * Stream capture: between begin and end a stream's work is written down as a graph instead of run. The rules and results

@@ -21,6 +21,11 @@ export class Registry {
     this.devices = Array.from({ length: devices }, (_, ordinal) => this.#makeDevice(ordinal))
   }
 
+  /** How many there are, default streams among them: for who looks for what was left behind. */
+  get counts(): { readonly streams: number; readonly events: number } {
+    return { streams: this.#streams.size, events: this.#events.size }
+  }
+
   addStream(device: SimDevice, nonBlocking: boolean, priority: number): SimStream {
     const handle = this.handles.take('stream') as StreamHandle
     const stream = new SimStream(device, handle, this.#newId(), nonBlocking, priority)

@@ -2,11 +2,14 @@
  * What a machine leaves to its scheduler: when an operation that nothing holds up ends, when a host function that is due
  * runs, and when a promise is settled. The machine knows what must come after what; a scheduler picks among the rest.
  */
-import type { Settle } from '../driver.js'
 import type { Operation, Touch } from './objects.js'
 
 /** The machine, as far as a scheduler moves it. */
 export interface Steps {
+  /** What is known of the operations is cut off in the midst of a change: it is to be made out anew. */
+  damaged: boolean
+  /** Makes it out anew where that is so. To be called before anything is taken from what the scheduler keeps. */
+  mend(): void
   /** Ends an operation, or faults the devices if that is what it does, and lets go what waited for it. */
   end(operation: Operation): void
   /** An operation that is no host function begins, or will at this time, which may be later than now. */
@@ -14,7 +17,7 @@ export interface Steps {
   /** Runs the host function of an operation and ends it. `status` is 0, or the CUresult of the fault before it. */
   runHostFunction(operation: Operation, status: number): void
   /** Settles the promise of an operation that is over. */
-  settle(operation: Operation, settle: Settle): void
+  settle(operation: Operation): void
 }
 
 /** What the host looks at: how far these operations are, or memory. */
@@ -57,12 +60,17 @@ export interface Scheduler {
   /** A callback that is to hear of a fault. */
   callBack(operation: Operation, status: number): void
   /** The promise of an operation that is over. */
-  settleLater(operation: Operation, settle: Settle): void
+  settleLater(operation: Operation): void
+  /**
+   * Forgets all operations: these are what is left. What is ready of them, those that had begun first, what is to be told
+   * and what is to be settled is said anew.
+   */
+  reset(live: readonly Operation[]): void
   /** The time of one call to the driver passes. */
   tick(): void
   /** The host is about to look. */
   look(look: Look): void
-  /** The host has just queued this, and goes on. */
+  /** The host has just queued this, and goes on; told only to one that explores. */
   handedOver(operation: Operation): void
   /** Lets things happen until the wait is over; false where nothing can happen any more. */
   block(wait: Wait, runs: Runs): boolean

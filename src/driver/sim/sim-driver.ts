@@ -410,6 +410,11 @@ export class SimDriver implements Driver {
     return this.#registry.peekStream(handle)
   }
 
+  /** What there is now: for who looks for what was left behind. */
+  get counts(): { readonly streams: number; readonly events: number; readonly bytes: number } {
+    return { ...this.#registry.counts, bytes: this.memory.bytesUsed }
+  }
+
   #takeAddresses(ranges: Ranges, byteLength: number): number {
     const { base, numbers } = ranges.take(byteLength)
     for (const range of numbers) drivers.set(range, new WeakRef(this))

@@ -1,5 +1,7 @@
 /** Kernels of the simulated GPU: it runs no GPU code, but their twins in JavaScript. */
-import { stateError } from '../../errors.js'
+import { constants } from 'node:buffer'
+import { invalidValue, stateError } from '../../errors.js'
+import { surfacing } from '../../uncaught.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
 import type { StreamHandle } from '../driver.js'
@@ -12,6 +14,8 @@ import type { SimMemory } from './sim-memory.js'
 type Enqueue = (handle: StreamHandle, kind: OperationKind, amount: number, call: string, work: Work) => Operation
 
 const CALL = 'cuLaunchKernelEx'
+/** Bytes that this Node lets a typed array have. */
+const LONGEST_VIEW = constants.MAX_LENGTH
 
 export class SimKernels implements KernelDriver {
   readonly #memory: SimMemory
@@ -68,7 +72,10 @@ class TwinWork implements Work {
   readonly #memory: SimMemory
 
   constructor(twin: Twin, memory: SimMemory) {
-    this.held = twin.memory.map(({ pointer, byteLength }) => memory.prepareAt(pointer, byteLength, CALL))
+    this.held = twin.memory.map(({ pointer, byteLength }) => {
+      if (byteLength > LONGEST_VIEW) throw tooLong(twin.name, byteLength)
+      return memory.prepareAt(pointer, byteLength, CALL)
+    })
     this.#twin = twin
     this.#memory = memory
   }
@@ -91,7 +98,12 @@ class TwinWork implements Work {
 
   effect(): void {
     const { memory, run } = this.#twin
-    run(memory.map(({ pointer, byteLength }) => this.#memory.bytesAt(pointer, byteLength, CALL)))
+    const pieces = memory.map(({ pointer, byteLength }) => this.#memory.bytesAt(pointer, byteLength, CALL))
+    surfacing(() => run(pieces))
+    const lost = pieces.findIndex((piece, index) => piece.byteLength !== memory[index]?.byteLength)
+    if (lost < 0) return
+    const what = `The JavaScript of ${this.what} transferred its view of memory (no. ${lost}) away, and the memory with it`
+    throw invalidValue(`${what}: what it held is lost. Transfer a copy, made by slice()`)
   }
 }
 
@@ -112,6 +124,11 @@ function fits({ grid, block, sharedMemory }: LaunchShape): boolean {
 }
 
 const within = (value: number, limit: number): boolean => value <= (SIMULATED_ATTRIBUTES[limit] ?? 0)
+
+function tooLong(name: string, byteLength: number): Error {
+  const what = `${name} cannot be simulated on a buffer of ${byteLength} bytes`
+  return stateError('ERR_UNSUPPORTED', `${what}: JavaScript sees at most ${LONGEST_VIEW} of them at once. Pass a slice`)
+}
 
 function refused(): Error {
   return stateError(

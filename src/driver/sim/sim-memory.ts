@@ -49,7 +49,6 @@ export class SimMemory implements MemoryDriver {
   /** In the order of their addresses; freed ones too, until their addresses are used again. */
   readonly #blocks: Block[] = []
   readonly #freeAddresses = new Map<number, Queue<number>>()
-  readonly #used = new Map<SimDevice, number>()
   #slab = { next: 0, end: 0 }
 
   constructor(parts: SimMemoryParts) {
@@ -59,6 +58,11 @@ export class SimMemory implements MemoryDriver {
   allocate(byteLength: number, stream: StreamHandle): Pointer {
     const call = 'cuMemAllocAsync'
     return this.#allocateOn(this.#parts.stream(stream, call).device, byteLength, call)
+  }
+
+  /** Bytes of the devices that are allocated and not freed. */
+  get bytesUsed(): number {
+    return this.#parts.machine.devices.reduce((sum, { bytesUsed }) => sum + bytesUsed, 0)
   }
 
   /** `cuMemAlloc`: no stream comes before it. */
@@ -73,8 +77,7 @@ export class SimMemory implements MemoryDriver {
   freeAfter(pointer: Pointer, after: readonly OwnEvent[]): void {
     const block = this.#blockAt(pointer, 1)
     if (!(block instanceof DeviceMemory)) return
-    this.#used.set(block.device, (this.#used.get(block.device) ?? 0) - rounded(block.byteLength))
-    this.#freeBlockAfter(block, after)
+    this.#freeBlockAfter(block, after, rounded(block.byteLength))
   }
 
   free(pointer: Pointer, stream: StreamHandle): void {
@@ -83,9 +86,10 @@ export class SimMemory implements MemoryDriver {
       throw cudaError('cuMemFreeAsync', CUresult.INVALID_VALUE)
     }
     const work = new FreeWork(block, this.#giveBack)
+    const size = rounded(block.byteLength)
     this.#parts.enqueue(stream, OperationKind.INSTANT, 0, 'cuMemFreeAsync', work)
     // As in CUDA's pools, what is freed counts as free for what is allocated after it.
-    this.#used.set(block.device, (this.#used.get(block.device) ?? 0) - rounded(block.byteLength))
+    block.device.bytesUsed -= size
   }
 
   allocatePinned(
@@ -152,7 +156,7 @@ export class SimMemory implements MemoryDriver {
 
   /** Makes sure that there are bytes at a pointer, and returns what must be kept reachable while they are in use. */
   prepareAt(pointer: Pointer, byteLength: number, call: string): unknown {
-    return orOutOfMemory(call, () => this.#live(pointer, byteLength, call).prepare())
+    return orOutOfMemory(call, () => this.#live(pointer, byteLength, call).prepare(pointer, byteLength))
   }
 
   /** What lies at a pointer now: for kernels that have a twin in JavaScript. */
@@ -162,18 +166,23 @@ export class SimMemory implements MemoryDriver {
 
   #allocateOn(device: SimDevice, byteLength: number, call: string): Pointer {
     const size = rounded(byteLength)
-    const used = this.#used.get(device) ?? 0
-    if (used + size > DEVICE_BYTES) throw cudaError(call, CUresult.OUT_OF_MEMORY)
-    this.#used.set(device, used + size)
+    if (device.bytesUsed + size > DEVICE_BYTES) throw cudaError(call, CUresult.OUT_OF_MEMORY)
     const block = new DeviceMemory(this.#address(size), byteLength, device)
     this.#insert(block)
+    device.bytesUsed += size
     return block.pointer
   }
 
-  #freeBlockAfter(block: Block, after: readonly OwnEvent[]): void {
+  #freeBlockAfter(block: Block, after: readonly OwnEvent[], size = 0): void {
     const records = after.map(({ event }) => this.#parts.event(event)?.record)
     this.#parts.machine.marker(block.device.nullStream, records, new FreeWork(block, this.#giveBack))
-    for (const own of after) this.#parts.recycle(own)
+    block.device.bytesUsed -= size
+    try {
+      for (const own of after) this.#parts.recycle(own)
+    } catch (error) {
+      // The stack has run over. The memory is given back, which must not be done once more; some events are left.
+      if (!(error instanceof RangeError)) throw error
+    }
   }
 
   #live(pointer: Pointer, byteLength: number, call: string): Block {

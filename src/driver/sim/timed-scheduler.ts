@@ -3,7 +3,6 @@
  * done first ends first. Without a seed that is the natural order; with one, operations start late at random, which
  * reaches the orders that the rules allow.
  */
-import type { Settle } from '../driver.js'
 import { type DueHostFunction, DueHostFunctions } from './due-host-functions.js'
 import { Heap } from './heap.js'
 import { type CopyEngine, type Operation, OperationKind, type SimDevice } from './objects.js'
@@ -19,21 +18,17 @@ const CALL_COST = 100
 /** Operations ended in one turn of the event loop while nobody waits for any of them. */
 const STEPS_PER_TURN = 10_000
 
-interface Settled {
-  readonly operation: Operation
-  readonly settle: Settle
-}
-
 export class TimedScheduler implements Scheduler {
   readonly explores: boolean = false
   now = 0
   readonly #steps: Steps
   readonly #random: Random | undefined
-  readonly #running = new Heap<Operation>((a, b) => a.time < b.time || (a.time === b.time && a.sequence < b.sequence))
+  #running = new Heap<Operation>(endsBefore)
   readonly #waitingForSlot = new Map<SimDevice, Heap<Operation>>()
   readonly #engines = new Set<CopyEngine>()
   readonly #due: DueHostFunctions
-  #settled: Settled[] = []
+  /** Over, and their promises not settled yet. */
+  #settled: Operation[] = []
 
   constructor(steps: Steps, seed: number) {
     this.#steps = steps
@@ -45,6 +40,10 @@ export class TimedScheduler implements Scheduler {
   opened(): void {}
 
   ready(operation: Operation): void {
+    if (operation.begun) {
+      this.#resume(operation)
+      return
+    }
     switch (operation.kind) {
       case OperationKind.KERNEL:
         this.#startKernel(operation)
@@ -81,16 +80,22 @@ export class TimedScheduler implements Scheduler {
     this.#due.add(operation, status)
   }
 
-  settleLater(operation: Operation, settle: Settle): void {
-    this.#settled.push({ operation, settle })
+  settleLater(operation: Operation): void {
+    this.#settled.push(operation)
+  }
+
+  reset(): void {
+    this.#running = new Heap(endsBefore)
+    this.#waitingForSlot.clear()
+    this.#engines.clear()
+    this.#due.clear()
+    this.#settled = []
   }
 
   tick(): void {
+    this.#steps.mend()
     this.now += CALL_COST
-    for (let next = this.#running.peek(); next !== undefined && next.time <= this.now; next = this.#running.peek()) {
-      this.#running.pop()
-      this.#arrive(next)
-    }
+    if ((this.#running.peek()?.time ?? Number.POSITIVE_INFINITY) <= this.now) this.#whole(() => this.#arriveUntilNow())
   }
 
   look(): void {}
@@ -98,22 +103,50 @@ export class TimedScheduler implements Scheduler {
 
   /** Host functions that come due are run, since nobody else could. */
   block(wait: Wait, runs: Runs): boolean {
-    if (runs === 'needed') return this.#blockInside(wait)
-    while (!wait.isOver()) if (!(runs === 'any' && this.#runDue(this.#due.take())) && !this.#advance()) return false
-    return true
+    return this.#whole(() => (runs === 'needed' ? this.#blockInside(wait) : this.#block(wait, runs === 'any')))
   }
 
   step(): boolean {
-    return this.#runDue(this.#due.take()) || this.#advance()
+    return this.#whole(() => this.#runDue(this.#due.take()) || this.#advance())
   }
 
   turn(): boolean {
-    let delivered = false
-    for (let due = this.#due.length; due > 0 && this.#runDue(this.#due.take()); due -= 1) delivered = true
-    if (this.#settle() || delivered) return true
-    for (let step = 0; step < STEPS_PER_TURN; step += 1) {
-      if (!this.#advance()) return false
-      if (this.#due.length > 0 || this.#settled.length > 0) break
+    return this.#whole(() => {
+      let delivered = false
+      for (let due = this.#due.length; due > 0 && this.#runDue(this.#due.take()); due -= 1) delivered = true
+      if (this.#settle() || delivered) return true
+      for (let step = 0; step < STEPS_PER_TURN; step += 1) {
+        if (!this.#advance()) return false
+        if (this.#due.length > 0 || this.#settled.length > 0) break
+      }
+      return true
+    })
+  }
+
+  /** What is taken from what is kept here may be lost where this is cut off. */
+  #whole<R>(fn: () => R): R {
+    this.#steps.mend()
+    let isWhole = false
+    try {
+      const result = fn()
+      isWhole = true
+      return result
+    } finally {
+      if (!isWhole) this.#steps.damaged = true
+    }
+  }
+
+  #arriveUntilNow(): void {
+    for (let next = this.#running.peek(); next !== undefined && next.time <= this.now; next = this.#running.peek()) {
+      this.#running.pop()
+      this.#arrive(next)
+    }
+  }
+
+  #block(wait: Wait, runsAny: boolean): boolean {
+    while (!wait.isOver()) {
+      this.#steps.mend()
+      if (!(runsAny && this.#runDue(this.#due.take())) && !this.#advance()) return false
     }
     return true
   }
@@ -124,6 +157,7 @@ export class TimedScheduler implements Scheduler {
     /** How many had come due when none of them was needed: none is then until more do, or JavaScript runs. */
     let seen: number | undefined
     while (!wait.isOver()) {
+      this.#steps.mend()
       if (seen !== this.#due.added) {
         if (this.#runDue(this.#due.takeNeeded(isNeeded))) continue
         seen = this.#due.added
@@ -146,7 +180,7 @@ export class TimedScheduler implements Scheduler {
     if (this.#settled.length === 0) return false
     const settled = this.#settled
     this.#settled = []
-    for (const { operation, settle } of settled) this.#steps.settle(operation, settle)
+    for (const operation of settled) this.#steps.settle(operation)
     return true
   }
 
@@ -163,6 +197,14 @@ export class TimedScheduler implements Scheduler {
     if (operation.over) return
     if (operation.kind === OperationKind.HOST) this.#due.add(operation, 0)
     else this.#steps.end(operation)
+  }
+
+  /** It runs already: it has what it needs for that, and its time. */
+  #resume(operation: Operation): void {
+    const { kind, work, stream } = operation
+    if (kind === OperationKind.KERNEL) stream.device.busySlots += 1
+    if (kind === OperationKind.COPY && work?.engine !== undefined) work.engine.busy = true
+    this.#running.push(operation)
   }
 
   #startKernel(operation: Operation): void {
@@ -209,6 +251,7 @@ export class TimedScheduler implements Scheduler {
   #run(operation: Operation, duration: number): void {
     const start = this.now + this.#delay()
     operation.time = start + duration
+    operation.begun = true
     if (operation.kind !== OperationKind.HOST) this.#steps.started(operation, start)
     this.#running.push(operation)
   }
@@ -219,3 +262,6 @@ export class TimedScheduler implements Scheduler {
     return 100 * 10 ** (4 * this.#random.next())
   }
 }
+
+const endsBefore = (a: Operation, b: Operation): boolean =>
+  a.time < b.time || (a.time === b.time && a.sequence < b.sequence)

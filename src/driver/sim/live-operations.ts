@@ -1,0 +1,43 @@
+/**
+ * The operations that are queued and not over, in the order in which they were queued. A list that is changed by assignments
+ * alone: nothing can cut that off, as the stack that runs over does with calls, those of JavaScript's own functions too.
+ */
+import type { Operation } from './objects.js'
+
+/** The place of an operation in the list. */
+export interface Listed {
+  isLive: boolean
+  previousLive: Operation | undefined
+  nextLive: Operation | undefined
+}
+
+export class LiveOperations {
+  #first: Operation | undefined
+  #last: Operation | undefined
+
+  add(operation: Operation): void {
+    operation.previousLive = this.#last
+    if (this.#last === undefined) this.#first = operation
+    else this.#last.nextLive = operation
+    this.#last = operation
+    operation.isLive = true
+  }
+
+  remove(operation: Operation): void {
+    if (!operation.isLive) return
+    const { previousLive, nextLive } = operation
+    if (previousLive === undefined) this.#first = nextLive
+    else previousLive.nextLive = nextLive
+    if (nextLive === undefined) this.#last = previousLive
+    else nextLive.previousLive = previousLive
+    operation.previousLive = undefined
+    operation.nextLive = undefined
+    operation.isLive = false
+  }
+
+  all(): Operation[] {
+    const all: Operation[] = []
+    for (let one = this.#first; one !== undefined; one = one.nextLive) all.push(one)
+    return all
+  }
+}
