@@ -173,7 +173,9 @@ export function checkSignal(signal: unknown): AbortSignal | undefined {
 function isSignal(value: unknown): value is AbortSignal {
   try {
     return value instanceof AbortSignal && typeof Reflect.get(AbortSignal.prototype, 'aborted', value) === 'boolean'
-  } catch {
+  } catch (error) {
+    // A stack that runs over says nothing about the value.
+    if (error instanceof RangeError) throw error
     return false
   }
 }
