@@ -173,7 +173,8 @@ const withoutBench = {
     using stream = new Stream()
     stream.record().synchronize()
     const ordinals = Array.from({ length: count }, (_, ordinal) => Device.get(ordinal).ordinal)
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    // Warnings come a tick later.
+    await new Promise(setImmediate)
     answer({ driver, count, ordinals, current: Device.current.ordinal, streamOn: stream.device.driver, warnings })
   },
   /** Each thread has modules of its own, and so chooses for itself. */
