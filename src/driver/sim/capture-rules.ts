@@ -53,6 +53,11 @@ export class CaptureRules {
     if (stream.capture !== undefined) throw this.#spoil(stream.capture, call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
   }
 
+  /** The error of a call that is refused for another reason: it invalidates the capture that the stream is in all the same. */
+  refuseIn({ capture }: SimStream, call: string, result: number): CudaError {
+    return capture === undefined ? cudaError(call, result) : this.#spoil(capture, call, result)
+  }
+
   /** Calls that CUDA calls unsafe: they spoil every capture that is not relaxed, whatever stream they are about. */
   refuseUnsafe(call: string): void {
     this.#spoilAll(call, ({ mode }) => mode !== CaptureMode.RELAXED)

@@ -97,7 +97,11 @@ export class SimDriver implements Driver {
       takeAddresses: (byteLength) => this.#takeAddresses(ranges, byteLength),
     })
     this.sharing = new SimSharing(this.memory)
-    this.kernels = new SimKernels(this.memory, (...work) => this.enqueue(...work))
+    this.kernels = new SimKernels(
+      this.memory,
+      (...work) => this.enqueue(...work),
+      (handle, call, result) => this.#captures.refuseIn(this.#registry.liveStream(handle, call), call, result),
+    )
     this.libraries = new SimLibraries(this.kernels)
   }
 
