@@ -18,7 +18,6 @@ import {
   Event,
   eventFor,
   isEvent,
-  keepForGraphs,
   keptEventFor,
   openEvent,
   recordedBehind,
@@ -283,7 +282,6 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
       event = eventFor(this.device, this.#context, wanted)
     }
     this.#driver.eventRecord(openEvent(event, this.#driver), stream, external)
-    if (external !== ExternalFlag.NONE && this.isCapturing) keepForGraphs(event)
     recordedBehind(event, this.#last)
     return event
   }
@@ -310,7 +308,6 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(checkOptions(options))
       const stream = Stream.#ready(this, 0)
       this.#driver.streamWaitEvent(stream, openEvent(target, this.#driver), external)
-      if (external !== ExternalFlag.NONE && this.isCapturing) keepForGraphs(target)
       return this
     }
     const other = this.#streamToWaitFor(target)

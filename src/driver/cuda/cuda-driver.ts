@@ -65,6 +65,8 @@ export class CudaDriver implements Driver {
   readonly #handedOut = new HandedOut()
   /** Their records may take an entry of the hardware queue each. */
   readonly #timedEvents = new Set<EventHandle>()
+  /** A graph may record them, or wait for them, at any later time: they are never destroyed. */
+  readonly #inGraphs = new Set<EventHandle>()
 
   constructor(parts: {
     readonly library: Library
@@ -344,11 +346,14 @@ export class CudaDriver implements Driver {
     const isKept = recordedNext && isPooled(flags)
     const event = isKept ? this.#pool.take(context, flags) : this.#pool.create(context, flags)
     this.#handles.eventCreated(event)
+    // The handle may have been that of another library's event.
+    this.#inGraphs.delete(event)
     if ((flags & EventFlag.DISABLE_TIMING) === 0) this.#timedEvents.add(event)
     return event
   }
 
   eventDestroy(event: EventHandle): void {
+    if (this.#inGraphs.has(event)) return
     this.#timedEvents.delete(event)
     this.#waiting.forgetEvent(event)
     this.#handles.eventDestroyed(event)
@@ -356,6 +361,7 @@ export class CudaDriver implements Driver {
   }
 
   eventRecycle(context: ContextHandle, event: EventHandle): void {
+    if (this.#inGraphs.has(event)) return
     this.#waiting.forgetEvent(event)
     const flags = this.#timedEvents.has(event) ? EventFlag.DEFAULT : EventFlag.DISABLE_TIMING
     if (!this.#pool.giveBack(context, event, flags)) this.#timedEvents.delete(event)
@@ -448,6 +454,7 @@ export class CudaDriver implements Driver {
       this.#calls.onStream(stream, 'cuEventRecordWithFlags', (raw) =>
         this.#library.cuEventRecordWithFlags(event, raw, 1),
       )
+      this.#inGraphs.add(event)
     } else this.#calls.onStream(stream, 'cuEventRecord', (raw) => this.#library.cuEventRecord(event, raw))
     if (!this.#waiting.watchesOrder) return
     this.#waiting.recorded(event, stream, () => (external === 0 ? this.#captureOf(stream) : undefined))
@@ -456,6 +463,7 @@ export class CudaDriver implements Driver {
   #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     const flags = external !== 0 && this.#isCapturing(stream) ? 1 : 0
     this.#calls.onStream(stream, 'cuStreamWaitEvent', (raw) => this.#library.cuStreamWaitEvent(raw, event, flags))
+    if (flags !== 0) this.#inGraphs.add(event)
   }
 
   /** To ask a capturing stream for its id would spoil the capture. */

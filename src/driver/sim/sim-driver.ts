@@ -359,7 +359,7 @@ export class SimDriver implements Driver {
     const event = this.#registry.event(handle, 'cuEventQuery')
     this.#registry.alive(event.device, 'cuEventQuery')
     if (event.captured !== undefined) {
-      const { over, invalid } = event.captured.capture
+      const { over, invalid } = event.captured
       throw cudaError('cuEventQuery', over || invalid ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
     }
     return this.machine.notify(this.machine.marker(event.device.nullStream, [event.record]), settle)
@@ -479,7 +479,7 @@ export class SimDriver implements Driver {
 
 function timedRecord({ record, captured, flags }: SimEvent, call: string): Operation {
   if (captured !== undefined) {
-    const { over, invalid } = captured.capture
+    const { over, invalid } = captured
     throw cudaError(call, over || invalid ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
   }
   if (record === undefined || (flags & EventFlag.DISABLE_TIMING) !== 0) throw cudaError(call, CUresult.INVALID_HANDLE)
