@@ -85,8 +85,6 @@ class EventRemains implements Remains {
   readonly #context: ContextHandle
   readonly #handle: EventHandle
   reusable: boolean
-  /** A graph may record it, or wait for it, at any later time: it is never destroyed. */
-  inGraph = false
   gone = false
   registered = false
 
@@ -98,7 +96,6 @@ class EventRemains implements Remains {
   }
 
   destroy(): void {
-    if (this.inGraph) return
     if (this.reusable) this.#driver.eventRecycle(this.#context, this.#handle)
     else this.#driver.eventDestroy(this.#handle)
   }
@@ -108,8 +105,6 @@ class EventRemains implements Remains {
 export let openEvent: (event: Event, driver: Driver) => EventHandle
 /** Is it an Event, and not merely an heir to one, as a proxy is? */
 export let isEvent: (value: unknown) => value is Event
-/** A capture has made the event a part of a graph, and nobody knows how long that lives. */
-export let keepForGraphs: (event: Event) => void
 /** Notes what was queued last before an event was recorded. */
 export let recordedBehind: (event: Event, what: string | undefined) => void
 let makeEvent: (seed: EventSeed) => Event
@@ -392,9 +387,6 @@ export class Event implements Disposable {
 
   static {
     isEvent = (value): value is Event => typeof value === 'object' && value !== null && #handle in value
-    keepForGraphs = (event) => {
-      if (event.#remains !== undefined) event.#remains.inGraph = true
-    }
     recordedBehind = (event, what) => {
       event.#behind = what
     }

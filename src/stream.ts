@@ -20,7 +20,6 @@ import {
   entriesOf,
   eventFor,
   isEvent,
-  keepForGraphs,
   keptEventFor,
   openEvent,
   recordedBehind,
@@ -296,7 +295,6 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     const stream = Stream.#ready(this, entries)
     const event = isGiven ? given : eventFor(this.device, this.#context, made)
     this.#driver.eventRecord(openEvent(event, this.#driver), stream, external)
-    if (external !== ExternalFlag.NONE && this.isCapturing) keepForGraphs(event)
     recordedBehind(event, this.#last)
     return event
   }
@@ -324,7 +322,6 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, WAIT_OPTIONS))
       const stream = Stream.#ready(this, 0)
       this.#driver.streamWaitEvent(stream, openEvent(target, this.#driver), external)
-      if (external !== ExternalFlag.NONE && this.isCapturing) keepForGraphs(target)
       return this
     }
     const { event, external } = readOptions(options, WAIT_OPTIONS)
