@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import { Ambient } from './ambient.js'
-import { checkBoolean, checkFunction, checkOwner, type Given, isInstance, readOptions } from './arguments.js'
+import { checkBoolean, checkFunction, checkOwner, checkThis, type Given, isInstance, readOptions } from './arguments.js'
 import { type Context, contextOf, Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import {
   type ContextHandle,
@@ -12,7 +12,7 @@ import {
   StreamFlag,
   type StreamHandle,
 } from './driver/driver.js'
-import { heardFrom, invalidType, stateError } from './errors.js'
+import { heardFrom, inspected, invalidType, printed, stateError } from './errors.js'
 import {
   checkAgainst,
   EVENT_OPTIONS,
@@ -502,6 +502,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   /** `close()`, for `using`. */
   [Symbol.dispose](): void {
+    Stream.#checkBrand(this)
     this.close()
   }
 
@@ -529,13 +530,13 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   }
 
   toString(): string {
-    if (!isStream(this)) return Object.prototype.toString.call(this)
+    if (!isStream(this)) return printed(this)
     const handle = `0x${cudaHandleOf(this.#handle).toString(16)}`
     return `${this[Symbol.toStringTag]}(${handle}, ${this.device}${this.#closed ? ', closed' : ''})`
   }
 
   [inspect.custom](): string {
-    return this.toString()
+    return inspected(this)
   }
 
   #handOut(): void {
@@ -554,7 +555,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   }
 
   static #checkBrand(stream: Stream): void {
-    if (!isStream(stream)) throw invalidType('The stream', 'a Stream, not an heir to one', stream)
+    checkThis(stream, isStream, 'a Stream')
   }
 
   static #opened(stream: Stream): StreamHandle {
@@ -640,13 +641,16 @@ export class ExternalStream extends Stream {
 
   /** What is kept reachable while this lives: the `owner` given, else the protocol object; undefined once closed. */
   get owner(): object | undefined {
-    return ownerOf(this)
+    return ownerOf(checkThis(this, isExternalStream, 'an ExternalStream'))
   }
 
   override get [Symbol.toStringTag](): string {
     return 'ExternalStream'
   }
 }
+
+const isExternalStream = (value: unknown): value is ExternalStream =>
+  isStream(value) && isInstance(value, ExternalStream)
 
 function seedOfWrapped(
   source: StreamSource | SharedStream | StreamSeed,
