@@ -365,7 +365,7 @@ Stream.prototype.endCapture = function (): Graph {
 }
 
 Stream.prototype.capture = function (fn: () => void, options?: CaptureOptions): Graph {
-  checkThis(this, isStream, 'a Stream')
+  openStream(this)
   checkFunction(fn, 'fn')
   const { mode } = readOptions(options, ['mode'])
   // The function may close a wrapper, and the capture is still to be ended then.

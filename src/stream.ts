@@ -649,8 +649,7 @@ export class ExternalStream extends Stream {
   }
 }
 
-const isExternalStream = (value: unknown): value is ExternalStream =>
-  isStream(value) && isInstance(value, ExternalStream)
+const isExternalStream = (value: unknown): value is ExternalStream => isStream(value) && value instanceof ExternalStream
 
 function seedOfWrapped(
   source: StreamSource | SharedStream | StreamSeed,

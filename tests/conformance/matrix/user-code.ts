@@ -182,14 +182,6 @@ const streams: readonly UserCode[] = [
     (scene, hooked) => () => scene.stream.finished(hooked()),
   ),
   {
-    name: 'stream.finished(options): addEventListener() of the signal',
-    prepare: (scene, act) => {
-      const { signal } = new AbortController()
-      signal.addEventListener = () => act()
-      return () => scene.stream.finished({ signal })
-    },
-  },
-  {
     name: 'stream.run(function)',
     prepare: (scene, act) => () => scene.stream.run(act),
   },
@@ -202,23 +194,6 @@ const memory: readonly UserCode[] = [
     ['width'],
     { memory: [filled] },
     (scene, hooked) => () => scene.stream.fill(scene.buffer(0), FILLED, hooked()),
-  ),
-  ...['buffer', 'byteOffset', 'byteLength'].map(
-    (name): UserCode => ({
-      name: `stream.upload(buffer, array): the getter of ${name}`,
-      memory: [filled],
-      prepare: (scene, act) => {
-        const words = new Uint32Array(WORDS).fill(FILLED)
-        const value: unknown = Reflect.get(words, name)
-        Object.defineProperty(words, name, {
-          get: () => {
-            act()
-            return value
-          },
-        })
-        return () => scene.stream.upload(scene.buffer(0), words)
-      },
-    }),
   ),
   {
     name: 'stream.copy(destination, source): the getter of byteLength',
@@ -310,19 +285,6 @@ const launches: readonly UserCode[] = [
     { memory: [addedTo], lacks: needsCompiler },
     (scene, hooked) => () => scene.stream.launch(added, hooked(), scene.buffer(0), WORDS, ADDED),
   ),
-  {
-    name: 'stream.launch(kernel, config): the iterator of grid',
-    memory: [addedTo],
-    lacks: needsCompiler,
-    prepare: (scene, act) => {
-      const grid: [number] = [1]
-      grid[Symbol.iterator] = () => {
-        act()
-        return [1].values()
-      }
-      return () => scene.stream.launch(added, { grid, block: WORDS }, scene.buffer(0), WORDS, ADDED)
-    },
-  },
   ...forEachOption(
     'stream.external(work)',
     (scene) => ({
