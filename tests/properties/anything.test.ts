@@ -1,4 +1,4 @@
-/** Whatever a program passes to whatever it calls: it works, or there is an error with a code. */
+/** Any value as any argument of any function: the call works, or there is an error with a code. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
