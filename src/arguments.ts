@@ -2,6 +2,9 @@
 import { types } from 'node:util'
 import { describe, invalidReceiver, invalidType, invalidValue, outOfRange } from './errors.js'
 
+/** No call has so many things to name; an array may have four billion places with nothing in them. */
+const MOST_ELEMENTS = 2 ** 20
+
 /** User-space pointers on every platform that CUDA runs on. */
 const POINTER_LIMIT = 2 ** 47
 
@@ -113,7 +116,8 @@ export function checkThis<T>(value: unknown, isOne: (value: unknown) => value is
 /** A copy of an array: the caller's may change, or answer differently the next time. */
 export function checkArray(value: unknown, name: string, expected: string): readonly unknown[] {
   if (isRevoked(value) || !Array.isArray(value)) throw invalidType(name, expected, value)
-  return Array.from({ length: value.length }, (_, index): unknown => value[index])
+  const length = checkInteger(value.length, `${name}.length`, 0, MOST_ELEMENTS)
+  return Array.from({ length }, (_, index): unknown => value[index])
 }
 
 export function checkBoolean(value: unknown, name: string, byDefault: boolean): boolean {

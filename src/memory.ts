@@ -169,7 +169,10 @@ export abstract class Memory implements Disposable {
   }
 }
 
+/** Addresses have 47 bits. */
+const LONGEST = 2 ** 47 - 1
+
 /** Can memory be so long? */
 export function checkLength(byteLength: unknown): number {
-  return checkInteger(byteLength, 'byteLength', 1, 2 ** 47 - 1, () => 'from 1 to what memory there is')
+  return checkInteger(byteLength, 'byteLength', 1, LONGEST)
 }

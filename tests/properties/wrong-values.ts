@@ -97,6 +97,7 @@ const strange = either(
   lazily(() => Object.assign([7], { map: hostile, includes: hostile, [Symbol.iterator]: hostile })),
   lazily(() => ({ toString: hostile, valueOf: hostile, [Symbol.toPrimitive]: hostile, [inspect.custom]: hostile })),
   lazily(() => withThrowingGetters(Symbol.toStringTag, 'then', 'constructor')),
+  lazily(() => Object.assign([], { length: 2 ** 32 - 1 })),
 )
 
 /** Objects that are nothing in particular. */
