@@ -75,7 +75,7 @@ const madeElsewhere = new WeakSet<Event>()
 const PLAIN: EventSettings = { timing: false, blockingSync: false, interprocess: false }
 const IPC_HANDLE_BYTES = 64
 
-/** What `EventOptions` are made of. */
+/** The names of `EventOptions`. */
 export const EVENT_OPTIONS = ['timing', 'blockingSync', 'interprocess'] as const
 const NEW_EVENT_OPTIONS = [...EVENT_OPTIONS, 'device'] as const
 
@@ -205,7 +205,7 @@ export class Event implements Disposable {
    * thread that shared it, the event itself.
    * @throws ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another
    * thread's simulator; ERR_DEVICE_MISMATCH where the threads have different drivers; ERR_INVALID_ARG_TYPE,
-   * ERR_INVALID_ARG_VALUE for what is not as `share()` returned it
+   * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   static from(shared: SharedEvent): Event {
     const { owner, device, facts, said } = receive(shared, 'event', [...EVENT_OPTIONS, 'handle'])

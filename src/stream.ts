@@ -630,7 +630,7 @@ export class ExternalStream extends Stream {
    * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for what cannot be a handle; ERR_INVALID_HANDLE for what the driver
    * does not know; ERR_CLOSED for a stream that this library destroyed; ERR_DEVICE_MISMATCH where `device` is wrong; for
    * what another thread shared, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another simulator,
-   * ERR_INVALID_ARG_VALUE where it is not as `share()` returned it
+   * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   constructor(source: StreamSource | SharedStream, options?: ExternalStreamOptions) {
     super(seedOfWrapped(source, options) as StreamOptions)
