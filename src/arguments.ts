@@ -2,6 +2,9 @@
 import { types } from 'node:util'
 import { describe, invalidReceiver, invalidType, invalidValue, outOfRange } from './errors.js'
 
+/** No call has so many things to name; an array may have four billion places with nothing in them. */
+const MOST_ELEMENTS = 2 ** 20
+
 /** User-space pointers on every platform that CUDA runs on. */
 const POINTER_LIMIT = 2 ** 47
 
@@ -14,18 +17,18 @@ const OPTION_FOR: ReadonlyMap<string, string> = new Map([
   ['[object Stream]', 'stream'],
 ])
 
-/** The options that were read: each that was asked for, as it was given. */
+/** Options that were read: each of these names, with the value that was given. */
 export type Given<T extends object, K extends keyof T> = { readonly [Name in K]: T[Name] | undefined }
 
-/** What options are read into: what is missing in it is not found on a prototype either. */
+/** Options are read into one of these: a missing option is not found on a prototype either. */
 class Bag {}
 Object.setPrototypeOf(Bag.prototype, null)
 const NOTHING = Object.freeze(new Bag())
 
 /**
- * The options of these names, each read once, before anything else happens: a getter may close what the call is about.
- * They may be inherited, but not from Object.prototype, where any library of the program may have put something.
- * @throws ERR_INVALID_ARG_TYPE for what is no bag of options, such as an AbortSignal or a Stream; what a getter throws
+ * The options of these names, each read once. Read them before anything is opened: a getter may close it. They may be
+ * inherited, but not from Object.prototype, where any library of the program may have put something.
+ * @throws ERR_INVALID_ARG_TYPE for an object that is no bag of options, such as an AbortSignal; any error of a getter
  */
 export function readOptions<T extends object, K extends keyof T>(
   options: T | undefined,
@@ -53,7 +56,7 @@ function readInherited<T extends object, K extends keyof T>(
   for (const each of names) read[each] = propertyOf(options, each) as T[K] | undefined
 }
 
-/** A property of an object's own or inherited, unless it is one that all objects have. What is revoked has none. */
+/** An own or inherited property, unless all objects have it. A revoked proxy has no properties. */
 export function propertyOf(object: object, key: PropertyKey): unknown {
   if (isRevoked(object)) return undefined
   for (let holder: object | null = object; holder !== null; holder = prototypeOf(holder)) {
@@ -65,7 +68,7 @@ export function propertyOf(object: object, key: PropertyKey): unknown {
   return Reflect.get(object, key)
 }
 
-/** Throws for all but objects that are nothing in themselves: what has a tag of its own is no bag. */
+/** Throws for everything but a plain object: an object with a tag of its own, such as a Map, is no bag of options. */
 function checkBag(options: unknown, name: string): void {
   if (typeof options !== 'object' || options === null) throw invalidType(name, 'an object', options)
   const tag = Object.prototype.toString.call(options)
@@ -78,7 +81,7 @@ function checkBag(options: unknown, name: string): void {
 
 const prototypeOf = (object: object): object | null => Object.getPrototypeOf(object) as object | null
 
-/** A revoked proxy throws whatever is asked of it, this too. */
+/** A revoked proxy throws at every question, this one too. */
 export function isRevoked(value: unknown): boolean {
   try {
     Array.isArray(value)
@@ -88,14 +91,14 @@ export function isRevoked(value: unknown): boolean {
   }
 }
 
-/** A bag for code that is not ours, such as Node's: it has nothing in it but what is given here. */
+/** A bag of options for foreign code, such as Node's: it has these own properties, and inherits none. */
 export const bare = <T extends object>(own: T): T => Object.assign(Object.create(null) as object, own) as T
 
 /** Does it look like a promise? */
 export const isThenable = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && typeof propertyOf(value, 'then') === 'function'
 
-/** `instanceof` for what callers pass: where it throws, as for a revoked proxy, the answer is no. */
+/** `instanceof` for arguments: where it throws, as for a revoked proxy, the answer is no. */
 export function isInstance<T>(value: unknown, of: abstract new (...args: never[]) => T): value is T {
   try {
     return value instanceof of
@@ -104,16 +107,17 @@ export function isInstance<T>(value: unknown, of: abstract new (...args: never[]
   }
 }
 
-/** What a member is called on: an object of its class. */
+/** The object that a member is called on. Throws ERR_INVALID_ARG_TYPE where it is none of the member's class. */
 export function checkThis<T>(value: unknown, isOne: (value: unknown) => value is T, expected: string): T {
   if (isOne(value)) return value
   throw invalidReceiver(expected, value)
 }
 
-/** An array as it is now, in an array of our own. */
+/** A copy of an array: the caller's may change, or answer differently the next time. */
 export function checkArray(value: unknown, name: string, expected: string): readonly unknown[] {
   if (isRevoked(value) || !Array.isArray(value)) throw invalidType(name, expected, value)
-  return Array.from({ length: value.length }, (_, index): unknown => value[index])
+  const length = checkInteger(value.length, `${name}.length`, 0, MOST_ELEMENTS)
+  return Array.from({ length }, (_, index): unknown => value[index])
 }
 
 export function checkBoolean(value: unknown, name: string, byDefault: boolean): boolean {
@@ -122,7 +126,7 @@ export function checkBoolean(value: unknown, name: string, byDefault: boolean): 
   return value
 }
 
-/** An integer in this range: what is none is of the wrong type, also where it is a fraction. */
+/** An integer in this range. A fraction or NaN is ERR_INVALID_ARG_TYPE; an unsafe integer is ERR_OUT_OF_RANGE. */
 export function checkInteger(
   value: unknown,
   name: string,
@@ -143,7 +147,7 @@ export function checkNanoseconds(value: unknown, name: string): number {
   return value
 }
 
-/** Text that C reads too: it ends where a NUL stands. */
+/** Text for C, which ends at a NUL. */
 export function checkText(value: unknown, name: string, expected: string): string {
   if (typeof value !== 'string') throw invalidType(name, expected, value)
   if (value.includes('\0')) throw invalidValue(`${name} must not have a NUL in it, where C takes it to end`)
@@ -169,11 +173,13 @@ export function checkSignal(signal: unknown): AbortSignal | undefined {
   return signal
 }
 
-/** What merely inherits from AbortSignal cannot say whether it is aborted. */
+/** An object that merely inherits from AbortSignal cannot say whether it is aborted. */
 function isSignal(value: unknown): value is AbortSignal {
   try {
     return value instanceof AbortSignal && typeof Reflect.get(AbortSignal.prototype, 'aborted', value) === 'boolean'
-  } catch {
+  } catch (error) {
+    // A stack that runs over says nothing about the value.
+    if (error instanceof RangeError) throw error
     return false
   }
 }
@@ -187,7 +193,7 @@ export function checkPointer(value: unknown, name: string, expected: string): nu
   return Number(value)
 }
 
-/** Bytes of one of these lengths, as they are now. */
+/** A copy of bytes of one of these lengths. */
 export function checkBytes(
   value: unknown,
   name: string,
@@ -200,11 +206,11 @@ export function checkBytes(
   throw invalidValue(`${name} must be ${expected}, not ${bytes.length}`)
 }
 
-/** What a caller's array says of itself may be members of its own: these are the genuine ones. */
+/** The genuine accessors: a caller's array may have properties of the same names. */
 const TYPED_ARRAY = membersOf(Object.getPrototypeOf(Uint8Array.prototype))
 const DATA_VIEW = membersOf(DataView.prototype)
 
-/** The bytes of a typed array, a DataView or an ArrayBuffer, shared or not: not a copy. */
+/** The bytes themselves, no copy, of a typed array, a DataView or an ArrayBuffer, shared or not. */
 export function bytesOf(source: ArrayBufferView | ArrayBufferLike, name: string): Uint8Array {
   try {
     if (!ArrayBuffer.isView(source)) return new Uint8Array(source)

@@ -74,7 +74,7 @@ export class DeviceBuffer extends Memory {
    * thread that shared it, the buffer itself.
    * @throws ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another
    * thread's simulator; ERR_DEVICE_MISMATCH where the threads have different drivers; ERR_INVALID_ARG_TYPE,
-   * ERR_INVALID_ARG_VALUE for what is not as `share()` returned it
+   * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   static from(shared: SharedBuffer): DeviceBuffer
   static from(

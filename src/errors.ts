@@ -89,11 +89,11 @@ export function invalidType(name: string, expected: string, given: unknown): Typ
   return withCode(new TypeError(`${name} must be ${expected}, not ${describe(given)}`), 'ERR_INVALID_ARG_TYPE')
 }
 
-/** A member that is called on what is no object of its class. */
+/** A member was called on something that is no object of its class. */
 export function invalidReceiver(expected: string, given: unknown): TypeError & { code: string } {
-  const why = 'a method that was taken from its object, a proxy and what merely inherits from one have nothing in them'
+  const why = 'a method taken from its object does not work, nor does a proxy or an heir of the object'
   return withCode(
-    new TypeError(`This is to be called on ${expected} itself, not on ${describe(given)}: ${why}`),
+    new TypeError(`This must be called on ${expected} itself, not on ${describe(given)}: ${why}`),
     'ERR_INVALID_ARG_TYPE',
   )
 }
@@ -106,7 +106,7 @@ export function outOfRange(name: string, expected: string, given: unknown): Rang
   return withCode(new RangeError(`${name} must be ${expected}, not ${describe(given)}`), 'ERR_OUT_OF_RANGE')
 }
 
-/** For `toString()` of what only has the prototype of a class, as the prototype itself does. */
+/** For `toString()` of an object that only has the prototype of a class, as the prototype itself does. */
 export function printed(value: unknown): string {
   try {
     return Object.prototype.toString.call(value)

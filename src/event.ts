@@ -75,7 +75,7 @@ const madeElsewhere = new WeakSet<Event>()
 const PLAIN: EventSettings = { timing: false, blockingSync: false, interprocess: false }
 const IPC_HANDLE_BYTES = 64
 
-/** What `EventOptions` are made of. */
+/** The names of `EventOptions`. */
 export const EVENT_OPTIONS = ['timing', 'blockingSync', 'interprocess'] as const
 const NEW_EVENT_OPTIONS = [...EVENT_OPTIONS, 'device'] as const
 
@@ -85,8 +85,6 @@ class EventRemains implements Remains {
   readonly #context: ContextHandle
   readonly #handle: EventHandle
   reusable: boolean
-  /** A graph may record it, or wait for it, at any later time: it is never destroyed. */
-  inGraph = false
   gone = false
   registered = false
 
@@ -98,7 +96,6 @@ class EventRemains implements Remains {
   }
 
   destroy(): void {
-    if (this.inGraph) return
     if (this.reusable) this.#driver.eventRecycle(this.#context, this.#handle)
     else this.#driver.eventDestroy(this.#handle)
   }
@@ -108,8 +105,6 @@ class EventRemains implements Remains {
 export let openEvent: (event: Event, driver: Driver) => EventHandle
 /** Is it an Event, and not merely an heir to one, as a proxy is? */
 export let isEvent: (value: unknown) => value is Event
-/** A capture has made the event a part of a graph, and nobody knows how long that lives. */
-export let keepForGraphs: (event: Event) => void
 /** Notes what was queued last before an event was recorded. */
 export let recordedBehind: (event: Event, what: string | undefined) => void
 let makeEvent: (seed: EventSeed) => Event
@@ -210,7 +205,7 @@ export class Event implements Disposable {
    * thread that shared it, the event itself.
    * @throws ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another
    * thread's simulator; ERR_DEVICE_MISMATCH where the threads have different drivers; ERR_INVALID_ARG_TYPE,
-   * ERR_INVALID_ARG_VALUE for what is not as `share()` returned it
+   * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   static from(shared: SharedEvent): Event {
     const { owner, device, facts, said } = receive(shared, 'event', [...EVENT_OPTIONS, 'handle'])
@@ -392,9 +387,6 @@ export class Event implements Disposable {
 
   static {
     isEvent = (value): value is Event => typeof value === 'object' && value !== null && #handle in value
-    keepForGraphs = (event) => {
-      if (event.#remains !== undefined) event.#remains.inGraph = true
-    }
     recordedBehind = (event, what) => {
       event.#behind = what
     }

@@ -312,7 +312,7 @@ export class Shapes {
         config.cluster === undefined
       )
     } catch {
-      // It will be read once more, and say by what right it throws.
+      // It is read once more below, and throws there if it still does.
       return false
     }
   }

@@ -196,7 +196,10 @@ export function checkFitsArray(memory: Memory, elements: number): void {
   throw stateError('ERR_UNSUPPORTED', `${what}: take slices of it`)
 }
 
+/** Addresses have 47 bits. */
+const LONGEST = 2 ** 47 - 1
+
 /** Can memory be so long? */
 export function checkLength(byteLength: unknown): number {
-  return checkInteger(byteLength, 'byteLength', 1, 2 ** 47 - 1, () => 'from 1 to what memory there is')
+  return checkInteger(byteLength, 'byteLength', 1, LONGEST)
 }

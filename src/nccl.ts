@@ -417,7 +417,7 @@ export class Communicator implements AsyncDisposable {
   }
 }
 
-/** What `signal.throwIfAborted()` does, which a program may have replaced. */
+/** As `signal.throwIfAborted()`, which a program may have replaced. */
 function throwIfAborted(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw signal.reason
 }

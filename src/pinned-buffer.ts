@@ -129,14 +129,14 @@ Device.prototype.allocPinned = function (byteLength: number): PinnedBuffer {
   return buffer
 }
 
-/** How many bytes an element has. Throws ERR_INVALID_ARG_TYPE for what makes no views. */
+/** How many bytes an element has. Throws ERR_INVALID_ARG_TYPE for a function that makes no views. */
 function checkWidth(type: unknown): number {
   const width: unknown = isConstructor(type) ? Reflect.get(type, 'BYTES_PER_ELEMENT') : undefined
   if (typeof width === 'number' && Number.isInteger(width) && width > 0) return width
   throw noViewConstructor(type)
 }
 
-/** Can it be called with `new`? It is not called in finding out. */
+/** Can it be called with `new`? The question does not call it. */
 function isConstructor(value: unknown): value is new () => object {
   if (typeof value !== 'function') return false
   try {

@@ -63,7 +63,7 @@ const STACKS: readonly Stacks[] = ['sampled', 'all', 'none']
 
 const running = new Set<Sanitizer>()
 
-/** Those that print when the process ends. Together they have one listener: Node warns of a leak where it has many. */
+/** Sanitizers that print when the process ends. Together they have one listener: Node warns of a leak where it has many. */
 const printing = new Set<Sanitizer>()
 let printAll: () => void
 

@@ -1,7 +1,7 @@
 /**
  * What one thread tells another of its streams, events and buffers. Each thread has modules of its own, so what crosses
- * over is a plain object of names and numbers. A mark in native memory says whether its owner still has it open, and what
- * it is: a handle that was made up would reach the driver otherwise, which crashes on some.
+ * over is a token, a plain object of names and numbers. A mark in native memory says whether the owner still has the thing
+ * open, and which thing it is: a made-up handle would reach the driver otherwise, which crashes on some.
  */
 import { randomInt } from 'node:crypto'
 import { threadId } from 'node:worker_threads'
@@ -72,7 +72,7 @@ const KEYS = 2 ** 48 - 1
 const KINDS: readonly Kind[] = ['stream', 'event', 'buffer']
 const COMMON = ['cudaStreams', 'driver', 'process', 'thread', 'key', 'mark', 'device'] as const
 
-/** What other threads hold against what they are given: numbers that say which thing it is, by its kind. */
+/** Numbers that say which thing was shared, by its kind. Other threads hold a token against them. */
 type Facts = readonly number[]
 
 interface Announcement {
@@ -121,19 +121,19 @@ export function isShared(value: unknown): value is SharedObject {
   return typeof value === 'object' && value !== null && !isRevoked(value) && Object.hasOwn(value, 'cudaStreams')
 }
 
-/** What was taken in, as it was when it was looked at. */
+/** A token that was taken in. */
 export interface Received<T extends object, K extends keyof T> {
   /** The object itself, in the thread that shared it. */
   readonly owner: object | undefined
   /** The device on which it is to be wrapped in another. */
   readonly device: Device
-  /** What is true of it. */
+  /** The facts about the thing. */
   readonly facts: Facts
-  /** What it says of itself, to be held against that. */
+  /** The token's own statements, each read once, to be held against the facts. */
   readonly said: Given<T, K>
 }
 
-/** What a shared object stands for in this thread. Throws where it cannot be had here, is closed, or was made up. */
+/** The thing that a token stands for in this thread. Throws where it cannot be had here, is closed, or was made up. */
 export function receive<T extends SharedObject, K extends keyof T>(
   shared: T,
   kind: Kind,
@@ -179,7 +179,7 @@ function checkNumber(value: unknown, name: string): number {
   throw notAsShared(name, value)
 }
 
-/** Throws ERR_INVALID_ARG_VALUE where a shared object says something else than what is true of it. */
+/** Throws ERR_INVALID_ARG_VALUE where a token contradicts a fact. */
 export function checkFact(said: unknown, name: string, fact: unknown): void {
   if (said !== fact) throw notAsShared(name, said)
 }

@@ -20,7 +20,6 @@ import {
   entriesOf,
   eventFor,
   isEvent,
-  keepForGraphs,
   keptEventFor,
   openEvent,
   recordedBehind,
@@ -296,7 +295,6 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     const stream = Stream.#ready(this, entries)
     const event = isGiven ? given : eventFor(this.device, this.#context, made)
     this.#driver.eventRecord(openEvent(event, this.#driver), stream, external)
-    if (external !== ExternalFlag.NONE && this.isCapturing) keepForGraphs(event)
     recordedBehind(event, this.#last)
     return event
   }
@@ -324,7 +322,6 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, WAIT_OPTIONS))
       const stream = Stream.#ready(this, 0)
       this.#driver.streamWaitEvent(stream, openEvent(target, this.#driver), external)
-      if (external !== ExternalFlag.NONE && this.isCapturing) keepForGraphs(target)
       return this
     }
     const { event, external } = readOptions(options, WAIT_OPTIONS)
@@ -633,7 +630,7 @@ export class ExternalStream extends Stream {
    * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for what cannot be a handle; ERR_INVALID_HANDLE for what the driver
    * does not know; ERR_CLOSED for a stream that this library destroyed; ERR_DEVICE_MISMATCH where `device` is wrong; for
    * what another thread shared, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another simulator,
-   * ERR_INVALID_ARG_VALUE where it is not as `share()` returned it
+   * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   constructor(source: StreamSource | SharedStream, options?: ExternalStreamOptions) {
     super(seedOfWrapped(source, options) as StreamOptions)

@@ -122,7 +122,7 @@ const running: Recording[] = []
 
 /** What a program's streams did, and when. Times are nanoseconds since the recording began. */
 export class Timeline {
-  /** Keeps it from being copied to another thread: `toJson()` is text, and what it has to show are plain objects. */
+  /** Keeps it from being copied to another thread: send `toJson()`, or the plain objects that it has. */
   protected readonly cloning: symbol = notCloneable()
   readonly #recorded: Recorded
   #operations: readonly TimelineOperation[] | undefined

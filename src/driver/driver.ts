@@ -129,6 +129,7 @@ export interface Driver {
    * Of an event without such a past a query is true, and a wait waits for nothing.
    */
   eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle
+  /** A graph that records the event, or waits for it, may be launched still, and knows it then as it did. */
   eventDestroy(event: EventHandle): void
   /** Destroys an event, with no flags but DISABLE_TIMING, whose handle nobody has seen: it may be made use of again. */
   eventRecycle(context: ContextHandle, event: EventHandle): void

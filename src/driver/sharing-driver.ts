@@ -29,6 +29,6 @@ export interface SharingDriver {
   /** Puts up a mark that every thread of the process sees: its key, then at most seven words. Returns its address. */
   raiseMark(words: readonly [key: number, ...rest: number[]]): number
   lowerMark(mark: number): void
-  /** What stands behind the key of a mark; undefined where none with this key stands. Any address may be asked about. */
+  /** The words behind the key of a mark; undefined where none with this key stands. Any address may be asked about. */
   readMark(mark: number, key: number): readonly number[] | undefined
 }

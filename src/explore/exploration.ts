@@ -28,9 +28,9 @@ export interface Disagreement {
 export interface Exploration {
   /**
    * 'agree': all orders that were run come to the same. 'disagree': two do not. 'deadlock': under some order the program
-   * waits for ever.
+   * waits for ever. 'unfinished': it did not come to its end once before `maxMilliseconds` were over.
    */
-  readonly verdict: 'agree' | 'disagree' | 'deadlock'
+  readonly verdict: 'agree' | 'disagree' | 'deadlock' | 'unfinished'
   /** Every order that could matter was run. Where it is false, and they agree, an order that was not run may not. */
   readonly complete: boolean
   /** How often the program was run to find this. */

@@ -25,7 +25,10 @@ export interface ExploreOptions {
    * takes up to about two hundred runs more, which do not count.
    */
   readonly maxRuns?: number | undefined
-  /** No run of the search begins later than so many milliseconds from the call, an integer. Default: no limit. */
+  /**
+   * No run of the search begins later than so many milliseconds from the call, an integer, and one that is under way
+   * then is given up, the first one after a second at least. Default: no limit.
+   */
   readonly maxMilliseconds?: number | undefined
   /** Picks the orders that are taken at random: an integer. Default 1. */
   readonly seed?: number | undefined
@@ -54,8 +57,9 @@ const SEED = 1
 const STRATEGIES: readonly Strategy[] = ['auto', 'reduced', 'every', 'priority', 'uniform']
 /** Steps in a certain order that the priorities look for; most bugs need no more. */
 const DEPTHS = [2, 3, 4]
-/** Runs that are spent on making an order more like the usual one. */
+/** Runs that are spent on making an order more like the usual one, and milliseconds where they were limited. */
 const SHRINKING_RUNS = 200
+const SHRINKING_TIME = 5000
 
 interface Settings extends Conditions {
   readonly maxRuns: number
@@ -121,6 +125,7 @@ async function exploreWith(program: ExploredProgram, settings: Settings): Promis
   const searches = strategy === 'auto' || strategy === 'reduced' || strategy === 'every'
   const mostSearched = strategy === 'auto' ? Math.ceil(maxRuns / 2) : maxRuns
   const usual = await runOnce(program, settings, searches ? search.pick : new Route([]).pick)
+  if (usual.outcome.kind === 'unfinished') return unfinished(settings, usual)
   const differs = (run: Run): boolean => run.outcome.kind === 'deadlock' || !sameOutcome(run.outcome, usual.outcome)
   let found = usual.outcome.kind === 'deadlock' ? usual : undefined
   let runs = 1
@@ -128,6 +133,7 @@ async function exploreWith(program: ExploredProgram, settings: Settings): Promis
   let left = searches && search.next(usual.steps)
   while (left && goesOn() && runs < mostSearched) {
     const run = await runOnce(program, settings, search.pick)
+    if (run.outcome.kind === 'unfinished') break
     runs += 1
     if (search.strayed !== undefined) throw strayed(search.strayed)
     if (!search.redundant && differs(run)) found = run
@@ -137,6 +143,7 @@ async function exploreWith(program: ExploredProgram, settings: Settings): Promis
   const samples = !complete && strategy !== 'reduced' && strategy !== 'every'
   for (let nth = 0; samples && goesOn(); nth += 1) {
     const run = await runOnce(program, settings, randomPicker(settings, nth, usual.steps.length))
+    if (run.outcome.kind === 'unfinished') break
     runs += 1
     if (differs(run)) found = run
   }
@@ -147,6 +154,13 @@ function randomPicker({ seed, strategy }: Settings, nth: number, steps: number):
   const uniform = strategy === 'uniform' || (strategy === 'auto' && nth % 2 === 1)
   const seedOfRun = seed + nth
   return uniform ? uniformOrder(seedOfRun) : priorityOrder(seedOfRun, DEPTHS[nth % DEPTHS.length] ?? 2, steps)
+}
+
+/** Not one order was run to its end. */
+function unfinished({ seed }: Settings, { outcome }: Run): Exploration {
+  const message = `The program did not come to its end once before maxMilliseconds were over (seed ${seed})`
+  const nothing = { complete: false, deadlock: undefined, disagreement: undefined }
+  return { ...nothing, verdict: 'unfinished', runs: 1, seed, outcome, message }
 }
 
 async function report(
@@ -166,7 +180,7 @@ async function report(
   const shrunk = found === usual ? usual : await shrink(program, settings, usual, found)
   const [first, second] = [await listed(program, settings, usual), await listed(program, settings, shrunk)]
   const explained = explain(first, second)
-  const verdict = second.outcome.kind === 'deadlock' ? 'deadlock' : 'disagree'
+  const verdict = found.outcome.kind === 'deadlock' ? 'deadlock' : 'disagree'
   const deadlock = verdict === 'deadlock' ? orderOf(second, explained) : undefined
   const disagreement =
     sameOutcome(first.outcome, second.outcome) || first.outcome.kind === 'deadlock'
@@ -201,10 +215,13 @@ async function shrink(program: ExploredProgram, conditions: Conditions, usual: R
   let best = found
   let detours = detoursOf(best.steps)
   let runs = 0
+  const until = Math.max(conditions.deadline ?? 0, Date.now() + SHRINKING_TIME)
   const differs = ({ outcome }: Run): boolean =>
-    found.outcome.kind === 'deadlock' ? outcome.kind === 'deadlock' : !sameOutcome(outcome, usual.outcome)
+    found.outcome.kind === 'deadlock'
+      ? outcome.kind === 'deadlock'
+      : outcome.kind !== 'unfinished' && !sameOutcome(outcome, usual.outcome)
   for (let size = Math.ceil(detours.length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2)) {
-    for (let at = 0; at < detours.length && runs < SHRINKING_RUNS; ) {
+    for (let at = 0; at < detours.length && runs < SHRINKING_RUNS && Date.now() < until; ) {
       const route = new Route([...detours.slice(0, at), ...detours.slice(at + size)])
       const run = await runOnce(program, conditions, route.pick)
       runs += 1

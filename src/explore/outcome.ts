@@ -3,8 +3,8 @@ import { inspect, types } from 'node:util'
 
 /** What a run of a program comes to. Two that are equal in all of this agree. */
 export interface Outcome {
-  /** The program returned or threw; or it waits for ever. */
-  readonly kind: 'returned' | 'threw' | 'deadlock'
+  /** The program returned or threw; or it waits for ever; or it was given up when `maxMilliseconds` were over. */
+  readonly kind: 'returned' | 'threw' | 'deadlock' | 'unfinished'
   /** What it returned or threw, as text; for a deadlock, what it waits for. */
   readonly value: string
   /** What host functions and twins threw, in that order. */

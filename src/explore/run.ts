@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import { ChosenScheduler } from '../driver/sim/chosen-scheduler.js'
 import type { PlannedFault } from '../driver/sim/fault-plan.js'
 import type { Ranges } from '../driver/sim/handles.js'
+import { OperationKind } from '../driver/sim/objects.js'
 import { SimDriver } from '../driver/sim/sim-driver.js'
 import { keepReachable } from '../remains.js'
 import { type Simulation, simulationFor } from '../simulation.js'
@@ -22,6 +23,8 @@ export interface Conditions {
   readonly faults: readonly PlannedFault[]
   /** Where handles and addresses lie. */
   readonly ranges: Ranges
+  /** When a run is given up that has had a second at least: by `Date.now()`. Default: never. */
+  readonly deadline?: number
 }
 
 export interface Run {
@@ -33,10 +36,12 @@ export interface Run {
 
 /** Turns of the event loop without anything to do after which nothing will come of itself. */
 const QUIET_TURNS = 20
+/** Milliseconds that a run has, however late it begins. */
+const LEAST_TIME = 1000
 
 export async function runOnce(
   program: ExploredProgram,
-  { devices, seed, faults, ranges }: Conditions,
+  { devices, seed, faults, ranges, deadline = Number.POSITIVE_INFINITY }: Conditions,
   pick: Picker,
   wantsSites = false,
 ): Promise<Run> {
@@ -57,6 +62,8 @@ export async function runOnce(
   const uncaught: string[] = []
   let deadlock: End | undefined
   const letGo = keepReachable()
+  const latest = Math.max(deadline, Date.now() + LEAST_TIME)
+  const isLate = (): boolean => Date.now() >= latest
   try {
     const end = await collectingUncaught(
       (error) => {
@@ -68,9 +75,10 @@ export async function runOnce(
         const ended = ending(program, simulationFor(driver)).finally(() => {
           isOver = true
         })
-        const reached = await Promise.race([ended, quiet(driver, recording, () => isOver)])
+        const reached = await Promise.race([ended, quiet(driver, recording, () => isOver || isLate())])
         isOver = true
-        while (scheduler?.stuck === false) await setImmediate()
+        while (scheduler?.stuck === false && !isLate()) await setImmediate()
+        if (scheduler?.stuck === false) return UNFINISHED
         return reached ?? { kind: 'deadlock' as const, value: standing(recording) }
       },
     )
@@ -90,6 +98,8 @@ export async function runOnce(
 
 type End = Pick<Outcome, 'kind' | 'value'>
 
+const UNFINISHED: End = { kind: 'unfinished', value: 'it was given up: there was no more time' }
+
 /** What the program returns is looked at when it does so: it may be memory that changes later. */
 async function ending(program: ExploredProgram, simulation: Simulation): Promise<End> {
   try {
@@ -105,10 +115,10 @@ function isDeadlock(error: unknown): boolean {
 }
 
 /** Resolves when the program waits for the GPU, and the GPU for the program; or when `isOver`. */
-async function quiet(driver: SimDriver, { steps }: Recording, isOver: () => boolean): Promise<undefined> {
+async function quiet({ machine }: SimDriver, { steps }: Recording, isOver: () => boolean): Promise<undefined> {
   let seen = 0
   for (let turns = 0; turns < QUIET_TURNS && !isOver(); ) {
-    const waits = driver.machine.waitsPending > 0
+    const waits = machine.waitsPending + machine.hostFunctionsPending + machine.hostFunctionsDropped > 0
     turns = waits && steps.length === seen ? turns + 1 : 0
     seen = steps.length
     await setImmediate()
@@ -119,7 +129,10 @@ async function quiet(driver: SimDriver, { steps }: Recording, isOver: () => bool
 function standing({ operations }: Recording): string {
   const left = [...operations.values()].filter(({ operation }) => !operation.over)
   const fronts = left.filter(({ operation }) => operation.after.every(({ over }) => over))
-  return `the program waits, and these stand: ${fronts.map(nameOf).join(', ') || 'none'}`
+  const isDropped = ({ operation }: Known): boolean => operation.kind === OperationKind.HOST && operation.dropped
+  const dropped = [...operations.values()].filter(isDropped).map(nameOf)
+  const faults = dropped.length === 0 ? '' : `; a fault has dropped ${dropped.join(', ')}`
+  return `the program waits, and these stand: ${fronts.map(nameOf).join(', ') || 'none'}${faults}`
 }
 
 function nameOf({ what, nth, stream }: Known): string {

@@ -90,7 +90,7 @@ const GEMM = [
 const BATCH = ['batchCount', 'strideA', 'strideB', 'strideC'] as const
 
 type GivenBatch = Given<StridedBatchOptions, (typeof BATCH)[number]>
-/** What is not a batch. */
+/** For a product that is no batch. */
 const ONE: GivenBatch = { batchCount: 1, strideA: undefined, strideB: undefined, strideC: undefined }
 
 /** Throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE or ERR_OUT_OF_RANGE for what no product has. */

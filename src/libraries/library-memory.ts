@@ -11,7 +11,7 @@ import type { OpenStream, Stream } from '../stream.js'
 export interface GivenMemory {
   readonly buffer: DeviceBuffer
   readonly access: Access
-  /** Of what is touched, from the buffer's beginning. */
+  /** Bytes that are touched, from the buffer's beginning. */
   readonly byteLength: number
 }
 

@@ -31,7 +31,7 @@ export class NcclCall {
   readonly #type: NcclType
   readonly #stream: Stream
   readonly #given: GivenCall
-  // What the call says besides its buffers, as far as it was asked for.
+  // The arguments besides the buffers, once they have been asked for.
   #op: NcclReduction | undefined
   #root: number | undefined
   #peer: number | undefined

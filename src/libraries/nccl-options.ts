@@ -64,7 +64,7 @@ const MOST_RANKS = 2 ** 31 - 1
 const FAMILY_OFFSET = 8
 const FAMILIES = [2, 10]
 
-/** All that calls take, each its own of these. */
+/** The options of all calls together; each call takes some of them. */
 const CALL = ['type', 'stream', 'op', 'root', 'peer'] as const
 export type GivenCall = Given<ReductionOptions & RootOptions & PeerOptions, (typeof CALL)[number]>
 

@@ -4,9 +4,16 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
-import { Stream } from 'cuda-streams'
+import { defineKernel, type LaunchConfig, Stream } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
 import { refusedByDriver, stillWorks } from './expect.js'
+
+const nothing = defineKernel({
+  name: 'nothing',
+  source: 'extern "C" __global__ void nothing() {}',
+  signature: [],
+  simulateGrid() {},
+})
 
 onEveryBackend('errors of captures', (bench) => {
   const { device } = bench
@@ -58,6 +65,39 @@ onEveryBackend('errors of captures', (bench) => {
     refusedByDriver(() => stream.launchHostFunc(() => assert.fail('it ran')), 901)
     refusedByDriver(() => stream.query(), 900)
     refusedByDriver(() => stream.endCapture(), 901)
+    usable(stream, other)
+  })
+
+  test('901 a launch that the driver refuses invalidates the capture of its stream, and no other', async () => {
+    const [stream, other] = two()
+    await nothing.prepare(device)
+    stream.launch(nothing, { grid: 1, block: 1 }).synchronize()
+    const shapes: readonly LaunchConfig[] = [
+      { grid: 1, block: [1, 1, 65] },
+      { grid: 1, block: 1025 },
+      { grid: [1, 65536], block: 1 },
+    ]
+    for (const shape of shapes) {
+      stream.beginCapture()
+      other.beginCapture()
+      refusedByDriver(() => stream.launch(nothing, shape), 1)
+      assert.equal(stream.isCapturing, true)
+      refusedByDriver(() => stream.launchHostFunc(() => assert.fail('it ran')), 901)
+      refusedByDriver(() => stream.launch(nothing, { grid: 1, block: 1 }), 901)
+      refusedByDriver(() => stream.endCapture(), 901)
+      other.endCapture().close()
+
+      // What joined is in the same capture.
+      stream.beginCapture()
+      other.wait(stream)
+      refusedByDriver(() => other.launch(nothing, shape), 1)
+      refusedByDriver(() => stream.endCapture(), 901)
+
+      // Beside a capture it is a refusal and nothing more.
+      stream.beginCapture('relaxed')
+      refusedByDriver(() => other.launch(nothing, shape), 1)
+      stream.endCapture().close()
+    }
     usable(stream, other)
   })
 

@@ -1,4 +1,4 @@
-/** Objects of the library for code that only looks at their properties: they are not equal, and cannot be copied. */
+/** Code that compares or copies objects by their properties: ours are never equal, and cannot be copied. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'

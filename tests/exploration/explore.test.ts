@@ -348,6 +348,34 @@ describe('a deadlock', () => {
     assert.equal((await replay(sometimes, deadlock.schedule)).outcome.kind, 'deadlock')
   })
 
+  it('is found at once: a host function that never runs, behind a latch or behind a fault', async () => {
+    const never: Readonly<Record<string, ExploredProgram>> = {
+      'latch 1 on stream 1$': (simulation) => {
+        const [stream] = open(simulation, 1).streams as [Stream]
+        latch(stream)
+        return new Promise<void>((resolve) => void stream.launchHostFunc(resolve))
+      },
+      'a fault has dropped host function 1 on stream 1$': (simulation) => {
+        const [stream] = open(simulation, 1).streams as [Stream]
+        fault(stream)
+        return new Promise<void>((resolve) => void stream.launchHostFunc(resolve))
+      },
+      'host function 2 on stream 1$': async (simulation) => {
+        const [first, second] = open(simulation, 2).streams as [Stream, Stream]
+        // Under some orders the fault comes before the host function, and under others after it.
+        const ran = new Promise<void>((resolve) => void first.launchHostFunc(() => {}).launchHostFunc(resolve))
+        fault(second)
+        await ran
+      },
+    }
+    for (const [says, program] of Object.entries(never)) {
+      const { verdict, deadlock, message } = await explore(program)
+      assert.equal(verdict, 'deadlock', message)
+      assert.match(deadlock?.outcome.value ?? '', new RegExp(says))
+      assert.equal((await replay(program, deadlock?.schedule ?? '')).outcome.kind, 'deadlock')
+    }
+  })
+
   it('is none where the latch is opened in time', async () => {
     const opened: ExploredProgram = async (simulation) => {
       const { streams } = open(simulation, 2)
@@ -359,6 +387,37 @@ describe('a deadlock', () => {
     }
     const { verdict, complete } = await explore(opened)
     assert.deepEqual({ verdict, complete }, { verdict: 'agree', complete: true })
+  })
+})
+
+describe('a limit in time', () => {
+  it('ends a run that goes on for ever, and one that waits for something else', { timeout: 60_000 }, async () => {
+    const endless: ExploredProgram = async (simulation) => {
+      const [stream] = open(simulation, 1).streams as [Stream]
+      for (;;) await stream.launchHostFunc(() => {}).finished()
+    }
+    const { verdict, runs, complete, outcome, deadlock } = await explore(endless, { maxMilliseconds: 10 })
+    assert.deepEqual(
+      { verdict, runs, complete, deadlock },
+      { verdict: 'unfinished', runs: 1, complete: false, deadlock: undefined },
+    )
+    assert.equal(outcome.kind, 'unfinished')
+    const elsewhere: ExploredProgram = () => new Promise(() => {})
+    assert.equal((await explore(elsewhere, { maxMilliseconds: 10 })).verdict, 'deadlock')
+  })
+
+  it('ends a search in the midst of a run, which does not count', { timeout: 60_000 }, async () => {
+    let runs = 0
+    const endlessLater: ExploredProgram = async (simulation) => {
+      const { streams } = open(simulation, 2)
+      const [first, second] = streams as [Stream, Stream]
+      for (const stream of [first, second]) stream.launchHostFunc(() => {})
+      await simulation.devices[0]?.finished()
+      runs += 1
+      while (runs > 1) await first.launchHostFunc(() => {}).finished()
+    }
+    const exploration = await explore(endlessLater, { maxMilliseconds: 10 })
+    assert.deepEqual([exploration.verdict, exploration.runs, exploration.complete], ['agree', 1, false])
   })
 })
 

@@ -1,6 +1,6 @@
 /**
- * Calls everything that every door exports with anything, and prints what ended neither well nor with a code. What can be
- * called is found by looking, so what is added later is among it.
+ * Calls every function of every door with random values, and prints each error that has no code. The functions are found
+ * by reflection, so those that are added later are among them.
  */
 import { setImmediate as turn } from 'node:timers/promises'
 import { types } from 'node:util'
@@ -18,10 +18,10 @@ import * as wrong from './wrong-values.js'
 const CALLS = 30_000
 /** After so many calls there are new objects to make them on. */
 const RENEW = 40
-/** What these do is done: they lose the device, or make the simulation fail. */
+/** They lose the device, or make the simulation fail. */
 const LEFT_OUT = ['fault', 'inject']
 
-/** The names of all options, and of what tokens are made of. */
+/** The names of options, and of the members of tokens. */
 const NAMES = `
   access alpha arch arrows batchCount beta block blockingSync buffer byteLength byteOffset call callSites chunkBytes cluster
   cooperative criticalPath cudaStreams device devices driver event external faults from grid handle id interprocess
@@ -113,7 +113,7 @@ async function renew(): Promise<void> {
   objects = makeObjects(device)
 }
 
-/** Of the objects made last. */
+/** One of the objects that were made last. */
 function one<T extends object>(of: abstract new (...args: never[]) => T): T {
   const found = objects.find((each): each is T => each instanceof of)
   if (found === undefined) throw new Error(`there is no ${of.name}`)
@@ -122,7 +122,7 @@ function one<T extends object>(of: abstract new (...args: never[]) => T): T {
 const type = 'f32'
 const square = { type, m: 2, n: 2, k: 2 }
 
-/** Arguments that are right, by the name of what is called: some of them are put in the place of others. */
+/** Right arguments by the name of the function: they take the place of some of the random ones. */
 const RIGHT: ReadonlyMap<string, () => readonly unknown[]> = new Map([
   ['launch', () => [one(main.DefinedKernel), { grid: 1, block: 1 }, one(main.DeviceBuffer), 1]],
   ['copy', () => [one(main.DeviceBuffer), one(main.PinnedBuffer)]],
@@ -163,7 +163,7 @@ let latest = ''
 function judge(error: unknown, how: string): void {
   if (error instanceof wrong.Hostility || typeof Reflect.get(Object(error), 'code') === 'string') return
   const { name, message, stack = '' } = error as Error
-  // A class that is called as the function it was passed for; and a signal's own reason.
+  // A class that was passed as a callback cannot be called; and an aborted wait rejects with the signal's reason.
   if (/cannot be invoked without 'new'|requires 'new'/.test(message) || name === 'AbortError') return
   const where = stack.split('\n').find((line) => line.includes('/dist/src/')) ?? ''
   const what = `${how} ${name}: ${message} ${where.trim()}`

@@ -20,7 +20,7 @@ class Later {
 /** The value itself. */
 export const resolved = (value: unknown): unknown => (value instanceof Later ? value.make() : value)
 
-/** A value for a message, whatever it does when it is looked at. */
+/** A value for a message; never throws. */
 export function shown(value: unknown): string {
   try {
     return inspect(resolved(value), { customInspect: false, depth: 2, breakLength: Number.POSITIVE_INFINITY })
@@ -82,7 +82,7 @@ function detached(make: (buffer: ArrayBuffer) => ArrayBufferView | ArrayBuffer):
   return made
 }
 
-/** Objects that cannot be looked at, or are not what they look like. */
+/** Objects that throw when they are looked at, or lie about themselves. */
 const strange = either(
   ...[{}, [], () => {}].map((target) => lazily(() => revoked(target))),
   ...[1, 'x', true, 1n, Symbol('s')].map((primitive) => lazily(() => Object(primitive))),
@@ -92,11 +92,12 @@ const strange = either(
   ...['({})', '[]', '[0, 0]', 'new Map()', 'new Error("x")', 'new Uint8Array(7)', 'new ArrayBuffer(7)'].map((code) =>
     lazily(() => runInNewContext(code)),
   ),
-  // What it says of itself is not so.
+  // Their own properties hide the true length, or throw.
   lazily(() => Object.defineProperties(new Uint8Array(7), { length: { value: 64 }, byteLength: { get: hostile } })),
   lazily(() => Object.assign([7], { map: hostile, includes: hostile, [Symbol.iterator]: hostile })),
   lazily(() => ({ toString: hostile, valueOf: hostile, [Symbol.toPrimitive]: hostile, [inspect.custom]: hostile })),
   lazily(() => withThrowingGetters(Symbol.toStringTag, 'then', 'constructor')),
+  lazily(() => Object.assign([], { length: 2 ** 32 - 1 })),
 )
 
 /** Objects that are nothing in particular. */
@@ -168,8 +169,8 @@ export const noBytes = either(
 export const foreignBytes = fc.uint8Array({ minLength: 64, maxLength: 64 })
 
 /**
- * Anything at all: wrong for most parameters, right for some. Bags have options of these names; `ours` are objects of
- * the library, of which one is `closed` now and then by the getter that is to return it.
+ * Values of every kind: wrong for most parameters, right for some. Bags have options of these names; `ours` are objects
+ * of the library. Some getters of the bags close one of these.
  */
 export function anything(
   names: readonly string[],
@@ -184,7 +185,7 @@ export function anything(
       return way === 1 ? Object.create(genuine) : Object.create(Object.getPrototypeOf(genuine))
     })
   })
-  // It would be called with what it does not take, and throw what no library can give a code.
+  // Called with a bigint it throws by itself, and no library can give that a code.
   const callbacks = functions.filter((value) => value !== Math.max)
   const plain = either(oneOf(undefined), primitives, callbacks, arrays, objects, own, own, disguised)
   const member = fc.tuple(fc.constantFrom(...names), either(plain, own), fc.nat(5), fc.nat())

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Device, Event, ExternalStream, Stream } from 'cuda-streams'
-import { busy, destroyForeignStream, foreignStream, type Simulation, simulate } from 'cuda-streams/sim'
+import { busy, destroyForeignStream, foreignStream, latch, type Simulation, simulate } from 'cuda-streams/sim'
 import { nameStream, Timeline } from 'cuda-streams/timeline'
 import { driverOf } from '../../src/device.js'
 import { backendOf } from '../../src/driver/front.js'
@@ -69,6 +69,57 @@ describe('a fault that has struck', () => {
     assert.equal(faults.empty, true)
     new Event({ device })
   })
+})
+
+describe('an event of a capture', () => {
+  const USES: Readonly<Record<string, (stream: Stream, event: Event) => void>> = {
+    'recorded inside': (stream, event) => void stream.record(event),
+    'recorded by each launch': (stream, event) => void stream.record(event, { external: true }),
+    'recorded inside, and by each launch': (stream, event) =>
+      void stream.record(event, { external: true }).record(stream),
+    'waited for by each launch': (stream, event) => void stream.wait(event, { external: true }),
+  }
+
+  for (const [how, use] of Object.entries(USES)) {
+    it(`keeps nothing of the capture, its stream and its host functions: ${how}`, async () => {
+      const device = deviceOf(simulate())
+      const event = new Event({ device })
+      const make = (): WeakRef<object>[] => {
+        const stream = new Stream({ device })
+        const callback = (): void => {}
+        const graph = stream.capture(() => {
+          stream.launchHostFunc(callback)
+          use(stream, event)
+        })
+        graph.instantiate().launch(stream).close()
+        stream.synchronize()
+        for (const each of [graph, stream]) each.close()
+        return [new WeakRef(stream), new WeakRef(callback)]
+      }
+      const kept = make()
+      assert.ok(await collectUntil(() => kept.every((weak) => weak.deref() === undefined)))
+      assert.equal(event.closed, false)
+    })
+
+    it(`goes when it is closed, and the graph is launched all the same: ${how}`, () => {
+      const simulation = simulate()
+      const device = deviceOf(simulation)
+      const backend = backendOf(driverOf(device))
+      assert.ok(backend instanceof SimDriver)
+      const stream = new Stream({ device })
+      const event = new Event({ device })
+      const exec = stream.capture(() => use(stream, event)).instantiate()
+      const { events } = backend.counts
+      event.close()
+      assert.equal(backend.counts.events, events - 1)
+      const other = new Event({ device })
+      const held = latch(stream)
+      exec.launch(stream)
+      assert.equal(other.query(), true, 'the graph records an event that it does not know')
+      held.open()
+      stream.synchronize()
+    })
+  }
 })
 
 describe('the name of a stream', () => {

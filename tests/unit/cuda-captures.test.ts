@@ -3,7 +3,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CudaDriver } from '../../src/driver/cuda/cuda-driver.js'
 import { NativeMemory } from '../../src/driver/cuda/native.js'
-import { type ContextHandle, defaultStream, type EventHandle, type StreamHandle } from '../../src/driver/driver.js'
+import {
+  type ContextHandle,
+  defaultStream,
+  EventFlag,
+  type EventHandle,
+  ExternalFlag,
+  type StreamHandle,
+} from '../../src/driver/driver.js'
 import { CaptureMode } from '../../src/driver/graph-driver.js'
 import { refusedByDriver } from '../conformance/expect.js'
 
@@ -79,6 +86,10 @@ function pretend() {
       }
       return 0
     },
+    cuEventRecord: () => 0,
+    cuEventRecordWithFlags: () => 0,
+    cuStreamWaitEvent: () => 0,
+    cuEventDestroy_v2: (event: number) => calls.push(`cuEventDestroy ${event}`) * 0,
     cuGraphDestroy: () => calls.push('cuGraphDestroy') * 0,
     cuModuleLoadData: () => calls.push(`cuModuleLoadData ${isRelaxed}`) * 0,
     cuModuleUnload: () => calls.push(`cuModuleUnload ${isRelaxed}`) * 0,
@@ -111,7 +122,10 @@ function pretend() {
         }
       },
     },
-    handles: { streamCreated: () => {}, streamDestroyed: () => {}, checkStream: () => {} },
+    handles: {
+      ...{ streamCreated: () => {}, streamDestroyed: () => {}, checkStream: () => {} },
+      ...{ eventCreated: () => {}, eventDestroyed: () => {} },
+    },
     waiting: {
       hostFunctionsPending: false,
       anyPending: false,
@@ -119,6 +133,7 @@ function pretend() {
       captureBegins: () => {},
       captureEnds: () => {},
       forgetStream: () => {},
+      forgetEvent: () => {},
       exclusively: <R>(call: () => R): R => call(),
       exclusivelyNow(call: () => void) {
         call()
@@ -130,7 +145,7 @@ function pretend() {
         return () => {}
       },
     },
-    pool: {},
+    pool: { create: () => 0 as EventHandle },
     graphGates: {},
   }
   const driver = new CudaDriver(parts as unknown as ConstructorParameters<typeof CudaDriver>[0])
@@ -146,6 +161,28 @@ function pretend() {
   const spoilt = (): number => [...captures.values()].filter((capture) => capture.spoilt).length
   return { driver, library, calls, captures, stream, foreign, join, spoilt }
 }
+
+test('an event that a graph may record, or wait for, is never destroyed; another with its handle is', () => {
+  const { driver, calls, stream } = pretend()
+  const [capturing, plain] = [stream(), stream()]
+  const made = (handle: number): EventHandle => {
+    driver.eventCreate(CONTEXTS[0] as ContextHandle, EventFlag.BLOCKING_SYNC)
+    return handle as EventHandle
+  }
+  const destroyed = (event: EventHandle): boolean => {
+    driver.eventDestroy(event)
+    return calls.splice(0).includes(`cuEventDestroy ${event}`)
+  }
+  driver.graphs.begin(capturing, CaptureMode.RELAXED)
+  driver.eventRecord(made(1), capturing, ExternalFlag.EXTERNAL)
+  driver.streamWaitEvent(capturing, made(2), ExternalFlag.EXTERNAL)
+  driver.eventRecord(made(3), plain, ExternalFlag.EXTERNAL)
+  driver.eventRecord(made(4), capturing, ExternalFlag.NONE)
+  assert.deepEqual(
+    [1, 2, 3, 4].map((event) => destroyed(event as EventHandle)),
+    [false, false, true, true],
+  )
+})
 
 const { RELAXED } = CaptureMode
 const finished = (driver: CudaDriver, device = 0) => driver.deviceFinished(device, () => {})

@@ -14,9 +14,9 @@ import { busy, explore, fault, foreignStream, latch, replay, type Simulation, si
 import { nameStream, publish, Timeline } from 'cuda-streams/timeline'
 
 const sources = fileURLToPath(new URL('../../src/', import.meta.url))
-/** A property descriptor with these is another one, also one of Node's own. */
+/** With these on Object.prototype every property descriptor is another one, Node's own too. */
 const DESCRIPTORS = ['get', 'set', 'value', 'writable', 'enumerable', 'configurable']
-/** What JavaScript itself looks for: in whatever is awaited, and in every iterator. */
+/** Names that JavaScript itself looks up: in every awaited value and in every iterator. */
 const OF_THE_LANGUAGE = ['then', 'return', 'next', 'done', 'toJSON']
 
 function namesInSources(): ReadonlySet<string> {
@@ -55,7 +55,7 @@ async function ignoring(act: () => unknown): Promise<void> {
   try {
     await act()
   } catch {
-    // What fails is the same without the pollution.
+    // It fails without the pollution, too.
   }
 }
 

@@ -1,4 +1,4 @@
-/** What other code of the program has put on Object.prototype reaches nothing of this library. */
+/** Members that other code has put on Object.prototype do not reach this library. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { describe, it } from 'node:test'
@@ -7,8 +7,8 @@ import { fileURLToPath } from 'node:url'
 const script = fileURLToPath(new URL('./polluted-child.js', import.meta.url))
 
 /**
- * The latest configuration of a launch is held against the next one as it stands: to read it any other way would cost a
- * good part of a launch. What differs by pollution alone is read again, properly.
+ * A launch compares its configuration with the latest one as it stands: any other way to read it would cost a good part of
+ * a launch. Where they differ it is read again, properly.
  */
 const COMPARED = /^(sharedMemory|cooperative|cluster), at #isSame /
 

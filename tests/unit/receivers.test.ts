@@ -1,6 +1,6 @@
 /**
- * Every member of every class of every door, called on what is no object of the class: each says so, by its code. The
- * members are found by looking at the classes, so those that are added later are among them.
+ * Every member of every class of every door, called on a value that is no object of the class: ERR_INVALID_ARG_TYPE. The
+ * members are found by reflection, so those that are added later are among them.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
@@ -24,7 +24,7 @@ assert.ok(communicator)
 const recording = timeline.Timeline.start({ device })
 const recorded = await timeline.Timeline.record(() => {}, { device })
 
-/** An object of each class; of some the simulator has none. */
+/** An object of each class; the simulator has no modules and kernels. */
 const genuine = new Map<Class, object | undefined>([
   [main.Device as unknown as Class, device],
   [main.Stream, stream],
@@ -47,7 +47,7 @@ const genuine = new Map<Class, object | undefined>([
   [timeline.Recording, recording],
 ])
 
-/** How an object prints itself: what only has its prototype, as the prototype itself does, does not throw at it. */
+/** Members that print an object. They do not throw, whatever they are called on: `inspect(Stream.prototype)` calls them. */
 const PRINTING: readonly (string | symbol)[] = ['toString', Symbol.toStringTag, inspect.custom]
 
 function classesOf(door: object): readonly Class[] {
@@ -63,7 +63,7 @@ interface Member {
   readonly call: (this: unknown) => unknown
 }
 
-/** What can be called: methods, and the functions behind accessors; the class's own and inherited ones. */
+/** Methods, and the functions behind accessors, own and inherited. */
 function membersOf({ prototype }: Class): readonly Member[] {
   const found: Member[] = []
   for (let at = prototype; at !== Object.prototype && at !== Error.prototype; at = Object.getPrototypeOf(at)) {
@@ -77,7 +77,7 @@ function membersOf({ prototype }: Class): readonly Member[] {
   return found
 }
 
-/** What has no such member. */
+/** Values that are no objects of the class. */
 function receiversFor(of: Class, prototype: object): ReadonlyMap<string, unknown> {
   const receivers = new Map<string, unknown>([
     ['undefined', undefined],
@@ -132,7 +132,7 @@ describe('members of classes', () => {
           const isRight =
             error instanceof TypeError &&
             Reflect.get(error, 'code') === 'ERR_INVALID_ARG_TYPE' &&
-            /to be called on an? \w+ itself/.test(error.message)
+            /must be called on an? \w+ itself/.test(error.message)
           if (!isRight) wrong.push(`${String(member.key)} of ${what}: ${error}`)
         }
       }

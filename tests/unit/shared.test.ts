@@ -1,6 +1,6 @@
 /**
- * What another thread shared, on a driver that says it is CUDA: the token is held against the mark in native memory, and
- * one that was made up never gets as far as the driver, which would crash on some.
+ * Tokens of another thread, on a driver that says it is CUDA: each is held against its mark in native memory, and a made-up
+ * one never reaches the driver, which would crash on some.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'

@@ -70,6 +70,8 @@ export class CudaDriver implements Driver {
   readonly #timedEvents = new Set<EventHandle>()
   /** A record of these takes an entry of the hardware queue: those with timing, those of processes, and foreign ones. */
   readonly #takeEntries = new Set<EventHandle>()
+  /** A graph may record them, or wait for them, at any later time: they are never destroyed. */
+  readonly #inGraphs = new Set<EventHandle>()
 
   constructor(parts: {
     readonly library: Library
@@ -382,6 +384,8 @@ export class CudaDriver implements Driver {
     const isKept = recordedNext && isPooled(flags)
     const event = isKept ? this.#pool.take(context, flags) : this.#pool.create(context, flags)
     this.#handles.eventCreated(event)
+    // The handle may have been that of another library's event.
+    this.#inGraphs.delete(event)
     if ((flags & EventFlag.DISABLE_TIMING) === 0) this.#timedEvents.add(event)
     if ((flags & EventFlag.DISABLE_TIMING) === 0 || (flags & EventFlag.INTERPROCESS) !== 0) this.#takeEntries.add(event)
     return event
@@ -389,6 +393,7 @@ export class CudaDriver implements Driver {
 
   eventDestroy(event: EventHandle): void {
     if (this.#inUse.postpones(event, () => this.eventDestroy(event))) return
+    if (this.#inGraphs.has(event)) return
     this.#timedEvents.delete(event)
     this.#takeEntries.delete(event)
     this.#waiting.forgetEvent(event)
@@ -398,6 +403,7 @@ export class CudaDriver implements Driver {
 
   eventRecycle(context: ContextHandle, event: EventHandle): void {
     if (this.#inUse.postpones(event, () => this.eventRecycle(context, event))) return
+    if (this.#inGraphs.has(event)) return
     this.#waiting.forgetEvent(event)
     const flags = this.#timedEvents.has(event) ? EventFlag.DEFAULT : EventFlag.DISABLE_TIMING
     if (!this.#pool.giveBack(context, event, flags)) this.#timedEvents.delete(event)
@@ -494,6 +500,7 @@ export class CudaDriver implements Driver {
       this.#calls.onStream(stream, 'cuEventRecordWithFlags', (raw) =>
         this.#library.cuEventRecordWithFlags(event, raw, 1),
       )
+      this.#inGraphs.add(event)
     } else this.#calls.onStream(stream, 'cuEventRecord', (raw) => this.#library.cuEventRecord(event, raw))
     if (!this.#waiting.watchesOrder) return
     this.#waiting.recorded(event, stream, () => (external === 0 ? this.#captureOf(stream) : undefined))
@@ -502,6 +509,7 @@ export class CudaDriver implements Driver {
   #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     const flags = external !== 0 && this.#isCapturing(stream) ? 1 : 0
     this.#calls.onStream(stream, 'cuStreamWaitEvent', (raw) => this.#library.cuStreamWaitEvent(raw, event, flags))
+    if (flags !== 0) this.#inGraphs.add(event)
   }
 
   /** To ask a capturing stream for its id would spoil the capture. */

@@ -1,11 +1,11 @@
 /**
- * Words of native memory by which one thread tells the others that something still stands, and what it is: the other
+ * Words of native memory by which one thread tells the others that a thing still stands, and which thing it is: the other
  * threads of a process have modules of their own, but the same memory.
  */
 import { type Reader, safeReader } from './memory-reader.js'
 import { NativeMemory } from './native.js'
 
-/** A key, then what it stands for; no mark has more. */
+/** A key, then the words that it stands for. */
 const WORDS = 8
 
 export class Marks {
@@ -18,7 +18,7 @@ export class Marks {
     const memory = this.#lowered.pop() ?? new NativeMemory(8 * WORDS)
     const { uint64, address } = memory
     for (let word = 1; word < WORDS; word += 1) uint64[word] = BigInt(rest[word - 1] ?? 0)
-    // Last: a thread that sees the key sees what stands behind it.
+    // Last: a thread that sees the key sees the words behind it.
     uint64[0] = BigInt(key)
     this.#standing.set(address, memory)
     return address
@@ -32,7 +32,7 @@ export class Marks {
     this.#lowered.push(memory)
   }
 
-  /** What stands behind the key, or nothing where no mark with this key stands. */
+  /** The words behind the key; undefined where no mark with this key stands. */
   read(mark: number, key: number): readonly number[] | undefined {
     if (key === 0 || mark % 8 !== 0) return undefined
     this.#reader ??= safeReader()

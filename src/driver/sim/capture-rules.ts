@@ -27,7 +27,7 @@ export class CaptureRules {
     this.#captures.add(new Capture(stream, mode))
   }
 
-  end(stream: SimStream): Capture {
+  end(stream: SimStream): readonly CaptureNode[] {
     const { capture } = stream
     this.refuseToTell(stream, 'cuStreamEndCapture')
     if (capture === undefined) throw cudaError('cuStreamEndCapture', CUresult.ILLEGAL_STATE)
@@ -36,10 +36,10 @@ export class CaptureRules {
       throw cudaError('cuStreamEndCapture', CUresult.STREAM_CAPTURE_UNMATCHED)
     }
     const { invalid, unjoined } = capture
-    this.#drop(capture)
+    const nodes = this.#drop(capture)
     if (invalid) throw cudaError('cuStreamEndCapture', CUresult.STREAM_CAPTURE_INVALIDATED)
     if (unjoined) throw cudaError('cuStreamEndCapture', CUresult.STREAM_CAPTURE_UNJOINED)
-    return capture
+    return nodes
   }
 
   /** Ends the capture that the stream began, if it is in one. */
@@ -51,6 +51,11 @@ export class CaptureRules {
   /** Asking a capturing stream how far its work is: there is none that runs. */
   refuseOn(stream: SimStream, call: string): void {
     if (stream.capture !== undefined) throw this.#spoil(stream.capture, call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
+  }
+
+  /** The error of a call that is refused for another reason: it invalidates the capture that the stream is in all the same. */
+  refuseIn({ capture }: SimStream, call: string, result: number): CudaError {
+    return capture === undefined ? cudaError(call, result) : this.#spoil(capture, call, result)
   }
 
   /** Calls that CUDA calls unsafe: they spoil every capture that is not relaxed, whatever stream they are about. */
@@ -65,8 +70,8 @@ export class CaptureRules {
 
   /** An event of a capture has no work to ask about, and once the capture is over it has no record at all. */
   refuseCapturedEvent(event: SimEvent, call: string): void {
-    if (event.captured === undefined) return
-    const { capture } = event.captured
+    const { captured: capture } = event
+    if (capture === undefined) return
     if (capture.over || capture.invalid) throw cudaError(call, CUresult.INVALID_VALUE)
     throw this.#spoil(capture, call, CUresult.CAPTURED_EVENT)
   }
@@ -109,7 +114,7 @@ export class CaptureRules {
 
   record(event: SimEvent, stream: SimStream, capture: Capture): void {
     if (capture.invalid) throw cudaError('cuEventRecord', CUresult.STREAM_CAPTURE_INVALIDATED)
-    event.captured = { capture, after: capture.frontierOf(stream) }
+    capture.record(event, stream)
   }
 
   /** A wait in which the stream captures, or the event was recorded inside a capture. */
@@ -119,7 +124,7 @@ export class CaptureRules {
     const call = 'cuStreamWaitEvent'
     if (capture?.invalid === true) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
     this.refuseImplicit(stream, call)
-    if (captured?.capture.over || captured?.capture.invalid) {
+    if (captured?.over || captured?.invalid) {
       if (capture !== undefined) capture.invalid = true
       throw cudaError(call, CUresult.INVALID_VALUE)
     }
@@ -129,33 +134,28 @@ export class CaptureRules {
       throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_ISOLATION)
     }
     if (stream === stream.device.nullStream) {
-      throw this.#spoil(captured.capture, call, CUresult.STREAM_CAPTURE_IMPLICIT)
+      throw this.#spoil(captured, call, CUresult.STREAM_CAPTURE_IMPLICIT)
     }
-    if (capture !== undefined && capture !== captured.capture) {
-      captured.capture.invalid = true
+    if (capture !== undefined && capture !== captured) {
+      captured.invalid = true
       throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_MERGE)
     }
-    this.#join(captured.capture, stream, captured.after)
+    captured.joinAt(event, stream)
   }
 
   /** An external wait, which becomes a node of the graph. */
   waitExternal(stream: SimStream, capture: Capture, event: SimEvent): void {
     const call = 'cuStreamWaitEvent'
     const { captured } = event
-    if (!capture.invalid && (captured?.capture.over || captured?.capture.invalid)) {
+    if (!capture.invalid && (captured?.over || captured?.invalid)) {
       throw this.#spoil(capture, call, CUresult.INVALID_VALUE)
     }
     this.add(stream, capture, call, { kind: 'eventWait', event })
   }
 
-  #join(capture: Capture, stream: SimStream, after: ReadonlySet<CaptureNode>): void {
-    if (capture.invalid) throw cudaError('cuStreamWaitEvent', CUresult.STREAM_CAPTURE_INVALIDATED)
-    capture.join(stream, after)
-  }
-
-  #drop(capture: Capture): void {
-    capture.end()
+  #drop(capture: Capture): readonly CaptureNode[] {
     this.#captures.delete(capture)
+    return capture.end()
   }
 
   /** Every capture that a call must not be made beside. */

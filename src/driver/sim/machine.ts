@@ -30,6 +30,8 @@ export class Machine implements Steps {
   static #nested = 0
   /** Host functions queued and not over. */
   hostFunctionsPending = 0
+  /** Host functions that will never run, since a fault came before. */
+  hostFunctionsDropped = 0
   /** Promises to settle. */
   waitsPending = 0
   /** Called when something was queued or opened: the event loop may have to turn for it. */
@@ -509,6 +511,7 @@ export class Machine implements Steps {
     }
     operation.host = undefined
     this.hostFunctionsPending -= 1
+    this.hostFunctionsDropped += 1
   }
 
   #tell(): void {

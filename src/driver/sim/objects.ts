@@ -117,17 +117,11 @@ export class SimStream {
   }
 }
 
-/** Where in a capture an event was recorded. */
-export interface CapturedRecord {
-  readonly capture: Capture
-  readonly after: ReadonlySet<CaptureNode>
-}
-
 export class SimEvent {
   /** The record that a wait now would refer to; none before the first. */
   record: Operation | undefined
-  /** Set while the latest record was made inside a capture. */
-  captured: CapturedRecord | undefined
+  /** Set while the latest record was made inside a capture, which knows where. */
+  captured: Capture | undefined
   readonly device: SimDevice
   readonly handle: EventHandle
   readonly flags: number
@@ -366,7 +360,8 @@ export interface CaptureNode {
 }
 
 export class Capture {
-  readonly origin: SimStream
+  /** The stream that began it, until it is over. */
+  origin: SimStream | undefined
   readonly mode: CaptureMode
   /** A mistake has spoilt it: it can only be ended. */
   invalid = false
@@ -376,7 +371,9 @@ export class Capture {
   /** Nodes that nothing comes after yet. */
   readonly #leaves = new Set<CaptureNode>()
   /** In the order in which they were captured, so that a node comes after all that it waits for. */
-  readonly nodes: CaptureNode[] = []
+  #nodes: CaptureNode[] = []
+  /** What the latest record of each event comes after. */
+  readonly #records = new Map<SimEvent, ReadonlySet<CaptureNode>>()
 
   constructor(origin: SimStream, mode: CaptureMode) {
     this.origin = origin
@@ -394,20 +391,26 @@ export class Capture {
 
   add(stream: SimStream, work: NodeWork): void {
     const after = this.frontiers.get(stream) ?? new Set()
-    const node: CaptureNode = { index: this.nodes.length, after, work }
-    this.nodes.push(node)
+    const node: CaptureNode = { index: this.#nodes.length, after, work }
+    this.#nodes.push(node)
     for (const previous of after) this.#leaves.delete(previous)
     this.#leaves.add(node)
     this.frontiers.set(stream, new Set([node]))
   }
 
-  frontierOf(stream: SimStream): ReadonlySet<CaptureNode> {
-    return new Set(this.frontiers.get(stream) ?? [])
+  record(event: SimEvent, stream: SimStream): void {
+    this.#records.set(event, new Set(this.frontiers.get(stream) ?? []))
+    event.captured = this
+  }
+
+  /** Lets a stream come after what an event's record comes after. */
+  joinAt(event: SimEvent, stream: SimStream): void {
+    this.join(stream, this.#records.get(event) ?? [])
   }
 
   /** Has some stream that joined work that the origin does not wait for? */
   get unjoined(): boolean {
-    const joined = this.frontiers.get(this.origin) ?? new Set()
+    const joined = (this.origin && this.frontiers.get(this.origin)) ?? new Set()
     for (const leaf of this.#leaves) if (!joined.has(leaf)) return true
     return false
   }
@@ -417,10 +420,16 @@ export class Capture {
     stream.capture = undefined
   }
 
-  /** Lets every stream go. */
-  end(): void {
+  /** Lets every stream go. Returns what was captured: an event that knows of the capture keeps nothing of that. */
+  end(): readonly CaptureNode[] {
     this.over = true
     for (const stream of this.frontiers.keys()) stream.capture = undefined
     this.frontiers.clear()
+    this.#records.clear()
+    this.#leaves.clear()
+    this.origin = undefined
+    const nodes = this.#nodes
+    this.#nodes = []
+    return nodes
   }
 }

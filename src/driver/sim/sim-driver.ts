@@ -99,7 +99,11 @@ export class SimDriver implements Driver {
       takeAddresses: (byteLength) => this.#takeAddresses(ranges, byteLength),
     })
     this.sharing = new SimSharing(this.memory)
-    this.kernels = new SimKernels(this.memory, (...work) => this.enqueue(...work))
+    this.kernels = new SimKernels(
+      this.memory,
+      (...work) => this.enqueue(...work),
+      (handle, call, result) => this.#captures.refuseIn(this.#registry.liveStream(handle, call), call, result),
+    )
     this.libraries = new SimLibraries(this.kernels)
   }
 
@@ -357,7 +361,7 @@ export class SimDriver implements Driver {
     const event = this.#registry.event(handle, 'cuEventQuery')
     this.#registry.alive(event.device, 'cuEventQuery')
     if (event.captured !== undefined) {
-      const { over, invalid } = event.captured.capture
+      const { over, invalid } = event.captured
       throw cudaError('cuEventQuery', over || invalid ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
     }
     return this.machine.notify(this.machine.marker(event.device.nullStream, [event.record]), settle)
@@ -477,7 +481,7 @@ export class SimDriver implements Driver {
 
 function timedRecord({ record, captured, flags }: SimEvent, call: string): Operation {
   if (captured !== undefined) {
-    const { over, invalid } = captured.capture
+    const { over, invalid } = captured
     throw cudaError(call, over || invalid ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
   }
   if (record === undefined || (flags & EventFlag.DISABLE_TIMING) !== 0) throw cudaError(call, CUresult.INVALID_HANDLE)

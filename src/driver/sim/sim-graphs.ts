@@ -39,7 +39,7 @@ export class SimGraphs implements GraphDriver {
   }
 
   end(stream: StreamHandle): GraphHandle {
-    const { nodes } = this.#captures.end(this.#around.stream(stream, 'cuStreamEndCapture'))
+    const nodes = this.#captures.end(this.#around.stream(stream, 'cuStreamEndCapture'))
     const graph = this.#handles.take('graph') as GraphHandle
     this.#graphs.set(graph, nodes)
     return graph

@@ -12,6 +12,8 @@ import { SIMULATED_ATTRIBUTES } from './properties.js'
 import type { SimMemory } from './sim-memory.js'
 
 type Enqueue = (handle: StreamHandle, kind: OperationKind, amount: number, call: string, work: Work) => Operation
+/** The error of a call about a stream that is refused, which invalidates the capture that the stream is in. */
+type Refuse = (handle: StreamHandle, call: string, result: number) => Error
 
 const CALL = 'cuLaunchKernelEx'
 /** Bytes that this Node lets a typed array have. */
@@ -20,14 +22,23 @@ const LONGEST_VIEW = constants.MAX_LENGTH
 export class SimKernels implements KernelDriver {
   readonly #memory: SimMemory
   readonly #enqueue: Enqueue
+  readonly #refuse: Refuse
 
-  constructor(memory: SimMemory, enqueue: Enqueue) {
+  constructor(memory: SimMemory, enqueue: Enqueue, refuse: Refuse) {
     this.#memory = memory
     this.#enqueue = enqueue
+    this.#refuse = refuse
   }
 
   launchTwin(stream: StreamHandle, twin: Twin): void {
-    if (twin.shape !== undefined && !fits(twin.shape)) throw cudaError(CALL, CUresult.INVALID_VALUE)
+    if (twin.shape !== undefined) {
+      // So much is asked for before the launch, and a capture hears nothing of it.
+      const { sharedMemory } = twin.shape
+      if (!within(sharedMemory, A.maxSharedMemoryPerBlockOptin)) {
+        throw cudaError('cuFuncSetAttribute', CUresult.INVALID_VALUE)
+      }
+      if (!fits(twin.shape)) throw this.#refuse(stream, CALL, CUresult.INVALID_VALUE)
+    }
     this.#enqueue(stream, OperationKind.KERNEL, twin.nanoseconds, CALL, new TwinWork(twin, this.#memory))
   }
 
@@ -107,8 +118,8 @@ class TwinWork implements Work {
   }
 }
 
-/** Does a launch keep to what the device says of itself? A GPU refuses one that does not. */
-function fits({ grid, block, sharedMemory }: LaunchShape): boolean {
+/** Do a launch's blocks and threads keep to what the device says of itself? A GPU refuses one that does not. */
+function fits({ grid, block }: LaunchShape): boolean {
   const [gridX, gridY, gridZ] = grid
   const [blockX, blockY, blockZ] = block
   return (
@@ -118,8 +129,7 @@ function fits({ grid, block, sharedMemory }: LaunchShape): boolean {
     within(blockX, A.maxBlockDimX) &&
     within(blockY, A.maxBlockDimY) &&
     within(blockZ, A.maxBlockDimZ) &&
-    within(blockX * blockY * blockZ, A.maxThreadsPerBlock) &&
-    within(sharedMemory, A.maxSharedMemoryPerBlockOptin)
+    within(blockX * blockY * blockZ, A.maxThreadsPerBlock)
   )
 }
 

@@ -45,6 +45,8 @@ export interface Call {
   readonly refuses?: (scene: Scene) => readonly string[]
   /** The capture that it was made in may end in 904, too. */
   readonly mayLeaveUnjoined?: boolean
+  /** On CUDA it works on threads of the library's own, which may invalidate any capture in global mode. */
+  readonly hasThreads?: boolean
   /** Closing what it used is a part of it: what it captured cannot be launched. */
   readonly consumes?: boolean
   /** It is no call on a stream: where that is closed, it is as good as before. */

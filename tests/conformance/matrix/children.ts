@@ -7,7 +7,7 @@ import { type Line, UNWELL } from './protocol.js'
 
 const CHILD = fileURLToPath(new URL('./child.js', import.meta.url))
 /** A child that says nothing for so many milliseconds hangs. */
-const SILENCE = 10_000
+const SILENCE = 20_000
 /** Where a row begins it may say nothing for longer: CUDA, a compiler or NCCL may have to start. */
 const FIRST_SILENCE = 30_000
 /** Milliseconds without progress after which a wait inside a host function is given up: less than the silence. */

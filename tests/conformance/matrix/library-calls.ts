@@ -152,6 +152,7 @@ function collective(
     waits: ({ bench }) => (bench.name === 'sim' ? undefined : 'perhaps'),
     memory: [received, sent],
     nodes,
+    hasThreads: true,
     takesRoom: 'on both drivers',
     uses: ['the communicator'],
     lacks: needsNccl,

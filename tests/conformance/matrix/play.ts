@@ -93,6 +93,7 @@ function finishCapture(scene: Scene, call: Call, { invalidates }: Answer, first:
   const allowed =
     capture.invalidated || invalidates === 'yes' ? ['901'] : invalidates === 'may' ? ['a graph', '901'] : ['a graph']
   if (call.mayLeaveUnjoined) allowed.push('904')
+  if (call.hasThreads && capture.mode === 'global' && scene.bench.name === 'cuda') allowed.push('901')
   assert.ok(allowed.includes(ends), `the capture ends in ${ends}, not in ${allowed.join(' or ')}`)
   if (!(end instanceof Graph)) return undefined
   const nodes = isOwn && first.outcome === RETURNS ? nodesOf(call, scene) : 0
