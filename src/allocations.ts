@@ -6,11 +6,13 @@ import type { ImportedMemory } from './driver/sharing-driver.js'
 import { type Home, homeOf, unlessLost } from './homes.js'
 import type { Remains } from './remains.js'
 import { ExternalStream, type OpenStream, openStream, type Stream } from './stream.js'
-import { onHiddenStream, ownEvent, Uses } from './uses.js'
+import { hiddenStream, ownEvent, Uses } from './uses.js'
 
 export abstract class Allocation implements Remains {
   gone = false
   registered = false
+  /** Calls in which code of the program queues work with it: closed in one of them, it is given back when they are over. */
+  users = 0
   readonly staysWhereRefused = true
   readonly device: Device
   readonly driver: Driver
@@ -86,7 +88,7 @@ export class DeviceAllocation extends Allocation {
   readonly #allocated: OwnEvent
 
   constructor(device: Device, stream: Stream, byteLength: number) {
-    const use = openStream(stream, 1)
+    const use = openStream(stream)
     const { driver, handle, context, serial } = use
     const allocated = ownEvent(use)
     let pointer: Pointer
@@ -132,7 +134,7 @@ export class DeviceAllocation extends Allocation {
   }
 
   protected override giveBack(): void {
-    if (this.#home === undefined) onHiddenStream(this.device, (hidden) => this.#free(hidden))
+    if (this.#home === undefined) this.#free(hiddenStream(this.device))
     else this.#home.free((last) => this.#free(last))
   }
 

@@ -1,53 +1,161 @@
 /** Checks of what callers pass. Each throws the Node-style error of docs/errors.md, or returns the value typed. */
-import { describe, invalidType, invalidValue, outOfRange } from './errors.js'
+import { types } from 'node:util'
+import { describe, invalidReceiver, invalidType, invalidValue, outOfRange } from './errors.js'
+
+/** No call has so many things to name; an array may have four billion places with nothing in them. */
+const MOST_ELEMENTS = 2 ** 20
 
 /** User-space pointers on every platform that CUDA runs on. */
 const POINTER_LIMIT = 2 ** 47
 
 /** What people pass where it belongs into an options bag, by its tag. */
-const OPTION_FOR: Readonly<Record<string, string>> = {
-  AbortSignal: 'signal',
-  Device: 'device',
-  Event: 'event',
-  ExternalStream: 'stream',
-  Stream: 'stream',
-}
+const OPTION_FOR: ReadonlyMap<string, string> = new Map([
+  ['[object AbortSignal]', 'signal'],
+  ['[object Device]', 'device'],
+  ['[object Event]', 'event'],
+  ['[object ExternalStream]', 'stream'],
+  ['[object Stream]', 'stream'],
+])
 
-/** An options bag, or nothing. An object that is something in itself, as an AbortSignal or a Stream, is none. */
-export function checkOptions<T extends object>(options: T | undefined, name = 'options'): T | undefined {
-  if (options === undefined) return undefined
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw invalidType(name, 'an object', options)
+/** Options that were read: each of these names, with the value that was given. */
+export type Given<T extends object, K extends keyof T> = { readonly [Name in K]: T[Name] | undefined }
+
+/** Options are read into one of these: a missing option is not found on a prototype either. */
+class Bag {}
+Object.setPrototypeOf(Bag.prototype, null)
+const NOTHING = Object.freeze(new Bag())
+
+/**
+ * The options of these names, each read once. Read them before anything is opened: a getter may close it. They may be
+ * inherited, but not from Object.prototype, where any library of the program may have put something.
+ * @throws ERR_INVALID_ARG_TYPE for an object that is no bag of options, such as an AbortSignal; any error of a getter
+ */
+export function readOptions<T extends object, K extends keyof T>(
+  options: T | undefined,
+  names: readonly K[],
+  name = 'options',
+): Given<T, K> {
+  if (options === undefined) return NOTHING as Given<T, K>
+  try {
+    checkBag(options, name)
+    const read = new Bag() as { [Name in K]: T[Name] | undefined }
+    const prototype = prototypeOf(options)
+    if (prototype !== Object.prototype && prototype !== null) readInherited(options, names, read)
+    else for (const each of names) if (Object.hasOwn(options, each)) read[each] = options[each]
+    return read
+  } catch (error) {
+    throw isRevoked(options) ? invalidType(name, 'an object', options) : error
   }
-  if (Symbol.toStringTag in options) throw noOptions(options, name)
-  return options
 }
 
-function noOptions(given: { readonly [Symbol.toStringTag]: unknown }, name: string): Error {
-  const option = OPTION_FOR[String(given[Symbol.toStringTag])]
-  return invalidType(name, option === undefined ? 'an object of options' : `options, as in { ${option} }`, given)
+function readInherited<T extends object, K extends keyof T>(
+  options: T,
+  names: readonly K[],
+  read: { [Name in K]: T[Name] | undefined },
+): void {
+  for (const each of names) read[each] = propertyOf(options, each) as T[K] | undefined
 }
 
-export function checkBoolean(value: boolean | undefined, name: string, byDefault: boolean): boolean {
+/** An own or inherited property, unless all objects have it. A revoked proxy has no properties. */
+export function propertyOf(object: object, key: PropertyKey): unknown {
+  if (isRevoked(object)) return undefined
+  for (let holder: object | null = object; holder !== null; holder = prototypeOf(holder)) {
+    if (!Object.hasOwn(holder, key)) continue
+    // The Object.prototype of this realm or another has no prototype itself.
+    if (holder !== object && prototypeOf(holder) === null) return undefined
+    break
+  }
+  return Reflect.get(object, key)
+}
+
+/** Throws for everything but a plain object: an object with a tag of its own, such as a Map, is no bag of options. */
+function checkBag(options: unknown, name: string): void {
+  if (typeof options !== 'object' || options === null) throw invalidType(name, 'an object', options)
+  const tag = Object.prototype.toString.call(options)
+  // A tag that every object has been given says nothing.
+  if (tag === '[object Object]' || tag === Object.prototype.toString.call(new Object())) return
+  if (Array.isArray(options)) throw invalidType(name, 'an object', options)
+  const option = OPTION_FOR.get(tag)
+  throw invalidType(name, option === undefined ? 'an object of options' : `options, as in { ${option} }`, options)
+}
+
+const prototypeOf = (object: object): object | null => Object.getPrototypeOf(object) as object | null
+
+/** A revoked proxy throws at every question, this one too. */
+export function isRevoked(value: unknown): boolean {
+  try {
+    Array.isArray(value)
+    return false
+  } catch {
+    return true
+  }
+}
+
+/** A bag of options for foreign code, such as Node's: it has these own properties, and inherits none. */
+export const bare = <T extends object>(own: T): T => Object.assign(Object.create(null) as object, own) as T
+
+/** Does it look like a promise? */
+export const isThenable = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && typeof propertyOf(value, 'then') === 'function'
+
+/** `instanceof` for arguments: where it throws, as for a revoked proxy, the answer is no. */
+export function isInstance<T>(value: unknown, of: abstract new (...args: never[]) => T): value is T {
+  try {
+    return value instanceof of
+  } catch {
+    return false
+  }
+}
+
+/** The object that a member is called on. Throws ERR_INVALID_ARG_TYPE where it is none of the member's class. */
+export function checkThis<T>(value: unknown, isOne: (value: unknown) => value is T, expected: string): T {
+  if (isOne(value)) return value
+  throw invalidReceiver(expected, value)
+}
+
+/** A copy of an array: the caller's may change, or answer differently the next time. */
+export function checkArray(value: unknown, name: string, expected: string): readonly unknown[] {
+  if (isRevoked(value) || !Array.isArray(value)) throw invalidType(name, expected, value)
+  const length = checkInteger(value.length, `${name}.length`, 0, MOST_ELEMENTS)
+  return Array.from({ length }, (_, index): unknown => value[index])
+}
+
+export function checkBoolean(value: unknown, name: string, byDefault: boolean): boolean {
   if (value === undefined) return byDefault
   if (typeof value !== 'boolean') throw invalidType(name, 'true or false', value)
   return value
 }
 
-export function checkInteger(value: number, name: string): number {
-  if (typeof value !== 'number' || !Number.isSafeInteger(value)) throw invalidType(name, 'an integer', value)
-  return value
+/** An integer in this range. A fraction or NaN is ERR_INVALID_ARG_TYPE; an unsafe integer is ERR_OUT_OF_RANGE. */
+export function checkInteger(
+  value: unknown,
+  name: string,
+  least: number = Number.MIN_SAFE_INTEGER,
+  most: number = Number.MAX_SAFE_INTEGER,
+  expected?: () => string,
+): number {
+  if (typeof value !== 'number' || !Number.isInteger(value)) throw invalidType(name, 'an integer', value)
+  if (value >= least && value <= most) return value
+  const isTooLittle = value < least && most === Number.MAX_SAFE_INTEGER
+  throw outOfRange(name, expected?.() ?? (isTooLittle ? `at least ${least}` : `from ${least} to ${most}`), value)
 }
 
 /** A duration of the simulator's clock: what it can count to the nanosecond. */
-export function checkNanoseconds(value: number, name: string): number {
+export function checkNanoseconds(value: unknown, name: string): number {
   if (typeof value !== 'number') throw invalidType(name, 'a number', value)
   if (!(value >= 0 && value < 2 ** 53)) throw outOfRange(name, 'from 0 to 2 ** 53 - 1 nanoseconds', value)
   return value
 }
 
+/** Text for C, which ends at a NUL. */
+export function checkText(value: unknown, name: string, expected: string): string {
+  if (typeof value !== 'string') throw invalidType(name, expected, value)
+  if (value.includes('\0')) throw invalidValue(`${name} must not have a NUL in it, where C takes it to end`)
+  return value
+}
+
 export function checkFunction(value: unknown, name: string): void {
-  if (typeof value !== 'function') throw invalidType(name, 'a function', value)
+  if (typeof value !== 'function' || isRevoked(value)) throw invalidType(name, 'a function', value)
 }
 
 /** An object whose lifetime is tied to something: anything a WeakRef could hold. */
@@ -59,10 +167,21 @@ export function checkOwner(owner: unknown): object | undefined {
   return owner
 }
 
-export function checkSignal(signal: AbortSignal | undefined): AbortSignal | undefined {
+export function checkSignal(signal: unknown): AbortSignal | undefined {
   if (signal === undefined) return undefined
-  if (!(signal instanceof AbortSignal)) throw invalidType('options.signal', 'an AbortSignal', signal)
+  if (!isSignal(signal)) throw invalidType('options.signal', 'an AbortSignal', signal)
   return signal
+}
+
+/** An object that merely inherits from AbortSignal cannot say whether it is aborted. */
+function isSignal(value: unknown): value is AbortSignal {
+  try {
+    return value instanceof AbortSignal && typeof Reflect.get(AbortSignal.prototype, 'aborted', value) === 'boolean'
+  } catch (error) {
+    // A stack that runs over says nothing about the value.
+    if (error instanceof RangeError) throw error
+    return false
+  }
 }
 
 /** A raw handle: a bigint or a safe integer that a pointer can be. */
@@ -74,22 +193,51 @@ export function checkPointer(value: unknown, name: string, expected: string): nu
   return Number(value)
 }
 
-/** Bytes of a stated length. */
-export function checkBytes(bytes: Uint8Array, name: string, length: number): Uint8Array {
-  if (!(bytes instanceof Uint8Array)) throw invalidType(name, `a Uint8Array of ${length} bytes`, bytes)
-  if (bytes.length !== length) throw invalidValue(`${name} must have ${length} bytes, not ${bytes.length}`)
-  return bytes
+/** A copy of bytes of one of these lengths. */
+export function checkBytes(
+  value: unknown,
+  name: string,
+  lengths: readonly number[],
+  expected: string = `${lengths.join(' or ')} bytes`,
+): Uint8Array {
+  if (!types.isUint8Array(value)) throw invalidType(name, `a Uint8Array of ${expected}`, value)
+  const bytes = bytesOf(value, name)
+  if (lengths.includes(bytes.length)) return bytes.slice()
+  throw invalidValue(`${name} must be ${expected}, not ${bytes.length}`)
+}
+
+/** The genuine accessors: a caller's array may have properties of the same names. */
+const TYPED_ARRAY = membersOf(Object.getPrototypeOf(Uint8Array.prototype))
+const DATA_VIEW = membersOf(DataView.prototype)
+
+/** The bytes themselves, no copy, of a typed array, a DataView or an ArrayBuffer, shared or not. */
+export function bytesOf(source: ArrayBufferView | ArrayBufferLike, name: string): Uint8Array {
+  try {
+    if (!ArrayBuffer.isView(source)) return new Uint8Array(source)
+    const { buffer, byteOffset, byteLength } = types.isTypedArray(source) ? TYPED_ARRAY : DATA_VIEW
+    return new Uint8Array(
+      buffer.call(source) as ArrayBufferLike,
+      byteOffset.call(source) as number,
+      byteLength.call(source) as number,
+    )
+  } catch {
+    throw invalidValue(`${name} has been detached: its bytes are somewhere else`)
+  }
+}
+
+type Getter = (this: ArrayBufferView) => unknown
+
+function membersOf(prototype: object): Readonly<Record<'buffer' | 'byteOffset' | 'byteLength', Getter>> {
+  const getter = (name: string): Getter => {
+    const found = Object.getOwnPropertyDescriptor(prototype, name)?.get
+    if (found === undefined) throw new TypeError(`${name} is no getter`)
+    return found
+  }
+  return { buffer: getter('buffer'), byteOffset: getter('byteOffset'), byteLength: getter('byteLength') }
 }
 
 export function checkChoice<T extends string>(value: unknown, name: string, choices: readonly T[]): T {
   const choice = choices.find((one) => one === value)
   if (choice !== undefined) return choice
   throw invalidValue(`${name} must be one of '${choices.join("', '")}', not ${describe(value)}`)
-}
-
-/** Text that C takes: it ends at the first zero there, so it must have none. */
-export function checkText(value: unknown, name: string, expected: string): string {
-  if (typeof value !== 'string') throw invalidType(name, expected, value)
-  if (value.includes('\0')) throw invalidValue(`${name} must not have a zero character in it: ${describe(value)}`)
-  return value
 }

@@ -1,9 +1,10 @@
 /** Matrix products by cuBLAS, in stream order. Importing this loads no library. */
 import { inspect } from 'node:util'
-import { checkOptions } from './arguments.js'
+import { checkThis, readOptions } from './arguments.js'
 import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import { LIBRARY_ENTRIES, type LibraryWork } from './driver/library-driver.js'
-import { invalidType, invalidValue, outOfRange, stateError } from './errors.js'
+import { inspected, invalidType, invalidValue, outOfRange, printed, stateError } from './errors.js'
+import { nextSerial } from './identity.js'
 import './joins.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import { callGemm, type GemmFunction } from './libraries/cublas-gemm.js'
@@ -42,6 +43,8 @@ export interface CublasOptions {
 /** Workspaces begin at a multiple of 256 bytes. */
 const WORKSPACE_ALIGNMENT = 256
 
+let isCublas: (value: unknown) => value is Cublas
+
 /**
  * cuBLAS on one device. Its work goes into the stream given or, without one, into whichever is current when it is
  * queued. The simulator computes the same in JavaScript, slowly. What nobody can reach any more is closed.
@@ -49,6 +52,8 @@ const WORKSPACE_ALIGNMENT = 256
 export class Cublas implements Disposable {
   /** Where its work runs. */
   readonly device: Device
+  /** Which object it is: no other of this thread has the number. */
+  readonly serial: number = nextSerial()
   readonly #stream: Stream | undefined
   readonly #workspace: DeviceBuffer | undefined
   readonly #handle: CublasHandle | undefined
@@ -59,12 +64,13 @@ export class Cublas implements Disposable {
    * before, since that call may wait for the device.
    * @throws ERR_UNSUPPORTED, with the places tried, where cuBLAS is not found (CUDA_STREAMS_CUBLAS names the file or
    * its folder); ERR_DEADLOCK inside a host function; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a workspace that
-   * begins elsewhere; ERR_DEVICE_MISMATCH where stream, device and workspace are not on one device; ERR_OUT_OF_RANGE
+   * begins elsewhere; ERR_CLOSED for a closed stream or workspace; ERR_DEVICE_MISMATCH where stream, device and workspace are not on one device; ERR_OUT_OF_RANGE
    * for a device that does not exist; LibraryError
    */
   constructor(stream?: Stream, options?: CublasOptions) {
     if (stream !== undefined && !isStream(stream)) throw invalidType('stream', 'a Stream', stream)
-    const { device, workspace } = checkOptions(options) ?? {}
+    const { device, workspace } = readOptions(options, ['device', 'workspace'])
+    if (stream !== undefined) openStream(stream)
     this.device = stream === undefined || device !== undefined ? resolveDevice(device) : stream.device
     if (stream !== undefined && stream.device !== this.device) {
       throw stateError(
@@ -87,13 +93,14 @@ export class Cublas implements Disposable {
    * @throws ERR_CLOSED
    */
   get version(): number {
-    this.#checkOpen()
-    return this.#handle?.version ?? 0
+    const cublas = checkThis(this, isCublas, 'a Cublas')
+    cublas.#checkOpen()
+    return cublas.#handle?.version ?? 0
   }
 
   /** Has it been closed? */
   get closed(): boolean {
-    return this.#closed
+    return checkThis(this, isCublas, 'a Cublas').#closed
   }
 
   /**
@@ -108,7 +115,7 @@ export class Cublas implements Disposable {
    * cuBLAS refuses
    */
   gemm(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: GemmOptions): this {
-    this.#queue('cublasGemmEx', shapeOfGemm(options), a, b, c)
+    checkThis(this, isCublas, 'a Cublas').#queue('cublasGemmEx', shapeOfGemm(options), a, b, c)
     return this
   }
 
@@ -117,7 +124,7 @@ export class Cublas implements Disposable {
    * @throws as `gemm`; ERR_OUT_OF_RANGE for a `strideC` at which the results overlap
    */
   gemmStridedBatched(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: StridedBatchOptions): this {
-    this.#queue('cublasGemmStridedBatchedEx', shapeOfBatch(options), a, b, c)
+    checkThis(this, isCublas, 'a Cublas').#queue('cublasGemmStridedBatchedEx', shapeOfBatch(options), a, b, c)
     return this
   }
 
@@ -126,14 +133,15 @@ export class Cublas implements Disposable {
    * is the caller's to close. May be called twice.
    */
   close(): void {
-    if (this.#closed) return
+    const cublas = checkThis(this, isCublas, 'a Cublas')
+    if (cublas.#closed) return
     this.#closed = true
     if (this.#handle !== undefined) release(this, this.#handle)
   }
 
   /** `close()`, for `using`. */
   [Symbol.dispose](): void {
-    this.close()
+    checkThis(this, isCublas, 'a Cublas').close()
   }
 
   get [Symbol.toStringTag](): string {
@@ -141,11 +149,12 @@ export class Cublas implements Disposable {
   }
 
   toString(): string {
+    if (!isCublas(this)) return printed(this)
     return `Cublas(${this.#stream ?? this.device}${this.#closed ? ', closed' : ''})`
   }
 
   [inspect.custom](): string {
-    return this.toString()
+    return inspected(this)
   }
 
   #checkOpen(): void {
@@ -169,7 +178,7 @@ export class Cublas implements Disposable {
       return { buffer, access, byteLength }
     }
     const matrices = [given(a, 'A', shape.a.elements), given(b, 'B', shape.b.elements), given(c, 'C', shape.c.elements)]
-    const workspace = this.#workspace === undefined ? [] : [{ buffer: this.#workspace, access: 'inout' } as const]
+    const workspace = this.#workspace === undefined ? [] : [allOf(this.#workspace)]
     const open = (): { readonly use: OpenStream; readonly memory: readonly UsedMemory[] } => {
       this.#checkOpen()
       const use = openStream(stream)
@@ -198,7 +207,13 @@ export class Cublas implements Disposable {
     // What a capture has taken up is not computed yet.
     if (isNew && !use.driver.streamIsCapturing(use.handle)) learn(use.context, kind)
   }
+
+  static {
+    isCublas = (value): value is Cublas => typeof value === 'object' && value !== null && #workspace in value
+  }
 }
+
+const allOf = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'inout', byteLength: buffer.byteLength })
 
 /** cuBLAS would write what it has yet to read. Throws ERR_INVALID_ARG_VALUE. */
 function checkApart({ type, a, b, c, batchCount }: GemmShape, [first, second, result]: readonly UsedMemory[]): void {

@@ -1,9 +1,10 @@
 import { inspect } from 'node:util'
-import { checkFunction, checkNanoseconds, checkOptions, checkText } from './arguments.js'
+import { checkFunction, checkNanoseconds, checkText, checkThis, readOptions } from './arguments.js'
 import { type Device, driverOf, isDevice } from './device.js'
-import type { ScalarType } from './driver/kernel-driver.js'
-import { invalidType, invalidValue } from './errors.js'
-import { type Kernel, type LaunchConfig, Module, shapeOf } from './kernel.js'
+import type { LaunchShape, ScalarType } from './driver/kernel-driver.js'
+import { inspected, invalidType, invalidValue, printed } from './errors.js'
+import { notCloneable } from './identity.js'
+import { type Kernel, type LaunchConfig, Module, Shapes } from './kernel.js'
 import { type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
@@ -12,6 +13,7 @@ import {
   type Parameter,
   type ParameterType,
   parseSignature,
+  typeOf,
 } from './kernel-signature.js'
 import { type Launchable, launchOn } from './launch.js'
 import { queueWith } from './queue-with-memory.js'
@@ -75,6 +77,8 @@ export interface KernelDefinition<S extends readonly ParameterType[]> {
 
 const DEFAULT_NANOSECONDS = 10_000
 
+const DEFINITION = ['name', 'source', 'signature', 'simulate', 'simulateGrid', 'nanoseconds'] as const
+
 const VIEWS = {
   bool: Uint8Array,
   i8: Int8Array,
@@ -89,13 +93,22 @@ const VIEWS = {
   f64: Float64Array,
 } as const
 
+let isDefinedKernel: (value: unknown) => value is DefinedKernel
+
 /** One kernel for both drivers: GPU source, compiled for each device at its first use there, and a twin in JavaScript. */
 export class DefinedKernel<S extends readonly ParameterType[] = readonly ParameterType[]> implements Launchable {
   /** Its name in the source. */
   readonly name: string
-  readonly #definition: KernelDefinition<S> & { readonly nanoseconds: number }
+  /** Keeps it from being copied to another thread. */
+  protected readonly cloning: symbol = notCloneable()
+  readonly #source: string
+  readonly #signature: readonly ParameterType[]
+  readonly #nanoseconds: number
+  /** Runs the twin. */
+  readonly #run: (shape: LaunchShape, args: TwinArguments<S>) => void
   readonly #parameters: readonly Parameter[]
   readonly #compiled = new Map<Device, Kernel>()
+  readonly #shapes = new Shapes()
   /** Only a type: the arguments that a launch takes. */
   declare readonly args: ArgumentsOf<S>
 
@@ -104,21 +117,22 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     if (definition === undefined) {
       throw invalidType('definition', 'an object such as { name, source, signature, simulate }', definition)
     }
-    checkOptions(definition, 'definition')
-    const { name, source, signature, simulate, simulateGrid, nanoseconds = DEFAULT_NANOSECONDS } = definition
-    checkText(name, 'definition.name', 'the name of a kernel')
-    checkText(source, 'definition.source', 'CUDA C++ as text')
+    const given = readOptions(definition, DEFINITION, 'definition')
+    const { signature, simulate, simulateGrid, nanoseconds = DEFAULT_NANOSECONDS } = given
+    this.name = checkText(given.name, 'definition.name', 'the name of a kernel')
+    this.#source = checkText(given.source, 'definition.source', 'CUDA C++ as text')
     if (simulate !== undefined) checkFunction(simulate, 'definition.simulate')
     if (simulateGrid !== undefined) checkFunction(simulateGrid, 'definition.simulateGrid')
     if ((simulate === undefined) === (simulateGrid === undefined)) {
       throw invalidValue('A kernel needs either definition.simulate or definition.simulateGrid, and not both')
     }
-    checkNanoseconds(nanoseconds, 'definition.nanoseconds')
-    const types: readonly unknown[] = Array.isArray(signature) ? [...signature] : signature
-    this.#parameters = parseSignature(types)
-    this.name = name
-    // What the program changes in its own object later changes nothing here: it was checked as it is now.
-    this.#definition = { name, source, signature: types as S, simulate, simulateGrid, nanoseconds }
+    this.#run = ({ grid, block, sharedMemory }, args) => {
+      if (simulateGrid !== undefined) simulateGrid({ gridDim: grid, blockDim: block, sharedMemory }, ...args)
+      else if (simulate !== undefined) runThreads(grid, block, sharedMemory, (thread) => simulate(thread, ...args))
+    }
+    this.#nanoseconds = checkNanoseconds(nanoseconds, 'definition.nanoseconds')
+    this.#parameters = parseSignature(signature)
+    this.#signature = this.#parameters.map(typeOf)
   }
 
   /**
@@ -129,24 +143,26 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
    * ERR_INVALID_ARG_TYPE
    */
   async prepare(device: Device): Promise<this> {
+    const kernel = checkThis(this, isDefinedKernel, 'a DefinedKernel')
     if (!isDevice(device)) throw invalidType('device', 'a Device', device)
     const driver = driverOf(device)
-    if (driver.name === 'sim' || this.#compiled.has(device)) return this
-    this.#keep(device, await driver.kernels.compile(this.#definition.source, `${this.name}.cu`, optionsFor(device)))
+    if (driver.name === 'sim' || kernel.#compiled.has(device)) return this
+    this.#keep(device, await driver.kernels.compile(this.#source, `${this.name}.cu`, optionsFor(device)))
     return this
   }
 
   [launchOn](stream: Stream, config: unknown, args: unknown[]): void {
+    checkThis(this, isDefinedKernel, 'a DefinedKernel')
     if (stream.device.driver === 'cuda') this.#compiledFor(stream.device)[launchOn](stream, config, args)
     else this.#launchTwin(stream, config as LaunchConfig, checkArguments(this.#parameters, args))
   }
 
   toString(): string {
-    return `DefinedKernel(${this.name})`
+    return isDefinedKernel(this) ? `DefinedKernel(${this.name})` : printed(this)
   }
 
   [inspect.custom](): string {
-    return this.toString()
+    return inspected(this)
   }
 
   /** Compiles at the first launch, which blocks meanwhile. */
@@ -154,18 +170,17 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     const known = this.#compiled.get(device)
     if (known !== undefined) return known
     const { kernels } = driverOf(device)
-    return this.#keep(device, kernels.compileNow(this.#definition.source, `${this.name}.cu`, optionsFor(device)))
+    return this.#keep(device, kernels.compileNow(this.#source, `${this.name}.cu`, optionsFor(device)))
   }
 
   #keep(device: Device, image: Uint8Array): Kernel {
-    const kernel: Kernel = Module.load(image, { device }).kernel(this.name, this.#definition.signature)
+    const kernel: Kernel = Module.load(image, { device }).kernel(this.name, this.#signature)
     this.#compiled.set(device, kernel)
     return kernel
   }
 
   #launchTwin(stream: Stream, config: LaunchConfig, args: CheckedArgument[]): void {
-    const shape = shapeOf(config)
-    const { grid, block, sharedMemory } = shape
+    const shape = this.#shapes.of(config)
     for (const [index, { access }] of this.#parameters.entries()) {
       if (access === undefined || typeof args[index] === 'object') continue
       const expected = 'a DeviceBuffer or PinnedBuffer: the simulator knows no bare addresses'
@@ -174,14 +189,19 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     const use = openStream(stream, 1)
     const memory = openArguments(args, this.#parameters, use.driver) ?? []
     const values = args as LaunchValues
-    const { name, simulate, simulateGrid, nanoseconds } = this.#definition
+    const name = this.name
+    const nanoseconds = this.#nanoseconds
     const run = (bytes: readonly Uint8Array[]): void => {
       const given = twinArguments(this.#parameters, values, bytes) as unknown as TwinArguments<S>
-      if (simulateGrid !== undefined) simulateGrid({ gridDim: grid, blockDim: block, sharedMemory }, ...given)
-      else if (simulate !== undefined) runThreads(grid, block, sharedMemory, (thread) => simulate(thread, ...given))
+      this.#run(shape, given)
     }
     queueWith(use, memory, () => use.driver.kernels.launchTwin(use.handle, { name, memory, nanoseconds, run, shape }))
     queuedLast(stream, `kernel '${name}'`)
+  }
+
+  static {
+    isDefinedKernel = (value): value is DefinedKernel =>
+      typeof value === 'object' && value !== null && #compiled in value
   }
 }
 

@@ -6,23 +6,23 @@ import {
   InterprocessAllocation,
   SharedAllocation,
 } from './allocations.js'
-import { checkBoolean, checkInteger, checkOptions, checkOwner, checkPointer } from './arguments.js'
+import { checkBoolean, checkOwner, checkPointer, checkThis, readOptions } from './arguments.js'
 import { driverForHandle } from './default-driver.js'
-import { Device, deviceOf, driverOf, elsewhere, resolveDevice } from './device.js'
+import { Device, deviceOf, driverOf, elsewhere, isDevice, resolveDevice } from './device.js'
 import type { Driver, EventHandle } from './driver/driver.js'
 import type { MemoryPlace, Pointer } from './driver/memory-driver.js'
-import { CudaError, invalidType, invalidValue, outOfRange, stateError } from './errors.js'
+import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
 import { freeDeferred } from './homes.js'
 import { checkIpcBytes, exportMemory, importMemory } from './interprocess-memory.js'
-import { checkLength, Memory, openMemory, Part, wholeOf } from './memory.js'
-import { announce, isShared, receive, type SharedBuffer } from './shared.js'
+import { checkLength, Memory, type MemoryEnds, openMemory, Part, partOf, wholeOf } from './memory.js'
+import { announce, checkFact, isShared, notAsShared, receive, type SharedBuffer } from './shared.js'
 import { isStream, Stream } from './stream.js'
 
 /** Where device memory is allocated. */
 export interface AllocOptions {
   /**
-   * The stream in whose order the memory is allocated and, in the end, freed. Default: the current stream of the
-   * device. Excludes `interprocess`.
+   * The stream in whose order the memory is allocated and, unless another library owns the stream, freed in the end.
+   * Default: the current stream of the device. Excludes `interprocess`.
    */
   readonly stream?: Stream | undefined
   /**
@@ -40,8 +40,13 @@ export interface ForeignMemoryOptions {
   readonly owner?: object | undefined
 }
 
+const ENDS: MemoryEnds = { before() {}, after: (whole) => void owners.delete(whole) }
+
 /** What owns foreign memory, while a buffer or slice of it lives. */
 const owners = new WeakMap<Memory, object>()
+
+/** Is it a DeviceBuffer, and not merely an heir to one, as a proxy is? */
+export let isDeviceBuffer: (value: unknown) => value is DeviceBuffer
 
 /**
  * Memory on a GPU. A slice keeps the whole reachable; what nobody can reach any more is closed.
@@ -50,9 +55,11 @@ const owners = new WeakMap<Memory, object>()
  * `device`, `owner`, `closed` and `close()` still answer. An argument of the wrong type is ERR_INVALID_ARG_TYPE.
  */
 export class DeviceBuffer extends Memory {
+  readonly #isOne = true
+
   /** Use `device.alloc(byteLength)`. */
   constructor(part: never) {
-    super(part, 'had from device.alloc(byteLength) or DeviceBuffer.from(pointer, byteLength)')
+    super(part, 'had from device.alloc(byteLength) or DeviceBuffer.from(pointer, byteLength)', ENDS)
   }
 
   /**
@@ -67,7 +74,7 @@ export class DeviceBuffer extends Memory {
    * thread that shared it, the buffer itself.
    * @throws ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another
    * thread's simulator; ERR_DEVICE_MISMATCH where the threads have different drivers; ERR_INVALID_ARG_TYPE,
-   * ERR_INVALID_ARG_VALUE
+   * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   static from(shared: SharedBuffer): DeviceBuffer
   static from(
@@ -77,8 +84,8 @@ export class DeviceBuffer extends Memory {
   ): DeviceBuffer {
     if (isShared(pointer)) return bufferOfShared(pointer)
     const address = checkPointer(pointer, 'pointer', 'a device pointer (a bigint or a safe integer)') as Pointer
+    const given = readOptions(options, ['device', 'owner'])
     checkLength(byteLength)
-    const given = checkOptions(options) ?? {}
     const owner = checkOwner(given.owner)
     const wanted = given.device === -1 ? undefined : given.device
     const near = resolveDevice(wanted)
@@ -103,9 +110,9 @@ export class DeviceBuffer extends Memory {
    * memory of another process; ERR_OUT_OF_RANGE for a device that does not exist; ERR_UNSUPPORTED on the simulator
    */
   static fromIpcHandle(bytes: Uint8Array, options?: { readonly device?: Device | number | undefined }): DeviceBuffer {
-    checkIpcBytes(bytes)
-    const device = resolveDevice(checkOptions(options)?.device)
-    return new DeviceBuffer(new Part(importMemory(bytes, device)) as never)
+    const { device } = readOptions(options, ['device'])
+    const exported = checkIpcBytes(bytes)
+    return new DeviceBuffer(new Part(importMemory(exported, resolveDevice(device))) as never)
   }
 
   /**
@@ -115,7 +122,7 @@ export class DeviceBuffer extends Memory {
    * @throws ERR_UNSUPPORTED for other memory and on the simulator, ERR_CLOSED
    */
   ipcHandle(): Uint8Array {
-    const { allocation, pointer } = openMemory(this)
+    const { allocation, pointer } = openMemory(checkThis(this, isDeviceBuffer, 'a DeviceBuffer'))
     return exportMemory(allocation, pointer - allocation.pointer, this.byteLength)
   }
 
@@ -125,16 +132,22 @@ export class DeviceBuffer extends Memory {
    * @throws ERR_CLOSED
    */
   share(): SharedBuffer {
-    const { allocation, pointer } = openMemory(this)
-    const byteOffset = pointer - allocation.pointer
-    const ready = BigInt(allocation.ready ?? 0)
-    const whole = announce(wholeOf(this), 'buffer', this.device)
-    return { ...whole, pointer: BigInt(pointer), byteOffset, byteLength: this.byteLength, ready }
+    const { allocation, pointer } = openMemory(checkThis(this, isDeviceBuffer, 'a DeviceBuffer'))
+    const ready = allocation.ready ?? 0
+    const facts = [allocation.pointer, allocation.byteLength, ready]
+    return {
+      ...announce(wholeOf(this), 'buffer', this.device, facts),
+      pointer: BigInt(pointer),
+      byteOffset: pointer - allocation.pointer,
+      byteLength: this.byteLength,
+      ready: BigInt(ready),
+    }
   }
 
   /** What is kept reachable for memory that another library owns; undefined once closed, and for other memory. */
   get owner(): object | undefined {
-    return this.closed ? undefined : owners.get(wholeOf(this))
+    const buffer = checkThis(this, isDeviceBuffer, 'a DeviceBuffer')
+    return buffer.closed ? undefined : owners.get(wholeOf(buffer))
   }
 
   /**
@@ -142,15 +155,16 @@ export class DeviceBuffer extends Memory {
    * @throws ERR_OUT_OF_RANGE where it does not lie within, ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   slice(byteOffset: number, byteLength: number): DeviceBuffer {
-    return new DeviceBuffer(this.part(byteOffset, byteLength) as never)
+    const buffer = checkThis(this, isDeviceBuffer, 'a DeviceBuffer')
+    return new DeviceBuffer(partOf(buffer, byteOffset, byteLength) as never)
   }
 
   override get [Symbol.toStringTag](): string {
     return 'DeviceBuffer'
   }
 
-  protected override afterClose(): void {
-    owners.delete(this)
+  static {
+    isDeviceBuffer = (value): value is DeviceBuffer => typeof value === 'object' && value !== null && #isOne in value
   }
 }
 
@@ -168,40 +182,47 @@ declare module './device.js' {
 }
 
 Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): DeviceBuffer {
+  const device = checkThis(this, isDevice, 'a Device')
+  const { stream: given, interprocess } = readOptions(options, ['stream', 'interprocess'])
   checkLength(byteLength)
-  const given = checkOptions(options)?.stream
-  if (checkBoolean(options?.interprocess, 'options.interprocess', false)) {
-    if (given === undefined) return new DeviceBuffer(new Part(new InterprocessAllocation(this, byteLength)) as never)
+  if (checkBoolean(interprocess, 'options.interprocess', false)) {
+    if (given === undefined) return new DeviceBuffer(new Part(new InterprocessAllocation(device, byteLength)) as never)
     throw invalidValue('options.stream and options.interprocess exclude each other: such memory is there at once')
   }
   if (given !== undefined && !isStream(given)) throw invalidType('options.stream', 'a Stream', given)
-  const stream = given ?? Stream.current(this)
-  if (stream.device !== this) {
-    const where = elsewhere(this, stream.device)
+  const stream = given ?? Stream.current(device)
+  if (stream.device !== device) {
+    const where = elsewhere(device, stream.device)
     throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and cannot allocate memory of ${where}`)
   }
   if (captures(stream)) {
     throw stateError('ERR_UNSUPPORTED', `${stream} captures: allocate before the capture begins, or on another stream`)
   }
-  freeDeferred(driverOf(this))
-  return new DeviceBuffer(new Part(new DeviceAllocation(this, stream, byteLength)) as never)
+  freeDeferred(driverOf(device))
+  return new DeviceBuffer(new Part(new DeviceAllocation(device, stream, byteLength)) as never)
 }
 
 function bufferOfShared(shared: SharedBuffer): DeviceBuffer {
-  const received = receive(shared, 'buffer')
-  const { byteOffset, byteLength } = shared
-  if ('owner' in received) {
-    const whole = received.owner as DeviceBuffer
-    return byteOffset === 0 && byteLength === whole.byteLength ? whole : whole.slice(byteOffset, byteLength)
+  const { owner, device, facts, said } = receive(shared, 'buffer', ['pointer', 'byteOffset', 'byteLength', 'ready'])
+  const [begin = 0, length = 0, ready = 0] = facts
+  const byteOffset = checkWithin(said.byteOffset, 'byteOffset', length)
+  const byteLength = checkWithin(said.byteLength, 'byteLength', length - byteOffset)
+  const pointer = (begin + byteOffset) as Pointer
+  checkFact(said.pointer, 'pointer', BigInt(pointer))
+  checkFact(said.ready, 'ready', BigInt(ready))
+  if (owner !== undefined) {
+    const whole = owner as DeviceBuffer
+    return byteLength === length ? whole : whole.slice(byteOffset, byteLength)
   }
-  const pointer = checkPointer(shared.pointer, 'shared.pointer', 'as share() returned it') as Pointer
-  if (checkInteger(byteLength, 'shared.byteLength') < 0)
-    throw outOfRange('shared.byteLength', 'not negative', byteLength)
-  const ready = checkPointer(shared.ready, 'shared.ready', 'as share() returned it') as EventHandle
-  const event = ready === 0 ? undefined : ready
-  const { isOfHost } = placeOf(driverOf(received.device), pointer, byteLength, received.device.ordinal)
-  const allocation = new SharedAllocation(received.device, pointer, byteLength, event, isOfHost)
-  return new DeviceBuffer(new Part(allocation) as never)
+  const event = ready === 0 ? undefined : (ready as EventHandle)
+  const { isOfHost } = placeOf(driverOf(device), pointer, byteLength, device.ordinal)
+  return new DeviceBuffer(new Part(new SharedAllocation(device, pointer, byteLength, event, isOfHost)) as never)
+}
+
+/** A slice's token may name any part of the whole. */
+function checkWithin(value: unknown, name: string, most: number): number {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= most) return value
+  throw notAsShared(name, value)
 }
 
 function placeOf(driver: Driver, pointer: Pointer, byteLength: number, near: number): MemoryPlace {

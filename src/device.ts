@@ -1,12 +1,13 @@
 import { inspect } from 'node:util'
 import { Ambient } from './ambient.js'
-import { checkInteger, checkOptions } from './arguments.js'
+import { checkFunction, checkInteger, checkThis, type Given, isInstance, readOptions } from './arguments.js'
 import { defaultDriver } from './default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
 import type { ContextHandle, Driver } from './driver/driver.js'
 import type { Front } from './driver/front.js'
-import { heardFrom, invalidType, invalidValue, outOfRange, stateError } from './errors.js'
+import { heardFrom, inspected, invalidType, invalidValue, printed, stateError } from './errors.js'
 import { finished, type WaitOptions } from './finished.js'
+import { notCloneable } from './identity.js'
 
 /** The CUDA context that a stream or device works in. */
 export interface Context {
@@ -45,11 +46,13 @@ const currentDevice = new Ambient<Device>()
 export class Device {
   /** Its number in the order of the driver, from 0. */
   readonly ordinal: number
+  /** Keeps it from being copied to another thread, and from being deep-equal to a device of another simulation. */
+  protected readonly cloning: symbol = notCloneable()
   readonly #driver: Front
 
   /** Use `Device.get()`. */
   private constructor(key: DeviceKey) {
-    if (!(key instanceof DeviceKey)) throw invalidType('Device', 'had from Device.get(ordinal)', 'new Device()')
+    if (!isInstance(key, DeviceKey)) throw invalidType('Device', 'had from Device.get(ordinal)', 'new Device()')
     this.#driver = key.driver
     this.ordinal = key.ordinal + 0 // never -0
   }
@@ -74,32 +77,34 @@ export class Device {
 
   /** `cuDeviceGetName`. */
   get name(): string {
-    return this.#driver.deviceName(this.ordinal)
+    return Device.#driverOf(this).deviceName(this.ordinal)
   }
 
   /** `cuDeviceGetUuid`, as 'GPU-' and 8-4-4-4-12 hexadecimal digits. */
   get uuid(): string {
-    return this.#driver.deviceUuid(this.ordinal)
+    return Device.#driverOf(this).deviceUuid(this.ordinal)
   }
 
   /** What its processors can do, such as 9.0 for an H200: two attributes. */
   get computeCapability(): { readonly major: number; readonly minor: number } {
-    return { major: this.attribute('computeCapabilityMajor'), minor: this.attribute('computeCapabilityMinor') }
+    const driver = Device.#driverOf(this)
+    const part = (name: DeviceAttribute): number => driver.deviceAttribute(this.ordinal, DEVICE_ATTRIBUTES[name])
+    return { major: part('computeCapabilityMajor'), minor: part('computeCapabilityMinor') }
   }
 
   /** Which driver it belongs to: the NVIDIA driver, or the simulator. */
   get driver(): 'cuda' | 'sim' {
-    return this.#driver.name
+    return Device.#driverOf(this).name
   }
 
   /** The primary context (`cuDevicePrimaryCtxRetain`), retained once for each device. */
   get context(): Context {
-    return { handle: BigInt(this.#driver.deviceContext(this.ordinal)), device: this }
+    return { handle: BigInt(Device.#driverOf(this).deviceContext(this.ordinal)), device: this }
   }
 
   /** `cuCtxGetStreamPriorityRange`: lower numbers go first, so `greatest` is at most `least`. */
   get priorityRange(): { readonly least: number; readonly greatest: number } {
-    return this.#driver.streamPriorityRange(this.ordinal)
+    return Device.#driverOf(this).streamPriorityRange(this.ordinal)
   }
 
   /**
@@ -110,8 +115,9 @@ export class Device {
    * open a latch
    */
   synchronize(): void {
+    const driver = Device.#driverOf(this)
     try {
-      this.#driver.deviceSynchronize(this.ordinal)
+      driver.deviceSynchronize(this.ordinal)
     } catch (error) {
       throw heardFrom(error, `${this}`)
     }
@@ -127,7 +133,7 @@ export class Device {
     return finished(
       options,
       () => `${this}`,
-      (settle) => this.#driver.deviceFinished(this.ordinal, settle),
+      (settle) => Device.#driverOf(this).deviceFinished(this.ordinal, settle),
     )
   }
 
@@ -140,18 +146,18 @@ export class Device {
    * one stands behind a latch that only this thread could open
    */
   drainHostFunctions(): void {
-    this.#driver.drainHostFunctions()
+    Device.#driverOf(this).drainHostFunctions()
   }
 
   /** Makes it current for the rest of this async context. */
   use(): this {
-    currentDevice.set(this)
+    currentDevice.set(checkThis(this, isDevice, 'a Device'))
     return this
   }
 
   /** Makes it current until the result is disposed. In an async function prefer `run`, as `stream.enter()` says. */
   enter(): Disposable {
-    return currentDevice.enter(this)
+    return currentDevice.enter(checkThis(this, isDevice, 'a Device'))
   }
 
   /**
@@ -159,8 +165,9 @@ export class Device {
    * @throws ERR_INVALID_ARG_TYPE; what the function throws
    */
   run<R>(fn: () => R): R {
-    if (typeof fn !== 'function') throw invalidType('fn', 'a function', fn)
-    return currentDevice.run(this, fn)
+    const device = checkThis(this, isDevice, 'a Device')
+    checkFunction(fn, 'fn')
+    return currentDevice.run(device, fn)
   }
 
   /**
@@ -169,13 +176,14 @@ export class Device {
    * old to know it
    */
   attribute(name: DeviceAttribute): number {
+    const driver = Device.#driverOf(this)
     if (typeof name !== 'string') throw invalidType('name', 'the name of a device attribute', name)
     if (!Object.hasOwn(DEVICE_ATTRIBUTES, name)) {
       throw invalidValue(
         `'${name}' is no device attribute; take CUDA's name in camelCase, such as 'multiprocessorCount'`,
       )
     }
-    return this.#driver.deviceAttribute(this.ordinal, DEVICE_ATTRIBUTES[name])
+    return driver.deviceAttribute(this.ordinal, DEVICE_ATTRIBUTES[name])
   }
 
   get [Symbol.toStringTag](): string {
@@ -183,15 +191,19 @@ export class Device {
   }
 
   toString(): string {
-    return `Device(${this.ordinal}, ${this.#driver.name})`
+    return isDevice(this) ? `Device(${this.ordinal}, ${this.#driver.name})` : printed(this)
   }
 
   [inspect.custom](): string {
-    return this.toString()
+    return inspected(this)
+  }
+
+  static #driverOf(device: Device): Front {
+    return checkThis(device, isDevice, 'a Device').#driver
   }
 
   static {
-    driverOf = (device) => device.#driver
+    driverOf = (device) => Device.#driverOf(device)
     isDevice = (value): value is Device => typeof value === 'object' && value !== null && #driver in value
     makeDevice = (driver, ordinal) => new Device(new DeviceKey(driver, ordinal))
   }
@@ -210,7 +222,6 @@ export function elsewhere(device: Device, expected: Device): string {
 
 /** The one Device object for an ordinal of a driver. */
 export function deviceOf(driver: Front, ordinal: number): Device {
-  checkInteger(ordinal, 'ordinal')
   let devices = devicesOf.get(driver)
   if (devices === undefined) {
     devices = new Map()
@@ -219,11 +230,8 @@ export function deviceOf(driver: Front, ordinal: number): Device {
   const known = devices.get(ordinal)
   if (known !== undefined) return known
   const count = driver.deviceCount()
-  if (ordinal < 0 || ordinal >= count) {
-    const expected = `from 0 to ${count - 1}: driver '${driver.name}' has ${count} device(s)`
-    throw outOfRange('ordinal', expected, ordinal)
-  }
-  const device = makeDevice(driver, ordinal)
+  const expected = (): string => `from 0 to ${count - 1}: driver '${driver.name}' has ${count} device(s)`
+  const device = makeDevice(driver, checkInteger(ordinal, 'ordinal', 0, count - 1, expected))
   devices.set(ordinal, device)
   return device
 }
@@ -235,18 +243,24 @@ export function deviceOf(driver: Front, ordinal: number): Device {
 export function resolveDevice(device: Device | number | undefined, name = 'options.device'): Device {
   if (device === undefined) return Device.current
   if (isDevice(device)) return device
-  if (typeof device !== 'number' || !Number.isSafeInteger(device)) {
-    throw invalidType(name, 'a Device or an ordinal', device)
-  }
+  if (typeof device !== 'number' || !Number.isInteger(device)) throw invalidType(name, 'a Device or an ordinal', device)
   return deviceOf(driverOf(Device.current), device)
 }
 
+interface DeviceOption {
+  readonly device?: Device | number | undefined
+}
+
 /** Options for something on this device: where they name one, it may be no other. */
-export function optionsOn<T extends object>(device: Device, options: T | undefined): Partial<T> {
-  const given: Partial<T> & { readonly device?: unknown } = checkOptions(options) ?? {}
-  const named = given.device
+export function readOptionsOn<T extends object, K extends keyof T>(
+  device: Device,
+  options: T | undefined,
+  names: readonly K[],
+): Given<T, K> {
+  const given = readOptions(options as T & DeviceOption, [...names, 'device'])
+  const named: Device | number | undefined = given.device
   if (named === undefined) return given
-  const found = typeof named === 'number' ? deviceOf(driverOf(device), named) : resolveDevice(named as Device)
+  const found = typeof named === 'number' ? deviceOf(driverOf(device), named) : resolveDevice(named)
   if (found === device) return given
   const where = elsewhere(found, device)
   throw stateError('ERR_DEVICE_MISMATCH', `options.device is ${where}, but this is ${device}; leave it out`)

@@ -89,12 +89,39 @@ export function invalidType(name: string, expected: string, given: unknown): Typ
   return withCode(new TypeError(`${name} must be ${expected}, not ${describe(given)}`), 'ERR_INVALID_ARG_TYPE')
 }
 
+/** A member was called on something that is no object of its class. */
+export function invalidReceiver(expected: string, given: unknown): TypeError & { code: string } {
+  const why = 'a method taken from its object does not work, nor does a proxy or an heir of the object'
+  return withCode(
+    new TypeError(`This must be called on ${expected} itself, not on ${describe(given)}: ${why}`),
+    'ERR_INVALID_ARG_TYPE',
+  )
+}
+
 export function invalidValue(message: string): TypeError & { code: string } {
   return withCode(new TypeError(message), 'ERR_INVALID_ARG_VALUE')
 }
 
 export function outOfRange(name: string, expected: string, given: unknown): RangeError & { code: string } {
   return withCode(new RangeError(`${name} must be ${expected}, not ${describe(given)}`), 'ERR_OUT_OF_RANGE')
+}
+
+/** For `toString()` of an object that only has the prototype of a class, as the prototype itself does. */
+export function printed(value: unknown): string {
+  try {
+    return Object.prototype.toString.call(value)
+  } catch {
+    return describe(value)
+  }
+}
+
+/** For `[inspect.custom]`: an object as it prints itself. */
+export function inspected(value: unknown): string {
+  try {
+    return String(value)
+  } catch {
+    return describe(value)
+  }
 }
 
 /** A value as it reads in an error message: short, and never a throw, whatever the value does when looked at. */

@@ -1,12 +1,22 @@
 import { inspect } from 'node:util'
-import { checkBoolean, checkBytes, checkOptions, checkOwner, checkPointer } from './arguments.js'
+import {
+  checkBoolean,
+  checkBytes,
+  checkOwner,
+  checkPointer,
+  checkThis,
+  type Given,
+  isInstance,
+  readOptions,
+} from './arguments.js'
 import { driverForHandle } from './default-driver.js'
 import { another, contextOf, type Device, deviceOf, driverOf, resolveDevice } from './device.js'
 import { type ContextHandle, type Driver, EventFlag, type EventHandle } from './driver/driver.js'
-import { CudaError, explained, heardFrom, invalidType, invalidValue, stateError } from './errors.js'
+import { CudaError, explained, heardFrom, inspected, invalidType, invalidValue, printed, stateError } from './errors.js'
 import { finished, type WaitOptions } from './finished.js'
+import { nextSerial } from './identity.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
-import { announce, receive, type SharedEvent, withdraw } from './shared.js'
+import { announce, checkFact, receive, type SharedEvent, withdraw } from './shared.js'
 
 /** How an event is made. All false where not given. */
 export interface EventOptions {
@@ -25,39 +35,34 @@ export interface EventSettings {
 }
 
 /** What an event is made from inside the library. */
-interface EventSeedMore {
-  readonly adopted?: EventHandle
-  readonly owned?: boolean
-  readonly kept?: boolean
-  readonly owner?: object | undefined
-  readonly recordedNext?: boolean
-}
-
-const RECORDED_NEXT: EventSeedMore = { recordedNext: true }
-
 class EventSeed {
   readonly device: Device
   readonly context: ContextHandle
   readonly settings: EventSettings
+  /** Ours to destroy, wrapped for another owner, or kept by the library for the caller, whose `close()` does nothing. */
+  readonly tenure: 'owned' | 'wrapped' | 'kept'
   /** A handle that exists already, instead of an event to be made. */
   readonly adopted: EventHandle | undefined
-  /** Ours to destroy. */
-  readonly owned: boolean
-  /** Kept by the library for the caller: `close()` does nothing. */
-  readonly kept: boolean
   readonly owner: object | undefined
   /** Recorded before anybody sees it. */
   readonly recordedNext: boolean
 
-  constructor(device: Device, context: ContextHandle, settings: EventSettings, more: EventSeedMore = {}) {
+  constructor(
+    device: Device,
+    context: ContextHandle,
+    settings: EventSettings,
+    tenure: 'owned' | 'wrapped' | 'kept' = 'owned',
+    adopted?: EventHandle,
+    owner?: object,
+    recordedNext = false,
+  ) {
     this.device = device
     this.context = context
     this.settings = settings
-    this.adopted = more.adopted
-    this.owned = more.owned ?? true
-    this.kept = more.kept ?? false
-    this.owner = more.owner
-    this.recordedNext = more.recordedNext === true
+    this.tenure = tenure
+    this.adopted = adopted
+    this.owner = owner
+    this.recordedNext = recordedNext
   }
 }
 
@@ -69,6 +74,10 @@ const madeElsewhere = new WeakSet<Event>()
 
 const PLAIN: EventSettings = { timing: false, blockingSync: false, interprocess: false }
 const IPC_HANDLE_BYTES = 64
+
+/** The names of `EventOptions`. */
+export const EVENT_OPTIONS = ['timing', 'blockingSync', 'interprocess'] as const
+const NEW_EVENT_OPTIONS = [...EVENT_OPTIONS, 'device'] as const
 
 /** An event of ours: destroyed, or made use of again where nobody can have seen its handle. */
 class EventRemains implements Remains {
@@ -116,6 +125,8 @@ export class Event implements Disposable {
   readonly blockingSync: boolean
   /** Can be shared with other processes. */
   readonly interprocess: boolean
+  /** Which object it is: no other of this thread has the number. Others may wrap the same event. */
+  readonly serial: number = nextSerial()
   readonly #driver: Driver
   readonly #handle: EventHandle
   /** Undefined for an event that another library owns. */
@@ -131,16 +142,16 @@ export class Event implements Disposable {
    * device that does not exist; ERR_INVALID_ARG_TYPE
    */
   constructor(options?: EventOptions & { readonly device?: Device | number | undefined }) {
-    const seed = options instanceof EventSeed ? options : seedFrom(options)
+    const seed = isInstance(options, EventSeed) ? options : seedFrom(options)
     this.device = seed.device
     this.timing = seed.settings.timing
     this.blockingSync = seed.settings.blockingSync
     this.interprocess = seed.settings.interprocess
     this.#driver = driverOf(seed.device)
-    this.#kept = seed.kept
+    this.#kept = seed.tenure === 'kept'
     this.#handle = seed.adopted ?? this.#driver.eventCreate(seed.context, flagsOf(seed.settings), seed.recordedNext)
     if (seed.owner !== undefined) owners.set(this, seed.owner)
-    if (!seed.owned) return
+    if (seed.tenure === 'wrapped') return
     const { context, settings, adopted } = seed
     const reusable = settings === PLAIN && adopted === undefined
     this.#remains = new EventRemains(this.#driver, context, this.#handle, reusable)
@@ -158,7 +169,7 @@ export class Event implements Disposable {
     handle: bigint | number,
     options?: { readonly device?: Device | number | undefined; readonly owner?: object | undefined },
   ): Event {
-    const given = checkOptions(options) ?? {}
+    const given = readOptions(options, ['device', 'owner'])
     const adopted = checkPointer(handle, 'handle', 'an event handle (a bigint or a safe integer)') as EventHandle
     const owner = checkOwner(given.owner)
     const wanted = given.device === -1 ? undefined : given.device
@@ -169,7 +180,7 @@ export class Event implements Disposable {
     if (wanted !== undefined && device !== near) {
       throw stateError('ERR_DEVICE_MISMATCH', `The event is on ${device}, not on ${near} as options.device says`)
     }
-    const event = makeEvent(new EventSeed(device, found.context, PLAIN, { adopted, owned: false, owner }))
+    const event = makeEvent(new EventSeed(device, found.context, PLAIN, 'wrapped', adopted, owner))
     madeElsewhere.add(event)
     return event
   }
@@ -181,11 +192,12 @@ export class Event implements Disposable {
    * event of another process; ERR_UNSUPPORTED on the simulator
    */
   static fromIpcHandle(bytes: Uint8Array, options?: { readonly device?: Device | number | undefined }): Event {
-    checkBytes(bytes, 'bytes', IPC_HANDLE_BYTES)
-    const device = resolveDevice(checkOptions(options)?.device)
+    const { device: named } = readOptions(options, ['device'])
+    const exported = checkBytes(bytes, 'bytes', [IPC_HANDLE_BYTES])
+    const device = resolveDevice(named)
     const context = contextOf(device)
-    const adopted = driverOf(device).eventOpenIpcHandle(context, bytes)
-    return makeEvent(new EventSeed(device, context, { ...PLAIN, interprocess: true }, { adopted }))
+    const adopted = driverOf(device).eventOpenIpcHandle(context, exported)
+    return makeEvent(new EventSeed(device, context, { ...PLAIN, interprocess: true }, 'owned', adopted))
   }
 
   /**
@@ -193,17 +205,18 @@ export class Event implements Disposable {
    * thread that shared it, the event itself.
    * @throws ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another
    * thread's simulator; ERR_DEVICE_MISMATCH where the threads have different drivers; ERR_INVALID_ARG_TYPE,
-   * ERR_INVALID_ARG_VALUE
+   * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   static from(shared: SharedEvent): Event {
-    const received = receive(shared, 'event')
-    if ('owner' in received) return received.owner as Event
-    const { device } = received
-    const adopted = checkPointer(shared.handle, 'shared.handle', 'as share() returned it') as EventHandle
-    const here = contextOf(device)
-    const context = driverOf(device).eventAdopt(adopted)?.context ?? here
-    const { timing, blockingSync, interprocess } = shared
-    return makeEvent(new EventSeed(device, context, { timing, blockingSync, interprocess }, { adopted, owned: false }))
+    const { owner, device, facts, said } = receive(shared, 'event', [...EVENT_OPTIONS, 'handle'])
+    const [handle = 0, flags = 0] = facts
+    checkFact(said.handle, 'handle', BigInt(handle))
+    const settings = settingsIn(flags)
+    for (const name of EVENT_OPTIONS) checkFact(said[name], name, settings[name])
+    if (owner !== undefined) return owner as Event
+    const adopted = handle as EventHandle
+    const context = driverOf(device).eventAdopt(adopted)?.context ?? contextOf(device)
+    return makeEvent(new EventSeed(device, context, settings, 'wrapped', adopted))
   }
 
   /**
@@ -211,13 +224,14 @@ export class Event implements Disposable {
    * be read after `close()`, when it is nobody's.
    */
   get handle(): bigint {
-    if (this.#remains !== undefined) this.#remains.reusable = false
-    return BigInt(this.#handle)
+    const event = checkThis(this, isEvent, 'an Event')
+    if (event.#remains !== undefined) event.#remains.reusable = false
+    return BigInt(event.#handle)
   }
 
   /** Was it closed? */
   get closed(): boolean {
-    return this.#closed
+    return checkThis(this, isEvent, 'an Event').#closed
   }
 
   /**
@@ -227,7 +241,7 @@ export class Event implements Disposable {
    * is over
    */
   query(): boolean {
-    const handle = this.#open()
+    const handle = Event.#open(this)
     try {
       return this.#driver.eventQuery(handle)
     } catch (error) {
@@ -242,7 +256,7 @@ export class Event implements Disposable {
    * simulator where only this thread could open the latch that it waits for
    */
   synchronize(): void {
-    const handle = this.#open()
+    const handle = Event.#open(this)
     try {
       this.#driver.eventSynchronize(handle)
     } catch (error) {
@@ -260,7 +274,10 @@ export class Event implements Disposable {
     return finished(
       options,
       () => this.#whom(),
-      (settle) => this.#driver.eventFinished(this.#open(), settle),
+      (settle) => {
+        const handle = Event.#open(this)
+        return this.#driver.eventFinished(handle, settle)
+      },
     )
   }
 
@@ -271,8 +288,9 @@ export class Event implements Disposable {
    * ERR_DEVICE_MISMATCH for one of another driver
    */
   elapsedSince(start: Event): number {
+    checkThis(this, isEvent, 'an Event')
     if (!isEvent(start)) throw invalidType('start', 'an Event', start)
-    const end = this.#open()
+    const end = Event.#open(this)
     const from = openEvent(start, this.#driver)
     try {
       return this.#driver.eventElapsedTime(from, end)
@@ -287,7 +305,8 @@ export class Event implements Disposable {
    * @throws CudaError 400 for another event; ERR_UNSUPPORTED on the simulator; ERR_CLOSED
    */
   ipcHandle(): Uint8Array {
-    return this.#driver.eventGetIpcHandle(this.#open())
+    const handle = Event.#open(this)
+    return this.#driver.eventGetIpcHandle(handle)
   }
 
   /**
@@ -296,14 +315,16 @@ export class Event implements Disposable {
    * @throws ERR_CLOSED
    */
   share(): SharedEvent {
-    this.#open()
-    const { handle, timing, blockingSync, interprocess } = this
-    return { ...announce(this, 'event', this.device), handle, timing, blockingSync, interprocess }
+    const handle = Event.#open(this)
+    const { timing, blockingSync, interprocess } = this
+    const shared = announce(this, 'event', this.device, [handle, flagsOf(this)])
+    return { ...shared, handle: this.handle, timing, blockingSync, interprocess }
   }
 
   /** Is it the same event of the same device? False for what is no Event. */
   equals(other: unknown): boolean {
-    return isEvent(other) && other.#handle === this.#handle && other.device === this.device
+    const event = checkThis(this, isEvent, 'an Event')
+    return isEvent(other) && other.#handle === event.#handle && other.device === event.device
   }
 
   /**
@@ -311,7 +332,8 @@ export class Event implements Disposable {
    * still hold. May be called twice.
    */
   close(): void {
-    if (this.#closed || this.#kept) return
+    const event = checkThis(this, isEvent, 'an Event')
+    if (event.#closed || event.#kept) return
     this.#closed = true
     withdraw(this, this.device)
     owners.delete(this)
@@ -320,7 +342,7 @@ export class Event implements Disposable {
 
   /** `close()`, for `using`. */
   [Symbol.dispose](): void {
-    this.close()
+    checkThis(this, isEvent, 'an Event').close()
   }
 
   get [Symbol.toStringTag](): string {
@@ -328,11 +350,12 @@ export class Event implements Disposable {
   }
 
   toString(): string {
+    if (!isEvent(this)) return printed(this)
     return `Event(0x${this.handle.toString(16)}, ${this.device}${this.#closed ? ', closed' : ''})`
   }
 
   [inspect.custom](): string {
-    return this.toString()
+    return inspected(this)
   }
 
   /** Whose work a wait is for, as an error says it. */
@@ -340,9 +363,10 @@ export class Event implements Disposable {
     return this.#behind === undefined ? `${this}` : `${this}, recorded behind ${this.#behind}`
   }
 
-  #open(): EventHandle {
-    if (this.#closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
-    return this.#handle
+  static #open(value: Event): EventHandle {
+    const event = checkThis(value, isEvent, 'an Event')
+    if (event.#closed) throw closed(event)
+    return event.#handle
   }
 
   #explainElapsed(start: Event, error: CudaError): CudaError {
@@ -368,36 +392,41 @@ export class Event implements Disposable {
     }
     makeEvent = (seed) => new Event(seed as EventOptions)
     openEvent = (event, driver) => {
-      if (event.#closed) throw stateError('ERR_CLOSED', `${event} cannot be used any more`)
-      if (event.#driver !== driver) {
-        const owner = another(event.#driver, driver)
-        throw stateError('ERR_DEVICE_MISMATCH', `${event} belongs to ${owner} than what it is used with`)
-      }
-      return event.#handle
+      if (event.#closed) throw closed(event)
+      if (event.#driver === driver) return event.#handle
+      const owner = another(event.#driver, driver)
+      throw stateError('ERR_DEVICE_MISMATCH', `${event} belongs to ${owner} than what it is used with`)
     }
   }
 }
 
-/** A new event in a stream's own context, which need not be its device's primary one. */
-export function eventFor(device: Device, context: ContextHandle, settings: EventSettings): Event {
-  return makeEvent(new EventSeed(device, context, settings, RECORDED_NEXT))
+const closed = (event: Event): Error => stateError('ERR_CLOSED', `${event} cannot be used any more`)
+
+/** How many entries of a hardware queue a record takes: none for a plain event, as far as is known how it was made. */
+export function entriesOf(event: Event): number {
+  return event.timing || event.interprocess || madeElsewhere.has(event) ? 1 : 0
 }
 
-/** What options ask for, each read once. */
-export function settingsFrom(options: EventOptions | undefined): EventSettings {
+/** A new event in a stream's own context, which need not be its device's primary one. */
+export function eventFor(device: Device, context: ContextHandle, settings: EventSettings): Event {
+  return makeEvent(new EventSeed(device, context, settings, 'owned', undefined, undefined, true))
+}
+
+/** What options ask for. */
+export function settingsFrom(options: GivenEventOptions | undefined): EventSettings {
   return options === undefined ? PLAIN : settingsOf(options)
 }
 
 /** An event that lives as long as the stream that keeps it. */
 export function keptEventFor(device: Device, context: ContextHandle): Event {
-  return makeEvent(new EventSeed(device, context, PLAIN, { kept: true }))
+  return makeEvent(new EventSeed(device, context, PLAIN, 'kept'))
 }
 
 /** Throws where options ask for an event that this one is not. How another library made its own is not known, and passes. */
-export function checkAgainst(event: Event, options: EventOptions): void {
+export function checkAgainst(event: Event, options: GivenEventOptions): void {
   const wanted = settingsOf(options)
   if (madeElsewhere.has(event)) return
-  for (const name of ['timing', 'blockingSync', 'interprocess'] as const) {
+  for (const name of EVENT_OPTIONS) {
     if (options[name] !== undefined && wanted[name] !== event[name]) {
       throw invalidValue(
         `options.${name} is ${wanted[name]}, but the event given was made with ${event[name]}; leave the option out, or give no event`,
@@ -406,13 +435,16 @@ export function checkAgainst(event: Event, options: EventOptions): void {
   }
 }
 
+type GivenEventOptions = Given<EventOptions, (typeof EVENT_OPTIONS)[number]>
+
 function seedFrom(options: (EventOptions & { readonly device?: Device | number | undefined }) | undefined): EventSeed {
-  const settings = settingsOf(checkOptions(options) ?? {})
-  const device = resolveDevice(options?.device)
+  const given = readOptions(options, NEW_EVENT_OPTIONS)
+  const settings = settingsOf(given)
+  const device = resolveDevice(given.device)
   return new EventSeed(device, contextOf(device), settings)
 }
 
-function settingsOf(options: EventOptions): EventSettings {
+function settingsOf(options: GivenEventOptions): EventSettings {
   const timing = checkBoolean(options.timing, 'options.timing', false)
   const blockingSync = checkBoolean(options.blockingSync, 'options.blockingSync', false)
   const interprocess = checkBoolean(options.interprocess, 'options.interprocess', false)
@@ -421,6 +453,15 @@ function settingsOf(options: EventOptions): EventSettings {
     throw invalidValue('options.timing and options.interprocess exclude each other: CUDA times no shared event')
   }
   return { timing, blockingSync, interprocess }
+}
+
+/** The reverse of `flagsOf`. */
+function settingsIn(flags: number): EventSettings {
+  return {
+    timing: (flags & EventFlag.DISABLE_TIMING) === 0,
+    blockingSync: (flags & EventFlag.BLOCKING_SYNC) !== 0,
+    interprocess: (flags & EventFlag.INTERPROCESS) !== 0,
+  }
 }
 
 function flagsOf({ timing, blockingSync, interprocess }: EventSettings): number {

@@ -1,13 +1,13 @@
 /** Work that other code queues on a stream of ours: a library called through an FFI, say, by CUDA's own handle. */
-import { checkFunction, checkNanoseconds, checkOptions } from './arguments.js'
+import { checkArray, checkFunction, checkNanoseconds, type Given, readOptions } from './arguments.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import type { Access } from './driver/kernel-driver.js'
 import { LIBRARY_ENTRIES, type LibraryTwin } from './driver/library-driver.js'
 import { describe, invalidType, invalidValue } from './errors.js'
-import { isMemory, openMemory } from './memory.js'
+import { isMemory, keepAll, openMemory } from './memory.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueWith } from './queue-with-memory.js'
-import { openStream, Stream } from './stream.js'
+import { keepWhile, openStream, Stream } from './stream.js'
 
 /** Memory that other code is about to touch on the stream. */
 export interface ExternalMemory {
@@ -54,18 +54,19 @@ interface GivenMemory {
 
 const ACCESSES: readonly Access[] = ['in', 'out', 'inout']
 const DURATION = 1000
+const WORK = ['name', 'memory', 'simulate', 'nanoseconds'] as const
 
 Stream.prototype.external = function (work, call): Stream {
   openStream(this)
   if (work === undefined) throw invalidType('work', 'an object such as { name, memory }', work)
-  checkOptions(work, 'work')
-  const { name } = work
+  const given = readOptions(work, WORK, 'work')
+  const { name, memory: touched = [] } = given
   if (typeof name !== 'string') throw invalidType('work.name', 'a string', name)
   checkFunction(call, 'call')
-  const given = readExternal(work.memory ?? [])
-  const twin = twinOf(work)
+  const twin = twinOf(given)
+  const pieces = checkArray(touched, 'work.memory', 'an array of { buffer, access }').map(readMemory)
   const use = openStream(this, LIBRARY_ENTRIES)
-  const memory = given.map(({ buffer, access }) => ({
+  const memory = pieces.map(({ buffer, access }) => ({
     ...openMemory(buffer, use.driver),
     byteLength: buffer.byteLength,
     access,
@@ -75,25 +76,23 @@ Stream.prototype.external = function (work, call): Stream {
     call: (handle: number) => call(BigInt(handle)),
   }
   use.driver.streamHandedOut(use.handle)
-  queueWith(use, memory, () => use.driver.libraries.queue([queued]))
+  const queue = (): void => queueWith(use, memory, () => use.driver.libraries.queue([queued]))
+  const buffers = pieces.map(({ buffer }) => buffer)
+  keepWhile(this, () => keepAll(buffers, queue))
   return this
 }
 
-function readExternal(given: readonly ExternalMemory[]): readonly GivenMemory[] {
-  if (!Array.isArray(given)) throw invalidType('work.memory', 'an array of { buffer, access }', given)
-  return given.map((each: ExternalMemory, index) => {
-    const { buffer, access = 'inout' } = checkOptions(each, `work.memory[${index}]`) ?? {}
-    if (!isMemory(buffer)) {
-      throw invalidType(`work.memory[${index}].buffer`, 'a DeviceBuffer or a PinnedBuffer', buffer)
-    }
-    if (!ACCESSES.includes(access)) {
-      throw invalidValue(`work.memory[${index}].access must be 'in', 'out' or 'inout', not ${describe(access)}`)
-    }
-    return { buffer, access }
-  })
+function readMemory(each: unknown, index: number): GivenMemory {
+  const name = `work.memory[${index}]`
+  const { buffer, access = 'inout' } = readOptions(each as ExternalMemory | undefined, ['buffer', 'access'], name)
+  if (!isMemory(buffer)) throw invalidType(`${name}.buffer`, 'a DeviceBuffer or a PinnedBuffer', buffer)
+  if (!ACCESSES.includes(access)) {
+    throw invalidValue(`${name}.access must be 'in', 'out' or 'inout', not ${describe(access)}`)
+  }
+  return { buffer, access }
 }
 
-function twinOf({ simulate, nanoseconds }: ExternalWork): LibraryTwin | undefined {
+function twinOf({ simulate, nanoseconds }: Given<ExternalWork, 'simulate' | 'nanoseconds'>): LibraryTwin | undefined {
   const duration = nanoseconds === undefined ? DURATION : checkNanoseconds(nanoseconds, 'work.nanoseconds')
   if (simulate === undefined) return undefined
   checkFunction(simulate, 'work.simulate')

@@ -1,5 +1,5 @@
 /** Faults on request: what a simulation is asked to let fail. */
-import { checkInteger, checkOptions } from './arguments.js'
+import { checkArray, checkInteger, type Given, readOptions } from './arguments.js'
 import { CUresult } from './driver/cuda-results.js'
 import { FAILING_CALLS, type FailingCall, type PlannedFault } from './driver/sim/fault-plan.js'
 import { describe, invalidType, invalidValue, outOfRange } from './errors.js'
@@ -46,8 +46,12 @@ export type Fault = CallFault | OperationFault
 
 const OPERATIONS: readonly unknown[] = ['kernel', 'copy', 'fill', 'any']
 
+const FAULT = ['call', 'operation', 'nth', 'times', 'probability', 'result'] as const
+
 export function checkFault(fault: Fault, name = 'fault'): PlannedFault {
-  const { call, operation, nth = 1, times, probability, result } = checkOptions(fault, name) ?? nothing(name, fault)
+  if (fault === undefined) throw invalidType(name, 'a fault', fault)
+  const given: Given<Fault, (typeof FAULT)[number]> = readOptions(fault, FAULT, name)
+  const { call, operation, nth = 1, times, probability } = given
   if ((call === undefined) === (operation === undefined)) {
     throw invalidValue(`${name} must name either a call or an operation`)
   }
@@ -57,32 +61,29 @@ export function checkFault(fault: Fault, name = 'fault'): PlannedFault {
   if (operation !== undefined && !OPERATIONS.includes(operation)) {
     throw invalidValue(`${name}.operation must be one of ${OPERATIONS.join(', ')}, not ${describe(operation)}`)
   }
-  if (checkInteger(nth, `${name}.nth`) < 1) throw outOfRange(`${name}.nth`, 'at least 1', nth)
-  const number = checkInteger(
-    result ?? (call === undefined ? CUresult.ILLEGAL_ADDRESS : (result as never)),
-    `${name}.result`,
-  )
-  if (number < 1) throw outOfRange(`${name}.result`, 'a CUresult that is not success', number)
+  checkInteger(nth, `${name}.nth`, 1)
+  // A call has no result that is usual.
+  const { result = call === undefined ? CUresult.ILLEGAL_ADDRESS : undefined } = given
   return {
     call,
     operation,
     after: nth - 1,
     times: checkTimes(times, name) ?? (probability === undefined ? 1 : Number.POSITIVE_INFINITY),
     probability: checkProbability(probability, name),
-    result: number,
+    result: checkInteger(result, `${name}.result`, 1, undefined, () => 'a CUresult that is not success'),
   }
 }
 
 export function checkFaults(faults: readonly Fault[] | undefined, name: string): readonly PlannedFault[] {
   if (faults === undefined) return []
-  if (!Array.isArray(faults)) throw invalidType(name, 'an array of faults', faults)
-  return faults.map((fault: Fault, index) => checkFault(fault, `${name}[${index}]`))
+  return checkArray(faults, name, 'an array of faults').map((each, index) =>
+    checkFault(each as Fault, `${name}[${index}]`),
+  )
 }
 
 function checkTimes(times: number | undefined, name: string): number | undefined {
   if (times === undefined || times === Number.POSITIVE_INFINITY) return times
-  if (checkInteger(times, `${name}.times`) < 1) throw outOfRange(`${name}.times`, 'at least 1', times)
-  return times
+  return checkInteger(times, `${name}.times`, 1)
 }
 
 function checkProbability(probability: number | undefined, name: string): number {
@@ -90,8 +91,4 @@ function checkProbability(probability: number | undefined, name: string): number
   if (typeof probability !== 'number') throw invalidType(`${name}.probability`, 'a number', probability)
   if (!(probability >= 0 && probability <= 1)) throw outOfRange(`${name}.probability`, 'from 0 to 1', probability)
   return probability
-}
-
-function nothing(name: string, given: unknown): never {
-  throw invalidType(name, 'a fault', given)
 }

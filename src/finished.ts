@@ -1,7 +1,7 @@
 /** The promise of `finished()`, for streams, events and devices alike: it rejects where others would throw. */
-import { checkOptions, checkSignal } from './arguments.js'
+import { checkSignal, readOptions } from './arguments.js'
 import type { Cancel, Settle } from './driver/driver.js'
-import { heardFrom } from './errors.js'
+import { CudaError, heardFrom } from './errors.js'
 
 /** How `finished()` waits. */
 export interface WaitOptions {
@@ -9,30 +9,39 @@ export interface WaitOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** What is to be done when a signal is aborted. Each has one listener only: Node warns of a leak where it has many. */
-const aborts = new WeakMap<AbortSignal, Set<() => void>>()
+interface Waiting {
+  readonly calls: Set<() => void>
+  readonly end: () => void
+}
 
-function whenAborted(signal: AbortSignal, abort: () => void): () => void {
-  const known = aborts.get(signal)
-  const all = known ?? new Set()
-  all.add(abort)
-  if (known === undefined) {
-    aborts.set(signal, all)
-    signal.addEventListener('abort', onAbort, { once: true })
-  }
+/** What is to be done when a signal is aborted. Each has one listener only: Node warns of a leak where it has many. */
+const aborts = new WeakMap<AbortSignal, Waiting>()
+
+/** Calls the function when the signal is aborted, unless the result is called before. */
+export function whenAborted(signal: AbortSignal, abort: () => void): () => void {
+  const waiting = aborts.get(signal) ?? listen(signal)
+  waiting.calls.add(abort)
   return () => {
-    all.delete(abort)
-    if (all.size > 0 || aborts.get(signal) !== all) return
-    aborts.delete(signal)
-    signal.removeEventListener('abort', onAbort)
+    waiting.calls.delete(abort)
+    if (waiting.calls.size === 0) waiting.end()
   }
 }
 
-function onAbort({ target }: globalThis.Event): void {
-  const signal = target as AbortSignal
-  const all = aborts.get(signal)
-  aborts.delete(signal)
-  for (const abort of all ?? []) abort()
+function listen(signal: AbortSignal): Waiting {
+  const calls = new Set<() => void>()
+  const onAbort = (): void => {
+    end()
+    for (const abort of calls) abort()
+  }
+  const end = (): void => {
+    if (aborts.get(signal) !== waiting) return
+    aborts.delete(signal)
+    EventTarget.prototype.removeEventListener.call(signal, 'abort', onAbort)
+  }
+  const waiting = { calls, end }
+  aborts.set(signal, waiting)
+  EventTarget.prototype.addEventListener.call(signal, 'abort', onAbort)
+  return waiting
 }
 
 /** `whom` is what an error says was waited for. */
@@ -42,10 +51,10 @@ export function finished(
   start: (settle: Settle) => Cancel,
 ): Promise<void> {
   return new Promise((resolve, fail) => {
-    const reject = (error: unknown): void => fail(heardFrom(error, whom()))
+    const reject = (error: unknown): void => fail(error instanceof CudaError ? heardFrom(error, whom()) : error)
     const settle: Settle = (error) => (error === undefined ? resolve() : reject(error))
-    const signal = checkSignal(checkOptions(options)?.signal)
-    signal?.throwIfAborted()
+    const signal = checkSignal(readOptions(options, ['signal']).signal)
+    if (signal?.aborted) throw signal.reason
     try {
       if (signal === undefined) start(settle)
       else startUntil(signal, start, settle, fail)

@@ -1,15 +1,16 @@
 import { inspect, types } from 'node:util'
-import { checkFunction, checkOptions } from './arguments.js'
+import { checkFunction, checkThis, isInstance, isThenable, readOptions } from './arguments.js'
 import { another, type Device, driverOf, elsewhere } from './device.js'
 import { CUresult } from './driver/cuda-results.js'
-import { type Driver, isNullStream, type StreamHandle } from './driver/driver.js'
+import { type Driver, isNullStream } from './driver/driver.js'
 import { CaptureMode } from './driver/graph-driver.js'
 import type { ContextHandle, GraphExecHandle, GraphHandle } from './driver/handles.js'
-import { CudaError, describe, explained, invalidType, invalidValue, stateError } from './errors.js'
+import { CudaError, describe, explained, inspected, invalidType, invalidValue, printed, stateError } from './errors.js'
 import { freeDeferred } from './homes.js'
+import { nextSerial } from './identity.js'
 import { type Launchable, launch, launchOn } from './launch.js'
 import { destroyWhenUnreachable, type Remains, release } from './remains.js'
-import { isStream, openStream, queuedLast, Stream } from './stream.js'
+import { ExternalStream, isStream, openStream, queuedLast, Stream } from './stream.js'
 
 /**
  * Which calls a capture forbids meanwhile (CUDA's cudaStreamCaptureMode), of those that are not about its own streams:
@@ -64,6 +65,7 @@ class GraphRemains implements Remains {
 
 let openGraph: (graph: Graph, driver: Driver) => GraphHandle
 let isGraph: (value: unknown) => value is Graph
+let isGraphExec: (value: unknown) => value is GraphExec
 
 /**
  * Work written down by a capture: a template, to be instantiated. It outlives the streams it was captured from, but
@@ -73,6 +75,8 @@ let isGraph: (value: unknown) => value is Graph
 export class Graph implements Disposable {
   /** The device of the stream it was captured from. */
   readonly device: Device
+  /** Which object it is: no other of this thread has the number. */
+  readonly serial: number = nextSerial()
   readonly #driver: Driver
   readonly #context: ContextHandle
   readonly #handle: GraphHandle
@@ -81,7 +85,7 @@ export class Graph implements Disposable {
   /** Use `stream.capture(fn)` or `stream.endCapture()`. */
   constructor(seed: never) {
     const given: unknown = seed
-    if (!(given instanceof GraphSeed)) throw invalidType('Graph', 'had from stream.capture(fn)', given)
+    if (!isInstance(given, GraphSeed)) throw invalidType('Graph', 'had from stream.capture(fn)', given)
     const { device, context, handle } = given as GraphSeed<GraphHandle>
     const driver = driverOf(device)
     this.device = device
@@ -94,12 +98,12 @@ export class Graph implements Disposable {
 
   /** The CUgraph. It keeps nothing alive, and can still be read after `close()`, when it is nobody's. */
   get handle(): bigint {
-    return BigInt(this.#handle)
+    return BigInt(checkThis(this, isGraph, 'a Graph').#handle)
   }
 
   /** Was it closed? */
   get closed(): boolean {
-    return this.#remains.gone
+    return checkThis(this, isGraph, 'a Graph').#remains.gone
   }
 
   /**
@@ -107,7 +111,8 @@ export class Graph implements Disposable {
    * @throws ERR_CLOSED
    */
   get nodeCount(): number {
-    return this.#driver.graphs.nodeCount(this.#open())
+    const handle = Graph.#open(this)
+    return this.#driver.graphs.nodeCount(handle)
   }
 
   /**
@@ -116,7 +121,8 @@ export class Graph implements Disposable {
    * @throws ERR_CLOSED
    */
   toDot(): string {
-    return this.#driver.graphs.toDot(this.#open())
+    const handle = Graph.#open(this)
+    return this.#driver.graphs.toDot(handle)
   }
 
   /**
@@ -124,18 +130,20 @@ export class Graph implements Disposable {
    * @throws ERR_CLOSED; CudaError; ERR_UNSUPPORTED where instances have more than 4096 host functions together
    */
   instantiate(): GraphExec {
-    const handle = this.#driver.graphs.instantiate(this.#open(), this.#context)
+    const graph = Graph.#open(this)
+    const handle = this.#driver.graphs.instantiate(graph, this.#context)
     return new GraphExec(new GraphSeed(this.device, this.#context, handle) as never)
   }
 
   /** Destroys the graph (`cuGraphDestroy`); instances of it live on. May be called twice. */
   close(): void {
-    if (!this.#remains.gone) release(this, this.#remains)
+    const graph = checkThis(this, isGraph, 'a Graph')
+    if (!graph.#remains.gone) release(graph, graph.#remains)
   }
 
   /** `close()`, for `using`. */
   [Symbol.dispose](): void {
-    this.close()
+    checkThis(this, isGraph, 'a Graph').close()
   }
 
   get [Symbol.toStringTag](): string {
@@ -143,21 +151,23 @@ export class Graph implements Disposable {
   }
 
   toString(): string {
+    if (!isGraph(this)) return printed(this)
     return `Graph(0x${this.#handle.toString(16)}, ${this.device}${this.closed ? ', closed' : ''})`
   }
 
   [inspect.custom](): string {
-    return this.toString()
+    return inspected(this)
   }
 
-  #open(): GraphHandle {
-    if (this.#remains.gone) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
-    return this.#handle
+  static #open(value: Graph): GraphHandle {
+    const graph = checkThis(value, isGraph, 'a Graph')
+    if (graph.#remains.gone) throw stateError('ERR_CLOSED', `${graph} cannot be used any more`)
+    return graph.#handle
   }
 
   static {
     openGraph = (graph, driver) => {
-      const handle = graph.#open()
+      const handle = Graph.#open(graph)
       if (graph.#driver === driver) return handle
       const owner = another(graph.#driver, driver)
       throw stateError('ERR_DEVICE_MISMATCH', `${graph} belongs to ${owner} than the instance it is to update`)
@@ -174,6 +184,8 @@ export class Graph implements Disposable {
 export class GraphExec implements Disposable, Launchable {
   /** The device whose streams it can be launched on. */
   readonly device: Device
+  /** Which object it is: no other of this thread has the number. */
+  readonly serial: number = nextSerial()
   readonly #driver: Driver
   readonly #handle: GraphExecHandle
   readonly #remains: GraphRemains
@@ -181,7 +193,7 @@ export class GraphExec implements Disposable, Launchable {
   /** Use `graph.instantiate()`. */
   constructor(seed: never) {
     const given: unknown = seed
-    if (!(given instanceof GraphSeed)) throw invalidType('GraphExec', 'had from graph.instantiate()', given)
+    if (!isInstance(given, GraphSeed)) throw invalidType('GraphExec', 'had from graph.instantiate()', given)
     const { device, handle } = given as GraphSeed<GraphExecHandle>
     const driver = driverOf(device)
     this.device = device
@@ -193,7 +205,7 @@ export class GraphExec implements Disposable, Launchable {
 
   /** Was it closed? */
   get closed(): boolean {
-    return this.#remains.gone
+    return checkThis(this, isGraphExec, 'a GraphExec').#remains.gone
   }
 
   /**
@@ -202,9 +214,9 @@ export class GraphExec implements Disposable, Launchable {
    * the stream captures, which spoils the capture
    */
   upload(stream?: Stream): this {
-    const target = this.#target(stream)
+    const target = GraphExec.#target(this, stream)
     const { handle } = openStream(target, 1)
-    this.#driver.graphs.upload(this.#open(), handle)
+    this.#driver.graphs.upload(GraphExec.#open(this), handle)
     return this
   }
 
@@ -215,9 +227,9 @@ export class GraphExec implements Disposable, Launchable {
    * the stream captures, which spoils the capture
    */
   launch(stream?: Stream): this {
-    const target = this.#target(stream)
+    const target = GraphExec.#target(this, stream)
     const { handle } = openStream(target, 1)
-    this.#driver.graphs.launch(this.#open(), handle)
+    this.#driver.graphs.launch(GraphExec.#open(this), handle)
     queuedLast(target, 'a graph')
     return this
   }
@@ -228,19 +240,22 @@ export class GraphExec implements Disposable, Launchable {
    * another driver; ERR_UNSUPPORTED as `instantiate()`; ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   update(graph: Graph): this {
+    checkThis(this, isGraphExec, 'a GraphExec')
     if (!isGraph(graph)) throw invalidType('graph', 'a Graph', graph)
-    this.#driver.graphs.update(this.#open(), openGraph(graph, this.#driver))
+    const handle = GraphExec.#open(this)
+    this.#driver.graphs.update(handle, openGraph(graph, this.#driver))
     return this
   }
 
   /** Destroys the instance (`cuGraphExecDestroy`); launches that are queued still complete. May be called twice. */
   close(): void {
-    if (!this.#remains.gone) release(this, this.#remains)
+    const exec = checkThis(this, isGraphExec, 'a GraphExec')
+    if (!exec.#remains.gone) release(exec, exec.#remains)
   }
 
   /** `close()`, for `using`. */
   [Symbol.dispose](): void {
-    this.close()
+    checkThis(this, isGraphExec, 'a GraphExec').close()
   }
 
   get [Symbol.toStringTag](): string {
@@ -248,29 +263,35 @@ export class GraphExec implements Disposable, Launchable {
   }
 
   toString(): string {
+    if (!isGraphExec(this)) return printed(this)
     return `GraphExec(0x${this.#handle.toString(16)}, ${this.device}${this.closed ? ', closed' : ''})`
   }
 
   [inspect.custom](): string {
-    return this.toString()
-  }
-
-  #open(): GraphExecHandle {
-    if (this.#remains.gone) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
-    return this.#handle
+    return inspected(this)
   }
 
   [launchOn](stream: Stream): void {
-    this.launch(stream)
+    checkThis(this, isGraphExec, 'a GraphExec').launch(stream)
   }
 
-  #target(stream: Stream | undefined): Stream {
-    this.#open()
-    const target = stream === undefined ? Stream.current(this.device) : stream
+  static #open(value: GraphExec): GraphExecHandle {
+    const exec = checkThis(value, isGraphExec, 'a GraphExec')
+    if (exec.#remains.gone) throw stateError('ERR_CLOSED', `${exec} cannot be used any more`)
+    return exec.#handle
+  }
+
+  static #target(exec: GraphExec, stream: Stream | undefined): Stream {
+    GraphExec.#open(exec)
+    const target = stream === undefined ? Stream.current(exec.device) : stream
     if (!isStream(target)) throw invalidType('stream', 'a Stream', stream)
-    if (target.device === this.device) return target
-    const where = elsewhere(target.device, this.device)
-    throw stateError('ERR_DEVICE_MISMATCH', `${this} cannot be launched on ${target}, which is on ${where}`)
+    if (target.device === exec.device) return target
+    const where = elsewhere(target.device, exec.device)
+    throw stateError('ERR_DEVICE_MISMATCH', `${exec} cannot be launched on ${target}, which is on ${where}`)
+  }
+
+  static {
+    isGraphExec = (value): value is GraphExec => typeof value === 'object' && value !== null && #handle in value
   }
 }
 
@@ -344,9 +365,12 @@ Stream.prototype.endCapture = function (): Graph {
 }
 
 Stream.prototype.capture = function (fn: () => void, options?: CaptureOptions): Graph {
+  openStream(this)
   checkFunction(fn, 'fn')
-  const { driver, handle } = openStream(this)
-  this.beginCapture(checkOptions(options)?.mode)
+  const { mode } = readOptions(options, ['mode'])
+  // The function may close a wrapper, and the capture is still to be ended then.
+  const ending = isInstance(this, ExternalStream) ? new ExternalStream(this) : this
+  this.beginCapture(mode)
   try {
     const returned: unknown = fn()
     // What is returned may throw too, when it is looked at.
@@ -357,10 +381,10 @@ Stream.prototype.capture = function (fn: () => void, options?: CaptureOptions): 
       )
     }
   } catch (error) {
-    abandonCapture(driver, handle)
+    abandonCapture(ending)
     throw error
   }
-  return this.endCapture()
+  return ending.endCapture()
 }
 
 Stream.prototype.launch = launch as Stream['launch']
@@ -368,14 +392,10 @@ Stream.prototype.launch = launch as Stream['launch']
 /** What a stream keeps of itself once it was asked, and what a capturing one cannot be asked. */
 function askBeforehand(stream: Stream): void {
   try {
-    void [stream.id, stream.nonBlocking]
+    void [stream.id, stream.nonBlocking, stream.priority]
   } catch {
     // It captures already, say: the beginning will be refused, and say why.
   }
-}
-
-function isThenable(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function'
 }
 
 /** Nobody gets the promise: it must not end the process. Other thenables may begin their work where they are waited for. */
@@ -384,11 +404,10 @@ function ignoreRejection(thenable: unknown): void {
 }
 
 /** Ends a capture whose graph is of no use; the error that brought this about is the one to be seen. */
-function abandonCapture(driver: Driver, handle: StreamHandle): void {
+function abandonCapture(stream: Stream): void {
   try {
-    driver.graphs.abandon(handle)
+    stream.endCapture().close()
   } catch {
-    // The stream is gone, or its context, and the capture with it.
+    // A capture that is invalidated gives no graph, and is over all the same.
   }
-  freeDeferred(driver)
 }

@@ -3,11 +3,11 @@
  * events. Here stands what makes that hold also when the home is closed first, or captures.
  */
 import { CUresult, isContextLost } from './driver/cuda-results.js'
-import type { Driver } from './driver/driver.js'
+import { type Driver, StreamFlag } from './driver/driver.js'
 import type { OwnEvent } from './driver/memory-driver.js'
 import { CudaError } from './errors.js'
 import { type OpenStream, openStream, type Stream, whenClosing } from './stream.js'
-import { onHiddenStream, onStreamOfItsOwn, recordedEvent } from './uses.js'
+import { hiddenStream, recordedEvent } from './uses.js'
 
 /** Frees a piece of memory in the order of this stream. */
 type Free = (last: OpenStream) => void
@@ -16,6 +16,9 @@ type Free = (last: OpenStream) => void
 interface End extends OwnEvent {
   readonly ofDevice: boolean
 }
+
+/** The serial of no stream that anybody has. */
+const NO_STREAM = -1
 
 const homes = new WeakMap<Stream, Home>()
 /** Those with something to free that they could not free while they captured. */
@@ -71,31 +74,29 @@ export class Home {
   }
 
   #freeNow(free: Free): void {
-    const end = this.#end
-    if (end === undefined) this.#freeAtHome(free)
-    else if (end.ofDevice) onStreamOfItsOwn(this.#open, (own) => this.#freeAfter(end, own, free))
-    else onHiddenStream(this.#stream.device, (hidden) => this.#freeAfter(end, hidden, free))
+    if (this.#end === undefined) free(this.#open)
+    else if (this.#end.ofDevice) this.#freeApart(this.#end, free)
+    else {
+      const hidden = hiddenStream(this.#stream.device)
+      hidden.driver.streamWaitEvent(hidden.handle, this.#end.event, 0)
+      free(hidden)
+    }
     this.#pieces -= 1
-    if (this.#pieces > 0 || end === undefined) return
-    this.#open.driver.eventRecycle(end.context, end.event)
+    if (this.#pieces > 0 || this.#end === undefined) return
+    this.#open.driver.eventRecycle(this.#end.context, this.#end.event)
     this.#end = undefined
   }
 
-  /** Where the home has no room another stream frees behind it: to wait for room would run host functions. */
-  #freeAtHome(free: Free): void {
-    const { driver, handle, context } = this.#open
-    if (driver.streamHasRoom(handle, 1)) free(this.#open)
-    else {
-      onHiddenStream(this.#stream.device, (hidden) => {
-        driver.streamWaitStream(hidden.handle, handle, context)
-        free(hidden)
-      })
+  /** On a stream of its own: what waits for all that the device does must not hold up what else is to be freed. */
+  #freeApart({ context, event }: End, free: Free): void {
+    const { driver, device } = this.#open
+    const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
+    try {
+      driver.streamWaitEvent(handle, event, 0)
+      free({ driver, context, handle, device, serial: NO_STREAM })
+    } finally {
+      driver.streamDestroy(handle)
     }
-  }
-
-  #freeAfter({ event }: End, last: OpenStream, free: Free): void {
-    last.driver.streamWaitEvent(last.handle, event, 0)
-    free(last)
   }
 
   /**

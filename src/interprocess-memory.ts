@@ -3,8 +3,9 @@
  * lies, byteOffset and byteLength as little-endian u64. CUDA's bytes alone stand for the whole allocation.
  */
 import { type Allocation, ImportedAllocation } from './allocations.js'
+import { checkBytes } from './arguments.js'
 import { contextOf, type Device, driverOf } from './device.js'
-import { invalidType, invalidValue, stateError } from './errors.js'
+import { stateError } from './errors.js'
 
 const CUDA_BYTES = 64
 const ALL_BYTES = 80
@@ -34,10 +35,10 @@ export function importMemory(bytes: Uint8Array, device: Device): ImportedAllocat
   throw stateError('ERR_INVALID_HANDLE', `${what}: pass on what ipcHandle() returned as it is`)
 }
 
-export function checkIpcBytes(bytes: Uint8Array): void {
-  const expected = `${ALL_BYTES} bytes from buffer.ipcHandle(), or ${CUDA_BYTES} from another library`
-  if (!(bytes instanceof Uint8Array)) throw invalidType('bytes', `a Uint8Array of ${expected}`, bytes)
-  if (bytes.length !== ALL_BYTES && bytes.length !== CUDA_BYTES) {
-    throw invalidValue(`bytes must be ${expected}, not ${bytes.length}`)
-  }
-}
+export const checkIpcBytes = (bytes: unknown): Uint8Array =>
+  checkBytes(
+    bytes,
+    'bytes',
+    [ALL_BYTES, CUDA_BYTES],
+    `${ALL_BYTES} bytes from buffer.ipcHandle(), or ${CUDA_BYTES} from another library`,
+  )

@@ -2,9 +2,10 @@
  * What joins devices and events to streams. It stands here, and not in their own files, so that imports run one way:
  * streams know events and devices, not the reverse.
  */
-import { Device, optionsOn } from './device.js'
+import { checkThis } from './arguments.js'
+import { Device, isDevice, readOptionsOn } from './device.js'
 import { invalidType } from './errors.js'
-import { Event, type EventOptions } from './event.js'
+import { EVENT_OPTIONS, Event, type EventOptions, isEvent } from './event.js'
 import { defaultStreamOf, ExternalStream, isStream, Stream } from './stream.js'
 import type { StreamOptions, WaitEventOptions } from './stream-options.js'
 import { type CudaStreamLike, isStreamLike, type PythonStreamLike } from './stream-source.js'
@@ -49,31 +50,35 @@ declare module './event.js' {
 Object.defineProperty(Device.prototype, 'defaultStream', {
   configurable: true,
   get(this: Device): Stream {
-    return defaultStreamOf(this)
+    return defaultStreamOf(checkThis(this, isDevice, 'a Device'))
   },
 })
 
 function createStream(this: Device, source: CudaStreamLike | PythonStreamLike): ExternalStream
 function createStream(this: Device, options?: StreamOptions): Stream
 function createStream(this: Device, given?: StreamOptions | CudaStreamLike | PythonStreamLike): Stream {
-  if (isStreamLike(given)) return new ExternalStream(given, { device: this })
-  const { priority, nonBlocking } = optionsOn(this, given)
-  return new Stream({ priority, nonBlocking, device: this })
+  const device = checkThis(this, isDevice, 'a Device')
+  if (isStreamLike(given)) return new ExternalStream(given, { device })
+  const { priority, nonBlocking } = readOptionsOn(device, given, ['priority', 'nonBlocking'])
+  return new Stream({ priority, nonBlocking, device })
 }
 Device.prototype.createStream = createStream
 
 Device.prototype.createEvent = function (options?: EventOptions): Event {
-  const { timing, blockingSync, interprocess } = optionsOn(this, options)
-  return new Event({ timing, blockingSync, interprocess, device: this })
+  const device = checkThis(this, isDevice, 'a Device')
+  const { timing, blockingSync, interprocess } = readOptionsOn(device, options, EVENT_OPTIONS)
+  return new Event({ timing, blockingSync, interprocess, device })
 }
 
 Event.prototype.record = function (stream?: Stream, options?: { readonly external?: boolean | undefined }): Event {
-  streamFor(this, stream).record(this, options)
+  const event = checkThis(this, isEvent, 'an Event')
+  streamFor(event, stream).record(event, options)
   return this
 }
 
 Event.prototype.wait = function (stream?: Stream, options?: WaitEventOptions): Event {
-  streamFor(this, stream).wait(this, options)
+  const event = checkThis(this, isEvent, 'an Event')
+  streamFor(event, stream).wait(event, options)
   return this
 }
 

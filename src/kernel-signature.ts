@@ -1,4 +1,6 @@
 /** A kernel's parameters, as the caller states them: what TypeScript checks, and what is checked when it is launched. */
+
+import { checkArray } from './arguments.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import { type Access, SCALAR_BYTES, type ScalarType } from './driver/kernel-driver.js'
 import { invalidType, invalidValue, outOfRange } from './errors.js'
@@ -48,9 +50,8 @@ const RANGES: Readonly<Partial<Record<ScalarType, readonly [number | bigint, num
   u64: [0n, 2n ** 64n - 1n],
 }
 
-export function parseSignature(signature: readonly unknown[]): readonly Parameter[] {
-  if (!Array.isArray(signature)) throw invalidType('signature', "an array such as ['in f32*', 'i32']", signature)
-  return signature.map((text, index) => {
+export function parseSignature(signature: unknown): readonly Parameter[] {
+  return checkArray(signature, 'signature', "an array such as ['in f32*', 'i32']").map((text, index) => {
     if (typeof text !== 'string') throw invalidType(`signature[${index}]`, "a type such as 'in f32*' or 'i32'", text)
     const [, access, pointed] = POINTER.exec(text) ?? []
     const type = pointed ?? text
@@ -63,6 +64,10 @@ export function parseSignature(signature: readonly unknown[]): readonly Paramete
     return { type, access: access as Access | undefined }
   })
 }
+
+/** A parameter as the caller states it. */
+export const typeOf = ({ type, access }: Parameter): ParameterType =>
+  access === undefined ? type : `${access} ${type}*`
 
 /** The type by which a parameter is passed: a pointer is 64 bits. */
 export const passedAs = ({ type, access }: Parameter): ScalarType => (access === undefined ? type : 'u64')
@@ -96,8 +101,11 @@ function checkArgument({ type, access }: Parameter, value: unknown, index: numbe
   }
   if (typeof value === 'bigint' && (type === 'i64' || type === 'u64')) return inRange(type, value, index)
   if (typeof value !== 'number') throw invalidType(`Argument ${index}`, `a number, for ${type}`, value)
-  if (!Number.isSafeInteger(value)) throw invalidType(`Argument ${index}`, `an integer, for ${type}`, value)
-  return inRange(type, value, index)
+  if (!Number.isInteger(value)) throw invalidType(`Argument ${index}`, `an integer, for ${type}`, value)
+  if (Number.isSafeInteger(value)) return inRange(type, value, index)
+  const [least, most] = RANGES[type] ?? []
+  const beyond = typeof most === 'bigint' ? ', and a bigint where it is not a safe integer' : ''
+  throw outOfRange(`Argument ${index}`, `from ${least} to ${most}, for ${type}${beyond}`, value)
 }
 
 function inRange(type: ScalarType, value: number | bigint, index: number): number | bigint {
@@ -111,9 +119,9 @@ function checkMemory(value: unknown, index: number): CheckedArgument {
   if (isMemory(value)) return value
   if (typeof value === 'bigint') {
     if (BigInt.asUintN(64, value) === value) return value
-  } else if (typeof value !== 'number' || !Number.isSafeInteger(value)) {
+  } else if (typeof value !== 'number' || !Number.isInteger(value)) {
     throw invalidType(`Argument ${index}`, 'a DeviceBuffer, a PinnedBuffer, or an address', value)
-  } else if (value >= 0) return value
+  } else if (value >= 0 && Number.isSafeInteger(value)) return value
   throw outOfRange(`Argument ${index}`, 'a pointer of 64 bits', value)
 }
 

@@ -1,10 +1,21 @@
-import { inspect } from 'node:util'
-import { checkBoolean, checkInteger, checkOptions, checkText } from './arguments.js'
+import { inspect, types } from 'node:util'
+import {
+  bytesOf,
+  checkArray,
+  checkBoolean,
+  checkInteger,
+  checkText,
+  checkThis,
+  type Given,
+  isInstance,
+  readOptions,
+} from './arguments.js'
 import { contextOf, type Device, driverOf, isDevice, resolveDevice } from './device.js'
 import type { Driver } from './driver/driver.js'
 import type { ContextHandle, KernelHandle, ModuleHandle } from './driver/handles.js'
 import type { LaunchShape } from './driver/kernel-driver.js'
-import { invalidType, outOfRange, stateError } from './errors.js'
+import { inspected, invalidType, outOfRange, printed, stateError } from './errors.js'
+import { nextSerial } from './identity.js'
 import { type ArgumentMemory, type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
@@ -63,10 +74,16 @@ class ModuleRemains implements Remains {
   }
 }
 
+let isModule: (value: unknown) => value is Module
+/** Is it a Kernel, and not merely an heir to one, as a proxy is? */
+let isKernel: (value: unknown) => value is Kernel
+
 /** GPU code, loaded on a device. */
 export class Module implements Disposable {
   /** The device it is loaded on. */
   readonly device: Device
+  /** Which object it is: no other of this thread has the number. */
+  readonly serial: number = nextSerial()
   readonly #driver: Driver
   readonly #handle: ModuleHandle
   readonly #remains: ModuleRemains
@@ -78,7 +95,7 @@ export class Module implements Disposable {
     const context = contextOf(device)
     this.device = device
     this.#driver = driver
-    this.#handle = driver.kernels.load(image, context)
+    this.#handle = driver.kernels.load(imageOf(image), context)
     this.#remains = new ModuleRemains(driver, this.#handle, context)
     destroyWhenUnreachable(this, this.#remains)
   }
@@ -91,16 +108,13 @@ export class Module implements Disposable {
    * not exist
    */
   static load(code: Uint8Array | string, options?: { readonly device?: Device | number | undefined }): Module {
-    const device = resolveDevice(checkOptions(options)?.device)
-    const image = typeof code === 'string' ? Buffer.from(code) : code
-    if (!(image instanceof Uint8Array)) throw invalidType('code', 'a Uint8Array, or PTX as text', code)
-    if (image.length === 0) throw outOfRange('code.length', 'more than 0', 0)
-    return new Module(image, device)
+    const { device } = readOptions(options, ['device'])
+    return new Module(imageOf(code), resolveDevice(device))
   }
 
   /** Was it closed? Its kernels cannot be launched then. */
   get closed(): boolean {
-    return this.#remains.gone
+    return checkThis(this, isModule, 'a Module').#remains.gone
   }
 
   /**
@@ -110,11 +124,14 @@ export class Module implements Disposable {
    * own, or one is none; ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   kernel<const S extends readonly ParameterType[]>(name: string, signature: S): Kernel<S> {
-    if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    const module = checkThis(this, isModule, 'a Module')
+    module.#checkOpen()
     checkText(name, 'name', 'the name of a kernel')
     const parameters = parseSignature(signature)
+    // A getter of the signature may have closed it.
+    module.#checkOpen()
     const handle = this.#driver.kernels.kernel(this.#handle, name, parameters.map(passedAs))
-    return new Kernel<S>({ module: this, name, parameters, handle } satisfies KernelSeed as never)
+    return new Kernel<S>(new KernelSeed(this, name, parameters, handle) as never)
   }
 
   /**
@@ -122,12 +139,13 @@ export class Module implements Disposable {
    * so it is put off while host functions are pending. May be called twice.
    */
   close(): void {
-    if (!this.#remains.gone) release(this, this.#remains)
+    const module = checkThis(this, isModule, 'a Module')
+    if (!module.#remains.gone) release(module, module.#remains)
   }
 
   /** `close()`, for `using`. */
   [Symbol.dispose](): void {
-    this.close()
+    checkThis(this, isModule, 'a Module').close()
   }
 
   get [Symbol.toStringTag](): string {
@@ -135,19 +153,35 @@ export class Module implements Disposable {
   }
 
   toString(): string {
+    if (!isModule(this)) return printed(this)
     return `Module(0x${this.#handle.toString(16)}, ${this.device}${this.closed ? ', closed' : ''})`
   }
 
   [inspect.custom](): string {
-    return this.toString()
+    return inspected(this)
+  }
+
+  #checkOpen(): void {
+    if (this.#remains.gone) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+  }
+
+  static {
+    isModule = (value): value is Module => typeof value === 'object' && value !== null && #handle in value
   }
 }
 
-interface KernelSeed {
+class KernelSeed {
   readonly module: Module
   readonly name: string
   readonly parameters: readonly Parameter[]
   readonly handle: KernelHandle
+
+  constructor(module: Module, name: string, parameters: readonly Parameter[], handle: KernelHandle) {
+    this.module = module
+    this.name = name
+    this.parameters = parameters
+    this.handle = handle
+  }
 }
 
 /** A kernel: what `stream.launch(kernel, config, ...args)` queues, on streams of its module's device. */
@@ -165,8 +199,8 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
 
   /** Use `module.kernel(name, signature)`. */
   constructor(seed: never) {
-    const given = seed as KernelSeed | undefined
-    if (!(given?.module instanceof Module)) throw invalidType('Kernel', 'had from module.kernel(name, signature)', seed)
+    const given: unknown = seed
+    if (!isInstance(given, KernelSeed)) throw invalidType('Kernel', 'had from module.kernel(name, signature)', given)
     const { module, name, parameters, handle } = given
     this.module = module
     this.name = name
@@ -181,17 +215,20 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
    * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE, ERR_CLOSED where the module is; CudaError
    */
   activeBlocks(blockSize: number, sharedMemory = 0): number {
+    const kernel = checkThis(this, isKernel, 'a Kernel')
     checkExtent(blockSize, 'blockSize')
     checkSharedMemory(sharedMemory, 'sharedMemory')
-    this.#checkOpen()
-    const driver = driverOf(this.module.device)
-    return driver.kernels.activeBlocks(this.#handle, blockSize, sharedMemory)
+    kernel.#checkOpen()
+    const driver = driverOf(kernel.module.device)
+    return driver.kernels.activeBlocks(kernel.#handle, blockSize, sharedMemory)
   }
 
   [launchOn](stream: Stream, config: unknown, args: unknown[]): void {
+    checkThis(this, isKernel, 'a Kernel')
+    // Before anything is opened: a getter of the configuration may close it.
+    const shape = this.#shapes.of(config as LaunchConfig)
     this.#checkHome(stream)
     const values = checkArguments(this.#parameters, args)
-    const shape = this.#shapes.of(config as LaunchConfig)
     const use = openStream(stream, 1)
     this.#checkOpen()
     const memory = openArguments(values, this.#parameters, use.driver) ?? NO_MEMORY
@@ -214,11 +251,15 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
   }
 
   toString(): string {
-    return `Kernel(${this.name}, ${this.module.device})`
+    return isKernel(this) ? `Kernel(${this.name}, ${this.module.device})` : printed(this)
   }
 
   [inspect.custom](): string {
-    return this.toString()
+    return inspected(this)
+  }
+
+  static {
+    isKernel = (value): value is Kernel => typeof value === 'object' && value !== null && #handle in value
   }
 }
 
@@ -239,67 +280,83 @@ declare module './stream.js' {
 }
 
 /** The shape of the latest launch, which the next one mostly has too: to check it anew is a good part of a launch's cost. */
-class Shapes {
+export class Shapes {
   #grid: Extent | undefined
   #block: Extent | undefined
   #sharedMemory: number | undefined
   #latest: LaunchShape | undefined
 
   of(config: LaunchConfig): LaunchShape {
-    if (
-      this.#latest !== undefined &&
-      typeof config === 'object' &&
-      config !== null &&
-      config.grid === this.#grid &&
-      config.block === this.#block &&
-      config.sharedMemory === this.#sharedMemory &&
-      config.cooperative === undefined &&
-      config.cluster === undefined
-    ) {
-      return this.#latest
-    }
-    const shape = shapeOf(config)
+    if (this.#latest !== undefined && this.#isSame(config)) return this.#latest
+    const given = readConfig(config)
+    const shape = shapeOf(given)
+    const { grid, block, sharedMemory } = given
     // An array may have other numbers in it the next time, and what is special is checked each time.
-    const isPlain = typeof config.grid === 'number' && typeof config.block === 'number' && !shape.cooperative
+    const isPlain = typeof grid === 'number' && typeof block === 'number' && !shape.cooperative
     this.#latest = isPlain && shape.cluster === undefined ? shape : undefined
-    this.#grid = config.grid
-    this.#block = config.block
-    this.#sharedMemory = config.sharedMemory
+    this.#grid = grid
+    this.#block = block
+    this.#sharedMemory = sharedMemory
     return shape
+  }
+
+  #isSame(config: LaunchConfig): boolean {
+    try {
+      return (
+        typeof config === 'object' &&
+        config !== null &&
+        config.grid === this.#grid &&
+        config.block === this.#block &&
+        config.sharedMemory === this.#sharedMemory &&
+        config.cooperative === undefined &&
+        config.cluster === undefined
+      )
+    } catch {
+      // It is read once more below, and throws there if it still does.
+      return false
+    }
   }
 }
 
-/** Checks a launch's configuration. */
-export function shapeOf(config: LaunchConfig): LaunchShape {
+const CONFIG = ['grid', 'block', 'sharedMemory', 'cooperative', 'cluster'] as const
+type GivenConfig = Given<LaunchConfig, (typeof CONFIG)[number]>
+
+function readConfig(config: LaunchConfig): GivenConfig {
   if (config === undefined) throw invalidType('config', 'an object such as { grid, block }', config)
-  checkOptions(config, 'config')
-  const { cluster, sharedMemory = 0 } = config
-  checkSharedMemory(sharedMemory, 'config.sharedMemory')
+  return readOptions(config, CONFIG, 'config')
+}
+
+/** Checks a launch's configuration. */
+function shapeOf({ grid, block, sharedMemory = 0, cooperative, cluster }: GivenConfig): LaunchShape {
   return {
-    grid: extentOf(config.grid, 'config.grid'),
-    block: extentOf(config.block, 'config.block'),
-    sharedMemory,
-    cooperative: checkBoolean(config.cooperative, 'config.cooperative', false),
+    sharedMemory: checkSharedMemory(sharedMemory, 'config.sharedMemory'),
+    grid: extentOf(grid, 'config.grid'),
+    block: extentOf(block, 'config.block'),
+    cooperative: checkBoolean(cooperative, 'config.cooperative', false),
     cluster: cluster === undefined ? undefined : extentOf(cluster, 'config.cluster'),
   }
 }
 
-function extentOf(extent: Extent, name: string): readonly [number, number, number] {
+function extentOf(extent: unknown, name: string): readonly [number, number, number] {
   if (typeof extent === 'number') return [checkExtent(extent, name), 1, 1]
-  if (!Array.isArray(extent) || extent.length < 1 || extent.length > 3) {
-    throw invalidType(name, 'a number, or an array of up to three', extent)
+  const expected = 'a number, or an array of up to three'
+  const given = checkArray(extent, name, expected)
+  if (given.length < 1 || given.length > 3) throw invalidType(name, expected, extent)
+  const [x, y = 1, z = 1] = given
+  return [checkExtent(x, `${name}[0]`), checkExtent(y, `${name}[1]`), checkExtent(z, `${name}[2]`)]
+}
+
+const checkExtent = (value: unknown, name: string): number => checkInteger(value, name, 1, LARGEST_EXTENT)
+
+function checkSharedMemory(bytes: unknown, name: string): number {
+  return checkInteger(bytes, name, 0, LARGEST_EXTENT, () => `bytes from 0 to ${LARGEST_EXTENT}`)
+}
+
+function imageOf(code: unknown): Uint8Array {
+  if (typeof code !== 'string' && !types.isUint8Array(code)) {
+    throw invalidType('code', 'a Uint8Array, or PTX as text', code)
   }
-  const [x, y, z] = extent
-  return [checkExtent(x, `${name}[0]`), checkExtent(y ?? 1, `${name}[1]`), checkExtent(z ?? 1, `${name}[2]`)]
-}
-
-function checkExtent(value: number, name: string): number {
-  checkInteger(value, name)
-  if (value < 1 || value > LARGEST_EXTENT) throw outOfRange(name, `from 1 to ${LARGEST_EXTENT}`, value)
-  return value
-}
-
-function checkSharedMemory(bytes: number, name: string): void {
-  checkInteger(bytes, name)
-  if (bytes < 0 || bytes > LARGEST_EXTENT) throw outOfRange(name, `bytes from 0 to ${LARGEST_EXTENT}`, bytes)
+  const image = typeof code === 'string' ? Buffer.from(code) : bytesOf(code, 'code')
+  if (image.length === 0) throw outOfRange('code.length', 'more than 0', 0)
+  return image
 }

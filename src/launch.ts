@@ -12,8 +12,16 @@ export interface Launchable {
 /** `stream.launch` for every kind of target; graph.ts and kernel.ts declare the kinds, each with its arguments. */
 export function launch(this: Stream, target: unknown, config: unknown, ...args: unknown[]): Stream {
   openStream(this)
-  const launchable = target as Partial<Launchable> | null | undefined
-  if (typeof launchable?.[launchOn] !== 'function') throw invalidType('target', 'a GraphExec or a Kernel', target)
-  launchable[launchOn](this, config, args)
+  if (!isLaunchable(target)) throw invalidType('target', 'a GraphExec or a Kernel', target)
+  target[launchOn](this, config, args)
   return this
+}
+
+function isLaunchable(target: unknown): target is Launchable {
+  try {
+    return typeof (target as Partial<Launchable> | null | undefined)?.[launchOn] === 'function'
+  } catch {
+    // Such as a revoked proxy.
+    return false
+  }
 }

@@ -1,11 +1,12 @@
 /** Collective communication between GPUs by NCCL, in stream order. Importing this loads no library. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import { checkOptions, checkSignal } from './arguments.js'
+import { checkArray, checkSignal, checkThis, isInstance, readOptions } from './arguments.js'
 import { contextOf, Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import { isContextLost } from './driver/cuda-results.js'
-import { CudaError, invalidType, invalidValue, stateError } from './errors.js'
-import type { WaitOptions } from './finished.js'
+import { CudaError, inspected, invalidType, invalidValue, printed, stateError } from './errors.js'
+import { type WaitOptions, whenAborted } from './finished.js'
+import { nextSerial } from './identity.js'
 import './joins.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import type { GivenMemory } from './libraries/library-memory.js'
@@ -18,7 +19,6 @@ import {
   type CommunicatorOptions,
   checkId,
   checkRank,
-  checkReduction,
   checkSize,
   checkTimeout,
   type PeerOptions,
@@ -74,6 +74,8 @@ export function ncclVersion(): number {
   return ncclOf(Device.current).version()
 }
 
+let isCommunicator: (value: unknown) => value is Communicator
+
 /**
  * One of the ranks that exchange data: a device of this process. Every rank has to make the same calls in the same
  * order. Their work is queued on a stream of the device, as kernels are; the buffers may be closed as soon as that is
@@ -97,11 +99,13 @@ export class Communicator implements AsyncDisposable {
   readonly rank: number
   /** How many ranks there are. */
   readonly size: number
+  /** Which object it is: no other of this thread has the number. */
+  readonly serial: number = nextSerial()
   readonly #handle: NcclHandle
 
   /** Use `await Communicator.create(options)`. */
   private constructor(ready: Ready) {
-    if (!(ready instanceof Ready)) throw invalidType('Communicator', 'had from Communicator.create(options)', 'new')
+    if (!isInstance(ready, Ready)) throw invalidType('Communicator', 'had from Communicator.create(options)', 'new')
     const { handle, device, size } = ready
     this.device = device
     this.rank = handle.rank
@@ -119,14 +123,14 @@ export class Communicator implements AsyncDisposable {
    */
   static async create(options: CommunicatorOptions): Promise<Communicator> {
     if (options === undefined) throw invalidType('options', 'an object such as { id, rank, size }', options)
-    checkOptions(options)
-    const size = checkSize(options.size)
-    const rank = checkRank(options.rank, 'options.rank', size)
-    const id = checkId(options.id)
-    const timeout = checkTimeout(options.timeout)
-    const signal = checkSignal(options.signal)
-    const device = resolveDevice(options.device)
-    signal?.throwIfAborted()
+    const given = readOptions(options, ['id', 'rank', 'size', 'device', 'timeout', 'signal'])
+    const size = checkSize(given.size)
+    const rank = checkRank(given.rank, 'options.rank', size)
+    const id = checkId(given.id)
+    const timeout = checkTimeout(given.timeout)
+    const signal = checkSignal(given.signal)
+    const device = resolveDevice(given.device)
+    throwIfAborted(signal)
     const library = ncclOf(device)
     const driver = driverOf(device)
     const { libraries } = driver
@@ -137,7 +141,7 @@ export class Communicator implements AsyncDisposable {
       // NCCL may wait for the device: first let the loop run what the device waits for. What it has not run then is run by
       // the call.
       for (let left = TURNS_FOR_HOST_FUNCTIONS; left > 0 && libraries.hostFunctionsPending; left -= 1) {
-        signal?.throwIfAborted()
+        throwIfAborted(signal)
         await sleep(1)
       }
       const begin = (): NcclHandle => new NcclHandle(library, id, clique, rank, timeout)
@@ -161,10 +165,14 @@ export class Communicator implements AsyncDisposable {
     devices: readonly (Device | number)[],
     options?: Pick<CommunicatorOptions, 'timeout' | 'signal'>,
   ): Promise<Communicator[]> {
-    if (!Array.isArray(devices) || devices.length === 0) {
-      throw invalidType('devices', 'an array of one device or more', devices)
-    }
-    const resolved = devices.map((device: Device | number) => resolveDevice(device, 'devices'))
+    const { timeout, signal } = readOptions(options, ['timeout', 'signal'])
+    const expected = 'an array of one device or more'
+    const given = checkArray(devices, 'devices', expected)
+    if (given.length === 0) throw invalidType('devices', expected, devices)
+    const resolved = given.map((device) => {
+      if (device === undefined) throw invalidType('devices', expected, devices)
+      return resolveDevice(device as Device | number, 'devices')
+    })
     if (new Set(resolved).size < resolved.length) throw invalidValue('devices must not name a device twice')
     const [first = Device.current] = resolved
     const stranger = resolved.find((device) => driverOf(device) !== driverOf(first))
@@ -174,7 +182,6 @@ export class Communicator implements AsyncDisposable {
         `devices must all be of one driver, not ${first} and ${elsewhere(stranger, first)}`,
       )
     }
-    const { timeout, signal } = checkOptions(options) ?? {}
     checkTimeout(timeout)
     checkSignal(signal)
     const id = ncclOf(first).uniqueId()
@@ -191,7 +198,7 @@ export class Communicator implements AsyncDisposable {
 
   /** Was it closed, aborted, or given up after an error? */
   get closed(): boolean {
-    return this.#handle.ended
+    return checkThis(this, isCommunicator, 'a Communicator').#handle.ended
   }
 
   /**
@@ -199,17 +206,13 @@ export class Communicator implements AsyncDisposable {
    * same length, and may be the same bytes.
    */
   allReduce(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
-    const call = this.#call(options)
-    const op = checkReduction(options.op)
+    const call = Communicator.#call(this, options)
+    const op = call.reduction()
     const count = call.elements(destination, 'destination')
     call.checkApart(call.expect(source, 'source', count), destination, 0)
     const { functions, data, communicator } = call
-    call.ask(
-      'ncclAllReduce',
-      count,
-      { op: options.op ?? 'sum' },
-      [read(source), written(destination)],
-      ([from = 0, to = 0], raw) => functions.ncclAllReduce(from, to, count, data, op, communicator, raw),
+    call.ask('ncclAllReduce', count, [read(source), written(destination)], ([from = 0, to = 0], raw) =>
+      functions.ncclAllReduce(from, to, count, data, op, communicator, raw),
     )
     return this
   }
@@ -219,13 +222,13 @@ export class Communicator implements AsyncDisposable {
    * length, and may be the same buffer; other ranks need no source.
    */
   broadcast(source: DeviceBuffer | undefined, destination: DeviceBuffer, options: TransferOptions & RootOptions): this {
-    const call = this.#call(options)
-    const root = this.#root(options)
+    const call = Communicator.#call(this, options)
+    const root = call.root()
     const count = call.elements(destination, 'destination')
     const given = this.rank === root ? [read(call.expect(source, 'source', count))] : []
     for (const { buffer } of given) call.checkApart(buffer, destination, 0)
     const { functions, data, communicator } = call
-    call.ask('ncclBroadcast', count, { root }, [written(destination), ...given], ([to = 0, from = to], raw) =>
+    call.ask('ncclBroadcast', count, [written(destination), ...given], ([to = 0, from = to], raw) =>
       functions.ncclBroadcast(from, to, count, data, root, communicator, raw),
     )
     return this
@@ -236,19 +239,15 @@ export class Communicator implements AsyncDisposable {
    * have the same length, and may be the same buffer; other ranks need no destination.
    */
   reduce(source: DeviceBuffer, destination: DeviceBuffer | undefined, options: ReductionOptions & RootOptions): this {
-    const call = this.#call(options)
-    const op = checkReduction(options.op)
-    const root = this.#root(options)
+    const call = Communicator.#call(this, options)
+    const op = call.reduction()
+    const root = call.root()
     const count = call.elements(source, 'source')
     const given = this.rank === root ? [written(call.expect(destination, 'destination', count))] : []
     for (const { buffer } of given) call.checkApart(source, buffer, 0)
     const { functions, data, communicator } = call
-    call.ask(
-      'ncclReduce',
-      count,
-      { op: options.op ?? 'sum', root },
-      [read(source), ...given],
-      ([from = 0, to = 0], raw) => functions.ncclReduce(from, to, count, data, op, root, communicator, raw),
+    call.ask('ncclReduce', count, [read(source), ...given], ([from = 0, to = 0], raw) =>
+      functions.ncclReduce(from, to, count, data, op, root, communicator, raw),
     )
     return this
   }
@@ -258,12 +257,12 @@ export class Communicator implements AsyncDisposable {
    * times as long.
    */
   allGather(source: DeviceBuffer, destination: DeviceBuffer, options: TransferOptions): this {
-    const call = this.#call(options)
+    const call = Communicator.#call(this, options)
     const count = call.elements(source, 'source')
     call.expect(destination, 'destination', count * this.size)
     call.checkApart(source, destination, this.rank * source.byteLength)
     const { functions, data, communicator } = call
-    call.ask('ncclAllGather', count, {}, [read(source), written(destination)], ([from = 0, to = 0], raw) =>
+    call.ask('ncclAllGather', count, [read(source), written(destination)], ([from = 0, to = 0], raw) =>
       functions.ncclAllGather(from, to, count, data, communicator, raw),
     )
     return this
@@ -274,18 +273,14 @@ export class Communicator implements AsyncDisposable {
    * as long as `destination`.
    */
   reduceScatter(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
-    const call = this.#call(options)
-    const op = checkReduction(options.op)
+    const call = Communicator.#call(this, options)
+    const op = call.reduction()
     const count = call.elements(destination, 'destination')
     call.expect(source, 'source', count * this.size)
     call.checkApart(source, destination, -this.rank * destination.byteLength)
     const { functions, data, communicator } = call
-    call.ask(
-      'ncclReduceScatter',
-      count,
-      { op: options.op ?? 'sum' },
-      [read(source), written(destination)],
-      ([from = 0, to = 0], raw) => functions.ncclReduceScatter(from, to, count, data, op, communicator, raw),
+    call.ask('ncclReduceScatter', count, [read(source), written(destination)], ([from = 0, to = 0], raw) =>
+      functions.ncclReduceScatter(from, to, count, data, op, communicator, raw),
     )
     return this
   }
@@ -295,25 +290,25 @@ export class Communicator implements AsyncDisposable {
    * at a time, belongs into one `group()`.
    */
   send(source: DeviceBuffer, options: PeerOptions): this {
-    const call = this.#call(options)
-    const peer = checkRank(options.peer, 'options.peer', this.size)
+    const call = Communicator.#call(this, options)
+    const peer = call.peer()
     const count = call.elements(source, 'source')
     const { functions, data, communicator } = call
     const make = ([from = 0]: readonly number[], raw: number): number =>
       functions.ncclSend(from, count, data, peer, communicator, raw)
-    call.ask('ncclSend', count, { peer }, [read(source)], make)
+    call.ask('ncclSend', count, [read(source)], make)
     return this
   }
 
   /** Receives what another rank sends, which has to be as much (`ncclRecv`). */
   recv(destination: DeviceBuffer, options: PeerOptions): this {
-    const call = this.#call(options)
-    const peer = checkRank(options.peer, 'options.peer', this.size)
+    const call = Communicator.#call(this, options)
+    const peer = call.peer()
     const count = call.elements(destination, 'destination')
     const { functions, data, communicator } = call
     const make = ([to = 0]: readonly number[], raw: number): number =>
       functions.ncclRecv(to, count, data, peer, communicator, raw)
-    call.ask('ncclRecv', count, { peer }, [written(destination)], make)
+    call.ask('ncclRecv', count, [written(destination)], make)
     return this
   }
 
@@ -323,16 +318,16 @@ export class Communicator implements AsyncDisposable {
    * give a `signal` with a time limit where that can happen. When it is aborted, or NCCL reports an error
    * (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which lets the streams go on, and the promise
    * rejects with the reason.
-   * @throws (as a rejection) ERR_CLOSED, ERR_INVALID_ARG_TYPE; `signal.reason`, LibraryError, CudaError if the GPU
-   * faults
+   * @throws (as a rejection) ERR_CLOSED, also where it is aborted meanwhile; ERR_INVALID_ARG_TYPE; `signal.reason`,
+   * LibraryError, CudaError if the GPU faults
    */
   async finished(options?: WaitOptions): Promise<void> {
-    const handle = this.#handle
-    const signal = checkSignal(checkOptions(options)?.signal)
+    const handle = checkThis(this, isCommunicator, 'a Communicator').#handle
+    const signal = checkSignal(readOptions(options, ['signal']).signal)
     checkAlive(handle)
     const giveUp = new AbortController()
     const onAbort = (): void => giveUp.abort(signal?.reason)
-    signal?.addEventListener('abort', onAbort, { once: true })
+    const forget = signal === undefined ? undefined : whenAborted(signal, onAbort)
     if (signal?.aborted) onAbort()
     const look = setInterval(() => {
       try {
@@ -349,7 +344,7 @@ export class Communicator implements AsyncDisposable {
       throw error
     } finally {
       clearInterval(look)
-      signal?.removeEventListener('abort', onAbort)
+      forget?.()
     }
   }
 
@@ -360,8 +355,8 @@ export class Communicator implements AsyncDisposable {
    * @throws (as a rejection) LibraryError
    */
   async abort(): Promise<void> {
-    const handle = this.#handle
-    if (!handle.ended) handle.failure = new Error('abort() was called')
+    const handle = checkThis(this, isCommunicator, 'a Communicator').#handle
+    if (!handle.ended) handle.failure = stateError('ERR_CLOSED', 'abort() was called')
     await handle.end('ncclCommAbort')
     this.#letGo()
   }
@@ -374,12 +369,12 @@ export class Communicator implements AsyncDisposable {
    * @throws (as a rejection) ERR_INVALID_ARG_TYPE, `signal.reason`, LibraryError; ERR_DEADLOCK when the time is up
    */
   async close(options?: WaitOptions): Promise<void> {
-    const handle = this.#handle
-    const signal = checkSignal(checkOptions(options)?.signal)
+    const handle = checkThis(this, isCommunicator, 'a Communicator').#handle
+    const signal = checkSignal(readOptions(options, ['signal']).signal)
     if (handle.ended || handle.closing) return
     handle.closing = true
     try {
-      signal?.throwIfAborted()
+      throwIfAborted(signal)
       handle.library.finalize(handle.address)
       await handle.done('ncclCommFinalize', signal)
     } catch (error) {
@@ -391,8 +386,8 @@ export class Communicator implements AsyncDisposable {
   }
 
   /** `close()`, for `await using`. */
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close()
+  async [Symbol.asyncDispose](): Promise<void> {
+    await checkThis(this, isCommunicator, 'a Communicator').close()
   }
 
   get [Symbol.toStringTag](): string {
@@ -400,24 +395,31 @@ export class Communicator implements AsyncDisposable {
   }
 
   toString(): string {
+    if (!isCommunicator(this)) return printed(this)
     return `Communicator(rank ${this.rank} of ${this.size}, ${this.device}${this.closed ? ', closed' : ''})`
   }
 
   [inspect.custom](): string {
-    return this.toString()
+    return inspected(this)
   }
 
-  #call(options: TransferOptions): NcclCall {
-    return new NcclCall(this.#handle, this.device, options)
-  }
-
-  #root({ root }: RootOptions): number {
-    return root === undefined ? 0 : checkRank(root, 'options.root', this.size)
+  static #call(value: Communicator, options: TransferOptions): NcclCall {
+    const communicator = checkThis(value, isCommunicator, 'a Communicator')
+    return new NcclCall(communicator.#handle, communicator.device, options)
   }
 
   #letGo(): void {
     if (!this.#handle.gone) release(this, this.#handle)
   }
+
+  static {
+    isCommunicator = (value): value is Communicator => typeof value === 'object' && value !== null && #handle in value
+  }
+}
+
+/** As `signal.throwIfAborted()`, which a program may have replaced. */
+function throwIfAborted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw signal.reason
 }
 
 /** NCCL itself, or what stands in for it on the simulator. */
@@ -427,5 +429,5 @@ function ncclOf(device: Device): NcclBackend {
   return simulated
 }
 
-const read = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'in' })
-const written = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'out' })
+const read = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'in', byteLength: buffer.byteLength })
+const written = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'out', byteLength: buffer.byteLength })

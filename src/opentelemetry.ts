@@ -1,7 +1,7 @@
 /** GPU work as OpenTelemetry spans. `@opentelemetry/api` is the program's own: this package only speaks to a tracer of it. */
 import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { SpanKind, SpanStatusCode, type Tracer, trace } from '@opentelemetry/api'
-import { checkOptions } from './arguments.js'
+import { propertyOf, readOptions } from './arguments.js'
 import type { Device } from './device.js'
 import { invalidType } from './errors.js'
 import { type OperationMessage, type Publisher, publishOn } from './timeline/channels.js'
@@ -22,13 +22,14 @@ export interface TraceOptions {
  * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for the interval, or a device that does not exist
  */
 export function traceOperations(options?: TraceOptions): Publisher {
-  const { tracer = trace.getTracer('cuda-streams'), device, interval } = checkOptions(options) ?? {}
-  if (typeof tracer !== 'object' || tracer === null || typeof tracer.startSpan !== 'function') {
+  const given = readOptions(options, ['tracer', 'device', 'interval'])
+  const { tracer = trace.getTracer('cuda-streams'), device, interval } = given
+  if (typeof tracer !== 'object' || tracer === null || typeof propertyOf(tracer, 'startSpan') !== 'function') {
     throw invalidType('options.tracer', 'a Tracer of @opentelemetry/api', tracer)
   }
   // Not the channel that everybody's publishers tell of everybody's machines.
   const own = Symbol('cuda-streams:operation')
-  const publisher = publishOn({ operations: channel(own) }, { device, interval })
+  const publisher = publishOn({ operations: channel(own), synchronizations: undefined }, { device, interval })
   const listener = (message: unknown): void => addSpan(tracer, message as OperationMessage)
   subscribe(own, listener)
   const close = (): void => {

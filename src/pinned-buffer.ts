@@ -1,8 +1,9 @@
 /** Pinned memory of the host, and what JavaScript sees of it. What moves bytes is transfers.ts. */
-import { type Allocation, PinnedAllocation } from './allocations.js'
-import { contextOf, Device, driverOf } from './device.js'
+import { PinnedAllocation } from './allocations.js'
+import { checkThis } from './arguments.js'
+import { contextOf, Device, driverOf, isDevice } from './device.js'
 import { invalidType, invalidValue, stateError } from './errors.js'
-import { checkFitsArray, checkLength, Memory, Part, wholeOf } from './memory.js'
+import { checkFitsArray, checkLength, Memory, type MemoryEnds, Part, partOf, viewed, wholeOf } from './memory.js'
 
 /** A constructor of typed arrays, such as `Float32Array`. */
 export interface ViewConstructor<V extends ArrayBufferView> {
@@ -14,6 +15,14 @@ export interface ViewConstructor<V extends ArrayBufferView> {
 
 /** The bytes of pinned memory of the library's own: no JavaScript but ours looks at it, so the driver is not told. */
 export let ownBytes: (buffer: PinnedBuffer) => Uint8Array
+let isPinnedBuffer: (value: unknown) => value is PinnedBuffer
+
+const ENDS: MemoryEnds = {
+  before(whole, allocation) {
+    if (allocation instanceof PinnedAllocation) allocation.views = pinnedBytes.get(whole)
+  },
+  after: (whole) => void pinnedBytes.delete(whole),
+}
 
 /** What the views of a pinned buffer look at, and the buffer that must live as long as they do. */
 const pinnedBytes = new WeakMap<Memory, ArrayBuffer>()
@@ -32,7 +41,7 @@ export class PinnedBuffer extends Memory {
 
   /** Use `device.allocPinned(byteLength)`. */
   constructor(part: never) {
-    super(part, 'had from device.allocPinned(byteLength)')
+    super(part, 'had from device.allocPinned(byteLength)', ENDS)
     this.#byteOffset = (part as Part).byteOffset
   }
 
@@ -42,8 +51,9 @@ export class PinnedBuffer extends Memory {
    * @throws ERR_CLOSED; ERR_UNSUPPORTED for more bytes than this Node's typed arrays have: take slices
    */
   get bytes(): Uint8Array {
-    this.viewed()
-    return this.#all()
+    const buffer = checkThis(this, isPinnedBuffer, 'a PinnedBuffer')
+    viewed(buffer)
+    return buffer.#all()
   }
 
   /**
@@ -52,14 +62,17 @@ export class PinnedBuffer extends Memory {
    * typed arrays, ERR_CLOSED; ERR_UNSUPPORTED for more elements than this Node's typed arrays have
    */
   view<V extends ArrayBufferView>(type: ViewConstructor<V>): V {
-    this.viewed()
-    const width: unknown = typeof type === 'function' ? type.BYTES_PER_ELEMENT : undefined
-    if (typeof width !== 'number') throw invalidType('type', 'a constructor of typed arrays such as Float32Array', type)
-    if (this.byteLength % width !== 0 || this.#byteOffset % width !== 0) {
-      throw invalidValue(`${this} is no whole number of elements of ${width} bytes, or begins in the middle of one`)
+    const buffer = checkThis(this, isPinnedBuffer, 'a PinnedBuffer')
+    viewed(buffer)
+    const width = checkWidth(type)
+    const { byteLength } = buffer
+    if (byteLength % width !== 0 || buffer.#byteOffset % width !== 0) {
+      throw invalidValue(`${buffer} is no whole number of elements of ${width} bytes, or begins in the middle of one`)
     }
-    checkFitsArray(this, this.byteLength / width)
-    return new type(this.#buffer(), this.#byteOffset, this.byteLength / width)
+    checkFitsArray(buffer, byteLength / width)
+    const view = new type(buffer.#buffer(), buffer.#byteOffset, byteLength / width)
+    if (ArrayBuffer.isView(view)) return view
+    throw noViewConstructor(type)
   }
 
   /**
@@ -67,19 +80,12 @@ export class PinnedBuffer extends Memory {
    * @throws ERR_OUT_OF_RANGE where it does not lie within, ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   slice(byteOffset: number, byteLength: number): PinnedBuffer {
-    return new PinnedBuffer(this.part(byteOffset, byteLength) as never)
+    const buffer = checkThis(this, isPinnedBuffer, 'a PinnedBuffer')
+    return new PinnedBuffer(partOf(buffer, byteOffset, byteLength) as never)
   }
 
   override get [Symbol.toStringTag](): string {
     return 'PinnedBuffer'
-  }
-
-  protected override beforeClose(allocation: Allocation): void {
-    if (allocation instanceof PinnedAllocation) allocation.views = pinnedBytes.get(this)
-  }
-
-  protected override afterClose(): void {
-    pinnedBytes.delete(this)
   }
 
   #all(): Uint8Array {
@@ -90,6 +96,8 @@ export class PinnedBuffer extends Memory {
 
   static {
     ownBytes = (buffer) => buffer.#all()
+    isPinnedBuffer = (value): value is PinnedBuffer =>
+      typeof value === 'object' && value !== null && #byteOffset in value
   }
 
   #buffer(): ArrayBuffer {
@@ -111,11 +119,33 @@ declare module './device.js' {
 }
 
 Device.prototype.allocPinned = function (byteLength: number): PinnedBuffer {
+  const device = checkThis(this, isDevice, 'a Device')
   checkLength(byteLength)
-  const driver = driverOf(this)
-  const { pointer, bytes } = driver.memory.allocatePinned(byteLength, contextOf(this))
-  const buffer = new PinnedBuffer(new Part(new PinnedAllocation(this, driver, pointer, byteLength)) as never)
+  const driver = driverOf(device)
+  const { pointer, bytes } = driver.memory.allocatePinned(byteLength, contextOf(device))
+  const buffer = new PinnedBuffer(new Part(new PinnedAllocation(device, driver, pointer, byteLength)) as never)
   pinnedBytes.set(buffer, bytes)
   buffersOfViews.set(bytes, buffer)
   return buffer
 }
+
+/** How many bytes an element has. Throws ERR_INVALID_ARG_TYPE for a function that makes no views. */
+function checkWidth(type: unknown): number {
+  const width: unknown = isConstructor(type) ? Reflect.get(type, 'BYTES_PER_ELEMENT') : undefined
+  if (typeof width === 'number' && Number.isInteger(width) && width > 0) return width
+  throw noViewConstructor(type)
+}
+
+/** Can it be called with `new`? The question does not call it. */
+function isConstructor(value: unknown): value is new () => object {
+  if (typeof value !== 'function') return false
+  try {
+    Reflect.construct(Object, [], value)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const noViewConstructor = (given: unknown): Error =>
+  invalidType('type', 'a constructor of typed arrays such as Float32Array', given)

@@ -1,7 +1,6 @@
 /** CUDA C++ as text, compiled at run time. */
-import { checkOptions, checkText } from './arguments.js'
+import { checkArray, checkText, readOptions } from './arguments.js'
 import { type Device, driverOf, resolveDevice } from './device.js'
-import { invalidType } from './errors.js'
 import { Module } from './kernel.js'
 
 /** How CUDA C++ is compiled, and where it is loaded. */
@@ -17,17 +16,18 @@ export interface CompileOptions {
 }
 
 async function compile(source: string, options?: CompileOptions): Promise<Module> {
-  const given = checkOptions(options) ?? {}
+  const given = readOptions(options, ['arch', 'options', 'device', 'name'])
   checkText(source, 'source', 'CUDA C++ as text')
-  const more = given.options ?? []
-  if (!Array.isArray(more)) throw invalidType('options.options', 'an array of texts', more)
-  const texts = more.map((option, index) => checkText(option, `options.options[${index}]`, 'a text'))
+  const { options: texts = [], name = 'program.cu' } = given
+  const more = checkArray(texts, 'options.options', 'an array of texts').map((text, index) =>
+    checkText(text, `options.options[${index}]`, 'a text'),
+  )
+  checkText(name, 'options.name', 'a text')
   const device = resolveDevice(given.device)
   const { major, minor } = device.computeCapability
-  const arch = given.arch ?? `sm_${major}${minor}`
+  const { arch = `sm_${major}${minor}` } = given
   checkText(arch, 'options.arch', "a text such as 'sm_90'")
-  const name = checkText(given.name ?? 'program.cu', 'options.name', 'a text')
-  const image = await driverOf(device).kernels.compile(source, name, [`--gpu-architecture=${arch}`, ...texts])
+  const image = await driverOf(device).kernels.compile(source, name, [`--gpu-architecture=${arch}`, ...more])
   return Module.load(image, { device })
 }
 

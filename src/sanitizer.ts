@@ -2,7 +2,7 @@
  * Finds missing waits: two uses of the same memory that nothing orders. It stands before a driver, real or simulated, and
  * follows the calls; one run covers every timing of the GPU that this order of calls can have.
  */
-import { checkChoice, checkFunction, checkOptions } from './arguments.js'
+import { checkArray, checkChoice, checkFunction, checkThis, isInstance, readOptions } from './arguments.js'
 import { whenDriverOpens } from './default-driver.js'
 import { another, type Device, driverOf, resolveDevice } from './device.js'
 import type { Driver } from './driver/driver.js'
@@ -10,6 +10,7 @@ import type { Front } from './driver/front.js'
 import { whenNameIsGiven } from './driver/given-names.js'
 import { invalidType, stateError } from './errors.js'
 import { type Event, isEvent, openEvent } from './event.js'
+import { notCloneable } from './identity.js'
 import './joins.js'
 import './device-buffer.js'
 import type { DeviceBuffer } from './device-buffer.js'
@@ -62,23 +63,43 @@ const STACKS: readonly Stacks[] = ['sampled', 'all', 'none']
 
 const running = new Set<Sanitizer>()
 
+/** Sanitizers that print when the process ends. Together they have one listener: Node warns of a leak where it has many. */
+const printing = new Set<Sanitizer>()
+let printAll: () => void
+
+/** Lets only this file make sanitizers. */
+class Start {
+  readonly mode: SanitizerMode
+  readonly device: Device | undefined
+  readonly stacks: Stacks
+  constructor(mode: SanitizerMode, device: Device | undefined, stacks: Stacks) {
+    this.mode = mode
+    this.device = device
+    this.stacks = stacks
+  }
+}
+
 /** The sanitizers that look at a driver. */
 let wrappersOn: (driver: Driver) => readonly SanitizerDriver[]
+let isSanitizer: (value: unknown) => value is Sanitizer
 
 /** Looks for missing waits while it runs. */
 export class Sanitizer implements Disposable {
   /** How it tells what it finds. */
   readonly mode: SanitizerMode
+  /** Keeps it from being copied to another thread. */
+  protected readonly cloning: symbol = notCloneable()
   readonly #findings: Findings
   readonly #takeBack: () => void
-  readonly #atExit = (): void => this.#print()
   #front: Front | undefined
   #wrapper: SanitizerDriver | undefined
   #unwrap: (() => void) | undefined
   #stopped = false
 
   /** Use `Sanitizer.start()`. */
-  private constructor(mode: SanitizerMode, device: Device | undefined, stacks: Stacks) {
+  private constructor(start: Start) {
+    if (!isInstance(start, Start)) throw invalidType('Sanitizer', 'had from Sanitizer.start(options)', start)
+    const { mode, device, stacks } = start
     this.mode = mode
     this.#findings = new Findings(mode === 'throw')
     const wrap = (driver: Front): void => this.#wrap(driver, stacks)
@@ -87,7 +108,10 @@ export class Sanitizer implements Disposable {
       wrap(driverOf(device))
       this.#takeBack = () => {}
     }
-    if (mode === 'print') process.on('exit', this.#atExit)
+    if (mode === 'print') {
+      if (printing.size === 0) process.on('exit', printAll)
+      printing.add(this)
+    }
     running.add(this)
   }
 
@@ -96,9 +120,10 @@ export class Sanitizer implements Disposable {
    * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE; ERR_OUT_OF_RANGE for a device that does not exist
    */
   static start(options?: SanitizerOptions): Sanitizer {
-    const { mode = 'collect', device, stacks = 'sampled' } = checkOptions(options) ?? {}
+    const { mode = 'collect', device, stacks = 'sampled' } = readOptions(options, ['mode', 'device', 'stacks'])
     const where = device === undefined ? undefined : resolveDevice(device)
-    return new Sanitizer(checkMode(mode, 'options.mode'), where, checkChoice(stacks, 'options.stacks', STACKS))
+    const wanted = checkMode(mode, 'options.mode')
+    return new Sanitizer(new Start(wanted, where, checkChoice(stacks, 'options.stacks', STACKS)))
   }
 
   /** Those that have not been stopped, that of CUDA_STREAMS_SANITIZER among them. */
@@ -108,12 +133,12 @@ export class Sanitizer implements Disposable {
 
   /** What was found so far, in the order in which it was; a hundred at most. */
   get reports(): readonly SanitizerReport[] {
-    return this.#findings.reports
+    return checkThis(this, isSanitizer, 'a Sanitizer').#findings.reports
   }
 
   /** How much it remembers at present. */
   get statistics(): SanitizerStatistics {
-    const detector = this.#wrapper?.detector
+    const detector = checkThis(this, isSanitizer, 'a Sanitizer').#wrapper?.detector
     if (detector === undefined) return { ranges: 0, regions: 0, strands: 0, events: 0 }
     const { order, regions } = detector
     const { rangeCount, count } = regions
@@ -122,18 +147,20 @@ export class Sanitizer implements Disposable {
 
   /** Looks no further. The reports stay. May be called twice. */
   stop(): void {
-    if (this.#stopped) return
+    const sanitizer = checkThis(this, isSanitizer, 'a Sanitizer')
+    if (sanitizer.#stopped) return
     this.#stopped = true
     running.delete(this)
     this.#takeBack()
     this.#unwrap?.()
-    process.off('exit', this.#atExit)
-    if (this.mode === 'print') this.#print()
+    if (!printing.delete(this)) return
+    if (printing.size === 0) process.off('exit', printAll)
+    this.#print()
   }
 
   /** `stop()`, for `using`. */
   [Symbol.dispose](): void {
-    this.stop()
+    checkThis(this, isSanitizer, 'a Sanitizer').stop()
   }
 
   #wrap(driver: Front, stacks: Stacks): void {
@@ -153,6 +180,10 @@ export class Sanitizer implements Disposable {
   static {
     wrappersOn = (driver) =>
       [...running].flatMap((one) => (one.#front === driver && one.#wrapper ? [one.#wrapper] : []))
+    printAll = () => {
+      for (const one of printing) one.#print()
+    }
+    isSanitizer = (value): value is Sanitizer => typeof value === 'object' && value !== null && #findings in value
   }
 }
 
@@ -163,7 +194,8 @@ export class Sanitizer implements Disposable {
  */
 export async function sanitize<R>(fn: () => R | Promise<R>, options?: Omit<SanitizerOptions, 'mode'>): Promise<R> {
   checkFunction(fn, 'fn')
-  const sanitizer = Sanitizer.start({ ...checkOptions(options), mode: 'collect' })
+  const { device, stacks } = readOptions(options, ['device', 'stacks'])
+  const sanitizer = Sanitizer.start({ device, stacks, mode: 'collect' })
   try {
     const result = await fn()
     const errors = sanitizer.reports.filter(({ severity }) => severity === 'error')
@@ -188,10 +220,14 @@ export interface DeclaredAccess {
  * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH; SanitizerError in 'throw' mode
  */
 export function declareAccess(stream: Stream, access: DeclaredAccess, what = 'work of another library'): void {
-  const { driver, handle } = openedStream(stream, 'stream')
-  const { reads = [], writes = [] } = checkOptions(access, 'access') ?? {}
-  const memory = [...touched(writes, 'access.writes', 'out', driver), ...touched(reads, 'access.reads', 'in', driver)]
+  const { reads = [], writes = [] } = readOptions(access, ['reads', 'writes'], 'access')
+  const [written, read] = [
+    checkArray(writes, 'access.writes', 'an array of buffers'),
+    checkArray(reads, 'access.reads', 'an array of buffers'),
+  ]
   if (typeof what !== 'string') throw invalidType('what', 'a string', what)
+  const { driver, handle } = openedStream(stream, 'stream')
+  const memory = [...touched(written, 'access.writes', 'out', driver), ...touched(read, 'access.reads', 'in', driver)]
   for (const { detector } of wrappersOn(driver)) detector.work(handle, what, memory)
 }
 
@@ -226,14 +262,8 @@ function openedStream(stream: unknown, name: string): ReturnType<typeof openStre
   return openStream(stream)
 }
 
-function touched(
-  buffers: readonly (DeviceBuffer | PinnedBuffer)[],
-  name: string,
-  access: 'in' | 'out',
-  driver: Driver,
-): Touched[] {
-  if (!Array.isArray(buffers)) throw invalidType(name, 'an array of buffers', buffers)
-  return buffers.map((buffer: unknown) => {
+function touched(buffers: readonly unknown[], name: string, access: 'in' | 'out', driver: Driver): Touched[] {
+  return buffers.map((buffer) => {
     if (!isMemory(buffer)) throw invalidType(name, 'an array of DeviceBuffers and PinnedBuffers', buffer)
     return { pointer: openMemory(buffer, driver).pointer, byteLength: buffer.byteLength, access }
   })

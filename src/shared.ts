@@ -1,9 +1,11 @@
 /**
  * What one thread tells another of its streams, events and buffers. Each thread has modules of its own, so what crosses
- * over is a plain object of names and numbers; a mark in native memory says whether its owner still has it open.
+ * over is a token, a plain object of names and numbers. A mark in native memory says whether the owner still has the thing
+ * open, and which thing it is: a made-up handle would reach the driver otherwise, which crashes on some.
  */
 import { randomInt } from 'node:crypto'
 import { threadId } from 'node:worker_threads'
+import { type Given, isRevoked, readOptions } from './arguments.js'
 import { Device, driverOf } from './device.js'
 import { describe, invalidType, invalidValue, stateError } from './errors.js'
 import { processName } from './process-name.js'
@@ -22,7 +24,7 @@ export interface SharedObject {
   readonly thread: number
   /** What that thread knows it by. */
   readonly key: number
-  /** The address of the word that says whether it is still open. */
+  /** The address of the words that say whether it is still open, and what it is. */
   readonly mark: number
   /** The ordinal of its device. */
   readonly device: number
@@ -67,27 +69,41 @@ export interface SharedBuffer extends SharedObject {
 }
 
 const KEYS = 2 ** 48 - 1
+const KINDS: readonly Kind[] = ['stream', 'event', 'buffer']
+const COMMON = ['cudaStreams', 'driver', 'process', 'thread', 'key', 'mark', 'device'] as const
+
+/** Numbers that say which thing was shared, by its kind. Other threads hold a token against them. */
+type Facts = readonly number[]
+
+interface Announcement {
+  readonly owner: object
+  readonly device: Device
+  readonly shared: SharedObject
+  readonly facts: Facts
+}
 
 /** Both keep what is shared reachable until it is closed. */
-const announcements = new Map<object, SharedObject>()
-const owners = new Map<number, object>()
+const announcements = new Map<object, Announcement>()
+const announcementsByKey = new Map<number, Announcement>()
 
 /** Describes something to other threads, and keeps it reachable until `withdraw`. */
 export function announce<K extends Kind>(
   owner: object,
   kind: K,
   device: Device,
+  facts: Facts,
 ): SharedObject & { readonly cudaStreams: K } {
   let known = announcements.get(owner)
   if (known === undefined) {
     const key = randomInt(1, KEYS)
-    const mark = driverOf(device).sharing.raiseMark(key)
     const { driver, ordinal } = device
-    known = { cudaStreams: kind, driver, process: processName(), thread: threadId, key, mark, device: ordinal }
+    const mark = driverOf(device).sharing.raiseMark([key, KINDS.indexOf(kind), ordinal, ...facts])
+    const shared = { cudaStreams: kind, driver, process: processName(), thread: threadId, key, mark, device: ordinal }
+    known = { owner, device, shared, facts }
     announcements.set(owner, known)
-    owners.set(key, owner)
+    announcementsByKey.set(key, known)
   }
-  return { ...known, cudaStreams: kind }
+  return { ...known.shared, cudaStreams: kind }
 }
 
 /** To be called when anything is closed that may have been shared. */
@@ -96,55 +112,86 @@ export function withdraw(owner: object, device: Device): void {
   const known = announcements.get(owner)
   if (known === undefined) return
   announcements.delete(owner)
-  owners.delete(known.key)
-  driverOf(device).sharing.lowerMark(known.mark)
+  announcementsByKey.delete(known.shared.key)
+  driverOf(device).sharing.lowerMark(known.shared.mark)
 }
 
 /** Does it look like what `share()` returned? */
 export function isShared(value: unknown): value is SharedObject {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, 'cudaStreams')
+  return typeof value === 'object' && value !== null && !isRevoked(value) && Object.hasOwn(value, 'cudaStreams')
 }
 
-/**
- * What a shared object stands for in this thread: the object itself where this thread shared it, else the device on which
- * it is to be wrapped. Throws where it cannot be had here, or is closed.
- */
-export function receive(shared: SharedObject, kind: Kind): { readonly owner: object } | { readonly device: Device } {
-  if (!isShared(shared) || shared.cudaStreams !== kind) {
-    throw invalidType('shared', `what the share() of ${article(kind)} returned`, shared)
+/** A token that was taken in. */
+export interface Received<T extends object, K extends keyof T> {
+  /** The object itself, in the thread that shared it. */
+  readonly owner: object | undefined
+  /** The device on which it is to be wrapped in another. */
+  readonly device: Device
+  /** The facts about the thing. */
+  readonly facts: Facts
+  /** The token's own statements, each read once, to be held against the facts. */
+  readonly said: Given<T, K>
+}
+
+/** The thing that a token stands for in this thread. Throws where it cannot be had here, is closed, or was made up. */
+export function receive<T extends SharedObject, K extends keyof T>(
+  shared: T,
+  kind: Kind,
+  names: readonly K[],
+): Received<T, K> {
+  if (!isShared(shared)) throw notShared(kind, shared)
+  const said = readOptions<T, K | (typeof COMMON)[number]>(shared, [...COMMON, ...names], 'shared')
+  if (said.cudaStreams !== kind) throw notShared(kind, shared)
+  const thread = checkNumber(said.thread, 'thread')
+  const key = checkNumber(said.key, 'key')
+  const mark = checkNumber(said.mark, 'mark')
+  const ordinal = checkNumber(said.device, 'device')
+  if (said.process !== processName()) throw otherProcess(kind)
+  if (thread === threadId) {
+    const known = announcementsByKey.get(key)
+    if (known === undefined) throw closedElsewhere(kind)
+    checkFact(kind, 'cudaStreams', known.shared.cudaStreams)
+    checkFact(ordinal, 'device', known.shared.device)
+    return { owner: known.owner, device: known.device, facts: known.facts, said }
   }
-  checkNumbers(shared)
-  if (shared.process !== processName()) throw otherProcess(kind)
-  if (shared.thread === threadId) {
-    const owner = owners.get(shared.key)
-    if (owner === undefined) throw closedElsewhere(kind)
-    return { owner }
-  }
-  if (shared.driver === 'sim') {
+  if (said.driver === 'sim') {
     const how = 'use the cuda driver, or share it within the thread'
     throw stateError(
       'ERR_UNSUPPORTED',
       `Each thread has a simulator of its own, which cannot share ${article(kind)}: ${how}`,
     )
   }
-  const device = Device.get(shared.device)
-  if (device.driver !== shared.driver) {
-    const what = `The ${kind} was shared by the driver '${shared.driver}', and this thread uses '${device.driver}'`
+  const device = Device.get(ordinal)
+  if (device.driver !== said.driver) {
+    const what = `The ${kind} was shared by the driver ${describe(said.driver)}, and this thread uses '${device.driver}'`
     throw stateError('ERR_DEVICE_MISMATCH', `${what}: start both with the same CUDA_STREAMS_DRIVER`)
   }
-  if (!driverOf(device).sharing.markStands(shared.mark, shared.key)) throw closedElsewhere(kind)
-  return { device }
+  const words = driverOf(device).sharing.readMark(mark, key)
+  if (words === undefined) throw closedElsewhere(kind)
+  const [whichKind = -1, whichDevice, ...facts] = words
+  checkFact(kind, 'cudaStreams', KINDS[whichKind])
+  checkFact(ordinal, 'device', whichDevice)
+  return { owner: undefined, device, facts, said }
 }
 
-function checkNumbers(shared: SharedObject): void {
-  for (const name of ['thread', 'key', 'mark', 'device'] as const) {
-    const value = shared[name]
-    if (Number.isSafeInteger(value) && value >= 0) continue
-    throw invalidValue(`shared.${name} is ${describe(value)}: pass on what share() returned as it is`)
-  }
+function checkNumber(value: unknown, name: string): number {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value
+  throw notAsShared(name, value)
+}
+
+/** Throws ERR_INVALID_ARG_VALUE where a token contradicts a fact. */
+export function checkFact(said: unknown, name: string, fact: unknown): void {
+  if (said !== fact) throw notAsShared(name, said)
+}
+
+export function notAsShared(name: string, value: unknown): Error {
+  return invalidValue(`shared.${name} is ${describe(value)}: pass on what share() returned as it is`)
 }
 
 const article = (kind: Kind): string => (kind === 'event' ? 'an event' : `a ${kind}`)
+
+const notShared = (kind: Kind, given: unknown): Error =>
+  invalidType('shared', `what the share() of ${article(kind)} returned`, given)
 
 function otherProcess(kind: Kind): Error {
   const how =

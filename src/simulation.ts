@@ -1,13 +1,13 @@
 /** Simulations, and what can be queued on their streams that no GPU offers. */
-import { checkBoolean, checkInteger, checkNanoseconds, checkOptions, checkPointer } from './arguments.js'
-import { contextOf, type Device, deviceOf, driverOf, isDevice, optionsOn } from './device.js'
+import { checkBoolean, checkInteger, checkNanoseconds, checkPointer, readOptions } from './arguments.js'
+import { contextOf, type Device, deviceOf, driverOf, isDevice, readOptionsOn } from './device.js'
 import { CUresult } from './driver/cuda-results.js'
 import { StreamFlag, type StreamHandle } from './driver/driver.js'
 import { backendOf, frontOf } from './driver/front.js'
 import { OperationKind } from './driver/sim/objects.js'
 import { MOST_DEVICES } from './driver/sim/properties.js'
 import { SimDriver, simulatorOfHandle } from './driver/sim/sim-driver.js'
-import { invalidType, outOfRange, stateError } from './errors.js'
+import { invalidType, stateError } from './errors.js'
 import { checkFault, checkFaults, type Fault } from './faults.js'
 import './joins.js'
 import { isStream, openStream, queuedLast, type Stream } from './stream.js'
@@ -61,11 +61,10 @@ const foreignStreams = new WeakMap<SimDriver, Set<bigint>>()
  * numbers in a fault
  */
 export function simulate(options?: SimulationOptions): Simulation {
-  const given = checkOptions(options) ?? {}
-  const devices = given.devices === undefined ? 1 : checkInteger(given.devices, 'options.devices')
-  if (devices < 1 || devices > MOST_DEVICES) throw outOfRange('options.devices', `from 1 to ${MOST_DEVICES}`, devices)
-  const seed = given.seed === undefined ? 0 : checkInteger(given.seed, 'options.seed')
-  const faults = checkFaults(given.faults, 'options.faults')
+  const { devices = 1, seed = 0, faults: wanted } = readOptions(options, ['devices', 'seed', 'faults'])
+  checkInteger(devices, 'options.devices', 1, MOST_DEVICES)
+  checkInteger(seed, 'options.seed')
+  const faults = checkFaults(wanted, 'options.faults')
   const driver = new SimDriver({ devices, seed })
   for (const fault of faults) driver.machine.faults.add(fault)
   return simulationFor(driver)
@@ -110,8 +109,7 @@ export function latch(stream: Stream): { open(): void } {
  * ERR_INVALID_ARG_TYPE, ERR_CLOSED; CudaError as a launch
  */
 export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS): void {
-  checkInteger(number, 'number')
-  if (number < 1) throw outOfRange('number', 'a CUresult that is not success', number)
+  checkInteger(number, 'number', 1, undefined, () => 'a CUresult that is not success')
   const { driver, handle } = simulated(stream)
   driver.enqueue(handle, OperationKind.FAULT, number)
   queuedLast(stream, 'fault()')
@@ -126,7 +124,7 @@ export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS)
  */
 export function foreignStream(device: Device, options?: StreamOptions): bigint {
   const driver = simDriverOf(device)
-  const given = optionsOn(device, options)
+  const given = readOptionsOn(device, options, ['nonBlocking', 'priority'])
   const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
   const handle = BigInt(driver.streamCreate(contextOf(device), flags, checkPriority(given.priority)))
   const known = foreignStreams.get(driver) ?? new Set<bigint>()

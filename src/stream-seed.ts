@@ -1,12 +1,14 @@
 /** What a stream is made from inside the library: a handle, whose it is, and what has to be destroyed with it. */
-import { checkBoolean, checkOptions, checkPointer } from './arguments.js'
+import { checkBoolean, readOptions } from './arguments.js'
 import { driverForHandle } from './default-driver.js'
 import { contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } from './device.js'
 import { type ContextHandle, type Driver, isDefaultStream, StreamFlag, type StreamHandle } from './driver/driver.js'
 import { invalidType, stateError } from './errors.js'
 import type { Remains } from './remains.js'
-import type { SharedStream } from './shared.js'
+import { checkFact, receive, type SharedStream } from './shared.js'
 import type { StreamOptions } from './stream-options.js'
+
+const STREAM_OPTIONS = ['device', 'priority', 'nonBlocking'] as const
 
 export class StreamSeed {
   readonly device: Device
@@ -49,7 +51,7 @@ export class StreamRemains implements Remains {
 }
 
 export function seedOfNew(options: StreamOptions | undefined): StreamSeed {
-  const given = checkOptions(options) ?? {}
+  const given = readOptions(options, STREAM_OPTIONS)
   const device = resolveDevice(given.device)
   const priority = checkPriority(given.priority)
   const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
@@ -72,14 +74,26 @@ export function seedOfHandle(cudaHandle: number, wanted: Device | number | undef
   return new StreamSeed(deviceOf(driver, device), context, stream, 'wrapped')
 }
 
+/** What was shared: the object itself in this thread, else its handle and id on a device. */
+export function receiveStream(shared: SharedStream): {
+  readonly owner: object | undefined
+  readonly device: Device
+  readonly cudaHandle: number
+  readonly id: bigint | undefined
+} {
+  const { owner, device, facts, said } = receive(shared, 'stream', ['handle', 'id'])
+  const [cudaHandle = 0] = facts
+  checkFact(said.handle, 'handle', BigInt(cudaHandle))
+  return { owner, device, cudaHandle, id: said.id }
+}
+
 /** Of a stream that another thread has open, as far as this process can tell. */
-export function seedOfShared(shared: SharedStream, device: Device): StreamSeed {
+export function seedOfShared(cudaHandle: number, id: bigint | undefined, device: Device): StreamSeed {
   const driver = driverOf(device)
-  const cudaHandle = checkPointer(shared.handle, 'shared.handle', 'as share() returned it')
   const seed = seedOfHandle(cudaHandle, device)
   // A capture would be spoilt by the question, and a stream that captures is one in use.
   if (isDefaultStream(seed.handle) || driver.streamIsCapturing(seed.handle)) return seed
-  if (driver.streamGetId(seed.handle) === shared.id) return seed
+  if (driver.streamGetId(seed.handle) === id) return seed
   const what = `The stream with handle 0x${cudaHandle.toString(16)} has been destroyed since it was shared`
   throw stateError('ERR_CLOSED', `${what}, and another made in its place`)
 }

@@ -1,5 +1,5 @@
 /** How other libraries hand a stream over, and how a handle is read from it. */
-import { checkPointer } from './arguments.js'
+import { checkArray, checkPointer, propertyOf } from './arguments.js'
 import { invalidType } from './errors.js'
 
 /** The method that gives a stream's handle away: `Symbol.for('cuda.stream')`, the same in every copy of this library. */
@@ -37,17 +37,17 @@ export function handleOf(source: StreamSource): number {
   const protocol = protocolOf(source)
   if (protocol === undefined) throw invalidType('source', EXPECTED, source)
   const { name, method } = protocol
-  const reply: unknown = method.call(source)
-  if (!Array.isArray(reply) || reply.length !== 2 || (reply[0] !== 0 && reply[0] !== 0n)) {
-    throw invalidType(`What ${name}() returns`, '[0, handle]: version 0 of the protocol', reply)
-  }
+  const returned: unknown = method.call(source)
+  const [what, expected] = [`What ${name}() returns`, '[0, handle]: version 0 of the protocol']
+  const reply = checkArray(returned, what, expected)
+  if (reply.length !== 2 || (reply[0] !== 0 && reply[0] !== 0n)) throw invalidType(what, expected, returned)
   return checkPointer(reply[1], `The handle that ${name}() returns`, 'a bigint or a safe integer')
 }
 
 function protocolOf(source: object): { readonly name: string; readonly method: () => unknown } | undefined {
-  const ours: unknown = Reflect.get(source, cudaStream)
+  const ours: unknown = propertyOf(source, cudaStream)
   if (typeof ours === 'function') return { name: '[cudaStream]', method: ours as () => unknown }
-  const pythons: unknown = Reflect.get(source, '__cuda_stream__')
+  const pythons: unknown = propertyOf(source, '__cuda_stream__')
   if (typeof pythons === 'function') return { name: '__cuda_stream__', method: pythons as () => unknown }
   return undefined
 }

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import { Ambient } from './ambient.js'
-import { checkBoolean, checkFunction, checkOptions, checkOwner } from './arguments.js'
+import { checkBoolean, checkFunction, checkOwner, checkThis, type Given, isInstance, readOptions } from './arguments.js'
 import { type Context, contextOf, Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import {
   type ContextHandle,
@@ -12,10 +12,12 @@ import {
   StreamFlag,
   type StreamHandle,
 } from './driver/driver.js'
-import { heardFrom, invalidType, stateError } from './errors.js'
+import { heardFrom, inspected, invalidType, printed, stateError } from './errors.js'
 import {
   checkAgainst,
+  EVENT_OPTIONS,
   Event,
+  entriesOf,
   eventFor,
   isEvent,
   keptEventFor,
@@ -25,8 +27,9 @@ import {
 } from './event.js'
 import { finished, type WaitOptions } from './finished.js'
 import { hostFunction } from './host-function.js'
+import { nextSerial } from './identity.js'
 import { destroyWhenUnreachable, release } from './remains.js'
-import { announce, isShared, receive, type SharedStream, withdraw } from './shared.js'
+import { announce, isShared, type SharedStream, withdraw } from './shared.js'
 import type {
   ExternalStreamOptions,
   RecordOptions,
@@ -34,7 +37,15 @@ import type {
   WaitEventOptions,
   WaitStreamOptions,
 } from './stream-options.js'
-import { checkDevice, StreamRemains, StreamSeed, seedOfHandle, seedOfNew, seedOfShared } from './stream-seed.js'
+import {
+  checkDevice,
+  receiveStream,
+  StreamRemains,
+  StreamSeed,
+  seedOfHandle,
+  seedOfNew,
+  seedOfShared,
+} from './stream-seed.js'
 import {
   type CudaStreamLike,
   cudaStream,
@@ -58,7 +69,9 @@ export interface OpenStream {
   readonly serial: number
 }
 
-let lastSerial = 0
+const RECORD_OPTIONS = [...EVENT_OPTIONS, 'external'] as const
+const WAIT_OPTIONS = ['event', 'external'] as const
+const WRAP_OPTIONS = ['device', 'owner'] as const
 
 /**
  * For the other files and doors of this package: what is queued on a stream is queued by this, after all arguments have
@@ -67,6 +80,8 @@ let lastSerial = 0
  * Nothing of the program runs between this and the driver's call. Throws ERR_CLOSED.
  */
 export let openStream: (stream: Stream, entries?: number) => OpenStream
+/** Runs code of the program that has the stream's handle: closed in there, the stream ends afterwards. */
+export let keepWhile: (stream: Stream, fn: () => void) => void
 /** Notes what was queued on a stream, for the errors of whoever waits for it. */
 export let queuedLast: (stream: Stream, what: string) => void
 /** Calls the function when the stream is about to be closed: its handle still lives then. */
@@ -88,6 +103,8 @@ let rewrap: (stream: Stream) => StreamSeed
 export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   /** The device it is on. */
   readonly device: Device
+  /** Which object it is: no other of this thread has the number. Others may wrap the same stream, which `id` tells. */
+  readonly serial: number = nextSerial()
   readonly #driver: Driver
   readonly #handle: StreamHandle
   #handedOut = false
@@ -97,6 +114,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   readonly #remains: StreamRemains | undefined
   #held: readonly (object | undefined)[]
   #closed = false
+  /** Calls in which code of the program has the handle: closed in one of them, it ends when they are over. */
+  #users = 0
   readonly #closing: (() => void)[] = []
   /** Nothing was queued through this object since it was last synchronized. */
   #quiet = false
@@ -112,20 +131,19 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a device that does not exist
    */
   constructor(options?: StreamOptions) {
-    const seed = options instanceof StreamSeed ? options : seedOfNew(options)
+    const seed = isInstance(options, StreamSeed) ? options : seedOfNew(options)
     this.device = seed.device
     this.#driver = driverOf(seed.device)
     this.#handle = seed.handle
     this.#context = seed.context
     this.#kept = seed.tenure === 'kept'
     this.#held = seed.held
-    lastSerial += 1
     this.#facts = {
       driver: this.#driver,
       handle: seed.handle,
       context: seed.context,
       device: seed.device.ordinal,
-      serial: lastSerial,
+      serial: this.serial,
     }
     if (seed.tenure !== 'owned') return
     this.#remains = new StreamRemains(this.#driver, seed.handle)
@@ -140,8 +158,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   static from(source: Stream | StreamSource | SharedStream, options?: ExternalStreamOptions): Stream {
     const known = isShared(source) ? ownOfShared(source) : source
     if (!isStream(known)) return new ExternalStream(source, options)
+    const given = readOptions(options, WRAP_OPTIONS)
     Stream.#opened(known)
-    const given = checkOptions(options) ?? {}
     checkOwner(given.owner)
     checkDevice(known, given.device)
     return known
@@ -262,25 +280,20 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
     Stream.#opened(this)
-    let event: Event
-    let external: ExternalFlag = ExternalFlag.NONE
-    let stream: StreamHandle
-    if (isEvent(given)) {
-      if (given.device !== this.device) throw mismatch(given, this)
-      if (options !== undefined) {
-        external = externalFlag(checkOptions(options))
-        checkAgainst(given, options)
-      }
-      event = given
-      stream = Stream.#ready(this, event.timing ? 1 : 0)
-    } else {
-      if (given instanceof Event || given instanceof Stream) throw invalidType('event', 'an Event or options', given)
-      const settings = checkOptions(given === undefined ? options : given)
-      external = externalFlag(settings)
-      const wanted = settingsFrom(settings)
-      stream = Stream.#ready(this, wanted.timing ? 1 : 0)
-      event = eventFor(this.device, this.#context, wanted)
+    const isGiven = isEvent(given)
+    if (!isGiven && given !== undefined && (isInstance(given, Event) || isInstance(given, Stream))) {
+      throw invalidType('event', 'an Event or options', given)
     }
+    const wanted = isGiven || given === undefined ? options : given
+    // Before anything is opened: a getter may close it.
+    const settings = wanted === undefined ? undefined : readOptions(wanted, RECORD_OPTIONS)
+    const external = externalFlag(settings)
+    if (isGiven && given.device !== this.device) throw mismatch(given, this)
+    if (isGiven && settings !== undefined) checkAgainst(given, settings)
+    const made = settingsFrom(settings)
+    const entries = isGiven ? entriesOf(given) : made.timing || made.interprocess ? 1 : 0
+    const stream = Stream.#ready(this, entries)
+    const event = isGiven ? given : eventFor(this.device, this.#context, made)
     this.#driver.eventRecord(openEvent(event, this.#driver), stream, external)
     recordedBehind(event, this.#last)
     return event
@@ -304,16 +317,17 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
   wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
     Stream.#opened(this)
+    // Options are read, and protocols asked, before anything is opened: what runs then may close it.
     if (isEvent(target)) {
-      const external = options === undefined ? ExternalFlag.NONE : externalFlag(checkOptions(options))
+      const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, WAIT_OPTIONS))
       const stream = Stream.#ready(this, 0)
       this.#driver.streamWaitEvent(stream, openEvent(target, this.#driver), external)
       return this
     }
-    const other = this.#streamToWaitFor(target)
-    const { event, external } = checkOptions(options) ?? {}
+    const { event, external } = readOptions(options, WAIT_OPTIONS)
     if (event !== undefined && !isEvent(event)) throw invalidType('options.event', 'an Event', event)
     const isExternal = checkBoolean(external, 'options.external', false)
+    const other = this.#streamToWaitFor(target)
     const stream = Stream.#ready(this, 0)
     const from = Stream.#opened(other)
     if (other.#driver !== this.#driver) throw mismatch(other, this)
@@ -448,7 +462,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   share(): SharedStream {
     const handle = cudaHandleOf(Stream.#opened(this))
     this.#handOut()
-    if (handle !== 2) return { ...announce(this, 'stream', this.device), handle: BigInt(handle), id: this.id }
+    if (handle !== 2) return { ...announce(this, 'stream', this.device, [handle]), handle: BigInt(handle), id: this.id }
     throw stateError('ERR_UNSUPPORTED', `${this} is another stream in each thread: share one that you made`)
   }
 
@@ -479,16 +493,13 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   close(): void {
     Stream.#checkBrand(this)
     if (this.#closed || this.#kept) return
-    for (const closing of this.#closing.splice(0)) closing()
-    this.#closed = true
-    withdraw(this, this.device)
-    this.#held = []
-    this.#cachedEvent = undefined
-    if (this.#remains !== undefined) release(this, this.#remains)
+    if (this.#users > 0) this.#closed = true
+    else this.#end()
   }
 
   /** `close()`, for `using`. */
   [Symbol.dispose](): void {
+    Stream.#checkBrand(this)
     this.close()
   }
 
@@ -516,13 +527,13 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   }
 
   toString(): string {
-    if (!isStream(this)) return Object.prototype.toString.call(this)
+    if (!isStream(this)) return printed(this)
     const handle = `0x${cudaHandleOf(this.#handle).toString(16)}`
     return `${this[Symbol.toStringTag]}(${handle}, ${this.device}${this.#closed ? ', closed' : ''})`
   }
 
   [inspect.custom](): string {
-    return this.toString()
+    return inspected(this)
   }
 
   #handOut(): void {
@@ -531,8 +542,17 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     this.#driver.streamHandedOut(this.#handle)
   }
 
+  #end(): void {
+    for (const closing of this.#closing.splice(0)) closing()
+    this.#closed = true
+    withdraw(this, this.device)
+    this.#held = []
+    this.#cachedEvent = undefined
+    if (this.#remains !== undefined) release(this, this.#remains)
+  }
+
   static #checkBrand(stream: Stream): void {
-    if (!isStream(stream)) throw invalidType('The stream', 'a Stream, not an heir to one', stream)
+    checkThis(stream, isStream, 'a Stream')
   }
 
   static #opened(stream: Stream): StreamHandle {
@@ -575,6 +595,15 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
       Stream.#ready(stream, entries)
       return stream.#facts
     }
+    keepWhile = (stream, fn) => {
+      stream.#users += 1
+      try {
+        fn()
+      } finally {
+        stream.#users -= 1
+        if (stream.#users === 0 && stream.#closed) stream.#end()
+      }
+    }
     queuedLast = (stream, what) => {
       stream.#last = what
     }
@@ -600,7 +629,8 @@ export class ExternalStream extends Stream {
    * mapped memory that is no stream any more cannot always be told from one.
    * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for what cannot be a handle; ERR_INVALID_HANDLE for what the driver
    * does not know; ERR_CLOSED for a stream that this library destroyed; ERR_DEVICE_MISMATCH where `device` is wrong; for
-   * what another thread shared, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another simulator
+   * what another thread shared, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another simulator,
+   * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   constructor(source: StreamSource | SharedStream, options?: ExternalStreamOptions) {
     super(seedOfWrapped(source, options) as StreamOptions)
@@ -608,7 +638,7 @@ export class ExternalStream extends Stream {
 
   /** What is kept reachable while this lives: the `owner` given, else the protocol object; undefined once closed. */
   get owner(): object | undefined {
-    return ownerOf(this)
+    return ownerOf(checkThis(this, isExternalStream, 'an ExternalStream'))
   }
 
   override get [Symbol.toStringTag](): string {
@@ -616,12 +646,14 @@ export class ExternalStream extends Stream {
   }
 }
 
+const isExternalStream = (value: unknown): value is ExternalStream => isStream(value) && value instanceof ExternalStream
+
 function seedOfWrapped(
   source: StreamSource | SharedStream | StreamSeed,
   options: ExternalStreamOptions | undefined,
 ): StreamSeed {
-  if (source instanceof StreamSeed) return source
-  const given = checkOptions(options) ?? {}
+  if (isInstance(source, StreamSeed)) return source
+  const given = readOptions(options, WRAP_OPTIONS)
   const plain = typeof source === 'bigint' || typeof source === 'number' || isShared(source)
   const protocol = plain ? undefined : source
   const held = [checkOwner(given.owner) ?? protocol, protocol]
@@ -635,18 +667,18 @@ function seedOfWrapped(
 function seedOfSource(source: StreamSource | SharedStream, wanted: Device | number | undefined): StreamSeed {
   if (isStream(source)) return rewrap(source)
   if (!isShared(source)) return seedOfHandle(handleOf(source), wanted)
-  const received = receive(source, 'stream')
-  return 'owner' in received ? rewrap(received.owner as Stream) : seedOfShared(source, received.device)
+  const { owner, device, cudaHandle, id } = receiveStream(source)
+  return owner === undefined ? seedOfShared(cudaHandle, id, device) : rewrap(owner as Stream)
 }
 
 /** The stream that was shared, in the thread that shared it; the null stream, which every thread has, in any. */
 function ownOfShared(shared: SharedStream): Stream | undefined {
-  const received = receive(shared, 'stream')
-  if ('owner' in received) return received.owner as Stream
-  return shared.handle < 2n ? defaultStreamOf(received.device) : undefined
+  const { owner, device, cudaHandle } = receiveStream(shared)
+  if (owner !== undefined) return owner as Stream
+  return cudaHandle < 2 ? defaultStreamOf(device) : undefined
 }
 
-function externalFlag(options: WaitEventOptions | undefined): ExternalFlag {
+function externalFlag(options: Given<WaitEventOptions, 'external'> | undefined): ExternalFlag {
   if (options === undefined) return ExternalFlag.NONE
   return checkBoolean(options.external, 'options.external', false) ? ExternalFlag.EXTERNAL : ExternalFlag.NONE
 }

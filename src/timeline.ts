@@ -1,9 +1,19 @@
 /** What ran when: recorded from any driver, for Perfetto, for a page to look at, and for programs. */
 import { writeFile } from 'node:fs/promises'
 import { extname } from 'node:path'
-import { checkBoolean, checkFunction, checkInteger, checkOptions } from './arguments.js'
+import {
+  checkArray,
+  checkBoolean,
+  checkFunction,
+  checkInteger,
+  checkThis,
+  type Given,
+  isInstance,
+  readOptions,
+} from './arguments.js'
 import { type Device, driverOf, isDevice, resolveDevice } from './device.js'
-import { invalidType, invalidValue, outOfRange, stateError } from './errors.js'
+import { invalidType, invalidValue, stateError } from './errors.js'
+import { notCloneable } from './identity.js'
 import type { Simulation } from './sim.js'
 import { type Analysis, analyse } from './timeline/analysis.js'
 import { toHtml } from './timeline/html.js'
@@ -20,7 +30,7 @@ import {
   type TimelineOperation,
   type TimelineStream,
 } from './timeline/operations.js'
-import type { Recorded } from './timeline/recorded.js'
+import { isRecorded, type Recorded } from './timeline/recorded.js'
 import { DEFAULT_LIMIT, Recording as DriverRecording } from './timeline/recording.js'
 import { type SvgOptions, toSvg } from './timeline/svg.js'
 import { type TraceFile, toJson, toTraceEvents } from './timeline/trace-events.js'
@@ -62,13 +72,20 @@ export interface HtmlOptions {
 
 const MOST = 2 ** 28
 
+let isRecording: (value: unknown) => value is Recording
+let isTimeline: (value: unknown) => value is Timeline
+
 /** A recording under way. */
 export class Recording {
+  /** Keeps it from being copied to another thread. */
+  protected readonly cloning: symbol = notCloneable()
   readonly #recording: DriverRecording
 
   /** Use `Timeline.start()`. */
-  constructor(recording: DriverRecording) {
-    this.#recording = recording
+  constructor(recording: never) {
+    const given: unknown = recording
+    if (!isInstance(given, DriverRecording)) throw invalidType('Recording', 'had from Timeline.start(options)', given)
+    this.#recording = given
     running.push(this)
   }
 
@@ -77,8 +94,8 @@ export class Recording {
    * @throws (as a rejection) ERR_CLOSED where it was stopped before
    */
   async stop(): Promise<Timeline> {
-    this.#end()
-    return new Timeline(await this.#recording.stop())
+    Recording.#end(this)
+    return new Timeline((await this.#recording.stop()) as never)
   }
 
   /**
@@ -86,13 +103,18 @@ export class Recording {
    * @throws ERR_CLOSED where it was stopped before
    */
   stopNow(): Timeline {
-    this.#end()
-    return new Timeline(this.#recording.stopNow())
+    Recording.#end(this)
+    return new Timeline(this.#recording.stopNow() as never)
   }
 
-  #end(): void {
-    if (this.#recording.stopped) throw stateError('ERR_CLOSED', 'This recording was stopped before')
-    running.splice(running.indexOf(this), 1)
+  static #end(value: Recording): void {
+    const recording = checkThis(value, isRecording, 'a Recording')
+    if (recording.#recording.stopped) throw stateError('ERR_CLOSED', 'This recording was stopped before')
+    running.splice(running.indexOf(recording), 1)
+  }
+
+  static {
+    isRecording = (value): value is Recording => typeof value === 'object' && value !== null && #recording in value
   }
 }
 
@@ -100,6 +122,8 @@ const running: Recording[] = []
 
 /** What a program's streams did, and when. Times are nanoseconds since the recording began. */
 export class Timeline {
+  /** Keeps it from being copied to another thread: send `toJson()`, or the plain objects that it has. */
+  protected readonly cloning: symbol = notCloneable()
   readonly #recorded: Recorded
   #operations: readonly TimelineOperation[] | undefined
   #byRow: ReadonlyMap<number, TimelineOperation> | undefined
@@ -108,9 +132,11 @@ export class Timeline {
   readonly streams: readonly TimelineStream[]
 
   /** Use `Timeline.record()`. */
-  constructor(recorded: Recorded) {
-    this.#recorded = recorded
-    this.streams = streamsOf(recorded)
+  constructor(recorded: never) {
+    const given: unknown = recorded
+    if (!isRecorded(given)) throw invalidType('Timeline', 'had from Timeline.record(fn)', given)
+    this.#recorded = given
+    this.streams = streamsOf(given)
   }
 
   /**
@@ -136,13 +162,13 @@ export class Timeline {
    * the limit, or a device that does not exist
    */
   static start(options?: TimelineOptions): Recording {
-    const given = checkOptions(options) ?? {}
+    const given = readOptions(options, ['device', 'simulation', 'callSites', 'limit'])
     const device = deviceFor(given)
     const front = driverOf(device)
-    const limit = given.limit === undefined ? DEFAULT_LIMIT : checkInteger(given.limit, 'options.limit')
-    if (limit < 1 || limit > MOST) throw outOfRange('options.limit', `from 1 to ${MOST}`, limit)
+    const { limit = DEFAULT_LIMIT } = given
+    checkInteger(limit, 'options.limit', 1, MOST)
     const callSites = checkBoolean(given.callSites, 'options.callSites', false)
-    return new Recording(new DriverRecording(front, { device: device.ordinal, limit, callSites }))
+    return new Recording(new DriverRecording(front, { device: device.ordinal, limit, callSites }) as never)
   }
 
   /**
@@ -157,60 +183,62 @@ export class Timeline {
 
   /** What was recorded: 'cuda', the NVIDIA driver, or 'sim', the simulator. */
   get driver(): 'cuda' | 'sim' {
-    return this.#recorded.driver
+    return Timeline.#recordedOf(this).driver
   }
 
   /** 'virtual' on the simulator, whose times are exact; 'host' on a GPU. */
   get clock(): 'virtual' | 'host' {
-    return this.#recorded.clock
+    return Timeline.#recordedOf(this).clock
   }
 
   /** Nanoseconds from the beginning of the recording to its end, or to the end of what was recorded, whichever is later. */
   get duration(): number {
-    return this.#recorded.duration
+    return Timeline.#recordedOf(this).duration
   }
 
   /** How many operations came after the limit, and are not among `operations`. */
   get dropped(): number {
-    return this.#recorded.dropped
+    return Timeline.#recordedOf(this).dropped
   }
 
   /** How well the clocks of GPUs are known. Empty on the simulator, and where an overlapping one still went on or waited. */
   get calibrations(): readonly Calibration[] {
-    return this.#recorded.calibrations
+    return Timeline.#recordedOf(this).calibrations
   }
 
   /** What streams did, in the order of the calls. Always the same objects. */
   get operations(): readonly TimelineOperation[] {
-    this.#operations ??= operationRows(this.#recorded).map((row) => operationAt(this.#recorded, this.streams, row))
+    const recorded = Timeline.#recordedOf(this)
+    this.#operations ??= operationRows(recorded).map((row) => operationAt(recorded, this.streams, row))
     return this.#operations
   }
 
   /** Where the host blocked, or awaited, in the order of the calls. */
   get calls(): readonly TimelineCall[] {
-    const { kind } = this.#recorded
+    const recorded = Timeline.#recordedOf(this)
+    const { kind } = recorded
     const rows = Array.from(kind.keys()).filter((row) => isHostOnly(kind[row] ?? 0))
-    return rows.map((row) => callAt(this.#recorded, this.streams, row))
+    return rows.map((row) => callAt(recorded, this.streams, row))
   }
 
   /** The chain of operations that ends with the last one, each held up by the one before: to be faster, begin here. */
   get criticalPath(): readonly TimelineOperation[] {
-    return this.#analysed.criticalPath.map((row) => this.#operation(row))
+    return Timeline.#analysisOf(this).criticalPath.map((row) => this.#operation(row))
   }
 
   /** Where streams stood idle between two operations, and why; the longest first. */
   get gaps(): readonly IdleGap[] {
-    return this.#analysed.gaps.map((gap) => gapOf(gap, this.streams, (row) => this.#operation(row)))
+    return Timeline.#analysisOf(this).gaps.map((gap) => gapOf(gap, this.streams, (row) => this.#operation(row)))
   }
 
   /** The Trace Event format, as PyTorch's profiler writes it: an object for `JSON.stringify`. */
   toTraceEvents(): TraceFile {
-    return toTraceEvents(this.#recorded)
+    return toTraceEvents(Timeline.#recordedOf(this))
   }
 
   /** The same as text: open it at ui.perfetto.dev. */
   toJson(): string {
-    return toJson(this.#recorded)
+    return toJson(Timeline.#recordedOf(this))
   }
 
   /**
@@ -218,9 +246,10 @@ export class Timeline {
    * @throws ERR_INVALID_ARG_TYPE
    */
   toHtml(options?: HtmlOptions): string {
-    const title = checkOptions(options)?.title ?? 'Timeline'
+    const analysis = Timeline.#analysisOf(this)
+    const { title = 'Timeline' } = readOptions(options, ['title'])
     if (typeof title !== 'string') throw invalidType('options.title', 'a text', title)
-    return toHtml(this.#recorded, this.#analysed, title)
+    return toHtml(this.#recorded, analysis, title)
   }
 
   /**
@@ -228,7 +257,8 @@ export class Timeline {
    * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a width, or a stretch of no length
    */
   toSvg(options?: SvgOptions): string {
-    return toSvg(this.#recorded, this.#analysed, checkOptions(options) ?? {})
+    const analysis = Timeline.#analysisOf(this)
+    return toSvg(this.#recorded, analysis, options)
   }
 
   /**
@@ -237,7 +267,7 @@ export class Timeline {
    * such as ENOENT
    */
   async save(path: string): Promise<void> {
-    const text = this.render(path)
+    const text = checkThis(this, isTimeline, 'a Timeline').render(path)
     await writeFile(path, text)
   }
 
@@ -246,6 +276,7 @@ export class Timeline {
    * @throws ERR_INVALID_ARG_VALUE for another extension than those, ERR_INVALID_ARG_TYPE
    */
   render(path: string): string {
+    checkThis(this, isTimeline, 'a Timeline')
     if (typeof path !== 'string') throw invalidType('path', 'a text', path)
     switch (extname(path).toLowerCase()) {
       case '.html':
@@ -260,9 +291,14 @@ export class Timeline {
     }
   }
 
-  get #analysed(): Analysis {
-    this.#analysis ??= analyse(this.#recorded)
-    return this.#analysis
+  static #recordedOf(timeline: Timeline): Recorded {
+    return checkThis(timeline, isTimeline, 'a Timeline').#recorded
+  }
+
+  static #analysisOf(timeline: Timeline): Analysis {
+    const recorded = Timeline.#recordedOf(timeline)
+    timeline.#analysis ??= analyse(recorded)
+    return timeline.#analysis
   }
 
   #operation(row: number): TimelineOperation {
@@ -271,12 +307,17 @@ export class Timeline {
     if (found === undefined) throw new RangeError(`row ${row} is no operation`)
     return found
   }
+
+  static {
+    isTimeline = (value): value is Timeline => typeof value === 'object' && value !== null && #recorded in value
+  }
 }
 
-function deviceFor({ device, simulation }: TimelineOptions): Device {
+function deviceFor({ device, simulation }: Given<TimelineOptions, 'device' | 'simulation'>): Device {
   if (simulation === undefined) return resolveDevice(device)
   if (device !== undefined) throw invalidValue('Give either options.device or options.simulation, not both')
-  const first = typeof simulation === 'object' && simulation !== null ? simulation.devices?.[0] : undefined
+  const { devices = [] } = readOptions(simulation, ['devices'], 'options.simulation')
+  const [first] = checkArray(devices, 'options.simulation.devices', 'an array of devices')
   if (!isDevice(first)) throw invalidType('options.simulation', 'what simulate() returned', simulation)
   return first
 }

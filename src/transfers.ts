@@ -1,7 +1,7 @@
 /** What moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
-import { ByteLengthQueuingStrategy, ReadableStream, WritableStream } from 'node:stream/web'
+import { ReadableStream, WritableStream } from 'node:stream/web'
 import { types } from 'node:util'
-import { checkInteger, checkOptions } from './arguments.js'
+import { bare, bytesOf, checkInteger, readOptions } from './arguments.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import type { FillWidth } from './driver/memory-driver.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from './errors.js'
@@ -27,6 +27,7 @@ export interface DownloaderOptions {
 }
 
 const CHUNK_BYTES = 4 * 1024 * 1024
+const FILL_OPTIONS = ['width'] as const
 
 declare module './stream.js' {
   interface Stream {
@@ -70,8 +71,8 @@ declare module './stream.js' {
      */
     uploader(buffer: DeviceBuffer | PinnedBuffer): WritableStream<Bytes>
     /**
-     * A web stream of the buffer's bytes, each chunk downloaded when it is asked for: it has what the buffer holds
-     * then. To read fails where `download` rejects.
+     * A web stream of the buffer's bytes. Each chunk is downloaded when it is read, and none ahead: it has what the
+     * buffer holds then, and a stream that is not read keeps nothing alive. To read fails where `download` rejects.
      * @throws (at once) ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for `chunkBytes`, ERR_CLOSED, ERR_DEVICE_MISMATCH
      */
     downloader(buffer: DeviceBuffer | PinnedBuffer, options?: DownloaderOptions): ReadableStream<Uint8Array>
@@ -93,9 +94,9 @@ Stream.prototype.copy = function (destination, source): Stream {
 
 Stream.prototype.fill = function (buffer, value, options): Stream {
   openStream(this)
+  const { width = 1 } = readOptions(options, FILL_OPTIONS)
   checkMemory(buffer, 'buffer')
   checkInteger(value, 'value')
-  const { width = 1 } = checkOptions(options) ?? {}
   if (width !== 1 && width !== 2 && width !== 4) {
     throw invalidValue(`options.width must be 1, 2 or 4, not ${describe(width)}`)
   }
@@ -114,11 +115,12 @@ Stream.prototype.fill = function (buffer, value, options): Stream {
 }
 
 Stream.prototype.upload = function (buffer, source): Promise<void> {
-  const use = openStream(this)
+  openStream(this)
   checkMemory(buffer, 'buffer')
-  openMemory(buffer, use.driver)
   const bytes = checkSource(source, 'source')
   checkLengths(buffer.byteLength, 'source', bytes.length)
+  const use = openStream(this)
+  openMemory(buffer, use.driver)
   refuseCapture(this, use, 'upload()')
   const staged = stageUpload(this, buffer, bytes)
   // A caller need not look at it: the fault is told by whatever waits next.
@@ -151,16 +153,15 @@ Stream.prototype.uploader = function (buffer): WritableStream<Bytes> {
       await this.upload(part, bytes)
     },
   }
-  return new WritableStream(sink, { highWaterMark: CHUNK_BYTES, size: sizeOf })
+  return new WritableStream(bare(sink), { highWaterMark: CHUNK_BYTES, size: sizeOf })
 }
 
 Stream.prototype.downloader = function (buffer, options): ReadableStream<Uint8Array> {
+  const { chunkBytes = CHUNK_BYTES } = readOptions(options, ['chunkBytes'])
   const use = openStream(this)
   checkMemory(buffer, 'buffer')
   openMemory(buffer, use.driver)
-  const { chunkBytes = CHUNK_BYTES } = checkOptions(options) ?? {}
-  checkInteger(chunkBytes, 'options.chunkBytes')
-  if (chunkBytes < 1) throw outOfRange('options.chunkBytes', 'at least 1', chunkBytes)
+  checkInteger(chunkBytes, 'options.chunkBytes', 1)
   let offset = 0
   const source = {
     pull: async (controller: { enqueue(chunk: Uint8Array): void; close(): void }): Promise<void> => {
@@ -173,7 +174,7 @@ Stream.prototype.downloader = function (buffer, options): ReadableStream<Uint8Ar
       if (offset === buffer.byteLength) controller.close()
     },
   }
-  return new ReadableStream(source, new ByteLengthQueuingStrategy({ highWaterMark: chunkBytes }))
+  return new ReadableStream(bare(source), bare({ highWaterMark: 0 }))
 }
 
 function checkMemory(value: unknown, name: string): asserts value is DeviceBuffer | PinnedBuffer {
@@ -185,15 +186,8 @@ function checkLengths(wanted: number, name: string, given: number): void {
 }
 
 function checkSource(source: Bytes, name: string): Uint8Array {
-  const isView = ArrayBuffer.isView(source)
-  if (!isView && !types.isAnyArrayBuffer(source)) {
-    throw invalidType(name, 'a typed array, a DataView or an ArrayBuffer', source)
-  }
-  try {
-    return isView ? new Uint8Array(source.buffer, source.byteOffset, source.byteLength) : new Uint8Array(source)
-  } catch {
-    throw invalidValue(`${name} has been detached: its bytes are somewhere else`)
-  }
+  if (ArrayBuffer.isView(source) || types.isAnyArrayBuffer(source)) return bytesOf(source, name)
+  throw invalidType(name, 'a typed array, a DataView or an ArrayBuffer', source)
 }
 
 /** How much a chunk fills the queue of an uploader. What is no chunk is refused when it is written, with a reason. */

@@ -25,26 +25,6 @@ export function hiddenStream(device: Device): OpenStream {
   return hidden
 }
 
-/** The serial of no stream that a caller has. */
-const NO_STREAM = -1
-
-/** Calls the function with a stream of the library's own on the device, which has room for an operation. */
-export function onHiddenStream(device: Device, fn: (hidden: OpenStream) => void): void {
-  const hidden = hiddenStream(device)
-  if (hidden.driver.streamHasRoom(hidden.handle, 1)) fn(hidden)
-  else onStreamOfItsOwn(hidden, fn)
-}
-
-/** The same with a new stream, whose work holds up nothing else: destroyed at once, it still completes what it was given. */
-export function onStreamOfItsOwn({ driver, context, device }: OpenStream, fn: (own: OpenStream) => void): void {
-  const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
-  try {
-    fn({ driver, context, handle, device, serial: NO_STREAM })
-  } finally {
-    driver.streamDestroy(handle)
-  }
-}
-
 /** An event that nobody sees, to be recorded before it is used for anything else. */
 export function ownEvent({ driver, context }: Pick<OpenStream, 'driver' | 'context'>): OwnEvent {
   return { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }

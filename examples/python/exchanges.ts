@@ -1,9 +1,10 @@
 /**
  * The ways in which a stream, an event and memory pass between cuda-streams and another library, both ways. In each, one
- * side writes late, because its stream is busy, and the other reads; `waits: false` leaves out the one wait between them,
- * and then the reader comes too soon.
+ * side writes late, because its stream is busy, and the other reads. `waits: false` leaves out the one wait between them:
+ * then the writer is held until the reader has read, which finds what was there before.
  */
 import { type Device, DeviceBuffer, Event, ExternalStream, Stream } from 'cuda-streams'
+import type { Held, Hold } from '../hold.js'
 import type { Delay } from './delay.js'
 import type { Ability, Library } from './library.js'
 
@@ -39,11 +40,16 @@ export class Table {
   readonly theirBuffer: DeviceBuffer
   readonly theirResult: DeviceBuffer
   readonly #delay: Delay
+  readonly #hold: Hold
+  /** In a try without the wait: the stream that is held, and what holds it. */
+  #held: { readonly stream: Stream; readonly by: Held } | undefined
+  #waits = true
 
-  constructor(device: Device, library: Library, delay: Delay) {
+  constructor(device: Device, library: Library, delay: Delay, hold: Hold) {
     this.library = library
     this.device = device
     this.#delay = delay
+    this.#hold = hold
     this.ours = new Stream({ device })
     this.reader = new Stream({ device })
     const { owner } = library
@@ -61,24 +67,32 @@ export class Table {
     this.theirResult = DeviceBuffer.from(library.result, 4 * COUNT, where)
   }
 
-  /** Keeps a stream busy, so that what is queued next comes late. */
-  busy(stream: Stream): void {
-    this.#delay(stream, DELAY_MS)
+  /** Makes what is queued next on this stream come late: after some time or, without the wait, after what is read. */
+  late(stream: Stream): void {
+    if (this.#waits) this.#delay(stream, DELAY_MS)
+    else this.#held = { stream, by: this.#hold(stream) }
   }
 
-  /** One try from a clean start. Returns what is wrong with the numbers read; undefined if each is the value written. */
+  /**
+   * One try from a clean start. Returns what is wrong with the numbers read; undefined if each is the value written or,
+   * without the wait, none is.
+   */
   async attempt(exchange: Exchange, value: number, waits: boolean): Promise<string | undefined> {
     for (const buffer of [this.buffer, this.result, this.theirBuffer, this.theirResult]) {
       this.ours.fill(buffer, POISON, { width: 4 })
     }
-    await this.#allDone()
+    await this.#done()
+    this.#waits = waits
+    this.#held = undefined
     const where = exchange.run(this, value, waits)
-    await this.#allDone()
+    if (!waits) await this.#readBefore()
+    await this.#done()
     const bytes = await this.ours.download(where)
     const numbers = new Int32Array(bytes.buffer, bytes.byteOffset, COUNT)
-    const wrong = numbers.filter((number) => number !== value)
+    const expected = waits ? value : POISON
+    const wrong = numbers.filter((number) => number !== expected)
     if (wrong.length === 0) return undefined
-    return `${wrong.length} of ${COUNT} numbers are not ${value}: the first is ${wrong[0]}, the last ${wrong.at(-1)}`
+    return `${wrong.length} of ${COUNT} numbers are not ${expected}: the first is ${wrong[0]}, the last ${wrong.at(-1)}`
   }
 
   /** Lets go of what is theirs, and gives back what is ours. */
@@ -87,14 +101,25 @@ export class Table {
     for (const stream of [this.theirs, this.theirsByProtocol, this.reader, this.ours]) stream.close()
   }
 
-  async #allDone(): Promise<void> {
-    await Promise.all([this.ours.finished(), this.reader.finished(), this.theirs.finished()])
+  async #done(streams: readonly Stream[] = [this.ours, this.reader, this.theirs]): Promise<void> {
+    await Promise.all(streams.map((stream) => stream.finished()))
+  }
+
+  /** Lets the writer go on when all others are done, the one that reads among them. */
+  async #readBefore(): Promise<void> {
+    const held = this.#held
+    if (held === undefined) throw new Error('an exchange has somebody who comes late')
+    try {
+      await this.#done([this.ours, this.reader, this.theirs].filter((stream) => !stream.equals(held.stream)))
+    } finally {
+      held.by.release()
+    }
   }
 }
 
 /** They write late on their stream; ours, which `wait` made wait, reads. */
 function theyWrite(table: Table, value: number, wait: () => void): DeviceBuffer {
-  table.busy(table.theirs)
+  table.late(table.theirs)
   table.library.fill(value)
   wait()
   table.ours.copy(table.result, table.theirBuffer)
@@ -103,7 +128,7 @@ function theyWrite(table: Table, value: number, wait: () => void): DeviceBuffer 
 
 /** We write their array late on our stream; theirs, which `wait` made wait, reads. */
 function weWriteTheirs(table: Table, value: number, wait: () => void): DeviceBuffer {
-  table.busy(table.ours)
+  table.late(table.ours)
   table.ours.fill(table.theirBuffer, value, { width: 4 })
   wait()
   table.library.readMine()
@@ -112,7 +137,7 @@ function weWriteTheirs(table: Table, value: number, wait: () => void): DeviceBuf
 
 /** We write our own memory late; they adopt it, wait as `wait` says, and read. */
 function weWriteOurs(table: Table, value: number, wait: () => bigint | undefined): DeviceBuffer {
-  table.busy(table.ours)
+  table.late(table.ours)
   table.ours.fill(table.buffer, value, { width: 4 })
   table.library.adoptMemory(table.buffer.pointer, wait())
   table.library.readOurs()
@@ -132,7 +157,7 @@ function theyWaitForAdopted(table: Table, value: number, waits: boolean, by: 'ha
 function theyWriteOnOurs(table: Table, value: number, waits: boolean, by: 'handle' | 'protocol'): DeviceBuffer {
   table.library.adoptStream(table.ours, by)
   table.library.adoptMemory(table.buffer.pointer, undefined)
-  table.busy(table.ours)
+  table.late(table.ours)
   table.ours.fill(table.buffer, POISON, { width: 4 })
   table.library.fillOursOnAdopted(value)
   if (waits) table.reader.wait(table.ours)
@@ -229,25 +254,12 @@ export function exchangesOf(library: Library): readonly Exchange[] {
   return EXCHANGES.filter(({ needs }) => needs === undefined || library.abilities.has(needs))
 }
 
-export interface Outcome {
-  /** What was wrong in tries with the wait: nothing, if all is well. */
-  readonly wrong: readonly string[]
-  /** At which try without the wait a number was wrong; undefined if at none. */
-  readonly wrongAt: number | undefined
-}
-
 let lastValue = 0
 
 /** A value that no earlier try has written. */
 function nextValue(): number {
   lastValue += 1
   return lastValue
-}
-
-/** Tries with the wait, all of which must be right, then without it until one goes wrong. */
-export async function tryExchange(table: Table, exchange: Exchange, tries: number, most: number): Promise<Outcome> {
-  const wrong = await wrongTries(table, exchange, tries)
-  return { wrong, wrongAt: await firstWrong(table, exchange, most) }
 }
 
 /** What was wrong in so many tries with the wait. */
@@ -262,10 +274,7 @@ export async function wrongTries(table: Table, exchange: Exchange, tries: number
   return wrong
 }
 
-/** Which try without the wait, from 1, is the first to go wrong; undefined if none of so many does. */
-export async function firstWrong(table: Table, exchange: Exchange, most: number): Promise<number | undefined> {
-  for (let number = 1; number <= most; number += 1) {
-    if ((await table.attempt(exchange, nextValue(), false)) !== undefined) return number
-  }
-  return undefined
+/** What was read without the wait, though nothing had been written yet; undefined if, as it has to be, nothing was. */
+export function wrongWithout(table: Table, exchange: Exchange): Promise<string | undefined> {
+  return table.attempt(exchange, nextValue(), false)
 }

@@ -9,8 +9,9 @@
  */
 import { Device } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
+import { type Hold, holdOn } from '../hold.js'
 import { type Delay, delayOn } from './delay.js'
-import { COUNT, EXCHANGES, type Exchange, exchangesOf, Table, tryExchange } from './exchanges.js'
+import { COUNT, EXCHANGES, type Exchange, exchangesOf, Table, wrongTries, wrongWithout } from './exchanges.js'
 import { gpuUnavailable } from './gpu.js'
 import type { Library } from './library.js'
 import { Pipeline } from './pipeline.js'
@@ -19,7 +20,6 @@ import { isNotHere, openPythonLibraries } from './python-library.js'
 import { SimulatedLibrary } from './simulated-library.js'
 
 const DEFAULT_TRIES = 20
-const MOST_WITHOUT = 100
 /** Rounds of the pipeline, and for how long its first stage is held while they are queued. */
 const ROUNDS = 100
 const HELD_MS = 3000
@@ -57,9 +57,10 @@ interface Verdict {
 
 async function judge(table: Table, exchange: Exchange, tries: number): Promise<Verdict> {
   try {
-    const { wrong, wrongAt } = await tryExchange(table, exchange, tries, MOST_WITHOUT)
-    const without = wrongAt === undefined ? `never wrong in ${MOST_WITHOUT} tries` : `wrong at try ${wrongAt}`
-    const good = wrong.length === 0 && wrongAt !== undefined
+    const wrong = await wrongTries(table, exchange, tries)
+    const right = await wrongWithout(table, exchange)
+    const without = right === undefined ? 'too early' : `not too early: ${right}`
+    const good = wrong.length === 0 && right === undefined
     return { texts: [`${tries - wrong.length}/${tries}`, [without, ...wrong].join('\n  ')], good }
   } catch (error) {
     return { texts: ['FAILED', `\n${error instanceof Error ? error.stack : String(error)}`], good: false }
@@ -67,9 +68,9 @@ async function judge(table: Table, exchange: Exchange, tries: number): Promise<V
 }
 
 /** Returns how many exchanges were not as they must be. */
-async function show(library: Library, device: Device, delay: Delay, tries: number): Promise<number> {
+async function show(library: Library, device: Device, delay: Delay, hold: Hold, tries: number): Promise<number> {
   let bad = 0
-  const table = new Table(device, library, delay)
+  const table = new Table(device, library, delay, hold)
   for (const exchange of exchangesOf(library)) {
     const { texts, good } = await judge(table, exchange, tries)
     console.log(row(library.name, exchange.title, ...texts) + (good ? '' : '   <-- WRONG'))
@@ -82,19 +83,19 @@ async function show(library: Library, device: Device, delay: Delay, tries: numbe
 }
 
 /** All of them in turn on one buffer of ours. Returns 1 if it was not as it must be, else 0. */
-async function showPipeline(device: Device, libraries: readonly Library[], delay: Delay): Promise<number> {
+async function showPipeline(device: Device, libraries: readonly Library[], delay: Delay, hold: Hold): Promise<number> {
   try {
-    const pipeline = new Pipeline(device, libraries, delay, COUNT)
+    const pipeline = new Pipeline(device, libraries, { delay, hold }, COUNT)
     await pipeline.run(3, 0)
     const { right, firstWrong, heldToTheEnd, queuedIn } = await pipeline.run(ROUNDS, HELD_MS)
-    const without = await pipeline.run(ROUNDS, 100, false)
+    const without = await pipeline.runWithoutWaits(ROUNDS)
     const stages = pipeline.stages.join(' > ')
     pipeline.close()
     const waited = heldToTheEnd ? 'before the first began' : 'but something waited for the GPU meanwhile'
     console.log(`\n${stages}: ${right}/${ROUNDS} rounds right, queued in ${queuedIn.toFixed(0)} ms, ${waited};`)
     if (firstWrong !== undefined) console.log(firstWrong)
     console.log(`without the waits: ${without.right}/${ROUNDS} right`)
-    return right === ROUNDS && heldToTheEnd && without.right < ROUNDS ? 0 : 1
+    return right === ROUNDS && heldToTheEnd && without.right === 0 ? 0 : 1
   } catch (error) {
     console.log(`\nThe pipeline FAILED:\n${error instanceof Error ? error.stack : String(error)}`)
     return 1
@@ -104,17 +105,17 @@ async function showPipeline(device: Device, libraries: readonly Library[], delay
 async function main(tries: number): Promise<number> {
   const found = real()
   let { device, libraries, broken } = typeof found === 'string' ? simulated(found) : found
-  const delay = delayOn(device)
+  const [delay, hold] = [delayOn(device), holdOn(device)]
   console.log(`\n${row('library', 'exchange', 'right', 'without the wait')}`)
   for (const library of libraries) {
     try {
-      broken += await show(library, device, delay, tries)
+      broken += await show(library, device, delay, hold, tries)
     } catch (error) {
       broken += 1
       console.log(row(library.name, `it broke:\n${error instanceof Error ? error.stack : String(error)}`))
     }
   }
-  broken += await showPipeline(device, libraries, delay)
+  broken += await showPipeline(device, libraries, delay, hold)
   console.log(broken === 0 ? '\nAll as expected.' : `\nFAILED: ${broken} not as expected.`)
   return broken === 0 ? 0 : 1
 }

@@ -5,6 +5,7 @@
  * writing the last part to a page of its own and back to the first.
  */
 import { type Device, type DeviceBuffer, ExternalStream, Stream } from 'cuda-streams'
+import type { Hold } from '../hold.js'
 import type { Delay } from './delay.js'
 import type { Library } from './library.js'
 import { TRIPLE, tripleConfig } from './triple.js'
@@ -30,9 +31,15 @@ export interface Run {
   readonly queuedIn: number
 }
 
+/** What makes the first stage late. */
+export interface Late {
+  readonly delay: Delay
+  readonly hold: Hold
+}
+
 export class Pipeline {
   readonly #device: Device
-  readonly #delay: Delay
+  readonly #late: Late
   readonly #ours: Stream
   readonly #shared: DeviceBuffer
   readonly #stages: readonly Stage[]
@@ -41,9 +48,9 @@ export class Pipeline {
   readonly #computing: number
 
   /** `count` is how many numbers the libraries take our memory to have. */
-  constructor(device: Device, libraries: readonly Library[], delay: Delay, count: number) {
+  constructor(device: Device, libraries: readonly Library[], late: Late, count: number) {
     this.#device = device
-    this.#delay = delay
+    this.#late = late
     this.#ours = new Stream({ device })
     this.#shared = device.alloc(4 * count, { stream: this.#ours })
     this.#ours.synchronize()
@@ -70,31 +77,54 @@ export class Pipeline {
 
   /**
    * Queues so many rounds behind `heldFor` milliseconds of other work on the first stream, then looks at what each has
-   * left. With `waits: false` the stages do not wait for each other.
+   * left.
    */
-  async run(rounds: number, heldFor: number, waits = true): Promise<Run> {
-    await TRIPLE.prepare(this.#device)
-    const pages = this.#device.alloc(BYTES * rounds, { stream: this.#ours })
-    this.#ours.fill(this.#shared, 0).fill(pages, 0)
-    await this.#ours.finished()
-
+  async run(rounds: number, heldFor: number): Promise<Run> {
+    const pages = await this.#start(rounds)
     const start = performance.now()
-    this.#delay(this.#ours, heldFor)
+    this.#late.delay(this.#ours, heldFor)
     const held = this.#ours.record()
-    for (let round = 0; round < rounds; round += 1) this.#queue(round, pages.slice(BYTES * round, BYTES), waits)
+    this.#queueAll(rounds, pages, true)
     const heldToTheEnd = !held.query()
     const queuedIn = performance.now() - start
-
     await Promise.all(this.#stages.map(({ stream }) => stream.finished()))
-    const bytes = await this.#ours.download(pages)
-    pages.close()
-    const numbers = new Int32Array(bytes.buffer, bytes.byteOffset, LENGTH * rounds)
-    return { rounds, ...this.#judge(numbers, rounds), heldToTheEnd, queuedIn }
+    return { rounds, ...(await this.#judgePages(pages, rounds)), heldToTheEnd, queuedIn }
+  }
+
+  /** The same where the stages do not wait for each other: the first is held until the others are done with all rounds. */
+  async runWithoutWaits(rounds: number): Promise<Pick<Run, 'right'>> {
+    const pages = await this.#start(rounds)
+    const held = this.#late.hold(this.#ours)
+    try {
+      this.#queueAll(rounds, pages, false)
+      await Promise.all(this.#stages.slice(1).map(({ stream }) => stream.finished()))
+    } finally {
+      held.release()
+    }
+    return this.#judgePages(pages, rounds)
   }
 
   close(): void {
     this.#shared.close()
     for (const { stream } of this.#stages) stream.close()
+  }
+
+  async #start(rounds: number): Promise<DeviceBuffer> {
+    await TRIPLE.prepare(this.#device)
+    const pages = this.#device.alloc(BYTES * rounds, { stream: this.#ours })
+    this.#ours.fill(this.#shared, 0).fill(pages, 0)
+    await this.#ours.finished()
+    return pages
+  }
+
+  #queueAll(rounds: number, pages: DeviceBuffer, waits: boolean): void {
+    for (let round = 0; round < rounds; round += 1) this.#queue(round, pages.slice(BYTES * round, BYTES), waits)
+  }
+
+  async #judgePages(pages: DeviceBuffer, rounds: number): Promise<Pick<Run, 'right' | 'firstWrong'>> {
+    const bytes = await this.#ours.download(pages)
+    pages.close()
+    return this.#judge(new Int32Array(bytes.buffer, bytes.byteOffset, LENGTH * rounds), rounds)
   }
 
   #queue(round: number, page: DeviceBuffer, waits: boolean): void {

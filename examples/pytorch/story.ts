@@ -6,6 +6,7 @@
  * Every number in it is exact in bfloat16, so a round is either right everywhere or the order was broken.
  */
 import { ExternalStream, Stream } from 'cuda-streams'
+import { type Held, type Hold, holdOn } from '../hold.js'
 import { gpuUnavailable } from '../python/gpu.js'
 import type { Python } from '../python/python.js'
 import { RawCuda } from './raw-cuda.js'
@@ -15,8 +16,6 @@ export interface StoryOptions {
   readonly size?: number
   /** How many multiplications the first step takes; only the last one writes c. */
   readonly matmuls?: number
-  /** How many copies of a whole matrix make our stream slow, where that is asked for. */
-  readonly delayCopies?: number
   readonly log?: (line: string) => void
 }
 
@@ -120,15 +119,14 @@ export class Story {
   readonly #raw: RawCuda
   readonly #size: number
   readonly #matmuls: number
-  readonly #delayCopies: number
+  readonly #hold: Hold
   readonly #log: (line: string) => void
-  readonly #pointers: { readonly c: bigint; readonly d: bigint; readonly e: bigint; readonly scratch: bigint }
+  readonly #pointers: { readonly c: bigint; readonly d: bigint; readonly e: bigint }
 
   constructor(python: Python, options: StoryOptions = {}) {
     this.#python = python
     this.#size = options.size ?? 8192
     this.#matmuls = options.matmuls ?? 12
-    this.#delayCopies = options.delayCopies ?? 64
     this.#log = options.log ?? (() => undefined)
     if (!Number.isInteger(Math.log2(this.#size))) throw new RangeError(`size must be a power of two, not ${this.#size}`)
 
@@ -141,9 +139,10 @@ export class Story {
       throw new Error(`PyTorch's stream is on device ${ordinal}, but wrapped it says ${this.wrapped.device.ordinal}`)
     }
     this.ours = new Stream({ device: this.wrapped.device })
+    this.#hold = holdOn(this.wrapped.device)
     this.#raw = new RawCuda(ordinal)
     const pointer = (name: string) => python.handle(`story.${name}.data_ptr()`)
-    this.#pointers = { c: pointer('c'), d: pointer('d'), e: pointer('e'), scratch: pointer('scratch') }
+    this.#pointers = { c: pointer('c'), d: pointer('d'), e: pointer('e') }
     this.#log(
       `torch ${python.text('torch.__version__')} on ${python.text('torch.cuda.get_device_name()')}, ` +
         `its stream 0x${this.wrapped.handle.toString(16)} wrapped on device ${ordinal}, ours is 0x${this.ours.handle.toString(16)}`,
@@ -152,23 +151,23 @@ export class Story {
 
   /** Loads every kernel that will be needed: CUDA loads them at first use, and may stop all streams for it. */
   async warmUp(): Promise<void> {
-    await this.#round(0, { first: true, second: true }, this.#delayCopies)
+    await this.#round(0, { first: true, second: true })
     this.#right(0)
   }
 
   /** Both waits: every round must be right. */
   withWaits(rounds: number): Promise<CaseResult> {
-    return this.#case('both waits', rounds, { first: true, second: true }, 0)
+    return this.#case('both waits', rounds, { first: true, second: true })
   }
 
-  /** Our copy does not wait for PyTorch and overtakes it. */
+  /** Our copy does not wait for PyTorch, which is held until the copy is done: every round must be wrong. */
   withoutFirstWait(rounds: number): Promise<CaseResult> {
-    return this.#case('no first wait', rounds, { first: false, second: true }, 0)
+    return this.#case('no first wait', rounds, { first: false, second: true })
   }
 
-  /** PyTorch does not wait for our copy, and that one is slow. */
+  /** PyTorch does not wait for our copy, which is held until PyTorch is done: every round must be wrong. */
   withoutSecondWait(rounds: number): Promise<CaseResult> {
-    return this.#case('no second wait', rounds, { first: true, second: false }, this.#delayCopies)
+    return this.#case('no second wait', rounds, { first: true, second: false })
   }
 
   /** Many rounds queued at once; host functions on PyTorch's own stream and `finished()` of ours must keep their order. */
@@ -179,7 +178,7 @@ export class Story {
     const start = performance.now()
     for (let round = 0; round < rounds; round++) {
       this.#python.run(`story.set(${valuesOf(round, this.#size).factor})`)
-      this.#queue({ first: true, second: true }, ORDER_MATMULS, 0)
+      this.#queue({ first: true, second: true }, ORDER_MATMULS)
       this.wrapped.launchHostFunc((number) => hostFunctions.push(number), round)
       pending.push(this.ours.finished().then(() => void finished.push(round)))
       if (pending.length === ROUNDS_IN_FLIGHT || round === rounds - 1) {
@@ -200,11 +199,11 @@ export class Story {
     this.ours.close()
   }
 
-  async #case(name: string, rounds: number, waits: Waits, delayCopies: number): Promise<CaseResult> {
+  async #case(name: string, rounds: number, waits: Waits): Promise<CaseResult> {
     let right = 0
     let milliseconds = 0
     for (let round = 0; round < rounds; round++) {
-      const took = await this.#round(round, waits, delayCopies)
+      const took = await this.#round(round, waits)
       const answer = this.#right(round)
       milliseconds += took
       if (answer.right) right++
@@ -216,7 +215,7 @@ export class Story {
   }
 
   /** One round from a clean start to the end of all its work. Returns its milliseconds. */
-  async #round(round: number, waits: Waits, delayCopies: number): Promise<number> {
+  async #round(round: number, waits: Waits): Promise<number> {
     const { c, d, e } = this.#pointers
     const words = (this.#size * this.#size * BYTES) / 4
     for (const matrix of [c, d, e]) this.#raw.fill32(matrix, POISON, words, this.ours.handle)
@@ -224,23 +223,30 @@ export class Story {
     await Promise.all([this.ours.finished(), this.wrapped.finished()])
 
     const start = performance.now()
-    this.#queue(waits, this.#matmuls, delayCopies)
+    const held = this.#queue(waits, this.#matmuls)
+    // Without a wait the stream that should be waited for is held until the other one is done.
+    if (held !== undefined) {
+      await (waits.first ? this.wrapped : this.ours).finished()
+      held.release()
+    }
     await Promise.all([this.ours.finished(), this.wrapped.finished()])
     return performance.now() - start
   }
 
-  /** The three steps. Nothing in here waits for the GPU. */
-  #queue(waits: Waits, matmuls: number, delayCopies: number): void {
-    const { c, d, scratch } = this.#pointers
+  /** The three steps. Where a wait is left out, the stream that it would be for is held. Nothing in here waits for the GPU. */
+  #queue(waits: Waits, matmuls: number): Held | undefined {
+    const { c, d } = this.#pointers
     const byteLength = this.#size * this.#size * BYTES
     const { ours, wrapped } = this
 
+    let held = waits.first ? undefined : this.#hold(wrapped)
     this.#python.run(`story.first(${matmuls})`)
     if (waits.first) ours.wait(wrapped)
-    for (let i = 0; i < delayCopies; i++) this.#raw.copy(scratch, c, byteLength, ours.handle)
+    if (!waits.second) held = this.#hold(ours)
     this.#raw.copy(d, c, byteLength, ours.handle)
     if (waits.second) wrapped.wait(ours)
     this.#python.run('story.second()')
+    return held
   }
 
   /** Whether every element of e is what round `round` must give. Call it when all work is done. */

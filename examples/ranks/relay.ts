@@ -1,9 +1,12 @@
 /**
  * Two processes and two pieces of GPU memory, one of each. The writer (rank 0) fills its memory with a number; the reader
  * (rank 1) copies it into its own, which the writer checks. Interprocess events say when a piece is written, so that the
- * GPU waits and neither process does; the messages between them only say that an event has been recorded.
+ * GPU waits and neither process does; the messages between them only say that an event has been recorded. The writer's
+ * stream is held until the reader has queued its copy and, where that does not wait, until the copy is done: so it is
+ * right in every round with the wait, and in none without.
  */
 import { type Device, DeviceBuffer, Event } from 'cuda-streams'
+import { holdOn } from '../hold.js'
 import type { Rendezvous } from './rendezvous.js'
 
 export interface RelayOptions {
@@ -13,9 +16,6 @@ export interface RelayOptions {
 }
 
 const BYTES = 2 ** 20
-/** What makes the writer late: a few milliseconds of fills. */
-const DELAY_BYTES = 2 ** 28
-const DELAY_FILLS = 50
 
 /** In how many rounds the writer got back what it had written. Both ranks get the answer. */
 export async function relay(rendezvous: Rendezvous, device: Device, options: RelayOptions): Promise<number> {
@@ -55,15 +55,17 @@ async function write(
   answered: Event,
 ): Promise<number> {
   using stream = device.createStream()
-  using delay = device.alloc(DELAY_BYTES)
   using result = device.allocPinned(BYTES)
+  const hold = holdOn(device)
+  stream.fill(numbers, 0).synchronize()
   let right = 0
   for (let round = 1; round <= rounds; round += 1) {
     const value = (round % 255) + 1
-    for (let fill = 0; fill < DELAY_FILLS; fill += 1) stream.fill(delay, 0)
+    const held = hold(stream)
     stream.fill(numbers, value).record(written)
     await rendezvous.barrier()
     await rendezvous.barrier()
+    held.release()
     stream.wait(answered).copy(result, answers)
     await stream.finished()
     if (Buffer.alloc(BYTES, value).equals(result.bytes)) right += 1
@@ -87,6 +89,7 @@ async function read(
     await rendezvous.barrier()
     if (wait) stream.wait(written)
     stream.copy(answers, numbers).record(answered)
+    if (!wait) await stream.finished()
     await rendezvous.barrier()
   }
   await stream.finished()

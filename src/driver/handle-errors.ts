@@ -5,10 +5,11 @@ import { type CudaError, stateError } from '../errors.js'
 const SMALL = 65_536
 
 export function refusedHandle(kind: 'stream' | 'event', handle: number, cause: CudaError): Error {
+  const article = kind === 'event' ? 'an' : 'a'
   const number = handle < SMALL ? String(handle) : `0x${handle.toString(16)}`
   const hint =
-    handle < SMALL && kind === 'stream'
-      ? ". It looks like a stream's id, which is not its handle: in PyTorch take stream.cuda_stream, in CuPy stream.ptr"
+    handle < SMALL
+      ? `. It looks like ${article} ${kind}'s id, which is not its handle: in PyTorch take ${kind}.cuda_${kind}, in CuPy ${kind}.ptr`
       : ': was it destroyed, or does it come from another process or driver?'
   return stateError('ERR_INVALID_HANDLE', `${number} is not the handle of a CUDA ${kind} of this driver${hint}`, cause)
 }

@@ -49,7 +49,7 @@ export interface Twin {
   /** Virtual nanoseconds that it takes. */
   readonly nanoseconds: number
   /** How many threads run it, where it stands for a kernel of the caller's. */
-  readonly shape?: LaunchShape | undefined
+  readonly shape: LaunchShape | undefined
   /** Does the work, on the bytes of each piece of memory. What it throws is an uncaught exception. */
   readonly run: (bytes: readonly Uint8Array[]) => void
 }

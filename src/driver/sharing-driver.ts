@@ -26,9 +26,9 @@ export interface SharingDriver {
   /** `cuIpcOpenMemHandle`. Throws ERR_INVALID_HANDLE for bytes that are no memory of another process. */
   importMemory(handle: Uint8Array, context: ContextHandle): ImportedMemory
 
-  /** Puts up a mark that every thread of the process sees. Returns its address. */
-  raiseMark(key: number): number
+  /** Puts up a mark that every thread of the process sees: its key, then at most seven words. Returns its address. */
+  raiseMark(words: readonly [key: number, ...rest: number[]]): number
   lowerMark(mark: number): void
-  /** Does a mark with this key stand there? Any address may be asked about. */
-  markStands(mark: number, key: number): boolean
+  /** The words behind the key of a mark; undefined where none with this key stands. Any address may be asked about. */
+  readMark(mark: number, key: number): readonly number[] | undefined
 }

@@ -1,8 +1,8 @@
 /** Finds an order that changes what a program observes, or says that none does. */
-import { checkFunction, checkInteger, checkOptions } from '../arguments.js'
+import { checkFunction, checkInteger, readOptions } from '../arguments.js'
 import { Ranges } from '../driver/sim/handles.js'
 import { MOST_DEVICES } from '../driver/sim/properties.js'
-import { describe, invalidValue, outOfRange } from '../errors.js'
+import { describe, invalidValue } from '../errors.js'
 import { checkFaults, type Fault } from '../faults.js'
 import { type Explained, explain } from './explanation.js'
 import { type Exploration, messageOf, type Order } from './exploration.js'
@@ -97,12 +97,13 @@ export async function explore(program: ExploredProgram, options?: ExploreOptions
  */
 export async function replay(program: ExploredProgram, schedule: Schedule, options?: ReplayOptions): Promise<Order> {
   checkFunction(program, 'program')
-  const { devices, detours } = parseSchedule(schedule)
-  const route = new Route(detours)
-  const given = checkOptions(options) ?? {}
+  const parsed = parseSchedule(schedule)
+  const route = new Route(parsed.detours)
+  const given = readOptions(options, ['devices', 'seed', 'faults'])
+  const { devices = parsed.devices, seed = SEED } = given
   const conditions = {
-    devices: integerOf(given, 'devices', devices, 1, MOST_DEVICES),
-    seed: integerOf(given, 'seed', SEED, Number.MIN_SAFE_INTEGER),
+    devices: checkInteger(devices, 'options.devices', 1, MOST_DEVICES),
+    seed: checkInteger(seed, 'options.seed'),
     faults: checkFaults(given.faults, 'options.faults'),
     ranges: new Ranges(),
   }
@@ -235,34 +236,21 @@ async function shrink(program: ExploredProgram, conditions: Conditions, usual: R
 }
 
 function settingsOf(options: ExploreOptions | undefined): Settings {
-  const given = checkOptions(options) ?? {}
-  const { strategy = 'auto', maxMilliseconds } = given
+  const given = readOptions(options, ['devices', 'maxRuns', 'maxMilliseconds', 'seed', 'strategy', 'faults'])
+  const { devices = 1, maxRuns = MAX_RUNS, maxMilliseconds, seed = SEED, strategy = 'auto' } = given
   if (!STRATEGIES.includes(strategy)) {
     throw invalidValue(`options.strategy must be one of ${STRATEGIES.join(', ')}, not ${describe(strategy)}`)
   }
   return {
-    devices: integerOf(given, 'devices', 1, 1, MOST_DEVICES),
-    maxRuns: integerOf(given, 'maxRuns', MAX_RUNS, 1),
+    devices: checkInteger(devices, 'options.devices', 1, MOST_DEVICES),
+    maxRuns: checkInteger(maxRuns, 'options.maxRuns', 1),
     deadline:
-      maxMilliseconds === undefined ? Number.POSITIVE_INFINITY : Date.now() + integerOf(given, 'maxMilliseconds', 0, 0),
-    seed: integerOf(given, 'seed', SEED, Number.MIN_SAFE_INTEGER),
+      maxMilliseconds === undefined
+        ? Number.POSITIVE_INFINITY
+        : Date.now() + checkInteger(maxMilliseconds, 'options.maxMilliseconds', 0),
+    seed: checkInteger(seed, 'options.seed'),
     strategy,
     faults: checkFaults(given.faults, 'options.faults'),
     ranges: new Ranges(),
   }
-}
-
-function integerOf<O extends ExploreOptions | ReplayOptions>(
-  options: O,
-  name: keyof O & string,
-  byDefault: number,
-  least: number,
-  most = Number.MAX_SAFE_INTEGER,
-): number {
-  const value = options[name] === undefined ? byDefault : checkInteger(options[name] as number, `options.${name}`)
-  if (value < least || value > most) {
-    const upTo = most === Number.MAX_SAFE_INTEGER ? `at least ${least}` : `from ${least} to ${most}`
-    throw outOfRange(`options.${name}`, upTo, value)
-  }
-  return value
 }

@@ -1,5 +1,5 @@
 /** The sizes of a matrix product, checked, and as cuBLAS wants them: column by column. */
-import { checkBoolean, checkInteger, checkOptions } from '../arguments.js'
+import { checkBoolean, checkInteger, type Given, readOptions } from '../arguments.js'
 import { describe, invalidType, invalidValue, outOfRange } from '../errors.js'
 
 /** The types of elements that a product is made of. Sums are kept in f32, those of f64 in f64. */
@@ -83,24 +83,36 @@ export interface GemmShape {
 
 const TYPES: readonly GemmType[] = ['f16', 'bf16', 'f32', 'f64']
 const LARGEST = 2 ** 31 - 1
+const GEMM = [
+  ...(['type', 'm', 'n', 'k', 'transposeA', 'transposeB'] as const),
+  ...(['alpha', 'beta', 'order', 'lda', 'ldb', 'ldc'] as const),
+] as const
+const BATCH = ['batchCount', 'strideA', 'strideB', 'strideC'] as const
+
+type GivenBatch = Given<StridedBatchOptions, (typeof BATCH)[number]>
+/** For a product that is no batch. */
+const ONE: GivenBatch = { batchCount: 1, strideA: undefined, strideB: undefined, strideC: undefined }
 
 /** Throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE or ERR_OUT_OF_RANGE for what no product has. */
 export function shapeOfGemm(options: GemmOptions): GemmShape {
-  return shapeOf(options, 1)
+  return shapeOf(read(options, GEMM), ONE)
 }
 
 /** As `shapeOfGemm`, for a batch. */
 export function shapeOfBatch(options: StridedBatchOptions): GemmShape {
-  if (options === undefined) throw invalidType('options', 'an object', options)
-  checkOptions(options)
-  return shapeOf(options, checkCount(options.batchCount, 'options.batchCount'))
+  const given = read(options, [...GEMM, ...BATCH])
+  return shapeOf(given, given)
 }
 
-function shapeOf(options: GemmOptions & Partial<StridedBatchOptions>, batchCount: number): GemmShape {
+function read<T extends GemmOptions, K extends keyof T>(options: T, names: readonly K[]): Given<T, K> {
   if (options === undefined) throw invalidType('options', 'an object such as { type, m, n, k }', options)
-  checkOptions(options)
+  return readOptions(options, names)
+}
+
+function shapeOf(options: Given<GemmOptions, (typeof GEMM)[number]>, batch: GivenBatch): GemmShape {
   const { type, order = 'row' } = options
-  if (!TYPES.includes(type)) {
+  const batchCount = checkCount(batch.batchCount, 'options.batchCount')
+  if (type === undefined || !TYPES.includes(type)) {
     throw invalidValue(`options.type must be one of '${TYPES.join("', '")}', not ${describe(type)}`)
   }
   if (order !== 'row' && order !== 'column') {
@@ -121,8 +133,7 @@ function shapeOf(options: GemmOptions & Partial<StridedBatchOptions>, batchCount
       throw outOfRange(`options.${ld}`, `at least ${length}, the length of a ${order} of ${letter}`, leading)
     }
     const name = `stride${letter}` as const
-    const stride = options[name] === undefined ? lines * leading : checkInteger(options[name], `options.${name}`)
-    if (stride < 0) throw outOfRange(`options.${name}`, 'at least 0', stride)
+    const stride = batch[name] === undefined ? lines * leading : checkInteger(batch[name], `options.${name}`, 0)
     const elements = (batchCount - 1) * stride + (lines - 1) * leading + length
     if (elements > Number.MAX_SAFE_INTEGER) {
       const most = `at most ${Number.MAX_SAFE_INTEGER}`
@@ -149,11 +160,7 @@ function checkApart({ lines, length, leading, stride }: Omit<Layout, 'elements'>
   throw outOfRange('options.strideC', `at least ${behind}${orBeside}: the matrices of a batch do not overlap`, stride)
 }
 
-function checkCount(value: number, name: string): number {
-  checkInteger(value, name)
-  if (value < 1 || value > LARGEST) throw outOfRange(name, `from 1 to ${LARGEST}`, value)
-  return value
-}
+const checkCount = (value: unknown, name: string): number => checkInteger(value, name, 1, LARGEST)
 
 function checkFactor(value: number | undefined, name: string, byDefault: number): number {
   if (value === undefined) return byDefault

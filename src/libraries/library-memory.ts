@@ -1,9 +1,9 @@
 /** Buffers as arguments of a library's functions: checked when they are given, opened when the work is queued. */
 import { driverOf, elsewhere } from '../device.js'
-import { DeviceBuffer } from '../device-buffer.js'
+import { type DeviceBuffer, isDeviceBuffer } from '../device-buffer.js'
 import type { Access, KernelMemory } from '../driver/kernel-driver.js'
 import { invalidType, invalidValue, stateError } from '../errors.js'
-import { isMemory, type OpenMemory, openMemory } from '../memory.js'
+import { type OpenMemory, openMemory } from '../memory.js'
 import '../pinned-buffer.js'
 import type { OpenStream, Stream } from '../stream.js'
 
@@ -11,8 +11,8 @@ import type { OpenStream, Stream } from '../stream.js'
 export interface GivenMemory {
   readonly buffer: DeviceBuffer
   readonly access: Access
-  /** Of what is touched, from the buffer's beginning. Default: all of it. */
-  readonly byteLength?: number
+  /** Bytes that are touched, from the buffer's beginning. */
+  readonly byteLength: number
 }
 
 /**
@@ -20,7 +20,7 @@ export interface GivenMemory {
  * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_DEVICE_MISMATCH
  */
 export function checkDeviceBuffer(buffer: DeviceBuffer, name: string, width: number, stream: Stream): DeviceBuffer {
-  if (!isMemory(buffer) || !(buffer instanceof DeviceBuffer)) throw invalidType(name, 'a DeviceBuffer', buffer)
+  if (!isDeviceBuffer(buffer)) throw invalidType(name, 'a DeviceBuffer', buffer)
   if (buffer.device !== stream.device) {
     const what = `${name} is on ${buffer.device}, and the work on ${elsewhere(stream.device, buffer.device)}`
     const isNear = driverOf(buffer.device) === driverOf(stream.device)
@@ -36,7 +36,7 @@ export type UsedMemory = OpenMemory & KernelMemory
 
 /** Throws ERR_CLOSED or ERR_DEVICE_MISMATCH. */
 export function openGiven(given: readonly GivenMemory[], use: OpenStream): readonly UsedMemory[] {
-  return given.map(({ buffer, access, byteLength = buffer.byteLength }) => ({
+  return given.map(({ buffer, access, byteLength }) => ({
     ...openMemory(buffer, use.driver),
     byteLength,
     access,

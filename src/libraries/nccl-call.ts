@@ -1,5 +1,4 @@
 /** One call of a communicator while its arguments are checked. */
-import { checkOptions } from '../arguments.js'
 import { type Device, elsewhere } from '../device.js'
 import type { DeviceBuffer } from '../device-buffer.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../errors.js'
@@ -7,19 +6,20 @@ import { isStream, Stream } from '../stream.js'
 import { checkDeviceBuffer, type GivenMemory } from './library-memory.js'
 import { ask, checkAlive, type NcclOperation } from './nccl-group.js'
 import type { NcclHandle } from './nccl-handle.js'
-import { NCCL_TYPES, type NcclFunction } from './nccl-library.js'
-import type { NcclReduction, NcclType, TransferOptions } from './nccl-options.js'
+import { NCCL_OPERATIONS, NCCL_TYPES, type NcclFunction } from './nccl-library.js'
+import {
+  checkRank,
+  checkReduction,
+  type GivenCall,
+  type NcclReduction,
+  type NcclType,
+  readCall,
+  type TransferOptions,
+} from './nccl-options.js'
 import type { Description } from './nccl-twin.js'
 
 /** The handle of a per-thread default stream, which NCCL, on a thread of its own, would take for another stream. */
 const PER_THREAD = 2n
-
-/** What a call says besides its buffers, as far as it has it. */
-export interface CallDetails {
-  readonly op?: NcclReduction
-  readonly root?: number
-  readonly peer?: number
-}
 
 export class NcclCall {
   readonly functions: NcclHandle['library']['functions']
@@ -30,13 +30,17 @@ export class NcclCall {
   readonly #handle: NcclHandle
   readonly #type: NcclType
   readonly #stream: Stream
+  readonly #given: GivenCall
+  // The arguments besides the buffers, once they have been asked for.
+  #op: NcclReduction | undefined
+  #root: number | undefined
+  #peer: number | undefined
 
   /** Throws ERR_CLOSED, ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_DEVICE_MISMATCH or ERR_UNSUPPORTED. */
   constructor(handle: NcclHandle, device: Device, options: TransferOptions) {
+    const given = readCall(options)
+    const { type, stream } = given
     checkAlive(handle)
-    if (options === undefined) throw invalidType('options', 'an object such as { type }', options)
-    checkOptions(options)
-    const { type } = options
     if (typeof type !== 'string' || !Object.hasOwn(NCCL_TYPES, type)) {
       throw invalidValue(`options.type must be one of '${Object.keys(NCCL_TYPES).join("', '")}', not ${describe(type)}`)
     }
@@ -45,7 +49,27 @@ export class NcclCall {
     this.data = NCCL_TYPES[type].data
     this.#handle = handle
     this.#type = type
-    this.#stream = streamFor(device, options.stream)
+    this.#stream = streamFor(device, stream)
+    this.#given = given
+  }
+
+  /** The ncclRedOp_t. */
+  reduction(): number {
+    this.#op = checkReduction(this.#given.op)
+    return NCCL_OPERATIONS[this.#op]
+  }
+
+  /** The rank that stands out. */
+  root(): number {
+    const { root = 0 } = this.#given
+    this.#root = checkRank(root, 'options.root', this.#handle.clique.size)
+    return this.#root
+  }
+
+  /** The rank at the other end. */
+  peer(): number {
+    this.#peer = checkRank(this.#given.peer, 'options.peer', this.#handle.clique.size)
+    return this.#peer
   }
 
   /** How many elements a buffer has. */
@@ -80,14 +104,9 @@ export class NcclCall {
   }
 
   /** Queues it, or puts it into the group that is open. */
-  ask(
-    name: NcclFunction,
-    count: number,
-    { op, root, peer }: CallDetails,
-    memory: readonly GivenMemory[],
-    call: NcclOperation['call'],
-  ): void {
+  ask(name: NcclFunction, count: number, memory: readonly GivenMemory[], call: NcclOperation['call']): void {
     const { clique, rank } = this.#handle
+    const [op, root, peer] = [this.#op, this.#root, this.#peer]
     const said = [`${count} x ${this.#type}`, op ?? '', root === undefined ? '' : `root ${root}`]
     const what = said.filter((part) => part !== '').join(', ')
     const description: Description = {

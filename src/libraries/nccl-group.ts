@@ -4,7 +4,7 @@
  */
 import { performance } from 'node:perf_hooks'
 import { Ambient } from '../ambient.js'
-import { checkFunction } from '../arguments.js'
+import { checkFunction, isThenable } from '../arguments.js'
 import { LIBRARY_ENTRIES, type LibraryWork } from '../driver/library-driver.js'
 import { invalidType, stateError } from '../errors.js'
 import { openStreams, queueAllWith } from '../queue-with-memory.js'
@@ -68,7 +68,7 @@ function gather<R>({ operations }: Group, fn: () => R): R {
   const before = operations.length
   try {
     const result = fn()
-    if (!isPromise(result)) return result
+    if (!isThenable(result)) return result
     throw invalidType('fn', 'a function that returns no promise: a group ends with the function', result)
   } catch (error) {
     operations.length = before
@@ -153,6 +153,7 @@ function workOf({ operation, use, memory }: Part): LibraryWork {
     context: use.context,
     memory,
     call: (stream) => handle.library.check(name, operation.call(pointers, stream)),
+    twin: undefined,
   }
 }
 
@@ -185,8 +186,4 @@ export function checkAlive(handle: NcclHandle): void {
   if (failure === undefined) throw stateError('ERR_CLOSED', 'The communicator cannot be used any more')
   const why = failure instanceof Error ? failure.message : String(failure)
   throw stateError('ERR_CLOSED', `The communicator was given up and cannot be used any more: ${why}`, failure)
-}
-
-function isPromise(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function'
 }

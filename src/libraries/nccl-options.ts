@@ -1,5 +1,5 @@
 /** What NCCL's calls are told, and its checks. */
-import { checkBytes, checkInteger } from '../arguments.js'
+import { checkBytes, checkInteger, type Given, readOptions } from '../arguments.js'
 import type { Device } from '../device.js'
 import { describe, invalidType, invalidValue, outOfRange } from '../errors.js'
 import type { Stream } from '../stream.js'
@@ -64,38 +64,40 @@ const MOST_RANKS = 2 ** 31 - 1
 const FAMILY_OFFSET = 8
 const FAMILIES = [2, 10]
 
-export function checkSize(size: number): number {
-  checkInteger(size, 'options.size')
-  if (size < 1 || size > MOST_RANKS) throw outOfRange('options.size', `from 1 to ${MOST_RANKS}`, size)
-  return size
+/** The options of all calls together; each call takes some of them. */
+const CALL = ['type', 'stream', 'op', 'root', 'peer'] as const
+export type GivenCall = Given<ReductionOptions & RootOptions & PeerOptions, (typeof CALL)[number]>
+
+export function readCall(options: TransferOptions): GivenCall {
+  if (options === undefined) throw invalidType('options', 'an object such as { type }', options)
+  return readOptions(options as ReductionOptions & RootOptions & PeerOptions, CALL)
 }
 
-export function checkRank(rank: number, name: string, size: number): number {
-  checkInteger(rank, name)
-  if (rank < 0 || rank >= size) throw outOfRange(name, `from 0 to ${size - 1}: there are ${size} rank(s)`, rank)
-  return rank
-}
+export const checkSize = (size: unknown): number => checkInteger(size, 'options.size', 1, MOST_RANKS)
+
+export const checkRank = (rank: unknown, name: string, size: number): number =>
+  checkInteger(rank, name, 0, size - 1, () => `from 0 to ${size - 1}: there are ${size} rank(s)`)
 
 /** Throws for bytes that cannot be an id; NCCL would look for a process at whatever address they name. */
-export function checkId(id: Uint8Array): Uint8Array {
-  checkBytes(id, 'options.id', UNIQUE_ID_BYTES)
+export function checkId(given: unknown): Uint8Array {
+  const id = checkBytes(given, 'options.id', [UNIQUE_ID_BYTES])
   const view = new DataView(id.buffer, id.byteOffset, id.byteLength)
   const family = view.getUint16(FAMILY_OFFSET, true)
   const port = view.getUint16(FAMILY_OFFSET + 2, false)
-  if (FAMILIES.includes(family) && port !== 0) return id.slice()
+  if (FAMILIES.includes(family) && port !== 0) return id
   throw invalidValue('options.id are 128 bytes, but not those that uniqueId() returned: they name no address')
 }
 
-export function checkTimeout(timeout: number | undefined): number {
-  if (timeout === undefined) return DEFAULT_TIMEOUT
+export function checkTimeout(timeout: unknown = DEFAULT_TIMEOUT): number {
   if (typeof timeout !== 'number') throw invalidType('options.timeout', 'a number of milliseconds', timeout)
   if (!(timeout > 0)) throw outOfRange('options.timeout', 'more than 0', timeout)
   return timeout
 }
 
-/** The number of a reduction, which is a sum by default. */
-export function checkReduction(op: NcclReduction | undefined): number {
-  const name = op ?? 'sum'
-  if (typeof name === 'string' && Object.hasOwn(NCCL_OPERATIONS, name)) return NCCL_OPERATIONS[name]
+/** A reduction, which is a sum by default. */
+export function checkReduction(op: unknown = 'sum'): NcclReduction {
+  if (isReduction(op)) return op
   throw invalidValue(`options.op must be one of '${Object.keys(NCCL_OPERATIONS).join("', '")}', not ${describe(op)}`)
 }
+
+const isReduction = (op: unknown): op is NcclReduction => typeof op === 'string' && Object.hasOwn(NCCL_OPERATIONS, op)

@@ -33,6 +33,11 @@ export class KnownEvents {
     if (!event.made) event.foreign = true
   }
 
+  /** Those that were not seen being made. */
+  *older(): Generator<EventState> {
+    for (const event of this.#events.values()) if (!event.made) yield event
+  }
+
   destroyed(handle: EventHandle): void {
     this.#events.delete(handle)
   }

@@ -26,6 +26,9 @@ export interface BlockingStreams {
 /** So many are there before those of others are looked through. */
 const FIRST_LOOK = 64
 
+/** What the driver was not asked about a stream: it is taken for one that does not wait for the null stream. */
+const UNASKED = { nonBlocking: true, id: undefined, ours: false }
+
 export class KnownStreams {
   readonly #driver: () => Driver
   readonly #strands: Strands
@@ -65,7 +68,8 @@ export class KnownStreams {
   created(handle: StreamHandle, context: ContextHandle, flags: number, made: TakenStack | undefined): void {
     const device = this.#contexts.get(context) ?? this.#driver().streamAdopt(handle, 0).device
     this.#foreign.delete(handle)
-    this.#start(handle, device, { ours: true, made, nonBlocking: (flags & StreamFlag.NON_BLOCKING) !== 0 })
+    const nonBlocking = (flags & StreamFlag.NON_BLOCKING) !== 0
+    this.#start(handle, device, { id: undefined, foreign: false, ours: true, made, nonBlocking })
   }
 
   /** The handle may be known, and yet that of another stream: its owner may have destroyed the one that had it. */
@@ -150,12 +154,12 @@ export class KnownStreams {
   /** A stream that was not seen being made. */
   #add(handle: StreamHandle, device: number, foreign: boolean, made: TakenStack | undefined): StreamStrand {
     if (isDefaultStream(handle)) {
-      return this.#start(handle, device, { nonBlocking: false, foreign, made, ...this.#idOfNamed(handle) })
+      return this.#start(handle, device, { ...UNASKED, nonBlocking: false, foreign, made, ...this.#idOfNamed(handle) })
     }
     // Not for a null stream: it comes with a blocking one, which has had no time to be used.
     if (this.#streams.size >= this.#nextLook) this.#forgetSome()
     const answer = this.#ask(handle)
-    const stream = this.#start(handle, device, { nonBlocking: true, foreign, made, ...answer })
+    const stream = this.#start(handle, device, { ...UNASKED, foreign, made, ...answer })
     if (answer === undefined) this.#cannotTell(stream)
     return stream
   }
@@ -174,7 +178,7 @@ export class KnownStreams {
     const { id, nonBlocking } = answer
     if (stream.id !== undefined && stream.id !== id) {
       this.#end(stream)
-      return this.#start(handle, device, { ...answer, foreign, made })
+      return this.#start(handle, device, { ...UNASKED, ...answer, foreign, made })
     }
     stream.id = id
     stream.unsure = false
@@ -233,13 +237,13 @@ export class KnownStreams {
     device: number,
     about: {
       readonly nonBlocking: boolean
-      readonly id?: bigint
-      readonly foreign?: boolean
-      readonly ours?: boolean
-      readonly made?: TakenStack | undefined
+      readonly id: bigint | undefined
+      readonly foreign: boolean
+      readonly ours: boolean
+      readonly made: TakenStack | undefined
     },
   ): StreamStrand {
-    const { nonBlocking, id, foreign = false, ours = false, made } = about
+    const { nonBlocking, id, foreign, ours, made } = about
     const seed = { handle, device, nonBlocking, foreign, ours, made, address: nameOf(handle) }
     const stream = this.#strands.start((slot, tick, clock) => new StreamStrand({ slot, tick, clock }, seed))
     stream.id = id

@@ -20,6 +20,8 @@ export class Order {
   readonly #graphs = new Map<GraphHandle, readonly CaptureNode[]>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
   readonly #running = new RunningHostFunctions(this.pending)
+  /** By stream: the latest launch there of an instance of which nothing is known, since it is older than the sanitizer. */
+  readonly #unknownLaunches = new Map<number, Point>()
 
   constructor(driver: () => Driver) {
     this.streams = new KnownStreams(driver, this.strands)
@@ -195,9 +197,12 @@ export class Order {
   ): void {
     const stream = this.arriveAt(handle)
     const instance = this.#instances.get(exec)
-    if (instance === undefined) return
     if (stream.capture !== undefined) {
-      stream.capture.addGraph(stream, instance.nodes)
+      if (instance !== undefined) stream.capture.addGraph(stream, instance.nodes)
+      return
+    }
+    if (instance === undefined) {
+      this.#launchUnknown(stream)
       return
     }
     const newLane = (): Strand => this.strands.start((slot, tick, clock) => new Strand(slot, tick, clock))
@@ -206,6 +211,12 @@ export class Order {
       workOf: (event) => this.#workOf(event),
       visit: (node, at) => visit(stream, node, at),
     })
+  }
+
+  /** It may wait for each event that is older than the sanitizer, and record it. */
+  #launchUnknown(stream: StreamStrand): void {
+    for (const event of this.events.older()) for (const point of this.#workOf(event)) stream.join(point)
+    this.#unknownLaunches.set(stream.slot, this.next(stream))
   }
 
   /** Does the stream come after anything that a foreign stream of its device was given, or is it one? */
@@ -230,10 +241,14 @@ export class Order {
     else for (const other of others) work.join(other)
   }
 
-  /** What an event's latest record stands for. One that others record may stand for all that foreign streams were given. */
-  #workOf({ foreign, points }: EventState): readonly Point[] {
-    if (!foreign) return points
-    return [...points, ...this.streams.foreign.map((stream) => stream.point())]
+  /**
+   * What an event's latest record stands for. One that others record may stand for all that foreign streams were given, and
+   * one that is older than the sanitizer for each launch of a graph that is.
+   */
+  #workOf({ foreign, made, points }: EventState): readonly Point[] {
+    if (made) return points
+    const theirs = foreign ? this.streams.foreign.map((stream) => stream.point()) : []
+    return [...points, ...theirs, ...this.#unknownLaunches.values()]
   }
 }
 

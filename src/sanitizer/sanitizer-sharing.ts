@@ -34,16 +34,16 @@ export class SanitizerSharing implements SharingDriver {
     return { ...imported, close }
   }
 
-  raiseMark(key: number): number {
-    return this.#inner.raiseMark(key)
+  raiseMark(words: readonly [key: number, ...rest: number[]]): number {
+    return this.#inner.raiseMark(words)
   }
 
   lowerMark(mark: number): void {
     this.#inner.lowerMark(mark)
   }
 
-  markStands(mark: number, key: number): boolean {
-    return this.#inner.markStands(mark, key)
+  readMark(mark: number, key: number): readonly number[] | undefined {
+    return this.#inner.readMark(mark, key)
   }
 
   get #inner(): SharingDriver {

@@ -3,7 +3,7 @@
  * only while somebody has subscribed.
  */
 import { type Channel, channel } from 'node:diagnostics_channel'
-import { checkOptions } from '../arguments.js'
+import { readOptions } from '../arguments.js'
 import { type Device, driverOf, resolveDevice } from '../device.js'
 import type { Front } from '../driver/front.js'
 import { invalidType, outOfRange } from '../errors.js'
@@ -75,7 +75,7 @@ export interface Publisher extends Disposable {
 interface Channels {
   readonly operations: Channel
   /** Undefined where nobody asks for them. */
-  readonly synchronizations?: Channel
+  readonly synchronizations: Channel | undefined
 }
 
 const PUBLIC: Channels = {
@@ -101,14 +101,16 @@ export function publish(options?: PublishOptions): Publisher {
 
 /** The same, on channels that need not be everybody's: what another publisher tells is not heard there. */
 export function publishOn(channels: Channels, options: PublishOptions | undefined): Publisher {
-  const { device: named, interval = INTERVAL } = checkOptions(options) ?? {}
+  const { device: named, interval = INTERVAL } = readOptions(options, ['device', 'interval'])
   if (typeof interval !== 'number') throw invalidType('options.interval', 'a number of milliseconds', interval)
   if (!(interval > 0 && interval <= LONGEST_INTERVAL)) {
     throw outOfRange('options.interval', `more than 0 and at most ${LONGEST_INTERVAL}`, interval)
   }
   const device = resolveDevice(named)
   const front = driverOf(device)
-  return new ChannelPublisher(channels, front, device.ordinal, interval)
+  const publisher = new ChannelPublisher(channels, front, device.ordinal, interval)
+  const close = (): void => publisher.close()
+  return { flush: () => publisher.flush(), close, [Symbol.dispose]: close }
 }
 
 /** What is published from, and what to add to its times for the nanoseconds since publishing began. */

@@ -90,6 +90,7 @@ export class EventMeter implements Meter {
         id: driver.streamGetId(stream),
         nonBlocking,
         priority: driver.streamGetPriority(stream),
+        isProvisional: false,
       }
     } catch {
       // A lost context, say. The program's own call will be told so.
@@ -243,6 +244,7 @@ export class EventMeter implements Meter {
   /** Never throws: what is wrong here is wrong for the program's own call too, and that is to be told by it. */
   #record(stream: StreamHandle, lane: Lane): EventHandle {
     try {
+      if (!this.#driver.streamHasRoom(stream, 1)) return NO_EVENT
       const event = this.#events.take(lane.context)
       this.#outstanding += 1
       this.#driver.eventRecord(event, stream, 0)

@@ -16,7 +16,7 @@ export interface Lane {
 
 export interface Described extends Omit<Lane, 'index' | 'handle' | 'name'> {
   /** The driver would not say all of it now: it is to be asked again the next time. */
-  readonly isProvisional?: boolean
+  readonly isProvisional: boolean
 }
 
 export class Lanes {
@@ -58,7 +58,7 @@ export class Lanes {
   }
 
   #open(handle: StreamHandle): Lane {
-    const { isProvisional = false, ...described } = this.#describe(handle)
+    const { isProvisional, ...described } = this.#describe(handle)
     const key = keyOf(described.device, described.id)
     let lane = this.#byId.get(key)
     if (lane === undefined) {

@@ -52,6 +52,12 @@ export interface Window {
   readonly epoch: number
 }
 
+const taken = new WeakSet<object>()
+
+/** Was it taken out of a recorder? */
+export const isRecorded = (value: unknown): value is Recorded =>
+  typeof value === 'object' && value !== null && taken.has(value)
+
 /** Takes the rows of a window out of a recorder. */
 export function takeRecorded(
   recorder: Recorder,
@@ -102,7 +108,9 @@ export function takeRecorded(
     dropped: dropped + operationsIn(table, to, written),
   }
   settle(recorded)
-  return { ...recorded, duration: durationOf(recorded, end - begin) }
+  const settled = { ...recorded, duration: durationOf(recorded, end - begin) }
+  taken.add(settled)
+  return settled
 }
 
 /** `from()` of a typed array goes through an iterator, which costs a long recording a second. */

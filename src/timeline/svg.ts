@@ -1,5 +1,5 @@
 /** A still picture of a timeline, for documents. It follows the reader's colour scheme, and needs no script. */
-import { checkBoolean } from '../arguments.js'
+import { checkBoolean, readOptions } from '../arguments.js'
 import { invalidType, outOfRange } from '../errors.js'
 import type { Analysis } from './analysis.js'
 import { escaped } from './html.js'
@@ -95,19 +95,20 @@ interface Frame {
   readonly colours: ReadonlyMap<string, number>
 }
 
-export function toSvg(recorded: Recorded, analysis: Analysis, options: SvgOptions): string {
-  const { width = 1200 } = options
+export function toSvg(recorded: Recorded, analysis: Analysis, options: SvgOptions | undefined): string {
+  const given = readOptions(options, ['width', 'from', 'to', 'title', 'arrows', 'criticalPath'])
+  const { width = 1200 } = given
   if (typeof width !== 'number') throw invalidType('options.width', 'a number of pixels', width)
   if (!(width >= NARROWEST && width < 1e5)) throw outOfRange('options.width', `from ${NARROWEST} to 100000`, width)
-  const { from = 0, to = recorded.duration, title = '' } = options
+  const { from = 0, to = recorded.duration, title = '' } = given
   if (typeof from !== 'number') throw invalidType('options.from', 'a number of nanoseconds', from)
   if (typeof to !== 'number') throw invalidType('options.to', 'a number of nanoseconds', to)
   if (typeof title !== 'string') throw invalidType('options.title', 'a text', title)
   if (!Number.isFinite(from)) throw outOfRange('options.from', 'finite', from)
   if (!Number.isFinite(to)) throw outOfRange('options.to', 'finite', to)
   if (!(to > from)) throw outOfRange('options.to', 'after options.from', to)
-  const arrows = checkBoolean(options.arrows, 'options.arrows', true)
-  const critical = checkBoolean(options.criticalPath, 'options.criticalPath', true)
+  const arrows = checkBoolean(given.arrows, 'options.arrows', true)
+  const critical = checkBoolean(given.criticalPath, 'options.criticalPath', true)
   const frame = frameOf(recorded, from, to, width, title)
   const height = frame.top + frame.places.size * PITCH + LEGEND
   const name = title || `Timeline of ${frame.places.size} streams`

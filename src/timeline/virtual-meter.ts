@@ -76,7 +76,7 @@ export class VirtualMeter implements Meter, Observer {
       return { id: BigInt(handle), device: 0, context, nonBlocking: true, priority: 0, isProvisional: true }
     }
     const { id, device, nonBlocking, priority } = stream
-    return { id, device: device.ordinal, context: device.context, nonBlocking, priority }
+    return { id, device: device.ordinal, context: device.context, nonBlocking, priority, isProvisional: false }
   }
 
   queuing(row: number): boolean {

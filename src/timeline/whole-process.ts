@@ -19,7 +19,7 @@ export function open(front: Front, file: string): void {
   const recording = new Recording(front, { device: undefined, limit: DEFAULT_LIMIT, callSites: false })
   process.once('exit', () => {
     try {
-      writeFileSync(path, new Timeline(recording.stopNow()).render(path))
+      writeFileSync(path, new Timeline(recording.stopNow() as never).render(path))
     } catch (error) {
       // The process ends as it would have ended; but somebody waits for that file.
       console.error(

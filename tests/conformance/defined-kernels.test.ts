@@ -225,7 +225,7 @@ onEveryBackend('kernels with a twin', (bench) => {
       },
     })
     const seven = defineKernel(watched)
-    assert.deepEqual(reads.sort(), ['name', 'nanoseconds', 'signature', 'simulate', 'simulateGrid', 'source'])
+    assert.deepEqual(reads.sort(), ['name', 'nanoseconds', 'signature', 'simulate', 'source'])
     const { signature } = right
     Object.assign(right, { name: 'other', source: '!', simulate: 3, nanoseconds: Number.NaN })
     signature.push('f32' as never)

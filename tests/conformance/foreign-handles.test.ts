@@ -103,10 +103,11 @@ onEveryBackend('what cannot be wrapped', (bench) => {
     })
   }
 
-  test('S4 for small numbers the message says that a stream id is not a handle', () => {
+  test('S4 for small numbers the message says that an id is not a handle', () => {
     for (const given of SMALL) {
-      const says = [/\bid\b/, /not its handle/, /cuda_stream/]
-      refused(() => new ExternalStream(given, { device }), 'ERR_INVALID_HANDLE', ...says)
+      const says = [/\bid\b/, /not its handle/]
+      refused(() => new ExternalStream(given, { device }), 'ERR_INVALID_HANDLE', ...says, /cuda_stream/)
+      refused(() => Event.fromHandle(given, { device }), 'ERR_INVALID_HANDLE', ...says, /cuda_event/)
     }
   })
 

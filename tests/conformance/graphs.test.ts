@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { test } from 'node:test'
-import { type Graph, type GraphExec, Stream } from 'cuda-streams'
+import { ExternalStream, type Graph, type GraphExec, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
 import { ONE_DEVICE, refused, refusedByDriver, secondDevice, turns } from './expect.js'
@@ -117,6 +117,30 @@ onEveryBackend('graphs', (bench) => {
     assert.throws(() => stream.capture(() => void stream.query()), { number: 900 })
     bench.busy(stream, 1000)
     await stream.finished()
+  })
+
+  test('G4 capture() ends the capture also where its function closes the wrapper that it was called on', () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(16, { stream })
+    const wrapper = new ExternalStream(stream.handle, { device })
+    const graph = wrapper.capture(() => wrapper.fill(buffer, 1).close())
+    assert.equal(stream.isCapturing, false)
+    assert.equal(wrapper.closed, true)
+    assert.equal(graph.nodeCount, 1)
+    const failing = new ExternalStream(stream.handle, { device })
+    const cause = new Error('mine')
+    assert.throws(
+      () =>
+        failing.capture(() => {
+          failing.close()
+          throw cause
+        }),
+      (error) => error === cause,
+    )
+    assert.equal(stream.isCapturing, false)
+    const owned = bench.stream()
+    refused(() => owned.capture(() => owned.close()), 'ERR_CLOSED')
+    stream.synchronize()
   })
 
   test('G4 a promise that capture() refuses is nobody else’s to see to: if it rejects, the process goes on', async () => {

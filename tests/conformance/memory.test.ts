@@ -53,13 +53,16 @@ onEveryBackend('memory', (bench) => {
 
   test('wrong lengths and slices are refused', () => {
     for (const alloc of [(n: number) => device.alloc(n), (n: number) => device.allocPinned(n)]) {
-      for (const wrong of [0, -1, 2 ** 47]) refused(() => alloc(wrong), 'ERR_OUT_OF_RANGE', /byteLength/)
+      for (const wrong of [0, -1, 2 ** 47, 2 ** 53, 1e300, -(2 ** 60)]) {
+        refused(() => alloc(wrong), 'ERR_OUT_OF_RANGE', /byteLength must be from 1/)
+      }
       for (const wrong of [1.5, Number.NaN, '8', undefined, 8n]) {
         refused(() => alloc(wrong as number), 'ERR_INVALID_ARG_TYPE', /byteLength/)
       }
       using buffer = alloc(100)
       refused(() => buffer.slice(-1, 1), 'ERR_OUT_OF_RANGE', /byteOffset/)
       refused(() => buffer.slice(101, 0), 'ERR_OUT_OF_RANGE', /byteOffset/)
+      refused(() => buffer.slice(2 ** 60, 1), 'ERR_OUT_OF_RANGE', /byteOffset must be from 0 to 100/)
       refused(() => buffer.slice(50, 51), 'ERR_OUT_OF_RANGE', /byteLength/)
       refused(() => buffer.slice(50, -1), 'ERR_OUT_OF_RANGE', /byteLength/)
       refused(() => buffer.slice(0, 1.5), 'ERR_INVALID_ARG_TYPE', /byteLength/)
@@ -74,6 +77,20 @@ onEveryBackend('memory', (bench) => {
     refused(() => buffer.slice(1, 4).view(Float32Array), 'ERR_INVALID_ARG_VALUE', /4 bytes/)
     refused(() => buffer.view(Array as never), 'ERR_INVALID_ARG_TYPE', /Float32Array/)
     refused(() => buffer.view(undefined as never), 'ERR_INVALID_ARG_TYPE', /Float32Array/)
+    const makesNone: readonly unknown[] = [
+      Object.assign(() => {}, { BYTES_PER_ELEMENT: 1 }),
+      Object.assign(async () => {}, { BYTES_PER_ELEMENT: 1 }),
+      Object.assign(class {}, { BYTES_PER_ELEMENT: 1 }),
+      ...[0, -1, 0.5, Number.NaN, '1', undefined].map(
+        (width) =>
+          class extends Uint8Array {
+            static override readonly BYTES_PER_ELEMENT = width as never
+          },
+      ),
+    ]
+    for (const type of makesNone) refused(() => buffer.view(type as never), 'ERR_INVALID_ARG_TYPE', /Float32Array/)
+    class Ours extends Uint8Array {}
+    assert.ok(buffer.view(Ours) instanceof Ours)
   })
 
   test('allocating takes place on the stream given, which must be of the device', (context) => {

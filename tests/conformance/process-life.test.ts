@@ -27,6 +27,8 @@ onEveryBackend('the life of the process', (bench) => {
 
   test('C4 streams, events and pending work keep nothing alive', () => ends('nothingPending', 'end\n'))
 
+  test('C4 a downloader that is not read keeps nothing alive', () => ends('downloaderNotRead', 'end\n'))
+
   test('C4 memory that waits to be freed keeps nothing alive: of a stream that was closed while it captured', () =>
     ends('closedHome', 'end\n'))
 

@@ -207,6 +207,31 @@ onEveryBackend('sharing', (bench) => {
     }
   })
 
+  test('a token that was changed is refused in the thread that shared it, too', () => {
+    using stream = bench.stream()
+    using event = stream.record()
+    using buffer = device.alloc(64)
+    const [ofStream, ofEvent, ofBuffer] = [stream.share(), event.share(), buffer.slice(8, 8).share()]
+    const changed: readonly (() => unknown)[] = [
+      () => Stream.from({ ...ofEvent, cudaStreams: 'stream', id: 1n }),
+      () => Event.from({ ...ofEvent, ...ofStream, cudaStreams: 'event' }),
+      () => DeviceBuffer.from({ ...ofBuffer, ...ofStream, cudaStreams: 'buffer' }),
+      () => Stream.from({ ...ofStream, handle: ofStream.handle + 8n }),
+      () => new ExternalStream({ ...ofStream, handle: ofEvent.handle }),
+      () => Stream.from({ ...ofStream, device: 63 }),
+      () => Event.from({ ...ofEvent, handle: 0n }),
+      () => Event.from({ ...ofEvent, timing: true }),
+      () => DeviceBuffer.from({ ...ofBuffer, byteOffset: 60 }),
+      () => DeviceBuffer.from({ ...ofBuffer, byteLength: 57 }),
+      () => DeviceBuffer.from({ ...ofBuffer, byteLength: '8' as never }),
+      () => DeviceBuffer.from({ ...ofBuffer, pointer: ofBuffer.pointer + 1n }),
+      () => DeviceBuffer.from({ ...ofBuffer, ready: 16n }),
+    ]
+    for (const from of changed) refused(from, 'ERR_INVALID_ARG_VALUE', /as it is/)
+    const whole = { ...ofBuffer, pointer: buffer.pointer, byteOffset: 0, byteLength: 64 }
+    assert.equal(DeviceBuffer.from(whole), buffer)
+  })
+
   test('what is shared is kept until it is closed', async () => {
     const shared = (() => bench.stream().share())()
     assert.equal(await collectUntil(() => false), false)

@@ -333,6 +333,26 @@ onEveryBackend('transfers', (bench) => {
     }
   })
 
+  test('a chunk is downloaded when it is read, and none ahead: it has what the buffer holds then', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(30)
+    stream.fill(buffer, 1)
+    const reader = stream.downloader(buffer, { chunkBytes: 10 }).getReader()
+    const bytesOf = async (): Promise<readonly number[]> => [...new Set((await reader.read()).value)]
+    await turns()
+    stream.fill(buffer, 2)
+    assert.deepEqual(await bytesOf(), [2])
+    await turns()
+    stream.fill(buffer, 3)
+    assert.deepEqual(await bytesOf(), [3])
+    await turns()
+    stream.fill(buffer, 4)
+    const last = bytesOf()
+    stream.fill(buffer, 5)
+    assert.deepEqual(await last, [4])
+    assert.equal((await reader.read()).done, true)
+  })
+
   test('a buffer that is closed in the middle of a pipe ends it with ERR_CLOSED', async () => {
     using stream = bench.stream()
     const buffer = device.alloc(100)

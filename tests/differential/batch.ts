@@ -9,9 +9,10 @@ import { simWorkbench, type Workbench } from '../helpers/workbench.js'
 import { differences } from './compare.js'
 import { type Recorded, recordedOf } from './corpus.js'
 import { programs } from './generate.js'
+import { outcome } from './outcome.js'
 import { type Observation, play, prepare } from './play.js'
 import { shrink } from './shrink.js'
-import { decode, encode, listing, type Program } from './steps.js'
+import { CELL_BYTES, decode, encode, listing, type Program } from './steps.js'
 
 export interface Order {
   /** Of fast-check. */
@@ -39,6 +40,8 @@ export type Message =
       readonly listing: string
       readonly written: string
     }
+  /** The last program has lost the device, as it should: the next one needs a new process. */
+  | { readonly kind: 'lost' }
   | { readonly kind: 'over' }
 
 /** Messages of programs that went well are sent together. */
@@ -66,18 +69,35 @@ async function main(order: Order): Promise<void> {
   if (bench !== undefined && bench.devices.length < order.devices) {
     return tell({ kind: 'cannot', why: `this machine has ${bench.devices.length} device(s)` })
   }
-  if (bench !== undefined) await prepare(bench)
+  if (bench !== undefined) {
+    await prepare(bench)
+    if (order.devices > 1 && !reachEachOther(bench)) {
+      return tell({ kind: 'cannot', why: "the devices of this machine do not reach each other's memory" })
+    }
+  }
   tell({ kind: 'ready', machine: bench === undefined ? 'a second simulator' : Device.get(0).name })
   const batch = new Batch(order, bench)
   if (order.only !== undefined) await batch.playOnly(decode(order.only as Parameters<typeof decode>[0]))
   else await batch.playAll()
-  tell({ kind: 'over' })
+  tell({ kind: batch.isLost ? 'lost' : 'over' })
+}
+
+/** The simulator's do. */
+function reachEachOther({ devices, stream }: Workbench): boolean {
+  return devices.every((device) =>
+    devices.every((other) => {
+      using memory = other.alloc(CELL_BYTES)
+      using user = stream({ device })
+      return outcome(() => void user.wait(other.defaultStream).fill(memory, 0).synchronize()) === ''
+    }),
+  )
 }
 
 class Batch {
   readonly #order: Order
   readonly #bench: Workbench | undefined
   readonly #shrunk = new Set<string>()
+  isLost = false
 
   constructor(order: Order, bench: Workbench | undefined) {
     this.#order = order
@@ -91,14 +111,15 @@ class Batch {
     const { failed, errorInstance } = await fc.check(
       fc.asyncProperty(programs(devices), async (program) => {
         index += 1
-        if (index < from) return
+        if (index < from || this.isLost) return
         tell({ kind: 'plays', index })
         const { found, observation } = await this.#playBoth(program)
         if (found.length > 0) {
           await this.#differs(index, program, found)
           if (!this.#isHealthy()) throw new Error('the device cannot be used any more')
         } else if (records) recorded.push(recordedOf(program, observation))
-        if (index % AT_ONCE !== 0 && index !== until - 1) return
+        this.isLost = program.steps.some(({ what }) => what === 'fault') && !this.#isHealthy()
+        if (!this.isLost && index % AT_ONCE !== 0 && index !== until - 1) return
         tell({ kind: 'played', until: index + 1, recorded })
         recorded = []
       }),

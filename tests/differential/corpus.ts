@@ -36,13 +36,24 @@ type Line = readonly [
 
 /** The bytes themselves would fill the file. */
 export function digest(bytes: string): string {
-  return bytes === 'closed' ? bytes : `#${createHash('sha256').update(bytes).digest('base64url').slice(0, 8)}`
+  return bytes === 'closed' || bytes === 'lost'
+    ? bytes
+    : `#${createHash('sha256').update(bytes).digest('base64url').slice(0, 8)}`
 }
 
 export function recordedOf(program: Program, observation: Observation): Recorded {
   const { results, promises, ran, bytes } = observation
-  return { program, results: results.map(shortened), promises, ran, bytes: bytes.map(digest) }
+  return {
+    program,
+    results: results.map(shortened),
+    promises: promises.map((promise) => (promise.length > MOST_TOLD ? digest(promise) : promise)),
+    ran,
+    bytes: bytes.map(digest),
+  }
 }
+
+/** What a promise came to is kept as it is where it is no longer than this; bytes and all that a host function did are. */
+const MOST_TOLD = 60
 
 /** The bytes that a step has seen are long too. */
 const shortened = (result: string): string => (/^[0-9a-f? ]{32,}$/.test(result) ? digest(result) : result)

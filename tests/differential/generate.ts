@@ -1,6 +1,6 @@
 /** Random programs, by fast-check. */
 import fc from 'fast-check'
-import { FIELDS, normalized, ORIGINS, type Program, type Step, type What } from './steps.js'
+import { FIELDS, normalized, ORIGINS, type Program, SETS, type Step, type What } from './steps.js'
 import { WRONG_CALLS } from './wrong-calls.js'
 
 const SMALL = fc.nat(63)
@@ -19,12 +19,14 @@ const SPECIAL: Readonly<Record<string, fc.Arbitrary<number>>> = {
   exec: fc.nat(7),
 }
 
-function step(what: Exclude<What, 'inside'>): fc.Arbitrary<Step> {
+type PlainWhat = Exclude<What, 'inside' | 'act'>
+
+function step(what: PlainWhat): fc.Arbitrary<Step> {
   const fields = FIELDS[what].map((field: string) => [field, SPECIAL[field] ?? SMALL])
   return fc.record({ what: fc.constant(what), ...Object.fromEntries(fields) }) as unknown as fc.Arbitrary<Step>
 }
 
-type Weights = Partial<Record<Exclude<What, 'inside'>, number>>
+type Weights = Partial<Record<PlainWhat, number>>
 
 const QUEUED: Weights = {
   host: 6,
@@ -77,7 +79,7 @@ const ANYTHING: Weights = {
 function among(weights: Weights): fc.Arbitrary<Step> {
   const choices = Object.entries(weights).map(([what, weight]) => ({
     weight,
-    arbitrary: step(what as Exclude<What, 'inside'>),
+    arbitrary: step(what as PlainWhat),
   }))
   return fc.oneof(...choices)
 }
@@ -91,6 +93,67 @@ const inside: fc.Arbitrary<Step> = fc.record({
     size: 'max',
   }),
 })
+
+/**
+ * What a host function does with what it has for itself, at whatever moment it runs: a stream of the program may capture
+ * then, so it does not ask how far anything is.
+ */
+const BESIDE: Weights = {
+  isCapturing: 1,
+  ask: 1,
+  wrong: 2,
+  host: 4,
+  callback: 1,
+  record: 4,
+  wait: 2,
+  waitStream: 1,
+  fill: 5,
+  copy: 6,
+  mix: 5,
+  upload: 3,
+  download: 4,
+  finishedStream: 2,
+  finishedEvent: 1,
+  elapsed: 1,
+  closeEvent: 1,
+  closeBuffer: 1,
+  closeStream: 1,
+}
+const act: fc.Arbitrary<Step> = fc.record({
+  what: fc.constant('act' as const),
+  stream: fc.nat(11),
+  set: fc.nat(SETS - 1),
+  how: fc.nat(1),
+  body: fc.array(among(BESIDE), { minLength: 1, maxLength: 8, size: 'max' }),
+})
+
+/** A fault, and what is called afterwards. */
+const AFTER_FAULT: Weights = {
+  host: 1,
+  callback: 1,
+  record: 2,
+  wait: 2,
+  waitStream: 1,
+  fill: 1,
+  copy: 1,
+  mix: 1,
+  queryStream: 2,
+  queryEvent: 2,
+  synchronizeStream: 1,
+  synchronizeEvent: 1,
+  synchronizeDevice: 1,
+  finishedStream: 1,
+  finishedEvent: 1,
+  download: 1,
+  closeStream: 1,
+  closeEvent: 1,
+  closeBuffer: 1,
+}
+const fault: fc.Arbitrary<Step[]> = fc
+  .tuple(step('fault'), fc.array(among(AFTER_FAULT), { maxLength: 12, size: 'max' }))
+  .map(([first, later]) => [first, ...later])
+/** On a GPU each program with a fault needs a process of its own. */
+const ONE_FAULT_IN = 400
 
 /** A capture that goes well, spreads over a second stream, and is launched a few times. */
 const capture: fc.Arbitrary<Step[]> = fc
@@ -132,15 +195,22 @@ const steps: fc.Arbitrary<Step[]> = fc
     fc.oneof(
       { weight: 30, arbitrary: among(ANYTHING).map((one) => [one]) },
       { weight: 1, arbitrary: inside.map((one) => [one]) },
+      { weight: 2, arbitrary: act.map((one) => [one]) },
       { weight: 1, arbitrary: capture },
     ),
     { minLength: 1, maxLength: 40, size: 'max' },
   )
   .map((parts) => parts.flat())
 
-export function programs(devices = 1): fc.Arbitrary<Program> {
+/** Of so many programs one ends in a fault. */
+export function programs(devices = 1, oneFaultIn = ONE_FAULT_IN): fc.Arbitrary<Program> {
   const device = fc.nat(devices - 1)
+  const end: fc.Arbitrary<Step[]> = fc.oneof(
+    { weight: oneFaultIn - 1, arbitrary: fc.constant<Step[]>([]) },
+    { weight: 1, arbitrary: fault },
+  )
   const program: fc.Arbitrary<Program> = fc.record({
+    edition: fc.constant(2 as const),
     devices: fc.constant(devices),
     streams: fc.array(
       fc.record({
@@ -152,7 +222,7 @@ export function programs(devices = 1): fc.Arbitrary<Program> {
     ),
     events: fc.array(fc.record({ timing: fc.boolean(), device }), { minLength: 1, maxLength: 4, size: 'max' }),
     ending: fc.constantFrom('blocking' as const, 'event loop' as const),
-    steps,
+    steps: fc.tuple(steps, end).map((parts) => parts.flat()),
   })
   return program.map(normalized)
 }

@@ -12,8 +12,10 @@ export interface GraphParts {
   readonly stage: Stage
   readonly rules: Rules
   readonly guard: (stream: number, works: readonly Work[]) => string
-  /** Lets all be done first: what a graph needs may be allocated. False while a capture forbids it. */
-  readonly drain: () => boolean
+  /** Lets all be done first where the program wants that. False while a capture forbids it. */
+  readonly mayAllocate: () => boolean
+  /** Is a launch on a stream that captures left out where the graph has host functions? */
+  readonly sparesCaptures: boolean
 }
 
 export class GraphSteps {
@@ -60,7 +62,7 @@ export class GraphSteps {
   }
 
   instantiate(index: number): string {
-    if (this.#graphs.length === 0 || !this.#parts.drain()) return SKIPPED
+    if (this.#graphs.length === 0 || !this.#parts.mayAllocate()) return SKIPPED
     const { graph, captured } = pick(this.#graphs, index)
     return outcome(() => {
       const exec = graph.instantiate()
@@ -70,20 +72,20 @@ export class GraphSteps {
 
   launch(index: number, stream: number, guarded: number): string {
     if (this.#execs.length === 0) return SKIPPED
-    const { stage, rules, guard } = this.#parts
+    const { stage, rules, guard, sparesCaptures } = this.#parts
     const { exec, instance } = pick(this.#execs, index)
     const works = instance.nodes.map(({ work }) => work)
     const waits = guarded === 1 ? guard(stream, works) : ''
     const captures = rules.isCapturing(stream)
     // Were it not refused, its host functions would never run.
-    if (captures && works.some(({ label }) => label !== undefined)) return `${waits}${SKIPPED}`
+    if (sparesCaptures && captures && works.some(({ label }) => label !== undefined)) return `${waits}${SKIPPED}`
     const result = outcome(() => void stage.stream(stream).launch(exec))
     if (!isError(result) && !captures) rules.launch(stream, instance)
     return waits + result
   }
 
   update(exec: number, graph: number): string {
-    if (this.#execs.length === 0 || this.#graphs.length === 0 || !this.#parts.drain()) return SKIPPED
+    if (this.#execs.length === 0 || this.#graphs.length === 0 || !this.#parts.mayAllocate()) return SKIPPED
     const [to, from] = [pick(this.#execs, exec), pick(this.#graphs, graph)]
     return outcome(() => {
       to.exec.update(from.graph)

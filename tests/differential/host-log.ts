@@ -8,6 +8,8 @@ export class HostLog {
   readonly #order: string[] = []
   readonly #runs = new Map<string, number>()
   #labels = 0
+  /** The host function whose body makes steps, and how many names it gave. */
+  #within: { readonly label: string; labels: number } | undefined
 
   constructor(rules: Rules) {
     this.#rules = rules
@@ -15,8 +17,19 @@ export class HostLog {
 
   /** A name for a host function that is about to be queued. Captured in a graph, it may run often. */
   label(): string {
+    if (this.#within !== undefined) {
+      this.#within.labels += 1
+      return `${this.#within.label}.${this.#within.labels}`
+    }
     this.#labels += 1
     return `h${this.#labels}`
+  }
+
+  /** Names that are given in the function begin with that of the host function, whenever it runs. */
+  within(label: string, body: () => void): void {
+    this.#within = { label, labels: 0 }
+    body()
+    this.#within = undefined
   }
 
   /** A host function runs. */

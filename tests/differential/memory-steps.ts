@@ -3,12 +3,13 @@ import { mix } from './kernel.js'
 import { errorText, isError, OPEN, outcome, SKIPPED } from './outcome.js'
 import type { Rules } from './rules.js'
 import type { Memory, Stage } from './stage.js'
-import { CELL_BYTES, CELLS, pick, type Step } from './steps.js'
+import { CELL_BYTES, CELLS, type Edition, pick, type Step } from './steps.js'
 import { accessesOf, type Work } from './work.js'
 
 export const WIDTHS = [1, 2, 4] as const
 
-type Follow = (promise: Promise<unknown>) => void
+/** `told` says what the promise was fulfilled with, when all is done. */
+type Follow = (promise: Promise<unknown>, work: bigint, told?: () => string) => void
 type StepOf<W extends Step['what']> = Extract<Step, { what: W }>
 
 /** The same cells of two buffers, of which they may be at different places. */
@@ -22,18 +23,20 @@ export class MemorySteps {
   readonly #stage: Stage
   readonly #rules: Rules
   readonly #wait: (stream: number, other: number) => string
+  readonly #edition: Edition
   /** Buffers that a graph uses must stay. */
   readonly #captured = new Set<number>()
 
   /** `wait` lets a stream wait for another. */
-  constructor(stage: Stage, rules: Rules, wait: (stream: number, other: number) => string) {
+  constructor(stage: Stage, rules: Rules, edition: Edition, wait: (stream: number, other: number) => string) {
     this.#stage = stage
+    this.#edition = edition
     this.#rules = rules
     this.#wait = wait
   }
 
   fill({ stream, buffer, at: start, cells: count, width: index, value, guarded }: StepOf<'fill'>): string {
-    if (!this.#stage.isNear(stream, buffer)) return SKIPPED
+    if (!this.#reaches(stream, buffer)) return SKIPPED
     const { at, cells } = cellsOf(start, start, count)
     const width = pick(WIDTHS, index)
     const work: Work = { accesses: accessesOf(buffer, at, cells, { read: false, write: true }) }
@@ -45,9 +48,8 @@ export class MemorySteps {
   copy({ stream, buffer, at: to, source, from: start, cells: count, guarded }: StepOf<'copy'>): string {
     const { at, from, cells } = cellsOf(to, start, count)
     const onHost = this.#stage.pinned(buffer) !== undefined && this.#stage.pinned(source) !== undefined
-    // Between two places of the host CUDA may copy at once, and wait for the stream before.
-    if (onHost && (!this.#rules.idle || this.#rules.captures)) return SKIPPED
-    if (!this.#stage.isNear(stream, buffer) && !this.#stage.isNear(stream, source)) return SKIPPED
+    if (this.#edition === 1 && onHost && (!this.#rules.idle || this.#rules.captures)) return SKIPPED
+    if (!this.#reaches(stream, buffer) && !this.#reaches(stream, source)) return SKIPPED
     const work: Work = {
       accesses: [
         ...accessesOf(source, from, cells, { read: true, write: false }),
@@ -62,7 +64,7 @@ export class MemorySteps {
 
   mix({ stream, buffer, at: to, source, from: start, cells: count, rounds, guarded }: StepOf<'mix'>): string {
     const { at, from, cells } = cellsOf(to, start, count)
-    if (!this.#stage.isNear(stream, buffer) || !this.#stage.isNear(stream, source)) return SKIPPED
+    if (!this.#reaches(stream, buffer) || !this.#reaches(stream, source)) return SKIPPED
     const work: Work = {
       accesses: [
         ...accessesOf(source, from, cells, { read: true, write: false }),
@@ -76,19 +78,41 @@ export class MemorySteps {
     })
   }
 
-  /** Nothing else is under way: the pinned memory that it goes through is allocated at the first use. */
   upload({ stream, buffer, at: start, cells: count, value, guarded }: StepOf<'upload'>, follow: Follow): string {
-    if (!this.#stage.isNear(stream, buffer)) return SKIPPED
+    if (!this.#reaches(stream, buffer)) return SKIPPED
     const { at, cells } = cellsOf(start, start, count)
     const work: Work = { accesses: accessesOf(buffer, at, cells, { read: false, write: true }) }
     return this.#queue(stream, [buffer], work, guarded, () => {
       const bytes = Uint8Array.from({ length: cells * CELL_BYTES }, (_, index) => value + index)
-      follow(this.#stage.stream(stream).upload(this.#part(buffer, at, cells), bytes))
+      follow(this.#stage.stream(stream).upload(this.#part(buffer, at, cells), bytes), 0n)
     })
   }
 
+  /** What it brings is told when all is done: whether something races with it is known only then. */
+  downloadLater({ stream, buffer, at: start, cells: count, guarded }: StepOf<'download'>, follow: Follow): string {
+    const rules = this.#rules
+    const { at, cells } = cellsOf(start, start, count)
+    const extra = rules.extraCells(1)
+    const reads = accessesOf(buffer, at, cells, { read: true, write: false })
+    const work: Work = { accesses: [...reads, { cell: extra, read: false, write: true }] }
+    const guard = guarded === 1 ? this.guard(stream, [work]) : ''
+    const result = outcome(() => {
+      let bytes: Uint8Array | undefined
+      const target = this.#stage.stream(stream)
+      const promise = target.download(this.#part(buffer, at, cells)).then((found) => {
+        bytes = found
+      })
+      const isRefused = target.closed || rules.isCapturing(stream) || rules.isForbidden(stream)
+      const id = isRefused ? -1 : rules.queue(stream, work)
+      const told = (): string => (rules.openCells()[extra] ? OPEN : Buffer.from(bytes ?? []).toString('hex'))
+      follow(promise, rules.upTo(id), told)
+    })
+    return guard + result
+  }
+
+  /** As in the first edition: with nothing else under way, and waited for at once. */
   async download({ stream, buffer, at: start, cells: count, guarded }: StepOf<'download'>): Promise<string> {
-    if (!this.#stage.isNear(stream, buffer)) return SKIPPED
+    if (!this.#reaches(stream, buffer)) return SKIPPED
     const { at, cells } = cellsOf(start, start, count)
     const extra = this.#rules.extraCells(1)
     const work: Work = {
@@ -149,6 +173,11 @@ export class MemorySteps {
       return Buffer.from(bytes.subarray(at * CELL_BYTES, (at + 1) * CELL_BYTES)).toString('hex')
     })
     return cells.join(' ')
+  }
+
+  /** The simulator's devices reach each other's memory, and so do those that this is held against: batch.ts sees to it. */
+  #reaches(stream: number, buffer: number): boolean {
+    return this.#edition === 2 || this.#stage.isNear(stream, buffer)
   }
 
   #queue(stream: number, buffers: readonly number[], work: Work, guarded: number, queue: () => void): string {

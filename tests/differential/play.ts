@@ -8,7 +8,17 @@ import { MemorySteps, WIDTHS } from './memory-steps.js'
 import { errorText, isError, OPEN, outcome, SKIPPED } from './outcome.js'
 import { type Certainty, Rules } from './rules.js'
 import { Stage } from './stage.js'
-import { CELL_BYTES, type Inside, normalized, type Program, pick, type Step } from './steps.js'
+import {
+  type Act,
+  CELL_BYTES,
+  type Inside,
+  inSet,
+  normalized,
+  type Program,
+  pick,
+  type Step,
+  withSets,
+} from './steps.js'
 import { WRONG_CALLS } from './wrong-calls.js'
 
 export interface Observation {
@@ -26,6 +36,8 @@ export interface Observation {
 
 /** Turns of the event loop in one step. */
 const TURNS = 3
+/** Instead of what a lost device has. */
+const LOST = 'lost'
 const NOT_READY = 'NOT_READY 600'
 const IMPLICIT = 'STREAM_CAPTURE_IMPLICIT 906'
 
@@ -56,29 +68,43 @@ export async function play(program: Program, bench: Workbench): Promise<Observat
 
 class Player {
   readonly #program: Program
+  /** As in the first recordings: see `Edition`. */
+  readonly #isFirst: boolean
   readonly #stage: Stage
   readonly #rules: Rules
   readonly #log: HostLog
   readonly #memory: MemorySteps
   readonly #graphs: GraphSteps
   readonly #latches: { readonly latch: Latch; readonly id: number }[] = []
-  readonly #promises: Promise<string>[] = []
-  /** Events that a graph uses must stay. */
+  /** What each promise came to, to be told when all is done. */
+  readonly #promises: Promise<() => string>[] = []
+  /** Those of the host function whose body is played. */
+  #inner: Promise<() => string>[] | undefined
+  /** Sets that a host function has had for itself. */
+  readonly #setsUsed = new Set<number>()
+  /** Events that a graph records or waits for. */
   readonly #inGraphs = new Set<number>()
   /** The stream whose host function the program is in. */
   #inside: number | undefined
+  /** Has the device faulted? */
+  #isLost = false
 
   constructor(program: Program, bench: Workbench) {
     this.#program = program
-    this.#rules = new Rules(program)
+    this.#isFirst = program.edition === 1
+    const whole = withSets(program)
+    this.#rules = new Rules(whole)
     this.#log = new HostLog(this.#rules)
-    this.#stage = new Stage(program, bench)
-    this.#memory = new MemorySteps(this.#stage, this.#rules, (stream, other) => this.#waitStream(stream, other))
+    this.#stage = new Stage(whole, bench)
+    this.#memory = new MemorySteps(this.#stage, this.#rules, program.edition, (stream, other) =>
+      this.#waitStream(stream, other),
+    )
     this.#graphs = new GraphSteps({
       stage: this.#stage,
       rules: this.#rules,
       guard: (stream, works) => this.#memory.guard(stream, works),
-      drain: () => this.#drain(),
+      mayAllocate: () => !this.#isFirst || this.#drain(),
+      sparesCaptures: this.#isFirst,
     })
   }
 
@@ -88,22 +114,24 @@ class Player {
       const result = this.#step(step)
       results.push(typeof result === 'string' ? result : await result)
     }
-    results.push(await this.#finish())
-    const promises = await Promise.all(this.#promises)
+    results.push(this.#isLost ? LOST : await this.#finish())
+    const settled = await Promise.all(this.#promises)
     this.#log.checkOrder()
     const { broken, summary } = this.#log
-    return { results, promises, ran: summary, broken, bytes: this.#memory.contents() }
+    const bytes = this.#isLost ? [LOST] : this.#memory.contents()
+    return { results, promises: settled.map((told) => told()), ran: summary, broken, bytes }
   }
 
   /** After this the bench is as it was. */
   close(): void {
     this.#openLatches()
     this.#graphs.close()
-    this.#stage.close()
+    this.#stage.close(this.#isLost)
   }
 
   /** Those of the host, and of the event loop, wait for nothing inside a host function. */
   #step(step: Step): string | Promise<string> {
+    if (this.#isLost) return this.#lostStep(step)
     const stage = this.#stage
     const rules = this.#rules
     switch (step.what) {
@@ -164,9 +192,10 @@ class Player {
       case 'nodeCount':
         return this.#graphs.nodeCount(step.graph)
       case 'closeEvent':
-        if (this.#inGraphs.has(step.event)) return SKIPPED
+        if (this.#isFirst && this.#inGraphs.has(step.event)) return SKIPPED
         return outcome(() => stage.event(step.event).close())
       case 'renewEvent':
+        // A graph goes on with the event that was there before.
         if (this.#inGraphs.has(step.event)) return SKIPPED
         rules.renewEvent(step.event)
         return outcome(() => stage.renewEvent(step.event))
@@ -180,6 +209,17 @@ class Player {
         return this.#wrong(step)
       case 'open':
         return this.#latches.length === 0 ? SKIPPED : this.#open(step.latch)
+      case 'closeStream':
+        // To close the wrapper of another library's stream ends no capture, and afterwards nothing could.
+        if (rules.isCapturing(step.stream) && (this.#isFirst || !stage.isOwn(step.stream))) return SKIPPED
+        rules.closeStream(step.stream)
+        return outcome(() => stage.stream(step.stream).close())
+      case 'upload':
+        if (this.#isFirst) break
+        return this.#memory.upload(step, (promise, work) => this.#follow(promise, work))
+      case 'download':
+        if (this.#isFirst) break
+        return this.#memory.downloadLater(step, (promise, work, told) => this.#follow(promise, work, told))
       case 'synchronizeStream':
         if (this.#inside === step.stream) return outcome(() => stage.stream(step.stream).synchronize())
     }
@@ -213,7 +253,7 @@ class Player {
         return this.#turn()
       case 'upload':
         if (!rules.isCapturing(step.stream) && !this.#drain()) return SKIPPED
-        return this.#memory.upload(step, (promise) => this.#follow(promise, 0n))
+        return this.#memory.upload(step, (promise, work) => this.#follow(promise, work))
       case 'download':
         if (!rules.isCapturing(step.stream) && !this.#drain()) return SKIPPED
         return this.#download(step)
@@ -225,16 +265,16 @@ class Player {
         return this.#graphs.instantiate(step.graph)
       case 'update':
         return this.#graphs.update(step.exec, step.graph)
-      case 'closeStream':
-        if (rules.isCapturing(step.stream)) return SKIPPED
-        rules.closeStream(step.stream)
-        return outcome(() => stage.stream(step.stream).close())
       case 'renewStream':
-        if (rules.isCapturing(step.stream) || !stage.isOrdinary(step.stream)) return SKIPPED
+        if ((this.#isFirst && rules.isCapturing(step.stream)) || !stage.isOrdinary(step.stream)) return SKIPPED
         rules.closeStream(step.stream)
         return outcome(() => stage.renewStream(step.stream))
       case 'inside':
         return this.#runInside(step)
+      case 'act':
+        return this.#act(step)
+      case 'fault':
+        return this.#fault(step.stream)
       default:
         throw new Error(`${step.what} is no step`)
     }
@@ -307,13 +347,17 @@ class Player {
     return depends && !certainties.includes('pending') && certainties.includes('open') ? OPEN : result
   }
 
-  #follow(promise: Promise<unknown>, work: bigint): string {
-    const index = this.#promises.length
-    const settled = promise.then(() => {
-      if (this.#rules.isHeld(work)) this.#log.broken.push(`promise ${index} was fulfilled too early`)
-      return ''
-    }, errorText)
-    this.#promises.push(settled)
+  #follow(promise: Promise<unknown>, work: bigint, told = (): string => ''): string {
+    const all = this.#inner ?? this.#promises
+    const name = `promise ${all.length}${all === this.#promises ? '' : ' of a host function'}`
+    const settled = promise.then(
+      () => {
+        if (this.#rules.isHeld(work)) this.#log.broken.push(`${name} was fulfilled too early`)
+        return told
+      },
+      (error: unknown) => () => errorText(error),
+    )
+    all.push(settled)
     return ''
   }
 
@@ -332,9 +376,12 @@ class Player {
     return outcome(() => void pick(WRONG_CALLS, which)(given))
   }
 
-  /** A latch that stood meanwhile would make this wait for ever. */
+  /**
+   * A latch that stood meanwhile could make this wait forever, also one of another stream: streams share hardware queues.
+   * What is done already is waited for beside a latch, too.
+   */
   #block(wait: () => void, work: bigint): string {
-    this.#openLatches()
+    if (this.#isFirst || this.#rules.certainty(work) !== 'done') this.#openLatches()
     this.#rules.yields()
     return outcome(() => {
       wait()
@@ -380,9 +427,130 @@ class Player {
     if (this.#rules.captures) return false
     this.#openLatches()
     this.#rules.yields()
-    for (const device of this.#stage.devices) device.synchronize()
+    for (let left = this.#rounds; left > 0; left -= 1) for (const device of this.#stage.devices) device.synchronize()
     this.#waited(this.#rules.ofEverything())
     return true
+  }
+
+  /** A wait for the device does not wait for what host functions queue meanwhile: a second one does. */
+  get #rounds(): number {
+    return this.#setsUsed.size > 0 ? 2 : 1
+  }
+
+  /**
+   * A host function that makes steps whenever it runs. What it plays with is its own, so that it does not matter when
+   * that is; it waits for nothing, since other streams may share its hardware queue.
+   */
+  #act({ stream: index, set, how, body }: Act): string {
+    if (this.#rules.isCapturing(index) || this.#setsUsed.has(set)) return SKIPPED
+    const label = this.#log.label()
+    const stream = this.#stage.stream(index)
+    let id = -1
+    let settle: (told: () => string) => void = () => {}
+    const told = new Promise<() => string>((resolve) => {
+      settle = resolve
+    })
+    const act = (): void => {
+      const results: string[] = []
+      const inner: Promise<() => string>[] = []
+      this.#log.ran(label)
+      const known = this.#rules.enter(id)
+      this.#inner = inner
+      this.#inside = index
+      this.#log.within(label, () => {
+        for (const step of body) results.push(this.#step(inSet(this.#program, set, step)) as string)
+      })
+      this.#inside = undefined
+      this.#inner = undefined
+      this.#rules.leave(id, known)
+      this.#rules.yields()
+      Promise.all(inner).then((all) => settle(() => [...results, ...all.map((each) => each())].join(' | ')))
+    }
+    const queued = outcome(() => {
+      if (how === 0) stream.launchHostFunc(act)
+      else stream.addCallback(act, undefined)
+      id = this.#rules.queue(index, { label })
+    })
+    if (id < 0) return queued
+    this.#setsUsed.add(set)
+    this.#promises.push(told)
+    return queued
+  }
+
+  /** The device is lost, and the process with it: what is done afterwards is refused, and nothing is compared but that. */
+  async #fault(index: number): Promise<string> {
+    const stream = this.#stage.stream(index)
+    if (stream.closed || !this.#drain()) return SKIPPED
+    const { bench } = this.#stage
+    const ran: string[] = []
+    const latch = bench.latch(stream)
+    const heard = new Promise<void>((resolve) => {
+      stream.launchHostFunc(() => ran.push('before'))
+      bench.fault(stream)
+      stream.launchHostFunc(() => ran.push('behind'))
+      stream.addCallback((_, status) => {
+        ran.push(`callback ${status}`)
+        resolve()
+      }, undefined)
+    })
+    const finished = stream.finished().then(() => '', errorText)
+    const event = stream.record()
+    latch.open()
+    const waited = outcome(() => stream.synchronize())
+    this.#isLost = true
+    await heard
+    const asked = outcome(() => event.query())
+    event.close()
+    return [waited, await finished, asked, ran.join(', ')].join(' | ')
+  }
+
+  /** Where the device is lost: a promise is followed as ever, and the rest says what each call throws. */
+  #lostStep(step: Step): string {
+    const stage = this.#stage
+    switch (step.what) {
+      case 'host':
+        return outcome(() => void stage.stream(step.stream).launchHostFunc(() => this.#log.broken.push('it ran')))
+      case 'callback':
+        return outcome(() => void stage.stream(step.stream).addCallback(() => this.#log.broken.push('it ran'), 0))
+      case 'record':
+        return outcome(() => void stage.stream(step.stream).record(stage.event(step.event)))
+      case 'wait':
+        return outcome(() => void stage.stream(step.stream).wait(stage.event(step.event)))
+      case 'waitStream':
+        return outcome(() => void stage.stream(step.stream).wait(stage.stream(step.other)))
+      case 'fill':
+        return outcome(() => void stage.stream(step.stream).fill(stage.buffer(step.buffer), 0))
+      case 'copy':
+        return outcome(() => void stage.stream(step.stream).copy(stage.buffer(step.buffer), stage.buffer(step.source)))
+      case 'mix': {
+        const [to, by] = [stage.buffer(step.buffer), stage.buffer(step.source)]
+        return outcome(() => void stage.stream(step.stream).launch(mix, { grid: 1, block: 1 }, to, by, step.rounds))
+      }
+      case 'queryStream':
+        return outcome(() => stage.stream(step.stream).query())
+      case 'queryEvent':
+        return outcome(() => stage.event(step.event).query())
+      case 'synchronizeStream':
+        return outcome(() => stage.stream(step.stream).synchronize())
+      case 'synchronizeEvent':
+        return outcome(() => stage.event(step.event).synchronize())
+      case 'synchronizeDevice':
+        return outcome(() => pick(stage.devices, step.device).synchronize())
+      case 'finishedStream':
+        return this.#follow(stage.stream(step.stream).finished(), 0n)
+      case 'finishedEvent':
+        return this.#follow(stage.event(step.event).finished(), 0n)
+      case 'download':
+        return this.#follow(stage.stream(step.stream).download(stage.buffer(step.buffer)), 0n)
+      case 'closeStream':
+        return outcome(() => stage.stream(step.stream).close())
+      case 'closeEvent':
+        return outcome(() => stage.event(step.event).close())
+      case 'closeBuffer':
+        return outcome(() => stage.buffer(step.buffer).close())
+      default:
+        return SKIPPED
+    }
   }
 
   /** A host function that makes steps runs alone: when it runs is certain then. */
@@ -413,9 +581,11 @@ class Player {
     this.#openLatches()
     this.#rules.yields()
     const ends = this.#graphs.endAll()
-    for (const device of this.#stage.devices) {
-      if (this.#program.ending === 'blocking') device.synchronize()
-      else await device.finished()
+    for (let left = this.#rounds; left > 0; left -= 1) {
+      for (const device of this.#stage.devices) {
+        if (this.#program.ending === 'blocking') device.synchronize()
+        else await device.finished()
+      }
     }
     this.#waited(this.#rules.ofEverything())
     return ends

@@ -4,10 +4,8 @@
  * set of numbers is a bigint with those bits set: so a point of a stream is the set of all work that comes before it.
  */
 import { openCells } from './races.js'
-import { BUFFERS, CELLS, type Program, type StreamPlan } from './steps.js'
+import { buffersOf, CELLS, type Program, type StreamPlan } from './steps.js'
 import { bit, collide, type Queued, type Work } from './work.js'
-
-const EXTRA_CELLS = BUFFERS.length * CELLS
 
 interface Node {
   readonly work: Work
@@ -57,6 +55,7 @@ export class Rules {
   #unrun = 0n
   /** Host functions inside of which the program is now. */
   #running = 0n
+  readonly #firstExtraCell: number
   #extraCells = 0
   /** By device: work of blocking streams that are gone. Nobody says whether the null stream still waits for it. */
   readonly #ofGone = new Map<number, bigint>()
@@ -64,6 +63,7 @@ export class Rules {
   constructor(program: Program) {
     this.#program = program
     this.#events = program.events.map(() => ({ point: 0n }))
+    this.#firstExtraCell = buffersOf(program).length * CELLS
   }
 
   /** Is all work known to be done? */
@@ -167,14 +167,14 @@ export class Rules {
    * what the record itself would wait for is not promised. Returns what comes before.
    */
   mark(stream: number): bigint {
-    if (this.isCapturing(stream) || this.#isForbidden(stream)) return 0n
+    if (this.isCapturing(stream) || this.isForbidden(stream)) return 0n
     const id = this.#add(stream, {}, this.ofStream(stream))
     this.#setPoint(stream, this.#point(stream) | bit(id))
     return this.upTo(id)
   }
 
   /** While a blocking stream captures, the null stream takes no work. */
-  #isForbidden(stream: number): boolean {
+  isForbidden(stream: number): boolean {
     const { origin, device } = this.#plan(stream)
     if (!isNull(origin)) return false
     return this.#program.streams.some(
@@ -186,8 +186,18 @@ export class Rules {
   closeStream(stream: number): void {
     const { origin, device } = this.#plan(stream)
     if (!isOrdinary(origin)) return
+    this.#leaveCapture(stream)
     if (isBlocking(origin)) this.#ofGone.set(device, (this.#ofGone.get(device) ?? 0n) | this.#point(stream))
     this.#setPoint(stream, 0n)
+  }
+
+  /** Where it began the capture, that is over, for all that joined too. */
+  #leaveCapture(stream: number): void {
+    const capture = this.#captureOf(stream)
+    if (capture === undefined) return
+    const key = this.#key(stream)
+    capture.fronts.delete(key)
+    if (capture.origin === key) this.#captures.splice(this.#captures.indexOf(capture), 1)
   }
 
   /** The event is destroyed, and another takes its place. */
@@ -294,14 +304,20 @@ export class Rules {
     this.#done |= work
   }
 
-  /** The program goes on inside a host function, which runs when nothing else is under way. */
-  enter(host: number): void {
+  /**
+   * The program goes on inside a host function: what comes before it is done. Returns what was known before. Where nobody
+   * knows when it runs, no more than that is known when it has returned.
+   */
+  enter(host: number): bigint {
+    const known = this.#done
     this.#done |= this.upTo(host) & ~bit(host)
     this.#running |= bit(host)
+    return known
   }
 
-  leave(host: number): void {
+  leave(host: number, known = this.#done): void {
     this.#running &= ~bit(host)
+    this.#done = known
   }
 
   /** Streams for which this one must wait so that its work touches memory in a certain order. */
@@ -337,12 +353,12 @@ export class Rules {
   /** Cells beside those of the buffers: of an array that the bytes are brought to. */
   extraCells(count: number): number {
     this.#extraCells += count
-    return EXTRA_CELLS + this.#extraCells - count
+    return this.#firstExtraCell + this.#extraCells - count
   }
 
   /** For each cell: did a race, or work without a promised result, leave its value open? */
   openCells(): boolean[] {
-    return openCells(this.#queued, EXTRA_CELLS + this.#extraCells)
+    return openCells(this.#queued, this.#firstExtraCell + this.#extraCells)
   }
 
   /** The host functions of each label, in the order in which they were queued. */

@@ -33,7 +33,7 @@ const OPTIONS = {
   record: { type: 'string' },
   /** Save no more programs than this. */
   keep: { type: 'string', default: '4000' },
-  /** 'cuda', or 'sim' to try the harness without a GPU. */
+  /** 'cuda', or 'sim' to try the harness, and to record, without a GPU. */
   against: { type: 'string', default: 'cuda' },
   /** One program to play, as JSON or in a file. */
   only: { type: 'string' },
@@ -64,6 +64,7 @@ function playBatch(order: Order): Promise<{ readonly until: number; readonly ove
     let current: Extract<Message, { kind: 'plays' }> | undefined
     let until = order.from
     let over = false
+    let lost = false
     let killed = false
     let hangs: NodeJS.Timeout | undefined
     const watch = (): void => {
@@ -99,8 +100,10 @@ function playBatch(order: Order): Promise<{ readonly until: number; readonly ove
         case 'differs':
           showDifference(order, message)
           break
+        case 'lost':
         case 'over':
-          over = true
+          over = message.kind === 'over'
+          lost = !over
           // It ends by itself, unless something keeps it.
           clearTimeout(hangs)
           hangs = setTimeout(() => child.kill('SIGKILL'), 5000)
@@ -110,7 +113,7 @@ function playBatch(order: Order): Promise<{ readonly until: number; readonly ove
     child.once('exit', (code, signal) => {
       clearTimeout(hangs)
       clearTimeout(stop)
-      if (!over && performance.now() < deadline && process.exitCode !== 2) {
+      if (!over && !lost && performance.now() < deadline && process.exitCode !== 2) {
         if (!killed) {
           console.log(`\n=== the process ended (${code ?? signal}) at program ${current?.index} of seed ${order.seed}`)
           showHanging(order, current)
@@ -209,7 +212,7 @@ await playAll()
 clearInterval(progress)
 report()
 for (const [kind, count] of [...kinds].sort((a, b) => b[1] - a[1])) console.log(`${String(count).padStart(6)}  ${kind}`)
-if (values.record !== undefined && values.against === 'cuda' && recorded.length > 0) {
+if (values.record !== undefined && recorded.length > 0) {
   const kept = recorded.slice(0, Number(values.keep))
   save(values.record, header(), kept)
   console.log(`${kept.length} programs recorded in ${values.record}`)

@@ -9,7 +9,7 @@ export async function shrink(program: Program, shows: (shorter: Program) => Prom
     best = await withoutParts(best, 1, shows)
   }
   for (const [index, step] of best.steps.entries()) {
-    if (step.what === 'inside') best = await withShorterBody(best, index, shows)
+    if ('body' in step) best = await withShorterBody(best, index, shows)
   }
   for (const simpler of simplerOnes) {
     const next = simpler(best)
@@ -40,7 +40,7 @@ async function withShorterBody(
   let best = program
   for (;;) {
     const step: Step | undefined = best.steps[at]
-    if (step?.what !== 'inside') return best
+    if (step === undefined || !('body' in step)) return best
     const shorter = step.body.map((_, index) => {
       return { ...best, steps: best.steps.with(at, { ...step, body: step.body.toSpliced(index, 1) }) }
     })

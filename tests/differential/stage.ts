@@ -2,7 +2,7 @@
 import { type DeviceBuffer, type Event, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
 import type { Workbench } from '../helpers/workbench.js'
 import { isOrdinary } from './rules.js'
-import { BUFFERS, CELL_BYTES, CELLS, type Program, pick } from './steps.js'
+import { type BufferPlan, buffersOf, CELL_BYTES, CELLS, type Program, pick } from './steps.js'
 
 export type Memory = DeviceBuffer | PinnedBuffer
 
@@ -10,6 +10,7 @@ export class Stage {
   readonly bench: Workbench
   readonly devices: Workbench['devices']
   readonly buffers: readonly Memory[]
+  readonly #plans: readonly BufferPlan[]
   /** For each device: memory is allocated and freed there, where the program does nothing. */
   readonly #homes: readonly Stream[]
   readonly #program: Program
@@ -25,13 +26,14 @@ export class Stage {
     this.#homes = this.devices.map((device) => bench.stream({ device }))
     this.#streams = program.streams.map((_, index) => this.#makeStream(index))
     this.#events = program.events.map((_, index) => this.#makeEvent(index))
-    this.buffers = BUFFERS.map(({ pinned, device }) => {
+    this.#plans = buffersOf(program)
+    this.buffers = this.#plans.map(({ pinned, device }) => {
       const where = pick(this.devices, device)
       if (pinned) return where.allocPinned(CELLS * CELL_BYTES)
       return where.alloc(CELLS * CELL_BYTES, { stream: pick(this.#homes, device) })
     })
     for (const [index, buffer] of this.buffers.entries()) {
-      if (BUFFERS[index]?.pinned) (buffer as PinnedBuffer).bytes.fill(index + 1)
+      if (this.#plans[index]?.pinned) (buffer as PinnedBuffer).bytes.fill(index + 1)
       else
         this.#homeOf(buffer)
           .fill(buffer, index + 1)
@@ -56,6 +58,12 @@ export class Stage {
     return isOrdinary(pick(this.#program.streams, stream).origin)
   }
 
+  /** Was it made by this library, so that closing it destroys it? */
+  isOwn(stream: number): boolean {
+    const { origin } = pick(this.#program.streams, stream)
+    return origin === 'own' || origin === 'ownBlocking'
+  }
+
   renewStream(index: number): void {
     this.stream(index).close()
     this.#destroyForeign(index)
@@ -72,7 +80,7 @@ export class Stage {
   }
 
   pinned(index: number): PinnedBuffer | undefined {
-    return BUFFERS[index]?.pinned === true ? (this.buffer(index) as PinnedBuffer) : undefined
+    return this.#plans[index]?.pinned === true ? (this.buffer(index) as PinnedBuffer) : undefined
   }
 
   /** Can work of this stream reach that buffer for sure? */
@@ -91,11 +99,12 @@ export class Stage {
     })
   }
 
-  close(): void {
+  /** Where the device is lost, nothing of another library's can be destroyed. */
+  close(isLost: boolean): void {
     for (const event of this.#events) event.close()
     for (const buffer of this.buffers) buffer.close()
     for (const stream of this.#streams) stream.close()
-    for (const index of [...this.#foreign.keys()]) this.#destroyForeign(index)
+    if (!isLost) for (const index of [...this.#foreign.keys()]) this.#destroyForeign(index)
     for (const home of this.#homes) home.close()
   }
 

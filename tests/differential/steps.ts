@@ -50,13 +50,18 @@ export const FIELDS = {
   download: ['stream', 'buffer', 'at', 'cells', 'guarded'],
   renewStream: ['stream'],
   renewEvent: ['event'],
+  act: ['stream', 'set', 'how'],
+  fault: ['stream'],
 } as const
 
 export type What = keyof typeof FIELDS
 type StepOf<W extends What> = { readonly what: W } & { readonly [F in (typeof FIELDS)[W][number]]: number }
 /** `inside` queues a host function whose body makes steps, and waits for it, with nothing else under way. */
 export type Inside = StepOf<'inside'> & { readonly body: readonly Step[] }
-export type Step = { [W in Exclude<What, 'inside'>]: StepOf<W> }[Exclude<What, 'inside'>] | Inside
+/** `act` queues a host function whose body makes steps whenever it runs, with a stream, an event and memory of its own. */
+export type Act = StepOf<'act'> & { readonly body: readonly Step[] }
+export type Plain = { [W in Exclude<What, 'inside' | 'act'>]: StepOf<W> }[Exclude<What, 'inside' | 'act'>]
+export type Step = Plain | Inside | Act
 
 /**
  * Where a stream comes from: the library's own or another's, non-blocking or blocking; the null stream, that wrapped by
@@ -74,7 +79,15 @@ export interface StreamPlan {
 /** How the end of a program is waited for. */
 export type Ending = 'blocking' | 'event loop'
 
+/**
+ * What is played at any time. In the first edition that was less, since nobody knew whether the driver waits: copies within
+ * the host, what allocates (instances of graphs, uploads, downloads) and the end of a stream that captures came only when
+ * all was done. Programs that were recorded then are played as they were.
+ */
+export type Edition = 1 | 2
+
 export interface Program {
+  readonly edition: Edition
   readonly devices: number
   readonly streams: readonly StreamPlan[]
   /** Whether each event has timing, and its device. */
@@ -91,6 +104,45 @@ export const BUFFERS = [
   { name: 'p0', pinned: true, device: 0 },
   { name: 'p1', pinned: true, device: 0 },
 ] as const
+/** What the host functions of `act` have for themselves, in programs of the second edition. */
+export const SETS = 2
+const SET_BUFFERS = [
+  { name: 'd', pinned: false, device: 0 },
+  { name: 'p', pinned: true, device: 0 },
+] as const
+
+export interface BufferPlan {
+  readonly name: string
+  readonly pinned: boolean
+  readonly device: number
+}
+
+/** All buffers of a program. Those of the sets come last. */
+export function buffersOf({ edition }: Program): readonly BufferPlan[] {
+  if (edition === 1) return BUFFERS
+  return [...BUFFERS, ...Array.from({ length: SETS }, (_, set) => SET_BUFFERS.map((one) => named(one, set))).flat()]
+}
+
+const named = (plan: BufferPlan, set: number): BufferPlan => ({ ...plan, name: `${plan.name} of set ${set}` })
+
+/** The program with the streams and events of the sets behind its own. */
+export function withSets(program: Program): Program {
+  if (program.edition === 1) return program
+  const streams = Array.from({ length: SETS }, (): StreamPlan => ({ origin: 'own', priority: 0, device: 0 }))
+  const events = Array.from({ length: SETS }, () => ({ timing: true, device: 0 }))
+  return { ...program, streams: [...program.streams, ...streams], events: [...program.events, ...events] }
+}
+
+/** A step of a host function's body, with the names of what its set has. */
+export function inSet({ streams, events }: Program, set: number, step: Step): Step {
+  const place: Readonly<Record<string, (value: number) => number>> = {
+    stream: () => streams.length + set,
+    event: () => events.length + set,
+    buffer: (value) => BUFFERS.length + set * SET_BUFFERS.length + (value % SET_BUFFERS.length),
+  }
+  return mapFields(step, (kind, value) => place[kind]?.(value) ?? value)
+}
+
 /** A buffer is so many cells of so many bytes; work is done with whole cells. */
 export const CELLS = 4
 export const CELL_BYTES = 16
@@ -107,18 +159,21 @@ export function encode(program: Program): Written {
     program.streams.map(({ origin, priority, device }) => [ORIGINS.indexOf(origin), priority, device]),
     program.events.map(({ timing, device }) => [timing ? 1 : 0, device]),
     program.steps.map(encodeStep),
+    ...(program.edition === 1 ? [] : [program.edition]),
   ]
 }
 
 export function decode(written: Written): Program {
-  const [devices, ending, streams, events, steps] = written as unknown as [
+  const [devices, ending, streams, events, steps, edition = 1] = written as unknown as [
     number,
     number,
     [number, number, number][],
     [number, number][],
     Written[],
+    Edition | undefined,
   ]
   return {
+    edition,
     devices,
     ending: ending === 0 ? 'blocking' : 'event loop',
     streams: streams.map(([origin, priority, device]) => ({ origin: pick(ORIGINS, origin), priority, device })),
@@ -129,7 +184,7 @@ export function decode(written: Written): Program {
 
 function encodeStep(step: Step): Written {
   const fields = fieldsOf(step.what).map((field) => valueIn(step, field))
-  const body = step.what === 'inside' ? [step.body.map(encodeStep)] : []
+  const body = 'body' in step ? [step.body.map(encodeStep)] : []
   return [WHATS.indexOf(step.what), ...fields, ...body]
 }
 
@@ -137,14 +192,17 @@ function decodeStep(written: Written): Step {
   const what = pick(WHATS, written[0] as number)
   const fields = fieldsOf(what)
   const step = Object.fromEntries(fields.map((field, index) => [field, written[index + 1]]))
-  const body = what === 'inside' ? { body: (written[fields.length + 1] as readonly Written[]).map(decodeStep) } : {}
+  const body =
+    what === 'inside' || what === 'act'
+      ? { body: (written[fields.length + 1] as readonly Written[]).map(decodeStep) }
+      : {}
   return { what, ...step, ...body } as unknown as Step
 }
 
 /** A program for a person to read. */
 export function listing(program: Program): string {
   const lines = [
-    `${program.devices} device(s), ends by ${program.ending}`,
+    `edition ${program.edition}, ${program.devices} device(s), ends by ${program.ending}`,
     ...program.streams.map(({ origin, priority, device }, index) => {
       const more = `${priority === 0 ? '' : ` priority ${priority}`}${device === 0 ? '' : ` device ${device}`}`
       return `s${index}: ${origin}${more}`
@@ -159,7 +217,7 @@ export function listing(program: Program): string {
 
 export function stepText(step: Step): string {
   const fields = fieldsOf(step.what).map((field) => fieldText(step.what, field, valueIn(step, field)))
-  const body = step.what === 'inside' ? ` { ${step.body.map(stepText).join('; ')} }` : ''
+  const body = 'body' in step ? ` { ${step.body.map(stepText).join('; ')} }` : ''
   return `${step.what} ${fields.join(' ')}${body}`
 }
 
@@ -195,16 +253,18 @@ export function normalized(program: Program): Program {
     width: 3,
     mode: 3,
     about: 3,
+    set: SETS,
   }
-  const normalizedStep = (step: Step): Step => {
-    const fields = fieldsOf(step.what).map((field) => {
-      const [value, limit] = [valueIn(step, field), most[kindOf(step.what, field)]]
-      return [field, limit === undefined ? value : value % limit]
-    })
-    const body = step.what === 'inside' ? { body: step.body.map(normalizedStep) } : {}
-    return { what: step.what, ...Object.fromEntries(fields), ...body } as unknown as Step
-  }
-  return { ...program, steps: program.steps.map(normalizedStep) }
+  const steps = program.steps.map((step) => mapFields(step, (kind, value) => value % (most[kind] ?? value + 1)))
+  return { ...program, steps }
+}
+
+/** The same step, with other numbers in the fields that name something of a kind; the steps of its body too. */
+function mapFields(step: Step, map: (kind: string, value: number) => number): Step {
+  const { what } = step
+  const fields = fieldsOf(what).map((field) => [field, map(kindOf(what, field), valueIn(step, field))])
+  const body = 'body' in step ? { body: step.body.map((one) => mapFields(one, map)) } : {}
+  return { what, ...Object.fromEntries(fields), ...body } as unknown as Step
 }
 
 const fieldsOf = (what: What): readonly string[] => FIELDS[what]

@@ -42,7 +42,7 @@ export const WRONG_CALLS: readonly WrongCall[] = [
   ({ device }) => new Stream({ device, priority: wrong('1') }),
   ({ device }) => device.alloc(0),
   ({ device }) => device.alloc(-1),
-  ({ device }) => device.alloc(2 ** 60),
+  ({ device }) => device.alloc(Number.NaN),
   ({ device, stream }) => device.alloc(16, { stream: wrong({ stream }) }),
   ({ device }) => device.attribute(wrong('speed')),
   ({ stream, buffer }) => void stream.upload(buffer, wrong('text')),
@@ -51,4 +51,5 @@ export const WRONG_CALLS: readonly WrongCall[] = [
   ({ stream }) => stream.capture(wrong(7)),
   ({ event }) => event.record(wrong(event)),
   ({ event }) => event.wait(wrong(3)),
+  ({ device }) => device.alloc(2 ** 60),
 ]

@@ -68,7 +68,7 @@
   X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventRecordWithFlags) X(cuEventQuery) X(cuEventSynchronize)   \
   X(cuIpcGetEventHandle) X(cuIpcOpenEventHandle) X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle) X(cuIpcCloseMemHandle)      \
   X(cuLinkCreate) X(cuLinkAddData) X(cuLinkComplete) X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction)       \
-  X(cuFuncSetAttribute) X(cuLaunchKernelEx) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuMemGetInfo)              \
+  X(cuFuncGetAttribute) X(cuFuncSetAttribute) X(cuCtxGetLimit) X(cuCtxSetLimit) X(cuLaunchKernelEx) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuMemGetInfo)              \
   X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostRegister) X(cuMemHostGetDevicePointer) X(cuMemAlloc) X(cuMemFree)       \
   X(cuMemGetAddressRange) X(cuMemAllocAsync) X(cuMemFreeAsync) X(cuMemcpyAsync) X(cuMemcpyPeerAsync)                    \
   X(cuMemcpyDtoH) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync)  \
@@ -82,7 +82,8 @@ static CUresult (*p_cuEventElapsedTime)(float *, CUevent, CUevent);
 static CUresult (*p_cuDeviceGetUuid_v2)(void *, CUdevice);
 static CUresult (*p_cuStreamGetCaptureInfo_v3)(CUstream, int *, uint64_t *, CUgraph *, void *, void *, size_t *);
 static CUresult (*p_cuFuncGetParamInfo)(CUfunction, size_t, size_t *, size_t *);
-static CUresult (*p_cuMemcpyBatchAsync_v2)(CUdeviceptr *, CUdeviceptr *, size_t *, size_t, void *, size_t *, size_t, CUstream);
+/* As CUDA 12.8 had it, which is what the library calls; the header has a newer one by this name. */
+static CUresult (*p_cuMemcpyBatchAsync_12)(CUdeviceptr *, CUdeviceptr *, size_t *, size_t, void *, size_t *, size_t, size_t *, CUstream);
 
 static void *find(void *library, const char *name) {
   void *found = dlsym(library, name);
@@ -103,7 +104,7 @@ static void load_library(const char *path) {
   *(void **)&p_cuDeviceGetUuid_v2 = find(library, "cuDeviceGetUuid_v2");
   *(void **)&p_cuStreamGetCaptureInfo_v3 = find(library, "cuStreamGetCaptureInfo_v3");
   *(void **)&p_cuFuncGetParamInfo = find(library, "cuFuncGetParamInfo");
-  *(void **)&p_cuMemcpyBatchAsync_v2 = dlsym(library, "cuMemcpyBatchAsync_v2");
+  *(void **)&p_cuMemcpyBatchAsync_12 = dlsym(library, "cuMemcpyBatchAsync");
 }
 
 /* ---- tests, and places of the gate ------------------------------------------------------------------------------- */
@@ -941,6 +942,29 @@ STEP(c_param_info) {
   size_t offset, size;
   return p_cuFuncGetParamInfo(function, 0, &offset, &size);
 }
+STEP(c_get_function_attribute) {
+  (void)t;
+  int value;
+  return p_cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, shared);
+}
+STEP(c_get_limit) {
+  (void)t;
+  size_t value;
+  return p_cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE);
+}
+/* Each call enlarges it, or it would be nothing to do. */
+STEP(c_set_limit) {
+  static size_t bytes = 1024;
+  bytes += 1024;
+  (void)t;
+  return p_cuCtxSetLimit(CU_LIMIT_STACK_SIZE, bytes);
+}
+STEP(c_many_streams) {
+  CUstream stream;
+  for (int i = 0; i < 100; i += 1) TRY(p_cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
+  (void)t;
+  return CUDA_SUCCESS;
+}
 STEP(c_function_attribute) { return p_cuFuncSetAttribute(t->c ? function : shared, (CUfunction_attribute)t->a, (int)t->b); }
 STEP(c_launch) { return launch(t->b > 0 ? shared : empty, S, (unsigned)t->b, (int)t->a, t->c > 0 ? (unsigned)t->c : 1, NULL); }
 STEP(c_occupancy) {
@@ -1158,11 +1182,11 @@ STEP(copy_call) {
     }
     case THREE_D: return p_cuMemcpy3DAsync(&whole, S);
     case BATCH: {
-      if (p_cuMemcpyBatchAsync_v2 == NULL) return CUDA_ERROR_NOT_FOUND;
+      if (p_cuMemcpyBatchAsync_12 == NULL) return CUDA_ERROR_NOT_FOUND;
       /* CUmemcpyAttributes: srcAccessOrder (in the stream's), two locations of two ints each, flags. */
       unsigned attributes[6] = {1};
-      size_t first = 0;
-      return p_cuMemcpyBatchAsync_v2(&to, &from, &size, 1, attributes, &first, 1, S);
+      size_t first = 0, failed = 0;
+      return p_cuMemcpyBatchAsync_12(&to, &from, &size, 1, attributes, &first, 1, &failed, S);
     }
     case GRAPH_NODE:
     case CAPTURED: return p_cuGraphLaunch(copy_instance, S);
@@ -1322,6 +1346,10 @@ static const struct test ledger[] = {
     {"cuModuleUnload", "launched", .prepare = load_and_launch, .call = drop_fresh},
     {"cuModuleGetFunction", "first", .prepare = load_fresh_only, .call = c_get_function, .done = drop_fresh},
     {"cuFuncGetParamInfo", "", .prepare = load_fresh, .call = c_param_info, .done = drop_fresh},
+    {"cuFuncGetAttribute", "local memory", .call = c_get_function_attribute},
+    {"cuCtxGetLimit", "stack", .call = c_get_limit},
+    {"cuCtxSetLimit", "a larger stack", .call = c_set_limit},
+    {"cuStreamCreateWithPriority", "100 of them", .call = c_many_streams, .where = APART},
     {"cuFuncSetAttribute", "dynamic shared memory", .call = c_function_attribute, .a = 8, .b = 65536},
     {"cuFuncSetAttribute", "carveout, of a function never launched", .prepare = load_fresh, .call = c_function_attribute, .done = drop_fresh, .a = 9, .b = 50, .c = 1},
     {"cuLaunchKernelEx", "warm", .call = c_launch, .flags = STREAM | QUEUES},
@@ -1396,7 +1424,7 @@ static const struct {
                 "cuCtxGetStreamPriorityRange cuStreamGetCtx cuStreamGetId cuStreamGetFlags cuStreamGetPriority "
                 "cuStreamIsCapturing cuStreamQuery cuStreamGetCaptureInfo_v3 cuThreadExchangeStreamCaptureMode "
                 "cuPointerGetAttribute cuMemGetAddressRange_v2 cuIpcGetMemHandle "},
-    {"functions", "cuModuleGetFunction cuFuncGetParamInfo cuFuncSetAttribute cuOccupancyMaxActiveBlocksPerMultiprocessor "},
+    {"functions", "cuModuleGetFunction cuFuncGetParamInfo cuFuncGetAttribute cuFuncSetAttribute cuCtxGetLimit cuCtxSetLimit cuOccupancyMaxActiveBlocksPerMultiprocessor "},
     {"events", "cuCtxRecordEvent cuEventCreate cuEventDestroy_v2 cuEventRecord cuEventRecordWithFlags cuEventQuery "
                "cuEventElapsedTime cuIpcGetEventHandle "},
     {"streams", "cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamWaitEvent cuStreamBatchMemOp_v2 "
@@ -1446,7 +1474,7 @@ static void collect_tests(void) {
       [TWO_D_MIXED] = {"cuMemcpy2DAsync_v2", ", HOST to DEVICE"},
       [THREE_D] = {"cuMemcpy3DAsync_v2", ", HOST to HOST"},
       [PEER_COPY] = {"cuMemcpyPeerAsync", ""},
-      [BATCH] = {"cuMemcpyBatchAsync_v2", ""},
+      [BATCH] = {"cuMemcpyBatchAsync", ""},
       [GRAPH_NODE] = {"cuGraphLaunch", ", a graph with this copy"},
       [CAPTURED] = {"cuGraphLaunch", ", a graph with this copy, captured"},
       [CAPTURING] = {"cuMemcpyAsync", ", into a capture"},

@@ -57,7 +57,7 @@ describe('sizes of matrix products', () => {
       )
       refused(
         () => shapeOfBatch({ ...one, batchCount: 3, [`stride${letter}`]: 2 ** 53 }),
-        'ERR_INVALID_ARG_TYPE',
+        'ERR_OUT_OF_RANGE',
         new RegExp(`options\\.stride${letter}`),
       )
     }

@@ -287,6 +287,37 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
     assert.deepEqual([...(await stream.download(a))], [1, 1, 1, 1])
   })
 
+  it('a wait for one that is aborted rejects with a code', async () => {
+    const communicator = await make()
+    using stream = bench.stream()
+    using a = device.alloc(4, { stream })
+    const held = bench.latch(stream)
+    communicator.allReduce(a, a, { type: 'f32', stream })
+    const wait = rejected(() => communicator.finished(), 'ERR_CLOSED', /abort/)
+    const aborted = communicator.abort()
+    await wait
+    held.open()
+    await aborted
+  })
+
+  it('many waits with one signal are one listener of it', async () => {
+    const warnings: Error[] = []
+    const note = (warning: Error): void => void warnings.push(warning)
+    process.on('warning', note)
+    await using communicator = await make()
+    using stream = bench.stream()
+    using a = device.alloc(4, { stream })
+    const held = bench.latch(stream)
+    communicator.allReduce(a, a, { type: 'f32', stream })
+    const { signal } = new AbortController()
+    const waits = Array.from({ length: 20 }, () => communicator.finished({ signal }))
+    await new Promise(setImmediate)
+    held.open()
+    await Promise.all(waits)
+    process.off('warning', note)
+    assert.deepEqual(warnings, [])
+  })
+
   it('nobody answers at the address of an id: the signal ends the wait', async () => {
     const id = newId()
     // Port 1 of this machine: nobody listens there.

@@ -42,10 +42,7 @@ class Attempt {
   }
 
   toString(): string {
-    const args = this.args.map((arg) =>
-      inspect(wrong.resolved(arg), { customInspect: false, depth: 2, breakLength: Number.POSITIVE_INFINITY }),
-    )
-    return `${this.target.name} with (${args.join(', ')})`
+    return `${this.target.name} with (${this.args.map(wrong.shown).join(', ')})`
   }
 
   [fc.toStringMethod](): string {

@@ -89,7 +89,7 @@ test('wrong arguments about memory are refused by name', async () => {
       fc.oneof(...calls.map((call) => call[2].map((value) => [call, value] as const))),
       async ([[name, call], value]) => {
         made += 1
-        const given = (): string => `${name} with ${inspect(wrong.resolved(value), { customInspect: false, depth: 1 })}`
+        const given = (): string => `${name} with ${wrong.shown(value)}`
         let result: unknown
         try {
           result = await device.run(() => call(wrong.resolved(value) as never))

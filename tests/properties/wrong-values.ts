@@ -2,6 +2,8 @@
  * Values that are wrong for a parameter, by the kind of parameter. fast-check looks at what it generates, which hostile
  * values do not bear: they stay wrapped as `Later` until the call.
  */
+import { inspect } from 'node:util'
+import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 
 /** What a hostile value throws; it may come through instead of an error of the library. */
@@ -18,7 +20,16 @@ class Later {
 /** The value itself. */
 export const resolved = (value: unknown): unknown => (value instanceof Later ? value.make() : value)
 
-const hostile = (): never => {
+/** A value for a message; never throws. */
+export function shown(value: unknown): string {
+  try {
+    return inspect(resolved(value), { customInspect: false, depth: 2, breakLength: Number.POSITIVE_INFINITY })
+  } catch {
+    return 'what cannot be looked at'
+  }
+}
+
+export const hostile = (): never => {
   throw new Hostility('do not touch')
 }
 
@@ -57,8 +68,41 @@ const notFinite = oneOf(Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_IN
 const notIntegers = either(notFinite, oneOf(0.5, -0.5, 2 ** 53, 1e300, Number.MIN_VALUE, Number.MAX_VALUE))
 const bigints = either(oneOf(0n, 1n, -1n, 2n ** 64n, 2n ** 200n, -(2n ** 200n)), fc.bigInt())
 const numbers = either(notIntegers, fc.integer(), oneOf(-0))
+
+function revoked(target: object): object {
+  const { proxy, revoke } = Proxy.revocable(target, {})
+  revoke()
+  return proxy
+}
+
+function detached(make: (buffer: ArrayBuffer) => ArrayBufferView | ArrayBuffer): object {
+  const buffer = new ArrayBuffer(8)
+  const made = make(buffer)
+  structuredClone(buffer, { transfer: [buffer] })
+  return made
+}
+
+/** Objects that throw when they are looked at, or lie about themselves. */
+const strange = either(
+  ...[{}, [], () => {}].map((target) => lazily(() => revoked(target))),
+  ...[1, 'x', true, 1n, Symbol('s')].map((primitive) => lazily(() => Object(primitive))),
+  lazily(() => detached((buffer) => buffer)),
+  lazily(() => detached((buffer) => new Uint8Array(buffer))),
+  lazily(() => detached((buffer) => new DataView(buffer))),
+  ...['({})', '[]', '[0, 0]', 'new Map()', 'new Error("x")', 'new Uint8Array(7)', 'new ArrayBuffer(7)'].map((code) =>
+    lazily(() => runInNewContext(code)),
+  ),
+  // Their own properties hide the true length, or throw.
+  lazily(() => Object.defineProperties(new Uint8Array(7), { length: { value: 64 }, byteLength: { get: hostile } })),
+  lazily(() => Object.assign([7], { map: hostile, includes: hostile, [Symbol.iterator]: hostile })),
+  lazily(() => ({ toString: hostile, valueOf: hostile, [Symbol.toPrimitive]: hostile, [inspect.custom]: hostile })),
+  lazily(() => withThrowingGetters(Symbol.toStringTag, 'then', 'constructor')),
+  lazily(() => Object.assign([], { length: 2 ** 32 - 1 })),
+)
+
 /** Objects that are nothing in particular. */
 const objects = either(
+  strange,
   lazily(() => ({})),
   lazily(() => Object.create(null)),
   oneOf(new Date(0), /x/, new Map(), new Uint8Array(3), new Error('x'), Promise.resolve(), new WeakMap()),
@@ -123,6 +167,45 @@ export const noBytes = either(
 )
 /** Of the right length, but shared by no process. */
 export const foreignBytes = fc.uint8Array({ minLength: 64, maxLength: 64 })
+
+/**
+ * Values of every kind: wrong for most parameters, right for some. Bags have options of these names; `ours` are objects
+ * of the library. Some getters of the bags close one of these.
+ */
+export function anything(
+  names: readonly string[],
+  ours: () => readonly object[],
+  close: (one: object) => void,
+): fc.Arbitrary<unknown> {
+  const own = fc.nat().map((nth) => new Later(() => ours()[nth % ours().length]))
+  const disguised = fc.tuple(own, fc.nat(2)).map(([one, way]) => {
+    return new Later(() => {
+      const genuine = resolved(one) as object
+      if (way === 0) return new Proxy(genuine, {})
+      return way === 1 ? Object.create(genuine) : Object.create(Object.getPrototypeOf(genuine))
+    })
+  })
+  // Called with a bigint it throws by itself, and no library can give that a code.
+  const callbacks = functions.filter((value) => value !== Math.max)
+  const plain = either(oneOf(undefined), primitives, callbacks, arrays, objects, own, own, disguised)
+  const member = fc.tuple(fc.constantFrom(...names), either(plain, own), fc.nat(5), fc.nat())
+  const bags = fc.array(member, { maxLength: 4 }).map((members) => {
+    return new Later(() => {
+      const bag: object = members.length % 2 === 0 ? {} : Object.create(null)
+      for (const [name, value, way, nth] of members) {
+        const get = (): unknown => {
+          if (way === 1) hostile()
+          if (way === 2) close(ours()[nth % ours().length] as object)
+          return resolved(value)
+        }
+        const descriptor = way > 2 ? { value: resolved(value), writable: true } : { get }
+        Object.defineProperty(bag, name, { ...descriptor, configurable: true, enumerable: true })
+      }
+      return bag
+    })
+  })
+  return either(plain, bags)
+}
 
 /** Things that claim a class without being made by it: no private field is there to be read. */
 export function counterfeits(of: { readonly prototype: object }, genuine: () => object): fc.Arbitrary<unknown> {

@@ -18,7 +18,7 @@ test('without a GPU it tells its story on the simulator', () => {
   assert.match(stdout, /Cannot show PyTorch, CuPy, cuda\.core and Numba here: needs a GPU/)
   for (const { title } of EXCHANGES) {
     const line = stdout.split('\n').find((text) => text.includes(title))
-    assert.match(line ?? `no line of: ${title}`, /2\/2 +wrong at try 1/)
+    assert.match(line ?? `no line of: ${title}`, /2\/2 +too early/)
   }
   assert.match(stdout, /100\/100 rounds right/)
   assert.match(stdout, /All as expected\./)

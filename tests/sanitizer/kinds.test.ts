@@ -475,6 +475,34 @@ onEveryBackend('sanitizer', (bench) => {
       await assertClean(bench, program(true))
     })
 
+    it('that are older than the sanitizer may wait for events as old as they, and record them: no false alarm', async () => {
+      const [main, before, after] = [bench.stream(), bench.stream(), bench.stream()]
+      const [gate, reached] = [device.createEvent(), device.createEvent()]
+      const [data, other] = [device.alloc(BYTES), device.alloc(BYTES)]
+      device.synchronize()
+      const graph = main.capture(() => {
+        main.wait(gate, { external: true })
+        main.fill(other, 1)
+        main.record(reached, { external: true })
+      })
+      const exec = graph.instantiate()
+      const program = (later: Stream) => () => {
+        before.fill(data, 1).record(gate)
+        main.launch(exec).fill(data, 2)
+        after.wait(reached)
+        later.fill(data, 3)
+      }
+      await assertClean(bench, program(main))
+      const mistake = await onlyReportOf(bench, program(after))
+      assert.equal(mistake.kind, 'race')
+      device.synchronize()
+      await assertClean(bench, () => {
+        before.fill(data, 1)
+        main.wait(before).launch(exec)
+        after.wait(reached).fill(data, 2)
+      })
+    })
+
     it('are not begun any more when the stream that began the capture is closed', async () => {
       const program = (mended: boolean) => () => {
         const [origin, joined, other] = [bench.stream(), bench.stream(), bench.stream()]

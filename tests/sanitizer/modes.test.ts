@@ -332,6 +332,15 @@ describe('CUDA_STREAMS_SANITIZER', () => {
     })
   }
 
+  it('many that print are one listener of the end of the process', () => {
+    const code = `${RACE}
+      const { Sanitizer } = await import('cuda-streams/sanitizer')
+      for (let count = 0; count < 20; count += 1) Sanitizer.start({ mode: 'print' })`
+    const { status, stderr } = execute(code, {})
+    assert.equal(status, 0)
+    assert.equal(stderr, '')
+  })
+
   it('=throw throws at the call', () => {
     const { status, stderr } = execute(RACE, { CUDA_STREAMS_SANITIZER: 'throw' })
     assert.equal(status, 1)

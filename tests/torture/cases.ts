@@ -1,7 +1,7 @@
 /** What may hang a process that waits for a GPU. Each case runs in a process of its own, which a timer outside ends. */
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import type { Stream } from 'cuda-streams'
 import type { Workbench } from '../helpers/workbench.js'
 import { LOAD_EACH, LOAD_STREAMS, loadStreams, queueLoad } from './load.js'
@@ -158,8 +158,8 @@ const waitForEachOther: Case = async (bench) => {
   second.launchHostFunc(() => codes.push(codeOf(() => first.synchronize())))
   first.synchronize()
   second.synchronize()
-  assert.equal(codes.length, 2)
-  assert.ok(codes.includes('ERR_DEADLOCK'), `one of them must be refused: ${codes}`)
+  // One of them runs inside of the other's wait, and is refused its own; then the other's ends.
+  assert.deepEqual(codes, ['ERR_DEADLOCK', undefined])
   assert.ok(first.query() && second.query())
 }
 
@@ -212,11 +212,10 @@ const queuesItself: Case = async (bench) => {
     if (!stop) stream.launchHostFunc(again)
   }
   stream.launchHostFunc(again)
-  await sleep(50)
+  while (ran < 100) await turn()
   stop = true
   await stream.finished()
   await stream.finished()
-  assert.ok(ran > 1)
   assert.equal(stream.query(), true)
 }
 

@@ -132,11 +132,13 @@ export async function streams(signal: AbortSignal, event: Event, device: Device)
   same<
     Only<
       Stream,
-      'handle' | 'id' | 'device' | 'context' | 'priority' | 'nonBlocking' | 'isCapturing' | 'cachedEvent' | 'closed'
+      | ('handle' | 'id' | 'serial' | 'device' | 'context')
+      | ('priority' | 'nonBlocking' | 'isCapturing' | 'cachedEvent' | 'closed')
     >,
     {
       readonly handle: bigint
       readonly id: bigint
+      readonly serial: number
       readonly device: Device
       readonly context: Context
       readonly priority: number

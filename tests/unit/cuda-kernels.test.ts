@@ -9,6 +9,7 @@ import type { ContextHandle, StreamHandle } from '../../src/driver/driver.js'
 import type { LaunchShape } from '../../src/driver/kernel-driver.js'
 
 const FUNCTION = 0x5000
+const MOST_NAME = 32
 const context = 1 as ContextHandle
 const stream = 4096 as StreamHandle
 const shape = (sharedMemory = 0): LaunchShape => ({
@@ -23,6 +24,7 @@ function pretend() {
   const memory = new NativeMemory(256)
   const granted: number[] = []
   const launched: { function: number; bits: number }[] = []
+  const names: string[] = []
   let modules = 0
   const library = {
     cuModuleLoadData: () => {
@@ -31,13 +33,19 @@ function pretend() {
       return 0
     },
     cuModuleUnload: () => 0,
-    cuModuleGetFunction: () => {
+    cuModuleGetFunction: (_out: number, _module: number, name: number) => {
+      const { bytes } = new NativeMemory(MOST_NAME, name)
+      names.push(Buffer.from(bytes.subarray(0, bytes.indexOf(0))).toString())
       memory.uint64[0] = BigInt(FUNCTION)
       return 0
     },
     cuFuncGetParamInfo: (_function: number, index: number) => {
       memory.uint64[1] = 4n
       return index < 1 ? 0 : 1
+    },
+    cuFuncGetAttribute: () => {
+      memory.uint64[0] = 0n
+      return 0
     },
     cuFuncSetAttribute: (_function: number, _attribute: number, value: number) => {
       granted.push(value)
@@ -61,7 +69,7 @@ function pretend() {
     },
   }
   const kernels = new CudaKernels(library as unknown as Library, memory, contexts as unknown as Contexts, around)
-  return { kernels, granted, launched }
+  return { kernels, granted, launched, names }
 }
 
 describe('kernels of the CUDA backend', () => {
@@ -77,6 +85,14 @@ describe('kernels of the CUDA backend', () => {
       { function: FUNCTION, bits: 3 },
     ])
     assert.equal(kernels.nameOf(float), 'k')
+  })
+
+  it('is asked for by its name, however long that is', () => {
+    const { kernels, names } = pretend()
+    const module = kernels.load(new Uint8Array(8), context)
+    for (const name of ['k', 'a-kernel', 'größer', '']) kernels.kernel(module, name, ['f32'])
+    assert.deepEqual(names, ['k', 'a-kernel', 'größer', ''])
+    assert.doesNotThrow(() => kernels.kernel(module, 'n'.repeat(100_000), ['f32']))
   })
 
   it('got twice, it is one', () => {

@@ -171,28 +171,32 @@ describe('marks', { skip }, () => {
     const { parentPort, workerData } = require('node:worker_threads')
     import(workerData).then(({ Marks }) => {
       const marks = new Marks()
-      parentPort.on('message', ({ mark, key }) => parentPort.postMessage(marks.stands(mark, key)))
+      parentPort.on('message', ({ mark, key }) => parentPort.postMessage(marks.read(mark, key)))
     })`
 
-  it('are seen by another thread until they are lowered', async () => {
+  it('are seen by another thread, with what they stand for, until they are lowered', async () => {
     const module = new URL('../../src/driver/cuda/marks.js', import.meta.url).href
     const worker = new Worker(source, { eval: true, workerData: module })
-    const stands = async (mark: number, key: number): Promise<unknown> => {
+    const read = async (mark: number, key: number): Promise<unknown> => {
       worker.postMessage({ mark, key })
       return (await once(worker, 'message'))[0]
     }
     const marks = new Marks()
     const key = 2 ** 48 - 5
-    const mark = marks.raise(key)
-    assert.equal(await stands(mark, key), true)
-    assert.equal(await stands(mark, key - 1), false)
-    assert.equal(await stands(mark + 4, key), false)
-    assert.equal(await stands(8, key), false)
+    const address = 2 ** 47 - 8
+    const mark = marks.raise([key, 2, 0, address, 100])
+    assert.deepEqual(await read(mark, key), [2, 0, address, 100, 0, 0, 0])
+    assert.equal(await read(mark, key - 1), undefined)
+    assert.equal(await read(mark + 4, key), undefined)
+    for (const unreadable of [8, 2 ** 46, 2 ** 47, Number.MAX_SAFE_INTEGER - 7]) {
+      assert.equal(await read(unreadable, key), undefined)
+    }
     marks.lower(mark)
-    assert.equal(await stands(mark, key), false)
-    assert.equal(marks.raise(7), mark, 'the word is used again')
-    assert.equal(await stands(mark, key), false)
-    assert.equal(await stands(mark, 0), false)
+    assert.equal(await read(mark, key), undefined)
+    assert.equal(marks.raise([7, 1]), mark, 'the words are used again')
+    assert.deepEqual(await read(mark, 7), [1, 0, 0, 0, 0, 0, 0], 'nothing is left of what stood there before')
+    assert.equal(await read(mark, key), undefined)
+    assert.equal(await read(mark, 0), undefined)
     await worker.terminate()
   })
 })

@@ -11,7 +11,7 @@ interface Wait {
 }
 
 /** What a query found: done, not done, or the reason why it never will be. */
-export type Answer = { readonly done: boolean; readonly error?: unknown }
+export type Answer = { readonly done: boolean; readonly error: unknown }
 
 export class Completions {
   /** Promises not settled. */

@@ -38,6 +38,11 @@ export class Contexts {
     return context
   }
 
+  /** The devices whose primary contexts are in use, by ordinal. */
+  get primaries(): Iterable<readonly [number, ContextHandle | undefined]> {
+    return this.#primaries.entries()
+  }
+
   /** The contexts that were ever used. */
   get known(): Iterable<ContextHandle> {
     return this.#devices.keys()

@@ -36,12 +36,14 @@ import { CudaSharing, type CudaSharingParts, IPC_HANDLE_BYTES } from './cuda-sha
 import { type EventPool, isPooled } from './event-pool.js'
 import type { GraphGates } from './graph-gates.js'
 import type { HandleCheck } from './handle-check.js'
+import { HandlesInUse } from './handles-in-use.js'
 import { HostCopies } from './host-copies.js'
 import { check, checkDestroyed, type Library } from './library.js'
 import type { NativeMemory } from './native.js'
 import { PeerAccess } from './peer-access.js'
 import type { RelaxedCaptures } from './relaxed-captures.js'
 import { StreamCalls } from './stream-calls.js'
+import type { StreamReserve } from './stream-reserve.js'
 import type { Waiting } from './waiting.js'
 
 const NAME_BYTES = 256
@@ -58,13 +60,16 @@ export class CudaDriver implements Driver {
   readonly #contexts: Contexts
   readonly #handles: HandleCheck
   readonly #waiting: Waiting
+  readonly #reserve: StreamReserve
   readonly #pool: EventPool
   readonly #calls: StreamCalls
   readonly #relaxed: RelaxedCaptures
   readonly #copyOrder: CopyOrder
   readonly #handedOut = new HandedOut()
-  /** Their records may take an entry of the hardware queue each. */
+  readonly #inUse = new HandlesInUse()
   readonly #timedEvents = new Set<EventHandle>()
+  /** A record of these takes an entry of the hardware queue: those with timing, those of processes, and foreign ones. */
+  readonly #takeEntries = new Set<EventHandle>()
   /** A graph may record them, or wait for them, at any later time: they are never destroyed. */
   readonly #inGraphs = new Set<EventHandle>()
 
@@ -78,12 +83,14 @@ export class CudaDriver implements Driver {
     readonly waiting: Waiting
     readonly pool: EventPool
     readonly graphGates: GraphGates
+    readonly reserve: StreamReserve
   }) {
     this.#library = parts.library
     this.#memory = parts.memory
     this.#contexts = parts.contexts
     this.#handles = parts.handles
     this.#waiting = parts.waiting
+    this.#reserve = parts.reserve
     this.#pool = parts.pool
     this.#relaxed = parts.relaxed
     this.#calls = new StreamCalls(parts.contexts)
@@ -103,6 +110,8 @@ export class CudaDriver implements Driver {
       count,
       captureBegins: () => parts.waiting.captureBegins(),
       captureEnds: () => parts.waiting.captureEnds(),
+      captureJoins: () => parts.waiting.captureJoins,
+      withStreams: (context, streams, call, what) => this.#withStreams(context, streams, call, what),
       goes: (lanes) => parts.waiting.graphGoes(lanes),
       stays: () => parts.waiting.graphStays(),
       launched: (stream, lanes) => parts.waiting.graphLaunched(stream, lanes),
@@ -191,17 +200,31 @@ export class CudaDriver implements Driver {
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    const { address } = this.#memory
-    this.#calls.inContext(context, 'cuStreamCreateWithPriority', () =>
-      this.#library.cuStreamCreateWithPriority(address, flags, priority),
-    )
+    const create = (): number => this.#library.cuStreamCreateWithPriority(this.#memory.address, flags, priority)
+    const createThere = (): void => this.#calls.inContext(context, 'cuStreamCreateWithPriority', create)
+    this.#withStreams(context, 1, createThere, 'making one more stream, for which CUDA waits for the device,')
     const stream = this.#memory.pointerAt(0) as StreamHandle
     this.#handles.streamCreated(stream)
     this.#calls.created(stream, context)
     return stream
   }
 
+  /** Makes a call that makes streams: at once where there is place for them, else when no host function is pending. */
+  #withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string): R {
+    const { anyPending, insideHostFunction } = this.#waiting
+    if (!anyPending || this.#reserve.makePlaces(this.#contexts.deviceOf(context), streams, insideHostFunction)) {
+      return call()
+    }
+    const filled = (): R => {
+      this.#reserve.fill()
+      return call()
+    }
+    return this.#waiting.exclusively(filled, what)
+  }
+
   streamDestroy(stream: StreamHandle): void {
+    if (this.#inUse.postpones(stream, () => this.streamDestroy(stream))) return
+    const context = this.#canBeKept(stream) ? this.#calls.contextOf(stream) : undefined
     this.#waiting.forgetStream(stream)
     this.graphs.streamGoes(stream)
     this.#calls.forget(stream)
@@ -212,7 +235,14 @@ export class CudaDriver implements Driver {
       this.#handles.streamDestroyed(stream, told ? this.#memory.pointerAt(0) : undefined)
       this.#handedOut.forget(stream)
     }
+    if (context !== undefined && this.#reserve.keep(this.#contexts.deviceOf(context), stream)) return
     checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
+  }
+
+  /** While host functions are pending no stream that is idle is destroyed: it will make place for another. */
+  #canBeKept(stream: StreamHandle): boolean {
+    if (!this.#waiting.anyPending || !this.#calls.own.has(stream) || this.#captures(stream)) return false
+    return this.#relaxed.run(() => this.#library.cuStreamQuery(stream)) === 0
   }
 
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
@@ -221,14 +251,22 @@ export class CudaDriver implements Driver {
     }
     const stream = cudaHandle as StreamHandle
     const id = this.#handles.checkStream(stream)
-    const result = this.#library.cuStreamGetCtx(stream, this.#memory.address)
-    if (result !== 0) throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', result))
-    const context = this.#memory.pointerAt(0) as ContextHandle
+    const context = this.#contextOfAdopted(stream, near)
     if (this.#calls.adopt(stream, context, id)) {
       this.#waiting.streamAdopted(stream)
       this.#copyOrder.forget(stream)
     }
     return { stream, context, device: this.#contexts.deviceOf(context) }
+  }
+
+  /** A stream in a capture that is invalidated does not tell its context. */
+  #contextOfAdopted(stream: StreamHandle, near: number): ContextHandle {
+    const result = this.#library.cuStreamGetCtx(stream, this.#memory.address)
+    if (result === 0) return this.#memory.pointerAt(0) as ContextHandle
+    if (result !== CUresult.STREAM_CAPTURE_INVALIDATED) {
+      throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', result))
+    }
+    return this.#calls.contextOf(stream) ?? this.#contexts.primary(near)
   }
 
   streamHandedOut(stream: StreamHandle): void {
@@ -333,7 +371,7 @@ export class CudaDriver implements Driver {
 
   streamMakeRoom(stream: StreamHandle, entries: number): void {
     if (!this.#waiting.anyPending || this.#isCapturing(stream)) return
-    this.#waiting.forRoom(stream, entries, () => this.streamQuery(stream))
+    this.#inUse.during(stream, () => this.#waiting.forRoom(stream, entries, () => this.streamQuery(stream)))
   }
 
   streamHasRoom(stream: StreamHandle, entries: number): boolean {
@@ -349,18 +387,22 @@ export class CudaDriver implements Driver {
     // The handle may have been that of another library's event.
     this.#inGraphs.delete(event)
     if ((flags & EventFlag.DISABLE_TIMING) === 0) this.#timedEvents.add(event)
+    if ((flags & EventFlag.DISABLE_TIMING) === 0 || (flags & EventFlag.INTERPROCESS) !== 0) this.#takeEntries.add(event)
     return event
   }
 
   eventDestroy(event: EventHandle): void {
+    if (this.#inUse.postpones(event, () => this.eventDestroy(event))) return
     if (this.#inGraphs.has(event)) return
     this.#timedEvents.delete(event)
+    this.#takeEntries.delete(event)
     this.#waiting.forgetEvent(event)
     this.#handles.eventDestroyed(event)
     checkDestroyed('cuEventDestroy', this.#library.cuEventDestroy_v2(event))
   }
 
   eventRecycle(context: ContextHandle, event: EventHandle): void {
+    if (this.#inUse.postpones(event, () => this.eventRecycle(context, event))) return
     if (this.#inGraphs.has(event)) return
     this.#waiting.forgetEvent(event)
     const flags = this.#timedEvents.has(event) ? EventFlag.DEFAULT : EventFlag.DISABLE_TIMING
@@ -369,6 +411,7 @@ export class CudaDriver implements Driver {
 
   eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
     const context = this.#handles.checkEvent(event, this.#contexts.known)
+    this.#takeEntries.add(event)
     return context === undefined ? undefined : { context, device: this.#contexts.deviceOf(context) }
   }
 
@@ -393,8 +436,9 @@ export class CudaDriver implements Driver {
   }
 
   eventSynchronize(event: EventHandle): void {
-    if (this.#waiting.anyPending) this.#waiting.forEvent(event, () => this.eventQuery(event))
-    else check('cuEventSynchronize', this.#library.cuEventSynchronize(event))
+    if (this.#waiting.anyPending) {
+      this.#inUse.during(event, () => this.#waiting.forEvent(event, () => this.eventQuery(event)))
+    } else check('cuEventSynchronize', this.#library.cuEventSynchronize(event))
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {
@@ -427,6 +471,7 @@ export class CudaDriver implements Driver {
       throw stateError('ERR_INVALID_HANDLE', `These 64 bytes open no event: ${why}`, cause)
     }
     this.#handles.eventCreated(event)
+    this.#takeEntries.add(event)
     return event
   }
 
@@ -440,14 +485,15 @@ export class CudaDriver implements Driver {
   }
 
   #synchronizeWith(stream: StreamHandle): void {
-    if (this.#waiting.anyPending) this.#waiting.forStream(stream, () => this.streamQuery(stream))
-    else this.#calls.onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
+    if (this.#waiting.anyPending) {
+      this.#inUse.during(stream, () => this.#waiting.forStream(stream, () => this.streamQuery(stream)))
+    } else this.#calls.onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
   }
 
   /** CUDA refuses the external flags outside of a capture, where they mean nothing. */
   #recordWith(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
     if (this.#waiting.watchesOrder) {
-      if (this.#timedEvents.has(event)) this.#waiting.countEntries(stream, 1)
+      if (this.#takeEntries.has(event)) this.#waiting.countEntries(stream, 1)
       this.#waiting.beforeRecord(event)
     }
     if (external !== 0 && this.#isCapturing(stream)) {

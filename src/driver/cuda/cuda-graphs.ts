@@ -17,6 +17,10 @@ export interface GraphSurroundings {
   onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void
   captureBegins(): void
   captureEnds(): void
+  /** Waits so far for what was recorded in captures: each may have made a branch of a graph. */
+  captureJoins(): number
+  /** Makes a call that may make so many streams of CUDA's own in a context. */
+  withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string): R
   /** Entries of the stream's hardware queue are about to be taken. */
   count(stream: StreamHandle, entries: number): void
   /** A graph with these gates is about to be launched. */
@@ -47,6 +51,9 @@ export class CudaGraphs implements GraphDriver {
   readonly #begun = new Map<StreamHandle, bigint | undefined>()
   /** Host functions captured so far, by the driver's number for the capture. */
   readonly #capturing = new Map<bigint, CapturedHostFunction[]>()
+  /** The graphs' branches, at most: an instance has a stream of CUDA's own for each. */
+  readonly #branches = new Map<GraphHandle, number>()
+  readonly #joinsAtBegin = new Map<StreamHandle, number>()
   readonly #captured = new Map<GraphHandle, readonly CapturedHostFunction[]>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
 
@@ -72,11 +79,13 @@ export class CudaGraphs implements GraphDriver {
   begin(stream: StreamHandle, mode: CaptureMode): void {
     this.#around.onStream(stream, 'cuStreamBeginCapture', (raw) => this.#library.cuStreamBeginCapture_v2(raw, mode))
     const known = this.#begun.has(stream)
+    this.#joinsAtBegin.set(stream, this.#around.captureJoins())
     this.#begun.set(stream, this.#captureInfo(stream).id)
     if (!known) this.#around.captureBegins()
   }
 
   end(stream: StreamHandle): GraphHandle {
+    const branches = 1 + this.#around.captureJoins() - (this.#joinsAtBegin.get(stream) ?? 0)
     const captured = this.#captureGoes(stream)
     this.#captureOver(stream)
     this.#around.onStream(stream, 'cuStreamEndCapture', (raw) =>
@@ -84,6 +93,7 @@ export class CudaGraphs implements GraphDriver {
     )
     const graph = this.#memory.pointerAt(0) as GraphHandle
     this.#captured.set(graph, captured)
+    this.#branches.set(graph, branches)
     return graph
   }
 
@@ -135,6 +145,7 @@ export class CudaGraphs implements GraphDriver {
 
   destroy(graph: GraphHandle): void {
     this.#captured.delete(graph)
+    this.#branches.delete(graph)
     const result = this.#relaxed.run(() => this.#library.cuGraphDestroy(graph))
     check('cuGraphDestroy', result)
   }
@@ -157,8 +168,16 @@ export class CudaGraphs implements GraphDriver {
   }
 
   instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
-    const lanes = this.#gates.arm(context, this.#captured.get(graph) ?? [])
-    const result = this.#relaxed.run(() => this.#library.cuGraphInstantiateWithFlags(this.#memory.address, graph, 0))
+    const instantiate = (): number =>
+      this.#relaxed.run(() => this.#library.cuGraphInstantiateWithFlags(this.#memory.address, graph, 0))
+    const what = 'making an instance of a graph, for which CUDA waits for the device,'
+    const captured = this.#captured.get(graph) ?? []
+    let lanes: GraphLane[] = []
+    const armed = (): number => {
+      lanes = this.#gates.arm(context, captured)
+      return instantiate()
+    }
+    const result = this.#around.withStreams(context, this.#branches.get(graph) ?? 1, armed, what)
     if (result !== 0) for (const lane of lanes) lane.destroy()
     check('cuGraphInstantiate', result)
     const exec = this.#memory.pointerAt(0) as GraphExecHandle
@@ -226,6 +245,7 @@ export class CudaGraphs implements GraphDriver {
 
   /** The capture that the stream began, if it did, is over. */
   #captureOver(stream: StreamHandle): void {
+    this.#joinsAtBegin.delete(stream)
     if (this.#begun.delete(stream)) this.#around.captureEnds()
   }
 

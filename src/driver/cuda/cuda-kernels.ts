@@ -54,7 +54,9 @@ const ATTRIBUTE_CLUSTER = 4
 const ATTRIBUTE_BYTES = 72
 const ATTRIBUTE_VALUE = 8
 const CONFIG_BYTES = 56
+const FUNCTION_ATTRIBUTE_LOCAL_SIZE = 3
 const FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED = 8
+const LIMIT_STACK_SIZE = 0
 /** Dynamic shared memory that needs no leave. */
 const SHARED_MEMORY_WITHOUT_LEAVE = 48 * 1024
 
@@ -65,6 +67,7 @@ export class CudaKernels implements KernelDriver {
   readonly #around: KernelSurroundings
   readonly #kernels = new Map<KernelHandle, Callable>()
   readonly #loaded = new Map<ModuleHandle, Loaded>()
+  readonly #contextOf = new Map<ModuleHandle, ContextHandle>()
   /** Closed, and not yet given back. */
   readonly #unloaded: { readonly module: ModuleHandle; readonly context: ContextHandle }[] = []
   readonly #config = new NativeMemory(CONFIG_BYTES + 2 * ATTRIBUTE_BYTES)
@@ -90,9 +93,7 @@ export class CudaKernels implements KernelDriver {
   }
 
   load(image: Uint8Array, context: ContextHandle): ModuleHandle {
-    const copy = new NativeMemory(Math.ceil((image.length + 1) / 8) * 8)
-    copy.bytes.fill(0)
-    copy.bytes.set(image)
+    const copy = copyOf(image)
     let result: number
     try {
       result = this.#around.exclusively(
@@ -103,7 +104,9 @@ export class CudaKernels implements KernelDriver {
       copy.free()
     }
     check('cuModuleLoadData', result)
-    return this.#memory.pointerAt(0) as ModuleHandle
+    const module = this.#memory.pointerAt(0) as ModuleHandle
+    this.#contextOf.set(module, context)
+    return module
   }
 
   #load(image: number, context: ContextHandle): number {
@@ -133,6 +136,7 @@ export class CudaKernels implements KernelDriver {
       this.#kernels.delete(kernel)
     }
     this.#loaded.delete(module)
+    this.#contextOf.delete(module)
     const result = this.#contexts.within(context, () =>
       this.#around.relaxed(() => this.#library.cuModuleUnload(module)),
     )
@@ -146,6 +150,7 @@ export class CudaKernels implements KernelDriver {
     const known = kernels.get(key)
     if (known !== undefined) return known
     this.#checkParameters(found, parameters)
+    this.#makeLocalMemory(found, module)
     const block = new ParameterBlock(parameters)
     // The address of its block is a number that no other kernel has.
     const kernel = block.address as KernelHandle
@@ -198,6 +203,29 @@ export class CudaKernels implements KernelDriver {
     )
   }
 
+  /**
+   * The first launch of a kernel that needs more local memory than any before makes that, for which CUDA waits for the
+   * device; so it is made here, where a module is loaded, and a launch never waits.
+   */
+  #makeLocalMemory({ handle, name }: CudaFunction, module: ModuleHandle): void {
+    const { address } = this.#memory
+    check('cuFuncGetAttribute', this.#library.cuFuncGetAttribute(address, FUNCTION_ATTRIBUTE_LOCAL_SIZE, handle))
+    const bytes = this.#memory.int32[0] ?? 0
+    const context = this.#contextOf.get(module)
+    if (bytes === 0 || context === undefined) return
+    const limit = this.#contexts.within(context, () => {
+      check('cuCtxGetLimit', this.#library.cuCtxGetLimit(address, LIMIT_STACK_SIZE))
+      return this.#memory.pointerAt(0)
+    })
+    if (bytes <= limit) return
+    const grow = (): number =>
+      this.#contexts.within(context, () =>
+        this.#around.relaxed(() => this.#library.cuCtxSetLimit(LIMIT_STACK_SIZE, bytes)),
+      )
+    const what = `making local memory for kernel '${name}', in which CUDA waits for the whole device,`
+    check('cuCtxSetLimit', this.#around.exclusively(grow, what))
+  }
+
   #loadedOf(module: ModuleHandle): Loaded {
     let loaded = this.#loaded.get(module)
     if (loaded === undefined) {
@@ -208,11 +236,8 @@ export class CudaKernels implements KernelDriver {
   }
 
   #functionOf(module: ModuleHandle, name: string): CudaFunction {
-    const { address } = this.#memory
-    const bytes = Buffer.from(`${name}\0`)
-    const text = new NativeMemory(Math.ceil(bytes.length / 8) * 8)
-    text.bytes.set(bytes)
-    const result = this.#library.cuModuleGetFunction(address, module, text.address)
+    const text = copyOf(Buffer.from(name))
+    const result = this.#library.cuModuleGetFunction(this.#memory.address, module, text.address)
     text.free()
     check('cuModuleGetFunction', result)
     return { handle: this.#memory.pointerAt(0), name, sharedMemory: 0 }
@@ -250,6 +275,14 @@ export class CudaKernels implements KernelDriver {
     if (cluster !== undefined) attribute(ATTRIBUTE_CLUSTER, cluster)
     return count
   }
+}
+
+/** For C, which takes text to end at a zero. */
+function copyOf(bytes: Uint8Array): NativeMemory {
+  const copy = new NativeMemory(Math.ceil((bytes.length + 1) / 8) * 8)
+  copy.bytes.fill(0)
+  copy.bytes.set(bytes)
+  return copy
 }
 
 function allowSharedMemory(library: Library, found: CudaFunction, { sharedMemory }: LaunchShape): void {

@@ -53,8 +53,7 @@ export class CudaMemory implements MemoryDriver {
   }
 
   allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
-    const { library, memory, contexts, relaxed, count } = this.#parts
-    count(stream, 1)
+    const { library, memory, contexts, relaxed } = this.#parts
     const raw = cudaHandleOf(stream)
     const result = contexts.within(context, () =>
       relaxed.run(() => library.cuMemAllocAsync(memory.address, byteLength, raw)),
@@ -64,8 +63,7 @@ export class CudaMemory implements MemoryDriver {
   }
 
   free(pointer: Pointer, stream: StreamHandle): void {
-    const { library, relaxed, count, inContextOf } = this.#parts
-    count(stream, 1)
+    const { library, relaxed, inContextOf } = this.#parts
     inContextOf(stream, 'cuMemFreeAsync', (raw) => relaxed.run(() => library.cuMemFreeAsync(pointer, raw)))
   }
 

@@ -113,16 +113,16 @@ export class CudaSharing implements SharingDriver {
     return { pointer, byteLength, close: (after) => this.#close(mapping, after) }
   }
 
-  raiseMark(key: number): number {
-    return this.#marks.raise(key)
+  raiseMark(words: readonly [key: number, ...rest: number[]]): number {
+    return this.#marks.raise(words)
   }
 
   lowerMark(mark: number): void {
     this.#marks.lower(mark)
   }
 
-  markStands(mark: number, key: number): boolean {
-    return this.#marks.stands(mark, key)
+  readMark(mark: number, key: number): readonly number[] | undefined {
+    return this.#marks.read(mark, key)
   }
 
   #allocate(byteLength: number, context: ContextHandle): Pointer {

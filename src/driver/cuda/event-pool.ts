@@ -3,6 +3,7 @@ import { type ContextHandle, EventFlag, type EventHandle } from '../driver.js'
 import type { Contexts } from './contexts.js'
 import { check, type Library } from './library.js'
 import type { NativeMemory } from './native.js'
+import type { StreamReserve } from './stream-reserve.js'
 
 /** Kept for reuse; a burst of promises, or a recording, may need many more for a while. */
 const MOST_KEPT = 8192
@@ -23,12 +24,14 @@ export class EventPool {
   readonly #library: Library
   readonly #memory: NativeMemory
   readonly #contexts: Contexts
+  readonly #reserve: Pick<StreamReserve, 'take'>
   readonly #pools = new Map<ContextHandle, Pool>()
 
-  constructor(library: Library, memory: NativeMemory, contexts: Contexts) {
+  constructor(library: Library, memory: NativeMemory, contexts: Contexts, reserve: Pick<StreamReserve, 'take'>) {
     this.#library = library
     this.#memory = memory
     this.#contexts = contexts
+    this.#reserve = reserve
   }
 
   /** A new one. */
@@ -79,8 +82,7 @@ export class EventPool {
     const context = this.#contexts.primary(0)
     const copy = this.take(context)
     this.#contexts.within(context, () => {
-      check('cuStreamCreateWithPriority', this.#library.cuStreamCreateWithPriority(this.#memory.address, 1, 0))
-      const stream = this.#memory.pointerAt(0)
+      const stream = this.#reserve.take(0)
       check('cuStreamWaitEvent', this.#library.cuStreamWaitEvent(stream, event, 0))
       check('cuEventRecord', this.#library.cuEventRecord(copy, stream))
       check('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))

@@ -17,8 +17,8 @@ export function fillAtExit(address: number, length: number, byte: number): void 
   const fmemopen = libc.func('fmemopen', P, [P, P, 'str'])
   const fwrite = libc.func('fwrite', P, ['void *', P, P, P])
   const addHook = libc.func('napi_add_env_cleanup_hook', 'int', ['void *', P, P])
-  // Larger than what is written, or it would be written at once.
-  const bufferLength = 2 * length
+  // Larger than what is written, or it would be written at once; glibc does so with any buffer of less than 128 bytes.
+  const bufferLength = Math.max(2 * length, 4096)
   const file = fmemopen(address, length, 'r+') as number
   setvbuf(file, malloc(bufferLength), FULLY_BUFFERED, bufferLength)
   fwrite(new Uint8Array(length).fill(byte), 1, length, file)

@@ -44,15 +44,24 @@ export class Gates {
   readonly #memory: GateMemory
   readonly #threads: Threads
   readonly #rest: () => void
+  /** Makes what cannot be made while a stream stands at a gate. */
+  readonly #beforeFirst: () => void
   readonly #lanes = new Map<StreamHandle, StreamLane>()
   readonly #sequences = new Int32Array(GATE_SLOTS)
   #active: Lane[] = []
 
-  constructor(library: Library, memory: GateMemory, threads: Threads = alone, rest: () => void = () => {}) {
+  constructor(
+    library: Library,
+    memory: GateMemory,
+    threads: Threads = alone,
+    rest: () => void = () => {},
+    beforeFirst: () => void = () => {},
+  ) {
     this.#library = library
     this.#memory = memory
     this.#threads = threads
     this.#rest = rest
+    this.#beforeFirst = beforeFirst
   }
 
   /** Host functions queued and not over. */
@@ -65,6 +74,7 @@ export class Gates {
    * for the device, which would wait for these gates too; it has none pending itself, so it ends.
    */
   announce(count: number): void {
+    if (this.#pending === 0 && !this.#threads.othersPending) this.#beforeFirst()
     while (!this.#threads.announce(this.#pending + count)) this.#rest()
   }
 

@@ -8,18 +8,17 @@ import type { Contexts } from './contexts.js'
 import type { EventPool } from './event-pool.js'
 import { check, type Library } from './library.js'
 import { koffi, NativeMemory } from './native.js'
+import type { StreamReserve } from './stream-reserve.js'
 
-const NON_BLOCKING = 1
 /** CU_MEMCPY_SRC_ACCESS_ORDER_STREAM. */
 const IN_STREAM_ORDER = 1
 const CALL = 'cuMemcpyBatchAsync'
 
 export interface HostCopiesParts {
   readonly library: Library
-  /** Where out parameters go. */
-  readonly memory: NativeMemory
   readonly contexts: Contexts
   readonly pool: EventPool
+  readonly reserve: StreamReserve
   readonly contextOf: (stream: StreamHandle) => ContextHandle | undefined
   readonly isCapturing: (stream: StreamHandle) => boolean
   /** Queues a function of the library's own, which runs in JavaScript when the stream comes to it. */
@@ -30,6 +29,8 @@ export class HostCopies {
   readonly #parts: HostCopiesParts
   /** One copy of a batch: its addresses, its length, and a CUmemcpyAttributes of zeros but for the order. */
   #batch: NativeMemory | undefined
+  /** The streams beside null streams, by context. */
+  readonly #besides = new Map<ContextHandle, number>()
   #memcpy: ((destination: number, source: number, byteLength: number) => number) | undefined
 
   constructor(parts: HostCopiesParts) {
@@ -52,22 +53,17 @@ export class HostCopies {
     })
   }
 
-  /** The call refuses the null stream: another one makes the copy, between two waits. */
+  /** The call refuses the null stream: a stream beside it makes its copies, each between two waits. */
   #besideNullStream(destination: Pointer, source: Pointer, byteLength: number, context: ContextHandle): void {
-    const { library, memory, pool } = this.#parts
-    check('cuStreamCreate', library.cuStreamCreateWithPriority(memory.address, NON_BLOCKING, 0))
-    const raw = memory.pointerAt(0)
+    const { library, contexts, pool, reserve } = this.#parts
+    const beside = this.#besides.get(context) ?? reserve.take(contexts.deviceOf(context))
+    this.#besides.set(context, beside)
     const event = pool.shared(context)
-    try {
-      check('cuEventRecord', library.cuEventRecord(event, 0))
-      check('cuStreamWaitEvent', library.cuStreamWaitEvent(raw, event, 0))
-      check(CALL, this.#queue(destination, source, byteLength, raw))
-      check('cuEventRecord', library.cuEventRecord(event, raw))
-      check('cuStreamWaitEvent', library.cuStreamWaitEvent(0, event, 0))
-    } finally {
-      // What it was given still completes.
-      library.cuStreamDestroy_v2(raw)
-    }
+    check('cuEventRecord', library.cuEventRecord(event, 0))
+    check('cuStreamWaitEvent', library.cuStreamWaitEvent(beside, event, 0))
+    check(CALL, this.#queue(destination, source, byteLength, beside))
+    check('cuEventRecord', library.cuEventRecord(event, beside))
+    check('cuStreamWaitEvent', library.cuStreamWaitEvent(0, event, 0))
   }
 
   /** Returns a CUresult. */

@@ -76,12 +76,16 @@ export class MemoryCheck {
   }
 
   /** Which of the contexts an event belongs to, as far as can be seen. */
-  event(handle: number, contexts: Iterable<number>): { readonly verdict: Verdict; readonly context?: number } {
+  event(
+    handle: number,
+    contexts: Iterable<number>,
+  ): { readonly verdict: Verdict; readonly context: number | undefined } {
     const first = this.#pointerAt(handle)
-    if (first === undefined) return { verdict: 'wrong' }
-    if (!this.#eventNamesContext) return { verdict: 'unknown' }
+    if (first === undefined) return { verdict: 'wrong', context: undefined }
+    if (!this.#eventNamesContext) return { verdict: 'unknown', context: undefined }
     for (const context of contexts) if (context === first) return { verdict: 'alive', context }
-    return { verdict: this.#pointerAt(first - (first % 8)) === undefined ? 'wrong' : 'unknown' }
+    const verdict = this.#pointerAt(first - (first % 8)) === undefined ? 'wrong' : 'unknown'
+    return { verdict, context: undefined }
   }
 
   /** The pointer that stands at an address, if the address can be read. */

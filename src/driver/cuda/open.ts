@@ -17,6 +17,7 @@ import { QueueDepth } from './queue-depth.js'
 import { RelaxedCaptures } from './relaxed-captures.js'
 import { makeRest } from './rest.js'
 import { BackOffSleeper } from './sleeper.js'
+import { StreamReserve } from './stream-reserve.js'
 import { openThreadTable } from './thread-table.js'
 import { Waiting } from './waiting.js'
 
@@ -30,10 +31,11 @@ export function openCudaDriver(): Driver {
   const { library, connections } = startLibrary()
   const memory = new NativeMemory(4096)
   const contexts = new Contexts(library, memory)
-  const pool = new EventPool(library, memory, contexts)
+  const threads = openThreadTable()
+  const reserve = new StreamReserve({ library, memory, contexts, threads })
+  const pool = new EventPool(library, memory, contexts, reserve)
   const relaxed = new RelaxedCaptures(library)
   const parts = { library, memory, contexts, relaxed }
-  const threads = openThreadTable()
   /** It lives as long as the process. */
   const gateMemory = (kind: 'stream' | 'graph'): GateMemory =>
     new GateMemory(
@@ -41,7 +43,13 @@ export function openCudaDriver(): Driver {
       (address, slots) => threads.publishGates(kind, address, slots),
     )
   const rest = makeRest()
-  const gates = new Gates(library, gateMemory('stream'), threads, () => rest(Number.POSITIVE_INFINITY))
+  const gates = new Gates(
+    library,
+    gateMemory('stream'),
+    threads,
+    () => rest(Number.POSITIVE_INFINITY),
+    () => reserve.fill(),
+  )
   const graphGates = new GraphGates(library, gateMemory('graph'))
   const dependencies = new Dependencies(
     (stream) => driver.isBlocking(stream),
@@ -66,7 +74,7 @@ export function openCudaDriver(): Driver {
     (event) => pool.hides(event),
     () => learn(library, memory, contexts, memoryCheck),
   )
-  const driver: CudaDriver = new CudaDriver({ ...parts, handles, waiting, pool, graphGates })
+  const driver: CudaDriver = new CudaDriver({ ...parts, handles, waiting, pool, graphGates, reserve })
   return driver
 }
 

@@ -49,6 +49,8 @@ export const SIGNATURES = {
   cuCtxGetDevice: { c: 'CUresult cuCtxGetDevice(CUdevice *device)', args: [P] },
   cuCtxSynchronize: { c: 'CUresult cuCtxSynchronize(void)', args: [] },
   cuCtxRecordEvent: { c: 'CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)', args: [P, P] },
+  cuCtxGetLimit: { c: 'CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)', args: [P, 'int'] },
+  cuCtxSetLimit: { c: 'CUresult cuCtxSetLimit(CUlimit limit, size_t value)', args: ['int', P] },
   cuCtxGetStreamPriorityRange: {
     c: 'CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)',
     args: [P, P],
@@ -149,6 +151,10 @@ export const SIGNATURES = {
   cuFuncGetParamInfo: {
     c: 'CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)',
     args: [P, P, P, P],
+  },
+  cuFuncGetAttribute: {
+    c: 'CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)',
+    args: [P, 'int', P],
   },
   cuFuncSetAttribute: {
     c: 'CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)',

@@ -14,8 +14,12 @@ const Head = { MAGIC: 0, EXCLUSIVE: 1, MOST_SLOTS_USED: 2, WORDS: 16 } as const
 /** Words of a thread's slot. */
 const Slot = { OWNER: 0, PENDING: 1, STREAMS: 2, PAIRS: 3, GATES: 4, GRAPH_GATES: 6, WORDS: 8 } as const
 const SLOTS = 500
-const TABLE_BYTES = 16_384
-const MAGIC = 0x57ea_3501
+/** Streams kept for those that are wanted while host functions are pending: so many of each of the first devices. */
+const KEPT_DEVICES = 16
+const KEPT_STREAMS = 64
+const KEPT_AT = 16_384
+const TABLE_BYTES = KEPT_AT + KEPT_DEVICES * KEPT_STREAMS * 8
+const MAGIC = 0x57ea_3503
 
 /** Where the table is looked for: places that no allocator of the usual systems hands out. */
 const PLACES: readonly number[] = [0x2c5d_0000_0000, 0x3a9b_0000_0000, 0x1e27_0000_0000]
@@ -43,6 +47,10 @@ export interface Threads {
   /** Takes the right to make a call that waits for the device. False where a thread has host functions pending. */
   enterExclusive(): boolean
   leaveExclusive(): void
+  /** Streams that no work is on, which all threads keep together. False where enough are kept. */
+  keepStream(device: number, stream: number): boolean
+  takeStream(device: number): number | undefined
+  streamsKept(device: number): number
 }
 
 /** Where no other thread is. */
@@ -56,6 +64,7 @@ export const alone: Threads = {
   standing: () => new Set(),
   enterExclusive: () => true,
   leaveExclusive() {},
+  ...keptIn(new BigInt64Array(KEPT_DEVICES * KEPT_STREAMS)),
 }
 
 /** The table of this process, and this thread's slot in it; nothing to tell where the system has no such table. */
@@ -64,7 +73,27 @@ export function openThreadTable(): Threads {
   return table === undefined ? alone : (takeSlot(table) ?? alone)
 }
 
+function keptIn(places: BigInt64Array): Pick<Threads, 'keepStream' | 'takeStream' | 'streamsKept'> {
+  const of = (device: number): readonly number[] =>
+    device < KEPT_DEVICES ? Array.from({ length: KEPT_STREAMS }, (_, index) => device * KEPT_STREAMS + index) : []
+  return {
+    keepStream: (device, stream) =>
+      of(device).some((place) => Atomics.compareExchange(places, place, 0n, BigInt(stream)) === 0n),
+    takeStream(device) {
+      for (const place of of(device)) {
+        const stream = Atomics.exchange(places, place, 0n)
+        if (stream !== 0n) return Number(stream)
+      }
+      return undefined
+    },
+    streamsKept: (device) => of(device).filter((place) => Atomics.load(places, place) !== 0n).length,
+  }
+}
+
 class ThreadTable implements Threads {
+  readonly keepStream: Threads['keepStream']
+  readonly takeStream: Threads['takeStream']
+  readonly streamsKept: Threads['streamsKept']
   readonly #words: Int32Array
   readonly #slot: number
   readonly #at: number
@@ -73,7 +102,11 @@ class ThreadTable implements Threads {
   /** The gates of other threads, by their address. */
   readonly #gatesOfOthers = new Map<number, Int32Array>()
 
-  constructor(words: Int32Array, slot: number) {
+  constructor(words: Int32Array, kept: BigInt64Array, slot: number) {
+    const { keepStream, takeStream, streamsKept } = keptIn(kept)
+    this.keepStream = keepStream
+    this.takeStream = takeStream
+    this.streamsKept = streamsKept
     this.#words = words
     this.#slot = slot
     this.#at = startOf(slot)
@@ -222,7 +255,8 @@ function takeSlot(table: NativeMemory): Threads | undefined {
       const most = Atomics.load(words, Head.MOST_SLOTS_USED)
       if (most > slot || Atomics.compareExchange(words, Head.MOST_SLOTS_USED, most, slot + 1) === most) break
     }
-    return new ThreadTable(words, slot)
+    const kept = new BigInt64Array(words.buffer, KEPT_AT, KEPT_DEVICES * KEPT_STREAMS)
+    return new ThreadTable(words, kept, slot)
   }
   return undefined
 }

@@ -73,6 +73,8 @@ export class Waiting {
    * Must the driver tell what is recorded, waited for and queued? While nothing is pending, nobody needs to know.
    */
   watchesOrder = false
+  /** Waits so far for what was recorded in captures: each may have made a branch of a graph. */
+  captureJoins = 0
   readonly #parts: WaitingParts
   readonly #streams: Completions
   /** Waits for events that the caller can record anew. */
@@ -171,6 +173,7 @@ export class Waiting {
   }
 
   waitedForEvent(stream: StreamHandle, event: EventHandle): void {
+    if (this.#captured.has(event)) this.captureJoins += 1
     if (this.hostFunctionsPending && !this.#captured.has(event)) {
       this.#parts.dependencies.waitedForEvent(stream, event)
     }
@@ -512,8 +515,8 @@ export class Waiting {
 
   #answer(event: EventHandle): Answer {
     const result = this.#parts.library.cuEventQuery(event)
-    if (result === CUresult.NOT_READY) return { done: false }
-    return result === 0 ? { done: true } : { done: true, error: cudaError('cuEventQuery', result) }
+    if (result === CUresult.NOT_READY) return { done: false, error: undefined }
+    return { done: true, error: result === 0 ? undefined : cudaError('cuEventQuery', result) }
   }
 }
 

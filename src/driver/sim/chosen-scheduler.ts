@@ -125,7 +125,7 @@ export class ChosenScheduler implements Scheduler {
     const { work } = operation
     if (operation.over || work === undefined || !this.#director.isViewed(operation)) return
     this.#point()
-    for (const memory of work.touches) this.#director.looks({ memory })
+    for (const memory of work.touches) this.#director.looks({ operations: undefined, memory })
   }
 
   block(wait: Wait, runs: Runs): boolean {

@@ -56,6 +56,7 @@ export class CopyWork implements Work {
 export class FillWork implements Work {
   readonly what = 'fill'
   readonly name = 'fill'
+  readonly engine = undefined
   /** The width may change. */
   readonly shape = 'fill'
   readonly held: unknown
@@ -91,6 +92,9 @@ export class FillWork implements Work {
 export class FreeWork implements Work {
   readonly what = 'free'
   readonly name = 'free'
+  readonly engine = undefined
+  readonly byteLength = undefined
+  readonly shape = undefined
   readonly #block: Block
   readonly #giveBack: (block: Block) => void
 

@@ -161,15 +161,15 @@ export interface Work {
   /** As people call it: 'copy', 'kernel scale'. */
   readonly what: string
   /** The copy engine that it occupies. */
-  readonly engine?: CopyEngine | undefined
+  readonly engine: CopyEngine | undefined
   /** What it reads and writes. */
   readonly touches: readonly Touch[]
   /** What observers call it: 'copy', 'scale'. */
   readonly name: string
   /** How many bytes it moves, where it is for moving bytes. */
-  readonly byteLength?: number
+  readonly byteLength: number | undefined
   /** What an update of a graph must leave as it is; if not given, the call that queued it. */
-  readonly shape?: string
+  readonly shape: string | undefined
   /**
    * Run when the operation ends, unless it is dropped. It may be run once more where the stack ran over in the midst of
    * it; not so functions of the program's, whose errors it lets surface.

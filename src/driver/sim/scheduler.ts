@@ -22,8 +22,8 @@ export interface Steps {
 
 /** What the host looks at: how far these operations are, or memory. */
 export interface Look {
-  readonly operations?: readonly (Operation | undefined)[]
-  readonly memory?: Touch
+  readonly operations: readonly (Operation | undefined)[] | undefined
+  readonly memory: Touch | undefined
 }
 
 /** What the host blocks for. */

@@ -2,6 +2,7 @@
  * The simulated GPU behind the Driver interface: the verbs. What runs when is the machine's business, what is behind a
  * handle the registry's; what a capture allows is capture-rules.ts.
  */
+import { bare } from '../../arguments.js'
 import { stateError } from '../../errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
@@ -73,12 +74,13 @@ export class SimDriver implements Driver {
   readonly #handedOut = new HandedOut()
 
   constructor(options: SimDriverOptions) {
-    const { seed, ranges = new Ranges() } = options
+    const given = bare(options)
+    const { seed, devices, faultSeed = seed, ranges = new Ranges() } = given
     this.seed = seed
-    if (options.ranges === undefined) unreachable.register(this, ranges)
-    const scheduler = options.scheduler ?? ((steps) => new TimedScheduler(steps, seed))
-    this.machine = new Machine(scheduler, new FaultPlan(options.faultSeed ?? seed))
-    this.#registry = new Registry(this.machine, ranges, options.devices)
+    if (given.ranges === undefined) unreachable.register(this, ranges)
+    const scheduler = given.scheduler ?? ((steps) => new TimedScheduler(steps, seed))
+    this.machine = new Machine(scheduler, new FaultPlan(faultSeed))
+    this.#registry = new Registry(this.machine, ranges, devices)
     this.machine.devices = this.#registry.devices
     this.#waits = new HostWaits(this.machine, SimDriver.#allWaits)
     // The machine keeps its driver: while work is pending, its handles are nobody else's.
@@ -257,7 +259,7 @@ export class SimDriver implements Driver {
     this.#refuseLooking(stream, 'cuStreamQuery')
     const isNull = stream === stream.device.nullStream
     const tails = isNull ? [...this.machine.nullStreamTails(stream.device)] : [stream.tail]
-    this.machine.scheduler.look({ operations: tails })
+    this.machine.scheduler.look({ operations: tails, memory: undefined })
     this.#registry.alive(stream.device, 'cuStreamQuery')
     return isNull ? stream.device.blockingUnfinished === 0 : stream.unfinished === 0
   }
@@ -343,7 +345,7 @@ export class SimDriver implements Driver {
 
   eventQuery(handle: EventHandle): boolean {
     const event = this.#liveEvent(handle, 'cuEventQuery')
-    this.machine.scheduler.look({ operations: [event.record] })
+    this.machine.scheduler.look({ operations: [event.record], memory: undefined })
     this.#registry.alive(event.device, 'cuEventQuery')
     return event.record === undefined || event.record.over
   }
@@ -373,7 +375,7 @@ export class SimDriver implements Driver {
     this.#registry.alive(end.device, call)
     const [from, to] = [timedRecord(start, call), timedRecord(end, call)]
     if (start.device !== end.device) throw cudaError(call, CUresult.INVALID_HANDLE)
-    this.machine.scheduler.look({ operations: [from, to] })
+    this.machine.scheduler.look({ operations: [from, to], memory: undefined })
     if (!from.over || !to.over) throw cudaError(call, CUresult.NOT_READY)
     return (to.time - from.time) / 1e6
   }

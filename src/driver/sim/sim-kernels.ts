@@ -74,6 +74,9 @@ export class SimKernels implements KernelDriver {
 }
 
 class TwinWork implements Work {
+  readonly engine = undefined
+  readonly byteLength = undefined
+  readonly shape = undefined
   /** Kept reachable until it is done. */
   readonly held: readonly unknown[]
   readonly #twin: Twin

@@ -14,7 +14,7 @@ export class SimLibraries implements LibraryDriver {
   queue(work: readonly LibraryWork[]): void {
     const twins = work.map(({ name, stream, memory, twin }) => {
       if (twin === undefined) throw refused(name)
-      return { stream, twin: { name, memory, ...twin } }
+      return { stream, twin: { name, memory, shape: undefined, ...twin } }
     })
     for (const { stream, twin } of twins) this.#kernels.launchTwin(stream, twin)
   }

@@ -144,13 +144,13 @@ export class SimMemory implements MemoryDriver {
   }
 
   viewed(pointer: Pointer, byteLength: number): void {
-    this.#parts.machine.scheduler.look({ memory: { pointer, byteLength, writes: true } })
+    this.#parts.machine.scheduler.look({ operations: undefined, memory: { pointer, byteLength, writes: true } })
   }
 
   isDone(event: EventHandle): boolean {
     this.#parts.machine.scheduler.tick()
     const found = this.#parts.event(event)
-    this.#parts.machine.scheduler.look({ operations: [found?.record] })
+    this.#parts.machine.scheduler.look({ operations: [found?.record], memory: undefined })
     return found !== undefined && found.device.fault === 0 && (found.record === undefined || found.record.over)
   }
 
@@ -243,13 +243,13 @@ export class SimMemory implements MemoryDriver {
 const rounded = (byteLength: number): number => Math.ceil(byteLength / GRANULE) * GRANULE
 
 /** Which engine a copy needs, and how fast it goes. Between devices it is the one that sends. */
-function route(to: Block, from: Block): { readonly engine?: CopyEngine; readonly bandwidth: number } {
+function route(to: Block, from: Block): { readonly engine: CopyEngine | undefined; readonly bandwidth: number } {
   const toDevice = to instanceof DeviceMemory
   if (from instanceof DeviceMemory) {
-    if (toDevice && to.device === from.device) return { bandwidth: DEVICE_BANDWIDTH }
+    if (toDevice && to.device === from.device) return { engine: undefined, bandwidth: DEVICE_BANDWIDTH }
     return { engine: from.device.engines.toHost, bandwidth: HOST_BANDWIDTH }
   }
-  return toDevice ? { engine: to.device.engines.toDevice, bandwidth: HOST_BANDWIDTH } : { bandwidth: HOST_BANDWIDTH }
+  return { engine: toDevice ? to.device.engines.toDevice : undefined, bandwidth: HOST_BANDWIDTH }
 }
 
 /** The simulator's memory is this process's: where that has no more, the device has not. */

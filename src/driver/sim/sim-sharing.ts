@@ -7,7 +7,7 @@ import type { SimMemory } from './sim-memory.js'
 
 export class SimSharing implements SharingDriver {
   readonly #memory: SimMemory
-  readonly #marks = new Map<number, number>()
+  readonly #marks = new Map<number, readonly number[]>()
   #nextMark = 8
 
   constructor(memory: SimMemory) {
@@ -30,10 +30,10 @@ export class SimSharing implements SharingDriver {
     throw alone('take memory from')
   }
 
-  raiseMark(key: number): number {
+  raiseMark(words: readonly [key: number, ...rest: number[]]): number {
     const mark = this.#nextMark
     this.#nextMark += 8
-    this.#marks.set(mark, key)
+    this.#marks.set(mark, words)
     return mark
   }
 
@@ -41,8 +41,9 @@ export class SimSharing implements SharingDriver {
     this.#marks.delete(mark)
   }
 
-  markStands(mark: number, key: number): boolean {
-    return this.#marks.get(mark) === key
+  readMark(mark: number, key: number): readonly number[] | undefined {
+    const [found, ...rest] = this.#marks.get(mark) ?? []
+    return found === key ? rest : undefined
   }
 }
 

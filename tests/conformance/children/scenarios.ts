@@ -63,6 +63,13 @@ const withBench = {
     bench.device.createEvent()
     void [stream.cachedEvent, bench.device.defaultStream, stream.query()]
   },
+  downloaderNotRead: (bench) => {
+    const stream = bench.stream()
+    const buffer = bench.device.alloc(64)
+    const latch = bench.latch(stream)
+    atTheEnd(() => latch.open())
+    stream.downloader(buffer)
+  },
   closedHome: (bench) => {
     const held = bench.stream()
     const home = bench.stream()
@@ -166,7 +173,8 @@ const withoutBench = {
     using stream = new Stream()
     stream.record().synchronize()
     const ordinals = Array.from({ length: count }, (_, ordinal) => Device.get(ordinal).ordinal)
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    // Warnings come a tick later.
+    await new Promise(setImmediate)
     answer({ driver, count, ordinals, current: Device.current.ordinal, streamOn: stream.device.driver, warnings })
   },
   /** Each thread has modules of its own, and so chooses for itself. */

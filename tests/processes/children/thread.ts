@@ -4,6 +4,7 @@ import {
   Device,
   DeviceBuffer,
   Event,
+  type PinnedBuffer,
   type SharedBuffer,
   type SharedEvent,
   type SharedStream,
@@ -23,8 +24,10 @@ export type Request =
   | { readonly act: 'take'; readonly things: SharedThings }
   /** Are these refused, and with which codes? */
   | { readonly act: 'codes'; readonly things: SharedThings }
-  /** Reads the buffer on a stream of this thread; then fills it on the shared one. */
-  | { readonly act: 'relay'; readonly wait: boolean; readonly value: number; readonly answer: number }
+  /** Queues a copy of the buffer on a stream of this thread. */
+  | { readonly act: 'read'; readonly wait: boolean }
+  /** Looks at what was read; then fills the buffer on the shared stream. */
+  | { readonly act: 'relay'; readonly value: number; readonly answer: number }
   /** Queues a host function on the shared stream that writes down which number it was. */
   | { readonly act: 'hostFunction'; readonly order: Int32Array; readonly at: number }
   | { readonly act: 'close' }
@@ -56,15 +59,26 @@ function codes({ stream, written, buffer }: SharedThings): Reply {
 }
 
 const LENGTH = 2 ** 20
-let taken: { stream: Stream; written: Event; answered: Event; buffer: DeviceBuffer; own: Stream } | undefined
+interface Taken {
+  readonly stream: Stream
+  readonly written: Event
+  readonly answered: Event
+  readonly buffer: DeviceBuffer
+  readonly own: Stream
+  readonly seen: PinnedBuffer
+}
+
+let taken: Taken | undefined
 
 function take({ stream, written, answered, buffer }: SharedThings): Reply {
+  const device = Device.get(stream.device)
   taken = {
     stream: Stream.from(stream),
     written: Event.from(written),
     answered: Event.from(answered),
     buffer: DeviceBuffer.from(buffer),
-    own: new Stream({ device: Device.get(stream.device) }),
+    own: new Stream({ device }),
+    seen: device.allocPinned(LENGTH),
   }
   const sameAgain = Stream.from(stream).equals(taken.stream)
   return {
@@ -79,11 +93,13 @@ async function answer(request: Request): Promise<Reply> {
   if (request.act === 'take') return take(request.things)
   if (request.act === 'codes') return codes(request.things)
   if (taken === undefined) throw new Error('nothing was taken in')
-  const { stream, written, answered, buffer, own } = taken
-  if (request.act === 'relay') {
-    using seen = own.device.allocPinned(LENGTH)
+  const { stream, written, answered, buffer, own, seen } = taken
+  if (request.act === 'read') {
     if (request.wait) own.wait(written)
     own.copy(seen, buffer)
+    return { thread: threadId }
+  }
+  if (request.act === 'relay') {
     await own.finished()
     const right = Buffer.alloc(LENGTH, request.value).equals(seen.bytes)
     stream.wait(own).fill(buffer, request.answer).record(answered)
@@ -96,7 +112,7 @@ async function answer(request: Request): Promise<Reply> {
     })
     return { thread: threadId }
   }
-  for (const one of [stream, written, answered, buffer, own]) one.close()
+  for (const one of [stream, written, answered, buffer, own, seen]) one.close()
   taken = undefined
   return { thread: threadId }
 }

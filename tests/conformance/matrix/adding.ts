@@ -1,0 +1,65 @@
+/** Kernels that add to the words of an operand: as GPU code, and as source with a twin. */
+import { defineKernel, type Kernel, Module } from 'cuda-streams'
+import type { Call } from './call.js'
+import { WORDS } from './lab.js'
+import type { Scene } from './scene.js'
+
+/** Adds to words. */
+export const PTX = `
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry add(.param .u64 words, .param .u32 count, .param .u32 value) {
+  .reg .pred %outside;
+  .reg .u32 %index, %block, %size, %count, %value, %word;
+  .reg .u64 %base, %offset, %at;
+  ld.param.u64 %base, [words];
+  cvta.to.global.u64 %base, %base;
+  ld.param.u32 %count, [count];
+  ld.param.u32 %value, [value];
+  mov.u32 %block, %ctaid.x;
+  mov.u32 %size, %ntid.x;
+  mov.u32 %index, %tid.x;
+  mad.lo.u32 %index, %block, %size, %index;
+  setp.ge.u32 %outside, %index, %count;
+  @%outside bra done;
+  mul.wide.u32 %offset, %index, 4;
+  add.u64 %at, %base, %offset;
+  ld.global.u32 %word, [%at];
+  add.u32 %word, %word, %value;
+  st.global.u32 [%at], %word;
+done:
+  ret;
+}
+`
+export const SIGNATURE = ['inout u32*', 'u32', 'u32'] as const
+export const CONFIG = { grid: 1, block: WORDS } as const
+
+export const added = defineKernel({
+  name: 'added',
+  source: `extern "C" __global__ void added(unsigned* words, unsigned count, unsigned value) {
+  unsigned index = blockIdx.x * blockDim.x + threadIdx.x;
+  if (index < count) words[index] += value;
+}`,
+  signature: SIGNATURE,
+  simulateGrid: (_grid, words, count, value) => {
+    for (let index = 0; index < count; index += 1) words[index] = (words[index] ?? 0) + value
+  },
+})
+
+export const needsGpu: NonNullable<Call['lacks']> = ({ bench }) =>
+  bench.name === 'sim' ? 'the simulator runs no GPU code' : undefined
+/** Why NVRTC cannot be used here, if it cannot. Compiles the kernel with a twin, too. */
+export const needsCompiler: NonNullable<Call['lacks']> = ({ lab }) =>
+  lab.once('the compiler', () =>
+    added.prepare(lab.device).then(
+      () => undefined,
+      (error: Error & { readonly code?: string }) => {
+        if (error.code !== 'ERR_UNSUPPORTED') throw error
+        return error.message
+      },
+    ),
+  )
+
+export const kernelOf = ({ lab }: Scene): Kernel<typeof SIGNATURE> =>
+  lab.once('a kernel', () => Module.load(PTX, { device: lab.device }).kernel('add', SIGNATURE))

@@ -1,0 +1,70 @@
+/** A row of the matrix: a public call, what it does, and what must come of it. */
+import type { Act, Waits } from './rules.js'
+import type { Scene } from './scene.js'
+
+/** One operand that is memory. */
+export interface Operand {
+  readonly name: string
+  /** The word that it is full of before. Default: one of its own. */
+  readonly word?: number
+  /** The word that it is full of once the call was made so many times and is done. Default: as before. */
+  readonly becomes?: (scene: Scene, times: number) => number
+  /** cuBLAS and NCCL take memory of their device only. Default: any. */
+  readonly takes?: 'of the device'
+}
+
+/** When the event that the call is about was recorded on the call's stream. */
+export type EventOf =
+  /** It was done when the host function was queued. */
+  | 'before'
+  /** After the host function was queued and, where the call's stream captures, in the capture. */
+  | 'behind'
+  /** It was not. */
+  | 'never'
+
+/** The call itself, with all that it needs. */
+export type Invoke = () => unknown
+
+export interface Call {
+  /** As it is written. */
+  readonly name: string
+  /** The public members that it makes use of, as `members.ts` names them. */
+  readonly members: readonly string[]
+  readonly act: Act
+  /** What it blocks for. Default: it never blocks. */
+  readonly waits?: Waits | ((scene: Scene) => Waits | undefined)
+  readonly memory?: readonly Operand[]
+  readonly event?: EventOf
+  /** What it uses besides that can be closed, by the names of `scene.closers`. */
+  readonly uses?: readonly string[]
+  /** On which stream it acts, where that is not the stream of the cell. */
+  readonly on?: 'null'
+  /** Nodes that a capture of it has; undefined where that is a library's own affair. Default: 1 for an act that queues. */
+  readonly nodes?: (scene: Scene) => number | undefined
+  /** What its arguments are refused with, before anything else: any of these. */
+  readonly refuses?: (scene: Scene) => readonly string[]
+  /** The capture that it was made in may end in 904, too. */
+  readonly mayLeaveUnjoined?: boolean
+  /** On CUDA it works on threads of the library's own, which may invalidate any capture in global mode. */
+  readonly hasThreads?: boolean
+  /** Closing what it used is a part of it: what it captured cannot be launched. */
+  readonly consumes?: boolean
+  /** It is no call on a stream: where that is closed, it is as good as before. */
+  readonly withoutStream?: boolean
+  /** What it may be refused with, beside ERR_CLOSED, where something that it uses is closed. */
+  readonly closedCodes?: readonly string[]
+  /** It takes an entry of the stream's hardware queue: where that is full, it waits. */
+  readonly takesRoom?: 'on both drivers' | 'on cuda'
+  /** So slow that a few cells must do. */
+  readonly slow?: boolean
+  /** Why it cannot be made here, if it cannot. */
+  readonly lacks?: (scene: Pick<Scene, 'lab' | 'bench'>) => string | undefined | Promise<string | undefined>
+  /** Makes what it needs, while nothing stands and nothing is captured, and returns the call. */
+  prepare(scene: Scene): Invoke | Promise<Invoke>
+  /** Looks at what the call returned, or its promise was fulfilled with. */
+  readonly answers?: (scene: Scene, value: unknown) => void | Promise<void>
+}
+
+const QUEUING: readonly Act[] = ['queues', 'queues by a library', 'queues a host function', 'queues a callback']
+
+export const queues = ({ act }: Call): boolean => QUEUING.includes(act)

@@ -1,0 +1,76 @@
+/**
+ * Plays rows of the matrix in a process of its own, which may hang or crash:
+ * `node child.js <backend> <table> <JSON: [[row, first cell], ...]>`. What it says is in `protocol.ts`; it is written at once,
+ * so that the parent knows the cell in which it ended.
+ */
+import { writeSync } from 'node:fs'
+import { openBackend } from '../../torture/backend.js'
+import { Lab } from './lab.js'
+import { type Line, UNWELL } from './protocol.js'
+import { type Row, TABLES } from './table.js'
+
+const [backend = '', table = '', task = '[]'] = process.argv.slice(2)
+const tasks = JSON.parse(task) as readonly (readonly [row: string, first: number])[]
+const say = (line: Line): void => void writeSync(1, `${JSON.stringify(line)}\n`)
+
+/** An exception that was not caught belongs to the cell that is played. */
+let uncaught: unknown
+process.on('uncaughtException', (error) => {
+  uncaught ??= error
+})
+
+const lab = await Lab.open(openBackend(backend))
+for (const [name, first] of tasks) {
+  const row = TABLES[table]?.find((each) => each.name === name)
+  if (row === undefined) throw new Error(`table '${table}' has no row '${name}'`)
+  await playRow(row, first)
+}
+process.exit(0)
+
+async function playRow(row: Row, first: number): Promise<void> {
+  const { name } = row
+  const lack = await row.lacks(lab)
+  if (lack !== undefined) {
+    say({ is: 'end', row: name, lacks: lack })
+    return
+  }
+  let index = -1
+  for (const cell of row.cells(lab)) {
+    index += 1
+    if (index < first) continue
+    if (cell.lacks !== undefined) {
+      say({ is: 'skip', row: name, cell: index, why: cell.lacks })
+      continue
+    }
+    say({ is: 'cell', row: name, cell: index, name: cell.name })
+    try {
+      uncaught = undefined
+      await cell.play()
+      if (uncaught !== undefined) throw uncaught
+    } catch (error) {
+      say({ is: 'failure', row: name, cell: index, what: messageOf(error) })
+      if (isUnwell()) process.exit(UNWELL)
+    }
+  }
+  say({ is: 'end', row: name })
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)
+}
+
+/** Has a cell that failed left something behind that the next ones would fail by? */
+function isUnwell(): boolean {
+  try {
+    const stream = lab.bench.stream()
+    const piece = lab.make('device', stream)
+    lab.write(piece, 1)
+    lab.settle()
+    lab.check('memory', piece, 1, 1)
+    stream.close()
+    piece.dispose()
+    return !lab.device.defaultStream.query()
+  } catch {
+    return true
+  }
+}

@@ -1,0 +1,112 @@
+/** All public members, and those that the matrix need not try. */
+import * as main from 'cuda-streams'
+import * as cublas from 'cuda-streams/cublas'
+import * as nccl from 'cuda-streams/nccl'
+import * as sim from 'cuda-streams/sim'
+
+/** What makes nothing that a driver knows, queues nothing, waits for nothing and closes nothing, by the reason. */
+export const QUIET: Readonly<Record<string, readonly string[]>> = {
+  'says what the object was made with, or what is known of it without the driver': [
+    ...['handle', 'closed', 'context', 'equals', 'valueOf', 'toString'].map((name) => `Stream#${name}`),
+    'Stream#[Symbol.toStringTag]',
+    'Stream#[nodejs.util.inspect.custom]',
+    'Stream#[cuda.stream]',
+    'Stream.compare',
+    'ExternalStream#owner',
+    'ExternalStream#[Symbol.toStringTag]',
+    ...['handle', 'closed', 'equals', 'toString', '[Symbol.toStringTag]', '[nodejs.util.inspect.custom]'].map(
+      (name) => `Event#${name}`,
+    ),
+    ...['toString', '[Symbol.toStringTag]', '[nodejs.util.inspect.custom]', 'driver'].map((name) => `Device#${name}`),
+    ...['DeviceBuffer', 'PinnedBuffer'].flatMap((name) =>
+      ['pointer', 'closed', 'toString', '[Symbol.toStringTag]', '[nodejs.util.inspect.custom]'].map(
+        (member) => `${name}#${member}`,
+      ),
+    ),
+    'DeviceBuffer#owner',
+    ...['Graph#handle', 'Graph#closed', 'Graph#toString', 'Graph#[Symbol.toStringTag]'],
+    ...['GraphExec#closed', 'GraphExec#toString', 'GraphExec#[Symbol.toStringTag]'],
+    ...['Graph', 'GraphExec', 'Kernel', 'Module', 'DefinedKernel'].map(
+      (name) => `${name}#[nodejs.util.inspect.custom]`,
+    ),
+    ...['Kernel#toString', 'DefinedKernel#toString', 'Module#closed', 'Module#toString', 'Module#[Symbol.toStringTag]'],
+    ...['closed', 'toString', '[Symbol.toStringTag]', '[nodejs.util.inspect.custom]'].flatMap((name) => [
+      `Cublas#${name}`,
+      `Communicator#${name}`,
+    ]),
+  ],
+  'asks the driver about the machine, or for the primary context': [
+    ...['Device.count', 'Device.get', 'Device.current'],
+    ...['name', 'uuid', 'computeCapability', 'context', 'priorityRange', 'attribute'].map((name) => `Device#${name}`),
+  ],
+  'is about which stream or device is current, which JavaScript alone knows': [
+    ...['Stream.current', 'Stream.null', 'Stream.perThread', 'Stream#use', 'Stream#enter', 'Stream#run'],
+    ...['Device#defaultStream', 'Device#use', 'Device#enter', 'Device#run'],
+  ],
+  'is no constructor for programs': [
+    ...['new Device', 'new DeviceBuffer', 'new PinnedBuffer', 'new Graph', 'new GraphExec', 'new Kernel', 'new Module'],
+    'new Communicator',
+  ],
+  'is what stream.launch() calls: the rows of that are its own': [
+    'Kernel#[launchOn]',
+    'GraphExec#[launchOn]',
+    'DefinedKernel#[launchOn]',
+  ],
+  'is what defineKernel() returns: the row of that is its own': ['new DefinedKernel'],
+  'is an error, or the name of a method': [
+    ...['new CudaError', 'CudaError#name', 'new LibraryError', 'LibraryError#name', 'cudaStream'],
+  ],
+  'is a machine of its own, or runs programs on many: tests/simulator and tests/exploration': [
+    ...['simulate', 'simulationOf', 'explore', 'replay'],
+  ],
+  'loses the whole machine: tests/torture/faults.test.ts': ['fault'],
+}
+
+/** As `new Stream`, `Stream.from`, `Stream#record`, or `simulate` for a function. */
+export function publicMembers(): readonly string[] {
+  const exported = Object.entries({ ...main, ...sim, ...cublas, ...nccl })
+  const classes = new Set(exported.flatMap(([, value]) => (isClass(value) ? [value.prototype] : [])))
+  return exported.flatMap(([name, value]) => {
+    if (isClass(value)) return membersOfClass(name, value, classes)
+    if (typeof value === 'object' && value !== null) return namesOf(value).map((member) => `${name}.${member}`)
+    return [name]
+  })
+}
+
+interface Class {
+  readonly prototype: object
+}
+
+function isClass(value: unknown): value is Class {
+  return typeof value === 'function' && /^class\b/.test(Function.prototype.toString.call(value))
+}
+
+/** Its own, and those of its ancestors that are not public themselves. */
+function membersOfClass(name: string, value: Class, classes: ReadonlySet<object>): readonly string[] {
+  const found = new Set<string>()
+  for (
+    let at: object | null = value.prototype;
+    at !== null && at !== Object.prototype;
+    at = Object.getPrototypeOf(at)
+  ) {
+    if (at !== value.prototype && (classes.has(at) || at === Error.prototype)) break
+    for (const member of namesOf(at)) if (member !== 'constructor') found.add(`${name}#${member}`)
+  }
+  const statics = namesOf(value).filter((member) => !['length', 'name', 'prototype'].includes(member))
+  return [`new ${name}`, ...statics.map((member) => `${name}.${member}`), ...found]
+}
+
+function namesOf(value: object): readonly string[] {
+  return Reflect.ownKeys(value).flatMap((key) => {
+    if (typeof key === 'symbol') return [`[${SYMBOLS.get(key) ?? key.description}]`]
+    return PROTECTED.has(key) ? [] : [key]
+  })
+}
+
+/** Versions of Node describe them in different words. */
+const SYMBOLS: ReadonlyMap<symbol, string> = new Map([
+  [Symbol.dispose, 'Symbol.dispose'],
+  [Symbol.asyncDispose, 'Symbol.asyncDispose'],
+])
+/** Of the class that buffers have in common; TypeScript alone knows that they are not public. */
+const PROTECTED: ReadonlySet<string> = new Set(['beforeClose', 'part', 'viewed', 'checkOpen'])

@@ -1,0 +1,406 @@
+/** Calls on events, devices, graphs and kernels: rows of the matrix. */
+import assert from 'node:assert/strict'
+import { defineKernel, Event, Module, Program } from 'cuda-streams'
+import { added, CONFIG, kernelOf, needsCompiler, needsGpu, PTX, SIGNATURE } from './adding.js'
+import type { Call } from './call.js'
+import { BYTES, WORDS } from './lab.js'
+import type { Scene } from './scene.js'
+
+const FILLED = 0x66666666
+const ADDED = 5
+const written = { name: 'destination', becomes: () => FILLED }
+const addedTo = { name: 'operand', becomes: (scene: Scene, times: number) => scene.wordBefore(0) + times * ADDED }
+
+const events: readonly Call[] = [
+  {
+    name: 'new Event()',
+    members: ['new Event'],
+    act: 'makes',
+    prepare: (scene) => () => scene.keep(new Event({ device: scene.device })).handle,
+  },
+  {
+    name: 'device.createEvent()',
+    members: ['Device#createEvent'],
+    act: 'makes',
+    prepare: (scene) => () => scene.keep(scene.device.createEvent({ timing: true })).handle,
+  },
+  {
+    name: 'Event.fromHandle()',
+    members: ['Event.fromHandle'],
+    act: 'makes',
+    event: 'behind',
+    prepare: (scene) => () => scene.keep(Event.fromHandle(scene.event.handle, { device: scene.device })),
+    answers: (scene, value) => assert.ok((value as Event).equals(scene.event)),
+  },
+  {
+    name: 'Event.fromIpcHandle()',
+    members: ['Event.fromIpcHandle'],
+    act: 'makes',
+    refuses: ({ bench }) => [bench.name === 'sim' ? 'ERR_UNSUPPORTED' : 'ERR_INVALID_HANDLE'],
+    prepare: (scene) => () => Event.fromIpcHandle(new Uint8Array(64), { device: scene.device }),
+  },
+  {
+    name: 'event.ipcHandle()',
+    members: ['Event#ipcHandle'],
+    act: 'makes',
+    refuses: ({ bench }) => (bench.name === 'sim' ? ['ERR_UNSUPPORTED'] : []),
+    prepare: (scene) => {
+      const event = scene.keep(scene.device.createEvent({ interprocess: true }))
+      return () => event.ipcHandle()
+    },
+    answers: (_scene, value) => assert.equal((value as Uint8Array).length, 64),
+  },
+  {
+    name: 'event.share() and Event.from()',
+    members: ['Event#share', 'Event.from'],
+    act: 'makes',
+    event: 'behind',
+    prepare: (scene) => () => Event.from(scene.event.share()),
+    answers: (scene, value) => assert.equal(value, scene.event),
+  },
+  {
+    name: 'event.query() of the outside',
+    members: ['Event#query'],
+    act: 'asks an outside event',
+    event: 'before',
+    prepare: (scene) => () => scene.event.query(),
+    answers: (_scene, value) => assert.equal(value, true),
+  },
+  {
+    name: 'event.query() behind the host function',
+    members: [],
+    act: 'asks an inside event',
+    event: 'behind',
+    prepare: (scene) => () => scene.event.query(),
+    answers: (scene, value) => assert.ok(!(value && scene.isBehind), 'it is done before the host function has run'),
+  },
+  {
+    name: 'event.query() of one that was never recorded',
+    members: [],
+    act: 'asks an outside event',
+    event: 'never',
+    prepare: (scene) => () => scene.event.query(),
+    answers: (_scene, value) => assert.equal(value, true),
+  },
+  {
+    name: 'event.synchronize() of the outside',
+    members: ['Event#synchronize'],
+    act: 'asks an outside event',
+    waits: 'perhaps',
+    event: 'before',
+    prepare: (scene) => () => scene.event.synchronize(),
+  },
+  {
+    name: 'event.synchronize() behind the host function',
+    members: [],
+    act: 'asks an inside event',
+    waits: 'event',
+    event: 'behind',
+    uses: ['the event'],
+    withoutStream: true,
+    prepare: (scene) => () => scene.event.synchronize(),
+  },
+  {
+    name: 'event.synchronize() of one that was never recorded',
+    members: [],
+    act: 'asks an outside event',
+    waits: 'perhaps',
+    event: 'never',
+    prepare: (scene) => () => scene.event.synchronize(),
+  },
+  {
+    name: 'event.finished() of the outside',
+    members: ['Event#finished'],
+    act: 'makes',
+    event: 'before',
+    prepare: (scene) => () => scene.event.finished(),
+  },
+  {
+    name: 'event.finished() behind the host function',
+    members: [],
+    act: 'promises an inside event',
+    event: 'behind',
+    prepare: (scene) => () => scene.event.finished(),
+    answers: ({ ran, isBehind }) => assert.ok(ran === 1 || !isBehind, 'it was done before the host function has run'),
+  },
+  {
+    name: 'event.finished() of one that was never recorded',
+    members: [],
+    act: 'makes',
+    event: 'never',
+    prepare: (scene) => () => scene.event.finished(),
+  },
+  {
+    name: 'event.elapsedSince()',
+    members: ['Event#elapsedSince'],
+    act: 'makes',
+    event: 'before',
+    prepare: (scene) => {
+      const start = scene.keep(scene.stream.record({ timing: true }))
+      return () => scene.event.elapsedSince(start)
+    },
+    answers: (_scene, value) => assert.ok((value as number) >= 0),
+  },
+  ...(['close', Symbol.dispose] as const).map(
+    (how): Call => ({
+      name: `event${typeof how === 'symbol' ? '[Symbol.dispose]' : '.close'}()`,
+      members: [typeof how === 'symbol' ? 'Event#[Symbol.dispose]' : 'Event#close'],
+      act: 'makes',
+      event: 'behind',
+      prepare: (scene) => () => scene.event[how](),
+      answers: ({ event }) => assert.equal(event.closed, true),
+    }),
+  ),
+]
+
+const devices: readonly Call[] = [
+  {
+    name: 'device.synchronize()',
+    members: ['Device#synchronize'],
+    act: 'waits for the device',
+    waits: 'everything',
+    withoutStream: true,
+    prepare: (scene) => () => scene.device.synchronize(),
+  },
+  {
+    name: 'device.finished()',
+    members: ['Device#finished'],
+    act: 'promises the device',
+    prepare: (scene) => () => scene.device.finished(),
+    answers: ({ ran, hold }) => assert.equal(ran, hold === 'nothing' ? 0 : 1, 'so often the host function had run'),
+  },
+  {
+    name: 'device.drainHostFunctions()',
+    members: ['Device#drainHostFunctions'],
+    act: 'makes',
+    waits: 'everything',
+    withoutStream: true,
+    prepare: (scene) => () => scene.device.drainHostFunctions(),
+  },
+]
+
+/** A graph that fills the operand. */
+const graphOf = (scene: Scene) => {
+  const { home } = scene.lab
+  return scene.keep(home.capture(() => void home.fill(scene.buffer(0), FILLED, { width: 4 })))
+}
+const execOf = (scene: Scene) => {
+  const exec = scene.keep(graphOf(scene).instantiate())
+  scene.closers.set('the graph exec', () => exec.close())
+  return exec
+}
+
+const graphs: readonly Call[] = [
+  {
+    name: 'stream.launch(exec)',
+    members: ['Stream#launch'],
+    act: 'launches a graph',
+    uses: ['the graph exec'],
+    memory: [written],
+    takesRoom: 'on both drivers',
+    prepare: (scene) => {
+      const exec = execOf(scene)
+      return () => scene.stream.launch(exec)
+    },
+  },
+  {
+    name: 'exec.launch(stream)',
+    members: ['GraphExec#launch'],
+    act: 'launches a graph',
+    uses: ['the graph exec'],
+    memory: [written],
+    takesRoom: 'on both drivers',
+    prepare: (scene) => {
+      const exec = execOf(scene)
+      return () => exec.launch(scene.stream)
+    },
+  },
+  {
+    name: 'exec.launch() of a host function',
+    members: [],
+    act: 'launches a graph',
+    uses: ['the graph exec'],
+    takesRoom: 'on both drivers',
+    prepare: (scene) => {
+      const { home } = scene.lab
+      const graph = scene.keep(home.capture(() => void home.launchHostFunc(() => scene.log.push('call'))))
+      const exec = scene.keep(graph.instantiate())
+      scene.closers.set('the graph exec', () => exec.close())
+      return () => exec.launch(scene.stream)
+    },
+    answers: ({ log }) => assert.equal(log.filter((each) => each === 'call').length, 1, 'so often the function ran'),
+  },
+  {
+    name: 'exec.upload(stream)',
+    members: ['GraphExec#upload'],
+    act: 'uploads a graph',
+    memory: [{ name: 'destination' }],
+    prepare: (scene) => {
+      const exec = execOf(scene)
+      return () => exec.upload(scene.stream)
+    },
+  },
+  {
+    name: 'graph.instantiate()',
+    members: ['Graph#instantiate'],
+    act: 'makes',
+    memory: [{ name: 'destination' }],
+    prepare: (scene) => {
+      const graph = graphOf(scene)
+      return () => scene.keep(graph.instantiate()).closed
+    },
+  },
+  {
+    name: 'exec.update(graph)',
+    members: ['GraphExec#update'],
+    act: 'makes',
+    memory: [{ name: 'destination' }],
+    prepare: (scene) => {
+      const [exec, graph] = [execOf(scene), graphOf(scene)]
+      return () => exec.update(graph).closed
+    },
+  },
+  {
+    name: 'graph.nodeCount and graph.toDot()',
+    members: ['Graph#nodeCount', 'Graph#toDot'],
+    act: 'makes',
+    memory: [{ name: 'destination' }],
+    prepare: (scene) => {
+      const graph = graphOf(scene)
+      return () => `${graph.nodeCount} ${graph.toDot()}`
+    },
+    answers: (_scene, value) => assert.match(String(value), /^1 digraph/),
+  },
+  ...(['close', Symbol.dispose] as const).map(
+    (how): Call => ({
+      name: `graph${typeof how === 'symbol' ? '[Symbol.dispose]' : '.close'}(), and of its instance, launched or not`,
+      members:
+        typeof how === 'symbol'
+          ? ['Graph#[Symbol.dispose]', 'GraphExec#[Symbol.dispose]']
+          : ['Graph#close', 'GraphExec#close'],
+      act: 'makes',
+      memory: [written],
+      prepare: (scene) => {
+        const graph = graphOf(scene)
+        const [idle, launched] = [graph.instantiate(), graph.instantiate()]
+        // Nothing orders the launch after what another device has written.
+        scene.lab.settle()
+        launched.launch(scene.lab.home)
+        return () => {
+          for (const each of [graph, idle, launched]) each[how]()
+        }
+      },
+    }),
+  ),
+]
+
+const refusedBySimulator = ({ bench }: Scene): readonly string[] => (bench.name === 'sim' ? ['ERR_UNSUPPORTED'] : [])
+
+const kernels: readonly Call[] = [
+  {
+    name: 'stream.launch(a kernel with a twin)',
+    members: [],
+    act: 'queues',
+    memory: [addedTo],
+    takesRoom: 'on both drivers',
+    lacks: needsCompiler,
+    prepare: (scene) => () => scene.stream.launch(added, CONFIG, scene.buffer(0), WORDS, ADDED),
+  },
+  {
+    name: 'stream.launch(kernel)',
+    members: [],
+    act: 'queues',
+    memory: [addedTo],
+    takesRoom: 'on both drivers',
+    uses: ['the module'],
+    lacks: needsGpu,
+    prepare: (scene) => {
+      const kernel = kernelOf(scene)
+      scene.closers.set('the module', () => {
+        kernel.module.close()
+        scene.lab.forget('a kernel')
+      })
+      return () => scene.stream.launch(kernel, CONFIG, scene.buffer(0), WORDS, ADDED)
+    },
+  },
+  {
+    name: 'Module.load()',
+    members: ['Module.load'],
+    act: 'makes',
+    // CUDA waits for the whole device, so host functions run first.
+    waits: ({ bench }) => (bench.name === 'sim' ? undefined : 'everything'),
+    refuses: refusedBySimulator,
+    prepare: (scene) => () => scene.keep(Module.load(PTX, { device: scene.device })).closed,
+  },
+  {
+    name: 'module.kernel() and kernel.activeBlocks()',
+    members: ['Module#kernel', 'Kernel#activeBlocks'],
+    act: 'makes',
+    lacks: needsGpu,
+    prepare: (scene) => {
+      const { module } = kernelOf(scene)
+      return () => module.kernel('add', SIGNATURE).activeBlocks(WORDS)
+    },
+    answers: (_scene, value) => assert.ok((value as number) > 0),
+  },
+  ...(['close', Symbol.dispose] as const).map(
+    (how): Call => ({
+      name: `module${typeof how === 'symbol' ? '[Symbol.dispose]' : '.close'}()`,
+      members: [typeof how === 'symbol' ? 'Module#[Symbol.dispose]' : 'Module#close'],
+      act: 'makes',
+      lacks: needsGpu,
+      prepare: (scene) => {
+        const module = Module.load(PTX, { device: scene.device })
+        return () => module[how]()
+      },
+    }),
+  ),
+  {
+    name: 'Program.compile()',
+    members: ['Program.compile'],
+    act: 'makes',
+    slow: true,
+    lacks: ({ bench, lab }) => (bench.name === 'sim' ? undefined : needsCompiler({ bench, lab })),
+    refuses: refusedBySimulator,
+    prepare: (scene) => () =>
+      Program.compile('extern "C" __global__ void nothing() {}', { device: scene.device }).then((module) =>
+        module.close(),
+      ),
+  },
+  {
+    name: 'kernel.prepare(device)',
+    members: ['DefinedKernel#prepare', 'defineKernel'],
+    act: 'makes',
+    slow: true,
+    lacks: needsCompiler,
+    prepare: (scene) => {
+      const one = defineKernel({
+        name: 'one',
+        source: 'extern "C" __global__ void one(unsigned char* bytes) { *bytes = 1; }',
+        signature: ['out u8*'],
+        simulateGrid: (_grid, bytes) => bytes.fill(1, 0, 1),
+      })
+      return () => one.prepare(scene.device)
+    },
+  },
+  {
+    name: 'the first launch of a kernel that was not prepared',
+    members: [],
+    act: 'queues',
+    slow: true,
+    waits: ({ bench }) => (bench.name === 'sim' ? undefined : 'everything'),
+    lacks: needsCompiler,
+    prepare: (scene) => {
+      const buffer = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.home }))
+      const first = defineKernel({
+        name: 'first',
+        source: 'extern "C" __global__ void first(unsigned char* bytes) { *bytes = 1; }',
+        signature: ['out u8*'],
+        simulateGrid: (_grid, bytes) => bytes.fill(1, 0, 1),
+      })
+      return () => scene.stream.launch(first, { grid: 1, block: 1 }, buffer)
+    },
+  },
+]
+
+export const otherCalls: readonly Call[] = [...events, ...devices, ...graphs, ...kernels]

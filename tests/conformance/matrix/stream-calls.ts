@@ -1,0 +1,632 @@
+/** Calls on streams: rows of the matrix. */
+import assert from 'node:assert/strict'
+import { DeviceBuffer, ExternalStream, Graph, Stream } from 'cuda-streams'
+import { hasWorkBehind } from './axes.js'
+import type { Call } from './call.js'
+import { BYTES, WORDS } from './lab.js'
+import type { Scene } from './scene.js'
+
+const UPLOADED = 0x55555555
+const FILLED = 0x44444444
+const destination = { name: 'destination', becomes: (scene: Scene) => scene.wordRead(1) }
+const source = { name: 'source' }
+/** What is uploaded; the array is written over as soon as the call is back, since it may be reused at once. */
+const array = (): Uint32Array => new Uint32Array(WORDS).fill(UPLOADED)
+const checkArray = (bytes: Uint8Array, word: number): void => {
+  assert.equal(bytes.byteLength, BYTES)
+  assert.ok(
+    new Uint32Array(bytes.buffer, bytes.byteOffset, WORDS).every((each) => each === word),
+    'what was downloaded is not what the buffer held when its turn had come',
+  )
+}
+
+const LARGE = 18 * 2 ** 20
+const LARGE_BYTE = 0x5a
+
+function largeBuffer(scene: Scene): DeviceBuffer {
+  const buffer = scene.keep(scene.device.alloc(LARGE, { stream: scene.lab.home }))
+  scene.closers.set('the large buffer', () => buffer.close())
+  return buffer
+}
+
+function checkLarge(bytes: Uint8Array): void {
+  assert.equal(bytes.length, LARGE)
+  assert.equal(
+    bytes.findIndex((byte) => byte !== LARGE_BYTE),
+    -1,
+    'the place of a byte that was not moved',
+  )
+}
+
+const making: readonly Call[] = [
+  {
+    name: 'new Stream()',
+    members: ['new Stream'],
+    act: 'makes',
+    prepare: (scene) => () => scene.keep(new Stream({ device: scene.device })).handle,
+  },
+  {
+    name: 'device.createStream()',
+    members: ['Device#createStream'],
+    act: 'makes',
+    prepare: (scene) => () => scene.keep(scene.device.createStream({ nonBlocking: false })).handle,
+  },
+  {
+    name: 'device.createStream(stream)',
+    members: [],
+    act: 'makes',
+    prepare: (scene) => () => scene.keep(scene.device.createStream(scene.stream)).handle,
+  },
+  {
+    name: 'new ExternalStream(handle)',
+    members: ['new ExternalStream'],
+    act: 'makes',
+    prepare: (scene) => () => scene.keep(new ExternalStream(scene.stream.handle, { device: scene.device })),
+    answers: (scene, value) => assert.ok((value as Stream).equals(scene.stream)),
+  },
+  {
+    name: 'Stream.from(stream)',
+    members: ['Stream.from'],
+    act: 'makes',
+    prepare: (scene) => () => Stream.from(scene.stream),
+    answers: (scene, value) => assert.equal(value, scene.stream),
+  },
+  {
+    name: 'Stream.from(an object with __cuda_stream__)',
+    members: [],
+    act: 'makes',
+    prepare: (scene) => {
+      const { stream, device } = scene
+      const like = { __cuda_stream__: () => [0, stream.handle] as const }
+      return () => scene.keep(Stream.from(like, { device }))
+    },
+    answers: (scene, value) => assert.ok((value as Stream).equals(scene.stream)),
+  },
+  {
+    name: 'Stream.from(token)',
+    members: [],
+    act: 'makes',
+    // There is no token of a per-thread stream.
+    prepare: (scene) => {
+      const token = scene.situation.stream === 'per-thread' ? undefined : scene.stream.share()
+      return () => Stream.from(token ?? scene.stream)
+    },
+    answers: (scene, value) => assert.equal(value, scene.stream),
+  },
+  {
+    name: 'stream.share()',
+    members: ['Stream#share'],
+    act: 'makes',
+    refuses: ({ situation }) => (situation.stream === 'per-thread' ? ['ERR_UNSUPPORTED'] : []),
+    prepare: (scene) => () => scene.stream.share(),
+    answers: (scene, value) => assert.equal((value as { readonly id: bigint }).id, scene.stream.id),
+  },
+  {
+    name: 'stream.cachedEvent',
+    members: ['Stream#cachedEvent'],
+    act: 'makes',
+    prepare: (scene) => () => scene.stream.cachedEvent,
+    answers: (scene, value) => assert.equal(value, scene.stream.cachedEvent),
+  },
+  ...(['close', Symbol.dispose] as const).map(
+    (how): Call => ({
+      name: `stream${typeof how === 'symbol' ? '[Symbol.dispose]' : '.close'}()`,
+      members: [typeof how === 'symbol' ? 'Stream#[Symbol.dispose]' : 'Stream#close'],
+      act: 'makes',
+      prepare: (scene) => () => scene.stream[how](),
+      answers: ({ stream, situation }) => {
+        assert.equal(stream.closed, situation.stream !== 'null' && situation.stream !== 'per-thread')
+      },
+    }),
+  ),
+  {
+    name: 'stream[Symbol.asyncDispose]()',
+    members: ['Stream#[Symbol.asyncDispose]'],
+    act: 'promises',
+    prepare: (scene) => () => scene.stream[Symbol.asyncDispose](),
+  },
+]
+
+const asking: readonly Call[] = [
+  ...(['id', 'nonBlocking', 'priority'] as const).map(
+    (what): Call => ({
+      name: `stream.${what}`,
+      members: [`Stream#${what}`],
+      act: 'makes',
+      prepare: ({ stream }) => {
+        const known = stream[what]
+        return () => assert.equal(stream[what], known)
+      },
+    }),
+  ),
+  {
+    name: 'stream.isCapturing',
+    members: ['Stream#isCapturing'],
+    act: 'is told',
+    prepare: (scene) => () => scene.stream.isCapturing,
+    answers: ({ situation }, value) => assert.equal(value, situation.capture?.of === 'the stream'),
+  },
+  {
+    name: 'stream.query()',
+    members: ['Stream#query'],
+    act: 'asks',
+    prepare: (scene) => () => scene.stream.query(),
+    answers: (scene, value) => assert.equal(value, !hasWorkBehind(scene.hold, scene.situation.stream)),
+  },
+  {
+    name: 'stream.synchronize()',
+    members: ['Stream#synchronize'],
+    act: 'synchronizes',
+    waits: 'stream',
+    prepare: (scene) => () => scene.stream.synchronize(),
+  },
+  {
+    name: 'stream.synchronize() of one that was quiet',
+    members: [],
+    act: 'synchronizes',
+    waits: 'stream',
+    prepare: (scene) => {
+      scene.stream.synchronize()
+      return () => scene.stream.synchronize()
+    },
+  },
+  {
+    name: 'stream.finished()',
+    members: ['Stream#finished'],
+    act: 'promises',
+    prepare: (scene) => () => scene.stream.finished(),
+  },
+]
+
+const ordering: readonly Call[] = [
+  {
+    name: 'stream.record()',
+    members: ['Stream#record'],
+    act: 'records',
+    prepare: (scene) => () => scene.keep(scene.stream.record()),
+  },
+  {
+    name: 'stream.record(event)',
+    members: [],
+    act: 'records',
+    event: 'never',
+    prepare: (scene) => () => scene.stream.record(scene.event),
+  },
+  {
+    name: 'stream.record(event with timing)',
+    members: [],
+    act: 'records',
+    takesRoom: 'on cuda',
+    uses: ['the event'],
+    prepare: (scene) => {
+      const event = scene.keep(scene.device.createEvent({ timing: true }))
+      scene.closers.set('the event', () => event.close())
+      return () => scene.stream.record(event)
+    },
+  },
+  {
+    name: 'stream.record({ external: true })',
+    members: [],
+    act: 'records',
+    nodes: () => 1,
+    prepare: (scene) => () => scene.keep(scene.stream.record({ external: true })),
+  },
+  {
+    name: 'event.record(stream)',
+    members: ['Event#record'],
+    act: 'records',
+    event: 'never',
+    prepare: (scene) => () => scene.event.record(scene.stream),
+  },
+  {
+    name: 'stream.wait(event) of the outside',
+    members: ['Stream#wait'],
+    act: 'waits for the outside',
+    event: 'before',
+    prepare: (scene) => () => scene.stream.wait(scene.event),
+  },
+  {
+    name: 'stream.wait(event) of its own',
+    members: [],
+    act: 'waits for the inside',
+    event: 'behind',
+    prepare: (scene) => () => scene.stream.wait(scene.event),
+  },
+  {
+    name: 'stream.wait(event) that was never recorded',
+    members: [],
+    act: 'waits for nothing',
+    event: 'never',
+    prepare: (scene) => () => scene.stream.wait(scene.event),
+  },
+  {
+    name: 'stream.wait(event, { external: true })',
+    members: [],
+    act: 'waits externally',
+    event: 'before',
+    nodes: () => 1,
+    prepare: (scene) => () => scene.stream.wait(scene.event, { external: true }),
+  },
+  {
+    name: 'event.wait(stream)',
+    members: ['Event#wait'],
+    act: 'waits for the outside',
+    event: 'before',
+    prepare: (scene) => () => scene.event.wait(scene.stream),
+  },
+  {
+    name: 'stream.wait(another)',
+    members: [],
+    act: 'waits for the outside',
+    prepare: (scene) => {
+      const another = scene.newStream('non-blocking')
+      return () => scene.stream.wait(another)
+    },
+  },
+  {
+    name: 'stream.wait(another, { event })',
+    members: [],
+    act: 'waits for the outside',
+    event: 'never',
+    prepare: (scene) => {
+      const another = scene.newStream('non-blocking')
+      return () => scene.stream.wait(another, { event: scene.event })
+    },
+  },
+  {
+    name: 'stream.wait(an object with the stream protocol)',
+    members: [],
+    act: 'waits for the outside',
+    prepare: (scene) => {
+      const handle = scene.newStream('external').handle
+      const like = { __cuda_stream__: () => [0, handle] as const }
+      return () => scene.stream.wait(like)
+    },
+  },
+  {
+    name: 'stream.wait(itself)',
+    members: [],
+    act: 'waits for nothing',
+    prepare: (scene) => () => scene.stream.wait(scene.stream),
+  },
+  {
+    name: 'another.wait(stream)',
+    members: [],
+    act: 'waits for nothing',
+    mayLeaveUnjoined: true,
+    prepare: (scene) => {
+      const another = scene.newStream('non-blocking')
+      return () => another.wait(scene.stream)
+    },
+  },
+]
+
+const calling: readonly Call[] = [
+  {
+    name: 'stream.launchHostFunc()',
+    members: ['Stream#launchHostFunc'],
+    act: 'queues a host function',
+    takesRoom: 'on both drivers',
+    prepare: (scene) => () => scene.stream.launchHostFunc((word) => scene.log.push(word), 'call'),
+    answers: ({ log }) => assert.equal(log.filter((each) => each === 'call').length, 1, 'so often the function ran'),
+  },
+  {
+    name: 'stream.addCallback()',
+    members: ['Stream#addCallback'],
+    act: 'queues a callback',
+    takesRoom: 'on both drivers',
+    prepare: (scene) => () => {
+      scene.stream.addCallback((stream, status, word) => {
+        assert.equal(stream, scene.stream)
+        assert.equal(status, 0)
+        scene.log.push(word)
+      }, 'call')
+    },
+    answers: ({ log }) => assert.equal(log.filter((each) => each === 'call').length, 1, 'so often the function ran'),
+  },
+]
+
+const moving: readonly Call[] = [
+  {
+    name: 'stream.copy()',
+    members: ['Stream#copy'],
+    act: 'queues',
+    memory: [destination, source],
+    takesRoom: 'on both drivers',
+    prepare: (scene) => () => scene.stream.copy(scene.buffer(0), scene.buffer(1)),
+  },
+  {
+    name: 'stream.fill()',
+    members: ['Stream#fill'],
+    act: 'queues',
+    memory: [{ name: 'destination', becomes: () => FILLED }],
+    takesRoom: 'on both drivers',
+    prepare: (scene) => () => scene.stream.fill(scene.buffer(0), FILLED, { width: 4 }),
+  },
+  {
+    name: 'stream.upload()',
+    members: ['Stream#upload'],
+    act: 'allocates',
+    memory: [{ name: 'destination', becomes: () => UPLOADED }],
+    takesRoom: 'on both drivers',
+    prepare: (scene) => () => {
+      const words = array()
+      const promise = scene.stream.upload(scene.buffer(0), words)
+      words.fill(0)
+      return promise
+    },
+  },
+  {
+    name: 'stream.download()',
+    members: ['Stream#download'],
+    act: 'allocates',
+    memory: [source],
+    takesRoom: 'on both drivers',
+    prepare: (scene) => () => scene.stream.download(scene.buffer(0)),
+    answers: (scene, value) => checkArray(value as Uint8Array, scene.wordRead(0)),
+  },
+  {
+    name: 'stream.uploader()',
+    members: ['Stream#uploader'],
+    act: 'makes',
+    memory: [{ name: 'destination', becomes: () => UPLOADED }],
+    // What is written in the turns of the event loop that follow is no part of a capture any more.
+    prepare: (scene) => () => {
+      const writer = scene.stream.uploader(scene.buffer(0)).getWriter()
+      return Promise.all([writer.write(array()), writer.close()])
+    },
+  },
+  {
+    name: 'stream.downloader()',
+    members: ['Stream#downloader'],
+    act: 'makes',
+    memory: [source],
+    prepare: (scene) => () => {
+      const reader = scene.stream.downloader(scene.buffer(0)).getReader()
+      return reader.read().then(({ value }) => value)
+    },
+    answers: (scene, value) => checkArray(value as Uint8Array, scene.wordRead(0)),
+  },
+  {
+    name: 'stream.upload() of more than the staging memory holds',
+    members: [],
+    act: 'allocates',
+    slow: true,
+    takesRoom: 'on both drivers',
+    uses: ['the large buffer', 'the array'],
+    closedCodes: ['ERR_INVALID_ARG_VALUE'],
+    prepare: (scene) => {
+      const buffer = largeBuffer(scene)
+      const bytes = new Uint8Array(LARGE).fill(LARGE_BYTE)
+      scene.closers.set('the array', () => void structuredClone(bytes.buffer, { transfer: [bytes.buffer] }))
+      return () => scene.stream.upload(buffer, bytes).then(() => buffer)
+    },
+    answers: async ({ lab: { home } }, value) => {
+      const buffer = value as DeviceBuffer
+      if (!buffer.closed) checkLarge(await home.download(buffer))
+    },
+  },
+  {
+    name: 'stream.download() of more than the staging memory holds',
+    members: [],
+    act: 'allocates',
+    slow: true,
+    takesRoom: 'on both drivers',
+    uses: ['the large buffer'],
+    prepare: (scene) => {
+      const buffer = largeBuffer(scene)
+      scene.lab.home.fill(buffer, LARGE_BYTE)
+      return () => scene.stream.download(buffer)
+    },
+    answers: (_scene, value) => checkLarge(value as Uint8Array),
+  },
+  {
+    name: 'stream.external()',
+    members: ['Stream#external'],
+    act: 'queues',
+    memory: [destination, source],
+    takesRoom: 'on both drivers',
+    prepare: (scene) => {
+      const [to, from] = [scene.buffer(0), scene.buffer(1)]
+      const work = {
+        name: 'another library',
+        memory: [
+          { buffer: to, access: 'out' as const },
+          { buffer: from, access: 'in' as const },
+        ],
+        simulate: ([written, read]: readonly Uint8Array[]) => written?.set(read ?? []),
+      }
+      // In the place of another library on a GPU.
+      return () => scene.stream.external(work, () => void scene.stream.copy(to, from))
+    },
+  },
+]
+
+const buffers: readonly Call[] = [
+  {
+    name: 'device.alloc()',
+    members: ['Device#alloc'],
+    act: 'allocates',
+    on: 'null',
+    prepare: (scene) => () => scene.keep(scene.device.alloc(BYTES)).pointer,
+  },
+  {
+    name: 'device.alloc(length, { stream })',
+    members: [],
+    act: 'allocates',
+    prepare: (scene) => () => scene.keep(scene.device.alloc(BYTES, { stream: scene.stream })).pointer,
+  },
+  {
+    name: 'device.alloc(length, { interprocess: true })',
+    members: [],
+    act: 'makes',
+    prepare: (scene) => () => scene.keep(scene.device.alloc(BYTES, { interprocess: true })).pointer,
+  },
+  {
+    name: 'device.allocPinned()',
+    members: ['Device#allocPinned'],
+    act: 'makes',
+    prepare: (scene) => () => scene.keep(scene.device.allocPinned(BYTES)).bytes.fill(1).length,
+  },
+  {
+    name: 'DeviceBuffer.from(pointer)',
+    members: ['DeviceBuffer.from'],
+    act: 'makes',
+    prepare: (scene) => {
+      const whole = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.home }))
+      return () => scene.keep(DeviceBuffer.from(whole.pointer, BYTES, { device: scene.device }))
+    },
+  },
+  {
+    name: 'DeviceBuffer.from(token)',
+    members: [],
+    act: 'makes',
+    prepare: (scene) => {
+      const whole = scene.keep(scene.device.alloc(BYTES, { stream: scene.stream }))
+      const token = whole.share()
+      return () => assert.equal(DeviceBuffer.from(token), whole)
+    },
+  },
+  {
+    name: 'DeviceBuffer.fromIpcHandle()',
+    members: ['DeviceBuffer.fromIpcHandle'],
+    act: 'makes',
+    // Of the same process, which CUDA does not open.
+    refuses: ({ bench }) => [bench.name === 'sim' ? 'ERR_UNSUPPORTED' : 'ERR_INVALID_HANDLE'],
+    prepare: (scene) => {
+      const { device, bench } = scene
+      const whole = scene.keep(device.alloc(BYTES, { interprocess: true }))
+      const bytes = bench.name === 'sim' ? new Uint8Array(80) : whole.ipcHandle()
+      return () => DeviceBuffer.fromIpcHandle(bytes, { device })
+    },
+  },
+  {
+    name: 'buffer.ipcHandle()',
+    members: ['DeviceBuffer#ipcHandle'],
+    act: 'makes',
+    refuses: ({ bench }) => (bench.name === 'sim' ? ['ERR_UNSUPPORTED'] : []),
+    prepare: (scene) => {
+      const buffer = scene.keep(scene.device.alloc(BYTES, { interprocess: true }))
+      return () => buffer.ipcHandle()
+    },
+    answers: (_scene, value) => assert.equal((value as Uint8Array).length, 80),
+  },
+  {
+    name: 'buffer.share()',
+    members: ['DeviceBuffer#share'],
+    act: 'makes',
+    memory: [source],
+    prepare: (scene) => {
+      const buffer = scene.buffer(0)
+      return () => (buffer instanceof DeviceBuffer ? buffer.share().byteLength : buffer.byteLength)
+    },
+    answers: (_scene, value) => assert.equal(value, BYTES),
+  },
+  {
+    name: 'buffer.slice()',
+    members: ['DeviceBuffer#slice', 'PinnedBuffer#slice'],
+    act: 'makes',
+    memory: [source],
+    prepare: (scene) => () => scene.buffer(0).slice(4, 8).byteLength,
+    answers: (_scene, value) => assert.equal(value, 8),
+  },
+  {
+    name: 'pinned.bytes and pinned.view()',
+    members: ['PinnedBuffer#bytes', 'PinnedBuffer#view'],
+    act: 'makes',
+    prepare: (scene) => {
+      const pinned = scene.keep(scene.device.allocPinned(BYTES))
+      scene.stream.fill(pinned, 1)
+      return () => pinned.bytes.length + pinned.view(Float64Array).length
+    },
+    answers: (_scene, value) => assert.equal(value, BYTES + BYTES / 8),
+  },
+  ...(['close', Symbol.dispose] as const).map(
+    (how): Call => ({
+      name: `buffer${typeof how === 'symbol' ? '[Symbol.dispose]' : '.close'}()`,
+      members:
+        typeof how === 'symbol'
+          ? ['DeviceBuffer#[Symbol.dispose]', 'PinnedBuffer#[Symbol.dispose]']
+          : ['DeviceBuffer#close', 'PinnedBuffer#close'],
+      act: 'makes',
+      prepare: (scene) => {
+        const device = scene.keep(scene.device.alloc(BYTES, { stream: scene.stream }))
+        const pinned = scene.keep(scene.device.allocPinned(BYTES))
+        scene.stream.copy(device, pinned)
+        return () => {
+          device[how]()
+          pinned[how]()
+        }
+      },
+    }),
+  ),
+  {
+    name: 'buffer.close() of memory in use',
+    members: [],
+    act: 'queues',
+    consumes: true,
+    nodes: () => 2,
+    prepare: (scene) => {
+      const device = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.home }))
+      const own = scene.keep(scene.device.alloc(BYTES, { stream: scene.stream }))
+      return () => {
+        scene.stream.fill(device, 1).fill(own, 2)
+        device.close()
+        own.close()
+      }
+    },
+  },
+]
+
+const freeing: Call = {
+  name: 'buffer.close() of memory that the stream allocated',
+  members: [],
+  act: 'makes',
+  // To close again what is closed does nothing.
+  withoutStream: true,
+  prepare: (scene) => {
+    const buffer = scene.keep(scene.device.alloc(BYTES, { stream: scene.stream }))
+    scene.stream.fill(buffer, 1)
+    return () => buffer.close()
+  },
+}
+
+const capturing: readonly Call[] = [
+  {
+    name: 'stream.beginCapture()',
+    members: ['Stream#beginCapture'],
+    act: 'begins a capture',
+    prepare: (scene) => () => {
+      const { stream } = scene
+      stream.beginCapture('relaxed')
+      stream.endCapture().close()
+    },
+  },
+  {
+    name: 'stream.capture()',
+    members: ['Stream#capture'],
+    act: 'begins a capture',
+    prepare: (scene) => () => {
+      const { stream } = scene
+      scene.keep(stream.capture(() => void stream.launchHostFunc(() => {}))).close()
+    },
+  },
+  {
+    name: 'stream.endCapture()',
+    members: ['Stream#endCapture'],
+    act: 'ends a capture',
+    prepare: (scene) => () => scene.stream.endCapture(),
+    answers: (_scene, value) => assert.ok(value instanceof Graph),
+  },
+]
+
+export const streamCalls: readonly Call[] = [
+  ...making,
+  ...asking,
+  ...ordering,
+  ...calling,
+  ...moving,
+  ...buffers,
+  freeing,
+  ...capturing,
+]

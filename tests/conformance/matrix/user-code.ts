@@ -1,0 +1,534 @@
+/**
+ * Code of the program that runs inside a call: getters of its options, methods of the stream protocol, iterators, thenables,
+ * functions that it is given. Here it closes what the call uses. The call then is ERR_CLOSED, or does what it says.
+ */
+import assert from 'node:assert/strict'
+import { DeviceBuffer, Event, ExternalStream, PinnedBuffer, Stream } from 'cuda-streams'
+import { Cublas } from 'cuda-streams/cublas'
+import { Communicator, group } from 'cuda-streams/nccl'
+import { added, needsCompiler } from './adding.js'
+import type { Hold, MemoryKind } from './axes.js'
+import type { Call, Invoke } from './call.js'
+import { closedOrDone } from './closings.js'
+import { BYTES, type Lab, WORDS } from './lab.js'
+import { RETURNS } from './rules.js'
+import { outcomeOf, Scene } from './scene.js'
+import type { PlayableCell, Row } from './table.js'
+import { Victims } from './victims.js'
+import { describePlace, type Place, Watch } from './watch.js'
+
+interface UserCode extends Pick<Call, 'name' | 'memory' | 'event' | 'uses' | 'lacks'> {
+  /** Other codes that say what has happened as well. */
+  readonly also?: readonly string[]
+  /** The call, in which `act` is called by code of the program. */
+  prepare(scene: Scene, act: () => void): Invoke | Promise<Invoke>
+}
+
+/** The options, one of which is a getter that does something before it tells its value. */
+function getting<T extends object>(options: T, name: keyof T, act: () => void): T {
+  const value = options[name]
+  const get = (): unknown => {
+    act()
+    return value
+  }
+  return Object.defineProperty({ ...options }, name, { enumerable: true, get })
+}
+
+/** One row for each of the options. */
+function forEachOption<T extends object>(
+  call: string,
+  options: (scene: Scene) => T,
+  names: readonly (keyof T & string)[],
+  more: Omit<UserCode, 'name' | 'prepare'>,
+  prepare: (scene: Scene, hooked: () => T) => Invoke | Promise<Invoke>,
+): readonly UserCode[] {
+  return names.map((name) => ({
+    ...more,
+    name: `${call}: the getter of ${name}`,
+    prepare: (scene, act) => prepare(scene, () => getting(options(scene), name, act)),
+  }))
+}
+
+const FILLED = 0x44444444
+const ADDED = 5
+const filled = { name: 'destination', becomes: () => FILLED }
+const source = { name: 'source' }
+const copied = { name: 'destination', becomes: (scene: Scene) => scene.wordRead(1) }
+const addedTo = { name: 'operand', becomes: (scene: Scene, times: number) => scene.wordBefore(0) + times * ADDED }
+
+const onlySimulated: NonNullable<Call['lacks']> = ({ bench }) =>
+  bench.name === 'sim' ? undefined : 'tried on the simulator, whose twin of the library needs no GPU'
+
+/** An object with the stream protocol, in either spelling, that acts when it is asked for the handle. */
+const protocols = {
+  '[cudaStream]()': (handle: bigint, act: () => void) => ({
+    [Symbol.for('cuda.stream')]: () => {
+      act()
+      return [0, handle]
+    },
+  }),
+  '__cuda_stream__()': (handle: bigint, act: () => void) => ({
+    __cuda_stream__: () => {
+      act()
+      return [0, handle]
+    },
+  }),
+  'the getter of [cudaStream]': (handle: bigint, act: () => void) => ({
+    get [Symbol.for('cuda.stream')]() {
+      act()
+      return () => [0, handle]
+    },
+  }),
+} as const
+type Protocol = keyof typeof protocols
+const asStream = (protocol: Protocol, handle: bigint, act: () => void): Stream =>
+  protocols[protocol](handle, act) as unknown as Stream
+
+const another = (scene: Scene): Stream => {
+  const stream = scene.newStream('non-blocking')
+  scene.closers.set('the other stream', () => stream.close())
+  return stream
+}
+
+const streams: readonly UserCode[] = [
+  ...(Object.keys(protocols) as Protocol[]).flatMap((protocol): UserCode[] => [
+    {
+      name: `Stream.from(object): ${protocol}`,
+      prepare: (scene, act) => {
+        const { handle } = scene.stream
+        return () => scene.keep(Stream.from(asStream(protocol, handle, act), { device: scene.device }))
+      },
+    },
+    {
+      name: `new ExternalStream(object): ${protocol}`,
+      prepare: (scene, act) => {
+        const { handle } = scene.stream
+        return () => scene.keep(new ExternalStream(asStream(protocol, handle, act), { device: scene.device }))
+      },
+    },
+    {
+      name: `device.createStream(object): ${protocol}`,
+      prepare: (scene, act) => {
+        const { handle } = scene.stream
+        return () => scene.keep(scene.device.createStream(asStream(protocol, handle, act)))
+      },
+    },
+    {
+      name: `stream.wait(object): ${protocol}`,
+      uses: ['the other stream'],
+      prepare: (scene, act) => {
+        const { handle } = another(scene)
+        return () => scene.stream.wait(asStream(protocol, handle, act))
+      },
+    },
+  ]),
+  ...forEachOption(
+    'new ExternalStream(stream, options)',
+    ({ device }) => ({ device, owner: {} }),
+    ['device', 'owner'],
+    {},
+    (scene, hooked) => () => scene.keep(new ExternalStream(scene.stream, hooked())),
+  ),
+  ...forEachOption(
+    'Stream.from(stream, options)',
+    ({ device }) => ({ device, owner: {} }),
+    ['device', 'owner'],
+    {},
+    (scene, hooked) => () => Stream.from(scene.stream, hooked()),
+  ),
+  {
+    name: 'Stream.from(token): the getter of key',
+    prepare: (scene, act) => {
+      const token = scene.stream.share()
+      return () => Stream.from(getting(token, 'key', act))
+    },
+  },
+  ...forEachOption(
+    'stream.record(options)',
+    () => ({ external: false, timing: false, blockingSync: false, interprocess: false }),
+    ['external', 'timing', 'blockingSync', 'interprocess'],
+    {},
+    (scene, hooked) => () => scene.keep(scene.stream.record(hooked())),
+  ),
+  ...forEachOption(
+    'stream.record(event, options)',
+    () => ({ external: true, timing: false }),
+    ['external', 'timing'],
+    { event: 'never', uses: ['the event'] },
+    (scene, hooked) => () => scene.stream.record(scene.event, hooked()),
+  ),
+  ...forEachOption(
+    'stream.wait(event, options)',
+    () => ({ external: true }),
+    ['external'],
+    { event: 'before', uses: ['the event'] },
+    (scene, hooked) => () => scene.stream.wait(scene.event, hooked()),
+  ),
+  ...forEachOption(
+    'stream.wait(stream, options)',
+    ({ event }) => ({ event, external: true }),
+    ['event', 'external'],
+    { event: 'never', uses: ['the event', 'the other stream'] },
+    (scene, hooked) => {
+      const other = another(scene)
+      return () => scene.stream.wait(other, hooked())
+    },
+  ),
+  ...forEachOption(
+    'stream.finished(options)',
+    () => ({ signal: new AbortController().signal }),
+    ['signal'],
+    {},
+    (scene, hooked) => () => scene.stream.finished(hooked()),
+  ),
+  {
+    name: 'stream.run(function)',
+    prepare: (scene, act) => () => scene.stream.run(act),
+  },
+]
+
+const memory: readonly UserCode[] = [
+  ...forEachOption(
+    'stream.fill(buffer, value, options)',
+    () => ({ width: 4 as const }),
+    ['width'],
+    { memory: [filled] },
+    (scene, hooked) => () => scene.stream.fill(scene.buffer(0), FILLED, hooked()),
+  ),
+  {
+    name: 'stream.copy(destination, source): the getter of byteLength',
+    memory: [copied, source],
+    prepare: (scene, act) => {
+      const [to, from] = [scene.buffer(0), scene.buffer(1)]
+      // The buffers of a cell are its own.
+      for (const each of [to, from]) {
+        const { byteLength } = each
+        Object.defineProperty(each, 'byteLength', {
+          get: () => {
+            act()
+            return byteLength
+          },
+        })
+      }
+      return () => scene.stream.copy(to, from)
+    },
+  },
+  ...forEachOption(
+    'stream.downloader(buffer, options)',
+    () => ({ chunkBytes: BYTES }),
+    ['chunkBytes'],
+    { memory: [source] },
+    (scene, hooked) => () => scene.stream.downloader(scene.buffer(0), hooked()).getReader().read(),
+  ),
+  ...forEachOption(
+    'device.alloc(length, options)',
+    ({ stream }) => ({ stream, interprocess: false }),
+    ['stream', 'interprocess'],
+    {},
+    (scene, hooked) => () => scene.keep(scene.device.alloc(BYTES, hooked())).pointer,
+  ),
+  ...forEachOption(
+    'DeviceBuffer.from(pointer, length, options)',
+    ({ device }) => ({ device, owner: {} }),
+    ['device', 'owner'],
+    // A pointer of memory that is freed in the order of its stream is one until that is done.
+    { memory: [source], also: ['ERR_INVALID_HANDLE'] },
+    (scene, hooked) => {
+      const buffer = scene.buffer(0)
+      return () => {
+        const options = hooked()
+        // A pinned one cannot be wrapped.
+        return buffer instanceof PinnedBuffer
+          ? options.owner
+          : scene.keep(DeviceBuffer.from(buffer.pointer, BYTES, options))
+      }
+    },
+  ),
+  {
+    name: 'DeviceBuffer.from(token): the getter of byteLength',
+    memory: [source],
+    prepare: (scene, act) => {
+      const buffer = scene.buffer(0)
+      if (buffer instanceof PinnedBuffer) return act
+      const token = buffer.share()
+      return () => DeviceBuffer.from(getting(token, 'byteLength', act)).pointer
+    },
+  },
+  {
+    name: 'pinned.view(constructor): the constructor, and the getter of BYTES_PER_ELEMENT',
+    uses: ['the pinned buffer'],
+    prepare: (scene, act) => {
+      const pinned = scene.keep(scene.device.allocPinned(BYTES))
+      scene.closers.set('the pinned buffer', () => pinned.close())
+      class Words extends Uint32Array {
+        constructor(buffer: ArrayBuffer, byteOffset: number, length: number) {
+          act()
+          super(buffer, byteOffset, length)
+        }
+        static override get BYTES_PER_ELEMENT() {
+          act()
+          return 4 as const
+        }
+      }
+      return () => pinned.view(Words).length
+    },
+    // A view of a buffer that was detached cannot be made: JavaScript's own error.
+    also: ['an error without a code: TypeError: Cannot perform Construct on a detached ArrayBuffer'],
+  },
+]
+
+const launches: readonly UserCode[] = [
+  ...forEachOption(
+    'stream.launch(kernel, config)',
+    () => ({ grid: 1, block: WORDS, sharedMemory: 0, cooperative: false, cluster: undefined }),
+    ['grid', 'block', 'sharedMemory', 'cooperative', 'cluster'],
+    { memory: [addedTo], lacks: needsCompiler },
+    (scene, hooked) => () => scene.stream.launch(added, hooked(), scene.buffer(0), WORDS, ADDED),
+  ),
+  ...forEachOption(
+    'stream.external(work)',
+    (scene) => ({
+      name: 'another library',
+      memory: [{ buffer: scene.buffer(0), access: 'out' as const }],
+      simulate: ([bytes]: readonly Uint8Array[]) => bytes?.fill(0x44),
+      nanoseconds: 1000,
+    }),
+    ['name', 'memory', 'simulate', 'nanoseconds'],
+    { memory: [filled], lacks: onlySimulated },
+    (scene, hooked) => () => scene.stream.external(hooked(), () => {}),
+  ),
+  ...(['buffer', 'access'] as const).map(
+    (name): UserCode => ({
+      name: `stream.external(work): the getter of ${name}`,
+      memory: [filled],
+      lacks: onlySimulated,
+      prepare: (scene, act) => () => {
+        const piece = getting({ buffer: scene.buffer(0), access: 'out' as const }, name, act)
+        const simulate = ([bytes]: readonly Uint8Array[]) => bytes?.fill(0x44)
+        return scene.stream.external({ name: 'another library', memory: [piece], simulate }, () => {})
+      },
+    }),
+  ),
+  {
+    name: 'stream.external(work, function): the function',
+    memory: [{ name: 'destination' }],
+    lacks: ({ bench }) => (bench.name === 'sim' ? 'the simulator queues the twin in its place' : undefined),
+    prepare: (scene, act) => {
+      const work = { name: 'another library', memory: [{ buffer: scene.buffer(0) }] }
+      return () => scene.stream.external(work, act)
+    },
+  },
+  ...forEachOption(
+    'stream.capture(function, options)',
+    () => ({ mode: 'relaxed' as const }),
+    ['mode'],
+    {},
+    (scene, hooked) => () => scene.keep(scene.stream.capture(() => {}, hooked())),
+  ),
+  {
+    name: 'stream.capture(function): the function',
+    memory: [{ name: 'destination' }],
+    prepare: (scene, act) => () => {
+      scene.keep(
+        scene.stream.capture(() => {
+          scene.stream.fill(scene.buffer(0), 1)
+          act()
+        }),
+      )
+    },
+  },
+  {
+    name: 'stream.capture(function): then of what it returns',
+    also: ['ERR_INVALID_ARG_VALUE'],
+    prepare: (scene, act) => () => {
+      const thenable = {
+        // biome-ignore lint/suspicious/noThenProperty: a thenable is what is tried
+        get then() {
+          act()
+          return () => {}
+        },
+      }
+      scene.keep(scene.stream.capture(() => thenable as unknown as undefined))
+    },
+  },
+]
+
+const events: readonly UserCode[] = [
+  ...forEachOption(
+    'event.record(stream, options)',
+    () => ({ external: true }),
+    ['external'],
+    { event: 'never', uses: ['the event'] },
+    (scene, hooked) => () => scene.event.record(scene.stream, hooked()),
+  ),
+  ...forEachOption(
+    'event.finished(options)',
+    () => ({ signal: new AbortController().signal }),
+    ['signal'],
+    { event: 'behind', uses: ['the event'] },
+    (scene, hooked) => () => scene.event.finished(hooked()),
+  ),
+  ...forEachOption(
+    'Event.fromHandle(handle, options)',
+    ({ device }) => ({ device, owner: {} }),
+    ['device', 'owner'],
+    { event: 'behind', uses: ['the event'], also: ['ERR_INVALID_HANDLE'] },
+    (scene, hooked) => () => scene.keep(Event.fromHandle(scene.event.handle, hooked())),
+  ),
+  {
+    name: 'Event.from(token): the getter of key',
+    event: 'behind',
+    uses: ['the event'],
+    prepare: (scene, act) => {
+      const token = scene.event.share()
+      return () => Event.from(getting(token, 'key', act))
+    },
+  },
+]
+
+const SHAPE = { type: 'f32', m: 16, n: 16, k: 16, alpha: 1, beta: 0, order: 'row' } as const
+
+const libraries: readonly UserCode[] = [
+  ...forEachOption(
+    'new Cublas(stream, options)',
+    (scene) => ({ device: scene.device, workspace: scene.buffer(0) as DeviceBuffer }),
+    ['device', 'workspace'],
+    { memory: [{ name: 'workspace' }], also: ['ERR_INVALID_ARG_TYPE'], lacks: onlySimulated },
+    (scene, hooked) => () => scene.keep(new Cublas(scene.stream, hooked())),
+  ),
+  ...forEachOption(
+    'cublas.gemm(a, b, c, options)',
+    () => ({ ...SHAPE }),
+    ['type', 'm', 'n', 'k', 'alpha', 'beta', 'order'],
+    {
+      memory: [{ name: 'matrix', word: 0 }],
+      uses: ['the Cublas'],
+      also: ['ERR_INVALID_ARG_TYPE'],
+      lacks: onlySimulated,
+    },
+    (scene, hooked) => {
+      const cublas = scene.keep(new Cublas(scene.stream))
+      scene.closers.set('the Cublas', () => cublas.close())
+      const b = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.home }))
+      const c = scene.keep(scene.device.alloc(BYTES, { stream: scene.lab.home }))
+      return () => cublas.gemm(scene.buffer(0) as DeviceBuffer, b, c, hooked())
+    },
+  ),
+  ...forEachOption(
+    'communicator.allReduce(source, destination, options)',
+    ({ stream }) => ({ type: 'u32' as const, op: 'sum' as const, stream }),
+    ['type', 'op', 'stream'],
+    {
+      memory: [copied, source],
+      uses: ['the communicator'],
+      also: ['ERR_INVALID_ARG_TYPE'],
+      lacks: onlySimulated,
+    },
+    async (scene, hooked) => {
+      const [communicator] = await Communicator.createAll([scene.device])
+      assert.ok(communicator !== undefined)
+      scene.closers.set('the communicator', () => void communicator.abort())
+      const [to, from] = [scene.buffer(0), scene.buffer(1)] as [DeviceBuffer, DeviceBuffer]
+      return () => communicator.allReduce(from, to, hooked())
+    },
+  ),
+  {
+    name: 'group(function): the function, after the calls',
+    memory: [copied, source],
+    uses: ['the communicator'],
+    also: ['ERR_INVALID_ARG_TYPE'],
+    lacks: onlySimulated,
+    prepare: async (scene, act) => {
+      const [communicator] = await Communicator.createAll([scene.device])
+      assert.ok(communicator !== undefined)
+      scene.closers.set('the communicator', () => void communicator.abort())
+      const [to, from] = [scene.buffer(0), scene.buffer(1)] as [DeviceBuffer, DeviceBuffer]
+      return () =>
+        group(() => {
+          communicator.allReduce(from, to, { type: 'u32', stream: scene.stream })
+          act()
+        })
+    },
+  },
+]
+
+const all: readonly UserCode[] = [...streams, ...memory, ...launches, ...events, ...libraries]
+
+const HELD: readonly Hold[] = ['nothing', 'own']
+const PLACES: readonly Place[] = [
+  { stream: 'non-blocking' },
+  { stream: 'blocking' },
+  { stream: 'non-blocking', isWatched: true },
+]
+const KINDS: readonly MemoryKind[] = ['own', 'device', 'slice', 'pinned', 'foreign', 'interprocess', 'shared']
+
+export const userCodeRows: readonly Row[] = all.map((code) => ({
+  name: code.name,
+  lacks: (lab) => code.lacks?.({ lab, bench: lab.bench }),
+  *cells(lab) {
+    for (const place of PLACES) {
+      for (const hold of HELD) {
+        for (const kind of code.memory === undefined ? [undefined] : KINDS)
+          yield* cellsFor(lab, code, place, hold, kind)
+      }
+    }
+  },
+}))
+
+function* cellsFor(
+  lab: Lab,
+  code: UserCode,
+  place: Place,
+  hold: Hold,
+  kind: MemoryKind | undefined,
+): Generator<PlayableCell> {
+  const operands = (code.memory ?? []).map(({ name }) => `the ${name}`)
+  for (const target of ['the stream', ...operands, ...(code.uses ?? [])]) {
+    const stands = hold === 'nothing' ? '' : ' at which a host function stands'
+    yield {
+      name: `${target} is closed, ${describePlace(place)}${stands}${kind === undefined ? '' : `, memory: ${kind}`}`,
+      play: () => play(lab, code, place, hold, kind, target),
+    }
+  }
+}
+
+async function play(
+  lab: Lab,
+  code: UserCode,
+  place: Place,
+  hold: Hold,
+  kind: MemoryKind | undefined,
+  target: string,
+): Promise<void> {
+  const kinds = (code.memory ?? []).map(() => kind ?? 'device')
+  using watch = new Watch(lab, place)
+  const asCall: Call = { ...code, members: [], act: 'makes', prepare: () => () => {} }
+  const scene = new Scene(lab, asCall, place, hold, kinds, true)
+  const victims = new Victims(lab)
+  try {
+    let acted = false
+    // Once only: what a getter does at the first look must not be undone at the next.
+    const act = (): void => {
+      if (acted) return
+      acted = true
+      scene.closer(target)()
+    }
+    const invoke = await code.prepare(scene, act)
+    scene.recordBefore()
+    lab.settle()
+    scene.holdUp()
+    scene.beginCapture()
+    const first = outcomeOf(invoke)
+    assert.equal(scene.ran, 0, 'the call has run the host function that stood')
+    victims.arrive()
+    const last = await closedOrDone(first, ...(code.also ?? []))
+    await scene.settled()
+    assert.ok(acted || first.outcome !== RETURNS || kind === 'pinned', 'no code of the program was run')
+    scene.checkMemory(last.outcome === RETURNS ? 1 : 0)
+    await victims.check()
+    watch.check()
+  } finally {
+    victims.dispose()
+    scene.dispose()
+  }
+}

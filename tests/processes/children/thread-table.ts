@@ -1,0 +1,31 @@
+/** A thread that has host functions pending, and tells what it sees of the others. */
+import { parentPort } from 'node:worker_threads'
+import { openThreadTable } from '../../../src/driver/cuda/thread-table.js'
+
+export type Question = { readonly publish: number } | { readonly keep: number } | 'exclusive' | 'leave'
+export interface Reply {
+  readonly othersPending: boolean
+  readonly entered?: boolean
+  readonly taken?: number | undefined
+}
+
+const threads = openThreadTable()
+
+parentPort?.on('message', (question: Question) => {
+  const { othersPending } = threads
+  if (question === 'exclusive') reply({ othersPending, entered: threads.enterExclusive() })
+  else if (question === 'leave') {
+    threads.leaveExclusive()
+    reply({ othersPending })
+  } else if ('publish' in question) {
+    const entered = threads.announce(question.publish)
+    reply({ othersPending, entered })
+  } else {
+    threads.keepStream(0, question.keep)
+    reply({ othersPending })
+  }
+})
+
+function reply(answer: Reply): void {
+  parentPort?.postMessage(answer)
+}

@@ -1,0 +1,94 @@
+/** Hardware queues are filled behind a host function; what a call that waits for room goes on to use is closed meanwhile. */
+import { Stream } from 'cuda-streams'
+import type { Action, Actor } from '../actor.js'
+import { affine } from '../kernels.js'
+
+/** A hardware queue holds some thousand operations. */
+const MOST = 1500
+const FEW = 150
+
+function burst(actor: Actor): void {
+  const { random, machine } = actor
+  const [lane, piece] = [
+    actor.lane(),
+    actor.piece(
+      ({ length }) => length <= 70_000,
+      () => actor.newPiece('device', 64),
+    ),
+  ]
+  const count = machine.mayFillQueues ? random.between(300, MOST) : random.between(20, FEW)
+  const first = random.below(256)
+  lane.beforeWork()
+  for (const use of piece.uses) actor.order(lane, use)
+  lane.crowdedUpTo = lane.at + 2
+  machine.host(lane, actor.aux.body(lane))
+  const { stream } = lane
+  for (let index = 0; index < count; index += 1) stream.fill(piece.buffer, (first + index) & 255)
+  piece.writtenBy(lane.worked())
+  piece.model.fill((first + count - 1) & 255)
+  if (random.chance(0.5)) actor.synchronize(lane)
+}
+
+function manyHostFunctions(actor: Actor): void {
+  const lane = actor.lane()
+  lane.crowdedUpTo = lane.at + 100
+  for (let left = actor.random.between(20, 100); left > 0; left -= 1) {
+    actor.machine.host(lane, actor.random.chance(0.05) ? actor.aux.body(lane) : undefined)
+  }
+}
+
+/**
+ * A call that has to wait for room runs a host function, which closes what the call was about to use: it is refused then,
+ * and has queued nothing; so is each one after it.
+ */
+function closeUnderfoot(actor: Actor): void {
+  const { machine, random, books } = actor
+  if (!machine.mayFillQueues) return
+  const { device } = machine
+  const [stream, home] = [new Stream({ device }), new Stream({ device })]
+  const buffer = device.alloc(64, { stream: home })
+  const pinned = device.allocPinned(64)
+  const event = device.createEvent({ timing: true })
+  home.fill(buffer, 0)
+  stream.wait(home).copy(pinned, buffer)
+  const [what, call, victim] = random.one<readonly [string, () => unknown, Disposable]>([
+    ['fill()', () => stream.fill(buffer, 1), buffer],
+    ['fill()', () => stream.fill(buffer, 1), stream],
+    ['copy()', () => stream.copy(buffer, pinned), buffer],
+    ['copy()', () => stream.copy(buffer, pinned), pinned],
+    ['copy()', () => stream.copy(pinned, buffer), stream],
+    ['launch()', () => stream.launch(affine, { grid: 1, block: 64 }, buffer, 64, 1), buffer],
+    ['launch()', () => stream.launch(affine, { grid: 1, block: 64 }, buffer, 64, 1), stream],
+    ['upload()', () => void stream.upload(buffer, new Uint8Array(64)), buffer],
+    ['upload()', () => void stream.upload(buffer, new Uint8Array(64)), stream],
+    ['launchHostFunc()', () => stream.launchHostFunc(() => {}), stream],
+    ['record()', () => stream.record(event), stream],
+    ['record()', () => stream.record(event), event],
+  ])
+  let isClosed = false
+  stream.launchHostFunc(() => {
+    victim[Symbol.dispose]()
+    isClosed = true
+  })
+  for (let left = MOST; left > 0 && !isClosed; left -= 1) {
+    try {
+      call()
+      // Nothing was waited for: what is closed inside of a call is refused by that call.
+      if (isClosed) actor.fail(`${what} went on with what a host function inside of it has closed`)
+    } catch (error) {
+      if (!isClosed) throw error
+      books.counts.mistakes += 1
+      const code: unknown = Reflect.get(Object(error), 'code')
+      if (code !== 'ERR_CLOSED') actor.fail(`${what} with what a host function has closed is refused with ${error}`)
+    }
+  }
+  if (isClosed) actor.refused(`${what} afterwards`, 'ERR_CLOSED', call)
+  else if (!stream.closed) stream.synchronize()
+  for (const each of [buffer, pinned, event, stream, home]) each.close()
+}
+
+export const burstActions: readonly Action[] = [
+  { name: 'burst', weight: 0.25, play: burst },
+  { name: 'many host functions', weight: 0.3, play: manyHostFunctions },
+  { name: 'close underfoot', weight: 0.1, play: closeUnderfoot },
+]

@@ -1,0 +1,104 @@
+/** Kernels with a twin, kernels of a module, and work of other libraries. */
+import { Program } from 'cuda-streams'
+import type { Action, Actor } from '../actor.js'
+import { add, addModel, affine, affineModel, mirror, mirrorModel } from '../kernels.js'
+import { queueForeignFill } from '../libcuda.js'
+import { modelOf, type Piece } from '../pieces.js'
+
+/** A twin runs thread by thread: longer pieces are for what runs all threads at once. */
+const MOST_THREADS = 4096
+
+function launchAffine(actor: Actor): void {
+  const { random } = actor
+  const part = actor.anyPart()
+  if (part.length === 0) return
+  const [more, block] = [random.below(256), random.one([32, 100, 256, 1024])]
+  const grid = random.chance(0.5) ? Math.ceil(part.length / block) : ([Math.ceil(part.length / block), 1, 1] as const)
+  actor.use(actor.lane(), { writes: [part.piece] }, (stream) => {
+    stream.launch(affine, { grid, block, sharedMemory: random.one([0, 1024]) }, actor.slice(part), part.length, more)
+  })
+  affineModel(modelOf(part), more)
+}
+
+function launchAdd(actor: Actor): void {
+  const { random } = actor
+  const [to, from] = [actor.piece(), actor.piece()]
+  if (to === from) return
+  const length = Math.min(to.length, from.length)
+  actor.use(actor.lane(), { reads: [from], writes: [to] }, (stream) => {
+    stream.launch(add, { grid: random.between(1, 8), block: 128 }, to.buffer, from.buffer, BigInt(length))
+  })
+  addModel(to.model.subarray(0, length), from.model.slice())
+}
+
+function launchMirror(actor: Actor): void {
+  const { random } = actor
+  const block = random.one([2, 32, 64, 256])
+  const piece = actor.piece(
+    ({ length }) => length >= 256,
+    () => actor.newPiece('device', 4096),
+  )
+  const grid = Math.min(Math.floor(piece.length / block), Math.floor(MOST_THREADS / block))
+  actor.use(actor.lane(), { writes: [piece] }, (stream) => void stream.launch(mirror, { grid, block }, piece.buffer))
+  mirrorModel(piece.model.subarray(0, grid * block), block)
+}
+
+/** Another library's call, by CUDA's own handle; the simulator does the same in JavaScript. */
+function external(actor: Actor): void {
+  const { random } = actor
+  const part = actor.anyPart(
+    actor.piece(
+      (piece) => isNear(actor, piece),
+      () => actor.newPiece('pinned'),
+    ),
+  )
+  if (part.length === 0) return
+  const value = random.below(256)
+  const lane = actor.lane(part.piece.device)
+  actor.use(lane, { writes: [part.piece] }, (stream) => {
+    const buffer = actor.slice(part)
+    const simulate = ([bytes]: readonly Uint8Array[]): void => void bytes?.fill(value)
+    stream.external({ name: 'foreign fill', memory: [{ buffer, access: 'out' }], simulate }, (handle) => {
+      if (!actor.machine.isSimulated) queueForeignFill(buffer.pointer, value, part.length, handle)
+    })
+  })
+  modelOf(part).fill(value)
+}
+
+const isNear = ({ machine }: Actor, { device, isPinned }: Piece): boolean => isPinned || device === machine.device
+
+const SOURCE = `extern "C" __global__ void flip(unsigned char* bytes, int count) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) bytes[i] = ~bytes[i];
+}`
+
+/** A module is compiled, loaded, used and closed while its kernel is queued. */
+async function module(actor: Actor): Promise<void> {
+  const { machine } = actor
+  if (machine.isSimulated) {
+    actor.rejected('Program.compile() on the simulator', 'ERR_UNSUPPORTED', Program.compile(SOURCE))
+    return
+  }
+  const loaded = await Program.compile(SOURCE, { device: machine.device })
+  const flip = loaded.kernel('flip', ['inout u8*', 'i32'])
+  const piece = actor.piece(
+    (each) => isNear(actor, each),
+    () => actor.newPiece('pinned'),
+  )
+  actor.use(actor.lane(machine.device), { writes: [piece] }, (stream) => {
+    stream.launch(flip, { grid: Math.ceil(piece.length / 256), block: 256 }, piece.buffer, piece.length)
+  })
+  for (const [at, byte] of piece.model.entries()) piece.model[at] = ~byte
+  loaded.close()
+  actor.refused('a kernel of a closed module', 'ERR_CLOSED', () => {
+    actor.lane(machine.device).stream.launch(flip, { grid: 1, block: 1 }, piece.buffer, 0)
+  })
+}
+
+export const kernelActions: readonly Action[] = [
+  { name: 'affine', weight: 5, play: launchAffine },
+  { name: 'add', weight: 4, play: launchAdd },
+  { name: 'mirror', weight: 1, play: launchMirror },
+  { name: 'external', weight: 2, play: external },
+  { name: 'module', weight: 0.05, play: module },
+]

@@ -1,0 +1,185 @@
+/** Calls that have to be refused, each with its code: what they were about is as before. */
+import { DeviceBuffer, Event, ExternalStream, Stream } from 'cuda-streams'
+import type { Action, Actor } from '../actor.js'
+import { affine } from '../kernels.js'
+
+/** Lets TypeScript pass what it would refuse. */
+const wrong = (value: unknown): never => value as never
+
+function mistakenArguments(actor: Actor): void {
+  const { random, machine } = actor
+  const { stream, device } = actor.lane()
+  const { buffer } = actor.piece(
+    ({ length }) => length >= 4,
+    () => actor.newPiece('device', 64),
+  )
+  const event = actor.markFor(device).event
+  const [what, code, call] = random.one<readonly [string, string, () => unknown]>([
+    ['a device that does not exist', 'ERR_OUT_OF_RANGE', () => new Stream({ device: 999 })],
+    ['a priority that is no integer', 'ERR_INVALID_ARG_TYPE', () => new Stream({ device, priority: 0.5 })],
+    ['a value that has too many bytes', 'ERR_OUT_OF_RANGE', () => stream.fill(buffer, 256)],
+    ['a width of 3', 'ERR_INVALID_ARG_VALUE', () => stream.fill(buffer, 0, { width: wrong(3) })],
+    ['a copy of two lengths', 'ERR_OUT_OF_RANGE', () => stream.copy(buffer.slice(0, 2), buffer.slice(2, 1))],
+    ['a copy of no buffer', 'ERR_INVALID_ARG_TYPE', () => stream.copy(buffer, wrong({}))],
+    ['a slice beyond the end', 'ERR_OUT_OF_RANGE', () => buffer.slice(0, buffer.byteLength + 1)],
+    ['an upload of another length', 'ERR_OUT_OF_RANGE', () => stream.upload(buffer, new Uint8Array(0))],
+    ['an upload of a text', 'ERR_INVALID_ARG_TYPE', () => stream.upload(buffer, wrong('text'))],
+    ['a wait for a text', 'ERR_INVALID_ARG_TYPE', () => stream.wait(wrong('event'))],
+    ['a wait for a bare handle', 'ERR_INVALID_ARG_TYPE', () => stream.wait(wrong(stream.handle))],
+    ['a host function that is none', 'ERR_INVALID_ARG_TYPE', () => stream.launchHostFunc(wrong(1))],
+    ['timing of an interprocess event', 'ERR_INVALID_ARG_VALUE', () => new Event({ timing: true, interprocess: true })],
+    [
+      'other options than the event has',
+      'ERR_INVALID_ARG_VALUE',
+      () => stream.record(event, { timing: !event.timing }),
+    ],
+    ['a handle that is none', 'ERR_INVALID_HANDLE', () => new ExternalStream(35n, { device })],
+    ['a negative handle', 'ERR_OUT_OF_RANGE', () => new ExternalStream(-1, { device })],
+    [
+      'a protocol of another version',
+      'ERR_INVALID_ARG_TYPE',
+      () => Stream.from({ __cuda_stream__: () => wrong([1, 0n]) }),
+    ],
+    ['an event that is none', 'ERR_INVALID_HANDLE', () => Event.fromHandle(0x1234, { device })],
+    ['memory that is none', 'ERR_INVALID_HANDLE', () => DeviceBuffer.from(0x1000n, 16, { device })],
+    ['an allocation of no bytes', 'ERR_OUT_OF_RANGE', () => device.alloc(0)],
+    ['an allocation of two kinds', 'ERR_INVALID_ARG_VALUE', () => device.alloc(1, { stream, interprocess: true })],
+    ['more memory than there is', 'CUDA_ERROR_OUT_OF_MEMORY', () => device.alloc(2 ** 46, { stream })],
+    ['a launch of no block', 'ERR_OUT_OF_RANGE', () => stream.launch(affine, { grid: 1, block: 0 }, buffer, 1, 1)],
+    [
+      'a launch without arguments',
+      'ERR_INVALID_ARG_VALUE',
+      () => Reflect.apply(stream.launch, stream, [affine, { grid: 1, block: 1 }]),
+    ],
+    [
+      'an argument that does not fit',
+      'ERR_OUT_OF_RANGE',
+      () => stream.launch(affine, { grid: 1, block: 1 }, buffer, 1, 256),
+    ],
+    ['a capture in no mode', 'ERR_INVALID_ARG_VALUE', () => stream.beginCapture(wrong('exclusive'))],
+    ['no event to compare with', 'ERR_INVALID_ARG_TYPE', () => event.elapsedSince(wrong(stream))],
+    ['a device that is none', 'ERR_OUT_OF_RANGE', () => device.alloc(-1)],
+    [
+      '64 bytes of no event',
+      machine.isSimulated ? 'ERR_UNSUPPORTED' : 'ERR_INVALID_HANDLE',
+      () => Event.fromIpcHandle(new Uint8Array(64)),
+    ],
+    ['too few bytes of an event', 'ERR_INVALID_ARG_VALUE', () => Event.fromIpcHandle(new Uint8Array(63))],
+    ['the sharing of a per-thread stream', 'ERR_UNSUPPORTED', () => device.run(() => Stream.perThread.share())],
+  ])
+  actor.refused(what, code, call)
+  const signal: never = wrong({ aborted: false })
+  actor.rejected('a signal that is none', 'ERR_INVALID_ARG_TYPE', stream.finished({ signal }))
+}
+
+/** What is closed is refused in every place, and can be closed again. */
+function closed(actor: Actor): void {
+  const { random } = actor
+  const { ground } = actor.machine
+  const lane = actor.lane()
+  const { stream, device } = lane
+  const gone = new Stream({ device })
+  if (!ground.captureBegins()) {
+    gone.close()
+    return
+  }
+  const graph = gone.capture(() => {}, { mode: 'relaxed' })
+  ground.captureEnds()
+  const event = device.createEvent()
+  const buffer = device.alloc(16, { stream })
+  const part = buffer.slice(0, 8)
+  const pinned = device.allocPinned(16)
+  const wrapper = new ExternalStream(stream)
+  const exec = graph.instantiate()
+  const all = [gone, event, buffer, pinned, wrapper, graph, exec]
+  for (const each of random.chance(0.5) ? all : all.toReversed()) each.close()
+  for (const each of all) each.close()
+  const [what, call] = random.one<readonly [string, () => unknown]>([
+    ['a record on a closed stream', () => gone.record()],
+    ['a wait of a closed stream', () => gone.wait(stream)],
+    ['a wait for a closed stream', () => stream.wait(gone)],
+    ['a closed stream to wrap', () => Stream.from(gone)],
+    ['the query of a closed stream', () => gone.query()],
+    ['a closed stream to make current', () => gone.run(() => {})],
+    ['an allocation on a closed stream', () => device.alloc(1, { stream: gone })],
+    ['a record into a closed event', () => stream.record(event)],
+    ['a wait for a closed event', () => stream.wait(event)],
+    ['the query of a closed event', () => event.query()],
+    ['a copy to closed memory', () => stream.copy(buffer, buffer)],
+    ['a fill of a slice of closed memory', () => stream.fill(part, 0)],
+    ['a slice of closed memory', () => buffer.slice(0, 1)],
+    ['the bytes of closed memory', () => pinned.bytes],
+    ['a launch with closed memory', () => stream.launch(affine, { grid: 1, block: 1 }, buffer, 1, 1)],
+    ['a closed wrapper', () => wrapper.record()],
+    ['a closed graph', () => graph.instantiate()],
+    ['a closed instance', () => stream.launch(exec)],
+    ['an upload on a closed stream', () => gone.upload(buffer, new Uint8Array(16))],
+    ['an uploader of closed memory', () => stream.uploader(buffer)],
+  ])
+  actor.refused(what, 'ERR_CLOSED', call)
+  actor.rejected('finished() of a closed stream', 'ERR_CLOSED', gone.finished())
+  actor.rejected('a download of closed memory', 'ERR_CLOSED', stream.download(buffer))
+  actor.books.same('closed', gone.closed && event.closed && part.closed && exec.closed, true)
+  actor.books.same('equals() of what is closed', gone.equals(gone), true)
+  actor.books.same('the owner of a closed wrapper', wrapper.owner, undefined)
+}
+
+function ofAnotherDevice(actor: Actor): void {
+  const [device, other] = actor.machine.devices
+  if (device === undefined || other === undefined) return
+  using stream = new Stream({ device })
+  using theirs = new Stream({ device: other })
+  using event = other.createEvent()
+  actor.refused('an event of another device', 'ERR_DEVICE_MISMATCH', () => stream.record(event))
+  actor.refused('an allocation on a stream of another device', 'ERR_DEVICE_MISMATCH', () =>
+    device.alloc(1, { stream: theirs }),
+  )
+  actor.refused('a wrapper on another device', 'ERR_DEVICE_MISMATCH', () => new ExternalStream(theirs, { device }))
+  actor.refused('options of another device', 'ERR_DEVICE_MISMATCH', () => device.createStream({ device: other }))
+}
+
+/** The simulator has one process and one thread; a GPU shares what it is asked to. */
+function share(actor: Actor): void {
+  const { machine } = actor
+  const { device } = machine
+  // What is shared is kept until it is closed.
+  using stream = new Stream({ device })
+  using buffer = device.alloc(64, { interprocess: true })
+  using event = device.createEvent({ interprocess: true })
+  actor.books.same('a stream that is shared with itself', Stream.from(structuredClone(stream.share())), stream)
+  actor.books.same('an event that is shared with itself', Event.from(structuredClone(event.share())), event)
+  actor.books.same('a buffer that is shared with itself', DeviceBuffer.from(structuredClone(buffer.share())), buffer)
+  if (machine.isSimulated) {
+    actor.refused('ipcHandle() of a simulated buffer', 'ERR_UNSUPPORTED', () => buffer.ipcHandle())
+    actor.refused('ipcHandle() of a simulated event', 'ERR_UNSUPPORTED', () => event.ipcHandle())
+    return
+  }
+  actor.books.same('the length of a handle of memory', buffer.ipcHandle().length, 80)
+  actor.books.same('the length of a handle of an event', event.ipcHandle().length, 64)
+  actor.refused('memory of its own process', 'ERR_INVALID_HANDLE', () => DeviceBuffer.fromIpcHandle(buffer.ipcHandle()))
+  actor.refused('an event of its own process', 'ERR_INVALID_HANDLE', () => Event.fromIpcHandle(event.ipcHandle()))
+  using plain = device.createEvent()
+  actor.refused('ipcHandle() of a plain event', 'CUDA_ERROR_INVALID_HANDLE', () => plain.ipcHandle())
+}
+
+function ofTimes(actor: Actor): void {
+  const { device, stream } = actor.lane()
+  using plain = stream.record()
+  using timed = stream.record({ timing: true })
+  using never = device.createEvent({ timing: true })
+  stream.synchronize()
+  const code = 'CUDA_ERROR_INVALID_HANDLE'
+  actor.refused('the time of an event without timing', code, () => timed.elapsedSince(plain))
+  actor.refused('the time of an event that was never recorded', code, () => timed.elapsedSince(never))
+  actor.books.same('query() of an event that was never recorded', never.query(), true)
+  never.synchronize()
+  stream.wait(never)
+}
+
+export const mistakeActions: readonly Action[] = [
+  { name: 'mistaken arguments', weight: 2, play: mistakenArguments },
+  { name: 'closed', weight: 1, play: closed },
+  { name: 'of another device', weight: 0.3, play: ofAnotherDevice },
+  { name: 'share', weight: 0.4, play: share },
+  { name: 'of times', weight: 0.5, play: ofTimes },
+]

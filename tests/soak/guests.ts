@@ -1,0 +1,48 @@
+/** Workers that come and go: each ends with work pending, by itself or by others, and harms nobody. */
+import { Worker } from 'node:worker_threads'
+import { Stream } from 'cuda-streams'
+import { turn } from './actor.js'
+import { ENDINGS, type Ending, GUEST_ERROR, type GuestData } from './guest.js'
+import { Random, seedOf } from './random.js'
+import type { Thread } from './thread.js'
+
+const EXIT_CODE = 7
+
+/** Starts one guest after the other. */
+export async function haveGuests(thread: Thread, index: number, goesOn: () => boolean): Promise<void> {
+  const lane = thread.trace.lane(index)
+  const random = new Random(seedOf(thread.ground.options.seed, 300))
+  while (goesOn()) {
+    const ending = random.one(ENDINGS)
+    lane.note(`has a guest that ends ${ending}`)
+    await haveGuest(thread, ending, random)
+    for (let left = random.between(50, 500); left > 0; left -= 1) await turn()
+  }
+  lane.over()
+}
+
+async function haveGuest({ machine, books }: Thread, ending: Ending, random: Random): Promise<void> {
+  const { device, isSimulated } = machine
+  using stream = new Stream({ device })
+  using event = stream.record()
+  const shared = isSimulated ? {} : { stream: stream.share(), event: event.share() }
+  const data: GuestData = { ending, code: EXIT_CODE, stream: undefined, event: undefined, ...shared }
+  const worker = new Worker(new URL('guest.js', import.meta.url), { workerData: data })
+  const errors: unknown[] = []
+  worker.on('error', (error) => errors.push(error))
+  const exit = new Promise<number>((resolve) => worker.once('exit', resolve))
+  // Some are ended while they begin.
+  if (random.chance(0.8)) await new Promise((resolve) => worker.once('message', resolve).once('exit', resolve))
+  for (let left = random.below(20); left > 0; left -= 1) await turn()
+  const isEnded = ending === 'while it turns' || ending === 'while it blocks'
+  if (isEnded) await worker.terminate()
+  const code = await exit
+  const wanted = { 'by itself': 0, 'by process.exit()': EXIT_CODE, 'by an exception': 1 }
+  if (!isEnded) books.same(`the exit code of a guest that ends ${ending}`, code, wanted[ending as keyof typeof wanted])
+  const [error] = errors
+  const isMeant = ending === 'by an exception' && error instanceof Error && error.message === GUEST_ERROR
+  if (error !== undefined && !isMeant) books.fail(`a guest that ends ${ending} had an error: ${error}`)
+  // What it queued here stands for nobody any more.
+  await stream.finished()
+  books.counts.guests += 1
+}

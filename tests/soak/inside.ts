@@ -1,0 +1,169 @@
+/** The process that is soaked: the main thread, and the workers that it starts. */
+import { Worker } from 'node:worker_threads'
+import { turn } from './actor.js'
+import { COUNTS, told } from './books.js'
+import { type Figures, figuresOf, growth, toldFigures } from './figures.js'
+import { Ground } from './ground.js'
+import { haveGuests } from './guests.js'
+import { argumentsOf, type Options, parseOptions } from './options.js'
+import { shareWithProcess } from './partners.js'
+import { type Reply, type SharedWork, shareAround } from './sharing.js'
+import { type Beside, type Result, Thread } from './thread.js'
+import { Trace } from './trace.js'
+import { FAILED, PASSED } from './watchdog.js'
+import type { WorkerData } from './worker.js'
+
+/** Lanes of the main thread behind those of its actors and its watcher. */
+const SHARES = 4
+const GUESTS = 5
+const PARTNER = 6
+const LOOK_MILLISECONDS = 250
+const REPORT_MILLISECONDS = 10_000
+const MOST_SHOWN = 20
+/** In which the garbage collector finds what is left. */
+const TURNS = 10
+
+type Message = { readonly kind: 'ready' } | { readonly kind: 'result'; readonly result: Result } | Reply
+
+/** A worker, as the main thread sees it. */
+class Colleague {
+  /** Fulfilled when it has used the library, or has ended. */
+  readonly ready: Promise<void>
+  /** What came of it, or why nothing did; fulfilled when its thread has ended. */
+  readonly over: Promise<Result | string>
+  playing = true
+  readonly #worker: Worker
+  #answer: (reply?: Reply) => void = () => {}
+
+  constructor(ground: Ground, number: number, trace: string) {
+    const workerData: WorkerData = { options: ground.options, memory: ground.memory, number, trace }
+    this.#worker = new Worker(new URL('worker.js', import.meta.url), { workerData })
+    let [result, error]: [Result | undefined, unknown] = [undefined, undefined]
+    this.#worker.on('error', (reason) => {
+      error = reason
+    })
+    this.over = new Promise((resolve) => {
+      this.#worker.once('exit', (code) => {
+        this.playing = false
+        this.#answer()
+        const why = error === undefined ? `ended with code ${code}` : `ended with ${told(error)}`
+        resolve(result !== undefined && code === 0 ? result : `worker ${number} ${why}`)
+      })
+    })
+    const ready = new Promise<void>((resolve) => {
+      this.#worker.on('message', (message: Message) => {
+        if (message.kind === 'ready') resolve()
+        else if (message.kind === 'answered') this.#answer(message)
+        else {
+          this.playing = false
+          ;({ result } = message)
+        }
+      })
+    })
+    this.ready = Promise.race([ready, this.over.then(() => {})])
+  }
+
+  /** Undefined where the worker ends meanwhile. */
+  ask(work: SharedWork): Promise<Reply | undefined> {
+    return new Promise((resolve) => {
+      this.#answer = resolve
+      if (this.playing) this.#worker.postMessage(work)
+      else resolve(undefined)
+    })
+  }
+}
+
+async function soak(options: Options, tracePath: string): Promise<number> {
+  const ground = new Ground(options)
+  const hire = async (): Promise<Colleague[]> => {
+    const hired = Array.from({ length: options.workers }, (_, index) => new Colleague(ground, index + 1, tracePath))
+    await Promise.all(hired.map(({ ready }) => ready))
+    return hired
+  }
+  const early = ground.workersFirst ? await hire() : undefined
+  const thread = new Thread(ground, 0, new Trace(tracePath, 0))
+  await thread.ready
+  const { books, machine } = thread
+  // Guests have the same driver, and say nothing of it.
+  process.env['CUDA_STREAMS_DRIVER'] = machine.bench.name
+  const colleagues = early ?? (await hire())
+  console.log(`Soak of ${machine.device.name}, driver '${machine.bench.name}', Node ${process.version}`)
+  console.log(`Again: npm run soak -- ${argumentsOf(options).join(' ')}`)
+
+  const watch = new Watch(thread)
+  const withOthers: readonly Beside[] = [
+    (goesOn) => shareAround(thread, SHARES, () => colleagues.filter(({ playing }) => playing), goesOn),
+    (goesOn) => haveGuests(thread, GUESTS, goesOn),
+    (goesOn) => shareWithProcess(thread, PARTNER, goesOn),
+  ]
+  const results = [await thread.play(options.workers > 0 ? withOthers : [])]
+  watch.stop()
+  const ended = await Promise.all(colleagues.map(({ over }) => over))
+  results.push(...ended.flatMap((each) => (typeof each === 'string' ? [] : [each])))
+  const failures = [
+    ...results.flatMap((each) => each.failures),
+    ...ended.filter((each) => typeof each === 'string'),
+    ...(await watch.leftOver()),
+  ]
+  const counts = COUNTS.map((name) => `${name} ${results.reduce((sum, { counts }) => sum + counts[name], 0)}`)
+  console.log(`${counts.join(', ')}; ${books.pending} promises pending`)
+  for (const failure of failures.slice(0, MOST_SHOWN)) console.log(`FAILURE: ${failure}`)
+  console.log(failures.length === 0 ? 'PASSED' : `FAILED: ${failures.length} failures`)
+  return failures.length === 0 ? PASSED : FAILED
+}
+
+/** Looks at the clock, and at what the process has. */
+class Watch {
+  readonly #thread: Thread
+  readonly #began = performance.now()
+  readonly #looking: NodeJS.Timeout
+  #reported = this.#began
+  /** When a third was over, and all was in use for the first time. */
+  #early: Figures | undefined
+
+  constructor(thread: Thread) {
+    this.#thread = thread
+    this.#looking = setInterval(() => this.#look(), LOOK_MILLISECONDS)
+  }
+
+  stop(): void {
+    clearInterval(this.#looking)
+  }
+
+  /** What there is more of than there was early, when everything is closed. */
+  async leftOver(): Promise<string[]> {
+    for (let left = TURNS; left > 0; left -= 1) {
+      globalThis.gc?.()
+      await turn()
+    }
+    const now = figuresOf(this.#thread.machine)
+    console.log(`at the end: ${toldFigures(now)}`)
+    return this.#early === undefined ? [] : growth(this.#early, now)
+  }
+
+  #look(): void {
+    const { ground, machine, books } = this.#thread
+    const { seconds, steps } = ground.options
+    const now = performance.now()
+    const passed = steps === undefined ? (now - this.#began) / 1000 / seconds : books.counts.actions / (3 * steps)
+    if (steps === undefined && passed >= 1) ground.stop()
+    if (this.#early === undefined && passed >= 1 / 3) this.#early = figuresOf(machine)
+    if (now - this.#reported < REPORT_MILLISECONDS) return
+    this.#reported = now
+    const { actions } = books.counts
+    console.log(
+      `${Math.round((now - this.#began) / 1000)} s, ${actions} actions here: ${toldFigures(figuresOf(machine))}`,
+    )
+  }
+}
+
+const args = process.argv.slice(2)
+const [trace] = args.splice(args.indexOf('--trace'), 2).slice(1)
+if (trace === undefined) throw new Error('main.js starts this')
+// Whatever else ends it, it has not passed.
+process.exitCode = FAILED
+try {
+  process.exitCode = await soak(parseOptions(args), trace)
+} catch (error) {
+  console.log(`FAILURE: ${told(error)}`)
+}

@@ -1,0 +1,40 @@
+/** The few calls of the NVIDIA driver that a soak makes itself, as another library would. */
+import { createRequire } from 'node:module'
+import type * as Koffi from 'koffi'
+
+interface Calls {
+  readonly fill: (pointer: number, value: number, length: number, stream: number) => number
+  readonly memory: (free: number, total: number) => number
+  readonly words: BigUint64Array
+  readonly at: number
+}
+
+let calls: Calls | undefined
+
+function libcuda(): Calls {
+  if (calls !== undefined) return calls
+  const koffi: typeof Koffi = createRequire(import.meta.url)('koffi')
+  const library = koffi.load(process.platform === 'win32' ? 'nvcuda.dll' : 'libcuda.so.1')
+  const at = Number(koffi.alloc('uint64', 2))
+  calls = {
+    fill: library.func('cuMemsetD8Async', 'int', ['uintptr_t', 'uint8', 'size_t', 'uintptr_t']),
+    memory: library.func('cuMemGetInfo_v2', 'int', ['uintptr_t', 'uintptr_t']),
+    words: new BigUint64Array(koffi.view(BigInt(at), 16)),
+    at,
+  }
+  return calls
+}
+
+/** Queues a fill. The context of the stream has to be current, as it is inside of `stream.external()`. */
+export function queueForeignFill(pointer: bigint, value: number, length: number, stream: bigint): void {
+  const result = libcuda().fill(Number(pointer), value, length, Number(stream))
+  if (result !== 0) throw new Error(`cuMemsetD8Async returned ${result}`)
+}
+
+/** Bytes of the current context's device that nobody has. */
+export function freeDeviceBytes(): number {
+  const { memory, words, at } = libcuda()
+  const result = memory(at, at + 8)
+  if (result !== 0) throw new Error(`cuMemGetInfo returned ${result}`)
+  return Number(words[0])
+}

@@ -1,0 +1,176 @@
+/** What one thread of a soak plays on: a device or two, the default streams, and the kernels. */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { type Device, type DeviceBuffer, Stream } from 'cuda-streams'
+import { Cublas } from 'cuda-streams/cublas'
+import { Communicator } from 'cuda-streams/nccl'
+import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
+import { simWorkbench, type Workbench } from '../helpers/workbench.js'
+import { type Books, codeOf } from './books.js'
+import type { Ground } from './ground.js'
+import { add, affine, mirror } from './kernels.js'
+import { type Clock, Lane, LegacyOrder, reached, unrun } from './lanes.js'
+
+const MOST_DEVICES = 2
+
+export class Machine {
+  readonly bench: Workbench
+  readonly ground: Ground
+  readonly books: Books
+  readonly number: number
+  readonly devices: readonly Device[]
+  /** Undefined where cuBLAS is not found. */
+  cublas: Cublas | undefined
+  /** One for each simulated device: ranks of NCCL. */
+  ranks: readonly Communicator[] = []
+  readonly #legacy = new Map<Device, LegacyOrder>()
+  readonly #perThread = new Map<Device, Lane>()
+  readonly #context = new AsyncLocalStorage<object>()
+
+  constructor(ground: Ground, books: Books, number: number) {
+    this.ground = ground
+    this.books = books
+    this.number = number
+    this.bench = openBench(ground, number)
+    this.devices = this.bench.devices.slice(0, MOST_DEVICES)
+    for (const device of this.devices) this.#legacy.set(device, new LegacyOrder())
+  }
+
+  /** Compiles and loads what waits for the device when it is first used. */
+  async prepare(): Promise<void> {
+    for (const device of this.devices) for (const kernel of [affine, add, mirror]) await kernel.prepare(device)
+    this.cublas = openCublas(this.device)
+    if (this.cublas !== undefined) await warmUp(this.cublas)
+    if (this.isSimulated) this.ranks = await Communicator.createAll(this.devices)
+  }
+
+  async close(): Promise<void> {
+    this.cublas?.close()
+    await Promise.all(this.ranks.map((rank) => rank.close()))
+  }
+
+  get device(): Device {
+    return this.bench.device
+  }
+
+  get isSimulated(): boolean {
+    return this.bench.name === 'sim'
+  }
+
+  /** Does no other thread use the same devices? */
+  get isAlone(): boolean {
+    return this.isSimulated || this.ground.options.workers === 0
+  }
+
+  /** May this thread fill hardware queues? */
+  get mayFillQueues(): boolean {
+    return this.isSimulated || this.number === 0 || this.ground.options.bursts
+  }
+
+  legacyOf(device: Device): LegacyOrder {
+    const found = this.#legacy.get(device)
+    if (found === undefined) throw new RangeError(`${device} is not played on`)
+    return found
+  }
+
+  nullLane(device: Device): Lane {
+    const legacy = this.legacyOf(device)
+    return legacy.nullLane ?? new Lane(device.defaultStream, 'null', legacy)
+  }
+
+  perThreadLane(device: Device): Lane {
+    let lane = this.#perThread.get(device)
+    if (lane === undefined) {
+      lane = new Lane(
+        device.run(() => Stream.perThread),
+        'perThread',
+        this.legacyOf(device),
+      )
+      this.#perThread.set(device, lane)
+    }
+    return lane
+  }
+
+  /** May this stream capture, and streams join it? */
+  mayCapture({ origin, isBlocking }: Lane): boolean {
+    return origin !== 'null' && !(isBlocking && this.ground.usesNullStream)
+  }
+
+  /** Queues a host function or a callback that has to run once, in order, in the async context of this call. */
+  host(lane: Lane, body: (() => unknown) | undefined, kind: 'host function' | 'callback' = 'host function'): void {
+    const { books } = this
+    const context = {}
+    let [at, ran] = [0, 0]
+    lane.beforeWork()
+    const before = lane.clock()
+    const run = (): unknown => {
+      ran += 1
+      const what = `${kind} ${at} of ${lane}`
+      if (ran > 1) books.fail(`${what} ran ${ran} times`)
+      if (this.#context.getStore() !== context) books.fail(`${what} ran in another async context`)
+      if (lane.pending[0] !== at) books.fail(`${what} ran before ${lane.pending[0]}`)
+      for (const [other, upTo] of before) {
+        const missing = other === lane ? undefined : unrun(other, upTo)
+        if (missing !== undefined) books.fail(`${what} ran before ${missing}`)
+      }
+      try {
+        return body?.()
+      } finally {
+        lane.pending.shift()
+        books.counts[kind === 'callback' ? 'callbacks' : 'hostFunctions'] += 1
+      }
+    }
+    const { stream } = lane
+    this.#context.run(context, () => {
+      if (kind === 'host function') stream.launchHostFunc(run)
+      else {
+        stream.addCallback((given, status, argument) => {
+          if (given !== stream || status !== 0 || argument !== context) books.fail(`a callback heard ${status}`)
+          run()
+        }, context)
+      }
+    })
+    ;({ at } = lane.worked())
+    lane.pending.push(at)
+  }
+
+  /** The host has waited: host functions up to there must have run. */
+  reached(clock: Clock, how: string): void {
+    const missing = reached(clock)
+    if (missing !== undefined) this.books.fail(`${how} came before ${missing}`)
+  }
+}
+
+function openBench({ options }: Ground, number: number): Workbench {
+  if (options.driver !== 'sim') {
+    const cuda = openCudaWorkbench()
+    if (typeof cuda !== 'string') return cuda
+    if (options.driver === 'cuda') throw new Error(`no NVIDIA driver here: ${cuda}`)
+  }
+  return simWorkbench({ devices: MOST_DEVICES, seed: options.seed + number })
+}
+
+/** The matrices of all products are square, so that all are of one kind: only the first may wait for the device. */
+export const PRODUCT = { type: 'f32', m: 8, n: 8, k: 8, beta: 1 } as const
+
+async function warmUp(cublas: Cublas): Promise<void> {
+  using stream = new Stream({ device: cublas.device })
+  using numbers = cublas.device.alloc(3 * 1024, { stream })
+  stream.fill(numbers, 0)
+  const [a, b, c] = [0, 1024, 2048].map((from) => numbers.slice(from, 256)) as [
+    DeviceBuffer,
+    DeviceBuffer,
+    DeviceBuffer,
+  ]
+  stream.run(() => cublas.gemm(a, b, c, PRODUCT))
+  await stream.finished()
+}
+
+function openCublas(device: Device): Cublas | undefined {
+  try {
+    return new Cublas(undefined, { device })
+  } catch (error) {
+    if (codeOf(error) !== 'ERR_UNSUPPORTED') throw error
+    console.log(`Without products: ${error instanceof Error ? error.message : error}`)
+    return undefined
+  }
+}

@@ -1,0 +1,171 @@
+/**
+ * Every member of every class of every door, called on a value that is no object of the class: ERR_INVALID_ARG_TYPE. The
+ * members are found by reflection, so those that are added later are among them.
+ */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { inspect } from 'node:util'
+import * as main from 'cuda-streams'
+import * as cublas from 'cuda-streams/cublas'
+import * as nccl from 'cuda-streams/nccl'
+import * as opentelemetry from 'cuda-streams/opentelemetry'
+import * as sanitizer from 'cuda-streams/sanitizer'
+import * as sim from 'cuda-streams/sim'
+import * as timeline from 'cuda-streams/timeline'
+
+type Class = { readonly name: string; readonly prototype: object }
+
+const [device] = sim.simulate().devices
+assert.ok(device)
+const stream = device.createStream()
+const graph = stream.capture(() => {})
+const [communicator] = await nccl.Communicator.createAll([device])
+assert.ok(communicator)
+const recording = timeline.Timeline.start({ device })
+const recorded = await timeline.Timeline.record(() => {}, { device })
+
+/** An object of each class; the simulator has no modules and kernels. */
+const genuine = new Map<Class, object | undefined>([
+  [main.Device as unknown as Class, device],
+  [main.Stream, stream],
+  [main.ExternalStream, new main.ExternalStream(stream)],
+  [main.Event, device.createEvent()],
+  [main.DeviceBuffer, device.alloc(64, { stream })],
+  [main.PinnedBuffer, device.allocPinned(64)],
+  [main.Graph, graph],
+  [main.GraphExec, graph.instantiate()],
+  [main.Module as unknown as Class, undefined],
+  [main.Kernel, undefined],
+  [main.DefinedKernel, main.defineKernel({ name: 'k', source: '', signature: [], simulateGrid() {} })],
+  [main.CudaError, new main.CudaError('cuInit', 1, 'CUDA_ERROR_INVALID_VALUE')],
+  [cublas.Cublas, new cublas.Cublas(stream)],
+  [cublas.LibraryError, new cublas.LibraryError('cublasGemmEx', 1, 'CUBLAS_STATUS_NOT_INITIALIZED')],
+  [nccl.Communicator as unknown as Class, communicator],
+  [sanitizer.Sanitizer as unknown as Class, sanitizer.Sanitizer.start({ device })],
+  [sanitizer.SanitizerError, new sanitizer.SanitizerError([])],
+  [timeline.Timeline, recorded],
+  [timeline.Recording, recording],
+])
+
+/** Members that print an object. They do not throw, whatever they are called on: `inspect(Stream.prototype)` calls them. */
+const PRINTING: readonly (string | symbol)[] = ['toString', Symbol.toStringTag, inspect.custom]
+
+function classesOf(door: object): readonly Class[] {
+  return Object.values(door).filter(
+    (value) => typeof value === 'function' && /^class\b/.test(Function.prototype.toString.call(value)),
+  )
+}
+
+interface Member {
+  readonly key: string | symbol
+  /** Where it stands. */
+  readonly prototype: object
+  readonly call: (this: unknown) => unknown
+}
+
+/** Methods, and the functions behind accessors, own and inherited. */
+function membersOf({ prototype }: Class): readonly Member[] {
+  const found: Member[] = []
+  for (let at = prototype; at !== Object.prototype && at !== Error.prototype; at = Object.getPrototypeOf(at)) {
+    for (const key of Reflect.ownKeys(at)) {
+      const { get, set, value } = Object.getOwnPropertyDescriptor(at, key) ?? {}
+      for (const call of [get, set, value]) {
+        if (typeof call === 'function' && key !== 'constructor') found.push({ key, prototype: at, call })
+      }
+    }
+  }
+  return found
+}
+
+/** Values that are no objects of the class. */
+function receiversFor(of: Class, prototype: object): ReadonlyMap<string, unknown> {
+  const receivers = new Map<string, unknown>([
+    ['undefined', undefined],
+    ['null', null],
+    ['a number', 1],
+    ['{}', {}],
+    ['the prototype', of.prototype],
+    ['an heir of the prototype', Object.create(of.prototype)],
+  ])
+  const one = genuine.get(of)
+  if (one !== undefined) {
+    const { proxy, revoke } = Proxy.revocable(one, {})
+    revoke()
+    receivers.set('a proxy', new Proxy(one, {}))
+    receivers.set('a revoked proxy', proxy)
+    receivers.set('an heir', Object.create(one))
+  }
+  for (const [other, object] of genuine) {
+    if (object !== undefined && !Object.prototype.isPrototypeOf.call(prototype, object)) {
+      receivers.set(`an object of ${other.name}`, object)
+    }
+  }
+  return receivers
+}
+
+/** The error with which it is refused, thrown or as a rejection. */
+async function refusal({ call }: Member, receiver: unknown): Promise<unknown> {
+  try {
+    await call.call(receiver)
+  } catch (error) {
+    return error
+  }
+  return undefined
+}
+
+const doors = { main, sim, cublas, nccl, sanitizer, timeline, opentelemetry }
+const classes = new Set(Object.values(doors).flatMap((door) => classesOf(door)))
+
+describe('members of classes', () => {
+  it('there is an object of every class to try them on', () => {
+    const missing = [...classes].filter((one) => !genuine.has(one)).map(({ name }) => name)
+    assert.deepEqual(missing, [])
+  })
+
+  for (const one of classes) {
+    it(`${one.name}: called on anything else, each is ERR_INVALID_ARG_TYPE`, async () => {
+      const wrong: string[] = []
+      for (const member of membersOf(one)) {
+        if (PRINTING.includes(member.key)) continue
+        for (const [what, receiver] of receiversFor(one, member.prototype)) {
+          const error = await refusal(member, receiver)
+          const isRight =
+            error instanceof TypeError &&
+            Reflect.get(error, 'code') === 'ERR_INVALID_ARG_TYPE' &&
+            /must be called on an? \w+ itself/.test(error.message)
+          if (!isRight) wrong.push(`${String(member.key)} of ${what}: ${error}`)
+        }
+      }
+      assert.deepEqual(wrong, [])
+    })
+
+    it(`${one.name}: printing does not throw`, () => {
+      for (const { key, prototype, call } of membersOf(one)) {
+        if (!PRINTING.includes(key)) continue
+        for (const receiver of receiversFor(one, prototype).values()) {
+          assert.equal(typeof call.call(receiver), 'string')
+          inspect(receiver)
+        }
+      }
+    })
+  }
+
+  it('objects without a class need no receiver: their members can be taken from them', () => {
+    const { inject, close } = sim.simulate()
+    const { open } = sim.latch(stream)
+    const publisher = timeline.publish({ device })
+    const traces = opentelemetry.traceOperations({ device })
+    const { compile } = main.Program
+    open()
+    inject({ call: 'cuEventCreate', result: 2 })[Symbol.dispose]()
+    close()
+    for (const one of [publisher, traces]) {
+      const { flush, close, [Symbol.dispose]: dispose } = one
+      flush()
+      close()
+      dispose()
+    }
+    assert.equal(typeof compile, 'function')
+    stream.synchronize()
+  })
+})

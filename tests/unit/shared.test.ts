@@ -1,0 +1,183 @@
+/**
+ * Tokens of another thread, on a driver that says it is CUDA: each is held against its mark in native memory, and a made-up
+ * one never reaches the driver, which would crash on some.
+ */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Device, DeviceBuffer, Event, ExternalStream, Stream } from 'cuda-streams'
+import { driverOf } from '../../src/device.js'
+import { Marks } from '../../src/driver/cuda/marks.js'
+import type { AdoptedStream, ContextHandle, Driver, EventHandle } from '../../src/driver/driver.js'
+import type { SharingDriver } from '../../src/driver/sharing-driver.js'
+import { WrappedDriver } from '../../src/driver/wrapped-driver.js'
+
+const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
+
+class PretendedCuda extends WrappedDriver {
+  readonly asked: string[] = []
+  readonly #marks = new Marks()
+
+  override get name(): 'cuda' {
+    return 'cuda'
+  }
+
+  override get sharing(): SharingDriver {
+    const marks = this.#marks
+    return Object.assign(Object.create(this.inner.sharing), {
+      raiseMark: (words: readonly [number, ...number[]]) => marks.raise(words),
+      lowerMark: (mark: number) => marks.lower(mark),
+      readMark: (mark: number, key: number) => marks.read(mark, key),
+    })
+  }
+
+  override streamAdopt(cudaHandle: number, near: number): AdoptedStream {
+    this.asked.push('streamAdopt')
+    return super.streamAdopt(cudaHandle, near)
+  }
+
+  override eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
+    this.asked.push('eventAdopt')
+    return super.eventAdopt(event)
+  }
+}
+
+/** As if another thread of this process had shared it. */
+const fromElsewhere = <T extends object>(token: T): T => ({ ...token, thread: 1_000_000 })
+
+describe('what another thread shared', { skip }, () => {
+  process.env['CUDA_STREAMS_DRIVER'] = 'sim'
+  process.env['CUDA_STREAMS_SIM_DEVICES'] = '2'
+  const device = Device.get(0)
+  const { wrapper } = driverOf(device).wrap((inner: Driver) => new PretendedCuda(inner))
+  const stream = new Stream()
+  const event = device.createEvent({ blockingSync: true })
+  const timed = device.createEvent({ timing: true })
+  const buffer = device.alloc(64, { stream })
+  const slice = buffer.slice(16, 8)
+  const tokens = {
+    stream: fromElsewhere(stream.share()),
+    event: fromElsewhere(event.share()),
+    timed: fromElsewhere(timed.share()),
+    buffer: fromElsewhere(buffer.share()),
+    slice: fromElsewhere(slice.share()),
+  }
+
+  it('is what it was', () => {
+    const taken = Stream.from(tokens.stream)
+    assert.ok(taken instanceof ExternalStream && taken.equals(stream))
+    for (const [token, one] of [
+      [tokens.event, event],
+      [tokens.timed, timed],
+    ] as const) {
+      const theirs = Event.from(token)
+      assert.ok(theirs !== one && theirs.equals(one))
+      assert.deepEqual([theirs.timing, theirs.blockingSync], [one.timing, one.blockingSync])
+    }
+    for (const [token, one] of [
+      [tokens.buffer, buffer],
+      [tokens.slice, slice],
+    ] as const) {
+      const theirs = DeviceBuffer.from(token)
+      assert.ok(theirs !== one)
+      assert.deepEqual([theirs.pointer, theirs.byteLength], [one.pointer, one.byteLength])
+    }
+    const defaultStream = fromElsewhere(device.defaultStream.share())
+    assert.equal(Stream.from(defaultStream), device.defaultStream)
+  })
+
+  it('may be any part of a buffer that was shared, and nothing beyond it', () => {
+    const { pointer } = tokens.buffer
+    const part = (byteOffset: number, byteLength: number) => ({
+      ...tokens.slice,
+      pointer: pointer + BigInt(byteOffset),
+      byteOffset,
+      byteLength,
+    })
+    for (const [byteOffset, byteLength] of [
+      [0, 64],
+      [63, 1],
+      [64, 0],
+    ] as const) {
+      assert.equal(DeviceBuffer.from(part(byteOffset, byteLength)).byteLength, byteLength)
+    }
+    for (const [byteOffset, byteLength] of [
+      [0, 65],
+      [1, 64],
+      [65, 0],
+      [64, 1],
+      [-1, 2],
+      [0.5, 1],
+      [0, 2 ** 40],
+      [2 ** 60, 1],
+    ] as const) {
+      const token = Number.isInteger(byteOffset) ? part(byteOffset, byteLength) : { ...tokens.slice, byteOffset }
+      assert.throws(() => DeviceBuffer.from(token), { name: 'TypeError', code: 'ERR_INVALID_ARG_VALUE' })
+    }
+  })
+
+  it('made up, is refused without asking the driver', () => {
+    const { handle } = tokens.stream
+    const forged: readonly (readonly [what: string, from: () => unknown])[] = [
+      ['a stream elsewhere', () => Stream.from({ ...tokens.stream, handle: 0x12340n })],
+      ['a stream beside one', () => new ExternalStream({ ...tokens.stream, handle: handle + 8n })],
+      ['a default stream', () => Stream.from({ ...tokens.stream, handle: 0n })],
+      ['a handle that is a number', () => Stream.from({ ...tokens.stream, handle: Number(handle) as never })],
+      ['no handle', () => Stream.from({ ...tokens.stream, handle: undefined as never })],
+      ['an event as a stream', () => Stream.from({ ...tokens.event, cudaStreams: 'stream', id: 1n })],
+      ['the handle of an event', () => Stream.from({ ...tokens.stream, handle: tokens.event.handle })],
+      ['another device', () => Stream.from({ ...tokens.stream, device: 1 })],
+      ['an event elsewhere', () => Event.from({ ...tokens.event, handle: 0x10n })],
+      ['an event beside one', () => Event.from({ ...tokens.event, handle: tokens.event.handle + 8n })],
+      ['the handle of a stream', () => Event.from({ ...tokens.event, handle })],
+      ['a stream as an event', () => Event.from({ ...tokens.event, ...tokens.stream, cudaStreams: 'event' })],
+      ['timing', () => Event.from({ ...tokens.event, timing: true })],
+      ['what is no flag', () => Event.from({ ...tokens.event, blockingSync: 1 as never })],
+      ['readiness that is nonsense', () => DeviceBuffer.from({ ...tokens.buffer, ready: 0x10n })],
+      ['readiness that is a stream', () => DeviceBuffer.from({ ...tokens.buffer, ready: handle })],
+      ['readiness at once', () => DeviceBuffer.from({ ...tokens.buffer, ready: 0n })],
+      ['another address', () => DeviceBuffer.from({ ...tokens.buffer, pointer: tokens.buffer.pointer + 1n })],
+      ['an address that is none', () => DeviceBuffer.from({ ...tokens.buffer, pointer: 2n ** 64n })],
+      ['a stream as a buffer', () => DeviceBuffer.from({ ...tokens.buffer, ...tokens.stream, cudaStreams: 'buffer' })],
+    ]
+    wrapper.asked.length = 0
+    for (const [what, from] of forged) {
+      assert.throws(from, { name: 'TypeError', code: 'ERR_INVALID_ARG_VALUE', message: /as it is/ }, what)
+    }
+    assert.deepEqual(wrapper.asked, [])
+  })
+
+  it('with a mark that cannot be read, or another key, is closed', () => {
+    for (const mark of [0, 8, 12, 2 ** 46, 2 ** 47, Number.MAX_SAFE_INTEGER, tokens.stream.mark + 8]) {
+      assert.throws(() => Stream.from({ ...tokens.stream, mark }), { code: 'ERR_CLOSED' }, `mark ${mark}`)
+    }
+    for (const key of [0, 1, tokens.stream.key + 1, tokens.event.key]) {
+      assert.throws(() => Stream.from({ ...tokens.stream, key }), { code: 'ERR_CLOSED' }, `key ${key}`)
+    }
+  })
+
+  it('is looked at once: a token that answers otherwise the second time is what it was the first time', () => {
+    let looks = 0
+    const changing = Object.defineProperty({ ...tokens.buffer }, 'ready', {
+      enumerable: true,
+      get: () => {
+        looks += 1
+        return looks === 1 ? tokens.buffer.ready : 0x10n
+      },
+    })
+    const theirs = DeviceBuffer.from(changing)
+    assert.equal(looks, 1)
+    stream.fill(theirs, 1)
+    stream.synchronize()
+  })
+
+  it('and is closed, is refused', () => {
+    const closing = device.createEvent()
+    const token = fromElsewhere(closing.share())
+    closing.close()
+    assert.throws(() => Event.from(token), { code: 'ERR_CLOSED' })
+    // Its mark stands for something else now.
+    const next = device.alloc(8, { stream })
+    assert.equal(next.share().mark, token.mark)
+    assert.throws(() => Event.from(token), { code: 'ERR_CLOSED' })
+  })
+})
