@@ -376,6 +376,44 @@ describe('a deadlock', () => {
     }
   })
 
+  it('is found in every way in which a program can wait for what stands', { timeout: 60_000 }, async () => {
+    const ways: Readonly<Record<string, (stream: Stream, buffer: DeviceBuffer) => unknown>> = {
+      'stream.finished()': (stream) => stream.finished(),
+      'event.finished()': (stream) => stream.record().finished(),
+      'device.finished()': ({ device }) => device.finished(),
+      'stream.download()': (stream, buffer) => stream.download(buffer),
+      'stream.upload() of more than there is room for': (stream) => {
+        const long = stream.device.alloc(17 * 2 ** 20, { stream })
+        return stream.upload(long, new Uint8Array(long.byteLength))
+      },
+      'a host function': (stream) => new Promise<void>((resolve) => void stream.launchHostFunc(resolve)),
+      'a callback': (stream) => new Promise((resolve) => stream.addCallback(resolve, undefined)),
+      'a host function of a graph': (stream) =>
+        new Promise<void>((resolve) => {
+          const graph = stream.capture(() => void stream.launchHostFunc(resolve))
+          graph.instantiate().launch(stream)
+        }),
+      'stream.synchronize()': (stream) => stream.synchronize(),
+      'event.synchronize()': (stream) => stream.record().synchronize(),
+      'device.synchronize()': ({ device }) => device.synchronize(),
+      'device.drainHostFunctions()': (stream) => stream.launchHostFunc(() => {}).device.drainHostFunctions(),
+      'a host function that waits': (stream) => {
+        const other = new Stream({ device: stream.device })
+        other.launchHostFunc(() => stream.synchronize())
+        return other.finished()
+      },
+    }
+    for (const [how, wait] of Object.entries(ways)) {
+      const program: ExploredProgram = async (simulation) => {
+        const { streams, buffers } = open(simulation, 1)
+        const [stream] = streams as [Stream]
+        latch(stream)
+        await wait(stream, buffers[0] as DeviceBuffer)
+      }
+      assert.equal((await explore(program, { maxRuns: 5 })).verdict, 'deadlock', how)
+    }
+  })
+
   it('is none where the latch is opened in time', async () => {
     const opened: ExploredProgram = async (simulation) => {
       const { streams } = open(simulation, 2)

@@ -7,22 +7,40 @@ import { describe, it } from 'node:test'
 import { CudaError } from 'cuda-streams'
 import { type Simulation, simulate } from 'cuda-streams/sim'
 import { FAILING_CALLS } from '../../src/driver/sim/fault-plan.js'
+import { turns } from '../conformance/expect.js'
 import { type Attempt, CALLS, type Stage } from './public-calls.js'
 import { backendIn, isNoMore, left, stageIn } from './stage.js'
 
 const INVALID_VALUE = 1
+const ILLEGAL_ADDRESS = 700
+const MOVES_MUCH = /more than/
 /** So many calls of one name no public call makes. */
 const MOST = 100
+/** Those that a program can let fail, and those that ask or end something. */
+const DRIVER_CALLS: readonly string[] = [
+  ...FAILING_CALLS,
+  ...['cuStreamIsCapturing', 'cuStreamGetId', 'cuStreamGetFlags', 'cuStreamGetPriority'],
+  ...['cuMemAlloc', 'cuStreamEndCapture', 'cuGraphUpload'],
+]
 
-async function strike(simulation: Simulation, fault: Parameters<Simulation['inject']>[0], { act }: Attempt) {
-  using _ = simulation.inject(fault)
+interface Refusal {
+  readonly call: string
+  readonly nth: number
+  readonly result: number
+}
+
+async function strike(simulation: Simulation, { call, nth, result }: Refusal, { act }: Attempt) {
+  const { faults } = backendIn(simulation).machine
+  const takeBack = faults.add({ call, operation: undefined, after: nth - 1, times: 1, probability: 1, result })
   let thrown: unknown
   try {
     await act()
   } catch (error) {
     thrown = error
   }
-  return { thrown, struck: backendIn(simulation).machine.faults.empty }
+  const struck = faults.empty
+  takeBack()
+  return { thrown, struck }
 }
 
 describe('a refusal by the driver', () => {
@@ -33,7 +51,7 @@ describe('a refusal by the driver', () => {
       await run(simulation, prepare)
       const before = await left(simulation, () => false)
       let strikes = 0
-      for (const call of FAILING_CALLS) {
+      for (const call of DRIVER_CALLS) {
         for (let nth = 1; nth <= MOST; nth += 1) {
           assert.ok(nth < MOST)
           const what = `${call}, no. ${nth}`
@@ -52,7 +70,7 @@ describe('a refusal by the driver', () => {
 async function run(
   simulation: Simulation,
   prepare: (stage: Stage) => Attempt,
-  fault?: Parameters<Simulation['inject']>[0],
+  fault?: Refusal,
   what = 'without a fault',
 ): Promise<boolean> {
   const stage = stageIn(simulation)
@@ -79,3 +97,36 @@ async function run(
   stage.device.synchronize()
   return isStruck
 }
+
+describe('a refusal by which the devices are lost', () => {
+  for (const [name, prepare] of Object.entries(CALLS)) {
+    if (MOVES_MUCH.test(name)) continue
+    it(`in ${name} leaves no promise and no host function pending, and all can be closed`, async () => {
+      for (const call of DRIVER_CALLS) {
+        for (let nth = 1; nth < MOST; nth += 1) {
+          const simulation = simulate()
+          const stage = stageIn(simulation)
+          const attempt = prepare(stage)
+          const { other, stream, own, theirs, device } = stage
+          const statuses: number[] = []
+          other.addCallback((_stream, status) => statuses.push(status), undefined)
+          const promises = [stream.finished(), other.finished(), device.finished(), stream.download(own)]
+          const settled = Promise.allSettled(promises)
+          const { thrown, struck } = await strike(simulation, { call, nth, result: ILLEGAL_ADDRESS }, attempt)
+          if (!struck) break
+          const what = `${call}, no. ${nth}`
+          if (thrown !== undefined) assert.equal((thrown as CudaError).number, ILLEGAL_ADDRESS, `${what}: ${thrown}`)
+          for (const { status } of (await settled).slice(0, 3))
+            assert.ok(status === 'rejected' || status === 'fulfilled')
+          for (const each of [own, theirs, stream, other]) each.close()
+          await assert.rejects(device.finished(), { number: ILLEGAL_ADDRESS })
+          // Callbacks are told of the fault in turns of the event loop.
+          await turns()
+          const { machine } = backendIn(simulation)
+          assert.deepEqual([machine.hostFunctionsPending, machine.waitsPending], [0, 0], what)
+          assert.deepEqual(statuses.length, 1, what)
+        }
+      }
+    })
+  }
+})

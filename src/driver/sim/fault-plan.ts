@@ -4,7 +4,7 @@ import { Random } from './random.js'
 
 /** A call of the driver, which then throws at once; or an operation, which faults the devices when it would end. */
 export interface PlannedFault {
-  readonly call: FailingCall | undefined
+  readonly call: string | undefined
   readonly operation: 'kernel' | 'copy' | 'fill' | 'any' | undefined
   /** How many go well before. */
   readonly after: number

@@ -1,0 +1,156 @@
+/** What public calls leave behind when all that they made is closed: nothing, however often they are made. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Device, Event, ExternalStream, Stream } from 'cuda-streams'
+import {
+  busy,
+  destroyForeignStream,
+  explore,
+  fault,
+  foreignStream,
+  latch,
+  type Simulation,
+  simulate,
+} from 'cuda-streams/sim'
+import { nameStream, Timeline } from 'cuda-streams/timeline'
+import { collectUntil } from '../conformance/expect.js'
+import { CALLS } from './public-calls.js'
+import { backendIn, isNoMore, left, stageIn } from './stage.js'
+
+/** Rounds, and bytes of JavaScript's memory that each may take: what the engine learns meanwhile takes some. */
+const ROUNDS = 100
+const FEW = 400
+const MOVES_MUCH = /more than/
+
+type Round = (simulation: Simulation, device: Device) => unknown
+
+const called = Object.entries(CALLS)
+  .filter(([name]) => !MOVES_MUCH.test(name))
+  .map(([name, prepare]): [string, Round] => [
+    name,
+    async (simulation) => {
+      const stage = stageIn(simulation)
+      const { act, end } = prepare(stage)
+      await act()
+      await stage.device.finished()
+      await end?.()
+      for (const each of [stage.own, stage.theirs, stage.stream, stage.other]) each.close()
+      stage.device.synchronize()
+    },
+  ])
+
+const OTHERS: Readonly<Record<string, Round>> = {
+  'a simulation that is closed, with a foreign stream, a latch and a name': () => {
+    const simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    const stream = nameStream(new Stream({ device }), 'a stream of a simulation that is closed')
+    latch(stream)
+    new ExternalStream(foreignStream(device))
+    simulation.close()
+  },
+  'a simulation whose devices are lost': async () => {
+    const [device] = simulate().devices
+    assert.ok(device)
+    const stream = new Stream({ device })
+    fault(stream)
+    stream.launchHostFunc(() => {})
+    await assert.rejects(stream.finished())
+  },
+  'a foreign stream, wrapped, named and destroyed': (_simulation, device) => {
+    const handle = foreignStream(device)
+    const stream = nameStream(new ExternalStream(handle), 'a stream of another library')
+    busy(stream, 10)
+    stream.synchronize()
+    stream.close()
+    destroyForeignStream(handle)
+  },
+  'faults that strike, and faults that are taken back': (simulation, device) => {
+    simulation.inject({ call: 'cuEventCreate', result: 2 })
+    assert.throws(() => new Event({ device }), { number: 2 })
+    simulation.inject({ call: 'cuEventCreate', nth: 1000, result: 2 })[Symbol.dispose]()
+  },
+  'graphs of external events, closed in every order': (_simulation, device) => {
+    const [stream, event] = [new Stream({ device }), new Event({ device })]
+    stream.record(event)
+    const graph = stream.capture(() => {
+      stream.wait(event, { external: true }).launchHostFunc(() => {})
+      stream.record(event, { external: true })
+    })
+    const exec = graph.instantiate()
+    event.close()
+    exec.launch(stream)
+    graph.close()
+    stream.synchronize()
+    stream.close()
+    exec.close()
+  },
+  'a capture that is given up': (_simulation, device) => {
+    const [stream, joined] = [new Stream({ device }), new Stream({ device })]
+    stream.beginCapture()
+    joined.wait(stream).launchHostFunc(() => {})
+    const inside = joined.record()
+    stream.close()
+    joined.close()
+    inside.close()
+  },
+  'a timeline of streams that come and go': async (simulation, device) => {
+    await Timeline.record(
+      () => {
+        const stream = nameStream(new Stream({ device }), 'recorded')
+        busy(stream, 10)
+        stream.close()
+      },
+      { simulation },
+    )
+  },
+  'an exploration': async () => {
+    await explore(
+      ({ devices: [device] }) => {
+        const [one, other] = [new Stream({ device }), new Stream({ device })]
+        for (const stream of [one, other]) stream.launchHostFunc(() => {})
+        return device?.finished()
+      },
+      { maxRuns: 3 },
+    )
+  },
+}
+
+describe('again and again', () => {
+  for (const [name, round] of [...called, ...Object.entries(OTHERS)]) {
+    it(`${name}: nothing is left`, async () => {
+      const simulation = simulate()
+      const [device] = simulation.devices
+      assert.ok(device)
+      const rounds = async (): Promise<void> => {
+        for (let nth = 0; nth < ROUNDS; nth += 1) await round(simulation, device)
+      }
+      // What the library makes once and keeps, and what the engine compiles.
+      await rounds()
+      let heap = await heapAfterGarbage()
+      const before = backendIn(simulation).counts
+      const each: number[] = []
+      // The engine takes memory in some rounds; what is kept is taken in all.
+      while (each.length < 4 && (each.at(-1) ?? FEW) >= FEW) {
+        await rounds()
+        const now = await heapAfterGarbage()
+        each.push((now - heap) / ROUNDS)
+        heap = now
+      }
+      assert.ok(Math.min(...each) < FEW, `bytes more in each round: ${each.map(Math.round)}`)
+      const after = await left(simulation, (counts) => isNoMore(counts, before))
+      assert.ok(isNoMore(after, before), `${JSON.stringify(before)}, then ${JSON.stringify(after)}`)
+      assert.equal(backendIn(simulation).machine.hostFunctionsPending, 0)
+    })
+  }
+})
+
+/** Bytes of JavaScript's memory when garbage was collected twice: what is destroyed by that is garbage then. */
+async function heapAfterGarbage(): Promise<number> {
+  let times = 0
+  await collectUntil(() => {
+    times += 1
+    return times === 2
+  })
+  return process.memoryUsage().heapUsed
+}
