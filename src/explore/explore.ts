@@ -63,7 +63,6 @@ const SHRINKING_TIME = 5000
 
 interface Settings extends Conditions {
   readonly maxRuns: number
-  readonly deadline: number
   readonly strategy: Strategy
 }
 
@@ -106,6 +105,7 @@ export async function replay(program: ExploredProgram, schedule: Schedule, optio
     seed: checkInteger(seed, 'options.seed'),
     faults: checkFaults(given.faults, 'options.faults'),
     ranges: new Ranges(),
+    deadline: Number.POSITIVE_INFINITY,
   }
   let run: Run
   try {
@@ -215,7 +215,7 @@ async function shrink(program: ExploredProgram, conditions: Conditions, usual: R
   let best = found
   let detours = detoursOf(best.steps)
   let runs = 0
-  const until = Math.max(conditions.deadline ?? 0, Date.now() + SHRINKING_TIME)
+  const until = Math.max(conditions.deadline, Date.now() + SHRINKING_TIME)
   const differs = ({ outcome }: Run): boolean =>
     found.outcome.kind === 'deadlock'
       ? outcome.kind === 'deadlock'

@@ -23,8 +23,8 @@ export interface Conditions {
   readonly faults: readonly PlannedFault[]
   /** Where handles and addresses lie. */
   readonly ranges: Ranges
-  /** When a run is given up that has had a second at least: by `Date.now()`. Default: never. */
-  readonly deadline?: number
+  /** When a run is given up that has had a second at least, by `Date.now()`; `Infinity` for never. */
+  readonly deadline: number
 }
 
 export interface Run {
@@ -41,7 +41,7 @@ const LEAST_TIME = 1000
 
 export async function runOnce(
   program: ExploredProgram,
-  { devices, seed, faults, ranges, deadline = Number.POSITIVE_INFINITY }: Conditions,
+  { devices, seed, faults, ranges, deadline }: Conditions,
   pick: Picker,
   wantsSites = false,
 ): Promise<Run> {

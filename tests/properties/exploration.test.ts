@@ -15,7 +15,7 @@ const SEED = Number(process.env['CUDA_STREAMS_TEST_SEED'] ?? 20_251_120)
 const PROGRAMS = Number(process.env['CUDA_STREAMS_TEST_PROGRAMS'] ?? 1000)
 /** A program with more orders is left out, and another one taken. */
 const MOST_ORDERS = 100
-const CONDITIONS = { devices: 1, seed: 1, faults: [], ranges: new Ranges() }
+const CONDITIONS = { devices: 1, seed: 1, faults: [], ranges: new Ranges(), deadline: Number.POSITIVE_INFINITY }
 
 /** Of the simulator, for each program. */
 const SEEDS = 10
