@@ -83,6 +83,8 @@ Stream.prototype.copy = function (destination, source): Stream {
   openStream(this)
   checkMemory(destination, 'destination')
   checkMemory(source, 'source')
+  openMemory(destination)
+  openMemory(source)
   checkLengths(destination.byteLength, 'source', source.byteLength)
   const use = openStream(this, 1)
   const to = openMemory(destination, use.driver)
@@ -96,6 +98,7 @@ Stream.prototype.fill = function (buffer, value, options): Stream {
   openStream(this)
   const { width = 1 } = readOptions(options, FILL_OPTIONS)
   checkMemory(buffer, 'buffer')
+  openMemory(buffer)
   checkInteger(value, 'value')
   if (width !== 1 && width !== 2 && width !== 4) {
     throw invalidValue(`options.width must be 1, 2 or 4, not ${describe(width)}`)
@@ -117,6 +120,7 @@ Stream.prototype.fill = function (buffer, value, options): Stream {
 Stream.prototype.upload = function (buffer, source): Promise<void> {
   openStream(this)
   checkMemory(buffer, 'buffer')
+  openMemory(buffer)
   const bytes = checkSource(source, 'source')
   checkLengths(buffer.byteLength, 'source', bytes.length)
   const use = openStream(this)

@@ -23,7 +23,7 @@ export interface Conditions {
   readonly faults: readonly PlannedFault[]
   /** Where handles and addresses lie. */
   readonly ranges: Ranges
-  /** When a run is given up that has had a second at least, by `Date.now()`; `Infinity` for never. */
+  /** When a run is given up that has had a second at least: by `Date.now()`, or Infinity. */
   readonly deadline: number
 }
 

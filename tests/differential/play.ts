@@ -4,6 +4,7 @@ import type { Latch, Workbench } from '../helpers/workbench.js'
 import { GraphSteps } from './graph-steps.js'
 import { HostLog } from './host-log.js'
 import { mix } from './kernel.js'
+import { lostStep } from './lost-steps.js'
 import { MemorySteps, WIDTHS } from './memory-steps.js'
 import { errorText, isError, OPEN, outcome, SKIPPED } from './outcome.js'
 import { type Certainty, Rules } from './rules.js'
@@ -131,7 +132,10 @@ class Player {
 
   /** Those of the host, and of the event loop, wait for nothing inside a host function. */
   #step(step: Step): string | Promise<string> {
-    if (this.#isLost) return this.#lostStep(step)
+    if (this.#isLost) {
+      const ran = (): void => void this.#log.broken.push('a host function ran on a lost device')
+      return lostStep(step, this.#stage, { ran, follow: (promise) => this.#follow(promise, 0n) })
+    }
     const stage = this.#stage
     const rules = this.#rules
     switch (step.what) {
@@ -502,55 +506,6 @@ class Player {
     const asked = outcome(() => event.query())
     event.close()
     return [waited, await finished, asked, ran.join(', ')].join(' | ')
-  }
-
-  /** Where the device is lost: a promise is followed as ever, and the rest says what each call throws. */
-  #lostStep(step: Step): string {
-    const stage = this.#stage
-    switch (step.what) {
-      case 'host':
-        return outcome(() => void stage.stream(step.stream).launchHostFunc(() => this.#log.broken.push('it ran')))
-      case 'callback':
-        return outcome(() => void stage.stream(step.stream).addCallback(() => this.#log.broken.push('it ran'), 0))
-      case 'record':
-        return outcome(() => void stage.stream(step.stream).record(stage.event(step.event)))
-      case 'wait':
-        return outcome(() => void stage.stream(step.stream).wait(stage.event(step.event)))
-      case 'waitStream':
-        return outcome(() => void stage.stream(step.stream).wait(stage.stream(step.other)))
-      case 'fill':
-        return outcome(() => void stage.stream(step.stream).fill(stage.buffer(step.buffer), 0))
-      case 'copy':
-        return outcome(() => void stage.stream(step.stream).copy(stage.buffer(step.buffer), stage.buffer(step.source)))
-      case 'mix': {
-        const [to, by] = [stage.buffer(step.buffer), stage.buffer(step.source)]
-        return outcome(() => void stage.stream(step.stream).launch(mix, { grid: 1, block: 1 }, to, by, step.rounds))
-      }
-      case 'queryStream':
-        return outcome(() => stage.stream(step.stream).query())
-      case 'queryEvent':
-        return outcome(() => stage.event(step.event).query())
-      case 'synchronizeStream':
-        return outcome(() => stage.stream(step.stream).synchronize())
-      case 'synchronizeEvent':
-        return outcome(() => stage.event(step.event).synchronize())
-      case 'synchronizeDevice':
-        return outcome(() => pick(stage.devices, step.device).synchronize())
-      case 'finishedStream':
-        return this.#follow(stage.stream(step.stream).finished(), 0n)
-      case 'finishedEvent':
-        return this.#follow(stage.event(step.event).finished(), 0n)
-      case 'download':
-        return this.#follow(stage.stream(step.stream).download(stage.buffer(step.buffer)), 0n)
-      case 'closeStream':
-        return outcome(() => stage.stream(step.stream).close())
-      case 'closeEvent':
-        return outcome(() => stage.event(step.event).close())
-      case 'closeBuffer':
-        return outcome(() => stage.buffer(step.buffer).close())
-      default:
-        return SKIPPED
-    }
   }
 
   /** A host function that makes steps runs alone: when it runs is certain then. */

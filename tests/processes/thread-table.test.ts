@@ -66,3 +66,28 @@ test('streams that one thread keeps another takes, each once', { skip }, async (
   assert.equal(own.takeStream(0), 4096)
   assert.equal(own.takeStream(0), undefined)
 })
+
+test('a device is recorded while no other thread captures, and no capture begins meanwhile', { skip }, async () => {
+  const own = openThreadTable()
+  const other = new OtherThread()
+  assert.equal((await other.ask({ captures: 1 })).entered, true)
+  assert.equal(own.enterRecording(), false)
+  await other.ask({ captures: 0 })
+  assert.equal(own.enterRecording(), true)
+  assert.equal((await other.ask({ captures: 1 })).entered, false)
+  own.leaveRecording()
+  assert.equal((await other.ask({ captures: 1 })).entered, true)
+  await other.worker.terminate()
+  assert.equal(own.enterRecording(), true, 'a thread that was terminated captures no more')
+  own.leaveRecording()
+})
+
+test('entries that other threads have counted are known', { skip }, async () => {
+  const own = openThreadTable()
+  const other = new OtherThread()
+  await other.ask({ entries: 300 })
+  assert.equal(own.entriesOfOthers, 300)
+  assert.equal(own.others, true)
+  await other.worker.terminate()
+  assert.equal(own.entriesOfOthers, 0)
+})

@@ -53,7 +53,7 @@ export class Aux {
     for (const close of this.#condemned.splice(0)) close()
   }
 
-  /** Checks and closes what the host functions had. */
+  /** Checks and closes what the host functions had, when none is to come. */
   async end(): Promise<void> {
     this.execute()
     this.scratch.close()

@@ -110,6 +110,8 @@ export class Thread {
     await books.settle(note)
     note('gives its memory back')
     for (const piece of actor.pieces) await actor.giveBack(piece)
+    note('runs its last host functions')
+    for (const device of this.machine.devices) device.drainHostFunctions()
     await actor.aux.end()
     note('closes its streams')
     for (const lane of actor.lanes) {

@@ -130,6 +130,8 @@ function pretend() {
       hostFunctionsPending: false,
       anyPending: false,
       watchesOrder: false,
+      captureGoes: () => {},
+      captureStays: () => {},
       captureBegins: () => {},
       captureEnds: () => {},
       forgetStream: () => {},
@@ -140,6 +142,11 @@ function pretend() {
         return true
       },
       streamAdopted: () => {},
+      hasOtherThreads: false,
+      recordContextNow(context: ContextHandle) {
+        library.cuCtxRecordEvent(context)
+        return true
+      },
       contextFinished: (context: ContextHandle) => {
         library.cuCtxRecordEvent(context)
         return () => {}

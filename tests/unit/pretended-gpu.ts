@@ -71,11 +71,13 @@ export class PretendedGpu {
       pool: { unrecorded: () => 0, take: () => 1, giveBack: () => {} },
       depth: {
         count: () => {},
+        refresh: () => {},
         gateQueued: () => {},
         clear: () => {},
         hasRoom: (_stream: number, _entries: number, isEmpty: () => boolean) => isEmpty(),
       },
       threads: alone,
+      isIdle: () => false,
       sleeper: { sleep: () => {}, cancel: () => {} },
     }
     this.waiting = new Waiting(parts as unknown as WaitingParts)

@@ -43,7 +43,7 @@ function pretend(isDue: () => boolean = () => true) {
     relaxed: { run: (fn: () => unknown) => fn() },
     library: { cuEventQuery: () => 0 },
     pool: { unrecorded: () => 0 },
-    depth: { clear: () => {} },
+    depth: { clear: () => {}, refresh: () => {} },
     dependencies: { clear: () => {} },
   }
   const waiting = new Waiting(parts as unknown as WaitingParts)

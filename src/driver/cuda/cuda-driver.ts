@@ -108,6 +108,8 @@ export class CudaDriver implements Driver {
     this.graphs = new CudaGraphs(parts.library, parts.memory, parts.relaxed, parts.graphGates, {
       onStream,
       count,
+      captureGoes: () => parts.waiting.captureGoes(),
+      captureStays: () => parts.waiting.captureStays(),
       captureBegins: () => parts.waiting.captureBegins(),
       captureEnds: () => parts.waiting.captureEnds(),
       captureJoins: () => parts.waiting.captureJoins,
@@ -174,7 +176,8 @@ export class CudaDriver implements Driver {
 
   deviceSynchronize(device: number): void {
     const context = this.#contexts.primary(device)
-    if (this.#waiting.anyPending) this.#waiting.forContext(context, device)
+    // The driver's own wait is refused while another thread captures, and invalidates that.
+    if (this.#waiting.anyPending || this.#waiting.hasOtherThreads) this.#waiting.forContext(context, device)
     else this.#calls.inContext(context, 'cuCtxSynchronize', () => this.#library.cuCtxSynchronize())
   }
 
@@ -187,8 +190,7 @@ export class CudaDriver implements Driver {
   deviceRecordOwn(event: EventHandle, device: number): boolean {
     const context = this.#contexts.primary(device)
     if (this.#anyCaptures(device, context)) return false
-    check('cuCtxRecordEvent', this.#library.cuCtxRecordEvent(context, event))
-    return true
+    return this.#waiting.recordContextNow(context, event)
   }
 
   drainHostFunctions(): void {
@@ -241,8 +243,8 @@ export class CudaDriver implements Driver {
 
   /** While host functions are pending no stream that is idle is destroyed: it will make place for another. */
   #canBeKept(stream: StreamHandle): boolean {
-    if (!this.#waiting.anyPending || !this.#calls.own.has(stream) || this.#captures(stream)) return false
-    return this.#relaxed.run(() => this.#library.cuStreamQuery(stream)) === 0
+    if (!this.#waiting.anyPending || !this.#calls.own.has(stream)) return false
+    return this.isIdle(stream)
   }
 
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
@@ -360,6 +362,12 @@ export class CudaDriver implements Driver {
     const queue = (): void => this.#waiting.queueHostFunction(stream, cudaHandleOf(stream), context, host)
     if (isDefaultStream(stream)) this.#contexts.within(context, queue)
     else queue()
+  }
+
+  /** Is all its work done? False where the driver refuses to say, or would invalidate a capture by it. */
+  isIdle(stream: StreamHandle): boolean {
+    if (isDefaultStream(stream) || this.#captures(stream)) return false
+    return this.#relaxed.run(() => this.#library.cuStreamQuery(stream)) === 0
   }
 
   /** Does the null stream order it? Undefined while it captures: to ask would spoil the capture. */

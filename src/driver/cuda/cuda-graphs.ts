@@ -15,6 +15,9 @@ import type { RelaxedCaptures } from './relaxed-captures.js'
 export interface GraphSurroundings {
   /** Makes one call on a stream, with its context current where it is a default stream. */
   onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void
+  /** A capture is about to begin; it was refused; it has begun. */
+  captureGoes(): void
+  captureStays(): void
   captureBegins(): void
   captureEnds(): void
   /** Waits so far for what was recorded in captures: each may have made a branch of a graph. */
@@ -77,8 +80,14 @@ export class CudaGraphs implements GraphDriver {
   }
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
-    this.#around.onStream(stream, 'cuStreamBeginCapture', (raw) => this.#library.cuStreamBeginCapture_v2(raw, mode))
     const known = this.#begun.has(stream)
+    if (!known) this.#around.captureGoes()
+    try {
+      this.#around.onStream(stream, 'cuStreamBeginCapture', (raw) => this.#library.cuStreamBeginCapture_v2(raw, mode))
+    } catch (error) {
+      if (!known) this.#around.captureStays()
+      throw error
+    }
     this.#joinsAtBegin.set(stream, this.#around.captureJoins())
     this.#begun.set(stream, this.#captureInfo(stream).id)
     if (!known) this.#around.captureBegins()

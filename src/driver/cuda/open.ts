@@ -65,6 +65,7 @@ export function openCudaDriver(): Driver {
     sleeper: new BackOffSleeper(),
     rest,
     threads,
+    isIdle: (stream) => driver.isIdle(stream),
     deadlockAfter: deadlockTimeout(),
   })
   const memoryCheck = new MemoryCheck()

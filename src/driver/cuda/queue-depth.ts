@@ -10,6 +10,8 @@ import type { Gates } from './gates.js'
 import { alone, type Threads } from './thread-table.js'
 
 const QUEUE_ENTRIES = 1000
+/** So many entries are worth a look at which of them are done. */
+const WORTH_A_LOOK = 200
 
 interface Account {
   /** Entries queued since the stream was last seen empty, or since its last gate was reached. */
@@ -22,6 +24,8 @@ export class QueueDepth {
   readonly #gates: Gates
   readonly #connections: number
   readonly #threads: Threads
+  /** Of all accounts. */
+  #entries = 0
   readonly #accounts = new Map<StreamHandle, Account>()
 
   constructor(gates: Gates, connections: number, threads: Threads = alone) {
@@ -34,11 +38,22 @@ export class QueueDepth {
   clear(): void {
     if (this.#accounts.size === 0) return
     this.#accounts.clear()
-    this.#threads.publishStreams(0)
+    this.#changeBy(-this.#entries)
   }
 
   forget(stream: StreamHandle): void {
-    if (this.#accounts.delete(stream)) this.#threads.publishStreams(this.#accounts.size)
+    const entries = this.#accounts.get(stream)?.entries
+    if (entries === undefined) return
+    this.#accounts.delete(stream)
+    this.#changeBy(-entries)
+  }
+
+  /** Forgets what is counted and done: other threads have the less room the more is. */
+  refresh(isIdle: (stream: StreamHandle) => boolean): void {
+    if (!this.#threads.others || this.#entries < WORTH_A_LOOK) return
+    for (const [stream, { entries }] of this.#accounts) {
+      if (entries >= WORTH_A_LOOK / 10 && isIdle(stream)) this.forget(stream)
+    }
   }
 
   /** Counts entries that are about to be queued. */
@@ -46,11 +61,11 @@ export class QueueDepth {
     const account = this.#accounts.get(stream)
     if (account === undefined) {
       this.#accounts.set(stream, { entries, sinceGate: entries })
-      this.#threads.publishStreams(this.#accounts.size)
     } else {
       account.entries += entries
       account.sinceGate += entries
     }
+    this.#changeBy(entries)
   }
 
   /** The entry counted last was a gate. */
@@ -70,6 +85,7 @@ export class QueueDepth {
     const lane = this.#gates.laneOf(stream)
     // Once the stream stands at its last gate, all that was queued before it is done.
     if (lane !== undefined && lane.calls.length === 1 && this.#gates.arrivedAt(lane)) {
+      this.#changeBy(account.sinceGate + 1 - account.entries)
       account.entries = account.sinceGate + 1
     }
     return account.entries + entries <= this.#limit()
@@ -79,6 +95,13 @@ export class QueueDepth {
   #limit(): number {
     const streams = Math.max(this.#accounts.size, this.#threads.allStreams)
     const sharing = streams <= this.#connections / 2 ? 1 : Math.ceil(streams / this.#connections) + 1
-    return Math.floor(QUEUE_ENTRIES / sharing)
+    // Any of the others' may stand in the same queue.
+    const free = Math.max(1, QUEUE_ENTRIES - this.#threads.entriesOfOthers)
+    return Math.min(free, Math.floor(QUEUE_ENTRIES / sharing))
+  }
+
+  #changeBy(entries: number): void {
+    this.#entries += entries
+    this.#threads.publishWork(this.#accounts.size, this.#entries)
   }
 }

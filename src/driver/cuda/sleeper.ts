@@ -76,6 +76,9 @@ class TimerFd implements Timer {
     const create = libc.func('timerfd_create', 'int', ['int', 'int'])
     this.#settime = libc.func('timerfd_settime', 'int', ['int', 'int', 'uintptr_t', 'uintptr_t'])
     this.#fd = create(CLOCK_MONOTONIC, TFD_NONBLOCK_CLOEXEC) as number
+    // When the thread's JavaScript ends, however it ends; what is made later, as the watch, is taken down before.
+    const addHook = libc.func('napi_add_env_cleanup_hook', 'int', ['void *', 'uintptr_t', 'uintptr_t'])
+    addHook(koffi().node.env, Number(libc.symbol('close')), this.#fd)
     const handle = koffi().node.poll(this.#fd, { readable: true }, () => {})
     handle.stop()
     this.#watch = { start: (callback) => handle.start({ readable: true }, callback), stop: () => handle.stop() }

@@ -10,16 +10,26 @@ import { fillAtExit } from './fill-at-exit.js'
 import { koffi, NativeMemory } from './native.js'
 
 /** Words of the table's head. */
-const Head = { MAGIC: 0, EXCLUSIVE: 1, MOST_SLOTS_USED: 2, WORDS: 16 } as const
+const Head = { MAGIC: 0, EXCLUSIVE: 1, MOST_SLOTS_USED: 2, RECORDING: 3, WORDS: 16 } as const
 /** Words of a thread's slot. */
-const Slot = { OWNER: 0, PENDING: 1, STREAMS: 2, PAIRS: 3, GATES: 4, GRAPH_GATES: 6, WORDS: 8 } as const
+const Slot = {
+  OWNER: 0,
+  PENDING: 1,
+  STREAMS: 2,
+  PAIRS: 3,
+  GATES: 4,
+  GRAPH_GATES: 6,
+  ENTRIES: 8,
+  CAPTURES: 9,
+  WORDS: 16,
+} as const
 const SLOTS = 500
 /** Streams kept for those that are wanted while host functions are pending: so many of each of the first devices. */
 const KEPT_DEVICES = 16
 const KEPT_STREAMS = 64
-const KEPT_AT = 16_384
+const KEPT_AT = 32_768
 const TABLE_BYTES = KEPT_AT + KEPT_DEVICES * KEPT_STREAMS * 8
-const MAGIC = 0x57ea_3503
+const MAGIC = 0x57ea_3504
 
 /** Where the table is looked for: places that no allocator of the usual systems hands out. */
 const PLACES: readonly number[] = [0x2c5d_0000_0000, 0x3a9b_0000_0000, 0x1e27_0000_0000]
@@ -37,9 +47,18 @@ export interface Threads {
   announce(pending: number): boolean
   /** Does another thread have host functions pending? */
   readonly othersPending: boolean
-  /** How many streams of this thread have work counted, and how many those of all threads are. */
-  publishStreams(streams: number): void
+  /** Are there other threads that use the library, or have been? */
+  readonly others: boolean
+  /** How many streams of this thread have work counted, and how many entries of hardware queues that is. */
+  publishWork(streams: number, entries: number): void
+  /** Streams of all threads, and the entries that others have counted. */
   readonly allStreams: number
+  readonly entriesOfOthers: number
+  /** Publishes how many captures are under way, before one begins. False while another thread records a device. */
+  announceCaptures(captures: number): boolean
+  /** Takes the right to record an event behind all work of a device, which would invalidate captures of other threads. */
+  enterRecording(): boolean
+  leaveRecording(): void
   /** Where the gates of this thread lie: so many pairs of words, "arrived" and "go". */
   publishGates(kind: 'stream' | 'graph', address: number, pairs: number): void
   /** The gates at which streams stand that another thread must open, each by a name that it has until it is opened. */
@@ -58,8 +77,13 @@ export const alone: Threads = {
   publish() {},
   announce: () => true,
   othersPending: false,
-  publishStreams() {},
+  others: false,
+  publishWork() {},
   allStreams: 0,
+  entriesOfOthers: 0,
+  announceCaptures: () => true,
+  enterRecording: () => true,
+  leaveRecording() {},
   publishGates() {},
   standing: () => new Set(),
   enterExclusive: () => true,
@@ -134,8 +158,40 @@ class ThreadTable implements Threads {
     return false
   }
 
-  publishStreams(streams: number): void {
+  get others(): boolean {
+    return (this.#words[Head.MOST_SLOTS_USED] ?? 0) > 1
+  }
+
+  publishWork(streams: number, entries: number): void {
     this.#words[this.#at + Slot.STREAMS] = streams
+    this.#words[this.#at + Slot.ENTRIES] = entries
+  }
+
+  get entriesOfOthers(): number {
+    return this.#sumOfOthers(Slot.ENTRIES)
+  }
+
+  announceCaptures(captures: number): boolean {
+    const at = this.#at + Slot.CAPTURES
+    const before = Atomics.load(this.#words, at)
+    Atomics.store(this.#words, at, captures)
+    const holder = Atomics.load(this.#words, Head.RECORDING)
+    if (captures <= before || holder === 0 || holder === this.#slot + 1 || this.#isGone(holder)) return true
+    Atomics.store(this.#words, at, before)
+    return false
+  }
+
+  enterRecording(): boolean {
+    const own = this.#slot + 1
+    const holder = Atomics.compareExchange(this.#words, Head.RECORDING, 0, own)
+    const isOwn = holder === 0 || (this.#isGone(holder) && this.#exchange(Head.RECORDING, holder))
+    if (isOwn && this.#sumOfOthers(Slot.CAPTURES) === 0) return true
+    if (isOwn) this.leaveRecording()
+    return false
+  }
+
+  leaveRecording(): void {
+    Atomics.store(this.#words, Head.RECORDING, 0)
   }
 
   get allStreams(): number {
@@ -199,9 +255,20 @@ class ThreadTable implements Threads {
   }
 
   #takeFrom(holder: number): boolean {
-    return (
-      this.#isGone(holder) && Atomics.compareExchange(this.#words, Head.EXCLUSIVE, holder, this.#slot + 1) === holder
-    )
+    return this.#isGone(holder) && this.#exchange(Head.EXCLUSIVE, holder)
+  }
+
+  #exchange(word: number, holder: number): boolean {
+    return Atomics.compareExchange(this.#words, word, holder, this.#slot + 1) === holder
+  }
+
+  #sumOfOthers(word: number): number {
+    const used = this.#words[Head.MOST_SLOTS_USED] ?? 0
+    let sum = 0
+    for (let slot = 0; slot < used; slot += 1) {
+      if (slot !== this.#slot) sum += Atomics.load(this.#words, startOf(slot) + word)
+    }
+    return sum
   }
 }
 

@@ -47,6 +47,13 @@ const needsAll: Needs = () => () => true
 /** What another library waits for is not known. */
 const needsNone: Needs = () => () => false
 
+interface LaterWait {
+  readonly context: ContextHandle
+  readonly settle: Settle
+  cancel: Cancel | undefined
+  isOver: boolean
+}
+
 /** Gates at which streams of other threads have stood since then. */
 interface OthersStanding {
   readonly gates: ReadonlySet<string>
@@ -62,6 +69,8 @@ export interface WaitingParts {
   readonly pool: EventPool
   readonly sleeper: Sleeper
   readonly threads: Threads
+  /** Is all the stream's work done? False where that cannot be asked without harm. */
+  readonly isIdle: (stream: StreamHandle) => boolean
   /** Called over and over while JavaScript blocks: rests the processor after a while. */
   readonly rest: (nanosecondsWaited: number) => void
   /** Milliseconds without progress after which a wait inside a host function is given up. */
@@ -79,6 +88,8 @@ export class Waiting {
   readonly #streams: Completions
   /** Waits for events that the caller can record anew. */
   readonly #events: Completions
+  /** Waits for devices that begin once no other thread captures. */
+  readonly #later: LaterWait[] = []
   readonly #pump: LoopPump
   /** Captures that this library began and has not ended. */
   #captures = 0
@@ -142,6 +153,17 @@ export class Waiting {
   }
 
   /** From now on it has to be known which events were recorded inside a capture: to query one would spoil it. */
+  captureGoes(): void {
+    const { threads, rest } = this.#parts
+    while (!threads.announceCaptures(this.#captures + 1)) rest(Number.POSITIVE_INFINITY)
+  }
+
+  /** It was refused. */
+  captureStays(): void {
+    this.#parts.threads.announceCaptures(this.#captures)
+  }
+
+  /** From now on it has to be known which events were recorded inside a capture: to query one would invalidate it. */
   captureBegins(): void {
     this.#captures += 1
     this.watchesOrder = true
@@ -149,6 +171,7 @@ export class Waiting {
 
   captureEnds(): void {
     this.#captures = Math.max(0, this.#captures - 1)
+    this.#parts.threads.announceCaptures(this.#captures)
     this.#calmDown()
   }
 
@@ -221,9 +244,63 @@ export class Waiting {
   }
 
   contextFinished(context: ContextHandle, settle: Settle): Cancel {
+    if (!this.#parts.threads.enterRecording()) return this.#finishedLater(context, settle)
+    try {
+      return this.#contextFinishedNow(context, settle)
+    } finally {
+      this.#parts.threads.leaveRecording()
+    }
+  }
+
+  /** False while another thread captures: nothing is done then. */
+  recordContextNow(context: ContextHandle, event: EventHandle): boolean {
+    const { threads } = this.#parts
+    if (!threads.enterRecording()) return false
+    try {
+      this.#recordContext(context, event)
+    } finally {
+      threads.leaveRecording()
+    }
+    return true
+  }
+
+  get hasOtherThreads(): boolean {
+    return this.#parts.threads.others
+  }
+
+  #contextFinishedNow(context: ContextHandle, settle: Settle): Cancel {
     const record = (event: EventHandle): void => this.#recordContext(context, event)
     // No stream's handle is negative, so this is a group of its own.
     return this.#finished(-context, context, record, settle)
+  }
+
+  /** Another thread captures, and to record the device would invalidate that: it begins when the capture is over. */
+  #finishedLater(context: ContextHandle, settle: Settle): Cancel {
+    const wait: LaterWait = { context, settle, cancel: undefined, isOver: false }
+    this.#later.push(wait)
+    this.#pump.wake()
+    return () => {
+      wait.isOver = true
+      wait.cancel?.()
+    }
+  }
+
+  #beginLater(): void {
+    const { threads } = this.#parts
+    for (const wait of this.#later.splice(0)) {
+      if (wait.isOver) continue
+      if (!threads.enterRecording()) {
+        this.#later.push(wait)
+        continue
+      }
+      try {
+        wait.cancel = this.#contextFinishedNow(wait.context, wait.settle)
+      } catch (error) {
+        wait.settle(error)
+      } finally {
+        threads.leaveRecording()
+      }
+    }
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {
@@ -257,7 +334,12 @@ export class Waiting {
       return comesAfter
     }
     try {
-      this.#recordContext(context, event)
+      this.#block(() => this.#parts.threads.enterRecording(), needs, 'device.synchronize()')
+      try {
+        this.#recordContext(context, event)
+      } finally {
+        this.#parts.threads.leaveRecording()
+      }
       // A stream of another device may capture: CUDA lets a device be waited for meanwhile, but no event be asked.
       this.#block(() => relaxed.run(() => this.#isDone(event)), needs, 'device.synchronize()')
     } finally {
@@ -384,6 +466,8 @@ export class Waiting {
 
   /** One turn of the event loop: runs what is due, settles what is done. */
   #turn(): TurnResult {
+    if (this.#later.length > 0) this.#beginLater()
+    this.#parts.depth.refresh(this.#parts.isIdle)
     const progress = this.#parts.relaxed.run(() => {
       const settled = this.#streams.poll()
       return this.#events.poll() || settled
@@ -393,7 +477,8 @@ export class Waiting {
     for (let most = this.#parts.gates.active.length; most > 0 && this.#parts.gates.runDue(); most -= 1) ran = true
     if (!progress && !ran && this.hostFunctionsPending) this.#lookForFaults()
     this.#calmDown()
-    if (this.#streams.pending + this.#events.pending === 0 && !this.hostFunctionsPending) return 'idle'
+    const pending = this.#streams.pending + this.#events.pending + this.#later.length
+    if (pending === 0 && !this.hostFunctionsPending) return 'idle'
     if (!progress && !ran) return 'later'
     this.#parts.sleeper.cancel()
     return 'soon'

@@ -2,7 +2,13 @@
 import { parentPort } from 'node:worker_threads'
 import { openThreadTable } from '../../../src/driver/cuda/thread-table.js'
 
-export type Question = { readonly publish: number } | { readonly keep: number } | 'exclusive' | 'leave'
+export type Question =
+  | { readonly publish: number }
+  | { readonly keep: number }
+  | { readonly captures: number }
+  | { readonly entries: number }
+  | 'exclusive'
+  | 'leave'
 export interface Reply {
   readonly othersPending: boolean
   readonly entered?: boolean
@@ -20,6 +26,10 @@ parentPort?.on('message', (question: Question) => {
   } else if ('publish' in question) {
     const entered = threads.announce(question.publish)
     reply({ othersPending, entered })
+  } else if ('captures' in question) reply({ othersPending, entered: threads.announceCaptures(question.captures) })
+  else if ('entries' in question) {
+    threads.publishWork(1, question.entries)
+    reply({ othersPending })
   } else {
     threads.keepStream(0, question.keep)
     reply({ othersPending })
