@@ -187,12 +187,12 @@ export abstract class Memory implements Disposable {
 }
 
 /** Elements that this Node lets a typed array have. */
-export const LONGEST_ARRAY = constants.MAX_LENGTH
+const LONGEST_ARRAY = constants.MAX_LENGTH
 
 /** Memory may be longer than an array can be. */
 export function checkFitsArray(memory: Memory, elements: number): void {
   if (elements <= LONGEST_ARRAY) return
-  const what = `${memory} has more elements than an array can have here, which is ${LONGEST_ARRAY}`
+  const what = `${memory} has more elements than a typed array can have here, which is ${LONGEST_ARRAY}`
   throw stateError('ERR_UNSUPPORTED', `${what}: take slices of it`)
 }
 

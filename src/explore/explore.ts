@@ -63,7 +63,6 @@ const SHRINKING_TIME = 5000
 
 interface Settings extends Conditions {
   readonly maxRuns: number
-  readonly deadline: number
   readonly strategy: Strategy
 }
 
