@@ -143,7 +143,7 @@ export abstract class Memory implements Disposable {
   }
 
   static #checkOpen(memory: Memory): void {
-    if (memory.closed) throw stateError('ERR_CLOSED', `${memory} cannot be used any more`)
+    if (memory.#closed || memory.#whole.#closed) throw stateError('ERR_CLOSED', `${memory} cannot be used any more`)
   }
 
   static {

@@ -12,7 +12,7 @@ import {
   StreamFlag,
   type StreamHandle,
 } from './driver/driver.js'
-import { heardFrom, inspected, invalidType, printed, stateError } from './errors.js'
+import { heardFrom, inspected, invalidReceiver, invalidType, printed, stateError } from './errors.js'
 import {
   checkAgainst,
   EVENT_OPTIONS,
@@ -552,7 +552,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   }
 
   static #checkBrand(stream: Stream): void {
-    checkThis(stream, isStream, 'a Stream')
+    // Every use of a stream passes here, and checkThis(), which all classes share, is not inlined as well.
+    if (!isStream(stream)) throw invalidReceiver('a Stream', stream)
   }
 
   static #opened(stream: Stream): StreamHandle {
