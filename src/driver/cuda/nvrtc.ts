@@ -2,6 +2,7 @@
 import { stateError } from '../../errors.js'
 import { loadLibrary, type WantedLibrary } from './find-library.js'
 import { NativeMemory } from './native.js'
+import { oneShotSignals } from './one-shot-signals.js'
 
 const P = 'uintptr_t'
 
@@ -22,6 +23,8 @@ interface CompileFunction {
 }
 
 interface Nvrtc {
+  /** To be called after a compilation. */
+  readonly mendSignals: () => void
   readonly createProgram: CFunction
   readonly destroyProgram: CFunction
   readonly compileProgram: CompileFunction
@@ -45,13 +48,16 @@ export async function compileCuda(source: string, name: string, options: readonl
       error ? reject(error) : resolve(status),
     )
   })
+  program.nvrtc.mendSignals()
   return program.result(result)
 }
 
 /** As compileCuda, and blocks until it is done. */
 export function compileCudaNow(source: string, name: string, options: readonly string[]): Uint8Array {
   using program = new Compilation(source, name)
-  return program.result(program.nvrtc.compileProgram(program.handle, options.length, options))
+  const result = program.nvrtc.compileProgram(program.handle, options.length, options)
+  program.nvrtc.mendSignals()
+  return program.result(result)
 }
 
 class Compilation implements Disposable {
@@ -104,6 +110,7 @@ function load(): Nvrtc {
     library.func(name, result, args) as CFunction
   const compile = library.func('nvrtcCompileProgram', 'int', [P, 'int', 'const char **'])
   return {
+    mendSignals: oneShotSignals(),
     createProgram: func('nvrtcCreateProgram', [P, 'str', 'str', 'int', P, P]),
     destroyProgram: func('nvrtcDestroyProgram', [P]),
     compileProgram: compile as CompileFunction,
