@@ -39,17 +39,14 @@ export class Completions {
     }
   }
 
-  /** Gives up a group's waits, for somebody who will wait another way. */
-  take(group: number): Settle[] {
-    const waits = this.#groups.get(group) ?? []
+  /** Gives up asking for a group. What is returned settles the waits that have not been cancelled by then. */
+  take(group: number): Settle | undefined {
+    const waits = this.#groups.get(group)
     this.#groups.delete(group)
-    const settles: Settle[] = []
-    for (const { settle } of waits) {
-      if (settle === undefined) continue
-      settles.push(settle)
-      this.pending -= 1
+    if (waits === undefined || waits.every(({ settle }) => settle === undefined)) return undefined
+    return (error) => {
+      for (const wait of waits) this.#settle(wait, error)
     }
-    return settles
   }
 
   /** Lets the group's number be used for other waits, which are not in order with these. */
