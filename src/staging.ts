@@ -118,7 +118,8 @@ const uploads = new WeakMap<Stream, Ring>()
 const downloads = new WeakMap<Stream, Ring>()
 
 /**
- * Queues the copy of these bytes. The promise is done when none of them is needed any more, in the ring or beside it.
+ * Queues the copy of these bytes. The promise is done when none of them is needed any more, in the ring or beside it. It
+ * rejects where the GPU is known to have faulted by then.
  * @throws ERR_INVALID_ARG_VALUE where a host function that runs meanwhile has detached them
  */
 export function stageUpload(stream: Stream, buffer: Memory, bytes: Uint8Array): Promise<void> {
@@ -139,7 +140,9 @@ export function stageUpload(stream: Stream, buffer: Memory, bytes: Uint8Array): 
       queueCopy(opened.use, at(to, offset), openMemory(memory), part.length)
     }
   }
-  return pending.promise()
+  // A copy that is queued on a GPU which has faulted is refused late, or never.
+  const { driver, context } = openStream(stream)
+  return pending.promise(() => driver.contextCheck(context))
 }
 
 /** Queues the copy of these bytes to an array; the promise is done when they are there. */
@@ -168,7 +171,7 @@ export async function stageDownload(stream: Stream, buffer: Memory): Promise<Uin
       place.allocation.afterUse(helper)
     }
   }
-  await pending.promise()
+  await pending.promise(() => {})
   return result
 }
 
@@ -233,11 +236,13 @@ class Pending {
     if (this.#count === 0) this.#settle?.()
   }
 
-  /** Done when all of them are over. */
-  promise(): Promise<void> {
+  /** Done when all of them are over; where there are none, rejected with what `check` throws. */
+  promise(check: () => void): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#settle = () => (this.#error === undefined ? resolve() : reject(this.#error))
-      if (this.#count === 0) this.#settle()
+      if (this.#count > 0) return
+      check()
+      this.#settle()
     })
   }
 }

@@ -54,7 +54,8 @@ declare module './stream.js' {
      * it to keep that small.
      * @throws (at once) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an array that is detached, ERR_OUT_OF_RANGE
      * where the lengths differ, ERR_CLOSED, ERR_DEVICE_MISMATCH, ERR_UNSUPPORTED while the stream captures. The promise
-     * rejects with the CudaError if the GPU faults, and nobody need look at it
+     * rejects with the CudaError if the GPU is known to have faulted before it is done, and need not be looked at: a
+     * later fault is told by whatever waits for the stream
      */
     upload(buffer: DeviceBuffer | PinnedBuffer, source: Bytes): Promise<void>
     /**

@@ -85,6 +85,8 @@ export interface Driver {
    * a stream there captures, as far as this thread can know: nothing is done then.
    */
   deviceRecordOwn(event: EventHandle, device: number): boolean
+  /** Throws what a GPU that has faulted answers to every call, where that is known by now (`cuEventQuery`). */
+  contextCheck(context: ContextHandle): void
   /** Runs host functions as they come due, and blocks until none is pending on any stream of any device. */
   drainHostFunctions(): void
   /** Runs calls that would spoil a capture which anybody has under way (`cuThreadExchangeStreamCaptureMode`). */

@@ -73,6 +73,10 @@ export class WrappedDriver implements Driver {
   deviceRecordOwn(event: EventHandle, device: number): boolean {
     return this.inner.deviceRecordOwn(event, device)
   }
+
+  contextCheck(context: ContextHandle): void {
+    this.inner.contextCheck(context)
+  }
   drainHostFunctions(): void {
     this.inner.drainHostFunctions()
   }

@@ -162,6 +162,10 @@ export class SimDriver implements Driver {
     return true
   }
 
+  contextCheck(context: ContextHandle): void {
+    this.#registry.alive(this.#registry.contextDevice(context), 'cuEventQuery')
+  }
+
   drainHostFunctions(): void {
     this.#waits.drainHostFunctions()
   }
