@@ -2,9 +2,10 @@
 import { createRequire } from 'node:module'
 import { Device, Stream, type StreamOptions } from 'cuda-streams'
 import type * as Koffi from 'koffi'
-import { driverOf } from '../../src/device.js'
+import { contextOf, driverOf } from '../../src/device.js'
 import type { Driver, StreamHandle } from '../../src/driver/driver.js'
 import { backendOf } from '../../src/driver/front.js'
+import type { LaunchShape } from '../../src/driver/kernel-driver.js'
 import type { Workbench } from './workbench.js'
 
 const P = 'uintptr_t'
@@ -35,6 +36,14 @@ again:
   ret;
 }
 `
+
+const ONE_THREAD: LaunchShape = {
+  grid: [1, 1, 1],
+  block: [1, 1, 1],
+  sharedMemory: 0,
+  cooperative: false,
+  cluster: undefined,
+}
 
 let opened: Workbench | string | undefined
 
@@ -85,9 +94,6 @@ function make(raw: Raw): Workbench {
   const enter = (on: Device): void => setContext(Number(on.context.handle))
   enter(device)
 
-  const loadModule = raw.function('cuModuleLoadData', [P, 'str'])
-  const getFunction = raw.function('cuModuleGetFunction', [P, P, 'str'])
-  const launch = raw.function('cuLaunchKernel', [P, ...Array(6).fill('uint'), 'uint', P, P, P])
   const waitValue = raw.function('cuStreamWaitValue32_v2', [P, P, 'uint', 'uint'])
   const createStream = raw.function('cuStreamCreateWithPriority', [P, 'uint', 'int'])
   const destroyStream = raw.function('cuStreamDestroy_v2', [P])
@@ -97,32 +103,25 @@ function make(raw: Raw): Workbench {
   const words = new Int32Array(raw.koffi.view(BigInt(latches), LATCHES * 4)).fill(0)
   let nextLatch = 0
 
+  const backend = backendOf(driver)
+  // By the driver, so that it counts what is queued, and beneath its wrappers, which know nothing of it.
   const kernels = devices.map((on) => {
-    enter(on)
-    ;(loadModule as (...values: unknown[]) => void)(raw.out, PTX)
-    const module = raw.result()
-    const kernel = (name: string): number => {
-      ;(getFunction as (...values: unknown[]) => void)(raw.out, module, name)
-      return raw.result()
-    }
-    return { spin: kernel('spin'), wild: kernel('wild') }
+    const module = backend.kernels.load(Buffer.from(`${PTX}\0`), contextOf(on))
+    return { spin: backend.kernels.kernel(module, 'spin', ['u64']), wild: backend.kernels.kernel(module, 'wild', []) }
   })
   enter(device)
-  const parameter = Number(raw.koffi.alloc('uint64', 2))
-  const parameters = new BigUint64Array(raw.koffi.view(BigInt(parameter), 16))
-  parameters[1] = BigInt(parameter)
 
-  const kernelsOf = (on: Device): { spin: number; wild: number } => {
-    const found = kernels[on.ordinal]
-    if (found === undefined) throw new Error(`no kernels for ${on}`)
-    return found
+  const run = (name: 'spin' | 'wild', stream: Stream, values: readonly bigint[]): void => {
+    const found = kernels[stream.device.ordinal]
+    if (found === undefined) throw new Error(`no kernels for ${stream.device}`)
+    const token = roomOn(stream)
+    backend.kernels.launch(found[name], token, ONE_THREAD, values, [])
   }
-  const reserve = (stream: Stream): number => {
-    const handle = stream.handle
-    const token = handle > 2n ? Number(handle) : stream.device.ordinal * 4 + Number(handle)
-    backendOf(driver).streamMakeRoom(token as StreamHandle, 1)
-    enter(stream.device)
-    return Number(handle)
+  const roomOn = (stream: Stream): StreamHandle => {
+    const { handle } = stream
+    const token = (handle > 2n ? Number(handle) : stream.device.ordinal * 4 + Number(handle)) as StreamHandle
+    backend.streamMakeRoom(token, 1)
+    return token
   }
 
   return {
@@ -132,20 +131,19 @@ function make(raw: Raw): Workbench {
     device,
     stream: (options) => new Stream({ device, ...options }),
     busy(stream, nanoseconds) {
-      const handle = reserve(stream)
-      parameters[0] = BigInt(Math.round(nanoseconds))
-      launch(kernelsOf(stream.device).spin, 1, 1, 1, 1, 1, 1, 0, handle, parameter + 8, 0)
+      run('spin', stream, [BigInt(Math.round(nanoseconds))])
     },
     latch(stream) {
-      const handle = reserve(stream)
+      roomOn(stream)
+      enter(stream.device)
       const index = nextLatch
       nextLatch = (nextLatch + 1) % LATCHES
       words[index] = 0
-      waitValue(handle, latches + 4 * index, 1, 0)
+      waitValue(Number(stream.handle), latches + 4 * index, 1, 0)
       return { open: () => void Atomics.store(words, index, 1) }
     },
     fault(stream) {
-      launch(kernelsOf(stream.device).wild, 1, 1, 1, 1, 1, 1, 0, reserve(stream), 0, 0)
+      run('wild', stream, [])
     },
     foreignStream(on: Device, options: StreamOptions = {}) {
       enter(on)

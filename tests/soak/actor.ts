@@ -4,7 +4,7 @@ import type { Graphs } from './actions/graphs.js'
 import { Aux } from './aux.js'
 import { type Books, codeOf, told } from './books.js'
 import { Lane, type Mark, type Origin, type Use } from './lanes.js'
-import type { Machine } from './machine.js'
+import type { ForeignStream, Machine } from './machine.js'
 import { type Part, Piece, type PieceKind } from './pieces.js'
 import type { Random } from './random.js'
 import type { TraceLane } from './trace.js'
@@ -47,7 +47,7 @@ export class Actor {
   /** Things that were let go of without a close, for the garbage collector. */
   readonly dropped: WeakRef<object>[] = []
   /** The handles of streams that another library made. */
-  readonly #foreign = new Map<Lane, bigint>()
+  readonly #foreign = new Map<Lane, ForeignStream>()
   /** Streams that are gone, of whose work not all is known to be done. */
   readonly #gone: Lane[] = []
 
@@ -101,10 +101,11 @@ export class Actor {
     const priority = random.chance(0.3) ? -random.below(6) : 0
     const nonBlocking = origin === 'own' || origin === 'foreign'
     if (origin === 'foreign' || origin === 'foreignBlocking') {
-      const handle = machine.bench.foreignStream(device, { priority, nonBlocking })
-      const stream = Stream.from(handle, random.chance(0.5) ? {} : { device, owner: {} })
+      const foreign = machine.takeForeign(device, nonBlocking, priority)
+      if (foreign === undefined) return this.newLane('own', device)
+      const stream = Stream.from(foreign.handle, random.chance(0.5) ? {} : { device, owner: {} })
       const lane = new Lane(stream, origin, machine.legacyOf(device))
-      this.#foreign.set(lane, handle)
+      this.#foreign.set(lane, foreign)
       return lane
     }
     const stream = random.one([
@@ -168,9 +169,9 @@ export class Actor {
     const stream = lane.letGo()
     if (drop) this.dropped.push(new WeakRef(stream))
     else random.one([() => stream.close(), () => stream[Symbol.dispose]()])()
-    const handle = this.#foreign.get(lane)
+    const foreign = this.#foreign.get(lane)
     this.#foreign.delete(lane)
-    if (handle !== undefined) this.machine.bench.destroyForeignStream(handle)
+    if (foreign !== undefined) this.machine.giveBackForeign(foreign)
     this.#gone.push(lane)
     if (this.#gone.length > MOST_GONE) await this.#forgetGone()
   }

@@ -71,6 +71,11 @@ export class Aux {
     if (kit === undefined) return undefined
     try {
       return body(kit)
+    } catch (error) {
+      // Where other threads have much queued there may be no room for more.
+      if (codeOf(error) !== 'ERR_DEADLOCK' || this.#actor.machine.isAlone) throw error
+      this.#actor.books.counts.deadlocks += 1
+      return undefined
     } finally {
       this.#free.push(kit)
     }

@@ -1,4 +1,5 @@
 /** What one thread of a soak has promised itself, and what came of it: failures, promises, host functions, errors. */
+import { writeSync } from 'node:fs'
 import type { TraceLane } from './trace.js'
 
 export const COUNTS = [
@@ -22,6 +23,7 @@ export const COUNTS = [
 export type Counts = Record<(typeof COUNTS)[number], number>
 
 const MOST_FAILURES = 20
+const STANDARD_ERROR = 2
 
 export function noCounts(): Counts {
   return Object.fromEntries(COUNTS.map((name) => [name, 0])) as Counts
@@ -46,7 +48,12 @@ export class Books {
   }
 
   fail(what: string): void {
-    if (this.failures.length < MOST_FAILURES) this.failures.push(`${this.#thread}, ${what}`)
+    const failure = `${this.#thread}, ${what}`
+    if (this.failures.length < MOST_FAILURES) {
+      this.failures.push(failure)
+      // At once, and past the streams of Node: the process may be lost before it ends.
+      writeSync(STANDARD_ERROR, `${failure}\n`)
+    }
     this.#onFailure()
   }
 

@@ -7,7 +7,7 @@ import { Ground } from './ground.js'
 import { haveGuests } from './guests.js'
 import { argumentsOf, type Options, parseOptions } from './options.js'
 import { shareWithProcess } from './partners.js'
-import { type Reply, type SharedWork, shareAround } from './sharing.js'
+import { PLAY, type Reply, type SharedWork, shareAround } from './sharing.js'
 import { type Beside, type Result, Thread } from './thread.js'
 import { Trace } from './trace.js'
 import { FAILED, PASSED } from './watchdog.js'
@@ -63,6 +63,10 @@ class Colleague {
     this.ready = Promise.race([ready, this.over.then(() => {})])
   }
 
+  play(): void {
+    this.#worker.postMessage(PLAY)
+  }
+
   /** Undefined where the worker ends meanwhile. */
   ask(work: SharedWork): Promise<Reply | undefined> {
     return new Promise((resolve) => {
@@ -87,6 +91,7 @@ async function soak(options: Options, tracePath: string): Promise<number> {
   // Guests have the same driver, and say nothing of it.
   process.env['CUDA_STREAMS_DRIVER'] = machine.bench.name
   const colleagues = early ?? (await hire())
+  for (const colleague of colleagues) colleague.play()
   console.log(`Soak of ${machine.device.name}, driver '${machine.bench.name}', Node ${process.version}`)
   console.log(`Again: npm run soak -- ${argumentsOf(options).join(' ')}`)
 

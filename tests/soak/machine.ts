@@ -11,6 +11,14 @@ import { add, affine, mirror } from './kernels.js'
 import { type Clock, Lane, LegacyOrder, reached, unrun } from './lanes.js'
 
 const MOST_DEVICES = 2
+/** That a thread has for each device. */
+const FOREIGN_STREAMS = 12
+
+export interface ForeignStream {
+  readonly device: Device
+  readonly nonBlocking: boolean
+  readonly handle: bigint
+}
 
 export class Machine {
   readonly bench: Workbench
@@ -25,6 +33,8 @@ export class Machine {
   readonly #legacy = new Map<Device, LegacyOrder>()
   readonly #perThread = new Map<Device, Lane>()
   readonly #context = new AsyncLocalStorage<object>()
+  /** Foreign streams that are not played with. */
+  readonly #foreign: ForeignStream[] = []
 
   constructor(ground: Ground, books: Books, number: number) {
     this.ground = ground
@@ -33,6 +43,7 @@ export class Machine {
     this.bench = openBench(ground, number)
     this.devices = this.bench.devices.slice(0, MOST_DEVICES)
     for (const device of this.devices) this.#legacy.set(device, new LegacyOrder())
+    if (!this.isSimulated) this.#makeForeign()
   }
 
   /** Compiles and loads what waits for the device when it is first used. */
@@ -64,6 +75,32 @@ export class Machine {
   /** May this thread fill hardware queues? */
   get mayFillQueues(): boolean {
     return this.isSimulated || this.number === 0 || this.ground.options.bursts
+  }
+
+  /** A stream of another library; undefined where none is left on this device. */
+  takeForeign(device: Device, nonBlocking: boolean, priority: number): ForeignStream | undefined {
+    if (this.isSimulated) {
+      return { device, nonBlocking, handle: this.bench.foreignStream(device, { nonBlocking, priority }) }
+    }
+    const at = this.#foreign.findIndex((each) => each.device === device && each.nonBlocking === nonBlocking)
+    return at === -1 ? undefined : this.#foreign.splice(at, 1)[0]
+  }
+
+  /** The other library has no use for it any more. */
+  giveBackForeign(stream: ForeignStream): void {
+    if (this.isSimulated) this.bench.destroyForeignStream(stream.handle)
+    else this.#foreign.push(stream)
+  }
+
+  /** While a stream stands, CUDA's own making of one may wait for the device: so they are made before. */
+  #makeForeign(): void {
+    for (const device of this.devices) {
+      for (let made = 0; made < FOREIGN_STREAMS; made += 1) {
+        const nonBlocking = made % 2 === 0
+        const handle = this.bench.foreignStream(device, { nonBlocking, priority: -(made % 6) })
+        this.#foreign.push({ device, nonBlocking, handle })
+      }
+    }
   }
 
   legacyOf(device: Device): LegacyOrder {

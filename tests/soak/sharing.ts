@@ -7,6 +7,9 @@ import type { Thread } from './thread.js'
 
 const LENGTH = 4096
 
+/** What the main thread sends when all threads have used the library. */
+export const PLAY = 'play'
+
 /** What a worker is asked to do. */
 export interface SharedWork {
   readonly stream: SharedStream

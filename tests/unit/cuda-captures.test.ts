@@ -137,10 +137,7 @@ function pretend() {
       forgetStream: () => {},
       forgetEvent: () => {},
       exclusively: <R>(call: () => R): R => call(),
-      exclusivelyNow(call: () => void) {
-        call()
-        return true
-      },
+      exclusivelyNow: <R>(call: () => R) => ({ made: call() }),
       streamAdopted: () => {},
       hasOtherThreads: false,
       recordContextNow(context: ContextHandle) {
@@ -154,6 +151,7 @@ function pretend() {
     },
     pool: { create: () => 0 as EventHandle },
     graphGates: {},
+    reserve: { fillWhereNeeded: () => {}, making: <R>(call: () => R): R => call(), wants: () => false },
   }
   const driver = new CudaDriver(parts as unknown as ConstructorParameters<typeof CudaDriver>[0])
   const stream = (device = 0): StreamHandle => driver.streamCreate(CONTEXTS[device] as ContextHandle, 1, 0)

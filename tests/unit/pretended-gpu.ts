@@ -76,7 +76,7 @@ export class PretendedGpu {
         clear: () => {},
         hasRoom: (_stream: number, _entries: number, isEmpty: () => boolean) => isEmpty(),
       },
-      threads: alone,
+      threads: alone(),
       isIdle: () => false,
       sleeper: { sleep: () => {}, cancel: () => {} },
     }

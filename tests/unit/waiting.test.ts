@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { alone } from '../../src/driver/cuda/thread-table.js'
 import { Waiting, type WaitingParts } from '../../src/driver/cuda/waiting.js'
+import type { StreamHandle } from '../../src/driver/driver.js'
 import { refused } from '../conformance/expect.js'
 
 const DEADLOCK_AFTER = 50
@@ -37,7 +38,7 @@ function pretend(isDue: () => boolean = () => true) {
   }
   const parts = {
     gates,
-    threads: alone,
+    threads: alone(),
     deadlockAfter: DEADLOCK_AFTER,
     rest: () => {},
     relaxed: { run: (fn: () => unknown) => fn() },
@@ -119,4 +120,17 @@ test('while a library is waited for, host functions run', () => {
       }, 'the library'),
     mistake,
   )
+})
+
+test('a stream that is closed counts no more, though only another thread has host functions pending', () => {
+  const forgotten: number[] = []
+  const parts = {
+    gates: { pending: 0, running: [], active: [] },
+    threads: { ...alone(), othersPending: true },
+    depth: { forget: (stream: number) => forgotten.push(stream) },
+  }
+  const waiting = new Waiting(parts as unknown as WaitingParts)
+  waiting.forgetStream(0x1000 as StreamHandle)
+  waiting.streamAdopted(0x2000 as StreamHandle)
+  assert.deepEqual(forgotten, [0x1000, 0x2000])
 })

@@ -96,7 +96,7 @@ export class CudaDriver implements Driver {
     this.#calls = new StreamCalls(parts.contexts)
     const { onStream, inContextOf, contextOf } = this.#calls
     const count: CudaMemoryParts['count'] = (stream, entries) => parts.waiting.countEntries(stream, entries)
-    const exclusivelyNow: CudaMemoryParts['exclusivelyNow'] = (call) => parts.waiting.exclusivelyNow(call)
+    const exclusivelyNow: CudaMemoryParts['exclusivelyNow'] = (call) => parts.waiting.exclusivelyNow(call) !== undefined
     this.kernels = new CudaKernels(parts.library, parts.memory, parts.contexts, {
       onStream,
       count,
@@ -193,6 +193,14 @@ export class CudaDriver implements Driver {
     return this.#waiting.recordContextNow(context, event)
   }
 
+  contextCheck(context: ContextHandle): void {
+    const unrecorded = this.#pool.unrecorded(context)
+    check(
+      'cuEventQuery',
+      this.#relaxed.run(() => this.#library.cuEventQuery(unrecorded)),
+    )
+  }
+
   drainHostFunctions(): void {
     this.#waiting.forHostFunctions('device.drainHostFunctions()')
   }
@@ -213,20 +221,23 @@ export class CudaDriver implements Driver {
 
   /** Makes a call that makes streams: at once where there is place for them, else when no host function is pending. */
   #withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string): R {
-    const { anyPending, insideHostFunction } = this.#waiting
-    if (!anyPending || this.#reserve.makePlaces(this.#contexts.deviceOf(context), streams, insideHostFunction)) {
-      return call()
-    }
+    this.#reserve.fillWhereNeeded()
+    const make = (): R => this.#reserve.making(call)
+    const now = this.#waiting.exclusivelyNow(make)
+    if (now !== undefined) return now.made
+    const device = this.#contexts.deviceOf(context)
+    const inPlace = this.#reserve.inPlaces(device, streams, this.#waiting.insideHostFunction, call)
+    if (inPlace !== undefined) return inPlace.made
     const filled = (): R => {
-      this.#reserve.fill()
-      return call()
+      this.#reserve.fill(device)
+      return make()
     }
     return this.#waiting.exclusively(filled, what)
   }
 
   streamDestroy(stream: StreamHandle): void {
     if (this.#inUse.postpones(stream, () => this.streamDestroy(stream))) return
-    const context = this.#canBeKept(stream) ? this.#calls.contextOf(stream) : undefined
+    const device = this.#deviceThatKeeps(stream)
     this.#waiting.forgetStream(stream)
     this.graphs.streamGoes(stream)
     this.#calls.forget(stream)
@@ -237,14 +248,16 @@ export class CudaDriver implements Driver {
       this.#handles.streamDestroyed(stream, told ? this.#memory.pointerAt(0) : undefined)
       this.#handedOut.forget(stream)
     }
-    if (context !== undefined && this.#reserve.keep(this.#contexts.deviceOf(context), stream)) return
+    if (device !== undefined && this.#reserve.keep(device, stream)) return
     checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
   }
 
-  /** While host functions are pending no stream that is idle is destroyed: it will make place for another. */
-  #canBeKept(stream: StreamHandle): boolean {
-    if (!this.#waiting.anyPending || !this.#calls.own.has(stream)) return false
-    return this.isIdle(stream)
+  /** Where a stream that is idle need not be destroyed: it will make place for another. */
+  #deviceThatKeeps(stream: StreamHandle): number | undefined {
+    const context = this.#calls.own.get(stream)
+    if (context === undefined) return undefined
+    const device = this.#contexts.deviceOf(context)
+    return this.#reserve.wants(device) && this.isIdle(stream) ? device : undefined
   }
 
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
@@ -364,9 +377,12 @@ export class CudaDriver implements Driver {
     else queue()
   }
 
-  /** Is all its work done? False where the driver refuses to say, or would invalidate a capture by it. */
+  /**
+   * Is it a stream of our own whose work is done? False where the driver refuses to say, or would invalidate a capture by
+   * it. Streams of other libraries are not asked: they may have been destroyed.
+   */
   isIdle(stream: StreamHandle): boolean {
-    if (isDefaultStream(stream) || this.#captures(stream)) return false
+    if (!this.#calls.own.has(stream) || this.#captures(stream)) return false
     return this.#relaxed.run(() => this.#library.cuStreamQuery(stream)) === 0
   }
 

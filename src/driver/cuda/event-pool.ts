@@ -24,10 +24,15 @@ export class EventPool {
   readonly #library: Library
   readonly #memory: NativeMemory
   readonly #contexts: Contexts
-  readonly #reserve: Pick<StreamReserve, 'take'>
+  readonly #reserve: Pick<StreamReserve, 'lend' | 'giveBack'>
   readonly #pools = new Map<ContextHandle, Pool>()
 
-  constructor(library: Library, memory: NativeMemory, contexts: Contexts, reserve: Pick<StreamReserve, 'take'>) {
+  constructor(
+    library: Library,
+    memory: NativeMemory,
+    contexts: Contexts,
+    reserve: Pick<StreamReserve, 'lend' | 'giveBack'>,
+  ) {
     this.#library = library
     this.#memory = memory
     this.#contexts = contexts
@@ -77,17 +82,23 @@ export class EventPool {
     return this.#pool(context).unrecorded
   }
 
-  /** A new record, made where nothing else is in the way, of what another event's latest record stands for. */
-  copyOfRecord(event: EventHandle): { readonly copy: EventHandle; readonly context: ContextHandle } {
+  /**
+   * A new record, made where nothing else is in the way, of what another event's latest record stands for. To be given
+   * back when it is done.
+   */
+  copyOfRecord(event: EventHandle): { readonly copy: EventHandle; readonly giveBack: () => void } {
     const context = this.#contexts.primary(0)
+    const stream = this.#contexts.within(context, () => this.#reserve.lend(0))
     const copy = this.take(context)
+    const giveBack = (): void => {
+      this.#reserve.giveBack(0, stream)
+      this.giveBack(context, copy)
+    }
     this.#contexts.within(context, () => {
-      const stream = this.#reserve.take(0)
       check('cuStreamWaitEvent', this.#library.cuStreamWaitEvent(stream, event, 0))
       check('cuEventRecord', this.#library.cuEventRecord(copy, stream))
-      check('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
     })
-    return { copy, context }
+    return { copy, giveBack }
   }
 
   #pool(context: ContextHandle): Pool {

@@ -53,7 +53,7 @@ export class Gates {
   constructor(
     library: Library,
     memory: GateMemory,
-    threads: Threads = alone,
+    threads: Threads = alone(),
     rest: () => void = () => {},
     beforeFirst: () => void = () => {},
   ) {
@@ -74,8 +74,11 @@ export class Gates {
    * for the device, which would wait for these gates too; it has none pending itself, so it ends.
    */
   announce(count: number): void {
-    if (this.#pending === 0 && !this.#threads.othersPending) this.#beforeFirst()
-    while (!this.#threads.announce(this.#pending + count)) this.#rest()
+    for (;;) {
+      if (this.#pending === 0) this.#beforeFirst()
+      if (this.#threads.announce(this.#pending + count)) return
+      this.#rest()
+    }
   }
 
   /** Lanes with calls pending. */

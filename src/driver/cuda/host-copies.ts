@@ -56,7 +56,7 @@ export class HostCopies {
   /** The call refuses the null stream: a stream beside it makes its copies, each between two waits. */
   #besideNullStream(destination: Pointer, source: Pointer, byteLength: number, context: ContextHandle): void {
     const { library, contexts, pool, reserve } = this.#parts
-    const beside = this.#besides.get(context) ?? reserve.take(contexts.deviceOf(context))
+    const beside = this.#besides.get(context) ?? reserve.lend(contexts.deviceOf(context))
     this.#besides.set(context, beside)
     const event = pool.shared(context)
     check('cuEventRecord', library.cuEventRecord(event, 0))

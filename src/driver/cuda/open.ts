@@ -32,7 +32,16 @@ export function openCudaDriver(): Driver {
   const memory = new NativeMemory(4096)
   const contexts = new Contexts(library, memory)
   const threads = openThreadTable()
-  const reserve = new StreamReserve({ library, memory, contexts, threads })
+  const rest = makeRest()
+  const restAMoment = (): void => rest(Number.POSITIVE_INFINITY)
+  const reserve = new StreamReserve({
+    library,
+    memory,
+    contexts,
+    threads,
+    rest: restAMoment,
+    exclusivelyNow: (call) => waiting.exclusivelyNow(call),
+  })
   const pool = new EventPool(library, memory, contexts, reserve)
   const relaxed = new RelaxedCaptures(library)
   const parts = { library, memory, contexts, relaxed }
@@ -42,14 +51,7 @@ export function openCudaDriver(): Driver {
       (bytes) => allocatePinned(parts, bytes, contexts.primary(0)),
       (address, slots) => threads.publishGates(kind, address, slots),
     )
-  const rest = makeRest()
-  const gates = new Gates(
-    library,
-    gateMemory('stream'),
-    threads,
-    () => rest(Number.POSITIVE_INFINITY),
-    () => reserve.fill(),
-  )
+  const gates = new Gates(library, gateMemory('stream'), threads, restAMoment, () => reserve.fillWhereNeeded())
   const graphGates = new GraphGates(library, gateMemory('graph'))
   const dependencies = new Dependencies(
     (stream) => driver.isBlocking(stream),
@@ -73,7 +75,7 @@ export function openCudaDriver(): Driver {
     (event) => relaxed.run(() => library.cuEventQuery(event)),
     memoryCheck,
     (event) => pool.hides(event),
-    () => learn(library, memory, contexts, memoryCheck),
+    () => learn(library, memory, contexts, reserve, memoryCheck),
   )
   const driver: CudaDriver = new CudaDriver({ ...parts, handles, waiting, pool, graphGates, reserve })
   return driver
@@ -85,12 +87,17 @@ function deviceOf(library: Library, memory: NativeMemory, contexts: Contexts, st
 }
 
 /** Two streams, so that a number which stands somewhere by chance is not taken for theirs. */
-function learn(library: Library, memory: NativeMemory, contexts: Contexts, memoryCheck: MemoryCheck): void {
+function learn(
+  library: Library,
+  memory: NativeMemory,
+  contexts: Contexts,
+  reserve: StreamReserve,
+  memoryCheck: MemoryCheck,
+): void {
   const context = contexts.primary(0)
   contexts.within(context, () => {
     const streams = [0, 1].map(() => {
-      check('cuStreamCreateWithPriority', library.cuStreamCreateWithPriority(memory.address, 1, 0))
-      const handle = memory.pointerAt(0)
+      const handle = reserve.lend(0)
       check('cuStreamGetId', library.cuStreamGetId(handle, memory.address))
       return { handle, id: memory.pointerAt(0) }
     })
@@ -98,7 +105,7 @@ function learn(library: Library, memory: NativeMemory, contexts: Contexts, memor
     const event = memory.pointerAt(0)
     memoryCheck.learn(streams, event, context)
     library.cuEventDestroy_v2(event)
-    for (const { handle } of streams) library.cuStreamDestroy_v2(handle)
+    for (const { handle } of streams) reserve.giveBack(0, handle)
   })
 }
 

@@ -28,7 +28,7 @@ export class QueueDepth {
   #entries = 0
   readonly #accounts = new Map<StreamHandle, Account>()
 
-  constructor(gates: Gates, connections: number, threads: Threads = alone) {
+  constructor(gates: Gates, connections: number, threads: Threads = alone()) {
     this.#gates = gates
     this.#connections = connections
     this.#threads = threads

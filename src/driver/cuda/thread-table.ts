@@ -10,7 +10,9 @@ import { fillAtExit } from './fill-at-exit.js'
 import { koffi, NativeMemory } from './native.js'
 
 /** Words of the table's head. */
-const Head = { MAGIC: 0, EXCLUSIVE: 1, MOST_SLOTS_USED: 2, RECORDING: 3, WORDS: 16 } as const
+const Head = { MAGIC: 0, EXCLUSIVE: 1, MOST_SLOTS_USED: 2, RECORDING: 3, MAKING_STREAMS: 4, WORDS: 16 } as const
+/** Words that say which thread has a right: the number of its slot and one, or zero. */
+const RIGHTS = [Head.EXCLUSIVE, Head.RECORDING, Head.MAKING_STREAMS]
 /** Words of a thread's slot. */
 const Slot = {
   OWNER: 0,
@@ -25,9 +27,11 @@ const Slot = {
 } as const
 const SLOTS = 500
 /** Streams kept for those that are wanted while host functions are pending: so many of each of the first devices. */
-const KEPT_DEVICES = 16
+export const KEPT_DEVICES = 16
 const KEPT_STREAMS = 64
 const KEPT_AT = 32_768
+/** Behind the slots: how many streams are kept of each device, and whether streams have ever been made for it. */
+const COUNTS_AT = Head.WORDS + SLOTS * Slot.WORDS
 const TABLE_BYTES = KEPT_AT + KEPT_DEVICES * KEPT_STREAMS * 8
 const MAGIC = 0x57ea_3504
 
@@ -66,14 +70,22 @@ export interface Threads {
   /** Takes the right to make a call that waits for the device. False where a thread has host functions pending. */
   enterExclusive(): boolean
   leaveExclusive(): void
+  /**
+   * Takes the right to make streams. While one thread gives up a kept stream and makes another in its place, no other
+   * thread may take that place. False while another thread has it.
+   */
+  enterMakingStreams(): boolean
+  leaveMakingStreams(): void
   /** Streams that no work is on, which all threads keep together. False where enough are kept. */
   keepStream(device: number, stream: number): boolean
   takeStream(device: number): number | undefined
   streamsKept(device: number): number
+  /** True for the thread that asks first, which makes the streams that are kept. */
+  begins(device: number): boolean
 }
 
 /** Where no other thread is. */
-export const alone: Threads = {
+export const alone = (): Threads => ({
   publish() {},
   announce: () => true,
   othersPending: false,
@@ -88,29 +100,39 @@ export const alone: Threads = {
   standing: () => new Set(),
   enterExclusive: () => true,
   leaveExclusive() {},
-  ...keptIn(new BigInt64Array(KEPT_DEVICES * KEPT_STREAMS)),
-}
+  enterMakingStreams: () => true,
+  leaveMakingStreams() {},
+  ...keptIn(new BigInt64Array(KEPT_DEVICES * KEPT_STREAMS), new Int32Array(2 * KEPT_DEVICES)),
+})
 
 /** The table of this process, and this thread's slot in it; nothing to tell where the system has no such table. */
 export function openThreadTable(): Threads {
   const table = process.platform === 'linux' ? findTable() : undefined
-  return table === undefined ? alone : (takeSlot(table) ?? alone)
+  return table === undefined ? alone() : (takeSlot(table) ?? alone())
 }
 
-function keptIn(places: BigInt64Array): Pick<Threads, 'keepStream' | 'takeStream' | 'streamsKept'> {
+type KeptStreams = Pick<Threads, 'keepStream' | 'takeStream' | 'streamsKept' | 'begins'>
+
+function keptIn(places: BigInt64Array, counts: Int32Array): KeptStreams {
   const of = (device: number): readonly number[] =>
     device < KEPT_DEVICES ? Array.from({ length: KEPT_STREAMS }, (_, index) => device * KEPT_STREAMS + index) : []
   return {
-    keepStream: (device, stream) =>
-      of(device).some((place) => Atomics.compareExchange(places, place, 0n, BigInt(stream)) === 0n),
+    keepStream(device, stream) {
+      const isKept = of(device).some((place) => Atomics.compareExchange(places, place, 0n, BigInt(stream)) === 0n)
+      if (isKept) Atomics.add(counts, device, 1)
+      return isKept
+    },
     takeStream(device) {
       for (const place of of(device)) {
         const stream = Atomics.exchange(places, place, 0n)
-        if (stream !== 0n) return Number(stream)
+        if (stream === 0n) continue
+        Atomics.sub(counts, device, 1)
+        return Number(stream)
       }
       return undefined
     },
-    streamsKept: (device) => of(device).filter((place) => Atomics.load(places, place) !== 0n).length,
+    streamsKept: (device) => (device < KEPT_DEVICES ? Atomics.load(counts, device) : 0),
+    begins: (device) => device < KEPT_DEVICES && Atomics.exchange(counts, KEPT_DEVICES + device, 1) === 0,
   }
 }
 
@@ -118,6 +140,7 @@ class ThreadTable implements Threads {
   readonly keepStream: Threads['keepStream']
   readonly takeStream: Threads['takeStream']
   readonly streamsKept: Threads['streamsKept']
+  readonly begins: Threads['begins']
   readonly #words: Int32Array
   readonly #slot: number
   readonly #at: number
@@ -126,11 +149,11 @@ class ThreadTable implements Threads {
   /** The gates of other threads, by their address. */
   readonly #gatesOfOthers = new Map<number, Int32Array>()
 
-  constructor(words: Int32Array, kept: BigInt64Array, slot: number) {
-    const { keepStream, takeStream, streamsKept } = keptIn(kept)
-    this.keepStream = keepStream
-    this.takeStream = takeStream
-    this.streamsKept = streamsKept
+  constructor(words: Int32Array, kept: KeptStreams, slot: number) {
+    this.keepStream = kept.keepStream
+    this.takeStream = kept.takeStream
+    this.streamsKept = kept.streamsKept
+    this.begins = kept.begins
     this.#words = words
     this.#slot = slot
     this.#at = startOf(slot)
@@ -182,11 +205,9 @@ class ThreadTable implements Threads {
   }
 
   enterRecording(): boolean {
-    const own = this.#slot + 1
-    const holder = Atomics.compareExchange(this.#words, Head.RECORDING, 0, own)
-    const isOwn = holder === 0 || (this.#isGone(holder) && this.#exchange(Head.RECORDING, holder))
-    if (isOwn && this.#sumOfOthers(Slot.CAPTURES) === 0) return true
-    if (isOwn) this.leaveRecording()
+    const entered = this.#take(Head.RECORDING)
+    if (entered && this.#sumOfOthers(Slot.CAPTURES) === 0) return true
+    if (entered) this.leaveRecording()
     return false
   }
 
@@ -222,8 +243,7 @@ class ThreadTable implements Threads {
   enterExclusive(): boolean {
     this.#depth += 1
     if (this.#depth > 1) return true
-    const holder = Atomics.compareExchange(this.#words, Head.EXCLUSIVE, 0, this.#slot + 1)
-    const entered = holder === 0 || this.#takeFrom(holder)
+    const entered = this.#take(Head.EXCLUSIVE)
     if (entered && !this.othersPending) return true
     if (entered) Atomics.store(this.#words, Head.EXCLUSIVE, 0)
     this.#depth -= 1
@@ -233,6 +253,14 @@ class ThreadTable implements Threads {
   leaveExclusive(): void {
     this.#depth -= 1
     if (this.#depth === 0) Atomics.store(this.#words, Head.EXCLUSIVE, 0)
+  }
+
+  enterMakingStreams(): boolean {
+    return this.#take(Head.MAKING_STREAMS)
+  }
+
+  leaveMakingStreams(): void {
+    Atomics.store(this.#words, Head.MAKING_STREAMS, 0)
   }
 
   #findStanding(slot: number, at: number, found: Set<string>): void {
@@ -254,12 +282,12 @@ class ThreadTable implements Threads {
     return Atomics.load(this.#words, startOf(holder - 1) + Slot.OWNER) === 0
   }
 
-  #takeFrom(holder: number): boolean {
-    return this.#isGone(holder) && this.#exchange(Head.EXCLUSIVE, holder)
-  }
-
-  #exchange(word: number, holder: number): boolean {
-    return Atomics.compareExchange(this.#words, word, holder, this.#slot + 1) === holder
+  /** Takes a right that one thread has at a time. */
+  #take(word: number): boolean {
+    const own = this.#slot + 1
+    const holder = Atomics.compareExchange(this.#words, word, 0, own)
+    if (holder === 0) return true
+    return this.#isGone(holder) && Atomics.compareExchange(this.#words, word, holder, own) === holder
   }
 
   #sumOfOthers(word: number): number {
@@ -317,13 +345,15 @@ function takeSlot(table: NativeMemory): Threads | undefined {
     const at = startOf(slot)
     if (Atomics.compareExchange(words, at + Slot.OWNER, 0, threadId + 1) !== 0) continue
     words.fill(0, at + 1, at + Slot.WORDS)
+    // A thread that was terminated may have left a right with its slot.
+    for (const word of RIGHTS) Atomics.compareExchange(words, word, slot + 1, 0)
     fillAtExit(table.address + at * 4, Slot.WORDS * 4, 0)
     for (;;) {
       const most = Atomics.load(words, Head.MOST_SLOTS_USED)
       if (most > slot || Atomics.compareExchange(words, Head.MOST_SLOTS_USED, most, slot + 1) === most) break
     }
-    const kept = new BigInt64Array(words.buffer, KEPT_AT, KEPT_DEVICES * KEPT_STREAMS)
-    return new ThreadTable(words, kept, slot)
+    const places = new BigInt64Array(words.buffer, KEPT_AT, KEPT_DEVICES * KEPT_STREAMS)
+    return new ThreadTable(words, keptIn(places, words.subarray(COUNTS_AT, COUNTS_AT + 2 * KEPT_DEVICES)), slot)
   }
   return undefined
 }

@@ -204,21 +204,22 @@ export class Waiting {
 
   /** The stream is gone, or was replaced: what comes by this handle later is another stream's. */
   forgetStream(stream: StreamHandle): void {
-    this.#streams.detach(stream)
-    if (!this.watchesOrder) return
     const { gates, depth, dependencies } = this.#parts
-    gates.forget(stream)
+    this.#streams.detach(stream)
+    // What is queued is counted also while only other threads have host functions pending.
     depth.forget(stream)
+    if (!this.watchesOrder) return
+    gates.forget(stream)
     dependencies.forgetStream(stream)
   }
 
   /** Another library may have destroyed the stream that had this handle, and made a new one. */
   streamAdopted(stream: StreamHandle): void {
-    if (this.#streams.pending > 0) this.#streams.detach(stream)
-    if (!this.hostFunctionsPending) return
     const { gates, depth, dependencies } = this.#parts
-    gates.forget(stream)
+    if (this.#streams.pending > 0) this.#streams.detach(stream)
     depth.forget(stream)
+    if (!this.hostFunctionsPending) return
+    gates.forget(stream)
     dependencies.streamAdopted(stream)
   }
 
@@ -392,16 +393,15 @@ export class Waiting {
     }
   }
 
-  /** The same where that can be at once. False where it cannot: nothing was called. */
-  exclusivelyNow(call: () => void): boolean {
+  /** The same where that can be at once. Undefined where it cannot: nothing was called. */
+  exclusivelyNow<R>(call: () => R): { readonly made: R } | undefined {
     const { threads } = this.#parts
-    if (this.hostFunctionsPending || !threads.enterExclusive()) return false
+    if (this.hostFunctionsPending || !threads.enterExclusive()) return undefined
     try {
-      call()
+      return { made: call() }
     } finally {
       threads.leaveExclusive()
     }
-    return true
   }
 
   /**
@@ -576,19 +576,16 @@ export class Waiting {
 
   /** The event is about to stand for other work: what waited for the old record goes on with an event of its own. */
   #keepOldRecord(event: EventHandle): void {
-    const settles = this.#events.take(event)
-    if (settles.length === 0) return
+    const settle = this.#events.take(event)
+    if (settle === undefined) return
     const { pool, relaxed } = this.#parts
-    const settleAll: Settle = (error) => {
-      for (const settle of settles) settle(error)
-    }
     const { done, error } = relaxed.run(() => this.#answer(event))
     if (done) {
-      settleAll(error)
+      settle(error)
       return
     }
-    const { copy, context } = pool.copyOfRecord(event)
-    this.#streams.add(copy, copy, settleAll, () => pool.giveBack(context, copy))
+    const { copy, giveBack } = pool.copyOfRecord(event)
+    this.#streams.add(copy, copy, settle, giveBack)
     this.#pump.wake()
   }
 
