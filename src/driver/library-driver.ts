@@ -44,6 +44,12 @@ export interface LibraryDriver {
    * inside one, and ERR_UNSUPPORTED on a driver that runs no GPU code.
    */
   call<R>(context: ContextHandle, fn: () => R): R
+  /**
+   * Calls a C function of one pointer, which waits for the device, on a thread of its own, and resolves with the int that
+   * it returns. Begins when no host function is pending, and none is queued before it is over: while it waits, CUDA keeps
+   * other threads out, so that they could run none. Where host functions stay pending it begins after so many milliseconds all the same.
+   */
+  apart(address: number, argument: number, patience: number): Promise<number>
   /** Blocks until a library says that it is done. Host functions that come due meanwhile are run. */
   waitUntil(isDone: () => boolean, what: string): void
 }

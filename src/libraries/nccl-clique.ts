@@ -24,13 +24,13 @@ export class Clique {
   readonly serial: number = nextSerial++
   readonly #key: string
   readonly size: number
-  readonly #driver: Driver
+  readonly driver: Driver
   readonly #ranks = new Set<number>()
 
   private constructor(key: string, size: number, driver: Driver) {
     this.#key = key
     this.size = size
-    this.#driver = driver
+    this.driver = driver
   }
 
   /**
@@ -40,7 +40,7 @@ export class Clique {
   static enter(id: Uint8Array, rank: number, size: number, driver: Driver): Clique {
     const key = Buffer.from(id).toString('latin1')
     const clique = cliques.get(key) ?? new Clique(key, size, driver)
-    if (clique.#driver !== driver) {
+    if (clique.driver !== driver) {
       throw stateError(
         'ERR_DEVICE_MISMATCH',
         'options.device belongs to another driver than the other ranks of this id',

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { stateError } from '../errors.js'
 import type { Remains } from '../remains.js'
 import type { Clique } from './nccl-clique.js'
-import type { NcclBackend } from './nccl-library.js'
+import type { EndCall, NcclBackend } from './nccl-library.js'
 import { QueuedWork } from './queued-work.js'
 
 /** Milliseconds between two looks at what NCCL does: short at first, for what is done soon. */
@@ -83,11 +83,13 @@ export class NcclHandle implements Remains {
   }
 
   /** On a thread of its own, because NCCL waits for the device in it. Only the first call counts. */
-  end(how: 'ncclCommDestroy' | 'ncclCommAbort'): Promise<void> {
+  end(how: EndCall): Promise<void> {
     if (this.#ended === undefined) {
       this.clique.leave(this.rank)
       this.work.forgetAll()
-      this.#ended = this.library.apart(how, this.address).finally(() => this.#memory.free())
+      this.#ended = this.library
+        .apart(how, this.address, this.clique.driver.libraries)
+        .finally(() => this.#memory.free())
       // Whoever waits for it hears of it; nobody need.
       this.#ended.catch(() => {})
     }

@@ -1,6 +1,7 @@
 /** NCCL as a C library: finding it, its functions, its numbers. A test holds them against nccl.h. */
 import { type LoadedLibrary, loadLibrary, type WantedLibrary } from '../driver/cuda/find-library.js'
 import { koffi, NativeMemory } from '../driver/cuda/native.js'
+import type { LibraryDriver } from '../driver/library-driver.js'
 import { LibraryError, stateError } from '../errors.js'
 import { declareFunctions, type LibraryFunction, type LibrarySignature } from './c-function.js'
 
@@ -102,6 +103,14 @@ export const NCCL_CONFIG = { bytes: 24, size: 0, magic: 8, version: 12, blocking
 export const NCCL_CONFIG_MAGIC = 0xcafebeef
 const CONFIG_VERSION = 21400
 
+/**
+ * Milliseconds for which host functions are waited for before a communicator ends. One that is given up may be what they
+ * stand behind.
+ */
+const PATIENCE = { ncclCommDestroy: 10_000, ncclCommAbort: 250 } as const
+/** How a communicator ends. */
+export type EndCall = keyof typeof PATIENCE
+
 /** What communicators need of NCCL. */
 export interface NcclBackend {
   readonly functions: Readonly<Record<NcclFunction, LibraryFunction>>
@@ -119,11 +128,12 @@ export interface NcclBackend {
   /** Begins to let the work of a communicator complete. */
   finalize(communicator: number): void
   /** Calls it on a thread of its own, since it waits for the device. */
-  apart(call: 'ncclCommDestroy' | 'ncclCommAbort', communicator: number): Promise<void>
+  apart(call: EndCall, communicator: number, libraries: LibraryDriver): Promise<void>
 }
 
 export class NcclLibrary implements NcclBackend {
   readonly functions: Readonly<Record<NcclFunction, LibraryFunction>>
+  readonly #addressOf: (name: EndCall) => number
   readonly #errorString: (result: number) => string
   readonly #lastError: (communicator: number) => string | null
   readonly #memory = new NativeMemory(UNIQUE_ID_BYTES)
@@ -131,6 +141,7 @@ export class NcclLibrary implements NcclBackend {
   constructor(library: LoadedLibrary) {
     const uniqueId = koffi().struct({ internal: koffi().array('uint8', UNIQUE_ID_BYTES) })
     this.functions = declareFunctions(library, NCCL_SIGNATURES, (type) => (type === 'ncclUniqueId' ? uniqueId : type))
+    this.#addressOf = (name) => Number(library.symbol(name))
     this.#errorString = library.func('ncclGetErrorString', 'str', ['int']) as (result: number) => string
     this.#lastError = library.func('ncclGetLastError', 'str', [P]) as (communicator: number) => string | null
   }
@@ -182,14 +193,8 @@ export class NcclLibrary implements NcclBackend {
     this.check('ncclCommFinalize', this.functions.ncclCommFinalize(communicator))
   }
 
-  apart(call: 'ncclCommDestroy' | 'ncclCommAbort', communicator: number): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.functions[call].async(communicator, (failure: unknown, result: number) => {
-        if (failure) reject(failure)
-        else if (result !== SUCCESS && result !== IN_PROGRESS) reject(this.#error(call, result))
-        else resolve()
-      })
-    })
+  async apart(call: EndCall, communicator: number, libraries: LibraryDriver): Promise<void> {
+    this.check(call, await libraries.apart(this.#addressOf(call), communicator, PATIENCE[call]))
   }
 
   #error(call: string, result: number): LibraryError {

@@ -25,6 +25,10 @@ export class SanitizerLibraries implements LibraryDriver {
     return this.#inner.call(context, fn)
   }
 
+  apart(address: number, argument: number, patience: number): Promise<number> {
+    return this.#inner.apart(address, argument, patience)
+  }
+
   waitUntil(isDone: () => boolean, what: string): void {
     this.#inner.waitUntil(isDone, what)
   }

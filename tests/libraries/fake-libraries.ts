@@ -2,16 +2,19 @@
  * The doors to cuBLAS and NCCL without a GPU: a C library that pretends to be both, and simulated devices that pretend to
  * be real, so that what crosses the language border can be looked at on any machine that has a C compiler.
  */
+
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Device } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import type * as Koffi from 'koffi'
 import { driverOf } from '../../src/device.js'
+import { NativeThread } from '../../src/driver/cuda/native-thread.js'
 import {
   type Cancel,
   type ContextHandle,
@@ -92,6 +95,11 @@ export class PretendedDriver extends WrappedDriver {
       this.drained += 1
       this.whileDrained?.()
       return fn()
+    },
+    async apart(address, argument) {
+      const thread = new NativeThread(address, argument)
+      while (thread.result === undefined) await turn()
+      return thread.result
     },
     waitUntil: (isDone) => {
       while (!isDone()) {

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { alone } from '../../src/driver/cuda/thread-table.js'
 import { Waiting, type WaitingParts } from '../../src/driver/cuda/waiting.js'
 import type { StreamHandle } from '../../src/driver/driver.js'
-import { refused } from '../conformance/expect.js'
+import { refused, turns } from '../conformance/expect.js'
 
 const DEADLOCK_AFTER = 50
 
@@ -133,4 +133,74 @@ test('a stream that is closed counts no more, though only another thread has hos
   waiting.forgetStream(0x1000 as StreamHandle)
   waiting.streamAdopted(0x2000 as StreamHandle)
   assert.deepEqual(forgotten, [0x1000, 0x2000])
+})
+
+/** A call on a thread of its own, which is over when the test says so, and whether the right to make it is held. */
+function pretendApart(pend: () => boolean, others: () => boolean = () => false) {
+  const held = { exclusive: false }
+  const call: { result: number | undefined } = { result: undefined }
+  let rested = 0
+  const parts = {
+    gates: {
+      running: [],
+      active: [],
+      get pending() {
+        return pend() ? 1 : 0
+      },
+    },
+    threads: {
+      ...alone(),
+      enterExclusive: () => {
+        held.exclusive = !others()
+        return held.exclusive
+      },
+      leaveExclusive: () => {
+        held.exclusive = false
+      },
+    },
+    deadlockAfter: DEADLOCK_AFTER,
+    rest: () => {
+      rested += 1
+      if (rested === 3) call.result = 0
+    },
+  }
+  const waiting = new Waiting(parts as unknown as WaitingParts)
+  return { waiting, held, call, rested: () => rested }
+}
+
+test('a call on a thread of its own begins when no host function is pending, and keeps new ones away until it is over', async () => {
+  let pending = true
+  let begun = false
+  const { waiting, held, call, rested } = pretendApart(() => pending)
+  const result = waiting.apart(() => {
+    begun = true
+    assert.ok(held.exclusive)
+    return call
+  }, 10_000)
+  await turns(20)
+  assert.equal(begun, false)
+  pending = false
+  while (!begun) await turns(1)
+  waiting.forApart()
+  assert.equal(rested(), 3, 'who wants to queue a host function blocks until the call is over')
+  assert.equal(await result, 0)
+  assert.equal(held.exclusive, false)
+})
+
+test('it begins all the same where host functions stay pending: they may stand behind what it ends', async () => {
+  const { waiting, held, call } = pretendApart(() => true)
+  call.result = 7
+  assert.equal(await waiting.apart(() => call, 5), 7)
+  assert.equal(held.exclusive, false)
+})
+
+test('a call that does not end holds up the next host function for the time of a deadlock at most', async () => {
+  const { waiting } = pretendApart(() => false)
+  const endless: { result: number | undefined } = { result: undefined }
+  const result = waiting.apart(() => endless, 0)
+  const begun = performance.now()
+  waiting.forApart()
+  assert.ok(performance.now() - begun >= DEADLOCK_AFTER)
+  endless.result = 0
+  assert.equal(await result, 0)
 })

@@ -3,6 +3,7 @@ import { cudaHandleOf, type StreamHandle } from '../driver.js'
 import type { ContextHandle } from '../handles.js'
 import { LIBRARY_ENTRIES, type LibraryDriver, type LibraryWork } from '../library-driver.js'
 import type { Contexts } from './contexts.js'
+import { NativeThread } from './native-thread.js'
 import type { RelaxedCaptures } from './relaxed-captures.js'
 import type { Waiting } from './waiting.js'
 
@@ -36,6 +37,10 @@ export class CudaLibraries implements LibraryDriver {
   call<R>(context: ContextHandle, fn: () => R): R {
     const { contexts, relaxed, waiting } = this.#parts
     return waiting.libraryCall(() => contexts.within(context, () => relaxed.run(fn)))
+  }
+
+  apart(address: number, argument: number, patience: number): Promise<number> {
+    return this.#parts.waiting.apart(() => new NativeThread(address, argument), patience)
   }
 
   waitUntil(isDone: () => boolean, what: string): void {

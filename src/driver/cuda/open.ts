@@ -51,7 +51,10 @@ export function openCudaDriver(): Driver {
       (bytes) => allocatePinned(parts, bytes, contexts.primary(0)),
       (address, slots) => threads.publishGates(kind, address, slots),
     )
-  const gates = new Gates(library, gateMemory('stream'), threads, restAMoment, () => reserve.fillWhereNeeded())
+  const gates = new Gates(library, gateMemory('stream'), threads, restAMoment, () => {
+    waiting.forApart()
+    reserve.fillWhereNeeded()
+  })
   const graphGates = new GraphGates(library, gateMemory('graph'))
   const dependencies = new Dependencies(
     (stream) => driver.isBlocking(stream),

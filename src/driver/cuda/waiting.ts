@@ -3,6 +3,7 @@
  * or the stream would never go on. This is the one place where that is seen to.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { comesAfterItself, deadlock, MOST_NESTED, tooDeep } from '../deadlocks.js'
 import {
@@ -39,6 +40,10 @@ const PATIENCE = 250
 /** It is at most this part of the time after which the wait is given up. */
 const SHARE_OF_DEADLOCK = 1 / 4
 
+/** Milliseconds between two looks at a call on a thread of its own. */
+const SHORTEST_LOOK = 0.1
+const LONGEST_LOOK = 10
+
 const LIBRARY_CALL = 'this call, which may wait for the whole device,'
 
 /** Which host functions a wait needs, as things stand: it cannot end before they have run. */
@@ -52,6 +57,11 @@ interface LaterWait {
   readonly settle: Settle
   cancel: Cancel | undefined
   isOver: boolean
+}
+
+/** A call on a thread of its own: its result is undefined while it runs. */
+export interface NativeCall {
+  readonly result: number | undefined
 }
 
 /** Gates at which streams of other threads have stood since then. */
@@ -90,6 +100,8 @@ export class Waiting {
   readonly #events: Completions
   /** Waits for devices that begin once no other thread captures. */
   readonly #later: LaterWait[] = []
+  /** Calls on threads of their own. */
+  readonly #apart = new Set<NativeCall>()
   readonly #pump: LoopPump
   /** Captures that this library began and has not ended. */
   #captures = 0
@@ -434,6 +446,46 @@ export class Waiting {
       return remaining === 0 ? now - begun > CALM_WITHIN : now - progress > deadlockAfter
     }
     this.#block(isDone, needsAll, LIBRARY_CALL)
+  }
+
+  /**
+   * Begins a call that waits for the device on a thread of its own, once no host function of any thread is pending, and
+   * resolves with its result. Until it is over none is queued. One that ends what streams stand at must not wait forever
+   * for what stands behind that: after so many milliseconds it begins all the same.
+   */
+  async apart(begin: () => NativeCall, patience: number): Promise<number> {
+    const { threads } = this.#parts
+    const since = performance.now()
+    let isExclusive = false
+    for (let wait = SHORTEST_LOOK; ; wait = Math.min(wait * 2, LONGEST_LOOK)) {
+      isExclusive = !this.hostFunctionsPending && threads.enterExclusive()
+      if (isExclusive || performance.now() - since > patience) break
+      await sleep(wait)
+    }
+    try {
+      const call = begin()
+      this.#apart.add(call)
+      try {
+        for (let wait = SHORTEST_LOOK; ; wait = Math.min(wait * 2, LONGEST_LOOK)) {
+          const { result } = call
+          if (result !== undefined) return result
+          await sleep(wait)
+        }
+      } finally {
+        this.#apart.delete(call)
+      }
+    } finally {
+      if (isExclusive) threads.leaveExclusive()
+    }
+  }
+
+  /** To be called before the first host function is queued: blocks until calls on threads of their own are over. */
+  forApart(): void {
+    const { rest, deadlockAfter } = this.#parts
+    const since = performance.now()
+    for (const call of this.#apart) {
+      while (call.result === undefined && performance.now() - since < deadlockAfter) rest(Number.POSITIVE_INFINITY)
+    }
   }
 
   /** Waits for what another library does, as it says itself. */

@@ -23,6 +23,10 @@ export class SimLibraries implements LibraryDriver {
     throw refused('This call')
   }
 
+  apart(): never {
+    throw refused('This call')
+  }
+
   waitUntil(): never {
     throw refused('This wait')
   }
