@@ -12,7 +12,7 @@ const WORDS_BEFORE = [0x11111111, 0x22222222, 0x33333333]
 /** What the host function writes into pinned memory that the call is to read. */
 const LATE = 0x4a4a4a4a
 /** Milliseconds in which what is pending must settle once nothing stands any more. */
-const SETTLES_WITHIN = 5000
+const SETTLES_WITHIN = 15_000
 
 export class Scene {
   readonly lab: Lab
