@@ -19,7 +19,7 @@ if (!existsSync(nodeArchive)) {
   writeFileSync(nodeArchive, packed)
 }
 
-const beside = [join('tests', 'differential', 'corpus'), join('tests', 'gpu-facts')]
+const beside = [join('tests', 'differential', 'corpus'), join('tests', 'gpu-facts'), join('tests', 'pretend')]
 for (const name of ['package.json', 'dist', 'docs', 'bench', 'scripts', ...beside]) copy(name)
 for (const name of ['fast-check', 'pure-rand'])
   copy(join('node_modules', name), (path) => !/\.(d\.ts|map|md)$|\/cjs\//.test(path))

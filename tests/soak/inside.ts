@@ -99,7 +99,7 @@ async function soak(options: Options, tracePath: string): Promise<number> {
   const withOthers: readonly Beside[] = [
     (goesOn) => shareAround(thread, SHARES, () => colleagues.filter(({ playing }) => playing), goesOn),
     (goesOn) => haveGuests(thread, GUESTS, goesOn),
-    (goesOn) => shareWithProcess(thread, PARTNER, goesOn),
+    ...(options.alone ? [] : [(goesOn: () => boolean) => shareWithProcess(thread, PARTNER, goesOn)]),
   ]
   const results = [await thread.play(options.workers > 0 ? withOthers : [])]
   watch.stop()

@@ -12,6 +12,8 @@ export interface Options {
   readonly driver: Driver
   /** Do workers fill hardware queues too? Two threads may then block for each other: docs/processes.md. */
   readonly bursts: boolean
+  /** Does no other process take part? */
+  readonly alone: boolean
   /** Seconds without a new action after which an actor counts as hung. */
   readonly silence: number
   /** A mistake to be made, to see that it is found. */
@@ -31,6 +33,7 @@ const FLAGS = {
   workers: { type: 'string', default: '2' },
   driver: { type: 'string', default: 'auto' },
   bursts: { type: 'boolean', default: false },
+  alone: { type: 'boolean', default: false },
   silence: { type: 'string', default: '45' },
   plant: { type: 'string' },
 } as const
@@ -45,6 +48,7 @@ export function parseOptions(args: readonly string[]): Options {
     workers: wholeOf('--workers', values.workers, 0),
     driver: oneOf('--driver', values.driver, DRIVERS),
     bursts: values.bursts,
+    alone: values.alone,
     silence: numberOf('--silence', values.silence, 0.1),
     plant: values.plant === undefined ? undefined : oneOf('--plant', values.plant, PLANTS),
   }
@@ -52,11 +56,12 @@ export function parseOptions(args: readonly string[]): Options {
 
 /** The options as arguments: parsed, they are the same again. */
 export function argumentsOf(options: Options): string[] {
-  const { seconds, steps, seed, workers, driver, bursts, silence, plant } = options
+  const { seconds, steps, seed, workers, driver, bursts, alone, silence, plant } = options
   return [
     ...(steps === undefined ? ['--seconds', `${seconds}`] : ['--steps', `${steps}`]),
     ...['--seed', `${seed}`, '--workers', `${workers}`, '--driver', driver],
     ...(bursts ? ['--bursts'] : []),
+    ...(alone ? ['--alone'] : []),
     ...(silence === Number(FLAGS.silence.default) ? [] : ['--silence', `${silence}`]),
     ...(plant === undefined ? [] : ['--plant', plant]),
   ]

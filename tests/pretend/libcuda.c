@@ -1,0 +1,443 @@
+/*
+ * A libcuda that is pretended: streams, events, graphs and memory in the memory of the process, and above all its locks and
+ * waits as they were measured on an H200 (docs/cuda-facts.md). The CUDA driver of the library runs on it as on a GPU, with
+ * several threads, on a machine that has none. Where a program could crash a real one, this one says what was wrong and aborts.
+ *
+ *   cc -shared -fPIC -O2 -pthread -o libcuda.so.1 libcuda.c
+ *
+ * It is a compiler, too: NVRTC's functions take CUDA C++ for what it says. Kernels that are known by name run.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef int R;
+typedef uint64_t u64;
+typedef uint32_t u32;
+typedef uint8_t u8;
+enum { OK = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
+  CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_UNMATCHED = 903, CAPTURE_UNJOINED = 904, CAPTURE_ISOLATION = 905,
+  CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907 };
+
+/* Entries of a hardware queue, and how many streams CUDA makes at one time. */
+enum { ENTRIES = 1020, CHANNELS = 32, FIRST_PLACES = 33, MORE_PLACES = 36, MOST_STREAMS = 1 << 16 };
+/* PRETENDED_BLOCK=1 makes it strict: each stream that finds no place waits for the device. */
+static int block = MORE_PLACES;
+
+typedef struct Stream Stream;
+typedef struct Op Op;
+typedef struct { u32 kind; u64 address; u32 value; u32 flags; } MemOp;
+typedef struct { Stream *stream; u64 life, seq; } Mark; /* all that the stream held then */
+
+typedef enum { SET, COPY, MEMOPS, FREE, KERNEL, WAIT, RECORD, GRAPH, NOTHING } Kind;
+struct Op {
+  Kind kind;
+  Stream *stream;
+  u64 seq;
+  Op *next;
+  int entry;
+  void *to; const void *from; size_t bytes; u32 value; int width;
+  int ops, at; MemOp mem[3];
+  Mark mark; Mark *marks; int nmarks;
+  int fn; u32 grid, block; double until; u64 args[8];
+  struct Exec *exec; int node;
+  double *time;
+};
+typedef struct { u64 magic; Stream *self; u64 id; } Inner;
+struct Stream {
+  Inner *inner;
+  int alive; u64 life; u32 flags; int priority; u64 queued, done; int channel; int placed;
+  struct Capture *capture; struct Node *last;
+};
+typedef struct Context { u64 magic; } Context;
+typedef struct Event { Context *context; u64 magic; u32 flags; int recorded; Mark mark; Mark *marks; int nmarks; double *time; struct Capture *capture; struct Node *node; } Event;
+typedef struct Node { Op op; struct Node *next; u64 id; } Node;
+typedef struct Capture { u64 id; int valid, active, refs, branches; Stream *origin; struct Graph *graph; } Capture;
+typedef struct Graph { Node *first, *last; int count, branches; } Graph;
+typedef struct Exec { Op *ops; int count, branches; u64 launched, done; int alive; } Exec;
+typedef struct { Op *first, *last; int entries; } Channel;
+typedef struct { u8 *at; size_t bytes; int host; int pooled; } Range;
+
+/* `api` is CUDA's own lock, which most calls take and some keep while they wait; `g` guards what is below. */
+static pthread_mutex_t api = PTHREAD_MUTEX_INITIALIZER, g = PTHREAD_MUTEX_INITIALIZER;
+static Channel channels[CHANNELS];
+static Stream *streams[MOST_STREAMS];
+static int nstreams, places = FIRST_PLACES, nextChannel, started;
+static u64 nextId = 1;
+static Context context = {0xc0ffee};
+static Stream nullStream, perThread;
+static Range *ranges; static int nranges, mranges;
+static int capturesActive;
+static __thread Context *current;
+static __thread int mode;
+
+#define DIE(...) do { fprintf(stderr, "pretended CUDA: " __VA_ARGS__); fputc('\n', stderr); abort(); } while (0)
+static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e3 + t.tv_nsec / 1e6; }
+static void nap(void) { usleep(20); }
+
+static Stream *streamOf(void *handle, const char *call) {
+  if (handle == 0 || handle == (void *)1) return &nullStream;
+  if (handle == (void *)2) return &perThread;
+  Stream *stream = handle;
+  if (!stream->alive) DIE("%s is asked about a stream that was destroyed: %p", call, handle);
+  return stream;
+}
+static Event *eventOf(void *handle, const char *call) {
+  Event *event = handle;
+  if (event == 0) DIE("%s is asked about no event", call);
+  if (event->magic != 0xe7e47) DIE("%s is asked about an event that was destroyed: %p", call, handle);
+  return event;
+}
+static int isOver(Mark mark) { return mark.stream == 0 || mark.stream->life != mark.life || mark.stream->done >= mark.seq; }
+static Mark tail(Stream *stream) { Mark mark = {stream, stream->life, stream->queued}; return mark; }
+static int allOver(Mark *marks, int n) { for (int i = 0; i < n; i++) if (!isOver(marks[i])) return 0; return 1; }
+static int isBlocking(Stream *s) { return s != &nullStream && (s == &perThread || (s->flags & 1) == 0); }
+static int isIdle(void) { for (int i = 0; i < CHANNELS; i++) if (channels[i].first) return 0; return 1; }
+
+/* -- kernels */
+static const char *KERNELS[] = {"bump", "affine", "add", "mirror", "spin"};
+static void runKernel(Op *op) {
+  if (op->fn == 2) { u8 *to = (u8 *)op->args[0], *from = (u8 *)op->args[1]; for (u64 i = 0; i < op->args[2]; i++) to[i] += from[i]; }
+  else if (op->fn == 3) { u8 *p = (u8 *)op->args[0]; for (u32 b = 0; b < op->grid; b++, p += op->block) for (u32 i = 0; i < op->block / 2; i++) { u8 x = p[i]; p[i] = p[op->block - 1 - i]; p[op->block - 1 - i] = x; } }
+  else if (op->fn == 4) { if (op->until == 0) op->until = now() + (double)op->args[0] / 1e6; }
+  else if (op->fn == 0 || op->fn == 1) { u8 *p = (u8 *)op->args[0]; int n = (int)op->args[1]; u8 v = (u8)op->args[2]; for (int i = 0; i < n; i++) p[i] = p[i] * 3 + v; }
+}
+
+/* -- the GPU */
+static int memops(Op *op) {
+  for (; op->at < op->ops; op->at++) {
+    MemOp *m = &op->mem[op->at];
+    u32 *word = (u32 *)m->address;
+    if (m->kind == 2) __atomic_store_n(word, m->value, __ATOMIC_SEQ_CST);
+    else {
+      u32 is = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+      int there = (m->flags & 7) == 1 ? is == m->value : (int)(is - m->value) >= 0;
+      if (!there) return 0;
+    }
+  }
+  return 1;
+}
+static void forget(void *at);
+static int run(Op *op) {
+  switch (op->kind) {
+    case SET: if (op->width == 1) memset(op->to, (int)op->value, op->bytes); else for (size_t i = 0; i < op->bytes; i++) { if (op->width == 2) ((uint16_t *)op->to)[i] = (uint16_t)op->value; else ((u32 *)op->to)[i] = op->value; } return 1;
+    case COPY: memmove(op->to, op->from, op->bytes); return 1;
+    case MEMOPS: return memops(op);
+    case FREE: forget(op->to); return 1;
+    case KERNEL: runKernel(op); return op->until == 0 || now() >= op->until;
+    case WAIT: return isOver(op->mark) && allOver(op->marks, op->nmarks);
+    case RECORD: if (op->time) *op->time = now(); return 1;
+    case GRAPH: for (; op->node < op->exec->count; op->node++) { Op *node = &op->exec->ops[op->node]; if (!run(node)) return 0; node->at = 0; node->until = 0; } op->exec->done++; return 1;
+    default: return 1;
+  }
+}
+static void *gpu(void *unused) {
+  (void)unused;
+  for (;;) {
+    int moved = 0;
+    pthread_mutex_lock(&g);
+    for (int c = 0; c < CHANNELS; c++) {
+      Channel *channel = &channels[c];
+      for (int budget = 64; budget > 0 && channel->first; budget--) {
+        Op *op = channel->first;
+        if (!allOver(op->marks, op->kind == WAIT ? 0 : op->nmarks) || !run(op)) break;
+        channel->first = op->next;
+        if (!channel->first) channel->last = 0;
+        channel->entries -= op->entry;
+        op->stream->done = op->seq;
+        if (!op->stream->alive && op->stream->done == op->stream->queued && op->stream->placed) { op->stream->placed = 0; places++; }
+        free(op->marks); free(op);
+        moved = 1;
+      }
+    }
+    pthread_mutex_unlock(&g);
+    if (!moved) nap();
+  }
+  return 0;
+}
+/* The caller has `g`. */
+static void addNull(Op *op) {
+  Stream *s = op->stream;
+  if (s == &nullStream) {
+    op->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 1));
+    for (int i = 0; i < nstreams; i++) if (streams[i]->alive && isBlocking(streams[i])) op->marks[op->nmarks++] = tail(streams[i]);
+    op->marks[op->nmarks++] = tail(&perThread);
+  } else if (isBlocking(s) && nullStream.done < nullStream.queued) {
+    op->marks = malloc(sizeof(Mark));
+    op->marks[op->nmarks++] = tail(&nullStream);
+  }
+}
+static Op *op(Kind kind, Stream *stream) { Op *o = calloc(1, sizeof *o); o->kind = kind; o->stream = stream; o->entry = 1; return o; }
+/* Blocks where the hardware queue is full, with whatever locks the caller has but `g`. */
+static void enqueue(Op *o) {
+  Channel *channel = &channels[o->stream->channel];
+  pthread_mutex_lock(&g);
+  while (o->entry && channel->entries >= ENTRIES) { pthread_mutex_unlock(&g); nap(); pthread_mutex_lock(&g); }
+  if (o->kind != WAIT || o->stream == &nullStream) addNull(o);
+  o->seq = ++o->stream->queued;
+  channel->entries += o->entry;
+  if (channel->last) channel->last->next = o; else channel->first = o;
+  channel->last = o;
+  pthread_mutex_unlock(&g);
+}
+static Node *capture(Stream *s, Op *o) {
+  Graph *graph = s->capture->graph;
+  Node *node = calloc(1, sizeof *node);
+  node->op = *o; free(o);
+  if (graph->last) graph->last->next = node; else graph->first = node;
+  graph->last = node; graph->count++;
+  s->last = node;
+  return node;
+}
+/* Into the stream's capture, or its queue. */
+static R put(Op *o) {
+  Stream *s = o->stream;
+  if (s->capture) {
+    if (!s->capture->valid) { free(o); return CAPTURE_INVALIDATED; }
+    pthread_mutex_lock(&g); capture(s, o); pthread_mutex_unlock(&g);
+    return OK;
+  }
+  enqueue(o);
+  return OK;
+}
+static void waitForDevice(void) {
+  for (;;) {
+    pthread_mutex_lock(&g); int idle = isIdle(); pthread_mutex_unlock(&g);
+    if (idle) return;
+    sched_yield();
+  }
+}
+#define LOCK pthread_mutex_lock(&api)
+#define UNLOCK pthread_mutex_unlock(&api)
+/* Takes places for streams; CUDA waits for the device where it needs another block of them, with its lock. */
+static void takePlaces(int n) {
+  for (;;) {
+    pthread_mutex_lock(&g);
+    if (places >= n) { places -= n; pthread_mutex_unlock(&g); return; }
+    pthread_mutex_unlock(&g);
+    waitForDevice();
+    pthread_mutex_lock(&g); places += block; pthread_mutex_unlock(&g);
+  }
+}
+
+/* -- memory */
+static Range *rangeOf(const void *at) { for (int i = nranges - 1; i >= 0; i--) if ((u8 *)at >= ranges[i].at && (u8 *)at < ranges[i].at + ranges[i].bytes) return &ranges[i]; return 0; }
+static void *keep(size_t bytes, int host) {
+  u8 *at = aligned_alloc(512, (bytes + 511) / 512 * 512);
+  if (!at) return 0;
+  if (nranges == mranges) ranges = realloc(ranges, sizeof(Range) * (size_t)(mranges = mranges * 2 + 64));
+  ranges[nranges++] = (Range){at, bytes ? bytes : 1, host, 0};
+  return at;
+}
+static void forget(void *at) {
+  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { memset(at, 0xdd, ranges[i].bytes); free(at); ranges[i] = ranges[--nranges]; return; }
+  DIE("memory is freed that was not allocated: %p", at);
+}
+static void checkRange(const void *at, size_t bytes, const char *call) {
+  if (bytes == 0) return;
+  pthread_mutex_lock(&g); Range *r = rangeOf(at); int in = r && (u8 *)at + bytes <= r->at + r->bytes; pthread_mutex_unlock(&g);
+  if (!in) DIE("%s uses %zu bytes at %p, which are not allocated", call, bytes, at);
+}
+
+#define API __attribute__((visibility("default")))
+API R cuInit(u32 f) { (void)f;
+  LOCK;
+  if (!started) { started = 1; if (getenv("PRETENDED_BLOCK")) places = block = atoi(getenv("PRETENDED_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
+  UNLOCK; return OK; }
+API R cuDriverGetVersion(int *v) { *v = 13000; return OK; }
+API R cuDeviceGetCount(int *n) { if (!started) return 3; *n = 1; return OK; }
+API R cuDeviceGet(int *d, int o) { *d = o; return OK; }
+API R cuDeviceGetName(char *n, int l, int d) { (void)d; snprintf(n, (size_t)l, "Pretended GPU"); return OK; }
+API R cuDeviceGetUuid_v2(u8 *u, int d) { memset(u, 7 + d, 16); return OK; }
+API R cuDeviceGetAttribute(int *v, int a, int d) { (void)d;
+  switch (a) { case 1: case 2: case 3: *v = 1024; break; case 4: *v = 64; break; case 5: *v = 0x7fffffff; break; case 6: case 7: *v = 65535; break; case 8: *v = 49152; break; case 10: *v = 32; break; case 16: *v = 132; break; case 39: *v = 2048; break; case 75: *v = 9; break; case 76: *v = 0; break; case 97: *v = 232448; break; default: *v = 1; } return OK; }
+API R cuDeviceCanAccessPeer(int *c, int a, int b) { (void)a; (void)b; *c = 1; return OK; }
+API R cuCtxEnablePeerAccess(void *c, u32 f) { (void)c; (void)f; return OK; }
+API R cuMemPoolSetAccess(void *p, void *m, size_t n) { (void)p; (void)m; (void)n; return OK; }
+API R cuDevicePrimaryCtxRetain(void **c, int d) { (void)d; *c = &context; return OK; }
+API R cuCtxGetCurrent(void **c) { *c = current; return OK; }
+API R cuCtxSetCurrent(void *c) { current = c; return OK; }
+API R cuCtxGetDevice(int *d) { *d = 0; return OK; }
+API R cuCtxSynchronize(void) {
+  pthread_mutex_lock(&g); int captures = capturesActive; if (captures) for (int i = 0; i < nstreams; i++) if (streams[i]->capture) streams[i]->capture->valid = 0; pthread_mutex_unlock(&g);
+  if (captures) return CAPTURE_UNSUPPORTED;
+  waitForDevice(); return OK; }
+API R cuCtxGetLimit(size_t *v, int l) { (void)l; *v = 1024; return OK; }
+API R cuCtxSetLimit(int l, size_t v) { (void)l; (void)v; LOCK; waitForDevice(); UNLOCK; return OK; }
+API R cuCtxGetStreamPriorityRange(int *l, int *h) { *l = 0; *h = -5; return OK; }
+
+API R cuStreamCreateWithPriority(void **out, u32 flags, int priority) {
+  LOCK;
+  takePlaces(1);
+  pthread_mutex_lock(&g);
+  Stream *s = 0;
+  /* As an allocator does, it hands out what was given back last. */
+  for (int i = nstreams - 1; i >= 0; i--) if (!streams[i]->alive && streams[i]->done == streams[i]->queued) { s = streams[i]; streams[i] = streams[nstreams - 1]; streams[nstreams - 1] = s; break; }
+  if (!s) { if (nstreams == MOST_STREAMS) DIE("too many streams"); s = calloc(1, sizeof *s); s->inner = calloc(1, sizeof(Inner)); s->channel = nextChannel++ % CHANNELS; streams[nstreams++] = s; }
+  s->alive = 1; s->life++; s->flags = flags; s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; s->queued = s->done = 0; s->placed = 1; s->capture = 0; s->last = 0;
+  s->inner->self = s; s->inner->id = nextId++;
+  pthread_mutex_unlock(&g);
+  UNLOCK; *out = s; return OK; }
+static void leave(Capture *c) { if (c && c->active) { c->active = 0; capturesActive--; } }
+API R cuStreamDestroy_v2(void *h) {
+  LOCK; Stream *s = streamOf(h, "cuStreamDestroy");
+  pthread_mutex_lock(&g);
+  if (s->capture && s->capture->origin == s) { Capture *c = s->capture; leave(c); for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
+  s->alive = 0; s->capture = 0; s->inner->self = 0;
+  if (s->done == s->queued && s->placed) { s->placed = 0; places++; }
+  pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuStreamGetCtx(void *h, void **c) { streamOf(h, "cuStreamGetCtx"); *c = &context; return OK; }
+API R cuStreamGetId(void *h, u64 *id) { Stream *s = streamOf(h, "cuStreamGetId"); *id = s->inner ? s->inner->id : (s == &nullStream ? 1u << 30 : (1u << 30) + 1); return OK; }
+API R cuStreamGetFlags(void *h, u32 *f) { *f = streamOf(h, "cuStreamGetFlags")->flags; return OK; }
+API R cuStreamGetPriority(void *h, int *p) { *p = streamOf(h, "cuStreamGetPriority")->priority; return OK; }
+API R cuStreamIsCapturing(void *h, int *c) { Stream *s = streamOf(h, "cuStreamIsCapturing"); *c = !s->capture ? 0 : s->capture->valid ? 1 : 2; return OK; }
+static R spoil(Capture *c, R r) { if (!c->valid) return CAPTURE_INVALIDATED; c->valid = 0; return r; }
+API R cuStreamQuery(void *h) { Stream *s = streamOf(h, "cuStreamQuery"); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); pthread_mutex_lock(&g); int idle = s->done == s->queued; pthread_mutex_unlock(&g); return idle ? OK : NOT_READY; }
+API R cuStreamSynchronize(void *h) { Stream *s = streamOf(h, "cuStreamSynchronize"); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); pthread_mutex_lock(&g); Mark m = tail(s); pthread_mutex_unlock(&g); for (;;) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) return OK; nap(); } }
+API R cuStreamWaitEvent(void *h, void *e, u32 flags) {
+  Stream *s = streamOf(h, "cuStreamWaitEvent"); Event *event = eventOf(e, "cuStreamWaitEvent");
+  if (flags == 1 && s->capture) return put(op(NOTHING, s));
+  pthread_mutex_lock(&g);
+  if (event->capture && event->capture->active) {
+    Capture *c = event->capture;
+    if (s->capture && s->capture != c) { pthread_mutex_unlock(&g); return CAPTURE_ISOLATION; }
+    if (!s->capture) { s->capture = c; c->branches++; }
+    s->last = event->node;
+    pthread_mutex_unlock(&g); return OK; }
+  Op *o = op(WAIT, s); o->entry = 0; o->mark = event->mark; o->nmarks = 0;
+  if (event->nmarks) { o->marks = malloc(sizeof(Mark) * (size_t)event->nmarks); memcpy(o->marks, event->marks, sizeof(Mark) * (size_t)event->nmarks); o->nmarks = event->nmarks; }
+  int recorded = event->recorded;
+  pthread_mutex_unlock(&g);
+  if (s->capture) { free(o->marks); free(o); return CAPTURE_ISOLATION; }
+  if (!recorded) { free(o->marks); free(o); return OK; }
+  enqueue(o); return OK; }
+API R cuStreamBatchMemOp_v2(void *h, u32 n, u8 *p, u32 f) { (void)f;
+  Op *o = op(MEMOPS, streamOf(h, "cuStreamBatchMemOp")); o->ops = (int)n;
+  for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; o->mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u32 *)(at + 16), *(u32 *)(at + 24)}; }
+  return put(o); }
+API R cuStreamWaitValue32_v2(void *h, u64 a, u32 v, u32 f) { Op *o = op(MEMOPS, streamOf(h, "cuStreamWaitValue32")); o->ops = 1; o->mem[0] = (MemOp){1, a, v, f}; return put(o); }
+API R cuStreamBeginCapture_v2(void *h, int m) { (void)m; LOCK; Stream *s = streamOf(h, "cuStreamBeginCapture"); R r = OK;
+  if (s == &nullStream) r = CAPTURE_UNSUPPORTED; else if (s->capture) r = CAPTURE_UNMATCHED;
+  else { pthread_mutex_lock(&g); Capture *c = calloc(1, sizeof *c); c->id = nextId++; c->valid = c->active = c->branches = 1; c->origin = s; c->graph = calloc(1, sizeof(Graph)); s->capture = c; s->last = 0; capturesActive++; pthread_mutex_unlock(&g); }
+  UNLOCK; return r; }
+API R cuStreamEndCapture(void *h, void **out) { LOCK; Stream *s = streamOf(h, "cuStreamEndCapture"); R r = OK; *out = 0;
+  pthread_mutex_lock(&g); Capture *c = s->capture;
+  if (!c) r = 401; else if (c->origin != s) { c->valid = 0; r = CAPTURE_UNMATCHED; }
+  else { c->graph->branches = c->branches; if (c->valid) *out = c->graph; else r = CAPTURE_INVALIDATED; leave(c); perThread.capture = perThread.capture == c ? 0 : perThread.capture; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) { streams[i]->capture = 0; streams[i]->last = 0; } }
+  pthread_mutex_unlock(&g); UNLOCK; return r; }
+API R cuStreamGetCaptureInfo_v3(void *h, int *status, u64 *id, void **graph, void ***deps, void **edges, size_t *n) {
+  Stream *s = streamOf(h, "cuStreamGetCaptureInfo"); Capture *c = s->capture;
+  if (status) *status = !c ? 0 : c->valid ? 1 : 2;
+  if (!c) return OK;
+  if (id) *id = c->id;
+  if (graph) *graph = c->graph;
+  if (edges) *edges = 0;
+  if (deps) *deps = (void **)&s->last;
+  if (n) *n = s->last ? 1 : 0;
+  return OK; }
+API R cuThreadExchangeStreamCaptureMode(int *m) { int was = mode; mode = *m; *m = was; return OK; }
+
+API R cuGraphGetNodes(Graph *graph, void **nodes, size_t *n) { (void)nodes; *n = (size_t)graph->count; return OK; }
+API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FILE *file = fopen(path, "w"); if (!file) return INVALID_VALUE; fprintf(file, "digraph { %d }", graph->count); fclose(file); return OK; }
+API R cuGraphDestroy(Graph *graph) { LOCK; for (Node *n = graph->first; n;) { Node *next = n->next; free(n); n = next; } free(graph); UNLOCK; return OK; }
+static void fillExec(Exec *x, Graph *graph) { x->ops = calloc((size_t)graph->count + 1, sizeof(Op)); x->count = 0; for (Node *n = graph->first; n; n = n->next) x->ops[x->count++] = n->op; }
+API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; takePlaces(graph->branches); Exec *x = calloc(1, sizeof *x); x->alive = 1; x->branches = graph->branches; fillExec(x, graph); *out = x; UNLOCK; return OK; }
+API R cuGraphBatchMemOpNodeSetParams(Node *node, u64 *params) { u32 n = ((u32 *)params)[2]; u8 *p = (u8 *)params[2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u32 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
+API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g); R r = OK; if (graph->count != x->count) r = 910; else { Op *before = x->ops; if (x->launched == x->done) { fillExec(x, graph); free(before); } else fillExec(x, graph); } pthread_mutex_unlock(&g); UNLOCK; return r; }
+API R cuGraphUpload(Exec *x, void *h) { (void)x; LOCK; Op *o = op(NOTHING, streamOf(h, "cuGraphUpload")); R r = o->stream->capture ? CAPTURE_UNSUPPORTED : OK; if (r) free(o); else enqueue(o); UNLOCK; return r; }
+/* What is launched is the instance as it was then. */
+API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuGraphLaunch")); R r = OK; if (!x->alive) DIE("a graph is launched whose instance was destroyed");
+  if (o->stream->capture) { free(o); r = CAPTURE_UNSUPPORTED; }
+  else { Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count); o->exec = copy; enqueue(o); }
+  UNLOCK; return r; }
+API R cuGraphExecDestroy(Exec *x) { LOCK; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; places += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
+
+API R cuEventCreate(void **out, u32 flags) { LOCK; Event *e = calloc(1, sizeof *e); e->context = &context; e->magic = 0xe7e47; e->flags = flags; UNLOCK; *out = e; return OK; }
+API R cuEventDestroy_v2(void *h) { LOCK; Event *e = eventOf(h, "cuEventDestroy"); pthread_mutex_lock(&g); e->magic = 0; e->context = 0; pthread_mutex_unlock(&g); UNLOCK; /* never freed: what asks about it is told so */ return OK; }
+static R record(Event *e, Stream *s) {
+  pthread_mutex_lock(&g);
+  if (s->capture) { if (!s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; } e->capture = s->capture; e->node = s->last; e->recorded = 1; pthread_mutex_unlock(&g); return OK; }
+  pthread_mutex_unlock(&g);
+  double *time = 0;
+  Op *o = op(RECORD, s); o->entry = (e->flags & 2) == 0;
+  if (o->entry) { time = calloc(1, sizeof *time); o->time = time; }
+  enqueue(o);
+  pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->mark.seq = o == 0 ? 0 : e->mark.seq; e->nmarks = 0; e->time = time; pthread_mutex_unlock(&g);
+  return OK; }
+API R cuEventRecord(void *e, void *h) { LOCK; R r = record(eventOf(e, "cuEventRecord"), streamOf(h, "cuEventRecord")); UNLOCK; return r; }
+API R cuEventRecordWithFlags(void *e, void *h, u32 f) { (void)f; LOCK; eventOf(e, "cuEventRecordWithFlags"); Op *o = op(NOTHING, streamOf(h, "cuEventRecordWithFlags")); R r = put(o); UNLOCK; return r; }
+API R cuCtxRecordEvent(void *c, void *h) { (void)c; LOCK; Event *e = eventOf(h, "cuCtxRecordEvent"); R r = OK; pthread_mutex_lock(&g);
+  if (capturesActive) r = CAPTURE_UNSUPPORTED;
+  else { e->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 2)); e->nmarks = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->done < streams[i]->queued) e->marks[e->nmarks++] = tail(streams[i]); e->marks[e->nmarks++] = tail(&nullStream); e->marks[e->nmarks++] = tail(&perThread); e->mark = (Mark){0, 0, 0}; e->capture = 0; e->recorded = 1; }
+  pthread_mutex_unlock(&g); UNLOCK; return r; }
+API R cuEventQuery(void *h) { Event *e = eventOf(h, "cuEventQuery"); pthread_mutex_lock(&g); if (e->capture && e->capture->active) e->capture->valid = 0; R r = e->capture ? CAPTURED_EVENT : isOver(e->mark) && allOver(e->marks, e->nmarks) ? OK : NOT_READY; pthread_mutex_unlock(&g); return r; }
+API R cuEventSynchronize(void *h) { for (;;) { R r = cuEventQuery(h); if (r != NOT_READY) return r; nap(); } }
+API R cuEventElapsedTime(float *ms, void *a, void *b) { Event *x = eventOf(a, "cuEventElapsedTime"), *y = eventOf(b, "cuEventElapsedTime"); if (cuEventQuery(x) || cuEventQuery(y)) return NOT_READY; if (!x->time || !y->time) return INVALID_HANDLE; *ms = (float)(*y->time - *x->time); return OK; }
+API R cuIpcGetEventHandle(u8 *h, void *e) { if ((((Event *)e)->flags & 4) == 0) return INVALID_HANDLE; memset(h, 0, 64); memcpy(h, &e, 8); return OK; }
+typedef struct { char reserved[64]; } Ipc;
+API R cuIpcOpenEventHandle(void **e, Ipc h) { (void)e; (void)h; return INVALID_CONTEXT; }
+API R cuIpcGetMemHandle(u8 *h, u64 p) { memset(h, 0, 64); memcpy(h, &p, 8); return OK; }
+API R cuIpcOpenMemHandle_v2(u64 *p, Ipc h, u32 f) { (void)p; (void)h; (void)f; return INVALID_CONTEXT; }
+API R cuIpcCloseMemHandle(u64 p) { (void)p; return OK; }
+
+typedef struct { char *text; } Module;
+typedef struct { int fn; int params; int sizes[16]; } Function;
+API R cuModuleLoadData(void **out, const char *image) { LOCK; waitForDevice(); Module *m = calloc(1, sizeof *m); m->text = strdup(image); *out = m; UNLOCK; return OK; }
+API R cuModuleUnload(Module *m) { LOCK; waitForDevice(); free(m->text); free(m); UNLOCK; return OK; }
+API R cuModuleGetFunction(void **out, Module *m, const char *name) {
+  char what[200]; snprintf(what, sizeof what, "void %s(", name); char *at = strstr(m->text, what), *ptx = 0;
+  if (!at) { snprintf(what, sizeof what, ".entry %s(", name); ptx = strstr(m->text, what); if (!ptx) return NOT_FOUND; at = ptx; }
+  Function *f = calloc(1, sizeof *f); f->fn = -1;
+  for (size_t k = 0; k < sizeof KERNELS / sizeof *KERNELS; k++) if (!strcmp(KERNELS[k], name)) f->fn = (int)k;
+  char *p = strchr(at, '(') + 1, *end = strchr(p, ')');
+  while (p < end) { char *comma = memchr(p, ',', (size_t)(end - p)); char *stop = comma ? comma : end; char part[200] = ""; memcpy(part, p, (size_t)(stop - p) < 199 ? (size_t)(stop - p) : 199);
+    if (strspn(part, " ") == strlen(part)) break;
+    f->sizes[f->params++] = strchr(part, '*') || strstr(part, "long") || strstr(part, "double") || strstr(part, ".u64") ? 8 : strstr(part, "char") || strstr(part, "bool") ? 1 : strstr(part, "short") ? 2 : 4;
+    p = stop + 1; }
+  *out = f; return OK; }
+API R cuFuncGetParamInfo(Function *f, size_t i, size_t *o, size_t *s) { if (i >= (size_t)f->params) return INVALID_VALUE; *o = i * 8; *s = (size_t)f->sizes[i]; return OK; }
+API R cuFuncGetAttribute(int *v, int a, void *f) { (void)a; (void)f; *v = 0; return OK; }
+API R cuFuncSetAttribute(void *f, int a, int v) { (void)f; (void)a; (void)v; return OK; }
+API R cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { (void)f; (void)b; (void)s; *n = 16; return OK; }
+API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); o->fn = f->fn; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) memcpy(&o->args[i], params[i], (size_t)f->sizes[i]); R r = put(o); UNLOCK; return r; }
+
+static R allocate(void **out, size_t bytes, int host) { pthread_mutex_lock(&g); *out = bytes > (u64)64 << 30 ? 0 : keep(bytes, host); pthread_mutex_unlock(&g); return *out ? OK : 2; }
+API R cuMemHostAlloc(void **p, size_t n, u32 f) { (void)f; LOCK; R r = allocate(p, n, 1); UNLOCK; return r; }
+API R cuMemFreeHost(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuMemAlloc_v2(void **p, size_t n) { LOCK; R r = allocate(p, n, 0); UNLOCK; return r; }
+API R cuMemFree_v2(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuMemGetAddressRange_v2(void **b, size_t *s, void *p) { pthread_mutex_lock(&g); Range *r = rangeOf(p); R result = r ? OK : NOT_FOUND; if (r) { if (b) *b = r->at; if (s) *s = r->bytes; } pthread_mutex_unlock(&g); return result; }
+API R cuMemAllocAsync(void **p, size_t n, void *h) { LOCK; Stream *s = streamOf(h, "cuMemAllocAsync"); R r = s->capture ? CAPTURE_UNSUPPORTED : allocate(p, n, 0); if (!r) { pthread_mutex_lock(&g); rangeOf(*p)->pooled = 1; pthread_mutex_unlock(&g); } UNLOCK; return r; }
+API R cuMemFreeAsync(void *p, void *h) { LOCK; Op *o = op(FREE, streamOf(h, "cuMemFreeAsync")); o->to = p; o->entry = 0; R r = OK; if (o->stream->capture) { free(o); r = CAPTURE_UNSUPPORTED; } else enqueue(o); UNLOCK; return r; }
+static R copy(void *to, const void *from, size_t n, Stream *s) { checkRange(to, n, "a copy"); checkRange(from, n, "a copy"); Op *o = op(COPY, s); o->to = to; o->from = from; o->bytes = n; return put(o); }
+API R cuMemcpyAsync(void *to, const void *from, size_t n, void *h) { LOCK; Stream *s = streamOf(h, "cuMemcpyAsync"); R r = copy(to, from, n, s);
+  pthread_mutex_lock(&g); Range *a = rangeOf(to), *b = rangeOf(from); int within = a && b && a->host && b->host && !s->capture; Mark m = tail(s); pthread_mutex_unlock(&g);
+  /* Within the host the call waits for the stream. */
+  while (within) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) break; nap(); }
+  UNLOCK; return r; }
+API R cuMemcpyPeerAsync(void *to, void *tc, const void *from, void *fc, size_t n, void *h) { (void)tc; (void)fc; LOCK; R r = copy(to, from, n, streamOf(h, "cuMemcpyPeerAsync")); UNLOCK; return r; }
+API R cuMemcpyBatchAsync(void **to, void **from, size_t *n, size_t count, void *a, void *i, size_t na, size_t *f, void *h) { (void)a; (void)i; (void)na; (void)f; if (h == 0) return INVALID_VALUE; LOCK; Stream *s = streamOf(h, "cuMemcpyBatchAsync"); R r = OK; for (size_t k = 0; k < count && !r; k++) r = copy(to[k], from[k], n[k], s); UNLOCK; return r; }
+static R fill(void *to, u32 v, size_t n, int width, void *h) { checkRange(to, n * (size_t)width, "a fill"); LOCK; Op *o = op(SET, streamOf(h, "a fill")); o->to = to; o->value = v; o->bytes = n; o->width = width; R r = put(o); UNLOCK; return r; }
+API R cuMemsetD8Async(void *to, u32 v, size_t n, void *h) { return fill(to, v & 255, n, 1, h); }
+API R cuMemsetD16Async(void *to, u32 v, size_t n, void *h) { return fill(to, v, n, 2, h); }
+API R cuMemsetD32Async(void *to, u32 v, size_t n, void *h) { return fill(to, v, n, 4, h); }
+API R cuPointerGetAttribute(void *data, int a, void *p) { pthread_mutex_lock(&g); Range *r = rangeOf(p); R result = r ? OK : INVALID_VALUE; if (r) { if (a == 10) *(int *)data = !r->host && !r->pooled; else if (a == 9) *(int *)data = 0; else if (a == 2) *(u32 *)data = r->host ? 1 : 2; else if (a == 8) *(u32 *)data = 0; else *(u64 *)data = 0; } pthread_mutex_unlock(&g); return result; }
+
+API R cuMemGetInfo_v2(size_t *left, size_t *all) { pthread_mutex_lock(&g); size_t used = 0; for (int i = 0; i < nranges; i++) if (!ranges[i].host) used += ranges[i].bytes; pthread_mutex_unlock(&g); *all = (size_t)64 << 30; *left = *all - used; return OK; }
+
+/* -- the compiler */
+typedef struct { char *source; } Program;
+API R nvrtcCreateProgram(void **out, const char *source, const char *name, int n, void *h, void *i) { (void)name; (void)n; (void)h; (void)i; Program *p = calloc(1, sizeof *p); p->source = strdup(source); *out = p; return 0; }
+API R nvrtcDestroyProgram(void **p) { free(((Program *)*p)->source); free(*p); *p = 0; return 0; }
+API R nvrtcCompileProgram(void *p, int n, const char **o) { (void)p; (void)n; (void)o; return 0; }
+API R nvrtcGetProgramLogSize(void *p, size_t *n) { (void)p; *n = 1; return 0; }
+API R nvrtcGetProgramLog(void *p, char *l) { (void)p; *l = 0; return 0; }
+API R nvrtcGetCUBINSize(Program *p, size_t *n) { *n = strlen(p->source) + 1; return 0; }
+API R nvrtcGetCUBIN(Program *p, char *c) { strcpy(c, p->source); return 0; }
+API const char *nvrtcGetErrorString(R r) { (void)r; return "error"; }

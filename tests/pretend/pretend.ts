@@ -1,0 +1,36 @@
+/** The library's CUDA driver on a libcuda that is pretended: libcuda.c beside this file, compiled by the C compiler of the machine. */
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const PRETENDED = 'PRETENDED_CUDA'
+const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..')
+
+/** Does this process run on a pretended GPU? */
+export const isPretended = (): boolean => process.env[PRETENDED] !== undefined
+
+/** The environment of a process that takes the pretended libcuda for the NVIDIA driver; or why there is none. */
+export function pretendedCuda(): { readonly env: NodeJS.ProcessEnv; readonly remove: () => void } | string {
+  if (process.platform !== 'linux') return 'the pretended libcuda is for Linux'
+  const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-pretended-'))
+  const library = join(folder, 'libcuda.so.1')
+  const source = join(ROOT, 'tests', 'pretend', 'libcuda.c')
+  // It has a thread of its own, and stays in memory until the process ends.
+  const options = ['-shared', '-fPIC', '-O2', '-Wall', '-Wextra', '-Werror', '-pthread', '-Wl,-z,nodelete']
+  const compiled = spawnSync('cc', [...options, '-o', library, source], { encoding: 'utf8' })
+  if (compiled.error !== undefined) return `no C compiler here: ${compiled.error.message}`
+  if (compiled.status !== 0) throw new Error(compiled.stderr)
+  const env = {
+    ...process.env,
+    LD_LIBRARY_PATH: folder,
+    CUDA_STREAMS_DRIVER: 'cuda',
+    CUDA_STREAMS_NVRTC: library,
+    [PRETENDED]: '1',
+    // Whatever could wait does.
+    PRETENDED_BLOCK: '1',
+  }
+  Reflect.deleteProperty(env, 'NODE_TEST_CONTEXT')
+  return { env, remove: () => rmSync(folder, { recursive: true, force: true }) }
+}
