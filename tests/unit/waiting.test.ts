@@ -3,10 +3,13 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { alone } from '../../src/driver/cuda/thread-table.js'
 import { Waiting, type WaitingParts } from '../../src/driver/cuda/waiting.js'
-import type { StreamHandle } from '../../src/driver/driver.js'
+import type { EventHandle, StreamHandle } from '../../src/driver/driver.js'
 import { refused, turns } from '../conformance/expect.js'
 
 const DEADLOCK_AFTER = 50
+const EVENT = 7 as EventHandle
+/** CUDA_ERROR_NOT_READY. */
+const NOT_READY = 600
 
 interface Call {
   readonly lane: Lane
@@ -203,4 +206,33 @@ test('a call that does not end holds up the next host function for the time of a
   assert.ok(performance.now() - begun >= DEADLOCK_AFTER)
   endless.result = 0
   assert.equal(await result, 0)
+})
+
+test('where the old record of an event cannot be kept, a wait for it goes on, and is pending until it is over', async () => {
+  let isDone = false
+  const refusal = new Error('no stream is left')
+  const parts = {
+    gates: { pending: 0, running: [], active: [] },
+    threads: alone(),
+    relaxed: { run: (fn: () => unknown) => fn() },
+    library: { cuEventQuery: () => (isDone ? 0 : NOT_READY) },
+    pool: {
+      copyOfRecord() {
+        throw refusal
+      },
+    },
+    depth: { clear: () => {}, refresh: () => {} },
+    dependencies: { clear: () => {} },
+    sleeper: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
+  }
+  const waiting = new Waiting(parts as unknown as WaitingParts)
+  const settled: unknown[] = []
+  waiting.eventFinished(EVENT, (error) => settled.push(error))
+  assert.throws(() => waiting.beforeRecord(EVENT), refusal)
+  await turns(5)
+  assert.deepEqual(settled, [])
+  isDone = true
+  await turns(5)
+  assert.deepEqual(settled, [undefined])
+  assert.equal(waiting.watchesOrder, false, 'nothing is pending any more')
 })

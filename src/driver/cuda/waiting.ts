@@ -636,8 +636,14 @@ export class Waiting {
       settle(error)
       return
     }
-    const { copy, giveBack } = pool.copyOfRecord(event)
-    this.#streams.add(copy, copy, settle, giveBack)
+    try {
+      const { copy, giveBack } = pool.copyOfRecord(event)
+      this.#streams.add(copy, copy, settle, giveBack)
+    } catch (error) {
+      // The record that is refused with this leaves the event as it is.
+      this.#events.add(event, event, settle)
+      throw error
+    }
     this.#pump.wake()
   }
 
