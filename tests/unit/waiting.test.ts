@@ -1,6 +1,8 @@
 /** Host functions that are run before a call of another library, and while one waits: on gates that are pretended. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Gates } from '../../src/driver/cuda/gates.js'
+import { QueueDepth } from '../../src/driver/cuda/queue-depth.js'
 import { alone } from '../../src/driver/cuda/thread-table.js'
 import { Waiting, type WaitingParts } from '../../src/driver/cuda/waiting.js'
 import type { EventHandle, StreamHandle } from '../../src/driver/driver.js'
@@ -47,7 +49,7 @@ function pretend(isDue: () => boolean = () => true) {
     relaxed: { run: (fn: () => unknown) => fn() },
     library: { cuEventQuery: () => 0 },
     pool: { unrecorded: () => 0 },
-    depth: { clear: () => {}, refresh: () => {} },
+    depth: { clear: () => {}, refresh: () => {}, forget: () => {} },
     dependencies: { clear: () => {} },
   }
   const waiting = new Waiting(parts as unknown as WaitingParts)
@@ -235,4 +237,31 @@ test('where the old record of an event cannot be kept, a wait for it goes on, an
   await turns(5)
   assert.deepEqual(settled, [undefined])
   assert.equal(waiting.watchesOrder, false, 'nothing is pending any more')
+})
+
+test('what a thread has waited for counts no more for the others, which would have no room for it', () => {
+  const published: number[] = []
+  const idle = new Set<number>()
+  const threads = {
+    ...alone(),
+    others: true,
+    othersPending: true,
+    publishWork: (_streams: number, entries: number) => void published.push(entries),
+  }
+  const gates = { pending: 0, running: [], active: [], runDue: () => false }
+  const parts = {
+    gates,
+    threads,
+    depth: new QueueDepth(gates as unknown as Gates, 32, threads),
+    isIdle: (stream: number) => idle.has(stream),
+  }
+  const waiting = new Waiting(parts as unknown as WaitingParts)
+  const [own, foreign] = [0x1000 as StreamHandle, 0x2000 as StreamHandle]
+  waiting.countEntries(own, 900)
+  idle.add(own)
+  waiting.forEvent(EVENT, () => true)
+  assert.equal(published.at(-1), 0, 'an event that came after the work of a stream of its own')
+  waiting.countEntries(foreign, 100)
+  waiting.forStream(foreign, () => true)
+  assert.equal(published.at(-1), 0, 'a stream of which only the wait tells that it is empty')
 })

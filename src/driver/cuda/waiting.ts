@@ -328,6 +328,7 @@ export class Waiting {
 
   forStream(stream: StreamHandle, isDone: () => boolean): void {
     this.#block(isDone, () => this.#parts.dependencies.streamComesAfter(stream), 'stream.synchronize()')
+    this.#parts.depth.forget(canonicalStream(stream))
   }
 
   forEvent(event: EventHandle, isDone: () => boolean): void {
@@ -539,6 +540,8 @@ export class Waiting {
   #block(isDone: () => boolean, needs: Needs, what: string, neverRun = needs): void {
     if (this.insideHostFunction) this.#blockInside(isDone, needs, what, neverRun)
     else this.#blockOutside(isDone, what)
+    // A thread that sleeps after this takes no turn in which it would tell the others.
+    this.#parts.depth.refresh(this.#parts.isIdle)
     this.#calmDown()
   }
 
