@@ -5,7 +5,7 @@ import type { Gates } from '../../src/driver/cuda/gates.js'
 import { QueueDepth } from '../../src/driver/cuda/queue-depth.js'
 import { alone } from '../../src/driver/cuda/thread-table.js'
 import { Waiting, type WaitingParts } from '../../src/driver/cuda/waiting.js'
-import type { EventHandle, StreamHandle } from '../../src/driver/driver.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../src/driver/driver.js'
 import { refused, turns } from '../conformance/expect.js'
 
 const DEADLOCK_AFTER = 50
@@ -264,4 +264,35 @@ test('what a thread has waited for counts no more for the others, which would ha
   waiting.countEntries(foreign, 100)
   waiting.forStream(foreign, () => true)
   assert.equal(published.at(-1), 0, 'a stream of which only the wait tells that it is empty')
+})
+
+test('a device that is recorded later, since another thread captures, does not invalidate a capture of this thread', async () => {
+  let [others, recorded] = [true, 0]
+  const parts = {
+    gates: { pending: 0, running: [], active: [] },
+    threads: { ...alone(), enterRecording: () => !others },
+    relaxed: { run: (fn: () => unknown) => fn() },
+    library: {
+      cuEventQuery: () => 0,
+      cuCtxRecordEvent() {
+        recorded += 1
+        return 0
+      },
+    },
+    pool: { take: () => EVENT, giveBack: () => {} },
+    depth: { clear: () => {}, refresh: () => {} },
+    dependencies: { clear: () => {} },
+    sleeper: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
+  }
+  const waiting = new Waiting(parts as unknown as WaitingParts)
+  const settled: unknown[] = []
+  waiting.contextFinished(1 as ContextHandle, (error) => settled.push(error))
+  waiting.captureGoes()
+  waiting.captureBegins()
+  others = false
+  await turns(5)
+  assert.equal(recorded, 0)
+  waiting.captureEnds()
+  await turns(5)
+  assert.deepEqual([recorded, settled], [1, [undefined]])
 })

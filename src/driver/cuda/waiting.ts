@@ -302,7 +302,7 @@ export class Waiting {
     const { threads } = this.#parts
     for (const wait of this.#later.splice(0)) {
       if (wait.isOver) continue
-      if (!threads.enterRecording()) {
+      if (this.#captures > 0 || !threads.enterRecording()) {
         this.#later.push(wait)
         continue
       }
