@@ -72,6 +72,7 @@ export class PretendedGpu {
       depth: {
         count: () => {},
         refresh: () => {},
+        forget: () => {},
         gateQueued: () => {},
         clear: () => {},
         hasRoom: (_stream: number, _entries: number, isEmpty: () => boolean) => isEmpty(),

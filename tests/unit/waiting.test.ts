@@ -1,12 +1,17 @@
 /** Host functions that are run before a call of another library, and while one waits: on gates that are pretended. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Gates } from '../../src/driver/cuda/gates.js'
+import { QueueDepth } from '../../src/driver/cuda/queue-depth.js'
 import { alone } from '../../src/driver/cuda/thread-table.js'
 import { Waiting, type WaitingParts } from '../../src/driver/cuda/waiting.js'
-import type { StreamHandle } from '../../src/driver/driver.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../src/driver/driver.js'
 import { refused, turns } from '../conformance/expect.js'
 
 const DEADLOCK_AFTER = 50
+const EVENT = 7 as EventHandle
+/** CUDA_ERROR_NOT_READY. */
+const NOT_READY = 600
 
 interface Call {
   readonly lane: Lane
@@ -44,7 +49,7 @@ function pretend(isDue: () => boolean = () => true) {
     relaxed: { run: (fn: () => unknown) => fn() },
     library: { cuEventQuery: () => 0 },
     pool: { unrecorded: () => 0 },
-    depth: { clear: () => {}, refresh: () => {} },
+    depth: { clear: () => {}, refresh: () => {}, forget: () => {} },
     dependencies: { clear: () => {} },
   }
   const waiting = new Waiting(parts as unknown as WaitingParts)
@@ -203,4 +208,91 @@ test('a call that does not end holds up the next host function for the time of a
   assert.ok(performance.now() - begun >= DEADLOCK_AFTER)
   endless.result = 0
   assert.equal(await result, 0)
+})
+
+test('where the old record of an event cannot be kept, a wait for it goes on, and is pending until it is over', async () => {
+  let isDone = false
+  const refusal = new Error('no stream is left')
+  const parts = {
+    gates: { pending: 0, running: [], active: [] },
+    threads: alone(),
+    relaxed: { run: (fn: () => unknown) => fn() },
+    library: { cuEventQuery: () => (isDone ? 0 : NOT_READY) },
+    pool: {
+      copyOfRecord() {
+        throw refusal
+      },
+    },
+    depth: { clear: () => {}, refresh: () => {} },
+    dependencies: { clear: () => {} },
+    sleeper: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
+  }
+  const waiting = new Waiting(parts as unknown as WaitingParts)
+  const settled: unknown[] = []
+  waiting.eventFinished(EVENT, (error) => settled.push(error))
+  assert.throws(() => waiting.beforeRecord(EVENT), refusal)
+  await turns(5)
+  assert.deepEqual(settled, [])
+  isDone = true
+  await turns(5)
+  assert.deepEqual(settled, [undefined])
+  assert.equal(waiting.watchesOrder, false, 'nothing is pending any more')
+})
+
+test('what a thread has waited for counts no more for the others, which would have no room for it', () => {
+  const published: number[] = []
+  const idle = new Set<number>()
+  const threads = {
+    ...alone(),
+    others: true,
+    othersPending: true,
+    publishWork: (_streams: number, entries: number) => void published.push(entries),
+  }
+  const gates = { pending: 0, running: [], active: [], runDue: () => false }
+  const parts = {
+    gates,
+    threads,
+    depth: new QueueDepth(gates as unknown as Gates, 32, threads),
+    isIdle: (stream: number) => idle.has(stream),
+  }
+  const waiting = new Waiting(parts as unknown as WaitingParts)
+  const [own, foreign] = [0x1000 as StreamHandle, 0x2000 as StreamHandle]
+  waiting.countEntries(own, 900)
+  idle.add(own)
+  waiting.forEvent(EVENT, () => true)
+  assert.equal(published.at(-1), 0, 'an event that came after the work of a stream of its own')
+  waiting.countEntries(foreign, 100)
+  waiting.forStream(foreign, () => true)
+  assert.equal(published.at(-1), 0, 'a stream of which only the wait tells that it is empty')
+})
+
+test('a device that is recorded later, since another thread captures, does not invalidate a capture of this thread', async () => {
+  let [others, recorded] = [true, 0]
+  const parts = {
+    gates: { pending: 0, running: [], active: [] },
+    threads: { ...alone(), enterRecording: () => !others },
+    relaxed: { run: (fn: () => unknown) => fn() },
+    library: {
+      cuEventQuery: () => 0,
+      cuCtxRecordEvent() {
+        recorded += 1
+        return 0
+      },
+    },
+    pool: { take: () => EVENT, giveBack: () => {} },
+    depth: { clear: () => {}, refresh: () => {} },
+    dependencies: { clear: () => {} },
+    sleeper: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
+  }
+  const waiting = new Waiting(parts as unknown as WaitingParts)
+  const settled: unknown[] = []
+  waiting.contextFinished(1 as ContextHandle, (error) => settled.push(error))
+  waiting.captureGoes()
+  waiting.captureBegins()
+  others = false
+  await turns(5)
+  assert.equal(recorded, 0)
+  waiting.captureEnds()
+  await turns(5)
+  assert.deepEqual([recorded, settled], [1, [undefined]])
 })

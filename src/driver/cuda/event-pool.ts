@@ -94,10 +94,15 @@ export class EventPool {
       this.#reserve.giveBack(0, stream)
       this.giveBack(context, copy)
     }
-    this.#contexts.within(context, () => {
-      check('cuStreamWaitEvent', this.#library.cuStreamWaitEvent(stream, event, 0))
-      check('cuEventRecord', this.#library.cuEventRecord(copy, stream))
-    })
+    try {
+      this.#contexts.within(context, () => {
+        check('cuStreamWaitEvent', this.#library.cuStreamWaitEvent(stream, event, 0))
+        check('cuEventRecord', this.#library.cuEventRecord(copy, stream))
+      })
+    } catch (error) {
+      giveBack()
+      throw error
+    }
     return { copy, giveBack }
   }
 

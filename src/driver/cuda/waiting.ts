@@ -302,7 +302,7 @@ export class Waiting {
     const { threads } = this.#parts
     for (const wait of this.#later.splice(0)) {
       if (wait.isOver) continue
-      if (!threads.enterRecording()) {
+      if (this.#captures > 0 || !threads.enterRecording()) {
         this.#later.push(wait)
         continue
       }
@@ -328,6 +328,7 @@ export class Waiting {
 
   forStream(stream: StreamHandle, isDone: () => boolean): void {
     this.#block(isDone, () => this.#parts.dependencies.streamComesAfter(stream), 'stream.synchronize()')
+    this.#parts.depth.forget(canonicalStream(stream))
   }
 
   forEvent(event: EventHandle, isDone: () => boolean): void {
@@ -539,6 +540,8 @@ export class Waiting {
   #block(isDone: () => boolean, needs: Needs, what: string, neverRun = needs): void {
     if (this.insideHostFunction) this.#blockInside(isDone, needs, what, neverRun)
     else this.#blockOutside(isDone, what)
+    // A thread that sleeps after this takes no turn in which it would tell the others.
+    this.#parts.depth.refresh(this.#parts.isIdle)
     this.#calmDown()
   }
 
@@ -636,8 +639,14 @@ export class Waiting {
       settle(error)
       return
     }
-    const { copy, giveBack } = pool.copyOfRecord(event)
-    this.#streams.add(copy, copy, settle, giveBack)
+    try {
+      const { copy, giveBack } = pool.copyOfRecord(event)
+      this.#streams.add(copy, copy, settle, giveBack)
+    } catch (error) {
+      // The record that is refused with this leaves the event as it is.
+      this.#events.add(event, event, settle)
+      throw error
+    }
     this.#pump.wake()
   }
 
