@@ -1,7 +1,7 @@
 /** Host functions that are run before a call of another library, and while one waits: on gates that are pretended. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Gates } from '../../src/driver/cuda/gates.js'
+import { Gates } from '../../src/driver/cuda/gates.js'
 import { QueueDepth } from '../../src/driver/cuda/queue-depth.js'
 import { alone } from '../../src/driver/cuda/thread-table.js'
 import { Waiting, type WaitingParts } from '../../src/driver/cuda/waiting.js'
@@ -295,4 +295,28 @@ test('a device that is recorded later, since another thread captures, does not i
   waiting.captureEnds()
   await turns(5)
   assert.deepEqual([recorded, settled], [1, [undefined]])
+})
+
+test('a call that needs a moment without host functions is ERR_DEADLOCK where they queue themselves anew without end', () => {
+  const { waiting, queue } = pretend()
+  const again = (): void => queue(again)
+  queue(again)
+  refused(
+    () => waiting.exclusively(() => assert.fail('it was called'), 'loading a module'),
+    'ERR_DEADLOCK',
+    /let them pause/,
+  )
+})
+
+test('a host function that cannot be queued, since another thread waits for the device, is an error and takes no gate', () => {
+  let taken = 0
+  const published: number[] = []
+  const memory = { take: () => (taken += 1), giveBack: () => (taken -= 1), describe: () => 0 }
+  const threads = { ...alone(), announce: () => false, publish: (pending: number) => published.push(pending) }
+  const gates = new Gates({} as never, memory as never, threads, () => {
+    throw new Error('that was long enough')
+  })
+  const host = { run: () => {}, runsAfterFault: false }
+  assert.throws(() => gates.queue(1 as StreamHandle, 1, 1 as ContextHandle, host), /long enough/)
+  assert.deepEqual([taken, gates.pending], [0, 0])
 })

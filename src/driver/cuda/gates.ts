@@ -43,7 +43,7 @@ export class Gates {
   readonly #library: Library
   readonly #memory: GateMemory
   readonly #threads: Threads
-  readonly #rest: () => void
+  readonly #rest: (waited: number) => void
   /** Makes what cannot be made while a stream stands at a gate. */
   readonly #beforeFirst: () => void
   readonly #lanes = new Map<StreamHandle, StreamLane>()
@@ -54,7 +54,7 @@ export class Gates {
     library: Library,
     memory: GateMemory,
     threads: Threads = alone(),
-    rest: () => void = () => {},
+    rest: (waited: number) => void = () => {},
     beforeFirst: () => void = () => {},
   ) {
     this.#library = library
@@ -71,13 +71,15 @@ export class Gates {
 
   /**
    * Tells the other threads of so many gates that are about to be queued. Waits while one of them makes a call that waits
-   * for the device, which would wait for these gates too; it has none pending itself, so it ends.
+   * for the device, which would wait for these gates too; it has none pending itself, so it ends. Throws what `rest` does
+   * when it is told how many milliseconds that has been.
    */
   announce(count: number): void {
+    const begun = performance.now()
     for (;;) {
       if (this.#pending === 0) this.#beforeFirst()
       if (this.#threads.announce(this.#pending + count)) return
-      this.#rest()
+      this.#rest(performance.now() - begun)
     }
   }
 
@@ -97,6 +99,16 @@ export class Gates {
 
   /** Queues a gate on `raw`, CUDA's own handle of the stream, whose context must be current for a default stream. */
   queue(stream: StreamHandle, raw: number, context: ContextHandle, host: HostFunction): GateCall {
+    this.announce(1)
+    try {
+      return this.#queue(stream, raw, context, host)
+    } catch (error) {
+      this.#count(0)
+      throw error
+    }
+  }
+
+  #queue(stream: StreamHandle, raw: number, context: ContextHandle, host: HostFunction): GateCall {
     const lane = this.#lanes.get(stream) ?? this.#openLane(stream, context)
     const { slot } = lane
     const sequence = ((this.#sequences[slot] ?? 0) + 1) | 0
@@ -104,12 +116,8 @@ export class Gates {
       { write: 'arrived', value: sequence },
       { waitUntilGo: WaitUntil.AT_LEAST, value: sequence },
     ])
-    this.announce(1)
     const result = this.#library.cuStreamBatchMemOp_v2(raw, 2, operations, 0)
-    if (result !== 0) {
-      this.#count(0)
-      if (lane.calls.length === 0) lane.emptied()
-    }
+    if (result !== 0 && lane.calls.length === 0) lane.emptied()
     check('cuLaunchHostFunc', result)
     this.#sequences[slot] = sequence
     const call = { lane, stream, sequence, host }

@@ -1,5 +1,6 @@
 /** Builds the driver from its parts. */
 import { invalidValue } from '../../errors.js'
+import { deadlock } from '../deadlocks.js'
 import { type Driver, deviceOfDefaultStream, EventFlag, isDefaultStream, type StreamHandle } from '../driver.js'
 import { Contexts } from './contexts.js'
 import { CudaDriver } from './cuda-driver.js'
@@ -51,7 +52,12 @@ export function openCudaDriver(): Driver {
       (bytes) => allocatePinned(parts, bytes, contexts.primary(0)),
       (address, slots) => threads.publishGates(kind, address, slots),
     )
-  const gates = new Gates(library, gateMemory('stream'), threads, restAMoment, () => {
+  const deadlockAfter = deadlockTimeout()
+  const restForOthers = (waited: number): void => {
+    if (waited > deadlockAfter) throw deadlock('queuing a host function', keptOut(deadlockAfter))
+    restAMoment()
+  }
+  const gates = new Gates(library, gateMemory('stream'), threads, restForOthers, () => {
     waiting.forApart()
     reserve.fillWhereNeeded()
   })
@@ -71,7 +77,7 @@ export function openCudaDriver(): Driver {
     rest,
     threads,
     isIdle: (stream) => driver.isIdle(stream),
-    deadlockAfter: deadlockTimeout(),
+    deadlockAfter,
   })
   const memoryCheck = new MemoryCheck()
   const handles = new HandleCheck(
@@ -83,6 +89,9 @@ export function openCudaDriver(): Driver {
   const driver: CudaDriver = new CudaDriver({ ...parts, handles, waiting, pool, graphGates, reserve })
   return driver
 }
+
+const keptOut = (milliseconds: number): string =>
+  `another thread has been inside a call that waits for the device for ${milliseconds} ms, and new host functions would hold it up`
 
 function deviceOf(library: Library, memory: NativeMemory, contexts: Contexts, stream: StreamHandle): number {
   check('cuStreamGetCtx', library.cuStreamGetCtx(stream, memory.address))

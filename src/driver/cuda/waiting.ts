@@ -397,8 +397,16 @@ export class Waiting {
    * is made no thread queues one. This thread's run meanwhile, the others' in their threads.
    */
   exclusively<R>(call: () => R, what: string): R {
-    const { threads } = this.#parts
-    this.#block(() => !this.hostFunctionsPending && threads.enterExclusive(), needsAll, what)
+    const { threads, gates, deadlockAfter } = this.#parts
+    const begun = performance.now()
+    const first = gates.active.flatMap((lane) => lane.calls)
+    const isAlone = (): boolean => {
+      if (!this.hostFunctionsPending && threads.enterExclusive()) return true
+      const isLate = performance.now() - begun > deadlockAfter
+      if (isLate && first.every(isOver)) throw deadlock(what, neverNone(deadlockAfter))
+      return false
+    }
+    this.#block(isAlone, needsAll, what)
     try {
       return call()
     } finally {
@@ -437,7 +445,6 @@ export class Waiting {
     const { gates, deadlockAfter } = this.#parts
     const begun = performance.now()
     const first = gates.active.flatMap((lane) => lane.calls)
-    const isOver = (call: GateCall): boolean => !call.lane.calls.includes(call)
     let [left, progress] = [first.length, begun]
     const isDone = (): boolean => {
       if (!this.hostFunctionsPending) return true
@@ -663,6 +670,9 @@ export class Waiting {
   }
 }
 
+const isOver = (call: GateCall): boolean => !call.lane.calls.includes(call)
+const neverNone = (milliseconds: number): string =>
+  `it is made while no host function is pending, and for ${milliseconds} ms some have been all the time, of this thread or another: each that ran was followed by the next. Make it before they begin, or let them pause; CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds`
 const heldByOthers = (milliseconds: number): string =>
   `a stream of another thread has stood at a host function for ${milliseconds} ms, which only that thread can run, and may hold this one up. Let its event loop turn, or let it wait by this library; CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds`
 const noProgress = (milliseconds: number): string =>
