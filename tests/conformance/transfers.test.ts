@@ -14,6 +14,11 @@ import { beginCapture, endQuietly, follow, ONE_DEVICE, refused, rejected, second
 
 const MIB = 1024 * 1024
 
+/** What ES2024 calls an ArrayBuffer with `maxByteLength`. */
+interface Resizable extends ArrayBuffer {
+  resize(byteLength: number): void
+}
+
 /** Bytes that tell where they belong. */
 function pattern(length: number, seed = 1): Uint8Array {
   const words = new Uint32Array(Math.ceil(length / 4))
@@ -419,6 +424,25 @@ onEveryBackend('transfers', (bench) => {
       const writer = stream.uploader(buffer).getWriter()
       writer.closed.catch(() => {})
       await rejected(() => writer.write(chunk as DataView), code, /The chunk/)
+    }
+  })
+
+  test('an array that gets shorter while its upload waits for room is refused, and nothing of that is queued', async () => {
+    const sources: readonly ((bytes: ArrayBuffer) => Bytes)[] = [(bytes) => bytes, (bytes) => new Uint8Array(bytes)]
+    for (const sourceOf of sources) {
+      using stream = bench.stream()
+      using buffer = device.alloc(64, { stream })
+      const bytes = Reflect.construct(ArrayBuffer, [64, { maxByteLength: 64 }]) as Resizable
+      new Uint8Array(bytes).fill(5)
+      const source = sourceOf(bytes)
+      stream.launchHostFunc(() => bytes.resize(16))
+      const uploads: Promise<void>[] = []
+      const untilFull = (): void => {
+        for (let left = 2500; left > 0; left -= 1) uploads.push(stream.upload(buffer, source))
+      }
+      refused(untilFull, 'ERR_INVALID_ARG_VALUE', /shortened/)
+      await Promise.all(uploads)
+      assertSame(await stream.download(buffer), new Uint8Array(64).fill(5))
     }
   })
 

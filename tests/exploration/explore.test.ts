@@ -348,7 +348,9 @@ describe('a deadlock', () => {
     assert.equal((await replay(sometimes, deadlock.schedule)).outcome.kind, 'deadlock')
   })
 
-  it('is found at once: a host function that never runs, behind a latch or behind a fault', async () => {
+  it('is found at once: a host function that never runs, behind a latch or behind a fault', {
+    timeout: 60_000,
+  }, async () => {
     const never: Readonly<Record<string, ExploredProgram>> = {
       'latch 1 on stream 1$': (simulation) => {
         const [stream] = open(simulation, 1).streams as [Stream]

@@ -302,7 +302,10 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
 
   it('many waits with one signal are one listener of it', async () => {
     const warnings: Error[] = []
-    const note = (warning: Error): void => void warnings.push(warning)
+    // Another warning may come of the first use of the default driver.
+    const note = (warning: Error): void => {
+      if (warning.name === 'MaxListenersExceededWarning') warnings.push(warning)
+    }
     process.on('warning', note)
     await using communicator = await make()
     using stream = bench.stream()

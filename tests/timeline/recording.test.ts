@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Device, defineKernel, Stream } from 'cuda-streams'
 import { busy, fault, latch, type Simulation, simulate } from 'cuda-streams/sim'
-import { nameStream, Timeline, type TimelineOperation } from 'cuda-streams/timeline'
+import { nameStream, Recording, Timeline, type TimelineOperation } from 'cuda-streams/timeline'
 import fc from 'fast-check'
 import { driverOf } from '../../src/device.js'
 import { Front } from '../../src/driver/front.js'
@@ -617,6 +617,15 @@ describe('Timeline refuses', () => {
     refused(() => Timeline.start({ simulation, callSites: 1 as never }), 'ERR_INVALID_ARG_TYPE')
     refused(() => nameStream(a, 1 as never), 'ERR_INVALID_ARG_TYPE')
     refused(() => nameStream({} as never, 'x'), 'ERR_INVALID_ARG_TYPE')
+  })
+
+  it('to be made by its constructor, as a Recording does, and stops what was started all the same', async () => {
+    const { simulation } = machine()
+    const recording = Timeline.start({ simulation })
+    refused(() => Reflect.construct(Timeline, []), 'ERR_INVALID_ARG_TYPE', /Timeline\.record/)
+    refused(() => Reflect.construct(Recording, []), 'ERR_INVALID_ARG_TYPE', /Timeline\.start/)
+    await Timeline.stop()
+    await rejected(() => recording.stop(), 'ERR_CLOSED')
   })
 
   it('to stop twice, or what was not started, and files it cannot write', async () => {

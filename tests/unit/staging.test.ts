@@ -1,7 +1,7 @@
-/** What the promise of an upload hears of a GPU that has faulted without a call having told it. */
+/** What staging does besides moving bytes: what it hears of a GPU that has faulted, and when it gives its memory back. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { simulate } from 'cuda-streams/sim'
+import { latch, simulate } from 'cuda-streams/sim'
 import { driverOf } from '../../src/device.js'
 import { backendOf } from '../../src/driver/front.js'
 
@@ -18,4 +18,29 @@ test('upload() rejects where the GPU has faulted by the time when nothing is lef
   await assert.rejects(stream.upload(buffer, new Uint8Array(64)), fault)
   check.mock.restore()
   await stream.upload(buffer, new Uint8Array(64))
+})
+
+test('a stream that is closed gives its staging memory back, once nothing needs it any more', async (t) => {
+  const [device] = simulate().devices
+  assert.ok(device !== undefined)
+  using buffer = device.alloc(64)
+  using long = device.alloc(20 * 2 ** 20)
+  const { mock: closed } = t.mock.method(backendOf(driverOf(device)).memory, 'closePinned')
+
+  const quiet = device.createStream()
+  await quiet.upload(buffer, new Uint8Array(64))
+  await quiet.download(buffer)
+  assert.equal(closed.callCount(), 0)
+  quiet.close()
+  assert.equal(closed.callCount(), 2, 'a chunk for each direction')
+
+  closed.resetCalls()
+  const held = device.createStream()
+  const door = latch(held)
+  const uploaded = held.upload(long, new Uint8Array(long.byteLength))
+  held.close()
+  assert.equal(closed.callCount(), 0, 'a host function fills a chunk still')
+  door.open()
+  await uploaded
+  assert.equal(closed.callCount(), 4, 'the whole ring')
 })
