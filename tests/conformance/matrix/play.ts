@@ -10,6 +10,12 @@ import { type Outcome, outcomeOf, outcomeWithin, Scene } from './scene.js'
 /** Milliseconds that a call takes at most, also one that waits. */
 const RETURNS_WITHIN = 1000
 
+/** In milliseconds. The simulator does not sleep: what it takes by this clock does not depend on what else the machine does. */
+const processorTime = (): number => {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1000
+}
+
 export interface Cell {
   readonly situation: Situation
   readonly hold: Hold
@@ -35,9 +41,10 @@ async function playIn(scene: Scene, call: Call): Promise<void> {
   scene.holdUp()
   scene.beginCapture()
 
-  const before = performance.now()
+  const clock = lab.bench.name === 'sim' ? processorTime : () => performance.now()
+  const before = clock()
   const first = outcomeOf(invoke)
-  const took = performance.now() - before
+  const took = clock() - before
   assert.ok(took < RETURNS_WITHIN, `the call took ${Math.round(took)} ms`)
   // A promise tells later.
   const pending = first.value instanceof Promise ? [first.value] : []
