@@ -171,7 +171,7 @@ export async function stageDownload(stream: Stream, buffer: Memory): Promise<Uin
       place.allocation.afterUse(helper)
     }
   }
-  await pending.promise(() => {})
+  await pending.promise()
   return result
 }
 
@@ -237,7 +237,7 @@ class Pending {
   }
 
   /** Done when all of them are over; where there are none, rejected with what `check` throws. */
-  promise(check: () => void): Promise<void> {
+  promise(check = (): void => {}): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#settle = () => (this.#error === undefined ? resolve() : reject(this.#error))
       if (this.#count > 0) return

@@ -1,15 +1,11 @@
 /** A communicator as NCCL knows it, and how it ends. */
 import { performance } from 'node:perf_hooks'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { lookUntil } from '../driver/look-until.js'
 import { stateError } from '../errors.js'
 import type { Remains } from '../remains.js'
 import type { Clique } from './nccl-clique.js'
 import type { EndCall, NcclBackend } from './nccl-library.js'
 import { QueuedWork } from './queued-work.js'
-
-/** Milliseconds between two looks at what NCCL does: short at first, for what is done soon. */
-const SHORTEST_LOOK = 0.1
-const LONGEST_LOOK = 10
 
 export class NcclHandle implements Remains {
   gone = false
@@ -59,11 +55,12 @@ export class NcclHandle implements Remains {
   /** Resolves when NCCL is done, looking now and then. Rejects with its error, ERR_DEADLOCK or the signal's reason. */
   async done(call: string, signal: AbortSignal | undefined): Promise<void> {
     const since = performance.now()
-    for (let wait = SHORTEST_LOOK; !this.isDone(call); wait = Math.min(wait * 1.5, LONGEST_LOOK)) {
+    await lookUntil(() => {
+      if (this.isDone(call)) return true
       signal?.throwIfAborted()
       this.checkTime(since, call)
-      await sleep(wait)
-    }
+      return undefined
+    })
   }
 
   /** Throws ERR_DEADLOCK where other ranks have been waited for too long. */

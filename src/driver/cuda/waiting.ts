@@ -3,7 +3,6 @@
  * or the stream would never go on. This is the one place where that is seen to.
  */
 
-import { setTimeout as sleep } from 'node:timers/promises'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { comesAfterItself, deadlock, MOST_NESTED, tooDeep } from '../deadlocks.js'
 import {
@@ -15,6 +14,7 @@ import {
   type Settle,
   type StreamHandle,
 } from '../driver.js'
+import { lookUntil } from '../look-until.js'
 import { LoopPump, type Sleeper, type TurnResult } from '../loop-pump.js'
 import { type Answer, Completions } from './completions.js'
 import type { ComesAfter, Dependencies } from './dependencies.js'
@@ -39,10 +39,6 @@ const CALM_WITHIN = 100
 const PATIENCE = 250
 /** It is at most this part of the time after which the wait is given up. */
 const SHARE_OF_DEADLOCK = 1 / 4
-
-/** Milliseconds between two looks at a call on a thread of its own. */
-const SHORTEST_LOOK = 0.1
-const LONGEST_LOOK = 10
 
 const LIBRARY_CALL = 'this call, which may wait for the whole device,'
 
@@ -465,20 +461,17 @@ export class Waiting {
     const { threads } = this.#parts
     const since = performance.now()
     let isExclusive = false
-    for (let wait = SHORTEST_LOOK; ; wait = Math.min(wait * 2, LONGEST_LOOK)) {
-      isExclusive = !this.hostFunctionsPending && threads.enterExclusive()
-      if (isExclusive || performance.now() - since > patience) break
-      await sleep(wait)
-    }
     try {
-      const call = begin()
-      this.#apart.add(call)
+      // It is begun in the same breath in which the right is had: no host function is queued in between.
+      const call = await lookUntil(() => {
+        isExclusive = !this.hostFunctionsPending && threads.enterExclusive()
+        if (!isExclusive && performance.now() - since <= patience) return undefined
+        const begun = begin()
+        this.#apart.add(begun)
+        return begun
+      })
       try {
-        for (let wait = SHORTEST_LOOK; ; wait = Math.min(wait * 2, LONGEST_LOOK)) {
-          const { result } = call
-          if (result !== undefined) return result
-          await sleep(wait)
-        }
+        return await lookUntil(() => call.result)
       } finally {
         this.#apart.delete(call)
       }
