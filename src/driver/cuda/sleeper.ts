@@ -3,6 +3,7 @@
  * already waited. A wait of any length is noticed late by that share at most, and costs a number of looks that grows
  * with the logarithm of its length. No thread waits for anything, so none can be in the way when the process ends.
  */
+import { isMainThread } from 'node:worker_threads'
 import type { Sleeper } from '../loop-pump.js'
 import { koffi, NativeMemory } from './native.js'
 
@@ -22,7 +23,11 @@ export class BackOffSleeper implements Sleeper {
   #since: bigint | undefined
   #immediate: NodeJS.Immediate | undefined
 
-  constructor(timer: Timer = process.platform === 'linux' ? new TimerFd() : new LoopTimer()) {
+  /**
+   * A worker has Node's own timers: where one is terminated at the moment in which the file is ready, koffi cannot call
+   * JavaScript any more, and aborts the process.
+   */
+  constructor(timer: Timer = process.platform === 'linux' && isMainThread ? new TimerFd() : new LoopTimer()) {
     this.#timer = timer
   }
 
