@@ -1,14 +1,15 @@
 /** Pieces of bytes over a TCP connection: the length as a little-endian u32, then the bytes. */
-import { once } from 'node:events'
 import type { Socket } from 'node:net'
 
 const LONGEST = 2 ** 28
 
-export async function send(socket: Socket, bytes: Uint8Array): Promise<void> {
+/** Resolves when the bytes are on their way, and rejects where the connection is broken. */
+export function send(socket: Socket, bytes: Uint8Array): Promise<void> {
   const length = Buffer.alloc(4)
   length.writeUInt32LE(bytes.length)
-  socket.write(length)
-  if (!socket.write(bytes)) await once(socket, 'drain')
+  return new Promise((resolve, reject) => {
+    socket.write(Buffer.concat([length, bytes]), (error) => (error ? reject(error) : resolve()))
+  })
 }
 
 /** Ends when the other side does, and throws where the connection breaks. */

@@ -52,13 +52,19 @@ export class Rendezvous {
 
   /** Every rank gives bytes, and gets those of all, in the order of the ranks. Rejects where one is gone. */
   async allGather(bytes: Uint8Array): Promise<readonly Buffer[]> {
-    await send(this.#socket, bytes)
+    const left = `rank ${this.rank}: another rank has left before the exchange was over`
     const all: Buffer[] = []
-    while (all.length < this.size) {
-      const next = await this.#incoming.next()
-      if (next.done === true) throw new Error(`rank ${this.rank}: another rank has left before the exchange was over`)
-      all.push(next.value)
+    try {
+      await send(this.#socket, bytes)
+      while (all.length < this.size) {
+        const next = await this.#incoming.next()
+        if (next.done === true) break
+        all.push(next.value)
+      }
+    } catch (cause) {
+      throw new Error(left, { cause })
     }
+    if (all.length < this.size) throw new Error(left)
     return all
   }
 

@@ -70,6 +70,14 @@ describe('the rendezvous', () => {
     for (const rank of [0, 2]) assert.match(ended[rank]?.stdout ?? '', /another rank has left|closed|reset/i)
   })
 
+  it('says that a rank has left, whichever half of the connection broke', async () => {
+    const place = { rank: 0, size: 2, localRank: 0, address: '127.0.0.1', port: await freePort() }
+    const [first, second] = await Promise.all([Rendezvous.join(place), Rendezvous.join({ ...place, rank: 1 })])
+    second.close()
+    for (let time = 0; time < 3; time += 1) await assert.rejects(first.barrier(), /rank 0: another rank has left/)
+    first.close()
+  })
+
   it('does not wait for ever for a rank that never comes', async () => {
     const port = String(await freePort())
     const env = { RANK: '0', WORLD_SIZE: '2', RENDEZVOUS_PORT: port }

@@ -89,7 +89,7 @@ function copyPinned(actor: Actor): void {
   copyBetween(actor, actor.piece(isPinned), actor.piece(isPinned), lane)
 }
 
-/** Behind a host function that stands every call returns, and none of them runs it. */
+/** Behind a host function that stands every call returns, and none of them runs it where its queue has room. */
 function queueBehind(actor: Actor): void {
   const { random, machine, books } = actor
   const lane = actor.newLane('own')
@@ -97,9 +97,11 @@ function queueBehind(actor: Actor): void {
   const { stream, device } = lane
   const length = random.one([64, 24_576, 65_537])
   const [value, more] = [random.below(256), random.below(256)]
-  let ran = false
+  // Streams share hardware queues: what others have queued is done first, so that there is room for all of this.
+  const hasRoom = machine.isAlone && machine.ground.waitForDevice(() => device.synchronize())
+  let ranIn: string | undefined
   machine.host(lane, () => {
-    ran = true
+    ranIn = new Error('a host function ran inside of this call').stack
   })
   const memory = device.alloc(length, { stream })
   const interprocess = device.alloc(length, { interprocess: true })
@@ -117,7 +119,7 @@ function queueBehind(actor: Actor): void {
   stream.wait(event)
   lane.worked()
   for (const each of [memory, interprocess, pinned, other]) each.close()
-  books.same('whether a host function ran inside of a call that does not wait', ran, false)
+  if (hasRoom) books.same('the call that does not wait, and ran a host function', ranIn, undefined)
 }
 
 /** What a copy between places that overlap leaves is promised by nobody: what comes behind it writes all of it anew. */
