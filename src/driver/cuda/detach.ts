@@ -1,7 +1,8 @@
 /**
  * Takes the memory away from an ArrayBuffer that C memory lies under, so that its views are empty and never read what has
  * been freed. structuredClone copies such a buffer instead of detaching it; `ArrayBuffer.prototype.transfer` detaches.
- * V8 has that in Node 20 already, for contexts made while a flag of its is set.
+ * V8 has that in Node 20 already, for contexts made while a flag of its is set. The flag is the process's: it stays set,
+ * for a thread that cleared it would take the method from another that makes such a context just then.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -34,7 +35,5 @@ function findTransfer(): Transfer | undefined {
     return typeof hidden === 'function' ? (hidden as Transfer) : undefined
   } catch {
     return undefined
-  } finally {
-    setFlagsFromString('--no-harmony-rab-gsab-transfer')
   }
 }
