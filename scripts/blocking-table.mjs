@@ -207,7 +207,7 @@ function replace(text, name, table) {
 }
 
 function ledger() {
-  const source = readFileSync(join(root, 'src', 'driver', 'cuda', 'signatures.ts'), 'utf8')
+  const source = readFileSync(join(root, 'src', 'driver', 'cuda', 'libcuda', 'signatures.ts'), 'utf8')
   return [...source.matchAll(/^ {2}(cu\w+): \{/gm)].map(([, name]) => name)
 }
 

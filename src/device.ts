@@ -1,13 +1,13 @@
 import { inspect } from 'node:util'
-import { Ambient } from './ambient.js'
-import { checkFunction, checkInteger, checkThis, type Given, isInstance, readOptions } from './arguments.js'
-import { defaultDriver } from './default-driver.js'
+import { Ambient } from './base/ambient.js'
+import { checkFunction, checkInteger, checkThis, type Given, isInstance, readOptions } from './base/arguments.js'
+import { heardFrom, inspected, invalidType, invalidValue, printed, stateError } from './base/errors.js'
+import { notCloneable } from './base/identity.js'
+import { defaultDriver } from './driver/default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
 import type { ContextHandle, Driver } from './driver/driver.js'
-import type { Front } from './driver/front.js'
-import { heardFrom, inspected, invalidType, invalidValue, printed, stateError } from './errors.js'
-import { finished, type WaitOptions } from './finished.js'
-import { notCloneable } from './identity.js'
+import type { WrappableDriver } from './driver/wrappable-driver.js'
+import { finished, type WaitOptions } from './streams/finished.js'
 
 /** The CUDA context that a stream or device works in. */
 export interface Context {
@@ -19,21 +19,21 @@ export interface Context {
 
 /** Lets only this file make devices: there is one object for each ordinal of a driver. */
 class DeviceKey {
-  readonly driver: Front
+  readonly driver: WrappableDriver
   readonly ordinal: number
-  constructor(driver: Front, ordinal: number) {
+  constructor(driver: WrappableDriver, ordinal: number) {
     this.driver = driver
     this.ordinal = ordinal
   }
 }
 
 /** The front of the driver behind a device. */
-export let driverOf: (device: Device) => Front
+export let driverOf: (device: Device) => WrappableDriver
 /** Is it a Device, and not merely an heir to one, as a proxy is? */
 export let isDevice: (value: unknown) => value is Device
-let makeDevice: (driver: Front, ordinal: number) => Device
+let makeDevice: (driver: WrappableDriver, ordinal: number) => Device
 
-const devicesOf = new WeakMap<Front, Map<number, Device>>()
+const devicesOf = new WeakMap<WrappableDriver, Map<number, Device>>()
 const currentDevice = new Ambient<Device>()
 
 /**
@@ -48,7 +48,7 @@ export class Device {
   readonly ordinal: number
   /** Keeps it from being copied to another thread, and from being deep-equal to a device of another simulation. */
   protected readonly cloning: symbol = notCloneable()
-  readonly #driver: Front
+  readonly #driver: WrappableDriver
 
   /** Use `Device.get()`. */
   private constructor(key: DeviceKey) {
@@ -198,7 +198,7 @@ export class Device {
     return inspected(this)
   }
 
-  static #driverOf(device: Device): Front {
+  static #driverOf(device: Device): WrappableDriver {
     return checkThis(device, isDevice, 'a Device').#driver
   }
 
@@ -221,7 +221,7 @@ export function elsewhere(device: Device, expected: Device): string {
 }
 
 /** The one Device object for an ordinal of a driver. */
-export function deviceOf(driver: Front, ordinal: number): Device {
+export function deviceOf(driver: WrappableDriver, ordinal: number): Device {
   let devices = devicesOf.get(driver)
   if (devices === undefined) {
     devices = new Map()

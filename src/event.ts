@@ -8,15 +8,24 @@ import {
   type Given,
   isInstance,
   readOptions,
-} from './arguments.js'
-import { driverForHandle } from './default-driver.js'
+} from './base/arguments.js'
+import {
+  CudaError,
+  explained,
+  heardFrom,
+  inspected,
+  invalidType,
+  invalidValue,
+  printed,
+  stateError,
+} from './base/errors.js'
+import { destroyWhenUnreachable, type NativeResource, release } from './base/finalization.js'
+import { nextSerial } from './base/identity.js'
 import { another, contextOf, type Device, deviceOf, driverOf, resolveDevice } from './device.js'
+import { driverForHandle } from './driver/default-driver.js'
 import { type ContextHandle, type Driver, EventFlag, type EventHandle } from './driver/driver.js'
-import { CudaError, explained, heardFrom, inspected, invalidType, invalidValue, printed, stateError } from './errors.js'
-import { finished, type WaitOptions } from './finished.js'
-import { nextSerial } from './identity.js'
-import { destroyWhenUnreachable, type Remains, release } from './remains.js'
-import { announce, checkFact, receive, type SharedEvent, withdraw } from './shared.js'
+import { finished, type WaitOptions } from './streams/finished.js'
+import { announce, checkFact, receive, type SharedEvent, withdraw } from './streams/shared.js'
 
 /** How an event is made. All false where not given. */
 export interface EventOptions {
@@ -80,7 +89,7 @@ export const EVENT_OPTIONS = ['timing', 'blockingSync', 'interprocess'] as const
 const NEW_EVENT_OPTIONS = [...EVENT_OPTIONS, 'device'] as const
 
 /** An event of ours: destroyed, or made use of again where nobody can have seen its handle. */
-class EventRemains implements Remains {
+class EventRemains implements NativeResource {
   readonly #driver: Driver
   readonly #context: ContextHandle
   readonly #handle: EventHandle

@@ -13,7 +13,7 @@ export {
 export type { Outcome } from './explore/outcome.js'
 export type { ExploredProgram } from './explore/run.js'
 export type { Schedule } from './explore/schedule.js'
-export type { CallFault, FailingCall, Fault, OperationFault } from './faults.js'
+export type { CallFault, FailingCall, Fault, OperationFault } from './simulation/faults.js'
 export {
   busy,
   destroyForeignStream,
@@ -24,4 +24,4 @@ export {
   type SimulationOptions,
   simulate,
   simulationOf,
-} from './simulation.js'
+} from './simulation/simulation.js'

@@ -1,6 +1,17 @@
 import { inspect } from 'node:util'
-import { Ambient } from './ambient.js'
-import { checkBoolean, checkFunction, checkOwner, checkThis, type Given, isInstance, readOptions } from './arguments.js'
+import { Ambient } from './base/ambient.js'
+import {
+  checkBoolean,
+  checkFunction,
+  checkOwner,
+  checkThis,
+  type Given,
+  isInstance,
+  readOptions,
+} from './base/arguments.js'
+import { heardFrom, inspected, invalidReceiver, invalidType, printed, stateError } from './base/errors.js'
+import { destroyWhenUnreachable, release } from './base/finalization.js'
+import { nextSerial } from './base/identity.js'
 import { type Context, contextOf, Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import {
   type ContextHandle,
@@ -12,7 +23,6 @@ import {
   StreamFlag,
   type StreamHandle,
 } from './driver/driver.js'
-import { heardFrom, inspected, invalidReceiver, invalidType, printed, stateError } from './errors.js'
 import {
   checkAgainst,
   EVENT_OPTIONS,
@@ -25,27 +35,25 @@ import {
   recordedBehind,
   settingsFrom,
 } from './event.js'
-import { finished, type WaitOptions } from './finished.js'
-import { hostFunction } from './host-function.js'
-import { nextSerial } from './identity.js'
-import { destroyWhenUnreachable, release } from './remains.js'
-import { announce, isShared, type SharedStream, withdraw } from './shared.js'
+import { finished, type WaitOptions } from './streams/finished.js'
+import { hostFunction } from './streams/host-function.js'
+import { announce, isShared, type SharedStream, withdraw } from './streams/shared.js'
 import type {
   ExternalStreamOptions,
   RecordOptions,
   StreamOptions,
   WaitEventOptions,
   WaitStreamOptions,
-} from './stream-options.js'
+} from './streams/stream-options.js'
 import {
   checkDevice,
   receiveStream,
-  StreamRemains,
+  StreamResource,
   StreamSeed,
   seedOfHandle,
   seedOfNew,
   seedOfShared,
-} from './stream-seed.js'
+} from './streams/stream-seed.js'
 import {
   type CudaStreamLike,
   cudaStream,
@@ -53,7 +61,7 @@ import {
   isStreamLike,
   type PythonStreamLike,
   type StreamSource,
-} from './stream-source.js'
+} from './streams/stream-source.js'
 
 const currentStreams = new WeakMap<Device, Ambient<Stream>>()
 const defaultStreams = new WeakMap<Device, { readonly legacy: Stream; readonly perThread: Stream }>()
@@ -111,7 +119,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   readonly #context: ContextHandle
   readonly #facts: OpenStream
   readonly #kept: boolean
-  readonly #remains: StreamRemains | undefined
+  readonly #remains: StreamResource | undefined
   #held: readonly (object | undefined)[]
   #closed = false
   /** Calls in which code of the program has the handle: closed in one of them, it ends when they are over. */
@@ -146,7 +154,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
       serial: this.serial,
     }
     if (seed.tenure !== 'owned') return
-    this.#remains = new StreamRemains(this.#driver, seed.handle)
+    this.#remains = new StreamResource(this.#driver, seed.handle)
     destroyWhenUnreachable(this, this.#remains)
   }
 

@@ -1,4 +1,4 @@
-import { CudaError } from '../errors.js'
+import { CudaError } from '../base/errors.js'
 
 /** CUresult numbers and their names, as in cuda.h 13.0. One table for both backends: the simulator must speak as the driver does. */
 const RESULT_NAMES: Readonly<Record<number, string>> = {

@@ -1,5 +1,5 @@
 /** What both backends say of a wait that cannot end. */
-import { stateError } from '../errors.js'
+import { stateError } from '../base/errors.js'
 
 /**
  * Host functions that may wait one inside the other. They share one JavaScript stack, and one that has run over takes the

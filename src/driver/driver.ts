@@ -4,14 +4,24 @@
  * a verb that the GPU refuses throws `CudaError`, and no verb checks what the nouns have checked already.
  */
 
-import type { GraphDriver } from './graph-driver.js'
-import type { ContextHandle, EventHandle, StreamHandle } from './handles.js'
-import type { KernelDriver } from './kernel-driver.js'
-import type { LibraryDriver } from './library-driver.js'
-import type { MemoryDriver } from './memory-driver.js'
-import type { SharingDriver } from './sharing-driver.js'
+declare const kind: unique symbol
 
-export type { ContextHandle, EventHandle, StreamHandle } from './handles.js'
+/** A CUstream, or a token for a default stream: pointers have 47 bits, so a number holds either exactly. */
+export type StreamHandle = number & { readonly [kind]: 'CUstream' }
+/** A CUevent. */
+export type EventHandle = number & { readonly [kind]: 'CUevent' }
+/** A CUcontext. */
+export type ContextHandle = number & { readonly [kind]: 'CUcontext' }
+/** A CUgraph. */
+export type GraphHandle = number & { readonly [kind]: 'CUgraph' }
+/** A CUgraphExec. */
+export type GraphExecHandle = number & { readonly [kind]: 'CUgraphExec' }
+/** A CUmodule. */
+export type ModuleHandle = number & { readonly [kind]: 'CUmodule' }
+/** A CUfunction. */
+export type KernelHandle = number & { readonly [kind]: 'kernel' }
+/** A CUdeviceptr. Addresses are unified: pinned memory has the same one for JavaScript and for every GPU. */
+export type Pointer = number & { readonly [kind]: 'CUdeviceptr' }
 
 /**
  * CUDA tells default streams apart by the current context: 0 is the null stream of whichever is current, 1 the same by
@@ -147,4 +157,248 @@ export interface Driver {
   eventElapsedTime(start: EventHandle, end: EventHandle): number
   eventGetIpcHandle(event: EventHandle): Uint8Array
   eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle
+}
+
+/** Bytes that a single element of a fill has. */
+export type FillWidth = 1 | 2 | 4
+
+/** The ordinals of two different devices. */
+export interface TwoDevices {
+  readonly to: number
+  readonly from: number
+}
+
+/**
+ * What a driver has to be told of a copy that is not an ordinary one: it goes between two devices, or from one piece of
+ * the host's memory to another.
+ */
+export type CopyRoute = TwoDevices | 'withinHost'
+
+/** What is known of another library's memory. */
+export interface MemoryPlace {
+  readonly device: number
+  /** It is memory of the host, pinned or managed. */
+  readonly isOfHost: boolean
+}
+
+/** An event of the library's own, and the context it was made in. */
+export interface OwnEvent {
+  readonly context: ContextHandle
+  readonly event: EventHandle
+}
+
+export interface MemoryDriver {
+  /** `cuMemAllocAsync`: there once the stream's work gets here. */
+  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer
+  /** `cuMemFreeAsync`: gone once the stream's work gets here. */
+  free(pointer: Pointer, stream: StreamHandle): void
+  /** `cuMemHostAlloc`, portable and mapped. Spoils no capture. Its bytes are those that GPUs of the driver see. */
+  allocatePinned(byteLength: number, context: ContextHandle): { readonly pointer: Pointer; readonly bytes: ArrayBuffer }
+  /**
+   * Detaches `bytes`, the ArrayBuffer that came with it, if that is still reachable; gives the memory back once the
+   * latest records of these events are done, and takes the events over.
+   */
+  closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void
+  /**
+   * Lets the device `user` reach memory of the device `owner` (`cuCtxEnablePeerAccess`, `cuMemPoolSetAccess`), which it
+   * must before work on one of its streams uses that. False where the two cannot reach each other. Spoils no capture.
+   */
+  admit(pointer: Pointer, owner: number, user: number): boolean
+  /**
+   * `cuMemcpyAsync` between any two places that the stream's device reaches; `cuMemcpyPeerAsync` where the route tells
+   * that they are memory of two devices that it does not; `cuMemcpyBatchAsync` within the host. Never blocks.
+   */
+  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void
+  /** `cuMemsetD8Async`, `D16` or `D32`. */
+  fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void
+  /**
+   * Where another library's memory is (`cuPointerGetAttribute`), asked in a context of the device `near`. Throws where the
+   * driver does not know it.
+   */
+  placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace
+  /** JavaScript has asked for a view of pinned memory, to read or to write it. Backends need not know; wrappers want to. */
+  viewed(pointer: Pointer, byteLength: number): void
+  /** Is the event's latest record done? Unlike a query this spoils no capture, and a fault is no answer but false. */
+  isDone(event: EventHandle): boolean
+}
+
+/** The C types that a kernel's parameters can have: signed, unsigned and floating ones, by their number of bits. */
+export type ScalarType = 'bool' | 'i8' | 'u8' | 'i16' | 'u16' | 'i32' | 'u32' | 'i64' | 'u64' | 'f32' | 'f64'
+
+export const SCALAR_BYTES: Readonly<Record<ScalarType, number>> = {
+  bool: 1,
+  i8: 1,
+  u8: 1,
+  i16: 2,
+  u16: 2,
+  i32: 4,
+  u32: 4,
+  i64: 8,
+  u64: 8,
+  f32: 4,
+  f64: 8,
+}
+
+export interface LaunchShape {
+  /** Blocks in each direction. */
+  readonly grid: readonly [number, number, number]
+  /** Threads of a block in each direction. */
+  readonly block: readonly [number, number, number]
+  /** Dynamic shared memory of each block, in bytes. */
+  readonly sharedMemory: number
+  /** All blocks run at one time, so that they can wait for each other. */
+  readonly cooperative: boolean
+  /** Blocks of a cluster in each direction. */
+  readonly cluster: readonly [number, number, number] | undefined
+}
+
+/** What a kernel does with the memory behind a pointer: reads it, writes it, or both. */
+export type Access = 'in' | 'out' | 'inout'
+
+/** Memory that a kernel is given. */
+export interface KernelMemory {
+  readonly pointer: Pointer
+  readonly byteLength: number
+  readonly access: Access
+}
+
+/** A kernel written in JavaScript, for a driver that runs no GPU code. */
+export interface Twin {
+  readonly name: string
+  /** The memory that it works on. */
+  readonly memory: readonly KernelMemory[]
+  /** Virtual nanoseconds that it takes. */
+  readonly nanoseconds: number
+  /** How many threads run it, where it stands for a kernel of the caller's. */
+  readonly shape: LaunchShape | undefined
+  /** Does the work, on the bytes of each piece of memory. What it throws is an uncaught exception. */
+  readonly run: (bytes: readonly Uint8Array[]) => void
+}
+
+export interface KernelDriver {
+  /** Queues a kernel's twin. Throws ERR_UNSUPPORTED on a driver that runs the kernel itself. */
+  launchTwin(stream: StreamHandle, twin: Twin): void
+  /** As `compile`, and blocks until it is done. */
+  compileNow(source: string, name: string, options: readonly string[]): Uint8Array
+  /** Compiles CUDA C++ to code that `load` takes. Rejects with ERR_COMPILATION, or ERR_UNSUPPORTED without a compiler. */
+  compile(source: string, name: string, options: readonly string[]): Promise<Uint8Array>
+  /** `cuModuleLoadData`: cubin, PTX (ending in a zero) or fatbin. */
+  load(image: Uint8Array, context: ContextHandle): ModuleHandle
+  unload(module: ModuleHandle, context: ContextHandle): void
+  /** `cuModuleGetFunction`. Throws ERR_INVALID_ARG_VALUE where these are not the kernel's parameters. */
+  kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle
+  /** The name that the kernel has in its module. */
+  nameOf(kernel: KernelHandle): string
+  /** `cuLaunchKernel`. `memory` is what is known of the pointers among the values: wrappers want it, a GPU does not. */
+  launch(
+    kernel: KernelHandle,
+    stream: StreamHandle,
+    shape: LaunchShape,
+    values: readonly (number | bigint)[],
+    memory: readonly KernelMemory[],
+  ): void
+  /** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
+  activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number
+}
+
+/** CUstreamCaptureMode. */
+export const CaptureMode = { GLOBAL: 0, THREAD_LOCAL: 1, RELAXED: 2 } as const
+export type CaptureMode = (typeof CaptureMode)[keyof typeof CaptureMode]
+
+export interface GraphDriver {
+  begin(stream: StreamHandle, mode: CaptureMode): void
+  /** Ends the capture that this stream began. */
+  end(stream: StreamHandle): GraphHandle
+  /** Ends the capture that this stream began, if that is still under way, and throws away what was captured. */
+  abandon(stream: StreamHandle): void
+  destroy(graph: GraphHandle): void
+  nodeCount(graph: GraphHandle): number
+  /** The graph in Graphviz's language. */
+  toDot(graph: GraphHandle): string
+  instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle
+  destroyExec(exec: GraphExecHandle): void
+  upload(exec: GraphExecHandle, stream: StreamHandle): void
+  launch(exec: GraphExecHandle, stream: StreamHandle): void
+  /** Puts another graph of the same shape into an instantiated one. */
+  update(exec: GraphExecHandle, graph: GraphHandle): void
+}
+
+/** Entries of a hardware queue that one call of a library takes at most: a few kernels, and what they copy and clear before. */
+export const LIBRARY_ENTRIES = 8
+
+/** Work that another library queues on a stream. */
+export interface LibraryWork {
+  /** The C function, such as 'cublasGemmEx'. */
+  readonly name: string
+  readonly stream: StreamHandle
+  readonly context: ContextHandle
+  /** What is known of the memory that it touches: wrappers want it, a GPU does not. */
+  readonly memory: readonly KernelMemory[]
+  /** Queues it on CUDA's own handle of the stream, with the context current. Throws what the library refuses. */
+  call(stream: number): void
+  /** The same in JavaScript, for a driver that runs no GPU code. */
+  readonly twin?: LibraryTwin | undefined
+}
+
+export interface LibraryTwin {
+  /** Virtual nanoseconds that it takes. */
+  readonly nanoseconds: number
+  /** Does the work, on the bytes of each piece of memory, in their order. What it throws is an uncaught exception. */
+  readonly run: (bytes: readonly Uint8Array[]) => void
+}
+
+export interface LibraryDriver {
+  /** Host functions are pending: a call that waits for the device in native code would wait for ever. */
+  readonly hostFunctionsPending: boolean
+  /**
+   * Makes the calls, each in its context, in hardware queues that have room for LIBRARY_ENTRIES of each. `together` stands around
+   * them where the library wants to be told that they belong together. Throws ERR_UNSUPPORTED where work has no twin and
+   * the driver runs no GPU code.
+   */
+  queue(work: readonly LibraryWork[], together?: (calls: () => void) => void): void
+  /**
+   * Makes a call that queues nothing, such as one that makes a handle, with the context current. It may wait for the
+   * device, and spoils no capture of the thread: host functions that are pending are run before. Throws ERR_DEADLOCK
+   * inside one, and ERR_UNSUPPORTED on a driver that runs no GPU code.
+   */
+  call<R>(context: ContextHandle, fn: () => R): R
+  /**
+   * Calls a C function of one pointer, which waits for the device, on a thread of its own, and resolves with the int that
+   * it returns. Begins when no host function is pending, and none is queued before it is over: while it waits, CUDA keeps
+   * other threads out, so that they could run none. Where host functions stay pending it begins after so many milliseconds all the same.
+   */
+  apart(address: number, argument: number, patience: number): Promise<number>
+  /** Blocks until a library says that it is done. Host functions that come due meanwhile are run. */
+  waitUntil(isDone: () => boolean, what: string): void
+}
+
+/** CUDA's own handle of a whole allocation, 64 bytes, and where in it the memory lies. */
+export interface ExportedMemory {
+  readonly handle: Uint8Array
+  readonly byteOffset: number
+}
+
+/** A whole allocation of another process. */
+export interface ImportedMemory {
+  readonly pointer: Pointer
+  readonly byteLength: number
+  /** To be called once: gives it up when the latest records of these events are done, and takes the events over. */
+  readonly close: (after: readonly OwnEvent[]) => void
+}
+
+export interface SharingDriver {
+  /** `cuMemAlloc`: there at once. Spoils no capture. */
+  allocate(byteLength: number, context: ContextHandle): Pointer
+  /** Gives such memory back once the latest records of these events are done, and takes the events over. */
+  free(pointer: Pointer, after: readonly OwnEvent[]): void
+  /** `cuIpcGetMemHandle`. Throws ERR_UNSUPPORTED for memory that CUDA cannot share. */
+  exportMemory(pointer: Pointer, context: ContextHandle): ExportedMemory
+  /** `cuIpcOpenMemHandle`. Throws ERR_INVALID_HANDLE for bytes that are no memory of another process. */
+  importMemory(handle: Uint8Array, context: ContextHandle): ImportedMemory
+
+  /** Puts up a mark that every thread of the process sees: its key, then at most seven words. Returns its address. */
+  raiseMark(words: readonly [key: number, ...rest: number[]]): number
+  lowerMark(mark: number): void
+  /** The words behind the key of a mark; undefined where none with this key stands. Any address may be asked about. */
+  readMark(mark: number, key: number): readonly number[] | undefined
 }

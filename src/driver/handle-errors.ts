@@ -1,5 +1,5 @@
 /** What both backends say of a handle that cannot be wrapped. */
-import { type CudaError, stateError } from '../errors.js'
+import { type CudaError, stateError } from '../base/errors.js'
 
 /** Handles below this are no addresses: somebody has taken a library's number for its handle. */
 const SMALL = 65_536

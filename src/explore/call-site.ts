@@ -1,7 +1,7 @@
 /** Where a program called the library. */
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { takeStack } from '../stack.js'
+import { takeStack } from '../base/stack.js'
 
 /** 'file:line', or 'file:line (from file:line)'. */
 export type CallSite = string

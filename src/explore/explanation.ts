@@ -1,8 +1,8 @@
 /** Where two orders part, and which wait is missing. */
 import type { Touch } from '../driver/sim/objects.js'
 import { Causality, type Race } from './causality.js'
-import type { Known } from './recording.js'
 import type { Run } from './run.js'
+import type { Known } from './step-recorder.js'
 import { type Conflict, HOST, type Step } from './steps.js'
 
 export interface Explained {

@@ -1,17 +1,17 @@
 /** Finds an order that changes what a program observes, or says that none does. */
-import { checkFunction, checkInteger, readOptions } from '../arguments.js'
+import { checkFunction, checkInteger, readOptions } from '../base/arguments.js'
+import { describe, invalidValue } from '../base/errors.js'
 import { Ranges } from '../driver/sim/handles.js'
 import { MOST_DEVICES } from '../driver/sim/properties.js'
-import { describe, invalidValue } from '../errors.js'
-import { checkFaults, type Fault } from '../faults.js'
+import { checkFaults, type Fault } from '../simulation/faults.js'
 import { type Explained, explain } from './explanation.js'
 import { type Exploration, messageOf, type Order } from './exploration.js'
 import { sameOutcome } from './outcome.js'
 import { priorityOrder, uniformOrder } from './random-orders.js'
-import type { Picker } from './recording.js'
 import { type Conditions, type ExploredProgram, type Run, runOnce } from './run.js'
 import { detoursOf, parseSchedule, Route, type Schedule } from './schedule.js'
 import { Search } from './search.js'
+import type { Picker } from './step-recorder.js'
 
 /** How orders are picked; `ExploreOptions` says more. */
 export type Strategy = 'auto' | 'reduced' | 'every' | 'priority' | 'uniform'

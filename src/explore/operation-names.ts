@@ -1,5 +1,5 @@
 /** Operations and streams as people know them. */
-import { type Operation, OperationKind, type SimStream } from '../driver/sim/objects.js'
+import { type SimOperation, SimOperationKind, type SimStream } from '../driver/sim/objects.js'
 
 /** Streams are numbered in the order in which they were made, from 1; those that the library makes for itself count too. */
 export function streamName(stream: SimStream, devices: number): string {
@@ -11,14 +11,14 @@ export function streamName(stream: SimStream, devices: number): string {
 }
 
 const NAMES: Readonly<Record<number, string>> = {
-  [OperationKind.INSTANT]: 'mark',
-  [OperationKind.KERNEL]: 'kernel',
-  [OperationKind.HOST]: 'host function',
-  [OperationKind.LATCH]: 'latch',
-  [OperationKind.FAULT]: 'fault',
-  [OperationKind.COPY]: 'copy',
+  [SimOperationKind.INSTANT]: 'mark',
+  [SimOperationKind.KERNEL]: 'kernel',
+  [SimOperationKind.HOST]: 'host function',
+  [SimOperationKind.LATCH]: 'latch',
+  [SimOperationKind.FAULT]: 'fault',
+  [SimOperationKind.COPY]: 'copy',
 }
 
-export function whatOf({ kind, work }: Operation): string {
+export function whatOf({ kind, work }: SimOperation): string {
   return work?.what ?? NAMES[kind] ?? 'operation'
 }

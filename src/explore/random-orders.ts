@@ -2,7 +2,7 @@
 import type { Choice } from '../driver/sim/chosen-scheduler.js'
 import type { SimStream } from '../driver/sim/objects.js'
 import { Random } from '../driver/sim/random.js'
-import type { Picker } from './recording.js'
+import type { Picker } from './step-recorder.js'
 
 /** Each choice with the same probability. It seldom finds what needs one stream to lag far behind. */
 export function uniformOrder(seed: number): Picker {

@@ -1,16 +1,16 @@
 /** Runs a program once, in the order that a picker gives. */
 import { setImmediate } from 'node:timers/promises'
+import { keepReachable } from '../base/finalization.js'
+import { collectingUncaught } from '../base/uncaught.js'
 import { ChosenScheduler } from '../driver/sim/chosen-scheduler.js'
 import type { PlannedFault } from '../driver/sim/fault-plan.js'
 import type { Ranges } from '../driver/sim/handles.js'
-import { OperationKind } from '../driver/sim/objects.js'
+import { SimOperationKind } from '../driver/sim/objects.js'
 import { SimDriver } from '../driver/sim/sim-driver.js'
-import { keepReachable } from '../remains.js'
-import { type Simulation, simulationFor } from '../simulation.js'
-import { collectingUncaught } from '../uncaught.js'
+import { type Simulation, simulationFor } from '../simulation/simulation.js'
 import { type Outcome, observed, observedError } from './outcome.js'
-import { type Known, type Picker, Recording } from './recording.js'
 import { detoursOf, type Schedule, scheduleOf } from './schedule.js'
+import { type Known, type Picker, StepRecorder } from './step-recorder.js'
 import type { Step } from './steps.js'
 
 /** A program to be run again and again: it makes all that it needs on the devices of the simulation that it is given. */
@@ -45,7 +45,7 @@ export async function runOnce(
   pick: Picker,
   wantsSites = false,
 ): Promise<Run> {
-  const recording = new Recording(pick, devices, wantsSites)
+  const recording = new StepRecorder(pick, devices, wantsSites)
   ranges.rewind()
   let scheduler: ChosenScheduler | undefined
   const driver = new SimDriver({
@@ -115,7 +115,7 @@ function isDeadlock(error: unknown): boolean {
 }
 
 /** Resolves when the program waits for the GPU, and the GPU for the program; or when `isOver`. */
-async function quiet({ machine }: SimDriver, { steps }: Recording, isOver: () => boolean): Promise<undefined> {
+async function quiet({ machine }: SimDriver, { steps }: StepRecorder, isOver: () => boolean): Promise<undefined> {
   let seen = 0
   for (let turns = 0; turns < QUIET_TURNS && !isOver(); ) {
     const waits = machine.waitsPending + machine.hostFunctionsPending + machine.hostFunctionsDropped > 0
@@ -126,10 +126,10 @@ async function quiet({ machine }: SimDriver, { steps }: Recording, isOver: () =>
 }
 
 /** What will never be over. */
-function standing({ operations }: Recording): string {
+function standing({ operations }: StepRecorder): string {
   const left = [...operations.values()].filter(({ operation }) => !operation.over)
   const fronts = left.filter(({ operation }) => operation.after.every(({ over }) => over))
-  const isDropped = ({ operation }: Known): boolean => operation.kind === OperationKind.HOST && operation.dropped
+  const isDropped = ({ operation }: Known): boolean => operation.kind === SimOperationKind.HOST && operation.dropped
   const dropped = [...operations.values()].filter(isDropped).map(nameOf)
   const faults = dropped.length === 0 ? '' : `; a fault has dropped ${dropped.join(', ')}`
   return `the program waits, and these stand: ${fronts.map(nameOf).join(', ') || 'none'}${faults}`

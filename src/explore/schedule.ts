@@ -1,7 +1,8 @@
 /** An order as a string that can be pasted: how many devices, then the steps at which it is not the usual one. */
+
+import { invalidType, invalidValue } from '../base/errors.js'
 import { MOST_DEVICES } from '../driver/sim/properties.js'
-import { invalidType, invalidValue } from '../errors.js'
-import { type Picker, processOf, usualChoice } from './recording.js'
+import { type Picker, processOf, usualChoice } from './step-recorder.js'
 import type { Step } from './steps.js'
 
 /** Such as '2:5=7,9=0': on two devices, operation 7 at step 5 and the host at step 9. */

@@ -5,7 +5,7 @@
  */
 import type { Choice } from '../driver/sim/chosen-scheduler.js'
 import { Causality } from './causality.js'
-import { type Picker, processOf, usualChoice } from './recording.js'
+import { type Picker, processOf, usualChoice } from './step-recorder.js'
 import { conflictOf, type Step } from './steps.js'
 
 /** A place of the run where something was chosen. */

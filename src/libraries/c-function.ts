@@ -1,5 +1,5 @@
 /** How the functions of a C library are written down, and declared for koffi: each row in C, and its arguments beside it. */
-import type { LoadedLibrary } from '../driver/cuda/find-library.js'
+import type { LoadedLibrary } from '../driver/cuda/libcuda/find-library.js'
 
 /** koffi's names for the C types in use; pointers, handles and size_t go as numbers. 'ncclUniqueId' is passed by value. */
 export type LibraryArgument = 'int' | 'int64' | 'uintptr_t' | 'ncclUniqueId'

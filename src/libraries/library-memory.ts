@@ -1,10 +1,11 @@
 /** Buffers as arguments of a library's functions: checked when they are given, opened when the work is queued. */
+
+import { invalidType, invalidValue, stateError } from '../base/errors.js'
 import { driverOf, elsewhere } from '../device.js'
-import { type DeviceBuffer, isDeviceBuffer } from '../device-buffer.js'
-import type { Access, KernelMemory } from '../driver/kernel-driver.js'
-import { invalidType, invalidValue, stateError } from '../errors.js'
-import { type OpenMemory, openMemory } from '../memory.js'
-import '../pinned-buffer.js'
+import type { Access, KernelMemory } from '../driver/driver.js'
+import { type OpenMemory, openMemory } from '../memory/buffer.js'
+import { type DeviceBuffer, isDeviceBuffer } from '../memory/device-buffer.js'
+import '../memory/pinned-buffer.js'
 import type { OpenStream, Stream } from '../stream.js'
 
 /** A buffer that a call is given, and what the call does with it. */

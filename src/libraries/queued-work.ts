@@ -2,15 +2,14 @@
  * How far a communicator's work is: on each stream that it went into, an event behind the last of it. So it can be waited
  * for when the stream is closed, or captures, by then, and no stream is kept reachable.
  */
-import type { Cancel, Driver, Settle } from '../driver/driver.js'
-import type { OwnEvent } from '../driver/memory-driver.js'
+import type { Cancel, Driver, OwnEvent, Settle } from '../driver/driver.js'
 import { untilOver } from '../driver/until-over.js'
-import { finished } from '../finished.js'
-import { unlessLost } from '../homes.js'
+import { unlessLost } from '../memory/allocation-stream.js'
+import { ownEvent } from '../memory/stream-uses.js'
 import type { OpenStream } from '../stream.js'
-import { ownEvent } from '../uses.js'
+import { finished } from '../streams/finished.js'
 
-interface Point extends OwnEvent {
+interface QueuedPoint extends OwnEvent {
   /** Of the stream. */
   readonly serial: number
   readonly driver: Driver
@@ -23,7 +22,7 @@ const FEW = 16
 
 export class QueuedWork {
   /** By the serials of the streams. */
-  readonly #last = new Map<number, Point>()
+  readonly #last = new Map<number, QueuedPoint>()
   #mostUnseen = FEW
 
   /** Work has just been put into the stream. What a capture takes up does not run, and is not waited for. */
@@ -72,7 +71,7 @@ export class QueuedWork {
     for (const point of points) recycle(point)
   }
 
-  #waitFor(point: Point, settle: Settle): Cancel {
+  #waitFor(point: QueuedPoint, settle: Settle): Cancel {
     let isOver = false
     const end = (): void => {
       if (isOver) return
@@ -89,7 +88,7 @@ export class QueuedWork {
     return untilOver(start, settle, end)
   }
 
-  #forget(point: Point): void {
+  #forget(point: QueuedPoint): void {
     if (this.#last.get(point.serial) === point) this.#last.delete(point.serial)
   }
 
@@ -104,6 +103,6 @@ export class QueuedWork {
 }
 
 /** Once nobody waits for it. */
-function recycle({ driver, context, event, waits }: Point): void {
+function recycle({ driver, context, event, waits }: QueuedPoint): void {
   if (waits === 0) unlessLost(() => driver.eventRecycle(context, event))
 }

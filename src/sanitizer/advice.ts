@@ -1,5 +1,5 @@
 /** The line that a program lacks. */
-import { isSameLaunch, type Operation } from './operations.js'
+import { type CheckedOperation, isSameLaunch } from './operations.js'
 import type { Finding } from './reports.js'
 
 export function adviceFor({ kind, first, second }: Finding): string {
@@ -14,7 +14,7 @@ export function adviceFor({ kind, first, second }: Finding): string {
   return orderingAdvice(first.operation, last)
 }
 
-function orderingAdvice(first: Operation, second: Operation): string {
+function orderingAdvice(first: CheckedOperation, second: CheckedOperation): string {
   if (first.kind === 'free') return 'Close the buffer only after this, or keep it open as long as graphs use it.'
   const from = first.stream?.label
   if (second.stream === undefined) {
@@ -29,7 +29,7 @@ function orderingAdvice(first: Operation, second: Operation): string {
   return `Add \`${second.stream.label}.wait(${from})\` ${before}.`
 }
 
-function nounOf({ captured, kind, what }: Operation): string {
+function nounOf({ captured, kind, what }: CheckedOperation): string {
   if (captured !== undefined) return 'launch of the graph'
   return kind === 'javascript' ? 'host function is queued' : what
 }

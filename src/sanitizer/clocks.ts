@@ -7,7 +7,7 @@
 export type Clock = readonly number[]
 
 /** A place in the work of one strand. */
-export interface Point {
+export interface StrandPoint {
   readonly slot: number
   readonly tick: number
   /** All that comes before it, but for its own strand, whose ticks up to this one do. */
@@ -18,18 +18,18 @@ export interface Point {
 export const NOWHERE = Number.MAX_SAFE_INTEGER
 
 /** Is `earlier` before `later`, or the same? */
-export function isBefore(earlier: Point, later: Point): boolean {
+export function isBefore(earlier: StrandPoint, later: StrandPoint): boolean {
   return tickKnown(later, earlier.slot) >= earlier.tick
 }
 
 /** Up to which tick of a strand everything is before the point. */
-export function tickKnown(point: Point, slot: number): number {
+export function tickKnown(point: StrandPoint, slot: number): number {
   if (slot === point.slot) return point.tick
   return slot < point.clock.length ? (point.clock[slot] as number) : 0
 }
 
 /** Work that runs in order: a stream, a branch of a graph, or the JavaScript thread. */
-export class Strand implements Point {
+export class Strand implements StrandPoint {
   readonly slot: number
   tick: number
   clock: Clock
@@ -41,7 +41,7 @@ export class Strand implements Point {
   }
 
   /** All that comes later on this strand comes after the point. */
-  join(point: Point): void {
+  join(point: StrandPoint): void {
     if (isBefore(point, this)) return
     const clock = merged(this.clock, point.clock, point.slot + 1)
     if ((clock[point.slot] as number) < point.tick) clock[point.slot] = point.tick
@@ -58,7 +58,7 @@ export class Strand implements Point {
   }
 
   /** Where it is now. */
-  point(): Point {
+  point(): StrandPoint {
     return { slot: this.slot, tick: this.tick, clock: this.clock }
   }
 }

@@ -1,11 +1,15 @@
 /** Holds each use of memory against those before it. */
-import type { StreamHandle } from '../driver/driver.js'
-import type { GraphExecHandle } from '../driver/handles.js'
-import type { OwnEvent, Pointer } from '../driver/memory-driver.js'
-import { NOWHERE, type Point } from './clocks.js'
+import type { GraphExecHandle, OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
+import { NOWHERE, type StrandPoint } from './clocks.js'
 import type { Findings } from './findings.js'
-import { HostFunctionSeat, type Running } from './host-function-seat.js'
-import { type Operation, type OperationKind, QueuedOperation, type StreamName, type Touched } from './operations.js'
+import { HostFunctionPlace, type Running } from './host-function-place.js'
+import {
+  type CheckedOperation,
+  type CheckedOperationKind,
+  QueuedOperation,
+  type StreamName,
+  type Touched,
+} from './operations.js'
 import type { Order } from './order.js'
 import { gathered, raceOf, tooLate } from './races.js'
 import type { Found } from './ranges.js'
@@ -44,7 +48,7 @@ export class Detector {
   }
 
   /** Work was queued that touches memory. */
-  work(handle: StreamHandle, what: string, memory: readonly Touched[], kind: OperationKind = 'work'): void {
+  work(handle: StreamHandle, what: string, memory: readonly Touched[], kind: CheckedOperationKind = 'work'): void {
     const stream = this.order.arriveAt(handle)
     const [main] = memory
     if (main === undefined) return
@@ -102,13 +106,13 @@ export class Detector {
   }
 
   /** Where a host function will run. */
-  seat(): HostFunctionSeat {
-    return new HostFunctionSeat(this.order, this.#running)
+  seat(): HostFunctionPlace {
+    return new HostFunctionPlace(this.order, this.#running)
   }
 
-  hostFunctionQueued(handle: StreamHandle, seat: HostFunctionSeat): void {
+  hostFunctionQueued(handle: StreamHandle, seat: HostFunctionPlace): void {
     const stream = this.order.arriveAt(handle)
-    const launched = (on: StreamStrand, at: Point, node: CaptureNode | undefined): void => {
+    const launched = (on: StreamStrand, at: StrandPoint, node: CaptureNode | undefined): void => {
       this.#sequence += 1
       seat.launched({ at, stream: on, node, sequence: this.#sequence })
     }
@@ -134,7 +138,7 @@ export class Detector {
     this.#findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0 }])
   }
 
-  #nodeLaunched(stream: StreamStrand, node: CaptureNode, at: Point, stack: TakenStack | undefined): void {
+  #nodeLaunched(stream: StreamStrand, node: CaptureNode, at: StrandPoint, stack: TakenStack | undefined): void {
     const { work } = node
     if (work.kind === 'host') work.launched(stream, at, node)
     if (work.kind !== 'work') return
@@ -150,13 +154,18 @@ export class Detector {
     }
   }
 
-  #free(region: Region, free: Operation): void {
+  #free(region: Region, free: CheckedOperation): void {
     const findings = this.#racesOf(() => free, wholeOf(region))
     this.regions.free(region, free)
     if (findings.length > 0) this.#findings.add(findings)
   }
 
-  #touch(operation: Operation, memory: readonly Touched[], stream: StreamStrand, regions?: readonly Region[]): void {
+  #touch(
+    operation: CheckedOperation,
+    memory: readonly Touched[],
+    stream: StreamStrand,
+    regions?: readonly Region[],
+  ): void {
     let findings: Finding[] | undefined
     for (let index = 0; index < memory.length; index += 1) {
       const { pointer, byteLength, access } = memory[index] as Touched
@@ -185,7 +194,7 @@ export class Detector {
   }
 
   /** The stack is taken only where there is something to tell. */
-  #racesOf(make: (stack: TakenStack | undefined) => Operation, memory: readonly Touched[]): Finding[] {
+  #racesOf(make: (stack: TakenStack | undefined) => CheckedOperation, memory: readonly Touched[]): Finding[] {
     let operation = make(undefined)
     const findings: Finding[] = []
     for (const { pointer, byteLength, access } of memory) {
@@ -208,14 +217,14 @@ export class Detector {
   }
 
   #operation(
-    at: Point,
+    at: StrandPoint,
     stream: StreamName | undefined,
     what: string,
-    kind: OperationKind,
+    kind: CheckedOperationKind,
     stack: TakenStack | undefined,
     node: CaptureNode | undefined,
     sequence?: number,
-  ): Operation {
+  ): CheckedOperation {
     if (sequence === undefined) this.#sequence += 1
     const captured = node === undefined ? undefined : { stream: node.stream, stack: node.stack }
     return new QueuedOperation(at, sequence ?? this.#sequence, { what, kind, stream, stack, captured })

@@ -1,6 +1,6 @@
 /** Gathers what was found: each once, no more than a program's author can read, and told in the way that was asked for. */
 import { adviceFor } from './advice.js'
-import { isSameLaunch, type Operation } from './operations.js'
+import { type CheckedOperation, isSameLaunch } from './operations.js'
 import { type Finding, isWarning, reportOf, type SanitizerReport } from './reports.js'
 import { callersIn } from './stacks.js'
 
@@ -67,7 +67,7 @@ export class Findings {
  */
 function keyOf({ kind, first, second }: Finding, linesIn: (stack: string) => readonly string[]): string {
   const inOneGraph = first !== undefined && isSameLaunch(first.operation, second.operation)
-  const sideOf = ({ what, stream, stack, captured }: Operation): readonly string[] => {
+  const sideOf = ({ what, stream, stack, captured }: CheckedOperation): readonly string[] => {
     const stacks = inOneGraph ? [captured?.stack] : [stack, captured?.stack]
     const lines = stacks.flatMap((taken) => (taken === undefined ? [] : linesIn(taken.stack)))
     const label = (inOneGraph ? captured?.stream : stream)?.label ?? ''

@@ -1,13 +1,13 @@
 /** What happens when a captured graph is launched: its nodes are spread over as few strands as their order needs. */
-import type { Point, Strand } from './clocks.js'
+import type { Strand, StrandPoint } from './clocks.js'
 import type { CaptureNode, EventState, StreamStrand } from './streams.js'
 
 export interface LaunchParts {
   readonly newLane: () => Strand
   /** What the latest record of an event stands for. */
-  readonly workOf: (event: EventState) => readonly Point[]
+  readonly workOf: (event: EventState) => readonly StrandPoint[]
   /** Told where each node stands. */
-  readonly visit: (node: CaptureNode, at: Point) => void
+  readonly visit: (node: CaptureNode, at: StrandPoint) => void
 }
 
 /** A graph ready to be launched. */
@@ -15,7 +15,7 @@ export class Instance {
   nodes: readonly CaptureNode[]
   /** Strands beside that of the stream, kept from launch to launch: one launch comes after the other. */
   readonly lanes: Strand[] = []
-  #last: Point | undefined
+  #last: StrandPoint | undefined
 
   constructor(nodes: readonly CaptureNode[]) {
     this.nodes = nodes
@@ -25,13 +25,13 @@ export class Instance {
   launch(stream: StreamStrand, { newLane, workOf, visit }: LaunchParts): void {
     if (this.#last !== undefined) stream.join(this.#last)
     const begin = stream.point()
-    const points: Point[] = []
+    const points: StrandPoint[] = []
     const used = new Set<Strand>()
     for (const node of this.nodes) {
       const strand = node.lane === 0 ? stream : this.#lane(node.lane, newLane)
       if (!used.has(strand)) strand.join(begin)
       used.add(strand)
-      for (const { index } of node.after) strand.join(points[index] as Point)
+      for (const { index } of node.after) strand.join(points[index] as StrandPoint)
       if (node.work.kind === 'wait') for (const point of workOf(node.work.event)) strand.join(point)
       strand.tick += 1
       const point = strand.point()

@@ -1,6 +1,6 @@
 /** The events of a driver by their handles: those that were seen being made, those that were wrapped, and those met on the way. */
 import type { EventHandle } from '../driver/driver.js'
-import { isBefore, type Point } from './clocks.js'
+import { isBefore, type StrandPoint } from './clocks.js'
 import { Latest } from './latest.js'
 import type { EventState } from './streams.js'
 
@@ -8,13 +8,13 @@ import type { EventState } from './streams.js'
 const FIRST_LOOK = 256
 
 export class KnownEvents {
-  readonly #host: Point
+  readonly #host: StrandPoint
   readonly #events = new Map<EventHandle, EventState>()
   /** Wrapped, and forgotten since nothing was known of them. */
   readonly #foreign = new Latest<EventHandle>()
   #nextLook = FIRST_LOOK
 
-  constructor(host: Point) {
+  constructor(host: StrandPoint) {
     this.#host = host
   }
 

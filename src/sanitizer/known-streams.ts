@@ -11,7 +11,7 @@ import {
   StreamFlag,
   type StreamHandle,
 } from '../driver/driver.js'
-import { givenName, hasNames } from '../driver/given-names.js'
+import { givenName, hasNames } from '../driver/stream-names.js'
 import { isBefore, type Strands } from './clocks.js'
 import { Latest } from './latest.js'
 import type { TakenStack } from './stacks.js'

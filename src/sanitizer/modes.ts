@@ -1,5 +1,5 @@
 /** How a sanitizer can tell what it finds. */
-import { checkChoice } from '../arguments.js'
+import { checkChoice } from '../base/arguments.js'
 
 /** How a sanitizer tells what it finds. */
 export type SanitizerMode = 'collect' | 'throw' | 'print'

@@ -1,16 +1,15 @@
 /** What touches memory: queued work, or JavaScript itself. */
-import type { Access } from '../driver/kernel-driver.js'
-import type { Pointer } from '../driver/memory-driver.js'
-import type { Clock, Point } from './clocks.js'
+import type { Access, Pointer } from '../driver/driver.js'
+import type { Clock, StrandPoint } from './clocks.js'
 import type { TakenStack } from './stacks.js'
 
 /** One thing that touches memory, and where it stands in the order. */
-export interface Operation extends Point {
+export interface CheckedOperation extends StrandPoint {
   /** The order of the calls. */
   readonly sequence: number
   /** 'copy', 'fill', "kernel 'axpy'" … */
   readonly what: string
-  readonly kind: OperationKind
+  readonly kind: CheckedOperationKind
   /** Undefined for JavaScript outside of host functions. */
   readonly stream: StreamName | undefined
   readonly stack: TakenStack | undefined
@@ -18,7 +17,7 @@ export interface Operation extends Point {
   readonly captured: { readonly stream: StreamName; readonly stack: TakenStack | undefined } | undefined
 }
 
-export type OperationKind = 'work' | 'allocation' | 'free' | 'javascript'
+export type CheckedOperationKind = 'work' | 'allocation' | 'free' | 'javascript'
 
 /** What a report calls a stream. */
 export interface StreamName {
@@ -35,23 +34,23 @@ export interface Touched {
 }
 
 /** Are both nodes of one launch? Unordered, they can be of no two: launches of a stream come one after another. */
-export function isSameLaunch(first: Operation, second: Operation): boolean {
+export function isSameLaunch(first: CheckedOperation, second: CheckedOperation): boolean {
   return first.captured !== undefined && second.captured !== undefined && first.stream === second.stream
 }
 
 /** In one shape for all: there are many of them. */
-export class QueuedOperation implements Operation {
+export class QueuedOperation implements CheckedOperation {
   readonly slot: number
   readonly tick: number
   readonly clock: Clock
   readonly sequence: number
   readonly what: string
-  readonly kind: OperationKind
+  readonly kind: CheckedOperationKind
   readonly stream: StreamName | undefined
   readonly stack: TakenStack | undefined
-  readonly captured: Operation['captured']
+  readonly captured: CheckedOperation['captured']
 
-  constructor(at: Point, sequence: number, about: Omit<Operation, keyof Point | 'sequence'>) {
+  constructor(at: StrandPoint, sequence: number, about: Omit<CheckedOperation, keyof StrandPoint | 'sequence'>) {
     this.slot = at.slot
     this.tick = at.tick
     this.clock = at.clock

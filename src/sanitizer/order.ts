@@ -2,9 +2,15 @@
  * What comes before what, by CUDA's rules: streams, events, the null stream, host waits, host functions, captures. It
  * follows the calls one by one.
  */
-import { type Driver, type EventHandle, isNullStream, type StreamHandle } from '../driver/driver.js'
-import type { GraphExecHandle, GraphHandle } from '../driver/handles.js'
-import { NOWHERE, type Point, Strand, Strands } from './clocks.js'
+import {
+  type Driver,
+  type EventHandle,
+  type GraphExecHandle,
+  type GraphHandle,
+  isNullStream,
+  type StreamHandle,
+} from '../driver/driver.js'
+import { NOWHERE, Strand, type StrandPoint, Strands } from './clocks.js'
 import { Instance } from './instances.js'
 import { KnownEvents } from './known-events.js'
 import { KnownStreams } from './known-streams.js'
@@ -21,7 +27,7 @@ export class Order {
   readonly #instances = new Map<GraphExecHandle, Instance>()
   readonly #running = new RunningHostFunctions(this.pending)
   /** By stream: the latest launch there of an instance of which nothing is known, since it is older than the sanitizer. */
-  readonly #unknownLaunches = new Map<number, Point>()
+  readonly #unknownLaunches = new Map<number, StrandPoint>()
 
   constructor(driver: () => Driver) {
     this.streams = new KnownStreams(driver, this.strands)
@@ -44,7 +50,7 @@ export class Order {
   }
 
   /** Where the stream's next work would stand. Nothing is queued: nothing comes after it. */
-  nextOf(stream: StreamStrand): Point {
+  nextOf(stream: StreamStrand): StrandPoint {
     const next = new Strand(stream.slot, stream.tick, stream.clock)
     this.#comeAfterOthers(stream, next)
     next.tick += 1
@@ -61,7 +67,7 @@ export class Order {
   }
 
   /** A point of its own for something that the stream is given. */
-  next(stream: StreamStrand): Point {
+  next(stream: StreamStrand): StrandPoint {
     stream.tick += 1
     return stream.point()
   }
@@ -85,7 +91,7 @@ export class Order {
   }
 
   /** A record that nobody sees stands behind the promise that all of the stream's work will be done: what it stands for. */
-  promised(handle: StreamHandle): readonly Point[] {
+  promised(handle: StreamHandle): readonly StrandPoint[] {
     return this.#recorded(this.stream(handle), handle, false)
   }
 
@@ -93,7 +99,7 @@ export class Order {
    * What a record stands for. Without timing it is no work of a blocking stream: it comes after the null stream's work, for
    * which a wait for the stream itself does not wait.
    */
-  #recorded(stream: StreamStrand, handle: StreamHandle, timing: boolean): readonly Point[] {
+  #recorded(stream: StreamStrand, handle: StreamHandle, timing: boolean): readonly StrandPoint[] {
     if (timing || stream.nonBlocking || isNullStream(stream.handle)) return [this.arriveAt(handle).point()]
     stream.join(this.strands.host)
     return [stream.point(), this.streams.blockingOf(stream.device).nullStream.point()]
@@ -123,38 +129,38 @@ export class Order {
   }
 
   /** What is done once a wait for the stream is over. */
-  workOf(handle: StreamHandle): readonly Point[] {
+  workOf(handle: StreamHandle): readonly StrandPoint[] {
     const stream = this.stream(handle)
     if (!isNullStream(stream.handle)) return [stream.point()]
     return [stream, ...this.streams.blockingOf(stream.device).others].map((one) => one.point())
   }
 
-  workOfEvent(handle: EventHandle): readonly Point[] {
+  workOfEvent(handle: EventHandle): readonly StrandPoint[] {
     return this.#workOf(this.events.at(handle))
   }
 
-  workOfDevice(device: number): readonly Point[] {
+  workOfDevice(device: number): readonly StrandPoint[] {
     return this.streams.ofDevice(device).map((stream) => stream.point())
   }
 
   /** The JavaScript thread has found out, or waited until, all up to these points is done. */
-  hostKnows(points: readonly Point[]): void {
+  hostKnows(points: readonly StrandPoint[]): void {
     this.#running.learns(points)
     this.#threadKnows(points)
   }
 
   /** A host function begins to run here, perhaps inside of another, which need not come after it. */
-  enterHostFunction(at: Point): Strand {
+  enterHostFunction(at: StrandPoint): Strand {
     this.#threadKnows([at])
     return this.#running.enter(at)
   }
 
-  leaveHostFunction(at: Point, knows: Strand): void {
+  leaveHostFunction(at: StrandPoint, knows: Strand): void {
     this.#running.leave(at, knows)
   }
 
   /** After all that these events stand for, and all that the JavaScript thread knows. */
-  afterEvents(events: readonly EventHandle[]): Point {
+  afterEvents(events: readonly EventHandle[]): StrandPoint {
     const after = new Strand(NOWHERE, 1, this.host.clock)
     for (const event of events) for (const point of this.workOfEvent(event)) after.join(point)
     return after.point()
@@ -193,7 +199,7 @@ export class Order {
   launch(
     exec: GraphExecHandle,
     handle: StreamHandle,
-    visit: (stream: StreamStrand, node: CaptureNode, at: Point) => void,
+    visit: (stream: StreamStrand, node: CaptureNode, at: StrandPoint) => void,
   ): void {
     const stream = this.arriveAt(handle)
     const instance = this.#instances.get(exec)
@@ -225,7 +231,7 @@ export class Order {
     return this.streams.foreign.some((other) => other.device === stream.device && isFollowed(other, stream))
   }
 
-  #threadKnows(points: readonly Point[]): void {
+  #threadKnows(points: readonly StrandPoint[]): void {
     const { host } = this.strands
     const { tick } = host
     for (const point of points) host.join(point)
@@ -245,7 +251,7 @@ export class Order {
    * What an event's latest record stands for. One that others record may stand for all that foreign streams were given, and
    * one that is older than the sanitizer for each launch of a graph that is.
    */
-  #workOf({ foreign, made, points }: EventState): readonly Point[] {
+  #workOf({ foreign, made, points }: EventState): readonly StrandPoint[] {
     if (made) return points
     const theirs = foreign ? this.streams.foreign.map((stream) => stream.point()) : []
     return [...points, ...theirs, ...this.#unknownLaunches.values()]

@@ -1,21 +1,21 @@
 /** Host functions that are queued and have not run: JavaScript that will touch memory in between what is queued already. */
-import { isBefore, type Point, tickKnown } from './clocks.js'
+import { isBefore, type StrandPoint, tickKnown } from './clocks.js'
 
 export class PendingHostFunctions {
   /** By the slot of their strand, in the order of its ticks. */
-  readonly #bySlot = new Map<number, Point[]>()
+  readonly #bySlot = new Map<number, StrandPoint[]>()
 
   get isEmpty(): boolean {
     return this.#bySlot.size === 0
   }
 
-  queued(point: Point): void {
+  queued(point: StrandPoint): void {
     const points = this.#bySlot.get(point.slot)
     if (points === undefined) this.#bySlot.set(point.slot, [point])
     else points.push(point)
   }
 
-  ran(point: Point): void {
+  ran(point: StrandPoint): void {
     const points = this.#bySlot.get(point.slot)
     if (points === undefined) return
     const at = points.indexOf(point)
@@ -24,7 +24,7 @@ export class PendingHostFunctions {
   }
 
   /** Can a host function still run that nothing orders with the work? */
-  mayMeet(work: Point): boolean {
+  mayMeet(work: StrandPoint): boolean {
     for (const [slot, points] of this.#bySlot) {
       if (slot === work.slot) continue
       const first = firstBehind(points, tickKnown(work, slot))
@@ -37,7 +37,7 @@ export class PendingHostFunctions {
    * Can a host function still run that `later` comes after, and that nothing orders with `earlier`? Then what it touches
    * has to be held against `earlier` too, though `later` comes after that.
    */
-  standBetween(earlier: Point, later: Point): boolean {
+  standBetween(earlier: StrandPoint, later: StrandPoint): boolean {
     for (const [slot, points] of this.#bySlot) {
       if (slot === earlier.slot) continue
       const first = firstBehind(points, tickKnown(earlier, slot))
@@ -47,6 +47,6 @@ export class PendingHostFunctions {
   }
 }
 
-function firstBehind(points: readonly Point[], tick: number): Point | undefined {
+function firstBehind(points: readonly StrandPoint[], tick: number): StrandPoint | undefined {
   return points.find((point) => point.tick > tick)
 }

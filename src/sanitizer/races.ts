@@ -1,13 +1,13 @@
 /** What is found of two operations, or of one. */
-import type { Access } from '../driver/kernel-driver.js'
-import type { Operation } from './operations.js'
+import type { Access } from '../driver/driver.js'
+import type { CheckedOperation } from './operations.js'
 import type { Finding, ReportKind } from './reports.js'
 
 /** `operation` has come to what `other` did; whichever was called first is told first. */
 export function raceOf(
-  other: Operation,
+  other: CheckedOperation,
   itsAccess: Access,
-  operation: Operation,
+  operation: CheckedOperation,
   access: Access,
   start: number,
   end: number,
@@ -19,14 +19,14 @@ export function raceOf(
 }
 
 /** What allocates or frees neither reads nor writes; what JavaScript does with a view nobody can tell. */
-function accessOf({ kind }: Operation, access: Access): Access | undefined {
+function accessOf({ kind }: CheckedOperation, access: Access): Access | undefined {
   return kind === 'work' ? access : undefined
 }
 
 /** Memory is used that was given back. */
 export function tooLate(
-  free: Operation,
-  operation: Operation,
+  free: CheckedOperation,
+  operation: CheckedOperation,
   access: Access,
   start: number,
   byteLength: number,
@@ -36,17 +36,17 @@ export function tooLate(
   return { kind: 'use-after-free', first, second, start, end: start + byteLength }
 }
 
-function kindOf(first: Operation, second: Operation): ReportKind {
+function kindOf(first: CheckedOperation, second: CheckedOperation): ReportKind {
   if (first.kind === 'free' || second.kind === 'free') return 'use-after-free'
   if (first.kind === 'allocation' || second.kind === 'allocation') return 'use-before-allocation'
   return first.kind === 'javascript' || second.kind === 'javascript' ? 'host-access' : 'race'
 }
 
 /** One finding for each pair of operations, over all the bytes between; the latest of the others first. */
-export function gathered(findings: readonly Finding[], operation: Operation): Finding[] {
-  const other = ({ first, second }: Finding): Operation | undefined =>
+export function gathered(findings: readonly Finding[], operation: CheckedOperation): Finding[] {
+  const other = ({ first, second }: Finding): CheckedOperation | undefined =>
     second.operation === operation ? first?.operation : second.operation
-  const pairs = new Map<Operation | undefined, Finding>()
+  const pairs = new Map<CheckedOperation | undefined, Finding>()
   for (const finding of findings) {
     const known = pairs.get(other(finding))
     const start = Math.min(known?.start ?? finding.start, finding.start)

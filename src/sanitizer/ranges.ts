@@ -2,13 +2,13 @@
  * Who touched which bytes last: ranges of addresses, each with the operations that are not known to be followed by
  * another that takes their place. What an operation finds there that nothing orders with it is a race.
  */
-import { isBefore, type Point } from './clocks.js'
-import type { Operation } from './operations.js'
+import { isBefore, type StrandPoint } from './clocks.js'
+import type { CheckedOperation } from './operations.js'
 import type { PendingHostFunctions } from './pending.js'
 
-type Operations = readonly Operation[]
+type Operations = readonly CheckedOperation[]
 
-interface Range {
+interface MemoryRange {
   readonly start: number
   readonly end: number
   writes: Operations
@@ -16,13 +16,13 @@ interface Range {
 }
 
 /** Told of each range in which an operation is not ordered with one that was there. */
-export type Found = (other: Operation, access: 'in' | 'out', start: number, end: number) => void
+export type Found = (other: CheckedOperation, access: 'in' | 'out', start: number, end: number) => void
 
 const NONE: Operations = []
 
 export class Ranges {
   /** In the order of their addresses, without overlap. */
-  #ranges: Range[] = []
+  #ranges: MemoryRange[] = []
 
   get count(): number {
     return this.#ranges.length
@@ -30,7 +30,7 @@ export class Ranges {
 
   /** Writes down that an operation touches these bytes, and tells what it races with. */
   touch(
-    operation: Operation,
+    operation: CheckedOperation,
     start: number,
     end: number,
     writes: boolean,
@@ -48,9 +48,9 @@ export class Ranges {
   }
 
   /** As `touch`, but writes nothing down. */
-  look(operation: Operation, start: number, end: number, writes: boolean, found: Found): void {
+  look(operation: CheckedOperation, start: number, end: number, writes: boolean, found: Found): void {
     for (let index = this.#indexOf(start); index < this.#ranges.length; index += 1) {
-      const range = this.#ranges[index] as Range
+      const range = this.#ranges[index] as MemoryRange
       if (range.start >= end) break
       check(range, operation, writes, Math.max(start, range.start), Math.min(end, range.end), found)
     }
@@ -65,9 +65,9 @@ export class Ranges {
    * Forgets what the JavaScript thread knows to be done: all that is to come is queued after that, but for host functions
    * that are pending.
    */
-  sweep(host: Point, pending: PendingHostFunctions | undefined): void {
-    const left: Range[] = []
-    const isLive = (operation: Operation): boolean =>
+  sweep(host: StrandPoint, pending: PendingHostFunctions | undefined): void {
+    const left: MemoryRange[] = []
+    const isLive = (operation: CheckedOperation): boolean =>
       !isBefore(operation, host) || (pending?.mayMeet(operation) ?? false)
     for (const range of this.#ranges) {
       range.writes = range.writes.filter(isLive)
@@ -79,18 +79,18 @@ export class Ranges {
 
   #touchMany(
     first: number,
-    operation: Operation,
+    operation: CheckedOperation,
     start: number,
     end: number,
     writes: boolean,
     found: Found,
     pending: PendingHostFunctions | undefined,
   ): void {
-    const pieces: Range[] = []
+    const pieces: MemoryRange[] = []
     let at = start
     let index = first
     for (; index < this.#ranges.length; index += 1) {
-      const range = this.#ranges[index] as Range
+      const range = this.#ranges[index] as MemoryRange
       if (range.start >= end) break
       if (range.start > at) pieces.push(fresh(operation, at, range.start, writes))
       if (range.start < start) pieces.push({ ...range, end: start })
@@ -113,18 +113,25 @@ export class Ranges {
     let high = this.#ranges.length
     while (low < high) {
       const middle = (low + high) >> 1
-      if ((this.#ranges[middle] as Range).end <= address) low = middle + 1
+      if ((this.#ranges[middle] as MemoryRange).end <= address) low = middle + 1
       else high = middle
     }
     return low
   }
 }
 
-function fresh(operation: Operation, start: number, end: number, writes: boolean): Range {
+function fresh(operation: CheckedOperation, start: number, end: number, writes: boolean): MemoryRange {
   return { start, end, writes: writes ? [operation] : NONE, reads: writes ? NONE : [operation] }
 }
 
-function check(range: Range, operation: Operation, writes: boolean, start: number, end: number, found: Found): void {
+function check(
+  range: MemoryRange,
+  operation: CheckedOperation,
+  writes: boolean,
+  start: number,
+  end: number,
+  found: Found,
+): void {
   checkAgainst(range.writes, 'out', operation, start, end, found)
   if (writes) checkAgainst(range.reads, 'in', operation, start, end, found)
 }
@@ -132,18 +139,23 @@ function check(range: Range, operation: Operation, writes: boolean, start: numbe
 function checkAgainst(
   others: Operations,
   access: 'in' | 'out',
-  operation: Operation,
+  operation: CheckedOperation,
   start: number,
   end: number,
   found: Found,
 ): void {
   for (let index = 0; index < others.length; index += 1) {
-    const other = others[index] as Operation
+    const other = others[index] as CheckedOperation
     if (!isBefore(other, operation) && !isBefore(operation, other)) found(other, access, start, end)
   }
 }
 
-function keep(range: Range, operation: Operation, writes: boolean, pending: PendingHostFunctions | undefined): void {
+function keep(
+  range: MemoryRange,
+  operation: CheckedOperation,
+  writes: boolean,
+  pending: PendingHostFunctions | undefined,
+): void {
   if (!writes) {
     range.reads = added(range.reads, operation, pending)
     return
@@ -152,7 +164,7 @@ function keep(range: Range, operation: Operation, writes: boolean, pending: Pend
   if (range.reads.length > 0) range.reads = range.reads.filter((other) => isStillNeeded(other, operation, pending))
 }
 
-function added(others: Operations, operation: Operation, pending: PendingHostFunctions | undefined): Operations {
+function added(others: Operations, operation: CheckedOperation, pending: PendingHostFunctions | undefined): Operations {
   const only = others.length === 1 ? others[0] : undefined
   if (only !== undefined && !isStillNeeded(only, operation, pending)) return [operation]
   if (others.length === 0) return [operation]
@@ -162,13 +174,17 @@ function added(others: Operations, operation: Operation, pending: PendingHostFun
 }
 
 /** Can there be something that races with `other`, and not with what has just come after it? */
-function isStillNeeded(other: Operation, operation: Operation, pending: PendingHostFunctions | undefined): boolean {
+function isStillNeeded(
+  other: CheckedOperation,
+  operation: CheckedOperation,
+  pending: PendingHostFunctions | undefined,
+): boolean {
   return !isBefore(other, operation) || (pending?.standBetween(other, operation) ?? false)
 }
 
 /** Neighbours that say the same are one. */
-function joined(ranges: readonly Range[]): Range[] {
-  const result: Range[] = []
+function joined(ranges: readonly MemoryRange[]): MemoryRange[] {
+  const result: MemoryRange[] = []
   for (const range of ranges) {
     const last = result[result.length - 1]
     if (

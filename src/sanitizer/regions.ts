@@ -1,7 +1,7 @@
 /** The pieces of memory that the sanitizer knows: who touched which bytes of them, and which are given back. */
-import type { Pointer } from '../driver/memory-driver.js'
-import type { Point } from './clocks.js'
-import type { Operation } from './operations.js'
+import type { Pointer } from '../driver/driver.js'
+import type { StrandPoint } from './clocks.js'
+import type { CheckedOperation } from './operations.js'
 import type { PendingHostFunctions } from './pending.js'
 import { Ranges } from './ranges.js'
 import type { Site } from './stacks.js'
@@ -16,7 +16,7 @@ export class Region {
   ranges = new Ranges()
   sites: Site[] = []
   /** What gave it back. */
-  freed: Operation | undefined
+  freed: CheckedOperation | undefined
   /** Of foreign memory: the streams that it has been looked at for. */
   readonly askedAbout = new WeakSet<object>()
 
@@ -85,7 +85,7 @@ export class Regions {
   }
 
   /** Its bytes are remembered as gone until they are allocated again. */
-  free(region: Region, by: Operation): void {
+  free(region: Region, by: CheckedOperation): void {
     region.freed = by
     region.ranges = new Ranges()
     region.sites = []
@@ -102,7 +102,7 @@ export class Regions {
   }
 
   /** To be called at each touch: forgets, now and then, what the JavaScript thread knows to be done. */
-  touched(host: Point, pending: PendingHostFunctions): void {
+  touched(host: StrandPoint, pending: PendingHostFunctions): void {
     this.#touches += 1
     if (this.#touches < this.#nextSweep) return
     this.#touches = 0

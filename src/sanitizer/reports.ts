@@ -1,6 +1,6 @@
 /** What the sanitizer has to say, as data and as text. */
-import type { Access } from '../driver/kernel-driver.js'
-import type { Operation, StreamName } from './operations.js'
+import type { Access } from '../driver/driver.js'
+import type { CheckedOperation, StreamName } from './operations.js'
 import { callersIn, type TakenStack } from './stacks.js'
 
 /**
@@ -58,8 +58,8 @@ export interface SanitizerReport {
 /** What was found, before it is put into words. */
 export interface Finding {
   readonly kind: ReportKind
-  readonly first: { readonly operation: Operation; readonly access: Access | undefined } | undefined
-  readonly second: { readonly operation: Operation; readonly access: Access | undefined }
+  readonly first: { readonly operation: CheckedOperation; readonly access: Access | undefined } | undefined
+  readonly second: { readonly operation: CheckedOperation; readonly access: Access | undefined }
   readonly start: number
   readonly end: number
 }
@@ -78,7 +78,7 @@ export function reportOf(finding: Finding, advice: string): SanitizerReport {
   return { ...report, message: textOf(report) }
 }
 
-function told(operation: Operation, access: Access | undefined): ReportedOperation {
+function told(operation: CheckedOperation, access: Access | undefined): ReportedOperation {
   const { what, stream, stack, captured } = operation
   return {
     what,

@@ -2,12 +2,12 @@
  * Host functions that run, and what each comes after: its place in its stream, and what it waits for itself. What else the
  * JavaScript thread knows by then may be chance, and does not count.
  */
-import { type Clock, isBefore, NOWHERE, type Point, Strand } from './clocks.js'
+import { type Clock, isBefore, NOWHERE, Strand, type StrandPoint } from './clocks.js'
 import type { PendingHostFunctions } from './pending.js'
 
 /** One that is over, and all that it knew then. */
 interface Over {
-  readonly at: Point
+  readonly at: StrandPoint
   readonly clock: Clock
 }
 
@@ -26,7 +26,7 @@ export class RunningHostFunctions {
   }
 
   /** Begins to run. The result follows what it comes after. */
-  enter(at: Point): Strand {
+  enter(at: StrandPoint): Strand {
     const knows = new Strand(NOWHERE, 1, at.clock)
     knows.join(at)
     this.#inherit(knows)
@@ -34,7 +34,7 @@ export class RunningHostFunctions {
     return knows
   }
 
-  leave(at: Point, knows: Strand): void {
+  leave(at: StrandPoint, knows: Strand): void {
     const [left] = this.#running.splice(
       this.#running.findIndex((one) => one.knows === knows),
       1,
@@ -50,7 +50,7 @@ export class RunningHostFunctions {
   }
 
   /** The innermost has waited for these points. */
-  learns(points: readonly Point[]): void {
+  learns(points: readonly StrandPoint[]): void {
     const knows = this.#running[this.#running.length - 1]?.knows
     if (knows === undefined) return
     for (const point of points) knows.join(point)

@@ -7,17 +7,17 @@ import {
   EventFlag,
   type EventHandle,
   type ExternalFlag,
+  type GraphDriver,
   type HostFunction,
+  type KernelDriver,
+  type LibraryDriver,
+  type MemoryDriver,
   type Settle,
+  type SharingDriver,
   type StreamHandle,
 } from '../driver/driver.js'
-import type { GraphDriver } from '../driver/graph-driver.js'
-import type { KernelDriver } from '../driver/kernel-driver.js'
-import type { LibraryDriver } from '../driver/library-driver.js'
-import type { MemoryDriver } from '../driver/memory-driver.js'
-import type { SharingDriver } from '../driver/sharing-driver.js'
-import { WrappedDriver } from '../driver/wrapped-driver.js'
-import type { Point } from './clocks.js'
+import { DriverWrapper } from '../driver/driver-wrapper.js'
+import type { StrandPoint } from './clocks.js'
 import { Detector, type Stacks } from './detector.js'
 import type { Findings } from './findings.js'
 import { Order } from './order.js'
@@ -34,7 +34,7 @@ export interface SanitizerDriverOptions {
   readonly probes: boolean
 }
 
-export class SanitizerDriver extends WrappedDriver {
+export class SanitizerDriver extends DriverWrapper {
   readonly detector: Detector
   readonly #graphs: SanitizerGraphs
   readonly #kernels: SanitizerKernels
@@ -132,7 +132,7 @@ export class SanitizerDriver extends WrappedDriver {
   }
 
   override streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
-    const work: Point[] = []
+    const work: StrandPoint[] = []
     const cancel = this.#following(work, settle, (told) => super.streamFinished(stream, context, told))
     // Only now: the driver may refuse it, and then there is no record either.
     work.push(...this.#order.promised(stream))
@@ -212,7 +212,7 @@ export class SanitizerDriver extends WrappedDriver {
   }
 
   /** The program learns that the work is done, unless it gives the promise up. */
-  #following(work: readonly Point[], settle: Settle, start: (told: Settle) => Cancel): Cancel {
+  #following(work: readonly StrandPoint[], settle: Settle, start: (told: Settle) => Cancel): Cancel {
     let givenUp = false
     const cancel = start((error) => {
       if (error === undefined && !givenUp) this.#order.hostKnows(work)

@@ -1,7 +1,12 @@
 /** Graphs: captures, instances, launches. */
-import type { StreamHandle } from '../driver/driver.js'
-import type { CaptureMode, GraphDriver } from '../driver/graph-driver.js'
-import type { ContextHandle, GraphExecHandle, GraphHandle } from '../driver/handles.js'
+import type {
+  CaptureMode,
+  ContextHandle,
+  GraphDriver,
+  GraphExecHandle,
+  GraphHandle,
+  StreamHandle,
+} from '../driver/driver.js'
 import type { SanitizerParts } from './parts.js'
 
 export class SanitizerGraphs implements GraphDriver {

@@ -1,7 +1,15 @@
 /** Kernels: what they read and write is what their signatures say. */
-import type { StreamHandle } from '../driver/driver.js'
-import type { ContextHandle, KernelHandle, ModuleHandle } from '../driver/handles.js'
-import type { KernelDriver, KernelMemory, LaunchShape, ScalarType, Twin } from '../driver/kernel-driver.js'
+import type {
+  ContextHandle,
+  KernelDriver,
+  KernelHandle,
+  KernelMemory,
+  LaunchShape,
+  ModuleHandle,
+  ScalarType,
+  StreamHandle,
+  Twin,
+} from '../driver/driver.js'
 import type { SanitizerParts } from './parts.js'
 
 export class SanitizerKernels implements KernelDriver {

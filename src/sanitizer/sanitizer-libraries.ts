@@ -1,6 +1,5 @@
 /** Work of other libraries, as far as it is queued through us. */
-import type { ContextHandle } from '../driver/handles.js'
-import type { LibraryDriver, LibraryWork } from '../driver/library-driver.js'
+import type { ContextHandle, LibraryDriver, LibraryWork } from '../driver/driver.js'
 import type { SanitizerParts } from './parts.js'
 
 export class SanitizerLibraries implements LibraryDriver {

@@ -1,6 +1,15 @@
 /** Memory: allocations, copies, fills, frees, and views of pinned memory. */
-import type { ContextHandle, EventHandle, StreamHandle } from '../driver/driver.js'
-import type { CopyRoute, FillWidth, MemoryDriver, MemoryPlace, OwnEvent, Pointer } from '../driver/memory-driver.js'
+import type {
+  ContextHandle,
+  CopyRoute,
+  EventHandle,
+  FillWidth,
+  MemoryDriver,
+  MemoryPlace,
+  OwnEvent,
+  Pointer,
+  StreamHandle,
+} from '../driver/driver.js'
 import type { Touched } from './operations.js'
 import type { SanitizerParts } from './parts.js'
 

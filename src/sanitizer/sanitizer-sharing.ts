@@ -1,7 +1,12 @@
 /** Memory that several processes or threads use: there without a stream, and not known to be used by the others. */
-import type { ContextHandle } from '../driver/handles.js'
-import type { OwnEvent, Pointer } from '../driver/memory-driver.js'
-import type { ExportedMemory, ImportedMemory, SharingDriver } from '../driver/sharing-driver.js'
+import type {
+  ContextHandle,
+  ExportedMemory,
+  ImportedMemory,
+  OwnEvent,
+  Pointer,
+  SharingDriver,
+} from '../driver/driver.js'
 import type { SanitizerParts } from './parts.js'
 
 export class SanitizerSharing implements SharingDriver {

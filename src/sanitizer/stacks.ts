@@ -1,5 +1,5 @@
 /** Where in the program something was called. */
-import { takeStack } from '../stack.js'
+import { takeStack } from '../base/stack.js'
 
 /** Our own frames lie between the call and here. */
 const OWN_FRAMES = 10

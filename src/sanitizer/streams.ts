@@ -1,6 +1,6 @@
 /** The streams and events of a driver as the order between them needs them, and the captures that they are in. */
 import type { StreamHandle } from '../driver/driver.js'
-import { type Clock, type Point, Strand } from './clocks.js'
+import { type Clock, Strand, type StrandPoint } from './clocks.js'
 import type { StreamName, Touched } from './operations.js'
 import type { Region } from './regions.js'
 import type { TakenStack } from './stacks.js'
@@ -63,7 +63,7 @@ export interface EventState {
   /** Its records are work. */
   readonly timing: boolean
   /** What its latest record comes after; nothing before the first. */
-  points: readonly Point[]
+  points: readonly StrandPoint[]
   /** Set while the latest record was made inside a capture: what comes after it there. */
   captured: { readonly capture: Capture; readonly after: readonly CaptureNode[] } | undefined
   /** Each launch of a graph records it, or waits for it. */
@@ -79,7 +79,7 @@ export type NodeWork =
       readonly regions: readonly Region[]
     }
   /** Runs JavaScript; `launched` is told where. */
-  | { readonly kind: 'host'; readonly launched: (stream: StreamStrand, at: Point, node: CaptureNode) => void }
+  | { readonly kind: 'host'; readonly launched: (stream: StreamStrand, at: StrandPoint, node: CaptureNode) => void }
   | { readonly kind: 'record' | 'wait'; readonly event: EventState }
 
 export interface CaptureNode {

@@ -2,8 +2,8 @@
 import { Bindings } from './bindings.js'
 import type { BindingKind, Gap } from './gap.js'
 import { isHostOnly, isInstant, Kind } from './kinds.js'
-import type { Recorded } from './recorded.js'
 import { NO_ROW } from './table.js'
+import type { Trace } from './trace.js'
 
 export interface Analysis {
   /** Why each operation began when it did. */
@@ -14,13 +14,13 @@ export interface Analysis {
   readonly gaps: readonly Gap[]
 }
 
-export function analyse(recorded: Recorded): Analysis {
+export function analyse(recorded: Trace): Analysis {
   const bindings = new Bindings(recorded)
   return { bindings, criticalPath: criticalPath(recorded, bindings), gaps: gaps(recorded, bindings) }
 }
 
 /** From what ended last back to what it waited for, and so on. */
-function criticalPath(recorded: Recorded, bindings: Bindings): number[] {
+function criticalPath(recorded: Trace, bindings: Bindings): number[] {
   const { length, kind, parent, end } = recorded
   let row = NO_ROW
   for (let at = 0; at < length; at += 1) {
@@ -37,7 +37,7 @@ function criticalPath(recorded: Recorded, bindings: Bindings): number[] {
   return path.reverse()
 }
 
-function gaps(recorded: Recorded, bindings: Bindings): Gap[] {
+function gaps(recorded: Trace, bindings: Bindings): Gap[] {
   const { length, kind, lane, parent, start, end, lanes } = recorded
   const found: Gap[] = []
   const busyUntil = new Float64Array(lanes.length).fill(Number.NaN)
@@ -54,7 +54,7 @@ function gaps(recorded: Recorded, bindings: Bindings): Gap[] {
 }
 
 /** Follows what an operation waited for, through waits and records, to the operation behind them. */
-function whyLate(recorded: Recorded, bindings: Bindings, late: number): Pick<Gap, 'reason' | 'wait' | 'cause'> {
+function whyLate(recorded: Trace, bindings: Bindings, late: number): Pick<Gap, 'reason' | 'wait' | 'cause'> {
   const { kind } = recorded
   let reason: BindingKind = 'unknown'
   let wait = NO_ROW

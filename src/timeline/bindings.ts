@@ -1,8 +1,8 @@
 /** Why an operation ran when it did, and not before: the one thing that it had to wait for last. */
 import type { BindingKind } from './gap.js'
 import { deviceInCause, isHostOnly, isInstant, Kind } from './kinds.js'
-import type { Recorded } from './recorded.js'
 import { NO_ROW } from './table.js'
+import type { Trace } from './trace.js'
 
 export interface Binding {
   readonly kind: BindingKind
@@ -14,7 +14,7 @@ export interface Binding {
 const HOST_CLOCK_SLACK = 15_000
 
 export class Bindings {
-  readonly #recorded: Recorded
+  readonly #recorded: Trace
   readonly #slack: number
   /** Rows in the order of their ends: who was in the way. */
   #byEnd: Int32Array | undefined
@@ -22,7 +22,7 @@ export class Bindings {
   #hostWaits: Int32Array | undefined
   #hostFunctions: Int32Array | undefined
 
-  constructor(recorded: Recorded) {
+  constructor(recorded: Trace) {
     this.#recorded = recorded
     this.#slack = recorded.clock === 'host' ? HOST_CLOCK_SLACK : 0
   }

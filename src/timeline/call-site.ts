@@ -1,7 +1,7 @@
 /** Where in the program a call came from. It costs several microseconds, so it is only asked for on demand. */
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { takeStack } from '../stack.js'
+import { takeStack } from '../base/stack.js'
 
 /** The directory of this package's own code. */
 const OWN = dirname(dirname(fileURLToPath(import.meta.url)))

@@ -3,13 +3,13 @@
  * only while somebody has subscribed.
  */
 import { type Channel, channel } from 'node:diagnostics_channel'
-import { readOptions } from '../arguments.js'
+import { readOptions } from '../base/arguments.js'
+import { invalidType, outOfRange } from '../base/errors.js'
 import { type Device, driverOf, resolveDevice } from '../device.js'
-import type { Front } from '../driver/front.js'
-import { invalidType, outOfRange } from '../errors.js'
+import type { WrappableDriver } from '../driver/wrappable-driver.js'
 import { isHostOnly, isInstant, KIND_NAMES, Kind, type OperationKind } from './kinds.js'
-import type { Recorder } from './recorder.js'
-import { Recording } from './recording.js'
+import type { RowWriter } from './row-writer.js'
+import { Session } from './session.js'
 import { NO_ROW } from './table.js'
 
 /**
@@ -115,7 +115,7 @@ export function publishOn(channels: Channels, options: PublishOptions | undefine
 
 /** What is published from, and what to add to its times for the nanoseconds since publishing began. */
 interface Source {
-  readonly recorder: Recorder
+  readonly recorder: RowWriter
   readonly offset: number
 }
 
@@ -127,11 +127,11 @@ interface Call {
 
 class ChannelPublisher implements Publisher {
   readonly #channels: Channels
-  readonly #front: Front
+  readonly #front: WrappableDriver
   readonly #device: number
   readonly #epoch = performance.timeOrigin + performance.now()
   readonly #timer: NodeJS.Timeout
-  #recording: Recording
+  #recording: Session
   #source: Source
   #next: number
   /** Calls that still waited when their rows came. */
@@ -140,7 +140,7 @@ class ChannelPublisher implements Publisher {
   #publishing = false
   #closed = false
 
-  constructor(channels: Channels, front: Front, device: number, interval: number) {
+  constructor(channels: Channels, front: WrappableDriver, device: number, interval: number) {
     this.#channels = channels
     this.#front = front
     this.#device = device
@@ -176,8 +176,8 @@ class ChannelPublisher implements Publisher {
     this.close()
   }
 
-  #open(): Recording {
-    return new Recording(this.#front, { device: this.#device, limit: MOST_WAITING, callSites: false })
+  #open(): Session {
+    return new Session(this.#front, { device: this.#device, limit: MOST_WAITING, callSites: false })
   }
 
   /** Nothing that is published need be kept: a new recording begins with no rows, where nobody else records. */

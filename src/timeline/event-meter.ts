@@ -3,6 +3,8 @@
  * from what came before, read when the recording is over. The device's clock is held against the host's at the beginning
  * and at the end.
  */
+
+import { CudaError } from '../base/errors.js'
 import { CUresult } from '../driver/cuda-results.js'
 import {
   type ContextHandle,
@@ -14,10 +16,9 @@ import {
   StreamFlag,
   type StreamHandle,
 } from '../driver/driver.js'
-import { CudaError } from '../errors.js'
 import { type DeviceClock, openDeviceClock } from './device-clock.js'
 import { Kind } from './kinds.js'
-import type { Described, Lane, Lanes } from './lanes.js'
+import type { Described, Lanes, TimelineLane } from './lanes.js'
 import type { Calibration, Meter } from './meter.js'
 import { FIRST_CAPACITY, NO_ROW, type Table } from './table.js'
 import { TimedEvents } from './timed-events.js'
@@ -98,7 +99,7 @@ export class EventMeter implements Meter {
     }
   }
 
-  queuing(row: number, stream: StreamHandle, lane: Lane): boolean {
+  queuing(row: number, stream: StreamHandle, lane: TimelineLane): boolean {
     const kind = this.#table.kind[row] ?? 0
     if (this.#captures(kind, stream, lane)) return false
     if (2 * row + 1 >= this.#eventsOf.length) this.#grow()
@@ -116,7 +117,7 @@ export class EventMeter implements Meter {
   }
 
   /** To ask takes a call of the driver, so it is asked only where a capture can have begun since the last time. */
-  #captures(kind: number, stream: StreamHandle, lane: Lane): boolean {
+  #captures(kind: number, stream: StreamHandle, lane: TimelineLane): boolean {
     const isKnown = this.#uncaptured.has(lane.index) && !this.#driver.isHandedOut(stream)
     const captures = !isKnown && this.#isCapturing(stream)
     // What is waited for may be part of a capture, and the stream is then in it too.
@@ -126,7 +127,7 @@ export class EventMeter implements Meter {
   }
 
   /** Is the stream all ours, so that nothing unseen can stand in front of the next operation? */
-  #follows(stream: StreamHandle, lane: Lane): boolean {
+  #follows(stream: StreamHandle, lane: TimelineLane): boolean {
     return this.#followed.has(lane.index) && lane.nonBlocking && !this.#driver.isHandedOut(stream)
   }
 
@@ -137,7 +138,7 @@ export class EventMeter implements Meter {
     return cause === NO_ROW || this.#eventsOf[2 * cause] !== FOLLOWS
   }
 
-  queued(row: number, stream: StreamHandle, lane: Lane): void {
+  queued(row: number, stream: StreamHandle, lane: TimelineLane): void {
     const kind = this.#table.kind[row] ?? 0
     if (!isTimed(kind)) return
     const after = this.#record(stream, lane)
@@ -242,7 +243,7 @@ export class EventMeter implements Meter {
   }
 
   /** Never throws: what is wrong here is wrong for the program's own call too, and that is to be told by it. */
-  #record(stream: StreamHandle, lane: Lane): EventHandle {
+  #record(stream: StreamHandle, lane: TimelineLane): EventHandle {
     try {
       if (!this.#driver.streamHasRoom(stream, 1)) return NO_EVENT
       const event = this.#events.take(lane.context)
@@ -322,7 +323,7 @@ export class EventMeter implements Meter {
     return Math.min(Math.max(this.#ends[lane[row] ?? 0] ?? idle, idle), end[row] ?? idle)
   }
 
-  #giveBack(at: number, lane: Lane | undefined): void {
+  #giveBack(at: number, lane: TimelineLane | undefined): void {
     const event = (this.#eventsOf[at] ?? 0) as EventHandle
     if (event <= NO_EVENT || lane === undefined) return
     this.#eventsOf[at] = NO_EVENT

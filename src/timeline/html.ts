@@ -2,12 +2,12 @@
 import { readFileSync } from 'node:fs'
 import type { Analysis } from './analysis.js'
 import { pageData } from './page-data.js'
-import type { Recorded } from './recorded.js'
+import type { Trace } from './trace.js'
 
 const DATA = '"DATA"'
 const TITLE = '{{title}}'
 
-export function toHtml(recorded: Recorded, analysis: Analysis, title: string): string {
+export function toHtml(recorded: Trace, analysis: Analysis, title: string): string {
   const template = readFileSync(new URL('./page.html', import.meta.url), 'utf8')
   // Nothing in the data may end the element that it stands in.
   const data = JSON.stringify(pageData(recorded, analysis, title)).replaceAll('<', '\\u003c')

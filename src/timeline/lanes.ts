@@ -1,7 +1,7 @@
 /** The streams of a recording. A handle may come to mean another stream; a lane is one stream for good. */
 import type { ContextHandle, StreamHandle } from '../driver/driver.js'
 
-export interface Lane {
+export interface TimelineLane {
   readonly index: number
   readonly handle: StreamHandle
   /** The driver's number for the stream; its handle where that cannot be asked. */
@@ -14,31 +14,31 @@ export interface Lane {
   name: string
 }
 
-export interface Described extends Omit<Lane, 'index' | 'handle' | 'name'> {
+export interface Described extends Omit<TimelineLane, 'index' | 'handle' | 'name'> {
   /** The driver would not say all of it now: it is to be asked again the next time. */
   readonly isProvisional: boolean
 }
 
 export class Lanes {
-  readonly all: Lane[] = []
-  readonly #byHandle = new Map<StreamHandle, Lane>()
-  readonly #byId = new Map<string, Lane>()
+  readonly all: TimelineLane[] = []
+  readonly #byHandle = new Map<StreamHandle, TimelineLane>()
+  readonly #byId = new Map<string, TimelineLane>()
   readonly #describe: (stream: StreamHandle) => Described
-  readonly #nameOf: (lane: Omit<Lane, 'name'>) => string
+  readonly #nameOf: (lane: Omit<TimelineLane, 'name'>) => string
   /** A program often does several things with one stream in a row. */
-  #last: Lane | undefined
+  #last: TimelineLane | undefined
 
-  constructor(describe: (stream: StreamHandle) => Described, nameOf: (lane: Omit<Lane, 'name'>) => string) {
+  constructor(describe: (stream: StreamHandle) => Described, nameOf: (lane: Omit<TimelineLane, 'name'>) => string) {
     this.#describe = describe
     this.#nameOf = nameOf
   }
 
-  of(handle: StreamHandle): Lane {
+  of(handle: StreamHandle): TimelineLane {
     return this.known(handle) ?? this.#open(handle)
   }
 
   /** Undefined where nothing of the stream was recorded yet. */
-  known(handle: StreamHandle): Lane | undefined {
+  known(handle: StreamHandle): TimelineLane | undefined {
     if (this.#last?.handle === handle) return this.#last
     const known = this.#byHandle.get(handle)
     if (known !== undefined) this.#last = known
@@ -57,7 +57,7 @@ export class Lanes {
     this.#last = undefined
   }
 
-  #open(handle: StreamHandle): Lane {
+  #open(handle: StreamHandle): TimelineLane {
     const { isProvisional, ...described } = this.#describe(handle)
     const key = keyOf(described.device, described.id)
     let lane = this.#byId.get(key)

@@ -1,6 +1,6 @@
 /** What tells a recording the time, and when the operations in its rows ran. One for each kind of driver. */
 import type { StreamHandle } from '../driver/driver.js'
-import type { Described, Lane } from './lanes.js'
+import type { Described, TimelineLane } from './lanes.js'
 
 export interface Meter {
   readonly clock: 'virtual' | 'host'
@@ -9,11 +9,11 @@ export interface Meter {
   /** What is known of a stream that is seen for the first time. Never throws. */
   describe(stream: StreamHandle): Described
   /** An operation is about to be queued. False where it will not run: its stream captures. */
-  queuing(row: number, stream: StreamHandle, lane: Lane): boolean
+  queuing(row: number, stream: StreamHandle, lane: TimelineLane): boolean
   /** Something passes that is not written down: a capture that begins, an operation that there is no room for. */
   unseen(): void
   /** It was queued. */
-  queued(row: number, stream: StreamHandle, lane: Lane): void
+  queued(row: number, stream: StreamHandle, lane: TimelineLane): void
   /** The driver refused it. */
   refused(row: number): void
   /** A verb of the driver that queues something which is no operation of the program begins, or ends. */

@@ -1,8 +1,8 @@
 /** Operations as programs see them: objects, made from the rows when somebody asks. */
 import type { BindingKind, Gap } from './gap.js'
 import { isHostOnly, KIND_NAMES, type OperationKind } from './kinds.js'
-import type { Recorded } from './recorded.js'
 import { NO_ROW } from './table.js'
+import type { Trace } from './trace.js'
 
 /** A stream of a timeline. */
 export interface TimelineStream {
@@ -87,13 +87,13 @@ export interface IdleGap {
   readonly cause: TimelineOperation | undefined
 }
 
-export function streamsOf({ lanes, laneNames }: Recorded): TimelineStream[] {
+export function streamsOf({ lanes, laneNames }: Trace): TimelineStream[] {
   return lanes.map(({ index, id, device, priority, nonBlocking }) => {
     return { index, id, device, name: laneNames[index] ?? '', priority, nonBlocking }
   })
 }
 
-export function operationAt(recorded: Recorded, streams: readonly TimelineStream[], row: number): TimelineOperation {
+export function operationAt(recorded: Trace, streams: readonly TimelineStream[], row: number): TimelineOperation {
   const stream = streams[recorded.lane[row] ?? 0]
   const kind = KIND_NAMES[recorded.kind[row] ?? 0]
   if (stream === undefined || kind === undefined || kind === 'synchronize' || kind === 'await') {
@@ -115,7 +115,7 @@ export function operationAt(recorded: Recorded, streams: readonly TimelineStream
   }
 }
 
-export function callAt(recorded: Recorded, streams: readonly TimelineStream[], row: number): TimelineCall {
+export function callAt(recorded: Trace, streams: readonly TimelineStream[], row: number): TimelineCall {
   const isWholeDevice = (recorded.cause[row] ?? NO_ROW) < NO_ROW
   return {
     id: row,
@@ -128,7 +128,7 @@ export function callAt(recorded: Recorded, streams: readonly TimelineStream[], r
   }
 }
 
-export function operationRows({ length, kind }: Recorded): number[] {
+export function operationRows({ length, kind }: Trace): number[] {
   const rows: number[] = []
   for (let row = 0; row < length; row += 1) if (!isHostOnly(kind[row] ?? 0)) rows.push(row)
   return rows

@@ -2,8 +2,8 @@
 import type { Analysis } from './analysis.js'
 import { KIND_NAMES } from './kinds.js'
 import type { PageData } from './page-format.js'
-import type { Recorded } from './recorded.js'
 import { Names, NO_ROW } from './table.js'
+import type { Trace } from './trace.js'
 import { nodeTracks } from './tracks.js'
 
 /** The page lists no more gaps than anybody looks at. */
@@ -11,7 +11,7 @@ const MOST_GAPS = 500
 
 const BINDING_KINDS = ['unknown', 'stream', 'wait', 'nullStream', 'host', 'eventLoop', 'engine'] as const
 
-export function pageData(recorded: Recorded, analysis: Analysis, title: string): PageData {
+export function pageData(recorded: Trace, analysis: Analysis, title: string): PageData {
   const { length, lanes, laneNames, deviceNames, calibrations } = recorded
   const { tracks, width } = nodeTracks(recorded)
   const [names, nameOf] = numbered(recorded.name)

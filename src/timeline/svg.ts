@@ -1,12 +1,12 @@
 /** A still picture of a timeline, for documents. It follows the reader's colour scheme, and needs no script. */
-import { checkBoolean, readOptions } from '../arguments.js'
-import { invalidType, outOfRange } from '../errors.js'
+import { checkBoolean, readOptions } from '../base/arguments.js'
+import { invalidType, outOfRange } from '../base/errors.js'
 import type { Analysis } from './analysis.js'
 import { escaped } from './html.js'
 import { kernelColours } from './kernel-colours.js'
 import { isHostOnly, isInstant, KIND_NAMES, Kind } from './kinds.js'
-import type { Recorded } from './recorded.js'
 import { NO_ROW } from './table.js'
+import type { Trace } from './trace.js'
 
 /** What the picture shows. */
 export interface SvgOptions {
@@ -85,7 +85,7 @@ const DARK: Readonly<Record<string, string>> = {
 }
 
 interface Frame {
-  readonly recorded: Recorded
+  readonly recorded: Trace
   readonly from: number
   readonly to: number
   readonly width: number
@@ -95,7 +95,7 @@ interface Frame {
   readonly colours: ReadonlyMap<string, number>
 }
 
-export function toSvg(recorded: Recorded, analysis: Analysis, options: SvgOptions | undefined): string {
+export function toSvg(recorded: Trace, analysis: Analysis, options: SvgOptions | undefined): string {
   const given = readOptions(options, ['width', 'from', 'to', 'title', 'arrows', 'criticalPath'])
   const { width = 1200 } = given
   if (typeof width !== 'number') throw invalidType('options.width', 'a number of pixels', width)
@@ -131,7 +131,7 @@ export function toSvg(recorded: Recorded, analysis: Analysis, options: SvgOption
   ].join('\n')
 }
 
-function frameOf(recorded: Recorded, from: number, to: number, width: number, title: string): Frame {
+function frameOf(recorded: Trace, from: number, to: number, width: number, title: string): Frame {
   const places = new Map<number, number>()
   const used = new Set<number>()
   for (let row = 0; row < recorded.length; row += 1) {
@@ -147,7 +147,7 @@ const x = ({ from, to, width }: Frame, time: number): number =>
 const round = (value: number): string => String(Number(value.toFixed(1)))
 const laneTop = ({ top, places }: Frame, lane: number): number => top + (places.get(lane) ?? 0) * PITCH + 8
 
-function isDrawn({ kind, start, end, parent }: Recorded, row: number, from: number, to: number): boolean {
+function isDrawn({ kind, start, end, parent }: Trace, row: number, from: number, to: number): boolean {
   const what = kind[row] ?? 0
   if (isHostOnly(what) || (isInstant(what) && what !== Kind.WAIT) || parent[row] !== NO_ROW) return false
   return (start[row] ?? Number.NaN) < to && (end[row] ?? Number.NaN) > Math.max(from, start[row] ?? 0)

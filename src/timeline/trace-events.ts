@@ -3,8 +3,8 @@
  * process for each device, a thread for each stream, microseconds with three digits behind the point.
  */
 import { deviceInCause, isHostOnly, isInstant, KIND_NAMES, Kind } from './kinds.js'
-import type { Recorded } from './recorded.js'
 import { NO_ROW } from './table.js'
+import type { Trace } from './trace.js'
 import { nodeTracks } from './tracks.js'
 
 /** One event of the Trace Event format. */
@@ -78,18 +78,18 @@ const MOST_DEVICES = 64
 const rounded = (value: number): number => Number(value.toFixed(3))
 const micro = (nanoseconds: number): number => rounded(nanoseconds / 1000)
 
-export function toTraceEvents(recorded: Recorded): TraceFile {
+export function toTraceEvents(recorded: Trace): TraceFile {
   return { ...header(recorded), traceEvents: [...eventsOf(recorded)] }
 }
 
 /** Text in pieces: a file of a million operations is longer than a string may be deep. */
-export function toJson(recorded: Recorded): string {
+export function toJson(recorded: Trace): string {
   const { traceEvents: _, ...top } = { ...header(recorded), traceEvents: [] }
   const events = Array.from(eventsOf(recorded), (event) => JSON.stringify(event))
   return `${JSON.stringify(top).slice(0, -1)},"traceEvents":[\n${events.join(',\n')}\n]}\n`
 }
 
-function header({ deviceNames, epoch, driver }: Recorded): Omit<TraceFile, 'traceEvents'> {
+function header({ deviceNames, epoch, driver }: Trace): Omit<TraceFile, 'traceEvents'> {
   return {
     schemaVersion: 1,
     deviceProperties: [...deviceNames].map(([id, name]) => ({ id, name })),
@@ -99,7 +99,7 @@ function header({ deviceNames, epoch, driver }: Recorded): Omit<TraceFile, 'trac
   }
 }
 
-function* eventsOf(recorded: Recorded): Generator<TraceEvent> {
+function* eventsOf(recorded: Trace): Generator<TraceEvent> {
   const host = process.pid < MOST_DEVICES ? process.pid + 100_000 : process.pid
   const { tracks, width } = nodeTracks(recorded)
   const firstTrack = recorded.lanes.map(() => 0)
@@ -117,7 +117,7 @@ function* eventsOf(recorded: Recorded): Generator<TraceEvent> {
 }
 
 function* names(
-  { lanes, laneNames, deviceNames, driver }: Recorded,
+  { lanes, laneNames, deviceNames, driver }: Trace,
   host: number,
   firstTrack: readonly number[],
   width: readonly number[],
@@ -149,7 +149,7 @@ function* names(
   }
 }
 
-function* eventsOfRow(recorded: Recorded, row: number, host: number, track: number): Generator<TraceEvent> {
+function* eventsOfRow(recorded: Trace, row: number, host: number, track: number): Generator<TraceEvent> {
   const { kind, called, returned, start, end, lane, lanes, name, bytes, parent, site, laneNames } = recorded
   const what = kind[row] ?? 0
   const from = micro(called[row] ?? 0)
@@ -205,7 +205,7 @@ function* eventsOfRow(recorded: Recorded, row: number, host: number, track: numb
 }
 
 /** From the operation before each record to the one behind the wait for it. */
-function* arrows(recorded: Recorded, firstTrack: readonly number[]): Generator<TraceEvent> {
+function* arrows(recorded: Trace, firstTrack: readonly number[]): Generator<TraceEvent> {
   const { length, kind, lane, lanes, cause, start, end, previous } = recorded
   const takesTime = (row: number): boolean =>
     !isInstant(kind[row] ?? 0) && !Number.isNaN(start[row] ?? 0) && !Number.isNaN(end[row] ?? 0)

@@ -1,6 +1,7 @@
 /** Where the nodes of graphs are drawn: they run beside each other in one stream, so each stream has tracks for them. */
-import type { Recorded } from './recorded.js'
+
 import { NO_ROW } from './table.js'
+import type { Trace } from './trace.js'
 
 export interface NodeTracks {
   /** For each row 0, the stream's own track, or the number of a track below it. */
@@ -9,7 +10,7 @@ export interface NodeTracks {
   readonly width: readonly number[]
 }
 
-export function nodeTracks({ length, parent, lane, start, end, lanes }: Recorded): NodeTracks {
+export function nodeTracks({ length, parent, lane, start, end, lanes }: Trace): NodeTracks {
   const tracks = new Uint32Array(length)
   /** Until when each track of each lane is taken. */
   const taken = lanes.map((): number[] => [])

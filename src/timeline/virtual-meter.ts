@@ -1,9 +1,9 @@
 /** Times of the simulator: virtual, exact, and told by the machine itself as operations begin and end. */
 
 import type { Driver, StreamHandle } from '../driver/driver.js'
-import { backendOf } from '../driver/front.js'
-import { type Observer, type Operation, OperationKind } from '../driver/sim/objects.js'
+import { type Observer, type SimOperation, SimOperationKind } from '../driver/sim/objects.js'
 import type { SimDriver } from '../driver/sim/sim-driver.js'
+import { backendOf } from '../driver/wrappable-driver.js'
 import { Kind } from './kinds.js'
 import type { Described, Lanes } from './lanes.js'
 import type { Meter } from './meter.js'
@@ -20,18 +20,18 @@ const takeTags = (): number => {
 }
 
 const KIND_OF: Readonly<Record<number, Kind>> = {
-  [OperationKind.KERNEL]: Kind.KERNEL,
-  [OperationKind.HOST]: Kind.HOST_FUNCTION,
-  [OperationKind.LATCH]: Kind.LATCH,
-  [OperationKind.FAULT]: Kind.FAULT,
-  [OperationKind.COPY]: Kind.COPY,
+  [SimOperationKind.KERNEL]: Kind.KERNEL,
+  [SimOperationKind.HOST]: Kind.HOST_FUNCTION,
+  [SimOperationKind.LATCH]: Kind.LATCH,
+  [SimOperationKind.FAULT]: Kind.FAULT,
+  [SimOperationKind.COPY]: Kind.COPY,
 }
 const NAME_OF: Readonly<Record<number, string>> = {
-  [OperationKind.KERNEL]: 'busy',
-  [OperationKind.HOST]: 'host function',
-  [OperationKind.LATCH]: 'latch',
-  [OperationKind.FAULT]: 'fault',
-  [OperationKind.COPY]: 'copy',
+  [SimOperationKind.KERNEL]: 'busy',
+  [SimOperationKind.HOST]: 'host function',
+  [SimOperationKind.LATCH]: 'latch',
+  [SimOperationKind.FAULT]: 'fault',
+  [SimOperationKind.COPY]: 'copy',
 }
 
 export class VirtualMeter implements Meter, Observer {
@@ -47,7 +47,7 @@ export class VirtualMeter implements Meter, Observer {
   /** An earlier recording that is not over yet: operations of its own still run. */
   #earlier: Observer | undefined
   /** The latest operation of each lane. */
-  readonly #latest: Operation[] = []
+  readonly #latest: SimOperation[] = []
   /** Rows whose verbs are under way, the innermost last; a host function may run inside a verb, and call others. */
   readonly #verbs: number[] = []
   /** Which of them got their operations. */
@@ -86,7 +86,7 @@ export class VirtualMeter implements Meter, Observer {
 
   unseen(): void {}
 
-  queued(row: number | Operation): void {
+  queued(row: number | SimOperation): void {
     if (typeof row === 'number') this.#verbEnds(row)
     else if (!this.#stopped) this.#observe(row)
   }
@@ -113,13 +113,13 @@ export class VirtualMeter implements Meter, Observer {
     this.#end()
   }
 
-  started(operation: Operation, time: number): void {
+  started(operation: SimOperation, time: number): void {
     const row = operation.observed - this.#tagBase
     if (row < 0 || row >= TAGS) this.#earlier?.started(operation, time)
     else this.#table.start[row] = time - this.#origin
   }
 
-  ended(operation: Operation): void {
+  ended(operation: SimOperation): void {
     const row = operation.observed - this.#tagBase
     if (row < 0 || row >= TAGS) {
       this.#earlier?.ended(operation)
@@ -127,7 +127,7 @@ export class VirtualMeter implements Meter, Observer {
     }
     const { kind, start, end } = this.#table
     const time = operation.time - this.#origin
-    const begins = Number.isNaN(start[row] ?? 0) && operation.kind === OperationKind.INSTANT
+    const begins = Number.isNaN(start[row] ?? 0) && operation.kind === SimOperationKind.INSTANT
     if (begins) start[row] = time
     // The first operation of a launch is its beginning.
     if (!begins || kind[row] !== Kind.GRAPH) end[row] = time
@@ -173,7 +173,7 @@ export class VirtualMeter implements Meter, Observer {
     if (!this.#end() && kind[row] !== Kind.ALLOCATE) kind[row] = Kind.NONE
   }
 
-  #observe(operation: Operation): void {
+  #observe(operation: SimOperation): void {
     const top = this.#verbs.length - 1
     const row = this.#verbAt(top)
     if (row === HIDDEN) this.#observeHidden(operation, top - 1)
@@ -184,7 +184,7 @@ export class VirtualMeter implements Meter, Observer {
   }
 
   /** There may have been room for a record, and none for the wait that comes behind it in the same verb. */
-  #observeHidden(operation: Operation, below: number): void {
+  #observeHidden(operation: SimOperation, below: number): void {
     const record = this.#verbAt(below)
     if (record >= 0 && !this.#claimed[below] && this.#table.kind[record] === Kind.RECORD) this.#claim(operation, below)
   }
@@ -200,25 +200,25 @@ export class VirtualMeter implements Meter, Observer {
     return at < 0 ? NO_ROW : (this.#verbs[at] ?? NO_ROW)
   }
 
-  #claim(operation: Operation, at: number): void {
+  #claim(operation: SimOperation, at: number): void {
     this.#claimed[at] = true
     this.#tag(operation, this.#verbs[at] ?? NO_ROW)
   }
 
   /** The last operation of a launch is its end; those before are its nodes. */
-  #observeNode(operation: Operation, graph: number): void {
-    const isEnd = operation.kind === OperationKind.INSTANT && operation.inStream
+  #observeNode(operation: SimOperation, graph: number): void {
+    const isEnd = operation.kind === SimOperationKind.INSTANT && operation.inStream
     if (isEnd) this.#tag(operation, graph)
     else this.#addTo(graph, operation)
   }
 
-  #tag(operation: Operation, row: number): void {
+  #tag(operation: SimOperation, row: number): void {
     operation.observed = this.#tagBase + row
     this.#latest[this.#table.lane[row] ?? 0] = operation
   }
 
   /** A row for what came by another way than a verb: from the simulator's own door, or from a graph. */
-  #addTo(parent: number, operation: Operation): void {
+  #addTo(parent: number, operation: SimOperation): void {
     const { kind, stream, work } = operation
     const table = this.#table
     const known = work?.name === 'fill' ? Kind.FILL : (KIND_OF[kind] ?? (work === undefined ? Kind.NONE : Kind.FREE))

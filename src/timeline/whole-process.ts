@@ -2,13 +2,13 @@
 import { writeFileSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { isMainThread, threadId } from 'node:worker_threads'
-import type { Front } from '../driver/front.js'
-import { invalidValue } from '../errors.js'
-import { Timeline } from '../timeline.js'
-import { DEFAULT_LIMIT, Recording } from './recording.js'
+import { invalidValue } from '../base/errors.js'
+import type { WrappableDriver } from '../driver/wrappable-driver.js'
+import { DEFAULT_LIMIT, Session } from './session.js'
+import { Timeline } from './timeline.js'
 
 /** Called when the driver is opened. What is not done when the process ends has no end in the file. */
-export function open(front: Front, file: string): void {
+export function open(front: WrappableDriver, file: string): void {
   const extension = extname(file)
   if (!['.html', '.htm', '.json', '.svg'].includes(extension.toLowerCase())) {
     throw invalidValue(`CUDA_STREAMS_TIMELINE must be a file ending in .html, .json or .svg, not '${file}'`)
@@ -16,7 +16,7 @@ export function open(front: Front, file: string): void {
   // The directory may change until the end; and each worker has a driver, and a file, of its own.
   const named = isMainThread ? file : `${file.slice(0, -extension.length)}.worker-${threadId}${extension}`
   const path = resolve(named)
-  const recording = new Recording(front, { device: undefined, limit: DEFAULT_LIMIT, callSites: false })
+  const recording = new Session(front, { device: undefined, limit: DEFAULT_LIMIT, callSites: false })
   process.once('exit', () => {
     try {
       writeFileSync(path, new Timeline(recording.stopNow() as never).render(path))

@@ -5,13 +5,13 @@ import { inspect } from 'node:util'
 import { cudaStream, type Device, Event, ExternalStream, Stream } from 'cuda-streams'
 import { driverOf } from '../../src/device.js'
 import type { EventHandle, StreamHandle } from '../../src/driver/driver.js'
-import { Front } from '../../src/driver/front.js'
-import { WrappedDriver } from '../../src/driver/wrapped-driver.js'
+import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
+import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { collectUntil, refused, rejected, stillWorks } from './expect.js'
 
 /** Notes what is destroyed: whether a handle is one still cannot be asked again and again, since another may take its place. */
-class Witness extends WrappedDriver {
+class Witness extends DriverWrapper {
   readonly handles = new Set<bigint>()
 
   override streamDestroy(stream: StreamHandle): void {
@@ -27,7 +27,7 @@ class Witness extends WrappedDriver {
 
 function witness(device: Device): { readonly handles: ReadonlySet<bigint>; readonly unwrap: () => void } {
   const front = driverOf(device)
-  assert.ok(front instanceof Front)
+  assert.ok(front instanceof WrappableDriver)
   const { wrapper, unwrap } = front.wrap((inner) => new Witness(inner))
   return { handles: wrapper.handles, unwrap }
 }

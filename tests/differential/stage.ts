@@ -35,7 +35,7 @@ export class Stage {
     for (const [index, buffer] of this.buffers.entries()) {
       if (this.#plans[index]?.pinned) (buffer as PinnedBuffer).bytes.fill(index + 1)
       else
-        this.#homeOf(buffer)
+        this.#allocationStreamOf(buffer)
           .fill(buffer, index + 1)
           .synchronize()
     }
@@ -94,7 +94,7 @@ export class Stage {
     return this.buffers.map((buffer, index) => {
       if (buffer.closed) return undefined
       const own = this.pinned(index)
-      if (own === undefined) this.#homeOf(buffer).copy(pinned, buffer).synchronize()
+      if (own === undefined) this.#allocationStreamOf(buffer).copy(pinned, buffer).synchronize()
       return (own ?? pinned).bytes.slice()
     })
   }
@@ -142,7 +142,7 @@ export class Stage {
     }
   }
 
-  #homeOf(buffer: Memory): Stream {
+  #allocationStreamOf(buffer: Memory): Stream {
     return pick(this.#homes, this.devices.indexOf(buffer.device))
   }
 }

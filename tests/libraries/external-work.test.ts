@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import { after, it } from 'node:test'
 import type { DeviceBuffer, ExternalWork } from 'cuda-streams'
 import type * as Koffi from 'koffi'
-import { collectingUncaught } from '../../src/uncaught.js'
+import { collectingUncaught } from '../../src/base/uncaught.js'
 import { refused, turns } from '../conformance/expect.js'
 import { onEveryBackend } from '../helpers/suite.js'
 

@@ -13,21 +13,22 @@ import { fileURLToPath } from 'node:url'
 import type { Device } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import type * as Koffi from 'koffi'
+import { stateError } from '../../src/base/errors.js'
 import { driverOf } from '../../src/device.js'
-import { NativeThread } from '../../src/driver/cuda/native-thread.js'
+import { NativeThread } from '../../src/driver/cuda/libcuda/native-thread.js'
 import {
   type Cancel,
   type ContextHandle,
   cudaHandleOf,
   type EventHandle,
   type HostFunction,
+  type LibraryDriver,
+  type LibraryWork,
   type Settle,
   type StreamHandle,
 } from '../../src/driver/driver.js'
-import { Front } from '../../src/driver/front.js'
-import type { LibraryDriver, LibraryWork } from '../../src/driver/library-driver.js'
-import { WrappedDriver } from '../../src/driver/wrapped-driver.js'
-import { stateError } from '../../src/errors.js'
+import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
+import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
 
 /** The compiled tests lie in dist/, the C source does not. */
 const SOURCE = fileURLToPath(new URL('../../../tests/libraries/fake-libraries.c', import.meta.url))
@@ -70,7 +71,7 @@ export function fakeLibraries(): FakeLibraries | string {
 }
 
 /** A simulated driver that says it is real, and calls libraries as the real one does. */
-export class PretendedDriver extends WrappedDriver {
+export class PretendedDriver extends DriverWrapper {
   /** What was told of the work. */
   readonly told: LibraryWork[] = []
   /** How often host functions that are pending were run before a call that may wait. */
@@ -153,7 +154,7 @@ export function pretendedDevices(count: number): {
   const { devices } = simulate({ devices: count })
   const [first] = devices
   const front = first === undefined ? undefined : driverOf(first)
-  if (!(front instanceof Front)) throw new Error('a simulated device has a front')
+  if (!(front instanceof WrappableDriver)) throw new Error('a simulated device has a front')
   const { wrapper } = front.wrap((inner) => new PretendedDriver(inner))
   return { devices, told: wrapper.told, driver: wrapper }
 }

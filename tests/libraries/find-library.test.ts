@@ -4,7 +4,12 @@ import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { afterEach, test } from 'node:test'
-import { loadLibrary, pythonFolders, toolkitFolders, type WantedLibrary } from '../../src/driver/cuda/find-library.js'
+import {
+  loadLibrary,
+  pythonFolders,
+  toolkitFolders,
+  type WantedLibrary,
+} from '../../src/driver/cuda/libcuda/find-library.js'
 import { refused } from '../conformance/expect.js'
 
 const wanted: WantedLibrary = {

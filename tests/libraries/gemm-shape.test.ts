@@ -7,8 +7,8 @@ import {
   type StridedBatchOptions,
   shapeOfBatch,
   shapeOfGemm,
-} from '../../src/libraries/gemm-shape.js'
-import { overlap } from '../../src/libraries/matrix-overlap.js'
+} from '../../src/libraries/cublas/gemm-shape.js'
+import { overlap } from '../../src/libraries/cublas/matrix-overlap.js'
 import { refused } from '../conformance/expect.js'
 
 const MOST = 2 ** 31 - 1

@@ -22,7 +22,7 @@ const CONFORMANCE = [
     'foreign-streams',
     'heard',
   ],
-  ...['homes', 'host-functions', 'identity', 'memory', 'options', 'ordering', 'process-life', 'sharing'],
+  ...['allocation-streams', 'host-functions', 'identity', 'memory', 'options', 'ordering', 'process-life', 'sharing'],
   ...['stream-protocol', 'streams', 'transfers'],
 ]
 /** What the pretended libcuda lacks for the others. */

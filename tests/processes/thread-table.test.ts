@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
-import { openThreadTable } from '../../src/driver/cuda/thread-table.js'
+import { openThreadTable } from '../../src/driver/cuda/host-functions/thread-table.js'
 import type { Question, Reply } from './children/thread-table.js'
 
 const skip = process.platform === 'linux' ? false : 'threads share a table on Linux only'

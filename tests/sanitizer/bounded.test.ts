@@ -5,9 +5,8 @@ import { type Device, Event, ExternalStream, Stream } from 'cuda-streams'
 import { Sanitizer, type SanitizerStatistics } from 'cuda-streams/sanitizer'
 import { foreignStream, simulate } from 'cuda-streams/sim'
 import { driverOf } from '../../src/device.js'
-import { EventFlag, StreamFlag, type StreamHandle } from '../../src/driver/driver.js'
-import type { Pointer } from '../../src/driver/handles.js'
-import { WrappedDriver } from '../../src/driver/wrapped-driver.js'
+import { EventFlag, type Pointer, StreamFlag, type StreamHandle } from '../../src/driver/driver.js'
+import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
 import { Detector } from '../../src/sanitizer/detector.js'
 import { Findings } from '../../src/sanitizer/findings.js'
 import { Order } from '../../src/sanitizer/order.js'
@@ -191,7 +190,7 @@ it('events that the driver takes over with memory of another process are forgott
   using simulation = simulate()
   const [device] = simulation.devices
   assert.ok(device)
-  const driver = new WrappedDriver(driverOf(device))
+  const driver = new DriverWrapper(driverOf(device))
   const context = driver.deviceContext(0)
   const closed: unknown[] = []
   const pointer = 4096 as Pointer

@@ -5,9 +5,8 @@ import { type Device, type DeviceBuffer, ExternalStream, Stream } from 'cuda-str
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { destroyForeignStream, foreignStream, simulate } from 'cuda-streams/sim'
 import { driverOf } from '../../src/device.js'
-import { backendOf } from '../../src/driver/front.js'
-import { CaptureMode } from '../../src/driver/graph-driver.js'
-import type { StreamHandle } from '../../src/driver/handles.js'
+import { CaptureMode, type StreamHandle } from '../../src/driver/driver.js'
+import { backendOf } from '../../src/driver/wrappable-driver.js'
 
 interface Scene {
   readonly device: Device

@@ -5,8 +5,8 @@ import { totalmem } from 'node:os'
 import { describe, it } from 'node:test'
 import { type Device, type DeviceBuffer, defineKernel, type PinnedBuffer, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
+import { collectingUncaught } from '../../src/base/uncaught.js'
 import { PIECE } from '../../src/driver/sim/memory-blocks.js'
-import { collectingUncaught } from '../../src/uncaught.js'
 import { refused, rejected } from '../conformance/expect.js'
 
 const GIB = 2 ** 30

@@ -6,7 +6,7 @@ import { Stream } from 'cuda-streams'
 import { busy, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
 import { Heap } from '../../src/driver/sim/heap.js'
-import { type Operation, OperationKind } from '../../src/driver/sim/objects.js'
+import { type SimOperation, SimOperationKind } from '../../src/driver/sim/objects.js'
 import { Queue } from '../../src/driver/sim/queue.js'
 import type { Steps } from '../../src/driver/sim/scheduler.js'
 import { SimDriver } from '../../src/driver/sim/sim-driver.js'
@@ -77,7 +77,7 @@ class Counting extends TimedScheduler {
   operations = 0
   predecessors = 0
 
-  override over(operation: Operation): void {
+  override over(operation: SimOperation): void {
     this.operations += 1
     this.predecessors += operation.after.length
     super.over(operation)
@@ -97,8 +97,8 @@ describe('many streams', () => {
     const nullStream = driver.streamAdopt(0, 0).stream
     const streams = Array.from({ length: count }, () => driver.streamCreate(context, 0, 0))
     for (let round = 0; round < 5; round += 1) {
-      for (const stream of streams) driver.enqueue(stream, OperationKind.KERNEL, 100)
-      driver.enqueue(nullStream, OperationKind.KERNEL, 100)
+      for (const stream of streams) driver.enqueue(stream, SimOperationKind.KERNEL, 100)
+      driver.enqueue(nullStream, SimOperationKind.KERNEL, 100)
       driver.deviceSynchronize(0)
       for (let nth = 0; nth < count; nth += 1) driver.deviceSynchronize(0)
     }

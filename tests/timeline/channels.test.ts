@@ -6,14 +6,14 @@ import { type Device, Stream } from 'cuda-streams'
 import { busy, latch, simulate } from 'cuda-streams/sim'
 import { nameStream, type OperationMessage, publish, type SynchronizeMessage, Timeline } from 'cuda-streams/timeline'
 import { driverOf } from '../../src/device.js'
-import { Front } from '../../src/driver/front.js'
+import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
 import { refused } from '../conformance/expect.js'
 
-function machine(): { device: Device; front: Front; a: Stream; b: Stream } {
+function machine(): { device: Device; front: WrappableDriver; a: Stream; b: Stream } {
   const [device] = simulate().devices
   assert.ok(device)
   const front = driverOf(device)
-  assert.ok(front instanceof Front)
+  assert.ok(front instanceof WrappableDriver)
   return { device, front, a: nameStream(new Stream({ device }), 'a'), b: new Stream({ device }) }
 }
 

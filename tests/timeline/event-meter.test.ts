@@ -10,8 +10,8 @@ import { busy, fault, latch } from 'cuda-streams/sim'
 import { type OperationMessage, type Publisher, publish, Timeline, type TimelineOperation } from 'cuda-streams/timeline'
 import { deviceOf } from '../../src/device.js'
 import type { Driver } from '../../src/driver/driver.js'
-import { frontOf } from '../../src/driver/front.js'
 import { SimDriver } from '../../src/driver/sim/sim-driver.js'
+import { wrappableOf } from '../../src/driver/wrappable-driver.js'
 import { refused, rejected } from '../conformance/expect.js'
 
 /** Bytes that take a microsecond each way between host and device. */
@@ -51,7 +51,7 @@ function machine(bytes = 100 * MICROSECOND): Machine {
       }
     },
   })
-  const device = deviceOf(frontOf(driver as unknown as Driver), 0)
+  const device = deviceOf(wrappableOf(driver as unknown as Driver), 0)
   assert.equal(device.driver, 'cuda')
   const [a, b] = [new Stream({ device }), new Stream({ device })]
   const [buffer, pinned] = [device.alloc(bytes), device.allocPinned(bytes)]

@@ -6,8 +6,8 @@ import { busy, fault, latch, type Simulation, simulate } from 'cuda-streams/sim'
 import { nameStream, Recording, Timeline, type TimelineOperation } from 'cuda-streams/timeline'
 import fc from 'fast-check'
 import { driverOf } from '../../src/device.js'
-import { Front } from '../../src/driver/front.js'
-import type { RecordingDriver } from '../../src/timeline/recording-driver.js'
+import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
+import type { TimelineDriver } from '../../src/timeline/timeline-driver.js'
 import { collectUntil, follow, refused, rejected, turns } from '../conformance/expect.js'
 import { programs, runProgram } from '../properties/program.js'
 
@@ -415,10 +415,10 @@ describe('recording on the simulator', () => {
   it('nor by one that begins meanwhile, and has nothing of what follows', async () => {
     const { simulation, device, a, b } = machine()
     const front = driverOf(device)
-    assert.ok(front instanceof Front)
+    assert.ok(front instanceof WrappableDriver)
     const bare = front.inner
     const first = Timeline.start({ simulation })
-    const { recorder } = front.inner as RecordingDriver
+    const { recorder } = front.inner as TimelineDriver
     const held = latch(a)
     busy(a, 1000)
     const stopped = first.stop()
@@ -446,11 +446,11 @@ describe('recording on the simulator', () => {
   it('leaves nothing behind where each recording begins before the one before is over', async () => {
     const { simulation, device, a } = machine()
     const front = driverOf(device)
-    assert.ok(front instanceof Front)
+    assert.ok(front instanceof WrappableDriver)
     let recording = Timeline.start({ simulation })
     const tables: WeakRef<object>[] = []
     for (let i = 0; i < 5; i += 1) {
-      tables.push(new WeakRef((front.inner as RecordingDriver).recorder.table))
+      tables.push(new WeakRef((front.inner as TimelineDriver).recorder.table))
       busy(a, 10)
       const stopped = recording.stop()
       recording = Timeline.start({ simulation })
@@ -545,7 +545,7 @@ describe('recording on the simulator', () => {
   it('leaves the driver as it was, also where the function throws', async () => {
     const { simulation, device } = machine()
     const front = driverOf(device)
-    assert.ok(front instanceof Front)
+    assert.ok(front instanceof WrappableDriver)
     const before = front.inner
     await assert.rejects(
       Timeline.record(

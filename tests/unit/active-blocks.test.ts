@@ -4,16 +4,15 @@ import { test } from 'node:test'
 import { type Kernel, Module } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { driverOf } from '../../src/device.js'
-import { Front } from '../../src/driver/front.js'
-import type { KernelHandle, ModuleHandle } from '../../src/driver/handles.js'
-import type { KernelDriver } from '../../src/driver/kernel-driver.js'
-import { WrappedDriver } from '../../src/driver/wrapped-driver.js'
+import type { KernelDriver, KernelHandle, ModuleHandle } from '../../src/driver/driver.js'
+import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
+import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
 import { refused } from '../conformance/expect.js'
 
 type Asked = readonly [blockSize: number, sharedMemory: number]
 
 /** Stands before a driver that knows no kernels, and knows one. */
-class OneKernel extends WrappedDriver {
+class OneKernel extends DriverWrapper {
   readonly asked: Asked[] = []
   override get kernels(): KernelDriver {
     return {
@@ -30,7 +29,7 @@ function openKernel(): { kernel: Kernel; asked: readonly Asked[] } {
   const [device] = simulate().devices
   assert.ok(device)
   const front = driverOf(device)
-  assert.ok(front instanceof Front)
+  assert.ok(front instanceof WrappableDriver)
   const { asked } = front.wrap((inner) => new OneKernel(inner)).wrapper
   return { kernel: Module.load('code', { device }).kernel('nothing', []), asked }
 }

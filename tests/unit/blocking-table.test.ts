@@ -8,7 +8,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { SIGNATURES } from '../../src/driver/cuda/signatures.js'
+import { SIGNATURES } from '../../src/driver/cuda/libcuda/signatures.js'
 import { root } from './guide-pages.js'
 
 const ledger = Object.keys(SIGNATURES)

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CudaDriver } from '../../src/driver/cuda/cuda-driver.js'
-import { NativeMemory } from '../../src/driver/cuda/native.js'
+import { NativeMemory } from '../../src/driver/cuda/libcuda/native.js'
 import {
+  CaptureMode,
   type ContextHandle,
   defaultStream,
   EventFlag,
@@ -11,7 +12,6 @@ import {
   ExternalFlag,
   type StreamHandle,
 } from '../../src/driver/driver.js'
-import { CaptureMode } from '../../src/driver/graph-driver.js'
 import { refusedByDriver } from '../conformance/expect.js'
 
 const CONTEXTS = [100, 200] as ContextHandle[]
@@ -129,7 +129,7 @@ function pretend() {
     waiting: {
       hostFunctionsPending: false,
       anyPending: false,
-      watchesOrder: false,
+      tracksOrder: false,
       captureGoes: () => {},
       captureStays: () => {},
       captureBegins: () => {},

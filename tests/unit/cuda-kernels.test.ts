@@ -1,12 +1,11 @@
 /** What the CUDA backend keeps of kernels, on a driver that is pretended and gives a function's address out again. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Contexts } from '../../src/driver/cuda/contexts.js'
-import { CudaKernels, type KernelSurroundings } from '../../src/driver/cuda/cuda-kernels.js'
-import type { Library } from '../../src/driver/cuda/library.js'
-import { NativeMemory } from '../../src/driver/cuda/native.js'
-import type { ContextHandle, StreamHandle } from '../../src/driver/driver.js'
-import type { LaunchShape } from '../../src/driver/kernel-driver.js'
+import { CudaKernels, type CudaKernelsParts } from '../../src/driver/cuda/cuda-kernels.js'
+import type { Contexts } from '../../src/driver/cuda/libcuda/contexts.js'
+import type { Library } from '../../src/driver/cuda/libcuda/library.js'
+import { NativeMemory } from '../../src/driver/cuda/libcuda/native.js'
+import type { ContextHandle, LaunchShape, StreamHandle } from '../../src/driver/driver.js'
 
 const FUNCTION = 0x5000
 const MOST_NAME = 32
@@ -58,7 +57,7 @@ function pretend() {
     },
   }
   const contexts = { within: <R>(_context: number, calls: () => R): R => calls() }
-  const around: KernelSurroundings = {
+  const around: CudaKernelsParts = {
     onStream: () => {},
     count: () => {},
     relaxed: (calls) => calls(),

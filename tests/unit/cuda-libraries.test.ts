@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict'
 import { beforeEach, test } from 'node:test'
 import { CudaLibraries } from '../../src/driver/cuda/cuda-libraries.js'
-import type { ContextHandle, StreamHandle } from '../../src/driver/handles.js'
-import type { LibraryWork } from '../../src/driver/library-driver.js'
+import type { ContextHandle, LibraryWork, StreamHandle } from '../../src/driver/driver.js'
 
 const log: string[] = []
 beforeEach(() => {

@@ -3,13 +3,12 @@ import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import { describe, it } from 'node:test'
 import type * as Koffi from 'koffi'
+import { CudaError } from '../../src/base/errors.js'
 import { CudaMemory, type CudaMemoryParts } from '../../src/driver/cuda/cuda-memory.js'
-import { detach } from '../../src/driver/cuda/detach.js'
-import { NativeMemory } from '../../src/driver/cuda/native.js'
-import { RelaxedCaptures } from '../../src/driver/cuda/relaxed-captures.js'
-import type { ContextHandle, EventHandle } from '../../src/driver/driver.js'
-import type { OwnEvent } from '../../src/driver/memory-driver.js'
-import { CudaError } from '../../src/errors.js'
+import { NativeMemory } from '../../src/driver/cuda/libcuda/native.js'
+import { RelaxedCaptures } from '../../src/driver/cuda/libcuda/relaxed-captures.js'
+import { detach } from '../../src/driver/cuda/memory/detach.js'
+import type { ContextHandle, EventHandle, OwnEvent } from '../../src/driver/driver.js'
 
 const koffi: typeof Koffi = createRequire(import.meta.url)('koffi')
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false

@@ -3,13 +3,12 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { describe, it } from 'node:test'
 import { Worker } from 'node:worker_threads'
+import { CudaError } from '../../src/base/errors.js'
 import { CudaSharing, type CudaSharingParts } from '../../src/driver/cuda/cuda-sharing.js'
-import { Marks } from '../../src/driver/cuda/marks.js'
-import { NativeMemory } from '../../src/driver/cuda/native.js'
-import { RelaxedCaptures } from '../../src/driver/cuda/relaxed-captures.js'
-import type { ContextHandle, EventHandle } from '../../src/driver/driver.js'
-import type { OwnEvent, Pointer } from '../../src/driver/memory-driver.js'
-import { CudaError } from '../../src/errors.js'
+import { Marks } from '../../src/driver/cuda/handles/marks.js'
+import { NativeMemory } from '../../src/driver/cuda/libcuda/native.js'
+import { RelaxedCaptures } from '../../src/driver/cuda/libcuda/relaxed-captures.js'
+import type { ContextHandle, EventHandle, OwnEvent, Pointer } from '../../src/driver/driver.js'
 
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
 const context = 1 as ContextHandle
@@ -175,7 +174,7 @@ describe('marks', { skip }, () => {
     })`
 
   it('are seen by another thread, with what they stand for, until they are lowered', async () => {
-    const module = new URL('../../src/driver/cuda/marks.js', import.meta.url).href
+    const module = new URL('../../src/driver/cuda/handles/marks.js', import.meta.url).href
     const worker = new Worker(source, { eval: true, workerData: module })
     const read = async (mark: number, key: number): Promise<unknown> => {
       worker.postMessage({ mark, key })

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { describe, it } from 'node:test'
 import { Worker } from 'node:worker_threads'
 
-const DETACH = new URL('../../src/driver/cuda/detach.js', import.meta.url).href
+const DETACH = new URL('../../src/driver/cuda/memory/detach.js', import.meta.url).href
 const BEGIN = `
 const { parentPort, workerData } = require('node:worker_threads')
 import(${JSON.stringify(DETACH)}).then(({ detach }) => {

@@ -5,10 +5,10 @@ import { type Device, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { driverOf } from '../../src/device.js'
 import type { Driver, EventHandle, ExternalFlag, StreamHandle } from '../../src/driver/driver.js'
-import { backendOf, Front } from '../../src/driver/front.js'
-import { WrappedDriver } from '../../src/driver/wrapped-driver.js'
+import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
+import { backendOf, WrappableDriver } from '../../src/driver/wrappable-driver.js'
 
-class Witness extends WrappedDriver {
+class Witness extends DriverWrapper {
   readonly #name: string
   readonly #seen: string[]
   constructor(inner: Driver, name: string, seen: string[]) {
@@ -22,11 +22,11 @@ class Witness extends WrappedDriver {
   }
 }
 
-function openFront(): { front: Front; device: Device; stream: Stream } {
+function openFront(): { front: WrappableDriver; device: Device; stream: Stream } {
   const [device] = simulate().devices
   assert.ok(device)
   const front = driverOf(device)
-  assert.ok(front instanceof Front)
+  assert.ok(front instanceof WrappableDriver)
   return { front, device, stream: new Stream({ device }) }
 }
 
@@ -60,7 +60,7 @@ test('every verb of the wall is passed on', () => {
   const { front } = openFront()
   const verbs = (of: object): string[] =>
     Object.getOwnPropertyNames(Object.getPrototypeOf(of)).filter((name) => name !== 'constructor')
-  const own = new Set(verbs(new WrappedDriver(front.backend)))
+  const own = new Set(verbs(new DriverWrapper(front.backend)))
   const beyond = ['close', 'abandon', 'foreignStreamDestroy', 'enqueue', 'peek', 'counts']
   assert.deepEqual(
     verbs(front.backend).filter((name) => !own.has(name) && !beyond.includes(name)),

@@ -1,9 +1,9 @@
 /** Gates for the host functions of a graph, on a driver that is pretended. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import type { GateMemory } from '../../src/driver/cuda/gate-memory.js'
-import { GraphGates } from '../../src/driver/cuda/graph-gates.js'
-import type { Library } from '../../src/driver/cuda/library.js'
+import type { GateMemory } from '../../src/driver/cuda/host-functions/gate-memory.js'
+import { GraphGates } from '../../src/driver/cuda/host-functions/graph-gates.js'
+import type { Library } from '../../src/driver/cuda/libcuda/library.js'
 import type { ContextHandle } from '../../src/driver/driver.js'
 
 it('what is refused in the middle takes no gates for ever', () => {

@@ -6,8 +6,8 @@ import { describe, test } from 'node:test'
 
 /** Puts the handler of SIGTERM back by `signal()`, as NVRTC 13.0 does, and then blocks. */
 const program = (mends: boolean): string => `
-  const { koffi } = await import(${JSON.stringify(new URL('../../src/driver/cuda/native.js', import.meta.url))})
-  const { oneShotSignals } = await import(${JSON.stringify(new URL('../../src/driver/cuda/one-shot-signals.js', import.meta.url))})
+  const { koffi } = await import(${JSON.stringify(new URL('../../src/driver/cuda/libcuda/native.js', import.meta.url))})
+  const { oneShotSignals } = await import(${JSON.stringify(new URL('../../src/driver/cuda/libcuda/one-shot-signals.js', import.meta.url))})
   const signal = koffi().load(null).func('signal', 'uintptr_t', ['int', 'uintptr_t'])
   const mend = oneShotSignals()
   signal(15, signal(15, 0))

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { simulate } from 'cuda-streams/sim'
+import { CudaError } from '../../src/base/errors.js'
 import { driverOf } from '../../src/device.js'
-import { NativeMemory } from '../../src/driver/cuda/native.js'
-import { PeerAccess } from '../../src/driver/cuda/peer-access.js'
-import { Front } from '../../src/driver/front.js'
-import type { MemoryDriver, Pointer } from '../../src/driver/memory-driver.js'
-import { WrappedDriver } from '../../src/driver/wrapped-driver.js'
-import { CudaError } from '../../src/errors.js'
+import { NativeMemory } from '../../src/driver/cuda/libcuda/native.js'
+import { PeerAccess } from '../../src/driver/cuda/memory/peer-access.js'
+import type { MemoryDriver, Pointer } from '../../src/driver/driver.js'
+import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
+import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
 
 const IN_POOL = 0x1000 as Pointer
 const IN_OTHER_POOL = 0x3000 as Pointer
@@ -78,9 +78,9 @@ test('memory that a stream’s device cannot reach is refused, but for copies be
   assert.ok(near && far)
   const betweens: unknown[] = []
   const front = driverOf(near)
-  assert.ok(front instanceof Front)
+  assert.ok(front instanceof WrappableDriver)
   const { unwrap } = front.wrap((inner) => {
-    const driver = new WrappedDriver(inner)
+    const driver = new DriverWrapper(inner)
     const mine: Partial<MemoryDriver> = {
       admit: () => false,
       copy(to, from, byteLength, stream, between) {

@@ -1,9 +1,9 @@
 /** The CUDA driver's waiting, with its own gates, on streams that are pretended and a clock that the test moves. */
 import type { TestContext } from 'node:test'
-import { Dependencies } from '../../src/driver/cuda/dependencies.js'
-import { Gates } from '../../src/driver/cuda/gates.js'
-import { alone } from '../../src/driver/cuda/thread-table.js'
-import { Waiting, type WaitingParts } from '../../src/driver/cuda/waiting.js'
+import { Dependencies } from '../../src/driver/cuda/host-functions/dependencies.js'
+import { Gates } from '../../src/driver/cuda/host-functions/gates.js'
+import { alone } from '../../src/driver/cuda/host-functions/thread-table.js'
+import { Waiting, type WaitingParts } from '../../src/driver/cuda/waiting/waiting.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../src/driver/driver.js'
 
 export const DEADLOCK_AFTER = 10_000

@@ -6,14 +6,13 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Device, DeviceBuffer, Event, ExternalStream, Stream } from 'cuda-streams'
 import { driverOf } from '../../src/device.js'
-import { Marks } from '../../src/driver/cuda/marks.js'
-import type { AdoptedStream, ContextHandle, Driver, EventHandle } from '../../src/driver/driver.js'
-import type { SharingDriver } from '../../src/driver/sharing-driver.js'
-import { WrappedDriver } from '../../src/driver/wrapped-driver.js'
+import { Marks } from '../../src/driver/cuda/handles/marks.js'
+import type { AdoptedStream, ContextHandle, Driver, EventHandle, SharingDriver } from '../../src/driver/driver.js'
+import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
 
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
 
-class PretendedCuda extends WrappedDriver {
+class PretendedCuda extends DriverWrapper {
   readonly asked: string[] = []
   readonly #marks = new Marks()
 

@@ -1,7 +1,7 @@
 /** The ledger of driver functions and the tables of numbers, each row against cuda.h where a toolkit is installed. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type ArgumentType, SIGNATURES, type Signature } from '../../src/driver/cuda/signatures.js'
+import { type ArgumentType, SIGNATURES, type Signature } from '../../src/driver/cuda/libcuda/signatures.js'
 import { CUresult, cudaResultName } from '../../src/driver/cuda-results.js'
 import { DEVICE_ATTRIBUTES } from '../../src/driver/device-attributes.js'
 import { EventFlag, ExternalFlag, StreamFlag } from '../../src/driver/driver.js'

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { latch, simulate } from 'cuda-streams/sim'
 import { driverOf } from '../../src/device.js'
-import { backendOf } from '../../src/driver/front.js'
+import { backendOf } from '../../src/driver/wrappable-driver.js'
 
 test('upload() rejects where the GPU has faulted by the time when nothing is left aside', async (t) => {
   const [device] = simulate().devices

@@ -1,8 +1,8 @@
 /** Is a handle that somebody hands over the stream it meant before? If not, what is known of it has to be forgotten. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import type { Contexts } from '../../src/driver/cuda/contexts.js'
-import { StreamCalls } from '../../src/driver/cuda/stream-calls.js'
+import type { Contexts } from '../../src/driver/cuda/libcuda/contexts.js'
+import { StreamCalls } from '../../src/driver/cuda/libcuda/stream-calls.js'
 import type { ContextHandle, StreamHandle } from '../../src/driver/driver.js'
 
 const context = 1 as ContextHandle

@@ -1,8 +1,8 @@
 /** Streams made ahead, by a driver that is pretended. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { MOST_KEPT, StreamReserve, type StreamReserveParts } from '../../src/driver/cuda/stream-reserve.js'
-import { alone, type Threads } from '../../src/driver/cuda/thread-table.js'
+import { MOST_KEPT, StreamReserve, type StreamReserveParts } from '../../src/driver/cuda/handles/stream-reserve.js'
+import { alone, type Threads } from '../../src/driver/cuda/host-functions/thread-table.js'
 import { refused } from '../conformance/expect.js'
 
 const DEVICE = 0

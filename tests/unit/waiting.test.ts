@@ -1,10 +1,10 @@
 /** Host functions that are run before a call of another library, and while one waits: on gates that are pretended. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Gates } from '../../src/driver/cuda/gates.js'
-import { QueueDepth } from '../../src/driver/cuda/queue-depth.js'
-import { alone } from '../../src/driver/cuda/thread-table.js'
-import { Waiting, type WaitingParts } from '../../src/driver/cuda/waiting.js'
+import { Gates } from '../../src/driver/cuda/host-functions/gates.js'
+import { QueueDepth } from '../../src/driver/cuda/host-functions/queue-depth.js'
+import { alone } from '../../src/driver/cuda/host-functions/thread-table.js'
+import { Waiting, type WaitingParts } from '../../src/driver/cuda/waiting/waiting.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../src/driver/driver.js'
 import { refused, turns } from '../conformance/expect.js'
 
@@ -236,7 +236,7 @@ test('where the old record of an event cannot be kept, a wait for it goes on, an
   isDone = true
   await turns(5)
   assert.deepEqual(settled, [undefined])
-  assert.equal(waiting.watchesOrder, false, 'nothing is pending any more')
+  assert.equal(waiting.tracksOrder, false, 'nothing is pending any more')
 })
 
 test('what a thread has waited for counts no more for the others, which would have no room for it', () => {

@@ -2,7 +2,7 @@
  * The real GPU behind the Driver interface: libcuda's functions, each result checked once. Waiting, in which host
  * functions have to run, is waiting.ts; how they stop a stream is gates.ts.
  */
-import { stateError } from '../../errors.js'
+import { stateError } from '../../base/errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type AdoptedStream,
@@ -18,33 +18,33 @@ import {
   type HostFunction,
   isDefaultStream,
   isNullStream,
+  type MemoryDriver,
   type Settle,
+  type SharingDriver,
   StreamFlag,
   type StreamHandle,
 } from '../driver.js'
-import { HandedOut } from '../handed-out.js'
+import { HandedOutStreams } from '../handed-out-streams.js'
 import { refusedHandle } from '../handle-errors.js'
-import type { MemoryDriver } from '../memory-driver.js'
-import type { SharingDriver } from '../sharing-driver.js'
-import type { Contexts } from './contexts.js'
-import { CopyOrder } from './copy-order.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaKernels } from './cuda-kernels.js'
 import { CudaLibraries } from './cuda-libraries.js'
 import { CudaMemory, type CudaMemoryParts } from './cuda-memory.js'
 import { CudaSharing, type CudaSharingParts, IPC_HANDLE_BYTES } from './cuda-sharing.js'
-import { type EventPool, isPooled } from './event-pool.js'
-import type { GraphGates } from './graph-gates.js'
-import type { HandleCheck } from './handle-check.js'
-import { HandlesInUse } from './handles-in-use.js'
-import { HostCopies } from './host-copies.js'
-import { check, checkDestroyed, type Library } from './library.js'
-import type { NativeMemory } from './native.js'
-import { PeerAccess } from './peer-access.js'
-import type { RelaxedCaptures } from './relaxed-captures.js'
-import { StreamCalls } from './stream-calls.js'
-import type { StreamReserve } from './stream-reserve.js'
-import type { Waiting } from './waiting.js'
+import type { HandleCheck } from './handles/handle-check.js'
+import { HandlesInUse } from './handles/handles-in-use.js'
+import type { StreamReserve } from './handles/stream-reserve.js'
+import type { GraphGates } from './host-functions/graph-gates.js'
+import type { Contexts } from './libcuda/contexts.js'
+import { check, checkDestroyed, type Library } from './libcuda/library.js'
+import type { NativeMemory } from './libcuda/native.js'
+import type { RelaxedCaptures } from './libcuda/relaxed-captures.js'
+import { StreamCalls } from './libcuda/stream-calls.js'
+import { CopyOrder } from './memory/copy-order.js'
+import { HostCopies } from './memory/host-copies.js'
+import { PeerAccess } from './memory/peer-access.js'
+import { type EventPool, isPooled } from './waiting/event-pool.js'
+import type { Waiting } from './waiting/waiting.js'
 
 const NAME_BYTES = 256
 
@@ -65,7 +65,7 @@ export class CudaDriver implements Driver {
   readonly #calls: StreamCalls
   readonly #relaxed: RelaxedCaptures
   readonly #copyOrder: CopyOrder
-  readonly #handedOut = new HandedOut()
+  readonly #handedOut = new HandedOutStreams()
   readonly #inUse = new HandlesInUse()
   readonly #timedEvents = new Set<EventHandle>()
   /** A record of these takes an entry of the hardware queue: those with timing, those of processes, and foreign ones. */
@@ -336,7 +336,7 @@ export class CudaDriver implements Driver {
   }
 
   streamSynchronize(stream: StreamHandle): void {
-    if (stream < DEFAULT_STREAM_LIMIT || this.#waiting.watchesOrder || this.#waiting.anyPending) {
+    if (stream < DEFAULT_STREAM_LIMIT || this.#waiting.tracksOrder || this.#waiting.anyPending) {
       this.#synchronizeWith(stream)
       return
     }
@@ -345,7 +345,7 @@ export class CudaDriver implements Driver {
   }
 
   streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
-    if (this.#waiting.watchesOrder) this.#waiting.waitedForEvent(stream, event)
+    if (this.#waiting.tracksOrder) this.#waiting.waitedForEvent(stream, event)
     if (stream < DEFAULT_STREAM_LIMIT || external !== 0) {
       this.#waitWith(stream, event, external)
       return
@@ -440,7 +440,7 @@ export class CudaDriver implements Driver {
   }
 
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    if (stream < DEFAULT_STREAM_LIMIT || external !== 0 || this.#waiting.watchesOrder) {
+    if (stream < DEFAULT_STREAM_LIMIT || external !== 0 || this.#waiting.tracksOrder) {
       this.#recordWith(event, stream, external)
       return
     }
@@ -516,7 +516,7 @@ export class CudaDriver implements Driver {
 
   /** CUDA refuses the external flags outside of a capture, where they mean nothing. */
   #recordWith(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    if (this.#waiting.watchesOrder) {
+    if (this.#waiting.tracksOrder) {
       if (this.#takeEntries.has(event)) this.#waiting.countEntries(stream, 1)
       this.#waiting.beforeRecord(event)
     }
@@ -526,7 +526,7 @@ export class CudaDriver implements Driver {
       )
       this.#inGraphs.add(event)
     } else this.#calls.onStream(stream, 'cuEventRecord', (raw) => this.#library.cuEventRecord(event, raw))
-    if (!this.#waiting.watchesOrder) return
+    if (!this.#waiting.tracksOrder) return
     this.#waiting.recorded(event, stream, () => (external === 0 ? this.#captureOf(stream) : undefined))
   }
 

@@ -3,16 +3,23 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { CUresult, cudaError } from '../cuda-results.js'
-import { type ContextHandle, type HostFunction, isDefaultStream, type StreamHandle } from '../driver.js'
-import type { CaptureMode, GraphDriver } from '../graph-driver.js'
-import type { GraphExecHandle, GraphHandle } from '../handles.js'
-import type { CapturedHostFunction, GraphGates, GraphLane } from './graph-gates.js'
-import { check, checkDestroyed, type Library } from './library.js'
-import { koffi, type NativeMemory } from './native.js'
-import type { RelaxedCaptures } from './relaxed-captures.js'
+import {
+  type CaptureMode,
+  type ContextHandle,
+  type GraphDriver,
+  type GraphExecHandle,
+  type GraphHandle,
+  type HostFunction,
+  isDefaultStream,
+  type StreamHandle,
+} from '../driver.js'
+import type { CapturedHostFunction, GraphGates, GraphLane } from './host-functions/graph-gates.js'
+import { check, checkDestroyed, type Library } from './libcuda/library.js'
+import { koffi, type NativeMemory } from './libcuda/native.js'
+import type { RelaxedCaptures } from './libcuda/relaxed-captures.js'
 
 /** The rest of the driver, as far as graphs need it. */
-export interface GraphSurroundings {
+export interface CudaGraphsParts {
   /** Makes one call on a stream, with its context current where it is a default stream. */
   onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void
   /** A capture is about to begin; it was refused; it has begun. */
@@ -46,7 +53,7 @@ export class CudaGraphs implements GraphDriver {
   readonly #memory: NativeMemory
   readonly #relaxed: RelaxedCaptures
   readonly #gates: GraphGates
-  readonly #around: GraphSurroundings
+  readonly #around: CudaGraphsParts
   /**
    * Streams that began a capture which was not ended since, as far as this thread knows, with the driver's number for it.
    * The driver does not tell the number of a capture that is spoilt.
@@ -65,7 +72,7 @@ export class CudaGraphs implements GraphDriver {
     memory: NativeMemory,
     relaxed: RelaxedCaptures,
     gates: GraphGates,
-    around: GraphSurroundings,
+    around: CudaGraphsParts,
   ) {
     this.#library = library
     this.#memory = memory

@@ -1,14 +1,22 @@
 /** Modules and kernels on a real GPU. */
-import { invalidValue, stateError } from '../../errors.js'
+import { invalidValue, stateError } from '../../base/errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
-import { isDefaultStream, type StreamHandle } from '../driver.js'
-import type { ContextHandle, KernelHandle, ModuleHandle } from '../handles.js'
-import { type KernelDriver, type LaunchShape, SCALAR_BYTES, type ScalarType } from '../kernel-driver.js'
-import type { Contexts } from './contexts.js'
-import { check, checkDestroyed, type Library } from './library.js'
-import { NativeMemory } from './native.js'
-import { compileCuda, compileCudaNow } from './nvrtc.js'
-import { ParameterBlock } from './parameter-block.js'
+import {
+  type ContextHandle,
+  isDefaultStream,
+  type KernelDriver,
+  type KernelHandle,
+  type LaunchShape,
+  type ModuleHandle,
+  SCALAR_BYTES,
+  type ScalarType,
+  type StreamHandle,
+} from '../driver.js'
+import type { Contexts } from './libcuda/contexts.js'
+import { check, checkDestroyed, type Library } from './libcuda/library.js'
+import { NativeMemory } from './libcuda/native.js'
+import { compileCuda, compileCudaNow } from './libcuda/nvrtc.js'
+import { ParameterBlock } from './libcuda/parameter-block.js'
 
 /** A function of a module. Whoever gets it twice gets it once. */
 interface CudaFunction {
@@ -33,7 +41,7 @@ interface Loaded {
 }
 
 /** The rest of the driver, as far as kernels need it. */
-export interface KernelSurroundings {
+export interface CudaKernelsParts {
   /** Makes one call on a stream, with its context current where it is a default stream. */
   onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void
   /** Entries of the stream's hardware queue are about to be taken. */
@@ -64,7 +72,7 @@ export class CudaKernels implements KernelDriver {
   readonly #library: Library
   readonly #memory: NativeMemory
   readonly #contexts: Contexts
-  readonly #around: KernelSurroundings
+  readonly #around: CudaKernelsParts
   readonly #kernels = new Map<KernelHandle, Callable>()
   readonly #loaded = new Map<ModuleHandle, Loaded>()
   readonly #contextOf = new Map<ModuleHandle, ContextHandle>()
@@ -72,7 +80,7 @@ export class CudaKernels implements KernelDriver {
   readonly #unloaded: { readonly module: ModuleHandle; readonly context: ContextHandle }[] = []
   readonly #config = new NativeMemory(CONFIG_BYTES + 2 * ATTRIBUTE_BYTES)
 
-  constructor(library: Library, memory: NativeMemory, contexts: Contexts, around: KernelSurroundings) {
+  constructor(library: Library, memory: NativeMemory, contexts: Contexts, around: CudaKernelsParts) {
     this.#library = library
     this.#memory = memory
     this.#contexts = contexts

@@ -1,13 +1,18 @@
 /** Other libraries' work on a real GPU: they are called with CUDA's own handles, and queue what they like. */
-import { cudaHandleOf, type StreamHandle } from '../driver.js'
-import type { ContextHandle } from '../handles.js'
-import { LIBRARY_ENTRIES, type LibraryDriver, type LibraryWork } from '../library-driver.js'
-import type { Contexts } from './contexts.js'
-import { NativeThread } from './native-thread.js'
-import type { RelaxedCaptures } from './relaxed-captures.js'
-import type { Waiting } from './waiting.js'
+import {
+  type ContextHandle,
+  cudaHandleOf,
+  LIBRARY_ENTRIES,
+  type LibraryDriver,
+  type LibraryWork,
+  type StreamHandle,
+} from '../driver.js'
+import type { Contexts } from './libcuda/contexts.js'
+import { NativeThread } from './libcuda/native-thread.js'
+import type { RelaxedCaptures } from './libcuda/relaxed-captures.js'
+import type { Waiting } from './waiting/waiting.js'
 
-export interface LibraryParts {
+export interface CudaLibrariesParts {
   readonly contexts: Contexts
   readonly relaxed: RelaxedCaptures
   readonly waiting: Waiting
@@ -16,9 +21,9 @@ export interface LibraryParts {
 }
 
 export class CudaLibraries implements LibraryDriver {
-  readonly #parts: LibraryParts
+  readonly #parts: CudaLibrariesParts
 
-  constructor(parts: LibraryParts) {
+  constructor(parts: CudaLibrariesParts) {
     this.#parts = parts
   }
 

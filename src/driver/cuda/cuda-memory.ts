@@ -1,15 +1,25 @@
 /** Memory of real GPUs. Pinned memory that was closed is kept for the next that wants some: freeing it can wait for the whole device. */
-import { type ContextHandle, cudaHandleOf, type EventHandle, type StreamHandle } from '../driver.js'
-import type { CopyRoute, FillWidth, MemoryDriver, MemoryPlace, OwnEvent, Pointer } from '../memory-driver.js'
-import { AfterWork } from './after-work.js'
-import { detach } from './detach.js'
-import type { HostCopies } from './host-copies.js'
-import { type Block, KeptBlocks } from './kept-blocks.js'
-import { check } from './library.js'
-import { koffi } from './native.js'
-import type { PeerAccess } from './peer-access.js'
-import { allocatePinned, type PinnedMemoryParts } from './pinned-memory.js'
-import type { StreamCalls } from './stream-calls.js'
+import {
+  type ContextHandle,
+  type CopyRoute,
+  cudaHandleOf,
+  type EventHandle,
+  type FillWidth,
+  type MemoryDriver,
+  type MemoryPlace,
+  type OwnEvent,
+  type Pointer,
+  type StreamHandle,
+} from '../driver.js'
+import { check } from './libcuda/library.js'
+import { koffi } from './libcuda/native.js'
+import type { StreamCalls } from './libcuda/stream-calls.js'
+import { detach } from './memory/detach.js'
+import type { HostCopies } from './memory/host-copies.js'
+import { type Block, KeptBlocks } from './memory/kept-blocks.js'
+import type { PeerAccess } from './memory/peer-access.js'
+import { allocatePinned, type PinnedMemoryParts } from './memory/pinned-memory.js'
+import { AfterWork } from './waiting/after-work.js'
 
 const POINTER_MEMORY_TYPE = 2
 const POINTER_IS_MANAGED = 8

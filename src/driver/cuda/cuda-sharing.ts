@@ -2,18 +2,16 @@
  * Memory that other processes see. Freeing and unmapping it can wait for the whole device, host functions included, which
  * only this thread could run: so both happen when no host function is pending, and what is freed is kept for reuse.
  */
-import { stateError } from '../../errors.js'
+import { stateError } from '../../base/errors.js'
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
-import type { ContextHandle } from '../driver.js'
-import type { OwnEvent, Pointer } from '../memory-driver.js'
-import type { ExportedMemory, ImportedMemory, SharingDriver } from '../sharing-driver.js'
-import { AfterWork } from './after-work.js'
-import type { Contexts } from './contexts.js'
-import { type Block, KeptBlocks } from './kept-blocks.js'
-import { check, type Library } from './library.js'
-import { Marks } from './marks.js'
-import type { NativeMemory } from './native.js'
-import type { RelaxedCaptures } from './relaxed-captures.js'
+import type { ContextHandle, ExportedMemory, ImportedMemory, OwnEvent, Pointer, SharingDriver } from '../driver.js'
+import { Marks } from './handles/marks.js'
+import type { Contexts } from './libcuda/contexts.js'
+import { check, type Library } from './libcuda/library.js'
+import type { NativeMemory } from './libcuda/native.js'
+import type { RelaxedCaptures } from './libcuda/relaxed-captures.js'
+import { type Block, KeptBlocks } from './memory/kept-blocks.js'
+import { AfterWork } from './waiting/after-work.js'
 
 export const IPC_HANDLE_BYTES = 64
 const LAZY_ENABLE_PEER_ACCESS = 1

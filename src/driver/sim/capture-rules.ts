@@ -1,12 +1,19 @@
 /** Which calls a capture allows, what it answers to the others, and which of them spoil it. */
 
-import type { CudaError } from '../../errors.js'
+import type { CudaError } from '../../base/errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
-import { CaptureMode } from '../graph-driver.js'
-import { Capture, type CaptureNode, type NodeWork, type SimDevice, type SimEvent, type SimStream } from './objects.js'
+import { CaptureMode } from '../driver.js'
+import {
+  type NodeWork,
+  SimCapture,
+  type SimCaptureNode,
+  type SimDevice,
+  type SimEvent,
+  type SimStream,
+} from './objects.js'
 
 export class CaptureRules {
-  readonly #captures = new Set<Capture>()
+  readonly #captures = new Set<SimCapture>()
 
   /** Is any stream of the machine capturing? The rules cost nothing while none is. */
   get active(): boolean {
@@ -24,10 +31,10 @@ export class CaptureRules {
       throw cudaError('cuStreamBeginCapture', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     }
     if (stream.capture !== undefined) throw cudaError('cuStreamBeginCapture', CUresult.ILLEGAL_STATE)
-    this.#captures.add(new Capture(stream, mode))
+    this.#captures.add(new SimCapture(stream, mode))
   }
 
-  end(stream: SimStream): readonly CaptureNode[] {
+  end(stream: SimStream): readonly SimCaptureNode[] {
     const { capture } = stream
     this.refuseToTell(stream, 'cuStreamEndCapture')
     if (capture === undefined) throw cudaError('cuStreamEndCapture', CUresult.ILLEGAL_STATE)
@@ -100,19 +107,19 @@ export class CaptureRules {
   }
 
   /** Those that a null stream would have to wait for. */
-  #blockingCaptures(stream: SimStream): Capture[] {
+  #blockingCaptures(stream: SimStream): SimCapture[] {
     if (stream !== stream.device.nullStream) return []
     const isBlocking = (other: SimStream): boolean => other.device === stream.device && !other.nonBlocking
     return [...this.#captures].filter(({ frontiers }) => [...frontiers.keys()].some(isBlocking))
   }
 
   /** Writes down one operation of a capturing stream. */
-  add(stream: SimStream, capture: Capture, call: string, work: NodeWork): void {
+  add(stream: SimStream, capture: SimCapture, call: string, work: NodeWork): void {
     if (capture.invalid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
     capture.add(stream, work)
   }
 
-  record(event: SimEvent, stream: SimStream, capture: Capture): void {
+  record(event: SimEvent, stream: SimStream, capture: SimCapture): void {
     if (capture.invalid) throw cudaError('cuEventRecord', CUresult.STREAM_CAPTURE_INVALIDATED)
     capture.record(event, stream)
   }
@@ -144,7 +151,7 @@ export class CaptureRules {
   }
 
   /** An external wait, which becomes a node of the graph. */
-  waitExternal(stream: SimStream, capture: Capture, event: SimEvent): void {
+  waitExternal(stream: SimStream, capture: SimCapture, event: SimEvent): void {
     const call = 'cuStreamWaitEvent'
     const { captured } = event
     if (!capture.invalid && (captured?.over || captured?.invalid)) {
@@ -153,26 +160,26 @@ export class CaptureRules {
     this.add(stream, capture, call, { kind: 'eventWait', event })
   }
 
-  #drop(capture: Capture): readonly CaptureNode[] {
+  #drop(capture: SimCapture): readonly SimCaptureNode[] {
     this.#captures.delete(capture)
     return capture.end()
   }
 
   /** Every capture that a call must not be made beside. */
-  #spoilAll(call: string, forbids: (capture: Capture) => boolean): void {
+  #spoilAll(call: string, forbids: (capture: SimCapture) => boolean): void {
     const spoilt = [...this.#captures].filter(forbids)
     for (const capture of spoilt) capture.invalid = true
     if (spoilt.length > 0) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
   }
 
-  #spoil(capture: Capture, call: string, result: number): CudaError {
+  #spoil(capture: SimCapture, call: string, result: number): CudaError {
     capture.invalid = true
     return cudaError(call, result)
   }
 }
 
 /** Is a stream of the device in it? Which one began it is no matter. */
-function isOn({ frontiers }: Capture, device: SimDevice): boolean {
+function isOn({ frontiers }: SimCapture, device: SimDevice): boolean {
   for (const stream of frontiers.keys()) if (stream.device === device) return true
   return false
 }

@@ -2,7 +2,7 @@
  * Steps instead of time: whoever directs it chooses which of the ready operations ends next, which host function runs,
  * which promise is settled, and when the host, which looks at something or waits, goes on.
  */
-import { type Operation, OperationKind } from './objects.js'
+import { type SimOperation, SimOperationKind } from './objects.js'
 import type { Look, Runs, Scheduler, Steps, Wait } from './scheduler.js'
 
 /** What can happen next. */
@@ -10,7 +10,7 @@ export interface Choice {
   /** The host goes on; an operation ends; a host function runs, and with it its operation; a promise is settled. */
   readonly kind: 'host' | 'run' | 'settle' | 'end'
   /** Undefined for the host. */
-  readonly operation: Operation | undefined
+  readonly operation: SimOperation | undefined
 }
 
 /** Where the host is while something is chosen. */
@@ -20,20 +20,20 @@ export interface Where {
   /** In so many blocking waits, one inside the other. */
   readonly depth: number
   /** What the innermost of them waits for, if that is one operation. */
-  readonly waitsFor: Operation | undefined
+  readonly waitsFor: SimOperation | undefined
   /** Operations whose host functions alone could run here, due or not; undefined where any could. */
-  readonly runnable: ReadonlySet<Operation> | undefined
+  readonly runnable: ReadonlySet<SimOperation> | undefined
 }
 
 export interface Director {
   /** One of the choices, of which there is at least one. What follows is what it brought about. */
   choose(choices: readonly Choice[], where: Where): Choice
-  queued(operation: Operation): void
-  over(operation: Operation): void
-  opened(latch: Operation): void
+  queued(operation: SimOperation): void
+  over(operation: SimOperation): void
+  opened(latch: SimOperation): void
   looks(look: Look): void
   /** Is it memory that JavaScript has views of? */
-  isViewed(operation: Operation): boolean
+  isViewed(operation: SimOperation): boolean
 }
 
 const NOBODY: Choice = { kind: 'host', operation: undefined }
@@ -45,47 +45,47 @@ export class ChosenScheduler implements Scheduler {
   now = 0
   readonly #steps: Steps
   readonly #director: Director
-  readonly #ready = new Set<Operation>()
-  readonly #due = new Map<Operation, number>()
+  readonly #ready = new Set<SimOperation>()
+  readonly #due = new Map<SimOperation, number>()
   /** Host functions that have not run, due or not. */
-  readonly #hosts = new Set<Operation>()
+  readonly #hosts = new Set<SimOperation>()
   /** Over, and their promises not settled yet. */
-  readonly #settles = new Set<Operation>()
+  readonly #settles = new Set<SimOperation>()
   #depth = 0
   #stopped = false
   #faultIsNear = false
   /** Steps of the GPU so far, and how many there were when the host last saw that something was not done. */
   #progress = 0
-  #seen: { readonly unfinished: Operation; readonly progress: number } | undefined
+  #seen: { readonly unfinished: SimOperation; readonly progress: number } | undefined
 
   constructor(steps: Steps, director: Director) {
     this.#steps = steps
     this.#director = director
   }
 
-  queued(operation: Operation): void {
+  queued(operation: SimOperation): void {
     if (operation.fails !== 0) this.#faultIsNear = true
-    if (operation.kind === OperationKind.HOST) this.#hosts.add(operation)
+    if (operation.kind === SimOperationKind.HOST) this.#hosts.add(operation)
     this.#director.queued(operation)
   }
 
-  ready(operation: Operation): void {
-    if (operation.kind === OperationKind.HOST) this.#due.set(operation, 0)
+  ready(operation: SimOperation): void {
+    if (operation.kind === SimOperationKind.HOST) this.#due.set(operation, 0)
     else this.#ready.add(operation)
   }
 
-  over(operation: Operation): void {
+  over(operation: SimOperation): void {
     operation.time = this.now
     this.#ready.delete(operation)
     this.#hosts.delete(operation)
     this.#director.over(operation)
   }
 
-  opened(latch: Operation): void {
+  opened(latch: SimOperation): void {
     this.#director.opened(latch)
   }
 
-  drop(): Iterable<Operation> {
+  drop(): Iterable<SimOperation> {
     const dropped = [...this.#ready]
     for (const [operation, status] of this.#due) if (status === 0) dropped.push(operation)
     this.#ready.clear()
@@ -93,15 +93,15 @@ export class ChosenScheduler implements Scheduler {
     return dropped
   }
 
-  callBack(operation: Operation, status: number): void {
+  callBack(operation: SimOperation, status: number): void {
     this.#due.set(operation, status)
   }
 
-  settleLater(operation: Operation): void {
+  settleLater(operation: SimOperation): void {
     this.#settles.add(operation)
   }
 
-  reset(live: readonly Operation[]): void {
+  reset(live: readonly SimOperation[]): void {
     for (const kept of [this.#ready, this.#due, this.#hosts, this.#settles]) kept.clear()
     for (const operation of live) if (operation.host !== undefined) this.#hosts.add(operation)
   }
@@ -121,7 +121,7 @@ export class ChosenScheduler implements Scheduler {
     this.#director.looks(look)
   }
 
-  handedOver(operation: Operation): void {
+  handedOver(operation: SimOperation): void {
     const { work } = operation
     if (operation.over || work === undefined || !this.#director.isViewed(operation)) return
     this.#point()
@@ -185,12 +185,12 @@ export class ChosenScheduler implements Scheduler {
     } while (this.#chosen !== NOBODY)
   }
 
-  #runnable(wait: Wait, runs: Runs): ReadonlySet<Operation> {
+  #runnable(wait: Wait, runs: Runs): ReadonlySet<SimOperation> {
     return new Set(runs === 'needed' ? [...this.#hosts].filter((host) => wait.needs(host)) : [])
   }
 
   /** Host functions run one after the other, but those of one stream, which tell of a fault, in their order. */
-  #javascript(runnable?: ReadonlySet<Operation>): Choice[] {
+  #javascript(runnable?: ReadonlySet<SimOperation>): Choice[] {
     const choices: Choice[] = []
     const told = new Set<unknown>()
     for (const [operation, status] of this.#due) {
@@ -229,26 +229,26 @@ export class ChosenScheduler implements Scheduler {
     return true
   }
 
-  #run(operation: Operation): void {
+  #run(operation: SimOperation): void {
     const status = this.#due.get(operation) ?? 0
     this.#due.delete(operation)
     this.#progress += 1
     this.#steps.runHostFunction(operation, status)
   }
 
-  #settle(operation: Operation): void {
+  #settle(operation: SimOperation): void {
     this.#settles.delete(operation)
     this.#steps.settle(operation)
   }
 
-  #end(operation: Operation): void {
+  #end(operation: SimOperation): void {
     this.#ready.delete(operation)
     this.#progress += 1
     this.#steps.end(operation)
   }
 }
 
-function firstUnfinished({ operations }: Look): Operation | undefined {
+function firstUnfinished({ operations }: Look): SimOperation | undefined {
   for (const operation of operations ?? []) if (operation !== undefined && !operation.over) return operation
   return undefined
 }

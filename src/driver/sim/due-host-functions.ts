@@ -1,10 +1,10 @@
 /** Host functions that are due: in the order in which they became so or, with a seed, in any order of the streams. */
-import type { Operation, SimStream } from './objects.js'
+import type { SimOperation, SimStream } from './objects.js'
 import { Queue } from './queue.js'
 import type { Random } from './random.js'
 
 export interface DueHostFunction {
-  readonly operation: Operation
+  readonly operation: SimOperation
   /** 0, or the CUresult of the fault before it. */
   readonly status: number
 }
@@ -27,7 +27,7 @@ export class DueHostFunctions {
     return this.#random === undefined ? this.#inOrder.length : this.#turns.length
   }
 
-  add(operation: Operation, status: number): void {
+  add(operation: SimOperation, status: number): void {
     const due = { operation, status }
     this.added += 1
     if (this.#random === undefined) {
@@ -59,7 +59,7 @@ export class DueHostFunctions {
   }
 
   /** The same among those that are needed. */
-  takeNeeded(isNeeded: (operation: Operation) => boolean): DueHostFunction | undefined {
+  takeNeeded(isNeeded: (operation: SimOperation) => boolean): DueHostFunction | undefined {
     if (this.#random === undefined) return this.#inOrder.take(({ operation }) => isNeeded(operation))
     const needed: DueHostFunction[] = []
     for (const queue of this.#ofStream.values()) for (const due of queue) if (isNeeded(due.operation)) needed.push(due)
@@ -80,7 +80,7 @@ export class DueHostFunctions {
   }
 
   /** Takes out what is due and has not heard of a fault, and returns it. */
-  drop(): readonly Operation[] {
+  drop(): readonly SimOperation[] {
     const all = [...this.#inOrder]
     for (const queue of this.#ofStream.values()) all.push(...queue)
     this.clear()

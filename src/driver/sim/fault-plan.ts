@@ -1,5 +1,5 @@
 /** Which calls and operations of a simulation are to fail. */
-import { type Operation, OperationKind } from './objects.js'
+import { type SimOperation, SimOperationKind } from './objects.js'
 import { Random } from './random.js'
 
 /** A call of the driver, which then throws at once; or an operation, which faults the devices when it would end. */
@@ -96,9 +96,9 @@ export class FaultPlan {
   }
 
   /** The CUresult of the fault that this operation is to end in, or 0. */
-  ofOperation({ kind, work }: Operation): number {
-    if (kind !== OperationKind.KERNEL && kind !== OperationKind.COPY) return 0
-    const name = kind === OperationKind.KERNEL ? 'kernel' : work?.what
+  ofOperation({ kind, work }: SimOperation): number {
+    if (kind !== SimOperationKind.KERNEL && kind !== SimOperationKind.COPY) return 0
+    const name = kind === SimOperationKind.KERNEL ? 'kernel' : work?.what
     return this.#strike(({ operation }) => operation === name || operation === 'any')
   }
 

@@ -4,7 +4,7 @@
  */
 import { threadId } from 'node:worker_threads'
 
-type Kind = 'stream' | 'event' | 'context' | 'graph' | 'graphExec'
+type SimHandleKind = 'stream' | 'event' | 'context' | 'graph' | 'graphExec'
 
 /** Small enough for a thread to have a hundred thousand simulations at a time, where it is the main one. */
 const RANGE = 2 ** 29
@@ -14,7 +14,7 @@ const OTHERS = 2 ** 44 + 2 ** 46
 const PART = 2 ** 39
 const PARTS = 96
 
-const OFFSETS: Readonly<Record<Kind, number>> = {
+const OFFSETS: Readonly<Record<SimHandleKind, number>> = {
   context: 0,
   stream: 2 ** 20,
   graph: 2 ** 27,
@@ -91,9 +91,9 @@ function takeNew(count: number): Taken {
 export class Handles {
   /** Where the range begins. */
   readonly base: number
-  readonly #next: Record<Kind, number> = { ...OFFSETS }
-  readonly #free: Record<Kind, number[]> = { stream: [], event: [], context: [], graph: [], graphExec: [] }
-  readonly #remembered: Record<Kind, Set<number>> = {
+  readonly #next: Record<SimHandleKind, number> = { ...OFFSETS }
+  readonly #free: Record<SimHandleKind, number[]> = { stream: [], event: [], context: [], graph: [], graphExec: [] }
+  readonly #remembered: Record<SimHandleKind, Set<number>> = {
     stream: new Set(),
     event: new Set(),
     context: new Set(),
@@ -105,7 +105,7 @@ export class Handles {
     this.base = ranges.take(RANGE).base
   }
 
-  take(kind: Kind): number {
+  take(kind: SimHandleKind): number {
     const reused = this.#free[kind].pop()
     if (reused !== undefined) {
       this.#remembered[kind].delete(reused)
@@ -115,17 +115,17 @@ export class Handles {
     return this.base + this.#next[kind]
   }
 
-  giveBack(kind: Kind, handle: number): void {
+  giveBack(kind: SimHandleKind, handle: number): void {
     this.#free[kind].push(handle)
   }
 
   /** Notes that it was this library that destroyed the object. */
-  remember(kind: Kind, handle: number): void {
+  remember(kind: SimHandleKind, handle: number): void {
     this.#remembered[kind].add(handle)
   }
 
   /** Was it destroyed by this library, and not created again since? */
-  remembers(kind: Kind, handle: number): boolean {
+  remembers(kind: SimHandleKind, handle: number): boolean {
     return this.#remembered[kind].has(handle)
   }
 }

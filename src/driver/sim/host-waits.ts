@@ -2,7 +2,7 @@
 import { comesAfterItself, deadlock, MOST_NESTED, tooDeep } from '../deadlocks.js'
 import { LoopPump, type TurnResult } from '../loop-pump.js'
 import type { Machine } from './machine.js'
-import type { Operation, SimStream } from './objects.js'
+import type { SimOperation, SimStream } from './objects.js'
 import { park } from './park.js'
 import type { Runs, Wait } from './scheduler.js'
 
@@ -42,7 +42,7 @@ export class HostWaits {
     if (!hasRoom(stream, entries)) this.#block(waitForRoom(stream, entries), 'queuing more work')
   }
 
-  blockFor(last: Operation, what: string): void {
+  blockFor(last: SimOperation, what: string): void {
     this.#block(waitFor(last), what)
   }
 
@@ -88,7 +88,7 @@ export class HostWaits {
   }
 }
 
-function waitFor(last: Operation): Wait {
+function waitFor(last: SimOperation): Wait {
   return { last, isOver: () => last.over, needs: (host) => host.isBefore(last) }
 }
 

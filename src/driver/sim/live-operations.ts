@@ -2,20 +2,20 @@
  * The operations that are queued and not over, in the order in which they were queued. A list that is changed by assignments
  * alone: nothing can cut that off, as the stack that runs over does with calls, those of JavaScript's own functions too.
  */
-import type { Operation } from './objects.js'
+import type { SimOperation } from './objects.js'
 
 /** The place of an operation in the list. */
 export interface Listed {
   isLive: boolean
-  previousLive: Operation | undefined
-  nextLive: Operation | undefined
+  previousLive: SimOperation | undefined
+  nextLive: SimOperation | undefined
 }
 
 export class LiveOperations {
-  #first: Operation | undefined
-  #last: Operation | undefined
+  #first: SimOperation | undefined
+  #last: SimOperation | undefined
 
-  add(operation: Operation): void {
+  add(operation: SimOperation): void {
     operation.previousLive = this.#last
     if (this.#last === undefined) this.#first = operation
     else this.#last.nextLive = operation
@@ -23,7 +23,7 @@ export class LiveOperations {
     operation.isLive = true
   }
 
-  remove(operation: Operation): void {
+  remove(operation: SimOperation): void {
     if (!operation.isLive) return
     const { previousLive, nextLive } = operation
     if (previousLive === undefined) this.#first = nextLive
@@ -35,8 +35,8 @@ export class LiveOperations {
     operation.isLive = false
   }
 
-  all(): Operation[] {
-    const all: Operation[] = []
+  all(): SimOperation[] {
+    const all: SimOperation[] = []
     for (let one = this.#first; one !== undefined; one = one.nextLive) all.push(one)
     return all
   }

@@ -7,19 +7,19 @@
  * cut off, and over from another; all else that is kept of operations follows from those, and is made out anew by `mend()`
  * where a change was cut off. A call that throws has queued nothing, and one that returns has.
  */
-import { throwUncaught } from '../../uncaught.js'
+import { throwUncaught } from '../../base/uncaught.js'
 import { cudaError } from '../cuda-results.js'
 import type { HostFunction, Settle } from '../driver.js'
 import type { FaultPlan } from './fault-plan.js'
 import { LiveOperations } from './live-operations.js'
 import {
-  type CaptureNode,
   type NodeWork,
   type Observer,
-  Operation,
-  OperationKind,
+  type SimCaptureNode,
   type SimDevice,
   type SimEvent,
+  SimOperation,
+  SimOperationKind,
   type SimStream,
   type Work,
 } from './objects.js'
@@ -47,16 +47,16 @@ export class Machine implements Steps {
   /** Queued, and not over. */
   readonly #live = new LiveOperations()
   /** Over, and their promise is still to be settled, or their callback to be told of a fault. */
-  readonly #owed = new Set<Operation>()
+  readonly #owed = new Set<SimOperation>()
   /** Changes under way, one inside the other. */
   #changes = 0
-  readonly #latches = new Set<Operation>()
+  readonly #latches = new Set<SimOperation>()
   /** Latches that were opened before the stream came to them. */
-  readonly #opened = new WeakSet<Operation>()
+  readonly #opened = new WeakSet<SimOperation>()
   /** Whose host functions run now, the innermost last. */
-  readonly #running: Operation[] = []
+  readonly #running: SimOperation[] = []
   /** Callbacks dropped by a fault that have still to be told of it. */
-  #toTell: Operation[] = []
+  #toTell: SimOperation[] = []
 
   constructor(scheduler: (steps: Steps) => Scheduler, faults: FaultPlan) {
     this.faults = faults
@@ -65,7 +65,7 @@ export class Machine implements Steps {
   }
 
   /** Queues work behind all that is in the stream. `fails` is the CUresult of the fault that it ends in, or 0. */
-  enqueue(stream: SimStream, kind: OperationKind, amount: number, work?: Work, fails = 0): Operation {
+  enqueue(stream: SimStream, kind: SimOperationKind, amount: number, work?: Work, fails = 0): SimOperation {
     const operation = this.#change(() => {
       const queued = this.#operation(kind, stream, amount, work, fails)
       this.#append(queued, NOTHING)
@@ -78,18 +78,18 @@ export class Machine implements Steps {
   }
 
   /** Queues something that takes no time: a record, or a wait for what is given. */
-  enqueueMark(stream: SimStream, after: Iterable<Operation | undefined> = NOTHING): Operation {
+  enqueueMark(stream: SimStream, after: Iterable<SimOperation | undefined> = NOTHING): SimOperation {
     return this.#change(() => this.#enqueueInstant(stream, after))
   }
 
   /** Queues a wait. On a blocking stream it waits for nothing else: only work waits for the null stream's. */
-  enqueueWait(stream: SimStream, record: Operation): void {
+  enqueueWait(stream: SimStream, record: SimOperation): void {
     this.#change(() => this.#enqueueInstant(stream, [record], stream === stream.device.nullStream))
   }
 
   enqueueHostFunction(stream: SimStream, host: HostFunction): void {
     this.#change(() => {
-      const operation = this.#operation(OperationKind.HOST, stream, 0)
+      const operation = this.#operation(SimOperationKind.HOST, stream, 0)
       operation.host = host
       this.#append(operation, NOTHING)
       this.onWork()
@@ -101,10 +101,10 @@ export class Machine implements Steps {
    * Queues a graph: each node comes after those it was captured after, and all of them after what the stream holds and
    * after `before`, the earlier launch of the same instance. Returns the end of it.
    */
-  launch(stream: SimStream, nodes: readonly CaptureNode[], before: Operation | undefined): Operation {
-    const operations: Operation[] = []
+  launch(stream: SimStream, nodes: readonly SimCaptureNode[], before: SimOperation | undefined): SimOperation {
+    const operations: SimOperation[] = []
     const end = this.#change(() => {
-      const begin = this.#operation(OperationKind.INSTANT, stream, 0)
+      const begin = this.#operation(SimOperationKind.INSTANT, stream, 0)
       this.#append(begin, [before])
       for (const { after, work } of nodes) {
         const operation = this.#operationOf(work, stream)
@@ -115,7 +115,7 @@ export class Machine implements Steps {
         operations.push(operation)
         this.observer?.queued(operation)
       }
-      const last = this.#operation(OperationKind.INSTANT, stream, 0)
+      const last = this.#operation(SimOperationKind.INSTANT, stream, 0)
       this.#append(last, operations)
       this.onWork()
       this.#commit([begin, ...operations, last])
@@ -126,7 +126,7 @@ export class Machine implements Steps {
   }
 
   /** An operation in no stream that is done when all of these are. */
-  marker(stream: SimStream, predecessors: Iterable<Operation | undefined>, work?: Work): Operation {
+  marker(stream: SimStream, predecessors: Iterable<SimOperation | undefined>, work?: Work): SimOperation {
     return this.#change(() => {
       const operation = this.#beside(stream, predecessors, work)
       this.#commit([operation])
@@ -135,7 +135,7 @@ export class Machine implements Steps {
   }
 
   /** A record that leaves its stream as idle as it is. */
-  recordBeside(stream: SimStream, predecessors: Iterable<Operation | undefined>): Operation {
+  recordBeside(stream: SimStream, predecessors: Iterable<SimOperation | undefined>): SimOperation {
     return this.#change(() => {
       const operation = this.#beside(stream, predecessors)
       this.observer?.queued(operation)
@@ -145,13 +145,13 @@ export class Machine implements Steps {
   }
 
   /** What the null stream of a device would wait for now: its own work and that of the blocking streams. */
-  *nullStreamTails(device: SimDevice): Generator<Operation | undefined> {
+  *nullStreamTails(device: SimDevice): Generator<SimOperation | undefined> {
     yield device.nullStream.tail
     for (const stream of device.touched) yield stream.tail
   }
 
   /** Tells `settle` when the operation is over. Returns what takes that back. */
-  notify(operation: Operation, settle: Settle): () => void {
+  notify(operation: SimOperation, settle: Settle): () => void {
     this.onWork()
     this.#change(() => {
       operation.settle = settle
@@ -169,7 +169,7 @@ export class Machine implements Steps {
     }
   }
 
-  settle(operation: Operation): void {
+  settle(operation: SimOperation): void {
     const { settle } = operation
     if (settle === undefined) return
     operation.settle = undefined
@@ -179,7 +179,7 @@ export class Machine implements Steps {
   }
 
   /** Where the stream has not come to the latch yet, it passes when it does. */
-  open(latch: Operation): void {
+  open(latch: SimOperation): void {
     if (latch.over) return
     this.onWork()
     this.#change(() => {
@@ -189,11 +189,11 @@ export class Machine implements Steps {
     })
   }
 
-  started(operation: Operation, time: number): void {
+  started(operation: SimOperation, time: number): void {
     this.observer?.started(operation, time)
   }
 
-  runHostFunction(operation: Operation, status: number): void {
+  runHostFunction(operation: SimOperation, status: number): void {
     const depth = this.#running.push(operation) - 1
     Machine.#nested += 1
     let hasRun = false
@@ -227,7 +227,7 @@ export class Machine implements Steps {
     return this.#latches.size
   }
 
-  end(operation: Operation): void {
+  end(operation: SimOperation): void {
     this.#change(() => {
       if (operation.fails === 0) this.#end(operation)
       else this.break(operation.fails, operation)
@@ -238,7 +238,7 @@ export class Machine implements Steps {
    * A fault loses every device of the process, as it does on real GPUs, and drops all that is unfinished; what stands at
    * the front of each stream leads to the rest.
    */
-  break(fault: number, cause?: Operation): void {
+  break(fault: number, cause?: SimOperation): void {
     this.onWork()
     this.#change(() => {
       for (const device of this.devices) device.fault = fault
@@ -284,7 +284,7 @@ export class Machine implements Steps {
    * They are queued, all of them or none: that is one assignment, which nothing can cut off. Where what follows is cut off it
    * is made up for, and whoever queues them need not know.
    */
-  #commit(operations: readonly [Operation, ...Operation[]]): void {
+  #commit(operations: readonly [SimOperation, ...SimOperation[]]): void {
     const [lead] = operations
     if (lead.isOverAtOnce && operations.length === 1) {
       this.#start(lead)
@@ -309,7 +309,7 @@ export class Machine implements Steps {
     }
   }
 
-  #isRecord(operation: Operation): void {
+  #isRecord(operation: SimOperation): void {
     const { records } = operation
     if (records === undefined) return
     records.record = operation
@@ -350,37 +350,37 @@ export class Machine implements Steps {
     this.#tell()
   }
 
-  #enqueueInstant(stream: SimStream, after: Iterable<Operation | undefined>, isWork = true): Operation {
-    const operation = this.#operation(OperationKind.INSTANT, stream, 0)
+  #enqueueInstant(stream: SimStream, after: Iterable<SimOperation | undefined>, isWork = true): SimOperation {
+    const operation = this.#operation(SimOperationKind.INSTANT, stream, 0)
     this.#append(operation, after, isWork)
     if (operation.isBlocked) this.onWork()
     this.#commit([operation])
     return operation
   }
 
-  #beside(stream: SimStream, predecessors: Iterable<Operation | undefined>, work?: Work): Operation {
-    const operation = this.#operation(OperationKind.INSTANT, stream, 0, work)
+  #beside(stream: SimStream, predecessors: Iterable<SimOperation | undefined>, work?: Work): SimOperation {
+    const operation = this.#operation(SimOperationKind.INSTANT, stream, 0, work)
     operation.inStream = false
     for (const predecessor of predecessors) operation.waitFor(predecessor)
     return operation
   }
 
   /** What a node of a graph does, in this launch. */
-  #operationOf(work: NodeWork, stream: SimStream): Operation {
-    let operation: Operation
+  #operationOf(work: NodeWork, stream: SimStream): SimOperation {
+    let operation: SimOperation
     if (work.kind === 'work') {
       operation = this.#operation(work.operation, stream, work.amount, work.work, work.fails)
     } else {
-      operation = this.#operation(work.kind === 'host' ? OperationKind.HOST : OperationKind.INSTANT, stream, 0)
+      operation = this.#operation(work.kind === 'host' ? SimOperationKind.HOST : SimOperationKind.INSTANT, stream, 0)
       if (work.kind === 'host') operation.host = work.host
     }
     operation.inStream = false
     return operation
   }
 
-  #operation(kind: OperationKind, stream: SimStream, amount: number, work?: Work, fails = 0): Operation {
+  #operation(kind: SimOperationKind, stream: SimStream, amount: number, work?: Work, fails = 0): SimOperation {
     this.#sequence += 1
-    const operation = new Operation(kind, stream, this.#sequence, amount, this.#explores)
+    const operation = new SimOperation(kind, stream, this.#sequence, amount, this.#explores)
     operation.work = work
     operation.fails = fails === 0 && !this.faults.empty ? this.faults.ofOperation(operation) : fails
     if (this.#explores) this.scheduler.queued(operation)
@@ -388,7 +388,7 @@ export class Machine implements Steps {
   }
 
   /** Puts it at the end of its stream and, by the null stream's rules, behind others. */
-  #append(operation: Operation, after: Iterable<Operation | undefined>, isWork = true): void {
+  #append(operation: SimOperation, after: Iterable<SimOperation | undefined>, isWork = true): void {
     const { stream } = operation
     const { device } = stream
     operation.waitFor(stream.tail)
@@ -401,7 +401,7 @@ export class Machine implements Steps {
   }
 
   /** Its stream and its device know of it. */
-  #count(operation: Operation): void {
+  #count(operation: SimOperation): void {
     const { stream } = operation
     const { device } = stream
     if (stream === device.nullStream) device.touched.clear()
@@ -412,14 +412,14 @@ export class Machine implements Steps {
     if (!stream.nonBlocking) device.blockingUnfinished += 1
   }
 
-  #start(operation: Operation): void {
+  #start(operation: SimOperation): void {
     if (!operation.becomeReady()) return
     if (this.#endsAtOnce(operation)) this.#end(operation)
     else this.#hand(operation)
   }
 
-  #hand(operation: Operation): void {
-    if (operation.kind !== OperationKind.LATCH) {
+  #hand(operation: SimOperation): void {
+    if (operation.kind !== SimOperationKind.LATCH) {
       this.scheduler.ready(operation)
       return
     }
@@ -428,24 +428,24 @@ export class Machine implements Steps {
   }
 
   /** What takes no time; a latch that was opened before; and what is left of a host function that has run. */
-  #endsAtOnce(operation: Operation): boolean {
+  #endsAtOnce(operation: SimOperation): boolean {
     const { kind, work, host } = operation
-    if (kind === OperationKind.INSTANT) return !(work !== undefined && this.#explores)
-    return kind === OperationKind.HOST
+    if (kind === SimOperationKind.INSTANT) return !(work !== undefined && this.#explores)
+    return kind === SimOperationKind.HOST
       ? host === undefined
-      : kind === OperationKind.LATCH && this.#opened.has(operation)
+      : kind === SimOperationKind.LATCH && this.#opened.has(operation)
   }
 
-  #end(first: Operation): void {
+  #end(first: SimOperation): void {
     this.#finish(first)
     if (this.#toTell.length > 0) this.#tell()
   }
 
   /** Ends an operation, then all that this lets go; on a broken device, drops all that waited for it. */
-  #finish(first: Operation): void {
+  #finish(first: SimOperation): void {
     const ending = [first]
     for (let at = 0; at < ending.length; at += 1) {
-      const operation = ending[at] as Operation
+      const operation = ending[at] as SimOperation
       if (operation.over) continue
       this.#leave(operation)
       const dependents = operation.end(operation.stream.device.fault !== 0)
@@ -461,7 +461,7 @@ export class Machine implements Steps {
   }
 
   /** The bookkeeping for an operation that is about to be over. */
-  #leave(operation: Operation): void {
+  #leave(operation: SimOperation): void {
     const { stream, work } = operation
     const { device } = stream
     if (device.fault === 0 && work !== undefined && !operation.hadEffect) this.#effect(operation, work)
@@ -477,7 +477,7 @@ export class Machine implements Steps {
   }
 
   /** An effect that throws is a mistake of the program's, or of this library's: the machine goes on. */
-  #effect(operation: Operation, work: Work): void {
+  #effect(operation: SimOperation, work: Work): void {
     try {
       work.effect()
     } catch (error) {
@@ -487,7 +487,7 @@ export class Machine implements Steps {
     operation.hadEffect = true
   }
 
-  #leaveStream(operation: Operation): void {
+  #leaveStream(operation: SimOperation): void {
     const { stream } = operation
     const { device } = stream
     stream.unfinished -= 1
@@ -501,7 +501,7 @@ export class Machine implements Steps {
   }
 
   /** A callback hears of the fault; a host function never runs. One that runs now is neither. */
-  #dropHostFunction(operation: Operation): void {
+  #dropHostFunction(operation: SimOperation): void {
     const { host } = operation
     if (host === undefined || this.#running.includes(operation)) return
     if (host.runsAfterFault) {
@@ -524,7 +524,7 @@ export class Machine implements Steps {
 const NOTHING: readonly undefined[] = []
 
 /** The latest record of the event that the same graph makes before. */
-const recordAmong = (operations: readonly Operation[], event: SimEvent): Operation | undefined =>
+const recordAmong = (operations: readonly SimOperation[], event: SimEvent): SimOperation | undefined =>
   operations.findLast(({ records }) => records === event)
 
 const isStackOverflow = (error: unknown): boolean =>

@@ -1,5 +1,5 @@
 /** What lies behind a simulated pointer. What is freed reads as poison, and what is written there is lost. */
-import type { FillWidth, Pointer } from '../memory-driver.js'
+import type { FillWidth, Pointer } from '../driver.js'
 import type { SimDevice } from './objects.js'
 
 /** Reads of freed memory. */

@@ -1,5 +1,5 @@
 /** What operations do to memory when they end, and which bytes they read and write. */
-import type { FillWidth, Pointer } from '../memory-driver.js'
+import type { FillWidth, Pointer } from '../driver.js'
 import { type Block, DeviceMemory, PIECE } from './memory-blocks.js'
 import type { CopyEngine, Touch, Work } from './objects.js'
 

@@ -4,6 +4,7 @@
  * machine lets it, and ends in virtual time.
  */
 import {
+  type CaptureMode,
   type ContextHandle,
   defaultStream,
   type EventHandle,
@@ -11,14 +12,13 @@ import {
   type Settle,
   type StreamHandle,
 } from '../driver.js'
-import type { CaptureMode } from '../graph-driver.js'
 import type { Listed } from './live-operations.js'
 import { Queue } from './queue.js'
 
 /** What moves bytes between a device and the host, one copy at a time. */
 export class CopyEngine {
   busy = false
-  waiting = new Queue<Operation>()
+  waiting = new Queue<SimOperation>()
 }
 
 export class SimDevice {
@@ -53,7 +53,7 @@ export class SimDevice {
   }
 
   /** What has to be over for all its work to be. */
-  *tails(): Generator<Operation | undefined> {
+  *tails(): Generator<SimOperation | undefined> {
     for (const stream of this.#listed) {
       if (stream.unfinished > 0) yield stream.tail
       else {
@@ -86,14 +86,14 @@ export class SimDevice {
 
 export class SimStream {
   /** The operation queued last. */
-  tail: Operation | undefined
+  tail: SimOperation | undefined
   /** Operations queued and not over. */
   unfinished = 0
   /** Its device knows that it may have unfinished work. */
   listed = false
   /** Unfinished operations that hold an entry of the hardware queue. */
   entries = 0
-  capture: Capture | undefined
+  capture: SimCapture | undefined
   /** Its handle is gone; what was queued still runs. */
   destroyed = false
   readonly device: SimDevice
@@ -119,9 +119,9 @@ export class SimStream {
 
 export class SimEvent {
   /** The record that a wait now would refer to; none before the first. */
-  record: Operation | undefined
+  record: SimOperation | undefined
   /** Set while the latest record was made inside a capture, which knows where. */
-  captured: Capture | undefined
+  captured: SimCapture | undefined
   readonly device: SimDevice
   readonly handle: EventHandle
   readonly flags: number
@@ -133,7 +133,7 @@ export class SimEvent {
   }
 }
 
-export const OperationKind = {
+export const SimOperationKind = {
   /** Takes no time: a record, a wait, a marker. Ends as soon as it is ready. */
   INSTANT: 0,
   /** Takes its time on one of the device's kernel slots. */
@@ -147,7 +147,7 @@ export const OperationKind = {
   /** Takes its time, on a copy engine if it needs one. */
   COPY: 5,
 } as const
-export type OperationKind = (typeof OperationKind)[keyof typeof OperationKind]
+export type SimOperationKind = (typeof SimOperationKind)[keyof typeof SimOperationKind]
 
 /** Bytes that an operation, or JavaScript, reads or writes. */
 export interface Touch {
@@ -180,26 +180,26 @@ export interface Work {
 /** Who watches the operations of a machine. It is called in the middle of things: it may only write down. */
 export interface Observer {
   /** It was put into a stream, or a graph with it in was launched. */
-  queued(operation: Operation): void
+  queued(operation: SimOperation): void
   /** It begins, or will at this time, which may be later than now. */
-  started(operation: Operation, time: number): void
+  started(operation: SimOperation, time: number): void
   /** It is done at `operation.time`, or dropped. */
-  ended(operation: Operation): void
+  ended(operation: SimOperation): void
 }
 
 const BLOCKED = 0
 const READY = 1
 const DONE = 2
 const DROPPED = 3
-const NONE: readonly Operation[] = []
+const NONE: readonly SimOperation[] = []
 
-export class Operation implements Listed {
+export class SimOperation implements Listed {
   isLive = false
-  previousLive: Operation | undefined
-  nextLive: Operation | undefined
+  previousLive: SimOperation | undefined
+  nextLive: SimOperation | undefined
   #state: number = BLOCKED
   #blockers = 0
-  #dependents: Operation[] | undefined
+  #dependents: SimOperation[] | undefined
   /** Virtual nanoseconds: when it will end while it runs, when it ended once it is done. */
   time = 0
   /** It runs: its time is known. */
@@ -207,7 +207,7 @@ export class Operation implements Listed {
   /** Its effect is there, though it may not be over yet. */
   hadEffect = false
   /** It is queued when this one is: what a graph is launched with is queued at once, or not at all. */
-  lead: Operation = this
+  lead: SimOperation = this
   queued = false
   /** The event that it is the latest record of once it is queued. */
   records: SimEvent | undefined
@@ -218,12 +218,12 @@ export class Operation implements Listed {
   /** The CUresult of the fault that it ends in, or 0. */
   fails = 0
   /** What it comes after and was not over then, until it is over itself; all of it and for good for one that remembers. */
-  after: readonly Operation[] = NONE
+  after: readonly SimOperation[] = NONE
   /** False for a marker, which stands beside the streams. */
   inStream = true
   /** What the observer knows it by. */
   observed = -1
-  readonly kind: OperationKind
+  readonly kind: SimOperationKind
   readonly stream: SimStream
   /** The order in which operations were queued. */
   readonly sequence: number
@@ -231,7 +231,7 @@ export class Operation implements Listed {
   readonly amount: number
   readonly #remembers: boolean
 
-  constructor(kind: OperationKind, stream: SimStream, sequence: number, amount: number, remembers: boolean) {
+  constructor(kind: SimOperationKind, stream: SimStream, sequence: number, amount: number, remembers: boolean) {
     this.kind = kind
     this.stream = stream
     this.sequence = sequence
@@ -250,7 +250,7 @@ export class Operation implements Listed {
 
   /** Does it take one of the places that a stream's hardware queue has? Records and waits do not. */
   get takesEntry(): boolean {
-    return this.kind !== OperationKind.INSTANT
+    return this.kind !== SimOperationKind.INSTANT
   }
 
   get isBlocked(): boolean {
@@ -259,13 +259,13 @@ export class Operation implements Listed {
 
   /** Does it end when it is queued, and nothing besides? */
   get isOverAtOnce(): boolean {
-    return this.kind === OperationKind.INSTANT && this.work === undefined && this.#blockers === 0
+    return this.kind === SimOperationKind.INSTANT && this.work === undefined && this.#blockers === 0
   }
 
-  waitFor(predecessor: Operation | undefined): void {
+  waitFor(predecessor: SimOperation | undefined): void {
     if (predecessor === undefined || (predecessor.#state >= DONE && !this.#remembers)) return
     if (this.after === NONE) this.after = [predecessor]
-    else (this.after as Operation[]).push(predecessor)
+    else (this.after as SimOperation[]).push(predecessor)
     this.#waitFor(predecessor)
   }
 
@@ -281,7 +281,7 @@ export class Operation implements Listed {
     for (const predecessor of this.after) this.#waitFor(predecessor)
   }
 
-  #waitFor(predecessor: Operation): void {
+  #waitFor(predecessor: SimOperation): void {
     if (predecessor.#state >= DONE) return
     this.#blockers += 1
     if (predecessor.#dependents === undefined) predecessor.#dependents = [this]
@@ -289,8 +289,8 @@ export class Operation implements Listed {
   }
 
   /** Does the other one come after this, which is not over? */
-  isBefore(other: Operation): boolean {
-    let one: Operation = this
+  isBefore(other: SimOperation): boolean {
+    let one: SimOperation = this
     // Most of what comes after it is a chain, for which nothing need be remembered.
     while (one !== other) {
       const after = one.#dependents ?? NONE
@@ -309,8 +309,8 @@ export class Operation implements Listed {
   }
 
   /** Itself, and what comes after it. */
-  #allAfter(): ReadonlySet<Operation> {
-    const later = new Set<Operation>([this])
+  #allAfter(): ReadonlySet<SimOperation> {
+    const later = new Set<SimOperation>([this])
     for (const one of later) for (const dependent of one.#dependents ?? NONE) later.add(dependent)
     return later
   }
@@ -323,7 +323,7 @@ export class Operation implements Listed {
   }
 
   /** Ends it and takes one blocker from each operation that waits for it, which are returned. */
-  end(dropped: boolean): readonly Operation[] {
+  end(dropped: boolean): readonly SimOperation[] {
     this.#state = dropped ? DROPPED : DONE
     if (!this.#remembers) this.after = NONE
     const dependents = this.#dependents ?? NONE
@@ -344,7 +344,7 @@ export type NodeWork =
       readonly kind: 'work'
       /** The call that was captured. */
       readonly call: string
-      readonly operation: OperationKind
+      readonly operation: SimOperationKind
       readonly amount: number
       readonly work: Work | undefined
       /** The CUresult of the fault that it ends in, or 0. */
@@ -353,13 +353,13 @@ export type NodeWork =
   | { readonly kind: 'host'; readonly host: HostFunction }
   | { readonly kind: 'eventRecord' | 'eventWait'; readonly event: SimEvent }
 
-export interface CaptureNode {
+export interface SimCaptureNode {
   readonly index: number
-  readonly after: ReadonlySet<CaptureNode>
+  readonly after: ReadonlySet<SimCaptureNode>
   readonly work: NodeWork
 }
 
-export class Capture {
+export class SimCapture {
   /** The stream that began it, until it is over. */
   origin: SimStream | undefined
   readonly mode: CaptureMode
@@ -367,13 +367,13 @@ export class Capture {
   invalid = false
   over = false
   /** What the next operation of each stream in the capture comes after. */
-  readonly frontiers = new Map<SimStream, Set<CaptureNode>>()
+  readonly frontiers = new Map<SimStream, Set<SimCaptureNode>>()
   /** Nodes that nothing comes after yet. */
-  readonly #leaves = new Set<CaptureNode>()
+  readonly #leaves = new Set<SimCaptureNode>()
   /** In the order in which they were captured, so that a node comes after all that it waits for. */
-  #nodes: CaptureNode[] = []
+  #nodes: SimCaptureNode[] = []
   /** What the latest record of each event comes after. */
-  readonly #records = new Map<SimEvent, ReadonlySet<CaptureNode>>()
+  readonly #records = new Map<SimEvent, ReadonlySet<SimCaptureNode>>()
 
   constructor(origin: SimStream, mode: CaptureMode) {
     this.origin = origin
@@ -382,7 +382,7 @@ export class Capture {
   }
 
   /** Lets a stream's next operation come after these nodes; a stream that is not in the capture joins it. */
-  join(stream: SimStream, after: Iterable<CaptureNode>): void {
+  join(stream: SimStream, after: Iterable<SimCaptureNode>): void {
     const frontier = this.frontiers.get(stream) ?? new Set()
     for (const node of after) frontier.add(node)
     this.frontiers.set(stream, frontier)
@@ -391,7 +391,7 @@ export class Capture {
 
   add(stream: SimStream, work: NodeWork): void {
     const after = this.frontiers.get(stream) ?? new Set()
-    const node: CaptureNode = { index: this.#nodes.length, after, work }
+    const node: SimCaptureNode = { index: this.#nodes.length, after, work }
     this.#nodes.push(node)
     for (const previous of after) this.#leaves.delete(previous)
     this.#leaves.add(node)
@@ -421,7 +421,7 @@ export class Capture {
   }
 
   /** Lets every stream go. Returns what was captured: an event that knows of the capture keeps nothing of that. */
-  end(): readonly CaptureNode[] {
+  end(): readonly SimCaptureNode[] {
     this.over = true
     for (const stream of this.frontiers.keys()) stream.capture = undefined
     this.frontiers.clear()

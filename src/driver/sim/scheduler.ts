@@ -2,7 +2,7 @@
  * What a machine leaves to its scheduler: when an operation that nothing holds up ends, when a host function that is due
  * runs, and when a promise is settled. The machine knows what must come after what; a scheduler picks among the rest.
  */
-import type { Operation, Touch } from './objects.js'
+import type { SimOperation, Touch } from './objects.js'
 
 /** The machine, as far as a scheduler moves it. */
 export interface Steps {
@@ -11,18 +11,18 @@ export interface Steps {
   /** Makes it out anew where that is so. To be called before anything is taken from what the scheduler keeps. */
   mend(): void
   /** Ends an operation, or faults the devices if that is what it does, and lets go what waited for it. */
-  end(operation: Operation): void
+  end(operation: SimOperation): void
   /** An operation that is no host function begins, or will at this time, which may be later than now. */
-  started(operation: Operation, time: number): void
+  started(operation: SimOperation, time: number): void
   /** Runs the host function of an operation and ends it. `status` is 0, or the CUresult of the fault before it. */
-  runHostFunction(operation: Operation, status: number): void
+  runHostFunction(operation: SimOperation, status: number): void
   /** Settles the promise of an operation that is over. */
-  settle(operation: Operation): void
+  settle(operation: SimOperation): void
 }
 
 /** What the host looks at: how far these operations are, or memory. */
 export interface Look {
-  readonly operations: readonly (Operation | undefined)[] | undefined
+  readonly operations: readonly (SimOperation | undefined)[] | undefined
   readonly memory: Touch | undefined
 }
 
@@ -30,9 +30,9 @@ export interface Look {
 export interface Wait {
   isOver(): boolean
   /** Does it come after this host function, which is not over? */
-  needs(host: Operation): boolean
+  needs(host: SimOperation): boolean
   /** The operation that is waited for, where it is one. */
-  readonly last: Operation | undefined
+  readonly last: SimOperation | undefined
 }
 
 /**
@@ -48,30 +48,30 @@ export interface Scheduler {
   /** True: every operation keeps what it came after, and one that changes memory ends only when the scheduler says so. */
   readonly explores: boolean
   /** A new operation, before it can be ready; told only to one that explores. */
-  queued(operation: Operation): void
+  queued(operation: SimOperation): void
   /** Nothing that the operation comes after is left. */
-  ready(operation: Operation): void
+  ready(operation: SimOperation): void
   /** It is over, done or dropped; called before what comes after it becomes ready. */
-  over(operation: Operation): void
+  over(operation: SimOperation): void
   /** The host has opened a latch, which the stream may not have come to yet. */
-  opened(latch: Operation): void
+  opened(latch: SimOperation): void
   /** All that is ready and not over: the devices are lost, and it is about to be dropped. */
-  drop(): Iterable<Operation>
+  drop(): Iterable<SimOperation>
   /** A callback that is to hear of a fault. */
-  callBack(operation: Operation, status: number): void
+  callBack(operation: SimOperation, status: number): void
   /** The promise of an operation that is over. */
-  settleLater(operation: Operation): void
+  settleLater(operation: SimOperation): void
   /**
    * Forgets all operations: these are what is left. What is ready of them, those that had begun first, what is to be told
    * and what is to be settled is said anew.
    */
-  reset(live: readonly Operation[]): void
+  reset(live: readonly SimOperation[]): void
   /** The time of one call to the driver passes. */
   tick(): void
   /** The host is about to look. */
   look(look: Look): void
   /** The host has just queued this, and goes on; told only to one that explores. */
-  handedOver(operation: Operation): void
+  handedOver(operation: SimOperation): void
   /** Lets things happen until the wait is over; false where nothing can happen any more. */
   block(wait: Wait, runs: Runs): boolean
   /** Lets one thing happen while another machine waits. False where nothing can. */

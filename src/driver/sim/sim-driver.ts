@@ -2,8 +2,8 @@
  * The simulated GPU behind the Driver interface: the verbs. What runs when is the machine's business, what is behind a
  * handle the registry's; what a capture allows is capture-rules.ts.
  */
-import { bare } from '../../arguments.js'
-import { stateError } from '../../errors.js'
+import { bare } from '../../base/arguments.js'
+import { stateError } from '../../base/errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type AdoptedStream,
@@ -20,13 +20,13 @@ import {
   StreamFlag,
   type StreamHandle,
 } from '../driver.js'
-import { HandedOut } from '../handed-out.js'
+import { HandedOutStreams } from '../handed-out-streams.js'
 import { CaptureRules } from './capture-rules.js'
 import { FaultPlan } from './fault-plan.js'
 import { Ranges, rangeOf } from './handles.js'
 import { HostWaits, hasRoom } from './host-waits.js'
 import { Machine } from './machine.js'
-import { type NodeWork, type Operation, OperationKind, SimEvent, type SimStream, type Work } from './objects.js'
+import { type NodeWork, SimEvent, type SimOperation, SimOperationKind, type SimStream, type Work } from './objects.js'
 import { SIMULATED_ATTRIBUTES, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedUuid } from './properties.js'
 import { Registry } from './registry.js'
 import type { Scheduler, Steps } from './scheduler.js'
@@ -71,7 +71,7 @@ export class SimDriver implements Driver {
   readonly #registry: Registry
   readonly #waits: HostWaits
   readonly #captures = new CaptureRules()
-  readonly #handedOut = new HandedOut()
+  readonly #handedOut = new HandedOutStreams()
 
   constructor(options: SimDriverOptions) {
     const given = bare(options)
@@ -398,13 +398,13 @@ export class SimDriver implements Driver {
   /** Queues work of a stated length, a latch, a fault, and what touches memory. */
   enqueue(
     handle: StreamHandle,
-    kind: OperationKind,
+    kind: SimOperationKind,
     amount: number,
     call = 'cuLaunchKernelEx',
     work?: Work,
-  ): Operation {
+  ): SimOperation {
     const stream = this.#registry.liveStream(handle, call)
-    const fails = kind === OperationKind.FAULT ? amount : 0
+    const fails = kind === SimOperationKind.FAULT ? amount : 0
     if (stream.capture !== undefined) {
       this.#captures.add(stream, stream.capture, call, capturedWork(call, kind, amount, work, fails))
       return this.machine.marker(stream, [])
@@ -444,7 +444,7 @@ export class SimDriver implements Driver {
   }
 
   /** What a record without timing comes after where it is no work. */
-  #recordedAfter(stream: SimStream): Iterable<Operation | undefined> {
+  #recordedAfter(stream: SimStream): Iterable<SimOperation | undefined> {
     return stream.nonBlocking ? [stream.tail] : [stream.tail, stream.device.nullStream.tail]
   }
 
@@ -452,7 +452,7 @@ export class SimDriver implements Driver {
    * A record without timing on a blocking stream comes after the null stream's work, and yet the stream is no busier by it:
    * on an idle one a query is true. One with timing is work.
    */
-  #recordOperation(stream: SimStream, timing: boolean): Operation {
+  #recordOperation(stream: SimStream, timing: boolean): SimOperation {
     if (timing || stream.nonBlocking || stream === stream.device.nullStream) return this.machine.enqueueMark(stream)
     return this.machine.recordBeside(stream, this.#recordedAfter(stream))
   }
@@ -483,7 +483,7 @@ export class SimDriver implements Driver {
   }
 }
 
-function timedRecord({ record, captured, flags }: SimEvent, call: string): Operation {
+function timedRecord({ record, captured, flags }: SimEvent, call: string): SimOperation {
   if (captured !== undefined) {
     const { over, invalid } = captured
     throw cudaError(call, over || invalid ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
@@ -494,12 +494,12 @@ function timedRecord({ record, captured, flags }: SimEvent, call: string): Opera
 
 function capturedWork(
   call: string,
-  operation: OperationKind,
+  operation: SimOperationKind,
   amount: number,
   work: Work | undefined,
   fails: number,
 ): NodeWork {
-  if (operation !== OperationKind.LATCH) return { kind: 'work', call, operation, amount, work, fails }
+  if (operation !== SimOperationKind.LATCH) return { kind: 'work', call, operation, amount, work, fails }
   throw stateError(
     'ERR_UNSUPPORTED',
     'A latch cannot be captured: it is opened once, and a graph is launched many times',

@@ -1,12 +1,10 @@
 /** Graphs of the simulated GPU. */
 import { CUresult, cudaError } from '../cuda-results.js'
-import type { StreamHandle } from '../driver.js'
-import type { CaptureMode, GraphDriver } from '../graph-driver.js'
-import type { GraphExecHandle, GraphHandle } from '../handles.js'
+import type { CaptureMode, GraphDriver, GraphExecHandle, GraphHandle, StreamHandle } from '../driver.js'
 import type { CaptureRules } from './capture-rules.js'
 import type { Handles } from './handles.js'
 import type { Machine } from './machine.js'
-import type { CaptureNode, NodeWork, Operation, SimStream } from './objects.js'
+import type { NodeWork, SimCaptureNode, SimOperation, SimStream } from './objects.js'
 
 /** The rest of the driver, as far as graphs need it. */
 export interface GraphSurroundings {
@@ -14,9 +12,9 @@ export interface GraphSurroundings {
 }
 
 interface Instance {
-  nodes: readonly CaptureNode[]
+  nodes: readonly SimCaptureNode[]
   /** The end of its latest launch: the next one waits for it. */
-  last: Operation | undefined
+  last: SimOperation | undefined
 }
 
 export class SimGraphs implements GraphDriver {
@@ -24,7 +22,7 @@ export class SimGraphs implements GraphDriver {
   readonly #captures: CaptureRules
   readonly #handles: Handles
   readonly #around: GraphSurroundings
-  readonly #graphs = new Map<GraphHandle, readonly CaptureNode[]>()
+  readonly #graphs = new Map<GraphHandle, readonly SimCaptureNode[]>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
 
   constructor(machine: Machine, captures: CaptureRules, handles: Handles, around: GraphSurroundings) {
@@ -100,7 +98,7 @@ export class SimGraphs implements GraphDriver {
     instance.nodes = nodes
   }
 
-  #nodes(graph: GraphHandle, call: string): readonly CaptureNode[] {
+  #nodes(graph: GraphHandle, call: string): readonly SimCaptureNode[] {
     const nodes = this.#graphs.get(graph)
     if (nodes === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
     return nodes
@@ -113,8 +111,8 @@ export class SimGraphs implements GraphDriver {
   }
 }
 
-function sameShape(a: readonly CaptureNode[], b: readonly CaptureNode[]): boolean {
-  const shapeOf = (nodes: readonly CaptureNode[]): string =>
+function sameShape(a: readonly SimCaptureNode[], b: readonly SimCaptureNode[]): boolean {
+  const shapeOf = (nodes: readonly SimCaptureNode[]): string =>
     nodes.map(({ after, work }) => `${labelOf(work)}<${[...after].map(({ index }) => index).sort()}`).join()
   return shapeOf(a) === shapeOf(b)
 }

@@ -1,17 +1,15 @@
 /** Kernels of the simulated GPU: it runs no GPU code, but their twins in JavaScript. */
 import { constants } from 'node:buffer'
-import { invalidValue, stateError } from '../../errors.js'
-import { surfacing } from '../../uncaught.js'
+import { invalidValue, stateError } from '../../base/errors.js'
+import { surfacing } from '../../base/uncaught.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
-import type { StreamHandle } from '../driver.js'
-import type { KernelHandle, ModuleHandle } from '../handles.js'
-import type { KernelDriver, LaunchShape, Twin } from '../kernel-driver.js'
-import { type Operation, OperationKind, type Touch, type Work } from './objects.js'
+import type { KernelDriver, KernelHandle, LaunchShape, ModuleHandle, StreamHandle, Twin } from '../driver.js'
+import { type SimOperation, SimOperationKind, type Touch, type Work } from './objects.js'
 import { SIMULATED_ATTRIBUTES } from './properties.js'
 import type { SimMemory } from './sim-memory.js'
 
-type Enqueue = (handle: StreamHandle, kind: OperationKind, amount: number, call: string, work: Work) => Operation
+type Enqueue = (handle: StreamHandle, kind: SimOperationKind, amount: number, call: string, work: Work) => SimOperation
 /** The error of a call about a stream that is refused, which invalidates the capture that the stream is in. */
 type Refuse = (handle: StreamHandle, call: string, result: number) => Error
 
@@ -39,7 +37,7 @@ export class SimKernels implements KernelDriver {
       }
       if (!fits(twin.shape)) throw this.#refuse(stream, CALL, CUresult.INVALID_VALUE)
     }
-    this.#enqueue(stream, OperationKind.KERNEL, twin.nanoseconds, CALL, new TwinWork(twin, this.#memory))
+    this.#enqueue(stream, SimOperationKind.KERNEL, twin.nanoseconds, CALL, new TwinWork(twin, this.#memory))
   }
 
   async compile(): Promise<Uint8Array> {

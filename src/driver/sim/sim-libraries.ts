@@ -1,7 +1,6 @@
 /** Other libraries on the simulated GPU: it runs none of their code, but twins in JavaScript where there are any. */
-import { stateError } from '../../errors.js'
-import type { KernelDriver } from '../kernel-driver.js'
-import type { LibraryDriver, LibraryWork } from '../library-driver.js'
+import { stateError } from '../../base/errors.js'
+import type { KernelDriver, LibraryDriver, LibraryWork } from '../driver.js'
 
 export class SimLibraries implements LibraryDriver {
   readonly hostFunctionsPending = false

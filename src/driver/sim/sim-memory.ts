@@ -3,17 +3,25 @@
  * time, so that a wait which is missing shows as wrong bytes.
  */
 import { CUresult, cudaError } from '../cuda-results.js'
-import type { ContextHandle, EventHandle, StreamHandle } from '../driver.js'
-import type { FillWidth, MemoryDriver, MemoryPlace, OwnEvent, Pointer } from '../memory-driver.js'
+import type {
+  ContextHandle,
+  EventHandle,
+  FillWidth,
+  MemoryDriver,
+  MemoryPlace,
+  OwnEvent,
+  Pointer,
+  StreamHandle,
+} from '../driver.js'
 import type { Machine } from './machine.js'
 import { type Block, DeviceMemory, PinnedMemory } from './memory-blocks.js'
 import { CopyWork, FillWork, FreeWork } from './memory-work.js'
 import {
   type CopyEngine,
-  type Operation,
-  OperationKind,
   type SimDevice,
   type SimEvent,
+  type SimOperation,
+  SimOperationKind,
   type SimStream,
   type Work,
 } from './objects.js'
@@ -39,7 +47,13 @@ export interface SimMemoryParts {
   readonly device: (context: ContextHandle, call: string) => SimDevice
   readonly event: (event: EventHandle) => SimEvent | undefined
   readonly recycle: (own: OwnEvent) => void
-  readonly enqueue: (handle: StreamHandle, kind: OperationKind, amount: number, call: string, work: Work) => Operation
+  readonly enqueue: (
+    handle: StreamHandle,
+    kind: SimOperationKind,
+    amount: number,
+    call: string,
+    work: Work,
+  ) => SimOperation
   /** Where so many addresses begin that no other simulation has. */
   readonly takeAddresses: (byteLength: number) => number
 }
@@ -87,7 +101,7 @@ export class SimMemory implements MemoryDriver {
     }
     const work = new FreeWork(block, this.#giveBack)
     const size = rounded(block.byteLength)
-    this.#parts.enqueue(stream, OperationKind.INSTANT, 0, 'cuMemFreeAsync', work)
+    this.#parts.enqueue(stream, SimOperationKind.INSTANT, 0, 'cuMemFreeAsync', work)
     // As in CUDA's pools, what is freed counts as free for what is allocated after it.
     block.device.bytesUsed -= size
   }
@@ -125,7 +139,7 @@ export class SimMemory implements MemoryDriver {
     const { engine, bandwidth } = route(to, from)
     const work = orOutOfMemory(call, () => new CopyWork(to, destination, from, source, byteLength, engine))
     const duration = Math.max(SHORTEST, byteLength / bandwidth)
-    this.#parts.enqueue(stream, OperationKind.COPY, duration, call, work)
+    this.#parts.enqueue(stream, SimOperationKind.COPY, duration, call, work)
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
@@ -134,7 +148,7 @@ export class SimMemory implements MemoryDriver {
     const block = this.#live(pointer, byteLength, call)
     const work = orOutOfMemory(call, () => new FillWork(block, pointer, value, width, count))
     const duration = Math.max(SHORTEST, byteLength / DEVICE_BANDWIDTH)
-    this.#parts.enqueue(stream, OperationKind.COPY, duration, call, work)
+    this.#parts.enqueue(stream, SimOperationKind.COPY, duration, call, work)
   }
 
   placeOf(pointer: Pointer, byteLength: number): MemoryPlace {

@@ -1,8 +1,6 @@
 /** A simulated machine belongs to one thread of one process: nothing of it can be seen from outside. */
-import { stateError } from '../../errors.js'
-import type { ContextHandle } from '../driver.js'
-import type { OwnEvent, Pointer } from '../memory-driver.js'
-import type { ExportedMemory, ImportedMemory, SharingDriver } from '../sharing-driver.js'
+import { stateError } from '../../base/errors.js'
+import type { ContextHandle, ExportedMemory, ImportedMemory, OwnEvent, Pointer, SharingDriver } from '../driver.js'
 import type { SimMemory } from './sim-memory.js'
 
 export class SimSharing implements SharingDriver {

@@ -5,7 +5,7 @@
  */
 import { type DueHostFunction, DueHostFunctions } from './due-host-functions.js'
 import { Heap } from './heap.js'
-import { type CopyEngine, type Operation, OperationKind, type SimDevice } from './objects.js'
+import { type CopyEngine, type SimDevice, type SimOperation, SimOperationKind } from './objects.js'
 import { Random } from './random.js'
 import type { Runs, Scheduler, Steps, Wait } from './scheduler.js'
 
@@ -23,12 +23,12 @@ export class TimedScheduler implements Scheduler {
   now = 0
   readonly #steps: Steps
   readonly #random: Random | undefined
-  #running = new Heap<Operation>(endsBefore)
-  readonly #waitingForSlot = new Map<SimDevice, Heap<Operation>>()
+  #running = new Heap<SimOperation>(endsBefore)
+  readonly #waitingForSlot = new Map<SimDevice, Heap<SimOperation>>()
   readonly #engines = new Set<CopyEngine>()
   readonly #due: DueHostFunctions
   /** Over, and their promises not settled yet. */
-  #settled: Operation[] = []
+  #settled: SimOperation[] = []
 
   constructor(steps: Steps, seed: number) {
     this.#steps = steps
@@ -39,48 +39,48 @@ export class TimedScheduler implements Scheduler {
   queued(): void {}
   opened(): void {}
 
-  ready(operation: Operation): void {
+  ready(operation: SimOperation): void {
     if (operation.begun) {
       this.#resume(operation)
       return
     }
     switch (operation.kind) {
-      case OperationKind.KERNEL:
+      case SimOperationKind.KERNEL:
         this.#startKernel(operation)
         break
-      case OperationKind.HOST:
+      case SimOperationKind.HOST:
         if (this.#random === undefined) this.#due.add(operation, 0)
         else this.#run(operation, 0)
         break
-      case OperationKind.FAULT:
+      case SimOperationKind.FAULT:
         this.#run(operation, TIME_TO_FAULT)
         break
-      case OperationKind.COPY:
+      case SimOperationKind.COPY:
         this.#startCopy(operation)
         break
     }
   }
 
-  over(operation: Operation): void {
+  over(operation: SimOperation): void {
     operation.time = this.now
     const { device } = operation.stream
     if (device.fault !== 0) return
-    if (operation.kind === OperationKind.KERNEL) this.#freeSlot(device)
-    else if (operation.kind === OperationKind.COPY) this.#freeEngine(operation.work?.engine)
+    if (operation.kind === SimOperationKind.KERNEL) this.#freeSlot(device)
+    else if (operation.kind === SimOperationKind.COPY) this.#freeEngine(operation.work?.engine)
   }
 
-  drop(): Iterable<Operation> {
+  drop(): Iterable<SimOperation> {
     const dropped = [...this.#running, ...this.#due.drop()]
     for (const waiting of this.#waitingForSlot.values()) dropped.push(...waiting)
     for (const { waiting } of this.#engines) dropped.push(...waiting)
     return dropped
   }
 
-  callBack(operation: Operation, status: number): void {
+  callBack(operation: SimOperation, status: number): void {
     this.#due.add(operation, status)
   }
 
-  settleLater(operation: Operation): void {
+  settleLater(operation: SimOperation): void {
     this.#settled.push(operation)
   }
 
@@ -153,7 +153,7 @@ export class TimedScheduler implements Scheduler {
 
   /** First what the wait needs; then time; and where nothing goes on by that, what nobody is known to need. */
   #blockInside(wait: Wait): boolean {
-    const isNeeded = (host: Operation): boolean => wait.needs(host)
+    const isNeeded = (host: SimOperation): boolean => wait.needs(host)
     /** How many had come due when none of them was needed: none is then until more do, or JavaScript runs. */
     let seen: number | undefined
     while (!wait.isOver()) {
@@ -193,21 +193,21 @@ export class TimedScheduler implements Scheduler {
     return true
   }
 
-  #arrive(operation: Operation): void {
+  #arrive(operation: SimOperation): void {
     if (operation.over) return
-    if (operation.kind === OperationKind.HOST) this.#due.add(operation, 0)
+    if (operation.kind === SimOperationKind.HOST) this.#due.add(operation, 0)
     else this.#steps.end(operation)
   }
 
   /** It runs already: it has what it needs for that, and its time. */
-  #resume(operation: Operation): void {
+  #resume(operation: SimOperation): void {
     const { kind, work, stream } = operation
-    if (kind === OperationKind.KERNEL) stream.device.busySlots += 1
-    if (kind === OperationKind.COPY && work?.engine !== undefined) work.engine.busy = true
+    if (kind === SimOperationKind.KERNEL) stream.device.busySlots += 1
+    if (kind === SimOperationKind.COPY && work?.engine !== undefined) work.engine.busy = true
     this.#running.push(operation)
   }
 
-  #startKernel(operation: Operation): void {
+  #startKernel(operation: SimOperation): void {
     const { device } = operation.stream
     if (device.busySlots < KERNEL_SLOTS) {
       device.busySlots += 1
@@ -216,9 +216,9 @@ export class TimedScheduler implements Scheduler {
     }
     let waiting = this.#waitingForSlot.get(device)
     if (waiting === undefined) {
-      const before = (a: Operation, b: Operation): boolean =>
+      const before = (a: SimOperation, b: SimOperation): boolean =>
         a.stream.priority < b.stream.priority || (a.stream.priority === b.stream.priority && a.sequence < b.sequence)
-      waiting = new Heap<Operation>(before)
+      waiting = new Heap<SimOperation>(before)
       this.#waitingForSlot.set(device, waiting)
     }
     waiting.push(operation)
@@ -230,7 +230,7 @@ export class TimedScheduler implements Scheduler {
     if (next !== undefined) this.#startKernel(next)
   }
 
-  #startCopy(operation: Operation): void {
+  #startCopy(operation: SimOperation): void {
     const engine = operation.work?.engine
     if (engine?.busy) {
       this.#engines.add(engine)
@@ -248,11 +248,11 @@ export class TimedScheduler implements Scheduler {
     if (next !== undefined) this.#startCopy(next)
   }
 
-  #run(operation: Operation, duration: number): void {
+  #run(operation: SimOperation, duration: number): void {
     const start = this.now + this.#delay()
     operation.time = start + duration
     operation.begun = true
-    if (operation.kind !== OperationKind.HOST) this.#steps.started(operation, start)
+    if (operation.kind !== SimOperationKind.HOST) this.#steps.started(operation, start)
     this.#running.push(operation)
   }
 
@@ -263,5 +263,5 @@ export class TimedScheduler implements Scheduler {
   }
 }
 
-const endsBefore = (a: Operation, b: Operation): boolean =>
+const endsBefore = (a: SimOperation, b: SimOperation): boolean =>
   a.time < b.time || (a.time === b.time && a.sequence < b.sequence)

@@ -124,7 +124,7 @@ export class Lab {
   /** Writes a word over all of it, and over what lies around it. To be settled. */
   write({ whole }: Piece, word: number): void {
     if (whole instanceof PinnedBuffer) whole.view(Uint32Array).fill(word)
-    else this.#homeOf(whole).fill(whole, word, { width: 4 })
+    else this.#allocationStreamOf(whole).fill(whole, word, { width: 4 })
   }
 
   /** Does every word of it hold this, and every word around it that? */
@@ -171,13 +171,13 @@ export class Lab {
 
   #read(whole: Buffer): Uint32Array {
     if (whole instanceof PinnedBuffer) return whole.view(Uint32Array).slice()
-    const home = this.#homeOf(whole)
+    const home = this.#allocationStreamOf(whole)
     const to = this.#scratch.slice(0, whole.byteLength)
     home.copy(to, whole).synchronize()
     return to.view(Uint32Array).slice()
   }
 
-  #homeOf({ device }: Buffer): Stream {
+  #allocationStreamOf({ device }: Buffer): Stream {
     return device === this.second && this.secondHome !== undefined ? this.secondHome : this.home
   }
 }

@@ -1,7 +1,7 @@
 /** Workers, one after the other, each of which sleeps by a timer of the system's: prints how many files are open before and after. */
 import { readdirSync } from 'node:fs'
 import { isMainThread, Worker } from 'node:worker_threads'
-import { BackOffSleeper } from '../../../src/driver/cuda/sleeper.js'
+import { BackOffSleeper } from '../../../src/driver/cuda/waiting/sleeper.js'
 
 const WORKERS = 8
 

@@ -1,6 +1,6 @@
 /** A thread that has host functions pending, and tells what it sees of the others. */
 import { parentPort } from 'node:worker_threads'
-import { openThreadTable } from '../../../src/driver/cuda/thread-table.js'
+import { openThreadTable } from '../../../src/driver/cuda/host-functions/thread-table.js'
 
 export type Question =
   | { readonly publish: number }

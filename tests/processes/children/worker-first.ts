@@ -1,6 +1,6 @@
 /** Only workers load the native library: one after the other uses the event loop by it, and ends. */
 import { isMainThread, Worker } from 'node:worker_threads'
-import { BackOffSleeper } from '../../../src/driver/cuda/sleeper.js'
+import { BackOffSleeper } from '../../../src/driver/cuda/waiting/sleeper.js'
 
 const TURNS = 50
 

@@ -1,0 +1,94 @@
+/**
+ * The pinned memory where streams and JavaScript meet: two words for each gate, "arrived" and "go", and the memory
+ * operations by which a stream writes the one and waits for the other.
+ */
+
+import { NativeMemory } from '../libcuda/native.js'
+import { fillAtExit } from './fill-at-exit.js'
+
+/** Gates that can be in use at one time: one for each stream with host functions pending, one for each graph's. */
+export const GATE_SLOTS = 4096
+/** As every byte of "go" it is at least any sequence that a slot gets to in 2,139,062,143 calls. */
+const EVERY_GATE_OPEN = 0x7f
+const SLOT_BYTES = 8
+/** sizeof(CUstreamBatchMemOpParams). */
+const OPERATION_BYTES = 48
+const MOST_OPERATIONS = 3
+
+const WAIT_VALUE_32 = 1
+const WRITE_VALUE_32 = 2
+/** CUstreamWaitValue_flags: at least the value, counted cyclically; exactly the value. */
+export const WaitUntil = { AT_LEAST: 0, EQUAL: 1 } as const
+
+export interface WriteOperation {
+  readonly write: 'arrived' | 'go'
+  readonly value: number
+}
+export interface WaitOperation {
+  readonly waitUntilGo: 0 | 1
+  readonly value: number
+}
+
+export class GateMemory {
+  readonly #allocate: () => number
+  readonly #made: (address: number, slots: number) => void
+  readonly #operations = new NativeMemory(MOST_OPERATIONS * OPERATION_BYTES)
+  readonly #free: number[] = []
+  #words: NativeMemory | undefined
+
+  /** `allocate` gives the address of so many bytes of pinned memory, valid in every context; `made` is told of it. */
+  constructor(allocate: (bytes: number) => number, made: (address: number, slots: number) => void) {
+    this.#allocate = () => allocate(GATE_SLOTS * SLOT_BYTES)
+    this.#made = made
+  }
+
+  /** A slot that nobody uses, or undefined. */
+  take(): number | undefined {
+    this.#prepared()
+    return this.#free.pop()
+  }
+
+  giveBack(slot: number): void {
+    this.#free.push(slot)
+  }
+
+  arrived(slot: number): number {
+    return Atomics.load(this.#prepared(), slot * 2)
+  }
+
+  setArrived(slot: number, value: number): void {
+    Atomics.store(this.#prepared(), slot * 2, value)
+  }
+
+  setGo(slot: number, value: number): void {
+    Atomics.store(this.#prepared(), slot * 2 + 1, value)
+  }
+
+  /** Writes the operations down as CUDA takes them. Returns their address, valid until the next call. */
+  describe(slot: number, operations: readonly (WriteOperation | WaitOperation)[]): number {
+    this.#prepared()
+    const { uint32, uint64, address } = this.#operations
+    uint64.fill(0n)
+    for (const [index, operation] of operations.entries()) {
+      const at = index * OPERATION_BYTES
+      const waits = 'waitUntilGo' in operation
+      const word = waits || operation.write === 'go' ? 1 : 0
+      uint32[at / 4] = waits ? WAIT_VALUE_32 : WRITE_VALUE_32
+      uint64[at / 8 + 1] = BigInt((this.#words?.address ?? 0) + slot * SLOT_BYTES + word * 4)
+      uint32[at / 4 + 4] = operation.value >>> 0
+      uint32[at / 4 + 6] = waits ? operation.waitUntilGo : 0
+    }
+    return address
+  }
+
+  #prepared(): Int32Array {
+    if (this.#words === undefined) {
+      this.#words = new NativeMemory(GATE_SLOTS * SLOT_BYTES, this.#allocate())
+      this.#words.bytes.fill(0)
+      fillAtExit(this.#words.address, this.#words.bytes.length, EVERY_GATE_OPEN)
+      this.#made(this.#words.address, GATE_SLOTS)
+      for (let slot = GATE_SLOTS - 1; slot >= 0; slot -= 1) this.#free.push(slot)
+    }
+    return this.#words.int32
+  }
+}

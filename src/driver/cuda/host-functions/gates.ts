@@ -1,0 +1,250 @@
+/**
+ * Host functions on a real GPU. CUDA would call them on a thread of its own, which JavaScript cannot serve while it
+ * waits for the stream; so the stream itself stops at a gate. It writes "arrived" into pinned memory, then waits there
+ * for "go"; JavaScript sees the first, runs the function, and writes the second.
+ */
+import { stateError } from '../../../base/errors.js'
+import type { ContextHandle, HostFunction, StreamHandle } from '../../driver.js'
+import { check, type Library } from '../libcuda/library.js'
+import { GATE_SLOTS, type GateMemory, WaitUntil } from './gate-memory.js'
+import { alone, type Threads } from './thread-table.js'
+
+export interface GateCall {
+  readonly lane: GateLane
+  /** The stream that stands, or will stand, at the gate. */
+  readonly stream: StreamHandle
+  /** Counts up in each lane. */
+  readonly sequence: number
+  readonly host: HostFunction
+}
+
+/** Host functions that run one after the other, because one stream, or one node of a graph, stands at their gates. */
+export abstract class GateLane {
+  readonly context: ContextHandle
+  readonly calls: GateCall[] = []
+  /** The first call is running: nothing else of this lane may. */
+  running = false
+
+  constructor(context: ContextHandle) {
+    this.context = context
+  }
+
+  /** Does the GPU stand at the gate of this call? */
+  abstract arrived(call: GateCall): boolean
+  abstract open(call: GateCall): void
+  /** The last call is over. */
+  abstract emptied(): void
+}
+
+export class Gates {
+  #pending = 0
+  /** The calls that JavaScript is inside of, innermost last. */
+  readonly running: GateCall[] = []
+  readonly #library: Library
+  readonly #memory: GateMemory
+  readonly #threads: Threads
+  readonly #rest: (waited: number) => void
+  /** Makes what cannot be made while a stream stands at a gate. */
+  readonly #beforeFirst: () => void
+  readonly #lanes = new Map<StreamHandle, StreamLane>()
+  readonly #sequences = new Int32Array(GATE_SLOTS)
+  #active: GateLane[] = []
+
+  constructor(
+    library: Library,
+    memory: GateMemory,
+    threads: Threads = alone(),
+    rest: (waited: number) => void = () => {},
+    beforeFirst: () => void = () => {},
+  ) {
+    this.#library = library
+    this.#memory = memory
+    this.#threads = threads
+    this.#rest = rest
+    this.#beforeFirst = beforeFirst
+  }
+
+  /** Host functions queued and not over. */
+  get pending(): number {
+    return this.#pending
+  }
+
+  /**
+   * Tells the other threads of so many gates that are about to be queued. Waits while one of them makes a call that waits
+   * for the device, which would wait for these gates too; it has none pending itself, so it ends. Throws what `rest` does
+   * when it is told how many milliseconds that has been.
+   */
+  announce(count: number): void {
+    const begun = performance.now()
+    for (;;) {
+      if (this.#pending === 0) this.#beforeFirst()
+      if (this.#threads.announce(this.#pending + count)) return
+      this.#rest(performance.now() - begun)
+    }
+  }
+
+  /** Lanes with calls pending. */
+  get active(): readonly GateLane[] {
+    return this.#active
+  }
+
+  /** No more gates can be had until one of these lanes is empty. */
+  get full(): boolean {
+    return this.#active.length >= GATE_SLOTS / 2
+  }
+
+  laneOf(stream: StreamHandle): GateLane | undefined {
+    return this.#lanes.get(stream)
+  }
+
+  /** Queues a gate on `raw`, CUDA's own handle of the stream, whose context must be current for a default stream. */
+  queue(stream: StreamHandle, raw: number, context: ContextHandle, host: HostFunction): GateCall {
+    this.announce(1)
+    try {
+      return this.#queue(stream, raw, context, host)
+    } catch (error) {
+      this.#count(0)
+      throw error
+    }
+  }
+
+  #queue(stream: StreamHandle, raw: number, context: ContextHandle, host: HostFunction): GateCall {
+    const lane = this.#lanes.get(stream) ?? this.#openLane(stream, context)
+    const { slot } = lane
+    const sequence = ((this.#sequences[slot] ?? 0) + 1) | 0
+    const operations = this.#memory.describe(slot, [
+      { write: 'arrived', value: sequence },
+      { waitUntilGo: WaitUntil.AT_LEAST, value: sequence },
+    ])
+    const result = this.#library.cuStreamBatchMemOp_v2(raw, 2, operations, 0)
+    if (result !== 0 && lane.calls.length === 0) lane.emptied()
+    check('cuLaunchHostFunc', result)
+    this.#sequences[slot] = sequence
+    const call = { lane, stream, sequence, host }
+    this.add(call)
+    return call
+  }
+
+  /** A call whose gate stands on the GPU now. */
+  add(call: GateCall): void {
+    const { lane } = call
+    if (lane.calls.length === 0) this.#active.push(lane)
+    lane.calls.push(call)
+    this.#count(1)
+  }
+
+  arrivedAt(lane: GateLane): boolean {
+    const [first] = lane.calls
+    return first !== undefined && lane.arrived(first)
+  }
+
+  /** Runs one host function at whose gate the GPU stands, of those that may run. False where there is none. */
+  runDue(mayRun?: (call: GateCall) => boolean): boolean {
+    const lane = this.#dueLane(mayRun)
+    if (lane === undefined) return false
+    // The lane served last goes to the end, so that one that never stops arriving cannot starve the others.
+    this.#active.splice(this.#active.indexOf(lane), 1)
+    this.#active.push(lane)
+    this.#run(lane)
+    return true
+  }
+
+  isDue(mayRun: (call: GateCall) => boolean): boolean {
+    return this.#dueLane(mayRun) !== undefined
+  }
+
+  /** A context is lost: callbacks hear of it, host functions are dropped, and no gate of it will be reached. */
+  fail(context: ContextHandle, status: number): void {
+    for (const lane of [...this.#active]) {
+      if (lane.context !== context) continue
+      const calls = lane.calls.splice(lane.running ? 1 : 0)
+      this.#count(-calls.length)
+      if (!lane.running) this.#retire(lane)
+      for (const { host } of calls) if (host.runsAfterFault) host.run(status)
+    }
+  }
+
+  /** The stream's handle may be given to another stream: what is pending stays, but nothing is added to it. */
+  forget(stream: StreamHandle): void {
+    this.#lanes.delete(stream)
+  }
+
+  #count(more: number): void {
+    this.#pending += more
+    this.#threads.publish(this.#pending)
+  }
+
+  #dueLane(mayRun?: (call: GateCall) => boolean): GateLane | undefined {
+    for (const lane of this.#active) {
+      const [first] = lane.calls
+      if (lane.running || first === undefined) continue
+      if ((mayRun === undefined || mayRun(first)) && lane.arrived(first)) return lane
+    }
+    return undefined
+  }
+
+  #run(lane: GateLane): void {
+    const [call] = lane.calls
+    if (call === undefined) return
+    lane.running = true
+    this.running.push(call)
+    try {
+      call.host.run(0)
+    } finally {
+      this.running.splice(this.running.indexOf(call), 1)
+      lane.running = false
+      lane.calls.shift()
+      lane.open(call)
+      this.#count(-1)
+      if (lane.calls.length === 0) this.#retire(lane)
+    }
+  }
+
+  #openLane(stream: StreamHandle, context: ContextHandle): StreamLane {
+    const slot = this.#memory.take()
+    if (slot === undefined) {
+      throw stateError(
+        'ERR_UNSUPPORTED',
+        `Host functions are pending on ${GATE_SLOTS} streams: wait for some of them first`,
+      )
+    }
+    const lane: StreamLane = new StreamLane(context, this.#memory, slot, () => {
+      if (this.#lanes.get(stream) === lane) this.#lanes.delete(stream)
+    })
+    this.#lanes.set(stream, lane)
+    return lane
+  }
+
+  #retire(lane: GateLane): void {
+    this.#active = this.#active.filter((other) => other !== lane)
+    lane.emptied()
+  }
+}
+
+/** The gates of one stream, which share a slot: each waits for a higher "go" than the one before. */
+class StreamLane extends GateLane {
+  readonly slot: number
+  readonly #memory: GateMemory
+  readonly #forget: () => void
+
+  constructor(context: ContextHandle, memory: GateMemory, slot: number, forget: () => void) {
+    super(context)
+    this.#memory = memory
+    this.slot = slot
+    this.#forget = forget
+  }
+
+  override arrived({ sequence }: GateCall): boolean {
+    return ((this.#memory.arrived(this.slot) - sequence) | 0) >= 0
+  }
+
+  override open({ sequence }: GateCall): void {
+    this.#memory.setGo(this.slot, sequence)
+  }
+
+  /** The slot may be taken anew at once: its sequence counts on, so a gate that was opened stays open. */
+  override emptied(): void {
+    this.#forget()
+    this.#memory.giveBack(this.slot)
+  }
+}

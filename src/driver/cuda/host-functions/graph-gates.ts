@@ -1,0 +1,123 @@
+/**
+ * Host functions inside graphs. The node of a graph is launched many times with the same numbers, so its gate re-arms
+ * itself: the GPU writes "arrived", waits for "go", and takes "go" back. Each instance of a graph has gates of its own,
+ * since two may run at once.
+ */
+import { stateError } from '../../../base/errors.js'
+import type { ContextHandle, HostFunction, StreamHandle } from '../../driver.js'
+import { check, type Library } from '../libcuda/library.js'
+import { NativeMemory } from '../libcuda/native.js'
+import { GATE_SLOTS, type GateMemory, WaitUntil } from './gate-memory.js'
+import { type GateCall, GateLane } from './gates.js'
+
+const OPERATIONS = 3
+/** sizeof(CUDA_BATCH_MEM_OP_NODE_PARAMS). */
+const NODE_PARAMS_BYTES = 32
+
+/** A host function that was captured: which node it became, and what it runs. */
+export interface CapturedHostFunction {
+  readonly node: number
+  readonly host: HostFunction
+}
+
+export class GraphGates {
+  readonly #library: Library
+  readonly #memory: GateMemory
+  readonly #params = new NativeMemory(NODE_PARAMS_BYTES)
+  /** Given back in this order: a gate that was just opened must not be armed anew at once. */
+  readonly #given: number[] = []
+  /** Where captured gates point until their graph is instantiated. */
+  #placeholder: number | undefined
+
+  constructor(library: Library, memory: GateMemory) {
+    this.#library = library
+    this.#memory = memory
+  }
+
+  /** Queues the gate on a capturing stream, where it becomes a node. Returns a CUresult. */
+  capture(raw: number): number {
+    this.#placeholder ??= this.#take()
+    return this.#library.cuStreamBatchMemOp_v2(raw, OPERATIONS, this.#describe(this.#placeholder), 0)
+  }
+
+  /** Gives a graph's gates slots of their own, which the instance that is made from it next has for itself. */
+  arm(context: ContextHandle, captured: readonly CapturedHostFunction[]): GraphLane[] {
+    const lanes: GraphLane[] = []
+    try {
+      for (const { node, host } of captured) {
+        const slot = this.#take()
+        lanes.push(new GraphLane(context, this.#memory, slot, host, () => this.#given.push(slot)))
+        this.#params.uint64[0] = BigInt(context)
+        this.#params.uint32[2] = OPERATIONS
+        this.#params.uint64[2] = BigInt(this.#describe(slot))
+        this.#params.uint32[6] = 0
+        const result = this.#library.cuGraphBatchMemOpNodeSetParams(node, this.#params.address)
+        check('cuGraphBatchMemOpNodeSetParams', result)
+      }
+      return lanes
+    } catch (error) {
+      for (const lane of lanes) lane.destroy()
+      throw error
+    }
+  }
+
+  #take(): number {
+    const slot = this.#memory.take() ?? this.#given.shift()
+    if (slot === undefined) {
+      const what = `${GATE_SLOTS} host functions stand in graphs, and a GPU has gates for no more`
+      throw stateError('ERR_UNSUPPORTED', `${what}: close instances of graphs that are not launched any more`)
+    }
+    return slot
+  }
+
+  #describe(slot: number): number {
+    return this.#memory.describe(slot, [
+      { write: 'arrived', value: 1 },
+      { waitUntilGo: WaitUntil.EQUAL, value: 1 },
+      { write: 'go', value: 0 },
+    ])
+  }
+}
+
+/** The gate of one host function in one instance of a graph. */
+export class GraphLane extends GateLane {
+  readonly #memory: GateMemory
+  readonly #slot: number
+  readonly #host: HostFunction
+  readonly #giveBack: () => void
+  #launches = 0
+  #destroyed = false
+
+  constructor(context: ContextHandle, memory: GateMemory, slot: number, host: HostFunction, giveBack: () => void) {
+    super(context)
+    this.#memory = memory
+    this.#slot = slot
+    this.#host = host
+    this.#giveBack = giveBack
+  }
+
+  /** The call that one more launch of the graph brings. */
+  next(stream: StreamHandle): GateCall {
+    this.#launches += 1
+    return { lane: this, stream, sequence: this.#launches, host: this.#host }
+  }
+
+  /** The instance of the graph is gone; launches of it may still be pending. */
+  destroy(): void {
+    this.#destroyed = true
+    if (this.calls.length === 0) this.#giveBack()
+  }
+
+  override arrived(): boolean {
+    return this.#memory.arrived(this.#slot) === 1
+  }
+
+  override open(): void {
+    this.#memory.setArrived(this.#slot, 0)
+    this.#memory.setGo(this.#slot, 1)
+  }
+
+  override emptied(): void {
+    if (this.#destroyed) this.#giveBack()
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * Contexts: the primary one of each device, retained once, and whichever else a stream lives in. The context that is
+ * current on the thread belongs to everybody in the process, so what is changed for a call is put back after it.
+ */
+import { cudaError } from '../../cuda-results.js'
+import type { ContextHandle } from '../../driver.js'
+import { check, type Library } from './library.js'
+import type { NativeMemory } from './native.js'
+
+const UNCHANGED = -1
+
+export class Contexts {
+  readonly #library: Library
+  readonly #memory: NativeMemory
+  readonly #primaries: (ContextHandle | undefined)[] = []
+  readonly #devices = new Map<ContextHandle, number>()
+
+  constructor(library: Library, memory: NativeMemory) {
+    this.#library = library
+    this.#memory = memory
+  }
+
+  /** What CUDA calls the device of this ordinal: a CUdevice. */
+  cudaDevice(device: number): number {
+    check('cuDeviceGet', this.#library.cuDeviceGet(this.#memory.address, device))
+    return this.#memory.int32[0] ?? 0
+  }
+
+  /** The primary context of a device. */
+  primary(device: number): ContextHandle {
+    const known = this.#primaries[device]
+    if (known !== undefined) return known
+    const cudaDevice = this.cudaDevice(device)
+    check('cuDevicePrimaryCtxRetain', this.#library.cuDevicePrimaryCtxRetain(this.#memory.address, cudaDevice))
+    const context = this.#memory.pointerAt(0) as ContextHandle
+    this.#primaries[device] = context
+    this.#devices.set(context, device)
+    return context
+  }
+
+  /** The devices whose primary contexts are in use, by ordinal. */
+  get primaries(): Iterable<readonly [number, ContextHandle | undefined]> {
+    return this.#primaries.entries()
+  }
+
+  /** The contexts that were ever used. */
+  get known(): Iterable<ContextHandle> {
+    return this.#devices.keys()
+  }
+
+  /** Which device a context is of. */
+  deviceOf(context: ContextHandle): number {
+    const known = this.#devices.get(context)
+    if (known !== undefined) return known
+    check(
+      'cuCtxGetDevice',
+      this.within(context, () => this.#library.cuCtxGetDevice(this.#memory.address)),
+    )
+    const device = this.#memory.int32[0] ?? 0
+    // A primary context has to be known as its device's, so that it is not taken for another one.
+    this.primary(device)
+    this.#devices.set(context, device)
+    return device
+  }
+
+  /** Runs calls with a context current. */
+  within<R>(context: ContextHandle, calls: () => R): R {
+    const before = this.#enter(context)
+    try {
+      return calls()
+    } finally {
+      this.#leave(before)
+    }
+  }
+
+  /** Makes a context current. Returns what `#leave` puts back. */
+  #enter(context: ContextHandle): number {
+    const before = this.#library.cuCtxGetCurrent(this.#memory.address) === 0 ? this.#memory.pointerAt(0) : 0
+    if (before === context) return UNCHANGED
+    const result = this.#library.cuCtxSetCurrent(context)
+    if (result !== 0) throw cudaError('cuCtxSetCurrent', result)
+    return before
+  }
+
+  /** Where no context was current the new one stays, as the CUDA runtime has it. */
+  #leave(before: number): void {
+    if (before > 0) this.#library.cuCtxSetCurrent(before)
+  }
+}

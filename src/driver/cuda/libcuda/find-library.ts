@@ -1,0 +1,109 @@
+/**
+ * Finds and loads the shared libraries that come with CUDA, wherever they were installed: by the toolkit, by a package
+ * of the system, or by pip for a Python that is on the path.
+ */
+import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
+import { stateError } from '../../../base/errors.js'
+import { koffi } from './native.js'
+
+export type LoadedLibrary = ReturnType<typeof import('koffi').load>
+
+export interface WantedLibrary {
+  /** As people know it, such as 'cuBLAS'. */
+  readonly title: string
+  /** File names, the one wanted most first, by platform. */
+  readonly names: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>>
+  /** The environment variable that names the file or the folder that it is in. */
+  readonly variable: string
+  /** What to do without it. */
+  readonly wayOut: string
+}
+
+const TOOLKIT_FOLDERS: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
+  linux: ['lib64', 'lib', 'targets/x86_64-linux/lib', 'targets/sbsa-linux/lib'],
+  win32: ['bin', 'bin/x64'],
+}
+
+/**
+ * Loads it from the first place that has it. A place that the user named is the only one.
+ * @throws ERR_UNSUPPORTED, with the places tried
+ */
+export function loadLibrary(wanted: WantedLibrary): LoadedLibrary {
+  const tried: string[] = []
+  const reasons: string[] = []
+  const named = process.env[wanted.variable]
+  for (const path of named ? namedPaths(named, wanted) : likelyPaths(wanted)) {
+    tried.push(path)
+    try {
+      return koffi().load(path)
+    } catch (error) {
+      // That a file is not there needs no telling twice.
+      if (existsSync(path)) reasons.push(error instanceof Error ? error.message : String(error))
+    }
+  }
+  const where = named ? `${wanted.variable} names ${named}` : `set ${wanted.variable} to the file or to its folder`
+  const why = reasons.length === 0 ? '' : ` (${reasons.join('; ')})`
+  throw stateError(
+    'ERR_UNSUPPORTED',
+    `${wanted.title} was not found: tried ${tried.join(', ') || 'nothing, for it does not exist here'}${why}. ${wanted.wayOut}; ${where}`,
+  )
+}
+
+/** The folders in which pip puts CUDA's libraries for the Pythons on the path: each has `lib` and `include` in it. */
+export function pythonFolders(): readonly string[] {
+  const { VIRTUAL_ENV, CONDA_PREFIX, HOME, PATH } = process.env
+  const prefixes = new Set<string>()
+  for (const prefix of [VIRTUAL_ENV, CONDA_PREFIX]) if (prefix) prefixes.add(prefix)
+  for (const folder of (PATH ?? '').split(delimiter)) {
+    const python = join(folder, process.platform === 'win32' ? 'python.exe' : 'python3')
+    if (folder === '' || !existsSync(python)) continue
+    prefixes.add(dirname(folder))
+    // Of a virtual environment, the Python that it was made from.
+    prefixes.add(dirname(dirname(realpathSync(python))))
+  }
+  // What pip installs for the user alone.
+  if (HOME) prefixes.add(join(HOME, '.local'))
+  return [...prefixes]
+    .flatMap((prefix) => [prefix, join(prefix, 'local')])
+    .flatMap((prefix) => inside(join(prefix, 'lib'), /^python3/))
+    .flatMap((python) => [join(python, 'site-packages'), join(python, 'dist-packages')])
+    .flatMap((packages) => inside(join(packages, 'nvidia'), /./))
+}
+
+/** Where CUDA toolkits are. */
+export function toolkitFolders(): readonly string[] {
+  const { CUDA_HOME, CUDA_PATH } = process.env
+  const named = [CUDA_HOME, CUDA_PATH].filter((home) => home !== undefined && home !== '') as string[]
+  const installed = process.platform === 'linux' ? inside('/usr/local', /^cuda(-|$)/) : []
+  return [...new Set([...named, ...installed])]
+}
+
+function namedPaths(named: string, { names }: WantedLibrary): readonly string[] {
+  const isFolder = statSync(named, { throwIfNoEntry: false })?.isDirectory() ?? false
+  return isFolder ? (names[process.platform] ?? []).map((name) => join(named, name)) : [named]
+}
+
+/** By name alone first: the loader then gives what is loaded already, such as PyTorch's own, and never a second one. */
+function* likelyPaths({ names }: WantedLibrary): Iterable<string> {
+  const here = names[process.platform] ?? []
+  yield* here
+  const folders = TOOLKIT_FOLDERS[process.platform] ?? []
+  for (const root of toolkitFolders()) for (const folder of folders) yield* inFolder(join(root, folder), here)
+  for (const root of pythonFolders()) for (const folder of ['lib', 'bin']) yield* inFolder(join(root, folder), here)
+}
+
+/** A folder that is there: one that is not need not be named five times over. */
+function inFolder(folder: string, names: readonly string[]): readonly string[] {
+  return existsSync(folder) ? names.map((name) => join(folder, name)) : []
+}
+
+/** What is in a folder by these names, newest version first; nothing where there is no folder. */
+function inside(folder: string, names: RegExp): string[] {
+  try {
+    const found = readdirSync(folder).filter((name) => names.test(name))
+    return found.sort((a, b) => b.localeCompare(a, 'en', { numeric: true })).map((name) => join(folder, name))
+  } catch {
+    return []
+  }
+}

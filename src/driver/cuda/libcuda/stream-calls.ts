@@ -1,0 +1,69 @@
+/** Calls on streams, each with the context current that it needs, and the result checked once. */
+import {
+  type ContextHandle,
+  cudaHandleOf,
+  deviceOfDefaultStream,
+  isDefaultStream,
+  type StreamHandle,
+} from '../../driver.js'
+import type { Contexts } from './contexts.js'
+import { check } from './library.js'
+
+export class StreamCalls {
+  readonly #contexts: Contexts
+  /** Of the streams that this library made: they live, so that each may be asked at any time. */
+  readonly #own = new Map<StreamHandle, ContextHandle>()
+  /** Of those that other libraries own, and may have destroyed by now, with the driver's number where it is known. */
+  readonly #foreign = new Map<StreamHandle, { readonly context: ContextHandle; readonly id: number | undefined }>()
+
+  constructor(contexts: Contexts) {
+    this.#contexts = contexts
+  }
+
+  created(stream: StreamHandle, context: ContextHandle): void {
+    this.#own.set(stream, context)
+    if (this.#foreign.size > 0) this.#foreign.delete(stream)
+  }
+
+  /** Somebody hands it over. False where it is for certain the stream that this handle meant before. */
+  adopt(stream: StreamHandle, context: ContextHandle, id: number | undefined): boolean {
+    // As long as we have one of our own, nobody else can have been given its handle.
+    if (this.#own.has(stream)) return false
+    const before = this.#foreign.get(stream)
+    this.#foreign.set(stream, { context, id })
+    return id === undefined || before?.id !== id
+  }
+
+  forget(stream: StreamHandle): void {
+    this.#own.delete(stream)
+    this.#foreign.delete(stream)
+  }
+
+  /** The streams that this library made. */
+  get own(): ReadonlyMap<StreamHandle, ContextHandle> {
+    return this.#own
+  }
+
+  readonly contextOf = (stream: StreamHandle): ContextHandle | undefined =>
+    isDefaultStream(stream)
+      ? this.#contexts.primary(deviceOfDefaultStream(stream))
+      : (this.#own.get(stream) ?? this.#foreign.get(stream)?.context)
+
+  /** Makes one call with a context current, and puts back what was. */
+  readonly inContext = (context: ContextHandle, call: string, fn: () => number): void => {
+    check(call, this.#contexts.within(context, fn))
+  }
+
+  /** Makes one call on a stream; for a default stream, with its device's context current. */
+  readonly onStream = (stream: StreamHandle, call: string, fn: (raw: number) => number): void => {
+    if (isDefaultStream(stream)) this.inContextOf(stream, call, fn)
+    else check(call, fn(stream))
+  }
+
+  /** The same, with the context of any stream current: what memory a call may touch goes by the current context. */
+  readonly inContextOf = (stream: StreamHandle, call: string, fn: (raw: number) => number): void => {
+    const context = this.contextOf(stream)
+    if (context === undefined) check(call, fn(stream))
+    else this.inContext(context, call, () => fn(cudaHandleOf(stream)))
+  }
+}

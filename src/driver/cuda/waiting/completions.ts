@@ -1,0 +1,99 @@
+/**
+ * Promises of a real GPU. What is waited for in one stream is done in order, so one query a stream tells how far all of
+ * them are, however many wait.
+ */
+import type { Cancel, EventHandle, Settle } from '../../driver.js'
+
+interface Wait {
+  readonly event: EventHandle
+  readonly release: ((event: EventHandle) => void) | undefined
+  settle: Settle | undefined
+}
+
+/** What a query found: done, not done, or the reason why it never will be. */
+export type Answer = { readonly done: boolean; readonly error: unknown }
+
+export class Completions {
+  /** Promises not settled. */
+  pending = 0
+  readonly #query: (event: EventHandle) => Answer
+  readonly #groups = new Map<number, Wait[]>()
+  /** Numbers below any handle or its negative. */
+  #detached = -(2 ** 50)
+
+  constructor(query: (event: EventHandle) => Answer) {
+    this.#query = query
+  }
+
+  /** Waits for an event. Waits of one group are done in the order in which they came. */
+  add(group: number, event: EventHandle, settle: Settle, release?: (event: EventHandle) => void): Cancel {
+    const wait: Wait = { event, settle, release }
+    const waits = this.#groups.get(group)
+    if (waits === undefined) this.#groups.set(group, [wait])
+    else waits.push(wait)
+    this.pending += 1
+    return () => {
+      if (wait.settle === undefined) return
+      wait.settle = undefined
+      this.pending -= 1
+    }
+  }
+
+  /** Gives up asking for a group. What is returned settles the waits that have not been cancelled by then. */
+  take(group: number): Settle | undefined {
+    const waits = this.#groups.get(group)
+    this.#groups.delete(group)
+    if (waits === undefined || waits.every(({ settle }) => settle === undefined)) return undefined
+    return (error) => {
+      for (const wait of waits) this.#settle(wait, error)
+    }
+  }
+
+  /** Lets the group's number be used for other waits, which are not in order with these. */
+  detach(group: number): void {
+    const waits = this.#groups.get(group)
+    if (waits === undefined) return
+    this.#groups.delete(group)
+    this.#detached -= 1
+    this.#groups.set(this.#detached, waits)
+  }
+
+  has(group: number): boolean {
+    return this.#groups.has(group)
+  }
+
+  /** Settles what is done. False where nothing was. */
+  poll(): boolean {
+    let progress = false
+    for (const [group, waits] of this.#groups) {
+      const over = this.#over(waits)
+      if (over.length === 0) continue
+      if (over.length === waits.length) this.#groups.delete(group)
+      else waits.splice(0, over.length)
+      for (const { wait, error } of over) this.#settle(wait, error)
+      progress = true
+    }
+    return progress
+  }
+
+  #over(waits: readonly Wait[]): { readonly wait: Wait; readonly error: unknown }[] {
+    const over = []
+    for (const wait of waits) {
+      if (wait.settle !== undefined) {
+        const { done, error } = this.#query(wait.event)
+        if (!done) break
+        over.push({ wait, error })
+      } else over.push({ wait, error: undefined })
+    }
+    return over
+  }
+
+  #settle(wait: Wait, error: unknown): void {
+    wait.release?.(wait.event)
+    const { settle } = wait
+    if (settle === undefined) return
+    wait.settle = undefined
+    this.pending -= 1
+    settle(error)
+  }
+}

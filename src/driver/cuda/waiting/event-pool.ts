@@ -1,0 +1,121 @@
+/** Events that nobody sees: for waits between streams, for promises, for times, and to look whether a context lives. */
+import { type ContextHandle, EventFlag, type EventHandle } from '../../driver.js'
+import type { StreamReserve } from '../handles/stream-reserve.js'
+import type { Contexts } from '../libcuda/contexts.js'
+import { check, type Library } from '../libcuda/library.js'
+import type { NativeMemory } from '../libcuda/native.js'
+
+/** Kept for reuse; a burst of promises, or a recording, may need many more for a while. */
+const MOST_KEPT = 8192
+/** The flags of the two sorts that are kept. */
+export type PooledFlags = typeof EventFlag.DEFAULT | typeof EventFlag.DISABLE_TIMING
+
+export const isPooled = (flags: number): flags is PooledFlags =>
+  flags === EventFlag.DEFAULT || flags === EventFlag.DISABLE_TIMING
+
+interface Pool {
+  /** By their flags. */
+  readonly free: { readonly [flags in PooledFlags]: EventHandle[] }
+  readonly shared: EventHandle
+  readonly unrecorded: EventHandle
+}
+
+export class EventPool {
+  readonly #library: Library
+  readonly #memory: NativeMemory
+  readonly #contexts: Contexts
+  readonly #reserve: Pick<StreamReserve, 'lend' | 'giveBack'>
+  readonly #pools = new Map<ContextHandle, Pool>()
+
+  constructor(
+    library: Library,
+    memory: NativeMemory,
+    contexts: Contexts,
+    reserve: Pick<StreamReserve, 'lend' | 'giveBack'>,
+  ) {
+    this.#library = library
+    this.#memory = memory
+    this.#contexts = contexts
+    this.#reserve = reserve
+  }
+
+  /** A new one. */
+  create(context: ContextHandle, flags: number): EventHandle {
+    const result = this.#contexts.within(context, () => this.#library.cuEventCreate(this.#memory.address, flags))
+    check('cuEventCreate', result)
+    return this.#memory.pointerAt(0) as EventHandle
+  }
+
+  /** To be recorded at once: its last record, by whoever had it before, may be unfinished or part of a capture. */
+  take(context: ContextHandle, flags: PooledFlags = EventFlag.DISABLE_TIMING): EventHandle {
+    return this.#pool(context).free[flags].pop() ?? this.create(context, flags)
+  }
+
+  /** False where there are enough of them: the event is destroyed. */
+  giveBack(context: ContextHandle, event: EventHandle, flags: PooledFlags = EventFlag.DISABLE_TIMING): boolean {
+    const free = this.#pool(context).free[flags]
+    const isKept = free.length < MOST_KEPT
+    if (isKept) free.push(event)
+    else this.#library.cuEventDestroy_v2(event)
+    return isKept
+  }
+
+  /**
+   * Is it one of those that nobody sees? Its address may once have been that of an event which the caller knew. Asked
+   * rarely, so it is looked for, and not kept account of.
+   */
+  hides(event: EventHandle): boolean {
+    for (const { free, shared, unrecorded } of this.#pools.values()) {
+      if (event === shared || event === unrecorded) return true
+      if (Object.values(free).some((events) => events.includes(event))) return true
+    }
+    return false
+  }
+
+  /** One that is recorded and waited for in one breath, over and over. */
+  shared(context: ContextHandle): EventHandle {
+    return this.#pool(context).shared
+  }
+
+  /** One that is never recorded: a query of it fails only where the context is lost. */
+  unrecorded(context: ContextHandle): EventHandle {
+    return this.#pool(context).unrecorded
+  }
+
+  /**
+   * A new record, made where nothing else is in the way, of what another event's latest record stands for. To be given
+   * back when it is done.
+   */
+  copyOfRecord(event: EventHandle): { readonly copy: EventHandle; readonly giveBack: () => void } {
+    const context = this.#contexts.primary(0)
+    const stream = this.#contexts.within(context, () => this.#reserve.lend(0))
+    const copy = this.take(context)
+    const giveBack = (): void => {
+      this.#reserve.giveBack(0, stream)
+      this.giveBack(context, copy)
+    }
+    try {
+      this.#contexts.within(context, () => {
+        check('cuStreamWaitEvent', this.#library.cuStreamWaitEvent(stream, event, 0))
+        check('cuEventRecord', this.#library.cuEventRecord(copy, stream))
+      })
+    } catch (error) {
+      giveBack()
+      throw error
+    }
+    return { copy, giveBack }
+  }
+
+  #pool(context: ContextHandle): Pool {
+    let pool = this.#pools.get(context)
+    if (pool === undefined) {
+      pool = {
+        free: { [EventFlag.DEFAULT]: [], [EventFlag.DISABLE_TIMING]: [] },
+        shared: this.create(context, EventFlag.DISABLE_TIMING),
+        unrecorded: this.create(context, EventFlag.DISABLE_TIMING),
+      }
+      this.#pools.set(context, pool)
+    }
+    return pool
+  }
+}

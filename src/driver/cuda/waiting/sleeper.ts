@@ -1,0 +1,109 @@
+/**
+ * How long the event loop sleeps between two looks at the GPU: not at all for a moment, then a fixed share of the time
+ * already waited. A wait of any length is noticed late by that share at most, and costs a number of looks that grows
+ * with the logarithm of its length. No thread waits for anything, so none can be in the way when the process ends.
+ */
+import { isMainThread } from 'node:worker_threads'
+import type { Sleeper } from '../../loop-pump.js'
+import { koffi, NativeMemory } from '../libcuda/native.js'
+
+const MICROSECOND = 1_000n
+const MILLISECOND = 1_000_000n
+/** How long the loop polls before it first sleeps. */
+const POLL_FOR = 200n * MICROSECOND
+const SHORTEST = 50n * MICROSECOND
+const LONGEST = 20n * MILLISECOND
+const SHARE = 32n
+
+const CLOCK_MONOTONIC = 1
+const TFD_NONBLOCK_CLOEXEC = 0o2004000
+
+export class BackOffSleeper implements Sleeper {
+  readonly #timer: Timer
+  #since: bigint | undefined
+  #immediate: NodeJS.Immediate | undefined
+
+  /**
+   * A worker has Node's own timers: where one is terminated at the moment in which the file is ready, koffi cannot call
+   * JavaScript any more, and aborts the process.
+   */
+  constructor(timer: Timer = process.platform === 'linux' && isMainThread ? new TimerFd() : new LoopTimer()) {
+    this.#timer = timer
+  }
+
+  sleep(wake: () => void): void {
+    const now = process.hrtime.bigint()
+    this.#since ??= now
+    const waited = now - this.#since
+    if (waited < POLL_FOR) {
+      this.#immediate = setImmediate(wake)
+      return
+    }
+    const wanted = waited / SHARE
+    this.#timer.start(wanted < SHORTEST ? SHORTEST : wanted > LONGEST ? LONGEST : wanted, wake)
+  }
+
+  cancel(): void {
+    this.#since = undefined
+    if (this.#immediate !== undefined) clearImmediate(this.#immediate)
+    this.#immediate = undefined
+    this.#timer.stop()
+  }
+}
+
+interface Timer {
+  start(nanoseconds: bigint, wake: () => void): void
+  stop(): void
+}
+
+/** Node's own timers: a millisecond at least. */
+class LoopTimer implements Timer {
+  #timeout: NodeJS.Timeout | undefined
+
+  start(nanoseconds: bigint, wake: () => void): void {
+    this.#timeout = setTimeout(wake, Number(nanoseconds / MILLISECOND))
+  }
+
+  stop(): void {
+    clearTimeout(this.#timeout)
+  }
+}
+
+/** Linux's timer that is a file: the event loop watches it, and it counts in microseconds. */
+class TimerFd implements Timer {
+  readonly #memory = new NativeMemory(32)
+  readonly #settime: (fd: number, flags: number, value: number, old: number) => number
+  readonly #fd: number
+  readonly #watch: { start: (callback: () => void) => void; stop: () => void }
+
+  constructor() {
+    const libc = koffi().load(null)
+    const create = libc.func('timerfd_create', 'int', ['int', 'int'])
+    this.#settime = libc.func('timerfd_settime', 'int', ['int', 'int', 'uintptr_t', 'uintptr_t'])
+    this.#fd = create(CLOCK_MONOTONIC, TFD_NONBLOCK_CLOEXEC) as number
+    // When the thread's JavaScript ends, however it ends; what is made later, as the watch, is taken down before.
+    const addHook = libc.func('napi_add_env_cleanup_hook', 'int', ['void *', 'uintptr_t', 'uintptr_t'])
+    addHook(koffi().node.env, Number(libc.symbol('close')), this.#fd)
+    const handle = koffi().node.poll(this.#fd, { readable: true }, () => {})
+    handle.stop()
+    this.#watch = { start: (callback) => handle.start({ readable: true }, callback), stop: () => handle.stop() }
+  }
+
+  start(nanoseconds: bigint, wake: () => void): void {
+    this.#set(nanoseconds)
+    this.#watch.start(() => {
+      this.#watch.stop()
+      wake()
+    })
+  }
+
+  stop(): void {
+    this.#watch.stop()
+  }
+
+  #set(nanoseconds: bigint): void {
+    this.#memory.uint64[2] = nanoseconds / 1_000_000_000n
+    this.#memory.uint64[3] = nanoseconds % 1_000_000_000n
+    this.#settime(this.#fd, 0, this.#memory.address, 0)
+  }
+}

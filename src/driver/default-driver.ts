@@ -1,0 +1,128 @@
+/** Which driver a program gets when it names none: chosen at the first use, never at import. */
+import { createRequire } from 'node:module'
+import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
+import { invalidValue, stateError } from '../base/errors.js'
+import { openCudaDriver } from './cuda/open.js'
+import type { Driver } from './driver.js'
+import { MOST_DEVICES } from './sim/properties.js'
+import { SimDriver, simulatorOfHandle } from './sim/sim-driver.js'
+import { type WrappableDriver, wrappableOf } from './wrappable-driver.js'
+
+const WARNED = 'cuda-streams: warned of the simulator'
+/** Threads have modules of their own, but inherit this: the first that has to warn does so for all. */
+const warned = sharedFlag()
+
+/** What a variable of the environment puts behind the front: loaded only then, and given the variable's value. */
+const DOORS: Readonly<Record<string, string>> = {
+  CUDA_STREAMS_SANITIZER: '../sanitizer/environment.js',
+  CUDA_STREAMS_TIMELINE: '../timeline/whole-process.js',
+}
+
+/** What such a file exports. */
+interface Door {
+  open(front: WrappableDriver, value: string): void
+}
+
+let opened: WrappableDriver | undefined
+/** The same, once nobody has refused it. */
+let chosen: WrappableDriver | undefined
+const doorsOpened = new Set<string>()
+const toBeTold = new Set<(driver: WrappableDriver) => void>()
+
+export function defaultDriver(): WrappableDriver {
+  return chosen ?? open()
+}
+
+/** Calls back with the default driver: now if it is open, else when it is opened. The result takes that back. */
+export function whenDriverOpens(tell: (driver: WrappableDriver) => void): () => void {
+  if (chosen === undefined) toBeTold.add(tell)
+  else tell(chosen)
+  return () => void toBeTold.delete(tell)
+}
+
+function open(): WrappableDriver {
+  opened ??= wrappableOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
+  const front = opened
+  // Not chosen before all have been told: whoever refuses refuses every use.
+  openDoors(front)
+  for (const tell of toBeTold) tell(front)
+  toBeTold.clear()
+  chosen = front
+  return front
+}
+
+function openDoors(front: WrappableDriver): void {
+  for (const [variable, path] of Object.entries(DOORS)) {
+    const value = process.env[variable]
+    if (value === undefined || value === '' || value === '0' || doorsOpened.has(variable)) continue
+    const door: Door = createRequire(import.meta.url)(path)
+    door.open(front, value)
+    doorsOpened.add(variable)
+  }
+}
+
+/**
+ * The driver to ask about a handle that came without a device. Simulations stand side by side, each with handles of its
+ * own, so the right one can be told; a real driver is only ever asked about its own handles.
+ */
+export function driverForHandle(handle: number, near: WrappableDriver): WrappableDriver {
+  const owner = near.name === 'sim' ? simulatorOfHandle(handle) : undefined
+  return owner === undefined ? near : wrappableOf(owner)
+}
+
+function choose(wanted: string): Driver {
+  switch (wanted) {
+    case 'cuda':
+      return cudaOrNothing()
+    case 'sim':
+      return openSimulator()
+    case 'auto':
+    case '':
+      return cudaOrSimulator()
+    default:
+      throw invalidValue(`CUDA_STREAMS_DRIVER must be 'cuda', 'sim' or 'auto', not '${wanted}'`)
+  }
+}
+
+function cudaOrNothing(): Driver {
+  try {
+    return openCudaDriver()
+  } catch (error) {
+    if (!(error instanceof Error) || Reflect.get(error, 'code') !== 'ERR_NO_DRIVER') throw error
+    const wayOut = 'Set CUDA_STREAMS_DRIVER=sim for a simulated GPU, or =auto for one where there is no other'
+    throw stateError('ERR_NO_DRIVER', `${error.message}. ${wayOut}`, error.cause)
+  }
+}
+
+function cudaOrSimulator(): Driver {
+  try {
+    return openCudaDriver()
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    const simulator = openSimulator()
+    if (Atomics.exchange(warned, 0, 1) === 1) return simulator
+    process.emitWarning(`Using the simulated GPU: ${reason}`, {
+      type: 'CudaStreamsWarning',
+      code: 'CUDA_STREAMS_SIMULATED',
+      detail: 'Set CUDA_STREAMS_DRIVER=sim to choose it without this warning, or =cuda to have its absence an error.',
+    })
+    return simulator
+  }
+}
+
+function openSimulator(): Driver {
+  const wanted = process.env['CUDA_STREAMS_SIM_DEVICES'] || '1'
+  const devices = Number(wanted)
+  if (!Number.isInteger(devices) || devices < 1 || devices > MOST_DEVICES) {
+    throw invalidValue(`CUDA_STREAMS_SIM_DEVICES must be a whole number from 1 to ${MOST_DEVICES}, not '${wanted}'`)
+  }
+  return new SimDriver({ devices, seed: 0 })
+}
+
+function sharedFlag(): Int32Array {
+  const inherited = getEnvironmentData(WARNED)
+  if (inherited instanceof SharedArrayBuffer) return new Int32Array(inherited)
+  const made = new SharedArrayBuffer(4)
+  setEnvironmentData(WARNED, made)
+  return new Int32Array(made)
+}

@@ -1,0 +1,20 @@
+/** Streams whose handle somebody outside of the library has: they may be given work that no driver of ours sees. */
+import { isDefaultStream, type StreamHandle } from './driver.js'
+
+export class HandedOutStreams {
+  readonly #streams = new Set<StreamHandle>()
+
+  add(stream: StreamHandle): void {
+    this.#streams.add(stream)
+  }
+
+  /** The stream is destroyed; another may get its handle. */
+  forget(stream: StreamHandle): void {
+    this.#streams.delete(stream)
+  }
+
+  /** Everybody has the default streams. */
+  has(stream: StreamHandle): boolean {
+    return isDefaultStream(stream) || this.#streams.has(stream)
+  }
+}

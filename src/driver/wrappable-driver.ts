@@ -1,0 +1,61 @@
+/**
+ * What the nouns hold: a backend's front, which passes everything on. Wrappers are put in behind it and taken out again
+ * while streams live, without anyone holding a driver that is not in use any more.
+ */
+import type { Driver, StreamHandle } from './driver.js'
+import { DriverWrapper } from './driver-wrapper.js'
+
+const fronts = new WeakMap<Driver, WrappableDriver>()
+
+export class WrappableDriver extends DriverWrapper {
+  /** The driver behind all wrappers. */
+  readonly backend: Driver
+  /** What programs call streams that live; `id` is the driver's number for the stream, whose handle may be another's later. */
+  readonly streamNames = new Map<StreamHandle, { readonly id: bigint; readonly name: string }>()
+  /** From the backend outwards. */
+  readonly #wrappers: DriverWrapper[] = []
+
+  constructor(backend: Driver) {
+    super(backend)
+    this.backend = backend
+  }
+
+  override streamDestroy(stream: StreamHandle): void {
+    try {
+      super.streamDestroy(stream)
+    } finally {
+      this.streamNames.delete(stream)
+    }
+  }
+
+  /** Puts a wrapper before all others. The result takes it out again. */
+  wrap<W extends DriverWrapper>(make: (inner: Driver) => W): { readonly wrapper: W; readonly unwrap: () => void } {
+    const wrapper = make(this.inner)
+    this.#wrappers.push(wrapper)
+    this.inner = wrapper
+    return { wrapper, unwrap: () => this.#takeOut(wrapper) }
+  }
+
+  #takeOut(wrapper: DriverWrapper): void {
+    const at = this.#wrappers.indexOf(wrapper)
+    if (at < 0) return
+    this.#wrappers.splice(at, 1)
+    const outer = this.#wrappers[at] ?? this
+    outer.inner = wrapper.inner
+  }
+}
+
+/** The one front of a backend. */
+export function wrappableOf(backend: Driver): WrappableDriver {
+  let front = fronts.get(backend)
+  if (front === undefined) {
+    front = new WrappableDriver(backend)
+    fronts.set(backend, front)
+  }
+  return front
+}
+
+/** The backend behind a driver's front and its wrappers. */
+export function backendOf(driver: Driver): Driver {
+  return driver instanceof DriverWrapper ? backendOf(driver.inner) : driver
+}

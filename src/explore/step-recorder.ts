@@ -1,0 +1,159 @@
+/** Directs one run, by asking a picker, and writes down its steps. */
+import type { Choice, Director, Where } from '../driver/sim/chosen-scheduler.js'
+import type { SimOperation, Touch } from '../driver/sim/objects.js'
+import type { Look } from '../driver/sim/scheduler.js'
+import { type CallSite, siteOfCaller } from './call-site.js'
+import { streamName, whatOf } from './operation-names.js'
+import { HOST, overlap, type Step } from './steps.js'
+
+/** Chooses the step that comes at `place` of the run. */
+export type Picker = (choices: readonly Choice[], place: number, steps: readonly Step[]) => Choice
+
+export const processOf = ({ operation }: Choice): number => operation?.sequence ?? HOST
+
+const RANKS: Readonly<Record<Choice['kind'], number>> = { host: 0, run: 1, settle: 2, end: 3 }
+
+/** JavaScript first; of operations, those queued first. */
+export function usualChoice(choices: readonly Choice[]): Choice {
+  return choices.reduce((best, choice) => {
+    const ranks = RANKS[choice.kind] - RANKS[best.kind]
+    return ranks < 0 || (ranks === 0 && processOf(choice) < processOf(best)) ? choice : best
+  })
+}
+
+/** An operation as people know it. */
+export interface Known {
+  readonly operation: SimOperation
+  /** Such as 'kernel scale'. */
+  readonly what: string
+  readonly stream: string
+  /** Its number among those of the same name in its stream, from 1. */
+  readonly nth: number
+  readonly touches: readonly Touch[]
+  /** The place of the step that queued it. */
+  readonly queuedAt: number
+  readonly site: CallSite | undefined
+}
+
+export class StepRecorder implements Director {
+  readonly steps: Step[] = []
+  readonly operations = new Map<number, Known>()
+  /** Operations whose host functions the program queued, and ran. */
+  readonly ran: number[] = []
+  readonly #pick: Picker
+  readonly #devices: number
+  readonly #wantsSites: boolean
+  readonly #counts = new Map<string, number>()
+  /** Operations whose host functions run now, the innermost last. */
+  readonly #inside: number[] = []
+  readonly #overAt = new Map<number, number>()
+  /** What comes after a latch comes after the step that opened it, too. */
+  readonly #openedAt = new Map<number, number>()
+  /** Memory that JavaScript has views of. */
+  readonly #viewed: Touch[] = []
+
+  constructor(pick: Picker, devices: number, wantsSites = false) {
+    this.#pick = pick
+    this.#devices = devices
+    this.#wantsSites = wantsSites
+    const where: Where = { running: false, depth: 0, waitsFor: undefined, runnable: undefined }
+    this.#begin({ kind: 'host', operation: undefined }, HOST, where)
+  }
+
+  choose(choices: readonly Choice[], where: Where): Choice {
+    const chosen = this.#pick(choices, this.steps.length, this.steps)
+    this.#begin(chosen, processOf(usualChoice(choices)), where)
+    return chosen
+  }
+
+  queued(operation: SimOperation): void {
+    const what = whatOf(operation)
+    const stream = streamName(operation.stream, this.#devices)
+    const nth = (this.#counts.get(`${what} ${stream}`) ?? 0) + 1
+    this.#counts.set(`${what} ${stream}`, nth)
+    const touches = operation.work?.touches ?? []
+    const site = this.#wantsSites ? siteOfCaller() : undefined
+    this.operations.set(operation.sequence, {
+      operation,
+      what,
+      stream,
+      nth,
+      touches,
+      queuedAt: this.steps.length - 1,
+      site,
+    })
+  }
+
+  over({ sequence, stream }: SimOperation): void {
+    this.#overAt.set(sequence, this.steps.length - 1)
+    this.#step.ended.add(sequence)
+    if (this.#inside.includes(sequence)) this.#inside.splice(this.#inside.indexOf(sequence), 1)
+    if (stream.device.fault !== 0) this.#step.faults = true
+  }
+
+  opened({ sequence }: SimOperation): void {
+    this.#openedAt.set(sequence, this.steps.length - 1)
+  }
+
+  looks({ operations, memory }: Look): void {
+    const step = this.#step
+    if (this.#wantsSites) step.site ??= siteOfCaller()
+    for (const operation of operations ?? []) if (operation !== undefined) step.looks.add(operation.sequence)
+    if (memory === undefined) return
+    step.touches.push({ ...memory, writes: true })
+    if (
+      !this.#viewed.some(({ pointer, byteLength }) => pointer === memory.pointer && byteLength === memory.byteLength)
+    ) {
+      this.#viewed.push({ ...memory, writes: true })
+    }
+  }
+
+  isViewed({ work }: SimOperation): boolean {
+    return work !== undefined && overlap(work.touches, this.#viewed)
+  }
+
+  get #step(): Step {
+    return this.steps[this.steps.length - 1] as Step
+  }
+
+  #begin(choice: Choice, usual: number, where: Where): void {
+    const { kind, operation } = choice
+    const javascript = kind !== 'end'
+    const begins = javascript && !where.running
+    // Whoever begins may look through any view that it kept.
+    if (kind === 'run') this.#inside.push(processOf(choice))
+    if (kind === 'run' && operation?.host?.own !== true) this.ran.push(processOf(choice))
+    const touches = begins ? [...this.#viewed] : kind === 'end' ? [...(operation?.work?.touches ?? [])] : []
+    this.steps.push({
+      kind,
+      process: processOf(choice),
+      usual,
+      inside: kind === 'run' ? processOf(choice) : (this.#inside.at(-1) ?? HOST),
+      javascript,
+      begins,
+      depth: where.depth,
+      runnable: where.runnable && new Set([...where.runnable].map(({ sequence }) => sequence)),
+      causes: this.#causesOf(choice, where),
+      touches,
+      looks: new Set(),
+      ended: new Set(),
+      faults: false,
+      site: undefined,
+    })
+  }
+
+  #causesOf({ kind, operation }: Choice, { running, waitsFor }: Where): number[] {
+    if (operation === undefined) {
+      if (running) return []
+      return waitsFor === undefined ? [...this.steps.keys()] : this.#ends([waitsFor])
+    }
+    if (kind === 'settle') return this.#ends([operation])
+    const queuedAt = this.operations.get(operation.sequence)?.queuedAt ?? 0
+    return [queuedAt, ...this.#ends(operation.after)]
+  }
+
+  #ends(operations: readonly SimOperation[]): number[] {
+    const places = operations.flatMap(({ sequence }) => [this.#overAt.get(sequence), this.#openedAt.get(sequence)])
+    return places.filter((place) => place !== undefined)
+  }
+}

@@ -1,0 +1,267 @@
+import { inspect } from 'node:util'
+import { checkFunction, checkNanoseconds, checkText, checkThis, readOptions } from '../base/arguments.js'
+import { inspected, invalidType, invalidValue, printed } from '../base/errors.js'
+import { notCloneable } from '../base/identity.js'
+import { type Device, driverOf, isDevice } from '../device.js'
+import type { LaunchShape, ScalarType } from '../driver/driver.js'
+import { queueWith } from '../memory/queue-with-memory.js'
+import { openStream, queuedLast, type Stream } from '../stream.js'
+import { type Kernel, type LaunchConfig, Module, Shapes } from './kernel.js'
+import { type LaunchValues, openArguments } from './kernel-arguments.js'
+import {
+  type ArgumentsOf,
+  type CheckedArgument,
+  checkArguments,
+  type Parameter,
+  type ParameterType,
+  parseSignature,
+  typeOf,
+} from './kernel-signature.js'
+import { type Launchable, launchOn } from './launchable.js'
+import { runThreads, type SimulatedGrid, type SimulatedThread } from './twin-threads.js'
+
+/** What a twin gets for a pointer, by the type of its elements: the memory itself, from the address on. */
+export interface ViewOf {
+  /** A byte each: 0 or 1. */
+  readonly bool: Uint8Array
+  /** `signed char`. */
+  readonly i8: Int8Array
+  /** `unsigned char`. */
+  readonly u8: Uint8Array
+  /** `short`. */
+  readonly i16: Int16Array
+  /** `unsigned short`. */
+  readonly u16: Uint16Array
+  /** `int`. */
+  readonly i32: Int32Array
+  /** `unsigned int`. */
+  readonly u32: Uint32Array
+  /** `long long`, as bigints. */
+  readonly i64: BigInt64Array
+  /** `unsigned long long`, as bigints. */
+  readonly u64: BigUint64Array
+  /** `float`. */
+  readonly f32: Float32Array
+  /** `double`. */
+  readonly f64: Float64Array
+}
+
+/** What a twin gets for a parameter: a view of the memory for a pointer, a number or bigint for a value. */
+export type TwinArgument<P extends ParameterType> = P extends `${string} ${infer T extends ScalarType}*`
+  ? ViewOf[T]
+  : P extends 'i64' | 'u64'
+    ? bigint
+    : number
+
+/** What a twin gets for all parameters. */
+export type TwinArguments<S extends readonly ParameterType[]> = { readonly [I in keyof S]: TwinArgument<S[I]> }
+
+/** A kernel as CUDA C++ and as JavaScript. */
+export interface KernelDefinition<S extends readonly ParameterType[]> {
+  /** The kernel's name in the source, where it is `extern "C"`. Reports and timelines call it so, too. */
+  readonly name: string
+  /** CUDA C++. It is compiled by NVRTC at the first launch on a device of the NVIDIA driver, or by `prepare()`. */
+  readonly source: string
+  /** Its parameters in order, such as 'in f32*'. */
+  readonly signature: S
+  /**
+   * What one thread does, in JavaScript. A generator function may `yield` where the source has `__syncthreads()`: each
+   * thread of the block then waits for the others. What it throws is an uncaught exception.
+   */
+  readonly simulate?: ((thread: SimulatedThread, ...args: TwinArguments<S>) => unknown) | undefined
+  /** Instead of `simulate`: what all threads do together. Faster. What it throws is an uncaught exception. */
+  readonly simulateGrid?: ((grid: SimulatedGrid, ...args: TwinArguments<S>) => void) | undefined
+  /** Virtual nanoseconds that a launch takes on the simulator: from 0 to 2 ** 53 - 1. Default 10 000. */
+  readonly nanoseconds?: number | undefined
+}
+
+const DEFAULT_NANOSECONDS = 10_000
+
+const DEFINITION = ['name', 'source', 'signature', 'simulate', 'simulateGrid', 'nanoseconds'] as const
+
+const VIEWS = {
+  bool: Uint8Array,
+  i8: Int8Array,
+  u8: Uint8Array,
+  i16: Int16Array,
+  u16: Uint16Array,
+  i32: Int32Array,
+  u32: Uint32Array,
+  i64: BigInt64Array,
+  u64: BigUint64Array,
+  f32: Float32Array,
+  f64: Float64Array,
+} as const
+
+let isDefinedKernel: (value: unknown) => value is DefinedKernel
+
+/** One kernel for both drivers: GPU source, compiled for each device at its first use there, and a twin in JavaScript. */
+export class DefinedKernel<S extends readonly ParameterType[] = readonly ParameterType[]> implements Launchable {
+  /** Its name in the source. */
+  readonly name: string
+  /** Keeps it from being copied to another thread. */
+  protected readonly cloning: symbol = notCloneable()
+  readonly #source: string
+  readonly #signature: readonly ParameterType[]
+  readonly #nanoseconds: number
+  /** Runs the twin. */
+  readonly #run: (shape: LaunchShape, args: TwinArguments<S>) => void
+  readonly #parameters: readonly Parameter[]
+  readonly #compiled = new Map<Device, Kernel>()
+  readonly #shapes = new Shapes()
+  /** Only a type: the arguments that a launch takes. */
+  declare readonly args: ArgumentsOf<S>
+
+  /** Use `defineKernel(definition)`. */
+  constructor(definition: KernelDefinition<S>) {
+    if (definition === undefined) {
+      throw invalidType('definition', 'an object such as { name, source, signature, simulate }', definition)
+    }
+    const given = readOptions(definition, DEFINITION, 'definition')
+    const { signature, simulate, simulateGrid, nanoseconds = DEFAULT_NANOSECONDS } = given
+    this.name = checkText(given.name, 'definition.name', 'the name of a kernel')
+    this.#source = checkText(given.source, 'definition.source', 'CUDA C++ as text')
+    if (simulate !== undefined) checkFunction(simulate, 'definition.simulate')
+    if (simulateGrid !== undefined) checkFunction(simulateGrid, 'definition.simulateGrid')
+    if ((simulate === undefined) === (simulateGrid === undefined)) {
+      throw invalidValue('A kernel needs either definition.simulate or definition.simulateGrid, and not both')
+    }
+    this.#run = ({ grid, block, sharedMemory }, args) => {
+      if (simulateGrid !== undefined) simulateGrid({ gridDim: grid, blockDim: block, sharedMemory }, ...args)
+      else if (simulate !== undefined) runThreads(grid, block, sharedMemory, (thread) => simulate(thread, ...args))
+    }
+    this.#nanoseconds = checkNanoseconds(nanoseconds, 'definition.nanoseconds')
+    this.#parameters = parseSignature(signature)
+    this.#signature = this.#parameters.map(typeOf)
+  }
+
+  /**
+   * Compiles it for a device ahead of its first launch there, on a thread of its own, and loads it; only the loading
+   * blocks, as that of `Module.load()`. Nothing to do on the simulator, and where it is compiled already.
+   * @throws (as a rejection) ERR_COMPILATION, with the compiler's log in the message; ERR_UNSUPPORTED without NVRTC;
+   * ERR_INVALID_ARG_VALUE where the signature is not that of the source, CudaError 500 where that has no such kernel;
+   * ERR_INVALID_ARG_TYPE
+   */
+  async prepare(device: Device): Promise<this> {
+    const kernel = checkThis(this, isDefinedKernel, 'a DefinedKernel')
+    if (!isDevice(device)) throw invalidType('device', 'a Device', device)
+    const driver = driverOf(device)
+    if (driver.name === 'sim' || kernel.#compiled.has(device)) return this
+    this.#keep(device, await driver.kernels.compile(this.#source, `${this.name}.cu`, optionsFor(device)))
+    return this
+  }
+
+  [launchOn](stream: Stream, config: unknown, args: unknown[]): void {
+    checkThis(this, isDefinedKernel, 'a DefinedKernel')
+    if (stream.device.driver === 'cuda') this.#compiledFor(stream.device)[launchOn](stream, config, args)
+    else this.#launchTwin(stream, config as LaunchConfig, checkArguments(this.#parameters, args))
+  }
+
+  toString(): string {
+    return isDefinedKernel(this) ? `DefinedKernel(${this.name})` : printed(this)
+  }
+
+  [inspect.custom](): string {
+    return inspected(this)
+  }
+
+  /** Compiles at the first launch, which blocks meanwhile. */
+  #compiledFor(device: Device): Kernel {
+    const known = this.#compiled.get(device)
+    if (known !== undefined) return known
+    const { kernels } = driverOf(device)
+    return this.#keep(device, kernels.compileNow(this.#source, `${this.name}.cu`, optionsFor(device)))
+  }
+
+  #keep(device: Device, image: Uint8Array): Kernel {
+    const kernel: Kernel = Module.load(image, { device }).kernel(this.name, this.#signature)
+    this.#compiled.set(device, kernel)
+    return kernel
+  }
+
+  #launchTwin(stream: Stream, config: LaunchConfig, args: CheckedArgument[]): void {
+    const shape = this.#shapes.of(config)
+    for (const [index, { access }] of this.#parameters.entries()) {
+      if (access === undefined || typeof args[index] === 'object') continue
+      const expected = 'a DeviceBuffer or PinnedBuffer: the simulator knows no bare addresses'
+      throw invalidType(`Argument ${index}`, expected, args[index])
+    }
+    const use = openStream(stream, 1)
+    const memory = openArguments(args, this.#parameters, use.driver) ?? []
+    const values = args as LaunchValues
+    const name = this.name
+    const nanoseconds = this.#nanoseconds
+    const run = (bytes: readonly Uint8Array[]): void => {
+      const given = twinArguments(this.#parameters, values, bytes) as unknown as TwinArguments<S>
+      this.#run(shape, given)
+    }
+    queueWith(use, memory, () => use.driver.kernels.launchTwin(use.handle, { name, memory, nanoseconds, run, shape }))
+    queuedLast(stream, `kernel '${name}'`)
+  }
+
+  static {
+    isDefinedKernel = (value): value is DefinedKernel =>
+      typeof value === 'object' && value !== null && #compiled in value
+  }
+}
+
+/**
+ * One kernel for both drivers: `stream.launch(kernel, config, ...args)` runs it wherever the stream is. Nothing is
+ * compiled yet. The definition is read once, here: to change it later changes nothing.
+ * @throws ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for a parameter type that is none, and without `simulate` and
+ * `simulateGrid` or with both; ERR_OUT_OF_RANGE for `nanoseconds`
+ */
+export function defineKernel<const S extends readonly ParameterType[]>(
+  definition: KernelDefinition<S>,
+): DefinedKernel<S> {
+  return new DefinedKernel(definition)
+}
+
+declare module '../stream.js' {
+  interface Stream {
+    /**
+     * Queues a kernel that has a twin: on a GPU the kernel runs, on the simulator its twin. The first launch on a
+     * device of the NVIDIA driver compiles and loads it, and blocks meanwhile, unless it was prepared. On the simulator
+     * every pointer needs a buffer: addresses are ERR_INVALID_ARG_TYPE.
+     * @throws as for a Kernel. The first launch, where it was not prepared: as `prepare()` rejects, and ERR_DEADLOCK
+     * inside a host function
+     */
+    launch<S extends readonly ParameterType[]>(
+      kernel: DefinedKernel<S>,
+      config: LaunchConfig,
+      ...args: ArgumentsOf<S>
+    ): this
+  }
+}
+
+function optionsFor(device: Device): readonly string[] {
+  const { major, minor } = device.computeCapability
+  return [`--gpu-architecture=sm_${major}${minor}`]
+}
+
+function twinArguments(
+  parameters: readonly Parameter[],
+  values: readonly (number | bigint)[],
+  bytes: readonly Uint8Array[],
+): unknown[] {
+  let next = 0
+  return parameters.map(({ type, access }, index) => {
+    const value = values[index] ?? 0
+    if (access === undefined) return twinValue(type, value)
+    const piece = bytes[next] ?? new Uint8Array(0)
+    next += 1
+    const View = VIEWS[type]
+    return new View(
+      piece.buffer as ArrayBuffer,
+      piece.byteOffset,
+      Math.floor(piece.byteLength / View.BYTES_PER_ELEMENT),
+    )
+  })
+}
+
+/** As a GPU gets it: a float has 24 bits, and an integer no negative zero. */
+function twinValue(type: ScalarType, value: number | bigint): number | bigint {
+  if (type === 'i64' || type === 'u64') return BigInt(value)
+  if (type === 'f32') return Math.fround(Number(value))
+  return type === 'f64' ? Number(value) : Number(value) + 0
+}

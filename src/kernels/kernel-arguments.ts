@@ -1,0 +1,41 @@
+/** Memory among a kernel's arguments: opened for the launch. */
+
+import { invalidValue } from '../base/errors.js'
+import { type Driver, type KernelMemory, SCALAR_BYTES } from '../driver/driver.js'
+import { type OpenMemory, openMemory } from '../memory/buffer.js'
+import type { CheckedArgument, Parameter } from './kernel-signature.js'
+
+export interface ArgumentMemory extends OpenMemory, KernelMemory {}
+
+/** Arguments as they are passed: memory by its address. */
+export type LaunchValues = readonly (number | bigint)[]
+
+/**
+ * Puts addresses in the place of memory, so that the arguments are LaunchValues, and returns that memory; undefined where
+ * there is none.
+ * @throws ERR_CLOSED or ERR_DEVICE_MISMATCH for memory that cannot be used; ERR_INVALID_ARG_VALUE where it begins in the
+ * middle of an element, which a GPU answers with a fault
+ */
+export function openArguments(
+  args: CheckedArgument[],
+  parameters: readonly Parameter[],
+  driver: Driver,
+): readonly ArgumentMemory[] | undefined {
+  let memory: ArgumentMemory[] | undefined
+  for (let index = 0; index < args.length; index += 1) {
+    const argument = args[index]
+    if (typeof argument !== 'object') continue
+    const { allocation, pointer } = openMemory(argument, driver)
+    const { byteLength } = argument
+    const type = parameters[index]?.type ?? 'u8'
+    if (pointer % SCALAR_BYTES[type] !== 0) {
+      throw invalidValue(
+        `Argument ${index}: ${argument} does not begin at a multiple of ${SCALAR_BYTES[type]}, for ${type}`,
+      )
+    }
+    args[index] = pointer
+    memory ??= []
+    memory.push({ allocation, pointer, byteLength, access: parameters[index]?.access ?? 'inout' })
+  }
+  return memory
+}

@@ -1,0 +1,41 @@
+/** CUDA C++ as text, compiled at run time. */
+import { checkArray, checkText, readOptions } from '../base/arguments.js'
+import { type Device, driverOf, resolveDevice } from '../device.js'
+import { Module } from './kernel.js'
+
+/** How CUDA C++ is compiled, and where it is loaded. */
+export interface CompileOptions {
+  /** The architecture to compile for, such as 'sm_90', for NVRTC's `--gpu-architecture`. Default: the device's own. */
+  readonly arch?: string | undefined
+  /** More options for NVRTC, such as '--use_fast_math'. */
+  readonly options?: readonly string[] | undefined
+  /** Where the module is loaded. Default: the current device. */
+  readonly device?: Device | number | undefined
+  /** What the compiler calls the source in its messages. Default 'program.cu'. */
+  readonly name?: string | undefined
+}
+
+async function compile(source: string, options?: CompileOptions): Promise<Module> {
+  const given = readOptions(options, ['arch', 'options', 'device', 'name'])
+  checkText(source, 'source', 'CUDA C++ as text')
+  const { options: texts = [], name = 'program.cu' } = given
+  const more = checkArray(texts, 'options.options', 'an array of texts').map((text, index) =>
+    checkText(text, `options.options[${index}]`, 'a text'),
+  )
+  checkText(name, 'options.name', 'a text')
+  const device = resolveDevice(given.device)
+  const { major, minor } = device.computeCapability
+  const { arch = `sm_${major}${minor}` } = given
+  checkText(arch, 'options.arch', "a text such as 'sm_90'")
+  const image = await driverOf(device).kernels.compile(source, name, [`--gpu-architecture=${arch}`, ...more])
+  return Module.load(image, { device })
+}
+
+/**
+ * `Program.compile(source)` compiles CUDA C++ with NVRTC, on a thread of its own, and loads what comes out; only the
+ * loading blocks, as that of `Module.load()`. Kernels that are to be found by name need `extern "C"`.
+ * @throws (as a rejection) ERR_COMPILATION, with the compiler's log in the message; ERR_UNSUPPORTED without NVRTC
+ * (CUDA_STREAMS_NVRTC names the file or its folder) and on the simulator; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a
+ * device that does not exist; CudaError for code that the device cannot run
+ */
+export const Program = { compile } as const

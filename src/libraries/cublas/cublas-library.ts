@@ -1,0 +1,104 @@
+/** cuBLAS as a C library: finding it, its functions, its numbers. A test holds them against cublas_api.h. */
+
+import { LibraryError } from '../../base/errors.js'
+import { type LoadedLibrary, loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
+import { declareFunctions, type LibraryFunction, type LibrarySignature } from '../c-function.js'
+
+const CUBLAS: WantedLibrary = {
+  title: 'cuBLAS',
+  names: {
+    linux: ['libcublas.so.13', 'libcublas.so.12', 'libcublas.so'],
+    win32: ['cublas64_13.dll', 'cublas64_12.dll'],
+  },
+  variable: 'CUDA_STREAMS_CUBLAS',
+  wayOut: 'Install it with the CUDA toolkit or by pip, set CUDA_HOME',
+}
+
+const P = 'uintptr_t'
+
+export const CUBLAS_SIGNATURES = {
+  cublasCreate_v2: { c: 'cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)', args: [P] },
+  cublasGetVersion_v2: {
+    c: 'cublasStatus_t cublasGetVersion_v2(cublasHandle_t handle, int *version)',
+    args: [P, P],
+  },
+  cublasSetStream_v2: {
+    c: 'cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t streamId)',
+    args: [P, P],
+  },
+  cublasSetWorkspace_v2: {
+    c: 'cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, size_t workspaceSizeInBytes)',
+    args: [P, P, P],
+  },
+  cublasGemmEx: {
+    c: 'cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k, const void *alpha, const void *A, cudaDataType Atype, int lda, const void *B, cudaDataType Btype, int ldb, const void *beta, void *C, cudaDataType Ctype, int ldc, cublasComputeType_t computeType, cublasGemmAlgo_t algo)',
+    args: [
+      ...[P, 'int', 'int', 'int', 'int', 'int'],
+      ...[P, P, 'int', 'int', P, 'int', 'int'],
+      ...[P, P, 'int', 'int', 'int', 'int'],
+    ] as LibrarySignature['args'],
+  },
+  cublasGemmStridedBatchedEx: {
+    c: 'cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k, const void *alpha, const void *A, cudaDataType Atype, int lda, long long int strideA, const void *B, cudaDataType Btype, int ldb, long long int strideB, const void *beta, void *C, cudaDataType Ctype, int ldc, long long int strideC, int batchCount, cublasComputeType_t computeType, cublasGemmAlgo_t algo)',
+    args: [
+      ...[P, 'int', 'int', 'int', 'int', 'int'],
+      ...[P, P, 'int', 'int', 'int64', P, 'int', 'int', 'int64'],
+      ...[P, P, 'int', 'int', 'int64', 'int', 'int', 'int'],
+    ] as LibrarySignature['args'],
+  },
+} as const satisfies Readonly<Record<string, LibrarySignature>>
+
+/** cublasStatus_t. */
+export const CUBLAS_STATUS: Readonly<Record<string, number>> = {
+  CUBLAS_STATUS_SUCCESS: 0,
+  CUBLAS_STATUS_NOT_INITIALIZED: 1,
+  CUBLAS_STATUS_ALLOC_FAILED: 3,
+  CUBLAS_STATUS_INVALID_VALUE: 7,
+  CUBLAS_STATUS_ARCH_MISMATCH: 8,
+  CUBLAS_STATUS_MAPPING_ERROR: 11,
+  CUBLAS_STATUS_EXECUTION_FAILED: 13,
+  CUBLAS_STATUS_INTERNAL_ERROR: 14,
+  CUBLAS_STATUS_NOT_SUPPORTED: 15,
+  CUBLAS_STATUS_LICENSE_ERROR: 16,
+}
+/** cublasOperation_t. */
+export const CUBLAS_OP = { N: 0, T: 1 } as const
+/** CUBLAS_GEMM_DEFAULT: cuBLAS chooses. */
+export const CUBLAS_GEMM_DEFAULT = -1
+/** cudaDataType_t and cublasComputeType_t: what the elements are, and what sums are kept in. */
+export const CUBLAS_TYPES = {
+  f32: { data: 0, compute: 68, bytes: 4 },
+  f64: { data: 1, compute: 70, bytes: 8 },
+  f16: { data: 2, compute: 68, bytes: 2 },
+  bf16: { data: 14, compute: 68, bytes: 2 },
+} as const
+
+const EXPLANATIONS: Readonly<Record<number, string>> = {
+  1: 'CUDA is not started, or the device has no room left for cuBLAS',
+  3: 'The device or the host is out of memory: close what is no longer used',
+  7: 'cuBLAS does not take these sizes or leading dimensions',
+  8: 'This device lacks what the types need',
+  13: 'The work could not be queued: the GPU may have faulted, or a capture does not allow it',
+  15: 'cuBLAS has no kernel for these types, sizes or alignments',
+}
+
+export type CublasLibrary = Readonly<Record<keyof typeof CUBLAS_SIGNATURES, LibraryFunction>>
+
+let loaded: CublasLibrary | undefined
+
+/** @throws ERR_UNSUPPORTED, with the places tried */
+export function openCublas(): CublasLibrary {
+  loaded ??= declareCublas(loadLibrary(CUBLAS))
+  return loaded
+}
+
+function declareCublas(library: LoadedLibrary): CublasLibrary {
+  return declareFunctions(library, CUBLAS_SIGNATURES)
+}
+
+/** Throws what cuBLAS returned, unless it is success. */
+export function checkCublas(call: string, status: number): void {
+  if (status === 0) return
+  const name = Object.keys(CUBLAS_STATUS).find((key) => CUBLAS_STATUS[key] === status)
+  throw new LibraryError(call, status, name ?? `CUBLAS_STATUS_${status}`, EXPLANATIONS[status])
+}

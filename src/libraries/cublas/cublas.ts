@@ -1,0 +1,224 @@
+/** Matrix products by cuBLAS, in stream order. Importing this loads no library. */
+import { inspect } from 'node:util'
+import { checkThis, readOptions } from '../../base/arguments.js'
+import { inspected, invalidType, invalidValue, outOfRange, printed, stateError } from '../../base/errors.js'
+import { nextSerial } from '../../base/identity.js'
+import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from '../../device.js'
+import { LIBRARY_ENTRIES, type LibraryWork } from '../../driver/driver.js'
+import '../../shortcuts.js'
+import { destroyWhenUnreachable, release } from '../../base/finalization.js'
+import type { DeviceBuffer } from '../../memory/device-buffer.js'
+import { queueWith } from '../../memory/queue-with-memory.js'
+import { isStream, type OpenStream, openStream, Stream } from '../../stream.js'
+import { checkDeviceBuffer, type GivenMemory, openGiven, type UsedMemory } from '../library-memory.js'
+import { callGemm, type GemmFunction } from './cublas-gemm.js'
+import { CublasHandle } from './cublas-handles.js'
+import { CUBLAS_TYPES } from './cublas-library.js'
+import { type GemmOptions, type GemmShape, type StridedBatchOptions, shapeOfBatch, shapeOfGemm } from './gemm-shape.js'
+import { multiply } from './gemm-twin.js'
+import { isKnown, kindOf, learn } from './known-products.js'
+import { overlap } from './matrix-overlap.js'
+
+/** What `new Cublas(stream, options)` takes. */
+export interface CublasOptions {
+  /** Whose current stream is followed. Default: the device of the stream that is given, else the current device. */
+  readonly device?: Device | number | undefined
+  /**
+   * Memory that cuBLAS works in, instead of its own (`cublasSetWorkspace`). NVIDIA advises 32 MiB from Hopper on, 4 MiB
+   * before. It begins at a multiple of 256 bytes. Work on two streams at one time must not share it. With one, captures
+   * make no memory of their own.
+   */
+  readonly workspace?: DeviceBuffer | undefined
+}
+
+/** Workspaces begin at a multiple of 256 bytes. */
+const WORKSPACE_ALIGNMENT = 256
+
+let isCublas: (value: unknown) => value is Cublas
+
+/**
+ * cuBLAS on one device. Its work goes into the stream given or, without one, into whichever is current when it is
+ * queued. The simulator computes the same in JavaScript, slowly. What nobody can reach any more is closed.
+ */
+export class Cublas implements Disposable {
+  /** Where its work runs. */
+  readonly device: Device
+  /** Which object it is: no other of this thread has the number. */
+  readonly serial: number = nextSerial()
+  readonly #stream: Stream | undefined
+  readonly #workspace: DeviceBuffer | undefined
+  readonly #handle: CublasHandle | undefined
+  #closed = false
+
+  /**
+   * Loads cuBLAS at the first time, and makes a handle (`cublasCreate`). Host functions that are pending are run
+   * before, since that call may wait for the device.
+   * @throws ERR_UNSUPPORTED, with the places tried, where cuBLAS is not found (CUDA_STREAMS_CUBLAS names the file or
+   * its folder); ERR_DEADLOCK inside a host function; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a workspace that
+   * begins elsewhere; ERR_CLOSED for a closed stream or workspace; ERR_DEVICE_MISMATCH where stream, device and workspace are not on one device; ERR_OUT_OF_RANGE
+   * for a device that does not exist; LibraryError
+   */
+  constructor(stream?: Stream, options?: CublasOptions) {
+    if (stream !== undefined && !isStream(stream)) throw invalidType('stream', 'a Stream', stream)
+    const { device, workspace } = readOptions(options, ['device', 'workspace'])
+    if (stream !== undefined) openStream(stream)
+    this.device = stream === undefined || device !== undefined ? resolveDevice(device) : stream.device
+    if (stream !== undefined && stream.device !== this.device) {
+      throw stateError(
+        'ERR_DEVICE_MISMATCH',
+        `${stream} is on ${stream.device}, not on ${elsewhere(this.device, stream.device)} as options.device says`,
+      )
+    }
+    this.#stream = stream
+    if (workspace !== undefined) {
+      checkDeviceBuffer(workspace, 'options.workspace', WORKSPACE_ALIGNMENT, stream ?? Stream.current(this.device))
+    }
+    this.#workspace = workspace
+    if (this.device.driver === 'sim') return
+    this.#handle = new CublasHandle(driverOf(this.device), contextOf(this.device))
+    destroyWhenUnreachable(this, this.#handle)
+  }
+
+  /**
+   * cuBLAS's own number, such as 130100 (`cublasGetVersion`); 0 on the simulator.
+   * @throws ERR_CLOSED
+   */
+  get version(): number {
+    const cublas = checkThis(this, isCublas, 'a Cublas')
+    cublas.#checkOpen()
+    return cublas.#handle?.version ?? 0
+  }
+
+  /** Has it been closed? */
+  get closed(): boolean {
+    return checkThis(this, isCublas, 'a Cublas').#closed
+  }
+
+  /**
+   * Queues C = alpha · A · B + beta · C (`cublasGemmEx`). Matrices lie row after row unless `order` says otherwise;
+   * sums are kept in f32, those of f64 in f64. A and B must not overlap C. The buffers may be closed as soon as this
+   * returns. The first product of its kind on a device may load code, so host functions that are pending run before.
+   * Inside a host function that cannot be: compute there only what was computed before.
+   * @throws ERR_OUT_OF_RANGE where a buffer is too short, or a size or distance is none; ERR_INVALID_ARG_TYPE,
+   * ERR_INVALID_ARG_VALUE for a type or order that is none, and a buffer that begins in the middle of an element;
+   * ERR_CLOSED, ERR_DEVICE_MISMATCH for a buffer of another device; ERR_DEADLOCK for the first of its kind inside a
+   * host function. Nothing is queued then. LibraryError for what
+   * cuBLAS refuses
+   */
+  gemm(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: GemmOptions): this {
+    checkThis(this, isCublas, 'a Cublas').#queue('cublasGemmEx', shapeOfGemm(options), a, b, c)
+    return this
+  }
+
+  /**
+   * As `gemm`, for many products of the same sizes that lie at equal distances (`cublasGemmStridedBatchedEx`).
+   * @throws as `gemm`; ERR_OUT_OF_RANGE for a `strideC` at which the results overlap
+   */
+  gemmStridedBatched(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: StridedBatchOptions): this {
+    checkThis(this, isCublas, 'a Cublas').#queue('cublasGemmStridedBatchedEx', shapeOfBatch(options), a, b, c)
+    return this
+  }
+
+  /**
+   * Lets go of the handle, which is kept for the next Cublas of the device. Queued work still completes. The workspace
+   * is the caller's to close. May be called twice.
+   */
+  close(): void {
+    const cublas = checkThis(this, isCublas, 'a Cublas')
+    if (cublas.#closed) return
+    this.#closed = true
+    if (this.#handle !== undefined) release(this, this.#handle)
+  }
+
+  /** `close()`, for `using`. */
+  [Symbol.dispose](): void {
+    checkThis(this, isCublas, 'a Cublas').close()
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'Cublas'
+  }
+
+  toString(): string {
+    if (!isCublas(this)) return printed(this)
+    return `Cublas(${this.#stream ?? this.device}${this.#closed ? ', closed' : ''})`
+  }
+
+  [inspect.custom](): string {
+    return inspected(this)
+  }
+
+  #checkOpen(): void {
+    if (this.#closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+  }
+
+  #queue(name: GemmFunction, shape: GemmShape, a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer): void {
+    const stream = this.#stream ?? Stream.current(this.device)
+    const { bytes } = CUBLAS_TYPES[shape.type]
+    const given = (buffer: DeviceBuffer, letter: 'A' | 'B' | 'C', elements: number): GivenMemory => {
+      checkDeviceBuffer(buffer, letter, bytes, stream)
+      const byteLength = elements * bytes
+      if (buffer.byteLength < byteLength) {
+        throw outOfRange(
+          letter,
+          `${byteLength} bytes long or longer, for ${elements} elements of ${shape.type}`,
+          buffer.byteLength,
+        )
+      }
+      const access = letter !== 'C' ? 'in' : shape.beta === 0 ? 'out' : 'inout'
+      return { buffer, access, byteLength }
+    }
+    const matrices = [given(a, 'A', shape.a.elements), given(b, 'B', shape.b.elements), given(c, 'C', shape.c.elements)]
+    const workspace = this.#workspace === undefined ? [] : [allOf(this.#workspace)]
+    const open = (): { readonly use: OpenStream; readonly memory: readonly UsedMemory[] } => {
+      this.#checkOpen()
+      const use = openStream(stream)
+      return { use, memory: openGiven([...matrices, ...workspace], use) }
+    }
+    const before = open()
+    checkOperandsApart(shape, before.memory)
+    const kind = kindOf(name, shape, before.memory)
+    const isNew = this.#handle !== undefined && !isKnown(before.use.context, kind)
+    // Runs the host functions that are pending, which may close what is used here. Inside of one it throws.
+    if (isNew) before.use.driver.libraries.call(before.use.context, () => {})
+    openStream(stream, LIBRARY_ENTRIES)
+    const { use, memory } = open()
+    const work: LibraryWork = {
+      name,
+      stream: use.handle,
+      context: use.context,
+      memory,
+      call: (raw) => {
+        if (this.#handle !== undefined) callGemm(this.#handle, name, shape, memory, raw)
+      },
+      twin: { nanoseconds: durationOf(shape), run: (contents) => multiply(shape, contents) },
+    }
+    use.driver.streamHandedOut(use.handle)
+    queueWith(use, memory, () => use.driver.libraries.queue([work]))
+    // What a capture has taken up is not computed yet.
+    if (isNew && !use.driver.streamIsCapturing(use.handle)) learn(use.context, kind)
+  }
+
+  static {
+    isCublas = (value): value is Cublas => typeof value === 'object' && value !== null && #workspace in value
+  }
+}
+
+const allOf = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'inout', byteLength: buffer.byteLength })
+
+/** cuBLAS would write what it has yet to read. Throws ERR_INVALID_ARG_VALUE. */
+function checkOperandsApart(
+  { type, a, b, c, batchCount }: GemmShape,
+  [first, second, result]: readonly UsedMemory[],
+): void {
+  for (const [letter, layout, read] of [['A', a, first] as const, ['B', b, second] as const]) {
+    const distance = ((result?.pointer ?? 0) - (read?.pointer ?? 0)) / CUBLAS_TYPES[type].bytes
+    if (!overlap(layout, c, distance, batchCount)) continue
+    throw invalidValue(`${letter} and C have elements in common: a product cannot be written over what it is made of`)
+  }
+}
+
+/** About what a GPU of 50 TFLOP/s takes. */
+function durationOf({ m, n, k, batchCount }: GemmShape): number {
+  return 2000 + Math.round((2 * m * n * k * batchCount) / 50_000)
+}

@@ -1,0 +1,169 @@
+/** The sizes of a matrix product, checked, and as cuBLAS wants them: column by column. */
+import { checkBoolean, checkInteger, type Given, readOptions } from '../../base/arguments.js'
+import { describe, invalidType, invalidValue, outOfRange } from '../../base/errors.js'
+
+/** The types of elements that a product is made of. Sums are kept in f32, those of f64 in f64. */
+export type GemmType = 'f16' | 'bf16' | 'f32' | 'f64'
+
+/** What `cublas.gemm()` is told of its matrices. */
+export interface GemmOptions {
+  /** Of the elements of all three matrices. */
+  readonly type: GemmType
+  /** Rows of C, and of A as it is multiplied: from 1 to 2 ** 31 - 1, as `n` and `k`. */
+  readonly m: number
+  /** Columns of C, and of B as it is multiplied. */
+  readonly n: number
+  /** Columns of A and rows of B, as they are multiplied. */
+  readonly k: number
+  /** A lies in memory as its transpose, k rows of m. Default false. */
+  readonly transposeA?: boolean | undefined
+  /** B lies in memory as its transpose, n rows of k. Default false. */
+  readonly transposeB?: boolean | undefined
+  /** The factor of A · B. Default 1. */
+  readonly alpha?: number | undefined
+  /** The factor of what C held before. Default 0: that does not matter, not even where it is NaN. */
+  readonly beta?: number | undefined
+  /**
+   * How matrices lie in memory: row after row, as C and NumPy have them, or column after column, as BLAS and Fortran.
+   * Default 'row'.
+   */
+  readonly order?: 'row' | 'column' | undefined
+  /** Elements from one row of A (one column, with order 'column') as it lies in memory to the next. Default: no gap. */
+  readonly lda?: number | undefined
+  /** As lda, for B. */
+  readonly ldb?: number | undefined
+  /** As lda, for C. */
+  readonly ldc?: number | undefined
+}
+
+/** What `cublas.gemmStridedBatched()` is told of its matrices. */
+export interface StridedBatchOptions extends GemmOptions {
+  /** How many products, at least 1. */
+  readonly batchCount: number
+  /** Elements from one A to the next; 0 takes the same A for all. Default: no gap. */
+  readonly strideA?: number | undefined
+  /** As strideA, for B. */
+  readonly strideB?: number | undefined
+  /**
+   * Elements from one C to the next. Default: no gap. Less than a whole C where all of them lie side by side within `ldc`,
+   * as those of attention heads do.
+   */
+  readonly strideC?: number | undefined
+}
+
+/** One of the three matrices as it lies in memory. */
+export interface Layout {
+  /** Rows or columns, as they lie. */
+  readonly lines: number
+  /** Elements of one line. */
+  readonly length: number
+  /** Elements from one line (row or column, as they lie) to the next. */
+  readonly leading: number
+  /** Elements from one matrix of a batch to the next. */
+  readonly stride: number
+  /** Elements from the first to the last, over the whole batch. */
+  readonly elements: number
+}
+
+export interface GemmShape {
+  readonly type: GemmType
+  readonly m: number
+  readonly n: number
+  readonly k: number
+  readonly transposeA: boolean
+  readonly transposeB: boolean
+  readonly alpha: number
+  readonly beta: number
+  readonly order: 'row' | 'column'
+  readonly batchCount: number
+  readonly a: Layout
+  readonly b: Layout
+  readonly c: Layout
+}
+
+const TYPES: readonly GemmType[] = ['f16', 'bf16', 'f32', 'f64']
+const LARGEST = 2 ** 31 - 1
+const GEMM = [
+  ...(['type', 'm', 'n', 'k', 'transposeA', 'transposeB'] as const),
+  ...(['alpha', 'beta', 'order', 'lda', 'ldb', 'ldc'] as const),
+] as const
+const BATCH = ['batchCount', 'strideA', 'strideB', 'strideC'] as const
+
+type GivenBatch = Given<StridedBatchOptions, (typeof BATCH)[number]>
+/** For a product that is no batch. */
+const ONE: GivenBatch = { batchCount: 1, strideA: undefined, strideB: undefined, strideC: undefined }
+
+/** Throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE or ERR_OUT_OF_RANGE for what no product has. */
+export function shapeOfGemm(options: GemmOptions): GemmShape {
+  return shapeOf(read(options, GEMM), ONE)
+}
+
+/** As `shapeOfGemm`, for a batch. */
+export function shapeOfBatch(options: StridedBatchOptions): GemmShape {
+  const given = read(options, [...GEMM, ...BATCH])
+  return shapeOf(given, given)
+}
+
+function read<T extends GemmOptions, K extends keyof T>(options: T, names: readonly K[]): Given<T, K> {
+  if (options === undefined) throw invalidType('options', 'an object such as { type, m, n, k }', options)
+  return readOptions(options, names)
+}
+
+function shapeOf(options: Given<GemmOptions, (typeof GEMM)[number]>, batch: GivenBatch): GemmShape {
+  const { type, order = 'row' } = options
+  const batchCount = checkCount(batch.batchCount, 'options.batchCount')
+  if (type === undefined || !TYPES.includes(type)) {
+    throw invalidValue(`options.type must be one of '${TYPES.join("', '")}', not ${describe(type)}`)
+  }
+  if (order !== 'row' && order !== 'column') {
+    throw invalidValue(`options.order must be 'row' or 'column', not ${describe(order)}`)
+  }
+  const m = checkCount(options.m, 'options.m')
+  const n = checkCount(options.n, 'options.n')
+  const k = checkCount(options.k, 'options.k')
+  const transposeA = checkBoolean(options.transposeA, 'options.transposeA', false)
+  const transposeB = checkBoolean(options.transposeB, 'options.transposeB', false)
+  const alpha = checkFactor(options.alpha, 'options.alpha', 1)
+  const beta = checkFactor(options.beta, 'options.beta', 0)
+  const layout = (letter: 'A' | 'B' | 'C', rows: number, columns: number): Layout => {
+    const [lines, length] = order === 'row' ? [rows, columns] : [columns, rows]
+    const ld = `ld${letter.toLowerCase()}` as 'lda' | 'ldb' | 'ldc'
+    const leading = options[ld] === undefined ? length : checkCount(options[ld], `options.${ld}`)
+    if (leading < length) {
+      throw outOfRange(`options.${ld}`, `at least ${length}, the length of a ${order} of ${letter}`, leading)
+    }
+    const name = `stride${letter}` as const
+    const stride = batch[name] === undefined ? lines * leading : checkInteger(batch[name], `options.${name}`, 0)
+    const elements = (batchCount - 1) * stride + (lines - 1) * leading + length
+    if (elements > Number.MAX_SAFE_INTEGER) {
+      const most = `at most ${Number.MAX_SAFE_INTEGER}`
+      throw outOfRange(`The elements from the first to the last of ${letter}`, most, elements)
+    }
+    if (letter === 'C') checkMatricesApart({ lines, length, leading, stride }, batchCount)
+    return { lines, length, leading, stride, elements }
+  }
+  const a = transposeA ? layout('A', k, m) : layout('A', m, k)
+  const b = transposeB ? layout('B', n, k) : layout('B', k, n)
+  return { type, m, n, k, transposeA, transposeB, alpha, beta, order, batchCount, a, b, c: layout('C', m, n) }
+}
+
+/**
+ * Do the matrices that are written lie apart? Either each begins behind the one before it, or they all lie side by side:
+ * the first rows of all of them, then the second rows.
+ */
+function checkMatricesApart({ lines, length, leading, stride }: Omit<Layout, 'elements'>, batchCount: number): void {
+  if (batchCount === 1) return
+  const behind = (lines - 1) * leading + length
+  const widest = Math.floor((leading - length) / (batchCount - 1))
+  if (stride >= behind || (stride >= length && stride <= widest)) return
+  const orBeside = widest < length ? '' : `, or from ${length} to ${widest} to lie side by side within options.ldc`
+  throw outOfRange('options.strideC', `at least ${behind}${orBeside}: the matrices of a batch do not overlap`, stride)
+}
+
+const checkCount = (value: unknown, name: string): number => checkInteger(value, name, 1, LARGEST)
+
+function checkFactor(value: number | undefined, name: string, byDefault: number): number {
+  if (value === undefined) return byDefault
+  if (typeof value !== 'number') throw invalidType(name, 'a number', value)
+  return value
+}

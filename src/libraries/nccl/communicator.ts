@@ -1,0 +1,421 @@
+/** Collective communication between GPUs by NCCL, in stream order. Importing this loads no library. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { inspect } from 'node:util'
+import { checkArray, checkSignal, checkThis, isInstance, readOptions } from '../../base/arguments.js'
+import { CudaError, inspected, invalidType, invalidValue, printed, stateError } from '../../base/errors.js'
+import { nextSerial } from '../../base/identity.js'
+import { contextOf, Device, driverOf, elsewhere, resolveDevice } from '../../device.js'
+import { isContextLost } from '../../driver/cuda-results.js'
+import { type WaitOptions, whenAborted } from '../../streams/finished.js'
+import '../../shortcuts.js'
+import { destroyWhenUnreachable, release } from '../../base/finalization.js'
+import type { DeviceBuffer } from '../../memory/device-buffer.js'
+import type { GivenMemory } from '../library-memory.js'
+import { NcclCall } from './nccl-call.js'
+import { Clique } from './nccl-clique.js'
+import { checkAlive } from './nccl-group.js'
+import { NcclHandle } from './nccl-handle.js'
+import { type NcclBackend, openNccl } from './nccl-library.js'
+import {
+  type CommunicatorOptions,
+  checkId,
+  checkRank,
+  checkSize,
+  checkTimeout,
+  type PeerOptions,
+  type ReductionOptions,
+  type RootOptions,
+  type TransferOptions,
+} from './nccl-options.js'
+import { SimulatedNccl } from './simulated-nccl.js'
+
+const TURNS_FOR_HOST_FUNCTIONS = 1000
+/** Milliseconds between two looks for errors that come while work runs. */
+const LOOK_FOR_ERRORS = 50
+
+let simulated: SimulatedNccl | undefined
+
+/** Lets only this file make communicators. */
+class Ready {
+  readonly handle: NcclHandle
+  readonly device: Device
+  readonly size: number
+  constructor(handle: NcclHandle, device: Device, size: number) {
+    this.handle = handle
+    this.device = device
+    this.size = size
+  }
+}
+
+/**
+ * An id for a new communicator (`ncclGetUniqueId`), 128 bytes: give it to every rank, by whatever means the processes
+ * have. This process must live until all ranks are there, since they meet at it.
+ * @throws ERR_UNSUPPORTED, with the places tried, where NCCL is not found (CUDA_STREAMS_NCCL names the file or its
+ * folder) or is older than 2.14; LibraryError
+ */
+export function uniqueId(): Uint8Array {
+  return ncclOf(Device.current).uniqueId()
+}
+
+/** NCCL's own number, such as 22809 for 2.28.9 (`ncclGetVersion`); 0 on the simulator. Throws as `uniqueId` does. */
+export function ncclVersion(): number {
+  return ncclOf(Device.current).version()
+}
+
+let isCommunicator: (value: unknown) => value is Communicator
+
+/**
+ * One of the ranks that exchange data: a device of this process. Every rank has to make the same calls in the same
+ * order. Their work is queued on a stream of the device, as kernels are; the buffers may be closed as soon as that is
+ * done. What nobody can reach any more is destroyed.
+ *
+ * What holds for all calls that exchange data is not repeated at each. Arguments that are wrong are refused by name,
+ * and nothing is queued: ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for a type or reduction that is none, and a buffer
+ * that is no whole number of elements or begins in the middle of one; ERR_OUT_OF_RANGE for buffers of other lengths,
+ * and a rank that is none; ERR_CLOSED for a communicator that has ended, a closed buffer or stream; ERR_DEVICE_MISMATCH
+ * for those of another device; ERR_UNSUPPORTED on a per-thread default stream; ERR_DEADLOCK where another rank of this
+ * thread does not make the same call, and where the other ranks are waited for in vain (`timeout`). What NCCL refuses
+ * is a LibraryError. It ends the communicator, as a wait in vain does.
+ *
+ * The first call of a kind connects the ranks: it blocks until all of them have made it, and runs host functions that
+ * come due meanwhile. A thread that has several ranks must therefore make the calls of all of them inside `group()`.
+ */
+export class Communicator implements AsyncDisposable {
+  /** The device of this rank. */
+  readonly device: Device
+  /** Which of the ranks it is, from 0. */
+  readonly rank: number
+  /** How many ranks there are. */
+  readonly size: number
+  /** Which object it is: no other of this thread has the number. */
+  readonly serial: number = nextSerial()
+  readonly #handle: NcclHandle
+
+  /** Use `await Communicator.create(options)`. */
+  private constructor(ready: Ready) {
+    if (!isInstance(ready, Ready)) throw invalidType('Communicator', 'had from Communicator.create(options)', 'new')
+    const { handle, device, size } = ready
+    this.device = device
+    this.rank = handle.rank
+    this.size = size
+    this.#handle = handle
+    destroyWhenUnreachable(this, handle)
+  }
+
+  /**
+   * Resolves when all ranks are there (`ncclCommInitRankConfig`, not blocking). The loop turns meanwhile, so that a
+   * process may make several ranks at once. On the simulator all ranks must be in one thread.
+   * @throws (as a rejection) ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE; ERR_INVALID_ARG_VALUE for an id that `uniqueId()`
+   * did not return, or for options that contradict those of another rank in this thread; ERR_UNSUPPORTED as
+   * `uniqueId()`; ERR_DEADLOCK when the time is up; `signal.reason`; LibraryError
+   */
+  static async create(options: CommunicatorOptions): Promise<Communicator> {
+    if (options === undefined) throw invalidType('options', 'an object such as { id, rank, size }', options)
+    const given = readOptions(options, ['id', 'rank', 'size', 'device', 'timeout', 'signal'])
+    const size = checkSize(given.size)
+    const rank = checkRank(given.rank, 'options.rank', size)
+    const id = checkId(given.id)
+    const timeout = checkTimeout(given.timeout)
+    const signal = checkSignal(given.signal)
+    const device = resolveDevice(given.device)
+    throwIfAborted(signal)
+    const library = ncclOf(device)
+    const driver = driverOf(device)
+    const { libraries } = driver
+    const context = contextOf(device)
+    const clique = Clique.enter(id, rank, size, driver)
+    let handle: NcclHandle | undefined
+    try {
+      // NCCL may wait for the device: first let the loop run what the device waits for. What it has not run then is run by
+      // the call.
+      for (let left = TURNS_FOR_HOST_FUNCTIONS; left > 0 && libraries.hostFunctionsPending; left -= 1) {
+        throwIfAborted(signal)
+        await sleep(1)
+      }
+      const begin = (): NcclHandle => new NcclHandle(library, id, clique, rank, timeout)
+      handle = device.driver === 'sim' ? begin() : libraries.call(context, begin)
+      await handle.done('ncclCommInitRankConfig', signal)
+      return new Communicator(new Ready(handle, device, size))
+    } catch (error) {
+      if (handle === undefined) clique.leave(rank)
+      else await handle.fail(error)
+      throw error
+    }
+  }
+
+  /**
+   * A communicator for each of these devices of this process, in their order: `create` for each, all at once. Make the
+   * calls of all of them inside `group()`.
+   * @throws (as a rejection) ERR_INVALID_ARG_TYPE, also for no devices; ERR_INVALID_ARG_VALUE for a device that is
+   * named twice; ERR_DEVICE_MISMATCH for those of two drivers; as `create` for any of them, and then none is left
+   */
+  static async createAll(
+    devices: readonly (Device | number)[],
+    options?: Pick<CommunicatorOptions, 'timeout' | 'signal'>,
+  ): Promise<Communicator[]> {
+    const { timeout, signal } = readOptions(options, ['timeout', 'signal'])
+    const expected = 'an array of one device or more'
+    const given = checkArray(devices, 'devices', expected)
+    if (given.length === 0) throw invalidType('devices', expected, devices)
+    const resolved = given.map((device) => {
+      if (device === undefined) throw invalidType('devices', expected, devices)
+      return resolveDevice(device as Device | number, 'devices')
+    })
+    if (new Set(resolved).size < resolved.length) throw invalidValue('devices must not name a device twice')
+    const [first = Device.current] = resolved
+    const stranger = resolved.find((device) => driverOf(device) !== driverOf(first))
+    if (stranger !== undefined) {
+      throw stateError(
+        'ERR_DEVICE_MISMATCH',
+        `devices must all be of one driver, not ${first} and ${elsewhere(stranger, first)}`,
+      )
+    }
+    checkTimeout(timeout)
+    checkSignal(signal)
+    const id = ncclOf(first).uniqueId()
+    const size = resolved.length
+    const made = await Promise.allSettled(
+      resolved.map((device, rank) => Communicator.create({ id, rank, size, device, timeout, signal })),
+    )
+    const failed = made.find((result) => result.status === 'rejected')
+    const communicators = made.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
+    if (failed === undefined) return communicators
+    await Promise.all(communicators.map((communicator) => communicator.abort()))
+    throw failed.reason
+  }
+
+  /** Was it closed, aborted, or given up after an error? */
+  get closed(): boolean {
+    return checkThis(this, isCommunicator, 'a Communicator').#handle.ended
+  }
+
+  /**
+   * Leaves in every rank's `destination` what the `source` of all ranks become together (`ncclAllReduce`). Both have the
+   * same length, and may be the same bytes.
+   */
+  allReduce(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
+    const call = Communicator.#call(this, options)
+    const op = call.reduction()
+    const count = call.elements(destination, 'destination')
+    call.checkBuffersApart(call.expect(source, 'source', count), destination, 0)
+    const { functions, data, communicator } = call
+    call.ask('ncclAllReduce', count, [read(source), written(destination)], ([from = 0, to = 0], raw) =>
+      functions.ncclAllReduce(from, to, count, data, op, communicator, raw),
+    )
+    return this
+  }
+
+  /**
+   * Leaves in every rank's `destination` what the root has in `source` (`ncclBroadcast`). The root's two have the same
+   * length, and may be the same buffer; other ranks need no source.
+   */
+  broadcast(source: DeviceBuffer | undefined, destination: DeviceBuffer, options: TransferOptions & RootOptions): this {
+    const call = Communicator.#call(this, options)
+    const root = call.root()
+    const count = call.elements(destination, 'destination')
+    const given = this.rank === root ? [read(call.expect(source, 'source', count))] : []
+    for (const { buffer } of given) call.checkBuffersApart(buffer, destination, 0)
+    const { functions, data, communicator } = call
+    call.ask('ncclBroadcast', count, [written(destination), ...given], ([to = 0, from = to], raw) =>
+      functions.ncclBroadcast(from, to, count, data, root, communicator, raw),
+    )
+    return this
+  }
+
+  /**
+   * Leaves in the root's `destination` what the `source` of all ranks become together (`ncclReduce`). The root's two
+   * have the same length, and may be the same buffer; other ranks need no destination.
+   */
+  reduce(source: DeviceBuffer, destination: DeviceBuffer | undefined, options: ReductionOptions & RootOptions): this {
+    const call = Communicator.#call(this, options)
+    const op = call.reduction()
+    const root = call.root()
+    const count = call.elements(source, 'source')
+    const given = this.rank === root ? [written(call.expect(destination, 'destination', count))] : []
+    for (const { buffer } of given) call.checkBuffersApart(source, buffer, 0)
+    const { functions, data, communicator } = call
+    call.ask('ncclReduce', count, [read(source), ...given], ([from = 0, to = 0], raw) =>
+      functions.ncclReduce(from, to, count, data, op, root, communicator, raw),
+    )
+    return this
+  }
+
+  /**
+   * Leaves in every rank's `destination` the `source` of all ranks, one after the other (`ncclAllGather`): it is `size`
+   * times as long.
+   */
+  allGather(source: DeviceBuffer, destination: DeviceBuffer, options: TransferOptions): this {
+    const call = Communicator.#call(this, options)
+    const count = call.elements(source, 'source')
+    call.expect(destination, 'destination', count * this.size)
+    call.checkBuffersApart(source, destination, this.rank * source.byteLength)
+    const { functions, data, communicator } = call
+    call.ask('ncclAllGather', count, [read(source), written(destination)], ([from = 0, to = 0], raw) =>
+      functions.ncclAllGather(from, to, count, data, communicator, raw),
+    )
+    return this
+  }
+
+  /**
+   * As `allReduce`, and leaves in each rank only its part of the result (`ncclReduceScatter`): `source` is `size` times
+   * as long as `destination`.
+   */
+  reduceScatter(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
+    const call = Communicator.#call(this, options)
+    const op = call.reduction()
+    const count = call.elements(destination, 'destination')
+    call.expect(source, 'source', count * this.size)
+    call.checkBuffersApart(source, destination, -this.rank * destination.byteLength)
+    const { functions, data, communicator } = call
+    call.ask('ncclReduceScatter', count, [read(source), written(destination)], ([from = 0, to = 0], raw) =>
+      functions.ncclReduceScatter(from, to, count, data, op, communicator, raw),
+    )
+    return this
+  }
+
+  /**
+   * Sends the buffer to another rank, which has to receive as much (`ncclSend`). What goes both ways, or to several ranks
+   * at a time, belongs into one `group()`.
+   */
+  send(source: DeviceBuffer, options: PeerOptions): this {
+    const call = Communicator.#call(this, options)
+    const peer = call.peer()
+    const count = call.elements(source, 'source')
+    const { functions, data, communicator } = call
+    const make = ([from = 0]: readonly number[], raw: number): number =>
+      functions.ncclSend(from, count, data, peer, communicator, raw)
+    call.ask('ncclSend', count, [read(source)], make)
+    return this
+  }
+
+  /** Receives what another rank sends, which has to be as much (`ncclRecv`). */
+  recv(destination: DeviceBuffer, options: PeerOptions): this {
+    const call = Communicator.#call(this, options)
+    const peer = call.peer()
+    const count = call.elements(destination, 'destination')
+    const { functions, data, communicator } = call
+    const make = ([to = 0]: readonly number[], raw: number): number =>
+      functions.ncclRecv(to, count, data, peer, communicator, raw)
+    call.ask('ncclRecv', count, [written(destination)], make)
+    return this
+  }
+
+  /**
+   * Resolves when all that was queued through this communicator until now is done, on closed streams too; what a capture
+   * took up is not waited for. A rank that died is told by a network, but not by NVLink: there the GPU waits for ever, so
+   * give a `signal` with a time limit where that can happen. When it is aborted, or NCCL reports an error
+   * (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which lets the streams go on, and the promise
+   * rejects with the reason.
+   * @throws (as a rejection) ERR_CLOSED, also where it is aborted meanwhile; ERR_INVALID_ARG_TYPE; `signal.reason`,
+   * LibraryError, CudaError if the GPU faults
+   */
+  async finished(options?: WaitOptions): Promise<void> {
+    const handle = checkThis(this, isCommunicator, 'a Communicator').#handle
+    const signal = checkSignal(readOptions(options, ['signal']).signal)
+    checkAlive(handle)
+    const giveUp = new AbortController()
+    const onAbort = (): void => giveUp.abort(signal?.reason)
+    const forget = signal === undefined ? undefined : whenAborted(signal, onAbort)
+    if (signal?.aborted) onAbort()
+    const look = setInterval(() => {
+      try {
+        handle.isDone('ncclCommGetAsyncError')
+      } catch (error) {
+        giveUp.abort(error)
+      }
+    }, LOOK_FOR_ERRORS)
+    try {
+      await handle.work.finished(giveUp.signal)
+    } catch (error) {
+      // What the driver merely refuses to tell is no fault of the communicator.
+      if (!(error instanceof CudaError) || isContextLost(error.number)) await handle.fail(error)
+      throw error
+    } finally {
+      clearInterval(look)
+      forget?.()
+    }
+  }
+
+  /**
+   * Gives it up at once (`ncclCommAbort`): its work on the GPU ends, with whatever bytes are there, and the streams go
+   * on. Abort the other ranks too. Resolves when NCCL has let go of everything. Calls after it are ERR_CLOSED. May be
+   * called twice.
+   * @throws (as a rejection) LibraryError
+   */
+  async abort(): Promise<void> {
+    const handle = checkThis(this, isCommunicator, 'a Communicator').#handle
+    if (!handle.ended) handle.failure = stateError('ERR_CLOSED', 'abort() was called')
+    await handle.end('ncclCommAbort')
+    this.#letGo()
+  }
+
+  /**
+   * Lets its work complete, then frees it (`ncclCommFinalize`, `ncclCommDestroy`). All ranks have to close, those of
+   * one thread at one time: `await Promise.all(communicators.map((each) => each.close()))`. Close graphs that captured
+   * its work before. When `signal` is aborted it is given up as by `abort()`, and the promise rejects. May be called
+   * twice.
+   * @throws (as a rejection) ERR_INVALID_ARG_TYPE, `signal.reason`, LibraryError; ERR_DEADLOCK when the time is up
+   */
+  async close(options?: WaitOptions): Promise<void> {
+    const handle = checkThis(this, isCommunicator, 'a Communicator').#handle
+    const signal = checkSignal(readOptions(options, ['signal']).signal)
+    if (handle.ended || handle.closing) return
+    handle.closing = true
+    try {
+      throwIfAborted(signal)
+      handle.library.finalize(handle.address)
+      await handle.done('ncclCommFinalize', signal)
+    } catch (error) {
+      await handle.fail(error)
+      throw error
+    }
+    await handle.end('ncclCommDestroy')
+    this.#letGo()
+  }
+
+  /** `close()`, for `await using`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await checkThis(this, isCommunicator, 'a Communicator').close()
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'Communicator'
+  }
+
+  toString(): string {
+    if (!isCommunicator(this)) return printed(this)
+    return `Communicator(rank ${this.rank} of ${this.size}, ${this.device}${this.closed ? ', closed' : ''})`
+  }
+
+  [inspect.custom](): string {
+    return inspected(this)
+  }
+
+  static #call(value: Communicator, options: TransferOptions): NcclCall {
+    const communicator = checkThis(value, isCommunicator, 'a Communicator')
+    return new NcclCall(communicator.#handle, communicator.device, options)
+  }
+
+  #letGo(): void {
+    if (!this.#handle.gone) release(this, this.#handle)
+  }
+
+  static {
+    isCommunicator = (value): value is Communicator => typeof value === 'object' && value !== null && #handle in value
+  }
+}
+
+/** As `signal.throwIfAborted()`, which a program may have replaced. */
+function throwIfAborted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw signal.reason
+}
+
+/** NCCL itself, or what stands in for it on the simulator. */
+function ncclOf(device: Device): NcclBackend {
+  if (device.driver !== 'sim') return openNccl()
+  simulated ??= new SimulatedNccl()
+  return simulated
+}
+
+const read = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'in', byteLength: buffer.byteLength })
+const written = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'out', byteLength: buffer.byteLength })

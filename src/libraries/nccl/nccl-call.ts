@@ -1,0 +1,134 @@
+/** One call of a communicator while its arguments are checked. */
+
+import { describe, invalidType, invalidValue, outOfRange, stateError } from '../../base/errors.js'
+import { type Device, elsewhere } from '../../device.js'
+import type { DeviceBuffer } from '../../memory/device-buffer.js'
+import { isStream, Stream } from '../../stream.js'
+import { checkDeviceBuffer, type GivenMemory } from '../library-memory.js'
+import { ask, checkAlive, type NcclOperation } from './nccl-group.js'
+import type { NcclHandle } from './nccl-handle.js'
+import { NCCL_OPERATIONS, NCCL_TYPES, type NcclFunction } from './nccl-library.js'
+import {
+  checkRank,
+  checkReduction,
+  type GivenCall,
+  type NcclReduction,
+  type NcclType,
+  readCall,
+  type TransferOptions,
+} from './nccl-options.js'
+import type { Description } from './nccl-twin.js'
+
+/** The handle of a per-thread default stream, which NCCL, on a thread of its own, would take for another stream. */
+const PER_THREAD = 2n
+
+export class NcclCall {
+  readonly functions: NcclHandle['library']['functions']
+  /** The communicator, for NCCL. */
+  readonly communicator: number
+  /** The ncclDataType_t. */
+  readonly data: number
+  readonly #handle: NcclHandle
+  readonly #type: NcclType
+  readonly #stream: Stream
+  readonly #given: GivenCall
+  // The arguments besides the buffers, once they have been asked for.
+  #op: NcclReduction | undefined
+  #root: number | undefined
+  #peer: number | undefined
+
+  /** Throws ERR_CLOSED, ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_DEVICE_MISMATCH or ERR_UNSUPPORTED. */
+  constructor(handle: NcclHandle, device: Device, options: TransferOptions) {
+    const given = readCall(options)
+    const { type, stream } = given
+    checkAlive(handle)
+    if (typeof type !== 'string' || !Object.hasOwn(NCCL_TYPES, type)) {
+      throw invalidValue(`options.type must be one of '${Object.keys(NCCL_TYPES).join("', '")}', not ${describe(type)}`)
+    }
+    this.functions = handle.library.functions
+    this.communicator = handle.address
+    this.data = NCCL_TYPES[type].data
+    this.#handle = handle
+    this.#type = type
+    this.#stream = streamFor(device, stream)
+    this.#given = given
+  }
+
+  /** The ncclRedOp_t. */
+  reduction(): number {
+    this.#op = checkReduction(this.#given.op)
+    return NCCL_OPERATIONS[this.#op]
+  }
+
+  /** The rank that stands out. */
+  root(): number {
+    const { root = 0 } = this.#given
+    this.#root = checkRank(root, 'options.root', this.#handle.clique.size)
+    return this.#root
+  }
+
+  /** The rank at the other end. */
+  peer(): number {
+    this.#peer = checkRank(this.#given.peer, 'options.peer', this.#handle.clique.size)
+    return this.#peer
+  }
+
+  /** How many elements a buffer has. */
+  elements(buffer: DeviceBuffer, name: string): number {
+    const { bytes } = NCCL_TYPES[this.#type]
+    checkDeviceBuffer(buffer, name, bytes, this.#stream)
+    if (buffer.byteLength % bytes === 0) return buffer.byteLength / bytes
+    throw invalidValue(`${name} is no whole number of elements of ${bytes} bytes: ${buffer}`)
+  }
+
+  /** The buffer must have so many elements. */
+  expect(buffer: DeviceBuffer | undefined, name: string, elements: number): DeviceBuffer {
+    const { bytes } = NCCL_TYPES[this.#type]
+    if (buffer === undefined) throw invalidType(name, 'a DeviceBuffer', buffer)
+    checkDeviceBuffer(buffer, name, bytes, this.#stream)
+    if (buffer.byteLength === elements * bytes) return buffer
+    const expected = `${elements * bytes} bytes long, for ${elements} elements of ${this.#type} (take a slice)`
+    throw outOfRange(name, expected, buffer.byteLength)
+  }
+
+  /**
+   * NCCL reads while it writes: the two must lie apart, or as they do in place, where the source begins so many bytes
+   * behind the destination. Throws ERR_INVALID_ARG_VALUE.
+   */
+  checkBuffersApart(source: DeviceBuffer, destination: DeviceBuffer, inPlace: number): void {
+    const distance = Number(source.pointer) - Number(destination.pointer)
+    if (distance === inPlace || distance >= destination.byteLength || -distance >= source.byteLength) return
+    const [inner, outer] = inPlace < 0 ? ['destination', 'source'] : ['source', 'destination']
+    const where =
+      inPlace === 0 ? 'both begin at one address' : `${inner} begins at byte ${Math.abs(inPlace)} of ${outer}`
+    throw invalidValue(`source and destination overlap, which NCCL only takes in place, where ${where}`)
+  }
+
+  /** Queues it, or puts it into the group that is open. */
+  ask(name: NcclFunction, count: number, memory: readonly GivenMemory[], call: NcclOperation['call']): void {
+    const { clique, rank } = this.#handle
+    const [op, root, peer] = [this.#op, this.#root, this.#peer]
+    const said = [`${count} x ${this.#type}`, op ?? '', root === undefined ? '' : `root ${root}`]
+    const what = said.filter((part) => part !== '').join(', ')
+    const description: Description = {
+      ...{ name, clique: clique.serial, rank, peer, isSend: name === 'ncclSend', type: this.#type },
+      ...{ op: op ?? 'sum', root: root ?? 0 },
+    }
+    // What is sent as one thing is received as the same.
+    const says = peer === undefined ? `${name}(${what})` : what
+    ask({ name, handle: this.#handle, stream: this.#stream, memory, description, says, call })
+  }
+}
+
+function streamFor(device: Device, given: Stream | undefined): Stream {
+  if (given !== undefined && !isStream(given)) throw invalidType('options.stream', 'a Stream', given)
+  const stream = given ?? Stream.current(device)
+  if (stream.device !== device) {
+    const where = elsewhere(device, stream.device)
+    throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and the communicator on ${where}`)
+  }
+  if (stream.handle === PER_THREAD) {
+    throw stateError('ERR_UNSUPPORTED', `NCCL cannot use ${stream}, the per-thread default stream: take another stream`)
+  }
+  return stream
+}

@@ -1,0 +1,100 @@
+/** A communicator as NCCL knows it, and how it ends. */
+import { performance } from 'node:perf_hooks'
+import { stateError } from '../../base/errors.js'
+import type { NativeResource } from '../../base/finalization.js'
+import { lookUntil } from '../../driver/look-until.js'
+import { QueuedWork } from '../queued-work.js'
+import type { Clique } from './nccl-clique.js'
+import type { EndCall, NcclBackend } from './nccl-library.js'
+
+export class NcclHandle implements NativeResource {
+  gone = false
+  registered = false
+  readonly library: NcclBackend
+  readonly address: number
+  readonly clique: Clique
+  readonly rank: number
+  /** Milliseconds that a call may wait for other ranks. */
+  readonly timeout: number
+  /** What has been put into streams and was not waited for since. */
+  readonly work = new QueuedWork()
+  /** Why it was given up. */
+  failure: unknown
+  /** No more work is taken, and what there is completes. */
+  closing = false
+  readonly #memory: { free(): void }
+  #ended: Promise<void> | undefined
+
+  /** Calls NCCL, which goes on on a thread of its own: `done` tells when the communicator is there. */
+  constructor(library: NcclBackend, id: Uint8Array, clique: Clique, rank: number, timeout: number) {
+    const { address, memory } = library.initRank(id, rank, clique.size)
+    this.library = library
+    this.address = address
+    this.#memory = memory
+    this.clique = clique
+    this.rank = rank
+    this.timeout = timeout
+  }
+
+  /** Nothing can be asked of it any more. */
+  get ended(): boolean {
+    return this.closing || this.#ended !== undefined
+  }
+
+  /**
+   * Is NCCL done with what this communicator asked for last? Throws the LibraryError that it ran into, or why it was given
+   * up meanwhile.
+   */
+  isDone(call: string): boolean {
+    if (this.failure !== undefined) throw this.failure
+    // It may not be asked about any more.
+    if (this.#ended !== undefined) return true
+    return this.library.isDone(this.address, call)
+  }
+
+  /** Resolves when NCCL is done, looking now and then. Rejects with its error, ERR_DEADLOCK or the signal's reason. */
+  async done(call: string, signal: AbortSignal | undefined): Promise<void> {
+    const since = performance.now()
+    await lookUntil(() => {
+      if (this.isDone(call)) return true
+      signal?.throwIfAborted()
+      this.checkTime(since, call)
+      return undefined
+    })
+  }
+
+  /** Throws ERR_DEADLOCK where other ranks have been waited for too long. */
+  checkTime(since: number, call: string): void {
+    if (performance.now() - since <= this.timeout) return
+    const why = 'do all ranks make the same calls in the same order, and are their processes alive?'
+    throw stateError('ERR_DEADLOCK', `${call} has waited for the other ranks for ${this.timeout} ms: ${why}`)
+  }
+
+  /**
+   * Gives it up for what went wrong: what waits on the GPU goes on, with whatever bytes are there. Never rejects, so that
+   * what went wrong first is what is told.
+   */
+  async fail(failure: unknown): Promise<void> {
+    this.failure ??= failure
+    await this.end('ncclCommAbort').catch(() => {})
+  }
+
+  /** On a thread of its own, because NCCL waits for the device in it. Only the first call counts. */
+  end(how: EndCall): Promise<void> {
+    if (this.#ended === undefined) {
+      this.clique.leave(this.rank)
+      this.work.forgetAll()
+      this.#ended = this.library
+        .apart(how, this.address, this.clique.driver.libraries)
+        .finally(() => this.#memory.free())
+      // Whoever waits for it hears of it; nobody need.
+      this.#ended.catch(() => {})
+    }
+    return this.#ended
+  }
+
+  /** It has become unreachable: nobody can call it any more, and its work on the GPU still completes. */
+  destroy(): void {
+    void this.end('ncclCommDestroy')
+  }
+}

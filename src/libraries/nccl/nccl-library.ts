@@ -1,0 +1,223 @@
+/** NCCL as a C library: finding it, its functions, its numbers. A test holds them against nccl.h. */
+
+import { LibraryError, stateError } from '../../base/errors.js'
+import { type LoadedLibrary, loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
+import { koffi, NativeMemory } from '../../driver/cuda/libcuda/native.js'
+import type { LibraryDriver } from '../../driver/driver.js'
+import { declareFunctions, type LibraryFunction, type LibrarySignature } from '../c-function.js'
+
+const NCCL: WantedLibrary = {
+  title: 'NCCL',
+  names: { linux: ['libnccl.so.2', 'libnccl.so'] },
+  variable: 'CUDA_STREAMS_NCCL',
+  wayOut: 'Install it as a package of the system or by pip',
+}
+
+const P = 'uintptr_t'
+const COLLECTIVE_END = 'ncclComm_t comm, cudaStream_t stream)'
+
+export const NCCL_SIGNATURES = {
+  ncclGetVersion: { c: 'ncclResult_t ncclGetVersion(int *version)', args: [P] },
+  ncclGetUniqueId: { c: 'ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)', args: [P] },
+  ncclCommInitRankConfig: {
+    c: 'ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config)',
+    args: [P, 'int', 'ncclUniqueId', 'int', P],
+  },
+  ncclCommGetAsyncError: {
+    c: 'ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)',
+    args: [P, P],
+  },
+  ncclCommFinalize: { c: 'ncclResult_t ncclCommFinalize(ncclComm_t comm)', args: [P] },
+  ncclCommDestroy: { c: 'ncclResult_t ncclCommDestroy(ncclComm_t comm)', args: [P] },
+  ncclCommAbort: { c: 'ncclResult_t ncclCommAbort(ncclComm_t comm)', args: [P] },
+  ncclGroupStart: { c: 'ncclResult_t ncclGroupStart(void)', args: [] },
+  ncclGroupEnd: { c: 'ncclResult_t ncclGroupEnd(void)', args: [] },
+  ncclAllReduce: {
+    c: `ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, ${COLLECTIVE_END}`,
+    args: [P, P, P, 'int', 'int', P, P],
+  },
+  ncclBroadcast: {
+    c: `ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, ${COLLECTIVE_END}`,
+    args: [P, P, P, 'int', 'int', P, P],
+  },
+  ncclReduce: {
+    c: `ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, int root, ${COLLECTIVE_END}`,
+    args: [P, P, P, 'int', 'int', 'int', P, P],
+  },
+  ncclAllGather: {
+    c: `ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype, ${COLLECTIVE_END}`,
+    args: [P, P, P, 'int', P, P],
+  },
+  ncclReduceScatter: {
+    c: `ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op, ${COLLECTIVE_END}`,
+    args: [P, P, P, 'int', 'int', P, P],
+  },
+  ncclSend: {
+    c: `ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ${COLLECTIVE_END}`,
+    args: [P, P, 'int', 'int', P, P],
+  },
+  ncclRecv: {
+    c: `ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ${COLLECTIVE_END}`,
+    args: [P, P, 'int', 'int', P, P],
+  },
+} as const satisfies Readonly<Record<string, LibrarySignature>>
+
+export type NcclFunction = keyof typeof NCCL_SIGNATURES
+
+/** ncclResult_t. */
+export const NCCL_RESULT: Readonly<Record<string, number>> = {
+  ncclSuccess: 0,
+  ncclUnhandledCudaError: 1,
+  ncclSystemError: 2,
+  ncclInternalError: 3,
+  ncclInvalidArgument: 4,
+  ncclInvalidUsage: 5,
+  ncclRemoteError: 6,
+  ncclInProgress: 7,
+}
+const SUCCESS = 0
+const IN_PROGRESS = 7
+
+/** ncclDataType_t, and how many bytes an element has. */
+export const NCCL_TYPES = {
+  i8: { data: 0, bytes: 1 },
+  u8: { data: 1, bytes: 1 },
+  i32: { data: 2, bytes: 4 },
+  u32: { data: 3, bytes: 4 },
+  i64: { data: 4, bytes: 8 },
+  u64: { data: 5, bytes: 8 },
+  f16: { data: 6, bytes: 2 },
+  f32: { data: 7, bytes: 4 },
+  f64: { data: 8, bytes: 8 },
+  bf16: { data: 9, bytes: 2 },
+} as const
+/** ncclRedOp_t. */
+export const NCCL_OPERATIONS = { sum: 0, prod: 1, max: 2, min: 3, avg: 4 } as const
+
+export const UNIQUE_ID_BYTES = 128
+
+/**
+ * ncclConfig_t as NCCL 2.14 had it first. Later versions only added to its end: they read as much as `size` says, and
+ * take their defaults for what the version stated here did not have.
+ */
+export const NCCL_CONFIG = { bytes: 24, size: 0, magic: 8, version: 12, blocking: 16 } as const
+export const NCCL_CONFIG_MAGIC = 0xcafebeef
+const CONFIG_VERSION = 21400
+
+/**
+ * Milliseconds for which host functions are waited for before a communicator ends. One that is given up may be what they
+ * stand behind.
+ */
+const PATIENCE = { ncclCommDestroy: 10_000, ncclCommAbort: 250 } as const
+/** How a communicator ends. */
+export type EndCall = keyof typeof PATIENCE
+
+/** What communicators need of NCCL. */
+export interface NcclBackend {
+  readonly functions: Readonly<Record<NcclFunction, LibraryFunction>>
+  version(): number
+  uniqueId(): Uint8Array
+  /**
+   * Begins to make a communicator, which goes on on a thread of NCCL's. That may write its address down once more, so the
+   * memory has to stay until the communicator has ended.
+   */
+  initRank(id: Uint8Array, rank: number, size: number): { readonly address: number; readonly memory: { free(): void } }
+  /** Is a communicator done with what it was asked for? Throws the error that it ran into, said to be of this call. */
+  isDone(communicator: number, call: string): boolean
+  /** Throws what NCCL returned, unless it is success or on its way. */
+  check(call: string, result: number): void
+  /** Begins to let the work of a communicator complete. */
+  finalize(communicator: number): void
+  /** Calls it on a thread of its own, since it waits for the device. */
+  apart(call: EndCall, communicator: number, libraries: LibraryDriver): Promise<void>
+}
+
+export class NcclLibrary implements NcclBackend {
+  readonly functions: Readonly<Record<NcclFunction, LibraryFunction>>
+  readonly #addressOf: (name: EndCall) => number
+  readonly #errorString: (result: number) => string
+  readonly #lastError: (communicator: number) => string | null
+  readonly #memory = new NativeMemory(UNIQUE_ID_BYTES)
+
+  constructor(library: LoadedLibrary) {
+    const uniqueId = koffi().struct({ internal: koffi().array('uint8', UNIQUE_ID_BYTES) })
+    this.functions = declareFunctions(library, NCCL_SIGNATURES, (type) => (type === 'ncclUniqueId' ? uniqueId : type))
+    this.#addressOf = (name) => Number(library.symbol(name))
+    this.#errorString = library.func('ncclGetErrorString', 'str', ['int']) as (result: number) => string
+    this.#lastError = library.func('ncclGetLastError', 'str', [P]) as (communicator: number) => string | null
+  }
+
+  /** Such as 22809. */
+  version(): number {
+    this.check('ncclGetVersion', this.functions.ncclGetVersion(this.#memory.address))
+    return this.#memory.int32[0] ?? 0
+  }
+
+  uniqueId(): Uint8Array {
+    this.check('ncclGetUniqueId', this.functions.ncclGetUniqueId(this.#memory.address))
+    return this.#memory.bytes.slice(0, UNIQUE_ID_BYTES)
+  }
+
+  initRank(id: Uint8Array, rank: number, size: number): { readonly address: number; readonly memory: NativeMemory } {
+    const memory = new NativeMemory(8 + NCCL_CONFIG.bytes)
+    const config = new DataView(memory.bytes.buffer, 8, NCCL_CONFIG.bytes)
+    memory.bytes.fill(0)
+    config.setBigUint64(NCCL_CONFIG.size, BigInt(NCCL_CONFIG.bytes), true)
+    config.setUint32(NCCL_CONFIG.magic, NCCL_CONFIG_MAGIC, true)
+    config.setUint32(NCCL_CONFIG.version, CONFIG_VERSION, true)
+    config.setInt32(NCCL_CONFIG.blocking, 0, true)
+    const { address } = memory
+    const result = this.functions.ncclCommInitRankConfig(address, size, { internal: id }, rank, address + 8)
+    try {
+      this.check('ncclCommInitRankConfig', result)
+    } catch (error) {
+      memory.free()
+      throw error
+    }
+    return { address: memory.pointerAt(0), memory }
+  }
+
+  isDone(communicator: number, call: string): boolean {
+    const { address, int32 } = this.#memory
+    this.check('ncclCommGetAsyncError', this.functions.ncclCommGetAsyncError(communicator, address))
+    const state = int32[0] ?? 0
+    if (state === IN_PROGRESS) return false
+    this.check(call, state)
+    return true
+  }
+
+  check(call: string, result: number): void {
+    if (result !== SUCCESS && result !== IN_PROGRESS) throw this.#error(call, result)
+  }
+
+  finalize(communicator: number): void {
+    this.check('ncclCommFinalize', this.functions.ncclCommFinalize(communicator))
+  }
+
+  async apart(call: EndCall, communicator: number, libraries: LibraryDriver): Promise<void> {
+    this.check(call, await libraries.apart(this.#addressOf(call), communicator, PATIENCE[call]))
+  }
+
+  #error(call: string, result: number): LibraryError {
+    const name = Object.keys(NCCL_RESULT).find((key) => NCCL_RESULT[key] === result) ?? `ncclResult_${result}`
+    const last = this.#lastError(0)
+    const said = [this.#errorString(result), last ?? ''].filter((text) => text.trim() !== '')
+    return new LibraryError(call, result, name, said.join('. NCCL says: '))
+  }
+}
+
+let loaded: NcclLibrary | undefined
+
+/** @throws ERR_UNSUPPORTED, with the places tried, and where NCCL is older than 2.14 */
+export function openNccl(): NcclLibrary {
+  loaded ??= declareNccl(loadLibrary(NCCL))
+  return loaded
+}
+
+function declareNccl(library: LoadedLibrary): NcclLibrary {
+  try {
+    return new NcclLibrary(library)
+  } catch (cause) {
+    throw stateError('ERR_UNSUPPORTED', 'This NCCL lacks a function that is needed: it must be 2.14 or later', cause)
+  }
+}

@@ -1,0 +1,180 @@
+/**
+ * Memory is freed in the order of the stream that it was allocated on, its home, whose own uses of it therefore need no
+ * events. Here stands what makes that hold also when the home is closed first, or captures.
+ */
+
+import { CudaError } from '../base/errors.js'
+import { CUresult, isContextLost } from '../driver/cuda-results.js'
+import { type Driver, type OwnEvent, StreamFlag } from '../driver/driver.js'
+import { type OpenStream, openStream, type Stream, whenClosing } from '../stream.js'
+import { hiddenStream, recordedEvent } from './stream-uses.js'
+
+/** Frees a piece of memory in the order of this stream. */
+type Free = (last: OpenStream) => void
+
+/** Recorded behind all the work of a home, and behind that of its whole device where nothing less can be told. */
+interface End extends OwnEvent {
+  readonly ofDevice: boolean
+}
+
+/** The serial of no stream that anybody has. */
+const NO_STREAM = -1
+
+const homes = new WeakMap<Stream, AllocationStream>()
+/** Those with something to free that they could not free while they captured. */
+const waiting = new WeakMap<Driver, Set<AllocationStream>>()
+
+export class AllocationStream {
+  readonly #stream: Stream
+  readonly #open: OpenStream
+  /** Pieces of memory that are not freed yet. */
+  #pieces = 0
+  /** Recorded behind all its work when the stream was closed. */
+  #end: End | undefined
+  #deferred: Free[] = []
+
+  constructor(stream: Stream) {
+    this.#stream = stream
+    this.#open = openStream(stream)
+    whenClosing(stream, () => unlessLost(() => this.#close()))
+  }
+
+  get serial(): number {
+    return this.#open.serial
+  }
+
+  allocated(): void {
+    this.#pieces += 1
+  }
+
+  /** Calls the function with the stream that must free: now, or once that is allowed. */
+  free(free: Free): void {
+    if (this.#stream.closed ? this.#hasEnd() : this.#takesWork()) this.#freeNow(free)
+    else {
+      // It would become a part of the graph, or spoil a capture.
+      this.#deferred.push(free)
+      waitingOf(this.#open.driver).add(this)
+    }
+  }
+
+  /** Frees what could not be freed before, as far as that is allowed now. Never throws: nobody who calls it knows of it. */
+  freeDeferred(): void {
+    const deferred = this.#deferred
+    this.#deferred = []
+    waitingOf(this.#open.driver).delete(this)
+    for (const free of deferred) {
+      try {
+        this.free(free)
+      } catch (error) {
+        if (isLost(error)) continue
+        this.#deferred.push(free)
+        waitingOf(this.#open.driver).add(this)
+      }
+    }
+  }
+
+  #freeNow(free: Free): void {
+    if (this.#end === undefined) free(this.#open)
+    else if (this.#end.ofDevice) this.#freeApart(this.#end, free)
+    else {
+      const hidden = hiddenStream(this.#stream.device)
+      hidden.driver.streamWaitEvent(hidden.handle, this.#end.event, 0)
+      free(hidden)
+    }
+    this.#pieces -= 1
+    if (this.#pieces > 0 || this.#end === undefined) return
+    this.#open.driver.eventRecycle(this.#end.context, this.#end.event)
+    this.#end = undefined
+  }
+
+  /** On a stream of its own: what waits for all that the device does must not hold up what else is to be freed. */
+  #freeApart({ context, event }: End, free: Free): void {
+    const { driver, device } = this.#open
+    const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
+    try {
+      driver.streamWaitEvent(handle, event, 0)
+      free({ driver, context, handle, device, serial: NO_STREAM })
+    } finally {
+      driver.streamDestroy(handle)
+    }
+  }
+
+  /**
+   * Can it be given work? Not while it captures; the null stream not while a blocking stream does, and then it does not even
+   * say whether it captures itself.
+   */
+  #takesWork(): boolean {
+    const { driver, handle } = this.#open
+    try {
+      return !driver.streamIsCapturing(handle)
+    } catch (error) {
+      if (error instanceof CudaError && error.number === CUresult.STREAM_CAPTURE_IMPLICIT) return false
+      throw error
+    }
+  }
+
+  /** Of a stream that captured when it was closed nothing tells how far its own work is, only how far all work is. */
+  #hasEnd(): boolean {
+    if (this.#end !== undefined) return true
+    const { driver, device } = this.#open
+    let isTrace = false
+    const own = recordedEvent(this.#open, (event) => {
+      isTrace = driver.deviceRecordOwn(event, device)
+    })
+    if (isTrace) this.#end = { ...own, ofDevice: true }
+    else driver.eventRecycle(own.context, own.event)
+    return isTrace
+  }
+
+  #close(): void {
+    if (this.#pieces === 0) return
+    const { driver, handle } = this.#open
+    // A capture ends with the stream that began it; ended before, it lets the stream be given work.
+    driver.graphs.abandon(handle)
+    freeDeferred(driver)
+    if (this.#pieces === 0 || !this.#takesWork()) return
+    try {
+      const own = recordedEvent(this.#open, (event) => driver.eventRecordOwn(event, handle))
+      this.#end = { ...own, ofDevice: false }
+    } catch {
+      // Refused: when something is to be freed, the end of all that the device does will stand for it.
+    }
+  }
+}
+
+export function allocationStreamOf(stream: Stream): AllocationStream {
+  let home = homes.get(stream)
+  if (home === undefined) {
+    home = new AllocationStream(stream)
+    homes.set(stream, home)
+  }
+  return home
+}
+
+/**
+ * Frees what was closed while its home captured. To be called when a capture has ended, which all streams that joined it
+ * leave, and before an allocation: other libraries end captures too. Never throws.
+ */
+export function freeDeferred(driver: Driver): void {
+  for (const home of [...(waiting.get(driver) ?? [])]) home.freeDeferred()
+}
+
+function waitingOf(driver: Driver): Set<AllocationStream> {
+  let found = waiting.get(driver)
+  if (found === undefined) {
+    found = new Set()
+    waiting.set(driver, found)
+  }
+  return found
+}
+
+/** In a lost context what is to be freed is gone either way, and the fault is told by whatever waits. */
+export function unlessLost(fn: () => void): void {
+  try {
+    fn()
+  } catch (error) {
+    if (!isLost(error)) throw error
+  }
+}
+
+const isLost = (error: unknown): boolean => error instanceof CudaError && isContextLost(error.number)

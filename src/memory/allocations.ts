@@ -1,0 +1,263 @@
+/** What buffers and their slices stand on: a piece of memory, who used it, and how it is given back. */
+
+import type { NativeResource } from '../base/finalization.js'
+import { contextOf, type Device, driverOf } from '../device.js'
+import type { Driver, EventHandle, ImportedMemory, OwnEvent, Pointer } from '../driver/driver.js'
+import { ExternalStream, type OpenStream, openStream, type Stream } from '../stream.js'
+import { type AllocationStream, allocationStreamOf, unlessLost } from './allocation-stream.js'
+import { hiddenStream, ownEvent, StreamUses } from './stream-uses.js'
+
+export abstract class Allocation implements NativeResource {
+  gone = false
+  registered = false
+  /** Calls in which code of the program queues work with it: closed in one of them, it is given back when they are over. */
+  users = 0
+  readonly staysWhereRefused = true
+  readonly device: Device
+  readonly driver: Driver
+  readonly pointer: Pointer
+  readonly byteLength: number
+  protected readonly uses = new StreamUses()
+
+  constructor(device: Device, driver: Driver, pointer: Pointer, byteLength: number) {
+    this.device = device
+    this.driver = driver
+    this.pointer = pointer
+    this.byteLength = byteLength
+  }
+
+  /** Is it memory of the host, which every device reaches? */
+  get isOfHost(): boolean {
+    return false
+  }
+
+  /** Is it this stream's own, so that it can be used there and nothing need be written down? */
+  ownedBy(_use: OpenStream): boolean {
+    return false
+  }
+
+  /** Lets the stream's device reach it. False where it cannot. */
+  admit({ device }: OpenStream): boolean {
+    return device === this.device.ordinal || this.driver.memory.admit(this.pointer, this.device.ordinal, device)
+  }
+
+  /** To be called before work that uses the memory is queued on a stream that does not capture. */
+  beforeUse(use: OpenStream): void {
+    this.uses.prepare(use, this.device)
+  }
+
+  /** To be called after. */
+  afterUse(use: OpenStream): void {
+    this.uses.record(use)
+  }
+
+  /** Lets the stream's later work come after all that used it. */
+  comeAfterUses(use: OpenStream): void {
+    this.uses.comeBefore(use)
+  }
+
+  /** Done once the memory is there; undefined where it is there already. */
+  get ready(): EventHandle | undefined {
+    return undefined
+  }
+
+  /** Is all the work done that used it? Spoils no capture. */
+  get idle(): boolean {
+    return this.uses.areDone(this.driver)
+  }
+
+  destroy(): void {
+    try {
+      unlessLost(() => this.giveBack())
+    } catch (error) {
+      if (isFinding(error)) this.gone = true
+      throw error
+    }
+  }
+
+  protected abstract giveBack(): void
+}
+
+/** Memory from `cuMemAllocAsync`: there and gone in stream order. */
+export class DeviceAllocation extends Allocation {
+  /** Undefined where the stream may be gone when the memory is freed: another library owns it. */
+  readonly #home: AllocationStream | undefined
+  readonly #homeSerial: number
+  /** Until then the memory is not there for other streams. */
+  readonly #allocated: OwnEvent
+
+  constructor(device: Device, stream: Stream, byteLength: number) {
+    const use = openStream(stream)
+    const { driver, handle, context, serial } = use
+    const allocated = ownEvent(use)
+    let pointer: Pointer
+    try {
+      pointer = driver.memory.allocate(byteLength, handle, context)
+    } catch (error) {
+      driver.eventRecycle(context, allocated.event)
+      throw error
+    }
+    super(device, driver, pointer, byteLength)
+    this.#home = stream instanceof ExternalStream ? undefined : allocationStreamOf(stream)
+    this.#homeSerial = serial
+    this.#allocated = allocated
+    try {
+      driver.eventRecordOwn(allocated.event, handle)
+    } catch (error) {
+      unlessLost(() => driver.memory.free(pointer, handle))
+      driver.eventRecycle(context, allocated.event)
+      throw error
+    }
+    this.#home?.allocated()
+  }
+
+  override ownedBy({ serial }: OpenStream): boolean {
+    return this.#home !== undefined && serial === this.#homeSerial
+  }
+
+  override get ready(): EventHandle {
+    return this.#allocated.event
+  }
+
+  override beforeUse(use: OpenStream): void {
+    const { driver, handle, serial } = use
+    if (this.ownedBy(use)) return
+    if (serial !== this.#homeSerial && !this.uses.has(serial)) {
+      driver.streamWaitEvent(handle, this.#allocated.event, 0)
+    }
+    super.beforeUse(use)
+  }
+
+  override afterUse(use: OpenStream): void {
+    if (!this.ownedBy(use)) super.afterUse(use)
+  }
+
+  protected override giveBack(): void {
+    if (this.#home === undefined) this.#free(hiddenStream(this.device))
+    else this.#home.free((last) => this.#free(last))
+  }
+
+  #free(last: OpenStream): void {
+    const { driver, handle, serial } = last
+    if (serial !== this.#homeSerial) driver.streamWaitEvent(handle, this.#allocated.event, 0)
+    this.uses.comeBefore(last)
+    let finding: unknown
+    try {
+      driver.memory.free(this.pointer, handle)
+    } catch (error) {
+      if (!isFinding(error)) throw error
+      finding = error
+    }
+    try {
+      driver.eventRecycle(this.#allocated.context, this.#allocated.event)
+      this.uses.recycle(driver)
+    } catch {
+      // The stack has run over: events are left, but the memory is given back, which must not be done once more.
+    }
+    if (finding !== undefined) throw finding
+  }
+}
+
+/** Memory that another library owns. */
+export class ForeignAllocation extends Allocation {
+  readonly #isOfHost: boolean
+
+  constructor(device: Device, driver: Driver, pointer: Pointer, byteLength: number, isOfHost: boolean) {
+    super(device, driver, pointer, byteLength)
+    this.#isOfHost = isOfHost
+  }
+
+  override get isOfHost(): boolean {
+    return this.#isOfHost
+  }
+
+  override ownedBy(use: OpenStream): boolean {
+    return use.device === this.device.ordinal
+  }
+  override beforeUse(_use: OpenStream): void {}
+  override afterUse(_use: OpenStream): void {}
+  protected override giveBack(): void {}
+}
+
+/** Memory that another thread of this process owns. */
+export class SharedAllocation extends ForeignAllocation {
+  readonly #ready: EventHandle | undefined
+  readonly #waited = new Set<number>()
+
+  constructor(device: Device, pointer: Pointer, byteLength: number, ready: EventHandle | undefined, isOfHost: boolean) {
+    super(device, driverOf(device), pointer, byteLength, isOfHost)
+    this.#ready = ready
+  }
+
+  override get ready(): EventHandle | undefined {
+    return this.#ready
+  }
+
+  override ownedBy(use: OpenStream): boolean {
+    return super.ownedBy(use) && (this.#ready === undefined || this.#waited.has(use.serial))
+  }
+
+  override beforeUse({ driver, handle, serial }: OpenStream): void {
+    if (this.#ready === undefined || this.#waited.has(serial)) return
+    driver.streamWaitEvent(handle, this.#ready, 0)
+    this.#waited.add(serial)
+  }
+}
+
+/** Memory from `cuMemAlloc`, which other processes may see. */
+export class InterprocessAllocation extends Allocation {
+  constructor(device: Device, byteLength: number) {
+    const driver = driverOf(device)
+    super(device, driver, driver.sharing.allocate(byteLength, contextOf(device)), byteLength)
+  }
+
+  protected override giveBack(): void {
+    this.uses.handOver((events) => this.driver.sharing.free(this.pointer, events))
+  }
+}
+
+/** Memory that another process owns. */
+export class ImportedAllocation extends Allocation {
+  readonly #imported: ImportedMemory
+
+  constructor(device: Device, imported: ImportedMemory, byteOffset: number, byteLength: number) {
+    super(device, driverOf(device), (imported.pointer + byteOffset) as Pointer, byteLength)
+    this.#imported = imported
+  }
+
+  protected override giveBack(): void {
+    this.uses.handOver((events) => this.#imported.close(events))
+  }
+}
+
+/** Page-locked memory of the host. */
+export class PinnedAllocation extends Allocation {
+  /** Set when it is closed: what its views look at. */
+  views: ArrayBuffer | undefined
+
+  override get isOfHost(): boolean {
+    return true
+  }
+
+  /** Every device reaches it. */
+  override admit(): boolean {
+    return true
+  }
+
+  protected override giveBack(): void {
+    const { views } = this
+    this.views = undefined
+    this.uses.handOver((events) => this.driver.memory.closePinned(this.pointer, views, events))
+  }
+}
+
+/** A sanitizer throws what it has found when the thing is done. */
+function isFinding(error: unknown): boolean {
+  return error instanceof Error && Reflect.get(error, 'code') === 'ERR_RACE'
+}
+
+/** The stream that memory is allocated on must not capture: the allocation would become a part of the graph. */
+export function captures(stream: Stream): boolean {
+  const { driver, handle } = openStream(stream)
+  return driver.streamIsCapturing(handle)
+}

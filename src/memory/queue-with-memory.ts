@@ -1,0 +1,93 @@
+/** Puts work that uses memory into a stream, and writes down that it did. */
+
+import { stateError } from '../base/errors.js'
+import type { CopyRoute, FillWidth } from '../driver/driver.js'
+import { type OpenStream, openStream, type Stream } from '../stream.js'
+import type { OpenMemory } from './buffer.js'
+
+/** Opens several streams for work that takes so many entries of the hardware queue of each, as `openStream` opens one. */
+export function openStreams(streams: ReadonlySet<Stream>, entries: number): ReadonlyMap<Stream, OpenStream> {
+  for (;;) {
+    for (const stream of streams) openStream(stream, entries)
+    // The host functions that ran while one had no room may have filled or closed another.
+    const opened = new Map([...streams].map((stream) => [stream, openStream(stream)]))
+    if ([...opened.values()].every(({ driver, handle }) => driver.streamHasRoom(handle, entries))) return opened
+  }
+}
+
+/**
+ * Queues something that uses memory. What is captured runs when its graph is launched: nothing is used yet.
+ * @throws ERR_UNSUPPORTED where the stream's device cannot reach the memory of another
+ */
+export function queueWith(use: OpenStream, memory: readonly OpenMemory[], queue: () => void): void {
+  if (allOwned(memory, use)) queue()
+  else {
+    admitAll(memory, use)
+    queueTracked(use, memory, queue)
+  }
+}
+
+/** Is all of it the stream's own, so that nothing need be done before and after? */
+function allOwned(memory: readonly OpenMemory[], use: OpenStream): boolean {
+  for (const { allocation } of memory) if (!allocation.ownedBy(use)) return false
+  return true
+}
+
+function admitAll(memory: readonly OpenMemory[], use: OpenStream): void {
+  for (const { allocation } of memory) {
+    if (allocation.admit(use)) continue
+    throw stateError(
+      'ERR_UNSUPPORTED',
+      `Memory of ${allocation.device} cannot be used by a stream of device ${use.device}, which cannot reach it; stream.copy() brings it over`,
+    )
+  }
+}
+
+function queueTracked(use: OpenStream, memory: readonly OpenMemory[], queue: () => void): void {
+  const tracked = !use.driver.streamIsCapturing(use.handle)
+  if (tracked) for (const { allocation } of memory) allocation.beforeUse(use)
+  queue()
+  if (tracked) for (const { allocation } of memory) allocation.afterUse(use)
+}
+
+/** What one stream is about to do with memory. */
+export interface MemoryUse {
+  readonly use: OpenStream
+  readonly memory: readonly OpenMemory[]
+}
+
+/** As `queueWith`, for work that is put into several streams at once. */
+export function queueAllWith(parts: readonly MemoryUse[], queue: () => void): void {
+  const others = parts.filter(({ use, memory }) => !allOwned(memory, use))
+  for (const { use, memory } of others) admitAll(memory, use)
+  const running = others.filter(({ use }) => !use.driver.streamIsCapturing(use.handle))
+  for (const { use, memory } of running) for (const { allocation } of memory) allocation.beforeUse(use)
+  queue()
+  for (const { use, memory } of running) for (const { allocation } of memory) allocation.afterUse(use)
+}
+
+export function queueCopy(use: OpenStream, to: OpenMemory, from: OpenMemory, byteLength: number): void {
+  if (byteLength === 0) return
+  const memory = from.allocation === to.allocation ? [to] : [to, from]
+  const { driver, handle } = use
+  const copy = (route?: CopyRoute): void => driver.memory.copy(to.pointer, from.pointer, byteLength, handle, route)
+  const route = routeOf(to, from)
+  if (route === undefined || route === 'withinHost') queueWith(use, memory, () => copy(route))
+  else {
+    const reached = memory.every(({ allocation }) => allocation.admit(use))
+    queueTracked(use, memory, () => copy(reached ? undefined : route))
+  }
+}
+
+/** Undefined between the host and a device, and on one device. */
+function routeOf(to: OpenMemory, from: OpenMemory): CopyRoute | undefined {
+  const [there, here] = [to.allocation, from.allocation]
+  if (there.isOfHost && here.isOfHost) return 'withinHost'
+  if (there.device === here.device || there.isOfHost || here.isOfHost) return undefined
+  return { to: there.device.ordinal, from: here.device.ordinal }
+}
+
+export function queueFill(use: OpenStream, to: OpenMemory, value: number, width: FillWidth, count: number): void {
+  if (count === 0) return
+  queueWith(use, [to], () => use.driver.memory.fill(to.pointer, value, width, count, use.handle))
+}

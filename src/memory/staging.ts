@@ -1,0 +1,263 @@
+/**
+ * Pinned memory through which ordinary arrays go to a GPU and come from it: for each stream and direction a ring of four
+ * chunks of 4 MiB, made as they are needed. All is queued at once, in the order of the stream. Where the ring is full the
+ * stream, not the caller, waits for JavaScript: a second stream stands at a host function that fills or empties a chunk.
+ */
+
+import { invalidValue } from '../base/errors.js'
+import { cudaError } from '../driver/cuda-results.js'
+import { type OpenStream, openStream, Stream, whenClosing } from '../stream.js'
+import { hostFunction } from '../streams/host-function.js'
+import { type Memory, type OpenMemory, openMemory } from './buffer.js'
+import { ownBytes, type PinnedBuffer } from './pinned-buffer.js'
+import { openStreams, queueCopy } from './queue-with-memory.js'
+
+const CHUNK_BYTES = 4 * 1024 * 1024
+const CHUNKS = 4
+/** What is put into a chunk begins at a multiple of this. */
+const ALIGNMENT = 256
+/** Room is made for so many chunks at one time: the streams need not take more. */
+const MOST_AT_ONCE = 32
+
+interface Chunk {
+  readonly memory: PinnedBuffer
+  used: number
+  /** Is all the work done that used it before it was begun anew? */
+  ready: boolean
+}
+
+/** A place in a chunk. */
+interface Place {
+  readonly memory: PinnedBuffer
+  readonly ready: boolean
+}
+
+class Ring {
+  readonly #stream: Stream
+  #chunks: Chunk[] = []
+  #at = -1
+  #helper: Stream | undefined
+  /** Host functions that will still look at the chunks. */
+  #pending = 0
+  #closed = false
+
+  constructor(stream: Stream) {
+    this.#stream = stream
+    whenClosing(stream, () => this.#close())
+  }
+
+  /** The stream whose host functions fill and empty the chunks. */
+  get helper(): Stream {
+    this.#helper ??= new Stream({ device: this.#stream.device })
+    return this.#helper
+  }
+
+  /** Will so many bytes find chunks that all work is done with? */
+  isFree(byteLength: number): boolean {
+    const begun = this.#chunks[this.#at]
+    let left = byteLength
+    if (begun !== undefined && begun.used + Math.min(left, CHUNK_BYTES) <= CHUNK_BYTES) {
+      begun.ready ||= isIdle(begun)
+      if (!begun.ready) return false
+      left -= CHUNK_BYTES
+    }
+    for (let next = 1; left > 0; next += 1, left -= CHUNK_BYTES) {
+      if (next >= CHUNKS) return false
+      const chunk = this.#chunks[(this.#at + next) % CHUNKS]
+      if (chunk !== undefined && !isIdle(chunk)) return false
+    }
+    return true
+  }
+
+  /** Room for so many bytes, a chunk at most, in the chunk begun or in the next. */
+  place(byteLength: number): Place {
+    let chunk = this.#chunks[this.#at]
+    if (chunk === undefined || chunk.used + byteLength > CHUNK_BYTES) chunk = this.#begin()
+    else if (!chunk.ready) chunk.ready = isIdle(chunk)
+    const memory = chunk.memory.slice(chunk.used, byteLength)
+    chunk.used += Math.ceil(byteLength / ALIGNMENT) * ALIGNMENT
+    return { memory, ready: chunk.ready }
+  }
+
+  hostFunctionQueued(): void {
+    this.#pending += 1
+  }
+
+  hostFunctionOver(): void {
+    this.#pending -= 1
+    if (this.#closed) this.#release()
+  }
+
+  #begin(): Chunk {
+    const at = (this.#at + 1) % CHUNKS
+    let chunk = this.#chunks[at]
+    if (chunk === undefined) {
+      chunk = { memory: this.#stream.device.allocPinned(CHUNK_BYTES), used: 0, ready: true }
+      this.#chunks.push(chunk)
+    }
+    this.#at = at
+    chunk.used = 0
+    chunk.ready = isIdle(chunk)
+    return chunk
+  }
+
+  #close(): void {
+    this.#closed = true
+    this.#release()
+  }
+
+  /** The GPU may use the chunks still: their memory is given back when it has. */
+  #release(): void {
+    if (this.#pending > 0) return
+    for (const { memory } of this.#chunks.splice(0)) memory.close()
+    this.#helper?.close()
+  }
+}
+
+const uploads = new WeakMap<Stream, Ring>()
+const downloads = new WeakMap<Stream, Ring>()
+
+/**
+ * Queues the copy of these bytes. The promise is done when none of them is needed any more, in the ring or beside it. It
+ * rejects where the GPU is known to have faulted by then.
+ * @throws ERR_INVALID_ARG_VALUE where a host function that runs meanwhile has detached them
+ */
+export function stageUpload(stream: Stream, buffer: Memory, bytes: Uint8Array): Promise<void> {
+  const ring = ringOf(uploads, stream)
+  const { length } = bytes
+  const pending = new Pending(ring)
+  for (let begin = 0; begin < length; begin += MOST_AT_ONCE * CHUNK_BYTES) {
+    const end = Math.min(length, begin + MOST_AT_ONCE * CHUNK_BYTES)
+    const chunks = Math.ceil((end - begin) / CHUNK_BYTES)
+    const opened = openFor(stream, ring.isFree(end - begin) ? undefined : ring.helper, chunks)
+    const to = openMemory(buffer, opened.use.driver)
+    if (bytes.length !== length) throw invalidValue('source was detached or shortened while the stream had no room')
+    for (let offset = begin; offset < end; offset += CHUNK_BYTES) {
+      const part = bytes.subarray(offset, Math.min(end, offset + CHUNK_BYTES))
+      const { memory, ready } = ring.place(part.length)
+      if (ready) ownBytes(memory).set(part)
+      else fillLater(opened.helper ?? openStream(ring.helper), opened.use, memory, part.slice(), pending)
+      queueCopy(opened.use, at(to, offset), openMemory(memory), part.length)
+    }
+  }
+  // A copy that is queued on a GPU which has faulted is refused late, or never.
+  const { driver, context } = openStream(stream)
+  return pending.promise(() => driver.contextCheck(context))
+}
+
+/** Queues the copy of these bytes to an array; the promise is done when they are there. */
+export async function stageDownload(stream: Stream, buffer: Memory): Promise<Uint8Array> {
+  const ring = ringOf(downloads, stream)
+  const { byteLength } = buffer
+  const result = new Uint8Array(byteLength)
+  const pending = new Pending(ring)
+  for (let begin = 0; begin < byteLength; begin += MOST_AT_ONCE * CHUNK_BYTES) {
+    const end = Math.min(byteLength, begin + MOST_AT_ONCE * CHUNK_BYTES)
+    const { use, helper = openStream(ring.helper) } = openFor(
+      stream,
+      ring.helper,
+      Math.ceil((end - begin) / CHUNK_BYTES),
+    )
+    const from = openMemory(buffer, use.driver)
+    for (let offset = begin; offset < end; offset += CHUNK_BYTES) {
+      const length = Math.min(CHUNK_BYTES, end - offset)
+      const { memory, ready } = ring.place(length)
+      const place = openMemory(memory)
+      if (!ready) place.allocation.comeAfterUses(use)
+      queueCopy(use, place, at(from, offset), length)
+      helper.driver.streamWaitStream(helper.handle, use.handle, use.context)
+      place.allocation.beforeUse(helper)
+      queueHostFunction(helper, pending, () => result.set(ownBytes(memory), offset))
+      place.allocation.afterUse(helper)
+    }
+  }
+  await pending.promise()
+  return result
+}
+
+function openFor(
+  stream: Stream,
+  helper: Stream | undefined,
+  entries: number,
+): { readonly use: OpenStream; readonly helper?: OpenStream } {
+  if (helper === undefined) return { use: openStream(stream, entries) }
+  openStreams(new Set([stream, helper]), entries)
+  return { use: openStream(stream), helper: openStream(helper) }
+}
+
+/** The helper fills the place once its earlier work is done; the stream waits for that. */
+function fillLater(
+  helper: OpenStream,
+  use: OpenStream,
+  memory: PinnedBuffer,
+  bytes: Uint8Array,
+  pending: Pending,
+): void {
+  const { allocation } = openMemory(memory)
+  allocation.comeAfterUses(helper)
+  queueHostFunction(helper, pending, () => ownBytes(memory).set(bytes))
+  use.driver.streamWaitStream(use.handle, helper.handle, helper.context)
+}
+
+/** After a fault it runs nothing, but is over all the same. */
+function queueHostFunction({ driver, handle, context }: OpenStream, pending: Pending, run: () => void): void {
+  const host = hostFunction(
+    (status) => {
+      if (status === 0) run()
+      pending.over(status === 0 ? undefined : cudaError('cuMemcpyAsync', status))
+    },
+    true,
+    true,
+  )
+  driver.streamLaunchHostFunction(handle, context, host)
+  pending.queued()
+}
+
+/** Host functions that have not run yet. */
+class Pending {
+  readonly #ring: Ring
+  #count = 0
+  #error: unknown
+  #settle: (() => void) | undefined
+
+  constructor(ring: Ring) {
+    this.#ring = ring
+  }
+
+  queued(): void {
+    this.#count += 1
+    this.#ring.hostFunctionQueued()
+  }
+
+  over(error?: unknown): void {
+    this.#count -= 1
+    this.#error ??= error
+    this.#ring.hostFunctionOver()
+    if (this.#count === 0) this.#settle?.()
+  }
+
+  /** Done when all of them are over; where there are none, rejected with what `check` throws. */
+  promise(check = (): void => {}): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#settle = () => (this.#error === undefined ? resolve() : reject(this.#error))
+      if (this.#count > 0) return
+      check()
+      this.#settle()
+    })
+  }
+}
+
+function ringOf(rings: WeakMap<Stream, Ring>, stream: Stream): Ring {
+  let ring = rings.get(stream)
+  if (ring === undefined) {
+    ring = new Ring(stream)
+    rings.set(stream, ring)
+  }
+  return ring
+}
+
+const isIdle = ({ memory }: Chunk): boolean => openMemory(memory).allocation.idle
+const at = ({ allocation, pointer }: OpenMemory, offset: number): OpenMemory => ({
+  allocation,
+  pointer: (pointer + offset) as OpenMemory['pointer'],
+})

@@ -1,0 +1,96 @@
+/**
+ * Which streams have used a piece of memory, and how far: an event after the last use by each. What comes after all of
+ * them may free the memory.
+ */
+import { contextOf, type Device, driverOf } from '../device.js'
+import { type Driver, EventFlag, type EventHandle, type OwnEvent, StreamFlag } from '../driver/driver.js'
+import type { OpenStream } from '../stream.js'
+
+/** Streams of which each has its own event; more are joined into one. */
+const MOST_EVENTS = 16
+
+const hiddenStreams = new WeakMap<Device, OpenStream>()
+
+/** A stream of the library's own on each device, on which memory waits for those that used it. */
+export function hiddenStream(device: Device): OpenStream {
+  let hidden = hiddenStreams.get(device)
+  if (hidden === undefined) {
+    const driver = driverOf(device)
+    const context = contextOf(device)
+    const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
+    hidden = { driver, context, handle, device: device.ordinal, serial: 0 }
+    hiddenStreams.set(device, hidden)
+  }
+  return hidden
+}
+
+/** An event that nobody sees, to be recorded before it is used for anything else. */
+export function ownEvent({ driver, context }: Pick<OpenStream, 'driver' | 'context'>): OwnEvent {
+  return { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
+}
+
+/** The same, recorded at once. Where that is refused no event is left behind. */
+export function recordedEvent(
+  use: Pick<OpenStream, 'driver' | 'context'>,
+  record: (event: EventHandle) => void,
+): OwnEvent {
+  const own = ownEvent(use)
+  try {
+    record(own.event)
+  } catch (error) {
+    use.driver.eventRecycle(own.context, own.event)
+    throw error
+  }
+  return own
+}
+
+export class StreamUses {
+  readonly #events = new Map<number, OwnEvent>()
+
+  has(serial: number): boolean {
+    return this.#events.has(serial)
+  }
+
+  /** The stream is about to be given work that uses the memory. What can fail does so now. */
+  prepare(use: OpenStream, device: Device): void {
+    if (this.#events.has(use.serial)) return
+    if (this.#events.size >= MOST_EVENTS) this.#join(use.driver, hiddenStream(device))
+    this.#events.set(use.serial, ownEvent(use))
+  }
+
+  /** It has been given it. */
+  record({ driver, handle, serial }: OpenStream): void {
+    const own = this.#events.get(serial)
+    if (own !== undefined) driver.eventRecordOwn(own.event, handle)
+  }
+
+  /** Lets the stream's later work come after all uses. */
+  comeBefore({ driver, handle, serial }: OpenStream): void {
+    for (const [user, { event }] of this.#events) if (user !== serial) driver.streamWaitEvent(handle, event, 0)
+  }
+
+  /** Is all the work done that used it? */
+  areDone(driver: Driver): boolean {
+    for (const { event } of this.#events.values()) if (!driver.memory.isDone(event)) return false
+    return true
+  }
+
+  /** Gives the events to the function, whose they are then. Where it throws they stay. */
+  handOver(to: (events: readonly OwnEvent[]) => void): void {
+    to([...this.#events.values()])
+    this.#events.clear()
+  }
+
+  recycle(driver: Driver): void {
+    this.handOver((events) => {
+      for (const { context, event } of events) driver.eventRecycle(context, event)
+    })
+  }
+
+  #join(driver: Driver, hidden: OpenStream): void {
+    this.comeBefore(hidden)
+    const own = recordedEvent(hidden, (event) => driver.eventRecordOwn(event, hidden.handle))
+    this.recycle(driver)
+    this.#events.set(hidden.serial, own)
+  }
+}

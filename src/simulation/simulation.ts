@@ -1,0 +1,186 @@
+/** Simulations, and what can be queued on their streams that no GPU offers. */
+import { checkBoolean, checkInteger, checkNanoseconds, checkPointer, readOptions } from '../base/arguments.js'
+import { invalidType, stateError } from '../base/errors.js'
+import { contextOf, type Device, deviceOf, driverOf, isDevice, readOptionsOn } from '../device.js'
+import { CUresult } from '../driver/cuda-results.js'
+import { StreamFlag, type StreamHandle } from '../driver/driver.js'
+import { SimOperationKind } from '../driver/sim/objects.js'
+import { MOST_DEVICES } from '../driver/sim/properties.js'
+import { SimDriver, simulatorOfHandle } from '../driver/sim/sim-driver.js'
+import { backendOf, wrappableOf } from '../driver/wrappable-driver.js'
+import { checkFault, checkFaults, type Fault } from './faults.js'
+import '../shortcuts.js'
+import { isStream, openStream, queuedLast, type Stream } from '../stream.js'
+import type { StreamOptions } from '../streams/stream-options.js'
+import { checkPriority } from '../streams/stream-seed.js'
+
+/** What a simulated machine has. */
+export interface SimulationOptions {
+  /** How many devices the machine has, from 1 to 64. Default 1. */
+  readonly devices?: number | undefined
+  /**
+   * An integer: which of the allowed orders it takes, and which of the faults that have a probability come. Default 0:
+   * the natural one.
+   */
+  readonly seed?: number | undefined
+  /** What is to fail. More can be asked for later, by `simulation.inject()`. */
+  readonly faults?: readonly Fault[] | undefined
+}
+
+/** A simulated machine. It belongs to the thread that made it; its handles and addresses mean nothing in another. */
+export interface Simulation extends Disposable {
+  /** Its GPUs, in the order of their ordinals. */
+  readonly devices: readonly Device[]
+  /**
+   * Virtual nanoseconds since it started: each call takes 100, and when the host blocks or the event loop turns, time
+   * goes on with the work that is queued.
+   */
+  readonly now: number
+  /** Which of the allowed orders it takes. */
+  readonly seed: number
+  /**
+   * Lets a call or an operation fail, counted from now; takes that back when the result is disposed.
+   * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for what cannot fail so
+   */
+  inject(fault: Fault): Disposable
+  /**
+   * Destroys its contexts: what is pending rejects, and all further use fails with CudaError 709,
+   * CUDA_ERROR_CONTEXT_IS_DESTROYED; `close()` of what it has does not throw. May be called twice.
+   */
+  close(): void
+}
+
+const simulations = new WeakMap<SimDriver, Simulation>()
+/** By simulator: a handle keeps nothing alive, and a number is all that its owner has. */
+const foreignStreams = new WeakMap<SimDriver, Set<bigint>>()
+
+/**
+ * A private machine beside the default driver, which is not opened by this. Its devices are used as any:
+ * `new Stream({ device })`.
+ * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a fault that is none; ERR_OUT_OF_RANGE for `devices`, and
+ * numbers in a fault
+ */
+export function simulate(options?: SimulationOptions): Simulation {
+  const { devices = 1, seed = 0, faults: wanted } = readOptions(options, ['devices', 'seed', 'faults'])
+  checkInteger(devices, 'options.devices', 1, MOST_DEVICES)
+  checkInteger(seed, 'options.seed')
+  const faults = checkFaults(wanted, 'options.faults')
+  const driver = new SimDriver({ devices, seed })
+  for (const fault of faults) driver.machine.faults.add(fault)
+  return simulationFor(driver)
+}
+
+/**
+ * The machine that a simulated device belongs to, always the same object; that of the default simulator too.
+ * @throws ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE
+ */
+export function simulationOf(device: Device): Simulation {
+  return simulationFor(simDriverOf(device))
+}
+
+/**
+ * Queues work that takes so many virtual nanoseconds, from 0 to 2 ** 53 - 1, as a kernel does. It can be captured.
+ * @throws ERR_UNSUPPORTED for a stream of the NVIDIA driver; ERR_OUT_OF_RANGE for another length; ERR_INVALID_ARG_TYPE,
+ * ERR_CLOSED; CudaError as a launch
+ */
+export function busy(stream: Stream, nanoseconds: number): void {
+  checkNanoseconds(nanoseconds, 'nanoseconds')
+  const { driver, handle } = simulated(stream)
+  driver.enqueue(handle, SimOperationKind.KERNEL, nanoseconds)
+  queuedLast(stream, 'busy()')
+}
+
+/**
+ * Holds the stream at this point until it is opened. Opening it twice does nothing more. To block for what is behind it
+ * is ERR_DEADLOCK, unless a host function opens it meanwhile: await `finished()`.
+ * @throws ERR_UNSUPPORTED for a stream of the NVIDIA driver, and while the stream captures; ERR_INVALID_ARG_TYPE,
+ * ERR_CLOSED; CudaError as a launch
+ */
+export function latch(stream: Stream): { open(): void } {
+  const { driver, handle } = simulated(stream)
+  const operation = driver.enqueue(handle, SimOperationKind.LATCH, 0)
+  return { open: () => driver.machine.open(operation) }
+}
+
+/**
+ * Queues work that faults when it is done, with this CUresult; 700, an illegal address, unless given. All devices of
+ * the machine are lost by that, as those of a process are. It can be captured.
+ * @throws ERR_UNSUPPORTED for a stream of the NVIDIA driver; ERR_OUT_OF_RANGE for a number less than 1;
+ * ERR_INVALID_ARG_TYPE, ERR_CLOSED; CudaError as a launch
+ */
+export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS): void {
+  checkInteger(number, 'number', 1, undefined, () => 'a CUresult that is not success')
+  const { driver, handle } = simulated(stream)
+  driver.enqueue(handle, SimOperationKind.FAULT, number)
+  queuedLast(stream, 'fault()')
+}
+
+/**
+ * The handle of a stream that another library of the simulation owns: wrap it with
+ * `new ExternalStream(handle, { device })`. It lives until `destroyForeignStream(handle)`, and no longer than its
+ * simulation, which a handle does not keep alive.
+ * @throws ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE; ERR_DEVICE_MISMATCH where
+ * `options.device` is another one
+ */
+export function foreignStream(device: Device, options?: StreamOptions): bigint {
+  const driver = simDriverOf(device)
+  const given = readOptionsOn(device, options, ['nonBlocking', 'priority'])
+  const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
+  const handle = BigInt(driver.streamCreate(contextOf(device), flags, checkPriority(given.priority)))
+  const known = foreignStreams.get(driver) ?? new Set<bigint>()
+  foreignStreams.set(driver, known.add(handle))
+  return handle
+}
+
+/**
+ * Destroys such a stream, as its owner would. Queued work still completes; wrappers of it get CudaError 400 from then
+ * on.
+ * @throws ERR_INVALID_HANDLE for what `foreignStream()` did not return, or is destroyed; ERR_INVALID_ARG_TYPE,
+ * ERR_OUT_OF_RANGE
+ */
+export function destroyForeignStream(handle: bigint): void {
+  const address = checkPointer(handle, 'handle', 'a handle that foreignStream() returned')
+  const driver = simulatorOfHandle(address)
+  if (driver === undefined || !foreignStreams.get(driver)?.delete(BigInt(address))) {
+    throw stateError(
+      'ERR_INVALID_HANDLE',
+      `0x${handle.toString(16)} is no stream that foreignStream() made, or it is destroyed`,
+    )
+  }
+  driver.foreignStreamDestroy(address as StreamHandle)
+}
+
+/** The simulation of a simulator: always the same object. */
+export function simulationFor(driver: SimDriver): Simulation {
+  let simulation = simulations.get(driver)
+  if (simulation === undefined) {
+    simulation = {
+      devices: Array.from({ length: driver.deviceCount() }, (_, ordinal) => deviceOf(wrappableOf(driver), ordinal)),
+      seed: driver.seed,
+      get now() {
+        return driver.machine.scheduler.now
+      },
+      inject: (fault) => ({ [Symbol.dispose]: driver.machine.faults.add(checkFault(fault)) }),
+      close: () => driver.close(),
+      [Symbol.dispose]: () => driver.close(),
+    }
+    simulations.set(driver, simulation)
+  }
+  return simulation
+}
+
+function simDriverOf(device: Device): SimDriver {
+  if (!isDevice(device)) throw invalidType('device', 'a Device', device)
+  const driver = backendOf(driverOf(device))
+  if (driver instanceof SimDriver) return driver
+  throw stateError('ERR_UNSUPPORTED', `${device} is real: only the simulator can do this. Take a device of simulate()`)
+}
+
+function simulated(stream: Stream): { readonly driver: SimDriver; readonly handle: StreamHandle } {
+  if (!isStream(stream)) throw invalidType('stream', 'a Stream', stream)
+  const { handle } = openStream(stream, 1)
+  const driver = simDriverOf(stream.device)
+  // What is queued here passes none of the library's own verbs, as another library's work does.
+  driver.streamHandedOut(handle)
+  return { driver, handle }
+}

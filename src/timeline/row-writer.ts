@@ -1,0 +1,126 @@
+/** Writes down what passes a driver's front, for all the recordings of it that are under way. */
+import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
+import { backendOf } from '../driver/wrappable-driver.js'
+import { callSite } from './call-site.js'
+import { EventMeter } from './event-meter.js'
+import { Kind, wholeDevice } from './kinds.js'
+import { laneName } from './lane-names.js'
+import { Lanes, type TimelineLane } from './lanes.js'
+import type { Meter } from './meter.js'
+import { Names, NO_ROW, Table } from './table.js'
+import { VirtualMeter } from './virtual-meter.js'
+
+const nothing = (): void => {}
+
+export class RowWriter {
+  readonly table = new Table()
+  readonly names = new Names()
+  readonly sites = new Names()
+  readonly lanes: Lanes
+  readonly meter: Meter
+  /** The driver that is recorded. */
+  readonly driver: Driver
+  callSites = false
+  /** Where each event was recorded last. */
+  readonly #records = new Map<EventHandle, number>()
+  /** The latest row of each lane. */
+  readonly #latest: number[] = []
+
+  constructor(inner: Driver, device: number | undefined) {
+    // What is done for the recording's own sake is no business of other wrappers.
+    const driver = backendOf(inner)
+    this.driver = driver
+    const lanes = (): Lanes => this.lanes
+    this.meter =
+      driver.name === 'sim'
+        ? new VirtualMeter(driver, this.table, this.names, lanes)
+        : new EventMeter(driver, this.table, lanes, device)
+    this.lanes = new Lanes(
+      (stream) => this.meter.describe(stream),
+      (lane) => laneName(driver, lane),
+    )
+  }
+
+  /** A verb is about to queue an operation. Returns its row, or NO_ROW where it is not written down. */
+  begin(kind: Kind, stream: StreamHandle, name: number, bytes = Number.NaN, cause = NO_ROW): number {
+    const { table, meter } = this
+    if (table.isFull) {
+      table.dropped += 1
+      meter.unseen()
+      return NO_ROW
+    }
+    const lane = this.lanes.of(stream)
+    const row = table.add(kind, lane.index, name, bytes, meter.now())
+    if (cause !== NO_ROW) table.cause[row] = cause
+    if (this.callSites) table.site[row] = this.sites.of(callSite())
+    if (!meter.queuing(row, stream, lane)) {
+      table.kind[row] = Kind.NONE
+      return NO_ROW
+    }
+    this.#latest[lane.index] = row
+    return row
+  }
+
+  /** Does what queues the operation of a row that was begun, and writes down that it is queued or was refused. */
+  during<R>(row: number, stream: StreamHandle, queue: () => R): R {
+    if (row === NO_ROW) return this.#hidden(queue)
+    let result: R
+    try {
+      result = queue()
+    } catch (error) {
+      this.meter.refused(row)
+      throw error
+    }
+    this.meter.queued(row, stream, this.lanes.of(stream))
+    this.table.returned[row] = this.meter.now()
+    return result
+  }
+
+  /** Writes down that the host waits, for a stream or for a whole device. Returns what tells that it waits no more. */
+  call(kind: Kind, name: string, stream: StreamHandle | undefined, device: number): () => void {
+    const { table, meter } = this
+    if (table.isFull) return nothing
+    const lane = stream === undefined ? 0 : this.lanes.of(stream).index
+    const row = table.add(kind, lane, this.names.of(name), Number.NaN, meter.now())
+    table.returned[row] = Number.NaN
+    if (stream === undefined) table.cause[row] = wholeDevice(device)
+    if (this.callSites) table.site[row] = this.sites.of(callSite())
+    return () => {
+      if (Number.isNaN(table.returned[row] ?? 0)) table.returned[row] = meter.now()
+    }
+  }
+
+  recorded(event: EventHandle, row: number): void {
+    if (row === NO_ROW) this.#records.delete(event)
+    else this.#records.set(event, row)
+  }
+
+  /** An event of the library's own is recorded, which is no row: whoever waits for it waits for what is before it. */
+  recordedOwn(event: EventHandle, stream: StreamHandle): void {
+    const lane = this.lanes.known(stream)
+    this.recorded(event, lane === undefined ? NO_ROW : (this.#latest[lane.index] ?? NO_ROW))
+  }
+
+  /** The row that a wait for the event is for. */
+  recordOf(event: EventHandle): number {
+    return this.#records.get(event) ?? NO_ROW
+  }
+
+  /** The handle may be another event's from now on. */
+  forgetEvent(event: EventHandle): void {
+    this.#records.delete(event)
+  }
+
+  laneAt(index: number): TimelineLane | undefined {
+    return this.lanes.all[index]
+  }
+
+  #hidden<R>(queue: () => R): R {
+    this.meter.hide()
+    try {
+      return queue()
+    } finally {
+      this.meter.show()
+    }
+  }
+}

@@ -1,0 +1,59 @@
+/** GPU work as OpenTelemetry spans. `@opentelemetry/api` is the program's own: this package only speaks to a tracer of it. */
+import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { SpanKind, SpanStatusCode, type Tracer, trace } from '@opentelemetry/api'
+import { propertyOf, readOptions } from '../base/arguments.js'
+import { invalidType } from '../base/errors.js'
+import type { Device } from '../device.js'
+import { type OperationMessage, type Publisher, publishOn } from './channels.js'
+
+/** What gets spans, and whose they are. */
+export interface TraceOptions {
+  /** Whose spans they are. Default: `trace.getTracer('cuda-streams')`. */
+  readonly tracer?: Tracer | undefined
+  /** Whose driver is watched: all of its devices are. Default: the current device. */
+  readonly device?: Device | number | undefined
+  /** Milliseconds between two looks at what is done: more than 0, and less than 2 ** 31. Default 100. */
+  readonly interval?: number | undefined
+}
+
+/**
+ * Gives a span to each operation that streams do: kernels, copies, fills, host functions, graphs. A span begins and
+ * ends with the operation itself, and is made a while later, as messages of `publish()` are. Close the result to stop.
+ * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for the interval, or a device that does not exist
+ */
+export function traceOperations(options?: TraceOptions): Publisher {
+  const given = readOptions(options, ['tracer', 'device', 'interval'])
+  const { tracer = trace.getTracer('cuda-streams'), device, interval } = given
+  if (typeof tracer !== 'object' || tracer === null || typeof propertyOf(tracer, 'startSpan') !== 'function') {
+    throw invalidType('options.tracer', 'a Tracer of @opentelemetry/api', tracer)
+  }
+  // Not the channel that everybody's publishers tell of everybody's machines.
+  const own = Symbol('cuda-streams:operation')
+  const publisher = publishOn({ operations: channel(own), synchronizations: undefined }, { device, interval })
+  const listener = (message: unknown): void => addSpan(tracer, message as OperationMessage)
+  subscribe(own, listener)
+  const close = (): void => {
+    publisher.close()
+    unsubscribe(own, listener)
+  }
+  return { flush: () => publisher.flush(), close, [Symbol.dispose]: close }
+}
+
+function addSpan(tracer: Tracer, message: OperationMessage): void {
+  const { kind, name, device, stream, streamName, byteLength, queued, start, end, driver } = message
+  const span = tracer.startSpan(name, {
+    kind: SpanKind.INTERNAL,
+    startTime: start,
+    attributes: {
+      'cuda.operation': kind,
+      'cuda.device': device,
+      'cuda.stream': String(stream),
+      'cuda.stream.name': streamName,
+      'cuda.driver': driver,
+      'cuda.queued_ms_before': start - queued,
+      ...(byteLength === undefined ? {} : { 'cuda.bytes': byteLength }),
+    },
+  })
+  if (kind === 'fault') span.setStatus({ code: SpanStatusCode.ERROR, message: 'the GPU faulted' })
+  span.end(end)
+}

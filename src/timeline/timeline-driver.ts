@@ -1,0 +1,212 @@
+/** Stands behind a driver's front and writes down every operation that passes. */
+import type {
+  AdoptedStream,
+  Cancel,
+  ContextHandle,
+  Driver,
+  EventHandle,
+  ExternalFlag,
+  HostFunction,
+  Settle,
+  StreamHandle,
+} from '../driver/driver.js'
+import { DriverWrapper } from '../driver/driver-wrapper.js'
+import { untilOver } from '../driver/until-over.js'
+import { Kind } from './kinds.js'
+import { RowWriter } from './row-writer.js'
+import { NO_ROW } from './table.js'
+import { TimelineGraphs } from './timeline-graphs.js'
+import { TimelineKernels } from './timeline-kernels.js'
+import { TimelineMemory } from './timeline-memory.js'
+
+export class TimelineDriver extends DriverWrapper {
+  readonly recorder: RowWriter
+  readonly #graphs: TimelineGraphs
+  readonly #kernels: TimelineKernels
+  readonly #memory: TimelineMemory
+  readonly #names: { readonly record: number; readonly wait: number; readonly host: number; readonly callback: number }
+
+  /** `device` is one that will be used: what its clock needs is made now. */
+  constructor(inner: Driver, device: number | undefined) {
+    super(inner)
+    const recorder = new RowWriter(inner, device)
+    this.recorder = recorder
+    const innerOf = (): Driver => this.inner
+    this.#graphs = new TimelineGraphs(innerOf, recorder)
+    this.#kernels = new TimelineKernels(innerOf, recorder)
+    this.#memory = new TimelineMemory(innerOf, recorder)
+    const { names } = recorder
+    this.#names = {
+      record: names.of('record'),
+      wait: names.of('wait'),
+      host: names.of('host function'),
+      callback: names.of('callback'),
+    }
+  }
+
+  override get graphs(): TimelineGraphs {
+    return this.#graphs
+  }
+  override get kernels(): TimelineKernels {
+    return this.#kernels
+  }
+  override get memory(): TimelineMemory {
+    return this.#memory
+  }
+
+  override deviceSynchronize(device: number): void {
+    const end = this.recorder.call(Kind.SYNCHRONIZE, 'device.synchronize()', undefined, device)
+    try {
+      super.deviceSynchronize(device)
+    } finally {
+      end()
+    }
+  }
+
+  override streamSynchronize(stream: StreamHandle): void {
+    const end = this.recorder.call(Kind.SYNCHRONIZE, 'stream.synchronize()', stream, 0)
+    try {
+      super.streamSynchronize(stream)
+    } finally {
+      end()
+    }
+  }
+
+  override streamDestroy(stream: StreamHandle): void {
+    super.streamDestroy(stream)
+    this.recorder.lanes.forget(stream)
+  }
+
+  /** A foreign stream may be gone, and its handle another's. */
+  override streamAdopt(cudaHandle: number, near: number): AdoptedStream {
+    const adopted = super.streamAdopt(cudaHandle, near)
+    this.recorder.lanes.forget(adopted.stream)
+    return adopted
+  }
+
+  override streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
+    const { meter } = this.recorder
+    meter.hide()
+    try {
+      return this.#awaited('stream.finished()', stream, 0, settle, (told) =>
+        super.streamFinished(stream, context, told),
+      )
+    } finally {
+      meter.show()
+    }
+  }
+
+  override deviceFinished(device: number, settle: Settle): Cancel {
+    return this.#awaited('device.finished()', undefined, device, settle, (told) => super.deviceFinished(device, told))
+  }
+
+  override deviceRecordOwn(event: EventHandle, device: number): boolean {
+    this.recorder.forgetEvent(event)
+    return super.deviceRecordOwn(event, device)
+  }
+
+  override streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
+    const { recorder } = this
+    const row = recorder.begin(Kind.WAIT, stream, this.#names.wait, Number.NaN, recorder.recordOf(event))
+    recorder.during(row, stream, () => super.streamWaitEvent(stream, event, external))
+  }
+
+  override streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
+    const { recorder } = this
+    const record = recorder.begin(Kind.RECORD, other, this.#names.record)
+    const wait = recorder.begin(Kind.WAIT, stream, this.#names.wait, Number.NaN, record)
+    recorder.during(record, other, () =>
+      recorder.during(wait, stream, () => super.streamWaitStream(stream, other, otherContext)),
+    )
+  }
+
+  override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
+    const { recorder } = this
+    const name = call.runsAfterFault ? this.#names.callback : this.#names.host
+    const row = recorder.begin(Kind.HOST_FUNCTION, stream, name)
+    recorder.during(row, stream, () => super.streamLaunchHostFunction(stream, context, this.#watched(call, row)))
+  }
+
+  /** The library's own events are also destroyed without passing here, and the handle may be that of one of them. */
+  override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
+    const event = super.eventCreate(context, flags, recordedNext)
+    if (recordedNext !== true) this.recorder.forgetEvent(event)
+    return event
+  }
+
+  override eventDestroy(event: EventHandle): void {
+    super.eventDestroy(event)
+    this.recorder.forgetEvent(event)
+  }
+
+  override eventRecycle(context: ContextHandle, event: EventHandle): void {
+    super.eventRecycle(context, event)
+    this.recorder.forgetEvent(event)
+  }
+
+  override eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
+    const { recorder } = this
+    const row = recorder.begin(Kind.RECORD, stream, this.#names.record)
+    recorder.during(row, stream, () => super.eventRecord(event, stream, external))
+    recorder.recorded(event, row)
+  }
+
+  override eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
+    const { recorder } = this
+    recorder.meter.hide()
+    try {
+      super.eventRecordOwn(event, stream)
+    } finally {
+      recorder.meter.show()
+    }
+    recorder.recordedOwn(event, stream)
+  }
+
+  override eventSynchronize(event: EventHandle): void {
+    const { recorder } = this
+    const end = recorder.call(Kind.SYNCHRONIZE, 'event.synchronize()', this.#streamOf(event), 0)
+    try {
+      super.eventSynchronize(event)
+    } finally {
+      end()
+    }
+  }
+
+  override eventFinished(event: EventHandle, settle: Settle): Cancel {
+    const stream = this.#streamOf(event)
+    return this.#awaited('event.finished()', stream, 0, settle, (told) => super.eventFinished(event, told))
+  }
+
+  /** Where the event was recorded last. */
+  #streamOf(event: EventHandle): StreamHandle | undefined {
+    const { recorder } = this
+    const record = recorder.recordOf(event)
+    return record === NO_ROW ? undefined : recorder.laneAt(recorder.table.lane[record] ?? 0)?.handle
+  }
+
+  /** A promise is over when it settles, when nobody needs it any more, or at once where the driver refuses it. */
+  #awaited(
+    name: string,
+    stream: StreamHandle | undefined,
+    device: number,
+    settle: Settle,
+    start: (settle: Settle) => Cancel,
+  ): Cancel {
+    return untilOver(start, settle, this.recorder.call(Kind.AWAIT, name, stream, device))
+  }
+
+  #watched(call: HostFunction, row: number): HostFunction {
+    const { meter } = this.recorder
+    return {
+      ...call,
+      run(status) {
+        meter.hostFunctionBegins(row)
+        try {
+          call.run(status)
+        } finally {
+          meter.hostFunctionEnds(row)
+        }
+      },
+    }
+  }
+}

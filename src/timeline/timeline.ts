@@ -1,0 +1,308 @@
+/** What ran when: recorded from any driver, for Perfetto, for a page to look at, and for programs. */
+import { writeFile } from 'node:fs/promises'
+import { extname } from 'node:path'
+import {
+  checkArray,
+  checkBoolean,
+  checkFunction,
+  checkInteger,
+  checkThis,
+  type Given,
+  isInstance,
+  readOptions,
+} from '../base/arguments.js'
+import { invalidType, invalidValue, stateError } from '../base/errors.js'
+import { notCloneable } from '../base/identity.js'
+import { type Device, driverOf, isDevice, resolveDevice } from '../device.js'
+import type { Simulation } from '../sim.js'
+import { type Analysis, analyse } from './analysis.js'
+import { toHtml } from './html.js'
+import { isHostOnly } from './kinds.js'
+import type { Calibration } from './meter.js'
+import {
+  callAt,
+  gapOf,
+  type IdleGap,
+  operationAt,
+  operationRows,
+  streamsOf,
+  type TimelineCall,
+  type TimelineOperation,
+  type TimelineStream,
+} from './operations.js'
+import { DEFAULT_LIMIT, Session } from './session.js'
+import { type SvgOptions, toSvg } from './svg.js'
+import { isTrace, type Trace } from './trace.js'
+import { type TraceFile, toJson, toTraceEvents } from './trace-events.js'
+
+/** What is recorded, and how much of it. */
+export interface TimelineOptions {
+  /** Whose driver is recorded: all devices of that driver are. Default: the current device. */
+  readonly device?: Device | number | undefined
+  /** Instead of a device: a simulated machine. Excludes `device`. */
+  readonly simulation?: Simulation | undefined
+  /** Writes down where in the program each call was made. Costs about ten microseconds a call. Default false. */
+  readonly callSites?: boolean | undefined
+  /**
+   * Most operations that are recorded, from 1 to 2 ** 28; later ones are only counted (`dropped`). Default a million.
+   */
+  readonly limit?: number | undefined
+}
+
+/** How the page is made. */
+export interface HtmlOptions {
+  /** What the page is called. Default 'Timeline'. */
+  readonly title?: string | undefined
+}
+
+const MOST = 2 ** 28
+
+let isRecording: (value: unknown) => value is Recording
+let isTimeline: (value: unknown) => value is Timeline
+
+/** A recording under way. */
+export class Recording {
+  /** Keeps it from being copied to another thread. */
+  protected readonly cloning: symbol = notCloneable()
+  readonly #recording: Session
+
+  /** Use `Timeline.start()`. */
+  constructor(recording: never) {
+    const given: unknown = recording
+    if (!isInstance(given, Session)) throw invalidType('Recording', 'had from Timeline.start(options)', given)
+    this.#recording = given
+    running.push(this)
+  }
+
+  /**
+   * Ends the recording at once, and resolves when all that was recorded is done.
+   * @throws (as a rejection) ERR_CLOSED where it was stopped before
+   */
+  async stop(): Promise<Timeline> {
+    Recording.#end(this)
+    return new Timeline((await this.#recording.stop()) as never)
+  }
+
+  /**
+   * Ends the recording as things stand: what is not done yet has no end. For the end of a process.
+   * @throws ERR_CLOSED where it was stopped before
+   */
+  stopNow(): Timeline {
+    Recording.#end(this)
+    return new Timeline(this.#recording.stopNow() as never)
+  }
+
+  static #end(value: Recording): void {
+    const recording = checkThis(value, isRecording, 'a Recording')
+    if (recording.#recording.stopped) throw stateError('ERR_CLOSED', 'This recording was stopped before')
+    running.splice(running.indexOf(recording), 1)
+  }
+
+  static {
+    isRecording = (value): value is Recording => typeof value === 'object' && value !== null && #recording in value
+  }
+}
+
+const running: Recording[] = []
+
+/** What a program's streams did, and when. Times are nanoseconds since the recording began. */
+export class Timeline {
+  /** Keeps it from being copied to another thread: send `toJson()`, or the plain objects that it has. */
+  protected readonly cloning: symbol = notCloneable()
+  readonly #recorded: Trace
+  #operations: readonly TimelineOperation[] | undefined
+  #byRow: ReadonlyMap<number, TimelineOperation> | undefined
+  #analysis: Analysis | undefined
+  /** The streams that were used, each at its `index`; also those that only an overlapping recording saw. */
+  readonly streams: readonly TimelineStream[]
+
+  /** Use `Timeline.record()`. */
+  constructor(recorded: never) {
+    const given: unknown = recorded
+    if (!isTrace(given)) throw invalidType('Timeline', 'had from Timeline.record(fn)', given)
+    this.#recorded = given
+    this.streams = streamsOf(given)
+  }
+
+  /**
+   * Records what the function does, and waits until all of that is done. What it throws, or rejects with, comes
+   * through, and the recording is over then.
+   * @throws (as a rejection) as `Timeline.start(options)`; ERR_INVALID_ARG_TYPE for no function
+   */
+  static async record(fn: () => unknown, options?: TimelineOptions): Promise<Timeline> {
+    checkFunction(fn, 'fn')
+    const recording = Timeline.start(options)
+    try {
+      await fn()
+    } catch (error) {
+      if (running.includes(recording)) recording.stopNow()
+      throw error
+    }
+    return recording.stop()
+  }
+
+  /**
+   * Begins to record. Recordings may overlap; each has what happened between its own start and stop.
+   * @throws ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for `device` and `simulation` together; ERR_OUT_OF_RANGE for
+   * the limit, or a device that does not exist
+   */
+  static start(options?: TimelineOptions): Recording {
+    const given = readOptions(options, ['device', 'simulation', 'callSites', 'limit'])
+    const device = deviceFor(given)
+    const front = driverOf(device)
+    const { limit = DEFAULT_LIMIT } = given
+    checkInteger(limit, 'options.limit', 1, MOST)
+    const callSites = checkBoolean(given.callSites, 'options.callSites', false)
+    return new Recording(new Session(front, { device: device.ordinal, limit, callSites }) as never)
+  }
+
+  /**
+   * Stops the recording that was started last.
+   * @throws (as a rejection) ERR_CLOSED where none is under way
+   */
+  static async stop(): Promise<Timeline> {
+    const last = running.at(-1)
+    if (last === undefined) throw stateError('ERR_CLOSED', 'No recording is under way: call Timeline.start() first')
+    return last.stop()
+  }
+
+  /** What was recorded: 'cuda', the NVIDIA driver, or 'sim', the simulator. */
+  get driver(): 'cuda' | 'sim' {
+    return Timeline.#recordedOf(this).driver
+  }
+
+  /** 'virtual' on the simulator, whose times are exact; 'host' on a GPU. */
+  get clock(): 'virtual' | 'host' {
+    return Timeline.#recordedOf(this).clock
+  }
+
+  /** Nanoseconds from the beginning of the recording to its end, or to the end of what was recorded, whichever is later. */
+  get duration(): number {
+    return Timeline.#recordedOf(this).duration
+  }
+
+  /** How many operations came after the limit, and are not among `operations`. */
+  get dropped(): number {
+    return Timeline.#recordedOf(this).dropped
+  }
+
+  /** How well the clocks of GPUs are known. Empty on the simulator, and where an overlapping one still went on or waited. */
+  get calibrations(): readonly Calibration[] {
+    return Timeline.#recordedOf(this).calibrations
+  }
+
+  /** What streams did, in the order of the calls. Always the same objects. */
+  get operations(): readonly TimelineOperation[] {
+    const recorded = Timeline.#recordedOf(this)
+    this.#operations ??= operationRows(recorded).map((row) => operationAt(recorded, this.streams, row))
+    return this.#operations
+  }
+
+  /** Where the host blocked, or awaited, in the order of the calls. */
+  get calls(): readonly TimelineCall[] {
+    const recorded = Timeline.#recordedOf(this)
+    const { kind } = recorded
+    const rows = Array.from(kind.keys()).filter((row) => isHostOnly(kind[row] ?? 0))
+    return rows.map((row) => callAt(recorded, this.streams, row))
+  }
+
+  /** The chain of operations that ends with the last one, each held up by the one before: to be faster, begin here. */
+  get criticalPath(): readonly TimelineOperation[] {
+    return Timeline.#analysisOf(this).criticalPath.map((row) => this.#operation(row))
+  }
+
+  /** Where streams stood idle between two operations, and why; the longest first. */
+  get gaps(): readonly IdleGap[] {
+    return Timeline.#analysisOf(this).gaps.map((gap) => gapOf(gap, this.streams, (row) => this.#operation(row)))
+  }
+
+  /** The Trace Event format, as PyTorch's profiler writes it: an object for `JSON.stringify`. */
+  toTraceEvents(): TraceFile {
+    return toTraceEvents(Timeline.#recordedOf(this))
+  }
+
+  /** The same as text: open it at ui.perfetto.dev. */
+  toJson(): string {
+    return toJson(Timeline.#recordedOf(this))
+  }
+
+  /**
+   * One page with everything in it, as text: save it and open it in a browser. It needs no network.
+   * @throws ERR_INVALID_ARG_TYPE
+   */
+  toHtml(options?: HtmlOptions): string {
+    const analysis = Timeline.#analysisOf(this)
+    const { title = 'Timeline' } = readOptions(options, ['title'])
+    if (typeof title !== 'string') throw invalidType('options.title', 'a text', title)
+    return toHtml(this.#recorded, analysis, title)
+  }
+
+  /**
+   * A picture for documents, as the text of an SVG file, in light or dark as the reader's system is.
+   * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a width, or a stretch of no length
+   */
+  toSvg(options?: SvgOptions): string {
+    const analysis = Timeline.#analysisOf(this)
+    return toSvg(this.#recorded, analysis, options)
+  }
+
+  /**
+   * Writes a file: `.html` (also `.htm`), `.json` or `.svg`, by its extension.
+   * @throws (as a rejection) ERR_INVALID_ARG_VALUE for another extension, ERR_INVALID_ARG_TYPE; what writing throws,
+   * such as ENOENT
+   */
+  async save(path: string): Promise<void> {
+    const text = checkThis(this, isTimeline, 'a Timeline').render(path)
+    await writeFile(path, text)
+  }
+
+  /**
+   * What `save` would write to this path.
+   * @throws ERR_INVALID_ARG_VALUE for another extension than those, ERR_INVALID_ARG_TYPE
+   */
+  render(path: string): string {
+    checkThis(this, isTimeline, 'a Timeline')
+    if (typeof path !== 'string') throw invalidType('path', 'a text', path)
+    switch (extname(path).toLowerCase()) {
+      case '.html':
+      case '.htm':
+        return this.toHtml()
+      case '.json':
+        return this.toJson()
+      case '.svg':
+        return this.toSvg()
+      default:
+        throw invalidValue(`A timeline is saved as .html, .json or .svg, not as '${path}'`)
+    }
+  }
+
+  static #recordedOf(timeline: Timeline): Trace {
+    return checkThis(timeline, isTimeline, 'a Timeline').#recorded
+  }
+
+  static #analysisOf(timeline: Timeline): Analysis {
+    const recorded = Timeline.#recordedOf(timeline)
+    timeline.#analysis ??= analyse(recorded)
+    return timeline.#analysis
+  }
+
+  #operation(row: number): TimelineOperation {
+    this.#byRow ??= new Map(this.operations.map((operation) => [operation.id, operation]))
+    const found = this.#byRow.get(row)
+    if (found === undefined) throw new RangeError(`row ${row} is no operation`)
+    return found
+  }
+
+  static {
+    isTimeline = (value): value is Timeline => typeof value === 'object' && value !== null && #recorded in value
+  }
+}
+
+function deviceFor({ device, simulation }: Given<TimelineOptions, 'device' | 'simulation'>): Device {
+  if (simulation === undefined) return resolveDevice(device)
+  if (device !== undefined) throw invalidValue('Give either options.device or options.simulation, not both')
+  const { devices = [] } = readOptions(simulation, ['devices'], 'options.simulation')
+  const [first] = checkArray(devices, 'options.simulation.devices', 'an array of devices')
+  if (!isDevice(first)) throw invalidType('options.simulation', 'what simulate() returned', simulation)
+  return first
+}

@@ -1,0 +1,203 @@
+/** A recording that is over: its rows without gaps, in time from its beginning, with the times worked out that no clock told. */
+import { isNullStream } from '../driver/driver.js'
+import { isHostOnly, isInstant, Kind } from './kinds.js'
+import type { TimelineLane } from './lanes.js'
+import type { Calibration } from './meter.js'
+import type { RowWriter } from './row-writer.js'
+import { NO_ROW, type Table } from './table.js'
+
+export interface Trace {
+  readonly length: number
+  readonly kind: Uint8Array
+  readonly lane: Uint32Array
+  readonly name: readonly string[]
+  /** NaN where there are none. */
+  readonly bytes: Float64Array
+  readonly called: Float64Array
+  /** The same as `called` for a call that still waited when the recording was taken. */
+  readonly returned: Float64Array
+  /** NaN for what has not begun, or not ended, when the recording was stopped. */
+  readonly start: Float64Array
+  readonly end: Float64Array
+  readonly cause: Int32Array
+  readonly parent: Int32Array
+  readonly site: readonly string[]
+  /** The row before in the same stream; NO_ROW for the first, and for what stands in none. */
+  readonly previous: Int32Array
+  /** A row of another stream that the null stream's rules put before it. */
+  readonly implied: Int32Array
+  readonly lanes: readonly TimelineLane[]
+  readonly laneNames: readonly string[]
+  readonly deviceNames: ReadonlyMap<number, string>
+  readonly driver: 'cuda' | 'sim'
+  readonly clock: 'virtual' | 'host'
+  /** On the recorder's clock, when the recording began. */
+  readonly origin: number
+  readonly duration: number
+  /** Nanoseconds since 1970 when the recording began. */
+  readonly epoch: number
+  readonly calibrations: readonly Calibration[]
+  readonly dropped: number
+}
+
+export interface Window {
+  readonly from: number
+  readonly to: number
+  /** Most of them that are taken: another recording may have had more room. */
+  readonly limit: number
+  /** Operations in this time that were not written down. */
+  readonly dropped: number
+  readonly begin: number
+  readonly end: number
+  readonly epoch: number
+}
+
+const taken = new WeakSet<object>()
+
+/** Was it taken out of a recorder? */
+export const isTrace = (value: unknown): value is Trace =>
+  typeof value === 'object' && value !== null && taken.has(value)
+
+/** Takes the rows of a window out of a recorder. */
+export function takeTrace(
+  recorder: RowWriter,
+  { from, to: written, limit, begin, end, epoch, dropped }: Window,
+  laneNames: readonly string[],
+): Trace {
+  const { table, names, sites, driver, meter } = recorder
+  const to = Math.min(written, from + limit)
+  const numbers = new Int32Array(to - from).fill(NO_ROW)
+  const kept = new Int32Array(to - from)
+  let length = 0
+  for (let row = from; row < to; row += 1) {
+    if (table.kind[row] === Kind.NONE) continue
+    numbers[row - from] = length
+    kept[length] = row
+    length += 1
+  }
+  const rows = kept.subarray(0, length)
+  const renumbered = (row: number): number => (row < from ? Math.min(row, NO_ROW) : (numbers[row - from] ?? NO_ROW))
+  const times = (column: Float64Array): Float64Array =>
+    filled(new Float64Array(length), rows, (row) => (column[row] ?? 0) - begin)
+  const lanes = [...recorder.lanes.all]
+  const devices = new Set(lanes.map(({ device }) => device))
+  const recorded = {
+    length,
+    kind: filled(new Uint8Array(length), rows, (row) => table.kind[row] ?? 0),
+    lane: filled(new Uint32Array(length), rows, (row) => table.lane[row] ?? 0),
+    name: Array.from(rows, (row) => names.at(table.name[row] ?? 0)),
+    bytes: filled(new Float64Array(length), rows, (row) => table.bytes[row] ?? 0),
+    called: times(table.called),
+    returned: filled(new Float64Array(length), rows, (row) => returnedAt(table, row) - begin),
+    start: times(table.start),
+    end: times(table.end),
+    cause: filled(new Int32Array(length), rows, (row) => renumbered(table.cause[row] ?? NO_ROW)),
+    parent: filled(new Int32Array(length), rows, (row) => renumbered(table.parent[row] ?? NO_ROW)),
+    site: Array.from(rows, (row) => sites.at(table.site[row] ?? NO_ROW)),
+    previous: new Int32Array(length).fill(NO_ROW),
+    implied: new Int32Array(length).fill(NO_ROW),
+    lanes,
+    laneNames,
+    deviceNames: new Map([...devices].map((device) => [device, driver.deviceName(device)])),
+    driver: driver.name,
+    clock: meter.clock,
+    origin: begin,
+    duration: 0,
+    epoch,
+    calibrations: meter.calibrations,
+    dropped: dropped + operationsIn(table, to, written),
+  }
+  settle(recorded)
+  const settled = { ...recorded, duration: durationOf(recorded, end - begin) }
+  taken.add(settled)
+  return settled
+}
+
+/** `from()` of a typed array goes through an iterator, which costs a long recording a second. */
+function filled<A extends Int32Array | Float64Array | Uint8Array | Uint32Array>(
+  column: A,
+  rows: Int32Array,
+  valueAt: (row: number) => number,
+): A {
+  for (let i = 0; i < rows.length; i += 1) column[i] = valueAt(rows[i] ?? 0)
+  return column
+}
+
+/** How many operations a limit at the first of these rows keeps out. A launch of a graph takes its nodes along. */
+function operationsIn({ kind, parent }: Table, from: number, to: number): number {
+  let operations = 0
+  for (let row = from; row < to; row += 1) {
+    const what = kind[row] ?? Kind.NONE
+    if (what !== Kind.NONE && !isHostOnly(what) && (parent[row] ?? NO_ROW) < from) operations += 1
+  }
+  return operations
+}
+
+function returnedAt({ called, returned }: Table, row: number): number {
+  const time = returned[row] ?? 0
+  return Number.isNaN(time) ? (called[row] ?? 0) : time
+}
+
+/**
+ * Row by row, in the order of the calls: what came before each, and the times of what takes none. A wait begins when
+ * the stream gets there, and a record, an allocation and a free take place then.
+ */
+function settle(recorded: Omit<Trace, 'duration'>): void {
+  const { kind, lane, lanes, start, end, called, returned, cause, parent, previous, implied, clock } = recorded
+  const last = new Int32Array(lanes.length).fill(NO_ROW)
+  const endOf = (row: number): number => (row === NO_ROW ? Number.NEGATIVE_INFINITY : (end[row] ?? Number.NaN))
+  for (let row = 0; row < recorded.length; row += 1) {
+    const on = lane[row] ?? 0
+    const own = lanes[on]
+    const what = kind[row] ?? 0
+    if (parent[row] !== NO_ROW || own === undefined || what === Kind.SYNCHRONIZE || what === Kind.AWAIT) continue
+    previous[row] = last[on] ?? NO_ROW
+    implied[row] = impliedBy(own, lanes, last, endOf)
+    last[on] = row
+    const reached = Math.max(
+      (isInstant(what) ? returned[row] : called[row]) ?? 0,
+      endOf(previous[row] ?? NO_ROW),
+      endOf(implied[row] ?? NO_ROW),
+    )
+    if (what === Kind.WAIT) {
+      start[row] = reached
+      if (clock === 'host') end[row] = Math.max(reached, endOf(Math.max(cause[row] ?? NO_ROW, NO_ROW)))
+    } else if (isInstant(what) && (clock === 'host' || what === Kind.ALLOCATE)) {
+      start[row] = reached
+      end[row] = reached
+    } else if (clock === 'host') {
+      // Two clocks that were held against each other may disagree a little: never so that work overlaps in a stream.
+      start[row] = Math.max(start[row] ?? 0, reached)
+      end[row] = Math.max(end[row] ?? 0, start[row] ?? 0)
+    }
+    if (what === Kind.WAIT && !((start[row] ?? 0) <= (end[row] ?? 0))) start[row] = end[row] ?? 0
+  }
+}
+
+/** The null stream waits for all blocking streams of its device, and they for it. */
+function impliedBy(
+  own: TimelineLane,
+  lanes: readonly TimelineLane[],
+  last: Int32Array,
+  endOf: (row: number) => number,
+): number {
+  const isNull = isNullStream(own.handle)
+  if (own.nonBlocking && !isNull) return NO_ROW
+  let latest = NO_ROW
+  for (const other of lanes) {
+    if (other === own || other.device !== own.device || other.nonBlocking) continue
+    if (!isNull && !isNullStream(other.handle)) continue
+    const row = last[other.index] ?? NO_ROW
+    if (row !== NO_ROW && !(endOf(row) <= endOf(latest))) latest = row
+  }
+  return latest
+}
+
+function durationOf({ length, end, returned }: Omit<Trace, 'duration'>, stopped: number): number {
+  let duration = stopped
+  for (let row = 0; row < length; row += 1) {
+    const latest = Math.max(returned[row] ?? 0, Number.isNaN(end[row] ?? 0) ? 0 : (end[row] ?? 0))
+    if (latest > duration) duration = latest
+  }
+  return duration
+}
