@@ -1,0 +1,44 @@
+/** A module, a graph or an instance of a graph as the rest of the library works on it: a handle of the driver's. */
+import { stateError } from '../base/errors.js'
+import { NativeResource } from '../base/finalization.js'
+import { nextSerial } from '../base/identity.js'
+import { contextOf, type Device, driverOf } from '../device.js'
+import type { ContextHandle, Driver } from '../driver/driver.js'
+
+export class HandleCore<H extends number> extends NativeResource {
+  readonly name: string
+  readonly device: Device
+  readonly driver: Driver
+  readonly context: ContextHandle
+  readonly handle: H
+  readonly serial = nextSerial()
+  readonly #destroy: (core: HandleCore<H>) => void
+
+  constructor(
+    name: string,
+    device: Device,
+    handle: H,
+    destroy: (core: HandleCore<H>) => void,
+    context: ContextHandle = contextOf(device),
+  ) {
+    super()
+    this.name = name
+    this.device = device
+    this.driver = driverOf(device)
+    this.context = context
+    this.handle = handle
+    this.#destroy = destroy
+  }
+
+  checkOpen(): void {
+    if (this.gone) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+  }
+
+  override destroy(): void {
+    this.#destroy(this)
+  }
+
+  override toString(): string {
+    return `${this.name}(0x${this.handle.toString(16)}, ${this.device}${this.gone ? ', closed' : ''})`
+  }
+}
