@@ -6,28 +6,18 @@ import { contextOf, type Device, driverOf } from '../device.js'
 import type { ContextHandle, Driver } from '../driver/driver.js'
 
 export class HandleCore<H extends number> extends NativeResource {
-  readonly name: string
-  readonly device: Device
   readonly driver: Driver
-  readonly context: ContextHandle
-  readonly handle: H
   readonly serial = nextSerial()
-  readonly #destroy: (core: HandleCore<H>) => void
 
   constructor(
-    name: string,
-    device: Device,
-    handle: H,
-    destroy: (core: HandleCore<H>) => void,
-    context: ContextHandle = contextOf(device),
+    readonly name: string,
+    readonly device: Device,
+    readonly handle: H,
+    private readonly end: (core: HandleCore<H>) => void,
+    readonly context: ContextHandle = contextOf(device),
   ) {
     super()
-    this.name = name
-    this.device = device
     this.driver = driverOf(device)
-    this.context = context
-    this.handle = handle
-    this.#destroy = destroy
   }
 
   checkOpen(): void {
@@ -35,7 +25,7 @@ export class HandleCore<H extends number> extends NativeResource {
   }
 
   override destroy(): void {
-    this.#destroy(this)
+    this.end(this)
   }
 
   override toString(): string {

@@ -151,27 +151,17 @@ function coreOf(module: unknown): HandleCore<ModuleHandle> {
 
 /** A kernel as a launch works on it. */
 class KernelCore {
-  readonly module: Module
-  readonly code: HandleCore<ModuleHandle>
-  readonly name: string
   readonly label: string
-  readonly parameters: readonly Parameter[]
-  readonly handle: KernelHandle
   readonly shapes = new Shapes()
 
   constructor(
-    module: Module,
-    code: HandleCore<ModuleHandle>,
-    name: string,
-    parameters: readonly Parameter[],
-    handle: KernelHandle,
+    readonly module: Module,
+    readonly code: HandleCore<ModuleHandle>,
+    readonly name: string,
+    readonly parameters: readonly Parameter[],
+    readonly handle: KernelHandle,
   ) {
-    this.module = module
-    this.code = code
-    this.name = name
     this.label = `kernel '${name}'`
-    this.parameters = parameters
-    this.handle = handle
   }
 
   checkOpen(): void {

@@ -22,15 +22,13 @@ const homes = new WeakMap<StreamCore, AllocationStream>()
 const waiting = new WeakMap<Driver, Set<AllocationStream>>()
 
 export class AllocationStream {
-  readonly #stream: StreamCore
   /** Pieces of memory that are not freed yet. */
   #pieces = 0
   /** Recorded behind all its work when the stream was closed. */
   #end: End | undefined
   #deferred: Free[] = []
 
-  constructor(stream: StreamCore) {
-    this.#stream = stream
+  constructor(private readonly stream: StreamCore) {
     stream.whenClosing(() => unlessLost(() => this.#close()))
   }
 
@@ -40,11 +38,11 @@ export class AllocationStream {
 
   /** Calls the function with the stream that must free: now, or once that is allowed. */
   free(free: Free): void {
-    if (this.#stream.closed ? this.#hasEnd() : this.#takesWork()) this.#freeNow(free)
+    if (this.stream.closed ? this.#hasEnd() : this.#takesWork()) this.#freeNow(free)
     else {
       // It would become a part of the graph, or spoil a capture.
       this.#deferred.push(free)
-      waitingOf(this.#stream.driver).add(this)
+      waitingOf(this.stream.driver).add(this)
     }
   }
 
@@ -52,35 +50,35 @@ export class AllocationStream {
   freeDeferred(): void {
     const deferred = this.#deferred
     this.#deferred = []
-    waitingOf(this.#stream.driver).delete(this)
+    waitingOf(this.stream.driver).delete(this)
     for (const free of deferred) {
       try {
         this.free(free)
       } catch (error) {
         if (isLost(error)) continue
         this.#deferred.push(free)
-        waitingOf(this.#stream.driver).add(this)
+        waitingOf(this.stream.driver).add(this)
       }
     }
   }
 
   #freeNow(free: Free): void {
-    if (this.#end === undefined) free(this.#stream)
+    if (this.#end === undefined) free(this.stream)
     else if (this.#end.ofDevice) this.#freeApart(this.#end, free)
     else {
-      const hidden = hiddenStream(this.#stream.device)
+      const hidden = hiddenStream(this.stream.device)
       hidden.driver.streamWaitEvent(hidden.handle, this.#end.event, 0)
       free(hidden)
     }
     this.#pieces -= 1
     if (this.#pieces > 0 || this.#end === undefined) return
-    this.#stream.driver.eventRecycle(this.#end.context, this.#end.event)
+    this.stream.driver.eventRecycle(this.#end.context, this.#end.event)
     this.#end = undefined
   }
 
   /** On a stream of its own: what waits for all that the device does must not hold up what else is to be freed. */
   #freeApart({ context, event }: End, free: Free): void {
-    const { driver, device } = this.#stream
+    const { driver, device } = this.stream
     const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
     try {
       driver.streamWaitEvent(handle, event, 0)
@@ -95,7 +93,7 @@ export class AllocationStream {
    * say whether it captures itself.
    */
   #takesWork(): boolean {
-    const { driver, handle } = this.#stream
+    const { driver, handle } = this.stream
     try {
       return !driver.streamIsCapturing(handle)
     } catch (error) {
@@ -107,9 +105,9 @@ export class AllocationStream {
   /** Of a stream that captured when it was closed nothing tells how far its own work is, only how far all work is. */
   #hasEnd(): boolean {
     if (this.#end !== undefined) return true
-    const { driver, ordinal } = this.#stream
+    const { driver, ordinal } = this.stream
     let isRecorded = false
-    const own = recordedEvent(this.#stream, (event) => {
+    const own = recordedEvent(this.stream, (event) => {
       isRecorded = driver.deviceRecordOwn(event, ordinal)
     })
     if (isRecorded) this.#end = { ...own, ofDevice: true }
@@ -119,13 +117,13 @@ export class AllocationStream {
 
   #close(): void {
     if (this.#pieces === 0) return
-    const { driver, handle } = this.#stream
+    const { driver, handle } = this.stream
     // A capture ends with the stream that began it; ended before, it lets the stream be given work.
     driver.graphs.abandon(handle)
     freeDeferred(driver)
     if (this.#pieces === 0 || !this.#takesWork()) return
     try {
-      const own = recordedEvent(this.#stream, (event) => driver.eventRecordOwn(event, handle))
+      const own = recordedEvent(this.stream, (event) => driver.eventRecordOwn(event, handle))
       this.#end = { ...own, ofDevice: false }
     } catch {
       // Refused: when something is to be freed, the end of all that the device does will stand for it.

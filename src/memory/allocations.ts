@@ -11,24 +11,19 @@ export abstract class Allocation extends NativeResource {
   /** Calls in which code of the program queues work with it: closed in one of them, it is given back when they are over. */
   users = 0
   override readonly staysWhereRefused = true
-  readonly device: Device
-  readonly driver: Driver
-  readonly pointer: Pointer
-  readonly byteLength: number
   protected readonly uses = new StreamUses()
 
-  constructor(device: Device, driver: Driver, pointer: Pointer, byteLength: number) {
+  constructor(
+    readonly device: Device,
+    readonly driver: Driver,
+    readonly pointer: Pointer,
+    readonly byteLength: number,
+  ) {
     super()
-    this.device = device
-    this.driver = driver
-    this.pointer = pointer
-    this.byteLength = byteLength
   }
 
   /** Is it memory of the host, which every device reaches? */
-  get isOfHost(): boolean {
-    return false
-  }
+  readonly isOfHost: boolean = false
 
   /** Is it this stream's own, so that it can be used there and nothing need be written down? */
   ownedBy(_use: StreamCore): boolean {
@@ -56,9 +51,7 @@ export abstract class Allocation extends NativeResource {
   }
 
   /** Done once the memory is there; undefined where it is there already. */
-  get ready(): EventHandle | undefined {
-    return undefined
-  }
+  readonly ready: EventHandle | undefined = undefined
 
   /** Is all the work done that used it? Spoils no capture. */
   get idle(): boolean {
@@ -84,6 +77,7 @@ export class DeviceAllocation extends Allocation {
   readonly #homeSerial: number
   /** Until then the memory is not there for other streams. */
   readonly #allocated: OwnEvent
+  override readonly ready: EventHandle
 
   constructor(device: Device, stream: StreamCore, byteLength: number) {
     stream.checkOpen()
@@ -100,6 +94,7 @@ export class DeviceAllocation extends Allocation {
     this.#home = stream.isExternal ? undefined : allocationStreamOf(stream)
     this.#homeSerial = serial
     this.#allocated = allocated
+    this.ready = allocated.event
     try {
       driver.eventRecordOwn(allocated.event, handle)
     } catch (error) {
@@ -112,10 +107,6 @@ export class DeviceAllocation extends Allocation {
 
   override ownedBy({ serial }: StreamCore): boolean {
     return this.#home !== undefined && serial === this.#homeSerial
-  }
-
-  override get ready(): EventHandle {
-    return this.#allocated.event
   }
 
   override beforeUse(use: StreamCore): void {
@@ -159,15 +150,14 @@ export class DeviceAllocation extends Allocation {
 
 /** Memory that another library owns. */
 export class ForeignAllocation extends Allocation {
-  readonly #isOfHost: boolean
-
-  constructor(device: Device, driver: Driver, pointer: Pointer, byteLength: number, isOfHost: boolean) {
+  constructor(
+    device: Device,
+    driver: Driver,
+    pointer: Pointer,
+    byteLength: number,
+    override readonly isOfHost: boolean,
+  ) {
     super(device, driver, pointer, byteLength)
-    this.#isOfHost = isOfHost
-  }
-
-  override get isOfHost(): boolean {
-    return this.#isOfHost
   }
 
   override ownedBy(use: StreamCore): boolean {
@@ -180,25 +170,25 @@ export class ForeignAllocation extends Allocation {
 
 /** Memory that another thread of this process owns. */
 export class SharedAllocation extends ForeignAllocation {
-  readonly #ready: EventHandle | undefined
   readonly #waited = new Set<number>()
 
-  constructor(device: Device, pointer: Pointer, byteLength: number, ready: EventHandle | undefined, isOfHost: boolean) {
+  constructor(
+    device: Device,
+    pointer: Pointer,
+    byteLength: number,
+    override readonly ready: EventHandle | undefined,
+    isOfHost: boolean,
+  ) {
     super(device, driverOf(device), pointer, byteLength, isOfHost)
-    this.#ready = ready
-  }
-
-  override get ready(): EventHandle | undefined {
-    return this.#ready
   }
 
   override ownedBy(use: StreamCore): boolean {
-    return super.ownedBy(use) && (this.#ready === undefined || this.#waited.has(use.serial))
+    return super.ownedBy(use) && (this.ready === undefined || this.#waited.has(use.serial))
   }
 
   override beforeUse({ driver, handle, serial }: StreamCore): void {
-    if (this.#ready === undefined || this.#waited.has(serial)) return
-    driver.streamWaitEvent(handle, this.#ready, 0)
+    if (this.ready === undefined || this.#waited.has(serial)) return
+    driver.streamWaitEvent(handle, this.ready, 0)
     this.#waited.add(serial)
   }
 }
@@ -234,9 +224,7 @@ export class PinnedAllocation extends Allocation {
   /** Set when it is closed: what its views look at. */
   views: ArrayBuffer | undefined
 
-  override get isOfHost(): boolean {
-    return true
-  }
+  override readonly isOfHost = true
 
   /** Every device reaches it. */
   override admit(): boolean {

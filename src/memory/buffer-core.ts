@@ -20,16 +20,11 @@ export interface OpenMemory {
 }
 
 export class BufferCore implements OpenMemory {
-  readonly allocation: Allocation
   readonly device: Device
   readonly pointer: Pointer
-  readonly byteOffset: number
-  readonly byteLength: number
   readonly serial = nextSerial()
   /** This, or that of which it is a slice. */
   readonly whole: BufferCore
-  /** The buffer that a slice keeps reachable: its end would be the slice's. */
-  readonly keeps: object | undefined
   /** Of the whole: what owns foreign memory, while a buffer or slice of it lives. */
   owner: object | undefined
   /** Of the whole: what the views of pinned memory look at. */
@@ -37,19 +32,16 @@ export class BufferCore implements OpenMemory {
   #closed = false
   #view: Uint8Array | undefined
 
+  /** `keeps` is the buffer that a slice keeps reachable: its end would be the slice's. */
   constructor(
-    allocation: Allocation,
+    readonly allocation: Allocation,
     whole?: BufferCore,
-    keeps?: object,
-    byteOffset = 0,
-    byteLength = allocation.byteLength,
+    readonly keeps?: object,
+    readonly byteOffset = 0,
+    readonly byteLength = allocation.byteLength,
   ) {
-    this.allocation = allocation
     this.device = allocation.device
     this.whole = whole ?? this
-    this.keeps = keeps
-    this.byteOffset = byteOffset
-    this.byteLength = byteLength
     this.pointer = (allocation.pointer + byteOffset) as Pointer
   }
 

@@ -39,44 +39,36 @@ export const PLAIN: EventSettings = { timing: false, blockingSync: false, interp
 type Tenure = 'owned' | 'recordedNext' | 'foreign' | 'shared' | 'kept'
 
 export class EventCore extends NativeResource implements EventSettings {
-  readonly device: Device
   readonly driver: Driver
-  readonly context: ContextHandle
   readonly handle: EventHandle
   readonly timing: boolean
   readonly blockingSync: boolean
   readonly interprocess: boolean
   readonly serial = nextSerial()
-  /** What a wrapped event keeps reachable. */
-  owner: object | undefined
   closed = false
   /** What was queued last before its latest record by us, for errors. */
   behind: string | undefined
   /** A record of it takes an entry of the hardware queue; assumed of an event that another library made. */
   readonly entries: 0 | 1
-  readonly #tenure: Tenure
   /** No program can have seen its handle: the driver may use it again. */
   #reusable: boolean
 
+  /** `owner` is what a wrapped event keeps reachable. */
   constructor(
-    device: Device,
-    context: ContextHandle,
+    readonly device: Device,
+    readonly context: ContextHandle,
     settings: EventSettings,
-    tenure: Tenure = 'owned',
+    private readonly tenure: Tenure = 'owned',
     adopted?: EventHandle,
-    owner?: object,
+    public owner?: object,
   ) {
     super()
     const { timing, blockingSync, interprocess } = settings
-    this.device = device
     this.driver = driverOf(device)
-    this.context = context
     this.timing = timing
     this.blockingSync = blockingSync
     this.interprocess = interprocess
-    this.owner = owner
     this.entries = timing || interprocess || tenure === 'foreign' ? 1 : 0
-    this.#tenure = tenure
     this.#reusable = settings === PLAIN && adopted === undefined
     this.handle = adopted ?? this.driver.eventCreate(context, flagsOf(settings), tenure === 'recordedNext')
   }
@@ -96,7 +88,7 @@ export class EventCore extends NativeResource implements EventSettings {
 
   /** To be destroyed by us, unlike a wrapped one. */
   get isOurs(): boolean {
-    return this.#tenure !== 'foreign' && this.#tenure !== 'shared'
+    return this.tenure !== 'foreign' && this.tenure !== 'shared'
   }
 
   /** The handle goes out of the library. */
@@ -120,7 +112,7 @@ export class EventCore extends NativeResource implements EventSettings {
   /** Throws where options ask for an event that this one is not. How another library made its own is not known, and passes. */
   checkAgainst(options: GivenEventOptions): void {
     const wanted = settingsOf(options)
-    if (this.#tenure === 'foreign') return
+    if (this.tenure === 'foreign') return
     for (const name of EVENT_OPTIONS) {
       if (options[name] === undefined || wanted[name] === this[name]) continue
       const mismatch = `options.${name} is ${wanted[name]}, but the event given was made with ${this[name]}`
@@ -129,7 +121,7 @@ export class EventCore extends NativeResource implements EventSettings {
   }
 
   close(): void {
-    if (this.closed || this.#tenure === 'kept') return
+    if (this.closed || this.tenure === 'kept') return
     this.closed = true
     withdraw(this)
     this.owner = undefined

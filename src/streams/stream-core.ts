@@ -32,20 +32,14 @@ type Tenure = 'owned' | 'wrapped' | 'kept'
 
 export class StreamCore extends NativeResource {
   readonly driver: Driver
-  readonly handle: StreamHandle
-  readonly context: ContextHandle
-  readonly device: Device
   readonly ordinal: number
   /** Never used twice, unlike the handle. */
   readonly serial = nextSerial()
-  /** What is kept reachable, the owner first. */
-  held: readonly (object | undefined)[]
   closed = false
   /** Nothing was queued through it since it was last synchronized. */
   quiet = false
   /** What was queued through it last, for errors. */
   last: string | undefined
-  readonly #tenure: Tenure
   #id: bigint | undefined
   #priority: number | undefined
   #nonBlocking: boolean | undefined
@@ -54,21 +48,17 @@ export class StreamCore extends NativeResource {
   #users = 0
   readonly #closing: (() => void)[] = []
 
+  /** `held` is kept reachable, the owner first. */
   constructor(
-    device: Device,
-    context: ContextHandle,
-    handle: StreamHandle,
-    tenure: Tenure,
-    held: readonly (object | undefined)[] = [],
+    readonly device: Device,
+    readonly context: ContextHandle,
+    readonly handle: StreamHandle,
+    private readonly tenure: Tenure,
+    public held: readonly (object | undefined)[] = [],
   ) {
     super()
     this.driver = driverOf(device)
-    this.handle = handle
-    this.context = context
-    this.device = device
     this.ordinal = device.ordinal
-    this.held = held
-    this.#tenure = tenure
   }
 
   /** A new stream: `cuStreamCreateWithPriority`. */
@@ -137,7 +127,7 @@ export class StreamCore extends NativeResource {
   rewrap(held: StreamCore['held'] = []): StreamCore {
     this.checkOpen()
     // Its owner may have destroyed it meanwhile, and that may have been this library.
-    if (this.#tenure === 'wrapped') this.driver.streamAdopt(cudaHandleOf(this.handle), this.ordinal)
+    if (this.tenure === 'wrapped') this.driver.streamAdopt(cudaHandleOf(this.handle), this.ordinal)
     else this.handOut()
     return new StreamCore(this.device, this.context, this.handle, 'wrapped', [...held, ...this.held])
   }
@@ -163,11 +153,11 @@ export class StreamCore extends NativeResource {
   }
 
   get isOurs(): boolean {
-    return this.#tenure === 'owned'
+    return this.tenure === 'owned'
   }
 
   get isExternal(): boolean {
-    return this.#tenure === 'wrapped'
+    return this.tenure === 'wrapped'
   }
 
   checkDevice(wanted: Device | number | undefined): void {
@@ -224,7 +214,7 @@ export class StreamCore extends NativeResource {
   }
 
   close(): void {
-    if (this.closed || this.#tenure === 'kept') return
+    if (this.closed || this.tenure === 'kept') return
     if (this.#users > 0) this.closed = true
     else this.#end()
   }
@@ -233,7 +223,7 @@ export class StreamCore extends NativeResource {
     this.#runClosing()
     withdraw(this)
     this.held = []
-    if (this.#tenure === 'owned') this.release()
+    if (this.tenure === 'owned') this.release()
   }
 
   #runClosing(): void {
