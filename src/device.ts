@@ -17,9 +17,9 @@ export interface Context {
   readonly device: Device
 }
 
-/** The front of the driver behind a device. */
+/** The wrappable driver behind a device. */
 export let driverOf: (device: Device) => WrappableDriver
-/** Is it a Device, and not merely an heir to one, as a proxy is? */
+/** Is the value a Device itself? A proxy of one is not, nor is an object that inherits from one. */
 export let isDevice: (value: unknown) => value is Device
 let makeDevice: (driver: WrappableDriver, ordinal: number) => Device
 
@@ -27,16 +27,18 @@ const devicesOf = new WeakMap<WrappableDriver, Map<number, Device>>()
 const currentDevice = new Ambient<Device>()
 
 /**
- * A GPU, real or simulated; there is one object for each.
+ * A GPU, real or simulated. There is one object for each ordinal of a driver.
  *
  * The first use of the default driver opens it: CUDA_STREAMS_DRIVER names it, 'cuda' or 'sim'; without it or with
- * 'auto' it is the NVIDIA driver and, where that is missing, the simulator with a warning. That use throws
+ * 'auto' it is the NVIDIA driver and, where that is missing, the simulator with a warning. That first use throws
  * ERR_NO_DRIVER where 'cuda' is asked for and does not start, ERR_INVALID_ARG_VALUE for another name.
  */
 export class Device {
-  /** Its number in the order of the driver, from 0. */
+  /** The device's number in the order of the driver, from 0. */
   readonly ordinal: number
-  /** Keeps it from being copied to another thread, and from being deep-equal to a device of another simulation. */
+  /**
+   * Keeps the object from being copied to another thread, and from being deep-equal to a device of another simulation.
+   */
   protected readonly cloning: symbol = notCloneable()
   readonly #driver: WrappableDriver
 
@@ -50,51 +52,55 @@ export class Device {
   }
 
   /**
-   * The device with this ordinal of the default driver; without one, the current device. Always the same object.
-   * @throws ERR_OUT_OF_RANGE where the driver has no such device; ERR_INVALID_ARG_TYPE
+   * The device with this ordinal of the default driver: always the same object.
+   * @param ordinal The device's number, from 0. Default: the current device.
+   * @throws {Error} ERR_OUT_OF_RANGE where the driver has no such device; ERR_INVALID_ARG_TYPE
    */
   static get(ordinal?: number): Device {
     return ordinal === undefined ? Device.current : deviceOf(defaultDriver(), ordinal)
   }
 
-  /** How many devices the default driver has (`cuDeviceGetCount`). */
+  /** The number of devices of the default driver (`cuDeviceGetCount`). */
   static count(): number {
     return defaultDriver().deviceCount()
   }
 
-  /** The device that this async context made current; device 0 of the default driver until one did. */
+  /** The device that this async context made current; until it made one current, device 0 of the default driver. */
   static get current(): Device {
     return currentDevice.get() ?? deviceOf(defaultDriver(), 0)
   }
 
-  /** `cuDeviceGetName`. */
+  /** The device's name, such as 'NVIDIA H200' (`cuDeviceGetName`). */
   get name(): string {
     return Device.#driverOf(this).deviceName(this.ordinal)
   }
 
-  /** `cuDeviceGetUuid`, as 'GPU-' and 8-4-4-4-12 hexadecimal digits. */
+  /** The device's UUID (`cuDeviceGetUuid`), as 'GPU-' and 8-4-4-4-12 hexadecimal digits. */
   get uuid(): string {
     return Device.#driverOf(this).deviceUuid(this.ordinal)
   }
 
-  /** What its processors can do, such as 9.0 for an H200: two attributes. */
+  /** The compute capability, such as 9.0 for an H200: two attributes of the device (`cuDeviceGetAttribute`). */
   get computeCapability(): { readonly major: number; readonly minor: number } {
     const driver = Device.#driverOf(this)
     const part = (name: DeviceAttribute): number => driver.deviceAttribute(this.ordinal, DEVICE_ATTRIBUTES[name])
     return { major: part('computeCapabilityMajor'), minor: part('computeCapabilityMinor') }
   }
 
-  /** Which driver it belongs to: the NVIDIA driver, or the simulator. */
+  /** The driver that the device belongs to: the NVIDIA driver, or the simulator. */
   get driver(): 'cuda' | 'sim' {
     return Device.#driverOf(this).name
   }
 
-  /** The primary context (`cuDevicePrimaryCtxRetain`), retained once for each device. */
+  /** The device's primary context (`cuDevicePrimaryCtxRetain`), retained once for each device. */
   get context(): Context {
     return { handle: BigInt(Device.#driverOf(this).deviceContext(this.ordinal)), device: this }
   }
 
-  /** `cuCtxGetStreamPriorityRange`: lower numbers go first, so `greatest` is at most `least`. */
+  /**
+   * The priorities that streams may have (`cuCtxGetStreamPriorityRange`). Lower numbers go first, so `greatest` is at
+   * most `least`.
+   */
   get priorityRange(): { readonly least: number; readonly greatest: number } {
     return Device.#driverOf(this).streamPriorityRange(this.ordinal)
   }
@@ -102,9 +108,10 @@ export class Device {
   /**
    * Blocks until all work queued on the device is done (`cuCtxSynchronize`). Host functions that come due meanwhile run
    * inside this call.
-   * @throws CudaError where the GPU has faulted; 900 while a stream of the device captures, in any mode, which spoils
-   * the capture; ERR_DEADLOCK inside a host function of the device, and on the simulator where only this thread could
-   * open a latch
+   * @throws {CudaError} where the GPU has faulted; 900 while a stream of the device captures, in any mode, which
+   * invalidates the capture
+   * @throws {Error} ERR_DEADLOCK inside a host function of the device, and on the simulator where only this thread
+   * could open a latch
    */
   synchronize(): void {
     const driver = Device.#driverOf(this)
@@ -116,10 +123,12 @@ export class Device {
   }
 
   /**
-   * Resolves when all that is queued on the device now is done (`cuCtxRecordEvent`), without blocking. While it is
-   * pending the process stays alive. Rejects with the CudaError if the GPU faults, 900 while a stream of the device
-   * captures, in any mode, which spoils the capture; with `signal.reason` if aborted, with ERR_INVALID_ARG_TYPE; never
-   * throws.
+   * Resolves when all work that is queued on the device now is done (`cuCtxRecordEvent`), without blocking. A pending
+   * promise keeps the process alive. The call itself never throws.
+   * @param options `signal`: an AbortSignal that gives up the wait; the GPU's work goes on
+   * @throws {CudaError} (as a rejection) if the GPU faults; 900 while a stream of the device captures, in any mode,
+   * which invalidates the capture
+   * @throws {Error} (as a rejection) `signal.reason` if aborted; ERR_INVALID_ARG_TYPE
    */
   finished(options?: WaitOptions): Promise<void> {
     return finished(
@@ -132,29 +141,51 @@ export class Device {
   /**
    * Blocks until no host function of this JavaScript thread is pending on any stream of any device of this driver, and
    * runs them meanwhile, with those that they queue. Call it before a blocking call of another library in this thread,
-   * such as `torch.cuda.synchronize()`: that one would wait for ever for a stream that waits for JavaScript. Long
+   * such as `torch.cuda.synchronize()`: that one would wait forever for a stream that waits for JavaScript. Long
    * uploads and downloads have host functions too. Work that no host function comes after is not waited for.
-   * @throws ERR_DEADLOCK inside a host function, which is pending itself until it returns, and on the simulator where
-   * one stands behind a latch that only this thread could open
+   * @throws {Error} ERR_DEADLOCK inside a host function, which is pending itself until it returns, and on the simulator
+   * where a host function stands behind a latch that only this thread could open
+   * @example
+   * ```ts
+   * device.drainHostFunctions()
+   * torch.cuda.synchronize()
+   * ```
    */
   drainHostFunctions(): void {
     Device.#driverOf(this).drainHostFunctions()
   }
 
-  /** Makes it current for the rest of this async context. */
+  /** Makes the device current for the rest of this async context. */
   use(): this {
     currentDevice.set(checkThis(this, isDevice, 'a Device'))
     return this
   }
 
-  /** Makes it current until the result is disposed. In an async function prefer `run`, as `stream.enter()` says. */
+  /**
+   * Makes the device current until the result is disposed, which makes the one current again that was current before.
+   * In an async function prefer `run`, for the reason that `stream.enter()` gives.
+   * @example
+   * ```ts
+   * using scope = Device.get(1).enter()
+   * const stream = new Stream() // on device 1
+   * ```
+   */
   enter(): Disposable {
     return currentDevice.enter(checkThis(this, isDevice, 'a Device'))
   }
 
   /**
-   * Makes it current for the function and for all that it awaits. Returns what the function returns.
-   * @throws ERR_INVALID_ARG_TYPE; what the function throws
+   * Makes the device current for the function and for all that it awaits.
+   * @param fn A function, sync or async.
+   * @returns the function's result
+   * @throws {Error} ERR_INVALID_ARG_TYPE; any error of the function
+   * @example
+   * ```ts
+   * await Device.get(1).run(async () => {
+   *   const stream = new Stream() // on device 1
+   *   await stream.finished()
+   * })
+   * ```
    */
   run<R>(fn: () => R): R {
     const device = checkThis(this, isDevice, 'a Device')
@@ -163,9 +194,10 @@ export class Device {
   }
 
   /**
-   * `cuDeviceGetAttribute`: CUDA's name in camelCase, such as 'multiprocessorCount'.
-   * @throws ERR_INVALID_ARG_VALUE for a name that CUDA has not, ERR_INVALID_ARG_TYPE; CudaError where the driver is too
-   * old to know it
+   * An attribute of the device (`cuDeviceGetAttribute`).
+   * @param name CUDA's name in camelCase, such as 'multiprocessorCount'
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a name that CUDA does not have, ERR_INVALID_ARG_TYPE
+   * @throws {CudaError} where the driver is too old to know it
    */
   attribute(name: DeviceAttribute): number {
     const driver = Device.#driverOf(this)
@@ -201,12 +233,15 @@ export class Device {
   }
 }
 
-/** What another driver is called in messages. */
+/** The words of a message for the driver of an object that belongs elsewhere. */
 export function another(driver: Driver, other: Driver): string {
   return driver.name === 'sim' && other.name === 'sim' ? 'another simulation' : 'another driver'
 }
 
-/** A device as it is told to whoever expected another one: those of two simulations are called the same. */
+/**
+ * A device in an error that expected another one. Devices of two simulations have the same name, so the driver is
+ * added.
+ */
 export function elsewhere(device: Device, expected: Device): string {
   const [driver, other] = [driverOf(device), driverOf(expected)]
   return driver === other ? `${device}` : `${device} of ${another(driver, other)}`
@@ -229,8 +264,8 @@ export function deviceOf(driver: WrappableDriver, ordinal: number): Device {
 }
 
 /**
- * The device that an option names: a Device, or an ordinal of the driver whose device is current; without one, the
- * current device. CuPy's -1, "not known", is for the caller to leave out.
+ * The device that an option names: a Device, or an ordinal of the current device's driver; without one, the current
+ * device. A caller leaves out CuPy's -1, "not known", before.
  */
 export function resolveDevice(device: Device | number | undefined, name = 'options.device'): Device {
   if (device === undefined) return Device.current
@@ -243,7 +278,7 @@ interface DeviceOption {
   readonly device?: Device | number | undefined
 }
 
-/** Options for something on this device: where they name one, it may be no other. */
+/** Options for something on this device: a device that they name must be this one. */
 export function readOptionsOn<T extends object, K extends keyof T>(
   device: Device,
   options: T | undefined,

@@ -19,7 +19,10 @@ import { announce, checkFact, receive, type SharedEvent } from './streams/shared
 const NEW_EVENT_OPTIONS = [...EVENT_OPTIONS, 'device'] as const
 const IPC_HANDLE_BYTES = 64
 
-/** The core of an Event; undefined for all else, also for its proxies and heirs. */
+/**
+ * The core of an Event; undefined for any other value, also for a proxy of an Event or an object that inherits from
+ * one.
+ */
 export let eventCoreOf: (value: unknown) => EventCore | undefined
 
 export const isEvent = (value: unknown): value is Event => eventCoreOf(value) !== undefined
@@ -27,27 +30,38 @@ export const isEvent = (value: unknown): value is Event => eventCoreOf(value) !=
 /**
  * A mark in a stream's work that others can wait for.
  *
- * What holds for all members is not repeated at each: an argument of the wrong type is ERR_INVALID_ARG_TYPE; a closed
- * event, this one or an argument, is ERR_CLOSED, and only `handle`, `device`, how it was made, `closed`, `equals()` and
- * `close()` still answer; once the GPU has faulted, whatever asks the driver throws its CudaError.
+ * Not repeated at each member: an argument of the wrong type is ERR_INVALID_ARG_TYPE; a closed event, this one or an
+ * argument, is ERR_CLOSED, and only `handle`, `device`, `timing`, `blockingSync`, `interprocess`, `closed`, `equals()`
+ * and `close()` still answer; once the GPU has faulted, a call that asks the driver throws its CudaError.
+ * @example
+ * ```ts
+ * const [start, end] = [new Event({ timing: true }), new Event({ timing: true })]
+ * stream.record(start)
+ * stream.launch(kernel, { grid: 64, block: 256 }, buffer)
+ * stream.record(end)
+ * await end.finished()
+ * const milliseconds = end.elapsedSince(start)
+ * ```
  */
 export class Event implements Disposable {
-  /** The device whose streams may record it; those of any may wait for it. */
+  /** The device of the event. Only its streams may record the event; streams of any device may wait for it. */
   readonly device: Device
-  /** Can be asked for elapsed time. Not known, and false, for an event that another library made. */
+  /** The event can be asked for elapsed time. Not known, and false, for an event that another library made. */
   readonly timing: boolean
   /** `synchronize()` sleeps instead of spinning. */
   readonly blockingSync: boolean
-  /** Can be shared with other processes. */
+  /** The event can be shared with other processes. */
   readonly interprocess: boolean
-  /** Which object it is: no other of this thread has the number. Others may wrap the same event. */
+  /** The number of this object: no other object of this thread has it. Others may wrap the same event. */
   readonly serial: number
   readonly #core: EventCore
 
   /**
-   * Makes an event on `device`, the current one unless given (`cuEventCreate`).
-   * @throws ERR_INVALID_ARG_VALUE for `timing` with `interprocess`, which CUDA cannot join; ERR_OUT_OF_RANGE for a
-   * device that does not exist; ERR_INVALID_ARG_TYPE
+   * Makes an event (`cuEventCreate`).
+   * @param options `timing`, `blockingSync` and `interprocess`, all false by default, and `device`: a Device or an
+   * ordinal (default: the current device)
+   * @throws {Error} ERR_INVALID_ARG_VALUE for `timing` with `interprocess`, which CUDA cannot join; ERR_OUT_OF_RANGE
+   * for a device that does not exist; ERR_INVALID_ARG_TYPE
    */
   constructor(options?: EventOptions & { readonly device?: Device | number | undefined }) {
     const core = isInstance(options, EventCore) ? options : newEvent(options)
@@ -61,11 +75,13 @@ export class Event implements Disposable {
   }
 
   /**
-   * Wraps an event that another library made. It is never destroyed by us; `owner` is kept reachable meanwhile. CUDA
-   * cannot be asked for an event's device: where its context does not tell, the current one is taken unless given.
-   * `device` -1 means not known.
-   * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for what cannot be a handle; ERR_INVALID_HANDLE for what is no
-   * event; ERR_CLOSED for one that this library destroyed; ERR_DEVICE_MISMATCH where `device` is wrong
+   * Wraps an event that another library made. This library never destroys it.
+   * @param handle The CUevent.
+   * @param options `device`: the event's device. CUDA cannot be asked for it: where the event's context does not tell,
+   * it is the one given here, or else the current device; -1 means not known. `owner`: an object that is kept reachable
+   * while the event is open.
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a value that cannot be a handle; ERR_INVALID_HANDLE for
+   * a handle of no event; ERR_CLOSED for one that this library destroyed; ERR_DEVICE_MISMATCH where `device` is wrong
    */
   static fromHandle(
     handle: bigint | number,
@@ -77,10 +93,11 @@ export class Event implements Disposable {
   }
 
   /**
-   * Opens an event that another process shared (`cuIpcOpenEventHandle`): the 64 bytes that its `ipcHandle()` returned.
-   * `device` is the one that it is opened on, the current one unless given.
-   * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for other lengths; ERR_INVALID_HANDLE for bytes that are no
-   * event of another process; ERR_UNSUPPORTED on the simulator
+   * Opens an event that another process shared (`cuIpcOpenEventHandle`).
+   * @param bytes The 64 bytes that `ipcHandle()` returned in the other process.
+   * @param options `device`: the device to open it on (default: the current device)
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for other lengths; ERR_INVALID_HANDLE for bytes that
+   * are no event of another process; ERR_UNSUPPORTED on the simulator
    */
   static fromIpcHandle(bytes: Uint8Array, options?: { readonly device?: Device | number | undefined }): Event {
     const { device: named } = readOptions(options, ['device'])
@@ -92,11 +109,17 @@ export class Event implements Disposable {
   }
 
   /**
-   * The event that another thread of this process shared by `share()`, whose `close()` here lets go of it; in the
-   * thread that shared it, the event itself.
-   * @throws ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another
-   * thread's simulator; ERR_DEVICE_MISMATCH where the threads have different drivers; ERR_INVALID_ARG_TYPE,
+   * The event that another thread of this process shared by `share()`. To close it here only lets go of it. In the
+   * thread that shared it, the result is the event itself.
+   * @param shared The object that `share()` returned, as `postMessage` or `structuredClone` copied it.
+   * @throws {Error} ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from
+   * another thread's simulator; ERR_DEVICE_MISMATCH where the threads have different drivers; ERR_INVALID_ARG_TYPE,
    * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
+   * @example
+   * ```ts
+   * worker.postMessage(event.share()) // in one thread
+   * stream.wait(Event.from(message)) // in the other
+   * ```
    */
   static from(shared: SharedEvent): Event {
     const { owner, device, facts, said } = receive(shared, 'event', [...EVENT_OPTIONS, 'handle'])
@@ -111,23 +134,23 @@ export class Event implements Disposable {
   }
 
   /**
-   * The CUevent: what other libraries take. It keeps nothing alive: hold the event as long as they use it. It can still
-   * be read after `close()`, when it is nobody's.
+   * The CUevent, for calls of other libraries. It keeps nothing alive: hold the event as long as they use it. It can
+   * still be read after `close()`, when it is no event any more.
    */
   get handle(): bigint {
     return eventCore(this).handOut()
   }
 
-  /** Was it closed? */
+  /** Was the event closed? */
   get closed(): boolean {
     return eventCore(this).closed
   }
 
   /**
-   * Is the work before its latest record done (`cuEventQuery`)? True where it was never recorded.
-   * @throws CudaError where the GPU has faulted; 907 for an event recorded in a capture that is under way, and 900
-   * while a stream captures in a mode that forbids to ask, both of which spoil the capture; 1 for one of a capture that
-   * is over
+   * Is the work before the latest record done (`cuEventQuery`)? True where the event was never recorded.
+   * @throws {CudaError} where the GPU has faulted; 907 for an event recorded in a capture that is under way, and 900
+   * while a stream captures in a mode that forbids the question, both of which invalidate the capture; 1 for an event
+   * of a capture that is over
    */
   query(): boolean {
     const { driver, handle } = open(this)
@@ -139,10 +162,11 @@ export class Event implements Disposable {
   }
 
   /**
-   * Blocks until the work before its latest record is done (`cuEventSynchronize`), running host functions meanwhile.
-   * Returns at once where it was never recorded.
-   * @throws CudaError as `query()`; ERR_DEADLOCK inside a host function that the record comes after, and on the
-   * simulator where only this thread could open the latch that it waits for
+   * Blocks until the work before the latest record is done (`cuEventSynchronize`). Host functions that come due
+   * meanwhile run inside this call. Returns at once where the event was never recorded.
+   * @throws {CudaError} as `query()`
+   * @throws {Error} ERR_DEADLOCK inside a host function that the record comes after, and on the simulator where only
+   * this thread could open the latch that it waits for
    */
   synchronize(): void {
     const { driver, handle } = open(this)
@@ -154,10 +178,17 @@ export class Event implements Disposable {
   }
 
   /**
-   * Resolves when the work before its latest record is done, without blocking; at once where it was never recorded.
-   * Recording it anew changes nothing. While it is pending the process stays alive. Rejects with the CudaError if the
-   * GPU faults, 907 for an event recorded in a capture that is under way and 1 for one of a capture that is over (which
-   * spoils nothing), with `signal.reason` if aborted, with ERR_CLOSED or ERR_INVALID_ARG_TYPE; never throws.
+   * Resolves when the work before the latest record is done, without blocking; at once where the event was never
+   * recorded. A later record changes nothing. A pending promise keeps the process alive. The call itself never throws.
+   * @param options `signal`: an AbortSignal that gives up the wait; the GPU's work goes on
+   * @throws {CudaError} (as a rejection) if the GPU faults; 907 for an event recorded in a capture that is under way
+   * and 1 for one of a capture that is over, neither of which invalidates a capture
+   * @throws {Error} (as a rejection) `signal.reason` if aborted; ERR_CLOSED, ERR_INVALID_ARG_TYPE
+   * @example
+   * ```ts
+   * const done = stream.record()
+   * await done.finished({ signal: AbortSignal.timeout(1000) })
+   * ```
    */
   finished(options?: WaitOptions): Promise<void> {
     return finished(
@@ -171,10 +202,11 @@ export class Event implements Disposable {
   }
 
   /**
-   * Milliseconds from `start` to this event of the same device (`cuEventElapsedTime`), with a resolution of about half
-   * a microsecond; negative where `start` came later.
-   * @throws CudaError 400 where one of them has no timing or was never recorded, 600 where one is not done yet;
-   * ERR_DEVICE_MISMATCH for one of another driver
+   * Milliseconds from `start` to this event (`cuEventElapsedTime`), with a resolution of about half a microsecond;
+   * negative where `start` came later.
+   * @param start An event of the same device. Both need `timing: true`, a record, and their work done.
+   * @throws {CudaError} 400 where one of them has no timing or was never recorded, 600 where one is not done yet
+   * @throws {Error} ERR_DEVICE_MISMATCH for an event of another driver; ERR_CLOSED, ERR_INVALID_ARG_TYPE
    */
   elapsedSince(start: Event): number {
     eventCore(this)
@@ -190,9 +222,10 @@ export class Event implements Disposable {
   }
 
   /**
-   * The 64 bytes by which another process opens it (`cuIpcGetEventHandle`). The event must be `interprocess`, and made
-   * in this process.
-   * @throws CudaError 400 for another event; ERR_UNSUPPORTED on the simulator; ERR_CLOSED
+   * The 64 bytes by which another process opens the event (`cuIpcGetEventHandle`). The event must be `interprocess`,
+   * and made in this process.
+   * @throws {CudaError} 400 for another event
+   * @throws {Error} ERR_UNSUPPORTED on the simulator; ERR_CLOSED
    */
   ipcHandle(): Uint8Array {
     const { driver, handle } = open(this)
@@ -200,9 +233,10 @@ export class Event implements Disposable {
   }
 
   /**
-   * Describes it to other threads of this process: `Event.from()` makes an event of it there, to be recorded and waited
-   * for. It is kept until you close it; do that when the others have done with it.
-   * @throws ERR_CLOSED
+   * Describes the event to other threads of this process: `Event.from()` makes an event of it there, to be recorded and
+   * waited for. It is kept until you close it here; close it when the other threads have finished with it.
+   * @returns a plain object that `postMessage` and `structuredClone` can copy
+   * @throws {Error} ERR_CLOSED
    */
   share(): SharedEvent {
     const core = open(this)
@@ -211,7 +245,10 @@ export class Event implements Disposable {
     return { ...shared, handle: core.handOut(), timing, blockingSync, interprocess }
   }
 
-  /** Is it the same event of the same device? False for what is no Event. */
+  /**
+   * Is `other` the same event of the same device?
+   * @param other Any value; false for one that is no Event.
+   */
   equals(other: unknown): boolean {
     const core = eventCore(this)
     const its = eventCoreOf(other)
@@ -268,7 +305,7 @@ function open(event: unknown): EventCore {
   return core
 }
 
-/** Which work a wait is for, as an error says it. */
+/** The work that a wait is for, in the words of an error. */
 function whom(event: Event): string {
   const behind = eventCoreOf(event)?.behind
   return behind === undefined ? `${event}` : `${event}, recorded behind ${behind}`

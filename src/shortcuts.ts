@@ -21,32 +21,57 @@ declare module './device.js' {
     /** The null stream of this device (handle 0): always the same object, and `close()` does nothing to it. */
     readonly defaultStream: Stream
     /**
-     * Wraps a stream that an object with the stream protocol hands over.
-     * @throws as `new ExternalStream(source, { device })` does; ERR_DEVICE_MISMATCH for a stream of another device
+     * Wraps the stream of an object with the stream protocol.
+     * @param source An object of another library that has `[cudaStream]()` or `__cuda_stream__()`, or a Stream.
+     * @throws {Error} as `new ExternalStream(source, { device })` does; ERR_DEVICE_MISMATCH for a stream of another
+     * device
      */
     createStream(source: CudaStreamLike | PythonStreamLike): ExternalStream
     /**
-     * Makes a stream on this device.
-     * @throws as `new Stream(options)` does; ERR_DEVICE_MISMATCH where `options.device` is another
+     * Makes a stream on this device (`cuStreamCreateWithPriority`).
+     * @param options `priority` (0) and `nonBlocking` (true), as for `new Stream(options)`
+     * @throws {Error} as `new Stream(options)` does; ERR_DEVICE_MISMATCH where `options.device` is another
+     * @example
+     * ```ts
+     * using stream = device.createStream({ priority: device.priorityRange.greatest })
+     * ```
      */
     createStream(options?: StreamOptions): Stream
     /**
-     * Makes an event on this device.
-     * @throws as `new Event(options)` does; ERR_DEVICE_MISMATCH where the options name another device
+     * Makes an event on this device (`cuEventCreate`).
+     * @param options `timing`, `blockingSync` and `interprocess`, all false by default
+     * @throws {Error} as `new Event(options)` does; ERR_DEVICE_MISMATCH where the options name another device
      */
     createEvent(options?: EventOptions): Event
     /**
-     * Allocates so many bytes, at least 1, in the order of a stream (`cuMemAllocAsync`). What they hold is not defined.
-     * Other streams may use them at once: their first use waits for the allocation.
-     * @throws ERR_OUT_OF_RANGE, ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for options that exclude each other;
-     * ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device, ERR_UNSUPPORTED while it captures; CudaError 2,
-     * CUDA_ERROR_OUT_OF_MEMORY
+     * Allocates device memory in the order of a stream (`cuMemAllocAsync`). Its first contents are not defined. Other
+     * streams may use it at once: their first use waits for the allocation.
+     * @param byteLength Bytes, at least 1.
+     * @param options `stream`: the stream to allocate on, and to free on in the end (default: the device's current
+     * stream). `interprocess`: memory that other processes can open, from `cuMemAlloc`, without a stream (default
+     * false).
+     * @throws {Error} ERR_OUT_OF_RANGE, ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for options that exclude each
+     * other; ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device, ERR_UNSUPPORTED while it captures
+     * @throws {CudaError} 2, CUDA_ERROR_OUT_OF_MEMORY
+     * @example
+     * ```ts
+     * const samples = new Float32Array([1, 2, 3])
+     * using buffer = device.alloc(samples.byteLength, { stream })
+     * stream.upload(buffer, samples)
+     * ```
      */
     alloc(byteLength: number, options?: AllocOptions): DeviceBuffer
     /**
-     * Allocates so many bytes, at least 1, of page-locked host memory (`cuMemHostAlloc`) that every device of the
-     * driver can reach. This is slow: do it once, and use it again and again.
-     * @throws ERR_OUT_OF_RANGE, ERR_INVALID_ARG_TYPE; CudaError 2, CUDA_ERROR_OUT_OF_MEMORY
+     * Allocates page-locked host memory (`cuMemHostAlloc`) that every device of the driver can reach. The call is slow:
+     * allocate once, and use the memory again and again.
+     * @param byteLength Bytes, at least 1.
+     * @throws {Error} ERR_OUT_OF_RANGE, ERR_INVALID_ARG_TYPE
+     * @throws {CudaError} 2, CUDA_ERROR_OUT_OF_MEMORY
+     * @example
+     * ```ts
+     * using pinned = device.allocPinned(4096)
+     * const samples = pinned.view(Float32Array) // the memory itself: 1024 elements
+     * ```
      */
     allocPinned(byteLength: number): PinnedBuffer
   }
@@ -55,13 +80,18 @@ declare module './device.js' {
 declare module './event.js' {
   interface Event {
     /**
-     * `stream.record(event)`. Default: the current stream of the event's device.
-     * @throws as `stream.record(event)` does
+     * `stream.record(event)`: marks this point of the stream's work (`cuEventRecord`).
+     * @param stream Default: the current stream of the event's device.
+     * @param options `external`: while capturing, an event node that work outside the graph can wait for (default
+     * false)
+     * @throws {Error} as `stream.record(event)` does; ERR_CLOSED, ERR_DEVICE_MISMATCH
      */
     record(stream?: Stream, options?: { readonly external?: boolean | undefined }): this
     /**
-     * `stream.wait(event)`. Default: the current stream of the event's device.
-     * @throws as `stream.wait(event)` does
+     * `stream.wait(event)`: lets the stream's later work wait for this event (`cuStreamWaitEvent`).
+     * @param stream Default: the current stream of the event's device.
+     * @param options `external`: while capturing, a wait for an event recorded outside the graph (default false)
+     * @throws {Error} as `stream.wait(event)` does; ERR_CLOSED, ERR_DEVICE_MISMATCH
      */
     wait(stream?: Stream, options?: WaitEventOptions): this
   }
