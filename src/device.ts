@@ -145,11 +145,6 @@ export class Device {
    * uploads and downloads have host functions too. Work that no host function comes after is not waited for.
    * @throws {Error} ERR_DEADLOCK inside a host function, which is pending itself until it returns, and on the simulator
    * where a host function stands behind a latch that only this thread could open
-   * @example
-   * ```ts
-   * device.drainHostFunctions()
-   * torch.cuda.synchronize()
-   * ```
    */
   drainHostFunctions(): void {
     Device.#driverOf(this).drainHostFunctions()

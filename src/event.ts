@@ -37,7 +37,7 @@ export const isEvent = (value: unknown): value is Event => eventCoreOf(value) !=
  * ```ts
  * const [start, end] = [new Event({ timing: true }), new Event({ timing: true })]
  * stream.record(start)
- * stream.launch(kernel, { grid: 64, block: 256 }, buffer)
+ * stream.launch(kernel, { grid: 64, block: 256 })
  * stream.record(end)
  * await end.finished()
  * const milliseconds = end.elapsedSince(start)
@@ -115,11 +115,6 @@ export class Event implements Disposable {
    * @throws {Error} ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from
    * another thread's simulator; ERR_DEVICE_MISMATCH where the threads have different drivers; ERR_INVALID_ARG_TYPE,
    * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
-   * @example
-   * ```ts
-   * worker.postMessage(event.share()) // in one thread
-   * stream.wait(Event.from(message)) // in the other
-   * ```
    */
   static from(shared: SharedEvent): Event {
     const { owner, device, facts, said } = receive(shared, 'event', [...EVENT_OPTIONS, 'handle'])
@@ -237,6 +232,12 @@ export class Event implements Disposable {
    * waited for. It is kept until you close it here; close it when the other threads have finished with it.
    * @returns a plain object that `postMessage` and `structuredClone` can copy
    * @throws {Error} ERR_CLOSED
+   * @example
+   * ```ts
+   * worker.postMessage(event.share())
+   * // In the worker:
+   * parentPort?.once('message', (shared) => stream.wait(Event.from(shared)))
+   * ```
    */
   share(): SharedEvent {
     const core = open(this)

@@ -60,24 +60,41 @@ const RECORD_OPTIONS = [...EVENT_OPTIONS, 'external'] as const
 const WAIT_OPTIONS = ['event', 'external'] as const
 
 /**
- * A queue of GPU work: what is queued runs in order; between streams, events order it.
+ * A queue of GPU work. The work of one stream runs in the order in which it was queued; events order work between
+ * streams.
  *
- * What holds for all members is not repeated at each: an argument of the wrong type is ERR_INVALID_ARG_TYPE; a closed
- * stream, this one or an argument, is ERR_CLOSED, and only `handle`, `device`, `closed`, `equals()` and `close()` still
- * answer; once the GPU has faulted, whatever asks the driver throws its CudaError. Queuing work blocks where the
- * hardware queue is full, after about a thousand operations behind one that stands still: host functions run meanwhile,
- * and where that would never end it is ERR_DEADLOCK.
+ * Not repeated at each member: an argument of the wrong type is ERR_INVALID_ARG_TYPE; a closed stream, this one or an
+ * argument, is ERR_CLOSED, and only `handle`, `device`, `closed`, `equals()` and `close()` still answer; once the GPU
+ * has faulted, a call that asks the driver throws its CudaError. Queuing work blocks where the hardware queue is full,
+ * after about a thousand operations behind one that stands still: host functions run meanwhile, and where the call
+ * would never end it is ERR_DEADLOCK.
+ * @example
+ * ```ts
+ * using stream = new Stream()
+ * stream.upload(buffer, float32Array)
+ * stream.launch(kernel, { grid: 64, block: 256 })
+ * const bytes = await stream.download(buffer)
+ * ```
  */
 export class Stream extends StreamBase implements CudaStreamLike, Disposable, AsyncDisposable {
-  /** The device it is on. */
+  /** The device that the stream is on. */
   readonly device: Device
-  /** Which object it is: no other of this thread has the number. Others may wrap the same stream, which `id` tells. */
+  /**
+   * The number of this object: no other object of this thread has it. Others may wrap the same stream; `id` tells that.
+   */
   readonly serial: number
   #cachedEvent: Event | undefined
 
   /**
    * Makes a stream (`cuStreamCreateWithPriority`).
-   * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a device that does not exist
+   * @param options `device`: a Device or an ordinal (default: the current device). `priority`: lower goes first,
+   * clamped to the device's `priorityRange` (default 0). `nonBlocking`: free of the null stream's rules (default true).
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a device that does not exist
+   * @example
+   * ```ts
+   * await using stream = new Stream({ priority: -1 }) // waits for its work, then closes it
+   * stream.fill(buffer, 0)
+   * ```
    */
   constructor(options?: StreamOptions) {
     const core = isInstance(options, StreamCore) ? options : StreamCore.make(options)
@@ -88,9 +105,18 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * A stream from whatever another library, or another thread by `share()`, hands over. A `Stream` is returned as it is,
-   * and so is the stream that was shared in the thread that shared it.
-   * @throws as `new ExternalStream(source, options)` does; ERR_CLOSED for a closed `Stream`
+   * A stream from a handle or object of another library, or from a token that another thread shared by `share()`. A
+   * `Stream` is returned as it is, and so is the stream that was shared in the thread that shared it.
+   * @param source A Stream, a CUstream as a bigint or number, an object with `[cudaStream]()` or `__cuda_stream__()`,
+   * or the object that `share()` returned.
+   * @param options `device`: the device that the stream must be on. `owner`: an object that is kept reachable while the
+   * wrapper lives.
+   * @throws {Error} as `new ExternalStream(source, options)` does; ERR_CLOSED for a closed `Stream`
+   * @example
+   * ```ts
+   * const torchStream = Stream.from(handle)
+   * torchStream.wait(stream)
+   * ```
    */
   static from(source: Stream | StreamSource | SharedStream, options?: ExternalStreamOptions): Stream {
     const known = isShared(source) ? ownOfShared(source) : source
@@ -100,9 +126,10 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * The stream that this async context made current on `device` (default: the current device), else its null stream. It
-   * stays current when it is closed.
-   * @throws ERR_OUT_OF_RANGE for a device that does not exist
+   * The stream that this async context made current on a device, else the device's null stream. A stream stays current
+   * when it is closed.
+   * @param device A Device or an ordinal. Default: the current device.
+   * @throws {Error} ERR_OUT_OF_RANGE for a device that does not exist
    */
   static current(device?: Device | number): Stream {
     const where = resolveDevice(device, 'device')
@@ -111,9 +138,11 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Orders streams by device, then handle: for sorting. 0 for two of the same key, which `valueOf()` says; such streams
-   * of two drivers are not `equals()`.
-   * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * Orders streams by device, then handle, for sorting. 0 for two of the same `valueOf()`; such streams of two drivers
+   * are not `equals()`.
+   * @param a One stream.
+   * @param b Another.
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   static compare(a: Stream, b: Stream): -1 | 0 | 1 {
     if (!isStream(a)) throw invalidType('a', 'a Stream', a)
@@ -123,8 +152,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * The current device's null stream (handle 0): it waits for all its blocking streams, and they for it. Always the
-   * same object; `close()` does nothing to it.
+   * The current device's null stream (handle 0): it waits for all blocking streams of the device, and they for it.
+   * Always the same object; `close()` does nothing to it.
    */
   static get null(): Stream {
     return defaultStreamOf(Device.current)
@@ -139,8 +168,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * The CUstream: what other libraries take. 0 is the null stream, 2 the per-thread one. It keeps nothing alive: hold
-   * the stream as long as they use it. It can still be read after `close()`, when it is nobody's.
+   * The CUstream, for calls of other libraries: 0 is the null stream, 2 the per-thread one. It keeps nothing alive:
+   * hold the stream as long as they use it. It can still be read after `close()`, when it is no stream any more.
    */
   get handle(): bigint {
     const core = coreOf(this)
@@ -150,34 +179,34 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
 
   /**
    * The driver's own number for the stream (`cuStreamGetId`, asked once). Never used twice, unlike the handle.
-   * @throws CudaError 900 while the stream captures, unless it was asked before; the capture is not spoilt
+   * @throws {CudaError} 900 while the stream captures, unless it was asked before; the capture is not invalidated
    */
   get id(): bigint {
     return openStream(this).id
   }
 
-  /** The context it is in: its device's primary one, unless another library made the stream elsewhere. */
+  /** The context of the stream: its device's primary one, unless another library made the stream elsewhere. */
   get context(): Context {
     return { handle: BigInt(openStream(this).context), device: this.device }
   }
 
-  /** What the driver made of the priority asked for (`cuStreamGetPriority`, asked once): lower goes first. */
+  /** The priority that the driver gave the stream (`cuStreamGetPriority`, asked once): lower goes first. */
   get priority(): number {
     return openStream(this).priority
   }
 
   /**
-   * Is it free of the null stream's rules (`cuStreamGetFlags`, asked once)?
-   * @throws CudaError 900 while the stream captures, unless it was asked before; the capture is not spoilt
+   * Is the stream free of the null stream's rules (`cuStreamGetFlags`, asked once)?
+   * @throws {CudaError} 900 while the stream captures, unless it was asked before; the capture is not invalidated
    */
   get nonBlocking(): boolean {
     return openStream(this).nonBlocking
   }
 
   /**
-   * Is its work being captured into a graph (`cuStreamIsCapturing`)? Also true where it joined the capture of another
-   * stream, and where the capture is spoilt and has not been ended.
-   * @throws CudaError 906 for the null stream while a blocking stream of the device captures
+   * Is the stream's work being captured into a graph (`cuStreamIsCapturing`)? Also true where the stream joined the
+   * capture of another, and where the capture is invalidated and has not been ended.
+   * @throws {CudaError} 906 for the null stream while a blocking stream of the device captures
    */
   get isCapturing(): boolean {
     return openStream(this).isCapturing
@@ -190,19 +219,36 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     return this.#cachedEvent
   }
 
-  /** Was it closed? The driver is not asked: a stream that its foreign owner destroyed is not closed. */
+  /** Was the stream closed? The driver is not asked: a stream that its foreign owner destroyed is not closed. */
   get closed(): boolean {
     return coreOf(this).closed
   }
 
   /**
-   * Marks this point of the stream's work in an event (`cuEventRecord`): the one given, or a new one without timing.
-   * @throws ERR_DEVICE_MISMATCH for an event of another device; ERR_INVALID_ARG_VALUE for options that contradict it,
-   * or each other; CudaError 906 on the null stream while a blocking stream of the device captures, 901 once the
-   * capture that the stream is in is spoilt
+   * Marks this point of the stream's work in an event (`cuEventRecord`).
+   * @param event The event to record, on the stream's device. Default: a new one without timing.
+   * @param options `external`: while capturing, an event node that work outside the graph can wait for (default false).
+   * `timing`, `blockingSync` and `interprocess` must be those of the event that is given.
+   * @returns the event
+   * @throws {Error} ERR_DEVICE_MISMATCH for an event of another device; ERR_INVALID_ARG_VALUE for options that
+   * contradict the event, or each other
+   * @throws {CudaError} 906 on the null stream while a blocking stream of the device captures, 901 once the capture
+   * that the stream is in is invalidated
+   * @example
+   * ```ts
+   * const copied = stream.copy(to, from).record()
+   * other.wait(copied) // other's later work comes after the copy
+   * ```
    */
   record(event?: Event, options?: RecordOptions): Event
-  /** The same in a new event, made and recorded as the options say. */
+  /**
+   * Records a new event, made as the options say.
+   * @param options `timing`, `blockingSync`, `interprocess` and `external`, all false by default
+   * @example
+   * ```ts
+   * const start = stream.record({ timing: true })
+   * ```
+   */
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
     const core = openStream(this)
@@ -227,19 +273,30 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Lets later work of this stream wait for an event's latest record (`cuStreamWaitEvent`). Recording the event again
+   * Lets later work of this stream wait for an event's latest record (`cuStreamWaitEvent`). A later record of the event
    * changes nothing for this wait. Never blocks. An event that was never recorded is not waited for.
-   * @throws ERR_DEVICE_MISMATCH for an event of another driver. In captures, CudaError 905 for an event recorded
-   * outside, 902 for one of another capture, 906 where the null stream is to wait for one, and these spoil the capture;
-   * 1 for one of a capture that is over, 901 once the capture is spoilt
+   * @param event An event of any device of the same driver.
+   * @param options `external`: while capturing, a wait for an event recorded outside the graph (default false)
+   * @throws {Error} ERR_DEVICE_MISMATCH for an event of another driver
+   * @throws {CudaError} in captures: 905 for an event recorded outside, 902 for one of another capture, 906 where the
+   * null stream is to wait for one, and these invalidate the capture; 1 for one of a capture that is over, 901 once the
+   * capture is invalidated
    */
   wait(event: Event, options?: WaitEventOptions): this
   /**
-   * Lets later work of this stream wait for all that another stream holds now: an event is recorded there, and waited
-   * for here. Never blocks.
-   * @throws ERR_DEVICE_MISMATCH for a stream of another driver, and for `options.event` of another device than that
-   * stream; as `new ExternalStream(stream)` for an object with a stream protocol; CudaError as `record()` and
-   * `wait(event)`
+   * Lets later work of this stream wait for all work that another stream holds now: an event is recorded there, and
+   * waited for here. Never blocks.
+   * @param stream A Stream, or a stream of another library by its protocol.
+   * @param options `event`: the event to record on the other stream (default: one of the library's own). `external`: as
+   * for an event (default false).
+   * @throws {Error} ERR_DEVICE_MISMATCH for a stream of another driver, and for `options.event` of another device than
+   * that stream; as `new ExternalStream(stream)` for an object with a stream protocol
+   * @throws {CudaError} as `record()` and `wait(event)`
+   * @example
+   * ```ts
+   * ours.wait(theirs) // all that is queued on theirs until now
+   * stream.launch(axpy, config, 2, x, y, 1024)
+   * ```
    */
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
   wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
@@ -269,9 +326,9 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Is all its work done (`cuStreamQuery`)?
-   * @throws CudaError where the GPU has faulted; 900 while it captures, or another stream does in a mode that forbids
-   * to ask, which spoils that capture
+   * Is all work of the stream done (`cuStreamQuery`)?
+   * @throws {CudaError} where the GPU has faulted; 900 while the stream captures, or another stream does in a mode that
+   * forbids the question, which invalidates that capture
    */
   query(): boolean {
     const core = openStream(this)
@@ -283,10 +340,12 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Blocks until all its work is done (`cuStreamSynchronize`). Host functions that come due run inside this call.
-   * @throws CudaError where the GPU has faulted; 900 while a stream captures, as `query()`; ERR_DEADLOCK inside a host
-   * function that it comes after, or in one after ten seconds in which nothing went on (CUDA_STREAMS_DEADLOCK_TIMEOUT,
-   * in milliseconds), and on the simulator where only this thread could open the latch that it waits for
+   * Blocks until all work of the stream is done (`cuStreamSynchronize`). Host functions that come due meanwhile run
+   * inside this call. `await stream.finished()` waits without blocking.
+   * @throws {CudaError} where the GPU has faulted; 900 while a stream captures, as `query()`
+   * @throws {Error} ERR_DEADLOCK inside a host function that the work comes after, or inside any host function after
+   * ten seconds without progress (CUDA_STREAMS_DEADLOCK_TIMEOUT, in milliseconds), and on the simulator where only this
+   * thread could open the latch that the stream waits for
    */
   synchronize(): void {
     const core = openStream(this)
@@ -301,9 +360,18 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Resolves when all that is queued now is done, without blocking. While it is pending the process stays alive.
-   * Rejects with the CudaError if the GPU faults, 900 while the stream captures (which spoils nothing), with
-   * `signal.reason` if aborted, with ERR_CLOSED or ERR_INVALID_ARG_TYPE; never throws.
+   * Resolves when all work that is queued now is done, without blocking. A pending promise keeps the process alive. The
+   * call itself never throws.
+   * @param options `signal`: an AbortSignal that gives up the wait; the GPU's work goes on
+   * @throws {CudaError} (as a rejection) if the GPU faults; 900 while the stream captures, which does not invalidate
+   * the capture
+   * @throws {Error} (as a rejection) `signal.reason` if aborted; ERR_CLOSED, ERR_INVALID_ARG_TYPE
+   * @example
+   * ```ts
+   * stream.copy(pinned, buffer)
+   * await stream.finished({ signal: AbortSignal.timeout(5000) })
+   * console.log(pinned.bytes)
+   * ```
    */
   finished(options?: WaitOptions): Promise<void> {
     return finished(
@@ -317,11 +385,13 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Queues a copy between two buffers of the same length, on devices or pinned, in any direction (`cuMemcpyAsync`;
-   * between GPUs that cannot reach each other's memory `cuMemcpyPeerAsync`). Never blocks, but for 20 ms where a
-   * stream of one GPU first uses memory of another. Buffers that overlap give what no one promises.
-   * @throws ERR_OUT_OF_RANGE where the lengths differ, ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH for a
-   * buffer of another driver; ERR_UNSUPPORTED for pinned memory and that of a GPU which the stream's cannot reach
+   * Queues a copy between two buffers, on devices or pinned, in any direction (`cuMemcpyAsync`; between GPUs that
+   * cannot reach each other's memory `cuMemcpyPeerAsync`). Never blocks, but for 20 ms where a stream of one GPU first
+   * uses memory of another.
+   * @param destination The buffer to write.
+   * @param source The buffer to read, of the same length. Where it overlaps the destination, the result is undefined.
+   * @throws {Error} ERR_OUT_OF_RANGE where the lengths differ, ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
+   * for a buffer of another driver; ERR_UNSUPPORTED for pinned memory and that of a GPU which the stream's cannot reach
    */
   copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this {
     copy(openStream(this), destination, source)
@@ -329,10 +399,12 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Queues writing a value over the whole buffer (`cuMemsetD8Async`, `cuMemsetD16Async`, `cuMemsetD32Async`): an
-   * integer of `width` bytes, signed or not.
-   * @throws ERR_OUT_OF_RANGE for a value that has more bytes; ERR_INVALID_ARG_VALUE for another width, and where
-   * values of that width do not fit the buffer; ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH;
+   * Queues writing a value over a whole buffer (`cuMemsetD8Async`, `cuMemsetD16Async`, `cuMemsetD32Async`).
+   * @param buffer The buffer to write.
+   * @param value An integer of `width` bytes, signed or not.
+   * @param options `width`: the bytes of the value, 1, 2 or 4 (default 1)
+   * @throws {Error} ERR_OUT_OF_RANGE for a value that has more bytes; ERR_INVALID_ARG_VALUE for another width, and
+   * where values of that width do not fit the buffer; ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH;
    * ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach
    */
   fill(buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this {
@@ -341,42 +413,66 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Queues a copy of an ordinary array to a buffer of the same length. All of it is queued when this returns, and the
-   * array may be reused at once. It goes through 16 MiB of pinned memory; what has no room there yet is copied aside,
-   * and the stream stops until the event loop has passed it on. The promise is done when nothing is left aside: await
-   * it to keep that small.
-   * @throws (at once) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an array that is detached, ERR_OUT_OF_RANGE
-   * where the lengths differ, ERR_CLOSED, ERR_DEVICE_MISMATCH, ERR_UNSUPPORTED while the stream captures. The promise
-   * rejects with the CudaError if the GPU is known to have faulted before it is done, and need not be looked at: a
-   * later fault is told by whatever waits for the stream
+   * Queues a copy of an ordinary array to a buffer (`cuMemcpyAsync`, through pinned memory). All of it is queued when
+   * this returns, and the array may be reused at once. It goes through 16 MiB of pinned memory; bytes that have no room
+   * there yet are copied aside, and the stream stops until the event loop has passed them on.
+   * @param buffer The buffer to write.
+   * @param source A typed array, a DataView or an ArrayBuffer, of the buffer's length.
+   * @returns a promise that resolves when no bytes are left aside: await it to keep them few. It need not be looked at.
+   * @throws {Error} (at once) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an array that is detached,
+   * ERR_OUT_OF_RANGE where the lengths differ, ERR_CLOSED, ERR_DEVICE_MISMATCH, ERR_UNSUPPORTED while the stream
+   * captures
+   * @throws {CudaError} (as a rejection) if the GPU is known to have faulted before the promise resolves; a later fault
+   * is reported by the next wait for the stream
+   * @example
+   * ```ts
+   * stream.upload(buffer, float32Array)
+   * float32Array.fill(0) // already safe: the bytes are queued
+   * ```
    */
   upload(buffer: DeviceBuffer | PinnedBuffer, source: Bytes): Promise<void> {
     return upload(openStream(this), buffer, source)
   }
 
   /**
-   * Queues a copy of a buffer to an ordinary array, which is there when the promise is done. What is queued on the
-   * stream afterwards may overwrite the buffer. Rejects, and never throws: as `upload` throws, if the GPU faults,
-   * and with ERR_UNSUPPORTED for more bytes than this Node's arrays have.
+   * Queues a copy of a buffer to a new ordinary array (`cuMemcpyAsync`, through pinned memory). Work that is queued on
+   * the stream afterwards may overwrite the buffer. The call itself never throws.
+   * @param buffer The buffer to read.
+   * @returns a promise of the bytes
+   * @throws {Error} (as a rejection) as `upload` throws; ERR_UNSUPPORTED for more bytes than this Node's arrays have
+   * @throws {CudaError} (as a rejection) if the GPU faults
+   * @example
+   * ```ts
+   * const { buffer: memory } = await stream.download(buffer)
+   * const floats = new Float32Array(memory)
+   * ```
    */
   async download(buffer: DeviceBuffer | PinnedBuffer): Promise<Uint8Array> {
     return download(openStream(this), buffer)
   }
 
   /**
-   * A web stream whose bytes are uploaded to the buffer one after the other, by `upload`: a file can be piped to a
-   * GPU. More bytes than the buffer has are ERR_OUT_OF_RANGE; fewer leave the rest as it was. To write what `upload`
-   * refuses fails with its error.
-   * @throws (at once) ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
+   * A web stream whose chunks are uploaded to the buffer one after the other, by `upload`: a file can be piped to a
+   * GPU. Chunks beyond the end of the buffer fail with ERR_OUT_OF_RANGE; fewer bytes leave the rest as it was. A chunk
+   * that `upload` refuses fails with its error.
+   * @param buffer The buffer to write.
+   * @throws {Error} (at once) ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
+   * @example
+   * ```ts
+   * await Readable.toWeb(file).pipeTo(stream.uploader(buffer))
+   * ```
    */
   uploader(buffer: DeviceBuffer | PinnedBuffer): WritableStream<Bytes> {
     return uploader(openStream(this), buffer, (part, bytes) => this.upload(part, bytes))
   }
 
   /**
-   * A web stream of the buffer's bytes. Each chunk is downloaded when it is read, and none ahead: it has what the
-   * buffer holds then, and a stream that is not read keeps nothing alive. To read fails where `download` rejects.
-   * @throws (at once) ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for `chunkBytes`, ERR_CLOSED, ERR_DEVICE_MISMATCH
+   * A web stream of the buffer's bytes. Each chunk is downloaded when it is read, and none ahead: it has the contents
+   * that the buffer holds then, and a web stream that is not read keeps nothing alive. A read fails where `download`
+   * rejects.
+   * @param buffer The buffer to read.
+   * @param options `chunkBytes`: the bytes of each chunk but the last, at least 1 (default 4 MiB)
+   * @throws {Error} (at once) ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for `chunkBytes`, ERR_CLOSED, ERR_DEVICE_MISMATCH
    */
   downloader(buffer: DeviceBuffer | PinnedBuffer, options?: DownloaderOptions): ReadableStream<Uint8Array> {
     const { chunkBytes } = readOptions(options, ['chunkBytes'])
@@ -384,14 +480,14 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Queues a kernel (`cuLaunchKernelEx`). Its arguments are checked against its signature; nothing is queued where
-   * they do not fit. Buffers may be on another GPU that this one can reach, and may be closed as soon as this
-   * returns, but for those of a launch that is captured. An address counts as no use of a buffer.
-   * @throws ERR_INVALID_ARG_VALUE for another number of arguments, or memory that begins in the middle of an element;
-   * ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a number that the parameter cannot hold, or no grid or block has;
-   * ERR_CLOSED, of the module too; ERR_DEVICE_MISMATCH for a stream of another device or memory of another driver;
-   * ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach; CudaError, mostly 1, for a shape that the
-   * device cannot run
+   * Queues a kernel that has a twin: on a GPU the kernel runs, on the simulator its twin. The first launch on a device
+   * of the NVIDIA driver compiles and loads it, and blocks meanwhile, unless it was prepared. On the simulator every
+   * pointer needs a buffer: addresses are ERR_INVALID_ARG_TYPE.
+   * @param kernel A kernel from `defineKernel()`.
+   * @param config The shape of the launch, as for a Kernel.
+   * @param args One argument for each parameter, as for a Kernel.
+   * @throws {Error} as for a Kernel; at the first launch, where it was not prepared: as `prepare()` rejects, and
+   * ERR_DEADLOCK inside a host function
    */
   launch<S extends readonly ParameterType[]>(kernel: Kernel<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
   /**
@@ -407,8 +503,9 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     ...args: ArgumentsOf<S>
   ): this
   /**
-   * `exec.launch(stream)`.
-   * @throws as `exec.launch(stream)`; ERR_INVALID_ARG_TYPE for what cannot be launched
+   * Queues all work of a graph (`cuGraphLaunch`), as `exec.launch(stream)`.
+   * @param exec An instance of a graph.
+   * @throws {Error} as `exec.launch(stream)`; ERR_INVALID_ARG_TYPE for an object that cannot be launched
    */
   launch(exec: GraphExec): this
   launch(target: unknown, config?: unknown, ...args: unknown[]): this {
@@ -417,13 +514,19 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Lets other code queue work: calls the function at once, with CUDA's own handle of the stream (0 for the null
-   * stream), with the stream's context current and with room in its hardware queue for eight operations. The function
-   * must not wait for the GPU, and queue on this stream only; if it throws, it must have queued nothing. On the
-   * simulator `simulate` is queued in its place.
-   * @throws what the function throws; ERR_UNSUPPORTED on the simulator where there is no `simulate`, and for memory
-   * of a GPU that the stream's cannot reach; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an access that is none,
-   * ERR_OUT_OF_RANGE for `nanoseconds`, ERR_CLOSED, ERR_DEVICE_MISMATCH for memory of another driver
+   * Lets other code queue work: calls the function at once, with the stream's context current and with room in its
+   * hardware queue for eight operations. The function must not wait for the GPU, and queue on this stream only; if it
+   * throws, it must have queued nothing. On the simulator `simulate` is queued in its place.
+   * @param work `name` for reports, `memory` that the work touches, and its twin `simulate` with its `nanoseconds`
+   * @param call The function; it gets CUDA's own handle of the stream (0 for the null stream).
+   * @throws {Error} any error of the function; ERR_UNSUPPORTED on the simulator where there is no `simulate`, and for
+   * memory of a GPU that the stream's cannot reach; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an access that is
+   * none, ERR_OUT_OF_RANGE for `nanoseconds`, ERR_CLOSED, ERR_DEVICE_MISMATCH for memory of another driver
+   * @example
+   * ```ts
+   * const memory = [{ buffer: x, access: 'out' as const }]
+   * stream.external({ name: 'their kernel', memory }, (handle) => queueOurWork(handle))
+   * ```
    */
   external(work: ExternalWork, call: (handle: bigint) => void): this {
     queueExternal(openStream(this), work, call)
@@ -432,13 +535,14 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
 
   /**
    * Begins to write this stream's work down instead of running it (`cuStreamBeginCapture`). Other streams join by
-   * waiting for an event of it, and must be waited for before the end. Mode: 'threadLocal' unless given. Until the
-   * end it is refused in every mode, with CudaError 900 or 907, to ask or to wait for the capture's streams and
-   * events or the whole device, or to launch a graph on those streams; this spoils the capture, but for `finished()`
-   * of a stream or event. `alloc`, `upload` and `download` there are ERR_UNSUPPORTED. What is captured does not count
-   * as a use of buffers.
-   * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for no mode; ERR_CLOSED; CudaError 401 where the stream
-   * captures already, 900 for the null stream, or 906 while a blocking stream captures
+   * waiting for an event of it, and must be waited for before the end. Until the end, in every mode, CudaError 900 or
+   * 907 refuses to ask or to wait for the capture's streams and events or the whole device, and to launch a graph on
+   * those streams; this invalidates the capture, but for `finished()` of a stream or event. `alloc`, `upload` and
+   * `download` there are ERR_UNSUPPORTED. Captured work does not count as a use of buffers.
+   * @param mode Other calls that the capture forbids meanwhile: 'threadLocal' (default), 'global' or 'relaxed'.
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for no mode; ERR_CLOSED
+   * @throws {CudaError} 401 where the stream captures already, 900 for the null stream, or 906 while a blocking stream
+   * captures
    */
   beginCapture(mode: CaptureModeName = 'threadLocal'): this {
     beginCapture(openStream(this), mode)
@@ -447,19 +551,33 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
 
   /**
    * Ends the capture that this stream began (`cuStreamEndCapture`).
-   * @throws CudaError 901 where a mistake has spoilt it, 904 where a stream joined, has work, and was not waited for,
-   * 908 where another thread began it and its mode is not 'relaxed': it is over by these, too. 903 on a stream that
-   * only joined, which spoils the capture; 401 on one that does not capture; ERR_CLOSED
+   * @returns the graph of the captured work
+   * @throws {CudaError} 901 where a mistake has invalidated it, 904 where a stream joined, has work, and was not waited
+   * for, 908 where another thread began it and its mode is not 'relaxed': the capture is over by these, too. 903 on a
+   * stream that only joined, which invalidates the capture; 401 on one that does not capture
+   * @throws {Error} ERR_CLOSED
    */
   endCapture(): Graph {
     return endCapture(openStream(this))
   }
 
   /**
-   * Captures what the function queues on this stream: `beginCapture()`, the function, `endCapture()`. Ends the
+   * Captures the work that a function queues on this stream: `beginCapture()`, the function, `endCapture()`. Ends the
    * capture also where the function throws.
-   * @throws what the function throws; ERR_INVALID_ARG_VALUE where it returns a promise, and for no mode; what
-   * `beginCapture()` and `endCapture()` throw
+   * @param fn A function that is not async.
+   * @param options `mode`: other calls that the capture forbids meanwhile (default 'threadLocal')
+   * @returns the graph of the captured work
+   * @throws {Error} any error of the function; ERR_INVALID_ARG_VALUE where it returns a promise, and for no mode; as
+   * `beginCapture()` and `endCapture()`
+   * @example
+   * ```ts
+   * const graph = stream.capture(() => {
+   *   stream.copy(to, from)
+   *   stream.launch(axpy, config, 2, x, y, 1024)
+   * })
+   * const exec = graph.instantiate()
+   * for (let step = 0; step < 100; step += 1) exec.launch(stream)
+   * ```
    */
   capture(fn: () => void, options?: CaptureOptions): Graph {
     return capture(openStream(this), fn, options, (mode) => this.beginCapture(mode))
@@ -467,13 +585,25 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
 
   /**
    * Queues a function for the JavaScript thread: it runs after all earlier and before all later work of the stream, in
-   * the async context of this call. It may use the GPU, but not wait for its own stream. What it throws surfaces as an
-   * uncaught exception; a promise that it returns is not awaited. Dropped if the GPU faults before. While it is pending
-   * the process stays alive. Captured, it runs at each launch of the graph.
-   * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED, CudaError; nothing is queued then
+   * the async context of this call. It may use the GPU, but not wait for its own stream. An error that it throws is an
+   * uncaught exception; a promise that it returns is not awaited. It is dropped if the GPU faults before. While it is
+   * pending the process stays alive. Captured, it runs at each launch of the graph.
+   * @param callback The function.
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED; nothing is queued then
+   * @throws {CudaError} where the driver refuses; nothing is queued then
+   * @example
+   * ```ts
+   * stream.copy(pinned, buffer)
+   * stream.launchHostFunc(() => console.log('copied', pinned.bytes[0]))
+   * stream.fill(buffer, 0) // runs after the function
+   * ```
    */
   launchHostFunc(callback: () => void): this
-  /** The same, with an argument that the function gets. */
+  /**
+   * The same, with an argument for the function.
+   * @param callback The function.
+   * @param arg Any value: the function gets it.
+   */
   launchHostFunc<T>(callback: (arg: T) => void, arg: T): this
   launchHostFunc<T>(callback: (arg: T) => void, arg?: T): this {
     const core = openStream(this)
@@ -484,9 +614,16 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * As `launchHostFunc`, but the function also gets the stream and a status: 0, or the CUresult if the GPU faulted,
-   * after which it runs too. Cannot be captured.
-   * @throws as `launchHostFunc`; CudaError 900 while the stream captures, which spoils nothing
+   * As `launchHostFunc`, but the function also gets the stream and a status, and runs after a fault of the GPU too.
+   * Cannot be captured.
+   * @param callback The function. Its status is 0, or the CUresult if the GPU faulted.
+   * @param arg Any value: the function gets it.
+   * @throws {Error} as `launchHostFunc`: ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * @throws {CudaError} 900 while the stream captures, which does not invalidate the capture
+   * @example
+   * ```ts
+   * stream.addCallback((_, status, name) => console.log(name, status === 0 ? 'done' : `failed: ${status}`), 'step 1')
+   * ```
    */
   addCallback<T>(callback: (stream: this, status: number, arg: T) => void, arg: T): this {
     const core = openStream(this)
@@ -497,8 +634,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Makes it current on its device for the rest of this async context. The current device stays as it is.
-   * @throws ERR_CLOSED
+   * Makes the stream current on its device for the rest of this async context. The current device stays as it is.
+   * @throws {Error} ERR_CLOSED
    */
   use(): this {
     openStream(this)
@@ -507,9 +644,14 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Makes it current on its device until the result is disposed. In an async function prefer `run`: what such a
-   * function enters before its first `await`, its caller sees as well until then.
-   * @throws ERR_CLOSED
+   * Makes the stream current on its device until the result is disposed. In an async function prefer `run`: until the
+   * first `await` of such a function, its caller has the stream current too.
+   * @throws {Error} ERR_CLOSED
+   * @example
+   * ```ts
+   * using scope = stream.enter()
+   * const buffer = device.alloc(1024) // on this stream
+   * ```
    */
   enter(): Disposable {
     openStream(this)
@@ -517,8 +659,17 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Makes it current on its device for the function and for all that it awaits. Returns what the function returns.
-   * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED; what the function throws
+   * Makes the stream current on its device for the function and for all that it awaits.
+   * @param fn A function, sync or async.
+   * @returns the function's result
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED; any error of the function
+   * @example
+   * ```ts
+   * await stream.run(async () => {
+   *   exec.launch() // on this stream
+   *   await Stream.current().finished() // the same stream, if its device is the current one
+   * })
+   * ```
    */
   run<R>(fn: () => R): R {
     openStream(this)
@@ -527,10 +678,17 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Describes it to other threads of this process: `Stream.from()` makes a stream of it there, and both may queue work.
-   * It is kept until you close it; do that when the others have done with it.
-   * @throws ERR_UNSUPPORTED for the per-thread default stream, which is another one in each thread; ERR_CLOSED;
-   * CudaError 900 while it captures, unless `id` was asked before
+   * Describes the stream to other threads of this process: `Stream.from()` makes a stream of it there, and both may
+   * queue work. It is kept until you close it here; close it when the other threads have finished with it.
+   * @returns a plain object that `postMessage` and `structuredClone` can copy
+   * @throws {Error} ERR_UNSUPPORTED for the per-thread default stream, which is another one in each thread; ERR_CLOSED
+   * @throws {CudaError} 900 while the stream captures, unless `id` was asked before
+   * @example
+   * ```ts
+   * worker.postMessage(stream.share())
+   * // In the worker:
+   * parentPort?.once('message', (shared) => Stream.from(shared).launchHostFunc(() => console.log('done')))
+   * ```
    */
   share(): SharedStream {
     const core = openStream(this)
@@ -542,7 +700,10 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     throw stateError('ERR_UNSUPPORTED', `${this} is another stream in each thread: share one that you made`)
   }
 
-  /** Is it the same stream of the same device? Handles 0 and 1 name the same one. */
+  /**
+   * Is `other` the same stream of the same device? Handles 0 and 1 name the same one.
+   * @param other Any value; false for one that is no Stream.
+   */
   equals(other: unknown): boolean {
     const { device, handle } = coreOf(this)
     const its = streamCoreOf(other)
@@ -550,9 +711,9 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * A key to order streams by: the device's ordinal above, the handle in the low 64 bits, 1 counted as 0. Drivers are
-   * not in it: the null streams of two simulations have the same.
-   * @throws ERR_CLOSED
+   * A key to order streams by: the device's ordinal above, the handle in the low 64 bits, 1 counted as 0. The driver is
+   * not part of it: the null streams of two simulations have the same key.
+   * @throws {Error} ERR_CLOSED
    */
   override valueOf(): bigint {
     const { ordinal, handle } = openStream(this)
@@ -576,7 +737,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * `finished()`, then `close()`, for `await using`. It is closed also where `finished()` rejects, and so does this.
+   * `finished()`, then `close()`, for `await using`. Where `finished()` rejects, the stream is closed too, and this
+   * rejects.
    */
   async [Symbol.asyncDispose](): Promise<void> {
     if (coreOf(this).closed) return
@@ -612,21 +774,32 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 }
 
-/** A stream that another library owns. It is never destroyed by us: `close()` lets go of it. */
+/** A stream that another library owns. This library never destroys it: `close()` only lets go of it. */
 export class ExternalStream extends Stream {
   /**
-   * Wraps a stream by its handle or by an object with the stream protocol. The other library must keep it alive:
-   * mapped memory that is no stream any more cannot always be told from one.
-   * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for what cannot be a handle; ERR_INVALID_HANDLE for what the driver
-   * does not know; ERR_CLOSED for a stream that this library destroyed; ERR_DEVICE_MISMATCH where `device` is wrong; for
-   * what another thread shared, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another simulator,
-   * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
+   * Wraps a stream by its handle or by an object with the stream protocol. The other library must keep the stream
+   * alive: mapped memory that is no stream any more cannot always be told from one.
+   * @param source A CUstream as a bigint or number, an object with `[cudaStream]()` or `__cuda_stream__()`, such as a
+   * Stream, or the object that `share()` returned in another thread.
+   * @param options `device`: the device that the stream must be on; the driver knows it, so it may be left out, or -1.
+   * `owner`: an object that is kept reachable while the wrapper lives (default: the protocol object).
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a value that cannot be a handle; ERR_INVALID_HANDLE for
+   * a handle that the driver does not know; ERR_CLOSED for a stream that this library destroyed; ERR_DEVICE_MISMATCH
+   * where `device` is wrong; for a stream that another thread shared, ERR_INVALID_HANDLE from another process,
+   * ERR_UNSUPPORTED from another simulator, ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
+   * @example
+   * ```ts
+   * const torchStream = new ExternalStream({ __cuda_stream__: () => [0, handle] })
+   * ```
    */
   constructor(source: StreamSource | SharedStream, options?: ExternalStreamOptions) {
     super(StreamCore.wrap(source, options))
   }
 
-  /** What is kept reachable while this lives: the `owner` given, else the protocol object; undefined once closed. */
+  /**
+   * The object that is kept reachable while this lives: the `owner` given, else the protocol object; undefined once
+   * closed.
+   */
   get owner(): object | undefined {
     return coreOf(checkThis(this, isExternalStream, 'an ExternalStream')).held[0]
   }
@@ -689,13 +862,13 @@ function queueHostFunction(core: StreamCore, host: HostFunction, what: string): 
   core.last = what
 }
 
-/** Which work a wait is for, as an error says it. */
+/** The work that a wait is for, in the words of an error. */
 function whom(core: StreamCore | undefined): string {
   if (core === undefined) return 'a stream'
   return core.last === undefined ? `${core}` : `${core}, where ${core.last} was queued last`
 }
 
-/** A refusal is for the call to tell that the program has made. */
+/** False where the driver refuses to answer: the call that the program made is the one to throw. */
 function isSurelyDone({ driver, handle }: StreamCore): boolean {
   try {
     return driver.streamQuery(handle)

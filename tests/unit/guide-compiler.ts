@@ -1,4 +1,4 @@
-/** Compiles the code blocks of the guides against the package's own declarations, all in one run of the compiler. */
+/** Compiles the code blocks of the guides and doc comments against the package's own declarations, all in one run of the compiler. */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -107,7 +107,7 @@ function exportedNames(): ReadonlyMap<string, boolean> {
 }
 
 function nameOf({ page, line }: Block): string {
-  return `${page.replace(/\.md$/, '').replaceAll('/', '.')}.${line}`
+  return `${page.replace(/\.(md|ts)$/, '').replaceAll('/', '.')}.${line}`
 }
 
 function isOf(block: Block, line: string): boolean {

@@ -42,6 +42,19 @@ export function readPages(): readonly Page[] {
   return paths.sort().map((path) => parsePage(path, readFileSync(join(root, path), 'utf8')))
 }
 
+/** The examples of doc comments, each on its line of the file. */
+export function readExamples(): readonly Block[] {
+  const paths = readdirSync(join(root, 'src'), { encoding: 'utf8', recursive: true }).filter((path) =>
+    path.endsWith('.ts'),
+  )
+  return paths.sort().flatMap((path) => examplesOf(`src/${path}`, readFileSync(join(root, 'src', path), 'utf8')))
+}
+
+export function examplesOf(path: string, source: string): readonly Block[] {
+  const comments = source.split('\n').map((line) => /^ *\* (.*)$/.exec(line)?.[1] ?? '')
+  return parsePage(path, comments.join('\n')).blocks
+}
+
 export function parsePage(path: string, markdown: string): Page {
   const blocks: Block[] = []
   const codeSpans: CodeSpan[] = []

@@ -1,5 +1,5 @@
 /**
- * What fragments in the guides may use without declaring it. A block that needs more declares it itself, which is better
+ * What fragments in the guides and doc comments may use without declaring it. A block that needs more declares it itself, which is better
  * for the reader too.
  */
 export const PRELUDE = `
@@ -24,6 +24,8 @@ declare global {
   const config: cuda.LaunchConfig
   const float32Array: Float32Array
   const file: import('node:stream').Readable
+  const parentPort: typeof import('node:worker_threads').parentPort
+  const worker: import('node:worker_threads').Worker
   const python: import('../examples/python/python.js').Python
   function queueOurWork(handle: bigint): void
 

@@ -1,4 +1,4 @@
-/** The guides are true: their code compiles, their programs run, their members exist, and their links lead somewhere. */
+/** The guides and the examples of doc comments are true: their code compiles, their programs run, their members exist, and their links lead somewhere. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { inspect } from 'node:util'
 import { Device, DeviceBuffer, Event, ExternalStream, PinnedBuffer, Stream } from 'cuda-streams'
 import { foreignStream, simulate } from 'cuda-streams/sim'
 import { compilerUnavailable, GuideCompiler } from './guide-compiler.js'
-import { type Block, type Page, parsePage, readPages, root } from './guide-pages.js'
+import { type Block, examplesOf, type Page, parsePage, readExamples, readPages, root } from './guide-pages.js'
 
 const skip = compilerUnavailable() ?? false
 if (typeof skip === 'string') console.log(`skipped: ${skip}`)
@@ -46,12 +46,18 @@ describe('the code in the guides', { skip }, () => {
   const expressions = pages.filter(({ path }) => TABLES.has(path)).map(expressionsOf)
   const wrong = parsePage('wrong.md', WRONG).blocks
   const compiler = new GuideCompiler()
-  const compiled = compiler.compile([...blocks, ...expressions, ...wrong])
+  const examples = readExamples()
+  const compiled = compiler.compile([...blocks, ...examples, ...expressions, ...wrong])
   after(() => compiler.remove())
 
   it('is found', () => {
     assert.ok(blocks.length > 10, `${blocks.length} blocks`)
     assert.ok(blocks.filter(isProgram).length > 3, 'programs')
+    assert.ok(examples.length > 20, `${examples.length} examples`)
+    const source = ['/**', ' * @example', ' * ```ts', ' *   stream.use()', ' * ```', ' */', 'use(): this {', '}'].join(
+      '\n',
+    )
+    assert.deepEqual(examplesOf('src/it.ts', source), [{ page: 'src/it.ts', line: 4, code: '  stream.use()' }])
   })
 
   for (const { block, errors, script } of compiled) {
