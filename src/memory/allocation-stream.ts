@@ -1,6 +1,6 @@
 /**
- * Memory is freed in the order of the stream that it was allocated on, its home, whose own uses of it therefore need no
- * events. Here stands what makes that hold also when the home is closed first, or captures.
+ * Memory is freed in the order of the stream that it was allocated on, its home, so that the home's own uses need no
+ * events. This holds also where the home is closed first, or captures.
  */
 
 import { CudaError } from '../base/errors.js'
@@ -12,7 +12,7 @@ import { hiddenStream, recordedEvent } from './stream-uses.js'
 /** Frees a piece of memory in the order of this stream. */
 type Free = (last: StreamCore) => void
 
-/** Recorded behind all the work of a home, and behind that of its whole device where nothing less can be told. */
+/** Recorded behind all work of a home, or of its whole device where the driver cannot tell the home's work apart. */
 interface End extends OwnEvent {
   readonly ofDevice: boolean
 }
@@ -40,13 +40,16 @@ export class AllocationStream {
   free(free: Free): void {
     if (this.stream.closed ? this.#hasEnd() : this.#takesWork()) this.#freeNow(free)
     else {
-      // It would become a part of the graph, or spoil a capture.
+      // The free would become a part of the graph, or invalidate a capture.
       this.#deferred.push(free)
       waitingOf(this.stream.driver).add(this)
     }
   }
 
-  /** Frees what could not be freed before, as far as that is allowed now. Never throws: nobody who calls it knows of it. */
+  /**
+   * Frees what could not be freed before, as far as that is allowed now. Never throws: the calls that come here are
+   * about other memory.
+   */
   freeDeferred(): void {
     const deferred = this.#deferred
     this.#deferred = []
@@ -76,7 +79,7 @@ export class AllocationStream {
     this.#end = undefined
   }
 
-  /** On a stream of its own: what waits for all that the device does must not hold up what else is to be freed. */
+  /** On a stream of its own: a wait for all work of the device must not hold up other memory that is to be freed. */
   #freeApart({ context, event }: End, free: Free): void {
     const { driver, device } = this.stream
     const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
@@ -89,8 +92,8 @@ export class AllocationStream {
   }
 
   /**
-   * Can it be given work? Not while it captures; the null stream not while a blocking stream does, and then it does not even
-   * say whether it captures itself.
+   * Can the stream be given work? Not while it captures; the null stream not while a blocking stream does, and then it does
+   * not even say whether it captures itself.
    */
   #takesWork(): boolean {
     const { driver, handle } = this.stream
@@ -102,7 +105,7 @@ export class AllocationStream {
     }
   }
 
-  /** Of a stream that captured when it was closed nothing tells how far its own work is, only how far all work is. */
+  /** Of a stream that captured when it was closed the driver cannot tell how far its work is, only how far all work is. */
   #hasEnd(): boolean {
     if (this.#end !== undefined) return true
     const { driver, ordinal } = this.stream
@@ -126,7 +129,7 @@ export class AllocationStream {
       const own = recordedEvent(this.stream, (event) => driver.eventRecordOwn(event, handle))
       this.#end = { ...own, ofDevice: false }
     } catch {
-      // Refused: when something is to be freed, the end of all that the device does will stand for it.
+      // Refused: when memory is to be freed, the end of all work of the device will stand for it.
     }
   }
 }
@@ -141,8 +144,8 @@ export function allocationStreamOf(stream: StreamCore): AllocationStream {
 }
 
 /**
- * Frees what was closed while its home captured. To be called when a capture has ended, which all streams that joined it
- * leave, and before an allocation: other libraries end captures too. Never throws.
+ * Frees memory that was closed while its home captured. To be called when a capture has ended, which all streams that
+ * joined it leave, and before an allocation: other libraries end captures too. Never throws.
  */
 export function freeDeferred(driver: Driver): void {
   for (const home of [...(waiting.get(driver) ?? [])]) home.freeDeferred()
@@ -157,7 +160,7 @@ function waitingOf(driver: Driver): Set<AllocationStream> {
   return found
 }
 
-/** In a lost context what is to be freed is gone either way, and the fault is told by whatever waits. */
+/** In a lost context the memory is gone either way, and the next wait reports the fault. */
 export function unlessLost(fn: () => void): void {
   try {
     fn()

@@ -1,4 +1,4 @@
-/** What buffers and their slices stand on: a piece of memory, who used it, and how it is given back. */
+/** Pieces of memory, on which buffers and their slices stand: the streams that used one, and how it is given back. */
 
 import { NativeResource } from '../base/finalization.js'
 import { contextOf, type Device, driverOf } from '../device.js'
@@ -22,15 +22,15 @@ export abstract class Allocation extends NativeResource {
     super()
   }
 
-  /** Is it memory of the host, which every device reaches? */
+  /** Is the memory the host's, which every device reaches? */
   readonly isOfHost: boolean = false
 
-  /** Is it this stream's own, so that it can be used there and nothing need be written down? */
+  /** Is the memory this stream's own, so that its uses there need not be tracked? */
   ownedBy(_use: StreamCore): boolean {
     return false
   }
 
-  /** Lets the stream's device reach it. False where it cannot. */
+  /** Lets the stream's device reach the memory. False where the device cannot. */
   admit({ ordinal }: StreamCore): boolean {
     return ordinal === this.device.ordinal || this.driver.memory.admit(this.pointer, this.device.ordinal, ordinal)
   }
@@ -45,15 +45,15 @@ export abstract class Allocation extends NativeResource {
     this.uses.record(use)
   }
 
-  /** Lets the stream's later work come after all that used it. */
+  /** Lets the stream's later work come after all work that used the memory. */
   comeAfterUses(use: StreamCore): void {
     this.uses.comeBefore(use)
   }
 
-  /** Done once the memory is there; undefined where it is there already. */
+  /** Done once the memory can be used; undefined where it can be used already. */
   readonly ready: EventHandle | undefined = undefined
 
-  /** Is all the work done that used it? Spoils no capture. */
+  /** Is all the work done that used the memory? The question invalidates no capture. */
   get idle(): boolean {
     return this.uses.areDone(this.driver)
   }
@@ -75,7 +75,7 @@ export class DeviceAllocation extends Allocation {
   /** Undefined where the stream may be gone when the memory is freed: another library owns it. */
   readonly #home: AllocationStream | undefined
   readonly #homeSerial: number
-  /** Until then the memory is not there for other streams. */
+  /** Other streams cannot use the memory before this event is done. */
   readonly #allocated: OwnEvent
   override readonly ready: EventHandle
 
@@ -221,7 +221,7 @@ export class ImportedAllocation extends Allocation {
 
 /** Page-locked memory of the host. */
 export class PinnedAllocation extends Allocation {
-  /** Set when it is closed: what its views look at. */
+  /** Set at the close: the ArrayBuffer of its views. */
   views: ArrayBuffer | undefined
 
   override readonly isOfHost = true
@@ -238,7 +238,7 @@ export class PinnedAllocation extends Allocation {
   }
 }
 
-/** A sanitizer throws what it has found when the thing is done. */
+/** A sanitizer throws its finding when the call has been done. */
 function isFinding(error: unknown): boolean {
   return error instanceof Error && Reflect.get(error, 'code') === 'ERR_RACE'
 }

@@ -8,7 +8,7 @@ import type { Driver, Pointer } from '../driver/driver.js'
 import { withdraw } from '../streams/shared.js'
 import { type Allocation, PinnedAllocation } from './allocations.js'
 
-/** Elements that this Node lets a typed array have. */
+/** The most elements that a typed array of this Node can have. */
 const LONGEST_ARRAY = constants.MAX_LENGTH
 /** Addresses have 47 bits. */
 const LONGEST = 2 ** 47 - 1
@@ -23,11 +23,11 @@ export class BufferCore implements OpenMemory {
   readonly device: Device
   readonly pointer: Pointer
   readonly serial = nextSerial()
-  /** This, or that of which it is a slice. */
+  /** This core, or the one of which it is a slice. */
   readonly whole: BufferCore
-  /** Of the whole: what owns foreign memory, while a buffer or slice of it lives. */
+  /** Of the whole: the owner of foreign memory, while a buffer or slice of it lives. */
   owner: object | undefined
-  /** Of the whole: what the views of pinned memory look at. */
+  /** Of the whole: the ArrayBuffer of the views of pinned memory. */
   bytes: ArrayBuffer | undefined
   #closed = false
   #view: Uint8Array | undefined
@@ -53,7 +53,7 @@ export class BufferCore implements OpenMemory {
     if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
   }
 
-  /** For use with a driver. Throws ERR_CLOSED, or ERR_DEVICE_MISMATCH where it belongs to another than the one given. */
+  /** This core, for use with a driver. Throws ERR_CLOSED, or ERR_DEVICE_MISMATCH where it belongs to another driver. */
   openFor(driver: Driver): this {
     this.checkOpen()
     if (this.allocation.driver === driver) return this
@@ -71,7 +71,7 @@ export class BufferCore implements OpenMemory {
     return new BufferCore(this.allocation, this.whole, this.keeps ?? noun, this.byteOffset + byteOffset, byteLength)
   }
 
-  /** Tells the driver that JavaScript is about to look at it. Throws ERR_CLOSED. */
+  /** Tells the driver that JavaScript is about to look at the memory. Throws ERR_CLOSED. */
   viewed(): void {
     this.checkOpen()
     this.allocation.driver.memory.viewed(this.pointer, this.byteLength)
@@ -139,7 +139,7 @@ export class BufferCore implements OpenMemory {
   }
 }
 
-/** Can memory be so long? */
+/** A length that memory can have. */
 export function checkLength(byteLength: unknown): number {
   return checkInteger(byteLength, 'byteLength', 1, LONGEST)
 }

@@ -1,4 +1,4 @@
-/** What a DeviceBuffer and a PinnedBuffer have in common: an address, a length, slices, and an end. */
+/** The common base of DeviceBuffer and PinnedBuffer: an address, a length, slices, and an end. */
 import { inspect } from 'node:util'
 import { isInstance } from '../base/arguments.js'
 import { inspected, invalidReceiver, invalidType, printed } from '../base/errors.js'
@@ -7,16 +7,19 @@ import type { Device } from '../device.js'
 import type { Driver } from '../driver/driver.js'
 import { BufferCore } from './buffer-core.js'
 
-/** The core of a buffer; undefined for all else, also for its proxies and heirs. */
+/**
+ * The core of a buffer; undefined for any other value, also for a proxy of a buffer or an object that inherits from
+ * one.
+ */
 export let bufferCoreOf: (value: unknown) => BufferCore | undefined
 
-/** Device memory or pinned memory: what the two have in common. */
+/** Device memory or pinned memory. */
 export abstract class Memory implements Disposable {
-  /** The device it is on or, of pinned memory, that it was allocated for. */
+  /** The device that the memory is on or, of pinned memory, that it was allocated for. */
   readonly device: Device
-  /** Its length in bytes. */
+  /** The length in bytes. */
   readonly byteLength: number
-  /** Which object it is: no other of this thread has the number. Others may be of the same memory. */
+  /** The number of this object: no other object of this thread has it. Others may be of the same memory. */
   readonly serial: number
   readonly #core: BufferCore
 
@@ -37,18 +40,19 @@ export abstract class Memory implements Disposable {
     return BigInt(coreOf(this).pointer)
   }
 
-  /** Was it closed? True for a slice of what is closed, too. */
+  /** Was the buffer closed? True for a slice of a closed buffer, too. */
   get closed(): boolean {
     return coreOf(this).closed
   }
 
   /**
-   * Gives the memory back, when all work is done that this library queued with it, on any stream; this call does not
+   * Gives the memory back when all work is done that this library queued with it, on any stream; this call does not
    * wait. Memory of `device.alloc()` is freed in the order of its stream (`cuMemFreeAsync`), whose later work waits for
-   * those others too. Not counted is work that only had the address, and what a graph captured: let that stream wait
-   * for theirs first, `stream.wait(theirs)`, then close; and keep buffers as long as the graph. Where the stream is
-   * another library's it holds up no free: wait until that work is done. To close a slice only ends that slice. May be
-   * called twice.
+   * those others too. Where the stream is another library's it holds up no free: wait until that work is done. To close
+   * a slice only ends that slice. May be called twice.
+   *
+   * Not counted is work that only had the address, and captured work: let the buffer's stream wait for theirs first,
+   * `stream.wait(theirs)`, then close; and keep buffers as long as the graph.
    */
   close(): void {
     coreOf(this).close()
@@ -77,7 +81,10 @@ export abstract class Memory implements Disposable {
 
 export const isMemory = (value: unknown): value is Memory => bufferCoreOf(value) !== undefined
 
-/** For use with a driver. Throws ERR_CLOSED, or ERR_DEVICE_MISMATCH where it belongs to another than the one given. */
+/**
+ * The core, for use with a driver. Throws ERR_CLOSED, or ERR_DEVICE_MISMATCH where the buffer belongs to another
+ * driver.
+ */
 export function openMemory(memory: Memory, driver: Driver): BufferCore {
   return coreOf(memory).openFor(driver)
 }

@@ -13,7 +13,7 @@ import { Memory } from './buffer.js'
 import { BufferCore, checkLength } from './buffer-core.js'
 import { checkIpcBytes, exportMemory, importMemory } from './interprocess-memory.js'
 
-/** Where device memory is allocated. */
+/** Where and how device memory is allocated. */
 export interface AllocOptions {
   /**
    * The stream in whose order the memory is allocated and, unless another library owns the stream, freed in the end.
@@ -21,30 +21,30 @@ export interface AllocOptions {
    */
   readonly stream?: Stream | undefined
   /**
-   * Can be shared with other processes by `ipcHandle()`. It comes from `cuMemAlloc`, without a stream, in steps of 2 MiB.
-   * Default: false.
+   * Other processes can open the memory by `ipcHandle()`. It comes from `cuMemAlloc`, without a stream, in steps of 2
+   * MiB. Default: false.
    */
   readonly interprocess?: boolean | undefined
 }
 
-/** What is known of memory that another library owns. */
+/** The device and the owner of memory that another library owns. */
 export interface ForeignMemoryOptions {
-  /** The device that the memory must be on. It is asked of the driver; -1 means not known. */
+  /** The device that the memory must be on. The driver is asked for it; -1 means not known. */
   readonly device?: Device | number | undefined
   /** Kept reachable while the buffer or a slice of it lives, until it is closed. */
   readonly owner?: object | undefined
 }
 
-/** The core of a DeviceBuffer; undefined for all else. */
+/** The core of a DeviceBuffer; undefined for any other value. */
 let deviceCoreOf: (value: unknown) => BufferCore | undefined
 
-/** Is it a DeviceBuffer, and not merely an heir to one, as a proxy is? */
+/** Is the value a DeviceBuffer itself? A proxy of one is not, nor is an object that inherits from one. */
 export const isDeviceBuffer = (value: unknown): value is DeviceBuffer => deviceCoreOf(value) !== undefined
 
 /**
- * Memory on a GPU. A slice keeps the whole reachable; one that the program cannot reach any more is closed.
+ * Memory on a GPU. A slice keeps the whole reachable; a buffer that the program cannot reach any more is closed.
  *
- * A buffer that is closed, or a slice of one, is ERR_CLOSED for all that uses it; only `pointer`, `byteLength`,
+ * A buffer that is closed, or a slice of one, is ERR_CLOSED for every call that uses it; only `pointer`, `byteLength`,
  * `device`, `owner`, `closed` and `close()` still answer. An argument of the wrong type is ERR_INVALID_ARG_TYPE.
  */
 export class DeviceBuffer extends Memory {
@@ -61,16 +61,27 @@ export class DeviceBuffer extends Memory {
 
   /**
    * Wraps memory that another library owns: `close()` lets go of it, and never frees it. That library must keep it
-   * until the work queued here is done. The length is taken as given: only the simulator knows better.
-   * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for what cannot be a pointer or a length; ERR_INVALID_HANDLE for a
-   * pointer that the driver does not know (`cuPointerGetAttribute`); ERR_DEVICE_MISMATCH where `device` is wrong
+   * until the work queued here is done.
+   * @param pointer The device address, as a bigint or number.
+   * @param byteLength Bytes, at least 1. Taken as given: only the simulator knows better.
+   * @param options `device`: the device that the memory must be on. `owner`: an object that is kept reachable while the
+   * buffer or a slice of it lives.
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a value that cannot be a pointer or a length;
+   * ERR_INVALID_HANDLE for a pointer that the driver does not know (`cuPointerGetAttribute`); ERR_DEVICE_MISMATCH where
+   * `device` is wrong
+   * @example
+   * ```ts
+   * const tensor = DeviceBuffer.from(pointer, byteLength, { owner })
+   * const bytes = await stream.wait(theirs).download(tensor)
+   * ```
    */
   static from(pointer: bigint | number, byteLength: number, options?: ForeignMemoryOptions): DeviceBuffer
   /**
-   * The buffer that another thread of this process shared by `share()`, whose `close()` here lets go of it; in the
-   * thread that shared it, the buffer itself.
-   * @throws ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from another
-   * thread's simulator; ERR_DEVICE_MISMATCH where the threads have different drivers; ERR_INVALID_ARG_TYPE,
+   * The buffer that another thread of this process shared by `share()`. To close it here only lets go of it. In the
+   * thread that shared it, the result is the buffer itself.
+   * @param shared The object that `share()` returned, as `postMessage` or `structuredClone` copied it.
+   * @throws {Error} ERR_CLOSED where it was closed, ERR_INVALID_HANDLE from another process, ERR_UNSUPPORTED from
+   * another thread's simulator; ERR_DEVICE_MISMATCH where the threads have different drivers; ERR_INVALID_ARG_TYPE,
    * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   static from(shared: SharedBuffer): DeviceBuffer
@@ -98,11 +109,12 @@ export class DeviceBuffer extends Memory {
   }
 
   /**
-   * Opens memory that another process shared (`cuIpcOpenMemHandle`): 80 bytes from `ipcHandle()`, or CUDA's own 64 from
-   * another library, for a whole allocation. `device` is the one whose streams use it, the current one unless given.
-   * Close it before the other process frees its own.
-   * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for other lengths; ERR_INVALID_HANDLE for bytes that are no
-   * memory of another process; ERR_OUT_OF_RANGE for a device that does not exist; ERR_UNSUPPORTED on the simulator
+   * Opens memory that another process shared (`cuIpcOpenMemHandle`). Close it before the other process frees its own.
+   * @param bytes The 80 bytes from `ipcHandle()`, or CUDA's own 64 from another library, for a whole allocation.
+   * @param options `device`: the device whose streams use the memory (default: the current device)
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for other lengths; ERR_INVALID_HANDLE for bytes that
+   * are no memory of another process; ERR_OUT_OF_RANGE for a device that does not exist; ERR_UNSUPPORTED on the
+   * simulator
    */
   static fromIpcHandle(bytes: Uint8Array, options?: { readonly device?: Device | number | undefined }): DeviceBuffer {
     const { device } = readOptions(options, ['device'])
@@ -113,8 +125,8 @@ export class DeviceBuffer extends Memory {
   /**
    * The 80 bytes by which another process opens this memory (`cuIpcGetMemHandle`). It must come from
    * `device.alloc(byteLength, { interprocess: true })`, or from `cudaMalloc` of another library. Keep it open until the
-   * others have closed theirs.
-   * @throws ERR_UNSUPPORTED for other memory and on the simulator, ERR_CLOSED
+   * other processes have closed theirs.
+   * @throws {Error} ERR_UNSUPPORTED for other memory and on the simulator, ERR_CLOSED
    */
   ipcHandle(): Uint8Array {
     const { allocation, byteOffset, byteLength } = open(this)
@@ -122,9 +134,16 @@ export class DeviceBuffer extends Memory {
   }
 
   /**
-   * Describes it to other threads of this process: `DeviceBuffer.from()` makes a buffer of it there. It is kept until you
-   * close it; do that when the others have done with it, since their work is not waited for.
-   * @throws ERR_CLOSED
+   * Describes the buffer to other threads of this process: `DeviceBuffer.from()` makes a buffer of it there. It is kept
+   * until you close it here; close it when the other threads have finished with it, since their work is not waited for.
+   * @returns a plain object that `postMessage` and `structuredClone` can copy
+   * @throws {Error} ERR_CLOSED
+   * @example
+   * ```ts
+   * worker.postMessage(buffer.share())
+   * // In the worker:
+   * parentPort?.once('message', (shared) => stream.download(DeviceBuffer.from(shared)))
+   * ```
    */
   share(): SharedBuffer {
     const { allocation, pointer, byteOffset, byteLength, whole, keeps } = open(this)
@@ -139,15 +158,20 @@ export class DeviceBuffer extends Memory {
     }
   }
 
-  /** What is kept reachable for memory that another library owns; undefined once closed, and for other memory. */
+  /**
+   * The object that is kept reachable for memory that another library owns; undefined once closed, and for other
+   * memory.
+   */
   get owner(): object | undefined {
     const core = coreOf(this)
     return core.closed ? undefined : core.whole.owner
   }
 
   /**
-   * A part of it, in bytes, which shares its memory and ends with it. It may have no bytes.
-   * @throws ERR_OUT_OF_RANGE where it does not lie within, ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * A part of the buffer, which shares its memory and ends with it.
+   * @param byteOffset Where the part begins, in bytes from the beginning of this buffer.
+   * @param byteLength Bytes; may be 0.
+   * @throws {Error} ERR_OUT_OF_RANGE where the part does not lie within the buffer, ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   slice(byteOffset: number, byteLength: number): DeviceBuffer {
     return new DeviceBuffer(coreOf(this).slice(this, byteOffset, byteLength))

@@ -1,6 +1,6 @@
 /**
- * What another process is told of device memory: CUDA's 64 bytes for the whole allocation, then where in it the memory
- * lies, byteOffset and byteLength as little-endian u64. CUDA's bytes alone stand for the whole allocation.
+ * The bytes by which another process opens device memory: CUDA's 64 for the whole allocation, then the place of the memory
+ * in it, byteOffset and byteLength as little-endian u64. CUDA's bytes alone stand for the whole allocation.
  */
 
 import { checkBytes } from '../base/arguments.js'

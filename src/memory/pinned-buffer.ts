@@ -1,4 +1,4 @@
-/** Pinned memory of the host, and what JavaScript sees of it. */
+/** Pinned memory of the host, and its views in JavaScript. */
 import { invalidReceiver, invalidType, invalidValue } from '../base/errors.js'
 import { contextOf, type Device, driverOf } from '../device.js'
 import { PinnedAllocation } from './allocations.js'
@@ -7,7 +7,7 @@ import { BufferCore } from './buffer-core.js'
 
 /** A constructor of typed arrays, such as `Float32Array`. */
 export interface ViewConstructor<V extends ArrayBufferView> {
-  /** Bytes that an element has. */
+  /** The bytes of an element. */
   readonly BYTES_PER_ELEMENT: number
   /** Makes a view of `length` elements, `byteOffset` bytes into the memory. */
   new (buffer: ArrayBuffer, byteOffset: number, length: number): V
@@ -16,14 +16,14 @@ export interface ViewConstructor<V extends ArrayBufferView> {
 /** Views of a pinned buffer keep it reachable, by the ArrayBuffer that they look at. */
 const buffersOfViews = new WeakMap<ArrayBuffer, PinnedBuffer>()
 
-/** The core of a PinnedBuffer; undefined for all else. */
+/** The core of a PinnedBuffer; undefined for any other value. */
 let pinnedCoreOf: (value: unknown) => BufferCore | undefined
 
 /**
  * Page-locked memory of the host, which GPUs copy from and to without help of the processor. Slices and views keep the
- * whole reachable; one that the program cannot reach any more is closed.
+ * whole reachable; a buffer that the program cannot reach any more is closed.
  *
- * A buffer that is closed, or a slice of one, is ERR_CLOSED for all that uses it; only `pointer`, `byteLength`,
+ * A buffer that is closed, or a slice of one, is ERR_CLOSED for every call that uses it; only `pointer`, `byteLength`,
  * `device`, `closed` and `close()` still answer. An argument of the wrong type is ERR_INVALID_ARG_TYPE.
  */
 export class PinnedBuffer extends Memory {
@@ -39,9 +39,9 @@ export class PinnedBuffer extends Memory {
   }
 
   /**
-   * The memory itself, not a copy: what GPUs write appears here, once that work is done. Closing the buffer detaches it
-   * at once, its length is 0 then. Nothing is waited for.
-   * @throws ERR_CLOSED; ERR_UNSUPPORTED for more bytes than this Node's typed arrays have: take slices
+   * The memory itself, not a copy: bytes that GPUs write appear here once that work is done, which this does not wait
+   * for. Closing the buffer detaches the array at once: its length is 0 then.
+   * @throws {Error} ERR_CLOSED; ERR_UNSUPPORTED for more bytes than this Node's typed arrays have: take slices
    */
   get bytes(): Uint8Array {
     const core = coreOf(this)
@@ -50,9 +50,16 @@ export class PinnedBuffer extends Memory {
   }
 
   /**
-   * The memory as typed elements: `buffer.view(Float32Array)`. Detached like `bytes`.
-   * @throws ERR_INVALID_ARG_VALUE where the elements do not fit, ERR_INVALID_ARG_TYPE for what is no constructor of
-   * typed arrays, ERR_CLOSED; ERR_UNSUPPORTED for more elements than this Node's typed arrays have
+   * The memory itself as typed elements. Detached like `bytes`.
+   * @param type A constructor of typed arrays, such as Float32Array.
+   * @throws {Error} ERR_INVALID_ARG_VALUE where the elements do not fit, ERR_INVALID_ARG_TYPE for a value that is no
+   * constructor of typed arrays, ERR_CLOSED; ERR_UNSUPPORTED for more elements than this Node's typed arrays have
+   * @example
+   * ```ts
+   * const samples = pinned.view(Float32Array)
+   * await stream.copy(pinned, buffer).finished()
+   * console.log(samples[0])
+   * ```
    */
   view<V extends ArrayBufferView>(type: ViewConstructor<V>): V {
     const core = coreOf(this)
@@ -69,8 +76,10 @@ export class PinnedBuffer extends Memory {
   }
 
   /**
-   * A part of it, in bytes, which shares its memory and ends with it. It may have no bytes.
-   * @throws ERR_OUT_OF_RANGE where it does not lie within, ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * A part of the buffer, which shares its memory and ends with it.
+   * @param byteOffset Where the part begins, in bytes from the beginning of this buffer.
+   * @param byteLength Bytes; may be 0.
+   * @throws {Error} ERR_OUT_OF_RANGE where the part does not lie within the buffer, ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   slice(byteOffset: number, byteLength: number): PinnedBuffer {
     return new PinnedBuffer(coreOf(this).slice(this, byteOffset, byteLength))
@@ -108,7 +117,7 @@ function coreOf(buffer: unknown): BufferCore {
   return core
 }
 
-/** How many bytes an element has. Throws ERR_INVALID_ARG_TYPE for a function that makes no views. */
+/** The bytes of an element. Throws ERR_INVALID_ARG_TYPE for a function that makes no views. */
 function checkWidth(type: unknown): number {
   const width: unknown = isConstructor(type) ? Reflect.get(type, 'BYTES_PER_ELEMENT') : undefined
   if (typeof width === 'number' && Number.isInteger(width) && width > 0) return width

@@ -1,4 +1,4 @@
-/** Puts work that uses memory into a stream, and writes down that it did. */
+/** Queues work that uses memory, and tracks that use. */
 
 import { stateError } from '../base/errors.js'
 import type { CopyRoute, FillWidth } from '../driver/driver.js'
@@ -16,7 +16,7 @@ export function makeRoomInAll(streams: ReadonlySet<StreamCore>, entries: number)
 }
 
 /**
- * Queues something that uses memory. What is captured runs when its graph is launched: nothing is used yet.
+ * Queues work that uses memory. Captured work runs when its graph is launched, so nothing is used yet.
  * @throws ERR_UNSUPPORTED where the stream's device cannot reach the memory of another
  */
 export function queueWith(use: StreamCore, memory: readonly OpenMemory[], queue: () => void): void {
@@ -50,7 +50,7 @@ function queueTracked(use: StreamCore, memory: readonly OpenMemory[], queue: () 
   if (tracked) for (const { allocation } of memory) allocation.afterUse(use)
 }
 
-/** What one stream is about to do with memory. */
+/** The memory that one stream is about to use. */
 export interface MemoryUse {
   readonly use: StreamCore
   readonly memory: readonly OpenMemory[]

@@ -1,7 +1,8 @@
 /**
  * Pinned memory through which ordinary arrays go to a GPU and come from it: for each stream and direction a ring of four
- * chunks of 4 MiB, made as they are needed. All is queued at once, in the order of the stream. Where the ring is full the
- * stream, not the caller, waits for JavaScript: a second stream stands at a host function that fills or empties a chunk.
+ * chunks of 4 MiB, made as they are needed. All copies are queued at once, in the order of the stream. Where the ring is
+ * full the stream, not the caller, waits for JavaScript: a second stream stands at a host function that fills or empties a
+ * chunk.
  */
 
 import { invalidValue } from '../base/errors.js'
@@ -15,9 +16,9 @@ import { makeRoomInAll, queueCopy } from './queue-with-memory.js'
 
 const CHUNK_BYTES = 4 * 1024 * 1024
 const CHUNKS = 4
-/** What is put into a chunk begins at a multiple of this. */
+/** Each place in a chunk begins at a multiple of this. */
 const ALIGNMENT = 256
-/** Room is made for so many chunks at one time: the streams need not take more. */
+/** Room is made for this many chunks at a time: the streams need not take more. */
 const MOST_AT_ONCE = 32
 
 interface Chunk {
@@ -38,7 +39,7 @@ class Ring {
   #chunks: Chunk[] = []
   #at = -1
   #helper: StreamCore | undefined
-  /** Host functions that will still look at the chunks. */
+  /** Host functions that will still use the chunks. */
   #pending = 0
   #closed = false
 
@@ -53,7 +54,7 @@ class Ring {
     return this.#helper
   }
 
-  /** Will so many bytes find chunks that all work is done with? */
+  /** Will so many bytes find room in chunks whose work is all done? */
   isFree(byteLength: number): boolean {
     const begun = this.#chunks[this.#at]
     let left = byteLength

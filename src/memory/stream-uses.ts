@@ -1,17 +1,17 @@
 /**
- * Which streams have used a piece of memory, and how far: an event after the last use by each. What comes after all of
- * them may free the memory.
+ * The streams that have used a piece of memory, and how far: an event after the last use by each. Work that comes after
+ * all of these may free the memory.
  */
 import type { Device } from '../device.js'
 import { type Driver, EventFlag, type EventHandle, type OwnEvent } from '../driver/driver.js'
 import { StreamCore } from '../streams/stream-core.js'
 
-/** Streams of which each has its own event; more are joined into one. */
+/** The most streams that have an event of their own; more are joined into one. */
 const MOST_EVENTS = 16
 
 const hiddenStreams = new WeakMap<Device, StreamCore>()
 
-/** A stream of the library's own on each device, on which memory waits for those that used it. */
+/** A stream of the library's own on each device, on which memory waits for the streams that used it. */
 export function hiddenStream(device: Device): StreamCore {
   let hidden = hiddenStreams.get(device)
   if (hidden === undefined) {
@@ -48,14 +48,16 @@ export class StreamUses {
     return this.#events.has(serial)
   }
 
-  /** The stream is about to be given work that uses the memory. What can fail does so now. */
+  /**
+   * Called before the stream is given work that uses the memory. A failure comes now, and not after the work is queued.
+   */
   prepare(use: StreamCore, device: Device): void {
     if (this.#events.has(use.serial)) return
     if (this.#events.size >= MOST_EVENTS) this.#join(use.driver, hiddenStream(device))
     this.#events.set(use.serial, ownEvent(use))
   }
 
-  /** It has been given it. */
+  /** Called after the stream was given that work. */
   record({ driver, handle, serial }: StreamCore): void {
     const own = this.#events.get(serial)
     if (own !== undefined) driver.eventRecordOwn(own.event, handle)
@@ -66,13 +68,13 @@ export class StreamUses {
     for (const [user, { event }] of this.#events) if (user !== serial) driver.streamWaitEvent(handle, event, 0)
   }
 
-  /** Is all the work done that used it? */
+  /** Is all the work done that used the memory? */
   areDone(driver: Driver): boolean {
     for (const { event } of this.#events.values()) if (!driver.memory.isDone(event)) return false
     return true
   }
 
-  /** Gives the events to the function, whose they are then. Where it throws they stay. */
+  /** Gives the events to the function, which owns them from then on. Where it throws they stay here. */
   handOver(to: (events: readonly OwnEvent[]) => void): void {
     to([...this.#events.values()])
     this.#events.clear()

@@ -1,4 +1,4 @@
-/** What moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
+/** Moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
 import { ReadableStream, WritableStream } from 'node:stream/web'
 import { types } from 'node:util'
 import { bare, bytesOf, checkInteger, readOptions } from '../base/arguments.js'
@@ -15,15 +15,15 @@ import { stageDownload, stageUpload } from './staging.js'
 /** Bytes of an ordinary array: a typed array, a DataView, a Buffer, or a whole ArrayBuffer, shared or not. */
 export type Bytes = ArrayBufferView | ArrayBufferLike
 
-/** What is written over a buffer. */
+/** The width of the value that a fill writes. */
 export interface FillOptions {
-  /** Bytes that the value has: 1, 2 or 4. Default 1. */
+  /** The bytes of the value: 1, 2 or 4. Default 1. */
   readonly width?: FillWidth | undefined
 }
 
 /** How a buffer is read as a web stream. */
 export interface DownloaderOptions {
-  /** Bytes that each chunk has, but for the last; at least 1. Default 4 MiB. */
+  /** The bytes of each chunk but the last; at least 1. Default 4 MiB. */
   readonly chunkBytes?: number | undefined
 }
 
@@ -77,7 +77,7 @@ export function upload(stream: StreamCore, buffer: unknown, source: unknown): Pr
   to.openFor(stream.driver)
   refuseCapture(stream, 'upload()')
   const staged = stageUpload(stream, to, bytes)
-  // A caller need not look at it: the fault is told by whatever waits next.
+  // A caller need not look at it: the next wait reports the fault.
   staged.catch(() => {})
   return staged
 }
@@ -90,7 +90,7 @@ export async function download(stream: StreamCore, buffer: unknown): Promise<Uin
   return stageDownload(stream, from)
 }
 
-/** `stream.uploader()`, whose chunks are uploaded by the function given. */
+/** `stream.uploader()`, with the function that uploads each chunk. */
 export function uploader(
   stream: StreamCore,
   buffer: Buffer,
@@ -112,7 +112,7 @@ export function uploader(
   return new WritableStream(bare(sink), { highWaterMark: CHUNK_BYTES, size: sizeOf })
 }
 
-/** `stream.downloader()`, whose chunks are downloaded by the function given. */
+/** `stream.downloader()`, with the function that downloads each chunk. */
 export function downloader(
   stream: StreamCore,
   buffer: Buffer,
@@ -151,7 +151,7 @@ function checkSource(source: unknown, name: string): Uint8Array {
   throw invalidType(name, 'a typed array, a DataView or an ArrayBuffer', source)
 }
 
-/** How much a chunk fills the queue of an uploader. What is no chunk is refused when it is written, with a reason. */
+/** The chunk's part of an uploader's queue. A value that is no chunk is refused when it is written, with a reason. */
 function sizeOf(chunk?: Bytes): number {
   try {
     return chunk === undefined ? 0 : checkSource(chunk, 'The chunk').length
