@@ -9,23 +9,23 @@ import type { StreamCore } from '../streams/stream-core.js'
 import { type Graph, graphOf } from './graph.js'
 
 /**
- * Which calls a capture forbids meanwhile (CUDA's cudaStreamCaptureMode), of those that are not about its own streams:
- * to ask or to wait for other streams and their events (`query()`, `synchronize()`), and what other libraries do that
- * is like it, such as `cudaMalloc`. Such a call throws CudaError 900, and spoils the capture.
+ * The calls that a capture forbids meanwhile (CUDA's cudaStreamCaptureMode), among those that are not about its own
+ * streams: to ask or to wait for other streams and their events (`query()`, `synchronize()`), and such calls of other
+ * libraries, like `cudaMalloc`. A forbidden call throws CudaError 900, and invalidates the capture.
  *
  * - 'global': no thread of the process may make them
  * - 'threadLocal': this thread may not
  * - 'relaxed': any may
  *
- * In every mode these are allowed, and spoil nothing: `finished()` of streams and events, `alloc` on other streams,
- * what is queued there, and to close streams, events, buffers and graphs. While a blocking stream captures the null
- * stream is refused, with CudaError 906.
+ * In every mode these are allowed, and invalidate nothing: `finished()` of streams and events, `alloc` and queuing work
+ * on other streams, and to close streams, events, buffers and graphs. While a blocking stream captures the null stream
+ * is refused, with CudaError 906.
  */
 export type CaptureModeName = 'global' | 'threadLocal' | 'relaxed'
 
-/** How a capture is begun. */
+/** The options of `stream.capture()`. */
 export interface CaptureOptions {
-  /** Which other calls it forbids meanwhile. Default 'threadLocal'. */
+  /** The other calls that the capture forbids meanwhile. Default 'threadLocal'. */
   readonly mode?: CaptureModeName | undefined
 }
 
@@ -51,7 +51,7 @@ export function beginCapture(stream: StreamCore, mode: CaptureModeName): void {
   }
 }
 
-/** What a stream keeps of itself once it was asked, and what a capturing one cannot be asked. */
+/** Asks for the facts that a stream keeps once they were asked, and that a capturing stream cannot be asked for. */
 function askBeforehand(stream: StreamCore): void {
   try {
     void [stream.id, stream.nonBlocking, stream.priority]
@@ -88,7 +88,7 @@ export function capture(
   begin(mode)
   try {
     const returned: unknown = fn()
-    // What is returned may throw too, when it is looked at.
+    // A returned object may throw too, when it is looked at.
     if (isThenable(returned)) {
       ignoreRejection(returned)
       throw invalidValue(
@@ -107,7 +107,7 @@ function ignoreRejection(thenable: unknown): void {
   if (types.isPromise(thenable)) Promise.prototype.then.call(thenable, undefined, () => {})
 }
 
-/** Ends a capture whose graph is of no use; the error that brought this about is the one to be seen. */
+/** Ends a capture that has failed; the caller throws the error that made it fail. */
 function abandonCapture(stream: StreamCore): void {
   try {
     endCapture(stream).close()

@@ -19,13 +19,13 @@ let execCoreOf: (value: unknown) => ExecCore | undefined
 
 /**
  * Work written down by a capture: a template, to be instantiated. It outlives the streams it was captured from, but
- * keeps no buffers or modules: hold what it uses as long as its instances are launched. A graph that is closed is
- * ERR_CLOSED, and only `handle`, `device`, `closed` and `close()` still answer.
+ * keeps no buffers or modules reachable: hold those as long as instances of the graph are launched. A graph that is
+ * closed is ERR_CLOSED, and only `handle`, `device`, `closed` and `close()` still answer.
  */
 export class Graph implements Disposable {
-  /** The device of the stream it was captured from. */
+  /** The device of the stream that the graph was captured from. */
   readonly device: Device
-  /** Which object it is: no other of this thread has the number. */
+  /** The number of this object: no other object of this thread has it. */
   readonly serial: number
   readonly #core: GraphCore
 
@@ -41,19 +41,19 @@ export class Graph implements Disposable {
     destroyWhenUnreachable(this, core)
   }
 
-  /** The CUgraph. It keeps nothing alive, and can still be read after `close()`, when it is nobody's. */
+  /** The CUgraph. It keeps nothing alive, and can still be read after `close()`, when it is no graph any more. */
   get handle(): bigint {
     return BigInt(graphCore(this).handle)
   }
 
-  /** Was it closed? */
+  /** Was the graph closed? */
   get closed(): boolean {
     return graphCore(this).gone
   }
 
   /**
-   * How many operations it has (`cuGraphGetNodes`).
-   * @throws ERR_CLOSED
+   * The number of operations of the graph (`cuGraphGetNodes`).
+   * @throws {Error} ERR_CLOSED
    */
   get nodeCount(): number {
     const { driver, handle } = openGraph(this)
@@ -63,7 +63,7 @@ export class Graph implements Disposable {
   /**
    * The graph in Graphviz's DOT language (`cuGraphDebugDotPrint`, by way of a file in the system's temporary
    * directory).
-   * @throws ERR_CLOSED
+   * @throws {Error} ERR_CLOSED
    */
   toDot(): string {
     const { driver, handle } = openGraph(this)
@@ -72,7 +72,13 @@ export class Graph implements Disposable {
 
   /**
    * Makes an instance that can be launched (`cuGraphInstantiate`). The graph may be closed afterwards.
-   * @throws ERR_CLOSED; CudaError; ERR_UNSUPPORTED where instances have more than 4096 host functions together
+   * @throws {Error} ERR_CLOSED; ERR_UNSUPPORTED where instances have more than 4096 host functions together
+   * @throws {CudaError} where the driver refuses
+   * @example
+   * ```ts
+   * using exec = graph.instantiate()
+   * exec.upload(stream).launch(stream).launch(stream)
+   * ```
    */
   instantiate(): GraphExec {
     const { driver, device, handle, context } = openGraph(this)
@@ -129,13 +135,13 @@ function openGraph(graph: unknown): GraphCore {
 
 /**
  * An instance of a graph, ready to be launched any number of times. Launches of one instance run one after another. It
- * keeps no buffers or modules. One that is closed is ERR_CLOSED, and only `device`, `closed` and `close()` still
- * answer.
+ * keeps no buffers or modules reachable. An instance that is closed is ERR_CLOSED, and only `device`, `closed` and
+ * `close()` still answer.
  */
 export class GraphExec implements Disposable, Launchable {
-  /** The device whose streams it can be launched on. */
+  /** The device of the streams that the instance can be launched on. */
   readonly device: Device
-  /** Which object it is: no other of this thread has the number. */
+  /** The number of this object: no other object of this thread has it. */
   readonly serial: number
   readonly #core: ExecCore
 
@@ -151,15 +157,16 @@ export class GraphExec implements Disposable, Launchable {
     destroyWhenUnreachable(this, core)
   }
 
-  /** Was it closed? */
+  /** Was the instance closed? */
   get closed(): boolean {
     return execCore(this).gone
   }
 
   /**
-   * Moves what a launch needs to the GPU ahead of time (`cuGraphUpload`). Default: the current stream of its device.
-   * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device; CudaError 900 while
-   * the stream captures, which spoils the capture
+   * Moves the data of a launch to the GPU ahead of time (`cuGraphUpload`).
+   * @param stream Default: the current stream of the instance's device.
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device
+   * @throws {CudaError} 900 while the stream captures, which invalidates the capture
    */
   upload(stream?: Stream): this {
     const core = execCore(this)
@@ -171,10 +178,10 @@ export class GraphExec implements Disposable, Launchable {
   }
 
   /**
-   * Queues all its work (`cuGraphLaunch`). Default: the current stream of its device. Its host functions run at each
-   * launch.
-   * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device; CudaError 900 while
-   * the stream captures, which spoils the capture
+   * Queues all work of the instance (`cuGraphLaunch`). Its host functions run at each launch.
+   * @param stream Default: the current stream of the instance's device.
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device
+   * @throws {CudaError} 900 while the stream captures, which invalidates the capture
    */
   launch(stream?: Stream): this {
     const core = execCore(this)
@@ -183,9 +190,15 @@ export class GraphExec implements Disposable, Launchable {
   }
 
   /**
-   * Puts another graph of the same shape in (`cuGraphExecUpdate`).
-   * @throws CudaError 910 where the shapes differ; the instance is as it was. ERR_DEVICE_MISMATCH for a graph of
-   * another driver; ERR_UNSUPPORTED as `instantiate()`; ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * Replaces the work of the instance by that of another graph of the same shape (`cuGraphExecUpdate`).
+   * @param graph A graph of the same driver.
+   * @throws {CudaError} 910 where the shapes differ; the instance is unchanged then
+   * @throws {Error} ERR_DEVICE_MISMATCH for a graph of another driver; ERR_UNSUPPORTED as `instantiate()`;
+   * ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * @example
+   * ```ts
+   * exec.update(stream.capture(() => stream.fill(buffer, value))).launch(stream)
+   * ```
    */
   update(graph: Graph): this {
     const core = execCore(this)

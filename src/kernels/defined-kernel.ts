@@ -20,9 +20,9 @@ import {
 import { type Launchable, launchOn } from './launchable.js'
 import { runThreads, type SimulatedGrid, type SimulatedThread } from './twin-threads.js'
 
-/** What a twin gets for a pointer, by the type of its elements: the memory itself, from the address on. */
+/** The twin's view of a pointer's memory, by the type of its elements: the memory itself, from the address on. */
 export interface ViewOf {
-  /** A byte each: 0 or 1. */
+  /** `bool`: a byte each, 0 or 1. */
   readonly bool: Uint8Array
   /** `signed char`. */
   readonly i8: Int8Array
@@ -46,30 +46,32 @@ export interface ViewOf {
   readonly f64: Float64Array
 }
 
-/** What a twin gets for a parameter: a view of the memory for a pointer, a number or bigint for a value. */
+/** The twin's argument for a parameter: a view of the memory for a pointer, a number or bigint for a value. */
 export type TwinArgument<P extends ParameterType> = P extends `${string} ${infer T extends ScalarType}*`
   ? ViewOf[T]
   : P extends 'i64' | 'u64'
     ? bigint
     : number
 
-/** What a twin gets for all parameters. */
+/** The twin's arguments for all parameters. */
 export type TwinArguments<S extends readonly ParameterType[]> = { readonly [I in keyof S]: TwinArgument<S[I]> }
 
 /** A kernel as CUDA C++ and as JavaScript. */
 export interface KernelDefinition<S extends readonly ParameterType[]> {
-  /** The kernel's name in the source, where it is `extern "C"`. Reports and timelines call it so, too. */
+  /** The kernel's name in the source, where it is `extern "C"`. Reports and timelines use it, too. */
   readonly name: string
   /** CUDA C++. It is compiled by NVRTC at the first launch on a device of the NVIDIA driver, or by `prepare()`. */
   readonly source: string
   /** Its parameters in order, such as 'in f32*'. */
   readonly signature: S
   /**
-   * What one thread does, in JavaScript. A generator function may `yield` where the source has `__syncthreads()`: each
-   * thread of the block then waits for the others. What it throws is an uncaught exception.
+   * The work of one thread, in JavaScript. A generator function may `yield` where the source has `__syncthreads()`:
+   * each thread of the block then waits for the others. An error that it throws is an uncaught exception.
    */
   readonly simulate?: ((thread: SimulatedThread, ...args: TwinArguments<S>) => unknown) | undefined
-  /** Instead of `simulate`: what all threads do together. Faster. What it throws is an uncaught exception. */
+  /**
+   * Instead of `simulate`: the work of all threads together. Faster. An error that it throws is an uncaught exception.
+   */
   readonly simulateGrid?: ((grid: SimulatedGrid, ...args: TwinArguments<S>) => void) | undefined
   /** Virtual nanoseconds that a launch takes on the simulator: from 0 to 2 ** 53 - 1. Default 10 000. */
   readonly nanoseconds?: number | undefined
@@ -95,11 +97,13 @@ const VIEWS = {
 
 let isDefinedKernel: (value: unknown) => value is DefinedKernel
 
-/** One kernel for both drivers: GPU source, compiled for each device at its first use there, and a twin in JavaScript. */
+/**
+ * One kernel for both drivers: GPU source, compiled for each device at its first use there, and a twin in JavaScript.
+ */
 export class DefinedKernel<S extends readonly ParameterType[] = readonly ParameterType[]> implements Launchable {
-  /** Its name in the source. */
+  /** The kernel's name in the source. */
   readonly name: string
-  /** Keeps it from being copied to another thread. */
+  /** Keeps the object from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
   readonly #source: string
   readonly #signature: readonly ParameterType[]
@@ -112,7 +116,10 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
   /** Only a type: the arguments that a launch takes. */
   declare readonly args: ArgumentsOf<S>
 
-  /** Use `defineKernel(definition)`. */
+  /**
+   * Use `defineKernel(definition)`.
+   * @param definition As for `defineKernel`.
+   */
   constructor(definition: KernelDefinition<S>) {
     if (definition === undefined) {
       throw invalidType('definition', 'an object such as { name, source, signature, simulate }', definition)
@@ -136,11 +143,14 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
   }
 
   /**
-   * Compiles it for a device ahead of its first launch there, on a thread of its own, and loads it; only the loading
-   * blocks, as that of `Module.load()`. Nothing to do on the simulator, and where it is compiled already.
-   * @throws (as a rejection) ERR_COMPILATION, with the compiler's log in the message; ERR_UNSUPPORTED without NVRTC;
-   * ERR_INVALID_ARG_VALUE where the signature is not that of the source, CudaError 500 where that has no such kernel;
-   * ERR_INVALID_ARG_TYPE
+   * Compiles the kernel for a device ahead of its first launch there, on a thread of its own, and loads it. Only the
+   * loading blocks, as that of `Module.load()`. Does nothing on the simulator, and where the kernel is compiled
+   * already.
+   * @param device The device to compile for.
+   * @returns a promise of this kernel
+   * @throws {Error} (as a rejection) ERR_COMPILATION, with the compiler's log in the message; ERR_UNSUPPORTED without
+   * NVRTC; ERR_INVALID_ARG_VALUE where the signature is not that of the source; ERR_INVALID_ARG_TYPE
+   * @throws {CudaError} (as a rejection) 500 where the source has no such kernel
    */
   async prepare(device: Device): Promise<this> {
     const kernel = checkThis(this, isDefinedKernel, 'a DefinedKernel')
@@ -165,7 +175,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     return inspected(this)
   }
 
-  /** Compiles at the first launch, which blocks meanwhile. */
+  /** Compiles where `prepare()` was not called, which blocks meanwhile. */
   #compiledFor(device: Device): Kernel {
     const known = this.#compiled.get(device)
     if (known !== undefined) return known
@@ -207,10 +217,22 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
 }
 
 /**
- * One kernel for both drivers: `stream.launch(kernel, config, ...args)` runs it wherever the stream is. Nothing is
- * compiled yet. The definition is read once, here: to change it later changes nothing.
- * @throws ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for a parameter type that is none, and without `simulate` and
- * `simulateGrid` or with both; ERR_OUT_OF_RANGE for `nanoseconds`
+ * One kernel for both drivers: `stream.launch(kernel, config, ...args)` runs it on the driver of the stream. Nothing is
+ * compiled yet. The definition is read once, here: a later change of it has no effect.
+ * @param definition `name`, `source` in CUDA C++ and `signature`, with a twin in JavaScript: `simulate` for one thread
+ * or `simulateGrid` for all, and the `nanoseconds` that a launch takes on the simulator (default 10 000)
+ * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for a parameter type that is none, and without `simulate`
+ * and `simulateGrid` or with both; ERR_OUT_OF_RANGE for `nanoseconds`
+ * @example
+ * ```ts
+ * const scale = defineKernel({
+ *   name: 'scale',
+ *   source: 'extern "C" __global__ void scale(float f, float* x) { x[blockIdx.x * blockDim.x + threadIdx.x] *= f; }',
+ *   signature: ['f32', 'inout f32*'],
+ *   simulate: ({ globalX }, factor, x) => (x[globalX] = factor * (x[globalX] ?? 0)),
+ * })
+ * stream.launch(scale, { grid: 4, block: 256 }, 2, x)
+ * ```
  */
 export function defineKernel<const S extends readonly ParameterType[]>(
   definition: KernelDefinition<S>,
@@ -243,7 +265,7 @@ function twinArguments(
   })
 }
 
-/** As a GPU gets it: a float has 24 bits, and an integer no negative zero. */
+/** A value as a GPU gets it: a float has 24 bits, and an integer no negative zero. */
 function twinValue(type: ScalarType, value: number | bigint): number | bigint {
   if (type === 'i64' || type === 'u64') return BigInt(value)
   if (type === 'f32') return Math.fround(Number(value))

@@ -1,4 +1,4 @@
-/** Work that other code queues on a stream of ours: a library called through an FFI, say, by CUDA's own handle. */
+/** Work that other code queues on a stream of this library: a library called through an FFI, say, by CUDA's own handle. */
 import { checkArray, checkFunction, checkNanoseconds, type Given, readOptions } from '../base/arguments.js'
 import { describe, invalidType, invalidValue } from '../base/errors.js'
 import { type Access, LIBRARY_ENTRIES, type LibraryTwin } from '../driver/driver.js'
@@ -9,26 +9,26 @@ import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { queueWith } from '../memory/queue-with-memory.js'
 import type { StreamCore } from '../streams/stream-core.js'
 
-/** Memory that other code is about to touch on the stream. */
+/** Memory that other code is about to use on the stream. */
 export interface ExternalMemory {
-  /** Of the same driver as the stream. */
+  /** A buffer of the stream's driver. */
   readonly buffer: DeviceBuffer | PinnedBuffer
-  /** Whether it is read, written or both. Default 'inout'. */
+  /** Is the memory read, written or both? Default 'inout'. */
   readonly access?: Access | undefined
 }
 
-/** What `stream.external()` is told of the work. */
+/** Work of other code, as `stream.external()` is told of it. */
 export interface ExternalWork {
-  /** What the sanitizer and the timeline call it. */
+  /** The name of the work in the reports of the sanitizer and in timelines. */
   readonly name: string
-  /** What it touches: these buffers can be closed as soon as it is queued. Default: none. */
+  /** The memory that the work uses: these buffers can be closed as soon as it is queued. Default: none. */
   readonly memory?: readonly ExternalMemory[] | undefined
   /**
    * The same in JavaScript, for the simulator: gets the bytes of each piece of memory, in their order, when the work
-   * would be done. What it throws is an uncaught exception.
+   * would be done. An error that it throws is an uncaught exception.
    */
   readonly simulate?: ((bytes: readonly Uint8Array[]) => void) | undefined
-  /** Virtual nanoseconds that it takes on the simulator: from 0 to 2 ** 53 - 1. Default 1000. */
+  /** Virtual nanoseconds that the work takes on the simulator: from 0 to 2 ** 53 - 1. Default 1000. */
   readonly nanoseconds?: number | undefined
 }
 

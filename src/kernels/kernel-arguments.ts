@@ -12,10 +12,10 @@ export interface ArgumentMemory extends OpenMemory, KernelMemory {}
 export type LaunchValues = readonly (number | bigint)[]
 
 /**
- * Puts addresses in the place of memory, so that the arguments are LaunchValues, and returns that memory; undefined where
+ * Replaces memory by its address, so that the arguments are LaunchValues, and returns that memory; undefined where
  * there is none.
- * @throws ERR_CLOSED or ERR_DEVICE_MISMATCH for memory that cannot be used; ERR_INVALID_ARG_VALUE where it begins in the
- * middle of an element, which a GPU answers with a fault
+ * @throws ERR_CLOSED or ERR_DEVICE_MISMATCH for memory that cannot be used; ERR_INVALID_ARG_VALUE where it begins in
+ * the middle of an element, which a GPU answers with a fault
  */
 export function openArguments(
   args: CheckedArgument[],

@@ -1,4 +1,4 @@
-/** A kernel's parameters, as the caller states them: what TypeScript checks, and what is checked when it is launched. */
+/** A kernel's parameters, as the caller states them: checked by TypeScript, and again at each launch. */
 
 import { checkArray } from '../base/arguments.js'
 import { invalidType, invalidValue, outOfRange } from '../base/errors.js'
@@ -8,17 +8,17 @@ import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 
 export type { Access, ScalarType } from '../driver/driver.js'
-/** A scalar such as 'f32', or a pointer and what the kernel does with the memory behind it, such as 'in f32*'. */
+/** A scalar such as 'f32', or a pointer with the kernel's access to its memory, such as 'in f32*'. */
 export type ParameterType = ScalarType | `${Access} ${ScalarType}*`
 
 /**
- * Memory as an argument for a pointer: a buffer on a device, a pinned one, or an address. An address is passed as it
- * is: nobody checks it, its memory does not count as used, so that closing the buffer does not wait for the kernel, and
- * the sanitizer does not see it. On the simulator it is refused, with ERR_INVALID_ARG_TYPE.
+ * Memory as an argument for a pointer: a buffer on a device, a pinned one, or an address. An address is passed without
+ * a check: its memory does not count as used, so that closing the buffer does not wait for the kernel, and the
+ * sanitizer does not see it. On the simulator it is refused, with ERR_INVALID_ARG_TYPE.
  */
 export type MemoryArgument = DeviceBuffer | PinnedBuffer | bigint | number
 
-/** What the caller passes for a parameter of this type. */
+/** The caller's argument for a parameter of this type. */
 export type ArgumentOf<P extends ParameterType> = P extends `${string}*`
   ? MemoryArgument
   : P extends 'i64' | 'u64'
@@ -27,7 +27,7 @@ export type ArgumentOf<P extends ParameterType> = P extends `${string}*`
       ? boolean
       : number
 
-/** What a caller passes for all parameters. */
+/** The caller's arguments for all parameters. */
 export type ArgumentsOf<S extends readonly ParameterType[]> = { readonly [I in keyof S]: ArgumentOf<S[I]> }
 
 export interface Parameter {

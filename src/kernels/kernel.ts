@@ -28,12 +28,12 @@ import {
 import { type Launchable, launchOn } from './launchable.js'
 
 /**
- * A number of blocks or threads: in one direction, or in up to three; y and z are 1 unless given. Whole numbers, at
- * least 1.
+ * A number of blocks or threads in one direction, or in up to three: y and z are 1 by default. Whole numbers, at least
+ * 1.
  */
 export type Extent = number | readonly [x: number, y?: number, z?: number]
 
-/** How many threads run a kernel, and how they stand together. */
+/** The shape of a launch: how many threads run a kernel, and in which blocks. */
 export interface LaunchConfig {
   /** Blocks of the grid. CUDA allows 2 ** 31 - 1 in x, and 65535 in y and z. */
   readonly grid: Extent
@@ -41,11 +41,11 @@ export interface LaunchConfig {
   readonly block: Extent
   /** Dynamic shared memory of each block, in bytes. Default 0. */
   readonly sharedMemory?: number | undefined
-  /** All blocks run at one time, so that they can wait for each other. Default false. The simulator pays it no heed. */
+  /** All blocks run at one time, so that they can wait for each other. Default false. The simulator ignores it. */
   readonly cooperative?: boolean | undefined
   /**
-   * Blocks of a thread block cluster (compute capability 9.0 and later). Default: no clusters. The simulator pays it no
-   * heed.
+   * Blocks of a thread block cluster (compute capability 9.0 and later). Default: no clusters. The simulator ignores
+   * it.
    */
   readonly cluster?: Extent | undefined
 }
@@ -58,9 +58,9 @@ let kernelCoreOf: (value: unknown) => KernelCore | undefined
 
 /** GPU code, loaded on a device. */
 export class Module implements Disposable {
-  /** The device it is loaded on. */
+  /** The device that the code is loaded on. */
   readonly device: Device
-  /** Which object it is: no other of this thread has the number. */
+  /** The number of this object: no other object of this thread has it. */
   readonly serial: number
   readonly #core: HandleCore<ModuleHandle>
 
@@ -74,11 +74,12 @@ export class Module implements Disposable {
   }
 
   /**
-   * Loads a cubin, a fatbin or PTX (`cuModuleLoadData`); PTX may be text. Default device: the current one. Blocks: CUDA
-   * waits for the whole device, so host functions that are pending run first.
-   * @throws CudaError for code that this device cannot run; ERR_DEADLOCK inside a host function; ERR_UNSUPPORTED on the
-   * simulator, which runs no GPU code; ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for no bytes, or for a device that does
-   * not exist
+   * Loads GPU code (`cuModuleLoadData`). Blocks: CUDA waits for the whole device, so pending host functions run first.
+   * @param code A cubin, a fatbin or PTX; PTX may be text.
+   * @param options `device`: the device to load it on (default: the current device)
+   * @throws {Error} ERR_DEADLOCK inside a host function; ERR_UNSUPPORTED on the simulator, which runs no GPU code;
+   * ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for no bytes, or for a device that does not exist
+   * @throws {CudaError} for code that this device cannot run
    */
   static load(code: Uint8Array | string, options?: { readonly device?: Device | number | undefined }): Module {
     const given = readOptions(options, ['device'])
@@ -88,16 +89,24 @@ export class Module implements Disposable {
     return new Module(new HandleCore('Module', device, handle, unload))
   }
 
-  /** Was it closed? Its kernels cannot be launched then. */
+  /** Was the module closed? Its kernels cannot be launched then. */
   get closed(): boolean {
     return coreOf(this).gone
   }
 
   /**
-   * A kernel of this module, with its parameters (`cuModuleGetFunction`). They are held against the sizes that the
-   * driver knows.
-   * @throws CudaError 500 where the module has no such kernel; ERR_INVALID_ARG_VALUE where the parameters are not its
-   * own, or one is none; ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * A kernel of this module (`cuModuleGetFunction`).
+   * @param name The kernel's name in the module: of `extern "C"` functions their own.
+   * @param signature The kernel's parameters in order: scalars such as 'i32', and pointers such as 'in f32*', 'out
+   * f32*' or 'inout f32*'. Their sizes are compared with those that the driver knows.
+   * @throws {Error} ERR_INVALID_ARG_VALUE where the parameters are not the kernel's own, or one is none;
+   * ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * @throws {CudaError} 500 where the module has no such kernel
+   * @example
+   * ```ts
+   * const axpy = Module.load(bytes).kernel('axpy', ['f32', 'in f32*', 'inout f32*', 'i32'])
+   * stream.launch(axpy, { grid: 4, block: 256 }, 2, x, y, 1024)
+   * ```
    */
   kernel<const S extends readonly ParameterType[]>(name: string, signature: S): Kernel<S> {
     const core = coreOf(this)
@@ -111,8 +120,8 @@ export class Module implements Disposable {
   }
 
   /**
-   * Unloads it (`cuModuleUnload`): no launch of its kernels may be under way. CUDA waits for the whole device in that,
-   * so it is put off while host functions are pending. May be called twice.
+   * Unloads the module (`cuModuleUnload`): no launch of its kernels may be under way. CUDA waits for the whole device
+   * in that, so it is put off while host functions are pending. May be called twice.
    */
   close(): void {
     coreOf(this).release()
@@ -178,11 +187,11 @@ class KernelCore {
   }
 }
 
-/** A kernel: what `stream.launch(kernel, config, ...args)` queues, on streams of its module's device. */
+/** A kernel for `stream.launch(kernel, config, ...args)`, on streams of its module's device. */
 export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[]> implements Launchable {
-  /** Its name in the module. */
+  /** The kernel's name in the module. */
   readonly name: string
-  /** What it is a part of, and is launched while that is open. */
+  /** The module that the kernel is a part of. The kernel can be launched while the module is open. */
   readonly module: Module
   readonly #core: KernelCore
   /** Only a type: the arguments that a launch takes. */
@@ -200,9 +209,11 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
   }
 
   /**
-   * How many blocks of so many threads, each with so many bytes of dynamic shared memory, one multiprocessor runs at a
-   * time (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
-   * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE, ERR_CLOSED where the module is; CudaError
+   * The number of blocks that one multiprocessor runs at a time (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
+   * @param blockSize Threads of each block.
+   * @param sharedMemory Dynamic shared memory of each block, in bytes. Default 0.
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE, ERR_CLOSED where the module is closed
+   * @throws {CudaError} where the driver refuses
    */
   activeBlocks(blockSize: number, sharedMemory = 0): number {
     const core = kernelCore(this)
@@ -247,7 +258,10 @@ function kernelCore(kernel: unknown): KernelCore {
   return core
 }
 
-/** The shape of the latest launch, which the next one mostly has too: to check it anew is a good part of a launch's cost. */
+/**
+ * The shape of the latest launch, which is mostly that of the next one too: to check it anew is a good part of a
+ * launch's cost.
+ */
 export class Shapes {
   #grid: Extent | undefined
   #block: Extent | undefined
@@ -259,7 +273,7 @@ export class Shapes {
     const given = readConfig(config)
     const shape = shapeOf(given)
     const { grid, block, sharedMemory } = given
-    // An array may have other numbers in it the next time, and what is special is checked each time.
+    // An array may have other numbers in it the next time, and special launches are checked each time.
     const isPlain = typeof grid === 'number' && typeof block === 'number' && !shape.cooperative
     this.#latest = isPlain && shape.cluster === undefined ? shape : undefined
     this.#grid = grid

@@ -1,4 +1,4 @@
-/** What `stream.launch()` takes: anything that knows how to queue itself, as graphs and kernels do. */
+/** The targets of `stream.launch()`: objects that queue themselves, as graphs and kernels do. */
 import { invalidType } from '../base/errors.js'
 import type { StreamCore } from '../streams/stream-core.js'
 

@@ -3,15 +3,15 @@ import { checkArray, checkText, readOptions } from '../base/arguments.js'
 import { type Device, driverOf, resolveDevice } from '../device.js'
 import { Module } from './kernel.js'
 
-/** How CUDA C++ is compiled, and where it is loaded. */
+/** The options of `Program.compile()`. */
 export interface CompileOptions {
   /** The architecture to compile for, such as 'sm_90', for NVRTC's `--gpu-architecture`. Default: the device's own. */
   readonly arch?: string | undefined
   /** More options for NVRTC, such as '--use_fast_math'. */
   readonly options?: readonly string[] | undefined
-  /** Where the module is loaded. Default: the current device. */
+  /** The device to load the module on. Default: the current device. */
   readonly device?: Device | number | undefined
-  /** What the compiler calls the source in its messages. Default 'program.cu'. */
+  /** The name of the source in the compiler's messages. Default 'program.cu'. */
   readonly name?: string | undefined
 }
 
@@ -32,10 +32,19 @@ async function compile(source: string, options?: CompileOptions): Promise<Module
 }
 
 /**
- * `Program.compile(source)` compiles CUDA C++ with NVRTC, on a thread of its own, and loads what comes out; only the
- * loading blocks, as that of `Module.load()`. Kernels that are to be found by name need `extern "C"`.
- * @throws (as a rejection) ERR_COMPILATION, with the compiler's log in the message; ERR_UNSUPPORTED without NVRTC
- * (CUDA_STREAMS_NVRTC names the file or its folder) and on the simulator; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a
- * device that does not exist; CudaError for code that the device cannot run
+ * `Program.compile(source, options)` compiles CUDA C++ with NVRTC, on a thread of its own, and loads the result; only
+ * the loading blocks, as that of `Module.load()`. Kernels that are to be found by name need `extern "C"`.
+ *
+ * `source` is CUDA C++ as text. `options` are `arch` (default: the device's own), more `options` for NVRTC, `device`
+ * (default: the current device) and `name` (default 'program.cu').
+ * @throws {Error} (as a rejection) ERR_COMPILATION, with the compiler's log in the message; ERR_UNSUPPORTED without
+ * NVRTC (CUDA_STREAMS_NVRTC names the file or its folder) and on the simulator; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE
+ * for a device that does not exist
+ * @throws {CudaError} (as a rejection) for code that the device cannot run
+ * @example
+ * ```ts
+ * const module = await Program.compile('extern "C" __global__ void one(int* x) { x[threadIdx.x] = 1; }')
+ * stream.launch(module.kernel('one', ['out i32*']), { grid: 1, block: 32 }, x)
+ * ```
  */
 export const Program = { compile } as const

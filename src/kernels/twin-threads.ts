@@ -1,9 +1,9 @@
 /** Runs a kernel's twin as a GPU runs a kernel: block by block, thread by thread, together at each barrier. */
 
-/** How many threads or blocks there are each way. */
+/** The number of threads or blocks in each direction. */
 export type Extent3 = readonly [x: number, y: number, z: number]
 
-/** A thread or block by its place, or how many there are each way. */
+/** The place of a thread or block, or the number of them in each direction. */
 export interface Index3 {
   /** The first dimension: the one that counts fastest. */
   readonly x: number
@@ -13,7 +13,7 @@ export interface Index3 {
   readonly z: number
 }
 
-/** What CUDA C++ knows as threadIdx, blockIdx, blockDim and gridDim. */
+/** One thread, with CUDA's threadIdx, blockIdx, blockDim and gridDim. */
 export interface SimulatedThread {
   /** The thread's place in its block. */
   readonly threadIdx: Index3
@@ -23,9 +23,9 @@ export interface SimulatedThread {
   readonly blockDim: Index3
   /** Blocks of the grid. */
   readonly gridDim: Index3
-  /** `blockIdx.x * blockDim.x + threadIdx.x`: where most kernels begin. */
+  /** `blockIdx.x * blockDim.x + threadIdx.x`: the index of the thread in a launch of one dimension. */
   readonly globalX: number
-  /** The block's dynamic shared memory, as long as the launch says. It begins with zeros, which no GPU promises. */
+  /** The block's dynamic shared memory, of the launch's length. It begins with zeros, which no GPU promises. */
   readonly shared: ArrayBuffer
 }
 
@@ -35,7 +35,7 @@ export interface SimulatedGrid {
   readonly gridDim: Extent3
   /** Threads of a block. */
   readonly blockDim: Extent3
-  /** Bytes of dynamic shared memory that each block has. */
+  /** Bytes of dynamic shared memory of each block. */
   readonly sharedMemory: number
 }
 
