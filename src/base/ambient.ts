@@ -4,12 +4,14 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 
-/** What was made current. */
+/** A value that was made current. */
 interface Entry<T> {
   readonly value: T
-  /** Set when the block is over that it was made current for. It then counts for nothing, wherever it is still seen. */
+  /**
+   * Set when the block is over for which it was made current. The entry then has no effect, wherever it is still seen.
+   */
   ended: boolean
-  /** What counts instead. */
+  /** The entry that counts instead. */
   before: Entry<T> | undefined
 }
 
@@ -26,9 +28,9 @@ export class Ambient<T> {
   }
 
   /**
-   * Sets it until the result is disposed, which brings back what was there before. An async function that enters before
-   * its first `await` does so in the context of its caller, which the end of the block, behind the `await`, does not see:
-   * there the entry that has ended brings back what was before.
+   * Sets it until the result is disposed, which restores the value before. An async function that enters before its
+   * first `await` does so in the context of its caller, which the end of the block, behind the `await`, does not see:
+   * there the entry that has ended restores the value before.
    */
   enter(value: T): Disposable {
     const before = this.#entry()

@@ -1,4 +1,4 @@
-/** Checks of what callers pass. Each throws the Node-style error of docs/errors.md, or returns the value typed. */
+/** Checks of arguments. Each throws the Node-style error of docs/errors.md, or returns the value typed. */
 import { types } from 'node:util'
 import { describe, invalidReceiver, invalidType, invalidValue, outOfRange } from './errors.js'
 
@@ -8,7 +8,7 @@ const MOST_ELEMENTS = 2 ** 20
 /** User-space pointers on every platform that CUDA runs on. */
 const POINTER_LIMIT = 2 ** 47
 
-/** What people pass where it belongs into an options bag, by its tag. */
+/** Objects that people pass instead of an options bag with them in it, by their tag. */
 const OPTION_FOR: ReadonlyMap<string, string> = new Map([
   ['[object AbortSignal]', 'signal'],
   ['[object Device]', 'device'],
@@ -68,7 +68,7 @@ export function propertyOf(object: object, key: PropertyKey): unknown {
   return Reflect.get(object, key)
 }
 
-/** Throws for everything but a plain object: an object with a tag of its own, such as a Map, is no bag of options. */
+/** Throws for an object that is not plain: an object with a tag of its own, such as a Map, is no bag of options. */
 function checkBag(options: unknown, name: string): void {
   if (typeof options !== 'object' || options === null) throw invalidType(name, 'an object', options)
   const tag = Object.prototype.toString.call(options)
@@ -140,7 +140,7 @@ export function checkInteger(
   throw outOfRange(name, expected?.() ?? (isTooLittle ? `at least ${least}` : `from ${least} to ${most}`), value)
 }
 
-/** A duration of the simulator's clock: what it can count to the nanosecond. */
+/** A duration of the simulator's clock, which counts to the nanosecond. */
 export function checkNanoseconds(value: unknown, name: string): number {
   if (typeof value !== 'number') throw invalidType(name, 'a number', value)
   if (!(value >= 0 && value < 2 ** 53)) throw outOfRange(name, 'from 0 to 2 ** 53 - 1 nanoseconds', value)
@@ -158,7 +158,7 @@ export function checkFunction(value: unknown, name: string): void {
   if (typeof value !== 'function' || isRevoked(value)) throw invalidType(name, 'a function', value)
 }
 
-/** An object whose lifetime is tied to something: anything a WeakRef could hold. */
+/** An object that is to be kept reachable: any that a WeakRef could hold. */
 export function checkOwner(owner: unknown): object | undefined {
   if (owner === undefined) return undefined
   if ((typeof owner !== 'object' && typeof owner !== 'function') || owner === null) {
@@ -210,7 +210,7 @@ export function checkBytes(
 const TYPED_ARRAY = membersOf(Object.getPrototypeOf(Uint8Array.prototype))
 const DATA_VIEW = membersOf(DataView.prototype)
 
-/** The bytes themselves, no copy, of a typed array, a DataView or an ArrayBuffer, shared or not. */
+/** The bytes themselves, not a copy, of a typed array, a DataView or an ArrayBuffer, shared or not. */
 export function bytesOf(source: ArrayBufferView | ArrayBufferLike, name: string): Uint8Array {
   try {
     if (!ArrayBuffer.isView(source)) return new Uint8Array(source)

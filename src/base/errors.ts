@@ -1,16 +1,16 @@
 /**
- * Every error of the library. Our own checks carry a Node-style `code`; what the driver refused is a `CudaError`.
+ * Every error of the library. Our own checks carry a Node-style `code`; a refusal of the driver is a `CudaError`.
  * The contract behind them is docs/errors.md.
  */
 import { inspect } from 'node:util'
 
 /**
- * An error that a wait has met: a fault is told by the call that comes next, which has nothing to do with it, so whose work
- * was waited for is said. What is no CudaError is returned as it is.
+ * An error that a wait has met. The next call reports a fault of the GPU, though it has nothing to do with it; so the
+ * error names the work that was waited for. An error that is no CudaError is returned unchanged.
  */
 export let heardFrom: (error: unknown, whom: string) => unknown
 
-/** What the CUDA driver refused. Match on `code` or `number`; the message is for people. */
+/** A refusal of the CUDA driver. Match on `code` or `number`; the message is for people. */
 export class CudaError extends Error {
   /** The CUresult's name, such as 'CUDA_ERROR_INVALID_HANDLE'. */
   readonly code: string
@@ -21,7 +21,13 @@ export class CudaError extends Error {
 
   readonly #explanation: string | undefined
 
-  /** Made by the library; `explanation` is what the message says besides. */
+  /**
+   * Made by the library.
+   * @param call The driver function.
+   * @param number The CUresult.
+   * @param code The name of the CUresult.
+   * @param explanation Added to the message.
+   */
   constructor(call: string, number: number, code: string, explanation?: string) {
     super(`${call} failed: ${code} (${number})${explanation === undefined ? '' : `. ${explanation}`}`)
     this.code = code
@@ -45,7 +51,7 @@ export function explained({ call, number, code }: CudaError, explanation: string
   return new CudaError(call, number, code, explanation)
 }
 
-/** What a library such as cuBLAS or NCCL refused. Match on `code` or `number`; the message is for people. */
+/** A refusal of a library such as cuBLAS or NCCL. Match on `code` or `number`; the message is for people. */
 export class LibraryError extends Error {
   /** The library's own name of the result, such as 'CUBLAS_STATUS_NOT_SUPPORTED' or 'ncclRemoteError'. */
   readonly code: string
@@ -54,7 +60,13 @@ export class LibraryError extends Error {
   /** The function that returned it, such as 'cublasGemmEx'. */
   readonly call: string
 
-  /** The library makes these. `explanation` is added to the message. */
+  /**
+   * Made by the library.
+   * @param call The function of cuBLAS or NCCL.
+   * @param number Its result.
+   * @param code The name of the result.
+   * @param explanation Added to the message.
+   */
   constructor(call: string, number: number, code: string, explanation?: string) {
     super(`${call} failed: ${code} (${number})${explanation === undefined ? '' : `. ${explanation}`}`)
     this.code = code
@@ -89,7 +101,7 @@ export function invalidType(name: string, expected: string, given: unknown): Typ
   return withCode(new TypeError(`${name} must be ${expected}, not ${describe(given)}`), 'ERR_INVALID_ARG_TYPE')
 }
 
-/** A member was called on something that is no object of its class. */
+/** A member was called on an object that is not of its class. */
 export function invalidReceiver(expected: string, given: unknown): TypeError & { code: string } {
   const why = 'a method taken from its object does not work, nor does a proxy or an heir of the object'
   return withCode(
@@ -124,7 +136,7 @@ export function inspected(value: unknown): string {
   }
 }
 
-/** A value as it reads in an error message: short, and never a throw, whatever the value does when looked at. */
+/** A value as it reads in an error message: short, and never a throw, even where the value throws when looked at. */
 export function describe(value: unknown): string {
   try {
     if (typeof value === 'function') return `function ${value.name || '(anonymous)'}`

@@ -11,7 +11,7 @@ export abstract class NativeResource {
   gone = false
   /** The garbage collector watches its owner. */
   registered = false
-  /** If the driver refuses to destroy it, it still exists, as far as that can be told. */
+  /** If the driver refuses to destroy it, it still exists, as far as the library can know. */
   readonly staysWhereRefused: boolean = false
 
   abstract destroy(): void
@@ -38,11 +38,14 @@ const registry = new FinalizationRegistry((resource: NativeResource) => {
   try {
     resource.destroy()
   } catch {
-    // The context is lost, and with it what was to be destroyed.
+    // The context is lost, and the resource with it.
   }
 })
 
-/** While a program runs that is to be run again in the same way: nothing may be destroyed when the garbage collector picks. */
+/**
+ * While a program runs that is to be run again in the same way: its objects must not be destroyed when the garbage
+ * collector picks.
+ */
 const keepers = new Set<object[]>()
 let owners: object[] = []
 let young: NativeResource[] = []

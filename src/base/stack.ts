@@ -1,10 +1,10 @@
-/** The stack of whoever calls this, as text with a first line that is no frame; so many frames of it at most. */
+/** The caller's stack as text, with a first line that is no frame, and at most so many frames. */
 export function takeStack(frames: number): string {
   const holder = { stack: '' }
   const limit = Error.stackTraceLimit
   Error.stackTraceLimit = frames
   Error.captureStackTrace(holder, takeStack)
   Error.stackTraceLimit = limit
-  // As text: a stack that is kept as it is keeps the objects reachable whose methods are in it.
+  // As text: an unformatted stack keeps the objects reachable of which methods are in it.
   return holder.stack
 }

@@ -1,9 +1,9 @@
-/** Where an error goes that no caller can catch: what a host function throws, or a kernel's twin. */
+/** Errors that no caller can catch: those of host functions, and of kernels' twins. */
 import { Ambient } from './ambient.js'
 
 const collectors = new Ambient<(error: unknown) => void>()
 
-/** Makes it an uncaught exception of the process, unless somebody collects those of this async context. */
+/** Makes the error an uncaught exception of the process, unless a collector of this async context takes it. */
 export function throwUncaught(error: unknown): void {
   const collect = collectors.get()
   if (collect !== undefined) collect(error)
@@ -14,7 +14,10 @@ export function throwUncaught(error: unknown): void {
   }
 }
 
-/** Runs what an operation does. What throws there is a mistake of the program: an uncaught exception, as from a host function. */
+/**
+ * Runs an operation. An error that it throws is a mistake of the program: an uncaught exception, as from a host
+ * function.
+ */
 export function surfacing(work: () => void): void {
   try {
     work()
@@ -23,7 +26,7 @@ export function surfacing(work: () => void): void {
   }
 }
 
-/** Runs the function; what is thrown uncaught in it, and in all that it queues, goes to `collect`. */
+/** Runs the function. Uncaught errors in it, and in all that it queues, go to `collect`. */
 export function collectingUncaught<R>(collect: (error: unknown) => void, fn: () => R): R {
   return collectors.run(collect, fn)
 }

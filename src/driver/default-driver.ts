@@ -1,4 +1,4 @@
-/** Which driver a program gets when it names none: chosen at the first use, never at import. */
+/** The driver of a program that names none: chosen at the first use, never at import. */
 import { createRequire } from 'node:module'
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
 import { invalidValue, stateError } from '../base/errors.js'
@@ -12,19 +12,21 @@ const WARNED = 'cuda-streams: warned of the simulator'
 /** Threads have modules of their own, but inherit this: the first that has to warn does so for all. */
 const warned = sharedFlag()
 
-/** What a variable of the environment puts behind the front: loaded only then, and given the variable's value. */
+/**
+ * Modules that variables of the environment put before the driver: loaded only then, and given the variable's value.
+ */
 const DOORS: Readonly<Record<string, string>> = {
   CUDA_STREAMS_SANITIZER: '../sanitizer/environment.js',
   CUDA_STREAMS_TIMELINE: '../timeline/whole-process.js',
 }
 
-/** What such a file exports. */
+/** The exports of such a module. */
 interface Door {
   open(front: WrappableDriver, value: string): void
 }
 
 let opened: WrappableDriver | undefined
-/** The same, once nobody has refused it. */
+/** The same, once every module and listener has accepted it. */
 let chosen: WrappableDriver | undefined
 const doorsOpened = new Set<string>()
 const toBeTold = new Set<(driver: WrappableDriver) => void>()
@@ -33,7 +35,9 @@ export function defaultDriver(): WrappableDriver {
   return chosen ?? open()
 }
 
-/** Calls back with the default driver: now if it is open, else when it is opened. The result takes that back. */
+/**
+ * Calls back with the default driver: now if it is open, else when it is opened. The result takes the callback back.
+ */
 export function whenDriverOpens(tell: (driver: WrappableDriver) => void): () => void {
   if (chosen === undefined) toBeTold.add(tell)
   else tell(chosen)
@@ -43,7 +47,7 @@ export function whenDriverOpens(tell: (driver: WrappableDriver) => void): () => 
 function open(): WrappableDriver {
   opened ??= wrappableOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
   const front = opened
-  // Not chosen before all have been told: whoever refuses refuses every use.
+  // Not chosen before all are called: one that throws refuses every use.
   openDoors(front)
   for (const tell of toBeTold) tell(front)
   toBeTold.clear()
@@ -63,7 +67,7 @@ function openDoors(front: WrappableDriver): void {
 
 /**
  * The driver to ask about a handle that came without a device. Simulations stand side by side, each with handles of its
- * own, so the right one can be told; a real driver is only ever asked about its own handles.
+ * own, so the owner is found by the handle; a real driver is only ever asked about its own handles.
  */
 export function driverForHandle(handle: number, near: WrappableDriver): WrappableDriver {
   const owner = near.name === 'sim' ? simulatorOfHandle(handle) : undefined

@@ -33,7 +33,7 @@ export function importMemory(bytes: Uint8Array, device: Device): ImportedAllocat
   }
   imported.close([])
   const what = `These bytes name ${byteLength} bytes from ${byteOffset} on, and the memory has ${imported.byteLength}`
-  throw stateError('ERR_INVALID_HANDLE', `${what}: pass on what ipcHandle() returned as it is`)
+  throw stateError('ERR_INVALID_HANDLE', `${what}: pass on the bytes that ipcHandle() returned as they are`)
 }
 
 export const checkIpcBytes = (bytes: unknown): Uint8Array =>

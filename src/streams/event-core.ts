@@ -8,13 +8,13 @@ import { driverForHandle } from '../driver/default-driver.js'
 import { type ContextHandle, type Driver, EventFlag, type EventHandle } from '../driver/driver.js'
 import { withdraw } from './shared.js'
 
-/** How an event is made. All false where not given. */
+/** How an event is made. All false by default. */
 export interface EventOptions {
-  /** Can be asked for elapsed time; recording it costs more. */
+  /** The event can be asked for elapsed time; its records cost more. */
   readonly timing?: boolean | undefined
   /** `synchronize()` sleeps instead of spinning. */
   readonly blockingSync?: boolean | undefined
-  /** Can be shared with other processes by `ipcHandle()`; excludes `timing`. */
+  /** The event can be shared with other processes by `ipcHandle()`; excludes `timing`. */
   readonly interprocess?: boolean | undefined
 }
 
@@ -33,8 +33,8 @@ export type GivenEventOptions = Given<EventOptions, (typeof EVENT_OPTIONS)[numbe
 export const PLAIN: EventSettings = { timing: false, blockingSync: false, interprocess: false }
 
 /**
- * Ours to destroy; ours, and recorded before any program sees it; wrapped for another owner, who may have made it in any
- * way; wrapped for another thread of this library; or kept by the library: then `close()` does nothing.
+ * Ours to destroy; ours, and recorded before any program sees it; wrapped for another owner, who may have made it in
+ * any way; wrapped for another thread of this library; or kept by the library: then `close()` does nothing.
  */
 type Tenure = 'owned' | 'recordedNext' | 'foreign' | 'shared' | 'kept'
 
@@ -46,14 +46,14 @@ export class EventCore extends NativeResource implements EventSettings {
   readonly interprocess: boolean
   readonly serial = nextSerial()
   closed = false
-  /** What was queued last before its latest record by us, for errors. */
+  /** The work that was queued last before its latest record by this library, for errors. */
   behind: string | undefined
   /** A record of it takes an entry of the hardware queue; assumed of an event that another library made. */
   readonly entries: 0 | 1
   /** No program can have seen its handle: the driver may use it again. */
   #reusable: boolean
 
-  /** `owner` is what a wrapped event keeps reachable. */
+  /** `owner` is the object that a wrapped event keeps reachable. */
   constructor(
     readonly device: Device,
     readonly context: ContextHandle,
@@ -91,7 +91,7 @@ export class EventCore extends NativeResource implements EventSettings {
     return this.tenure !== 'foreign' && this.tenure !== 'shared'
   }
 
-  /** The handle goes out of the library. */
+  /** Gives the handle to the program, which may keep it: the driver must not use the event again. */
   handOut(): bigint {
     this.#reusable = false
     return BigInt(this.handle)
@@ -102,14 +102,17 @@ export class EventCore extends NativeResource implements EventSettings {
     this.checkOpen()
     if (this.driver === driver) return this.handle
     const owner = another(this.driver, driver)
-    throw stateError('ERR_DEVICE_MISMATCH', `${this} belongs to ${owner} than what it is used with`)
+    throw stateError('ERR_DEVICE_MISMATCH', `${this} belongs to ${owner} than the object it is used with`)
   }
 
   checkOpen(): void {
     if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
   }
 
-  /** Throws where options ask for an event that this one is not. How another library made its own is not known, and passes. */
+  /**
+   * Throws where options ask for an event that this one is not. The settings of another library's event are not known,
+   * and pass.
+   */
   checkAgainst(options: GivenEventOptions): void {
     const wanted = settingsOf(options)
     if (this.tenure === 'foreign') return

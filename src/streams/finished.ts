@@ -14,7 +14,10 @@ interface Waiting {
   readonly end: () => void
 }
 
-/** What is to be done when a signal is aborted. Each has one listener only: Node warns of a leak where it has many. */
+/**
+ * The calls to make when a signal is aborted. Each signal has one listener only: Node warns of a leak where it has
+ * many.
+ */
 const aborts = new WeakMap<AbortSignal, Waiting>()
 
 /** Calls the function when the signal is aborted, unless the result is called before. */
@@ -44,7 +47,7 @@ function listen(signal: AbortSignal): Waiting {
   return waiting
 }
 
-/** `whom` is what an error says was waited for. */
+/** `whom` names the awaited work in errors. */
 export function finished(
   options: WaitOptions | undefined,
   whom: () => string,

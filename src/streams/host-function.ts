@@ -9,7 +9,7 @@ export function hostFunction(callback: (status: number) => void, runsAfterFault:
     try {
       callback(status)
     } catch (error) {
-      // Whoever happens to wait for the stream did not cause this: it surfaces as an uncaught exception instead.
+      // A caller that happens to wait for the stream did not cause this: it is an uncaught exception instead.
       throwUncaught(error)
     }
   }

@@ -7,9 +7,19 @@ import type { Stream } from '../stream.js'
 import { isStream, openStream } from './stream-core.js'
 
 /**
- * Gives a stream a name, for reports of the sanitizer and for timelines. It is the stream's, and not the object's: other
- * wrappers of the stream have it too. Returns the stream.
- * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED; CudaError while the stream captures
+ * Gives a stream a name, for reports of the sanitizer and for timelines. The name is the stream's, and not the
+ * object's: other wrappers of the stream have it too.
+ * @param stream The stream.
+ * @param name Any text.
+ * @returns the stream
+ * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED
+ * @throws {CudaError} 900 while the stream captures, unless `id` was asked before
+ * @example
+ * ```ts
+ * import { nameStream } from 'cuda-streams/timeline'
+ *
+ * const copies = nameStream(new Stream(), 'copies')
+ * ```
  */
 export function nameStream<S extends Stream>(stream: S, name: string): S {
   if (!isStream(stream)) throw invalidType('stream', 'a Stream', stream)

@@ -1,7 +1,7 @@
 /**
- * What one thread tells another of its streams, events and buffers. Each thread has modules of its own, so what crosses
- * over is a token, a plain object of names and numbers. A mark in native memory says whether the owner still has the thing
- * open, and which thing it is: a made-up handle would reach the driver otherwise, which crashes on some.
+ * Streams, events and buffers that one thread shares with another. Each thread has modules of its own, so the other gets a
+ * token, a plain object of names and numbers. A mark in native memory says whether the owner still has the object open, and
+ * which object it is: a made-up handle would reach the driver otherwise, which crashes on some.
  */
 import { randomInt } from 'node:crypto'
 import { threadId } from 'node:worker_threads'
@@ -14,57 +14,57 @@ type SharedKind = 'stream' | 'event' | 'buffer'
 
 /** A plain object that `postMessage` and `structuredClone` can copy. Its contents are for `from()` of the same class. */
 export interface SharedObject {
-  /** What it describes. */
+  /** The kind of object that it describes. */
   readonly cudaStreams: SharedKind
-  /** The driver that has it. */
+  /** The driver of the object. */
   readonly driver: 'cuda' | 'sim'
   /** The process that shared it, by a name that no other has. */
   readonly process: string
   /** The thread that shared it. */
   readonly thread: number
-  /** What that thread knows it by. */
+  /** The number of the object in the thread that shared it. */
   readonly key: number
-  /** The address of the words that say whether it is still open, and what it is. */
+  /** The address of the words in memory that say whether the object is still open, and which it is. */
   readonly mark: number
   /** The ordinal of its device. */
   readonly device: number
 }
 
-/** What `stream.share()` returns: for `Stream.from()` in another thread. */
+/** The result of `stream.share()`: for `Stream.from()` in another thread. */
 export interface SharedStream extends SharedObject {
   /** It describes a stream. */
   readonly cudaStreams: 'stream'
   /** The CUstream. */
   readonly handle: bigint
-  /** The driver's own number for it, which no other stream ever has. */
+  /** The driver's own number for the stream, which no other stream ever has. */
   readonly id: bigint
 }
 
-/** What `event.share()` returns: for `Event.from()` in another thread. */
+/** The result of `event.share()`: for `Event.from()` in another thread. */
 export interface SharedEvent extends SharedObject {
   /** It describes an event. */
   readonly cudaStreams: 'event'
   /** The CUevent. */
   readonly handle: bigint
-  /** As it was made. */
+  /** The event's `timing`. */
   readonly timing: boolean
-  /** As it was made. */
+  /** The event's `blockingSync`. */
   readonly blockingSync: boolean
-  /** As it was made. */
+  /** The event's `interprocess`. */
   readonly interprocess: boolean
 }
 
-/** What `buffer.share()` returns: for `DeviceBuffer.from()` in another thread. */
+/** The result of `buffer.share()`: for `DeviceBuffer.from()` in another thread. */
 export interface SharedBuffer extends SharedObject {
   /** It describes device memory. */
   readonly cudaStreams: 'buffer'
-  /** Where the shared part begins. */
+  /** The address at which the shared part begins. */
   readonly pointer: bigint
-  /** How far that is from the beginning of the whole buffer. */
+  /** Where the shared part begins, in bytes from the beginning of the whole buffer. */
   readonly byteOffset: number
-  /** How long the shared part is. */
+  /** The length of the shared part, in bytes. */
   readonly byteLength: number
-  /** An event that is done once the memory is there; 0 where it is there already. */
+  /** An event that is done once the memory can be used; 0 where it can be used already. */
   readonly ready: bigint
 }
 
@@ -72,7 +72,7 @@ const KEYS = 2 ** 48 - 1
 const KINDS: readonly SharedKind[] = ['stream', 'event', 'buffer']
 const COMMON = ['cudaStreams', 'driver', 'process', 'thread', 'key', 'mark', 'device'] as const
 
-/** Numbers that say which thing was shared, by its kind. Other threads hold a token against them. */
+/** Numbers that say which object was shared, by its kind. Other threads compare a token with them. */
 type Facts = readonly number[]
 
 interface Announcement {
@@ -107,7 +107,7 @@ export function announce<K extends SharedKind>(
   return { ...known.shared, cudaStreams: kind }
 }
 
-/** To be called when anything is closed that may have been shared. */
+/** To be called when an object is closed that may have been shared. */
 export function withdraw(core: object): void {
   if (announcements.size === 0) return
   const known = announcements.get(core)
@@ -117,24 +117,27 @@ export function withdraw(core: object): void {
   driverOf(known.device).sharing.lowerMark(known.shared.mark)
 }
 
-/** Does it look like what `share()` returned? */
+/** Does the value look like a result of `share()`? */
 export function isShared(value: unknown): value is SharedObject {
   return typeof value === 'object' && value !== null && !isRevoked(value) && Object.hasOwn(value, 'cudaStreams')
 }
 
-/** A token that was taken in. */
+/** A token that was accepted. */
 export interface Received<T extends object, K extends keyof T> {
   /** The object itself, in the thread that shared it. */
   readonly owner: object | undefined
   /** The device on which it is to be wrapped in another. */
   readonly device: Device
-  /** The facts about the thing. */
+  /** The facts about the object. */
   readonly facts: Facts
-  /** The token's own statements, each read once, to be held against the facts. */
+  /** The token's own statements, each read once, to be compared with the facts. */
   readonly said: Given<T, K>
 }
 
-/** The thing that a token stands for in this thread. Throws where it cannot be had here, is closed, or was made up. */
+/**
+ * The object that a token stands for in this thread. Throws where the object cannot be used here, is closed, or was
+ * made up.
+ */
 export function receive<T extends SharedObject, K extends keyof T>(
   shared: T,
   kind: SharedKind,
@@ -186,13 +189,13 @@ export function checkFact(said: unknown, name: string, fact: unknown): void {
 }
 
 export function notAsShared(name: string, value: unknown): Error {
-  return invalidValue(`shared.${name} is ${describe(value)}: pass on what share() returned as it is`)
+  return invalidValue(`shared.${name} is ${describe(value)}: pass the object that share() returned on as it is`)
 }
 
 const article = (kind: SharedKind): string => (kind === 'event' ? 'an event' : `a ${kind}`)
 
 const notShared = (kind: SharedKind, given: unknown): Error =>
-  invalidType('shared', `what the share() of ${article(kind)} returned`, given)
+  invalidType('shared', `the object that the share() of ${article(kind)} returned`, given)
 
 function otherProcess(kind: SharedKind): Error {
   const how =

@@ -38,7 +38,7 @@ export class StreamCore extends NativeResource {
   closed = false
   /** Nothing was queued through it since it was last synchronized. */
   quiet = false
-  /** What was queued through it last, for errors. */
+  /** The work that was queued through it last, for errors. */
   last: string | undefined
   #id: bigint | undefined
   #priority: number | undefined
@@ -123,7 +123,10 @@ export class StreamCore extends NativeResource {
     throw stateError('ERR_CLOSED', `${what}, and another made in its place`)
   }
 
-  /** The same stream once more, which lives as long as its owner wants. What this one holds the new one holds too. */
+  /**
+   * The same stream once more, which lives as long as its owner wants. The new one holds the objects that this one
+   * holds, too.
+   */
   rewrap(held: StreamCore['held'] = []): StreamCore {
     this.checkOpen()
     // Its owner may have destroyed it meanwhile, and that may have been this library.
@@ -132,7 +135,7 @@ export class StreamCore extends NativeResource {
     return new StreamCore(this.device, this.context, this.handle, 'wrapped', [...held, ...this.held])
   }
 
-  /** The driver's own number for it. It is asked once, as the two below are. */
+  /** The driver's own number for the stream. It is asked once, as the two below are. */
   get id(): bigint {
     this.#id ??= this.driver.streamGetId(this.handle)
     return this.#id
@@ -242,10 +245,13 @@ export class StreamCore extends NativeResource {
   }
 }
 
-/** The core of a Stream; undefined for all else, also for its proxies and heirs. */
+/**
+ * The core of a Stream; undefined for any other value, also for a proxy of a Stream or an object that inherits from
+ * one.
+ */
 export let streamCoreOf: (value: unknown) => StreamCore | undefined
 
-/** What a Stream keeps its core in. */
+/** Keeps the core of a Stream. */
 export abstract class StreamBase {
   readonly #core: StreamCore
 
@@ -268,7 +274,7 @@ export function openStream(stream: unknown): StreamCore {
   return core
 }
 
-/** What was shared: the object itself in this thread, else its handle and id on a device. */
+/** The stream of a token: the object itself in the thread that shared it, else its handle and id on a device. */
 export function receiveStream(shared: SharedStream): {
   readonly owner: object | undefined
   readonly device: Device

@@ -1,4 +1,4 @@
-/** What callers may say of streams, records and waits. */
+/** The options of streams, records and waits. */
 import type { Device } from '../device.js'
 import type { Event } from '../event.js'
 import type { EventOptions } from './event-core.js'
@@ -9,13 +9,13 @@ export interface StreamOptions {
   readonly device?: Device | number | undefined
   /** An integer. Lower goes first; clamped to the device's `priorityRange`, as CUDA does. Default 0. */
   readonly priority?: number | undefined
-  /** Does not wait for the null stream, nor the null stream for it. Default true. */
+  /** The stream does not wait for the null stream, nor the null stream for it. Default true. */
   readonly nonBlocking?: boolean | undefined
 }
 
-/** What is known of a stream that another library owns. */
+/** The device and the owner of a stream that another library owns. */
 export interface ExternalStreamOptions {
-  /** The device that the stream must be on. It is asked of the driver; -1 means not known. */
+  /** The device that the stream must be on. The driver is asked for it; -1 means not known. */
   readonly device?: Device | number | undefined
   /** Kept reachable while the wrapper lives. Default: the protocol object it was made from. */
   readonly owner?: object | undefined
@@ -23,18 +23,18 @@ export interface ExternalStreamOptions {
 
 /** How an event is recorded and, where none is given, made. */
 export interface RecordOptions extends EventOptions {
-  /** While capturing: an event node that work outside the graph can wait for. No effect otherwise. */
+  /** While capturing: an event node that work outside the graph can wait for. No effect otherwise. Default false. */
   readonly external?: boolean | undefined
 }
 
 /** How a stream waits for an event. */
 export interface WaitEventOptions {
-  /** While capturing: a wait for an event recorded outside the graph. No effect otherwise. */
+  /** While capturing: a wait for an event recorded outside the graph. No effect otherwise. Default false. */
   readonly external?: boolean | undefined
 }
 
 /** How a stream waits for another. */
 export interface WaitStreamOptions extends WaitEventOptions {
-  /** The event to record on the other stream, of the same device as that. Default: one of the library's own. */
+  /** The event to record on the other stream, and of its device. Default: one of the library's own. */
   readonly event?: Event | undefined
 }

@@ -1,23 +1,26 @@
-/** How other libraries hand a stream over, and how a handle is read from it. */
+/** The stream protocol, by which other libraries hand a stream over. */
 import { checkArray, checkPointer, propertyOf } from '../base/arguments.js'
 import { invalidType } from '../base/errors.js'
 
-/** The method that gives a stream's handle away: `Symbol.for('cuda.stream')`, the same in every copy of this library. */
+/**
+ * The name of the method that returns a stream's handle: `Symbol.for('cuda.stream')`, the same in every copy of this
+ * library.
+ */
 export const cudaStream: unique symbol = Symbol.for('cuda.stream') as never
 
 /** A CUDA stream as a JavaScript library hands it over. */
 export interface CudaStreamLike {
-  /** Version 0 of the protocol, and the CUstream. */
+  /** Returns version 0 of the protocol, and the CUstream. */
   [cudaStream](): readonly [version: number, handle: bigint | number]
 }
 
 /** A CUDA stream as Python libraries spell it: CUDA's `__cuda_stream__` protocol, version 0. */
 export interface PythonStreamLike {
-  /** Version 0 of the protocol, and the CUstream. */
+  /** Returns version 0 of the protocol, and the CUstream. */
   __cuda_stream__(): readonly [version: number, handle: bigint | number]
 }
 
-/** Anything a stream can be wrapped from: a CUstream as a number, or an object that knows it. */
+/** The source of a wrapped stream: a CUstream as a number, or an object with the stream protocol. */
 export type StreamSource = bigint | number | CudaStreamLike | PythonStreamLike
 
 const EXPECTED = 'a stream handle (a bigint or a safe integer) or an object with [cudaStream]() or __cuda_stream__()'
@@ -28,7 +31,7 @@ export function isStreamLike(value: unknown): value is CudaStreamLike | PythonSt
   return protocolOf(value) !== undefined
 }
 
-/** The handle in a source: what CUDA calls the stream, 0 to 2 for default streams. */
+/** The handle in a source, as CUDA knows the stream: 0 to 2 for default streams. */
 export function handleOf(source: StreamSource): number {
   if (typeof source === 'bigint' || typeof source === 'number') return checkPointer(source, 'source', EXPECTED)
   if ((typeof source !== 'object' && typeof source !== 'function') || source === null) {
@@ -38,7 +41,7 @@ export function handleOf(source: StreamSource): number {
   if (protocol === undefined) throw invalidType('source', EXPECTED, source)
   const { name, method } = protocol
   const returned: unknown = method.call(source)
-  const [what, expected] = [`What ${name}() returns`, '[0, handle]: version 0 of the protocol']
+  const [what, expected] = [`The result of ${name}()`, '[0, handle]: version 0 of the protocol']
   const reply = checkArray(returned, what, expected)
   if (reply.length !== 2 || (reply[0] !== 0 && reply[0] !== 0n)) throw invalidType(what, expected, returned)
   return checkPointer(reply[1], `The handle that ${name}() returns`, 'a bigint or a safe integer')
