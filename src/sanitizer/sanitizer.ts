@@ -26,24 +26,26 @@ import type { SanitizerReport } from './reports.js'
 import { SanitizerDriver } from './sanitizer-driver.js'
 import '../memory/transfers.js'
 
-/** What a sanitizer looks at, and how it tells what it finds. */
+/** The options of a sanitizer. */
 export interface SanitizerOptions {
   /**
-   * - `collect` (default): what is found stands in `reports`
-   * - `throw`: besides, the call that completes a race throws a `SanitizerError`; copies, fills and kernels are not queued then
-   * - `print`: what is found is printed to stderr when the process ends, or at `stop()`
+   * How findings are reported:
+   * - `collect` (default): in `reports`
+   * - `throw`: besides, the call that completes a race throws a `SanitizerError`; copies, fills and kernels are not
+   *   queued then
+   * - `print`: on stderr, when the process ends or at `stop()`
    */
   readonly mode?: SanitizerMode | undefined
   /** A device of the driver to look at: all devices of that driver are. Default: the default driver, once it is opened. */
   readonly device?: Device | number | undefined
   /**
-   * Whose stacks are taken, which costs more than the rest. `sampled` (default): the first sixteen of what one stream does
-   * with one piece of memory, and then one of sixty-four; `all`; or `none`.
+   * The calls whose stacks are taken, which costs more than the rest. `sampled` (default): the first sixteen uses of
+   * one piece of memory by one stream, and then one of sixty-four; `all`; or `none`.
    */
   readonly stacks?: 'sampled' | 'all' | 'none' | undefined
 }
 
-/** How much a sanitizer remembers at present. */
+/** The present size of a sanitizer's memory. */
 export interface SanitizerStatistics {
   /** Ranges of bytes with the operations that still matter for them. */
   readonly ranges: number
@@ -79,11 +81,22 @@ class Start {
 let wrappersOn: (driver: Driver) => readonly SanitizerDriver[]
 let isSanitizer: (value: unknown) => value is Sanitizer
 
-/** Looks for missing waits while it runs. */
+/**
+ * Looks for missing waits while it runs.
+ * @example
+ * ```ts
+ * import { Sanitizer } from 'cuda-streams/sanitizer'
+ *
+ * using sanitizer = Sanitizer.start()
+ * ours.fill(buffer, 1)
+ * theirs.fill(buffer, 2) // nothing orders the two
+ * console.log(sanitizer.reports[0]?.message)
+ * ```
+ */
 export class Sanitizer implements Disposable {
-  /** How it tells what it finds. */
+  /** How findings are reported. */
   readonly mode: SanitizerMode
-  /** Keeps it from being copied to another thread. */
+  /** Keeps the object from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
   readonly #findings: Findings
   readonly #takeBack: () => void
@@ -112,8 +125,11 @@ export class Sanitizer implements Disposable {
   }
 
   /**
-   * Looks at all that is queued from now on. Without a device nothing is opened: it begins with the default driver.
-   * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE; ERR_OUT_OF_RANGE for a device that does not exist
+   * Looks at all work that is queued from now on. Without a device nothing is opened: it begins with the default
+   * driver.
+   * @param options `mode` (default 'collect'), `device` (default: the default driver's) and `stacks` (default
+   * 'sampled')
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE; ERR_OUT_OF_RANGE for a device that does not exist
    */
   static start(options?: SanitizerOptions): Sanitizer {
     const { mode = 'collect', device, stacks = 'sampled' } = readOptions(options, ['mode', 'device', 'stacks'])
@@ -122,17 +138,17 @@ export class Sanitizer implements Disposable {
     return new Sanitizer(new Start(wanted, where, checkChoice(stacks, 'options.stacks', STACKS)))
   }
 
-  /** Those that have not been stopped, that of CUDA_STREAMS_SANITIZER among them. */
+  /** The sanitizers that have not been stopped, that of CUDA_STREAMS_SANITIZER among them. */
   static get running(): readonly Sanitizer[] {
     return [...running]
   }
 
-  /** What was found so far, in the order in which it was; a hundred at most. */
+  /** The findings so far, in their order; a hundred at most. */
   get reports(): readonly SanitizerReport[] {
     return checkThis(this, isSanitizer, 'a Sanitizer').#findings.reports
   }
 
-  /** How much it remembers at present. */
+  /** The present size of the sanitizer's memory. */
   get statistics(): SanitizerStatistics {
     const detector = checkThis(this, isSanitizer, 'a Sanitizer').#wrapper?.detector
     if (detector === undefined) return { ranges: 0, regions: 0, strands: 0, events: 0 }
@@ -184,9 +200,21 @@ export class Sanitizer implements Disposable {
 }
 
 /**
- * Runs a function, sync or async, under a sanitizer, and waits for it.
- * @throws (as a rejection) SanitizerError with what was found, warnings aside; else what the function throws; for wrong
- * options as `Sanitizer.start()`
+ * Runs a function under a sanitizer, and waits for it.
+ * @param fn A function, sync or async.
+ * @param options `device` and `stacks`, as for `Sanitizer.start()`
+ * @returns a promise of the function's result
+ * @throws {Error} (as a rejection) a SanitizerError, ERR_RACE, with the findings, warnings aside; else any error of the
+ * function; for wrong options as `Sanitizer.start()`
+ * @example
+ * ```ts
+ * import { sanitize } from 'cuda-streams/sanitizer'
+ *
+ * await sanitize(async () => {
+ *   stream.upload(buffer, float32Array)
+ *   await stream.download(buffer)
+ * })
+ * ```
  */
 export async function sanitize<R>(fn: () => R | Promise<R>, options?: Omit<SanitizerOptions, 'mode'>): Promise<R> {
   checkFunction(fn, 'fn')
@@ -204,16 +232,25 @@ export async function sanitize<R>(fn: () => R | Promise<R>, options?: Omit<Sanit
 
 /** The memory that work of another library touches. */
 export interface DeclaredAccess {
-  /** What it reads. Default: nothing. */
+  /** The buffers that it reads. Default: none. */
   readonly reads?: readonly (DeviceBuffer | PinnedBuffer)[] | undefined
-  /** What it writes, or reads and writes. Default: nothing. */
+  /** The buffers that it writes, or reads and writes. Default: none. */
   readonly writes?: readonly (DeviceBuffer | PinnedBuffer)[] | undefined
 }
 
 /**
- * Says what another library has just queued on a stream, which no call of ours shows: `declareAccess(torchStream,
- * { reads: [a, b], writes: [c] }, 'torch.matmul')`. Nothing happens while no sanitizer looks.
- * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH; SanitizerError in 'throw' mode
+ * Declares the work that another library has just queued on a stream, which no call of this library shows. Has no
+ * effect while no sanitizer runs.
+ * @param stream The stream of the work.
+ * @param access `reads` and `writes`: the buffers that it uses
+ * @param what The name of the work in reports. Default 'work of another library'.
+ * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH; a SanitizerError, ERR_RACE, in 'throw' mode
+ * @example
+ * ```ts
+ * import { declareAccess } from 'cuda-streams/sanitizer'
+ *
+ * declareAccess(theirs, { reads: [x], writes: [y] }, 'torch.matmul')
+ * ```
  */
 export function declareAccess(stream: Stream, access: DeclaredAccess, what = 'work of another library'): void {
   const { reads = [], writes = [] } = readOptions(access, ['reads', 'writes'], 'access')
@@ -228,9 +265,11 @@ export function declareAccess(stream: Stream, access: DeclaredAccess, what = 'wo
 }
 
 /**
- * Says that another library has just made a stream wait for an event, or for all that another stream holds. Nothing
- * happens while no sanitizer looks.
- * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED; ERR_DEVICE_MISMATCH for what belongs to another driver
+ * Declares that another library has just made a stream wait for an event, or for all work that another stream holds.
+ * Has no effect while no sanitizer runs.
+ * @param stream The stream that waits.
+ * @param target The event or stream that it waits for.
+ * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED; ERR_DEVICE_MISMATCH for an object of another driver
  */
 export function declareWait(stream: Stream, target: Event | Stream): void {
   const { driver, handle } = openedStream(stream, 'stream')

@@ -35,9 +35,9 @@ import { type SvgOptions, toSvg } from './svg.js'
 import { isTrace, type Trace } from './trace.js'
 import { type TraceFile, toJson, toTraceEvents } from './trace-events.js'
 
-/** What is recorded, and how much of it. */
+/** The options of a recording. */
 export interface TimelineOptions {
-  /** Whose driver is recorded: all devices of that driver are. Default: the current device. */
+  /** A device of the driver to record: all devices of that driver are recorded. Default: the current device. */
   readonly device?: Device | number | undefined
   /** Instead of a device: a simulated machine. Excludes `device`. */
   readonly simulation?: Simulation | undefined
@@ -49,9 +49,9 @@ export interface TimelineOptions {
   readonly limit?: number | undefined
 }
 
-/** How the page is made. */
+/** The options of the page. */
 export interface HtmlOptions {
-  /** What the page is called. Default 'Timeline'. */
+  /** The title of the page. Default 'Timeline'. */
   readonly title?: string | undefined
 }
 
@@ -75,8 +75,8 @@ export class Recording {
   }
 
   /**
-   * Ends the recording at once, and resolves when all that was recorded is done.
-   * @throws (as a rejection) ERR_CLOSED where it was stopped before
+   * Ends the recording at once, and resolves when all recorded work is done.
+   * @throws {Error} (as a rejection) ERR_CLOSED where it was stopped before
    */
   async stop(): Promise<Timeline> {
     Recording.#end(this)
@@ -84,8 +84,8 @@ export class Recording {
   }
 
   /**
-   * Ends the recording as things stand: what is not done yet has no end. For the end of a process.
-   * @throws ERR_CLOSED where it was stopped before
+   * Ends the recording at once: operations that are not done yet have no end. For the end of a process.
+   * @throws {Error} ERR_CLOSED where it was stopped before
    */
   stopNow(): Timeline {
     Recording.#end(this)
@@ -105,7 +105,16 @@ export class Recording {
 
 const running: Recording[] = []
 
-/** What a program's streams did, and when. Times are nanoseconds since the recording began. */
+/**
+ * The work of a program's streams, and its times: nanoseconds since the recording began.
+ * @example
+ * ```ts
+ * import { Timeline } from 'cuda-streams/timeline'
+ *
+ * const timeline = await Timeline.record(() => stream.copy(to, from))
+ * await timeline.save('timeline.html')
+ * ```
+ */
 export class Timeline {
   /** Keeps it from being copied to another thread: send `toJson()`, or the plain objects that it has. */
   protected readonly cloning: symbol = notCloneable()
@@ -125,9 +134,12 @@ export class Timeline {
   }
 
   /**
-   * Records what the function does, and waits until all of that is done. What it throws, or rejects with, comes
-   * through, and the recording is over then.
-   * @throws (as a rejection) as `Timeline.start(options)`; ERR_INVALID_ARG_TYPE for no function
+   * Records the work that a function queues, and waits until all of it is done. Where the function throws or rejects,
+   * so does this, and the recording is over.
+   * @param fn A function, sync or async.
+   * @param options `device` or `simulation`, `callSites` (default false) and `limit` (default a million operations)
+   * @throws {Error} (as a rejection) as `Timeline.start(options)`; ERR_INVALID_ARG_TYPE for no function; any error of
+   * the function
    */
   static async record(fn: () => unknown, options?: TimelineOptions): Promise<Timeline> {
     checkFunction(fn, 'fn')
@@ -142,9 +154,10 @@ export class Timeline {
   }
 
   /**
-   * Begins to record. Recordings may overlap; each has what happened between its own start and stop.
-   * @throws ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for `device` and `simulation` together; ERR_OUT_OF_RANGE for
-   * the limit, or a device that does not exist
+   * Begins to record. Recordings may overlap; each has the operations between its own start and stop.
+   * @param options `device` or `simulation`, `callSites` (default false) and `limit` (default a million operations)
+   * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for `device` and `simulation` together;
+   * ERR_OUT_OF_RANGE for the limit, or a device that does not exist
    */
   static start(options?: TimelineOptions): Recording {
     const given = readOptions(options, ['device', 'simulation', 'callSites', 'limit'])
@@ -158,7 +171,7 @@ export class Timeline {
 
   /**
    * Stops the recording that was started last.
-   * @throws (as a rejection) ERR_CLOSED where none is under way
+   * @throws {Error} (as a rejection) ERR_CLOSED where none is under way
    */
   static async stop(): Promise<Timeline> {
     const last = running.at(-1)
@@ -166,32 +179,38 @@ export class Timeline {
     return last.stop()
   }
 
-  /** What was recorded: 'cuda', the NVIDIA driver, or 'sim', the simulator. */
+  /** The recorded driver: 'cuda', the NVIDIA driver, or 'sim', the simulator. */
   get driver(): 'cuda' | 'sim' {
     return Timeline.#recordedOf(this).driver
   }
 
-  /** 'virtual' on the simulator, whose times are exact; 'host' on a GPU. */
+  /** 'virtual' on the simulator, which has exact times; 'host' on a GPU. */
   get clock(): 'virtual' | 'host' {
     return Timeline.#recordedOf(this).clock
   }
 
-  /** Nanoseconds from the beginning of the recording to its end, or to the end of what was recorded, whichever is later. */
+  /**
+   * Nanoseconds from the beginning of the recording to its end, or to the end of the last operation, whichever is
+   * later.
+   */
   get duration(): number {
     return Timeline.#recordedOf(this).duration
   }
 
-  /** How many operations came after the limit, and are not among `operations`. */
+  /** The number of operations that came after the limit, and are not among `operations`. */
   get dropped(): number {
     return Timeline.#recordedOf(this).dropped
   }
 
-  /** How well the clocks of GPUs are known. Empty on the simulator, and where an overlapping one still went on or waited. */
+  /**
+   * The precision of each GPU's clock. Empty on the simulator, and where an overlapping recording still went on or
+   * waited.
+   */
   get calibrations(): readonly Calibration[] {
     return Timeline.#recordedOf(this).calibrations
   }
 
-  /** What streams did, in the order of the calls. Always the same objects. */
+  /** The operations of streams, in the order of the calls. Always the same objects. */
   get operations(): readonly TimelineOperation[] {
     const recorded = Timeline.#recordedOf(this)
     this.#operations ??= operationRows(recorded).map((row) => operationAt(recorded, this.streams, row))
@@ -216,7 +235,7 @@ export class Timeline {
     return Timeline.#analysisOf(this).gaps.map((gap) => gapOf(gap, this.streams, (row) => this.#operation(row)))
   }
 
-  /** The Trace Event format, as PyTorch's profiler writes it: an object for `JSON.stringify`. */
+  /** The recording in the Trace Event format, as PyTorch's profiler writes it: an object for `JSON.stringify`. */
   toTraceEvents(): TraceFile {
     return toTraceEvents(Timeline.#recordedOf(this))
   }
@@ -227,8 +246,9 @@ export class Timeline {
   }
 
   /**
-   * One page with everything in it, as text: save it and open it in a browser. It needs no network.
-   * @throws ERR_INVALID_ARG_TYPE
+   * One page with the whole recording, as text: save it and open it in a browser. It needs no network.
+   * @param options `title` of the page (default 'Timeline')
+   * @throws {Error} ERR_INVALID_ARG_TYPE
    */
   toHtml(options?: HtmlOptions): string {
     const analysis = Timeline.#analysisOf(this)
@@ -239,7 +259,9 @@ export class Timeline {
 
   /**
    * A picture for documents, as the text of an SVG file, in light or dark as the reader's system is.
-   * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a width, or a stretch of no length
+   * @param options `width` in pixels (default 1200), `from` and `to` in nanoseconds (default: all), and more: see
+   * SvgOptions
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a width, or a stretch of no length
    */
   toSvg(options?: SvgOptions): string {
     const analysis = Timeline.#analysisOf(this)
@@ -248,8 +270,9 @@ export class Timeline {
 
   /**
    * Writes a file: `.html` (also `.htm`), `.json` or `.svg`, by its extension.
-   * @throws (as a rejection) ERR_INVALID_ARG_VALUE for another extension, ERR_INVALID_ARG_TYPE; what writing throws,
-   * such as ENOENT
+   * @param path The path of the file.
+   * @throws {Error} (as a rejection) ERR_INVALID_ARG_VALUE for another extension, ERR_INVALID_ARG_TYPE; any error of
+   * the file system, such as ENOENT
    */
   async save(path: string): Promise<void> {
     const text = checkThis(this, isTimeline, 'a Timeline').render(path)
@@ -257,8 +280,9 @@ export class Timeline {
   }
 
   /**
-   * What `save` would write to this path.
-   * @throws ERR_INVALID_ARG_VALUE for another extension than those, ERR_INVALID_ARG_TYPE
+   * The text that `save` would write.
+   * @param path The path of the file: only its extension matters.
+   * @throws {Error} ERR_INVALID_ARG_VALUE for another extension than those of `save`, ERR_INVALID_ARG_TYPE
    */
   render(path: string): string {
     checkThis(this, isTimeline, 'a Timeline')

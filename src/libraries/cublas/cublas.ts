@@ -20,9 +20,12 @@ import { multiply } from './gemm-twin.js'
 import { isKnown, kindOf, learn } from './known-products.js'
 import { overlap } from './matrix-overlap.js'
 
-/** What `new Cublas(stream, options)` takes. */
+/** The options of `new Cublas(stream, options)`. */
 export interface CublasOptions {
-  /** Whose current stream is followed. Default: the device of the stream that is given, else the current device. */
+  /**
+   * The device whose current stream is followed. Default: the device of the stream that is given, else the current
+   * device.
+   */
   readonly device?: Device | number | undefined
   /**
    * Memory that cuBLAS works in, instead of its own (`cublasSetWorkspace`). NVIDIA advises 32 MiB from Hopper on, 4 MiB
@@ -38,13 +41,22 @@ const WORKSPACE_ALIGNMENT = 256
 let isCublas: (value: unknown) => value is Cublas
 
 /**
- * cuBLAS on one device. Its work goes into the stream given or, without one, into whichever is current when it is
- * queued. The simulator computes the same in JavaScript, slowly. What nobody can reach any more is closed.
+ * cuBLAS on one device. Its work goes into the stream given or, without one, into the stream that is current when it is
+ * queued. The simulator computes the same in JavaScript, slowly. An object that the program cannot reach any more is
+ * closed.
+ * @example
+ * ```ts
+ * import { Cublas } from 'cuda-streams/cublas'
+ *
+ * using cublas = new Cublas(stream)
+ * const [a, b, c] = [device.alloc(4 * 64 * 32), device.alloc(4 * 32 * 16), device.alloc(4 * 64 * 16)]
+ * cublas.gemm(a, b, c, { m: 64, n: 16, k: 32, type: 'f32' })
+ * ```
  */
 export class Cublas implements Disposable {
-  /** Where its work runs. */
+  /** The device that the work runs on. */
   readonly device: Device
-  /** Which object it is: no other of this thread has the number. */
+  /** The number of this object: no other object of this thread has it. */
   readonly serial: number = nextSerial()
   readonly #stream: Stream | undefined
   readonly #workspace: DeviceBuffer | undefined
@@ -52,12 +64,15 @@ export class Cublas implements Disposable {
   #closed = false
 
   /**
-   * Loads cuBLAS at the first time, and makes a handle (`cublasCreate`). Host functions that are pending are run
-   * before, since that call may wait for the device.
-   * @throws ERR_UNSUPPORTED, with the places tried, where cuBLAS is not found (CUDA_STREAMS_CUBLAS names the file or
-   * its folder); ERR_DEADLOCK inside a host function; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a workspace that
-   * begins elsewhere; ERR_CLOSED for a closed stream or workspace; ERR_DEVICE_MISMATCH where stream, device and workspace are not on one device; ERR_OUT_OF_RANGE
-   * for a device that does not exist; LibraryError
+   * Loads cuBLAS at the first time, and makes a handle (`cublasCreate`). Pending host functions run before, since that
+   * call may wait for the device.
+   * @param stream The stream for the work. Default: at each call, the current stream of the device.
+   * @param options `device`: see above. `workspace`: memory that cuBLAS works in, instead of its own.
+   * @throws {Error} ERR_UNSUPPORTED, with the places tried, where cuBLAS is not found (CUDA_STREAMS_CUBLAS names the
+   * file or its folder); ERR_DEADLOCK inside a host function; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a
+   * workspace that begins elsewhere; ERR_CLOSED for a closed stream or workspace; ERR_DEVICE_MISMATCH where stream,
+   * device and workspace are not on one device; ERR_OUT_OF_RANGE for a device that does not exist
+   * @throws {LibraryError} where cuBLAS refuses
    */
   constructor(stream?: Stream, options?: CublasOptions) {
     if (stream !== undefined && !isStream(stream)) throw invalidType('stream', 'a Stream', stream)
@@ -82,7 +97,7 @@ export class Cublas implements Disposable {
 
   /**
    * cuBLAS's own number, such as 130100 (`cublasGetVersion`); 0 on the simulator.
-   * @throws ERR_CLOSED
+   * @throws {Error} ERR_CLOSED
    */
   get version(): number {
     const cublas = checkThis(this, isCublas, 'a Cublas')
@@ -90,21 +105,25 @@ export class Cublas implements Disposable {
     return cublas.#handle?.version ?? 0
   }
 
-  /** Has it been closed? */
+  /** Was it closed? */
   get closed(): boolean {
     return checkThis(this, isCublas, 'a Cublas').#closed
   }
 
   /**
    * Queues C = alpha · A · B + beta · C (`cublasGemmEx`). Matrices lie row after row unless `order` says otherwise;
-   * sums are kept in f32, those of f64 in f64. A and B must not overlap C. The buffers may be closed as soon as this
-   * returns. The first product of its kind on a device may load code, so host functions that are pending run before.
-   * Inside a host function that cannot be: compute there only what was computed before.
-   * @throws ERR_OUT_OF_RANGE where a buffer is too short, or a size or distance is none; ERR_INVALID_ARG_TYPE,
+   * sums are kept in f32, those of f64 in f64. The buffers may be closed as soon as this returns. The first product of
+   * its kind on a device may load code, so pending host functions run before; inside a host function that cannot be,
+   * and only products of kinds that were computed before are possible.
+   * @param a A: m × k elements.
+   * @param b B: k × n elements.
+   * @param c C: m × n elements; must not overlap A or B.
+   * @param options `m`, `n`, `k`, the element `type`, and more: see GemmOptions
+   * @throws {Error} ERR_OUT_OF_RANGE where a buffer is too short, or a size or distance is none; ERR_INVALID_ARG_TYPE,
    * ERR_INVALID_ARG_VALUE for a type or order that is none, and a buffer that begins in the middle of an element;
    * ERR_CLOSED, ERR_DEVICE_MISMATCH for a buffer of another device; ERR_DEADLOCK for the first of its kind inside a
-   * host function. Nothing is queued then. LibraryError for what
-   * cuBLAS refuses
+   * host function. Nothing is queued then.
+   * @throws {LibraryError} where cuBLAS refuses
    */
   gemm(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: GemmOptions): this {
     checkThis(this, isCublas, 'a Cublas').#queue('cublasGemmEx', shapeOfGemm(options), a, b, c)
@@ -113,7 +132,12 @@ export class Cublas implements Disposable {
 
   /**
    * As `gemm`, for many products of the same sizes that lie at equal distances (`cublasGemmStridedBatchedEx`).
-   * @throws as `gemm`; ERR_OUT_OF_RANGE for a `strideC` at which the results overlap
+   * @param a The first A.
+   * @param b The first B.
+   * @param c The first C.
+   * @param options As for `gemm`, and the number of products and their distances: see StridedBatchOptions.
+   * @throws {Error} as `gemm`; ERR_OUT_OF_RANGE for a `strideC` at which the results overlap
+   * @throws {LibraryError} as `gemm`
    */
   gemmStridedBatched(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: StridedBatchOptions): this {
     checkThis(this, isCublas, 'a Cublas').#queue('cublasGemmStridedBatchedEx', shapeOfBatch(options), a, b, c)

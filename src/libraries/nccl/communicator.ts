@@ -48,16 +48,21 @@ class Ready {
 }
 
 /**
- * An id for a new communicator (`ncclGetUniqueId`), 128 bytes: give it to every rank, by whatever means the processes
- * have. This process must live until all ranks are there, since they meet at it.
- * @throws ERR_UNSUPPORTED, with the places tried, where NCCL is not found (CUDA_STREAMS_NCCL names the file or its
- * folder) or is older than 2.14; LibraryError
+ * An id for a new communicator (`ncclGetUniqueId`): give it to every rank, by any means that the processes have. This
+ * process must live until all ranks are there, since they meet at it.
+ * @returns 128 bytes
+ * @throws {Error} ERR_UNSUPPORTED, with the places tried, where NCCL is not found (CUDA_STREAMS_NCCL names the file or
+ * its folder) or is older than 2.14
+ * @throws {LibraryError} where NCCL refuses
  */
 export function uniqueId(): Uint8Array {
   return ncclOf(Device.current).uniqueId()
 }
 
-/** NCCL's own number, such as 22809 for 2.28.9 (`ncclGetVersion`); 0 on the simulator. Throws as `uniqueId` does. */
+/**
+ * NCCL's own number, such as 22809 for 2.28.9 (`ncclGetVersion`); 0 on the simulator.
+ * @throws {Error} as `uniqueId`
+ */
 export function ncclVersion(): number {
   return ncclOf(Device.current).version()
 }
@@ -67,27 +72,35 @@ let isCommunicator: (value: unknown) => value is Communicator
 /**
  * One of the ranks that exchange data: a device of this process. Every rank has to make the same calls in the same
  * order. Their work is queued on a stream of the device, as kernels are; the buffers may be closed as soon as that is
- * done. What nobody can reach any more is destroyed.
+ * done. A communicator that the program cannot reach any more is destroyed.
  *
- * What holds for all calls that exchange data is not repeated at each. Arguments that are wrong are refused by name,
- * and nothing is queued: ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for a type or reduction that is none, and a buffer
- * that is no whole number of elements or begins in the middle of one; ERR_OUT_OF_RANGE for buffers of other lengths,
- * and a rank that is none; ERR_CLOSED for a communicator that has ended, a closed buffer or stream; ERR_DEVICE_MISMATCH
- * for those of another device; ERR_UNSUPPORTED on a per-thread default stream; ERR_DEADLOCK where another rank of this
- * thread does not make the same call, and where the other ranks are waited for in vain (`timeout`). What NCCL refuses
- * is a LibraryError. It ends the communicator, as a wait in vain does.
+ * Not repeated at each call that exchanges data: wrong arguments are refused by name, and nothing is queued:
+ * ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for a type or reduction that is none, and a buffer that is no whole
+ * number of elements or begins in the middle of one; ERR_OUT_OF_RANGE for buffers of other lengths, and a rank that is
+ * none; ERR_CLOSED for a communicator that has ended, a closed buffer or stream; ERR_DEVICE_MISMATCH for those of
+ * another device; ERR_UNSUPPORTED on a per-thread default stream; ERR_DEADLOCK where another rank of this thread does
+ * not make the same call, and where the other ranks are waited for in vain (`timeout`). A refusal of NCCL is a
+ * LibraryError. It ends the communicator, as a wait in vain does.
  *
  * The first call of a kind connects the ranks: it blocks until all of them have made it, and runs host functions that
  * come due meanwhile. A thread that has several ranks must therefore make the calls of all of them inside `group()`.
+ * @example
+ * ```ts
+ * import { Communicator } from 'cuda-streams/nccl'
+ *
+ * const communicator = await Communicator.create({ id: bytes, rank: 0, size: 2 })
+ * communicator.allReduce(x, y, { type: 'f32', op: 'sum', stream })
+ * await communicator.close()
+ * ```
  */
 export class Communicator implements AsyncDisposable {
   /** The device of this rank. */
   readonly device: Device
-  /** Which of the ranks it is, from 0. */
+  /** The number of this rank, from 0. */
   readonly rank: number
-  /** How many ranks there are. */
+  /** The number of ranks. */
   readonly size: number
-  /** Which object it is: no other of this thread has the number. */
+  /** The number of this object: no other object of this thread has it. */
   readonly serial: number = nextSerial()
   readonly #handle: NcclHandle
 
@@ -103,11 +116,14 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Resolves when all ranks are there (`ncclCommInitRankConfig`, not blocking). The loop turns meanwhile, so that a
-   * process may make several ranks at once. On the simulator all ranks must be in one thread.
-   * @throws (as a rejection) ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE; ERR_INVALID_ARG_VALUE for an id that `uniqueId()`
-   * did not return, or for options that contradict those of another rank in this thread; ERR_UNSUPPORTED as
-   * `uniqueId()`; ERR_DEADLOCK when the time is up; `signal.reason`; LibraryError
+   * Resolves when all ranks are there (`ncclCommInitRankConfig`, not blocking). The event loop turns meanwhile, so that
+   * a process may make several ranks at once. On the simulator all ranks must be in one thread.
+   * @param options `id` from `uniqueId()`, this `rank` and the `size`; `device` (default: the current device),
+   * `timeout` and `signal`: see CommunicatorOptions
+   * @throws {Error} (as a rejection) ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE; ERR_INVALID_ARG_VALUE for an id that
+   * `uniqueId()` did not return, or for options that contradict those of another rank in this thread; ERR_UNSUPPORTED
+   * as `uniqueId()`; ERR_DEADLOCK when the time is up; `signal.reason`
+   * @throws {LibraryError} (as a rejection) where NCCL refuses
    */
   static async create(options: CommunicatorOptions): Promise<Communicator> {
     if (options === undefined) throw invalidType('options', 'an object such as { id, rank, size }', options)
@@ -146,8 +162,10 @@ export class Communicator implements AsyncDisposable {
   /**
    * A communicator for each of these devices of this process, in their order: `create` for each, all at once. Make the
    * calls of all of them inside `group()`.
-   * @throws (as a rejection) ERR_INVALID_ARG_TYPE, also for no devices; ERR_INVALID_ARG_VALUE for a device that is
-   * named twice; ERR_DEVICE_MISMATCH for those of two drivers; as `create` for any of them, and then none is left
+   * @param devices Devices of one driver, or ordinals; at least one.
+   * @param options `timeout` and `signal`, as for `create`
+   * @throws {Error} (as a rejection) ERR_INVALID_ARG_TYPE, also for no devices; ERR_INVALID_ARG_VALUE for a device that
+   * is named twice; ERR_DEVICE_MISMATCH for those of two drivers; as `create` for any of them, and then none is left
    */
   static async createAll(
     devices: readonly (Device | number)[],
@@ -184,14 +202,16 @@ export class Communicator implements AsyncDisposable {
     throw failed.reason
   }
 
-  /** Was it closed, aborted, or given up after an error? */
+  /** Was the communicator closed, aborted, or given up after an error? */
   get closed(): boolean {
     return checkThis(this, isCommunicator, 'a Communicator').#handle.ended
   }
 
   /**
-   * Leaves in every rank's `destination` what the `source` of all ranks become together (`ncclAllReduce`). Both have the
-   * same length, and may be the same bytes.
+   * Leaves in every rank's `destination` the reduction of the `source` of all ranks (`ncclAllReduce`).
+   * @param source This rank's elements.
+   * @param destination The buffer to write, of the same length; may be the same bytes.
+   * @param options `type` of the elements, `op` (default 'sum'), and `stream`
    */
   allReduce(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
     const call = Communicator.#call(this, options)
@@ -206,8 +226,10 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Leaves in every rank's `destination` what the root has in `source` (`ncclBroadcast`). The root's two have the same
-   * length, and may be the same buffer; other ranks need no source.
+   * Leaves in every rank's `destination` the root's `source` (`ncclBroadcast`).
+   * @param source The root's elements; other ranks need none.
+   * @param destination The buffer to write, of the same length; at the root it may be the same buffer.
+   * @param options `type` of the elements, `root` and `stream`
    */
   broadcast(source: DeviceBuffer | undefined, destination: DeviceBuffer, options: TransferOptions & RootOptions): this {
     const call = Communicator.#call(this, options)
@@ -223,8 +245,10 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Leaves in the root's `destination` what the `source` of all ranks become together (`ncclReduce`). The root's two
-   * have the same length, and may be the same buffer; other ranks need no destination.
+   * Leaves in the root's `destination` the reduction of the `source` of all ranks (`ncclReduce`).
+   * @param source This rank's elements.
+   * @param destination The root's buffer to write, of the same length; may be the same buffer. Other ranks need none.
+   * @param options `type` of the elements, `op`, `root` and `stream`
    */
   reduce(source: DeviceBuffer, destination: DeviceBuffer | undefined, options: ReductionOptions & RootOptions): this {
     const call = Communicator.#call(this, options)
@@ -241,8 +265,10 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Leaves in every rank's `destination` the `source` of all ranks, one after the other (`ncclAllGather`): it is `size`
-   * times as long.
+   * Leaves in every rank's `destination` the `source` of all ranks, one after the other (`ncclAllGather`).
+   * @param source This rank's elements.
+   * @param destination The buffer to write, `size` times as long.
+   * @param options `type` of the elements, and `stream`
    */
   allGather(source: DeviceBuffer, destination: DeviceBuffer, options: TransferOptions): this {
     const call = Communicator.#call(this, options)
@@ -257,8 +283,10 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * As `allReduce`, and leaves in each rank only its part of the result (`ncclReduceScatter`): `source` is `size` times
-   * as long as `destination`.
+   * As `allReduce`, and leaves in each rank only its part of the result (`ncclReduceScatter`).
+   * @param source This rank's elements, `size` times as long as the destination.
+   * @param destination The buffer to write.
+   * @param options `type` of the elements, `op` and `stream`
    */
   reduceScatter(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
     const call = Communicator.#call(this, options)
@@ -274,8 +302,10 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Sends the buffer to another rank, which has to receive as much (`ncclSend`). What goes both ways, or to several ranks
-   * at a time, belongs into one `group()`.
+   * Sends a buffer to another rank, which has to receive as much (`ncclSend`). Messages that go both ways, or to
+   * several ranks at a time, belong into one `group()`.
+   * @param source The elements to send.
+   * @param options `type` of the elements, `peer`: the other rank, and `stream`
    */
   send(source: DeviceBuffer, options: PeerOptions): this {
     const call = Communicator.#call(this, options)
@@ -288,7 +318,11 @@ export class Communicator implements AsyncDisposable {
     return this
   }
 
-  /** Receives what another rank sends, which has to be as much (`ncclRecv`). */
+  /**
+   * Receives the elements that another rank sends, which have to be as many (`ncclRecv`).
+   * @param destination The buffer to write.
+   * @param options `type` of the elements, `peer`: the other rank, and `stream`
+   */
   recv(destination: DeviceBuffer, options: PeerOptions): this {
     const call = Communicator.#call(this, options)
     const peer = call.peer()
@@ -301,13 +335,16 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Resolves when all that was queued through this communicator until now is done, on closed streams too; what a capture
-   * took up is not waited for. A rank that died is told by a network, but not by NVLink: there the GPU waits for ever, so
+   * Resolves when all work is done that was queued through this communicator until now, on closed streams too; captured
+   * work is not waited for. A network reports a rank that died, but NVLink does not: there the GPU waits forever, so
    * give a `signal` with a time limit where that can happen. When it is aborted, or NCCL reports an error
-   * (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which lets the streams go on, and the promise
-   * rejects with the reason.
-   * @throws (as a rejection) ERR_CLOSED, also where it is aborted meanwhile; ERR_INVALID_ARG_TYPE; `signal.reason`,
-   * LibraryError, CudaError if the GPU faults
+   * (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which lets the streams go on, and the
+   * promise rejects with the reason.
+   * @param options `signal`: an AbortSignal that gives the communicator up
+   * @throws {Error} (as a rejection) ERR_CLOSED, also where it is aborted meanwhile; ERR_INVALID_ARG_TYPE;
+   * `signal.reason`
+   * @throws {LibraryError} (as a rejection) where NCCL reports an error
+   * @throws {CudaError} (as a rejection) if the GPU faults
    */
   async finished(options?: WaitOptions): Promise<void> {
     const handle = checkThis(this, isCommunicator, 'a Communicator').#handle
@@ -337,10 +374,10 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Gives it up at once (`ncclCommAbort`): its work on the GPU ends, with whatever bytes are there, and the streams go
-   * on. Abort the other ranks too. Resolves when NCCL has let go of everything. Calls after it are ERR_CLOSED. May be
-   * called twice.
-   * @throws (as a rejection) LibraryError
+   * Gives the communicator up at once (`ncclCommAbort`): its work on the GPU ends, with undefined bytes in the
+   * destinations, and the streams go on. Abort the other ranks too. Resolves when NCCL has let go of everything. Calls
+   * after it are ERR_CLOSED. May be called twice.
+   * @throws {LibraryError} (as a rejection) where NCCL refuses
    */
   async abort(): Promise<void> {
     const handle = checkThis(this, isCommunicator, 'a Communicator').#handle
@@ -352,9 +389,10 @@ export class Communicator implements AsyncDisposable {
   /**
    * Lets its work complete, then frees it (`ncclCommFinalize`, `ncclCommDestroy`). All ranks have to close, those of
    * one thread at one time: `await Promise.all(communicators.map((each) => each.close()))`. Close graphs that captured
-   * its work before. When `signal` is aborted it is given up as by `abort()`, and the promise rejects. May be called
-   * twice.
-   * @throws (as a rejection) ERR_INVALID_ARG_TYPE, `signal.reason`, LibraryError; ERR_DEADLOCK when the time is up
+   * its work before. May be called twice.
+   * @param options `signal`: when it is aborted the communicator is given up as by `abort()`, and the promise rejects
+   * @throws {Error} (as a rejection) ERR_INVALID_ARG_TYPE, `signal.reason`; ERR_DEADLOCK when the time is up
+   * @throws {LibraryError} (as a rejection) where NCCL refuses
    */
   async close(options?: WaitOptions): Promise<void> {
     const handle = checkThis(this, isCommunicator, 'a Communicator').#handle
@@ -410,7 +448,7 @@ function throwIfAborted(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw signal.reason
 }
 
-/** NCCL itself, or what stands in for it on the simulator. */
+/** NCCL itself, or its stand-in on the simulator. */
 function ncclOf(device: Device): NcclBackend {
   if (device.driver !== 'sim') return openNccl()
   simulated ??= new SimulatedNccl()
