@@ -480,22 +480,36 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
+   * Queues a kernel (`cuLaunchKernelEx`). Its arguments are checked against its signature; nothing is queued where they
+   * do not fit.
+   * @param kernel A kernel of a module on the stream's device.
+   * @param config `grid`: blocks. `block`: threads of each block. Both are numbers or [x, y, z]. `sharedMemory`: bytes
+   * for each block (default 0). `cooperative` and `cluster`: see LaunchConfig.
+   * @param args One argument for each parameter: numbers, bigints, booleans, buffers, or addresses, which count as no
+   * use of a buffer. Buffers may be on another GPU that this one can reach, and may be closed as soon as this returns,
+   * but for those of a launch that is captured.
+   * @throws {Error} ERR_INVALID_ARG_VALUE for another number of arguments, or memory that begins in the middle of an
+   * element; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a number that the parameter cannot hold, or that no grid or
+   * block has; ERR_CLOSED, of the module too; ERR_DEVICE_MISMATCH for a stream of another device or memory of another
+   * driver; ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach
+   * @throws {CudaError} mostly 1, for a shape that the device cannot run
+   * @example
+   * ```ts
+   * const axpy = Module.load(bytes).kernel('axpy', ['f32', 'in f32*', 'inout f32*', 'i32'])
+   * stream.launch(axpy, { grid: Math.ceil(1024 / 256), block: 256 }, 2, x, y, 1024)
+   * ```
+   */
+  launch<S extends readonly ParameterType[]>(kernel: Kernel<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
+  /**
    * Queues a kernel that has a twin: on a GPU the kernel runs, on the simulator its twin. The first launch on a device
    * of the NVIDIA driver compiles and loads it, and blocks meanwhile, unless it was prepared. On the simulator every
    * pointer needs a buffer: addresses are ERR_INVALID_ARG_TYPE.
    * @param kernel A kernel from `defineKernel()`.
    * @param config The shape of the launch, as for a Kernel.
    * @param args One argument for each parameter, as for a Kernel.
-   * @throws {Error} as for a Kernel; at the first launch, where it was not prepared: as `prepare()` rejects, and
-   * ERR_DEADLOCK inside a host function
-   */
-  launch<S extends readonly ParameterType[]>(kernel: Kernel<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
-  /**
-   * Queues a kernel that has a twin: on a GPU the kernel runs, on the simulator its twin. The first launch on a
-   * device of the NVIDIA driver compiles and loads it, and blocks meanwhile, unless it was prepared. On the simulator
-   * every pointer needs a buffer: addresses are ERR_INVALID_ARG_TYPE.
-   * @throws as for a Kernel. The first launch, where it was not prepared: as `prepare()` rejects, and ERR_DEADLOCK
-   * inside a host function
+   * @throws {Error} as for a Kernel: ERR_INVALID_ARG_TYPE and so on; at the first launch, where it was not prepared: as
+   * `prepare()` rejects, and ERR_DEADLOCK inside a host function
+   * @throws {CudaError} as for a Kernel
    */
   launch<S extends readonly ParameterType[]>(
     kernel: DefinedKernel<S>,

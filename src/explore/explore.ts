@@ -68,16 +68,20 @@ interface Settings extends Conditions {
 
 /**
  * Runs a program on simulations of its own, each time in another of the orders that CUDA's rules allow, and compares
- * what it returns or throws, what its host functions throw, and which of them run. Orders that differ only in
+ * its results or errors, the errors of its host functions, and which of these run. Orders that differ only in
  * operations that do not touch each other's memory count once. Stops at the first order that disagrees with the usual
  * one. No time passes: how long operations take says nothing of their order.
  *
- * All that the program does must follow from that order: it makes its own streams and buffers, and awaits nothing but
- * the simulation and what follows from it. JavaScript that keeps a view of pinned memory is taken to look through it
- * when a wait is over, and just after an operation was queued that uses the memory; at other times only `bytes` and
- * `view()` tell that it looks.
- * @throws (as a rejection) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for wrong options;
- * ERR_INVALID_ARG_VALUE for a program that does something else in the same order. What the program throws is an outcome
+ * All that the program does must follow from that order: it makes its own streams and buffers, and awaits only the
+ * simulation and what follows from it. JavaScript that keeps a view of pinned memory is taken to look through it when a
+ * wait is over, and just after an operation was queued that uses the memory; at other times only `bytes` and `view()`
+ * tell that it looks.
+ * @param program A function, sync or async, that gets the simulation.
+ * @param options `devices` (default 1), `maxRuns` (default 1000), `strategy` (default 'auto'), and more: see
+ * ExploreOptions
+ * @throws {Error} (as a rejection) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for wrong options;
+ * ERR_INVALID_ARG_VALUE for a program that does something else in the same order. An error of the program is an
+ * outcome.
  */
 export async function explore(program: ExploredProgram, options?: ExploreOptions): Promise<Exploration> {
   checkFunction(program, 'program')
@@ -90,8 +94,11 @@ export async function explore(program: ExploredProgram, options?: ExploreOptions
 }
 
 /**
- * Runs a program in one order that `explore()` has printed. What the program throws is the outcome.
- * @throws (as a rejection) ERR_INVALID_ARG_VALUE for what is no schedule, or none of this program;
+ * Runs a program in one order that `explore()` has printed. An error of the program is the outcome.
+ * @param program The program that was explored.
+ * @param schedule The text that `explore()` printed.
+ * @param options `devices`, `faults` and `seed`, as the exploration had them
+ * @throws {Error} (as a rejection) ERR_INVALID_ARG_VALUE for a text that is no schedule, or none of this program;
  * ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE
  */
 export async function replay(program: ExploredProgram, schedule: Schedule, options?: ReplayOptions): Promise<Order> {

@@ -9,7 +9,12 @@ import { BufferCore } from './buffer-core.js'
 export interface ViewConstructor<V extends ArrayBufferView> {
   /** The bytes of an element. */
   readonly BYTES_PER_ELEMENT: number
-  /** Makes a view of `length` elements, `byteOffset` bytes into the memory. */
+  /**
+   * Makes a view.
+   * @param buffer The memory.
+   * @param byteOffset Where the view begins, in bytes.
+   * @param length The elements of the view.
+   */
   new (buffer: ArrayBuffer, byteOffset: number, length: number): V
 }
 

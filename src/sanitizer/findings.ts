@@ -11,7 +11,10 @@ export class SanitizerError extends Error {
   /** What was found; the message is all of their texts. */
   readonly reports: readonly SanitizerReport[]
 
-  /** Made by the sanitizer. */
+  /**
+   * Made by the sanitizer.
+   * @param reports The findings.
+   */
   constructor(reports: readonly SanitizerReport[]) {
     super(reports.map(({ message }) => message).join('\n\n'))
     this.reports = reports

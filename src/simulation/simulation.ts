@@ -40,7 +40,8 @@ export interface Simulation extends Disposable {
   readonly seed: number
   /**
    * Lets a call or an operation fail, counted from now; takes that back when the result is disposed.
-   * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for what cannot fail so
+   * @param fault The call or operation that fails, and how.
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for a fault that cannot be
    */
   inject(fault: Fault): Disposable
   /**
@@ -55,10 +56,19 @@ const simulations = new WeakMap<SimDriver, Simulation>()
 const foreignStreams = new WeakMap<SimDriver, Set<bigint>>()
 
 /**
- * A private machine beside the default driver, which is not opened by this. Its devices are used as any:
- * `new Stream({ device })`.
- * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a fault that is none; ERR_OUT_OF_RANGE for `devices`, and
- * numbers in a fault
+ * A private machine beside the default driver, which is not opened by this. Its devices are used as any: `new Stream({
+ * device })`.
+ * @param options `devices` (default 1), `seed` for the order of work (default 0, the natural one) and `faults` (default
+ * none)
+ * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a fault that is none; ERR_OUT_OF_RANGE for `devices`,
+ * and numbers in a fault
+ * @example
+ * ```ts
+ * import { simulate } from 'cuda-streams/sim'
+ *
+ * using simulation = simulate({ devices: 2 })
+ * const stream = simulation.devices[1]?.createStream()
+ * ```
  */
 export function simulate(options?: SimulationOptions): Simulation {
   const { devices = 1, seed = 0, faults: wanted } = readOptions(options, ['devices', 'seed', 'faults'])
@@ -72,16 +82,20 @@ export function simulate(options?: SimulationOptions): Simulation {
 
 /**
  * The machine that a simulated device belongs to, always the same object; that of the default simulator too.
- * @throws ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE
+ * @param device A simulated device.
+ * @throws {Error} ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE
  */
 export function simulationOf(device: Device): Simulation {
   return simulationFor(simDriverOf(device))
 }
 
 /**
- * Queues work that takes so many virtual nanoseconds, from 0 to 2 ** 53 - 1, as a kernel does. It can be captured.
- * @throws ERR_UNSUPPORTED for a stream of the NVIDIA driver; ERR_OUT_OF_RANGE for another length; ERR_INVALID_ARG_TYPE,
- * ERR_CLOSED; CudaError as a launch
+ * Queues work that takes virtual time, as a kernel does. It can be captured.
+ * @param stream A simulated stream.
+ * @param nanoseconds Virtual nanoseconds, from 0 to 2 ** 53 - 1.
+ * @throws {Error} ERR_UNSUPPORTED for a stream of the NVIDIA driver; ERR_OUT_OF_RANGE for another length;
+ * ERR_INVALID_ARG_TYPE, ERR_CLOSED
+ * @throws {CudaError} as a launch
  */
 export function busy(stream: Stream, nanoseconds: number): void {
   checkNanoseconds(nanoseconds, 'nanoseconds')
@@ -91,10 +105,23 @@ export function busy(stream: Stream, nanoseconds: number): void {
 }
 
 /**
- * Holds the stream at this point until it is opened. Opening it twice does nothing more. To block for what is behind it
- * is ERR_DEADLOCK, unless a host function opens it meanwhile: await `finished()`.
- * @throws ERR_UNSUPPORTED for a stream of the NVIDIA driver, and while the stream captures; ERR_INVALID_ARG_TYPE,
- * ERR_CLOSED; CudaError as a launch
+ * Holds the stream at this point until it is opened. To block for work behind it is ERR_DEADLOCK, unless a host
+ * function opens it meanwhile: await `finished()`.
+ * @param stream A simulated stream.
+ * @returns the latch; opening it twice does nothing more
+ * @throws {Error} ERR_UNSUPPORTED for a stream of the NVIDIA driver, and while the stream captures;
+ * ERR_INVALID_ARG_TYPE, ERR_CLOSED
+ * @throws {CudaError} as a launch
+ * @example
+ * ```ts
+ * import { latch } from 'cuda-streams/sim'
+ *
+ * const stream = new Stream()
+ * const gate = latch(stream)
+ * stream.query() // false
+ * gate.open()
+ * await stream.finished()
+ * ```
  */
 export function latch(stream: Stream): { open(): void } {
   const { driver, handle } = simulated(stream)
@@ -103,10 +130,13 @@ export function latch(stream: Stream): { open(): void } {
 }
 
 /**
- * Queues work that faults when it is done, with this CUresult; 700, an illegal address, unless given. All devices of
- * the machine are lost by that, as those of a process are. It can be captured.
- * @throws ERR_UNSUPPORTED for a stream of the NVIDIA driver; ERR_OUT_OF_RANGE for a number less than 1;
- * ERR_INVALID_ARG_TYPE, ERR_CLOSED; CudaError as a launch
+ * Queues work that faults when it is done. All devices of the machine are lost by that, as those of a process are. It
+ * can be captured.
+ * @param stream A simulated stream.
+ * @param number The CUresult of the fault. Default 700, an illegal address.
+ * @throws {Error} ERR_UNSUPPORTED for a stream of the NVIDIA driver; ERR_OUT_OF_RANGE for a number less than 1;
+ * ERR_INVALID_ARG_TYPE, ERR_CLOSED
+ * @throws {CudaError} as a launch
  */
 export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS): void {
   checkInteger(number, 'number', 1, undefined, () => 'a CUresult that is not success')
@@ -116,10 +146,12 @@ export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS)
 }
 
 /**
- * The handle of a stream that another library of the simulation owns: wrap it with
- * `new ExternalStream(handle, { device })`. It lives until `destroyForeignStream(handle)`, and no longer than its
- * simulation, which a handle does not keep alive.
- * @throws ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE; ERR_DEVICE_MISMATCH where
+ * The handle of a stream that another library of the simulation owns: wrap it with `new ExternalStream(handle, { device
+ * })`. The stream lives until `destroyForeignStream(handle)`, and no longer than its simulation, which a handle does
+ * not keep alive.
+ * @param device A simulated device.
+ * @param options `priority` (default 0) and `nonBlocking` (default true)
+ * @throws {Error} ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE; ERR_DEVICE_MISMATCH where
  * `options.device` is another one
  */
 export function foreignStream(device: Device, options?: StreamOptions): bigint {
@@ -135,8 +167,9 @@ export function foreignStream(device: Device, options?: StreamOptions): bigint {
 /**
  * Destroys such a stream, as its owner would. Queued work still completes; wrappers of it get CudaError 400 from then
  * on.
- * @throws ERR_INVALID_HANDLE for what `foreignStream()` did not return, or is destroyed; ERR_INVALID_ARG_TYPE,
- * ERR_OUT_OF_RANGE
+ * @param handle A handle from `foreignStream()`.
+ * @throws {Error} ERR_INVALID_HANDLE for a handle that `foreignStream()` did not return, or that is destroyed;
+ * ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE
  */
 export function destroyForeignStream(handle: bigint): void {
   const address = checkPointer(handle, 'handle', 'a handle that foreignStream() returned')

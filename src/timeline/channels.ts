@@ -90,10 +90,11 @@ const INTERVAL = 100
 const LONGEST_INTERVAL = 2 ** 31 - 1
 
 /**
- * Begins to publish what a driver does. It costs what a recording costs, and keeps nothing. Messages come a while after
- * the fact: operations in the order of the calls, calls that wait once they are over. An operation that is not done
- * holds up those of later calls, on any stream.
- * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for the interval, or a device that does not exist
+ * Begins to publish the operations of a driver. It costs as much as a recording, and keeps nothing. Messages come a
+ * while after the fact: operations in the order of the calls, calls that wait once they are over. An operation that is
+ * not done holds up those of later calls, on any stream.
+ * @param options `device` of the driver (default: the current device) and `interval` in milliseconds (default 100)
+ * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for the interval, or a device that does not exist
  */
 export function publish(options?: PublishOptions): Publisher {
   return publishOn(PUBLIC, options)

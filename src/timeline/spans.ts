@@ -17,9 +17,11 @@ export interface TraceOptions {
 }
 
 /**
- * Gives a span to each operation that streams do: kernels, copies, fills, host functions, graphs. A span begins and
- * ends with the operation itself, and is made a while later, as messages of `publish()` are. Close the result to stop.
- * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for the interval, or a device that does not exist
+ * Gives a span to each operation of streams: kernels, copies, fills, host functions, graphs. A span begins and ends
+ * with the operation itself, and is made a while later, as messages of `publish()` are. Close the result to stop.
+ * @param options `tracer` (default: `trace.getTracer('cuda-streams')`), `device` of the driver (default: the current
+ * device) and `interval` in milliseconds (default 100)
+ * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for the interval, or a device that does not exist
  */
 export function traceOperations(options?: TraceOptions): Publisher {
   const given = readOptions(options, ['tracer', 'device', 'interval'])

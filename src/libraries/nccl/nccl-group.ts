@@ -43,11 +43,14 @@ const groups = new Ambient<Group>()
  * Makes NCCL's calls of a function together (`ncclGroupStart`, `ncclGroupEnd`): one thread that has several ranks must
  * make the calls of all of them in a group, and so must sends and receives that wait for each other. Arguments are
  * checked by each call; the work is queued when the function ends, and if it throws nothing is queued. Groups may be
- * nested: all is queued at the end of the outermost, but for what was asked for in one that throws.
- * @throws what the function throws; ERR_INVALID_ARG_VALUE where two calls use the same bytes and one writes there: NCCL
- * may run the calls of a group side by side. ERR_DEVICE_MISMATCH for devices of two drivers; ERR_DEADLOCK where a rank of
- * this thread is left out, and where the other ranks are waited for in vain; ERR_CLOSED for what was closed since its call;
- * ERR_INVALID_ARG_TYPE for a function that returns a promise; LibraryError
+ * nested: all work is queued at the end of the outermost, but for the calls of a group that throws.
+ * @param fn A function that is not async.
+ * @returns the function's result
+ * @throws {Error} any error of the function; ERR_INVALID_ARG_VALUE where two calls use the same bytes and one writes
+ * there: NCCL may run the calls of a group side by side. ERR_DEVICE_MISMATCH for devices of two drivers; ERR_DEADLOCK
+ * where a rank of this thread is left out, and where the other ranks are waited for in vain; ERR_CLOSED for an object
+ * that was closed since its call; ERR_INVALID_ARG_TYPE for a function that returns a promise
+ * @throws {LibraryError} where NCCL refuses
  */
 export function group<R>(fn: () => R): R {
   checkFunction(fn, 'fn')
