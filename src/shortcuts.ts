@@ -1,6 +1,6 @@
 /**
- * The members of Device and Event that make or use what stands above these classes: streams, events and memory. They stand
- * here, and not in the classes, so that imports run one way.
+ * The members of Device and Event that make or use objects above these classes: streams, events and memory. They stand here,
+ * and not in the classes, so that imports run one way.
  */
 import { checkBoolean, checkThis, readOptions } from './base/arguments.js'
 import { invalidType, invalidValue } from './base/errors.js'

@@ -228,7 +228,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * Marks this point of the stream's work in an event (`cuEventRecord`).
    * @param event The event to record, on the stream's device. Default: a new one without timing.
    * @param options `external`: while capturing, an event node that work outside the graph can wait for (default false).
-   * `timing`, `blockingSync` and `interprocess` must be those of the event that is given.
+   * `timing`, `blockingSync`, `interprocess`: how a new event is made; they must not contradict an event that is given.
    * @returns the event
    * @throws {Error} ERR_DEVICE_MISMATCH for an event of another device; ERR_INVALID_ARG_VALUE for options that
    * contradict the event, or each other
@@ -295,7 +295,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @example
    * ```ts
    * ours.wait(theirs) // all that is queued on theirs until now
-   * stream.launch(axpy, config, 2, x, y, 1024)
+   * ours.launch(axpy, config, 2, x, y, 1024)
    * ```
    */
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this

@@ -21,7 +21,7 @@ export interface FillOptions {
   readonly width?: FillWidth | undefined
 }
 
-/** How a buffer is read as a web stream. */
+/** The options of a web stream that reads a buffer. */
 export interface DownloaderOptions {
   /** The bytes of each chunk but the last; at least 1. Default 4 MiB. */
   readonly chunkBytes?: number | undefined

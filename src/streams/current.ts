@@ -1,4 +1,4 @@
-/** Which stream each async context has made current, and the default streams, which are current where none is. */
+/** The stream that each async context has made current, and the default streams, which are current where none is. */
 import { Ambient } from '../base/ambient.js'
 import type { Device } from '../device.js'
 import { type StreamBase, StreamCore, streamCoreOf } from './stream-core.js'

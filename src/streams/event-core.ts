@@ -86,7 +86,7 @@ export class EventCore extends NativeResource implements EventSettings {
     throw stateError('ERR_DEVICE_MISMATCH', `The event is on ${device}, not on ${near} as options.device says`)
   }
 
-  /** To be destroyed by us, unlike a wrapped one. */
+  /** To be destroyed by this library, unlike a wrapped event. */
   get isOurs(): boolean {
     return this.tenure !== 'foreign' && this.tenure !== 'shared'
   }

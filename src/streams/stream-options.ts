@@ -21,7 +21,7 @@ export interface ExternalStreamOptions {
   readonly owner?: object | undefined
 }
 
-/** How an event is recorded and, where none is given, made. */
+/** The options of a record, and of the event that it makes where none is given. */
 export interface RecordOptions extends EventOptions {
   /** While capturing: an event node that work outside the graph can wait for. No effect otherwise. Default false. */
   readonly external?: boolean | undefined

@@ -1,4 +1,4 @@
-/** What ran when: recorded from any driver, for Perfetto, for a page to look at, and for programs. */
+/** The operations of any driver and their times, recorded for Perfetto, for a page to look at, and for programs. */
 import { writeFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import {
