@@ -34,7 +34,6 @@ import { announce, isShared, type SharedStream } from './streams/shared.js'
 import {
   checkWrapOptions,
   isStream,
-  openStream,
   receiveStream,
   StreamBase,
   StreamCore,
@@ -153,17 +152,17 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws CudaError 900 while the stream captures, unless it was asked before; the capture is not spoilt
    */
   get id(): bigint {
-    return openStream(this).id
+    return open(this).id
   }
 
   /** The context it is in: its device's primary one, unless another library made the stream elsewhere. */
   get context(): Context {
-    return { handle: BigInt(openStream(this).context), device: this.device }
+    return { handle: BigInt(open(this).context), device: this.device }
   }
 
   /** What the driver made of the priority asked for (`cuStreamGetPriority`, asked once): lower goes first. */
   get priority(): number {
-    return openStream(this).priority
+    return open(this).priority
   }
 
   /**
@@ -171,7 +170,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws CudaError 900 while the stream captures, unless it was asked before; the capture is not spoilt
    */
   get nonBlocking(): boolean {
-    return openStream(this).nonBlocking
+    return open(this).nonBlocking
   }
 
   /**
@@ -180,12 +179,12 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws CudaError 906 for the null stream while a blocking stream of the device captures
    */
   get isCapturing(): boolean {
-    return openStream(this).isCapturing
+    return open(this).isCapturing
   }
 
   /** An event without timing that the stream keeps for you, always the same; closing it does nothing. */
   get cachedEvent(): Event {
-    const { device, context } = openStream(this)
+    const { device, context } = open(this)
     this.#cachedEvent ??= new Event(new EventCore(device, context, PLAIN, 'kept'))
     return this.#cachedEvent
   }
@@ -205,7 +204,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   /** The same in a new event, made and recorded as the options say. */
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
-    const core = openStream(this)
+    const core = open(this)
     const isGiven = isEvent(given)
     if (!isGiven && given !== undefined && (isInstance(given, Event) || isInstance(given, Stream))) {
       throw invalidType('event', 'an Event or options', given)
@@ -243,7 +242,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
   wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
-    const core = openStream(this)
+    const core = open(this)
     // Options are read, and protocols asked, before anything is opened: what runs then may close it.
     const own = eventCoreOf(target)
     if (own !== undefined) {
@@ -257,7 +256,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     const isExternal = checkBoolean(external, 'options.external', false)
     const other = isStream(target) ? target : this.#wrapped(target)
     core.makeRoom(0)
-    const from = openStream(other)
+    const from = open(other)
     if (from.driver !== core.driver) throw mismatch(from, core)
     if (event === undefined && !(isExternal && (core.isCapturing || from.isCapturing))) {
       core.driver.streamWaitStream(core.handle, from.handle, from.context)
@@ -274,7 +273,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * to ask, which spoils that capture
    */
   query(): boolean {
-    const core = openStream(this)
+    const core = open(this)
     try {
       return core.driver.streamQuery(core.handle)
     } catch (error) {
@@ -289,7 +288,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * in milliseconds), and on the simulator where only this thread could open the latch that it waits for
    */
   synchronize(): void {
-    const core = openStream(this)
+    const core = open(this)
     // To ask costs less than to wait, where there is likely nothing to wait for.
     if (core.quiet && isSurelyDone(core)) return
     try {
@@ -310,7 +309,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
       options,
       () => whom(streamCoreOf(this)),
       (settle) => {
-        const { driver, handle, context } = openStream(this)
+        const { driver, handle, context } = open(this)
         return driver.streamFinished(handle, context, settle)
       },
     )
@@ -324,7 +323,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * buffer of another driver; ERR_UNSUPPORTED for pinned memory and that of a GPU which the stream's cannot reach
    */
   copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this {
-    copy(openStream(this), destination, source)
+    copy(open(this), destination, source)
     return this
   }
 
@@ -336,7 +335,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach
    */
   fill(buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this {
-    fill(openStream(this), buffer, value, options)
+    fill(open(this), buffer, value, options)
     return this
   }
 
@@ -351,7 +350,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * later fault is told by whatever waits for the stream
    */
   upload(buffer: DeviceBuffer | PinnedBuffer, source: Bytes): Promise<void> {
-    return upload(openStream(this), buffer, source)
+    return upload(open(this), buffer, source)
   }
 
   /**
@@ -360,7 +359,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * and with ERR_UNSUPPORTED for more bytes than this Node's arrays have.
    */
   async download(buffer: DeviceBuffer | PinnedBuffer): Promise<Uint8Array> {
-    return download(openStream(this), buffer)
+    return download(open(this), buffer)
   }
 
   /**
@@ -370,7 +369,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws (at once) ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
    */
   uploader(buffer: DeviceBuffer | PinnedBuffer): WritableStream<Bytes> {
-    return uploader(openStream(this), buffer, (part, bytes) => this.upload(part, bytes))
+    return uploader(open(this), buffer, (part, bytes) => this.upload(part, bytes))
   }
 
   /**
@@ -380,7 +379,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   downloader(buffer: DeviceBuffer | PinnedBuffer, options?: DownloaderOptions): ReadableStream<Uint8Array> {
     const { chunkBytes } = readOptions(options, ['chunkBytes'])
-    return downloader(openStream(this), buffer, chunkBytes, (part) => this.download(part))
+    return downloader(open(this), buffer, chunkBytes, (part) => this.download(part))
   }
 
   /**
@@ -412,7 +411,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   launch(exec: GraphExec): this
   launch(target: unknown, config?: unknown, ...args: unknown[]): this {
-    launch(openStream(this), target, config, args)
+    launch(open(this), target, config, args)
     return this
   }
 
@@ -426,7 +425,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ERR_OUT_OF_RANGE for `nanoseconds`, ERR_CLOSED, ERR_DEVICE_MISMATCH for memory of another driver
    */
   external(work: ExternalWork, call: (handle: bigint) => void): this {
-    queueExternal(openStream(this), work, call)
+    queueExternal(open(this), work, call)
     return this
   }
 
@@ -441,7 +440,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * captures already, 900 for the null stream, or 906 while a blocking stream captures
    */
   beginCapture(mode: CaptureModeName = 'threadLocal'): this {
-    beginCapture(openStream(this), mode)
+    beginCapture(open(this), mode)
     return this
   }
 
@@ -452,7 +451,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * only joined, which spoils the capture; 401 on one that does not capture; ERR_CLOSED
    */
   endCapture(): Graph {
-    return endCapture(openStream(this))
+    return endCapture(open(this))
   }
 
   /**
@@ -462,7 +461,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * `beginCapture()` and `endCapture()` throw
    */
   capture(fn: () => void, options?: CaptureOptions): Graph {
-    return capture(openStream(this), fn, options, (mode) => this.beginCapture(mode))
+    return capture(open(this), fn, options, (mode) => this.beginCapture(mode))
   }
 
   /**
@@ -476,7 +475,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   /** The same, with an argument that the function gets. */
   launchHostFunc<T>(callback: (arg: T) => void, arg: T): this
   launchHostFunc<T>(callback: (arg: T) => void, arg?: T): this {
-    const core = openStream(this)
+    const core = open(this)
     checkFunction(callback, 'callback')
     const host = hostFunction(() => callback(arg as T), false)
     queueHostFunction(core, host, 'a host function')
@@ -489,7 +488,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws as `launchHostFunc`; CudaError 900 while the stream captures, which spoils nothing
    */
   addCallback<T>(callback: (stream: this, status: number, arg: T) => void, arg: T): this {
-    const core = openStream(this)
+    const core = open(this)
     checkFunction(callback, 'callback')
     const host = hostFunction((status) => callback(this, status, arg), true)
     queueHostFunction(core, host, 'a callback')
@@ -501,7 +500,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws ERR_CLOSED
    */
   use(): this {
-    openStream(this)
+    open(this)
     currentOn(this.device).set(this)
     return this
   }
@@ -512,7 +511,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws ERR_CLOSED
    */
   enter(): Disposable {
-    openStream(this)
+    open(this)
     return currentOn(this.device).enter(this)
   }
 
@@ -521,7 +520,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED; what the function throws
    */
   run<R>(fn: () => R): R {
-    openStream(this)
+    open(this)
     checkFunction(fn, 'fn')
     return currentOn(this.device).run(this, fn)
   }
@@ -533,7 +532,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * CudaError 900 while it captures, unless `id` was asked before
    */
   share(): SharedStream {
-    const core = openStream(this)
+    const core = open(this)
     const handle = cudaHandleOf(core.handle)
     core.handOut()
     if (handle !== 2) {
@@ -555,7 +554,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws ERR_CLOSED
    */
   override valueOf(): bigint {
-    const { ordinal, handle } = openStream(this)
+    const { ordinal, handle } = open(this)
     return (BigInt(ordinal) << 64n) | BigInt(cudaHandleOf(canonicalStream(handle)))
   }
 
@@ -589,7 +588,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
 
   /** The stream protocol: its version, and the handle. It keeps nothing alive: hold the stream as long as the handle. */
   [cudaStream](): readonly [version: 0, handle: bigint] {
-    openStream(this)
+    open(this)
     return [0, this.handle]
   }
 
@@ -665,6 +664,12 @@ function ownOfShared(shared: SharedStream): Stream | undefined {
 function coreOf(stream: unknown): StreamCore {
   const core = streamCoreOf(stream)
   if (core === undefined) throw invalidReceiver('a Stream', stream)
+  return core
+}
+
+function open(stream: unknown): StreamCore {
+  const core = coreOf(stream)
+  if (core.closed) core.checkOpen()
   return core
 }
 
