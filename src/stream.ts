@@ -5,6 +5,7 @@ import { heardFrom, inspected, invalidReceiver, invalidType, printed, stateError
 import { destroyWhenUnreachable } from './base/finalization.js'
 import { type Context, Device, elsewhere, resolveDevice } from './device.js'
 import { canonicalStream, cudaHandleOf, ExternalFlag, type HostFunction } from './driver/driver.js'
+import { finished, type WaitOptions } from './driver/finished.js'
 import { Event, eventCore, eventCoreOf, isEvent } from './event.js'
 import { beginCapture, type CaptureModeName, type CaptureOptions, capture, endCapture } from './graphs/capture.js'
 import type { Graph, GraphExec } from './graphs/graph.js'
@@ -28,7 +29,6 @@ import {
 } from './memory/transfers.js'
 import { currentOn, defaultCoresOf } from './streams/current.js'
 import { EVENT_OPTIONS, EventCore, PLAIN, settingsOf } from './streams/event-core.js'
-import { finished, type WaitOptions } from './streams/finished.js'
 import { hostFunction } from './streams/host-function.js'
 import { announce, isShared, type SharedStream } from './streams/shared.js'
 import {

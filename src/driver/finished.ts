@@ -1,7 +1,7 @@
 /** The promise of `finished()`, for streams, events and devices alike: it rejects where others would throw. */
 import { checkSignal, readOptions } from '../base/arguments.js'
 import { CudaError, heardFrom } from '../base/errors.js'
-import type { Cancel, Settle } from '../driver/driver.js'
+import type { Cancel, Settle } from './driver.js'
 
 /** How `finished()` waits. */
 export interface WaitOptions {
