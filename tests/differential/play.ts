@@ -468,7 +468,7 @@ class Player {
       this.#inner = undefined
       this.#rules.leave(id, known)
       this.#rules.yields()
-      Promise.all(inner).then((all) => settle(() => [...results, ...all.map((each) => each())].join(' | ')))
+      void Promise.all(inner).then((all) => settle(() => [...results, ...all.map((each) => each())].join(' | ')))
     }
     const queued = outcome(() => {
       if (how === 0) stream.launchHostFunc(act)
