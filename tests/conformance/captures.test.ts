@@ -131,7 +131,7 @@ onEveryBackend('while a stream captures', (bench) => {
       await second.finished()
     })
 
-    test(`synchronize() of a device spoils the captures that its streams are in, and no other: ${name}`, (context) => {
+    test(`R9 synchronize() of a device invalidates the captures that its streams are in, and no other: ${name}`, (context) => {
       const second = secondDevice(bench)
       if (second === undefined) return context.skip(ONE_DEVICE)
       using stream = bench.stream()
@@ -148,7 +148,7 @@ onEveryBackend('while a stream captures', (bench) => {
       refused(() => stream.endCapture(), 'CUDA_ERROR_STREAM_CAPTURE_INVALIDATED')
     })
 
-    test(`C5 waits and host functions that are pending elsewhere spoil no capture: ${name}`, async () => {
+    test(`C5 waits and host functions that are pending elsewhere invalidate no capture: ${name}`, async () => {
       using other = bench.stream()
       const order: string[] = []
       const latch = bench.latch(other)
@@ -177,7 +177,7 @@ onEveryBackend('while a stream captures', (bench) => {
       await other.finished()
     })
 
-    test(`C5 finished() that is begun during a capture does not spoil it: ${name}`, () =>
+    test(`C5 finished() that is begun during a capture does not invalidate it: ${name}`, () =>
       capturing(mode, async (stream, capture) => {
         using other = bench.stream()
         bench.busy(other, 100_000)
@@ -191,7 +191,7 @@ onEveryBackend('while a stream captures', (bench) => {
         endsWell(stream, capture)
       }))
 
-    test(`C5 finished() of an event recorded in the capture rejects and does not spoil it: ${name}`, () =>
+    test(`C5 finished() of an event recorded in the capture rejects and does not invalidate it: ${name}`, () =>
       capturing(mode, async (stream, capture) => {
         using event = stream.record()
         assert.ok((await rejection(event.finished())) instanceof CudaError)

@@ -147,7 +147,7 @@ onEveryBackend('host functions', (bench) => {
     )
   })
 
-  test('H3 a throw that nobody handles ends the process as any other', async () => {
+  test('H3 a throw that the program does not handle ends the process as any other', async () => {
     const { code, stderr } = await runScenario(bench, 'throwingUnhandled')
     assert.equal(code, 1)
     assert.match(stderr, /Error: boom/)

@@ -24,7 +24,7 @@ onEveryBackend('a large file', (bench) => {
   // The simulator's device memory is this process's own: there the file is smaller.
   const length = bench.name === 'cuda' ? 3 * GIB + 12_345 : 64 * MIB + 12_345
 
-  test(`${(length / GIB).toFixed(2)} GiB through pipeTo, to the GPU and back`, async (context) => {
+  test(`T6 ${(length / GIB).toFixed(2)} GiB through pipeTo, to the GPU and back`, async (context) => {
     const directory = mkdtempSync(join(tmpdir(), 'cuda-streams-large-'))
     const { bavail, bsize } = statfsSync(directory)
     assert.ok(bavail * bsize > 2 * length, `${directory} has no room for two files of ${length} bytes`)

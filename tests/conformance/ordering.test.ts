@@ -9,7 +9,7 @@ import { ONE_DEVICE, refused, secondDevice, stillWorks, turns } from './expect.j
 onEveryBackend('ordering', (bench) => {
   const { device } = bench
 
-  test('O6 a wait on a blocking stream is not held up by the null stream; what follows it there is', async () => {
+  test('N1 a wait on a blocking stream is not held up by the null stream; what follows it there is', async () => {
     using blocking = bench.stream({ nonBlocking: false })
     using other = bench.stream()
     const { defaultStream } = device
@@ -37,7 +37,7 @@ onEveryBackend('ordering', (bench) => {
     ['a timed record', () => void device.defaultStream.record({ timing: true })],
     ['the promise of finished()', () => void device.defaultStream.finished()],
   ] as const) {
-    test(`O6 on the null stream ${what} joins the blocking streams`, async () => {
+    test(`N1 on the null stream ${what} joins the blocking streams`, async () => {
       using left = bench.stream({ nonBlocking: false })
       using right = bench.stream({ nonBlocking: false })
       using free = bench.stream()

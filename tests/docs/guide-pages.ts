@@ -29,7 +29,7 @@ export interface Page {
   /** What stands between backticks, outside of fenced blocks and of what stands left of a column 'here' in tables. */
   readonly codeSpans: readonly CodeSpan[]
   readonly links: readonly Link[]
-  /** What a link may say behind a '#', as GitHub makes it from the headings. */
+  /** What a link may say behind a '#', as GitHub makes it from the headings; and places with an id. */
   readonly anchors: ReadonlySet<string>
 }
 
@@ -64,6 +64,7 @@ export function parsePage(path: string, markdown: string): Page {
     }
     const heading = /^#+ (.*)$/.exec(text)?.[1]
     if (heading !== undefined) anchors.add(anchorOf(heading))
+    for (const [, id = ''] of text.matchAll(/<a id="([^"]+)">/g)) anchors.add(id)
     const cells = text.split('|').map((cell) => cell.trim())
     if (!text.startsWith('|')) columnOfOurs = 0
     else if (cells.includes('here')) columnOfOurs = cells.indexOf('here')
