@@ -15,7 +15,7 @@ onEveryBackend('memory and its home', (bench) => {
     using reader = bench.stream()
     using result = device.allocPinned(LENGTH)
     const buffer = device.alloc(LENGTH, { stream: home })
-    const latch = bench.latch(home)
+    using latch = bench.latch(home)
     home.fill(buffer, 7)
     home.copy(result, buffer)
     const done = home.record()

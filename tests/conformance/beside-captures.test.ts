@@ -37,7 +37,7 @@ onEveryBackend('beside a capture', (bench) => {
       using stream = working()
       using joined = working()
       let ran = 0
-      const latch = bench.latch(held)
+      using latch = bench.latch(held)
       for (const each of [held, blocking, device.defaultStream]) {
         each.launchHostFunc(() => {
           ran += 1
@@ -127,7 +127,7 @@ onEveryBackend('beside a capture', (bench) => {
       using held = working()
       using buffer = device.alloc(1024, { stream: held })
       const recording = Timeline.start({ device })
-      const latch = bench.latch(held)
+      using latch = bench.latch(held)
       held.fill(buffer, 1)
       stream.beginCapture(mode)
       stream.fill(buffer, 2)
@@ -192,6 +192,7 @@ onEveryBackend('beside a capture', (bench) => {
       }
     },
     'promises and host functions': (other) => {
+      // It is opened in the function that is returned, when the capture has begun.
       const latch = bench.latch(other)
       const before = [other.finished(), other.record().finished()]
       let ran = 0
@@ -365,7 +366,7 @@ onEveryBackend('beside a capture', (bench) => {
   test('O1 an event that is recorded anew while it is waited for keeps the old wait', async () => {
     using first = working()
     using second = working()
-    const latch = bench.latch(second)
+    using latch = bench.latch(second)
     using event = first.record()
     const promise = event.finished()
     second.record(event)

@@ -179,7 +179,7 @@ onEveryBackend('errors of captures', (bench) => {
       const [held] = two()
       using event = device.createEvent({ timing: true })
       using done = held.record({ timing: true })
-      const latch = bench.latch(held)
+      using latch = bench.latch(held)
       held.launchHostFunc(() => {})
       stream.beginCapture('relaxed')
       const { defaultStream } = device

@@ -151,29 +151,25 @@ onEveryBackend('while a stream captures', (bench) => {
     test(`C5 waits and host functions that are pending elsewhere invalidate no capture: ${name}`, async () => {
       using other = bench.stream()
       const order: string[] = []
-      const latch = bench.latch(other)
-      try {
-        const event = other.record()
-        other.launchHostFunc(() => order.push('host function'))
-        const waits = [other.finished(), event.finished(), device.finished()]
+      using latch = bench.latch(other)
+      const event = other.record()
+      other.launchHostFunc(() => order.push('host function'))
+      const waits = [other.finished(), event.finished(), device.finished()]
+      await turns()
+      await capturing(mode, async (stream, capture) => {
         await turns()
-        await capturing(mode, async (stream, capture) => {
-          await turns()
-          stream.wait(stream.record())
-          const during = other.finished()
-          await turns()
-          assert.deepEqual(order, [])
-          assert.equal(stream.isCapturing, true)
-          latch.open()
-          await Promise.all(waits)
-          await during
-          assert.deepEqual(order, ['host function'])
-          await turns()
-          endsWell(stream, capture)
-        })
-      } finally {
+        stream.wait(stream.record())
+        const during = other.finished()
+        await turns()
+        assert.deepEqual(order, [])
+        assert.equal(stream.isCapturing, true)
         latch.open()
-      }
+        await Promise.all(waits)
+        await during
+        assert.deepEqual(order, ['host function'])
+        await turns()
+        endsWell(stream, capture)
+      })
       await other.finished()
     })
 

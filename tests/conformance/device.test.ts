@@ -134,33 +134,26 @@ onEveryBackend('devices', (bench) => {
   test('D4 Device.finished() resolves once all that is queued on the device is done', async () => {
     using one = bench.stream()
     using two = bench.stream({ nonBlocking: false })
-    const latch = bench.latch(one)
-    try {
-      bench.busy(two, 10_000)
-      const finished = device.finished()
-      const state = follow(finished)
-      await turns(30)
-      assert.equal(state.settled, false)
-      latch.open()
-      await finished
-      assert.deepEqual([one.query(), two.query()], [true, true])
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(one)
+    bench.busy(two, 10_000)
+    const finished = device.finished()
+    const state = follow(finished)
+    await turns(30)
+    assert.equal(state.settled, false)
+    latch.open()
+    await finished
+    assert.deepEqual([one.query(), two.query()], [true, true])
   })
 
   test('D4 Device.synchronize() and finished() are not held by another device', async (t) => {
     const other = bench.devices[1]
     if (other === undefined) return t.skip('this machine has only one device')
     using stream = other.createStream()
-    const latch = bench.latch(stream)
-    try {
-      device.synchronize()
-      await device.finished()
-      assert.equal(stream.query(), false)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    device.synchronize()
+    await device.finished()
+    assert.equal(stream.query(), false)
+    latch.open()
     await other.finished()
     assert.equal(stream.query(), true)
   })

@@ -76,18 +76,15 @@ onEveryBackend('device.drainHostFunctions()', (bench) => {
   test('H6 it does not wait for work that no host function comes after', async () => {
     using stream = bench.stream()
     using held = bench.stream()
-    const latch = bench.latch(held)
-    try {
-      let ran = false
-      stream.launchHostFunc(() => {
-        ran = true
-      })
-      device.drainHostFunctions()
-      assert.equal(ran, true)
-      assert.equal(held.query(), false)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(held)
+    let ran = false
+    stream.launchHostFunc(() => {
+      ran = true
+    })
+    device.drainHostFunctions()
+    assert.equal(ran, true)
+    assert.equal(held.query(), false)
+    latch.open()
     await held.finished()
   })
 
@@ -141,16 +138,13 @@ onEveryBackend('device.drainHostFunctions() and a stream that nothing lets go', 
   test('V5 on the simulator it is ERR_DEADLOCK instead of a hang', { skip: simulated }, async () => {
     using stream = bench.stream()
     let ran = false
-    const latch = bench.latch(stream)
+    using latch = bench.latch(stream)
     stream.launchHostFunc(() => {
       ran = true
     })
-    try {
-      refused(() => bench.device.drainHostFunctions(), 'ERR_DEADLOCK', /drainHostFunctions/, /1 latch/)
-      assert.equal(ran, false)
-    } finally {
-      latch.open()
-    }
+    refused(() => bench.device.drainHostFunctions(), 'ERR_DEADLOCK', /drainHostFunctions/, /1 latch/)
+    assert.equal(ran, false)
+    latch.open()
     await stream.finished()
     assert.equal(ran, true)
   })

@@ -233,15 +233,12 @@ onEveryBackend('graphs', (bench) => {
       stream.record(event, { external: true })
     })
     using exec = graph.instantiate()
-    const latch = bench.latch(stream)
-    try {
-      exec.launch(stream)
-      outside.wait(event)
-      outside.launchHostFunc(() => order.push('outside'))
-      assert.equal(outside.query(), false)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    exec.launch(stream)
+    outside.wait(event)
+    outside.launchHostFunc(() => order.push('outside'))
+    assert.equal(outside.query(), false)
+    latch.open()
     await outside.finished()
     assert.deepEqual(order, ['graph', 'outside'])
   })
@@ -260,19 +257,16 @@ onEveryBackend('graphs', (bench) => {
     using exec = graph.instantiate()
     event.close()
     side.close()
-    const latch = bench.latch(held)
-    try {
-      const others = Array.from({ length: 64 }, () => held.record())
-      exec.launch(stream)
-      await stream.finished()
-      assert.deepEqual(
-        others.filter((other) => other.query()),
-        [],
-        'a launch has recorded what stands for other work',
-      )
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(held)
+    const others = Array.from({ length: 64 }, () => held.record())
+    exec.launch(stream)
+    await stream.finished()
+    assert.deepEqual(
+      others.filter((other) => other.query()),
+      [],
+      'a launch has recorded what stands for other work',
+    )
+    latch.open()
     await held.finished()
   })
 
@@ -285,14 +279,11 @@ onEveryBackend('graphs', (bench) => {
       bench.busy(stream, 1000)
     })
     using exec = graph.instantiate()
-    const latch = bench.latch(outside)
-    try {
-      outside.record(event)
-      exec.launch(stream)
-      assert.equal(stream.query(), false)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(outside)
+    outside.record(event)
+    exec.launch(stream)
+    assert.equal(stream.query(), false)
+    latch.open()
     await stream.finished()
   })
 

@@ -43,19 +43,15 @@ onEveryBackend('host functions', (bench) => {
   test('H1 it does not run before the work in front of it is done', async () => {
     using stream = bench.stream()
     let ran = 0
-    const latch = bench.latch(stream)
-    try {
-      stream.launchHostFunc(() => {
-        ran += 1
-      })
-      await turns(50)
-      assert.equal(ran, 0)
-      latch.open()
-      await stream.finished()
-      assert.equal(ran, 1)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    stream.launchHostFunc(() => {
+      ran += 1
+    })
+    await turns(50)
+    assert.equal(ran, 0)
+    latch.open()
+    await stream.finished()
+    assert.equal(ran, 1)
   })
 
   test('H1 it runs exactly once, in the order queued, and never inside the call that queues it', async () => {

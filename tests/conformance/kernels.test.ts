@@ -113,7 +113,7 @@ onEveryBackend('kernels', (bench) => {
       Reflect.apply(stream.launch, stream, [axpy, config, ...args])
     }
     const one = { grid: 1, block: 1 }
-    const latch = bench.latch(stream)
+    using latch = bench.latch(stream)
     latch.open()
     stream.synchronize()
     assert.throws(() => launch(one, 1, pointer, pointer), { code: 'ERR_INVALID_ARG_VALUE', message: /4 argument/ })

@@ -30,7 +30,7 @@ onEveryBackend('sharing', (bench) => {
     for (const one of both) one.close()
     const first = device.alloc(64, { interprocess: true })
     stream.fill(first, 1)
-    const latch = bench.latch(stream)
+    using latch = bench.latch(stream)
     stream.copy(out, first)
     first.close()
     using second = device.alloc(64, { interprocess: true })

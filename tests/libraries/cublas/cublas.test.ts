@@ -157,18 +157,14 @@ onEveryBackend('cuBLAS', (bench: Workbench) => {
     for (const waits of [false, true]) {
       stream.fill(C, 0)
       stream.synchronize()
-      const latch = bench.latch(stream)
-      try {
-        cublas.gemm(A, A, C, options)
-        if (waits) other.wait(stream)
-        other.copy(seen, C)
-        const bytes = other.download(seen)
-        if (!waits) assert.deepEqual(decode('f32', await bytes), Array(n * n).fill(0))
-        latch.open()
-        assert.deepEqual(decode('f32', await bytes), Array(n * n).fill(waits ? n : 0))
-      } finally {
-        latch.open()
-      }
+      using latch = bench.latch(stream)
+      cublas.gemm(A, A, C, options)
+      if (waits) other.wait(stream)
+      other.copy(seen, C)
+      const bytes = other.download(seen)
+      if (!waits) assert.deepEqual(decode('f32', await bytes), Array(n * n).fill(0))
+      latch.open()
+      assert.deepEqual(decode('f32', await bytes), Array(n * n).fill(waits ? n : 0))
       await stream.finished()
     }
   })
