@@ -1,4 +1,4 @@
-/** M9: memory lives until the work is done that uses it on its home stream, also when that is closed or captures. */
+/** M9: memory lives until the work is done that uses it on its allocation stream, also when that is closed or captures. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DeviceBuffer, Stream } from 'cuda-streams'
@@ -6,7 +6,7 @@ import { onEveryBackend } from '../helpers/suite.js'
 
 const LENGTH = 1 << 20
 
-onEveryBackend('memory and its home', (bench) => {
+onEveryBackend('memory and its allocation stream', (bench) => {
   const { device } = bench
 
   /** Queues a fill and a copy to the host behind a latch; `close` then closes the buffer in its own way. */

@@ -1,5 +1,5 @@
 /**
- * C5 what the library does beside a capture, or with events of one, leaves the capture alone and keeps its promises. Each of
+ * R6 to R8: what the library does beside a capture, or with events of one, leaves the capture alone and keeps its promises. Each of
  * these was found by random programs on a GPU (docs/differential.md).
  */
 import assert from 'node:assert/strict'

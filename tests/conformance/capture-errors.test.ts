@@ -1,4 +1,4 @@
-/** G14: every error that a capture can end in, 900 to 908, as the driver gives it; the streams work afterwards. */
+/** R1 to R6: every error that a capture can end in, 900 to 908, as the driver gives it; the streams work afterwards. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'

@@ -1,4 +1,4 @@
-/** C1, C3, C5 and H5 while a stream captures: what is refused, and that nothing of the library spoils a capture. */
+/** C1, C3, C5, H5 and R9 while a stream captures: what is refused, and that nothing of the library invalidates a capture. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CudaError, ExternalStream, Stream } from 'cuda-streams'

@@ -1,4 +1,4 @@
-/** U1 to U4: the current stream and the current device, and whose they are. */
+/** U1 to U4: the current stream and the current device, and which code sees them. */
 import assert from 'node:assert/strict'
 import { AsyncResource } from 'node:async_hooks'
 import { test } from 'node:test'

@@ -137,7 +137,7 @@ test('B3 nothing happens at import, whatever the variables say', async () => {
   }
 })
 
-test('B3 a simulation of one’s own asks for no driver', async () => {
+test('V4 a simulation of the program’s own asks for no driver', async () => {
   for (const env of [{ CUDA_STREAMS_DRIVER: 'nonsense' }, { CUDA_STREAMS_DRIVER: 'cuda', ...NO_DEVICE }]) {
     const answer = await ask<unknown>('simulateOnly', env)
     assert.deepEqual(answer, { ordinal: 1, driver: 'sim', query: true })

@@ -83,7 +83,7 @@ onEveryBackend('host functions', (bench) => {
     assert.equal(given[1]?.[0], undefined)
   })
 
-  test('H1 it runs in the async context it was queued in, whoever waits', async () => {
+  test('H1 it runs in the async context it was queued in, whichever code waits', async () => {
     using stream = bench.stream()
     const storage = new AsyncLocalStorage<string>()
     const seen: unknown[] = []

@@ -1,5 +1,5 @@
 /**
- * M10: a large file goes to the GPU and back through web streams: byte for byte, in memory that does not grow with it.
+ * T6: a large file goes to the GPU and back through web streams: byte for byte, in memory that does not grow with it.
  * How long the event loop was held up is printed; how long that may be is for a bench to say, not for a test.
  */
 import assert from 'node:assert/strict'

@@ -1,4 +1,4 @@
-/** O1 to O5: records and waits, in one stream and across streams. */
+/** N1 and O1 to O5: records and waits, in one stream and across streams. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Event, Stream } from 'cuda-streams'

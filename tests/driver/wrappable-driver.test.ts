@@ -48,7 +48,7 @@ test('wrappers see the calls of streams that were there before, the last one put
   assert.equal(stream.query(), true)
 })
 
-test('the backend is found behind the front and all wrappers', () => {
+test('the backend is found behind all wrappers', () => {
   const { front, device } = openFront()
   const { backend } = front
   front.wrap((inner) => new Witness(inner, 'one', []))

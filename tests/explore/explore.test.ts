@@ -299,7 +299,7 @@ describe('what is observed', () => {
 })
 
 describe('a deadlock', () => {
-  it('is found: a latch that nobody opens', async () => {
+  it('is found: a latch that the program does not open', async () => {
     const latched: ExploredProgram = async (simulation) => {
       const { streams } = open(simulation, 2)
       const [first, second] = streams as [Stream, Stream]
@@ -431,7 +431,7 @@ describe('a deadlock', () => {
 })
 
 describe('a limit in time', () => {
-  it('ends a run that goes on for ever, and one that waits for something else', { timeout: 60_000 }, async () => {
+  it('ends a run that goes on forever, and one that waits for something else', { timeout: 60_000 }, async () => {
     const endless: ExploredProgram = async (simulation) => {
       const [stream] = open(simulation, 1).streams as [Stream]
       for (;;) await stream.launchHostFunc(() => {}).finished()

@@ -26,7 +26,7 @@ const OPTIONS = {
   include: ['*.mts', '*.cts'],
 }
 
-/** All doors but OpenTelemetry's, whose optional peer is not installed in the project. */
+/** All entry points but OpenTelemetry's: its optional peer is not installed in the project. */
 const MODULE = `
 import { existsSync } from 'node:fs'
 import { Stream } from 'cuda-streams'

@@ -42,7 +42,7 @@ onEveryBackend('cuda.core host functions in graphs', (bench) => {
     assert.equal(await collectUntil(() => weak.deref() === undefined), true)
   })
 
-  test('an instance that nobody holds lets go of what it calls', async () => {
+  test('an instance that the program cannot reach lets go of what it calls', async () => {
     const weak = (() => {
       const callback = (): void => {}
       launched(captured(callback).instantiate())

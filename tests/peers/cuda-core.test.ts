@@ -104,7 +104,7 @@ onEveryBackend('cuda.core streams', (bench) => {
     stillWorks(bench, last)
   })
 
-  test('a thousand streams and events that nobody holds are collected', async () => {
+  test('a thousand streams and events that the program cannot reach are collected', async () => {
     let gone = 0
     const registry = new FinalizationRegistry(() => {
       gone += 1

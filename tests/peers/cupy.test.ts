@@ -279,7 +279,7 @@ onEveryBackend('CuPy streams', (bench) => {
     }
   })
 
-  test('transfers are made on streams of every kind, and wait for nobody else', async () => {
+  test('transfers are made on streams of every kind, and wait for no other stream', async () => {
     const handle = bench.foreignStream(device)
     using holder = bench.stream()
     const kinds = {

@@ -173,7 +173,7 @@ onEveryBackend('PyTorch graphs', (bench) => {
   })
 
   for (const mode of ['global', 'threadLocal', 'relaxed'] as const) {
-    test(`memory that busy streams still use is closed beside a ${mode} capture, and spoils nothing`, async () => {
+    test(`memory that busy streams still use is closed beside a ${mode} capture, and invalidates nothing`, async () => {
       using busy = bench.stream()
       using stream = bench.stream()
       using branch = bench.stream()

@@ -82,7 +82,7 @@ onEveryBackend('PyTorch memory across streams', (bench) => {
     })
   }
 
-  test('memory that nobody holds any more is freed after the work that uses it', async () => {
+  test('memory that the program cannot reach any more is freed after the work that uses it', async () => {
     using home = bench.stream()
     using user = bench.stream()
     using result = device.allocPinned(64)

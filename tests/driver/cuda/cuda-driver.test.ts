@@ -1,4 +1,4 @@
-/** What the CUDA backend does on its own account beside captures, on a driver that is pretended and counts what is spoilt. */
+/** What the CUDA backend does on its own account beside captures, on a driver that is pretended and counts invalidated captures. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CudaDriver } from '../../../src/driver/cuda/cuda-driver.js'
@@ -192,7 +192,7 @@ test('an event that a graph may record, or wait for, is never destroyed; another
 const { RELAXED } = CaptureMode
 const finished = (driver: CudaDriver, device = 0) => driver.deviceFinished(device, () => {})
 
-test('a device is not looked at while a stream of it captures, and nothing is spoilt', () => {
+test('a device is not looked at while a stream of it captures, and nothing is invalidated', () => {
   const { driver, library, calls, stream, foreign, join, spoilt } = pretend()
   const [own, wrapped, elsewhere, joined, handedOut] = [stream(), foreign(), stream(1), stream(), stream()]
   const perThread = defaultStream(0, 2)

@@ -153,7 +153,7 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
     await communicator.finished()
   })
 
-  it('its work is finished when it is done, for whoever asks, and whether its stream is closed by then or not', async () => {
+  it('its work is finished when it is done, whichever object is asked, and whether its stream is closed by then or not', async () => {
     await using communicator = await make()
     using stream = bench.stream()
     using a = device.alloc(4, { stream })
@@ -321,7 +321,7 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
     assert.deepEqual(warnings, [])
   })
 
-  it('nobody answers at the address of an id: the signal ends the wait', async () => {
+  it('no process answers at the address of an id: the signal ends the wait', async () => {
     const id = newId()
     // Port 1 of this machine: nobody listens there.
     id.set([0, 1, 127, 0, 0, 1], 10)

@@ -6,7 +6,7 @@ import { GraphGates } from '../../../../src/driver/cuda/host-functions/graph-gat
 import type { Library } from '../../../../src/driver/cuda/libcuda/library.js'
 import type { ContextHandle } from '../../../../src/driver/driver.js'
 
-it('what is refused in the middle takes no gates for ever', () => {
+it('what is refused in the middle keeps no gates', () => {
   let left = 3
   const memory = {
     take: () => (left > 0 ? left-- : undefined),

@@ -1,4 +1,4 @@
-/** The thread's capture mode is everybody's: what is relaxed for a call is put back after it. The driver is pretended. */
+/** All code of a thread shares its capture mode: what is relaxed for a call is put back after it. The driver is pretended. */
 import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import { describe, it } from 'node:test'

@@ -1,4 +1,4 @@
-/** Is a handle that somebody hands over the stream it meant before? If not, what is known of it has to be forgotten. */
+/** Is a handle that other code hands over the stream it meant before? If not, what is known of it has to be forgotten. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { Contexts } from '../../../../src/driver/cuda/libcuda/contexts.js'

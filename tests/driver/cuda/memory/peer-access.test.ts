@@ -67,7 +67,7 @@ test('devices that cannot reach each other are told apart, and nothing is opened
   assert.deepEqual(calls, [])
 })
 
-test('a context that somebody else has opened before is open; another refusal is the driver’s', () => {
+test('a context that other code has opened before is open; another refusal is the driver’s', () => {
   assert.equal(pretend({ enable: 704 }).peers.admit(PLAIN, 0, 1), true)
   assert.throws(() => pretend({ enable: 711 }).peers.admit(PLAIN, 0, 1), CudaError)
   assert.throws(() => pretend({ pool: 1 }).peers.admit(IN_POOL, 0, 1), CudaError)

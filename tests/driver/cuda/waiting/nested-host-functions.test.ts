@@ -18,7 +18,7 @@ function thrownBy(act: () => void): unknown {
   }
 }
 
-test('one that is due, and that nobody waits for, runs when the one that blocks has returned', (t) => {
+test('one that is due, and that no wait needs, runs when the one that blocks has returned', (t) => {
   const gpu = new PretendedGpu(t)
   const [a, c, q] = [gpu.stream(), gpu.stream(), gpu.stream()]
   const order: string[] = []
