@@ -2,7 +2,7 @@
 // for between two edits: the conformance suite on one seed of the simulator, and the folders that mirror the core of src,
 // without the files that take seconds each.
 import { spawnSync } from 'node:child_process'
-import { readdirSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -15,6 +15,9 @@ const SLOW_FILES = [
 ]
 const isQuick = (name) =>
   QUICK_FOLDERS.includes(name.split('/')[0]) && !SLOW_FILES.some((file) => name === `${file}.test.js`)
+
+const gone = SLOW_FILES.filter((file) => !existsSync(join(tests, `${file}.test.js`)))
+if (gone.length > 0) throw new Error(`SLOW_FILES of scripts/test.mjs names what is not there: ${gone.join(', ')}`)
 
 const given = process.argv.slice(2)
 const quick = given.includes('--quick')
