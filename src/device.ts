@@ -6,8 +6,8 @@ import { notCloneable } from './base/identity.js'
 import { defaultDriver } from './driver/default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
 import type { ContextHandle, Driver } from './driver/driver.js'
+import { finished, type WaitOptions } from './driver/finished.js'
 import { WrappableDriver } from './driver/wrappable-driver.js'
-import { finished, type WaitOptions } from './streams/finished.js'
 
 /** The CUDA context that a stream or device works in. */
 export interface Context {

@@ -4,6 +4,7 @@ import { CudaError, explained, heardFrom, inspected, invalidReceiver, invalidTyp
 import { destroyWhenUnreachable } from './base/finalization.js'
 import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
 import type { EventHandle } from './driver/driver.js'
+import { finished, type WaitOptions } from './driver/finished.js'
 import {
   EVENT_OPTIONS,
   EventCore,
@@ -13,7 +14,6 @@ import {
   settingsIn,
   settingsOf,
 } from './streams/event-core.js'
-import { finished, type WaitOptions } from './streams/finished.js'
 import { announce, checkFact, receive, type SharedEvent } from './streams/shared.js'
 
 const NEW_EVENT_OPTIONS = [...EVENT_OPTIONS, 'device'] as const

@@ -5,6 +5,7 @@ import { heardFrom, inspected, invalidReceiver, invalidType, printed, stateError
 import { destroyWhenUnreachable } from './base/finalization.js'
 import { type Context, Device, elsewhere, resolveDevice } from './device.js'
 import { canonicalStream, cudaHandleOf, ExternalFlag, type HostFunction } from './driver/driver.js'
+import { finished, type WaitOptions } from './driver/finished.js'
 import { Event, eventCore, eventCoreOf, isEvent } from './event.js'
 import { beginCapture, type CaptureModeName, type CaptureOptions, capture, endCapture } from './graphs/capture.js'
 import type { Graph, GraphExec } from './graphs/graph.js'
@@ -28,13 +29,11 @@ import {
 } from './memory/transfers.js'
 import { currentOn, defaultCoresOf } from './streams/current.js'
 import { EVENT_OPTIONS, EventCore, PLAIN, settingsOf } from './streams/event-core.js'
-import { finished, type WaitOptions } from './streams/finished.js'
 import { hostFunction } from './streams/host-function.js'
 import { announce, isShared, type SharedStream } from './streams/shared.js'
 import {
   checkWrapOptions,
   isStream,
-  openStream,
   receiveStream,
   StreamBase,
   StreamCore,
@@ -182,17 +181,17 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws {CudaError} 900 while the stream captures, unless it was asked before; the capture is not invalidated
    */
   get id(): bigint {
-    return openStream(this).id
+    return open(this).id
   }
 
   /** The context of the stream: its device's primary one, unless another library made the stream elsewhere. */
   get context(): Context {
-    return { handle: BigInt(openStream(this).context), device: this.device }
+    return { handle: BigInt(open(this).context), device: this.device }
   }
 
   /** The priority that the driver gave the stream (`cuStreamGetPriority`, asked once): lower goes first. */
   get priority(): number {
-    return openStream(this).priority
+    return open(this).priority
   }
 
   /**
@@ -200,7 +199,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws {CudaError} 900 while the stream captures, unless it was asked before; the capture is not invalidated
    */
   get nonBlocking(): boolean {
-    return openStream(this).nonBlocking
+    return open(this).nonBlocking
   }
 
   /**
@@ -209,12 +208,12 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws {CudaError} 906 for the null stream while a blocking stream of the device captures
    */
   get isCapturing(): boolean {
-    return openStream(this).isCapturing
+    return open(this).isCapturing
   }
 
   /** An event without timing that the stream keeps for you, always the same; closing it does nothing. */
   get cachedEvent(): Event {
-    const { device, context } = openStream(this)
+    const { device, context } = open(this)
     this.#cachedEvent ??= new Event(new EventCore(device, context, PLAIN, 'kept'))
     return this.#cachedEvent
   }
@@ -251,7 +250,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
-    const core = openStream(this)
+    const core = open(this)
     const isGiven = isEvent(given)
     if (!isGiven && given !== undefined && (isInstance(given, Event) || isInstance(given, Stream))) {
       throw invalidType('event', 'an Event or options', given)
@@ -300,7 +299,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
   wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
-    const core = openStream(this)
+    const core = open(this)
     // Options are read, and protocols asked, before anything is opened: what runs then may close it.
     const own = eventCoreOf(target)
     if (own !== undefined) {
@@ -314,7 +313,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     const isExternal = checkBoolean(external, 'options.external', false)
     const other = isStream(target) ? target : this.#wrapped(target)
     core.makeRoom(0)
-    const from = openStream(other)
+    const from = open(other)
     if (from.driver !== core.driver) throw mismatch(from, core)
     if (event === undefined && !(isExternal && (core.isCapturing || from.isCapturing))) {
       core.driver.streamWaitStream(core.handle, from.handle, from.context)
@@ -331,7 +330,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * forbids the question, which invalidates that capture
    */
   query(): boolean {
-    const core = openStream(this)
+    const core = open(this)
     try {
       return core.driver.streamQuery(core.handle)
     } catch (error) {
@@ -348,7 +347,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * thread could open the latch that the stream waits for
    */
   synchronize(): void {
-    const core = openStream(this)
+    const core = open(this)
     // To ask costs less than to wait, where there is likely nothing to wait for.
     if (core.quiet && isSurelyDone(core)) return
     try {
@@ -378,7 +377,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
       options,
       () => whom(streamCoreOf(this)),
       (settle) => {
-        const { driver, handle, context } = openStream(this)
+        const { driver, handle, context } = open(this)
         return driver.streamFinished(handle, context, settle)
       },
     )
@@ -394,7 +393,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * for a buffer of another driver; ERR_UNSUPPORTED for pinned memory and that of a GPU which the stream's cannot reach
    */
   copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this {
-    copy(openStream(this), destination, source)
+    copy(open(this), destination, source)
     return this
   }
 
@@ -408,7 +407,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach
    */
   fill(buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this {
-    fill(openStream(this), buffer, value, options)
+    fill(open(this), buffer, value, options)
     return this
   }
 
@@ -431,7 +430,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   upload(buffer: DeviceBuffer | PinnedBuffer, source: Bytes): Promise<void> {
-    return upload(openStream(this), buffer, source)
+    return upload(open(this), buffer, source)
   }
 
   /**
@@ -448,7 +447,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   async download(buffer: DeviceBuffer | PinnedBuffer): Promise<Uint8Array> {
-    return download(openStream(this), buffer)
+    return download(open(this), buffer)
   }
 
   /**
@@ -463,7 +462,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   uploader(buffer: DeviceBuffer | PinnedBuffer): WritableStream<Bytes> {
-    return uploader(openStream(this), buffer, (part, bytes) => this.upload(part, bytes))
+    return uploader(open(this), buffer, (part, bytes) => this.upload(part, bytes))
   }
 
   /**
@@ -476,7 +475,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   downloader(buffer: DeviceBuffer | PinnedBuffer, options?: DownloaderOptions): ReadableStream<Uint8Array> {
     const { chunkBytes } = readOptions(options, ['chunkBytes'])
-    return downloader(openStream(this), buffer, chunkBytes, (part) => this.download(part))
+    return downloader(open(this), buffer, chunkBytes, (part) => this.download(part))
   }
 
   /**
@@ -523,7 +522,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   launch(exec: GraphExec): this
   launch(target: unknown, config?: unknown, ...args: unknown[]): this {
-    launch(openStream(this), target, config, args)
+    launch(open(this), target, config, args)
     return this
   }
 
@@ -543,7 +542,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   external(work: ExternalWork, call: (handle: bigint) => void): this {
-    queueExternal(openStream(this), work, call)
+    queueExternal(open(this), work, call)
     return this
   }
 
@@ -559,7 +558,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * captures
    */
   beginCapture(mode: CaptureModeName = 'threadLocal'): this {
-    beginCapture(openStream(this), mode)
+    beginCapture(open(this), mode)
     return this
   }
 
@@ -572,7 +571,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws {Error} ERR_CLOSED
    */
   endCapture(): Graph {
-    return endCapture(openStream(this))
+    return endCapture(open(this))
   }
 
   /**
@@ -594,7 +593,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   capture(fn: () => void, options?: CaptureOptions): Graph {
-    return capture(openStream(this), fn, options, (mode) => this.beginCapture(mode))
+    return capture(open(this), fn, options, (mode) => this.beginCapture(mode))
   }
 
   /**
@@ -620,7 +619,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   launchHostFunc<T>(callback: (arg: T) => void, arg: T): this
   launchHostFunc<T>(callback: (arg: T) => void, arg?: T): this {
-    const core = openStream(this)
+    const core = open(this)
     checkFunction(callback, 'callback')
     const host = hostFunction(() => callback(arg as T), false)
     queueHostFunction(core, host, 'a host function')
@@ -640,7 +639,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   addCallback<T>(callback: (stream: this, status: number, arg: T) => void, arg: T): this {
-    const core = openStream(this)
+    const core = open(this)
     checkFunction(callback, 'callback')
     const host = hostFunction((status) => callback(this, status, arg), true)
     queueHostFunction(core, host, 'a callback')
@@ -652,7 +651,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws {Error} ERR_CLOSED
    */
   use(): this {
-    openStream(this)
+    open(this)
     currentOn(this.device).set(this)
     return this
   }
@@ -668,7 +667,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   enter(): Disposable {
-    openStream(this)
+    open(this)
     return currentOn(this.device).enter(this)
   }
 
@@ -686,7 +685,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   run<R>(fn: () => R): R {
-    openStream(this)
+    open(this)
     checkFunction(fn, 'fn')
     return currentOn(this.device).run(this, fn)
   }
@@ -705,7 +704,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   share(): SharedStream {
-    const core = openStream(this)
+    const core = open(this)
     const handle = cudaHandleOf(core.handle)
     core.handOut()
     if (handle !== 2) {
@@ -730,7 +729,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws {Error} ERR_CLOSED
    */
   override valueOf(): bigint {
-    const { ordinal, handle } = openStream(this)
+    const { ordinal, handle } = open(this)
     return (BigInt(ordinal) << 64n) | BigInt(cudaHandleOf(canonicalStream(handle)))
   }
 
@@ -765,7 +764,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
 
   /** The stream protocol: its version, and the handle. It keeps nothing alive: hold the stream as long as the handle. */
   [cudaStream](): readonly [version: 0, handle: bigint] {
-    openStream(this)
+    open(this)
     return [0, this.handle]
   }
 
@@ -852,6 +851,12 @@ function ownOfShared(shared: SharedStream): Stream | undefined {
 function coreOf(stream: unknown): StreamCore {
   const core = streamCoreOf(stream)
   if (core === undefined) throw invalidReceiver('a Stream', stream)
+  return core
+}
+
+function open(stream: unknown): StreamCore {
+  const core = coreOf(stream)
+  if (core.closed) core.checkOpen()
   return core
 }
 

@@ -12,7 +12,9 @@ export abstract class NativeResource {
   /** The garbage collector watches its owner. */
   registered = false
   /** If the driver refuses to destroy it, it still exists, as far as the library can know. */
-  readonly staysWhereRefused: boolean = false
+  get staysWhereRefused(): boolean {
+    return false
+  }
 
   abstract destroy(): void
 
@@ -27,7 +29,7 @@ export abstract class NativeResource {
       if (error instanceof CudaError && !this.staysWhereRefused) this.gone = true
       throw error
     } finally {
-      if (this.gone && this.registered) registry.unregister(this)
+      if (this.gone) forget(this)
     }
   }
 }
@@ -58,6 +60,15 @@ export function destroyWhenUnreachable(owner: object, resource: NativeResource):
   young.push(resource)
   if (young.length >= MOST_YOUNG) growUp()
   else growUpAtNextTurn ??= setImmediate(growUp).unref()
+}
+
+function forget(resource: NativeResource): void {
+  if (resource.registered) registry.unregister(resource)
+  else if (young.at(-1) === resource) {
+    // Closed right after it was made: nothing keeps it from dying young.
+    young.pop()
+    owners.pop()
+  }
 }
 
 /** Keeps all objects reachable that are made from now on, until the result is called. */

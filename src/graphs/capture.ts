@@ -41,6 +41,7 @@ export function beginCapture(stream: StreamCore, mode: CaptureModeName): void {
   if (!Object.hasOwn(MODES, mode)) {
     throw invalidValue(`mode must be 'global', 'threadLocal' or 'relaxed', not ${describe(mode)}`)
   }
+  stream.makeRoom(0)
   const { driver, handle } = stream
   if (!isNullStream(handle)) askBeforehand(stream)
   try {
@@ -65,7 +66,7 @@ const isUnsupported = (error: unknown): error is CudaError =>
 
 /** `stream.endCapture()`. */
 export function endCapture(stream: StreamCore): Graph {
-  stream.checkOpen()
+  stream.makeRoom(0)
   const { driver, handle } = stream
   try {
     return graphOf(stream, driver.graphs.end(handle))

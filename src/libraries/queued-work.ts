@@ -3,10 +3,10 @@
  * for when the stream is closed, or captures, by then, and no stream is kept reachable.
  */
 import type { Cancel, Driver, OwnEvent, Settle } from '../driver/driver.js'
+import { finished } from '../driver/finished.js'
 import { untilOver } from '../driver/until-over.js'
 import { unlessLost } from '../memory/allocation-stream.js'
 import { ownEvent } from '../memory/stream-uses.js'
-import { finished } from '../streams/finished.js'
 import type { StreamCore } from '../streams/stream-core.js'
 
 interface QueuedPoint extends OwnEvent {

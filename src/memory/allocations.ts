@@ -10,7 +10,10 @@ import { hiddenStream, ownEvent, StreamUses } from './stream-uses.js'
 export abstract class Allocation extends NativeResource {
   /** Calls in which code of the program queues work with it: closed in one of them, it is given back when they are over. */
   users = 0
-  override readonly staysWhereRefused = true
+  override get staysWhereRefused(): boolean {
+    return true
+  }
+
   protected readonly uses = new StreamUses()
 
   constructor(

@@ -266,11 +266,11 @@ export abstract class StreamBase {
 
 export const isStream = (value: unknown): value is Stream => streamCoreOf(value) !== undefined
 
-/** The core of an open stream that a member is called on, or that an argument is. */
+/** The core of an open stream, for calls that may queue work there. */
 export function openStream(stream: unknown): StreamCore {
   const core = streamCoreOf(stream)
   if (core === undefined) throw invalidReceiver('a Stream', stream)
-  if (core.closed) core.checkOpen()
+  core.makeRoom(0)
   return core
 }
 

@@ -6,7 +6,7 @@ import { CudaError, inspected, invalidType, invalidValue, printed, stateError } 
 import { nextSerial } from '../../base/identity.js'
 import { contextOf, Device, driverOf, elsewhere, resolveDevice } from '../../device.js'
 import { isContextLost } from '../../driver/cuda-results.js'
-import { type WaitOptions, whenAborted } from '../../streams/finished.js'
+import { type WaitOptions, whenAborted } from '../../driver/finished.js'
 import '../../shortcuts.js'
 import { destroyWhenUnreachable } from '../../base/finalization.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
