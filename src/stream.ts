@@ -442,8 +442,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws {CudaError} (as a rejection) if the GPU faults
    * @example
    * ```ts
-   * const { buffer: memory } = await stream.download(buffer)
-   * const floats = new Float32Array(memory)
+   * const bytes = await stream.download(buffer)
+   * const floats = new Float32Array(bytes.buffer)
    * ```
    */
   async download(buffer: DeviceBuffer | PinnedBuffer): Promise<Uint8Array> {
