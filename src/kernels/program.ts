@@ -15,6 +15,22 @@ export interface CompileOptions {
   readonly name?: string | undefined
 }
 
+/**
+ * Compiles CUDA C++ with NVRTC, on a thread of its own, and loads the result; only the loading blocks, as that of
+ * `Module.load()`. Kernels that are to be found by name need `extern "C"`.
+ * @param source CUDA C++ as text.
+ * @param options `arch` (default: the device's own), more `options` for NVRTC, `device` (default: the current device)
+ * and `name` of the source in messages (default 'program.cu')
+ * @throws {Error} (as a rejection) ERR_COMPILATION, with the compiler's log in the message; ERR_UNSUPPORTED without
+ * NVRTC (CUDA_STREAMS_NVRTC names the file or its folder) and on the simulator; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE
+ * for a device that does not exist
+ * @throws {CudaError} (as a rejection) for code that the device cannot run
+ * @example
+ * ```ts
+ * const module = await Program.compile('extern "C" __global__ void one(int* x) { x[threadIdx.x] = 1; }')
+ * stream.launch(module.kernel('one', ['out i32*']), { grid: 1, block: 32 }, x)
+ * ```
+ */
 async function compile(source: string, options?: CompileOptions): Promise<Module> {
   const given = readOptions(options, ['arch', 'options', 'device', 'name'])
   checkText(source, 'source', 'CUDA C++ as text')
@@ -31,20 +47,5 @@ async function compile(source: string, options?: CompileOptions): Promise<Module
   return Module.load(image, { device })
 }
 
-/**
- * `Program.compile(source, options)` compiles CUDA C++ with NVRTC, on a thread of its own, and loads the result; only
- * the loading blocks, as that of `Module.load()`. Kernels that are to be found by name need `extern "C"`.
- *
- * `source` is CUDA C++ as text. `options` are `arch` (default: the device's own), more `options` for NVRTC, `device`
- * (default: the current device) and `name` (default 'program.cu').
- * @throws {Error} (as a rejection) ERR_COMPILATION, with the compiler's log in the message; ERR_UNSUPPORTED without
- * NVRTC (CUDA_STREAMS_NVRTC names the file or its folder) and on the simulator; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE
- * for a device that does not exist
- * @throws {CudaError} (as a rejection) for code that the device cannot run
- * @example
- * ```ts
- * const module = await Program.compile('extern "C" __global__ void one(int* x) { x[threadIdx.x] = 1; }')
- * stream.launch(module.kernel('one', ['out i32*']), { grid: 1, block: 32 }, x)
- * ```
- */
+/** CUDA C++ as text: `Program.compile(source, options)` compiles it and loads the result as a Module. */
 export const Program = { compile } as const
