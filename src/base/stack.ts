@@ -1,4 +1,24 @@
-/** The stack of whoever calls this, as text with a first line that is no frame; so many frames of it at most. */
+/** Stacks as text, and which of their lines are the program's own. */
+import { fileURLToPath } from 'node:url'
+
+/** The folder of this package's code. */
+const LIBRARY = fileURLToPath(new URL('../', import.meta.url))
+/** `at name (path:row:column)`, or the same without a name; a built-in function has no path. */
+const FRAME = /^\s+at (?:.* \(|async )?((?:file:\/\/|\/|[A-Za-z]:\\|node:)[^()]*):(\d+):(\d+)\)?$/
+/** Calls inside the library are seldom more than ten deep. */
+const DEEPEST = 40
+
+interface StackFrame {
+  /** As V8 writes it. */
+  readonly line: string
+  readonly path: string
+  readonly row: string
+  readonly column: string
+  /** Undefined for a built-in function, which has no path. */
+  readonly owner: 'program' | 'library' | 'node' | undefined
+}
+
+/** The stack of the function that calls this, as text with a first line that is no frame; so many frames of it at most. */
 export function takeStack(frames: number): string {
   const holder = { stack: '' }
   const limit = Error.stackTraceLimit
@@ -7,4 +27,45 @@ export function takeStack(frames: number): string {
   Error.stackTraceLimit = limit
   // As text: a stack that is kept as it is keeps the objects reachable whose methods are in it.
   return holder.stack
+}
+
+/** The lines of a stack that are the program's own, innermost first. */
+export function programLines(stack: string): string[] {
+  const frames = framesOf(stack).filter(({ owner }) => owner === 'program' || owner === undefined)
+  return frames.map(({ line }) => line)
+}
+
+/** The innermost place in the program that led to this call, as 'path:row:column'; empty where there is none. */
+export function callSite(): string {
+  const frame = framesOf(takeStack(DEEPEST)).find(({ owner }) => owner === 'program')
+  return frame === undefined ? '' : `${frame.path}:${frame.row}:${frame.column}`
+}
+
+/** The same as 'file:row' or 'file:row (from file:row)'; undefined where there is none, as in the event loop. */
+export function shortCallSite(): string | undefined {
+  const here = `${process.cwd()}/`
+  const sites: string[] = []
+  for (const { line, path, row, owner } of framesOf(takeStack(DEEPEST))) {
+    // What runs the program is no part of it.
+    if (line.startsWith('at async ')) break
+    if (owner === 'program') sites.push(`${path.startsWith(here) ? path.slice(here.length) : path}:${row}`)
+    else if (owner === 'library' && sites.length > 0) break
+  }
+  const [innermost, caller] = sites
+  return innermost === undefined || caller === undefined ? innermost : `${innermost} (from ${caller})`
+}
+
+function framesOf(stack: string): StackFrame[] {
+  const lines = stack.split('\n').filter((line) => /^\s+at /.test(line))
+  return lines.map((line) => {
+    const [, file, row = '', column = ''] = FRAME.exec(line) ?? []
+    const path = file?.startsWith('file:') ? fileURLToPath(file) : (file ?? '')
+    return { line: line.trim(), path, row, column, owner: ownerOf(path) }
+  })
+}
+
+function ownerOf(path: string): StackFrame['owner'] {
+  if (path === '') return undefined
+  if (path.startsWith('node:')) return 'node'
+  return path.startsWith(LIBRARY) ? 'library' : 'program'
 }

@@ -2,7 +2,7 @@
 import { adviceFor } from './advice.js'
 import { type CheckedOperation, isSameLaunch } from './operations.js'
 import { type Finding, isWarning, reportOf, type SanitizerReport } from './reports.js'
-import { callersIn } from './stacks.js'
+import { shownLines } from './stacks.js'
 
 /** Thrown in 'throw' mode, and by `sanitize()`. */
 export class SanitizerError extends Error {
@@ -54,7 +54,7 @@ export class Findings {
     if (this.#known.has(known)) return undefined
     if (this.#known.size >= MOST_KNOWN) this.#known.clear()
     this.#known.add(known)
-    const lines = keyOf(finding, callersIn)
+    const lines = keyOf(finding, shownLines)
     if (this.#told.has(lines)) return undefined
     this.#told.add(lines)
     return reportOf(finding, adviceFor(finding))

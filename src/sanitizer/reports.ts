@@ -1,7 +1,7 @@
 /** What the sanitizer has to say, as data and as text. */
 import type { Access } from '../driver/driver.js'
 import type { CheckedOperation, StreamName } from './operations.js'
-import { callersIn, type TakenStack } from './stacks.js'
+import { shownLines, type TakenStack } from './stacks.js'
 
 /**
  * - `race`: two accesses to the same bytes, one of them a write, that nothing orders
@@ -93,7 +93,7 @@ function told(operation: CheckedOperation, access: Access | undefined): Reported
 
 const madeOf = (stream: StreamName | undefined): TakenStack | undefined => stream?.made
 const linesOf = (stack: TakenStack | undefined): readonly string[] =>
-  stack === undefined ? [] : callersIn(stack.stack)
+  stack === undefined ? [] : shownLines(stack.stack)
 
 const HEADINGS: Readonly<Record<ReportKind, string>> = {
   race: 'Race: nothing orders two accesses',

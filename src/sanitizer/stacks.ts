@@ -1,22 +1,15 @@
-/** Where in the program something was called. */
-import { takeStack } from '../base/stack.js'
+/** The stacks of operations, and which of them are taken. */
+import { programLines, takeStack } from '../base/stack.js'
 
 /** Our own frames lie between the call and here. */
 const OWN_FRAMES = 10
 const CALLERS = 8
 const SHOWN = 6
 
-/** The folder of this package's code: `…/dist/src/`. */
-const OWN = new URL('../', import.meta.url).href
-
 export const takeOwnStack = (): string => takeStack(OWN_FRAMES + CALLERS)
 
-/** The lines of a stack that are the program's own, innermost first. */
-export function callersIn(stack: string): string[] {
-  const lines = stack.split('\n').filter((line) => /^\s+at /.test(line))
-  const foreign = lines.filter((line) => !line.includes(OWN) && !line.includes('(node:') && !line.includes('at node:'))
-  return foreign.slice(0, SHOWN).map((line) => line.trim())
-}
+/** The lines that a report shows: the program's own, innermost first. */
+export const shownLines = (stack: string): readonly string[] => programLines(stack).slice(0, SHOWN)
 
 /** A stack, and whether it is that of the operation itself or of an earlier one of its kind. */
 export interface TakenStack {

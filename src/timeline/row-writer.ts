@@ -1,7 +1,8 @@
 /** Writes down what passes a driver's front, for all the recordings of it that are under way. */
+
+import { callSite } from '../base/stack.js'
 import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
 import { backendOf } from '../driver/wrappable-driver.js'
-import { callSite } from './call-site.js'
 import { EventMeter } from './event-meter.js'
 import { Kind, wholeDevice } from './kinds.js'
 import { laneName } from './lane-names.js'
