@@ -2,15 +2,9 @@
 import type { GraphExecHandle, OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
 import { NOWHERE, type StrandPoint } from './clocks.js'
 import type { Findings } from './findings.js'
-import { HostFunctionPlace, type Running } from './host-function-place.js'
-import {
-  type CheckedOperation,
-  type CheckedOperationKind,
-  QueuedOperation,
-  type StreamName,
-  type Touched,
-} from './operations.js'
-import type { Order } from './order.js'
+import type { HappensBefore } from './happens-before.js'
+import { HostFunctionPlace } from './host-functions.js'
+import { CheckedOperation, type CheckedOperationKind, type StreamName, type Touched } from './operations.js'
 import { gathered, raceOf, tooLate } from './races.js'
 import type { Found } from './ranges.js'
 import { type Region, Regions } from './regions.js'
@@ -22,29 +16,26 @@ import type { CaptureNode, NodeWork, StreamStrand } from './streams.js'
 export type Stacks = 'sampled' | 'all' | 'none'
 
 export class Detector {
-  readonly order: Order
   readonly regions = new Regions()
-  readonly #findings: Findings
-  readonly #stacks: Stacks
   #sequence = 0
-  readonly #running: Running[] = []
   readonly #sampler = new StackSampler()
   /** Of calls that are not uses of one piece of memory. */
   readonly #calls: Site[] = []
 
-  constructor(order: Order, findings: Findings, stacks: Stacks) {
-    this.order = order
-    this.#findings = findings
-    this.#stacks = stacks
-  }
+  constructor(
+    readonly order: HappensBefore,
+    private readonly findings: Findings,
+    private readonly stacks: Stacks,
+  ) {}
 
-  /** Would this be a race? Asked before the work is queued, where a race is thrown. */
+  /** Called before work is queued: where races are thrown, the work is refused. */
   probe(handle: StreamHandle, what: string, memory: readonly Touched[]): void {
-    const stream = this.order.stream(handle)
+    if (!this.findings.throws) return
+    const stream = this.order.streams.at(handle)
     if (stream.capture !== undefined) return
     const at = this.order.nextOf(stream)
     const findings = this.#racesOf((stack) => this.#operation(at, stream, what, 'work', stack, undefined), memory)
-    if (findings.length > 0) this.#findings.add(findings)
+    if (findings.length > 0) this.findings.add(findings)
   }
 
   /** Work was queued that touches memory. */
@@ -93,7 +84,7 @@ export class Detector {
 
   /** JavaScript is about to look at pinned memory. */
   viewed(pointer: Pointer, byteLength: number): void {
-    const running = this.#running[this.#running.length - 1]
+    const running = this.order.running.innermost
     const clock = (running?.knows ?? this.order.host).clock
     const at = running === undefined ? { slot: NOWHERE, tick: 1, clock } : { ...running.at, clock }
     const what = running === undefined ? 'a view' : 'a host function'
@@ -102,26 +93,26 @@ export class Detector {
       (stack) => this.#operation(at, running?.stream, what, 'javascript', stack, running?.node, running?.sequence),
       [{ pointer, byteLength, access: 'inout' }],
     )
-    if (findings.length > 0) this.#findings.add(findings)
+    if (findings.length > 0) this.findings.add(findings)
   }
 
   /** Where a host function will run. */
-  seat(): HostFunctionPlace {
-    return new HostFunctionPlace(this.order, this.#running)
+  hostFunctionPlace(): HostFunctionPlace {
+    return new HostFunctionPlace(this.order)
   }
 
-  hostFunctionQueued(handle: StreamHandle, seat: HostFunctionPlace): void {
+  hostFunctionQueued(handle: StreamHandle, place: HostFunctionPlace): void {
     const stream = this.order.arriveAt(handle)
     const launched = (on: StreamStrand, at: StrandPoint, node: CaptureNode | undefined): void => {
       this.#sequence += 1
-      seat.launched({ at, stream: on, node, sequence: this.#sequence })
+      place.launched({ at, stream: on, node, sequence: this.#sequence })
     }
     if (stream.capture !== undefined) stream.capture.add(stream, { kind: 'host', launched }, this.#takenStack())
     else launched(stream, this.order.next(stream), undefined)
   }
 
   launched(exec: GraphExecHandle, handle: StreamHandle): void {
-    const stack = this.#stack(this.#calls, `launch of graph ${exec}`, this.order.stream(handle))
+    const stack = this.#stack(this.#calls, `launch of graph ${exec}`, this.order.streams.at(handle))
     this.order.launch(exec, handle, (stream, node, at) => this.#nodeLaunched(stream, node, at, stack))
   }
 
@@ -131,11 +122,11 @@ export class Detector {
   }
 
   waitedInVain(handle: StreamHandle): void {
-    const stream = this.order.stream(handle)
+    const stream = this.order.streams.at(handle)
     const stack = this.#stack(this.#calls, 'wait', stream)
     const wait = this.#operation(stream, stream, 'wait', 'work', stack, undefined)
     const second = { operation: wait, access: undefined }
-    this.#findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0 }])
+    this.findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0 }])
   }
 
   #nodeLaunched(stream: StreamStrand, node: CaptureNode, at: StrandPoint, stack: TakenStack | undefined): void {
@@ -157,7 +148,7 @@ export class Detector {
   #free(region: Region, free: CheckedOperation): void {
     const findings = this.#racesOf(() => free, wholeOf(region))
     this.regions.free(region, free)
-    if (findings.length > 0) this.#findings.add(findings)
+    if (findings.length > 0) this.findings.add(findings)
   }
 
   #touch(
@@ -190,7 +181,7 @@ export class Detector {
         findings.push({ kind: 'foreign-memory', first: undefined, second, start: pointer, end: pointer + byteLength })
       }
     }
-    if (findings !== undefined) this.#findings.add(gathered(findings, operation))
+    if (findings !== undefined) this.findings.add(gathered(findings, operation))
   }
 
   /** The stack is taken only where there is something to tell. */
@@ -227,15 +218,15 @@ export class Detector {
   ): CheckedOperation {
     if (sequence === undefined) this.#sequence += 1
     const captured = node === undefined ? undefined : { stream: node.stream, stack: node.stack }
-    return new QueuedOperation(at, sequence ?? this.#sequence, { what, kind, stream, stack, captured })
+    return new CheckedOperation(at, sequence ?? this.#sequence, what, kind, stream, stack, captured)
   }
 
   #stack(sites: Site[], what: string, by: object): TakenStack | undefined {
-    return this.#stacks === 'sampled' ? this.#sampler.take(sites, what, by) : this.#takenStack()
+    return this.stacks === 'sampled' ? this.#sampler.take(sites, what, by) : this.#takenStack()
   }
 
   #takenStack(): TakenStack | undefined {
-    return this.#stacks === 'none' ? undefined : { stack: takeOwnStack(), exact: true }
+    return this.stacks === 'none' ? undefined : { stack: takeOwnStack(), exact: true }
   }
 }
 

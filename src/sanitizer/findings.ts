@@ -28,27 +28,25 @@ const MOST_KNOWN = 1024
 
 export class Findings {
   readonly reports: SanitizerReport[] = []
-  readonly #throws: boolean
   /** By the lines that are reported. */
   readonly #told = new Set<string>()
   /** By their stacks as they were taken: to take the lines out of one costs more than to take it. */
   readonly #known = new Set<string>()
 
-  constructor(throws: boolean) {
-    this.#throws = throws
-  }
+  /** `throws`: each error is thrown, so that the call which completes a race is refused. */
+  constructor(readonly throws: boolean) {}
 
   /** Throws in 'throw' mode, if it is an error. */
   add(findings: readonly Finding[]): void {
     const reports = findings.flatMap((finding) => this.#new(finding) ?? [])
     this.reports.push(...reports.slice(0, MOST_REPORTS - this.reports.length))
     const errors = reports.filter(({ severity }) => severity === 'error')
-    if (this.#throws && errors.length > 0) throw new SanitizerError(errors)
+    if (this.throws && errors.length > 0) throw new SanitizerError(errors)
   }
 
   /** The report, if there was none like it. In 'throw' mode every error is new: each call is refused. */
   #new(finding: Finding): SanitizerReport | undefined {
-    if (this.#throws && !isWarning(finding.kind)) return reportOf(finding, adviceFor(finding))
+    if (this.throws && !isWarning(finding.kind)) return reportOf(finding, adviceFor(finding))
     if (this.reports.length >= MOST_REPORTS) return undefined
     const known = keyOf(finding, (stack) => [stack])
     if (this.#known.has(known)) return undefined

@@ -1,30 +1,26 @@
 /** Graphs: captures, instances, launches. */
-import type {
-  CaptureMode,
-  ContextHandle,
-  GraphDriver,
-  GraphExecHandle,
-  GraphHandle,
-  StreamHandle,
-} from '../driver/driver.js'
-import type { SanitizerParts } from './parts.js'
+import type { CaptureMode, ContextHandle, GraphExecHandle, GraphHandle, StreamHandle } from '../driver/driver.js'
+import { type DriverWrapper, GraphWrapper } from '../driver/driver-wrapper.js'
+import type { Detector } from './detector.js'
+import type { HappensBefore } from './happens-before.js'
 
-export class SanitizerGraphs implements GraphDriver {
-  readonly #parts: SanitizerParts
-
-  constructor(parts: SanitizerParts) {
-    this.#parts = parts
+export class SanitizerGraphs extends GraphWrapper {
+  constructor(
+    private readonly driver: DriverWrapper,
+    private readonly detector: Detector,
+  ) {
+    super(driver)
   }
 
-  begin(stream: StreamHandle, mode: CaptureMode): void {
-    this.#order.stream(stream)
-    this.#inner.begin(stream, mode)
+  override begin(stream: StreamHandle, mode: CaptureMode): void {
+    this.#order.streams.at(stream)
+    super.begin(stream, mode)
     this.#order.captureBegins(stream)
   }
 
-  end(stream: StreamHandle): GraphHandle {
+  override end(stream: StreamHandle): GraphHandle {
     try {
-      const graph = this.#inner.end(stream)
+      const graph = super.end(stream)
       this.#order.captureEnds(stream, graph)
       return graph
     } catch (error) {
@@ -33,60 +29,44 @@ export class SanitizerGraphs implements GraphDriver {
     }
   }
 
-  abandon(stream: StreamHandle): void {
-    this.#inner.abandon(stream)
+  override abandon(stream: StreamHandle): void {
+    super.abandon(stream)
     if (!this.#stillCaptures(stream)) this.#order.captureEnds(stream, undefined)
   }
 
-  destroy(graph: GraphHandle): void {
-    this.#inner.destroy(graph)
+  override destroy(graph: GraphHandle): void {
+    super.destroy(graph)
     this.#order.graphDestroyed(graph)
   }
 
-  nodeCount(graph: GraphHandle): number {
-    return this.#inner.nodeCount(graph)
-  }
-
-  toDot(graph: GraphHandle): string {
-    return this.#inner.toDot(graph)
-  }
-
-  instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
-    const exec = this.#inner.instantiate(graph, context)
+  override instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
+    const exec = super.instantiate(graph, context)
     this.#order.graphInstantiated(graph, exec)
     return exec
   }
 
-  destroyExec(exec: GraphExecHandle): void {
-    this.#inner.destroyExec(exec)
+  override destroyExec(exec: GraphExecHandle): void {
+    super.destroyExec(exec)
     this.#order.execDestroyed(exec)
   }
 
-  upload(exec: GraphExecHandle, stream: StreamHandle): void {
-    this.#inner.upload(exec, stream)
+  override launch(exec: GraphExecHandle, stream: StreamHandle): void {
+    super.launch(exec, stream)
+    this.detector.launched(exec, stream)
   }
 
-  launch(exec: GraphExecHandle, stream: StreamHandle): void {
-    this.#inner.launch(exec, stream)
-    this.#parts.detector.launched(exec, stream)
-  }
-
-  update(exec: GraphExecHandle, graph: GraphHandle): void {
-    this.#inner.update(exec, graph)
+  override update(exec: GraphExecHandle, graph: GraphHandle): void {
+    super.update(exec, graph)
     this.#order.graphUpdated(exec, graph)
   }
 
-  get #inner(): GraphDriver {
-    return this.#parts.inner().graphs
-  }
-
-  get #order(): SanitizerParts['detector']['order'] {
-    return this.#parts.detector.order
+  get #order(): HappensBefore {
+    return this.detector.order
   }
 
   #stillCaptures(stream: StreamHandle): boolean {
     try {
-      return this.#parts.inner().streamIsCapturing(stream)
+      return this.driver.inner.streamIsCapturing(stream)
     } catch {
       return false
     }

@@ -64,14 +64,11 @@ let printAll: () => void
 
 /** Lets only this file make sanitizers. */
 class Start {
-  readonly mode: SanitizerMode
-  readonly device: Device | undefined
-  readonly stacks: Stacks
-  constructor(mode: SanitizerMode, device: Device | undefined, stacks: Stacks) {
-    this.mode = mode
-    this.device = device
-    this.stacks = stacks
-  }
+  constructor(
+    readonly mode: SanitizerMode,
+    readonly device: Device | undefined,
+    readonly stacks: Stacks,
+  ) {}
 }
 
 /** The sanitizers that look at a driver. */
@@ -159,8 +156,7 @@ export class Sanitizer implements Disposable {
   }
 
   #wrap(driver: WrappableDriver, stacks: Stacks): void {
-    const options = { findings: this.#findings, stacks, probes: this.mode === 'throw' }
-    const { wrapper, unwrap } = driver.wrap((inner) => new SanitizerDriver(inner, options))
+    const { wrapper, unwrap } = driver.wrap((inner) => new SanitizerDriver(inner, this.#findings, stacks))
     this.#front = driver
     this.#wrapper = wrapper
     this.#unwrap = unwrap
@@ -249,7 +245,7 @@ export function declareWait(stream: Stream, target: Event | Stream): void {
 }
 
 whenNameIsGiven(({ driver, stream, name }) => {
-  for (const { detector } of wrappersOn(driver)) detector.order.stream(stream).name = name
+  for (const { detector } of wrappersOn(driver)) detector.order.streams.at(stream).name = name
 })
 
 function openedStream(stream: unknown, name: string): ReturnType<typeof openStream> {

@@ -1,57 +1,45 @@
 /** The streams and events of a driver as the order between them needs them, and the captures that they are in. */
-import type { StreamHandle } from '../driver/driver.js'
-import { type Clock, Strand, type StrandPoint } from './clocks.js'
+import { cudaHandleOf, deviceOfDefaultStream, isDefaultStream, type StreamHandle } from '../driver/driver.js'
+import { Strand, type StrandPoint } from './clocks.js'
 import type { StreamName, Touched } from './operations.js'
 import type { Region } from './regions.js'
 import type { TakenStack } from './stacks.js'
 
 export class StreamStrand extends Strand implements StreamName {
-  readonly handle: StreamHandle
-  readonly device: number
-  /** True: the null stream's rules are not for it. */
-  nonBlocking: boolean
-  /** Another library owns it. */
-  readonly foreign: boolean
-  readonly made: TakenStack | undefined
   name: string | undefined
   /** The tick it began with. */
-  readonly since: number
-  /** The driver's own number for it, which no other stream ever gets; not known of each. */
-  id: bigint | undefined
+  readonly since = this.tick
   /** The driver could not be asked about it, since it captured. */
   unsure = false
-  /** It was seen being made, and will be seen being destroyed. */
-  readonly ours: boolean
   /** Set while its work is captured. */
   capture: Capture | undefined
-  readonly #address: string
 
   constructor(
-    at: { readonly slot: number; readonly tick: number; readonly clock: Clock },
-    about: {
-      readonly handle: StreamHandle
-      readonly device: number
-      readonly nonBlocking: boolean
-      readonly foreign: boolean
-      readonly ours: boolean
-      readonly made: TakenStack | undefined
-      readonly address: string
-    },
+    begin: StrandPoint,
+    readonly handle: StreamHandle,
+    readonly device: number,
+    /** Another library owns it. */
+    readonly foreign: boolean,
+    /** It was seen being made, and will be seen being destroyed. */
+    readonly ours: boolean,
+    readonly made: TakenStack | undefined,
+    /** The driver's own number for it, which no other stream ever gets; not known of each. */
+    public id: bigint | undefined,
+    /** True: the null stream's rules are not for it. */
+    public nonBlocking: boolean,
   ) {
-    super(at.slot, at.tick, at.clock)
-    this.since = at.tick
-    this.handle = about.handle
-    this.device = about.device
-    this.nonBlocking = about.nonBlocking
-    this.foreign = about.foreign
-    this.ours = about.ours
-    this.made = about.made
-    this.#address = about.address
+    super(begin)
   }
 
   get label(): string {
-    return this.name ?? this.#address
+    return this.name ?? addressOf(this.handle)
   }
+}
+
+function addressOf(handle: StreamHandle): string {
+  if (!isDefaultStream(handle)) return `Stream(0x${cudaHandleOf(handle).toString(16)})`
+  const device = deviceOfDefaultStream(handle)
+  return `${cudaHandleOf(handle) === 2 ? 'Stream.perThread' : 'Stream.null'}${device === 0 ? '' : ` of device ${device}`}`
 }
 
 /** What is known of an event. */

@@ -31,10 +31,9 @@ export class TimelineDriver extends DriverWrapper {
     super(inner)
     const recorder = new RowWriter(inner, device)
     this.recorder = recorder
-    const innerOf = (): Driver => this.inner
-    this.#graphs = new TimelineGraphs(innerOf, recorder)
-    this.#kernels = new TimelineKernels(innerOf, recorder)
-    this.#memory = new TimelineMemory(innerOf, recorder)
+    this.#graphs = new TimelineGraphs(this, recorder)
+    this.#kernels = new TimelineKernels(this, recorder)
+    this.#memory = new TimelineMemory(this, recorder)
     const { names } = recorder
     this.#names = {
       record: names.of('record'),

@@ -3,55 +3,49 @@
  * follows the calls one by one.
  */
 import {
-  type Driver,
   type EventHandle,
   type GraphExecHandle,
   type GraphHandle,
   isNullStream,
   type StreamHandle,
 } from '../driver/driver.js'
+import type { DriverWrapper } from '../driver/driver-wrapper.js'
 import { NOWHERE, Strand, type StrandPoint, Strands } from './clocks.js'
-import { Instance } from './instances.js'
+import { GraphInstance, type LaunchOrder, type NodeVisitor } from './graph-instance.js'
+import { type LaunchedHostFunction, type RunningHostFunction, RunningHostFunctions } from './host-functions.js'
 import { KnownEvents } from './known-events.js'
 import { KnownStreams } from './known-streams.js'
 import { PendingHostFunctions } from './pending.js'
-import { RunningHostFunctions } from './running.js'
 import { Capture, type CaptureNode, type EventState, type StreamStrand } from './streams.js'
 
-export class Order {
+export class HappensBefore implements LaunchOrder {
   readonly pending = new PendingHostFunctions()
   readonly strands = new Strands()
+  /** What the JavaScript thread knows to be done. */
+  readonly host = this.strands.host
+  readonly running = new RunningHostFunctions(this.pending)
   readonly streams: KnownStreams
   readonly events: KnownEvents
   readonly #graphs = new Map<GraphHandle, readonly CaptureNode[]>()
-  readonly #instances = new Map<GraphExecHandle, Instance>()
-  readonly #running = new RunningHostFunctions(this.pending)
+  readonly #instances = new Map<GraphExecHandle, GraphInstance>()
   /** By stream: the latest launch there of an instance of which nothing is known, since it is older than the sanitizer. */
   readonly #unknownLaunches = new Map<number, StrandPoint>()
 
-  constructor(driver: () => Driver) {
-    this.streams = new KnownStreams(driver, this.strands)
-    this.events = new KnownEvents(this.strands.host)
-  }
-
-  get host(): Strand {
-    return this.strands.host
-  }
-
-  stream(handle: StreamHandle): StreamStrand {
-    return this.streams.at(handle)
+  constructor(wrapper: DriverWrapper) {
+    this.streams = new KnownStreams(wrapper, this.strands)
+    this.events = new KnownEvents(this.host)
   }
 
   /** The stream is about to be given something: what that comes after, beside the stream's own work. */
   arriveAt(handle: StreamHandle): StreamStrand {
-    const stream = this.stream(handle)
+    const stream = this.streams.at(handle)
     if (stream.capture === undefined) this.#comeAfterOthers(stream, stream)
     return stream
   }
 
   /** Where the stream's next work would stand. Nothing is queued: nothing comes after it. */
   nextOf(stream: StreamStrand): StrandPoint {
-    const next = new Strand(stream.slot, stream.tick, stream.clock)
+    const next = new Strand(stream)
     this.#comeAfterOthers(stream, next)
     next.tick += 1
     return next
@@ -59,10 +53,10 @@ export class Order {
 
   /** As `arriveAt`, for a wait: on a blocking stream it is no work, and the null stream's need not come before it. */
   #arriveAtWait(handle: StreamHandle): StreamStrand {
-    const stream = this.stream(handle)
+    const stream = this.streams.at(handle)
     const { capture, nonBlocking } = stream
     if (capture !== undefined || nonBlocking || isNullStream(stream.handle)) return this.arriveAt(handle)
-    stream.join(this.strands.host)
+    stream.join(this.host)
     return stream
   }
 
@@ -73,7 +67,7 @@ export class Order {
   }
 
   record(handle: EventHandle, streamHandle: StreamHandle, external: boolean): void {
-    const stream = this.stream(streamHandle)
+    const stream = this.streams.at(streamHandle)
     const event = this.events.at(handle)
     const { capture } = stream
     if (capture === undefined) {
@@ -92,7 +86,7 @@ export class Order {
 
   /** A record that nobody sees stands behind the promise that all of the stream's work will be done: what it stands for. */
   promised(handle: StreamHandle): readonly StrandPoint[] {
-    return this.#recorded(this.stream(handle), handle, false)
+    return this.#recorded(this.streams.at(handle), handle, false)
   }
 
   /**
@@ -101,13 +95,13 @@ export class Order {
    */
   #recorded(stream: StreamStrand, handle: StreamHandle, timing: boolean): readonly StrandPoint[] {
     if (timing || stream.nonBlocking || isNullStream(stream.handle)) return [this.arriveAt(handle).point()]
-    stream.join(this.strands.host)
+    stream.join(this.host)
     return [stream.point(), this.streams.blockingOf(stream.device).nullStream.point()]
   }
 
   /** False where nothing was ever recorded: the wait is none, and orders nothing behind the null stream either. */
   wait(streamHandle: StreamHandle, handle: EventHandle, external: boolean): boolean {
-    const stream = this.stream(streamHandle)
+    const stream = this.streams.at(streamHandle)
     const event = this.events.at(handle)
     const { captured } = event
     const isWait = !event.made || event.points.length > 0 || captured !== undefined
@@ -115,13 +109,13 @@ export class Order {
     else if (captured !== undefined) captured.capture.join(stream, captured.after)
     else if (isWait) {
       this.#arriveAtWait(streamHandle)
-      for (const point of this.#workOf(event)) stream.join(point)
+      for (const point of this.workOfRecord(event)) stream.join(point)
     }
     return isWait
   }
 
   waitForStream(streamHandle: StreamHandle, otherHandle: StreamHandle): void {
-    const other = this.stream(otherHandle)
+    const other = this.streams.at(otherHandle)
     const recorded = other.capture === undefined ? this.#recorded(other, otherHandle, false) : []
     const stream = this.#arriveAtWait(streamHandle)
     if (other.capture !== undefined) other.capture.join(stream, other.capture.frontierOf(other))
@@ -130,13 +124,13 @@ export class Order {
 
   /** What is done once a wait for the stream is over. */
   workOf(handle: StreamHandle): readonly StrandPoint[] {
-    const stream = this.stream(handle)
+    const stream = this.streams.at(handle)
     if (!isNullStream(stream.handle)) return [stream.point()]
     return [stream, ...this.streams.blockingOf(stream.device).others].map((one) => one.point())
   }
 
   workOfEvent(handle: EventHandle): readonly StrandPoint[] {
-    return this.#workOf(this.events.at(handle))
+    return this.workOfRecord(this.events.at(handle))
   }
 
   workOfDevice(device: number): readonly StrandPoint[] {
@@ -145,29 +139,26 @@ export class Order {
 
   /** The JavaScript thread has found out, or waited until, all up to these points is done. */
   hostKnows(points: readonly StrandPoint[]): void {
-    this.#running.learns(points)
+    this.running.learns(points)
     this.#threadKnows(points)
   }
 
   /** A host function begins to run here, perhaps inside of another, which need not come after it. */
-  enterHostFunction(at: StrandPoint): Strand {
-    this.#threadKnows([at])
-    return this.#running.enter(at)
-  }
-
-  leaveHostFunction(at: StrandPoint, knows: Strand): void {
-    this.#running.leave(at, knows)
+  hostFunctionBegins(launched: LaunchedHostFunction): RunningHostFunction {
+    this.pending.ran(launched.at)
+    this.#threadKnows([launched.at])
+    return this.running.enter(launched)
   }
 
   /** After all that these events stand for, and all that the JavaScript thread knows. */
   afterEvents(events: readonly EventHandle[]): StrandPoint {
-    const after = new Strand(NOWHERE, 1, this.host.clock)
+    const after = new Strand({ slot: NOWHERE, tick: 1, clock: this.host.clock })
     for (const event of events) for (const point of this.workOfEvent(event)) after.join(point)
     return after.point()
   }
 
   captureBegins(handle: StreamHandle): void {
-    new Capture(this.stream(handle), true)
+    new Capture(this.streams.at(handle), true)
   }
 
   /** `graph` is undefined where the capture came to nothing. */
@@ -183,7 +174,7 @@ export class Order {
   }
 
   graphInstantiated(graph: GraphHandle, exec: GraphExecHandle): void {
-    this.#instances.set(exec, new Instance(this.#graphs.get(graph) ?? []))
+    this.#instances.set(exec, new GraphInstance(this.#graphs.get(graph) ?? []))
   }
 
   graphUpdated(exec: GraphExecHandle, graph: GraphHandle): void {
@@ -192,36 +183,25 @@ export class Order {
   }
 
   execDestroyed(exec: GraphExecHandle): void {
-    for (const lane of this.#instances.get(exec)?.lanes ?? []) this.strands.end(lane)
+    for (const strand of this.#instances.get(exec)?.strands ?? []) this.strands.end(strand)
     this.#instances.delete(exec)
   }
 
-  launch(
-    exec: GraphExecHandle,
-    handle: StreamHandle,
-    visit: (stream: StreamStrand, node: CaptureNode, at: StrandPoint) => void,
-  ): void {
+  launch(exec: GraphExecHandle, handle: StreamHandle, visit: NodeVisitor): void {
     const stream = this.arriveAt(handle)
     const instance = this.#instances.get(exec)
-    if (stream.capture !== undefined) {
-      if (instance !== undefined) stream.capture.addGraph(stream, instance.nodes)
-      return
-    }
-    if (instance === undefined) {
-      this.#launchUnknown(stream)
-      return
-    }
-    const newLane = (): Strand => this.strands.start((slot, tick, clock) => new Strand(slot, tick, clock))
-    instance.launch(stream, {
-      newLane,
-      workOf: (event) => this.#workOf(event),
-      visit: (node, at) => visit(stream, node, at),
-    })
+    if (stream.capture !== undefined) stream.capture.addGraph(stream, instance?.nodes ?? [])
+    else if (instance !== undefined) instance.launch(stream, this, visit)
+    else this.#launchUnknown(stream)
+  }
+
+  newStrand(): Strand {
+    return new Strand(this.strands.begin())
   }
 
   /** It may wait for each event that is older than the sanitizer, and record it. */
   #launchUnknown(stream: StreamStrand): void {
-    for (const event of this.events.older()) for (const point of this.#workOf(event)) stream.join(point)
+    for (const event of this.events.older()) for (const point of this.workOfRecord(event)) stream.join(point)
     this.#unknownLaunches.set(stream.slot, this.next(stream))
   }
 
@@ -232,15 +212,14 @@ export class Order {
   }
 
   #threadKnows(points: readonly StrandPoint[]): void {
-    const { host } = this.strands
-    const { tick } = host
-    for (const point of points) host.join(point)
-    if (host.tick !== tick) this.streams.hostKnowsMore()
+    const { tick } = this.host
+    for (const point of points) this.host.join(point)
+    if (this.host.tick !== tick) this.streams.hostKnowsMore()
   }
 
   /** What work of the stream comes after: all that JavaScript knows to be done, and by the null stream's rules other streams. */
   #comeAfterOthers(stream: StreamStrand, work: Strand): void {
-    work.join(this.strands.host)
+    work.join(this.host)
     if (stream.nonBlocking) return
     const { nullStream, others } = this.streams.blockingOf(stream.device)
     if (stream !== nullStream) work.join(nullStream)
@@ -251,7 +230,7 @@ export class Order {
    * What an event's latest record stands for. One that others record may stand for all that foreign streams were given, and
    * one that is older than the sanitizer for each launch of a graph that is.
    */
-  #workOf({ foreign, made, points }: EventState): readonly StrandPoint[] {
+  workOfRecord({ foreign, made, points }: EventState): readonly StrandPoint[] {
     if (made) return points
     const theirs = foreign ? this.streams.foreign.map((stream) => stream.point()) : []
     return [...points, ...theirs, ...this.#unknownLaunches.values()]
