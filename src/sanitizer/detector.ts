@@ -5,7 +5,7 @@ import type { Findings } from './findings.js'
 import type { HappensBefore } from './happens-before.js'
 import { HostFunctionPlace } from './host-functions.js'
 import { CheckedOperation, type CheckedOperationKind, type StreamName, type Touched } from './operations.js'
-import { gathered, raceOf, tooLate } from './races.js'
+import { gathered, raceOf } from './races.js'
 import type { Found } from './ranges.js'
 import { type Region, Regions } from './regions.js'
 import type { Finding } from './reports.js'
@@ -107,18 +107,13 @@ export class Detector {
       this.#sequence += 1
       place.launched({ at, stream: on, node, sequence: this.#sequence })
     }
-    if (stream.capture !== undefined) stream.capture.add(stream, { kind: 'host', launched }, this.#takenStack())
+    if (stream.capture !== undefined) stream.capture.add(stream, { kind: 'host', launched }, this.takeStack())
     else launched(stream, this.order.next(stream), undefined)
   }
 
   launched(exec: GraphExecHandle, handle: StreamHandle): void {
     const stack = this.#stack(this.#calls, `launch of graph ${exec}`, this.order.streams.at(handle))
     this.order.launch(exec, handle, (stream, node, at) => this.#nodeLaunched(stream, node, at, stack))
-  }
-
-  /** The stack of a call that is no use of memory, where stacks are taken at all. */
-  takeStack(): TakenStack | undefined {
-    return this.#takenStack()
   }
 
   waitedInVain(handle: StreamHandle): void {
@@ -164,14 +159,13 @@ export class Detector {
       const region = this.regions.at(pointer)
       const pending = region.mayBePinned ? this.order.pending : undefined
       const freed = regions?.[index]?.freed ?? region.freed
-      if (freed !== undefined) {
-        findings ??= []
-        findings.push(tooLate(freed, operation, access, pointer, byteLength))
-        continue
-      }
       const found: Found = (other, itsAccess, start, end) => {
         findings ??= []
         findings.push(raceOf(other, itsAccess, operation, access, start, end))
+      }
+      if (freed !== undefined) {
+        found(freed, 'out', pointer, pointer + byteLength)
+        continue
       }
       region.ranges.touch(operation, pointer, pointer + byteLength, access !== 'in', found, pending)
       this.regions.touched(this.order.host, this.order.pending)
@@ -190,7 +184,7 @@ export class Detector {
     const findings: Finding[] = []
     for (const { pointer, byteLength, access } of memory) {
       const found: Found = (other, itsAccess, start, end) => {
-        if (findings.length === 0) operation = make(this.#takenStack())
+        if (findings.length === 0) operation = make(this.takeStack())
         findings.push(raceOf(other, itsAccess, operation, access, start, end))
       }
       const { ranges, freed } = this.regions.at(pointer)
@@ -222,10 +216,11 @@ export class Detector {
   }
 
   #stack(sites: Site[], what: string, by: object): TakenStack | undefined {
-    return this.stacks === 'sampled' ? this.#sampler.take(sites, what, by) : this.#takenStack()
+    return this.stacks === 'sampled' ? this.#sampler.take(sites, what, by) : this.takeStack()
   }
 
-  #takenStack(): TakenStack | undefined {
+  /** The stack of the call under way, where stacks are taken at all. */
+  takeStack(): TakenStack | undefined {
     return this.stacks === 'none' ? undefined : { stack: takeOwnStack(), exact: true }
   }
 }

@@ -1,5 +1,4 @@
 /** Gathers what was found: each once, no more than a program's author can read, and told in the way that was asked for. */
-import { adviceFor } from './advice.js'
 import { type CheckedOperation, isSameLaunch } from './operations.js'
 import { type Finding, isWarning, reportOf, type SanitizerReport } from './reports.js'
 import { shownLines } from './stacks.js'
@@ -46,7 +45,7 @@ export class Findings {
 
   /** The report, if there was none like it. In 'throw' mode every error is new: each call is refused. */
   #new(finding: Finding): SanitizerReport | undefined {
-    if (this.throws && !isWarning(finding.kind)) return reportOf(finding, adviceFor(finding))
+    if (this.throws && !isWarning(finding.kind)) return reportOf(finding)
     if (this.reports.length >= MOST_REPORTS) return undefined
     const known = keyOf(finding, (stack) => [stack])
     if (this.#known.has(known)) return undefined
@@ -55,7 +54,7 @@ export class Findings {
     const lines = keyOf(finding, shownLines)
     if (this.#told.has(lines)) return undefined
     this.#told.add(lines)
-    return reportOf(finding, adviceFor(finding))
+    return reportOf(finding)
   }
 }
 

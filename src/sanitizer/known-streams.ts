@@ -32,7 +32,7 @@ const UNASKED = { nonBlocking: true, id: undefined, ours: false }
 
 export class KnownStreams {
   readonly #streams = new Map<StreamHandle, StreamStrand>()
-  /** Destroyed, with work that nobody has waited for. */
+  /** Destroyed, with work that is not known to be done. */
   #leaving: StreamStrand[] = []
   readonly #blocking = new Map<number, BlockingStreams>()
   readonly #contexts = new Map<ContextHandle, number>()
@@ -133,7 +133,7 @@ export class KnownStreams {
     if (!this.#hasLeft(stream)) this.#leaving.push(stream)
   }
 
-  /** Of those that others destroy nobody tells. What the JavaScript thread knows to be done is as good as new. */
+  /** Those that others destroy go unseen. One whose work the JavaScript thread knows to be done is as good as new. */
   #forgetSome(): void {
     for (const stream of this.#streams.values()) {
       const { ours, capture, handle, foreign } = stream
@@ -197,7 +197,7 @@ export class KnownStreams {
     }
   }
 
-  /** Asking is refused where the stream captures, and then spoils nothing. */
+  /** Asking is refused where the stream captures, which does not invalidate the capture. */
   #ask(handle: StreamHandle): { readonly id: bigint; readonly nonBlocking: boolean } | undefined {
     try {
       const driver = this.wrapper.inner
@@ -213,7 +213,7 @@ export class KnownStreams {
     if (stream.capture === undefined && this.#captures(stream)) new Capture(stream, false)
   }
 
-  /** Somebody else may end what somebody else began, or has the handle of. */
+  /** Another library may end a capture that it began, or one of a stream whose handle it has. */
   #leaveIfOver(stream: StreamStrand, capture: Capture): void {
     if (capture.seen && !this.wrapper.inner.isHandedOut(capture.origin.handle)) return
     if (!this.#captures(stream)) capture.leave(stream)

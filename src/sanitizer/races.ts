@@ -1,4 +1,4 @@
-/** What is found of two operations, or of one. */
+/** Findings about two operations that nothing orders. */
 import type { Access } from '../driver/driver.js'
 import type { CheckedOperation } from './operations.js'
 import type { Finding, ReportKind } from './reports.js'
@@ -18,22 +18,9 @@ export function raceOf(
   return { kind: kindOf(first.operation, second.operation), first, second, start, end }
 }
 
-/** What allocates or frees neither reads nor writes; what JavaScript does with a view nobody can tell. */
+/** What allocates or frees neither reads nor writes; what JavaScript does with a view cannot be known. */
 function accessOf({ kind }: CheckedOperation, access: Access): Access | undefined {
   return kind === 'work' ? access : undefined
-}
-
-/** Memory is used that was given back. */
-export function tooLate(
-  free: CheckedOperation,
-  operation: CheckedOperation,
-  access: Access,
-  start: number,
-  byteLength: number,
-): Finding {
-  const second = { operation, access }
-  const first = { operation: free, access: undefined }
-  return { kind: 'use-after-free', first, second, start, end: start + byteLength }
 }
 
 function kindOf(first: CheckedOperation, second: CheckedOperation): ReportKind {

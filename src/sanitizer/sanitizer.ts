@@ -19,11 +19,17 @@ import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { isStream, openStream, type Stream } from '../stream.js'
 import type { Stacks } from './detector.js'
 import { Findings, SanitizerError } from './findings.js'
-import { checkMode, type SanitizerMode } from './modes.js'
 import type { Touched } from './operations.js'
 import type { SanitizerReport } from './reports.js'
 import { SanitizerDriver } from './sanitizer-driver.js'
 import '../memory/transfers.js'
+
+/** How a sanitizer tells what it finds. */
+export type SanitizerMode = 'collect' | 'throw' | 'print'
+
+const MODES: readonly SanitizerMode[] = ['collect', 'throw', 'print']
+
+export const checkMode = (mode: unknown, name: string): SanitizerMode => checkChoice(mode, name, MODES)
 
 /** What a sanitizer looks at, and how it tells what it finds. */
 export interface SanitizerOptions {

@@ -43,19 +43,22 @@ function addressOf(handle: StreamHandle): string {
 }
 
 /** What is known of an event. */
-export interface EventState {
-  /** It was seen being made, so that without a record there is none. */
-  readonly made: boolean
-  /** Others may record it, which is not seen. */
-  foreign: boolean
-  /** Its records are work. */
-  readonly timing: boolean
+export class EventState {
   /** What its latest record comes after; nothing before the first. */
-  points: readonly StrandPoint[]
+  points: readonly StrandPoint[] = []
   /** Set while the latest record was made inside a capture: what comes after it there. */
   captured: { readonly capture: Capture; readonly after: readonly CaptureNode[] } | undefined
   /** Each launch of a graph records it, or waits for it. */
-  inGraph: boolean
+  inGraph = false
+
+  constructor(
+    /** It was seen being made, so that without a record there is none. */
+    readonly made: boolean,
+    /** Others may record it, which is not seen. */
+    public foreign: boolean,
+    /** Its records are work. */
+    readonly timing: boolean,
+  ) {}
 }
 
 export type NodeWork =
