@@ -10,7 +10,7 @@ import type { Found } from './ranges.js'
 import { type Region, Regions } from './regions.js'
 import type { Finding } from './reports.js'
 import { type Site, StackSampler, type TakenStack, takeOwnStack } from './stacks.js'
-import type { CaptureNode, NodeWork, StreamStrand } from './streams.js'
+import type { CapturedWork, StreamStrand } from './streams.js'
 
 /** Which operations have their stack taken. */
 export type Stacks = 'sampled' | 'all' | 'none'
@@ -46,7 +46,7 @@ export class Detector {
     const sites = kind === 'work' ? this.regions.at(main.pointer).sites : this.#calls
     const stack = this.#stack(sites, what, stream)
     if (stream.capture !== undefined) {
-      stream.capture.add(stream, this.#nodeOf(what, memory), stack)
+      stream.capture.add(stream, this.#captured(what, memory, stream, stack))
       return
     }
     const at = this.order.next(stream)
@@ -90,7 +90,7 @@ export class Detector {
     const what = running === undefined ? 'a view' : 'a host function'
     // Looked at only: what is queued later comes after it, and a host function that runs later does too.
     const findings = this.#racesOf(
-      (stack) => this.#operation(at, running?.stream, what, 'javascript', stack, running?.node, running?.sequence),
+      (stack) => this.#operation(at, running?.stream, what, 'javascript', stack, running?.captured, running?.sequence),
       [{ pointer, byteLength, access: 'inout' }],
     )
     if (findings.length > 0) this.findings.add(findings)
@@ -103,17 +103,17 @@ export class Detector {
 
   hostFunctionQueued(handle: StreamHandle, place: HostFunctionPlace): void {
     const stream = this.order.arriveAt(handle)
-    const launched = (on: StreamStrand, at: StrandPoint, node: CaptureNode | undefined): void => {
+    const launched = (on: StreamStrand, at: StrandPoint, captured: CapturedWork | undefined): void => {
       this.#sequence += 1
-      place.launched({ at, stream: on, node, sequence: this.#sequence })
+      place.launched({ at, stream: on, captured, sequence: this.#sequence })
     }
-    if (stream.capture !== undefined) stream.capture.add(stream, { kind: 'host', launched }, this.takeStack())
-    else launched(stream, this.order.next(stream), undefined)
+    if (stream.capture === undefined) launched(stream, this.order.next(stream), undefined)
+    else stream.capture.add(stream, { kind: 'host', launched, stream, stack: this.takeStack() })
   }
 
   launched(exec: GraphExecHandle, handle: StreamHandle): void {
     const stack = this.#stack(this.#calls, `launch of graph ${exec}`, this.order.streams.at(handle))
-    this.order.launch(exec, handle, (stream, node, at) => this.#nodeLaunched(stream, node, at, stack))
+    this.order.launch(exec, handle, (stream, work, at) => this.#nodeLaunched(stream, work, at, stack))
   }
 
   waitedInVain(handle: StreamHandle): void {
@@ -124,20 +124,21 @@ export class Detector {
     this.findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0 }])
   }
 
-  #nodeLaunched(stream: StreamStrand, node: CaptureNode, at: StrandPoint, stack: TakenStack | undefined): void {
-    const { work } = node
-    if (work.kind === 'host') work.launched(stream, at, node)
+  #nodeLaunched(stream: StreamStrand, work: CapturedWork, at: StrandPoint, stack: TakenStack | undefined): void {
+    if (work.kind === 'host') work.launched(stream, at, work)
     if (work.kind !== 'work') return
-    this.#touch(this.#operation(at, stream, work.what, 'work', stack, node), work.memory, stream, work.regions)
+    this.#touch(this.#operation(at, stream, work.what, 'work', stack, work), work.memory, stream, work.regions)
   }
 
-  #nodeOf(what: string, memory: readonly Touched[]): NodeWork {
-    return {
-      kind: 'work',
-      what,
-      memory: memory.map(({ pointer, byteLength, access }) => ({ pointer, byteLength, access })),
-      regions: memory.map(({ pointer }) => this.regions.at(pointer)),
-    }
+  #captured(
+    what: string,
+    memory: readonly Touched[],
+    stream: StreamStrand,
+    stack: TakenStack | undefined,
+  ): CapturedWork {
+    const regions = memory.map(({ pointer }) => this.regions.at(pointer))
+    const copied = memory.map(({ pointer, byteLength, access }) => ({ pointer, byteLength, access }))
+    return { kind: 'work', what, memory: copied, regions, stream, stack }
   }
 
   #free(region: Region, free: CheckedOperation): void {
@@ -207,11 +208,10 @@ export class Detector {
     what: string,
     kind: CheckedOperationKind,
     stack: TakenStack | undefined,
-    node: CaptureNode | undefined,
+    captured: CapturedWork | undefined,
     sequence?: number,
   ): CheckedOperation {
     if (sequence === undefined) this.#sequence += 1
-    const captured = node === undefined ? undefined : { stream: node.stream, stack: node.stack }
     return new CheckedOperation(at, sequence ?? this.#sequence, what, kind, stream, stack, captured)
   }
 

@@ -11,12 +11,12 @@ import {
 } from '../driver/driver.js'
 import type { DriverWrapper } from '../driver/driver-wrapper.js'
 import { NOWHERE, Strand, type StrandPoint, Strands } from './clocks.js'
-import { GraphInstance, type LaunchOrder, type NodeVisitor } from './graph-instance.js'
+import { type CapturedNodes, GraphInstance, type LaunchOrder, type NodeVisitor } from './graph-instance.js'
 import { type LaunchedHostFunction, type RunningHostFunction, RunningHostFunctions } from './host-functions.js'
 import { KnownEvents } from './known-events.js'
 import { KnownStreams } from './known-streams.js'
 import { PendingHostFunctions } from './pending.js'
-import { Capture, type CaptureNode, type EventState, type StreamStrand } from './streams.js'
+import { Capture, type EventState, type StreamStrand } from './streams.js'
 
 export class HappensBefore implements LaunchOrder {
   readonly pending = new PendingHostFunctions()
@@ -26,7 +26,7 @@ export class HappensBefore implements LaunchOrder {
   readonly running = new RunningHostFunctions(this.pending)
   readonly streams: KnownStreams
   readonly events: KnownEvents
-  readonly #graphs = new Map<GraphHandle, readonly CaptureNode[]>()
+  readonly #graphs = new Map<GraphHandle, CapturedNodes>()
   readonly #instances = new Map<GraphExecHandle, GraphInstance>()
   /** By stream: the latest launch there of an instance of which nothing is known, since it is older than the sanitizer. */
   readonly #unknownLaunches = new Map<number, StrandPoint>()
@@ -73,8 +73,8 @@ export class HappensBefore implements LaunchOrder {
     if (capture === undefined) {
       event.points = this.#recorded(stream, streamHandle, event.timing)
       event.captured = undefined
-    } else if (external) capture.add(stream, { kind: 'record', event }, undefined)
-    else event.captured = { capture, after: capture.frontierOf(stream) }
+    } else if (external) capture.addExternal('record', event, stream)
+    else capture.record(event, stream)
   }
 
   /** A record behind all work of the device. */
@@ -105,8 +105,8 @@ export class HappensBefore implements LaunchOrder {
     const event = this.events.at(handle)
     const { captured } = event
     const isWait = !event.made || event.points.length > 0 || captured !== undefined
-    if (stream.capture !== undefined && external) stream.capture.add(stream, { kind: 'wait', event }, undefined)
-    else if (captured !== undefined) captured.capture.join(stream, captured.after)
+    if (stream.capture !== undefined && external) stream.capture.addExternal('wait', event, stream)
+    else if (captured !== undefined) captured.joinAt(event, stream)
     else if (isWait) {
       this.#arriveAtWait(streamHandle)
       for (const point of this.workOfRecord(event)) stream.join(point)
@@ -165,8 +165,8 @@ export class HappensBefore implements LaunchOrder {
   captureEnds(handle: StreamHandle, graph: GraphHandle | undefined): void {
     const capture = this.streams.known(handle)?.capture
     if (capture === undefined) return
-    capture.end()
-    if (graph !== undefined) this.#graphs.set(graph, capture.nodes)
+    const nodes = capture.end()
+    if (graph !== undefined) this.#graphs.set(graph, nodes)
   }
 
   graphDestroyed(graph: GraphHandle): void {
@@ -178,8 +178,7 @@ export class HappensBefore implements LaunchOrder {
   }
 
   graphUpdated(exec: GraphExecHandle, graph: GraphHandle): void {
-    const instance = this.#instances.get(exec)
-    if (instance !== undefined) instance.nodes = this.#graphs.get(graph) ?? []
+    this.#instances.get(exec)?.update(this.#graphs.get(graph) ?? [])
   }
 
   execDestroyed(exec: GraphExecHandle): void {

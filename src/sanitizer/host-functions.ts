@@ -2,13 +2,14 @@
 import { type Clock, isBefore, NOWHERE, Strand, type StrandPoint } from './clocks.js'
 import type { HappensBefore } from './happens-before.js'
 import type { PendingHostFunctions } from './pending.js'
-import type { CaptureNode, StreamStrand } from './streams.js'
+import type { CapturedWork, StreamStrand } from './streams.js'
 
 export interface LaunchedHostFunction {
   readonly at: StrandPoint
   readonly sequence: number
   readonly stream: StreamStrand
-  readonly node: CaptureNode | undefined
+  /** What was captured, where a graph runs it. */
+  readonly captured: CapturedWork | undefined
 }
 
 export interface RunningHostFunction extends LaunchedHostFunction {
