@@ -14,7 +14,7 @@ export interface Binding {
 const HOST_CLOCK_SLACK = 15_000
 
 export class Bindings {
-  readonly #recorded: Trace
+  readonly #trace: Trace
   readonly #slack: number
   /** Rows in the order of their ends: who was in the way. */
   #byEnd: Int32Array | undefined
@@ -22,13 +22,13 @@ export class Bindings {
   #hostWaits: Int32Array | undefined
   #hostFunctions: Int32Array | undefined
 
-  constructor(recorded: Trace) {
-    this.#recorded = recorded
-    this.#slack = recorded.clock === 'host' ? HOST_CLOCK_SLACK : 0
+  constructor(trace: Trace) {
+    this.#trace = trace
+    this.#slack = trace.clock === 'host' ? HOST_CLOCK_SLACK : 0
   }
 
   of(row: number): Binding {
-    const { kind, start, called, returned, previous, implied, cause, end } = this.#recorded
+    const { kind, start, called, returned, previous, implied, cause, end } = this.#trace
     const begins = (kind[row] === Kind.WAIT ? end[row] : start[row]) ?? 0
     const before = previous[row] ?? NO_ROW
     const rule = implied[row] ?? NO_ROW
@@ -58,7 +58,7 @@ export class Bindings {
 
   /** An operation that began late though nothing of its own was in the way: what it had to share a device with. */
   #elsewhere(row: number, begins: number, ready: number): Binding | undefined {
-    const { kind, lane, lanes, end } = this.#recorded
+    const { kind, lane, lanes, end } = this.#trace
     const what = kind[row] ?? 0
     if (begins - ready <= this.#slack || isInstant(what) || what === Kind.HOST_FUNCTION) return undefined
     const device = lanes[lane[row] ?? 0]?.device
@@ -75,7 +75,7 @@ export class Bindings {
 
   /** What the host waited for, or ran in, before it made a call at this time. */
   #hostCause(called: number): number {
-    const { start, end, returned, lane, cause, lanes } = this.#recorded
+    const { start, end, returned, lane, cause, lanes } = this.#trace
     const functions = this.#functions()
     const at = firstAfter(functions, start, called) - 1
     const inside = functions[at] ?? NO_ROW
@@ -96,13 +96,13 @@ export class Bindings {
   }
 
   #ends(): Int32Array {
-    const { kind, end, parent } = this.#recorded
+    const { kind, end, parent } = this.#trace
     this.#byEnd ??= this.#sorted(end, (row) => parent[row] === NO_ROW && !isHostOnly(kind[row] ?? 0))
     return this.#byEnd
   }
 
   #waits(): Int32Array {
-    const { kind, returned, called } = this.#recorded
+    const { kind, returned, called } = this.#trace
     this.#hostWaits ??= this.#sorted(
       returned,
       (row) => isHostOnly(kind[row] ?? 0) && (returned[row] ?? 0) > (called[row] ?? 0),
@@ -111,14 +111,14 @@ export class Bindings {
   }
 
   #functions(): Int32Array {
-    const { kind, start } = this.#recorded
+    const { kind, start } = this.#trace
     this.#hostFunctions ??= this.#sorted(start, (row) => kind[row] === Kind.HOST_FUNCTION)
     return this.#hostFunctions
   }
 
   #sorted(by: Float64Array, isMeant: (row: number) => boolean): Int32Array {
     const rows: number[] = []
-    for (let row = 0; row < this.#recorded.length; row += 1) {
+    for (let row = 0; row < this.#trace.length; row += 1) {
       if (isMeant(row) && !Number.isNaN(by[row] ?? 0)) rows.push(row)
     }
     return Int32Array.from(rows).sort((a, b) => (by[a] ?? 0) - (by[b] ?? 0) || a - b)

@@ -115,7 +115,7 @@ export function publishOn(channels: Channels, options: PublishOptions | undefine
 
 /** What is published from, and what to add to its times for the nanoseconds since publishing began. */
 interface Source {
-  readonly recorder: RowWriter
+  readonly writer: RowWriter
   readonly offset: number
 }
 
@@ -131,7 +131,7 @@ class ChannelPublisher implements Publisher {
   readonly #device: number
   readonly #epoch = performance.timeOrigin + performance.now()
   readonly #timer: NodeJS.Timeout
-  #recording: Session
+  #session: Session
   #source: Source
   #next: number
   /** Calls that still waited when their rows came. */
@@ -144,10 +144,10 @@ class ChannelPublisher implements Publisher {
     this.#channels = channels
     this.#front = front
     this.#device = device
-    this.#recording = this.#open()
-    const { recorder } = this.#recording
-    this.#source = { recorder, offset: -recorder.meter.now() }
-    this.#next = recorder.table.length
+    this.#session = this.#open()
+    const { writer } = this.#session
+    this.#source = { writer, offset: -writer.meter.now() }
+    this.#next = writer.table.length
     this.#timer = setInterval(() => this.flush(), interval)
     this.#timer.unref()
   }
@@ -161,7 +161,7 @@ class ChannelPublisher implements Publisher {
       this.#publishing = false
     }
     if (this.#closed) return
-    if (this.#next === this.#source.recorder.table.length && this.#next > MOST_WAITING / 2) this.#renew()
+    if (this.#next === this.#source.writer.table.length && this.#next > MOST_WAITING / 2) this.#renew()
   }
 
   close(): void {
@@ -169,7 +169,7 @@ class ChannelPublisher implements Publisher {
     if (this.#closed) return
     this.#closed = true
     clearInterval(this.#timer)
-    this.#recording.stopNow()
+    this.#session.stopNow()
   }
 
   [Symbol.dispose](): void {
@@ -182,16 +182,16 @@ class ChannelPublisher implements Publisher {
 
   /** Nothing that is published need be kept: a new recording begins with no rows, where nobody else records. */
   #renew(): void {
-    const elapsed = this.#source.recorder.meter.now() + this.#source.offset
-    this.#recording.stopNow()
-    this.#recording = this.#open()
-    const { recorder } = this.#recording
-    this.#source = { recorder, offset: elapsed - recorder.meter.now() }
-    this.#next = recorder.table.length
+    const elapsed = this.#source.writer.meter.now() + this.#source.offset
+    this.#session.stopNow()
+    this.#session = this.#open()
+    const { writer } = this.#session
+    this.#source = { writer, offset: elapsed - writer.meter.now() }
+    this.#next = writer.table.length
   }
 
   #publishDone(): void {
-    const { meter, table } = this.#source.recorder
+    const { meter, table } = this.#source.writer
     meter.collect()
     this.#waiting = this.#waiting.filter((call) => this.#closed || !this.#publishCall(call))
     for (; !this.#closed && this.#next < table.length; this.#next += 1) {
@@ -209,7 +209,7 @@ class ChannelPublisher implements Publisher {
 
   /** False where it is not done. */
   #publishOperation(row: number): boolean {
-    const { table, names, driver, lanes, meter } = this.#source.recorder
+    const { table, names, driver, lanes, meter } = this.#source.writer
     const number = table.kind[row] ?? 0
     const kind = KIND_NAMES[number]
     const lane = lanes.all[table.lane[row] ?? 0]
@@ -239,7 +239,7 @@ class ChannelPublisher implements Publisher {
   #publishCall({ source, row }: Call): boolean {
     const { synchronizations } = this.#channels
     if (!synchronizations?.hasSubscribers) return true
-    const { table, names, driver } = source.recorder
+    const { table, names, driver } = source.writer
     const returned = table.returned[row] ?? 0
     if (Number.isNaN(returned)) return false
     const message: SynchronizeMessage = {

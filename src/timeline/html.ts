@@ -7,10 +7,10 @@ import type { Trace } from './trace.js'
 const DATA = '"DATA"'
 const TITLE = '{{title}}'
 
-export function toHtml(recorded: Trace, analysis: Analysis, title: string): string {
+export function toHtml(trace: Trace, analysis: Analysis, title: string): string {
   const template = readFileSync(new URL('./page.html', import.meta.url), 'utf8')
   // Nothing in the data may end the element that it stands in.
-  const data = JSON.stringify(pageData(recorded, analysis, title)).replaceAll('<', '\\u003c')
+  const data = JSON.stringify(pageData(trace, analysis, title)).replaceAll('<', '\\u003c')
   return template.replaceAll(TITLE, () => escaped(title)).replace(DATA, () => data)
 }
 

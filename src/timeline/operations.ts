@@ -93,38 +93,38 @@ export function streamsOf({ lanes, laneNames }: Trace): TimelineStream[] {
   })
 }
 
-export function operationAt(recorded: Trace, streams: readonly TimelineStream[], row: number): TimelineOperation {
-  const stream = streams[recorded.lane[row] ?? 0]
-  const kind = KIND_NAMES[recorded.kind[row] ?? 0]
+export function operationAt(trace: Trace, streams: readonly TimelineStream[], row: number): TimelineOperation {
+  const stream = streams[trace.lane[row] ?? 0]
+  const kind = KIND_NAMES[trace.kind[row] ?? 0]
   if (stream === undefined || kind === undefined || kind === 'synchronize' || kind === 'await') {
     throw new RangeError(`row ${row} is no operation`)
   }
   return {
     id: row,
     kind,
-    name: recorded.name[row] ?? '',
+    name: trace.name[row] ?? '',
     stream,
-    byteLength: known(recorded.bytes[row]),
-    called: recorded.called[row] ?? 0,
-    returned: recorded.returned[row] ?? 0,
-    start: known(recorded.start[row]),
-    end: known(recorded.end[row]),
-    record: rowOrNone(recorded.cause[row]),
-    graph: rowOrNone(recorded.parent[row]),
-    callSite: recorded.site[row] || undefined,
+    byteLength: known(trace.bytes[row]),
+    called: trace.called[row] ?? 0,
+    returned: trace.returned[row] ?? 0,
+    start: known(trace.start[row]),
+    end: known(trace.end[row]),
+    record: rowOrNone(trace.cause[row]),
+    graph: rowOrNone(trace.parent[row]),
+    callSite: trace.site[row] || undefined,
   }
 }
 
-export function callAt(recorded: Trace, streams: readonly TimelineStream[], row: number): TimelineCall {
-  const isWholeDevice = (recorded.cause[row] ?? NO_ROW) < NO_ROW
+export function callAt(trace: Trace, streams: readonly TimelineStream[], row: number): TimelineCall {
+  const isWholeDevice = (trace.cause[row] ?? NO_ROW) < NO_ROW
   return {
     id: row,
-    name: recorded.name[row] ?? '',
-    awaits: KIND_NAMES[recorded.kind[row] ?? 0] === 'await',
-    stream: isWholeDevice ? undefined : streams[recorded.lane[row] ?? 0],
-    called: recorded.called[row] ?? 0,
-    returned: recorded.returned[row] ?? 0,
-    callSite: recorded.site[row] || undefined,
+    name: trace.name[row] ?? '',
+    awaits: KIND_NAMES[trace.kind[row] ?? 0] === 'await',
+    stream: isWholeDevice ? undefined : streams[trace.lane[row] ?? 0],
+    called: trace.called[row] ?? 0,
+    returned: trace.returned[row] ?? 0,
+    callSite: trace.site[row] || undefined,
   }
 }
 

@@ -11,25 +11,25 @@ const MOST_GAPS = 500
 
 const BINDING_KINDS = ['unknown', 'stream', 'wait', 'nullStream', 'host', 'eventLoop', 'engine'] as const
 
-export function pageData(recorded: Trace, analysis: Analysis, title: string): PageData {
-  const { length, lanes, laneNames, deviceNames, calibrations } = recorded
-  const { tracks, width } = nodeTracks(recorded)
-  const [names, nameOf] = numbered(recorded.name)
-  const [sites, siteOf] = numbered(recorded.site)
+export function pageData(trace: Trace, analysis: Analysis, title: string): PageData {
+  const { length, lanes, laneNames, deviceNames, calibrations } = trace
+  const { tracks, width } = nodeTracks(trace)
+  const [names, nameOf] = numbered(trace.name)
+  const [sites, siteOf] = numbered(trace.site)
   const why = new Uint8Array(length)
   const heldUpBy = new Int32Array(length).fill(NO_ROW)
   for (let row = 0; row < length; row += 1) {
-    if (recorded.parent[row] !== NO_ROW || Number.isNaN(recorded.start[row] ?? 0)) continue
+    if (trace.parent[row] !== NO_ROW || Number.isNaN(trace.start[row] ?? 0)) continue
     const binding = analysis.bindings.of(row)
     why[row] = BINDING_KINDS.indexOf(binding.kind)
     heldUpBy[row] = binding.row
   }
   return {
     title,
-    driver: recorded.driver,
-    clock: recorded.clock,
-    duration: recorded.duration,
-    dropped: recorded.dropped,
+    driver: trace.driver,
+    clock: trace.clock,
+    duration: trace.duration,
+    dropped: trace.dropped,
     uncertainty: Math.max(0, ...calibrations.flatMap((one) => one.uncertainty.filter((value) => !Number.isNaN(value)))),
     kinds: KIND_NAMES.map((name) => name ?? ''),
     bindings: BINDING_KINDS,
@@ -42,16 +42,16 @@ export function pageData(recorded: Trace, analysis: Analysis, title: string): Pa
     sites,
     length,
     columns: {
-      kind: base64(recorded.kind),
-      lane: base64(recorded.lane),
+      kind: base64(trace.kind),
+      lane: base64(trace.lane),
       name: base64(nameOf),
-      bytes: base64(recorded.bytes),
-      called: base64(recorded.called),
-      returned: base64(recorded.returned),
-      start: base64(recorded.start),
-      end: base64(recorded.end),
-      cause: base64(recorded.cause),
-      parent: base64(recorded.parent),
+      bytes: base64(trace.bytes),
+      called: base64(trace.called),
+      returned: base64(trace.returned),
+      start: base64(trace.start),
+      end: base64(trace.end),
+      cause: base64(trace.cause),
+      parent: base64(trace.parent),
       site: base64(siteOf),
       track: base64(tracks),
       why: base64(why),

@@ -91,15 +91,15 @@ export class RowWriter {
     }
   }
 
-  recorded(event: EventHandle, row: number): void {
+  eventRecorded(event: EventHandle, row: number): void {
     if (row === NO_ROW) this.#records.delete(event)
     else this.#records.set(event, row)
   }
 
   /** An event of the library's own is recorded, which is no row: whoever waits for it waits for what is before it. */
-  recordedOwn(event: EventHandle, stream: StreamHandle): void {
+  ownEventRecorded(event: EventHandle, stream: StreamHandle): void {
     const lane = this.lanes.known(stream)
-    this.recorded(event, lane === undefined ? NO_ROW : (this.#latest[lane.index] ?? NO_ROW))
+    this.eventRecorded(event, lane === undefined ? NO_ROW : (this.#latest[lane.index] ?? NO_ROW))
   }
 
   /** The row that a wait for the event is for. */

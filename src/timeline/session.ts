@@ -18,7 +18,7 @@ export interface RecordingSettings {
 export const DEFAULT_LIMIT = 1_000_000
 
 interface Shared {
-  readonly recorder: RowWriter
+  readonly writer: RowWriter
   readonly unwrap: () => void
   /** Recordings that go on: after the last one nothing more is written down. */
   running: number
@@ -28,10 +28,10 @@ interface Shared {
 
 const underWay = new WeakMap<WrappableDriver, Shared>()
 
-whenNameIsGiven(({ driver, device, id, name }) => underWay.get(driver)?.recorder.lanes.named(device, id, name))
+whenNameIsGiven(({ driver, device, id, name }) => underWay.get(driver)?.writer.lanes.named(device, id, name))
 
 export class Session {
-  readonly recorder: RowWriter
+  readonly writer: RowWriter
   readonly #front: WrappableDriver
   readonly #shared: Shared
   readonly #from: number
@@ -44,15 +44,15 @@ export class Session {
   constructor(front: WrappableDriver, { device, limit, callSites }: RecordingSettings) {
     this.#front = front
     this.#shared = share(front, device)
-    const { recorder } = this.#shared
-    this.recorder = recorder
-    const { table } = recorder
+    const { writer } = this.#shared
+    this.writer = writer
+    const { table } = writer
     this.#from = table.length
-    this.#begin = recorder.meter.now()
+    this.#begin = writer.meter.now()
     this.#limit = limit
     this.#droppedBefore = table.dropped
     table.limit = Math.max(table.limit, this.#from + limit)
-    if (callSites) recorder.callSites = true
+    if (callSites) writer.callSites = true
   }
 
   get stopped(): boolean {
@@ -62,7 +62,7 @@ export class Session {
   /** Ends it, and resolves when all that was recorded is done. */
   async stop(): Promise<Trace> {
     const window = this.#end()
-    await this.recorder.meter.finished()
+    await this.writer.meter.finished()
     return this.#take(window)
   }
 
@@ -73,8 +73,8 @@ export class Session {
 
   #end(): Window {
     this.#stopped = true
-    const { recorder, unwrap } = this.#shared
-    const { table, meter } = recorder
+    const { writer, unwrap } = this.#shared
+    const { table, meter } = writer
     const window = {
       from: this.#from,
       to: table.length,
@@ -94,12 +94,12 @@ export class Session {
   }
 
   #take(window: Window): Trace {
-    const { recorder } = this
-    recorder.meter.collect()
+    const { writer } = this
+    writer.meter.collect()
     this.#shared.open -= 1
-    if (this.#shared.open === 0) recorder.meter.close()
-    const names = recorder.lanes.all.map(({ name }) => name)
-    return takeTrace(recorder, window, names)
+    if (this.#shared.open === 0) writer.meter.close()
+    const names = writer.lanes.all.map(({ name }) => name)
+    return takeTrace(writer, window, names)
   }
 }
 
@@ -111,7 +111,7 @@ function share(front: WrappableDriver, device: number | undefined): Shared {
     return known
   }
   const { wrapper, unwrap } = front.wrap((inner) => new TimelineDriver(inner, device))
-  const shared = { recorder: wrapper.recorder, unwrap, running: 1, open: 1 }
+  const shared = { writer: wrapper.writer, unwrap, running: 1, open: 1 }
   underWay.set(front, shared)
   return shared
 }

@@ -85,7 +85,7 @@ const DARK: Readonly<Record<string, string>> = {
 }
 
 interface Frame {
-  readonly recorded: Trace
+  readonly trace: Trace
   readonly from: number
   readonly to: number
   readonly width: number
@@ -95,12 +95,12 @@ interface Frame {
   readonly colours: ReadonlyMap<string, number>
 }
 
-export function toSvg(recorded: Trace, analysis: Analysis, options: SvgOptions | undefined): string {
+export function toSvg(trace: Trace, analysis: Analysis, options: SvgOptions | undefined): string {
   const given = readOptions(options, ['width', 'from', 'to', 'title', 'arrows', 'criticalPath'])
   const { width = 1200 } = given
   if (typeof width !== 'number') throw invalidType('options.width', 'a number of pixels', width)
   if (!(width >= NARROWEST && width < 1e5)) throw outOfRange('options.width', `from ${NARROWEST} to 100000`, width)
-  const { from = 0, to = recorded.duration, title = '' } = given
+  const { from = 0, to = trace.duration, title = '' } = given
   if (typeof from !== 'number') throw invalidType('options.from', 'a number of nanoseconds', from)
   if (typeof to !== 'number') throw invalidType('options.to', 'a number of nanoseconds', to)
   if (typeof title !== 'string') throw invalidType('options.title', 'a text', title)
@@ -109,7 +109,7 @@ export function toSvg(recorded: Trace, analysis: Analysis, options: SvgOptions |
   if (!(to > from)) throw outOfRange('options.to', 'after options.from', to)
   const arrows = checkBoolean(given.arrows, 'options.arrows', true)
   const critical = checkBoolean(given.criticalPath, 'options.criticalPath', true)
-  const frame = frameOf(recorded, from, to, width, title)
+  const frame = frameOf(trace, from, to, width, title)
   const height = frame.top + frame.places.size * PITCH + LEGEND
   const name = title || `Timeline of ${frame.places.size} streams`
   return [
@@ -131,15 +131,15 @@ export function toSvg(recorded: Trace, analysis: Analysis, options: SvgOptions |
   ].join('\n')
 }
 
-function frameOf(recorded: Trace, from: number, to: number, width: number, title: string): Frame {
+function frameOf(trace: Trace, from: number, to: number, width: number, title: string): Frame {
   const places = new Map<number, number>()
   const used = new Set<number>()
-  for (let row = 0; row < recorded.length; row += 1) {
-    if (isDrawn(recorded, row, from, to)) used.add(recorded.lane[row] ?? 0)
+  for (let row = 0; row < trace.length; row += 1) {
+    if (isDrawn(trace, row, from, to)) used.add(trace.lane[row] ?? 0)
   }
-  for (const { index } of recorded.lanes) if (used.has(index)) places.set(index, places.size)
+  for (const { index } of trace.lanes) if (used.has(index)) places.set(index, places.size)
   const top = (title === '' ? 8 : TITLE + 8) + AXIS
-  return { recorded, from, to, width, top, places, colours: kernelColours(recorded) }
+  return { trace, from, to, width, top, places, colours: kernelColours(trace) }
 }
 
 const x = ({ from, to, width }: Frame, time: number): number =>
@@ -153,10 +153,10 @@ function isDrawn({ kind, start, end, parent }: Trace, row: number, from: number,
   return (start[row] ?? Number.NaN) < to && (end[row] ?? Number.NaN) > Math.max(from, start[row] ?? 0)
 }
 
-function classOf({ recorded, colours }: Frame, row: number): string {
-  const kind = recorded.kind[row] ?? 0
+function classOf({ trace, colours }: Frame, row: number): string {
+  const kind = trace.kind[row] ?? 0
   if (kind !== Kind.KERNEL) return KIND_NAMES[kind] ?? ''
-  return `kernel${colours.get(recorded.name[row] ?? '') ?? 0}`
+  return `kernel${colours.get(trace.name[row] ?? '') ?? 0}`
 }
 
 function axis(frame: Frame, height: number): string[] {
@@ -178,34 +178,34 @@ function axis(frame: Frame, height: number): string[] {
 }
 
 function lanes(frame: Frame): string[] {
-  const { recorded, places, width } = frame
+  const { trace, places, width } = frame
   return [...places.keys()].flatMap((lane) => {
     const top = laneTop(frame, lane)
     return [
       `<rect class="band" x="${MARGIN + LABELS}" y="${top}" width="${width - LABELS - 2 * MARGIN}" height="${BAR}" rx="4"/>`,
-      `<text class="text" x="${MARGIN}" y="${top + BAR / 2 + 4}">${escaped(recorded.laneNames[lane] ?? '')}</text>`,
+      `<text class="text" x="${MARGIN}" y="${top + BAR / 2 + 4}">${escaped(trace.laneNames[lane] ?? '')}</text>`,
     ]
   })
 }
 
 function bars(frame: Frame): string[] {
-  const { recorded, from, to } = frame
+  const { trace, from, to } = frame
   const found: string[] = []
   /** Where the bar before ends: what begins in the same half pixel is drawn with it. */
   const drawnTo = new Map<number, number>()
-  for (let row = 0; row < recorded.length; row += 1) {
-    if (!isDrawn(recorded, row, from, to)) continue
-    const lane = recorded.lane[row] ?? 0
-    const left = x(frame, recorded.start[row] ?? 0)
-    const right = x(frame, recorded.end[row] ?? 0)
+  for (let row = 0; row < trace.length; row += 1) {
+    if (!isDrawn(trace, row, from, to)) continue
+    const lane = trace.lane[row] ?? 0
+    const left = x(frame, trace.start[row] ?? 0)
+    const right = x(frame, trace.end[row] ?? 0)
     if (right - left < 0.5 && right < (drawnTo.get(lane) ?? Number.NEGATIVE_INFINITY) + 0.5) continue
     drawnTo.set(lane, right)
-    const isWait = recorded.kind[row] === Kind.WAIT
+    const isWait = trace.kind[row] === Kind.WAIT
     const inset = isWait ? 8 : 0
     const width = Math.max(0.8, right - left - (right - left > 4 ? 1 : 0))
     const top = laneTop(frame, lane) + inset
     const size = `x="${round(left)}" y="${top}" width="${round(width)}" height="${BAR - 2 * inset}"`
-    const name = recorded.name[row] ?? ''
+    const name = trace.name[row] ?? ''
     found.push(
       `<rect ${isWait ? 'fill="url(#hatch)"' : `class="${classOf(frame, row)}"`} ${size} rx="${width > 5 ? 3 : 0}"/>`,
     )
@@ -219,19 +219,19 @@ function bars(frame: Frame): string[] {
 }
 
 function criticalMarks(frame: Frame, { criticalPath }: Analysis): string[] {
-  const { recorded, from, to } = frame
-  const rows = criticalPath.filter((row) => isDrawn(recorded, row, from, to) && recorded.kind[row] !== Kind.WAIT)
+  const { trace, from, to } = frame
+  const rows = criticalPath.filter((row) => isDrawn(trace, row, from, to) && trace.kind[row] !== Kind.WAIT)
   return rows.map((row) => {
-    const left = x(frame, recorded.start[row] ?? 0)
-    const width = Math.max(0.8, x(frame, recorded.end[row] ?? 0) - left - 1)
-    const top = laneTop(frame, recorded.lane[row] ?? 0) + BAR + 1
+    const left = x(frame, trace.start[row] ?? 0)
+    const width = Math.max(0.8, x(frame, trace.end[row] ?? 0) - left - 1)
+    const top = laneTop(frame, trace.lane[row] ?? 0) + BAR + 1
     return `<rect class="critical" x="${round(left)}" y="${top}" width="${round(width)}" height="3"/>`
   })
 }
 
 function arrowsOf(frame: Frame): string[] {
-  const { recorded, from, to, places } = frame
-  const { length, kind, lane, cause, end } = recorded
+  const { trace, from, to, places } = frame
+  const { length, kind, lane, cause, end } = trace
   const found: string[] = []
   for (let row = 0; row < length; row += 1) {
     const record = cause[row] ?? NO_ROW
@@ -256,14 +256,14 @@ function arrowsOf(frame: Frame): string[] {
 }
 
 function legend(frame: Frame, height: number, critical: boolean): string[] {
-  const { recorded, from, to } = frame
+  const { trace, from, to } = frame
   const entries = new Map<string, string>()
   let waits = false
-  for (let row = 0; row < recorded.length; row += 1) {
-    if (!isDrawn(recorded, row, from, to)) continue
-    if (recorded.kind[row] === Kind.WAIT) waits = true
-    else if (x(frame, recorded.end[row] ?? 0) - x(frame, recorded.start[row] ?? 0) >= NARROWEST_IN_LEGEND) {
-      entries.set(recorded.name[row] ?? '', classOf(frame, row))
+  for (let row = 0; row < trace.length; row += 1) {
+    if (!isDrawn(trace, row, from, to)) continue
+    if (trace.kind[row] === Kind.WAIT) waits = true
+    else if (x(frame, trace.end[row] ?? 0) - x(frame, trace.start[row] ?? 0) >= NARROWEST_IN_LEGEND) {
+      entries.set(trace.name[row] ?? '', classOf(frame, row))
     }
   }
   const parts: string[] = []

@@ -9,20 +9,20 @@ export class TimelineGraphs extends GraphWrapper {
 
   constructor(
     wrapper: DriverWrapper,
-    private readonly recorder: RowWriter,
+    private readonly writer: RowWriter,
   ) {
     super(wrapper)
-    this.#name = recorder.names.of('graph')
+    this.#name = writer.names.of('graph')
   }
 
   override launch(exec: GraphExecHandle, stream: StreamHandle): void {
-    const recorder = this.recorder
-    const row = recorder.begin(Kind.GRAPH, stream, this.#name)
-    recorder.during(row, stream, () => super.launch(exec, stream))
+    const writer = this.writer
+    const row = writer.begin(Kind.GRAPH, stream, this.#name)
+    writer.during(row, stream, () => super.launch(exec, stream))
   }
 
   override begin(stream: StreamHandle, mode: CaptureMode): void {
-    this.recorder.meter.unseen()
+    this.writer.meter.unseen()
     super.begin(stream, mode)
   }
 }

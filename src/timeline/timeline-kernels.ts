@@ -18,15 +18,15 @@ export class TimelineKernels extends KernelWrapper {
 
   constructor(
     wrapper: DriverWrapper,
-    private readonly recorder: RowWriter,
+    private readonly writer: RowWriter,
   ) {
     super(wrapper)
   }
 
   override launchTwin(stream: StreamHandle, twin: Twin): void {
-    const recorder = this.recorder
-    const row = recorder.begin(Kind.KERNEL, stream, recorder.names.of(twin.name))
-    recorder.during(row, stream, () => super.launchTwin(stream, twin))
+    const writer = this.writer
+    const row = writer.begin(Kind.KERNEL, stream, writer.names.of(twin.name))
+    writer.during(row, stream, () => super.launchTwin(stream, twin))
   }
 
   override launch(
@@ -36,9 +36,9 @@ export class TimelineKernels extends KernelWrapper {
     values: readonly (number | bigint)[],
     memory: readonly KernelMemory[],
   ): void {
-    const recorder = this.recorder
-    const row = recorder.begin(Kind.KERNEL, stream, this.#names.get(kernel) ?? this.#learn(kernel))
-    recorder.during(row, stream, () => super.launch(kernel, stream, shape, values, memory))
+    const writer = this.writer
+    const row = writer.begin(Kind.KERNEL, stream, this.#names.get(kernel) ?? this.#learn(kernel))
+    writer.during(row, stream, () => super.launch(kernel, stream, shape, values, memory))
   }
 
   override unload(module: ModuleHandle, context: ContextHandle): void {
@@ -48,12 +48,12 @@ export class TimelineKernels extends KernelWrapper {
 
   override kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle {
     const kernel = super.kernel(module, name, parameters)
-    this.#names.set(kernel, this.recorder.names.of(name))
+    this.#names.set(kernel, this.writer.names.of(name))
     return kernel
   }
 
   #learn(kernel: KernelHandle): number {
-    const name = this.recorder.names.of(super.nameOf(kernel))
+    const name = this.writer.names.of(super.nameOf(kernel))
     this.#names.set(kernel, name)
     return name
   }

@@ -9,10 +9,10 @@ export class TimelineMemory extends MemoryWrapper {
 
   constructor(
     wrapper: DriverWrapper,
-    private readonly recorder: RowWriter,
+    private readonly writer: RowWriter,
   ) {
     super(wrapper)
-    const { names } = recorder
+    const { names } = writer
     this.#names = {
       copy: names.of('copy'),
       fill: names.of('fill'),
@@ -22,15 +22,15 @@ export class TimelineMemory extends MemoryWrapper {
   }
 
   override allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
-    const recorder = this.recorder
-    const row = recorder.begin(Kind.ALLOCATE, stream, this.#names.allocate, byteLength)
-    return recorder.during(row, stream, () => super.allocate(byteLength, stream, context))
+    const writer = this.writer
+    const row = writer.begin(Kind.ALLOCATE, stream, this.#names.allocate, byteLength)
+    return writer.during(row, stream, () => super.allocate(byteLength, stream, context))
   }
 
   override free(pointer: Pointer, stream: StreamHandle): void {
-    const recorder = this.recorder
-    const row = recorder.begin(Kind.FREE, stream, this.#names.free)
-    recorder.during(row, stream, () => super.free(pointer, stream))
+    const writer = this.writer
+    const row = writer.begin(Kind.FREE, stream, this.#names.free)
+    writer.during(row, stream, () => super.free(pointer, stream))
   }
 
   override copy(
@@ -40,14 +40,14 @@ export class TimelineMemory extends MemoryWrapper {
     stream: StreamHandle,
     route?: CopyRoute,
   ): void {
-    const recorder = this.recorder
-    const row = recorder.begin(Kind.COPY, stream, this.#names.copy, byteLength)
-    recorder.during(row, stream, () => super.copy(destination, source, byteLength, stream, route))
+    const writer = this.writer
+    const row = writer.begin(Kind.COPY, stream, this.#names.copy, byteLength)
+    writer.during(row, stream, () => super.copy(destination, source, byteLength, stream, route))
   }
 
   override fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
-    const recorder = this.recorder
-    const row = recorder.begin(Kind.FILL, stream, this.#names.fill, width * count)
-    recorder.during(row, stream, () => super.fill(pointer, value, width, count, stream))
+    const writer = this.writer
+    const row = writer.begin(Kind.FILL, stream, this.#names.fill, width * count)
+    writer.during(row, stream, () => super.fill(pointer, value, width, count, stream))
   }
 }

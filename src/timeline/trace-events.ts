@@ -78,14 +78,14 @@ const MOST_DEVICES = 64
 const rounded = (value: number): number => Number(value.toFixed(3))
 const micro = (nanoseconds: number): number => rounded(nanoseconds / 1000)
 
-export function toTraceEvents(recorded: Trace): TraceFile {
-  return { ...header(recorded), traceEvents: [...eventsOf(recorded)] }
+export function toTraceEvents(trace: Trace): TraceFile {
+  return { ...header(trace), traceEvents: [...eventsOf(trace)] }
 }
 
 /** Text in pieces: a file of a million operations is longer than a string may be deep. */
-export function toJson(recorded: Trace): string {
-  const { traceEvents: _, ...top } = { ...header(recorded), traceEvents: [] }
-  const events = Array.from(eventsOf(recorded), (event) => JSON.stringify(event))
+export function toJson(trace: Trace): string {
+  const { traceEvents: _, ...top } = { ...header(trace), traceEvents: [] }
+  const events = Array.from(eventsOf(trace), (event) => JSON.stringify(event))
   return `${JSON.stringify(top).slice(0, -1)},"traceEvents":[\n${events.join(',\n')}\n]}\n`
 }
 
@@ -99,21 +99,21 @@ function header({ deviceNames, epoch, driver }: Trace): Omit<TraceFile, 'traceEv
   }
 }
 
-function* eventsOf(recorded: Trace): Generator<TraceEvent> {
+function* eventsOf(trace: Trace): Generator<TraceEvent> {
   const host = process.pid < MOST_DEVICES ? process.pid + 100_000 : process.pid
-  const { tracks, width } = nodeTracks(recorded)
-  const firstTrack = recorded.lanes.map(() => 0)
+  const { tracks, width } = nodeTracks(trace)
+  const firstTrack = trace.lanes.map(() => 0)
   let next = FIRST_STREAM
-  for (const { index } of recorded.lanes) {
+  for (const { index } of trace.lanes) {
     firstTrack[index] = next
     next += 1 + (width[index] ?? 0)
   }
-  yield* names(recorded, host, firstTrack, width)
-  for (let row = 0; row < recorded.length; row += 1) {
-    const track = (firstTrack[recorded.lane[row] ?? 0] ?? 0) + (tracks[row] ?? 0)
-    yield* eventsOfRow(recorded, row, host, track)
+  yield* names(trace, host, firstTrack, width)
+  for (let row = 0; row < trace.length; row += 1) {
+    const track = (firstTrack[trace.lane[row] ?? 0] ?? 0) + (tracks[row] ?? 0)
+    yield* eventsOfRow(trace, row, host, track)
   }
-  yield* arrows(recorded, firstTrack)
+  yield* arrows(trace, firstTrack)
 }
 
 function* names(
@@ -149,8 +149,8 @@ function* names(
   }
 }
 
-function* eventsOfRow(recorded: Trace, row: number, host: number, track: number): Generator<TraceEvent> {
-  const { kind, called, returned, start, end, lane, lanes, name, bytes, parent, site, laneNames } = recorded
+function* eventsOfRow(trace: Trace, row: number, host: number, track: number): Generator<TraceEvent> {
+  const { kind, called, returned, start, end, lane, lanes, name, bytes, parent, site, laneNames } = trace
   const what = kind[row] ?? 0
   const from = micro(called[row] ?? 0)
   const spent = rounded(micro(returned[row] ?? 0) - from)
@@ -159,7 +159,7 @@ function* eventsOfRow(recorded: Trace, row: number, host: number, track: number)
   if (isHostOnly(what)) {
     const on = { stream: laneNames[lane[row] ?? 0] ?? '' }
     const args = {
-      ...(deviceInCause(recorded.cause[row] ?? 0) === undefined ? on : {}),
+      ...(deviceInCause(trace.cause[row] ?? 0) === undefined ? on : {}),
       ...(where && { 'call site': where }),
     }
     if (what === Kind.SYNCHRONIZE) {
@@ -205,8 +205,8 @@ function* eventsOfRow(recorded: Trace, row: number, host: number, track: number)
 }
 
 /** From the operation before each record to the one behind the wait for it. */
-function* arrows(recorded: Trace, firstTrack: readonly number[]): Generator<TraceEvent> {
-  const { length, kind, lane, lanes, cause, start, end, previous } = recorded
+function* arrows(trace: Trace, firstTrack: readonly number[]): Generator<TraceEvent> {
+  const { length, kind, lane, lanes, cause, start, end, previous } = trace
   const takesTime = (row: number): boolean =>
     !isInstant(kind[row] ?? 0) && !Number.isNaN(start[row] ?? 0) && !Number.isNaN(end[row] ?? 0)
   const waiting = new Map<number, number[]>()
@@ -216,7 +216,7 @@ function* arrows(recorded: Trace, firstTrack: readonly number[]): Generator<Trac
       waiting.set(on, [...(waiting.get(on) ?? []), row])
     }
     if (previous[row] === NO_ROW && !waiting.has(on)) continue
-    if (!takesTime(row) || isHostOnly(kind[row] ?? 0) || recorded.parent[row] !== NO_ROW) continue
+    if (!takesTime(row) || isHostOnly(kind[row] ?? 0) || trace.parent[row] !== NO_ROW) continue
     for (const wait of waiting.get(on) ?? []) {
       let source = cause[wait] ?? NO_ROW
       while (source !== NO_ROW && !takesTime(source)) source = previous[source] ?? NO_ROW

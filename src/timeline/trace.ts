@@ -60,11 +60,11 @@ export const isTrace = (value: unknown): value is Trace =>
 
 /** Takes the rows of a window out of a recorder. */
 export function takeTrace(
-  recorder: RowWriter,
+  writer: RowWriter,
   { from, to: written, limit, begin, end, epoch, dropped }: Window,
   laneNames: readonly string[],
 ): Trace {
-  const { table, names, sites, driver, meter } = recorder
+  const { table, names, sites, driver, meter } = writer
   const to = Math.min(written, from + limit)
   const numbers = new Int32Array(to - from).fill(NO_ROW)
   const kept = new Int32Array(to - from)
@@ -79,9 +79,9 @@ export function takeTrace(
   const renumbered = (row: number): number => (row < from ? Math.min(row, NO_ROW) : (numbers[row - from] ?? NO_ROW))
   const times = (column: Float64Array): Float64Array =>
     filled(new Float64Array(length), rows, (row) => (column[row] ?? 0) - begin)
-  const lanes = [...recorder.lanes.all]
+  const lanes = [...writer.lanes.all]
   const devices = new Set(lanes.map(({ device }) => device))
-  const recorded = {
+  const trace = {
     length,
     kind: filled(new Uint8Array(length), rows, (row) => table.kind[row] ?? 0),
     lane: filled(new Uint32Array(length), rows, (row) => table.lane[row] ?? 0),
@@ -107,8 +107,8 @@ export function takeTrace(
     calibrations: meter.calibrations,
     dropped: dropped + operationsIn(table, to, written),
   }
-  settle(recorded)
-  const settled = { ...recorded, duration: durationOf(recorded, end - begin) }
+  settle(trace)
+  const settled = { ...trace, duration: durationOf(trace, end - begin) }
   taken.add(settled)
   return settled
 }
@@ -142,11 +142,11 @@ function returnedAt({ called, returned }: Table, row: number): number {
  * Row by row, in the order of the calls: what came before each, and the times of what takes none. A wait begins when
  * the stream gets there, and a record, an allocation and a free take place then.
  */
-function settle(recorded: Omit<Trace, 'duration'>): void {
-  const { kind, lane, lanes, start, end, called, returned, cause, parent, previous, implied, clock } = recorded
+function settle(trace: Omit<Trace, 'duration'>): void {
+  const { kind, lane, lanes, start, end, called, returned, cause, parent, previous, implied, clock } = trace
   const last = new Int32Array(lanes.length).fill(NO_ROW)
   const endOf = (row: number): number => (row === NO_ROW ? Number.NEGATIVE_INFINITY : (end[row] ?? Number.NaN))
-  for (let row = 0; row < recorded.length; row += 1) {
+  for (let row = 0; row < trace.length; row += 1) {
     const on = lane[row] ?? 0
     const own = lanes[on]
     const what = kind[row] ?? 0

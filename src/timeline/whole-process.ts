@@ -16,10 +16,10 @@ export function open(front: WrappableDriver, file: string): void {
   // The directory may change until the end; and each worker has a driver, and a file, of its own.
   const named = isMainThread ? file : `${file.slice(0, -extension.length)}.worker-${threadId}${extension}`
   const path = resolve(named)
-  const recording = new Session(front, { device: undefined, limit: DEFAULT_LIMIT, callSites: false })
+  const session = new Session(front, { device: undefined, limit: DEFAULT_LIMIT, callSites: false })
   process.once('exit', () => {
     try {
-      writeFileSync(path, new Timeline(recording.stopNow() as never).render(path))
+      writeFileSync(path, new Timeline(session.stopNow() as never).render(path))
     } catch (error) {
       // The process ends as it would have ended; but somebody waits for that file.
       console.error(
