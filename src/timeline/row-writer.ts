@@ -1,12 +1,11 @@
-/** Writes down what passes a driver's front, for all the recordings of it that are under way. */
+/** Writes down what passes a driver, for all the recordings of it that are under way. */
 
 import { callSite } from '../base/stack.js'
 import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
 import { backendOf } from '../driver/wrappable-driver.js'
 import { EventMeter } from './event-meter.js'
 import { Kind, wholeDevice } from './kinds.js'
-import { laneName } from './lane-names.js'
-import { Lanes, type TimelineLane } from './lanes.js'
+import { Lanes } from './lanes.js'
 import type { Meter } from './meter.js'
 import { Names, NO_ROW, Table } from './table.js'
 import { VirtualMeter } from './virtual-meter.js'
@@ -36,10 +35,7 @@ export class RowWriter {
       driver.name === 'sim'
         ? new VirtualMeter(driver, this.table, this.names, lanes)
         : new EventMeter(driver, this.table, lanes, device)
-    this.lanes = new Lanes(
-      (stream) => this.meter.describe(stream),
-      (lane) => laneName(driver, lane),
-    )
+    this.lanes = new Lanes(driver, (stream) => this.meter.describe(stream))
   }
 
   /** A verb is about to queue an operation. Returns its row, or NO_ROW where it is not written down. */
@@ -64,7 +60,7 @@ export class RowWriter {
 
   /** Does what queues the operation of a row that was begun, and writes down that it is queued or was refused. */
   during<R>(row: number, stream: StreamHandle, queue: () => R): R {
-    if (row === NO_ROW) return this.#hidden(queue)
+    if (row === NO_ROW) return this.hidden(queue)
     let result: R
     try {
       result = queue()
@@ -91,12 +87,13 @@ export class RowWriter {
     }
   }
 
-  eventRecorded(event: EventHandle, row: number): void {
+  /** Without a row nothing is known of the record; and the handle may be another event's from now on. */
+  eventRecorded(event: EventHandle, row = NO_ROW): void {
     if (row === NO_ROW) this.#records.delete(event)
     else this.#records.set(event, row)
   }
 
-  /** An event of the library's own is recorded, which is no row: whoever waits for it waits for what is before it. */
+  /** An event of the library's own is recorded, which is no row: to wait for it is to wait for the row before it. */
   ownEventRecorded(event: EventHandle, stream: StreamHandle): void {
     const lane = this.lanes.known(stream)
     this.eventRecorded(event, lane === undefined ? NO_ROW : (this.#latest[lane.index] ?? NO_ROW))
@@ -107,16 +104,8 @@ export class RowWriter {
     return this.#records.get(event) ?? NO_ROW
   }
 
-  /** The handle may be another event's from now on. */
-  forgetEvent(event: EventHandle): void {
-    this.#records.delete(event)
-  }
-
-  laneAt(index: number): TimelineLane | undefined {
-    return this.lanes.all[index]
-  }
-
-  #hidden<R>(queue: () => R): R {
+  /** Does what queues no operation of the program. */
+  hidden<R>(queue: () => R): R {
     this.meter.hide()
     try {
       return queue()

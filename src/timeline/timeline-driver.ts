@@ -1,4 +1,4 @@
-/** Stands behind a driver's front and writes down every operation that passes. */
+/** A Driver that writes down every operation that passes, and passes all of them on. */
 import type {
   AdoptedStream,
   Cancel,
@@ -54,21 +54,11 @@ export class TimelineDriver extends DriverWrapper {
   }
 
   override deviceSynchronize(device: number): void {
-    const end = this.writer.call(Kind.SYNCHRONIZE, 'device.synchronize()', undefined, device)
-    try {
-      super.deviceSynchronize(device)
-    } finally {
-      end()
-    }
+    this.#blocked('device.synchronize()', undefined, device, () => super.deviceSynchronize(device))
   }
 
   override streamSynchronize(stream: StreamHandle): void {
-    const end = this.writer.call(Kind.SYNCHRONIZE, 'stream.synchronize()', stream, 0)
-    try {
-      super.streamSynchronize(stream)
-    } finally {
-      end()
-    }
+    this.#blocked('stream.synchronize()', stream, 0, () => super.streamSynchronize(stream))
   }
 
   override streamDestroy(stream: StreamHandle): void {
@@ -84,15 +74,9 @@ export class TimelineDriver extends DriverWrapper {
   }
 
   override streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
-    const { meter } = this.writer
-    meter.hide()
-    try {
-      return this.#awaited('stream.finished()', stream, 0, settle, (told) =>
-        super.streamFinished(stream, context, told),
-      )
-    } finally {
-      meter.show()
-    }
+    return this.writer.hidden(() =>
+      this.#awaited('stream.finished()', stream, 0, settle, (told) => super.streamFinished(stream, context, told)),
+    )
   }
 
   override deviceFinished(device: number, settle: Settle): Cancel {
@@ -100,7 +84,7 @@ export class TimelineDriver extends DriverWrapper {
   }
 
   override deviceRecordOwn(event: EventHandle, device: number): boolean {
-    this.writer.forgetEvent(event)
+    this.writer.eventRecorded(event)
     return super.deviceRecordOwn(event, device)
   }
 
@@ -129,18 +113,18 @@ export class TimelineDriver extends DriverWrapper {
   /** The library's own events are also destroyed without passing here, and the handle may be that of one of them. */
   override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
     const event = super.eventCreate(context, flags, recordedNext)
-    if (recordedNext !== true) this.writer.forgetEvent(event)
+    if (recordedNext !== true) this.writer.eventRecorded(event)
     return event
   }
 
   override eventDestroy(event: EventHandle): void {
     super.eventDestroy(event)
-    this.writer.forgetEvent(event)
+    this.writer.eventRecorded(event)
   }
 
   override eventRecycle(context: ContextHandle, event: EventHandle): void {
     super.eventRecycle(context, event)
-    this.writer.forgetEvent(event)
+    this.writer.eventRecorded(event)
   }
 
   override eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
@@ -162,13 +146,7 @@ export class TimelineDriver extends DriverWrapper {
   }
 
   override eventSynchronize(event: EventHandle): void {
-    const { writer } = this
-    const end = writer.call(Kind.SYNCHRONIZE, 'event.synchronize()', this.#streamOf(event), 0)
-    try {
-      super.eventSynchronize(event)
-    } finally {
-      end()
-    }
+    this.#blocked('event.synchronize()', this.#streamOf(event), 0, () => super.eventSynchronize(event))
   }
 
   override eventFinished(event: EventHandle, settle: Settle): Cancel {
@@ -180,10 +158,19 @@ export class TimelineDriver extends DriverWrapper {
   #streamOf(event: EventHandle): StreamHandle | undefined {
     const { writer } = this
     const record = writer.recordOf(event)
-    return record === NO_ROW ? undefined : writer.laneAt(writer.table.lane[record] ?? 0)?.handle
+    return record === NO_ROW ? undefined : writer.lanes.all[writer.table.lane[record] ?? 0]?.handle
   }
 
-  /** A promise is over when it settles, when nobody needs it any more, or at once where the driver refuses it. */
+  #blocked(name: string, stream: StreamHandle | undefined, device: number, wait: () => void): void {
+    const end = this.writer.call(Kind.SYNCHRONIZE, name, stream, device)
+    try {
+      wait()
+    } finally {
+      end()
+    }
+  }
+
+  /** A promise is over when it settles, when it is given up, or at once where the driver refuses it. */
   #awaited(
     name: string,
     stream: StreamHandle | undefined,
