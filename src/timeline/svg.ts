@@ -37,51 +37,31 @@ const NARROWEST = 200
 /** What is narrower than this cannot be told by its colour. */
 const NARROWEST_IN_LEGEND = 2
 
-const LIGHT: Readonly<Record<string, string>> = {
-  page: '#ffffff',
-  text: '#1c2330',
-  faint: '#6b7688',
-  band: '#f0f2f6',
-  line: '#e0e4ea',
-  wait: '#b9c2cf',
-  critical: '#e0483e',
-  arrow: '#7d8797',
-  onBar: '#ffffff',
-  kernel0: '#3f66d6',
-  kernel1: '#0f87c4',
-  kernel2: '#6f5bd0',
-  kernel3: '#4e7191',
-  kernel4: '#2c4a9a',
-  kernel5: '#128a9f',
-  copy: '#0f8a6d',
-  fill: '#5f8a1c',
-  hostFunction: '#b4690e',
-  graph: '#8a46b8',
-  latch: '#8b95a5',
-  fault: '#c22a2a',
-}
-const DARK: Readonly<Record<string, string>> = {
-  page: '#12161d',
-  text: '#e4e8ef',
-  faint: '#8f9bad',
-  band: '#1d222b',
-  line: '#2b323d',
-  wait: '#4a5566',
-  critical: '#ff7b6e',
-  arrow: '#8793a6',
-  onBar: '#0b0e13',
-  kernel0: '#86a8ff',
-  kernel1: '#5cc3f5',
-  kernel2: '#b4a3ff',
-  kernel3: '#9fb8d0',
-  kernel4: '#7d93e6',
-  kernel5: '#5fc9db',
-  copy: '#4fd1ab',
-  fill: '#a6d05a',
-  hostFunction: '#f0b35a',
-  graph: '#d29bf5',
-  latch: '#7e8a9c',
-  fault: '#ff6b6b',
+/** By class: what it is drawn in for a reader who has it light, and dark. */
+const COLOURS: Readonly<Record<string, readonly [light: string, dark: string]>> = {
+  page: ['#ffffff', '#12161d'],
+  text: ['#1c2330', '#e4e8ef'],
+  title: ['#1c2330', '#e4e8ef'],
+  faint: ['#6b7688', '#8f9bad'],
+  band: ['#f0f2f6', '#1d222b'],
+  line: ['#e0e4ea', '#2b323d'],
+  wait: ['#b9c2cf', '#4a5566'],
+  critical: ['#e0483e', '#ff7b6e'],
+  arrow: ['#7d8797', '#8793a6'],
+  head: ['#7d8797', '#8793a6'],
+  onBar: ['#ffffff', '#0b0e13'],
+  kernel0: ['#3f66d6', '#86a8ff'],
+  kernel1: ['#0f87c4', '#5cc3f5'],
+  kernel2: ['#6f5bd0', '#b4a3ff'],
+  kernel3: ['#4e7191', '#9fb8d0'],
+  kernel4: ['#2c4a9a', '#7d93e6'],
+  kernel5: ['#128a9f', '#5fc9db'],
+  copy: ['#0f8a6d', '#4fd1ab'],
+  fill: ['#5f8a1c', '#a6d05a'],
+  hostFunction: ['#b4690e', '#f0b35a'],
+  graph: ['#8a46b8', '#d29bf5'],
+  latch: ['#8b95a5', '#7e8a9c'],
+  fault: ['#c22a2a', '#ff6b6b'],
 }
 
 interface Frame {
@@ -285,15 +265,13 @@ function legend(frame: Frame, height: number, critical: boolean): string[] {
 }
 
 function styles(): string {
-  const of = (colours: Readonly<Record<string, string>>): string =>
-    Object.entries(colours)
-      .map(([name, colour]) =>
-        name === 'line' || name === 'arrow' ? `.${name}{stroke:${colour}}` : `.${name}{fill:${colour}}`,
+  const of = (scheme: 0 | 1): string =>
+    Object.entries(COLOURS)
+      .map(
+        ([name, colours]) => `.${name}{${name === 'line' || name === 'arrow' ? 'stroke' : 'fill'}:${colours[scheme]}}`,
       )
       .join('')
-  const head = (colours: Readonly<Record<string, string>>): string =>
-    `.head{fill:${colours['arrow']}}.title{fill:${colours['text']}}`
   const fixed =
     'text{font:12px system-ui,-apple-system,"Segoe UI",sans-serif}.title{font-size:15px;font-weight:600}.onBar{font-size:11px}.line{stroke-width:1}.arrow{fill:none;stroke-width:1.3}'
-  return `${fixed}${of(LIGHT)}${head(LIGHT)}@media(prefers-color-scheme:dark){${of(DARK)}${head(DARK)}}`
+  return `${fixed}${of(0)}@media(prefers-color-scheme:dark){${of(1)}}`
 }

@@ -47,26 +47,17 @@ export interface TraceFile {
   readonly traceEvents: readonly TraceEvent[]
 }
 
-/** The categories that PyTorch's profiler gives to what it finds on a device. */
-const CATEGORIES: Readonly<Record<number, string>> = {
-  [Kind.KERNEL]: 'kernel',
-  [Kind.COPY]: 'gpu_memcpy',
-  [Kind.FILL]: 'gpu_memset',
-  [Kind.WAIT]: 'cuda_sync',
-  [Kind.RECORD]: 'cuda_sync',
-  [Kind.HOST_FUNCTION]: 'host_function',
-  [Kind.GRAPH]: 'graph',
-}
-const CALLS: Readonly<Record<number, string>> = {
-  [Kind.KERNEL]: 'cuLaunchKernel',
-  [Kind.COPY]: 'cuMemcpyAsync',
-  [Kind.FILL]: 'cuMemsetAsync',
-  [Kind.ALLOCATE]: 'cuMemAllocAsync',
-  [Kind.FREE]: 'cuMemFreeAsync',
-  [Kind.RECORD]: 'cuEventRecord',
-  [Kind.WAIT]: 'cuStreamWaitEvent',
-  [Kind.HOST_FUNCTION]: 'cuLaunchHostFunc',
-  [Kind.GRAPH]: 'cuGraphLaunch',
+/** The driver's call for each kind, and the category that PyTorch's profiler gives to what it finds on a device. */
+const CALLS: Readonly<Record<number, readonly [call: string, category?: string]>> = {
+  [Kind.KERNEL]: ['cuLaunchKernel', 'kernel'],
+  [Kind.COPY]: ['cuMemcpyAsync', 'gpu_memcpy'],
+  [Kind.FILL]: ['cuMemsetAsync', 'gpu_memset'],
+  [Kind.ALLOCATE]: ['cuMemAllocAsync'],
+  [Kind.FREE]: ['cuMemFreeAsync'],
+  [Kind.RECORD]: ['cuEventRecord', 'cuda_sync'],
+  [Kind.WAIT]: ['cuStreamWaitEvent', 'cuda_sync'],
+  [Kind.HOST_FUNCTION]: ['cuLaunchHostFunc', 'host_function'],
+  [Kind.GRAPH]: ['cuGraphLaunch', 'graph'],
 }
 
 const JAVASCRIPT = 1
@@ -175,7 +166,7 @@ function* eventsOfRow(trace: Trace, row: number, host: number, track: number): G
   const own = lanes[lane[row] ?? 0]
   if (own === undefined) return
   const isNode = parent[row] !== NO_ROW
-  const call = CALLS[what]
+  const [call, cat = KIND_NAMES[what] ?? ''] = CALLS[what] ?? []
   if (call !== undefined && !isNode) {
     const args = { correlation: row, stream: laneNames[own.index] ?? '', ...(where && { 'call site': where }) }
     yield { ph: 'X', cat: 'cuda_driver', name: call, pid: host, tid: JAVASCRIPT, ts: from, dur: spent, args }
@@ -193,7 +184,6 @@ function* eventsOfRow(trace: Trace, row: number, host: number, track: number): G
     ...(!Number.isNaN(size) && dur > 0 ? { 'memory bandwidth (GB/s)': rounded(size / (dur * 1000)) } : {}),
     ...(where && { 'call site': where }),
   }
-  const cat = CATEGORIES[what] ?? KIND_NAMES[what] ?? ''
   if (what === Kind.WAIT && dur === 0) return
   yield { ph: 'X', cat, name: text, pid: own.device, tid: track, ts: begin, dur, args }
   if (what === Kind.HOST_FUNCTION) {
