@@ -5,10 +5,9 @@ import { Arrows } from './arrows.js'
 import { type Data, placeOf, readData, titleOf } from './data.js'
 import { AXIS, type Highlights, Painter } from './draw.js'
 import { formatCount, formatTime } from './format.js'
-import { listenToKeys } from './keyboard.js'
 import { layOut } from './layout.js'
 import { Overview } from './overview.js'
-import { byId, gapReason, listGaps, listNames, listPath, showDetails } from './panel.js'
+import { byId, element, gapReason, listGaps, listNames, listPath, showDetails } from './panel.js'
 import { neighbour, trackOf } from './pick.js'
 import { listenToPointer } from './pointer.js'
 import { find, timeOf } from './search.js'
@@ -62,13 +61,13 @@ function start(data: Data): void {
     })
   }
   const view = new View(data.duration, redraw)
-  const painter = new Painter(canvas, data, layout, arrows, readColours())
+  const painter = new Painter(canvas, data, layout, arrows, view, highlights, readColours())
   const overview = new Overview(byId('overview', HTMLCanvasElement), view, data, layout)
 
   const paint = (): void => {
     const before = performance.now()
     const ratio = devicePixelRatio
-    painter.draw(view, height, ratio, highlights)
+    painter.draw(height, ratio)
     overview.draw(painter.colours, ratio)
     labels.style.transform = `translateY(${AXIS - view.scroll}px)`
     const hidden = arrows.hidden === 0 ? '' : ` · ${formatCount(arrows.hidden)} arrows: zoom in to see them`
@@ -148,15 +147,8 @@ function start(data: Data): void {
     const took = (data.end[row] ?? Number.NaN) - (data.start[row] ?? Number.NaN)
     const call = (data.returned[row] ?? 0) - (data.called[row] ?? 0)
     const length = Number.isNaN(took) ? `call of ${formatTime(call)}` : formatTime(took)
-    tooltip.replaceChildren()
-    const title = document.createElement('strong')
-    title.textContent = titleOf(data, row)
-    tooltip.append(
-      title,
-      ` ${length}`,
-      document.createElement('br'),
-      `${placeOf(data, row)} · at ${formatTime(timeOf(data, row))}`,
-    )
+    const where = `${placeOf(data, row)} · at ${formatTime(timeOf(data, row))}`
+    tooltip.replaceChildren(element('strong', {}, titleOf(data, row)), ` ${length}`, element('br'), where)
     const width = tooltip.offsetWidth
     tooltip.style.left = `${Math.min(x + 14, area.clientWidth - width - 8)}px`
     tooltip.style.top = `${y + 18}px`
@@ -217,9 +209,10 @@ function start(data: Data): void {
     '?': () => byId('help', HTMLDialogElement).showModal(),
     Escape: () => select(-1, false),
   }
+  const help = byId('help', HTMLDialogElement)
   listenToKeys(
     keys,
-    () => byId('help', HTMLDialogElement).open,
+    () => help.open,
     () => showTooltip(0, 0, -1),
   )
   listenToPointer(canvas, view, layout, {
@@ -280,13 +273,27 @@ function start(data: Data): void {
 }
 
 function label(into: HTMLElement, text: string, className: string, y: number, height: number): HTMLElement {
-  const made = document.createElement('div')
-  made.className = className
-  made.textContent = text
+  const made = element('div', { className }, text)
   made.style.top = `${y}px`
   made.style.lineHeight = `${height}px`
   into.append(made)
   return made
+}
+
+/** Keys, wherever the focus is, but in the search box and in a dialog; letters in lower case. */
+function listenToKeys(keys: Readonly<Record<string, () => void>>, isModal: () => boolean, pressed: () => void): void {
+  document.addEventListener('keydown', (event) => {
+    const { target, key } = event
+    if (event.ctrlKey || event.metaKey || event.altKey || isModal()) return
+    if (target instanceof HTMLInputElement && target.type === 'search') return
+    // Enter on a button is that button's.
+    if (key === 'Enter' && target instanceof HTMLButtonElement) return
+    const action = keys[key.length === 1 ? key.toLowerCase() : key]
+    if (action === undefined) return
+    event.preventDefault()
+    pressed()
+    action()
+  })
 }
 
 start(readData())

@@ -24,7 +24,14 @@ const REASONS: Readonly<Record<string, string>> = {
   unknown: 'nothing that was recorded held it up',
 }
 
-function element<T extends keyof HTMLElementTagNameMap>(
+/** With what an idle stream waited for behind it. */
+const GAP_REASONS: Readonly<Record<string, string>> = {
+  wait: 'waits for',
+  host: 'queued only after',
+  engine: 'shares an engine with',
+}
+
+export function element<T extends keyof HTMLElementTagNameMap>(
   tag: T,
   properties: Partial<HTMLElementTagNameMap[T]> = {},
   ...children: readonly (Node | string)[]
@@ -123,7 +130,7 @@ function link(
   count = 1,
   took = (data.end[row] ?? Number.NaN) - (data.start[row] ?? Number.NaN),
 ): HTMLElement {
-  const button = element(
+  return element(
     'button',
     { className: 'row', type: 'button', onclick: () => select(row) },
     swatch(data, row),
@@ -131,7 +138,6 @@ function link(
     element('span', { className: 'place' }, placeOf(data, row)),
     element('span', { className: 'took' }, took > 0 ? formatTime(took) : ''),
   )
-  return button
 }
 
 export function listGaps(data: Data, { showGap }: Panel): void {
@@ -154,13 +160,9 @@ export function listGaps(data: Data, { showGap }: Panel): void {
 }
 
 export function gapReason(data: Data, gap: Gap): string {
-  if (gap.reason === 'wait' && gap.cause >= 0)
-    return `waits for ${titleOf(data, gap.cause)} on ${placeOf(data, gap.cause)}`
-  if (gap.reason === 'host' && gap.cause >= 0)
-    return `queued only after ${titleOf(data, gap.cause)} on ${placeOf(data, gap.cause)}`
-  if (gap.reason === 'engine' && gap.cause >= 0)
-    return `shares an engine with ${titleOf(data, gap.cause)} on ${placeOf(data, gap.cause)}`
-  return REASONS[gap.reason] ?? gap.reason
+  const why = gap.cause < 0 ? undefined : GAP_REASONS[gap.reason]
+  if (why === undefined) return REASONS[gap.reason] ?? gap.reason
+  return `${why} ${titleOf(data, gap.cause)} on ${placeOf(data, gap.cause)}`
 }
 
 export function listPath(data: Data, { select }: Panel): void {
@@ -199,44 +201,29 @@ function runsOf(data: Data, rows: readonly number[]): { row: number; count: numb
 
 /** Operations by name: where the time goes. */
 export function listNames(data: Data, search: (text: string) => void): void {
-  const sums = new Map<
-    string,
-    { kind: number; name: number; row: number; count: number; total: number; longest: number }
-  >()
+  const sums = new Map<string, { name: number; row: number; count: number; total: number; longest: number }>()
   for (let row = 0; row < data.length; row += 1) {
     const kind = data.kind[row] ?? 0
     const took = (data.end[row] ?? Number.NaN) - (data.start[row] ?? Number.NaN)
     if (isHostOnly(kind) || !(took > 0) || kind === Kind.WAIT) continue
     const key = `${kind} ${data.name[row]}`
-    const sum = sums.get(key) ?? { kind, name: data.name[row] ?? 0, row, count: 0, total: 0, longest: 0 }
+    const sum = sums.get(key) ?? { name: data.name[row] ?? 0, row, count: 0, total: 0, longest: 0 }
     sum.count += 1
     sum.total += took
     sum.longest = Math.max(sum.longest, took)
     sums.set(key, sum)
   }
-  const target = byId('names', HTMLElement)
-  for (const { row, name, count, total, longest } of [...sums.values()]
-    .sort((a, b) => b.total - a.total)
-    .slice(0, MOST_LISTED)) {
+  const rows = [...sums.values()].sort((a, b) => b.total - a.total).slice(0, MOST_LISTED)
+  for (const { row, name, count, total, longest } of rows) {
     const text = data.names[name] ?? ''
-    target.append(
+    const properties = { className: 'pick', type: 'button', onclick: () => search(text) } as const
+    const cells = [formatCount(count), ...[total, total / count, longest].map((time) => formatTime(time, 2))]
+    byId('names', HTMLElement).append(
       element(
         'tr',
         {},
-        element(
-          'th',
-          { scope: 'row' },
-          element(
-            'button',
-            { className: 'pick', type: 'button', onclick: () => search(text) },
-            swatch(data, row),
-            text,
-          ),
-        ),
-        element('td', {}, formatCount(count)),
-        element('td', {}, formatTime(total, 2)),
-        element('td', {}, formatTime(total / count, 2)),
-        element('td', {}, formatTime(longest, 2)),
+        element('th', { scope: 'row' }, element('button', properties, swatch(data, row), text)),
+        ...cells.map((cell) => element('td', {}, cell)),
       ),
     )
   }

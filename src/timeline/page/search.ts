@@ -2,14 +2,14 @@
 import { type Data, placeOf, wholeDeviceOf } from './data.js'
 import type { Track } from './layout.js'
 
-export interface Found {
+export interface SearchResult {
   readonly rows: Int32Array
   readonly matches: Uint8Array
   readonly matchesBefore: ReadonlyMap<Track, Int32Array>
 }
 
 /** Nothing where the text is empty. Several words are all to be found. */
-export function find(data: Data, tracks: readonly Track[], text: string): Found | undefined {
+export function find(data: Data, tracks: readonly Track[], text: string): SearchResult | undefined {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean)
   if (words.length === 0) return undefined
   const lower = data.names.map((name) => name.toLowerCase())

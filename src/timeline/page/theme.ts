@@ -1,24 +1,9 @@
 /** Colours, read from the style sheet so that light and dark are said in one place. */
 import { KERNEL_COLOURS } from '../kernel-colours.js'
 
-export interface Colours {
-  readonly background: string
-  readonly band: string
-  readonly line: string
-  readonly text: string
-  readonly faint: string
-  readonly wait: string
-  readonly critical: string
-  readonly arrow: string
-  readonly accent: string
-  readonly gap: string
-  readonly onBar: string
-  /** By kind. */
-  readonly bars: readonly string[]
-  readonly kernels: readonly string[]
-}
+export type Colours = ReturnType<typeof readColours>
 
-export function readColours(): Colours {
+export function readColours() {
   // Only of an element's own colour does the browser say which of the two it is.
   const probe = document.createElement('i')
   document.body.append(probe)
@@ -40,6 +25,7 @@ export function readColours(): Colours {
     accent: of('accent'),
     gap: of('gap'),
     onBar: of('on-bar'),
+    /** By kind. */
     bars: [
       quiet,
       of('kernel-0'),
