@@ -66,6 +66,8 @@ export class Painter {
     context.setTransform(ratio, 0, 0, ratio, 0, 0)
     context.fillStyle = colours.background
     context.fillRect(0, 0, view.width, height)
+    context.textBaseline = 'middle'
+    context.textAlign = 'left'
     context.save()
     context.translate(0, AXIS)
     this.#drawGrid(height)
@@ -113,8 +115,6 @@ export class Painter {
     const step = tickStep(view.perPixel * 110)
     context.fillStyle = this.colours.faint
     context.font = '11px system-ui, sans-serif'
-    context.textBaseline = 'middle'
-    context.textAlign = 'left'
     for (let at = Math.ceil(view.begin / step); at * step <= view.end; at += 1) {
       const time = at * step
       const x = view.xOf(time)
@@ -216,8 +216,6 @@ export class Painter {
     context.clip()
     context.fillStyle = this.colours.onBar
     context.font = '12px system-ui, sans-serif'
-    context.textBaseline = 'middle'
-    context.textAlign = 'left'
     context.fillText(text, from + 6, middle + 0.5)
     context.restore()
   }

@@ -49,7 +49,7 @@ function start(data: Data): void {
   window.timelineFrames = []
   let asked = false
   let height = 1
-  let found = new Int32Array()
+  let found: Int32Array = new Int32Array()
   let foundAt = -1
 
   const redraw = (): void => {
@@ -92,7 +92,7 @@ function start(data: Data): void {
     if (move) showTooltip(0, 0, -1)
     highlights.selected = row
     highlights.gap = undefined
-    showDetails(data, row, { select: follow, showGap })
+    showDetails(data, row, follow)
     if (row >= 0) {
       spoken.textContent = `${titleOf(data, row)}, ${placeOf(data, row)}, at ${formatTime(timeOf(data, row))}`
       if (move) reveal(row)
@@ -129,7 +129,7 @@ function start(data: Data): void {
     const result = find(data, layout.tracks, text)
     highlights.matches = result?.matches
     highlights.matchesBefore = result?.matchesBefore ?? new Map()
-    found = result === undefined ? new Int32Array() : Int32Array.from(result.rows)
+    found = result?.rows ?? new Int32Array()
     foundAt = -1
     byId('found', HTMLElement).textContent = result === undefined ? '' : `${formatCount(found.length)} found`
     redraw()
@@ -159,7 +159,7 @@ function start(data: Data): void {
     const row = highlights.selected
     if (row < 0) return
     const from = timeOf(data, row)
-    const to = Number.isNaN(data.end[row] ?? Number.NaN) ? from : (data.end[row] ?? from)
+    const to = Math.max(from, data.end[row] ?? from) || from
     const margin = Math.max((to - from) * 0.5, 500)
     view.show(from - margin, to + margin, true)
   }
@@ -257,13 +257,13 @@ function start(data: Data): void {
     ...(data.dropped > 0 ? [`${formatCount(data.dropped)} more not recorded`] : []),
   ]
   byId('about', HTMLElement).textContent = about.join(' · ')
-  listGaps(data, { select: follow, showGap })
-  listPath(data, { select: follow, showGap })
+  listGaps(data, showGap)
+  listPath(data, follow)
   listNames(data, (text) => {
     searchBox.value = text
     search(text)
   })
-  showDetails(data, -1, { select: follow, showGap })
+  showDetails(data, -1, follow)
   themeButton(byId('theme', HTMLButtonElement), () => {
     painter.restyle(readColours())
     redraw()

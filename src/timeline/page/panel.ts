@@ -9,10 +9,7 @@ const MOST_LISTED = 200
 /** Of a chain of waits. */
 const MOST_LINKS = 6
 
-export interface Panel {
-  readonly select: (row: number) => void
-  readonly showGap: (gap: Gap) => void
-}
+type Select = (row: number) => void
 
 const REASONS: Readonly<Record<string, string>> = {
   stream: 'it comes after, in the stream,',
@@ -41,6 +38,8 @@ export function element<T extends keyof HTMLElementTagNameMap>(
   return made
 }
 
+const hint = (text: string): HTMLElement => element('p', { className: 'hint' }, text)
+
 export function byId<T extends HTMLElement>(id: string, type: new () => T): T {
   const found = document.getElementById(id)
   if (!(found instanceof type)) throw new Error(`the page has no ${id}`)
@@ -48,11 +47,11 @@ export function byId<T extends HTMLElement>(id: string, type: new () => T): T {
 }
 
 /** The operation that was pointed at, in full. */
-export function showDetails(data: Data, row: number, { select }: Panel): void {
+export function showDetails(data: Data, row: number, select: Select): void {
   const target = byId('details', HTMLElement)
   target.replaceChildren()
   if (row < 0) {
-    target.append(element('p', { className: 'hint' }, 'Point at a bar, or click it to see what held it up.'))
+    target.append(hint('Point at a bar, or click it to see what held it up.'))
     return
   }
   target.append(
@@ -75,7 +74,7 @@ export function showDetails(data: Data, row: number, { select }: Panel): void {
 }
 
 /** What held it up, and through waits and records what held that up, until something that takes time. */
-function chain(data: Data, from: number, select: (row: number) => void): HTMLElement[] {
+function chain(data: Data, from: number, select: Select): HTMLElement[] {
   const links: HTMLElement[] = []
   let row = from
   for (let steps = 0; steps < MOST_LINKS; steps += 1) {
@@ -126,7 +125,7 @@ function swatch(data: Data, row: number): HTMLElement {
 function link(
   data: Data,
   row: number,
-  select: (row: number) => void,
+  select: Select,
   count = 1,
   took = (data.end[row] ?? Number.NaN) - (data.start[row] ?? Number.NaN),
 ): HTMLElement {
@@ -140,22 +139,21 @@ function link(
   )
 }
 
-export function listGaps(data: Data, { showGap }: Panel): void {
+export function listGaps(data: Data, showGap: (gap: Gap) => void): void {
   const target = byId('gaps', HTMLElement)
-  const title = byId('gaps-title', HTMLElement)
-  title.textContent =
-    data.gaps.length === 0 ? 'Idle gaps' : `Idle gaps (${formatTime(data.gapTime, 1)} in ${formatCount(data.gapCount)})`
-  if (data.gaps.length === 0)
-    target.append(element('p', { className: 'hint' }, 'No stream stood idle between two operations.'))
+  const all = `Idle gaps (${formatTime(data.gapTime, 1)} in ${formatCount(data.gapCount)})`
+  byId('gaps-title', HTMLElement).textContent = data.gaps.length === 0 ? 'Idle gaps' : all
+  if (data.gaps.length === 0) target.append(hint('No stream stood idle between two operations.'))
   for (const gap of data.gaps.slice(0, MOST_LISTED)) {
-    const button = element(
-      'button',
-      { className: 'row gap', type: 'button', onclick: () => showGap(gap) },
-      element('span', { className: 'took' }, formatTime(gap.end - gap.begin)),
-      element('span', { className: 'name' }, data.lanes[gap.lane]?.name ?? ''),
-      element('span', { className: 'why' }, gapReason(data, gap)),
+    target.append(
+      element(
+        'button',
+        { className: 'row gap', type: 'button', onclick: () => showGap(gap) },
+        element('span', { className: 'took' }, formatTime(gap.end - gap.begin)),
+        element('span', { className: 'name' }, data.lanes[gap.lane]?.name ?? ''),
+        element('span', { className: 'why' }, gapReason(data, gap)),
+      ),
     )
-    target.append(button)
   }
 }
 
@@ -165,13 +163,12 @@ export function gapReason(data: Data, gap: Gap): string {
   return `${why} ${titleOf(data, gap.cause)} on ${placeOf(data, gap.cause)}`
 }
 
-export function listPath(data: Data, { select }: Panel): void {
+export function listPath(data: Data, select: Select): void {
   const target = byId('path', HTMLElement)
   const rows = Array.from(data.path).filter((row) => (data.end[row] ?? 0) > (data.start[row] ?? 0))
-  const total = rows.reduce(
-    (sum, row) => sum + (data.kind[row] === Kind.WAIT ? 0 : (data.end[row] ?? 0) - (data.start[row] ?? 0)),
-    0,
-  )
+  const took = (row: number): number =>
+    data.kind[row] === Kind.WAIT ? 0 : (data.end[row] ?? 0) - (data.start[row] ?? 0)
+  const total = rows.reduce((sum, row) => sum + took(row), 0)
   const share = data.duration === 0 ? 0 : Math.round((total / data.duration) * 100)
   byId('path-title', HTMLElement).textContent = `Critical path (${formatTime(total, 1)}, ${share} % of the time)`
   const runs = runsOf(data, rows)
@@ -179,7 +176,7 @@ export function listPath(data: Data, { select }: Panel): void {
     target.append(link(data, row, select, count, together))
   }
   if (runs.length > MOST_LISTED) {
-    target.append(element('p', { className: 'hint' }, `and ${formatCount(runs.length - MOST_LISTED)} more`))
+    target.append(hint(`and ${formatCount(runs.length - MOST_LISTED)} more`))
   }
 }
 
@@ -189,9 +186,7 @@ function runsOf(data: Data, rows: readonly number[]): { row: number; count: numb
   for (const row of rows) {
     const took = (data.end[row] ?? 0) - (data.start[row] ?? 0)
     const last = runs.at(-1)
-    const isSame =
-      last !== undefined && data.name[last.row] === data.name[row] && data.lane[last.row] === data.lane[row]
-    if (isSame) {
+    if (last !== undefined && data.name[last.row] === data.name[row] && data.lane[last.row] === data.lane[row]) {
       last.count += 1
       last.total += took
     } else runs.push({ row, count: 1, total: took })

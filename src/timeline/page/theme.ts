@@ -1,6 +1,9 @@
 /** Colours, read from the style sheet so that light and dark are said in one place. */
 import { KERNEL_COLOURS } from '../kernel-colours.js'
 
+/** The colours of the kinds, in their order. */
+const BARS = 'quiet kernel-0 copy fill quiet quiet quiet wait host graph quiet fault blocked blocked'
+
 export type Colours = ReturnType<typeof readColours>
 
 export function readColours() {
@@ -11,8 +14,6 @@ export function readColours() {
     probe.style.color = `var(--${name})`
     return getComputedStyle(probe).color
   }
-  const copy = of('copy')
-  const quiet = of('quiet')
   const colours = {
     background: of('background'),
     band: of('band'),
@@ -25,23 +26,7 @@ export function readColours() {
     accent: of('accent'),
     gap: of('gap'),
     onBar: of('on-bar'),
-    /** By kind. */
-    bars: [
-      quiet,
-      of('kernel-0'),
-      copy,
-      of('fill'),
-      quiet,
-      quiet,
-      quiet,
-      of('wait'),
-      of('host'),
-      of('graph'),
-      quiet,
-      of('fault'),
-      of('blocked'),
-      of('blocked'),
-    ],
+    bars: BARS.split(' ').map(of),
     kernels: Array.from({ length: KERNEL_COLOURS }, (_, at) => of(`kernel-${at}`)),
   }
   probe.remove()
