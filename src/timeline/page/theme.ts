@@ -2,7 +2,7 @@
 import { KERNEL_COLOURS } from '../kernel-colours.js'
 
 /** The colours of the kinds, in their order. */
-const BARS = 'quiet kernel-0 copy fill quiet quiet quiet wait host graph quiet fault blocked blocked'
+const KIND_COLOURS = 'quiet kernel-0 copy fill quiet quiet quiet wait host graph quiet fault blocked blocked'
 
 export type Colours = ReturnType<typeof readColours>
 
@@ -26,7 +26,7 @@ export function readColours() {
     accent: of('accent'),
     gap: of('gap'),
     onBar: of('on-bar'),
-    bars: BARS.split(' ').map(of),
+    bars: KIND_COLOURS.split(' ').map(of),
     kernels: Array.from({ length: KERNEL_COLOURS }, (_, at) => of(`kernel-${at}`)),
   }
   probe.remove()
