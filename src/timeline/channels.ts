@@ -1,6 +1,6 @@
 /**
- * Operations for whoever watches the process: published on `node:diagnostics_channel` when their times are known, and
- * only while somebody has subscribed.
+ * Operations for tools that watch the process: published on `node:diagnostics_channel` when their times are known, and
+ * only while the channel has subscribers.
  */
 import { type Channel, channel } from 'node:diagnostics_channel'
 import { readOptions } from '../base/arguments.js'
@@ -74,7 +74,7 @@ export interface Publisher extends Disposable {
 
 interface Channels {
   readonly operations: Channel
-  /** Undefined where nobody asks for them. */
+  /** Undefined where they are not wanted. */
   readonly synchronizations: Channel | undefined
 }
 
@@ -99,7 +99,7 @@ export function publish(options?: PublishOptions): Publisher {
   return publishOn(PUBLIC, options)
 }
 
-/** The same, on channels that need not be everybody's: what another publisher tells is not heard there. */
+/** The same, on channels that may be the caller's own: what other publishers tell is not heard there. */
 export function publishOn(channels: Channels, options: PublishOptions | undefined): Publisher {
   const { device: named, interval = INTERVAL } = readOptions(options, ['device', 'interval'])
   if (typeof interval !== 'number') throw invalidType('options.interval', 'a number of milliseconds', interval)
@@ -107,14 +107,14 @@ export function publishOn(channels: Channels, options: PublishOptions | undefine
     throw outOfRange('options.interval', `more than 0 and at most ${LONGEST_INTERVAL}`, interval)
   }
   const device = resolveDevice(named)
-  const front = driverOf(device)
-  const publisher = new ChannelPublisher(channels, front, device.ordinal, interval)
+  const publisher = new ChannelPublisher(channels, driverOf(device), device.ordinal, interval)
   const close = (): void => publisher.close()
   return { flush: () => publisher.flush(), close, [Symbol.dispose]: close }
 }
 
 /** What is published from, and what to add to its times for the nanoseconds since publishing began. */
 interface Source {
+  readonly session: Session
   readonly writer: RowWriter
   readonly offset: number
 }
@@ -125,13 +125,9 @@ interface Call {
   readonly row: number
 }
 
-class ChannelPublisher implements Publisher {
-  readonly #channels: Channels
-  readonly #front: WrappableDriver
-  readonly #device: number
+class ChannelPublisher {
   readonly #epoch = performance.timeOrigin + performance.now()
   readonly #timer: NodeJS.Timeout
-  #session: Session
   #source: Source
   #next: number
   /** Calls that still waited when their rows came. */
@@ -140,14 +136,14 @@ class ChannelPublisher implements Publisher {
   #publishing = false
   #closed = false
 
-  constructor(channels: Channels, front: WrappableDriver, device: number, interval: number) {
-    this.#channels = channels
-    this.#front = front
-    this.#device = device
-    this.#session = this.#open()
-    const { writer } = this.#session
-    this.#source = { writer, offset: -writer.meter.now() }
-    this.#next = writer.table.length
+  constructor(
+    private readonly channels: Channels,
+    private readonly driver: WrappableDriver,
+    private readonly device: number,
+    interval: number,
+  ) {
+    this.#source = this.#open(0)
+    this.#next = this.#source.writer.table.length
     this.#timer = setInterval(() => this.flush(), interval)
     this.#timer.unref()
   }
@@ -169,25 +165,22 @@ class ChannelPublisher implements Publisher {
     if (this.#closed) return
     this.#closed = true
     clearInterval(this.#timer)
-    this.#session.stopNow()
+    this.#source.session.stopNow()
   }
 
-  [Symbol.dispose](): void {
-    this.close()
+  /** Begins to record, so many nanoseconds after publishing began. */
+  #open(elapsed: number): Source {
+    const session = new Session(this.driver, this.device, MOST_WAITING)
+    return { session, writer: session.writer, offset: elapsed - session.writer.meter.now() }
   }
 
-  #open(): Session {
-    return new Session(this.#front, { device: this.#device, limit: MOST_WAITING, callSites: false })
-  }
-
-  /** Nothing that is published need be kept: a new recording begins with no rows, where nobody else records. */
+  /** Published rows need not be kept: a new recording begins with none, where no other recording is under way. */
   #renew(): void {
-    const elapsed = this.#source.writer.meter.now() + this.#source.offset
-    this.#session.stopNow()
-    this.#session = this.#open()
-    const { writer } = this.#session
-    this.#source = { writer, offset: elapsed - writer.meter.now() }
-    this.#next = writer.table.length
+    const { session, writer, offset } = this.#source
+    const elapsed = writer.meter.now() + offset
+    session.stopNow()
+    this.#source = this.#open(elapsed)
+    this.#next = this.#source.writer.table.length
   }
 
   #publishDone(): void {
@@ -216,7 +209,7 @@ class ChannelPublisher implements Publisher {
     const isTold = meter.clock === 'virtual' ? number !== Kind.ALLOCATE : !isInstant(number)
     if (kind === undefined || lane === undefined || !isTold || table.parent[row] !== NO_ROW) return true
     if (Number.isNaN(table.end[row] ?? 0)) return false
-    const { operations } = this.#channels
+    const { operations } = this.channels
     if (isInstant(number) || !operations.hasSubscribers) return true
     const byteLength = Number.isNaN(table.bytes[row] ?? 0) ? undefined : table.bytes[row]
     const message: OperationMessage = {
@@ -237,7 +230,7 @@ class ChannelPublisher implements Publisher {
 
   /** False where it still waits. */
   #publishCall({ source, row }: Call): boolean {
-    const { synchronizations } = this.#channels
+    const { synchronizations } = this.channels
     if (!synchronizations?.hasSubscribers) return true
     const { table, names, driver } = source.writer
     const returned = table.returned[row] ?? 0

@@ -6,15 +6,7 @@ import type { RowWriter } from './row-writer.js'
 import { TimelineDriver } from './timeline-driver.js'
 import { type Trace, takeTrace, type Window } from './trace.js'
 
-export interface RecordingSettings {
-  /** A device that will be used; undefined where none is known. */
-  readonly device: number | undefined
-  /** Most rows that are written. */
-  readonly limit: number
-  readonly callSites: boolean
-}
-
-/** So many rows, where nobody says otherwise. */
+/** So many rows, unless the program says otherwise. */
 export const DEFAULT_LIMIT = 1_000_000
 
 interface Shared {
@@ -32,31 +24,29 @@ whenNameIsGiven(({ driver, device, id, name }) => underWay.get(driver)?.writer.l
 
 export class Session {
   readonly writer: RowWriter
-  readonly #front: WrappableDriver
+  stopped = false
   readonly #shared: Shared
   readonly #from: number
-  readonly #limit: number
   readonly #begin: number
   readonly #droppedBefore: number
   readonly #epoch = Date.now() * 1e6
-  #stopped = false
 
-  constructor(front: WrappableDriver, { device, limit, callSites }: RecordingSettings) {
-    this.#front = front
-    this.#shared = share(front, device)
+  /** `device` is one that will be used, where one is known; `limit` the most rows that are written. */
+  constructor(
+    private readonly driver: WrappableDriver,
+    device: number | undefined,
+    private readonly limit = DEFAULT_LIMIT,
+    callSites = false,
+  ) {
+    this.#shared = share(driver, device)
     const { writer } = this.#shared
     this.writer = writer
     const { table } = writer
     this.#from = table.length
     this.#begin = writer.meter.now()
-    this.#limit = limit
     this.#droppedBefore = table.dropped
     table.limit = Math.max(table.limit, this.#from + limit)
     if (callSites) writer.callSites = true
-  }
-
-  get stopped(): boolean {
-    return this.#stopped
   }
 
   /** Ends it, and resolves when all that was recorded is done. */
@@ -72,13 +62,12 @@ export class Session {
   }
 
   #end(): Window {
-    this.#stopped = true
-    const { writer, unwrap } = this.#shared
-    const { table, meter } = writer
+    this.stopped = true
+    const { table, meter } = this.writer
     const window = {
       from: this.#from,
       to: table.length,
-      limit: this.#limit,
+      limit: this.limit,
       dropped: table.dropped - this.#droppedBefore,
       begin: this.#begin,
       end: meter.now(),
@@ -86,9 +75,9 @@ export class Session {
     }
     this.#shared.running -= 1
     if (this.#shared.running === 0) {
-      unwrap()
+      this.#shared.unwrap()
       meter.stop()
-      underWay.delete(this.#front)
+      underWay.delete(this.driver)
     }
     return window
   }
@@ -98,20 +87,19 @@ export class Session {
     writer.meter.collect()
     this.#shared.open -= 1
     if (this.#shared.open === 0) writer.meter.close()
-    const names = writer.lanes.all.map(({ name }) => name)
-    return takeTrace(writer, window, names)
+    return takeTrace(writer, window)
   }
 }
 
-function share(front: WrappableDriver, device: number | undefined): Shared {
-  const known = underWay.get(front)
+function share(driver: WrappableDriver, device: number | undefined): Shared {
+  const known = underWay.get(driver)
   if (known !== undefined) {
     known.running += 1
     known.open += 1
     return known
   }
-  const { wrapper, unwrap } = front.wrap((inner) => new TimelineDriver(inner, device))
+  const { wrapper, unwrap } = driver.wrap((inner) => new TimelineDriver(inner, device))
   const shared = { writer: wrapper.writer, unwrap, running: 1, open: 1 }
-  underWay.set(front, shared)
+  underWay.set(driver, shared)
   return shared
 }

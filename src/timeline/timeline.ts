@@ -149,11 +149,10 @@ export class Timeline {
   static start(options?: TimelineOptions): Recording {
     const given = readOptions(options, ['device', 'simulation', 'callSites', 'limit'])
     const device = deviceFor(given)
-    const front = driverOf(device)
     const { limit = DEFAULT_LIMIT } = given
     checkInteger(limit, 'options.limit', 1, MOST)
     const callSites = checkBoolean(given.callSites, 'options.callSites', false)
-    return new Recording(new Session(front, { device: device.ordinal, limit, callSites }) as never)
+    return new Recording(new Session(driverOf(device), device.ordinal, limit, callSites) as never)
   }
 
   /**

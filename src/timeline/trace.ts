@@ -31,7 +31,7 @@ export interface Trace {
   readonly deviceNames: ReadonlyMap<number, string>
   readonly driver: 'cuda' | 'sim'
   readonly clock: 'virtual' | 'host'
-  /** On the recorder's clock, when the recording began. */
+  /** On the meter's clock, when the recording began. */
   readonly origin: number
   readonly duration: number
   /** Nanoseconds since 1970 when the recording began. */
@@ -54,16 +54,13 @@ export interface Window {
 
 const taken = new WeakSet<object>()
 
-/** Was it taken out of a recorder? */
+/** Did `takeTrace` make it? */
 export const isTrace = (value: unknown): value is Trace =>
   typeof value === 'object' && value !== null && taken.has(value)
 
-/** Takes the rows of a window out of a recorder. */
-export function takeTrace(
-  writer: RowWriter,
-  { from, to: written, limit, begin, end, epoch, dropped }: Window,
-  laneNames: readonly string[],
-): Trace {
+/** Takes the rows of a window out of those that were written. */
+export function takeTrace(writer: RowWriter, window: Window): Trace {
+  const { from, to: written, limit, begin, end, epoch, dropped } = window
   const { table, names, sites, driver, meter } = writer
   const to = Math.min(written, from + limit)
   const numbers = new Int32Array(to - from).fill(NO_ROW)
@@ -97,7 +94,7 @@ export function takeTrace(
     previous: new Int32Array(length).fill(NO_ROW),
     implied: new Int32Array(length).fill(NO_ROW),
     lanes,
-    laneNames,
+    laneNames: lanes.map(({ name }) => name),
     deviceNames: new Map([...devices].map((device) => [device, driver.deviceName(device)])),
     driver: driver.name,
     clock: meter.clock,
