@@ -20,25 +20,8 @@ export const Kind = {
 } as const
 export type Kind = (typeof Kind)[keyof typeof Kind]
 
-/**
- * What an operation is. 'latch' and 'fault' are the simulator's own, from the door `cuda-streams/sim`: a stream that a
- * test holds, and a GPU that breaks. 'wait' is `cuStreamWaitEvent`; a host that waits is a `TimelineCall` instead.
- */
-export type OperationKind =
-  | 'kernel'
-  | 'copy'
-  | 'fill'
-  | 'allocate'
-  | 'free'
-  | 'record'
-  | 'wait'
-  | 'hostFunction'
-  | 'graph'
-  | 'latch'
-  | 'fault'
-
 /** In the order of `Kind`. */
-export const KIND_NAMES: readonly (OperationKind | 'synchronize' | 'await' | undefined)[] = [
+export const KIND_NAMES = [
   undefined,
   'kernel',
   'copy',
@@ -53,7 +36,13 @@ export const KIND_NAMES: readonly (OperationKind | 'synchronize' | 'await' | und
   'fault',
   'synchronize',
   'await',
-]
+] as const
+
+/**
+ * What an operation is. 'latch' and 'fault' are the simulator's own, from `cuda-streams/sim`: a stream that a test holds,
+ * and a GPU that breaks. 'wait' is `cuStreamWaitEvent`; a host that waits is a `TimelineCall` instead.
+ */
+export type OperationKind = Exclude<(typeof KIND_NAMES)[number], 'synchronize' | 'await' | undefined>
 
 /** Does it stand at a point of its stream, and take no time of a device? */
 export const isInstant = (kind: number): boolean =>

@@ -16,6 +16,18 @@ export class RowWriter {
   readonly table = new Table()
   readonly names = new Names()
   readonly sites = new Names()
+  /** The numbers of names that many rows have. */
+  readonly common = {
+    allocate: this.names.of('allocate'),
+    callback: this.names.of('callback'),
+    copy: this.names.of('copy'),
+    fill: this.names.of('fill'),
+    free: this.names.of('free'),
+    graph: this.names.of('graph'),
+    hostFunction: this.names.of('host function'),
+    record: this.names.of('record'),
+    wait: this.names.of('wait'),
+  }
   readonly lanes: Lanes
   readonly meter: Meter
   /** The driver that is recorded. */

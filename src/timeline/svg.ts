@@ -66,6 +66,8 @@ const COLOURS: Readonly<Record<string, readonly [light: string, dark: string]>> 
 
 interface Frame {
   readonly trace: Trace
+  /** Those that are drawn. */
+  readonly rows: readonly number[]
   readonly from: number
   readonly to: number
   readonly width: number
@@ -112,14 +114,12 @@ export function toSvg(trace: Trace, analysis: Analysis, options: SvgOptions | un
 }
 
 function frameOf(trace: Trace, from: number, to: number, width: number, title: string): Frame {
-  const places = new Map<number, number>()
-  const used = new Set<number>()
-  for (let row = 0; row < trace.length; row += 1) {
-    if (isDrawn(trace, row, from, to)) used.add(trace.lane[row] ?? 0)
-  }
-  for (const { index } of trace.lanes) if (used.has(index)) places.set(index, places.size)
+  const rows = Array.from(trace.kind.keys()).filter((row) => isDrawn(trace, row, from, to))
+  const used = new Set(rows.map((row) => trace.lane[row] ?? 0))
+  const drawn = trace.lanes.filter(({ index }) => used.has(index))
+  const places = new Map(drawn.map(({ index }, place) => [index, place]))
   const top = (title === '' ? 8 : TITLE + 8) + AXIS
-  return { trace, from, to, width, top, places, colours: kernelColours(trace) }
+  return { trace, rows, from, to, width, top, places, colours: kernelColours(trace) }
 }
 
 const x = ({ from, to, width }: Frame, time: number): number =>
@@ -169,12 +169,11 @@ function lanes(frame: Frame): string[] {
 }
 
 function bars(frame: Frame): string[] {
-  const { trace, from, to } = frame
+  const { trace, rows } = frame
   const found: string[] = []
   /** Where the bar before ends: what begins in the same half pixel is drawn with it. */
   const drawnTo = new Map<number, number>()
-  for (let row = 0; row < trace.length; row += 1) {
-    if (!isDrawn(trace, row, from, to)) continue
+  for (const row of rows) {
     const lane = trace.lane[row] ?? 0
     const left = x(frame, trace.start[row] ?? 0)
     const right = x(frame, trace.end[row] ?? 0)
@@ -199,8 +198,9 @@ function bars(frame: Frame): string[] {
 }
 
 function criticalMarks(frame: Frame, { criticalPath }: Analysis): string[] {
-  const { trace, from, to } = frame
-  const rows = criticalPath.filter((row) => isDrawn(trace, row, from, to) && trace.kind[row] !== Kind.WAIT)
+  const { trace } = frame
+  const drawn = new Set(frame.rows)
+  const rows = criticalPath.filter((row) => drawn.has(row) && trace.kind[row] !== Kind.WAIT)
   return rows.map((row) => {
     const left = x(frame, trace.start[row] ?? 0)
     const width = Math.max(0.8, x(frame, trace.end[row] ?? 0) - left - 1)
@@ -236,11 +236,10 @@ function arrowsOf(frame: Frame): string[] {
 }
 
 function legend(frame: Frame, height: number, critical: boolean): string[] {
-  const { trace, from, to } = frame
+  const { trace, rows } = frame
   const entries = new Map<string, string>()
   let waits = false
-  for (let row = 0; row < trace.length; row += 1) {
-    if (!isDrawn(trace, row, from, to)) continue
+  for (const row of rows) {
     if (trace.kind[row] === Kind.WAIT) waits = true
     else if (x(frame, trace.end[row] ?? 0) - x(frame, trace.start[row] ?? 0) >= NARROWEST_IN_LEGEND) {
       entries.set(trace.name[row] ?? '', classOf(frame, row))

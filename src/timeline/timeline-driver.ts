@@ -24,23 +24,14 @@ export class TimelineDriver extends DriverWrapper {
   readonly #graphs: TimelineGraphs
   readonly #kernels: TimelineKernels
   readonly #memory: TimelineMemory
-  readonly #names: { readonly record: number; readonly wait: number; readonly host: number; readonly callback: number }
 
   /** `device` is one that will be used: what its clock needs is made now. */
   constructor(inner: Driver, device: number | undefined) {
     super(inner)
-    const writer = new RowWriter(inner, device)
-    this.writer = writer
-    this.#graphs = new TimelineGraphs(this, writer)
-    this.#kernels = new TimelineKernels(this, writer)
-    this.#memory = new TimelineMemory(this, writer)
-    const { names } = writer
-    this.#names = {
-      record: names.of('record'),
-      wait: names.of('wait'),
-      host: names.of('host function'),
-      callback: names.of('callback'),
-    }
+    this.writer = new RowWriter(inner, device)
+    this.#graphs = new TimelineGraphs(this, this.writer)
+    this.#kernels = new TimelineKernels(this, this.writer)
+    this.#memory = new TimelineMemory(this, this.writer)
   }
 
   override get graphs(): TimelineGraphs {
@@ -90,14 +81,14 @@ export class TimelineDriver extends DriverWrapper {
 
   override streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     const { writer } = this
-    const row = writer.begin(Kind.WAIT, stream, this.#names.wait, Number.NaN, writer.recordOf(event))
+    const row = writer.begin(Kind.WAIT, stream, writer.common.wait, Number.NaN, writer.recordOf(event))
     writer.during(row, stream, () => super.streamWaitEvent(stream, event, external))
   }
 
   override streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
     const { writer } = this
-    const record = writer.begin(Kind.RECORD, other, this.#names.record)
-    const wait = writer.begin(Kind.WAIT, stream, this.#names.wait, Number.NaN, record)
+    const record = writer.begin(Kind.RECORD, other, writer.common.record)
+    const wait = writer.begin(Kind.WAIT, stream, writer.common.wait, Number.NaN, record)
     writer.during(record, other, () =>
       writer.during(wait, stream, () => super.streamWaitStream(stream, other, otherContext)),
     )
@@ -105,7 +96,7 @@ export class TimelineDriver extends DriverWrapper {
 
   override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
     const { writer } = this
-    const name = call.runsAfterFault ? this.#names.callback : this.#names.host
+    const name = call.runsAfterFault ? writer.common.callback : writer.common.hostFunction
     const row = writer.begin(Kind.HOST_FUNCTION, stream, name)
     writer.during(row, stream, () => super.streamLaunchHostFunction(stream, context, this.#watched(call, row)))
   }
@@ -129,7 +120,7 @@ export class TimelineDriver extends DriverWrapper {
 
   override eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
     const { writer } = this
-    const row = writer.begin(Kind.RECORD, stream, this.#names.record)
+    const row = writer.begin(Kind.RECORD, stream, writer.common.record)
     writer.during(row, stream, () => super.eventRecord(event, stream, external))
     writer.eventRecorded(event, row)
   }

@@ -5,19 +5,16 @@ import { Kind } from './kinds.js'
 import type { RowWriter } from './row-writer.js'
 
 export class TimelineGraphs extends GraphWrapper {
-  readonly #name: number
-
   constructor(
     wrapper: DriverWrapper,
     private readonly writer: RowWriter,
   ) {
     super(wrapper)
-    this.#name = writer.names.of('graph')
   }
 
   override launch(exec: GraphExecHandle, stream: StreamHandle): void {
-    const writer = this.writer
-    const row = writer.begin(Kind.GRAPH, stream, this.#name)
+    const { writer } = this
+    const row = writer.begin(Kind.GRAPH, stream, writer.common.graph)
     writer.during(row, stream, () => super.launch(exec, stream))
   }
 

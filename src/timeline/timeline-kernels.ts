@@ -24,7 +24,7 @@ export class TimelineKernels extends KernelWrapper {
   }
 
   override launchTwin(stream: StreamHandle, twin: Twin): void {
-    const writer = this.writer
+    const { writer } = this
     const row = writer.begin(Kind.KERNEL, stream, writer.names.of(twin.name))
     writer.during(row, stream, () => super.launchTwin(stream, twin))
   }
@@ -36,7 +36,7 @@ export class TimelineKernels extends KernelWrapper {
     values: readonly (number | bigint)[],
     memory: readonly KernelMemory[],
   ): void {
-    const writer = this.writer
+    const { writer } = this
     const row = writer.begin(Kind.KERNEL, stream, this.#names.get(kernel) ?? this.#learn(kernel))
     writer.during(row, stream, () => super.launch(kernel, stream, shape, values, memory))
   }

@@ -167,23 +167,21 @@ export class VirtualMeter implements Meter, Observer {
   #observe(operation: SimOperation): void {
     const top = this.#verbs.length - 1
     const row = this.#verbAt(top)
-    if (row === HIDDEN) this.#observeHidden(operation, top - 1)
-    else if (row === NO_ROW) this.#addTo(NO_ROW, operation)
-    else if (this.#isRecordOf(row, top - 1)) this.#claim(operation, top - 1)
+    const record = this.#recordBelow(top)
+    if (row === HIDDEN) {
+      // There may have been room for a record, and none for the wait that comes behind it in the same verb.
+      if (record !== NO_ROW && this.table.kind[record] === Kind.RECORD) this.#claim(operation, top - 1)
+    } else if (row === NO_ROW) this.#addTo(NO_ROW, operation)
+    // To wait for a stream is one verb with two operations, and the record comes first.
+    else if (record !== NO_ROW && this.table.cause[row] === record) this.#claim(operation, top - 1)
     else if (!this.#claimed[top]) this.#claim(operation, top)
     else if (this.table.kind[row] === Kind.GRAPH) this.#observeNode(operation, row)
   }
 
-  /** There may have been room for a record, and none for the wait that comes behind it in the same verb. */
-  #observeHidden(operation: SimOperation, below: number): void {
-    const record = this.#verbAt(below)
-    if (record >= 0 && !this.#claimed[below] && this.table.kind[record] === Kind.RECORD) this.#claim(operation, below)
-  }
-
-  /** To wait for a stream is one verb with two operations, and the record comes first. */
-  #isRecordOf(wait: number, below: number): boolean {
-    const record = this.#verbAt(below)
-    return record >= 0 && !this.#claimed[below] && this.table.cause[wait] === record
+  /** The row of the verb around this one, as long as that has no operation. */
+  #recordBelow(top: number): number {
+    const row = this.#verbAt(top - 1)
+    return row >= 0 && !this.#claimed[top - 1] ? row : NO_ROW
   }
 
   /** To look in front of an array takes a tenth of a microsecond. */
