@@ -57,6 +57,12 @@ export class Strand implements StrandPoint {
     return true
   }
 
+  /** A point of its own for work that the strand is given. */
+  next(): StrandPoint {
+    this.tick += 1
+    return this.point()
+  }
+
   /** Where it is now. */
   point(): StrandPoint {
     return { slot: this.slot, tick: this.tick, clock: this.clock }

@@ -1,32 +1,30 @@
 /** Holds each use of memory against those before it. */
-import type { GraphExecHandle, OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
+import type { OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
 import { NOWHERE, type StrandPoint } from './clocks.js'
-import type { Findings } from './findings.js'
+import { type Findings, raceOf } from './findings.js'
+import type { GraphInstance } from './graph-instance.js'
 import type { HappensBefore } from './happens-before.js'
-import { HostFunctionPlace } from './host-functions.js'
+import type { HostFunctionPlace } from './host-functions.js'
 import { CheckedOperation, type CheckedOperationKind, type StreamName, type Touched } from './operations.js'
-import { gathered, raceOf } from './races.js'
 import type { Found } from './ranges.js'
 import { type Region, Regions } from './regions.js'
 import type { Finding } from './reports.js'
-import { type Site, StackSampler, type TakenStack, takeOwnStack } from './stacks.js'
+import type { Site, Stacks, TakenStack } from './stacks.js'
 import type { CapturedWork, StreamStrand } from './streams.js'
 
-/** Which operations have their stack taken. */
-export type Stacks = 'sampled' | 'all' | 'none'
-
 export class Detector {
-  readonly regions = new Regions()
+  readonly regions: Regions
   #sequence = 0
-  readonly #sampler = new StackSampler()
   /** Of calls that are not uses of one piece of memory. */
   readonly #calls: Site[] = []
 
   constructor(
     readonly order: HappensBefore,
     private readonly findings: Findings,
-    private readonly stacks: Stacks,
-  ) {}
+    readonly stacks: Stacks,
+  ) {
+    this.regions = new Regions(order.pending)
+  }
 
   /** Called before work is queued: where races are thrown, the work is refused. */
   probe(handle: StreamHandle, what: string, memory: readonly Touched[]): void {
@@ -34,8 +32,7 @@ export class Detector {
     const stream = this.order.streams.at(handle)
     if (stream.capture !== undefined) return
     const at = this.order.nextOf(stream)
-    const findings = this.#racesOf((stack) => this.#operation(at, stream, what, 'work', stack, undefined), memory)
-    if (findings.length > 0) this.findings.add(findings)
+    this.#look((stack) => this.#operation(at, stream, what, 'work', stack), memory)
   }
 
   /** Work was queued that touches memory. */
@@ -44,13 +41,15 @@ export class Detector {
     const [main] = memory
     if (main === undefined) return
     const sites = kind === 'work' ? this.regions.at(main.pointer).sites : this.#calls
-    const stack = this.#stack(sites, what, stream)
+    const stack = this.stacks.sample(sites, what, stream)
     if (stream.capture !== undefined) {
-      stream.capture.add(stream, this.#captured(what, memory, stream, stack))
+      const regions = memory.map(({ pointer }) => this.regions.at(pointer))
+      const copied = memory.map(({ pointer, byteLength, access }) => ({ pointer, byteLength, access }))
+      stream.capture.add(stream, { kind: 'work', what, memory: copied, regions, stream, stack })
       return
     }
-    const at = this.order.next(stream)
-    this.#touch(this.#operation(at, stream, what, kind, stack, undefined), memory, stream)
+    const at = stream.next()
+    this.#touch(this.#operation(at, stream, what, kind, stack), memory, stream)
   }
 
   allocated(pointer: Pointer, byteLength: number, handle: StreamHandle): void {
@@ -62,8 +61,8 @@ export class Detector {
     const region = this.regions.startingAt(pointer)
     if (region === undefined) return
     const stream = this.order.arriveAt(handle)
-    const stack = this.#stack(this.#calls, 'free', stream)
-    this.#free(region, this.#operation(this.order.next(stream), stream, 'free', 'free', stack, undefined))
+    const stack = this.stacks.sample(this.#calls, 'free', stream)
+    this.#free(region, this.#operation(stream.next(), stream, 'free', 'free', stack))
   }
 
   /** Memory that belongs to no stream is given back once these events, which the driver takes over, are done. */
@@ -73,8 +72,8 @@ export class Detector {
     this.takenOver(after)
     const region = this.regions.startingAt(pointer)
     if (region === undefined) return
-    const stack = this.#stack(this.#calls, 'close', this)
-    this.#free(region, this.#operation(at, undefined, 'close', 'free', stack, undefined))
+    const stack = this.stacks.sample(this.#calls, 'close', this)
+    this.#free(region, this.#operation(at, undefined, 'close', 'free', stack))
   }
 
   /** The driver does away with these events. */
@@ -89,16 +88,10 @@ export class Detector {
     const at = running === undefined ? { slot: NOWHERE, tick: 1, clock } : { ...running.at, clock }
     const what = running === undefined ? 'a view' : 'a host function'
     // Looked at only: what is queued later comes after it, and a host function that runs later does too.
-    const findings = this.#racesOf(
+    this.#look(
       (stack) => this.#operation(at, running?.stream, what, 'javascript', stack, running?.captured, running?.sequence),
       [{ pointer, byteLength, access: 'inout' }],
     )
-    if (findings.length > 0) this.findings.add(findings)
-  }
-
-  /** Where a host function will run. */
-  hostFunctionPlace(): HostFunctionPlace {
-    return new HostFunctionPlace(this.order)
   }
 
   hostFunctionQueued(handle: StreamHandle, place: HostFunctionPlace): void {
@@ -107,21 +100,22 @@ export class Detector {
       this.#sequence += 1
       place.launched({ at, stream: on, captured, sequence: this.#sequence })
     }
-    if (stream.capture === undefined) launched(stream, this.order.next(stream), undefined)
-    else stream.capture.add(stream, { kind: 'host', launched, stream, stack: this.takeStack() })
+    if (stream.capture === undefined) launched(stream, stream.next(), undefined)
+    else stream.capture.add(stream, { kind: 'host', launched, stream, stack: this.stacks.take() })
   }
 
-  launched(exec: GraphExecHandle, handle: StreamHandle): void {
-    const stack = this.#stack(this.#calls, `launch of graph ${exec}`, this.order.streams.at(handle))
-    this.order.launch(exec, handle, (stream, work, at) => this.#nodeLaunched(stream, work, at, stack))
+  /** `instance` is undefined where it is older than the sanitizer. */
+  launched(what: string, instance: GraphInstance | undefined, handle: StreamHandle): void {
+    const stack = this.stacks.sample(this.#calls, what, this.order.streams.at(handle))
+    this.order.launch(instance, handle, (stream, work, at) => this.#nodeLaunched(stream, work, at, stack))
   }
 
   waitedInVain(handle: StreamHandle): void {
     const stream = this.order.streams.at(handle)
-    const stack = this.#stack(this.#calls, 'wait', stream)
-    const wait = this.#operation(stream, stream, 'wait', 'work', stack, undefined)
+    const stack = this.stacks.sample(this.#calls, 'wait', stream)
+    const wait = this.#operation(stream, stream, 'wait', 'work', stack)
     const second = { operation: wait, access: undefined }
-    this.findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0 }])
+    this.findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0 }], wait)
   }
 
   #nodeLaunched(stream: StreamStrand, work: CapturedWork, at: StrandPoint, stack: TakenStack | undefined): void {
@@ -130,21 +124,13 @@ export class Detector {
     this.#touch(this.#operation(at, stream, work.what, 'work', stack, work), work.memory, stream, work.regions)
   }
 
-  #captured(
-    what: string,
-    memory: readonly Touched[],
-    stream: StreamStrand,
-    stack: TakenStack | undefined,
-  ): CapturedWork {
-    const regions = memory.map(({ pointer }) => this.regions.at(pointer))
-    const copied = memory.map(({ pointer, byteLength, access }) => ({ pointer, byteLength, access }))
-    return { kind: 'work', what, memory: copied, regions, stream, stack }
-  }
-
   #free(region: Region, free: CheckedOperation): void {
-    const findings = this.#racesOf(() => free, wholeOf(region))
-    this.regions.free(region, free)
-    if (findings.length > 0) this.findings.add(findings)
+    const whole = { pointer: region.start as Pointer, byteLength: region.end - region.start, access: 'out' } as const
+    try {
+      this.#look(() => free, [whole])
+    } finally {
+      this.regions.free(region, free)
+    }
   }
 
   #touch(
@@ -158,7 +144,6 @@ export class Detector {
       const { pointer, byteLength, access } = memory[index] as Touched
       if (byteLength === 0) continue
       const region = this.regions.at(pointer)
-      const pending = region.mayBePinned ? this.order.pending : undefined
       const freed = regions?.[index]?.freed ?? region.freed
       const found: Found = (other, itsAccess, start, end) => {
         findings ??= []
@@ -168,31 +153,31 @@ export class Detector {
         found(freed, 'out', pointer, pointer + byteLength)
         continue
       }
-      region.ranges.touch(operation, pointer, pointer + byteLength, access !== 'in', found, pending)
-      this.regions.touched(this.order.host, this.order.pending)
+      region.ranges.touch(operation, pointer, pointer + byteLength, access !== 'in', found)
+      this.regions.touched(this.order.host)
       if (region.kind === 'foreign' && this.#isAskedAbout(region, stream)) {
         findings ??= []
         const second = { operation, access }
         findings.push({ kind: 'foreign-memory', first: undefined, second, start: pointer, end: pointer + byteLength })
       }
     }
-    if (findings !== undefined) this.findings.add(gathered(findings, operation))
+    if (findings !== undefined) this.findings.add(findings, operation)
   }
 
-  /** The stack is taken only where there is something to tell. */
-  #racesOf(make: (stack: TakenStack | undefined) => CheckedOperation, memory: readonly Touched[]): Finding[] {
+  /** Finds what races with an operation that is not written down. Its stack is taken only where there is something to tell. */
+  #look(make: (stack: TakenStack | undefined) => CheckedOperation, memory: readonly Touched[]): void {
     let operation = make(undefined)
     const findings: Finding[] = []
     for (const { pointer, byteLength, access } of memory) {
       const found: Found = (other, itsAccess, start, end) => {
-        if (findings.length === 0) operation = make(this.takeStack())
+        if (findings.length === 0) operation = make(this.stacks.take())
         findings.push(raceOf(other, itsAccess, operation, access, start, end))
       }
       const { ranges, freed } = this.regions.at(pointer)
       if (freed !== undefined) found(freed, 'out', pointer, pointer + byteLength)
       ranges.look(operation, pointer, pointer + byteLength, access !== 'in', found)
     }
-    return gathered(findings, operation)
+    if (findings.length > 0) this.findings.add(findings, operation)
   }
 
   /** Of each region and stream once. */
@@ -208,23 +193,10 @@ export class Detector {
     what: string,
     kind: CheckedOperationKind,
     stack: TakenStack | undefined,
-    captured: CapturedWork | undefined,
+    captured?: CapturedWork,
     sequence?: number,
   ): CheckedOperation {
     if (sequence === undefined) this.#sequence += 1
     return new CheckedOperation(at, sequence ?? this.#sequence, what, kind, stream, stack, captured)
   }
-
-  #stack(sites: Site[], what: string, by: object): TakenStack | undefined {
-    return this.stacks === 'sampled' ? this.#sampler.take(sites, what, by) : this.takeStack()
-  }
-
-  /** The stack of the call under way, where stacks are taken at all. */
-  takeStack(): TakenStack | undefined {
-    return this.stacks === 'none' ? undefined : { stack: takeOwnStack(), exact: true }
-  }
-}
-
-function wholeOf(region: Region): readonly Touched[] {
-  return [{ pointer: region.start as Pointer, byteLength: region.end - region.start, access: 'out' }]
 }

@@ -47,8 +47,7 @@ export class GraphInstance {
       used.add(strand)
       for (const before of after) strand.join(points[before.index] as StrandPoint)
       if (work.kind === 'wait') for (const point of order.workOfRecord(work.event)) strand.join(point)
-      strand.tick += 1
-      const point = strand.point()
+      const point = strand.next()
       points.push(point)
       if (work.kind === 'record') {
         work.event.points = [point]

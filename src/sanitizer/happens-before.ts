@@ -2,16 +2,10 @@
  * What comes before what, by CUDA's rules: streams, events, the null stream, host waits, host functions, captures. It
  * follows the calls one by one.
  */
-import {
-  type EventHandle,
-  type GraphExecHandle,
-  type GraphHandle,
-  isNullStream,
-  type StreamHandle,
-} from '../driver/driver.js'
+import { type EventHandle, isNullStream, type StreamHandle } from '../driver/driver.js'
 import type { DriverWrapper } from '../driver/driver-wrapper.js'
 import { NOWHERE, Strand, type StrandPoint, Strands } from './clocks.js'
-import { type CapturedNodes, GraphInstance, type LaunchOrder, type NodeVisitor } from './graph-instance.js'
+import type { CapturedNodes, GraphInstance, LaunchOrder, NodeVisitor } from './graph-instance.js'
 import { type LaunchedHostFunction, type RunningHostFunction, RunningHostFunctions } from './host-functions.js'
 import { KnownEvents } from './known-events.js'
 import { KnownStreams } from './known-streams.js'
@@ -26,8 +20,6 @@ export class HappensBefore implements LaunchOrder {
   readonly running = new RunningHostFunctions(this.pending)
   readonly streams: KnownStreams
   readonly events: KnownEvents
-  readonly #graphs = new Map<GraphHandle, CapturedNodes>()
-  readonly #instances = new Map<GraphExecHandle, GraphInstance>()
   /** By stream: the latest launch there of an instance of which nothing is known, since it is older than the sanitizer. */
   readonly #unknownLaunches = new Map<number, StrandPoint>()
 
@@ -47,8 +39,7 @@ export class HappensBefore implements LaunchOrder {
   nextOf(stream: StreamStrand): StrandPoint {
     const next = new Strand(stream)
     this.#comeAfterOthers(stream, next)
-    next.tick += 1
-    return next
+    return next.next()
   }
 
   /** As `arriveAt`, for a wait: on a blocking stream it is no work, and the null stream's need not come before it. */
@@ -58,12 +49,6 @@ export class HappensBefore implements LaunchOrder {
     if (capture !== undefined || nonBlocking || isNullStream(stream.handle)) return this.arriveAt(handle)
     stream.join(this.host)
     return stream
-  }
-
-  /** A point of its own for something that the stream is given. */
-  next(stream: StreamStrand): StrandPoint {
-    stream.tick += 1
-    return stream.point()
   }
 
   record(handle: EventHandle, streamHandle: StreamHandle, external: boolean): void {
@@ -161,34 +146,14 @@ export class HappensBefore implements LaunchOrder {
     new Capture(this.streams.at(handle), true)
   }
 
-  /** `graph` is undefined where the capture came to nothing. */
-  captureEnds(handle: StreamHandle, graph: GraphHandle | undefined): void {
-    const capture = this.streams.known(handle)?.capture
-    if (capture === undefined) return
-    const nodes = capture.end()
-    if (graph !== undefined) this.#graphs.set(graph, nodes)
+  /** Returns what was captured. */
+  captureEnds(handle: StreamHandle): CapturedNodes {
+    return this.streams.known(handle)?.capture?.end() ?? []
   }
 
-  graphDestroyed(graph: GraphHandle): void {
-    this.#graphs.delete(graph)
-  }
-
-  graphInstantiated(graph: GraphHandle, exec: GraphExecHandle): void {
-    this.#instances.set(exec, new GraphInstance(this.#graphs.get(graph) ?? []))
-  }
-
-  graphUpdated(exec: GraphExecHandle, graph: GraphHandle): void {
-    this.#instances.get(exec)?.update(this.#graphs.get(graph) ?? [])
-  }
-
-  execDestroyed(exec: GraphExecHandle): void {
-    for (const strand of this.#instances.get(exec)?.strands ?? []) this.strands.end(strand)
-    this.#instances.delete(exec)
-  }
-
-  launch(exec: GraphExecHandle, handle: StreamHandle, visit: NodeVisitor): void {
+  /** `instance` is undefined where it is older than the sanitizer. */
+  launch(instance: GraphInstance | undefined, handle: StreamHandle, visit: NodeVisitor): void {
     const stream = this.arriveAt(handle)
-    const instance = this.#instances.get(exec)
     if (stream.capture !== undefined) stream.capture.addGraph(stream, instance?.nodes ?? [])
     else if (instance !== undefined) instance.launch(stream, this, visit)
     else this.#launchUnknown(stream)
@@ -201,7 +166,7 @@ export class HappensBefore implements LaunchOrder {
   /** It may wait for each event that is older than the sanitizer, and record it. */
   #launchUnknown(stream: StreamStrand): void {
     for (const event of this.events.older()) for (const point of this.workOfRecord(event)) stream.join(point)
-    this.#unknownLaunches.set(stream.slot, this.next(stream))
+    this.#unknownLaunches.set(stream.slot, stream.next())
   }
 
   /** Does the stream come after anything that a foreign stream of its device was given, or is it one? */

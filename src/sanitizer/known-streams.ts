@@ -76,7 +76,7 @@ export class KnownStreams {
   adopted(handle: StreamHandle, device: number, made: TakenStack | undefined): void {
     const known = this.known(handle)
     if (known === undefined) this.#add(handle, device, true, made)
-    else if (!isDefaultStream(handle)) this.#lookAgain(known, { foreign: true, made })
+    else if (!isDefaultStream(handle)) this.#lookAgain(known, true, made)
   }
 
   destroyed(handle: StreamHandle): void {
@@ -93,7 +93,7 @@ export class KnownStreams {
     if (stream === undefined) return this.#meet(handle)
     if (stream.capture !== undefined) this.#leaveIfOver(stream, stream.capture)
     if (!stream.unsure || stream.capture !== undefined) return stream
-    return this.#lookAgain(stream, { foreign: stream.foreign, made: undefined })
+    return this.#lookAgain(stream, stream.foreign, undefined)
   }
 
   blockingOf(device: number): BlockingStreams {
@@ -165,10 +165,7 @@ export class KnownStreams {
   }
 
   /** Is the stream still the one that is known? The result is that, or the one in its place. */
-  #lookAgain(
-    stream: StreamStrand,
-    { foreign, made }: { readonly foreign: boolean; readonly made: TakenStack | undefined },
-  ): StreamStrand {
+  #lookAgain(stream: StreamStrand, foreign: boolean, made: TakenStack | undefined): StreamStrand {
     const { handle, device } = stream
     const answer = this.#ask(handle)
     if (answer === undefined) {

@@ -1,6 +1,6 @@
 /** What the sanitizer has to say, as data and as text. */
 import type { Access } from '../driver/driver.js'
-import { type CheckedOperation, isSameLaunch, type StreamName } from './operations.js'
+import { type CheckedOperation, isSameLaunch } from './operations.js'
 import { shownLines, type TakenStack } from './stacks.js'
 
 /**
@@ -87,11 +87,10 @@ function told(operation: CheckedOperation, access: Access | undefined): Reported
     stack: linesOf(stack),
     exactStack: stack?.exact ?? true,
     capturedAt: linesOf(captured?.stack),
-    streamMadeAt: linesOf(madeOf(stream)),
+    streamMadeAt: linesOf(stream?.made),
   }
 }
 
-const madeOf = (stream: StreamName | undefined): TakenStack | undefined => stream?.made
 const linesOf = (stack: TakenStack | undefined): readonly string[] =>
   stack === undefined ? [] : shownLines(stack.stack)
 

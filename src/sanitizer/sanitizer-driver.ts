@@ -18,14 +18,16 @@ import {
 } from '../driver/driver.js'
 import { DriverWrapper } from '../driver/driver-wrapper.js'
 import type { StrandPoint } from './clocks.js'
-import { Detector, type Stacks } from './detector.js'
+import { Detector } from './detector.js'
 import type { Findings } from './findings.js'
 import { HappensBefore } from './happens-before.js'
+import { HostFunctionPlace } from './host-functions.js'
 import { SanitizerGraphs } from './sanitizer-graphs.js'
 import { SanitizerKernels } from './sanitizer-kernels.js'
 import { SanitizerLibraries } from './sanitizer-libraries.js'
 import { SanitizerMemory } from './sanitizer-memory.js'
 import { SanitizerSharing } from './sanitizer-sharing.js'
+import { type StackMode, Stacks } from './stacks.js'
 
 export class SanitizerDriver extends DriverWrapper {
   readonly detector: Detector
@@ -35,9 +37,9 @@ export class SanitizerDriver extends DriverWrapper {
   readonly #memory: SanitizerMemory
   readonly #sharing: SanitizerSharing
 
-  constructor(inner: Driver, findings: Findings, stacks: Stacks) {
+  constructor(inner: Driver, findings: Findings, stacks: StackMode) {
     super(inner)
-    this.detector = new Detector(new HappensBefore(this), findings, stacks)
+    this.detector = new Detector(new HappensBefore(this), findings, new Stacks(stacks))
     this.#graphs = new SanitizerGraphs(this, this.detector)
     this.#kernels = new SanitizerKernels(this, this.detector)
     this.#libraries = new SanitizerLibraries(this, this.detector)
@@ -86,7 +88,7 @@ export class SanitizerDriver extends DriverWrapper {
 
   override streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const stream = super.streamCreate(context, flags, priority)
-    this.#order.streams.created(stream, context, flags, this.detector.takeStack())
+    this.#order.streams.created(stream, context, flags, this.detector.stacks.take())
     return stream
   }
 
@@ -97,7 +99,7 @@ export class SanitizerDriver extends DriverWrapper {
 
   override streamAdopt(cudaHandle: number, near: number): AdoptedStream {
     const adopted = super.streamAdopt(cudaHandle, near)
-    this.#order.streams.adopted(adopted.stream, adopted.device, this.detector.takeStack())
+    this.#order.streams.adopted(adopted.stream, adopted.device, this.detector.stacks.take())
     return adopted
   }
 
@@ -132,7 +134,7 @@ export class SanitizerDriver extends DriverWrapper {
   }
 
   override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
-    const place = this.detector.hostFunctionPlace()
+    const place = new HostFunctionPlace(this.#order)
     const run = (status: number): void => place.run(() => call.run(status))
     super.streamLaunchHostFunction(stream, context, { ...call, run })
     this.detector.hostFunctionQueued(stream, place)

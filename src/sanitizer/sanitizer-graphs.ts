@@ -2,9 +2,13 @@
 import type { CaptureMode, ContextHandle, GraphExecHandle, GraphHandle, StreamHandle } from '../driver/driver.js'
 import { type DriverWrapper, GraphWrapper } from '../driver/driver-wrapper.js'
 import type { Detector } from './detector.js'
+import { type CapturedNodes, GraphInstance } from './graph-instance.js'
 import type { HappensBefore } from './happens-before.js'
 
 export class SanitizerGraphs extends GraphWrapper {
+  readonly #graphs = new Map<GraphHandle, CapturedNodes>()
+  readonly #instances = new Map<GraphExecHandle, GraphInstance>()
+
   constructor(
     private readonly driver: DriverWrapper,
     private readonly detector: Detector,
@@ -21,43 +25,44 @@ export class SanitizerGraphs extends GraphWrapper {
   override end(stream: StreamHandle): GraphHandle {
     try {
       const graph = super.end(stream)
-      this.#order.captureEnds(stream, graph)
+      this.#graphs.set(graph, this.#order.captureEnds(stream))
       return graph
     } catch (error) {
-      if (!this.#stillCaptures(stream)) this.#order.captureEnds(stream, undefined)
+      if (!this.#stillCaptures(stream)) this.#order.captureEnds(stream)
       throw error
     }
   }
 
   override abandon(stream: StreamHandle): void {
     super.abandon(stream)
-    if (!this.#stillCaptures(stream)) this.#order.captureEnds(stream, undefined)
+    if (!this.#stillCaptures(stream)) this.#order.captureEnds(stream)
   }
 
   override destroy(graph: GraphHandle): void {
     super.destroy(graph)
-    this.#order.graphDestroyed(graph)
+    this.#graphs.delete(graph)
   }
 
   override instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
     const exec = super.instantiate(graph, context)
-    this.#order.graphInstantiated(graph, exec)
+    this.#instances.set(exec, new GraphInstance(this.#graphs.get(graph) ?? []))
     return exec
   }
 
   override destroyExec(exec: GraphExecHandle): void {
     super.destroyExec(exec)
-    this.#order.execDestroyed(exec)
+    for (const strand of this.#instances.get(exec)?.strands ?? []) this.#order.strands.end(strand)
+    this.#instances.delete(exec)
   }
 
   override launch(exec: GraphExecHandle, stream: StreamHandle): void {
     super.launch(exec, stream)
-    this.detector.launched(exec, stream)
+    this.detector.launched(`launch of graph ${exec}`, this.#instances.get(exec), stream)
   }
 
   override update(exec: GraphExecHandle, graph: GraphHandle): void {
     super.update(exec, graph)
-    this.#order.graphUpdated(exec, graph)
+    this.#instances.get(exec)?.update(this.#graphs.get(graph) ?? [])
   }
 
   get #order(): HappensBefore {

@@ -17,11 +17,11 @@ import { isMemory, openMemory } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { isStream, openStream, type Stream } from '../stream.js'
-import type { Stacks } from './detector.js'
 import { Findings, SanitizerError } from './findings.js'
 import type { Touched } from './operations.js'
 import type { SanitizerReport } from './reports.js'
 import { SanitizerDriver } from './sanitizer-driver.js'
+import type { StackMode } from './stacks.js'
 import '../memory/transfers.js'
 
 /** How a sanitizer tells what it finds. */
@@ -60,7 +60,7 @@ export interface SanitizerStatistics {
   readonly events: number
 }
 
-const STACKS: readonly Stacks[] = ['sampled', 'all', 'none']
+const STACKS: readonly StackMode[] = ['sampled', 'all', 'none']
 
 const running = new Set<Sanitizer>()
 
@@ -73,7 +73,7 @@ class Start {
   constructor(
     readonly mode: SanitizerMode,
     readonly device: Device | undefined,
-    readonly stacks: Stacks,
+    readonly stacks: StackMode,
   ) {}
 }
 
@@ -161,7 +161,7 @@ export class Sanitizer implements Disposable {
     checkThis(this, isSanitizer, 'a Sanitizer').stop()
   }
 
-  #wrap(driver: WrappableDriver, stacks: Stacks): void {
+  #wrap(driver: WrappableDriver, stacks: StackMode): void {
     const { wrapper, unwrap } = driver.wrap((inner) => new SanitizerDriver(inner, this.#findings, stacks))
     this.#front = driver
     this.#wrapper = wrapper

@@ -6,8 +6,6 @@ const OWN_FRAMES = 10
 const CALLERS = 8
 const SHOWN = 6
 
-export const takeOwnStack = (): string => takeStack(OWN_FRAMES + CALLERS)
-
 /** The lines that a report shows: the program's own, innermost first. */
 export const shownLines = (stack: string): readonly string[] => programLines(stack).slice(0, SHOWN)
 
@@ -32,14 +30,25 @@ const EVERY = 64
 const MOST_FIRST = 4096
 const MOST_SITES = 64
 
-/**
- * Taking a stack costs ten times what the rest of the sanitizer does. What one stream does again and again with the same
- * memory it mostly does from the same line, so not every time one is taken.
- */
-export class StackSampler {
+/** Which operations have their stack taken. */
+export type StackMode = 'sampled' | 'all' | 'none'
+
+export class Stacks {
   #taken = 0
 
-  take(sites: Site[], what: string, by: object): TakenStack {
+  constructor(private readonly mode: StackMode) {}
+
+  /** The stack of the call under way, where stacks are taken at all. */
+  take(): TakenStack | undefined {
+    return this.mode === 'none' ? undefined : { stack: takeStack(OWN_FRAMES + CALLERS), exact: true }
+  }
+
+  /**
+   * The same for one of many calls. Taking a stack costs ten times what the rest of the sanitizer does. What one stream
+   * does again and again with the same memory it mostly does from the same line, so not every time one is taken.
+   */
+  sample(sites: Site[], what: string, by: object): TakenStack | undefined {
+    if (this.mode !== 'sampled') return this.take()
     const site = find(sites, what, by)
     if (site === undefined) {
       const stack = this.#take()
@@ -55,7 +64,7 @@ export class StackSampler {
 
   #take(): string {
     this.#taken += 1
-    return takeOwnStack()
+    return takeStack(OWN_FRAMES + CALLERS)
   }
 }
 

@@ -11,6 +11,7 @@ import { Detector } from '../../src/sanitizer/detector.js'
 import { Findings } from '../../src/sanitizer/findings.js'
 import { HappensBefore } from '../../src/sanitizer/happens-before.js'
 import { SanitizerSharing } from '../../src/sanitizer/sanitizer-sharing.js'
+import { Stacks } from '../../src/sanitizer/stacks.js'
 
 const BYTES = 1024
 
@@ -198,7 +199,7 @@ it('events that the driver takes over with memory of another process are forgott
   Object.defineProperty(driver, 'sharing', {
     value: { importMemory: () => ({ pointer, byteLength: BYTES, close: (after: unknown) => closed.push(after) }) },
   })
-  const detector = new Detector(new HappensBefore(new DriverWrapper(driver)), new Findings(false), 'none')
+  const detector = new Detector(new HappensBefore(new DriverWrapper(driver)), new Findings(false), new Stacks('none'))
   const sharing = new SanitizerSharing(new DriverWrapper(driver), detector)
   const imported = sharing.importMemory(new Uint8Array(64), context)
   assert.deepEqual([imported.pointer, imported.byteLength], [pointer, BYTES])
