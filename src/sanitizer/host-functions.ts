@@ -1,6 +1,5 @@
 /** Host functions: where they stand in the order, which of them run now, and what each comes after. */
 import { type Clock, isBefore, NOWHERE, Strand, type StrandPoint } from './clocks.js'
-import type { HappensBefore } from './happens-before.js'
 import type { PendingHostFunctions } from './pending.js'
 import type { CapturedWork, StreamStrand } from './streams.js'
 
@@ -19,11 +18,17 @@ export interface RunningHostFunction extends LaunchedHostFunction {
   readonly began: number
 }
 
+interface HostFunctionOrder {
+  readonly pending: PendingHostFunctions
+  readonly running: RunningHostFunctions
+  hostFunctionBegins(launched: LaunchedHostFunction): RunningHostFunction
+}
+
 /** Where a host function runs: once, or once for each launch of its graph, in the order of the launches. */
 export class HostFunctionPlace {
   readonly #launched: LaunchedHostFunction[] = []
 
-  constructor(private readonly order: HappensBefore) {}
+  constructor(private readonly order: HostFunctionOrder) {}
 
   launched(launched: LaunchedHostFunction): void {
     this.#launched.push(launched)

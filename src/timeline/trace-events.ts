@@ -93,7 +93,7 @@ function header({ deviceNames, epoch, driver }: Trace): Omit<TraceFile, 'traceEv
 function* eventsOf(trace: Trace): Generator<TraceEvent> {
   const host = process.pid < MOST_DEVICES ? process.pid + 100_000 : process.pid
   const { tracks, width } = nodeTracks(trace)
-  const firstTrack = trace.lanes.map(() => 0)
+  const firstTrack: number[] = []
   let next = FIRST_STREAM
   for (const { index } of trace.lanes) {
     firstTrack[index] = next
@@ -113,12 +113,7 @@ function* names(
   firstTrack: readonly number[],
   width: readonly number[],
 ): Generator<TraceEvent> {
-  const meta = (
-    name: string,
-    pid: number,
-    tid: number,
-    args: Readonly<Record<string, string | number>>,
-  ): TraceEvent => {
+  const meta = (name: string, pid: number, tid: number, args: NonNullable<TraceEvent['args']>): TraceEvent => {
     return { ph: 'M', name, pid, tid, ts: 0, args }
   }
   yield meta('process_name', host, 0, { name: 'node' })
@@ -145,14 +140,11 @@ function* eventsOfRow(trace: Trace, row: number, host: number, track: number): G
   const what = kind[row] ?? 0
   const from = micro(called[row] ?? 0)
   const spent = rounded(micro(returned[row] ?? 0) - from)
-  const where = site[row] === '' || site[row] === undefined ? undefined : site[row]
+  const where = site[row] ? { 'call site': site[row] } : {}
   const text = name[row] ?? ''
   if (isHostOnly(what)) {
-    const on = { stream: laneNames[lane[row] ?? 0] ?? '' }
-    const args = {
-      ...(deviceInCause(trace.cause[row] ?? 0) === undefined ? on : {}),
-      ...(where && { 'call site': where }),
-    }
+    const isOfStream = deviceInCause(trace.cause[row] ?? 0) === undefined
+    const args = { ...(isOfStream ? { stream: laneNames[lane[row] ?? 0] ?? '' } : {}), ...where }
     if (what === Kind.SYNCHRONIZE) {
       yield { ph: 'X', cat: 'cuda_runtime', name: text, pid: host, tid: JAVASCRIPT, ts: from, dur: spent, args }
     } else {
@@ -168,7 +160,7 @@ function* eventsOfRow(trace: Trace, row: number, host: number, track: number): G
   const isNode = parent[row] !== NO_ROW
   const [call, cat = KIND_NAMES[what] ?? ''] = CALLS[what] ?? []
   if (call !== undefined && !isNode) {
-    const args = { correlation: row, stream: laneNames[own.index] ?? '', ...(where && { 'call site': where }) }
+    const args = { correlation: row, stream: laneNames[own.index] ?? '', ...where }
     yield { ph: 'X', cat: 'cuda_driver', name: call, pid: host, tid: JAVASCRIPT, ts: from, dur: spent, args }
   }
   const begin = micro(start[row] ?? Number.NaN)
@@ -182,7 +174,7 @@ function* eventsOfRow(trace: Trace, row: number, host: number, track: number): G
     correlation: row,
     ...(Number.isNaN(size) ? {} : { bytes: size }),
     ...(!Number.isNaN(size) && dur > 0 ? { 'memory bandwidth (GB/s)': rounded(size / (dur * 1000)) } : {}),
-    ...(where && { 'call site': where }),
+    ...where,
   }
   if (what === Kind.WAIT && dur === 0) return
   yield { ph: 'X', cat, name: text, pid: own.device, tid: track, ts: begin, dur, args }

@@ -31,8 +31,6 @@ export interface Trace {
   readonly deviceNames: ReadonlyMap<number, string>
   readonly driver: 'cuda' | 'sim'
   readonly clock: 'virtual' | 'host'
-  /** On the meter's clock, when the recording began. */
-  readonly origin: number
   readonly duration: number
   /** Nanoseconds since 1970 when the recording began. */
   readonly epoch: number
@@ -98,7 +96,6 @@ export function takeTrace(writer: RowWriter, window: Window): Trace {
     deviceNames: new Map([...devices].map((device) => [device, driver.deviceName(device)])),
     driver: driver.name,
     clock: meter.clock,
-    origin: begin,
     duration: 0,
     epoch,
     calibrations: meter.calibrations,
