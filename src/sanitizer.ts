@@ -1,4 +1,4 @@
-/** The door of the sanitizer: finds the wait that is missing between streams. */
+/** cuda-streams/sanitizer: finds the wait that is missing between streams. */
 
 export { SanitizerError } from './sanitizer/findings.js'
 export type { ReportedOperation, ReportKind, SanitizerReport } from './sanitizer/reports.js'

@@ -1,4 +1,4 @@
-/** Holds each use of memory against those before it. */
+/** Checks each use of memory against those before it. */
 import type { OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
 import { NOWHERE, type StrandPoint } from './clocks.js'
 import { type Findings, raceOf } from './findings.js'
@@ -87,7 +87,7 @@ export class Detector {
     const clock = (running?.knows ?? this.order.host).clock
     const at = running === undefined ? { slot: NOWHERE, tick: 1, clock } : { ...running.at, clock }
     const what = running === undefined ? 'a view' : 'a host function'
-    // Looked at only: what is queued later comes after it, and a host function that runs later does too.
+    // Looked at only: work that is queued later comes after it, and a host function that runs later does too.
     this.#look(
       (stack) => this.#operation(at, running?.stream, what, 'javascript', stack, running?.captured, running?.sequence),
       [{ pointer, byteLength, access: 'inout' }],

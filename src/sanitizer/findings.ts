@@ -1,4 +1,4 @@
-/** Gathers what was found: each once, no more than a program's author can read, and told in the way that was asked for. */
+/** Gathers findings: each once, no more than a program's author can read, and reported in the way that was asked for. */
 import type { Access } from '../driver/driver.js'
 import { type CheckedOperation, isSameLaunch } from './operations.js'
 import { type Finding, isWarning, type ReportKind, reportOf, type SanitizerReport } from './reports.js'

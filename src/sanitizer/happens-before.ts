@@ -15,7 +15,7 @@ import { Capture, type EventState, type StreamStrand } from './streams.js'
 export class HappensBefore implements LaunchOrder {
   readonly pending = new PendingHostFunctions()
   readonly strands = new Strands()
-  /** What the JavaScript thread knows to be done. */
+  /** The JavaScript thread: what it knows to be done. */
   readonly host = this.strands.host
   readonly running = new RunningHostFunctions(this.pending)
   readonly streams: KnownStreams
@@ -69,7 +69,7 @@ export class HappensBefore implements LaunchOrder {
     event.captured = undefined
   }
 
-  /** A record that nobody sees stands behind the promise that all of the stream's work will be done: what it stands for. */
+  /** Behind a promise that all of the stream's work will be done stands a hidden record: what that stands for. */
   promised(handle: StreamHandle): readonly StrandPoint[] {
     return this.#recorded(this.streams.at(handle), handle, false)
   }
@@ -107,7 +107,7 @@ export class HappensBefore implements LaunchOrder {
     else if (stream.capture === undefined) for (const point of recorded) stream.join(point)
   }
 
-  /** What is done once a wait for the stream is over. */
+  /** The work that is done once a wait for the stream is over. */
   workOf(handle: StreamHandle): readonly StrandPoint[] {
     const stream = this.streams.at(handle)
     if (!isNullStream(stream.handle)) return [stream.point()]
@@ -146,7 +146,7 @@ export class HappensBefore implements LaunchOrder {
     new Capture(this.streams.at(handle), true)
   }
 
-  /** Returns what was captured. */
+  /** Returns the nodes of the capture. */
   captureEnds(handle: StreamHandle): CapturedNodes {
     return this.streams.known(handle)?.capture?.end() ?? []
   }

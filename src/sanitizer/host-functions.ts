@@ -1,4 +1,4 @@
-/** Host functions: where they stand in the order, which of them run now, and what each comes after. */
+/** Host functions: where they stand in the order, which of them run now, and what each of those comes after. */
 import { type Clock, isBefore, NOWHERE, Strand, type StrandPoint } from './clocks.js'
 import type { PendingHostFunctions } from './pending.js'
 import type { CapturedWork, StreamStrand } from './streams.js'
@@ -7,7 +7,7 @@ export interface LaunchedHostFunction {
   readonly at: StrandPoint
   readonly sequence: number
   readonly stream: StreamStrand
-  /** What was captured, where a graph runs it. */
+  /** Its node's work, where a graph runs it. */
   readonly captured: CapturedWork | undefined
 }
 
@@ -82,7 +82,7 @@ export class RunningHostFunctions {
   leave(running: RunningHostFunction): void {
     this.#running.splice(this.#running.indexOf(running), 1)
     if (this.#running.length === 0 && this.pending.isEmpty) {
-      // What is queued from now on comes after all that JavaScript knows.
+      // Work that is queued from now on comes after all that JavaScript knows.
       this.#over.length = 0
       return
     }

@@ -1,4 +1,4 @@
-/** Host functions that are queued and have not run: JavaScript that will touch memory in between what is queued already. */
+/** Host functions that are queued and have not run: JavaScript that will touch memory in between work that is queued already. */
 import { isBefore, type StrandPoint, tickKnown } from './clocks.js'
 
 export class PendingHostFunctions {
@@ -35,7 +35,7 @@ export class PendingHostFunctions {
 
   /**
    * Can a host function still run that `later` comes after, and that nothing orders with `earlier`? Then what it touches
-   * has to be held against `earlier` too, though `later` comes after that.
+   * has to be checked against `earlier` too, though `later` comes after that.
    */
   standBetween(earlier: StrandPoint, later: StrandPoint): boolean {
     for (const [slot, points] of this.#bySlot) {

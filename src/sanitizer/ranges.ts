@@ -15,7 +15,7 @@ interface MemoryRange {
   reads: Operations
 }
 
-/** Told of each range in which an operation is not ordered with one that was there. */
+/** Called for each range in which an operation is not ordered with one that was there. */
 export type Found = (other: CheckedOperation, access: 'in' | 'out', start: number, end: number) => void
 
 const NONE: Operations = []
@@ -31,7 +31,7 @@ export class Ranges {
     return this.#ranges.length
   }
 
-  /** Writes down that an operation touches these bytes, and tells what it races with. */
+  /** Writes down that an operation touches these bytes, and reports what it races with. */
   touch(operation: CheckedOperation, start: number, end: number, writes: boolean, found: Found): void {
     const first = this.#indexOf(start)
     const range = this.#ranges[first]

@@ -65,7 +65,7 @@ export class Regions {
     this.#replace(new Region(kind, pointer, byteLength, this.pending))
   }
 
-  /** Memory of another library. What is wrapped twice, or in parts, is one region. */
+  /** Memory of another library. Memory that is wrapped twice, or in parts, is one region. */
   foreign(pointer: Pointer, byteLength: number): void {
     const end = pointer + byteLength
     const overlapping = this.#overlapping(pointer, end).filter(({ freed }) => freed === undefined)

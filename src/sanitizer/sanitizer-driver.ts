@@ -1,4 +1,4 @@
-/** A Driver that tells a detector of every call that orders work or touches memory, and passes all of them on. */
+/** A Driver that reports every call that orders work or touches memory to a detector, and passes all of them on. */
 import {
   type AdoptedStream,
   type Cancel,

@@ -24,14 +24,14 @@ import { SanitizerDriver } from './sanitizer-driver.js'
 import type { StackMode } from './stacks.js'
 import '../memory/transfers.js'
 
-/** How a sanitizer tells what it finds. */
+/** How a sanitizer reports what it finds. */
 export type SanitizerMode = 'collect' | 'throw' | 'print'
 
 const MODES: readonly SanitizerMode[] = ['collect', 'throw', 'print']
 
 export const checkMode = (mode: unknown, name: string): SanitizerMode => checkChoice(mode, name, MODES)
 
-/** What a sanitizer looks at, and how it tells what it finds. */
+/** What a sanitizer looks at, and how it reports what it finds. */
 export interface SanitizerOptions {
   /**
    * - `collect` (default): what is found stands in `reports`
@@ -42,7 +42,7 @@ export interface SanitizerOptions {
   /** A device of the driver to look at: all devices of that driver are. Default: the default driver, once it is opened. */
   readonly device?: Device | number | undefined
   /**
-   * Whose stacks are taken, which costs more than the rest. `sampled` (default): the first sixteen of what one stream does
+   * Which operations have their stack taken, which costs more than the rest. `sampled` (default): the first sixteen of what one stream does
    * with one piece of memory, and then one of sixty-four; `all`; or `none`.
    */
   readonly stacks?: 'sampled' | 'all' | 'none' | undefined
@@ -64,7 +64,7 @@ const STACKS: readonly StackMode[] = ['sampled', 'all', 'none']
 
 const running = new Set<Sanitizer>()
 
-/** Sanitizers that print when the process ends. Together they have one listener: Node warns of a leak where it has many. */
+/** Sanitizers that print when the process ends. Together they have one listener: Node warns of a leak where there are many. */
 const printing = new Set<Sanitizer>()
 let printAll: () => void
 
@@ -83,13 +83,13 @@ let isSanitizer: (value: unknown) => value is Sanitizer
 
 /** Looks for missing waits while it runs. */
 export class Sanitizer implements Disposable {
-  /** How it tells what it finds. */
+  /** How it reports what it finds. */
   readonly mode: SanitizerMode
   /** Keeps it from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
   readonly #findings: Findings
   readonly #takeBack: () => void
-  #front: WrappableDriver | undefined
+  #driver: WrappableDriver | undefined
   #wrapper: SanitizerDriver | undefined
   #unwrap: (() => void) | undefined
   #stopped = false
@@ -163,7 +163,7 @@ export class Sanitizer implements Disposable {
 
   #wrap(driver: WrappableDriver, stacks: StackMode): void {
     const { wrapper, unwrap } = driver.wrap((inner) => new SanitizerDriver(inner, this.#findings, stacks))
-    this.#front = driver
+    this.#driver = driver
     this.#wrapper = wrapper
     this.#unwrap = unwrap
   }
@@ -176,7 +176,7 @@ export class Sanitizer implements Disposable {
 
   static {
     wrappersOn = (driver) =>
-      [...running].flatMap((one) => (one.#front === driver && one.#wrapper ? [one.#wrapper] : []))
+      [...running].flatMap((one) => (one.#driver === driver && one.#wrapper ? [one.#wrapper] : []))
     printAll = () => {
       for (const one of printing) one.#print()
     }

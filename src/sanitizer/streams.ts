@@ -43,7 +43,7 @@ function addressOf(handle: StreamHandle): string {
   return `${cudaHandleOf(handle) === 2 ? 'Stream.perThread' : 'Stream.null'}${device === 0 ? '' : ` of device ${device}`}`
 }
 
-/** What is known of an event. */
+/** The state of an event. */
 export class EventState {
   /** What its latest record comes after; nothing before the first. */
   points: readonly StrandPoint[] = []

@@ -1,4 +1,4 @@
-/** What a recording tells of itself: the chain of operations that its length comes from, and why streams stood idle. */
+/** The two findings about a recording: the chain of operations that its length comes from, and why streams stood idle. */
 import { Bindings } from './bindings.js'
 import type { BindingKind, Gap } from './gap.js'
 import { isHostOnly, isInstant, Kind } from './kinds.js'

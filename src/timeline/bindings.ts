@@ -6,16 +6,16 @@ import type { Trace } from './trace.js'
 
 export interface Binding {
   readonly kind: BindingKind
-  /** What was waited for; NO_ROW where that is no operation of the recording. */
+  /** The row that was waited for; NO_ROW where that is no operation of the recording. */
   readonly row: number
 }
 
-/** On a real GPU it takes about so long from a call, or from the end of what came before, to the beginning of work. */
+/** On a real GPU it takes about so long from a call, or from the end of the work before, to the beginning of work. */
 const HOST_CLOCK_SLACK = 15_000
 
 export class Bindings {
   readonly #slack: number
-  /** Rows in the order of their ends: what was in the way. */
+  /** Rows in the order of their ends: which of them was in the way. */
   readonly #byEnd: Int32Array
   /** Blocking calls, and promises that settled, in the order in which the host went on. */
   readonly #hostWaits: Int32Array

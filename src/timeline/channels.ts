@@ -56,19 +56,19 @@ export interface SynchronizeMessage {
   readonly driver: 'cuda' | 'sim'
 }
 
-/** What is published, and how often. */
+/** Which driver is watched, and how often. */
 export interface PublishOptions {
-  /** Whose driver is watched: all of its devices are. Default: the current device. */
+  /** A device of the driver to watch: all of its devices are watched. Default: the current device. */
   readonly device?: Device | number | undefined
   /** Milliseconds between two looks at what is done: more than 0, and less than 2 ** 31. Default 100. */
   readonly interval?: number | undefined
 }
 
-/** What publishes until it is closed, also by `using`. It does not keep the process alive. */
+/** Publishes until it is closed, also by `using`. It does not keep the process alive. */
 export interface Publisher extends Disposable {
-  /** Publishes what is done by now. */
+  /** Publishes the operations that are done by now. */
   flush(): void
-  /** Publishes what is done by now, and nothing more: nothing at all where a subscriber calls it. May be called twice. */
+  /** The same, and publishes nothing more: nothing at all where a subscriber calls it. May be called twice. */
   close(): void
 }
 
@@ -112,7 +112,7 @@ export function publishOn(channels: Channels, options: PublishOptions | undefine
   return { flush: () => publisher.flush(), close, [Symbol.dispose]: close }
 }
 
-/** What is published from, and what to add to its times for the nanoseconds since publishing began. */
+/** The recording that messages come from, and what to add to its times for the nanoseconds since publishing began. */
 interface Source {
   readonly session: Session
   readonly writer: RowWriter

@@ -1,5 +1,5 @@
 /**
- * A device's clock in terms of the host's. An event tells only the time since another one, in milliseconds with seven
+ * A device's clock in terms of the host's. An event has only the time since another one, in milliseconds with seven
  * digits; so each time is told from an event that is not far from it.
  */
 import { type ContextHandle, type Driver, type EventHandle, StreamFlag, type StreamHandle } from '../driver/driver.js'
@@ -8,7 +8,7 @@ import type { TimedEvents } from './timed-events.js'
 
 /** Of this many looks at both clocks the closest counts. */
 const LOOKS = 12
-/** A look that takes longer tells nothing: the device has no time for it now. */
+/** A look that takes longer is of no use: the device has no time for it now. */
 const LONGEST_LOOK = 5e6
 /** An event further off than this is told from a nearer one: to single precision, 50 ms are good for 4 ns. */
 const FAR = 50e6
@@ -97,7 +97,7 @@ export class DeviceClock {
     } catch {
       // The context is lost; the times that are known are as good as the first look.
     }
-    // No time is told any more, so that what is given back from now on need not be kept.
+    // No time is read any more, so that events that are given back from now on need not be kept.
     this.#near = { event: this.#begin.event, time: this.#begin.host }
     this.#cost += this.now() - began
     return {

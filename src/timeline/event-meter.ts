@@ -81,7 +81,7 @@ export class EventMeter implements Meter {
     try {
       const { device, context } = driver.streamAdopt(cudaHandleOf(stream), near)
       this.#clockOf(context, device)
-      // These two are refused while the stream captures; what is captured is not recorded either.
+      // These two are refused while the stream captures; captured work is not recorded either.
       if (this.#isCapturing(stream)) return { ...UNKNOWN, id: BigInt(stream), device, context }
       const nonBlocking = (driver.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) !== 0
       return {
@@ -119,7 +119,7 @@ export class EventMeter implements Meter {
   #captures(kind: number, stream: StreamHandle, lane: TimelineLane): boolean {
     const isKnown = this.#uncaptured.has(lane.index) && !this.driver.isHandedOut(stream)
     const captures = !isKnown && this.#isCapturing(stream)
-    // What is waited for may be part of a capture, and the stream is then in it too.
+    // The event may be part of a capture, and the stream is then in it too.
     if (captures || kind === Kind.WAIT) this.#uncaptured.delete(lane.index)
     else if (!isKnown) this.#uncaptured.add(lane.index)
     return captures
@@ -241,7 +241,7 @@ export class EventMeter implements Meter {
     return clock
   }
 
-  /** Never throws: what is wrong here is wrong for the program's own call too, and that is to be told by it. */
+  /** Never throws: an error here is an error of the program's own call too, which is to throw it. */
   #record(stream: StreamHandle, lane: TimelineLane): EventHandle {
     try {
       if (!this.driver.streamHasRoom(stream, 1)) return NO_EVENT

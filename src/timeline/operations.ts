@@ -1,4 +1,4 @@
-/** Operations as programs see them: objects, made from the rows when somebody asks. */
+/** Operations as programs see them: objects, made from the rows when a program asks for them. */
 import type { BindingKind, Gap } from './gap.js'
 import { isHostOnly, KIND_NAMES, type OperationKind } from './kinds.js'
 import { NO_ROW } from './table.js'
@@ -59,7 +59,7 @@ export interface TimelineCall {
   readonly name: string
   /** True for a promise: the host did other things meanwhile. */
   readonly awaits: boolean
-  /** What was waited for; undefined for a whole device. */
+  /** The stream that was waited for; undefined for a whole device. */
   readonly stream: TimelineStream | undefined
   /** When the call was made. */
   readonly called: number
@@ -83,7 +83,7 @@ export interface IdleGap {
   readonly reason: BindingKind
   /** The wait in the stream that held it up; undefined where there was none. */
   readonly wait: TimelineOperation | undefined
-  /** What was waited for; undefined where that is no operation of the recording. */
+  /** The operation that was waited for; undefined where that is none of the recording. */
   readonly cause: TimelineOperation | undefined
 }
 

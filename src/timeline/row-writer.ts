@@ -39,7 +39,7 @@ export class RowWriter {
   readonly #latest: number[] = []
 
   constructor(inner: Driver, device: number | undefined) {
-    // What is done for the recording's own sake is no business of other wrappers.
+    // Calls for the recording's own sake are not to pass other wrappers.
     const driver = backendOf(inner)
     this.driver = driver
     const lanes = (): Lanes => this.lanes
@@ -85,7 +85,7 @@ export class RowWriter {
     return result
   }
 
-  /** Writes down that the host waits, for a stream or for a whole device. Returns what tells that it waits no more. */
+  /** Writes down that the host waits, for a stream or for a whole device. Call the result when it waits no more. */
   call(kind: Kind, name: string, stream: StreamHandle | undefined, device: number): () => void {
     const { table, meter } = this
     if (table.isFull) return nothing

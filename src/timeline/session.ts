@@ -1,4 +1,4 @@
-/** A recording under way. All recordings of one driver share what writes the rows down; each has its window of them. */
+/** A recording under way. All recordings of one driver share a RowWriter; each has its window of the rows. */
 
 import { whenNameIsGiven } from '../driver/stream-names.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
@@ -14,7 +14,7 @@ interface Shared {
   readonly unwrap: () => void
   /** Recordings that go on: after the last one nothing more is written down. */
   running: number
-  /** Recordings whose rows were not taken yet; they may wait for what was recorded. After the last one nothing is timed. */
+  /** Recordings whose rows were not taken yet; they may wait for recorded work. After the last one nothing is timed. */
   open: number
 }
 
@@ -56,7 +56,7 @@ export class Session {
     return this.#take(window)
   }
 
-  /** Ends it as things stand: what is not done yet has no end. */
+  /** Ends it as things stand: an operation that is not done yet has no end. */
   stopNow(): Trace {
     return this.#take(this.#end())
   }

@@ -34,7 +34,7 @@ const LEGEND = 34
 /** About what a letter takes. */
 const LETTER = 6.4
 const NARROWEST = 200
-/** What is narrower than this cannot be told by its colour. */
+/** The colour of narrower bars cannot be seen. */
 const NARROWEST_IN_LEGEND = 2
 
 /** By class: what it is drawn in for a reader who has it light, and dark. */

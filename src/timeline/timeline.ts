@@ -35,9 +35,9 @@ import { type SvgOptions, toSvg } from './svg.js'
 import { isTrace, type Trace } from './trace.js'
 import { type TraceFile, toJson, toTraceEvents } from './trace-events.js'
 
-/** What is recorded, and how much of it. */
+/** Which driver is recorded, and how much. */
 export interface TimelineOptions {
-  /** Whose driver is recorded: all devices of that driver are. Default: the current device. */
+  /** A device of the driver to record: all devices of that driver are recorded. Default: the current device. */
   readonly device?: Device | number | undefined
   /** Instead of a device: a simulated machine. Excludes `device`. */
   readonly simulation?: Simulation | undefined
@@ -84,7 +84,7 @@ export class Recording {
   }
 
   /**
-   * Ends the recording as things stand: what is not done yet has no end. For the end of a process.
+   * Ends the recording as things stand: an operation that is not done yet has no end. For the end of a process.
    * @throws ERR_CLOSED where it was stopped before
    */
   stopNow(): Timeline {
@@ -165,7 +165,7 @@ export class Timeline {
     return last.stop()
   }
 
-  /** What was recorded: 'cuda', the NVIDIA driver, or 'sim', the simulator. */
+  /** The driver that was recorded: 'cuda', the NVIDIA driver, or 'sim', the simulator. */
   get driver(): 'cuda' | 'sim' {
     return Timeline.#traceOf(this).driver
   }

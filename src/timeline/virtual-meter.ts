@@ -1,4 +1,4 @@
-/** Times of the simulator: virtual, exact, and told by the machine itself as operations begin and end. */
+/** Times of the simulator: virtual, exact, and reported by the machine itself as operations begin and end. */
 
 import type { Driver, StreamHandle } from '../driver/driver.js'
 import { type Observer, type SimOperation, SimOperationKind } from '../driver/sim/objects.js'
@@ -130,7 +130,7 @@ export class VirtualMeter implements Meter, Observer {
     this.#stopped = true
   }
 
-  /** Asks no driver: that would spoil a capture which is under way, and be refused. */
+  /** Asks no driver: that would invalidate a capture which is under way, and be refused. */
   finished(): Promise<void> {
     const { machine } = this.#sim
     const any = this.#latest.find((operation) => operation !== undefined)
@@ -206,7 +206,7 @@ export class VirtualMeter implements Meter, Observer {
     this.#latest[this.table.lane[row] ?? 0] = operation
   }
 
-  /** A row for what came by another way than a verb: from the simulator's own door, or from a graph. */
+  /** A row for an operation that no verb queued: from `cuda-streams/sim`, or a node of a graph. */
   #addTo(parent: number, operation: SimOperation): void {
     const { kind, stream, work } = operation
     const table = this.table

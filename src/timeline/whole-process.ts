@@ -7,7 +7,7 @@ import type { WrappableDriver } from '../driver/wrappable-driver.js'
 import { Session } from './session.js'
 import { Timeline } from './timeline.js'
 
-/** Called when the driver is opened. What is not done when the process ends has no end in the file. */
+/** Called when the driver is opened. An operation that is not done when the process ends has no end in the file. */
 export function open(driver: WrappableDriver, file: string): void {
   const extension = extname(file)
   if (!['.html', '.htm', '.json', '.svg'].includes(extension.toLowerCase())) {

@@ -1,4 +1,4 @@
-/** Draws what is in view. What is narrower than a pixel is drawn together with its neighbours, as full as they are. */
+/** Draws the lanes in view. Bars narrower than a pixel are drawn together with their neighbours, as full as they are. */
 import { isInstant, Kind } from '../kinds.js'
 import type { Arrows } from './arrows.js'
 import { type Data, titleOf } from './data.js'

@@ -1,4 +1,4 @@
-/** What stands under what: a band for the host, one for each stream, and narrower ones for the nodes of graphs. */
+/** The tracks from above: a band for the host, one for each stream, and narrower ones for the nodes of graphs. */
 import { isHostOnly, isInstant, Kind } from '../kinds.js'
 import type { Data } from './data.js'
 

@@ -1,4 +1,4 @@
-/** What is under the pointer, and what stands next to what. */
+/** Which row is under the pointer, and which row stands next to another. */
 import type { Data } from './data.js'
 import { countUpTo, type Layout, type Track } from './layout.js'
 import type { View } from './view.js'

@@ -6,7 +6,7 @@ import type { View } from './view.js'
 
 export interface PointerActions {
   readonly select: (row: number) => void
-  /** What is under the pointer; no row is -1. */
+  /** The row under the pointer; no row is -1. */
   readonly hover: (x: number, y: number, row: number) => void
   readonly scrollBy: (pixels: number) => void
   readonly zoomToSelection: () => void
