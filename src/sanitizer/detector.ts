@@ -6,17 +6,17 @@ import type { GraphInstance } from './graph-instance.js'
 import type { HappensBefore } from './happens-before.js'
 import type { HostFunctionPlace } from './host-functions.js'
 import { CheckedOperation, type CheckedOperationKind, type StreamName, type Touched } from './operations.js'
-import type { Found } from './ranges.js'
+import type { RaceFound } from './ranges.js'
 import { type Region, Regions } from './regions.js'
 import type { Finding } from './reports.js'
-import type { Site, Stacks, TakenStack } from './stacks.js'
+import type { SampledSite, Stacks, TakenStack } from './stacks.js'
 import type { CapturedWork, StreamStrand } from './streams.js'
 
 export class Detector {
   readonly regions: Regions
   #sequence = 0
   /** Of calls that are not uses of one piece of memory. */
-  readonly #calls: Site[] = []
+  readonly #calls: SampledSite[] = []
 
   constructor(
     readonly order: HappensBefore,
@@ -145,7 +145,7 @@ export class Detector {
       if (byteLength === 0) continue
       const region = this.regions.at(pointer)
       const freed = regions?.[index]?.freed ?? region.freed
-      const found: Found = (other, itsAccess, start, end) => {
+      const found: RaceFound = (other, itsAccess, start, end) => {
         findings ??= []
         findings.push(raceOf(other, itsAccess, operation, access, start, end))
       }
@@ -169,7 +169,7 @@ export class Detector {
     let operation = make(undefined)
     const findings: Finding[] = []
     for (const { pointer, byteLength, access } of memory) {
-      const found: Found = (other, itsAccess, start, end) => {
+      const found: RaceFound = (other, itsAccess, start, end) => {
         if (findings.length === 0) operation = make(this.stacks.take())
         findings.push(raceOf(other, itsAccess, operation, access, start, end))
       }

@@ -16,7 +16,7 @@ interface MemoryRange {
 }
 
 /** Called for each range in which an operation is not ordered with one that was there. */
-export type Found = (other: CheckedOperation, access: 'in' | 'out', start: number, end: number) => void
+export type RaceFound = (other: CheckedOperation, access: 'in' | 'out', start: number, end: number) => void
 
 const NONE: Operations = []
 
@@ -32,7 +32,7 @@ export class Ranges {
   }
 
   /** Writes down that an operation touches these bytes, and reports what it races with. */
-  touch(operation: CheckedOperation, start: number, end: number, writes: boolean, found: Found): void {
+  touch(operation: CheckedOperation, start: number, end: number, writes: boolean, found: RaceFound): void {
     const first = this.#indexOf(start)
     const range = this.#ranges[first]
     if (range !== undefined && range.start === start && range.end === end) {
@@ -42,7 +42,7 @@ export class Ranges {
   }
 
   /** As `touch`, but writes nothing down. */
-  look(operation: CheckedOperation, start: number, end: number, writes: boolean, found: Found): void {
+  look(operation: CheckedOperation, start: number, end: number, writes: boolean, found: RaceFound): void {
     for (let index = this.#indexOf(start); index < this.#ranges.length; index += 1) {
       const range = this.#ranges[index] as MemoryRange
       if (range.start >= end) break
@@ -81,7 +81,7 @@ export class Ranges {
     start: number,
     end: number,
     writes: boolean,
-    found: Found,
+    found: RaceFound,
   ): void {
     const pieces: MemoryRange[] = []
     let at = start
@@ -149,7 +149,7 @@ function check(
   writes: boolean,
   start: number,
   end: number,
-  found: Found,
+  found: RaceFound,
 ): void {
   checkAgainst(range.writes, 'out', operation, start, end, found)
   if (writes) checkAgainst(range.reads, 'in', operation, start, end, found)
@@ -161,7 +161,7 @@ function checkAgainst(
   operation: CheckedOperation,
   start: number,
   end: number,
-  found: Found,
+  found: RaceFound,
 ): void {
   for (let index = 0; index < others.length; index += 1) {
     const other = others[index] as CheckedOperation

@@ -4,7 +4,7 @@ import type { StrandPoint } from './clocks.js'
 import type { CheckedOperation } from './operations.js'
 import type { PendingHostFunctions } from './pending.js'
 import { Ranges } from './ranges.js'
-import type { Site } from './stacks.js'
+import type { SampledSite } from './stacks.js'
 
 /** 'unknown': allocated before the sanitizer began, or by code that it cannot see. */
 export type RegionKind = 'device' | 'pinned' | 'foreign' | 'unknown'
@@ -12,7 +12,7 @@ export type RegionKind = 'device' | 'pinned' | 'foreign' | 'unknown'
 export class Region {
   readonly end: number
   readonly ranges: Ranges
-  sites: Site[] = []
+  sites: SampledSite[] = []
   /** The operation that gave it back. */
   freed: CheckedOperation | undefined
   /** Of foreign memory: the streams that it has been looked at for. */

@@ -16,7 +16,7 @@ export interface TakenStack {
 }
 
 /** What one stream does again and again with the same memory, and a stack of it. */
-export interface Site {
+export interface SampledSite {
   readonly what: string
   readonly by: object
   count: number
@@ -47,7 +47,7 @@ export class Stacks {
    * The same for one of many calls. Taking a stack costs ten times what the rest of the sanitizer does. What one stream
    * does again and again with the same memory it mostly does from the same line, so not every time one is taken.
    */
-  sample(sites: Site[], what: string, by: object): TakenStack | undefined {
+  sample(sites: SampledSite[], what: string, by: object): TakenStack | undefined {
     if (this.mode !== 'sampled') return this.take()
     const site = find(sites, what, by)
     if (site === undefined) {
@@ -68,9 +68,9 @@ export class Stacks {
   }
 }
 
-function find(sites: readonly Site[], what: string, by: object): Site | undefined {
+function find(sites: readonly SampledSite[], what: string, by: object): SampledSite | undefined {
   for (let index = 0; index < sites.length; index += 1) {
-    const site = sites[index] as Site
+    const site = sites[index] as SampledSite
     if (site.by === by && site.what === what) return site
   }
   return undefined

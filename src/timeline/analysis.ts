@@ -1,7 +1,7 @@
 /** The two findings about a recording: the chain of operations that its length comes from, and why streams stood idle. */
 import { Bindings } from './bindings.js'
 import type { BindingKind, Gap } from './gap.js'
-import { isHostOnly, isInstant, Kind } from './kinds.js'
+import { isHostOnly, isInstant, RowKind } from './kinds.js'
 import { NO_ROW } from './table.js'
 import type { Trace } from './trace.js'
 
@@ -69,7 +69,7 @@ function whyLate(trace: Trace, bindings: Bindings, late: number): Pick<Gap, 'rea
     }
     row = binding.row
     if (row === NO_ROW || binding.kind === 'host' || binding.kind === 'eventLoop') break
-    if (!isInstant(kind[row] ?? Kind.NONE)) break
+    if (!isInstant(kind[row] ?? RowKind.NONE)) break
   }
   return { reason, wait, cause: row }
 }

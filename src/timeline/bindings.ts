@@ -1,6 +1,6 @@
 /** Why an operation ran when it did, and not before: the one thing that it had to wait for last. */
 import type { BindingKind } from './gap.js'
-import { deviceInCause, isHostOnly, isInstant, Kind } from './kinds.js'
+import { deviceInCause, isHostOnly, isInstant, RowKind } from './kinds.js'
 import { NO_ROW } from './table.js'
 import type { Trace } from './trace.js'
 
@@ -27,15 +27,15 @@ export class Bindings {
     this.#slack = clock === 'host' ? HOST_CLOCK_SLACK : 0
     this.#byEnd = this.#sorted(end, (row) => parent[row] === NO_ROW && !isOnHost(row))
     this.#hostWaits = this.#sorted(returned, (row) => isOnHost(row) && (returned[row] ?? 0) > (called[row] ?? 0))
-    this.#hostFunctions = this.#sorted(start, (row) => kind[row] === Kind.HOST_FUNCTION)
+    this.#hostFunctions = this.#sorted(start, (row) => kind[row] === RowKind.HOST_FUNCTION)
   }
 
   of(row: number): Binding {
     const { kind, start, called, returned, previous, implied, cause, end } = this.trace
-    const begins = (kind[row] === Kind.WAIT ? end[row] : start[row]) ?? 0
+    const begins = (kind[row] === RowKind.WAIT ? end[row] : start[row]) ?? 0
     const before = previous[row] ?? NO_ROW
     const rule = implied[row] ?? NO_ROW
-    const record = kind[row] === Kind.WAIT ? (cause[row] ?? NO_ROW) : NO_ROW
+    const record = kind[row] === RowKind.WAIT ? (cause[row] ?? NO_ROW) : NO_ROW
     let best: Binding = { kind: 'unknown', row: NO_ROW }
     let ready = Number.NEGATIVE_INFINITY
     const consider = (candidate: BindingKind, by: number): void => {
@@ -50,12 +50,12 @@ export class Bindings {
     const queued = called[row] ?? 0
     if (queued >= ready) {
       // While the driver had the call, the program could not have done more.
-      if (begins - (returned[row] ?? 0) <= this.#slack || kind[row] !== Kind.HOST_FUNCTION) {
+      if (begins - (returned[row] ?? 0) <= this.#slack || kind[row] !== RowKind.HOST_FUNCTION) {
         return this.#elsewhere(row, begins, returned[row] ?? 0) ?? { kind: 'host', row: this.#hostCause(queued) }
       }
       return { kind: 'eventLoop', row: NO_ROW }
     }
-    if (kind[row] === Kind.HOST_FUNCTION && begins - ready > this.#slack) return { kind: 'eventLoop', row: best.row }
+    if (kind[row] === RowKind.HOST_FUNCTION && begins - ready > this.#slack) return { kind: 'eventLoop', row: best.row }
     return this.#elsewhere(row, begins, ready) ?? best
   }
 
@@ -63,7 +63,7 @@ export class Bindings {
   #elsewhere(row: number, begins: number, ready: number): Binding | undefined {
     const { kind, lane, lanes, end } = this.trace
     const what = kind[row] ?? 0
-    if (begins - ready <= this.#slack || isInstant(what) || what === Kind.HOST_FUNCTION) return undefined
+    if (begins - ready <= this.#slack || isInstant(what) || what === RowKind.HOST_FUNCTION) return undefined
     const device = lanes[lane[row] ?? 0]?.device
     const order = this.#byEnd
     for (let at = firstAfter(order, end, begins) - 1; at >= 0; at -= 1) {

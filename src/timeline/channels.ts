@@ -7,7 +7,7 @@ import { readOptions } from '../base/arguments.js'
 import { invalidType, outOfRange } from '../base/errors.js'
 import { type Device, driverOf, resolveDevice } from '../device.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
-import { isHostOnly, isInstant, KIND_NAMES, Kind, type OperationKind } from './kinds.js'
+import { isHostOnly, isInstant, KIND_NAMES, type OperationKind, RowKind } from './kinds.js'
 import type { RowWriter } from './row-writer.js'
 import { Session } from './session.js'
 import { NO_ROW } from './table.js'
@@ -206,7 +206,7 @@ class ChannelPublisher {
     const number = table.kind[row] ?? 0
     const kind = KIND_NAMES[number]
     const lane = lanes.all[table.lane[row] ?? 0]
-    const isTold = meter.clock === 'virtual' ? number !== Kind.ALLOCATE : !isInstant(number)
+    const isTold = meter.clock === 'virtual' ? number !== RowKind.ALLOCATE : !isInstant(number)
     if (kind === undefined || lane === undefined || !isTold || table.parent[row] !== NO_ROW) return true
     if (Number.isNaN(table.end[row] ?? 0)) return false
     const { operations } = this.channels
@@ -237,7 +237,7 @@ class ChannelPublisher {
     if (Number.isNaN(returned)) return false
     const message: SynchronizeMessage = {
       name: names.at(table.name[row] ?? 0),
-      awaits: table.kind[row] === Kind.AWAIT,
+      awaits: table.kind[row] === RowKind.AWAIT,
       start: this.#at(table.called[row], source),
       end: this.#at(returned, source),
       driver: driver.name,

@@ -15,7 +15,7 @@ const FAR = 50e6
 /** In a shorter recording the drift is less than the looks are apart. */
 const SHORTEST_FOR_DRIFT = 1e9
 
-interface Look {
+interface ClockLook {
   readonly event: EventHandle
   readonly host: number
   readonly uncertainty: number
@@ -23,7 +23,7 @@ interface Look {
 
 export class DeviceClock {
   readonly #stream: StreamHandle
-  readonly #begin: Look
+  readonly #begin: ClockLook
   #cost: number
   #near: { readonly event: EventHandle; readonly time: number }
   /** The near event, once its owner has given it back. */
@@ -114,8 +114,8 @@ export class DeviceClock {
   }
 
   /** The device reaches a record some time between the call and the moment at which it is seen to be done. */
-  #look(): Look {
-    let best: Look | undefined
+  #look(): ClockLook {
+    let best: ClockLook | undefined
     for (let looks = 0; looks < LOOKS; looks += 1) {
       const event = this.events.take(this.context)
       const before = this.now()

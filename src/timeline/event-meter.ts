@@ -17,10 +17,10 @@ import {
   type StreamHandle,
 } from '../driver/driver.js'
 import { DeviceClock } from './device-clock.js'
-import { Kind } from './kinds.js'
+import { RowKind } from './kinds.js'
 import type { Described, Lanes, TimelineLane } from './lanes.js'
 import type { Calibration, Meter } from './meter.js'
-import { FIRST_CAPACITY, NO_ROW, type Table } from './table.js'
+import { FIRST_CAPACITY, NO_ROW, type RowTable } from './table.js'
 import { TimedEvents } from './timed-events.js'
 
 const NO_EVENT = 0 as EventHandle
@@ -39,7 +39,7 @@ const UNKNOWN: Omit<Described, 'id' | 'device'> = {
 }
 
 const isTimed = (kind: number): boolean =>
-  kind === Kind.KERNEL || kind === Kind.COPY || kind === Kind.FILL || kind === Kind.GRAPH
+  kind === RowKind.KERNEL || kind === RowKind.COPY || kind === RowKind.FILL || kind === RowKind.GRAPH
 
 export class EventMeter implements Meter {
   readonly clock = 'host'
@@ -63,7 +63,7 @@ export class EventMeter implements Meter {
   /** `device` is one that will be used: what its clock needs is made now. */
   constructor(
     private readonly driver: Driver,
-    private readonly table: Table,
+    private readonly table: RowTable,
     private readonly lanes: () => Lanes,
     device: number | undefined,
   ) {
@@ -105,7 +105,7 @@ export class EventMeter implements Meter {
     if (isTimed(kind)) {
       this.#eventsOf[2 * row] = this.#follows(stream, lane) ? FOLLOWS : this.#record(stream, lane)
       this.#eventsOf[2 * row + 1] = NO_EVENT
-    } else if (kind === Kind.RECORD) this.#eventsOf[2 * row] = this.#follows(stream, lane) ? FOLLOWS : NO_EVENT
+    } else if (kind === RowKind.RECORD) this.#eventsOf[2 * row] = this.#follows(stream, lane) ? FOLLOWS : NO_EVENT
     else if (this.#hidesItsEnd(kind, row)) this.#followed.delete(lane.index)
     return true
   }
@@ -120,7 +120,7 @@ export class EventMeter implements Meter {
     const isKnown = this.#uncaptured.has(lane.index) && !this.driver.isHandedOut(stream)
     const captures = !isKnown && this.#isCapturing(stream)
     // The event may be part of a capture, and the stream is then in it too.
-    if (captures || kind === Kind.WAIT) this.#uncaptured.delete(lane.index)
+    if (captures || kind === RowKind.WAIT) this.#uncaptured.delete(lane.index)
     else if (!isKnown) this.#uncaptured.add(lane.index)
     return captures
   }
@@ -132,7 +132,7 @@ export class EventMeter implements Meter {
 
   /** A wait may be for a record that was reached at a time not known, an allocation for memory that another stream frees. */
   #hidesItsEnd(kind: number, row: number): boolean {
-    if (kind !== Kind.WAIT) return kind === Kind.ALLOCATE
+    if (kind !== RowKind.WAIT) return kind === RowKind.ALLOCATE
     const cause = this.table.cause[row] ?? NO_ROW
     return cause === NO_ROW || this.#eventsOf[2 * cause] !== FOLLOWS
   }
@@ -150,7 +150,7 @@ export class EventMeter implements Meter {
   refused(row: number): void {
     const { kind, lane } = this.table
     if (isTimed(kind[row] ?? 0)) this.#giveBack(2 * row, this.lanes().all[lane[row] ?? 0])
-    kind[row] = Kind.NONE
+    kind[row] = RowKind.NONE
   }
 
   hide(): void {}
@@ -185,7 +185,7 @@ export class EventMeter implements Meter {
   #isRead(row: number): boolean {
     const { kind, end } = this.table
     const what = kind[row] ?? 0
-    return (isTimed(what) || what === Kind.RECORD) && !Number.isNaN(end[row] ?? 0)
+    return (isTimed(what) || what === RowKind.RECORD) && !Number.isNaN(end[row] ?? 0)
   }
 
   stop(): void {}
@@ -198,11 +198,11 @@ export class EventMeter implements Meter {
       const event = (this.#eventsOf[2 * row + 1] ?? 0) as EventHandle
       if (!Number.isNaN(end[row] ?? 0)) continue
       if (isTimed(kind[row] ?? 0) && event !== NO_EVENT) last.set(lane[row] ?? 0, event)
-      if (kind[row] === Kind.HOST_FUNCTION) hostFunctions.push(row)
+      if (kind[row] === RowKind.HOST_FUNCTION) hostFunctions.push(row)
     }
     await Promise.all([...last.values()].map((event) => this.#eventFinished(event)))
     const isPending = (row: number): boolean =>
-      this.table.kind[row] === Kind.HOST_FUNCTION && Number.isNaN(this.table.end[row] ?? 0)
+      this.table.kind[row] === RowKind.HOST_FUNCTION && Number.isNaN(this.table.end[row] ?? 0)
     while (hostFunctions.some(isPending) && !this.#isLost()) await new Promise((resolve) => setTimeout(resolve, 1))
   }
 
@@ -295,9 +295,9 @@ export class EventMeter implements Meter {
     const { kind, lane, cause, called, end } = this.table
     const on = lane[row] ?? 0
     const what = kind[row] ?? 0
-    if (what === Kind.RECORD && this.#isFollower(row)) end[row] = this.#ends[on] ?? called[row] ?? 0
-    if (what === Kind.HOST_FUNCTION) return this.#holdUntil(row, on)
-    if (what !== Kind.WAIT || this.#hidesItsEnd(what, row)) return true
+    if (what === RowKind.RECORD && this.#isFollower(row)) end[row] = this.#ends[on] ?? called[row] ?? 0
+    if (what === RowKind.HOST_FUNCTION) return this.#holdUntil(row, on)
+    if (what !== RowKind.WAIT || this.#hidesItsEnd(what, row)) return true
     const record = cause[row] ?? NO_ROW
     // Where the record's lane is through and it has no end, it will never have one.
     return this.#holdUntil(record, on) || !behind.has(lane[record] ?? 0)

@@ -1,5 +1,5 @@
 /** What a row of a recording can be. A row holds the number; programs and files get the name. */
-export const Kind = {
+export const RowKind = {
   /** Nothing: the call was refused, or captured into a graph. */
   NONE: 0,
   KERNEL: 1,
@@ -18,9 +18,9 @@ export const Kind = {
   /** A promise of work being done; likewise. */
   AWAIT: 13,
 } as const
-export type Kind = (typeof Kind)[keyof typeof Kind]
+export type RowKind = (typeof RowKind)[keyof typeof RowKind]
 
-/** In the order of `Kind`. */
+/** In the order of `RowKind`. */
 export const KIND_NAMES = [
   undefined,
   'kernel',
@@ -46,10 +46,10 @@ export type OperationKind = Exclude<(typeof KIND_NAMES)[number], 'synchronize' |
 
 /** Does it stand at a point of its stream, and take no time of a device? */
 export const isInstant = (kind: number): boolean =>
-  kind === Kind.RECORD || kind === Kind.WAIT || kind === Kind.ALLOCATE || kind === Kind.FREE
+  kind === RowKind.RECORD || kind === RowKind.WAIT || kind === RowKind.ALLOCATE || kind === RowKind.FREE
 
 /** Is it only on the host? */
-export const isHostOnly = (kind: number): boolean => kind === Kind.SYNCHRONIZE || kind === Kind.AWAIT
+export const isHostOnly = (kind: number): boolean => kind === RowKind.SYNCHRONIZE || kind === RowKind.AWAIT
 
 /** The cause of a row on the host that waits for a whole device; rows themselves are at least -1. */
 export const wholeDevice = (device: number): number => -2 - device

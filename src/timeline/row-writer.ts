@@ -4,16 +4,16 @@ import { callSite } from '../base/stack.js'
 import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
 import { backendOf } from '../driver/wrappable-driver.js'
 import { EventMeter } from './event-meter.js'
-import { Kind, wholeDevice } from './kinds.js'
+import { RowKind, wholeDevice } from './kinds.js'
 import { Lanes } from './lanes.js'
 import type { Meter } from './meter.js'
-import { Names, NO_ROW, Table } from './table.js'
+import { Names, NO_ROW, RowTable } from './table.js'
 import { VirtualMeter } from './virtual-meter.js'
 
 const nothing = (): void => {}
 
 export class RowWriter {
-  readonly table = new Table()
+  readonly table = new RowTable()
   readonly names = new Names()
   readonly sites = new Names()
   /** The numbers of names that many rows have. */
@@ -51,7 +51,7 @@ export class RowWriter {
   }
 
   /** A verb is about to queue an operation. Returns its row, or NO_ROW where it is not written down. */
-  begin(kind: Kind, stream: StreamHandle, name: number, bytes = Number.NaN, cause = NO_ROW): number {
+  begin(kind: RowKind, stream: StreamHandle, name: number, bytes = Number.NaN, cause = NO_ROW): number {
     const { table, meter } = this
     if (table.isFull) {
       table.dropped += 1
@@ -63,7 +63,7 @@ export class RowWriter {
     if (cause !== NO_ROW) table.cause[row] = cause
     if (this.callSites) table.site[row] = this.sites.of(callSite())
     if (!meter.queuing(row, stream, lane)) {
-      table.kind[row] = Kind.NONE
+      table.kind[row] = RowKind.NONE
       return NO_ROW
     }
     this.#latest[lane.index] = row
@@ -86,7 +86,7 @@ export class RowWriter {
   }
 
   /** Writes down that the host waits, for a stream or for a whole device. Call the result when it waits no more. */
-  call(kind: Kind, name: string, stream: StreamHandle | undefined, device: number): () => void {
+  call(kind: RowKind, name: string, stream: StreamHandle | undefined, device: number): () => void {
     const { table, meter } = this
     if (table.isFull) return nothing
     const lane = stream === undefined ? 0 : this.lanes.of(stream).index

@@ -4,7 +4,7 @@ import { whenNameIsGiven } from '../driver/stream-names.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
 import type { RowWriter } from './row-writer.js'
 import { TimelineDriver } from './timeline-driver.js'
-import { type Trace, takeTrace, type Window } from './trace.js'
+import { type Trace, type TraceWindow, takeTrace } from './trace.js'
 
 /** So many rows, unless the program says otherwise. */
 export const DEFAULT_LIMIT = 1_000_000
@@ -61,7 +61,7 @@ export class Session {
     return this.#take(this.#end())
   }
 
-  #end(): Window {
+  #end(): TraceWindow {
     this.stopped = true
     const { table, meter } = this.writer
     const window = {
@@ -82,7 +82,7 @@ export class Session {
     return window
   }
 
-  #take(window: Window): Trace {
+  #take(window: TraceWindow): Trace {
     const { writer } = this
     writer.meter.collect()
     this.#shared.open -= 1

@@ -4,7 +4,7 @@ import { invalidType, outOfRange } from '../base/errors.js'
 import type { Analysis } from './analysis.js'
 import { escaped } from './html.js'
 import { kernelColours } from './kernel-colours.js'
-import { isHostOnly, isInstant, KIND_NAMES, Kind } from './kinds.js'
+import { isHostOnly, isInstant, KIND_NAMES, RowKind } from './kinds.js'
 import { NO_ROW } from './table.js'
 import type { Trace } from './trace.js'
 
@@ -129,13 +129,13 @@ const laneTop = ({ top, places }: Frame, lane: number): number => top + (places.
 
 function isDrawn({ kind, start, end, parent }: Trace, row: number, from: number, to: number): boolean {
   const what = kind[row] ?? 0
-  if (isHostOnly(what) || (isInstant(what) && what !== Kind.WAIT) || parent[row] !== NO_ROW) return false
+  if (isHostOnly(what) || (isInstant(what) && what !== RowKind.WAIT) || parent[row] !== NO_ROW) return false
   return (start[row] ?? Number.NaN) < to && (end[row] ?? Number.NaN) > Math.max(from, start[row] ?? 0)
 }
 
 function classOf({ trace, colours }: Frame, row: number): string {
   const kind = trace.kind[row] ?? 0
-  if (kind !== Kind.KERNEL) return KIND_NAMES[kind] ?? ''
+  if (kind !== RowKind.KERNEL) return KIND_NAMES[kind] ?? ''
   return `kernel${colours.get(trace.name[row] ?? '') ?? 0}`
 }
 
@@ -179,7 +179,7 @@ function bars(frame: Frame): string[] {
     const right = x(frame, trace.end[row] ?? 0)
     if (right - left < 0.5 && right < (drawnTo.get(lane) ?? Number.NEGATIVE_INFINITY) + 0.5) continue
     drawnTo.set(lane, right)
-    const isWait = trace.kind[row] === Kind.WAIT
+    const isWait = trace.kind[row] === RowKind.WAIT
     const inset = isWait ? 8 : 0
     const width = Math.max(0.8, right - left - (right - left > 4 ? 1 : 0))
     const top = laneTop(frame, lane) + inset
@@ -200,7 +200,7 @@ function bars(frame: Frame): string[] {
 function criticalMarks(frame: Frame, { criticalPath }: Analysis): string[] {
   const { trace } = frame
   const drawn = new Set(frame.rows)
-  const rows = criticalPath.filter((row) => drawn.has(row) && trace.kind[row] !== Kind.WAIT)
+  const rows = criticalPath.filter((row) => drawn.has(row) && trace.kind[row] !== RowKind.WAIT)
   return rows.map((row) => {
     const left = x(frame, trace.start[row] ?? 0)
     const width = Math.max(0.8, x(frame, trace.end[row] ?? 0) - left - 1)
@@ -215,7 +215,7 @@ function arrowsOf(frame: Frame): string[] {
   const found: string[] = []
   for (let row = 0; row < length; row += 1) {
     const record = cause[row] ?? NO_ROW
-    if (kind[row] !== Kind.WAIT || record < 0 || lane[record] === lane[row]) continue
+    if (kind[row] !== RowKind.WAIT || record < 0 || lane[record] === lane[row]) continue
     const leaves = end[record] ?? Number.NaN
     const arrives = end[row] ?? Number.NaN
     if (!(leaves >= from && arrives <= to) || !places.has(lane[row] ?? 0) || !places.has(lane[record] ?? 0)) continue
@@ -240,7 +240,7 @@ function legend(frame: Frame, height: number, critical: boolean): string[] {
   const entries = new Map<string, string>()
   let waits = false
   for (const row of rows) {
-    if (trace.kind[row] === Kind.WAIT) waits = true
+    if (trace.kind[row] === RowKind.WAIT) waits = true
     else if (x(frame, trace.end[row] ?? 0) - x(frame, trace.start[row] ?? 0) >= NARROWEST_IN_LEGEND) {
       entries.set(trace.name[row] ?? '', classOf(frame, row))
     }

@@ -12,7 +12,7 @@ import type {
 } from '../driver/driver.js'
 import { DriverWrapper } from '../driver/driver-wrapper.js'
 import { untilOver } from '../driver/until-over.js'
-import { Kind } from './kinds.js'
+import { RowKind } from './kinds.js'
 import { RowWriter } from './row-writer.js'
 import { NO_ROW } from './table.js'
 import { TimelineGraphs } from './timeline-graphs.js'
@@ -81,14 +81,14 @@ export class TimelineDriver extends DriverWrapper {
 
   override streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     const { writer } = this
-    const row = writer.begin(Kind.WAIT, stream, writer.common.wait, Number.NaN, writer.recordOf(event))
+    const row = writer.begin(RowKind.WAIT, stream, writer.common.wait, Number.NaN, writer.recordOf(event))
     writer.during(row, stream, () => super.streamWaitEvent(stream, event, external))
   }
 
   override streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
     const { writer } = this
-    const record = writer.begin(Kind.RECORD, other, writer.common.record)
-    const wait = writer.begin(Kind.WAIT, stream, writer.common.wait, Number.NaN, record)
+    const record = writer.begin(RowKind.RECORD, other, writer.common.record)
+    const wait = writer.begin(RowKind.WAIT, stream, writer.common.wait, Number.NaN, record)
     writer.during(record, other, () =>
       writer.during(wait, stream, () => super.streamWaitStream(stream, other, otherContext)),
     )
@@ -97,7 +97,7 @@ export class TimelineDriver extends DriverWrapper {
   override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
     const { writer } = this
     const name = call.runsAfterFault ? writer.common.callback : writer.common.hostFunction
-    const row = writer.begin(Kind.HOST_FUNCTION, stream, name)
+    const row = writer.begin(RowKind.HOST_FUNCTION, stream, name)
     writer.during(row, stream, () => super.streamLaunchHostFunction(stream, context, this.#watched(call, row)))
   }
 
@@ -120,7 +120,7 @@ export class TimelineDriver extends DriverWrapper {
 
   override eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
     const { writer } = this
-    const row = writer.begin(Kind.RECORD, stream, writer.common.record)
+    const row = writer.begin(RowKind.RECORD, stream, writer.common.record)
     writer.during(row, stream, () => super.eventRecord(event, stream, external))
     writer.eventRecorded(event, row)
   }
@@ -153,7 +153,7 @@ export class TimelineDriver extends DriverWrapper {
   }
 
   #blocked(name: string, stream: StreamHandle | undefined, device: number, wait: () => void): void {
-    const end = this.writer.call(Kind.SYNCHRONIZE, name, stream, device)
+    const end = this.writer.call(RowKind.SYNCHRONIZE, name, stream, device)
     try {
       wait()
     } finally {
@@ -169,7 +169,7 @@ export class TimelineDriver extends DriverWrapper {
     settle: Settle,
     start: (settle: Settle) => Cancel,
   ): Cancel {
-    return untilOver(start, settle, this.writer.call(Kind.AWAIT, name, stream, device))
+    return untilOver(start, settle, this.writer.call(RowKind.AWAIT, name, stream, device))
   }
 
   #watched(call: HostFunction, row: number): HostFunction {

@@ -1,7 +1,7 @@
 /** Launches of graphs, on their way to the driver. */
 import type { CaptureMode, GraphExecHandle, StreamHandle } from '../driver/driver.js'
 import { type DriverWrapper, GraphWrapper } from '../driver/driver-wrapper.js'
-import { Kind } from './kinds.js'
+import { RowKind } from './kinds.js'
 import type { RowWriter } from './row-writer.js'
 
 export class TimelineGraphs extends GraphWrapper {
@@ -14,7 +14,7 @@ export class TimelineGraphs extends GraphWrapper {
 
   override launch(exec: GraphExecHandle, stream: StreamHandle): void {
     const { writer } = this
-    const row = writer.begin(Kind.GRAPH, stream, writer.common.graph)
+    const row = writer.begin(RowKind.GRAPH, stream, writer.common.graph)
     writer.during(row, stream, () => super.launch(exec, stream))
   }
 

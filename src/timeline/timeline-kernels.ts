@@ -10,7 +10,7 @@ import type {
   Twin,
 } from '../driver/driver.js'
 import { type DriverWrapper, KernelWrapper } from '../driver/driver-wrapper.js'
-import { Kind } from './kinds.js'
+import { RowKind } from './kinds.js'
 import type { RowWriter } from './row-writer.js'
 
 export class TimelineKernels extends KernelWrapper {
@@ -25,7 +25,7 @@ export class TimelineKernels extends KernelWrapper {
 
   override launchTwin(stream: StreamHandle, twin: Twin): void {
     const { writer } = this
-    const row = writer.begin(Kind.KERNEL, stream, writer.names.of(twin.name))
+    const row = writer.begin(RowKind.KERNEL, stream, writer.names.of(twin.name))
     writer.during(row, stream, () => super.launchTwin(stream, twin))
   }
 
@@ -37,7 +37,7 @@ export class TimelineKernels extends KernelWrapper {
     memory: readonly KernelMemory[],
   ): void {
     const { writer } = this
-    const row = writer.begin(Kind.KERNEL, stream, this.#names.get(kernel) ?? this.#learn(kernel))
+    const row = writer.begin(RowKind.KERNEL, stream, this.#names.get(kernel) ?? this.#learn(kernel))
     writer.during(row, stream, () => super.launch(kernel, stream, shape, values, memory))
   }
 

@@ -1,7 +1,7 @@
 /** Copies, fills, allocations and frees, on their way to the driver. */
 import type { ContextHandle, CopyRoute, FillWidth, Pointer, StreamHandle } from '../driver/driver.js'
 import { type DriverWrapper, MemoryWrapper } from '../driver/driver-wrapper.js'
-import { Kind } from './kinds.js'
+import { RowKind } from './kinds.js'
 import type { RowWriter } from './row-writer.js'
 
 export class TimelineMemory extends MemoryWrapper {
@@ -14,13 +14,13 @@ export class TimelineMemory extends MemoryWrapper {
 
   override allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
     const { writer } = this
-    const row = writer.begin(Kind.ALLOCATE, stream, writer.common.allocate, byteLength)
+    const row = writer.begin(RowKind.ALLOCATE, stream, writer.common.allocate, byteLength)
     return writer.during(row, stream, () => super.allocate(byteLength, stream, context))
   }
 
   override free(pointer: Pointer, stream: StreamHandle): void {
     const { writer } = this
-    const row = writer.begin(Kind.FREE, stream, writer.common.free)
+    const row = writer.begin(RowKind.FREE, stream, writer.common.free)
     writer.during(row, stream, () => super.free(pointer, stream))
   }
 
@@ -32,13 +32,13 @@ export class TimelineMemory extends MemoryWrapper {
     route?: CopyRoute,
   ): void {
     const { writer } = this
-    const row = writer.begin(Kind.COPY, stream, writer.common.copy, byteLength)
+    const row = writer.begin(RowKind.COPY, stream, writer.common.copy, byteLength)
     writer.during(row, stream, () => super.copy(destination, source, byteLength, stream, route))
   }
 
   override fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
     const { writer } = this
-    const row = writer.begin(Kind.FILL, stream, writer.common.fill, width * count)
+    const row = writer.begin(RowKind.FILL, stream, writer.common.fill, width * count)
     writer.during(row, stream, () => super.fill(pointer, value, width, count, stream))
   }
 }

@@ -2,7 +2,7 @@
  * The Trace Event format, with the conventions of PyTorch's profiler, so that tools made for one open the other: a
  * process for each device, a thread for each stream, microseconds with three digits behind the point.
  */
-import { deviceInCause, isHostOnly, isInstant, KIND_NAMES, Kind } from './kinds.js'
+import { deviceInCause, isHostOnly, isInstant, KIND_NAMES, RowKind } from './kinds.js'
 import { NO_ROW } from './table.js'
 import type { Trace } from './trace.js'
 import { nodeTracks } from './tracks.js'
@@ -49,15 +49,15 @@ export interface TraceFile {
 
 /** The driver's call for each kind, and the category that PyTorch's profiler gives to what it finds on a device. */
 const CALLS: Readonly<Record<number, readonly [call: string, category?: string]>> = {
-  [Kind.KERNEL]: ['cuLaunchKernel', 'kernel'],
-  [Kind.COPY]: ['cuMemcpyAsync', 'gpu_memcpy'],
-  [Kind.FILL]: ['cuMemsetAsync', 'gpu_memset'],
-  [Kind.ALLOCATE]: ['cuMemAllocAsync'],
-  [Kind.FREE]: ['cuMemFreeAsync'],
-  [Kind.RECORD]: ['cuEventRecord', 'cuda_sync'],
-  [Kind.WAIT]: ['cuStreamWaitEvent', 'cuda_sync'],
-  [Kind.HOST_FUNCTION]: ['cuLaunchHostFunc', 'host_function'],
-  [Kind.GRAPH]: ['cuGraphLaunch', 'graph'],
+  [RowKind.KERNEL]: ['cuLaunchKernel', 'kernel'],
+  [RowKind.COPY]: ['cuMemcpyAsync', 'gpu_memcpy'],
+  [RowKind.FILL]: ['cuMemsetAsync', 'gpu_memset'],
+  [RowKind.ALLOCATE]: ['cuMemAllocAsync'],
+  [RowKind.FREE]: ['cuMemFreeAsync'],
+  [RowKind.RECORD]: ['cuEventRecord', 'cuda_sync'],
+  [RowKind.WAIT]: ['cuStreamWaitEvent', 'cuda_sync'],
+  [RowKind.HOST_FUNCTION]: ['cuLaunchHostFunc', 'host_function'],
+  [RowKind.GRAPH]: ['cuGraphLaunch', 'graph'],
 }
 
 const JAVASCRIPT = 1
@@ -145,7 +145,7 @@ function* eventsOfRow(trace: Trace, row: number, host: number, track: number): G
   if (isHostOnly(what)) {
     const isOfStream = deviceInCause(trace.cause[row] ?? 0) === undefined
     const args = { ...(isOfStream ? { stream: laneNames[lane[row] ?? 0] ?? '' } : {}), ...where }
-    if (what === Kind.SYNCHRONIZE) {
+    if (what === RowKind.SYNCHRONIZE) {
       yield { ph: 'X', cat: 'cuda_runtime', name: text, pid: host, tid: JAVASCRIPT, ts: from, dur: spent, args }
     } else {
       // Promises overlap as they like, which slices of a thread must not.
@@ -165,7 +165,7 @@ function* eventsOfRow(trace: Trace, row: number, host: number, track: number): G
   }
   const begin = micro(start[row] ?? Number.NaN)
   const finish = micro(end[row] ?? Number.NaN)
-  if (Number.isNaN(begin) || Number.isNaN(finish) || (isInstant(what) && what !== Kind.WAIT)) return
+  if (Number.isNaN(begin) || Number.isNaN(finish) || (isInstant(what) && what !== RowKind.WAIT)) return
   const dur = rounded(finish - begin)
   const size = bytes[row] ?? Number.NaN
   const args = {
@@ -176,9 +176,9 @@ function* eventsOfRow(trace: Trace, row: number, host: number, track: number): G
     ...(!Number.isNaN(size) && dur > 0 ? { 'memory bandwidth (GB/s)': rounded(size / (dur * 1000)) } : {}),
     ...where,
   }
-  if (what === Kind.WAIT && dur === 0) return
+  if (what === RowKind.WAIT && dur === 0) return
   yield { ph: 'X', cat, name: text, pid: own.device, tid: track, ts: begin, dur, args }
-  if (what === Kind.HOST_FUNCTION) {
+  if (what === RowKind.HOST_FUNCTION) {
     yield { ph: 'X', cat: 'host_function', name: text, pid: host, tid: JAVASCRIPT, ts: begin, dur, args }
   }
   if (isNode || call === undefined) return
@@ -194,7 +194,7 @@ function* arrows(trace: Trace, firstTrack: readonly number[]): Generator<TraceEv
   const waiting = new Map<number, number[]>()
   for (let row = 0; row < length; row += 1) {
     const on = lane[row] ?? 0
-    if (kind[row] === Kind.WAIT && (cause[row] ?? NO_ROW) >= 0 && lane[cause[row] ?? 0] !== on) {
+    if (kind[row] === RowKind.WAIT && (cause[row] ?? NO_ROW) >= 0 && lane[cause[row] ?? 0] !== on) {
       waiting.set(on, [...(waiting.get(on) ?? []), row])
     }
     if (previous[row] === NO_ROW && !waiting.has(on)) continue

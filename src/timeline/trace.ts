@@ -1,10 +1,10 @@
 /** A recording that is over: its rows without gaps, in time from its beginning, with the times worked out that no clock told. */
 import { isNullStream } from '../driver/driver.js'
-import { isHostOnly, isInstant, Kind } from './kinds.js'
+import { isHostOnly, isInstant, RowKind } from './kinds.js'
 import type { TimelineLane } from './lanes.js'
 import type { Calibration } from './meter.js'
 import type { RowWriter } from './row-writer.js'
-import { NO_ROW, type Table } from './table.js'
+import { NO_ROW, type RowTable } from './table.js'
 
 export interface Trace {
   readonly length: number
@@ -38,7 +38,7 @@ export interface Trace {
   readonly dropped: number
 }
 
-export interface Window {
+export interface TraceWindow {
   readonly from: number
   readonly to: number
   /** Most of them that are taken: another recording may have had more room. */
@@ -57,7 +57,7 @@ export const isTrace = (value: unknown): value is Trace =>
   typeof value === 'object' && value !== null && taken.has(value)
 
 /** Takes the rows of a window out of those that were written. */
-export function takeTrace(writer: RowWriter, window: Window): Trace {
+export function takeTrace(writer: RowWriter, window: TraceWindow): Trace {
   const { from, to: written, limit, begin, end, epoch, dropped } = window
   const { table, names, sites, driver, meter } = writer
   const to = Math.min(written, from + limit)
@@ -65,7 +65,7 @@ export function takeTrace(writer: RowWriter, window: Window): Trace {
   const kept = new Int32Array(to - from)
   let length = 0
   for (let row = from; row < to; row += 1) {
-    if (table.kind[row] === Kind.NONE) continue
+    if (table.kind[row] === RowKind.NONE) continue
     numbers[row - from] = length
     kept[length] = row
     length += 1
@@ -118,16 +118,16 @@ function filled<A extends Int32Array | Float64Array | Uint8Array | Uint32Array>(
 }
 
 /** How many operations a limit at the first of these rows keeps out. A launch of a graph takes its nodes along. */
-function operationsIn({ kind, parent }: Table, from: number, to: number): number {
+function operationsIn({ kind, parent }: RowTable, from: number, to: number): number {
   let operations = 0
   for (let row = from; row < to; row += 1) {
-    const what = kind[row] ?? Kind.NONE
-    if (what !== Kind.NONE && !isHostOnly(what) && (parent[row] ?? NO_ROW) < from) operations += 1
+    const what = kind[row] ?? RowKind.NONE
+    if (what !== RowKind.NONE && !isHostOnly(what) && (parent[row] ?? NO_ROW) < from) operations += 1
   }
   return operations
 }
 
-function returnedAt({ called, returned }: Table, row: number): number {
+function returnedAt({ called, returned }: RowTable, row: number): number {
   const time = returned[row] ?? 0
   return Number.isNaN(time) ? (called[row] ?? 0) : time
 }
@@ -144,7 +144,7 @@ function settle(trace: Omit<Trace, 'duration'>): void {
     const on = lane[row] ?? 0
     const own = lanes[on]
     const what = kind[row] ?? 0
-    if (parent[row] !== NO_ROW || own === undefined || what === Kind.SYNCHRONIZE || what === Kind.AWAIT) continue
+    if (parent[row] !== NO_ROW || own === undefined || what === RowKind.SYNCHRONIZE || what === RowKind.AWAIT) continue
     previous[row] = last[on] ?? NO_ROW
     implied[row] = impliedBy(own, lanes, last, endOf)
     last[on] = row
@@ -153,10 +153,10 @@ function settle(trace: Omit<Trace, 'duration'>): void {
       endOf(previous[row] ?? NO_ROW),
       endOf(implied[row] ?? NO_ROW),
     )
-    if (what === Kind.WAIT) {
+    if (what === RowKind.WAIT) {
       start[row] = reached
       if (clock === 'host') end[row] = Math.max(reached, endOf(Math.max(cause[row] ?? NO_ROW, NO_ROW)))
-    } else if (isInstant(what) && (clock === 'host' || what === Kind.ALLOCATE)) {
+    } else if (isInstant(what) && (clock === 'host' || what === RowKind.ALLOCATE)) {
       start[row] = reached
       end[row] = reached
     } else if (clock === 'host') {
@@ -164,7 +164,7 @@ function settle(trace: Omit<Trace, 'duration'>): void {
       start[row] = Math.max(start[row] ?? 0, reached)
       end[row] = Math.max(end[row] ?? 0, start[row] ?? 0)
     }
-    if (what === Kind.WAIT && !((start[row] ?? 0) <= (end[row] ?? 0))) start[row] = end[row] ?? 0
+    if (what === RowKind.WAIT && !((start[row] ?? 0) <= (end[row] ?? 0))) start[row] = end[row] ?? 0
   }
 }
 

@@ -4,10 +4,10 @@ import type { Driver, StreamHandle } from '../driver/driver.js'
 import { type Observer, type SimOperation, SimOperationKind } from '../driver/sim/objects.js'
 import type { SimDriver } from '../driver/sim/sim-driver.js'
 import { backendOf } from '../driver/wrappable-driver.js'
-import { Kind } from './kinds.js'
+import { RowKind } from './kinds.js'
 import type { Described, Lanes } from './lanes.js'
 import type { Meter } from './meter.js'
-import { type Names, NO_ROW, type Table } from './table.js'
+import { type Names, NO_ROW, type RowTable } from './table.js'
 
 /** Stands for verbs whose operations are not the program's. */
 const HIDDEN = -2
@@ -20,12 +20,12 @@ const takeTags = (): number => {
 }
 
 /** What the simulator's own operations are called here, where they have no name. */
-const KNOWN: Readonly<Record<number, readonly [kind: Kind, name: string]>> = {
-  [SimOperationKind.KERNEL]: [Kind.KERNEL, 'busy'],
-  [SimOperationKind.HOST]: [Kind.HOST_FUNCTION, 'host function'],
-  [SimOperationKind.LATCH]: [Kind.LATCH, 'latch'],
-  [SimOperationKind.FAULT]: [Kind.FAULT, 'fault'],
-  [SimOperationKind.COPY]: [Kind.COPY, 'copy'],
+const KNOWN: Readonly<Record<number, readonly [kind: RowKind, name: string]>> = {
+  [SimOperationKind.KERNEL]: [RowKind.KERNEL, 'busy'],
+  [SimOperationKind.HOST]: [RowKind.HOST_FUNCTION, 'host function'],
+  [SimOperationKind.LATCH]: [RowKind.LATCH, 'latch'],
+  [SimOperationKind.FAULT]: [RowKind.FAULT, 'fault'],
+  [SimOperationKind.COPY]: [RowKind.COPY, 'copy'],
 }
 
 export class VirtualMeter implements Meter, Observer {
@@ -46,7 +46,7 @@ export class VirtualMeter implements Meter, Observer {
 
   constructor(
     private readonly driver: Driver,
-    private readonly table: Table,
+    private readonly table: RowTable,
     private readonly names: Names,
     private readonly lanes: () => Lanes,
   ) {
@@ -84,7 +84,7 @@ export class VirtualMeter implements Meter, Observer {
 
   refused(row: number): void {
     this.#verbEnds(row)
-    this.table.kind[row] = Kind.NONE
+    this.table.kind[row] = RowKind.NONE
   }
 
   hide(): void {
@@ -121,7 +121,7 @@ export class VirtualMeter implements Meter, Observer {
     const begins = Number.isNaN(start[row] ?? 0) && operation.kind === SimOperationKind.INSTANT
     if (begins) start[row] = time
     // The first operation of a launch is its beginning.
-    if (!begins || kind[row] !== Kind.GRAPH) end[row] = time
+    if (!begins || kind[row] !== RowKind.GRAPH) end[row] = time
   }
 
   collect(): void {}
@@ -161,7 +161,7 @@ export class VirtualMeter implements Meter, Observer {
   /** A verb is over: what it has not queued was captured into a graph. */
   #verbEnds(row: number): void {
     const { kind } = this.table
-    if (!this.#end() && kind[row] !== Kind.ALLOCATE) kind[row] = Kind.NONE
+    if (!this.#end() && kind[row] !== RowKind.ALLOCATE) kind[row] = RowKind.NONE
   }
 
   #observe(operation: SimOperation): void {
@@ -170,12 +170,12 @@ export class VirtualMeter implements Meter, Observer {
     const record = this.#recordBelow(top)
     if (row === HIDDEN) {
       // There may have been room for a record, and none for the wait that comes behind it in the same verb.
-      if (record !== NO_ROW && this.table.kind[record] === Kind.RECORD) this.#claim(operation, top - 1)
+      if (record !== NO_ROW && this.table.kind[record] === RowKind.RECORD) this.#claim(operation, top - 1)
     } else if (row === NO_ROW) this.#addTo(NO_ROW, operation)
     // To wait for a stream is one verb with two operations, and the record comes first.
     else if (record !== NO_ROW && this.table.cause[row] === record) this.#claim(operation, top - 1)
     else if (!this.#claimed[top]) this.#claim(operation, top)
-    else if (this.table.kind[row] === Kind.GRAPH) this.#observeNode(operation, row)
+    else if (this.table.kind[row] === RowKind.GRAPH) this.#observeNode(operation, row)
   }
 
   /** The row of the verb around this one, as long as that has no operation. */
@@ -210,14 +210,14 @@ export class VirtualMeter implements Meter, Observer {
   #addTo(parent: number, operation: SimOperation): void {
     const { kind, stream, work } = operation
     const table = this.table
-    const [known, name] = KNOWN[kind] ?? [work === undefined ? Kind.NONE : Kind.FREE, 'free']
-    if (known === Kind.NONE) return
+    const [known, name] = KNOWN[kind] ?? [work === undefined ? RowKind.NONE : RowKind.FREE, 'free']
+    if (known === RowKind.NONE) return
     if (table.isFull) {
       table.dropped += 1
       return
     }
     const lane = this.lanes().of(stream.handle)
-    const type = work?.name === 'fill' ? Kind.FILL : known
+    const type = work?.name === 'fill' ? RowKind.FILL : known
     const row = table.add(
       type,
       lane.index,

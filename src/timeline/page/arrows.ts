@@ -1,7 +1,7 @@
 /** From a record to the wait for it, on another stream. */
-import { Kind } from '../kinds.js'
+import { RowKind } from '../kinds.js'
 import type { Data } from './data.js'
-import type { Layout } from './layout.js'
+import type { PageLayout } from './layout.js'
 import type { Colours } from './theme.js'
 import type { View } from './view.js'
 
@@ -19,7 +19,7 @@ export class Arrows {
 
   constructor(
     private readonly data: Data,
-    private readonly layout: Layout,
+    private readonly layout: PageLayout,
   ) {
     const waits: number[] = []
     for (let row = 0; row < data.length; row += 1) if (isArrow(data, row)) waits.push(row)
@@ -51,7 +51,7 @@ export class Arrows {
   of(row: number): number[] {
     if (row < 0) return []
     const { kind, cause } = this.data
-    if (kind[row] === Kind.WAIT) return isArrow(this.data, row) ? [row] : []
+    if (kind[row] === RowKind.WAIT) return isArrow(this.data, row) ? [row] : []
     return Array.from(this.#waits).filter((wait) => cause[wait] === row)
   }
 
@@ -91,6 +91,6 @@ export class Arrows {
 
 function isArrow({ kind, lane, cause, end }: Data, row: number): boolean {
   const record = cause[row] ?? -1
-  if (kind[row] !== Kind.WAIT || record < 0 || lane[record] === lane[row]) return false
+  if (kind[row] !== RowKind.WAIT || record < 0 || lane[record] === lane[row]) return false
   return !Number.isNaN(end[row] ?? Number.NaN) && !Number.isNaN(end[record] ?? Number.NaN)
 }

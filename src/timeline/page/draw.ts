@@ -1,9 +1,9 @@
 /** Draws the lanes in view. Bars narrower than a pixel are drawn together with their neighbours, as full as they are. */
-import { isInstant, Kind } from '../kinds.js'
+import { isInstant, RowKind } from '../kinds.js'
 import type { Arrows } from './arrows.js'
 import { type Data, titleOf } from './data.js'
 import { formatTick } from './format.js'
-import { countUpTo, type Layout, type Track } from './layout.js'
+import { countUpTo, type PageLayout, type Track } from './layout.js'
 import type { Colours } from './theme.js'
 import { tickStep, type View } from './view.js'
 
@@ -30,7 +30,7 @@ export class Painter {
   constructor(
     canvas: HTMLCanvasElement,
     private readonly data: Data,
-    private readonly layout: Layout,
+    private readonly layout: PageLayout,
     private readonly arrows: Arrows,
     private readonly view: View,
     private readonly highlights: Highlights,
@@ -159,8 +159,8 @@ export class Painter {
     const full = Math.min(1, busy / (limit - (track.begin[first] ?? 0)))
     let row = track.rows[first] ?? 0
     // What works is to be seen, not what waits beside it.
-    if (this.data.kind[row] === Kind.WAIT && next > first + 1) row = track.rows[first + 1] ?? row
-    if (busy === 0 && this.data.kind[row] === Kind.WAIT && next === first + 1) return
+    if (this.data.kind[row] === RowKind.WAIT && next > first + 1) row = track.rows[first + 1] ?? row
+    if (busy === 0 && this.data.kind[row] === RowKind.WAIT && next === first + 1) return
     context.globalAlpha = (0.35 + 0.65 * full) * this.#strength(track, first, next)
     context.fillStyle = this.#colourOf(track, row)
     const x = view.xOf(track.begin[first] ?? 0)
@@ -185,7 +185,7 @@ export class Painter {
     const left = Math.max(-10, view.xOf(track.begin[at] ?? 0))
     const right = Math.min(view.width + 10, view.xOf(track.end[at] ?? 0))
     const width = Math.max(1, right - left - (right - left > 6 ? 0.75 : 0))
-    const isWait = this.data.kind[row] === Kind.WAIT && track.kind === 'stream'
+    const isWait = this.data.kind[row] === RowKind.WAIT && track.kind === 'stream'
     const inset = track.kind === 'stream' ? (isWait ? 10 : 3) : 1
     const height = track.height - 2 * inset
     context.globalAlpha = this.#strength(track, at, at + 1)
@@ -267,8 +267,8 @@ export class Painter {
   #colourOf(track: Track, row: number): string {
     const { colours } = this
     const kind = this.data.kind[row] ?? 0
-    if (track.kind === 'calls' && (isInstant(kind) || kind === Kind.LATCH)) return colours.faint
-    if (kind !== Kind.KERNEL) return colours.bars[kind] ?? colours.faint
+    if (track.kind === 'calls' && (isInstant(kind) || kind === RowKind.LATCH)) return colours.faint
+    if (kind !== RowKind.KERNEL) return colours.bars[kind] ?? colours.faint
     return colours.kernels[this.data.colours.get(this.data.name[row] ?? 0) ?? 0] ?? colours.faint
   }
 

@@ -1,5 +1,5 @@
 /** The tracks from above: a band for the host, one for each stream, and narrower ones for the nodes of graphs. */
-import { isHostOnly, isInstant, Kind } from '../kinds.js'
+import { isHostOnly, isInstant, RowKind } from '../kinds.js'
 import type { Data } from './data.js'
 
 /** Bars that do not overlap, in the order of time. */
@@ -31,7 +31,7 @@ export interface Heading {
   y: number
 }
 
-export interface Layout {
+export interface PageLayout {
   readonly tracks: readonly Track[]
   readonly headings: readonly Heading[]
   readonly height: number
@@ -54,7 +54,7 @@ const HEADING = 28
 const MOST_CALL_DEPTH = 4
 const MOST_PROMISE_TRACKS = 4
 
-export function layOut(data: Data): Layout {
+export function layOut(data: Data): PageLayout {
   const tracks: Track[] = []
   const headings: Heading[] = []
   const ofLane = new Map<number, Track>()
@@ -116,9 +116,9 @@ function hostTracks(data: Data): Track[] {
     const kind = data.kind[row] ?? 0
     if (data.parent[row] !== -1 && !isHostOnly(kind)) continue
     const call = { row, begin: data.called[row] ?? 0, end: data.returned[row] ?? 0 }
-    if (kind === Kind.AWAIT) promises.push(call)
+    if (kind === RowKind.AWAIT) promises.push(call)
     else calls.push(call)
-    if (kind === Kind.HOST_FUNCTION && !Number.isNaN(data.end[row] ?? Number.NaN)) {
+    if (kind === RowKind.HOST_FUNCTION && !Number.isNaN(data.end[row] ?? Number.NaN)) {
       calls.push({ row, begin: data.start[row] ?? 0, end: data.end[row] ?? 0 })
     }
   }
@@ -152,7 +152,7 @@ function makeTrack(data: Data, head: TrackHead, spans: Span[], points: readonly 
   spans.sort((a, b) => a.begin - b.begin)
   const busyBefore = new Float64Array(spans.length + 1)
   for (const [at, { begin, end, row }] of spans.entries()) {
-    const counts = head.kind !== 'stream' || data.kind[row] !== Kind.WAIT
+    const counts = head.kind !== 'stream' || data.kind[row] !== RowKind.WAIT
     busyBefore[at + 1] = (busyBefore[at] ?? 0) + (counts ? end - begin : 0)
   }
   const marks = Int32Array.from(points).sort((a, b) => (data.start[a] ?? 0) - (data.start[b] ?? 0))

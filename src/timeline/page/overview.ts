@@ -1,6 +1,6 @@
 /** The whole recording in a strip: how busy it is, and which part is in view. Dragging in it moves the view. */
 import type { Data } from './data.js'
-import { countUpTo, type Layout } from './layout.js'
+import { countUpTo, type PageLayout } from './layout.js'
 import type { Colours } from './theme.js'
 import type { View } from './view.js'
 
@@ -11,7 +11,7 @@ export class Overview {
     private readonly canvas: HTMLCanvasElement,
     private readonly view: View,
     private readonly data: Data,
-    private readonly layout: Layout,
+    private readonly layout: PageLayout,
   ) {
     const move = (event: PointerEvent): void => {
       const box = canvas.getBoundingClientRect()

@@ -1,6 +1,6 @@
 /** What stands beside the lanes: the selected operation, the gaps, the critical path, and how much of what there was. */
 import type { Gap } from '../gap.js'
-import { isHostOnly, isInstant, Kind } from '../kinds.js'
+import { isHostOnly, isInstant, RowKind } from '../kinds.js'
 import { type Data, placeOf, titleOf } from './data.js'
 import { formatBytes, formatCount, formatTime } from './format.js'
 
@@ -66,7 +66,7 @@ export function showDetails(data: Data, row: number, select: Select): void {
     target.append(element('h4', {}, 'It could not begin sooner'), ...chain(data, row, select))
   }
   const record = data.cause[row] ?? -1
-  if (kind === Kind.WAIT && record >= 0 && record !== data.heldUpBy[row]) {
+  if (kind === RowKind.WAIT && record >= 0 && record !== data.heldUpBy[row]) {
     target.append(element('h4', {}, 'The record it refers to'), link(data, record, select))
   }
   const graph = data.parent[row] ?? -1
@@ -118,7 +118,7 @@ function swatch(data: Data, row: number): HTMLElement {
   const kind = data.kind[row] ?? 0
   const made = element('span', { className: 'swatch', ariaHidden: 'true' })
   made.dataset['kind'] = data.kinds[kind] ?? ''
-  if (kind === Kind.KERNEL) made.style.background = `var(--kernel-${data.colours.get(data.name[row] ?? 0) ?? 0})`
+  if (kind === RowKind.KERNEL) made.style.background = `var(--kernel-${data.colours.get(data.name[row] ?? 0) ?? 0})`
   return made
 }
 
@@ -167,7 +167,7 @@ export function listPath(data: Data, select: Select): void {
   const target = byId('path', HTMLElement)
   const rows = Array.from(data.path).filter((row) => (data.end[row] ?? 0) > (data.start[row] ?? 0))
   const took = (row: number): number =>
-    data.kind[row] === Kind.WAIT ? 0 : (data.end[row] ?? 0) - (data.start[row] ?? 0)
+    data.kind[row] === RowKind.WAIT ? 0 : (data.end[row] ?? 0) - (data.start[row] ?? 0)
   const total = rows.reduce((sum, row) => sum + took(row), 0)
   const share = data.duration === 0 ? 0 : Math.round((total / data.duration) * 100)
   byId('path-title', HTMLElement).textContent = `Critical path (${formatTime(total, 1)}, ${share} % of the time)`
@@ -200,7 +200,7 @@ export function listNames(data: Data, search: (text: string) => void): void {
   for (let row = 0; row < data.length; row += 1) {
     const kind = data.kind[row] ?? 0
     const took = (data.end[row] ?? Number.NaN) - (data.start[row] ?? Number.NaN)
-    if (isHostOnly(kind) || !(took > 0) || kind === Kind.WAIT) continue
+    if (isHostOnly(kind) || !(took > 0) || kind === RowKind.WAIT) continue
     const key = `${kind} ${data.name[row]}`
     const sum = sums.get(key) ?? { name: data.name[row] ?? 0, row, count: 0, total: 0, longest: 0 }
     sum.count += 1

@@ -1,6 +1,6 @@
 /** Which row is under the pointer, and which row stands next to another. */
 import type { Data } from './data.js'
-import { countUpTo, type Layout, type Track } from './layout.js'
+import { countUpTo, type PageLayout, type Track } from './layout.js'
 import type { View } from './view.js'
 
 /** Pixels by which a mark or a narrow bar may be missed. */
@@ -11,7 +11,7 @@ export interface Picked {
   readonly row: number
 }
 
-export function pick(layout: Layout, view: View, x: number, y: number): Picked | undefined {
+export function pick(layout: PageLayout, view: View, x: number, y: number): Picked | undefined {
   const at = y + view.scroll
   const track = layout.tracks.find((one) => at >= one.y && at < one.y + one.height + 5)
   if (track === undefined) return undefined
@@ -37,7 +37,7 @@ function nearest(times: Float64Array, time: number, near: number): number {
 }
 
 /** The track that a row is drawn on. */
-export function trackOf(data: Data, layout: Layout, row: number): Track | undefined {
+export function trackOf(data: Data, layout: PageLayout, row: number): Track | undefined {
   const isOn = (track: Track): boolean => track.rows.includes(row) || track.marks.includes(row)
   const own = layout.ofLane.get(data.lane[row] ?? -1)
   if (own !== undefined && isOn(own)) return own

@@ -1,6 +1,6 @@
 /** Wheel, drag, hover and click on the lanes. */
 import { AXIS } from './draw.js'
-import type { Layout } from './layout.js'
+import type { PageLayout } from './layout.js'
 import { pick } from './pick.js'
 import type { View } from './view.js'
 
@@ -17,7 +17,12 @@ const STILL = 3
 const LINE = 16
 const ZOOM_PER_PIXEL = 0.0022
 
-export function listenToPointer(canvas: HTMLCanvasElement, view: View, layout: Layout, actions: PointerActions): void {
+export function listenToPointer(
+  canvas: HTMLCanvasElement,
+  view: View,
+  layout: PageLayout,
+  actions: PointerActions,
+): void {
   let dragging: { readonly x: number; readonly y: number; moved: boolean } | undefined
   let last = { x: 0, y: 0 }
   const placeIn = (event: MouseEvent): { x: number; y: number } => {
