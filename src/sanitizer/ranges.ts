@@ -123,7 +123,7 @@ export class Ranges {
 
   /** Can there be something that races with `other`, and not with the operation that has just come after it? */
   #isStillNeeded(other: CheckedOperation, operation: CheckedOperation): boolean {
-    return !isBefore(other, operation) || (this.pending?.standBetween(other, operation) ?? false)
+    return !isBefore(other, operation) || (this.pending?.mayMeet(other, operation) ?? false)
   }
 
   /** The first range that ends behind an address. */

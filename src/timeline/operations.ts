@@ -128,11 +128,9 @@ export function callAt(trace: Trace, streams: readonly TimelineStream[], row: nu
   }
 }
 
-export function operationRows({ length, kind }: Trace): number[] {
-  const rows: number[] = []
-  for (let row = 0; row < length; row += 1) if (!isHostOnly(kind[row] ?? 0)) rows.push(row)
-  return rows
-}
+/** The rows of calls, which are on the host only, or those of operations. */
+export const rowsOf = ({ kind }: Trace, which: 'calls' | 'operations'): number[] =>
+  Array.from(kind.keys()).filter((row) => isHostOnly(kind[row] ?? 0) === (which === 'calls'))
 
 export function gapOf(
   { lane, begin, end, next, reason, wait, cause }: Gap,

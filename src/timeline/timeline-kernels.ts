@@ -5,7 +5,6 @@ import type {
   KernelMemory,
   LaunchShape,
   ModuleHandle,
-  ScalarType,
   StreamHandle,
   Twin,
 } from '../driver/driver.js'
@@ -44,12 +43,6 @@ export class TimelineKernels extends KernelWrapper {
   override unload(module: ModuleHandle, context: ContextHandle): void {
     super.unload(module, context)
     this.#names.clear()
-  }
-
-  override kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle {
-    const kernel = super.kernel(module, name, parameters)
-    this.#names.set(kernel, this.writer.names.of(name))
-    return kernel
   }
 
   #learn(kernel: KernelHandle): number {

@@ -17,14 +17,13 @@ import { type Device, driverOf, isDevice, resolveDevice } from '../device.js'
 import type { Simulation } from '../sim.js'
 import { type Analysis, analyse } from './analysis.js'
 import { toHtml } from './html.js'
-import { isHostOnly } from './kinds.js'
 import type { Calibration } from './meter.js'
 import {
   callAt,
   gapOf,
   type IdleGap,
   operationAt,
-  operationRows,
+  rowsOf,
   streamsOf,
   type TimelineCall,
   type TimelineOperation,
@@ -193,16 +192,14 @@ export class Timeline {
   /** What streams did, in the order of the calls. Always the same objects. */
   get operations(): readonly TimelineOperation[] {
     const trace = Timeline.#traceOf(this)
-    this.#operations ??= operationRows(trace).map((row) => operationAt(trace, this.streams, row))
+    this.#operations ??= rowsOf(trace, 'operations').map((row) => operationAt(trace, this.streams, row))
     return this.#operations
   }
 
   /** Where the host blocked, or awaited, in the order of the calls. */
   get calls(): readonly TimelineCall[] {
     const trace = Timeline.#traceOf(this)
-    const { kind } = trace
-    const rows = Array.from(kind.keys()).filter((row) => isHostOnly(kind[row] ?? 0))
-    return rows.map((row) => callAt(trace, this.streams, row))
+    return rowsOf(trace, 'calls').map((row) => callAt(trace, this.streams, row))
   }
 
   /** The chain of operations that ends with the last one, each held up by the one before: to be faster, begin here. */

@@ -75,9 +75,8 @@ export function toTraceEvents(trace: Trace): TraceFile {
 
 /** Text in pieces: a file of a million operations is longer than a string may be deep. */
 export function toJson(trace: Trace): string {
-  const { traceEvents: _, ...top } = { ...header(trace), traceEvents: [] }
   const events = Array.from(eventsOf(trace), (event) => JSON.stringify(event))
-  return `${JSON.stringify(top).slice(0, -1)},"traceEvents":[\n${events.join(',\n')}\n]}\n`
+  return `${JSON.stringify(header(trace)).slice(0, -1)},"traceEvents":[\n${events.join(',\n')}\n]}\n`
 }
 
 function header({ deviceNames, epoch, driver }: Trace): Omit<TraceFile, 'traceEvents'> {

@@ -72,8 +72,12 @@ export function takeTrace(writer: RowWriter, window: TraceWindow): Trace {
   }
   const rows = kept.subarray(0, length)
   const renumbered = (row: number): number => (row < from ? Math.min(row, NO_ROW) : (numbers[row - from] ?? NO_ROW))
-  const times = (column: Float64Array): Float64Array =>
-    filled(new Float64Array(length), rows, (row) => (column[row] ?? 0) - begin)
+  /** `otherwise` is for where the column has NaN. */
+  const times = (column: Float64Array, otherwise = column): Float64Array =>
+    filled(new Float64Array(length), rows, (row) => {
+      const time = column[row] ?? 0
+      return (Number.isNaN(time) ? (otherwise[row] ?? 0) : time) - begin
+    })
   const lanes = [...writer.lanes.all]
   const devices = new Set(lanes.map(({ device }) => device))
   const trace = {
@@ -83,7 +87,7 @@ export function takeTrace(writer: RowWriter, window: TraceWindow): Trace {
     name: Array.from(rows, (row) => names.at(table.name[row] ?? 0)),
     bytes: filled(new Float64Array(length), rows, (row) => table.bytes[row] ?? 0),
     called: times(table.called),
-    returned: filled(new Float64Array(length), rows, (row) => returnedAt(table, row) - begin),
+    returned: times(table.returned, table.called),
     start: times(table.start),
     end: times(table.end),
     cause: filled(new Int32Array(length), rows, (row) => renumbered(table.cause[row] ?? NO_ROW)),
@@ -125,11 +129,6 @@ function operationsIn({ kind, parent }: RowTable, from: number, to: number): num
     if (what !== RowKind.NONE && !isHostOnly(what) && (parent[row] ?? NO_ROW) < from) operations += 1
   }
   return operations
-}
-
-function returnedAt({ called, returned }: RowTable, row: number): number {
-  const time = returned[row] ?? 0
-  return Number.isNaN(time) ? (called[row] ?? 0) : time
 }
 
 /**
