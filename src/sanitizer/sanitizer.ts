@@ -17,6 +17,7 @@ import { isMemory, openMemory } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { isStream, openStream, type Stream } from '../stream.js'
+import type { Detector } from './detector.js'
 import { Findings, SanitizerError } from './findings.js'
 import type { Touched } from './operations.js'
 import type { SanitizerReport } from './reports.js'
@@ -77,8 +78,8 @@ class Start {
   ) {}
 }
 
-/** The sanitizers that look at a driver. */
-let wrappersOn: (driver: Driver) => readonly SanitizerDriver[]
+/** Those of the sanitizers that look at a driver. */
+let detectorsOn: (driver: Driver) => readonly Detector[]
 let isSanitizer: (value: unknown) => value is Sanitizer
 
 /** Looks for missing waits while it runs. */
@@ -89,9 +90,8 @@ export class Sanitizer implements Disposable {
   protected readonly cloning: symbol = notCloneable()
   readonly #findings: Findings
   readonly #takeBack: () => void
-  #driver: WrappableDriver | undefined
-  #wrapper: SanitizerDriver | undefined
-  #unwrap: (() => void) | undefined
+  /** Set once it looks at a driver. */
+  #wrapped: { readonly driver: Driver; readonly detector: Detector; readonly unwrap: () => void } | undefined
   #stopped = false
 
   /** Use `Sanitizer.start()`. */
@@ -136,7 +136,7 @@ export class Sanitizer implements Disposable {
 
   /** How much it remembers at present. */
   get statistics(): SanitizerStatistics {
-    const detector = checkThis(this, isSanitizer, 'a Sanitizer').#wrapper?.detector
+    const detector = checkThis(this, isSanitizer, 'a Sanitizer').#wrapped?.detector
     if (detector === undefined) return { ranges: 0, regions: 0, strands: 0, events: 0 }
     const { order, regions } = detector
     const { rangeCount, count } = regions
@@ -150,7 +150,7 @@ export class Sanitizer implements Disposable {
     this.#stopped = true
     running.delete(this)
     this.#takeBack()
-    this.#unwrap?.()
+    this.#wrapped?.unwrap()
     if (!printing.delete(this)) return
     if (printing.size === 0) process.off('exit', printAll)
     this.#print()
@@ -163,9 +163,7 @@ export class Sanitizer implements Disposable {
 
   #wrap(driver: WrappableDriver, stacks: StackMode): void {
     const { wrapper, unwrap } = driver.wrap((inner) => new SanitizerDriver(inner, this.#findings, stacks))
-    this.#driver = driver
-    this.#wrapper = wrapper
-    this.#unwrap = unwrap
+    this.#wrapped = { driver, detector: wrapper.detector, unwrap }
   }
 
   #print(): void {
@@ -175,8 +173,8 @@ export class Sanitizer implements Disposable {
   }
 
   static {
-    wrappersOn = (driver) =>
-      [...running].flatMap((one) => (one.#driver === driver && one.#wrapper ? [one.#wrapper] : []))
+    detectorsOn = (driver) =>
+      [...running].flatMap((one) => (one.#wrapped?.driver === driver ? [one.#wrapped.detector] : []))
     printAll = () => {
       for (const one of printing) one.#print()
     }
@@ -218,14 +216,12 @@ export interface DeclaredAccess {
  */
 export function declareAccess(stream: Stream, access: DeclaredAccess, what = 'work of another library'): void {
   const { reads = [], writes = [] } = readOptions(access, ['reads', 'writes'], 'access')
-  const [written, read] = [
-    checkArray(writes, 'access.writes', 'an array of buffers'),
-    checkArray(reads, 'access.reads', 'an array of buffers'),
-  ]
+  const written = checkArray(writes, 'access.writes', 'an array of buffers')
+  const read = checkArray(reads, 'access.reads', 'an array of buffers')
   if (typeof what !== 'string') throw invalidType('what', 'a string', what)
   const { driver, handle } = openedStream(stream, 'stream')
   const memory = [...touched(written, 'access.writes', 'out', driver), ...touched(read, 'access.reads', 'in', driver)]
-  for (const { detector } of wrappersOn(driver)) detector.work(handle, what, memory)
+  for (const detector of detectorsOn(driver)) detector.work(handle, what, memory)
 }
 
 /**
@@ -237,7 +233,7 @@ export function declareWait(stream: Stream, target: Event | Stream): void {
   const { driver, handle } = openedStream(stream, 'stream')
   if (isEvent(target)) {
     const event = openEvent(target, driver)
-    for (const { detector } of wrappersOn(driver)) detector.order.wait(handle, event, false)
+    for (const detector of detectorsOn(driver)) detector.order.wait(handle, event, false)
     return
   }
   const other = openedStream(target, 'target')
@@ -247,11 +243,11 @@ export function declareWait(stream: Stream, target: Event | Stream): void {
       `${target} belongs to ${another(other.driver, driver)} than ${stream}, which cannot wait for it`,
     )
   }
-  for (const { detector } of wrappersOn(driver)) detector.order.waitForStream(handle, other.handle)
+  for (const detector of detectorsOn(driver)) detector.order.waitForStream(handle, other.handle)
 }
 
 whenNameIsGiven(({ driver, stream, name }) => {
-  for (const { detector } of wrappersOn(driver)) detector.order.streams.at(stream).name = name
+  for (const detector of detectorsOn(driver)) detector.order.streams.at(stream).name = name
 })
 
 function openedStream(stream: unknown, name: string): ReturnType<typeof openStream> {

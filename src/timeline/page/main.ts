@@ -177,41 +177,36 @@ function start(data: Data): void {
     return at >= view.begin && at <= view.end ? at : (view.begin + view.end) / 2
   }
   const span = (): number => view.end - view.begin
-  const keys: Readonly<Record<string, () => void>> = {
-    ArrowLeft: () => view.pan(-span() * KEY_PAN, true),
-    ArrowRight: () => view.pan(span() * KEY_PAN, true),
-    a: () => view.pan(-span() * KEY_PAN, true),
-    d: () => view.pan(span() * KEY_PAN, true),
-    w: () => view.zoom(KEY_ZOOM, middle(), true),
-    s: () => view.zoom(1 / KEY_ZOOM, middle(), true),
-    '+': () => view.zoom(KEY_ZOOM, middle(), true),
-    '=': () => view.zoom(KEY_ZOOM, middle(), true),
-    '-': () => view.zoom(1 / KEY_ZOOM, middle(), true),
-    ArrowUp: () => scrollTo(view.scroll - 40),
-    ArrowDown: () => scrollTo(view.scroll + 40),
-    Home: () => view.show(0, span(), true),
-    End: () => view.show(data.duration - span(), data.duration, true),
-    f: () => view.fit(),
-    0: () => view.fit(),
-    z: zoomToSelection,
-    '[': () => step(-1),
-    ']': () => step(1),
-    Enter: () => {
-      const { selected } = highlights
-      const by = data.heldUpBy[selected] ?? -1
-      if (by >= 0) follow(by)
-    },
-    n: () => goToFound(1),
-    p: () => goToFound(-1),
-    c: () => byId('critical', HTMLInputElement).click(),
-    t: () => byId('theme', HTMLButtonElement).click(),
-    '/': () => searchBox.focus(),
-    '?': () => byId('help', HTMLDialogElement).showModal(),
-    Escape: () => select(-1, false),
-  }
   const help = byId('help', HTMLDialogElement)
+  const critical = byId('critical', HTMLInputElement)
+  const followCause = (): void => {
+    const by = data.heldUpBy[highlights.selected] ?? -1
+    if (by >= 0) follow(by)
+  }
+  const keys: readonly (readonly [keys: string, action: () => void])[] = [
+    ['ArrowLeft a', () => view.pan(-span() * KEY_PAN, true)],
+    ['ArrowRight d', () => view.pan(span() * KEY_PAN, true)],
+    ['w + =', () => view.zoom(KEY_ZOOM, middle(), true)],
+    ['s -', () => view.zoom(1 / KEY_ZOOM, middle(), true)],
+    ['ArrowUp', () => scrollTo(view.scroll - 40)],
+    ['ArrowDown', () => scrollTo(view.scroll + 40)],
+    ['Home', () => view.show(0, span(), true)],
+    ['End', () => view.show(data.duration - span(), data.duration, true)],
+    ['f 0', () => view.fit()],
+    ['z', zoomToSelection],
+    ['[', () => step(-1)],
+    [']', () => step(1)],
+    ['Enter', followCause],
+    ['n', () => goToFound(1)],
+    ['p', () => goToFound(-1)],
+    ['c', () => critical.click()],
+    ['t', () => byId('theme', HTMLButtonElement).click()],
+    ['/', () => searchBox.focus()],
+    ['?', () => help.showModal()],
+    ['Escape', () => select(-1, false)],
+  ]
   listenToKeys(
-    keys,
+    new Map(keys.flatMap(([names, action]) => names.split(' ').map((name) => [name, action] as const))),
     () => help.open,
     () => showTooltip(0, 0, -1),
   )
@@ -235,9 +230,9 @@ function start(data: Data): void {
     }
   })
   byId('fit', HTMLButtonElement).addEventListener('click', () => view.fit())
-  byId('help-button', HTMLButtonElement).addEventListener('click', () => byId('help', HTMLDialogElement).showModal())
-  byId('critical', HTMLInputElement).addEventListener('change', (event) => {
-    highlights.showCritical = (event.target as HTMLInputElement).checked
+  byId('help-button', HTMLButtonElement).addEventListener('click', () => help.showModal())
+  critical.addEventListener('change', () => {
+    highlights.showCritical = critical.checked
     redraw()
   })
 
@@ -281,14 +276,14 @@ function label(into: HTMLElement, text: string, className: string, y: number, he
 }
 
 /** Keys, wherever the focus is, but in the search box and in a dialog; letters in lower case. */
-function listenToKeys(keys: Readonly<Record<string, () => void>>, isModal: () => boolean, pressed: () => void): void {
+function listenToKeys(keys: ReadonlyMap<string, () => void>, isModal: () => boolean, pressed: () => void): void {
   document.addEventListener('keydown', (event) => {
     const { target, key } = event
     if (event.ctrlKey || event.metaKey || event.altKey || isModal()) return
     if (target instanceof HTMLInputElement && target.type === 'search') return
     // Enter on a button is that button's.
     if (key === 'Enter' && target instanceof HTMLButtonElement) return
-    const action = keys[key.length === 1 ? key.toLowerCase() : key]
+    const action = keys.get(key.length === 1 ? key.toLowerCase() : key)
     if (action === undefined) return
     event.preventDefault()
     pressed()

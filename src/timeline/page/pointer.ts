@@ -29,8 +29,7 @@ export function listenToPointer(
     const box = canvas.getBoundingClientRect()
     return { x: event.clientX - box.left, y: event.clientY - box.top }
   }
-  const rowAt = ({ x, y }: { x: number; y: number }): number =>
-    y < AXIS ? -1 : (pick(layout, view, x, y - AXIS)?.row ?? -1)
+  const rowAt = ({ x, y }: { x: number; y: number }): number => (y < AXIS ? -1 : pick(layout, view, x, y - AXIS))
 
   canvas.addEventListener('pointerdown', (event) => {
     if (event.button !== 0) return

@@ -20,9 +20,8 @@ export function find(data: Data, tracks: readonly Track[], text: string): Search
   const place = (row: number): string => {
     if (wholeDeviceOf(data, row) !== undefined) return placeOf(data, row)
     const lane = data.lane[row] ?? 0
-    const known = ofLane.get(lane) ?? placeOf(data, row).toLowerCase()
-    ofLane.set(lane, known)
-    return known
+    if (!ofLane.has(lane)) ofLane.set(lane, placeOf(data, row).toLowerCase())
+    return ofLane.get(lane) ?? ''
   }
   for (let row = 0; row < data.length; row += 1) {
     const name = lower[data.name[row] ?? 0] ?? ''
