@@ -1,12 +1,13 @@
 /** Stacks as text, and which of their lines are the program's own. */
 import { fileURLToPath } from 'node:url'
 
-/** The folder of this package's code. */
-const LIBRARY = fileURLToPath(new URL('../', import.meta.url))
+/** The folder of this package's code, as it stands in stacks: `file:///…/dist/src/`. */
+const LIBRARY = new URL('../', import.meta.url).href
 /** `at name (path:row:column)`, or the same without a name; a built-in function has no path. */
 const FRAME = /^\s+at (?:.* \(|async )?((?:file:\/\/|\/|[A-Za-z]:\\|node:)[^()]*):(\d+):(\d+)\)?$/
-/** Calls inside the library are seldom more than ten deep. */
-const DEEPEST = 40
+/** Calls inside the library are seldom more than ten deep; an exploration's own callers lie between too. */
+const FRAMES = 24
+const FRAMES_OF_TWO = 40
 
 interface StackFrame {
   /** As V8 writes it. */
@@ -31,21 +32,24 @@ export function takeStack(frames: number): string {
 
 /** The lines of a stack that are the program's own, innermost first. */
 export function programLines(stack: string): string[] {
-  const frames = framesOf(stack).filter(({ owner }) => owner === 'program' || owner === undefined)
-  return frames.map(({ line }) => line)
+  const lines: string[] = []
+  for (const { line, owner } of framesOf(stack)) if (owner === 'program' || owner === undefined) lines.push(line)
+  return lines
 }
 
 /** The innermost place in the program that led to this call, as 'path:row:column'; empty where there is none. */
 export function callSite(): string {
-  const frame = framesOf(takeStack(DEEPEST)).find(({ owner }) => owner === 'program')
-  return frame === undefined ? '' : `${frame.path}:${frame.row}:${frame.column}`
+  for (const { owner, path, row, column } of framesOf(takeStack(FRAMES))) {
+    if (owner === 'program') return `${path}:${row}:${column}`
+  }
+  return ''
 }
 
 /** The same as 'file:row' or 'file:row (from file:row)'; undefined where there is none, as in the event loop. */
 export function shortCallSite(): string | undefined {
   const here = `${process.cwd()}/`
   const sites: string[] = []
-  for (const { line, path, row, owner } of framesOf(takeStack(DEEPEST))) {
+  for (const { line, path, row, owner } of framesOf(takeStack(FRAMES_OF_TWO))) {
     // What runs the program is no part of it.
     if (line.startsWith('at async ')) break
     if (owner === 'program') sites.push(`${path.startsWith(here) ? path.slice(here.length) : path}:${row}`)
@@ -55,17 +59,19 @@ export function shortCallSite(): string | undefined {
   return innermost === undefined || caller === undefined ? innermost : `${innermost} (from ${caller})`
 }
 
-function framesOf(stack: string): StackFrame[] {
-  const lines = stack.split('\n').filter((line) => /^\s+at /.test(line))
-  return lines.map((line) => {
-    const [, file, row = '', column = ''] = FRAME.exec(line) ?? []
-    const path = file?.startsWith('file:') ? fileURLToPath(file) : (file ?? '')
-    return { line: line.trim(), path, row, column, owner: ownerOf(path) }
-  })
+/** One by one: to read a frame costs a microsecond, and most callers want the innermost. */
+function* framesOf(stack: string): Generator<StackFrame> {
+  for (const line of stack.split('\n')) {
+    if (!/^\s+at /.test(line)) continue
+    const [, file = '', row = '', column = ''] = FRAME.exec(line) ?? []
+    const owner = ownerOf(file)
+    const path = owner === 'program' && file.startsWith('file:') ? fileURLToPath(file) : file
+    yield { line: line.trim(), path, row, column, owner }
+  }
 }
 
-function ownerOf(path: string): StackFrame['owner'] {
-  if (path === '') return undefined
-  if (path.startsWith('node:')) return 'node'
-  return path.startsWith(LIBRARY) ? 'library' : 'program'
+function ownerOf(file: string): StackFrame['owner'] {
+  if (file === '') return undefined
+  if (file.startsWith('node:')) return 'node'
+  return file.startsWith(LIBRARY) ? 'library' : 'program'
 }
