@@ -9,6 +9,9 @@ import { nodeTracks } from './tracks.js'
 
 const DATA = '"DATA"'
 const TITLE = '{{title}}'
+/** More gaps are too many to look at. */
+const MOST_GAPS = 500
+const BINDING_KINDS = ['unknown', 'stream', 'wait', 'nullStream', 'host', 'eventLoop', 'engine'] as const
 
 export function toHtml(trace: Trace, analysis: Analysis, title: string): string {
   const template = readFileSync(new URL('./page.html', import.meta.url), 'utf8')
@@ -20,11 +23,6 @@ export function toHtml(trace: Trace, analysis: Analysis, title: string): string 
 export function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
 }
-
-/** More gaps are too many to look at. */
-const MOST_GAPS = 500
-
-const BINDING_KINDS = ['unknown', 'stream', 'wait', 'nullStream', 'host', 'eventLoop', 'engine'] as const
 
 /** The columns as bytes in base64, and the texts beside them. */
 function pageData(trace: Trace, analysis: Analysis, title: string): PageData {

@@ -14,7 +14,7 @@ import {
 import { invalidType, invalidValue, stateError } from '../base/errors.js'
 import { notCloneable } from '../base/identity.js'
 import { type Device, driverOf, isDevice, resolveDevice } from '../device.js'
-import type { Simulation } from '../sim.js'
+import type { Simulation } from '../simulation/simulation.js'
 import { type Analysis, analyse } from './analysis.js'
 import { toHtml } from './html.js'
 import type { Calibration } from './meter.js'
