@@ -1,6 +1,6 @@
 /** The door of the simulated machine: what a test needs that a GPU does not offer. */
 // Devices and streams of a simulation have all their methods, also where nobody imports the main door.
-import './index.js'
+import './shortcuts.js'
 
 export type { Disagreement, Exploration, Order } from './explore/exploration.js'
 export {

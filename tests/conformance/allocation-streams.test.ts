@@ -1,4 +1,4 @@
-/** M9: memory lives until the work is done that uses it on its home stream, also when that is closed or captures. */
+/** M9: memory lives until the work is done that uses it on its allocation stream, also when that is closed or captures. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DeviceBuffer, Stream } from 'cuda-streams'
@@ -6,7 +6,7 @@ import { onEveryBackend } from '../helpers/suite.js'
 
 const LENGTH = 1 << 20
 
-onEveryBackend('memory and its home', (bench) => {
+onEveryBackend('memory and its allocation stream', (bench) => {
   const { device } = bench
 
   /** Queues a fill and a copy to the host behind a latch; `close` then closes the buffer in its own way. */
@@ -15,7 +15,7 @@ onEveryBackend('memory and its home', (bench) => {
     using reader = bench.stream()
     using result = device.allocPinned(LENGTH)
     const buffer = device.alloc(LENGTH, { stream: home })
-    const latch = bench.latch(home)
+    using latch = bench.latch(home)
     home.fill(buffer, 7)
     home.copy(result, buffer)
     const done = home.record()
@@ -30,34 +30,34 @@ onEveryBackend('memory and its home', (bench) => {
     home.close()
   }
 
-  test('closed while its home works', () => usedWhenClosed((buffer) => buffer.close()))
+  test('M9 closed while its allocation stream works', () => usedWhenClosed((buffer) => buffer.close()))
 
-  test('closed after its home', () =>
+  test('M9 closed after its allocation stream', () =>
     usedWhenClosed((buffer, home) => {
       home.close()
       buffer.close()
     }))
 
-  test('closed before its home', () =>
+  test('M9 closed before its allocation stream', () =>
     usedWhenClosed((buffer, home) => {
       buffer.close()
       home.close()
     }))
 
-  test('closed while its home captures: it is freed when the capture is over, and is no part of the graph', () =>
+  test('M9 closed while its allocation stream captures: it is freed when the capture is over, and is no part of the graph', () =>
     usedWhenClosed((buffer, home) => {
       const graph = home.capture(() => buffer.close())
       assert.equal(graph.nodeCount, 0)
     }))
 
-  test('closed after its home, which was closed while it captured', () =>
+  test('M9 closed after its allocation stream, which was closed while it captured', () =>
     usedWhenClosed((buffer, home) => {
       home.beginCapture()
       home.close()
       buffer.close()
     }))
 
-  test('closed while its home captures, which is then closed', async () => {
+  test('M9 closed while its allocation stream captures, which is then closed', async () => {
     await usedWhenClosed((buffer, home) => {
       home.beginCapture()
       buffer.close()
@@ -66,7 +66,7 @@ onEveryBackend('memory and its home', (bench) => {
     await device.finished()
   })
 
-  test('closed after its home, which was closed while it was part of another capture', async () => {
+  test('M9 closed after its allocation stream, which was closed while it was part of another capture', async () => {
     await usedWhenClosed((buffer, home) => {
       using origin = bench.stream()
       const graph = origin.capture(() => {
@@ -79,7 +79,7 @@ onEveryBackend('memory and its home', (bench) => {
     await device.finished()
   })
 
-  test('closed while its home is part of another capture, in which that is closed', async () => {
+  test('M9 closed while its allocation stream is part of another capture, in which that is closed', async () => {
     await usedWhenClosed((buffer, home) => {
       using origin = bench.stream()
       const graph = origin.capture(() => {
@@ -106,13 +106,13 @@ onEveryBackend('memory and its home', (bench) => {
   }
   const newHome = (): Stream => bench.stream()
 
-  test('a thousand buffers of closed streams are freed', () =>
+  test('M9 a thousand buffers of closed streams are freed', () =>
     allAreFreed(newHome, (buffers, home) => {
       home.close()
       closeAll(buffers)
     }))
 
-  test('a thousand buffers of streams that were closed while they captured are freed', () =>
+  test('M9 a thousand buffers of streams that were closed while they captured are freed', () =>
     allAreFreed(newHome, (buffers, home) => {
       home.beginCapture()
       closeAll(buffers.slice(50))
@@ -120,7 +120,7 @@ onEveryBackend('memory and its home', (bench) => {
       closeAll(buffers)
     }))
 
-  test('a thousand buffers of streams that were closed in the capture of another are freed', () =>
+  test('M9 a thousand buffers of streams that were closed in the capture of another are freed', () =>
     allAreFreed(newHome, (buffers, home) => {
       using origin = bench.stream()
       origin.beginCapture()
@@ -131,7 +131,7 @@ onEveryBackend('memory and its home', (bench) => {
       origin.endCapture().close()
     }))
 
-  test('a thousand buffers of the null stream that were closed while a blocking stream captured are freed', () =>
+  test('M9 a thousand buffers of the null stream that were closed while a blocking stream captured are freed', () =>
     allAreFreed(
       () => device.defaultStream,
       (buffers) => {

@@ -1,5 +1,5 @@
 /**
- * C5 what the library does beside a capture, or with events of one, leaves the capture alone and keeps its promises. Each of
+ * R6 to R8: what the library does beside a capture, or with events of one, leaves the capture alone and keeps its promises. Each of
  * these was found by random programs on a GPU (docs/differential.md).
  */
 import assert from 'node:assert/strict'
@@ -31,13 +31,13 @@ onEveryBackend('beside a capture', (bench) => {
   }
 
   for (const mode of MODES) {
-    test(`records and waits are captured while host functions are pending: ${mode}`, async () => {
+    test(`R7 records and waits are captured while host functions are pending: ${mode}`, async () => {
       using held = working()
       using blocking = working({ nonBlocking: false })
       using stream = working()
       using joined = working()
       let ran = 0
-      const latch = bench.latch(held)
+      using latch = bench.latch(held)
       for (const each of [held, blocking, device.defaultStream]) {
         each.launchHostFunc(() => {
           ran += 1
@@ -56,7 +56,7 @@ onEveryBackend('beside a capture', (bench) => {
       assert.equal(ran, 3)
     })
 
-    test(`closing buffers, instances, events and streams spoils nothing: ${mode}`, async () => {
+    test(`R7 closing buffers, instances, events and streams invalidates nothing: ${mode}`, async () => {
       using stream = working()
       const other = working()
       const onNull = device.alloc(1024, { stream: device.defaultStream })
@@ -77,7 +77,7 @@ onEveryBackend('beside a capture', (bench) => {
       await device.finished()
     })
 
-    test(`memory whose home was closed while it captured is freed later, and spoils nothing: ${mode}`, async () => {
+    test(`M9 memory whose allocation stream was closed while it captured is freed later, and invalidates nothing: ${mode}`, async () => {
       for (const order of ['buffer, home', 'home, buffer', 'home, capture, buffer', 'buffer, capture, home'] as const) {
         for (const joins of [false, true]) {
           using origin = working()
@@ -105,7 +105,7 @@ onEveryBackend('beside a capture', (bench) => {
       await device.finished()
     })
 
-    test(`a stream that has begun a capture says of itself what it ever does: ${mode}`, () => {
+    test(`R8 a stream that has begun a capture says of itself what it always says: ${mode}`, () => {
       const aboutItself = ({ id, priority, nonBlocking }: Stream) => ({ id, priority, nonBlocking })
       for (const nonBlocking of [true, false]) {
         using stream = bench.stream({ nonBlocking })
@@ -122,12 +122,12 @@ onEveryBackend('beside a capture', (bench) => {
       }
     })
 
-    test(`a recording that is stopped waits for what was recorded, and spoils nothing: ${mode}`, async () => {
+    test(`R7 a recording that is stopped waits for what was recorded, and invalidates nothing: ${mode}`, async () => {
       using stream = working()
       using held = working()
       using buffer = device.alloc(1024, { stream: held })
       const recording = Timeline.start({ device })
-      const latch = bench.latch(held)
+      using latch = bench.latch(held)
       held.fill(buffer, 1)
       stream.beginCapture(mode)
       stream.fill(buffer, 2)
@@ -146,7 +146,7 @@ onEveryBackend('beside a capture', (bench) => {
       )
     })
 
-    test(`memory of the null stream can be closed while a blocking stream captures: ${mode}`, async () => {
+    test(`R7 memory of the null stream can be closed while a blocking stream captures: ${mode}`, async () => {
       using blocking = working({ nonBlocking: false })
       using stream = working()
       const buffer = device.alloc(1024, { stream: device.defaultStream })
@@ -192,6 +192,7 @@ onEveryBackend('beside a capture', (bench) => {
       }
     },
     'promises and host functions': (other) => {
+      // It is opened in the function that is returned, when the capture has begun.
       const latch = bench.latch(other)
       const before = [other.finished(), other.record().finished()]
       let ran = 0
@@ -285,7 +286,7 @@ onEveryBackend('beside a capture', (bench) => {
   }
 
   for (const [what, prepare] of Object.entries(doings)) {
-    test(`it is spoilt by nothing that the library does: ${what}`, async () => {
+    test(`R7 a capture is invalidated by nothing that the library does: ${what}`, async () => {
       for (const mode of MODES) {
         for (const nonBlocking of [true, false]) {
           using stream = working({ nonBlocking })
@@ -303,7 +304,7 @@ onEveryBackend('beside a capture', (bench) => {
     })
   }
 
-  test('another device can be waited for, with host functions pending there and without', async (context) => {
+  test('R7 another device can be waited for, with host functions pending there and without', async (context) => {
     const second = secondDevice(bench)
     if (second === undefined) return context.skip(ONE_DEVICE)
     using stream = working()
@@ -324,7 +325,7 @@ onEveryBackend('beside a capture', (bench) => {
     there.close()
   })
 
-  test('an event recorded with external is no event of the capture: it can be waited for before and after', async () => {
+  test('G8 an event recorded with external is no event of the capture: it can be waited for before and after', async () => {
     using stream = working()
     using event = device.createEvent()
     using graph = stream.capture(() => void stream.record(event, { external: true }))
@@ -336,7 +337,7 @@ onEveryBackend('beside a capture', (bench) => {
     event.synchronize()
   })
 
-  test('a record that is refused leaves the earlier record in force, for promises too', async () => {
+  test('R6 a record that is refused leaves the earlier record in force, for promises too', async () => {
     using stream = working()
     using other = working()
     using event = other.record()
@@ -348,7 +349,7 @@ onEveryBackend('beside a capture', (bench) => {
     assert.equal(event.query(), true)
   })
 
-  test('a promise for an event of a capture that is over rejects, also where the event is recorded anew at once', async () => {
+  test('R6 a promise for an event of a capture that is over rejects, also where the event is recorded anew at once', async () => {
     using stream = working()
     using event = device.createEvent()
     stream.capture(() => void stream.record(event)).close()
@@ -362,10 +363,10 @@ onEveryBackend('beside a capture', (bench) => {
     await event.finished()
   })
 
-  test('an event that is recorded anew while it is waited for keeps the old wait', async () => {
+  test('O1 an event that is recorded anew while it is waited for keeps the old wait', async () => {
     using first = working()
     using second = working()
-    const latch = bench.latch(second)
+    using latch = bench.latch(second)
     using event = first.record()
     const promise = event.finished()
     second.record(event)

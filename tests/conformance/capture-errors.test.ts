@@ -1,4 +1,4 @@
-/** G14: every error that a capture can end in, 900 to 908, as the driver gives it; the streams work afterwards. */
+/** R1 to R6: every error that a capture can end in, 900 to 908, as the driver gives it; the streams work afterwards. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
@@ -32,7 +32,7 @@ onEveryBackend('errors of captures', (bench) => {
     }
   }
 
-  test('900 launching or uploading a graph on a capturing stream is refused, and spoils the capture', () => {
+  test('R1 900: launching or uploading a graph on a capturing stream is refused, and invalidates the capture', () => {
     const [stream, other] = two()
     using exec = stream.capture(() => bench.busy(stream, 1000)).instantiate()
     for (const call of [() => exec.launch(stream), () => exec.upload(stream)]) {
@@ -44,7 +44,7 @@ onEveryBackend('errors of captures', (bench) => {
     usable(stream, other)
   })
 
-  test('900 the null stream cannot be captured, the per-thread stream can', () => {
+  test('R5 900: the null stream cannot be captured, the per-thread stream can', () => {
     const { defaultStream } = device
     const error = refusedByDriver(() => defaultStream.beginCapture(), 900)
     assert.match(error.message, /a stream that you made/)
@@ -55,7 +55,7 @@ onEveryBackend('errors of captures', (bench) => {
     stillWorks(bench, perThread)
   })
 
-  test('901 once it is spoilt a capture takes no work, and ends with that', () => {
+  test('R2 901: once it is invalidated a capture takes no work, and ends with that', () => {
     const [stream, other] = two()
     const outside = other.record()
     stream.beginCapture()
@@ -68,7 +68,7 @@ onEveryBackend('errors of captures', (bench) => {
     usable(stream, other)
   })
 
-  test('901 a launch that the driver refuses invalidates the capture of its stream, and no other', async () => {
+  test('R2 901: a launch that the driver refuses invalidates the capture of its stream, and no other', async () => {
     const [stream, other] = two()
     await nothing.prepare(device)
     stream.launch(nothing, { grid: 1, block: 1 }).synchronize()
@@ -101,7 +101,7 @@ onEveryBackend('errors of captures', (bench) => {
     usable(stream, other)
   })
 
-  test('902 a wait between two captures spoils both', () => {
+  test('R3 902: a wait between two captures invalidates both', () => {
     const [stream, other] = two()
     stream.beginCapture()
     other.beginCapture()
@@ -112,7 +112,7 @@ onEveryBackend('errors of captures', (bench) => {
     usable(stream, other)
   })
 
-  test('900 a call that no capture allows beside it spoils every capture', () => {
+  test('R1 900: a call that no capture allows beside it invalidates every capture', () => {
     const [stream, other] = two()
     const old = bench.stream()
     stillWorks(bench, old)
@@ -126,7 +126,7 @@ onEveryBackend('errors of captures', (bench) => {
     usable(stream, other, old)
   })
 
-  test('903 only the stream that began a capture can end it', () => {
+  test('R4 903: only the stream that began a capture can end it', () => {
     const [stream, joined] = two()
     stream.beginCapture()
     joined.wait(stream)
@@ -135,7 +135,7 @@ onEveryBackend('errors of captures', (bench) => {
     usable(stream, joined)
   })
 
-  test('904 a stream that joined, has work, and is not waited for', () => {
+  test('R4 904: a stream that joined, has work, and is not waited for', () => {
     const [stream, joined] = two()
     stream.beginCapture()
     joined.wait(stream)
@@ -144,7 +144,7 @@ onEveryBackend('errors of captures', (bench) => {
     usable(stream, joined)
   })
 
-  test('905 waiting for an event from outside, unless it is external', () => {
+  test('R3 905: waiting for an event from outside, unless it is external', () => {
     const [stream, other] = two()
     const outside = other.record()
     stream.beginCapture()
@@ -153,7 +153,7 @@ onEveryBackend('errors of captures', (bench) => {
     usable(stream, other)
   })
 
-  test('906 work on the null stream while a blocking stream captures', () => {
+  test('R5 906: work on the null stream while a blocking stream captures', () => {
     const stream = bench.stream({ nonBlocking: false })
     stillWorks(bench, stream)
     stream.beginCapture()
@@ -162,7 +162,7 @@ onEveryBackend('errors of captures', (bench) => {
     usable(stream)
   })
 
-  test('906 spoils the capture of every blocking stream, and of no other', () => {
+  test('R5 906 invalidates the capture of every blocking stream, and of no other', () => {
     const blocking = [bench.stream({ nonBlocking: false }), bench.stream({ nonBlocking: false })]
     const [other] = two()
     for (const stream of blocking) stillWorks(bench, stream)
@@ -174,12 +174,12 @@ onEveryBackend('errors of captures', (bench) => {
   })
 
   for (const call of ['record', 'record external', 'wait external'] as const) {
-    test(`906 spoils the capture while host functions are pending too: ${call}`, async () => {
+    test(`R5 906 invalidates the capture while host functions are pending too: ${call}`, async () => {
       const stream = bench.stream({ nonBlocking: false })
       const [held] = two()
       using event = device.createEvent({ timing: true })
       using done = held.record({ timing: true })
-      const latch = bench.latch(held)
+      using latch = bench.latch(held)
       held.launchHostFunc(() => {})
       stream.beginCapture('relaxed')
       const { defaultStream } = device
@@ -196,7 +196,7 @@ onEveryBackend('errors of captures', (bench) => {
     })
   }
 
-  test('906 is the answer of a null stream that is asked about itself, which spoils nothing', () => {
+  test('R5 906 is the answer of a null stream that is asked about itself, which invalidates nothing', () => {
     const stream = bench.stream({ nonBlocking: false })
     stillWorks(bench, stream)
     stream.beginCapture()
@@ -207,7 +207,7 @@ onEveryBackend('errors of captures', (bench) => {
     usable(stream)
   })
 
-  test('907 an event of a capture has no work to wait for; once the capture is over it is no record at all', () => {
+  test('R6 907: an event of a capture has no work to wait for; once the capture is over it is no record at all', () => {
     const [stream, other] = two()
     stream.beginCapture('relaxed')
     const event = stream.record()
@@ -225,7 +225,7 @@ onEveryBackend('errors of captures', (bench) => {
     usable(stream, other)
   })
 
-  test('908 another thread cannot end it, and it is over by that; in relaxed mode it can', async (context) => {
+  test('R4 908: another thread cannot end it, and it is over by that; in relaxed mode it can', async (context) => {
     if (bench.name === 'sim') {
       context.skip('each thread has a simulator of its own')
       return
@@ -249,7 +249,7 @@ onEveryBackend('errors of captures', (bench) => {
     }
   })
 
-  test('a joined stream that is closed leaves the capture as it was; the first one ends it', () => {
+  test('R4 a joined stream that is closed leaves the capture as it was; the first one ends it', () => {
     const [stream, joined] = two()
     stream.beginCapture()
     joined.wait(stream)

@@ -1,4 +1,4 @@
-/** C1, C3, C5 and H5 while a stream captures: what is refused, and that nothing of the library spoils a capture. */
+/** C1, C3, C5, H5 and R9 while a stream captures: what is refused, and that nothing of the library invalidates a capture. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CudaError, ExternalStream, Stream } from 'cuda-streams'
@@ -131,7 +131,7 @@ onEveryBackend('while a stream captures', (bench) => {
       await second.finished()
     })
 
-    test(`synchronize() of a device spoils the captures that its streams are in, and no other: ${name}`, (context) => {
+    test(`R9 synchronize() of a device invalidates the captures that its streams are in, and no other: ${name}`, (context) => {
       const second = secondDevice(bench)
       if (second === undefined) return context.skip(ONE_DEVICE)
       using stream = bench.stream()
@@ -148,36 +148,32 @@ onEveryBackend('while a stream captures', (bench) => {
       refused(() => stream.endCapture(), 'CUDA_ERROR_STREAM_CAPTURE_INVALIDATED')
     })
 
-    test(`C5 waits and host functions that are pending elsewhere spoil no capture: ${name}`, async () => {
+    test(`C5 waits and host functions that are pending elsewhere invalidate no capture: ${name}`, async () => {
       using other = bench.stream()
       const order: string[] = []
-      const latch = bench.latch(other)
-      try {
-        const event = other.record()
-        other.launchHostFunc(() => order.push('host function'))
-        const waits = [other.finished(), event.finished(), device.finished()]
+      using latch = bench.latch(other)
+      const event = other.record()
+      other.launchHostFunc(() => order.push('host function'))
+      const waits = [other.finished(), event.finished(), device.finished()]
+      await turns()
+      await capturing(mode, async (stream, capture) => {
         await turns()
-        await capturing(mode, async (stream, capture) => {
-          await turns()
-          stream.wait(stream.record())
-          const during = other.finished()
-          await turns()
-          assert.deepEqual(order, [])
-          assert.equal(stream.isCapturing, true)
-          latch.open()
-          await Promise.all(waits)
-          await during
-          assert.deepEqual(order, ['host function'])
-          await turns()
-          endsWell(stream, capture)
-        })
-      } finally {
+        stream.wait(stream.record())
+        const during = other.finished()
+        await turns()
+        assert.deepEqual(order, [])
+        assert.equal(stream.isCapturing, true)
         latch.open()
-      }
+        await Promise.all(waits)
+        await during
+        assert.deepEqual(order, ['host function'])
+        await turns()
+        endsWell(stream, capture)
+      })
       await other.finished()
     })
 
-    test(`C5 finished() that is begun during a capture does not spoil it: ${name}`, () =>
+    test(`C5 finished() that is begun during a capture does not invalidate it: ${name}`, () =>
       capturing(mode, async (stream, capture) => {
         using other = bench.stream()
         bench.busy(other, 100_000)
@@ -191,7 +187,7 @@ onEveryBackend('while a stream captures', (bench) => {
         endsWell(stream, capture)
       }))
 
-    test(`C5 finished() of an event recorded in the capture rejects and does not spoil it: ${name}`, () =>
+    test(`C5 finished() of an event recorded in the capture rejects and does not invalidate it: ${name}`, () =>
       capturing(mode, async (stream, capture) => {
         using event = stream.record()
         assert.ok((await rejection(event.finished())) instanceof CudaError)

@@ -52,43 +52,35 @@ onEveryBackend('closing', (bench) => {
     const stream = bench.stream()
     const other = bench.stream()
     const order: string[] = []
-    const latch = bench.latch(stream)
-    try {
-      bench.busy(stream, 1000)
-      stream.launchHostFunc(() => order.push('host function'))
-      const event = stream.record()
-      other.wait(event)
-      const finished = stream.finished().then(() => order.push('finished'))
-      stream.close()
-      assert.equal(event.query(), false)
-      assert.deepEqual(order, [])
-      latch.open()
-      await event.finished()
-      await finished
-      assert.deepEqual(order, ['host function', 'finished'])
-      await other.finished()
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    bench.busy(stream, 1000)
+    stream.launchHostFunc(() => order.push('host function'))
+    const event = stream.record()
+    other.wait(event)
+    const finished = stream.finished().then(() => order.push('finished'))
+    stream.close()
+    assert.equal(event.query(), false)
+    assert.deepEqual(order, [])
+    latch.open()
+    await event.finished()
+    await finished
+    assert.deepEqual(order, ['host function', 'finished'])
+    await other.finished()
   })
 
   test('S2 waits queued on an event hold after its close()', async () => {
     using stream = bench.stream()
     using other = bench.stream()
-    const latch = bench.latch(stream)
-    try {
-      const event = stream.record()
-      other.wait(event)
-      const finished = event.finished()
-      event.close()
-      using behind = other.record()
-      assert.equal(behind.query(), false)
-      latch.open()
-      await finished
-      await behind.finished()
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    const event = stream.record()
+    other.wait(event)
+    const finished = event.finished()
+    event.close()
+    using behind = other.record()
+    assert.equal(behind.query(), false)
+    latch.open()
+    await finished
+    await behind.finished()
   })
 
   test('S2 handle, device, closed, equals and printing answer after close()', () => {

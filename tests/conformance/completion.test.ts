@@ -6,8 +6,8 @@ import { readFile } from 'node:fs/promises'
 import { mock, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { Stream, WaitOptions } from 'cuda-streams'
+import type { Latch } from '../helpers/latch.js'
 import { onEveryBackend } from '../helpers/suite.js'
-import type { Latch } from '../helpers/workbench.js'
 import { follow, refused, rejected, stillWorks, turns } from './expect.js'
 
 const PENDING = 10_000
@@ -20,15 +20,12 @@ function threads(): number | undefined {
 onEveryBackend('completion', (bench) => {
   const { device } = bench
 
-  /** Runs a test with a stream that is held, and lets it go at the end. */
+  /** Runs a test with a stream that is held until its end. */
   const whileHeld = async (test: (stream: Stream, latch: Latch) => Promise<void>): Promise<void> => {
     using stream = bench.stream()
-    const latch = bench.latch(stream)
-    try {
-      await test(stream, latch)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    await test(stream, latch)
+    latch.open()
     await stream.finished()
   }
 
@@ -156,13 +153,10 @@ onEveryBackend('completion', (bench) => {
     using stream = bench.stream()
     bench.busy(stream, 100_000)
     const waits = [stream.finished(), stream.record().finished(), device.finished()]
-    const latch = bench.latch(stream)
-    try {
-      await Promise.all(waits)
-      assert.equal(stream.query(), false)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    await Promise.all(waits)
+    assert.equal(stream.query(), false)
+    latch.open()
     await stream.finished()
   })
 

@@ -1,4 +1,4 @@
-/** U1 to U4: the current stream and the current device, and whose they are. */
+/** U1 to U4: the current stream and the current device, and which code sees them. */
 import assert from 'node:assert/strict'
 import { AsyncResource } from 'node:async_hooks'
 import { test } from 'node:test'
@@ -43,18 +43,14 @@ onEveryBackend('what is current', (bench) => {
     using stream = bench.stream()
     using waiting = bench.stream()
     using event = device.createEvent()
-    const latch = bench.latch(stream)
-    try {
-      stream.run(() => assert.equal(event.record(), event))
-      waiting.run(() => assert.equal(event.wait(), event))
-      await turn()
-      assert.equal(event.query(), false)
-      assert.equal(waiting.query(), false)
-      latch.open()
-      await waiting.finished()
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    stream.run(() => assert.equal(event.record(), event))
+    waiting.run(() => assert.equal(event.wait(), event))
+    await turn()
+    assert.equal(event.query(), false)
+    assert.equal(waiting.query(), false)
+    latch.open()
+    await waiting.finished()
   })
 
   test('U2 concurrent requests never see each other’s', async () => {

@@ -259,22 +259,18 @@ onEveryBackend('inside a host function', (bench) => {
     using a = bench.stream()
     using held = bench.stream()
     using opens = bench.stream()
-    const latch = bench.latch(held)
-    try {
-      const order: string[] = []
-      const failed = await inside(a, () => {
-        opens.launchHostFunc(() => {
-          order.push('opens')
-          latch.open()
-        })
-        held.synchronize()
-        order.push('returns')
+    using latch = bench.latch(held)
+    const order: string[] = []
+    const failed = await inside(a, () => {
+      opens.launchHostFunc(() => {
+        order.push('opens')
+        latch.open()
       })
-      assert.equal(failed, undefined)
-      assert.deepEqual(order, ['opens', 'returns'])
-    } finally {
-      latch.open()
-    }
+      held.synchronize()
+      order.push('returns')
+    })
+    assert.equal(failed, undefined)
+    assert.deepEqual(order, ['opens', 'returns'])
   })
 
   test('H2 queuing on another stream whose queue is full runs the host function that it stands at', async () => {

@@ -61,7 +61,7 @@ onEveryBackend('kernels with a twin', (bench) => {
   const n = 1000
   const config = { grid: Math.ceil(n / 256), block: 256 }
 
-  test('K20 a kernel works on device memory: uploaded, launched, downloaded', async () => {
+  test('K8 a kernel works on device memory: uploaded, launched, downloaded', async () => {
     using stream = bench.stream()
     using x = device.alloc(4 * n)
     using y = device.alloc(4 * n)
@@ -79,7 +79,7 @@ onEveryBackend('kernels with a twin', (bench) => {
     )
   })
 
-  test('K21 threads of a block meet at a barrier, and share memory', async () => {
+  test('K8 threads of a block meet at a barrier, and share memory', async () => {
     using stream = bench.stream()
     using data = device.alloc(4 * 64)
     void stream.upload(
@@ -92,7 +92,7 @@ onEveryBackend('kernels with a twin', (bench) => {
     assert.deepEqual(Array.from(new Uint32Array(bytes.buffer, bytes.byteOffset, 64)), expected)
   })
 
-  test('K22 a whole-grid twin, wide integers, booleans, and pinned memory', async () => {
+  test('K8 a whole-grid twin, wide integers, booleans, and pinned memory', async () => {
     using stream = bench.stream()
     const pinned = device.allocPinned(8 * n)
     const values = pinned.view(Float64Array)
@@ -104,7 +104,7 @@ onEveryBackend('kernels with a twin', (bench) => {
     pinned.close()
   })
 
-  test('K23 it is captured into a graph', async () => {
+  test('K7 it is captured into a graph', async () => {
     using stream = bench.stream()
     using x = device.alloc(4 * n)
     using y = device.alloc(4 * n)
@@ -119,7 +119,7 @@ onEveryBackend('kernels with a twin', (bench) => {
     assert.equal(new Float32Array(bytes.buffer, bytes.byteOffset, n)[n - 1], 5)
   })
 
-  test('K30 a launch has the shape that its configuration has at that moment', async () => {
+  test('K6 a launch has the shape that its configuration has at that moment', async () => {
     await threads.prepare(device)
     using stream = bench.stream()
     using count = device.allocPinned(4)
@@ -149,7 +149,7 @@ onEveryBackend('kernels with a twin', (bench) => {
     assert.equal(counted({ grid: 1, block: 32 }), 32)
   })
 
-  test('K31 a kernel uses memory of another device', async (context) => {
+  test('M10 a kernel uses memory of another device', async (context) => {
     const second = secondDevice(bench)
     if (second === undefined) return context.skip(ONE_DEVICE)
     for (const [near, far] of [[device, second] as const, [second, device] as const]) {
@@ -161,7 +161,7 @@ onEveryBackend('kernels with a twin', (bench) => {
     }
   })
 
-  test('K26 memory that begins in the middle of an element is refused, and the device goes on', async () => {
+  test('K3 memory that begins in the middle of an element is refused, and the device goes on', async () => {
     using stream = bench.stream()
     using x = device.alloc(64)
     using pinned = device.allocPinned(64)
@@ -173,7 +173,7 @@ onEveryBackend('kernels with a twin', (bench) => {
     await stream.finished()
   })
 
-  test('K27 a launch that no device can run is CUDA_ERROR_INVALID_VALUE, and queues nothing', async () => {
+  test('K6 a launch that no device can run is CUDA_ERROR_INVALID_VALUE, and queues nothing', async () => {
     using stream = bench.stream()
     using x = device.alloc(4)
     await axpy.prepare(device)
@@ -196,7 +196,7 @@ onEveryBackend('kernels with a twin', (bench) => {
     await stream.finished()
   })
 
-  test('K28 a float argument is one of 24 bits, also in the twin', async () => {
+  test('K8 a float argument is one of 24 bits, also in the twin', async () => {
     using stream = bench.stream()
     using x = device.alloc(4)
     using y = device.alloc(4)
@@ -207,7 +207,7 @@ onEveryBackend('kernels with a twin', (bench) => {
     assert.equal(new Float32Array(bytes.buffer, bytes.byteOffset, 1)[0], 16777215)
   })
 
-  test('a definition is read once, when the kernel is defined: what becomes of it later changes nothing', async () => {
+  test('K8 a definition is read once, when the kernel is defined: what becomes of it later changes nothing', async () => {
     const reads: string[] = []
     const right = {
       name: 'seven',
@@ -239,7 +239,7 @@ onEveryBackend('kernels with a twin', (bench) => {
     assert.deepEqual(reads.sort(), once, 'nothing is read again')
   })
 
-  test('K24 what does not fit is refused: a closed buffer, another driver’s, a wrong argument', () => {
+  test('K3 what does not fit is refused: a closed buffer, another driver’s, a wrong argument', () => {
     using stream = bench.stream()
     using x = device.alloc(4 * n)
     const closed = device.alloc(4 * n)
@@ -263,11 +263,11 @@ onEveryBackend('kernels with a twin', (bench) => {
   })
 })
 
-test('K29 a device to prepare for that is none is ERR_INVALID_ARG_TYPE', async () => {
+test('K3 a device to prepare for that is none is ERR_INVALID_ARG_TYPE', async () => {
   await assert.rejects(Reflect.apply(axpy.prepare, axpy, [0]), { code: 'ERR_INVALID_ARG_TYPE' })
 })
 
-test('K25 on the simulator a missing wait gives wrong bytes under some seed, and the wait right ones under all', async () => {
+test('V1 on the simulator a missing wait gives wrong bytes under some seed, and the wait right ones under all', async () => {
   const run = async (seed: number, waits: boolean): Promise<number> => {
     using simulation = simulate({ seed })
     const [device] = simulation.devices

@@ -7,7 +7,7 @@ import { DEVICE_ATTRIBUTES } from '../../src/driver/device-attributes.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { follow, refused, stillWorks, turns } from './expect.js'
 
-test('Device.get() has one object for each ordinal of the default driver', () => {
+test('D1 Device.get() has one object for each ordinal of the default driver', () => {
   const count = Device.count()
   assert.ok(Number.isInteger(count) && count > 0)
   for (let ordinal = 0; ordinal < count; ordinal += 1) {
@@ -20,20 +20,20 @@ test('Device.get() has one object for each ordinal of the default driver', () =>
   assert.equal(Device.current, Device.get(0))
 })
 
-test('Device.get() of an ordinal that does not exist is ERR_OUT_OF_RANGE', () => {
+test('D1 Device.get() of an ordinal that does not exist is ERR_OUT_OF_RANGE', () => {
   const count = Device.count()
   for (const ordinal of [count, count + 99, -1]) {
     refused(() => Device.get(ordinal), 'ERR_OUT_OF_RANGE', new RegExp(`not ${ordinal}`), /from 0 to/, /device\(s\)/)
   }
 })
 
-test('Device.get() of what is no integer is ERR_INVALID_ARG_TYPE', () => {
+test('D1 Device.get() of what is no integer is ERR_INVALID_ARG_TYPE', () => {
   for (const ordinal of ['0', 0.5, null, Number.NaN, 0n, {}] as unknown as number[]) {
     refused(() => Device.get(ordinal), 'ERR_INVALID_ARG_TYPE', /ordinal/, /integer/)
   }
 })
 
-test('Device has no constructor for others', () => {
+test('D1 Device has no constructor for others', () => {
   const Make = Device as unknown as new () => Device
   refused(() => new Make(), 'ERR_INVALID_ARG_TYPE', /Device\.get/)
 })
@@ -41,7 +41,7 @@ test('Device has no constructor for others', () => {
 onEveryBackend('devices', (bench) => {
   const { device } = bench
 
-  test('Device says its name, uuid, driver and compute capability', () => {
+  test('D2 Device says its name, uuid, driver and compute capability', () => {
     assert.equal(device.driver, bench.name)
     assert.ok(device.name.length > 0)
     const uuids = new Set<string>()
@@ -59,13 +59,13 @@ onEveryBackend('devices', (bench) => {
     assert.ok(major >= 5 && minor >= 0)
   })
 
-  test('Device.attribute() has CUDA’s attributes by their names in camelCase', () => {
+  test('D2 Device.attribute() has CUDA’s attributes by their names in camelCase', () => {
     const names: readonly DeviceAttribute[] = ['multiprocessorCount', 'warpSize', 'maxThreadsPerBlock', 'maxBlockDimX']
     for (const name of names) assert.ok(device.attribute(name) > 0, name)
     assert.equal(device.attribute('warpSize'), 32)
   })
 
-  test('Device.attribute() answers every name that it takes', () => {
+  test('D2 Device.attribute() answers every name that it takes', () => {
     const unanswered: string[] = []
     for (const name of Object.keys(DEVICE_ATTRIBUTES) as DeviceAttribute[]) {
       try {
@@ -77,7 +77,7 @@ onEveryBackend('devices', (bench) => {
     assert.deepEqual(unanswered, [])
   })
 
-  test('Device.attribute() of another name is ERR_INVALID_ARG_VALUE, of no text ERR_INVALID_ARG_TYPE', () => {
+  test('D2 Device.attribute() of another name is ERR_INVALID_ARG_VALUE, of no text ERR_INVALID_ARG_TYPE', () => {
     for (const name of ['multiProcessorCount', 'MULTIPROCESSOR_COUNT', '', 'toString', '__proto__', 'constructor']) {
       const says = [new RegExp(`'${name}'`), /camelCase/, /multiprocessorCount/]
       refused(() => device.attribute(name as DeviceAttribute), 'ERR_INVALID_ARG_VALUE', ...says)
@@ -87,13 +87,13 @@ onEveryBackend('devices', (bench) => {
     }
   })
 
-  test('Device.priorityRange has the least and the greatest; lower goes first', () => {
+  test('D2 Device.priorityRange has the least and the greatest; lower goes first', () => {
     const { least, greatest } = device.priorityRange
     assert.ok(Number.isInteger(least) && Number.isInteger(greatest))
     assert.ok(greatest <= least)
   })
 
-  test('Device.context is the primary one, the same for all that is made here', () => {
+  test('D2 Device.context is the primary one, the same for all that is made here', () => {
     for (const there of bench.devices) {
       const { handle } = there.context
       assert.ok(handle > 0n)
@@ -105,7 +105,7 @@ onEveryBackend('devices', (bench) => {
     }
   })
 
-  test('Device makes streams and events of its own, whatever is current', () => {
+  test('D3 Device makes streams and events of its own, whatever is current', () => {
     for (const there of bench.devices) {
       using stream = there.createStream({ priority: -1, nonBlocking: false })
       using event = there.createEvent({ timing: true })
@@ -122,7 +122,7 @@ onEveryBackend('devices', (bench) => {
     }
   })
 
-  test('Device.synchronize() waits for all streams of the device', () => {
+  test('D4 Device.synchronize() waits for all streams of the device', () => {
     using one = bench.stream()
     using two = bench.stream({ nonBlocking: false })
     bench.busy(one, 100_000)
@@ -131,36 +131,29 @@ onEveryBackend('devices', (bench) => {
     assert.deepEqual([one.query(), two.query()], [true, true])
   })
 
-  test('Device.finished() resolves once all that is queued on the device is done', async () => {
+  test('D4 Device.finished() resolves once all that is queued on the device is done', async () => {
     using one = bench.stream()
     using two = bench.stream({ nonBlocking: false })
-    const latch = bench.latch(one)
-    try {
-      bench.busy(two, 10_000)
-      const finished = device.finished()
-      const state = follow(finished)
-      await turns(30)
-      assert.equal(state.settled, false)
-      latch.open()
-      await finished
-      assert.deepEqual([one.query(), two.query()], [true, true])
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(one)
+    bench.busy(two, 10_000)
+    const finished = device.finished()
+    const state = follow(finished)
+    await turns(30)
+    assert.equal(state.settled, false)
+    latch.open()
+    await finished
+    assert.deepEqual([one.query(), two.query()], [true, true])
   })
 
-  test('Device.synchronize() and finished() are not held by another device', async (t) => {
+  test('D4 Device.synchronize() and finished() are not held by another device', async (t) => {
     const other = bench.devices[1]
     if (other === undefined) return t.skip('this machine has only one device')
     using stream = other.createStream()
-    const latch = bench.latch(stream)
-    try {
-      device.synchronize()
-      await device.finished()
-      assert.equal(stream.query(), false)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    device.synchronize()
+    await device.finished()
+    assert.equal(stream.query(), false)
+    latch.open()
     await other.finished()
     assert.equal(stream.query(), true)
   })

@@ -7,13 +7,13 @@ import { checkError, ONE_DEVICE, refused, secondDevice, stillWorks } from './exp
 onEveryBackend('device.drainHostFunctions()', (bench) => {
   const { device } = bench
 
-  test('it returns at once where nothing is pending', () => {
+  test('H6 it returns at once where nothing is pending', () => {
     using stream = bench.stream()
     device.drainHostFunctions()
     stillWorks(bench, stream)
   })
 
-  test('it runs the host functions of all streams, in the order of each, before it returns', () => {
+  test('H6 it runs the host functions of all streams, in the order of each, before it returns', () => {
     using one = bench.stream()
     using two = bench.stream()
     const ran: string[] = []
@@ -35,7 +35,7 @@ onEveryBackend('device.drainHostFunctions()', (bench) => {
     )
   })
 
-  test('it runs callbacks too, and those that a host function queues on another stream', () => {
+  test('H6 it runs callbacks too, and those that a host function queues on another stream', () => {
     using stream = bench.stream()
     using other = bench.stream()
     const ran: unknown[] = []
@@ -47,7 +47,7 @@ onEveryBackend('device.drainHostFunctions()', (bench) => {
     assert.deepEqual(ran, [['callback', 0], 'queued by it'])
   })
 
-  test('it waits through the work before a host function, also on a stream that waits for it', () => {
+  test('H6 it waits through the work before a host function, also on a stream that waits for it', () => {
     using stream = bench.stream()
     using waiting = bench.stream()
     using before = device.createEvent()
@@ -61,7 +61,7 @@ onEveryBackend('device.drainHostFunctions()', (bench) => {
     assert.deepEqual(ran, [true, 'waiting'])
   })
 
-  test('it runs those of other devices of the driver: their streams may be waited for on this one', (t) => {
+  test('H6 it runs those of other devices of the driver: their streams may be waited for on this one', (t) => {
     const elsewhere = secondDevice(bench)
     if (elsewhere === undefined) return t.skip(ONE_DEVICE)
     using stream = bench.stream({ device: elsewhere })
@@ -73,25 +73,22 @@ onEveryBackend('device.drainHostFunctions()', (bench) => {
     assert.equal(ran, true)
   })
 
-  test('it does not wait for work that no host function comes after', async () => {
+  test('H6 it does not wait for work that no host function comes after', async () => {
     using stream = bench.stream()
     using held = bench.stream()
-    const latch = bench.latch(held)
-    try {
-      let ran = false
-      stream.launchHostFunc(() => {
-        ran = true
-      })
-      device.drainHostFunctions()
-      assert.equal(ran, true)
-      assert.equal(held.query(), false)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(held)
+    let ran = false
+    stream.launchHostFunc(() => {
+      ran = true
+    })
+    device.drainHostFunctions()
+    assert.equal(ran, true)
+    assert.equal(held.query(), false)
+    latch.open()
     await held.finished()
   })
 
-  test('it runs those of a graph that was launched', () => {
+  test('H6 it runs those of a graph that was launched', () => {
     using stream = bench.stream()
     let runs = 0
     using graph = stream.capture(() => {
@@ -108,7 +105,7 @@ onEveryBackend('device.drainHostFunctions()', (bench) => {
     assert.equal(runs, 3)
   })
 
-  test('inside a host function it is ERR_DEADLOCK, and runs none', async () => {
+  test('H6 inside a host function it is ERR_DEADLOCK, and runs none', async () => {
     using stream = bench.stream()
     using other = bench.stream()
     let thrown: unknown
@@ -136,21 +133,18 @@ onEveryBackend('device.drainHostFunctions()', (bench) => {
 })
 
 onEveryBackend('device.drainHostFunctions() and a stream that nothing lets go', (bench) => {
-  const simulated = bench.name === 'sim' ? false : 'a GPU would wait for the latch, for ever'
+  const simulated = bench.name === 'sim' ? false : 'a GPU would wait for the latch forever'
 
-  test('on the simulator it is ERR_DEADLOCK instead of a hang', { skip: simulated }, async () => {
+  test('V5 on the simulator it is ERR_DEADLOCK instead of a hang', { skip: simulated }, async () => {
     using stream = bench.stream()
     let ran = false
-    const latch = bench.latch(stream)
+    using latch = bench.latch(stream)
     stream.launchHostFunc(() => {
       ran = true
     })
-    try {
-      refused(() => bench.device.drainHostFunctions(), 'ERR_DEADLOCK', /drainHostFunctions/, /1 latch/)
-      assert.equal(ran, false)
-    } finally {
-      latch.open()
-    }
+    refused(() => bench.device.drainHostFunctions(), 'ERR_DEADLOCK', /drainHostFunctions/, /1 latch/)
+    assert.equal(ran, false)
+    latch.open()
     await stream.finished()
     assert.equal(ran, true)
   })

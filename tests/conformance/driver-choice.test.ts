@@ -43,7 +43,7 @@ async function ask<Answer>(scenario: Scenario, env: ChildOptions['env']): Promis
 const noCuda = openCudaWorkbench()
 const hasCuda = typeof noCuda !== 'string'
 
-test('Driver choice: by default CUDA where it has a device, else the simulator', async () => {
+test('B1 by default CUDA where it has a device, else the simulator', async () => {
   for (const env of [{}, { CUDA_STREAMS_DRIVER: 'auto' }]) {
     const choice = await ask<Choice>('choice', env)
     assert.equal(choice.driver, hasCuda ? 'cuda' : 'sim')
@@ -52,7 +52,7 @@ test('Driver choice: by default CUDA where it has a device, else the simulator',
   }
 })
 
-test('Driver choice: without a device it is the simulator, and one warning says so', async () => {
+test('B1 without a device it is the simulator, and one warning says so', async () => {
   for (const env of [{}, { CUDA_STREAMS_DRIVER: 'auto' }]) {
     const choice = await ask<Choice>('choice', { ...env, ...NO_DEVICE })
     assert.equal(choice.driver, 'sim')
@@ -67,7 +67,7 @@ test('Driver choice: without a device it is the simulator, and one warning says 
   }
 })
 
-test('Driver choice: threads that start after the warning do not say it again', async () => {
+test('B1 threads that start after the warning do not say it again', async () => {
   const env = { ...UNSET, ...NO_DEVICE }
   const { code, stdout, stderr } = await runScenario(undefined, 'workers', { env })
   assert.equal(code, 0, stderr)
@@ -75,20 +75,20 @@ test('Driver choice: threads that start after the warning do not say it again', 
   assert.equal(stderr.match(/Using the simulated GPU/g)?.length, 1, stderr)
 })
 
-test('Driver choice: sim is taken without a warning', async () => {
+test('B2 sim is taken without a warning', async () => {
   const choice = await ask<Choice>('choice', { CUDA_STREAMS_DRIVER: 'sim' })
   assert.equal(choice.driver, 'sim')
   assert.deepEqual(choice.warnings, [])
 })
 
-test('Driver choice: cuda is taken where there is one', async (t) => {
+test('B2 cuda is taken where there is one', async (t) => {
   if (!hasCuda) return t.skip(`no NVIDIA driver here: ${noCuda}`)
   const choice = await ask<Choice>('choice', { CUDA_STREAMS_DRIVER: 'cuda' })
   assert.equal(choice.driver, 'cuda')
   assert.deepEqual(choice.warnings, [])
 })
 
-test('Driver choice: cuda without a device is ERR_NO_DRIVER, at each use', async () => {
+test('B2 cuda without a device is ERR_NO_DRIVER, at each use', async () => {
   const { first, second } = await ask<{ first: Attempt; second: Attempt }>('firstUse', {
     CUDA_STREAMS_DRIVER: 'cuda',
     ...NO_DEVICE,
@@ -100,7 +100,7 @@ test('Driver choice: cuda without a device is ERR_NO_DRIVER, at each use', async
   }
 })
 
-test('Driver choice: cuda without a driver names the paths tried', async (t) => {
+test('B2 cuda without a driver names the paths tried', async (t) => {
   if (hasCuda) return t.skip('there is a driver here')
   const { first } = await ask<{ first: Attempt }>('firstUse', { CUDA_STREAMS_DRIVER: 'cuda' })
   assert.equal(first.code, 'ERR_NO_DRIVER')
@@ -110,7 +110,7 @@ test('Driver choice: cuda without a driver names the paths tried', async (t) => 
   }
 })
 
-test('Driver choice: another value is ERR_INVALID_ARG_VALUE, at first use', async () => {
+test('B3 another value is ERR_INVALID_ARG_VALUE, at first use', async () => {
   for (const value of ['gpu', 'SIM', 'Cuda', 'sim ', '1']) {
     const { first, second } = await ask<{ first: Attempt; second: Attempt }>('firstUse', { CUDA_STREAMS_DRIVER: value })
     for (const { code, name, message = '' } of [first, second]) {
@@ -122,7 +122,7 @@ test('Driver choice: another value is ERR_INVALID_ARG_VALUE, at first use', asyn
   }
 })
 
-test('Driver choice: nothing happens at import, whatever the variables say', async () => {
+test('B3 nothing happens at import, whatever the variables say', async () => {
   const wrong = [
     { CUDA_STREAMS_DRIVER: 'nonsense' },
     { CUDA_STREAMS_DRIVER: 'cuda', ...NO_DEVICE },
@@ -137,14 +137,14 @@ test('Driver choice: nothing happens at import, whatever the variables say', asy
   }
 })
 
-test('Driver choice: a simulation of one’s own asks for no driver', async () => {
+test('V4 a simulation of the program’s own asks for no driver', async () => {
   for (const env of [{ CUDA_STREAMS_DRIVER: 'nonsense' }, { CUDA_STREAMS_DRIVER: 'cuda', ...NO_DEVICE }]) {
     const answer = await ask<unknown>('simulateOnly', env)
     assert.deepEqual(answer, { ordinal: 1, driver: 'sim', query: true })
   }
 })
 
-test('Driver choice: CUDA_STREAMS_SIM_DEVICES says how many devices the simulator has', async () => {
+test('B4 CUDA_STREAMS_SIM_DEVICES says how many devices the simulator has', async () => {
   for (const count of [1, 2, 8]) {
     const env = { CUDA_STREAMS_DRIVER: 'sim', CUDA_STREAMS_SIM_DEVICES: String(count) }
     const choice = await ask<Choice>('choice', env)
@@ -156,13 +156,13 @@ test('Driver choice: CUDA_STREAMS_SIM_DEVICES says how many devices the simulato
   }
 })
 
-test('Driver choice: variables that are empty are variables that are not set', async () => {
+test('B3 variables that are empty are variables that are not set', async () => {
   const choice = await ask<Choice>('choice', { CUDA_STREAMS_DRIVER: '', CUDA_STREAMS_SIM_DEVICES: '', ...NO_DEVICE })
   assert.equal(choice.driver, 'sim')
   assert.equal(choice.count, 1)
 })
 
-test('Driver choice: a number of devices that is none is ERR_INVALID_ARG_VALUE', async () => {
+test('B4 a number of devices that is none is ERR_INVALID_ARG_VALUE', async () => {
   for (const value of ['0', '-1', '1.5', 'many', '1000000']) {
     const env = { CUDA_STREAMS_DRIVER: 'sim', CUDA_STREAMS_SIM_DEVICES: value }
     const { first } = await ask<{ first: Attempt }>('firstUse', env)
@@ -172,7 +172,7 @@ test('Driver choice: a number of devices that is none is ERR_INVALID_ARG_VALUE',
   }
 })
 
-test('Driver choice: of all threads of a process the first that falls back says so', async () => {
+test('B1 of all threads of a process the first that falls back says so', async () => {
   const code = `
     const { Worker } = require('node:worker_threads')
     import('${import.meta.resolve('cuda-streams')}').then(() => {

@@ -21,20 +21,17 @@ onEveryBackend('events', (bench) => {
 
   test('O6 a new event was never recorded, whatever became of one that is closed', async () => {
     using stream = bench.stream()
-    const latch = bench.latch(stream)
-    try {
-      for (let count = 0; count < 5; count += 1) stream.record().close()
-      const fresh = Array.from({ length: 10 }, () => device.createEvent())
-      assert.deepEqual(fresh.map((event) => event.query()).filter(Boolean).length, fresh.length)
-      for (const event of fresh) event.close()
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    for (let count = 0; count < 5; count += 1) stream.record().close()
+    const fresh = Array.from({ length: 10 }, () => device.createEvent())
+    assert.deepEqual(fresh.map((event) => event.query()).filter(Boolean).length, fresh.length)
+    for (const event of fresh) event.close()
+    latch.open()
     using captured = stream.capture(() => stream.record().close())
     assert.equal(captured.nodeCount, 0)
-    const fresh = Array.from({ length: 10 }, () => device.createEvent())
-    for (const event of fresh) assert.equal(event.query(), true)
-    for (const event of fresh) event.close()
+    const afterwards = Array.from({ length: 10 }, () => device.createEvent())
+    for (const event of afterwards) assert.equal(event.query(), true)
+    for (const event of afterwards) event.close()
     await stream.finished()
   })
 
@@ -167,18 +164,14 @@ onEveryBackend('events', (bench) => {
     using stream = bench.stream()
     using start = stream.record({ timing: true })
     await start.finished()
-    const latch = bench.latch(stream)
-    try {
-      using end = stream.record({ timing: true })
-      const error = refused(() => end.elapsedSince(start), 'CUDA_ERROR_NOT_READY', /not complete/, /finished\(\)/)
-      assert.equal((error as CudaError).call, 'cuEventElapsedTime')
-      refused(() => start.elapsedSince(end), 'CUDA_ERROR_NOT_READY', /not complete/)
-      latch.open()
-      await end.finished()
-      assert.ok(end.elapsedSince(start) >= 0)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    using end = stream.record({ timing: true })
+    const error = refused(() => end.elapsedSince(start), 'CUDA_ERROR_NOT_READY', /not complete/, /finished\(\)/)
+    assert.equal((error as CudaError).call, 'cuEventElapsedTime')
+    refused(() => start.elapsedSince(end), 'CUDA_ERROR_NOT_READY', /not complete/)
+    latch.open()
+    await end.finished()
+    assert.ok(end.elapsedSince(start) >= 0)
   })
 
   test('O7 events of two devices have no time between them', async (t) => {

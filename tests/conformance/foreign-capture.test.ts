@@ -19,7 +19,7 @@ test('C5 a global-mode capture begun by other code survives our polling and our 
   const graph = Number(koffi.alloc('uint64', 1))
   const theirs = bench.foreignStream(bench.device)
   const ours = bench.stream()
-  const latch = bench.latch(ours)
+  using latch = bench.latch(ours)
   try {
     let ran = 0
     ours.launchHostFunc(() => {
@@ -47,7 +47,7 @@ test('C5 a global-mode capture begun by other code survives our polling and our 
     await other.finished()
     assert.equal(ran, 2)
     assert.equal(wrapped.isCapturing, true)
-    assert.equal(end(Number(theirs), graph), 0, 'the capture was spoilt')
+    assert.equal(end(Number(theirs), graph), 0, 'the capture was invalidated')
     event.close()
     other.close()
   } finally {

@@ -290,7 +290,7 @@ onEveryBackend('foreign streams', (bench) => {
   })
 })
 
-test('the simulator: a process can have many simulations, and handles of the last are as good as of the first', () => {
+test('V4 a process can have many simulations, and handles of the last are as good as of the first', () => {
   for (let count = 0; count < 10_000; count += 1) simulate()
   const [device] = simulate().devices
   assert.ok(device)

@@ -17,7 +17,7 @@ async function errorOf(call: () => unknown): Promise<CudaError> {
 }
 
 describe('errors of waits', () => {
-  test('say whose work was waited for, and what was queued there last', async () => {
+  test('A5 say whose work was waited for, and what was queued there last', async () => {
     const [device] = simulate().devices
     assert.ok(device)
     const stream = new Stream({ device })
@@ -48,7 +48,7 @@ describe('errors of waits', () => {
 })
 
 onEveryBackend('errors of waits', (bench) => {
-  test('name the call that was made, however often a stream was waited for before', async () => {
+  test('A5 name the call that was made, however often a stream was waited for before', async () => {
     using stream = bench.stream()
     stream.synchronize()
     stream.beginCapture('relaxed')
@@ -57,7 +57,7 @@ onEveryBackend('errors of waits', (bench) => {
     await errorOf(() => stream.endCapture())
   })
 
-  test('say it where a stream captures, too', async () => {
+  test('A5 say it where a stream captures, too', async () => {
     using stream = bench.stream()
     stream.beginCapture('relaxed')
     const error = await errorOf(() => stream.finished())

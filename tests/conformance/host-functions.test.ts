@@ -43,19 +43,15 @@ onEveryBackend('host functions', (bench) => {
   test('H1 it does not run before the work in front of it is done', async () => {
     using stream = bench.stream()
     let ran = 0
-    const latch = bench.latch(stream)
-    try {
-      stream.launchHostFunc(() => {
-        ran += 1
-      })
-      await turns(50)
-      assert.equal(ran, 0)
-      latch.open()
-      await stream.finished()
-      assert.equal(ran, 1)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    stream.launchHostFunc(() => {
+      ran += 1
+    })
+    await turns(50)
+    assert.equal(ran, 0)
+    latch.open()
+    await stream.finished()
+    assert.equal(ran, 1)
   })
 
   test('H1 it runs exactly once, in the order queued, and never inside the call that queues it', async () => {
@@ -87,7 +83,7 @@ onEveryBackend('host functions', (bench) => {
     assert.equal(given[1]?.[0], undefined)
   })
 
-  test('H1 it runs in the async context it was queued in, whoever waits', async () => {
+  test('H1 it runs in the async context it was queued in, whichever code waits', async () => {
     using stream = bench.stream()
     const storage = new AsyncLocalStorage<string>()
     const seen: unknown[] = []
@@ -147,7 +143,7 @@ onEveryBackend('host functions', (bench) => {
     )
   })
 
-  test('H3 a throw that nobody handles ends the process as any other', async () => {
+  test('H3 a throw that the program does not handle ends the process as any other', async () => {
     const { code, stderr } = await runScenario(bench, 'throwingUnhandled')
     assert.equal(code, 1)
     assert.match(stderr, /Error: boom/)

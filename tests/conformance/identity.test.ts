@@ -15,7 +15,7 @@ import { simWorkbench } from '../helpers/workbench.js'
 onEveryBackend('objects that are looked at', (bench) => {
   const { device } = bench
 
-  test('two that were made alike are not deep-equal', () => {
+  test('A4 two that were made alike are not deep-equal', () => {
     using stream = bench.stream()
     const graph = stream.capture(() => {})
     const pairs: readonly (readonly [unknown, unknown])[] = [
@@ -37,7 +37,7 @@ onEveryBackend('objects that are looked at', (bench) => {
     assert.equal(isDeepStrictEqual(first, second), false, 'devices of two simulations')
   })
 
-  test('structuredClone() and postMessage() refuse them, and say what to send instead', () => {
+  test('A4 structuredClone() and postMessage() refuse them, and say what to send instead', () => {
     using stream = bench.stream()
     const graph = stream.capture(() => {})
     const { port1 } = new MessageChannel()
@@ -56,7 +56,7 @@ onEveryBackend('objects that are looked at', (bench) => {
   })
 })
 
-test('so do the objects of the other entry points', async () => {
+test('A4 so do the objects of the other entry points', async () => {
   const { device } = simWorkbench()
   const [communicator] = await Communicator.createAll([device])
   const recording = Timeline.start({ device })

@@ -40,7 +40,7 @@ onEveryBackend('kernels', (bench) => {
   const memory = bench.mapped(1 << 16)
 
   if (memory === undefined) {
-    test('K0 a driver that runs no GPU code says so', async () => {
+    test('K4 a driver that runs no GPU code says so', async () => {
       assert.throws(() => Module.load(PTX, { device }), { code: 'ERR_UNSUPPORTED', message: /simulator/ })
       await assert.rejects(Program.compile(SOURCE, { device }), { code: 'ERR_UNSUPPORTED' })
     })
@@ -81,7 +81,7 @@ onEveryBackend('kernels', (bench) => {
     assert.deepEqual(Array.from(out), [0, 127, 0, -(2 ** 35) - 1, -0.5])
   })
 
-  test('K3 PTX is loaded as text or bytes', () => {
+  test('K1 PTX is loaded as text or bytes', () => {
     for (const code of [PTX, Buffer.from(PTX)]) {
       using module = Module.load(code, { device })
       using stream = bench.stream()
@@ -91,7 +91,7 @@ onEveryBackend('kernels', (bench) => {
     }
   })
 
-  test('K4 a signature that is not the kernel’s own is refused, by the sizes of its parameters', async () => {
+  test('K2 a signature that is not the kernel’s own is refused, by the sizes of its parameters', async () => {
     using module = await Program.compile(SOURCE, { device })
     const refused = { code: 'ERR_INVALID_ARG_VALUE' }
     assert.throws(() => module.kernel('axpy', ['f64', 'in f32*', 'inout f32*', 'i32']), {
@@ -105,7 +105,7 @@ onEveryBackend('kernels', (bench) => {
     assert.equal(module.kernel('nothing', []).name, 'nothing')
   })
 
-  test('K5 arguments that do not fit are refused, and nothing is queued', async () => {
+  test('K3 arguments that do not fit are refused, and nothing is queued', async () => {
     using module = await Program.compile(SOURCE, { device })
     using stream = bench.stream()
     const axpy = module.kernel('axpy', AXPY)
@@ -113,7 +113,7 @@ onEveryBackend('kernels', (bench) => {
       Reflect.apply(stream.launch, stream, [axpy, config, ...args])
     }
     const one = { grid: 1, block: 1 }
-    const latch = bench.latch(stream)
+    using latch = bench.latch(stream)
     latch.open()
     stream.synchronize()
     assert.throws(() => launch(one, 1, pointer, pointer), { code: 'ERR_INVALID_ARG_VALUE', message: /4 argument/ })
@@ -131,7 +131,7 @@ onEveryBackend('kernels', (bench) => {
     await stream.finished()
   })
 
-  test('K6 code that cannot run is refused, with the reason', async () => {
+  test('K1 code that cannot run is refused, with the reason', async () => {
     assert.throws(() => Module.load('not PTX at all', { device }), { name: 'CudaError' })
     assert.throws(() => Module.load(new Uint8Array(0), { device }), { code: 'ERR_OUT_OF_RANGE' })
     assert.throws(() => Module.load(5 as unknown as string, { device }), { code: 'ERR_INVALID_ARG_TYPE' })
@@ -145,7 +145,7 @@ onEveryBackend('kernels', (bench) => {
     await stream.finished()
   })
 
-  test('K7 a kernel of a closed module is ERR_CLOSED', async () => {
+  test('K5 a kernel of a closed module is ERR_CLOSED', async () => {
     const module = Module.load(PTX, { device })
     const store = module.kernel('store', ['out u32*', 'u32'])
     module.close()
@@ -156,7 +156,7 @@ onEveryBackend('kernels', (bench) => {
     assert.throws(() => store.activeBlocks(32), { code: 'ERR_CLOSED' })
   })
 
-  test('K8 more than 48 KiB of dynamic shared memory, cooperative launches, clusters, occupancy', async () => {
+  test('K6 more than 48 KiB of dynamic shared memory, cooperative launches, clusters, occupancy', async () => {
     using module = await Program.compile(SOURCE, { device })
     using stream = bench.stream()
     const shared = module.kernel('shared', ['out u32*'])
@@ -171,7 +171,7 @@ onEveryBackend('kernels', (bench) => {
     assert.ok(nothing.activeBlocks(1024) < nothing.activeBlocks(32))
   })
 
-  test('K9 a kernel is captured into a graph, with the arguments it had then', async () => {
+  test('K7 a kernel is captured into a graph, with the arguments it had then', async () => {
     using module = Module.load(PTX, { device })
     using stream = bench.stream()
     const store = module.kernel('store', ['out u32*', 'u32'])
@@ -186,7 +186,7 @@ onEveryBackend('kernels', (bench) => {
     assert.deepEqual(Array.from(new Uint32Array(bytes, 0, 2)), [1, 2])
   })
 
-  test('K10 a wrong argument is an error of the compiler too', () => {
+  test('K3 a wrong argument is an error of the compiler too', () => {
     using module = Module.load(PTX, { device })
     using stream = bench.stream()
     const store = module.kernel('store', ['out u32*', 'u32'])

@@ -1,5 +1,5 @@
 /**
- * M10: a large file goes to the GPU and back through web streams: byte for byte, in memory that does not grow with it.
+ * T6: a large file goes to the GPU and back through web streams: byte for byte, in memory that does not grow with it.
  * How long the event loop was held up is printed; how long that may be is for a bench to say, not for a test.
  */
 import assert from 'node:assert/strict'
@@ -24,7 +24,7 @@ onEveryBackend('a large file', (bench) => {
   // The simulator's device memory is this process's own: there the file is smaller.
   const length = bench.name === 'cuda' ? 3 * GIB + 12_345 : 64 * MIB + 12_345
 
-  test(`${(length / GIB).toFixed(2)} GiB through pipeTo, to the GPU and back`, async (context) => {
+  test(`T6 ${(length / GIB).toFixed(2)} GiB through pipeTo, to the GPU and back`, async (context) => {
     const directory = mkdtempSync(join(tmpdir(), 'cuda-streams-large-'))
     const { bavail, bsize } = statfsSync(directory)
     assert.ok(bavail * bsize > 2 * length, `${directory} has no room for two files of ${length} bytes`)

@@ -9,7 +9,7 @@ import { beginCapture, collectUntil, endQuietly, ONE_DEVICE, refused, refusedByD
 onEveryBackend('memory', (bench) => {
   const { device } = bench
 
-  test('a device buffer says what it is', () => {
+  test('M1 a device buffer says what it is', () => {
     using buffer = device.alloc(1000)
     assert.ok(buffer instanceof DeviceBuffer)
     assert.equal(buffer.byteLength, 1000)
@@ -21,7 +21,7 @@ onEveryBackend('memory', (bench) => {
     assert.match(String(buffer), /^DeviceBuffer\(0x[0-9a-f]+, 1000 bytes, Device\(0, \w+\)\)$/)
   })
 
-  test('a pinned buffer is bytes of this process', () => {
+  test('M1 a pinned buffer is bytes of this process', () => {
     using buffer = device.allocPinned(64)
     assert.ok(buffer instanceof PinnedBuffer)
     assert.equal(buffer.bytes.length, 64)
@@ -35,7 +35,7 @@ onEveryBackend('memory', (bench) => {
     assert.deepEqual([...buffer.bytes.subarray(7, 17)], [0x3f, 7, 7, 7, 7, 7, 7, 7, 7, 0])
   })
 
-  test('slices share the memory and end with it', () => {
+  test('M2 slices share the memory and end with it', () => {
     const buffer = device.alloc(100)
     const slice = buffer.slice(10, 50)
     const inner = slice.slice(5, 5)
@@ -51,7 +51,7 @@ onEveryBackend('memory', (bench) => {
     refused(() => buffer.slice(0, 1), 'ERR_CLOSED', /closed/)
   })
 
-  test('wrong lengths and slices are refused', () => {
+  test('M3 wrong lengths and slices are refused', () => {
     for (const alloc of [(n: number) => device.alloc(n), (n: number) => device.allocPinned(n)]) {
       for (const wrong of [0, -1, 2 ** 47, 2 ** 53, 1e300, -(2 ** 60)]) {
         refused(() => alloc(wrong), 'ERR_OUT_OF_RANGE', /byteLength must be from 1/)
@@ -71,7 +71,7 @@ onEveryBackend('memory', (bench) => {
     refused(() => new PinnedBuffer(undefined as never), 'ERR_INVALID_ARG_TYPE', /allocPinned/)
   })
 
-  test('views that do not fit are refused', () => {
+  test('M3 views that do not fit are refused', () => {
     using buffer = device.allocPinned(10)
     refused(() => buffer.view(Float32Array), 'ERR_INVALID_ARG_VALUE', /4 bytes/)
     refused(() => buffer.slice(1, 4).view(Float32Array), 'ERR_INVALID_ARG_VALUE', /4 bytes/)
@@ -93,7 +93,7 @@ onEveryBackend('memory', (bench) => {
     assert.ok(buffer.view(Ours) instanceof Ours)
   })
 
-  test('allocating takes place on the stream given, which must be of the device', (context) => {
+  test('M4 allocating takes place on the stream given, which must be of the device', (context) => {
     using stream = bench.stream()
     using buffer = device.alloc(8, { stream })
     assert.equal(buffer.device, device)
@@ -113,14 +113,14 @@ onEveryBackend('memory', (bench) => {
     }
   })
 
-  test('more memory than there is, is CUDA_ERROR_OUT_OF_MEMORY', () => {
+  test('M4 more memory than there is, is CUDA_ERROR_OUT_OF_MEMORY', () => {
     const error = refusedByDriver(() => device.alloc(2 ** 46), 2)
     assert.equal(error.code, 'CUDA_ERROR_OUT_OF_MEMORY')
     assert.equal(error.call, 'cuMemAllocAsync')
     device.alloc(16).close()
   })
 
-  test('what is closed is ERR_CLOSED, and views of it are empty', async () => {
+  test('M5 what is closed is ERR_CLOSED, and views of it are empty', async () => {
     using stream = bench.stream()
     const buffer = device.alloc(16)
     const pinned = device.allocPinned(16)
@@ -148,7 +148,7 @@ onEveryBackend('memory', (bench) => {
     assert.equal(stream.query(), true)
   })
 
-  test('memory of another library is wrapped with its owner, and never freed', async () => {
+  test('M6 memory of another library is wrapped with its owner, and never freed', async () => {
     using stream = bench.stream()
     using theirs = device.alloc(256)
     stream.fill(theirs, 3)
@@ -165,7 +165,7 @@ onEveryBackend('memory', (bench) => {
     assert.equal(unsaid.byteLength, 8)
   })
 
-  test('a pointer that cannot be wrapped is refused', (context) => {
+  test('M6 a pointer that cannot be wrapped is refused', (context) => {
     using buffer = device.alloc(64)
     const { pointer } = buffer
     refused(() => DeviceBuffer.from('0x10' as never, 8), 'ERR_INVALID_ARG_TYPE', /pointer/)
@@ -178,7 +178,7 @@ onEveryBackend('memory', (bench) => {
     refused(() => DeviceBuffer.from(pointer, 8, { device: second }), 'ERR_DEVICE_MISMATCH', /Device\(1/)
   })
 
-  test('the owner lives as long as a slice does', async () => {
+  test('M6 the owner lives as long as a slice does', async () => {
     using theirs = device.alloc(64)
     let gone = false
     const registry = new FinalizationRegistry(() => {
@@ -193,7 +193,7 @@ onEveryBackend('memory', (bench) => {
     assert.equal(slice.closed, false)
   })
 
-  test('views keep an unreachable pinned buffer alive', async () => {
+  test('M7 views keep an unreachable pinned buffer alive', async () => {
     const bytes = (() => {
       const buffer = device.allocPinned(4096)
       buffer.bytes.fill(9)
@@ -203,7 +203,7 @@ onEveryBackend('memory', (bench) => {
     assert.equal(bytes[4095], 9)
   })
 
-  test('closing while work is queued takes nothing away from it', async () => {
+  test('M8 closing while work is queued takes nothing away from it', async () => {
     using stream = bench.stream()
     using other = bench.stream()
     using result = device.allocPinned(1024)
@@ -212,7 +212,7 @@ onEveryBackend('memory', (bench) => {
     const buffer = device.alloc(1024, { stream })
     pinned.bytes.fill(5)
     stream.synchronize()
-    const latch = bench.latch(other)
+    using latch = bench.latch(other)
     other.copy(buffer, pinned)
     other.copy(result, buffer)
     pinned.close()
@@ -228,11 +228,11 @@ onEveryBackend('memory', (bench) => {
     assert.deepEqual(Buffer.compare(result.bytes, Buffer.alloc(1024, 5)), 0)
   })
 
-  test('closing after the stream it was allocated on is fine', async () => {
+  test('M8 closing after the stream it was allocated on is fine', async () => {
     const home = bench.stream()
     using stream = bench.stream()
     const buffer = device.alloc(512, { stream: home })
-    const latch = bench.latch(home)
+    using latch = bench.latch(home)
     home.fill(buffer, 1)
     home.close()
     stream.fill(buffer.slice(0, 256), 2)
@@ -242,7 +242,7 @@ onEveryBackend('memory', (bench) => {
     device.alloc(512).close()
   })
 
-  test('many streams may use one buffer', async () => {
+  test('M8 many streams may use one buffer', async () => {
     const buffer = device.alloc(64)
     for (let left = 40; left > 0; left -= 1) {
       using stream = bench.stream()
@@ -252,7 +252,7 @@ onEveryBackend('memory', (bench) => {
     await device.finished()
   })
 
-  test('an unreachable device buffer is freed', async (context) => {
+  test('M7 an unreachable device buffer is freed', async (context) => {
     if (bench.name !== 'sim') return context.diagnostic('only the simulator tells how much memory there is')
     using simulation = simulate()
     const [own] = simulation.devices
@@ -269,7 +269,7 @@ onEveryBackend('memory', (bench) => {
     assert.equal(await collectUntil(isFree), true)
   })
 
-  test('using closes at the end of the block', () => {
+  test('M5 using closes at the end of the block', () => {
     let buffer: DeviceBuffer
     let pinned: PinnedBuffer
     {
@@ -281,7 +281,7 @@ onEveryBackend('memory', (bench) => {
     assert.deepEqual([buffer.closed, pinned.closed], [true, true])
   })
 
-  test('memory of one driver is not for streams of another', () => {
+  test('M10 memory of one driver is not for streams of another', () => {
     using simulation = simulate()
     const [foreign] = simulation.devices
     assert.ok(foreign)

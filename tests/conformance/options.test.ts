@@ -10,7 +10,7 @@ import { ONE_DEVICE, refused, secondDevice } from './expect.js'
 onEveryBackend('options', (bench) => {
   const { device } = bench
 
-  test('an object that is something in itself is no bag of options: the message says into which option it belongs', () => {
+  test('A1 an object that is something in itself is no bag of options: the message says into which option it belongs', () => {
     using stream = bench.stream()
     using other = bench.stream()
     using event = device.createEvent()
@@ -35,14 +35,14 @@ onEveryBackend('options', (bench) => {
     void signal
   })
 
-  test('so is a signal: a wait is not one that cannot be aborted', async () => {
+  test('A1 so is a signal: a wait is not one that cannot be aborted', async () => {
     using stream = bench.stream()
     const { signal } = new AbortController()
     await assert.rejects(stream.finished(signal as never), { code: 'ERR_INVALID_ARG_TYPE', message: /\{ signal \}/ })
     await assert.rejects(device.finished(signal as never), { code: 'ERR_INVALID_ARG_TYPE', message: /\{ signal \}/ })
   })
 
-  test('options may be inherited, and got', () => {
+  test('A2 options may be inherited, and got', () => {
     const { greatest } = device.priorityRange
     const inherited = Object.create({ priority: greatest, timing: true })
     class Computed {
@@ -61,7 +61,7 @@ onEveryBackend('options', (bench) => {
     }
   })
 
-  test('what every object inherits is no option, and what has no prototype is a bag as any', () => {
+  test('A2 what every object inherits is no option, and what has no prototype is a bag as any', () => {
     const { greatest, least } = device.priorityRange
     using event = device.createEvent()
     const names = { priority: greatest, timing: true, interprocess: true, external: true, owner: {}, mode: 'global' }
@@ -81,7 +81,7 @@ onEveryBackend('options', (bench) => {
     }
   })
 
-  test('options are read once, before anything is done', () => {
+  test('A2 options are read once, before anything is done', () => {
     using stream = bench.stream()
     const event = device.createEvent()
     const buffer = device.alloc(8, { stream })
@@ -108,7 +108,7 @@ onEveryBackend('options', (bench) => {
     stream.synchronize()
   })
 
-  test('what a getter of the options throws comes through, and a revoked proxy is no bag', async () => {
+  test('A2 what a getter of the options throws comes through, and a revoked proxy is no bag', async () => {
     using stream = bench.stream()
     const cause = new Error('mine')
     const throwing = {
@@ -144,7 +144,7 @@ onEveryBackend('options', (bench) => {
     await assert.rejects(stream.finished(revoked()), { code: 'ERR_INVALID_ARG_TYPE' })
   })
 
-  test('an ordinal in the options of a device is one of its own driver', {
+  test('A1 an ordinal in the options of a device is one of its own driver', {
     skip: secondDevice(bench) === undefined ? ONE_DEVICE : false,
   }, () => {
     const second = secondDevice(bench) as Device
@@ -155,7 +155,7 @@ onEveryBackend('options', (bench) => {
     if (bench.name === 'sim') refused(() => foreignStream(second, { device }), 'ERR_DEVICE_MISMATCH')
   })
 
-  test('what is not made by its constructor says how it is made', () => {
+  test('A3 what is not made by its constructor says how it is made', () => {
     for (const [way, make] of [
       [/Module\.load/, () => new (Module as never as new () => unknown)()],
       [/module\.kernel/, () => new Kernel(undefined as never)],

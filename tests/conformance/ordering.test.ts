@@ -1,4 +1,4 @@
-/** O1 to O5: records and waits, in one stream and across streams. */
+/** N1 and O1 to O5: records and waits, in one stream and across streams. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Event, Stream } from 'cuda-streams'
@@ -9,26 +9,23 @@ import { ONE_DEVICE, refused, secondDevice, stillWorks, turns } from './expect.j
 onEveryBackend('ordering', (bench) => {
   const { device } = bench
 
-  test('O6 a wait on a blocking stream is not held up by the null stream; what follows it there is', async () => {
+  test('N1 a wait on a blocking stream is not held up by the null stream; what follows it there is', async () => {
     using blocking = bench.stream({ nonBlocking: false })
     using other = bench.stream()
     const { defaultStream } = device
     await device.finished()
-    const latches = [bench.latch(other)]
-    try {
-      using event = other.record()
-      latches.push(bench.latch(defaultStream))
-      blocking.wait(event)
-      assert.equal(blocking.query(), false)
-      latches[0]?.open()
-      await other.finished()
-      for (let turn = 0; turn < 1000 && !blocking.query(); turn += 1) await turns()
-      assert.equal(blocking.query(), true)
-      using after = blocking.record()
-      assert.equal(after.query(), false)
-    } finally {
-      for (const latch of latches) latch.open()
-    }
+    using first = bench.latch(other)
+    using event = other.record()
+    using second = bench.latch(defaultStream)
+    blocking.wait(event)
+    assert.equal(blocking.query(), false)
+    first.open()
+    await other.finished()
+    for (let turn = 0; turn < 1000 && !blocking.query(); turn += 1) await turns()
+    assert.equal(blocking.query(), true)
+    using after = blocking.record()
+    assert.equal(after.query(), false)
+    second.open()
     await device.finished()
   })
 
@@ -37,27 +34,23 @@ onEveryBackend('ordering', (bench) => {
     ['a timed record', () => void device.defaultStream.record({ timing: true })],
     ['the promise of finished()', () => void device.defaultStream.finished()],
   ] as const) {
-    test(`O6 on the null stream ${what} joins the blocking streams`, async () => {
+    test(`N1 on the null stream ${what} joins the blocking streams`, async () => {
       using left = bench.stream({ nonBlocking: false })
       using right = bench.stream({ nonBlocking: false })
       using free = bench.stream()
       await device.finished()
-      const latch = bench.latch(left)
-      try {
-        using before = right.record()
-        await before.finished()
-        record()
-        assert.equal(right.query(), true)
-        using after = right.record()
-        using beside = free.record()
-        await beside.finished()
-        await turns()
-        assert.equal(after.query(), false)
-        latch.open()
-        await after.finished()
-      } finally {
-        latch.open()
-      }
+      using latch = bench.latch(left)
+      using before = right.record()
+      await before.finished()
+      record()
+      assert.equal(right.query(), true)
+      using after = right.record()
+      using beside = free.record()
+      await beside.finished()
+      await turns()
+      assert.equal(after.query(), false)
+      latch.open()
+      await after.finished()
       await device.finished()
     })
   }
@@ -84,15 +77,12 @@ onEveryBackend('ordering', (bench) => {
     using event = stream.record()
     await event.finished()
     waiting.wait(event)
-    const latch = bench.latch(stream)
-    try {
-      event.record(stream)
-      assert.equal(event.query(), false)
-      await waiting.finished()
-      assert.equal(event.query(), false)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    event.record(stream)
+    assert.equal(event.query(), false)
+    await waiting.finished()
+    assert.equal(event.query(), false)
+    latch.open()
     await event.finished()
   })
 
@@ -100,19 +90,15 @@ onEveryBackend('ordering', (bench) => {
     using stream = bench.stream()
     using other = bench.stream()
     using waiting = bench.stream()
-    const latch = bench.latch(stream)
-    try {
-      using event = stream.record()
-      waiting.wait(event)
-      event.record(other)
-      await event.finished()
-      await turns()
-      assert.equal(waiting.query(), false)
-      latch.open()
-      await waiting.finished()
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    using event = stream.record()
+    waiting.wait(event)
+    event.record(other)
+    await event.finished()
+    await turns()
+    assert.equal(waiting.query(), false)
+    latch.open()
+    await waiting.finished()
   })
 
   test('O1 a wait is for what was queued before the record, not after', async () => {
@@ -120,15 +106,12 @@ onEveryBackend('ordering', (bench) => {
     using waiting = bench.stream()
     bench.busy(stream, 50_000)
     const event = stream.record()
-    const latch = bench.latch(stream)
-    try {
-      waiting.wait(event)
-      await waiting.finished()
-      assert.equal(event.query(), true)
-      assert.equal(stream.query(), false)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    waiting.wait(event)
+    await waiting.finished()
+    assert.equal(event.query(), true)
+    assert.equal(stream.query(), false)
+    latch.open()
     await stream.finished()
   })
 
@@ -136,20 +119,16 @@ onEveryBackend('ordering', (bench) => {
     using first = bench.stream()
     using second = bench.stream()
     using third = bench.stream()
-    const latch = bench.latch(first)
-    try {
-      const one = first.record()
-      const two = second.wait(one).record()
-      third.wait(two)
-      await turns()
-      assert.equal(second.query(), false)
-      assert.equal(third.query(), false)
-      latch.open()
-      await third.finished()
-      assert.deepEqual([one.query(), two.query()], [true, true])
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(first)
+    const one = first.record()
+    const two = second.wait(one).record()
+    third.wait(two)
+    await turns()
+    assert.equal(second.query(), false)
+    assert.equal(third.query(), false)
+    latch.open()
+    await third.finished()
+    assert.deepEqual([one.query(), two.query()], [true, true])
   })
 
   test('O2 waiting for an event that was never recorded is no wait', async () => {
@@ -170,14 +149,11 @@ onEveryBackend('ordering', (bench) => {
     using other = bench.stream()
     using event = device.createEvent()
     stream.wait(event)
-    const latch = bench.latch(other)
-    try {
-      other.record(event)
-      await stream.finished()
-      assert.equal(event.query(), false)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(other)
+    other.record(event)
+    await stream.finished()
+    assert.equal(event.query(), false)
+    latch.open()
     await other.finished()
   })
 
@@ -203,19 +179,15 @@ onEveryBackend('ordering', (bench) => {
     using stream = bench.stream()
     using second = bench.stream()
     using theirs = other.createStream()
-    const latch = bench.latch(theirs)
-    try {
-      stream.wait(theirs.record())
-      second.wait(theirs)
-      await turns()
-      assert.equal(stream.query(), false)
-      assert.equal(second.query(), false)
-      latch.open()
-      await stream.finished()
-      await second.finished()
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(theirs)
+    stream.wait(theirs.record())
+    second.wait(theirs)
+    await turns()
+    assert.equal(stream.query(), false)
+    assert.equal(second.query(), false)
+    latch.open()
+    await stream.finished()
+    await second.finished()
   })
 
   test('O3 an event of another driver is refused, whatever it is for', () => {
@@ -240,14 +212,11 @@ onEveryBackend('ordering', (bench) => {
   test('O4 a stream may wait for itself', async () => {
     using stream = bench.stream()
     using event = device.createEvent()
-    const latch = bench.latch(stream)
-    try {
-      assert.equal(stream.wait(stream), stream)
-      assert.equal(stream.wait(stream, { event }), stream)
-      assert.equal(stream.wait(stream.record()), stream)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    assert.equal(stream.wait(stream), stream)
+    assert.equal(stream.wait(stream, { event }), stream)
+    assert.equal(stream.wait(stream.record()), stream)
+    latch.open()
     await stream.finished()
     stillWorks(bench, stream)
   })
@@ -257,35 +226,27 @@ onEveryBackend('ordering', (bench) => {
     using early = bench.stream()
     using late = bench.stream()
     early.wait(stream)
-    const latch = bench.latch(stream)
-    try {
-      assert.equal(late.wait(stream), late)
-      await early.finished()
-      await turns()
-      assert.equal(late.query(), false)
-      latch.open()
-      await late.finished()
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    assert.equal(late.wait(stream), late)
+    await early.finished()
+    await turns()
+    assert.equal(late.query(), false)
+    latch.open()
+    await late.finished()
   })
 
   test('O4 the event given for a wait is the one that is recorded', async () => {
     using stream = bench.stream()
     using waiting = bench.stream()
     using event = device.createEvent()
-    const latch = bench.latch(stream)
-    try {
-      waiting.wait(stream, { event })
-      await turns()
-      assert.equal(event.query(), false)
-      assert.equal(waiting.query(), false)
-      latch.open()
-      await event.finished()
-      await waiting.finished()
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    waiting.wait(stream, { event })
+    await turns()
+    assert.equal(event.query(), false)
+    assert.equal(waiting.query(), false)
+    latch.open()
+    await event.finished()
+    await waiting.finished()
   })
 
   test('O4 two streams may wait for each other, since each waits for what is queued', async () => {
@@ -343,23 +304,19 @@ onEveryBackend('ordering', (bench) => {
     using waiting = bench.stream()
     using alsoWaiting = bench.stream()
     using given = device.createEvent()
-    const latch = bench.latch(stream)
-    try {
-      const external = { external: true }
-      const made = stream.record(external)
-      assert.equal(stream.record(given, external), given)
-      assert.equal(given.record(stream, external), given)
-      waiting.wait(made, external)
-      given.wait(waiting, external)
-      alsoWaiting.wait(stream, external)
-      await turns()
-      const open = [made.query(), given.query(), waiting.query(), alsoWaiting.query()]
-      assert.deepEqual(open, [false, false, false, false])
-      latch.open()
-      await Promise.all([made.finished(), given.finished(), waiting.finished(), alsoWaiting.finished()])
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    const external = { external: true }
+    const made = stream.record(external)
+    assert.equal(stream.record(given, external), given)
+    assert.equal(given.record(stream, external), given)
+    waiting.wait(made, external)
+    given.wait(waiting, external)
+    alsoWaiting.wait(stream, external)
+    await turns()
+    const open = [made.query(), given.query(), waiting.query(), alsoWaiting.query()]
+    assert.deepEqual(open, [false, false, false, false])
+    latch.open()
+    await Promise.all([made.finished(), given.finished(), waiting.finished(), alsoWaiting.finished()])
   })
 
   test('O1 a latch that is opened before its stream comes to it holds nothing', async () => {
@@ -392,7 +349,7 @@ onEveryBackend('waiting for a stream with options', (bench) => {
     using other = bench.stream()
     other.record(other.cachedEvent)
     other.synchronize()
-    const held = bench.latch(other)
+    using held = bench.latch(other)
     for (const external of [true, false]) stream.wait(other, { external })
     assert.equal(other.cachedEvent.query(), true)
     assert.equal(stream.query(), false)

@@ -8,7 +8,7 @@ import { collectUntil, ONE_DEVICE, refused, secondDevice } from './expect.js'
 onEveryBackend('sharing', (bench) => {
   const { device } = bench
 
-  test('interprocess memory is memory as any other', async () => {
+  test('X1 interprocess memory is memory as any other', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(3000, { interprocess: true })
     assert.ok(buffer instanceof DeviceBuffer)
@@ -22,7 +22,7 @@ onEveryBackend('sharing', (bench) => {
     assert.deepEqual([...bytes], [7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19])
   })
 
-  test('interprocess memory that was closed is not given to others before queued work is done', async () => {
+  test('X1 interprocess memory that was closed is not given to others before queued work is done', async () => {
     using stream = bench.stream()
     using out = device.allocPinned(64)
     // Two that are kept: on a GPU none is to be allocated while the latch stands.
@@ -30,7 +30,7 @@ onEveryBackend('sharing', (bench) => {
     for (const one of both) one.close()
     const first = device.alloc(64, { interprocess: true })
     stream.fill(first, 1)
-    const latch = bench.latch(stream)
+    using latch = bench.latch(stream)
     stream.copy(out, first)
     first.close()
     using second = device.alloc(64, { interprocess: true })
@@ -43,7 +43,7 @@ onEveryBackend('sharing', (bench) => {
     assert.notEqual(second.pointer, first.pointer)
   })
 
-  test('interprocess memory can be allocated and closed while a host function is pending', async (context) => {
+  test('X1 interprocess memory can be allocated and closed while a host function is pending', async (context) => {
     if (bench.name === 'cuda') return context.skip('in a process of its own, where it may hang: processes/ipc.test.ts')
     using stream = bench.stream()
     let ran = false
@@ -58,7 +58,7 @@ onEveryBackend('sharing', (bench) => {
     return undefined
   })
 
-  test('allocating and closing interprocess memory spoils no capture', async () => {
+  test('R7 allocating and closing interprocess memory invalidates no capture', async () => {
     using stream = bench.stream()
     stream.beginCapture('global')
     using buffer = device.alloc(64, { interprocess: true })
@@ -70,7 +70,7 @@ onEveryBackend('sharing', (bench) => {
     assert.deepEqual([...new Set(await stream.download(buffer))], [9])
   })
 
-  test('interprocess memory has no stream of its own', () => {
+  test('X1 interprocess memory has no stream of its own', () => {
     using stream = bench.stream()
     const both = { interprocess: true, stream }
     refused(() => device.alloc(8, both), 'ERR_INVALID_ARG_VALUE', /stream/, /interprocess/)
@@ -78,7 +78,7 @@ onEveryBackend('sharing', (bench) => {
     device.alloc(8, { stream, interprocess: false }).close()
   })
 
-  test('memory that cannot be shared with another process: an error that says what to do', () => {
+  test('X2 memory that cannot be shared with another process: an error that says what to do', () => {
     using plain = device.alloc(64)
     const says = bench.name === 'sim' ? [/simulator/, /cuda driver/] : [/interprocess: true/, /cudaMalloc/]
     refused(() => plain.ipcHandle(), 'ERR_UNSUPPORTED', ...says)
@@ -87,7 +87,7 @@ onEveryBackend('sharing', (bench) => {
     refused(() => closed.ipcHandle(), 'ERR_CLOSED', /closed/)
   })
 
-  test('bytes that are no handle of memory are refused', () => {
+  test('X2 bytes that are no handle of memory are refused', () => {
     const open = (bytes: unknown): DeviceBuffer => DeviceBuffer.fromIpcHandle(bytes as Uint8Array, { device })
     for (const wrong of [undefined, null, 'text', [], new ArrayBuffer(80), new Uint16Array(80)]) {
       refused(() => open(wrong), 'ERR_INVALID_ARG_TYPE', /bytes/, /80/)
@@ -99,7 +99,7 @@ onEveryBackend('sharing', (bench) => {
     if (bench.name === 'sim') refused(() => open(new Uint8Array(80)), 'ERR_UNSUPPORTED', /simulator/, /cuda driver/)
   })
 
-  test('memory of the same process is not opened as that of another', (context) => {
+  test('X2 memory of the same process is not opened as that of another', (context) => {
     if (bench.name === 'sim') return context.skip('the simulator shares no memory')
     using buffer = device.alloc(100, { interprocess: true })
     const bytes = buffer.slice(10, 20).ipcHandle()
@@ -111,7 +111,7 @@ onEveryBackend('sharing', (bench) => {
     }
   })
 
-  test('what is shared is a plain object that can be cloned, and stands for the same thing in the same thread', () => {
+  test('X3 what is shared is a plain object that can be cloned, and stands for the same thing in the same thread', () => {
     using stream = bench.stream()
     using event = stream.record()
     using buffer = device.alloc(100)
@@ -131,12 +131,12 @@ onEveryBackend('sharing', (bench) => {
     assert.equal(wrapped.owner, undefined)
   })
 
-  test('a default stream can be shared, but not the one that each thread has of its own', () => {
+  test('X3 a default stream can be shared, but not the one that each thread has of its own', () => {
     assert.equal(Stream.from(device.defaultStream.share()), device.defaultStream)
     device.run(() => refused(() => Stream.perThread.share(), 'ERR_UNSUPPORTED', /each thread/))
   })
 
-  test('options are checked against the stream that was shared', (context) => {
+  test('X3 options are checked against the stream that was shared', (context) => {
     using stream = bench.stream()
     assert.equal(Stream.from(stream.share(), { device }), stream)
     const second = secondDevice(bench)
@@ -146,7 +146,7 @@ onEveryBackend('sharing', (bench) => {
     refused(() => new ExternalStream(stream.share(), wrong), 'ERR_DEVICE_MISMATCH', /options\.device/)
   })
 
-  test('what was closed can neither be shared nor had', () => {
+  test('X4 what was closed can neither be shared nor had', () => {
     const stream = bench.stream()
     const event = stream.record()
     const buffer = device.alloc(8)
@@ -161,7 +161,7 @@ onEveryBackend('sharing', (bench) => {
     refused(() => DeviceBuffer.from(shared.slice), 'ERR_CLOSED', /buffer has been closed/)
   })
 
-  test('what another process shared is refused, with the way between processes', () => {
+  test('X2 what another process shared is refused, with the way between processes', () => {
     using stream = bench.stream()
     using event = stream.record()
     using buffer = device.alloc(8)
@@ -171,7 +171,7 @@ onEveryBackend('sharing', (bench) => {
     refused(() => DeviceBuffer.from({ ...buffer.share(), process }), 'ERR_INVALID_HANDLE', /another process/)
   })
 
-  test('what another thread shared and closed is refused without asking the driver', () => {
+  test('X4 what another thread shared and closed is refused without asking the driver', () => {
     using stream = bench.stream()
     using event = stream.record()
     using buffer = device.alloc(8)
@@ -186,7 +186,7 @@ onEveryBackend('sharing', (bench) => {
     }
   })
 
-  test('what share() did not return is refused', () => {
+  test('X4 what share() did not return is refused', () => {
     using stream = bench.stream()
     using event = stream.record()
     using buffer = device.alloc(8)
@@ -207,7 +207,7 @@ onEveryBackend('sharing', (bench) => {
     }
   })
 
-  test('a token that was changed is refused in the thread that shared it, too', () => {
+  test('X4 a token that was changed is refused in the thread that shared it, too', () => {
     using stream = bench.stream()
     using event = stream.record()
     using buffer = device.alloc(64)
@@ -232,7 +232,7 @@ onEveryBackend('sharing', (bench) => {
     assert.equal(DeviceBuffer.from(whole), buffer)
   })
 
-  test('what is shared is kept until it is closed', async () => {
+  test('X3 what is shared is kept until it is closed', async () => {
     const shared = (() => bench.stream().share())()
     assert.equal(await collectUntil(() => false), false)
     const stream = Stream.from(shared)

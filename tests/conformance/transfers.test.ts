@@ -54,7 +54,7 @@ function watchLoop(): { stop(): number } {
 onEveryBackend('transfers', (bench) => {
   const { device } = bench
 
-  test('copy goes in every direction', async () => {
+  test('T1 copy goes in every direction', async () => {
     using stream = bench.stream()
     using from = device.allocPinned(1000)
     using first = device.alloc(1000)
@@ -68,7 +68,7 @@ onEveryBackend('transfers', (bench) => {
     assertSame(last.bytes, pattern(1000))
   })
 
-  test('copy between two devices', async (context) => {
+  test('T1 copy between two devices', async (context) => {
     const second = secondDevice(bench)
     if (second === undefined) return context.skip(ONE_DEVICE)
     using stream = bench.stream()
@@ -80,7 +80,7 @@ onEveryBackend('transfers', (bench) => {
     assertSame(await stream.download(back), pattern(5000))
   })
 
-  test('a stream uses memory of another device: fills it, copies it from and to the host, in a graph too', async (context) => {
+  test('M10 a stream uses memory of another device: fills it, copies it from and to the host, in a graph too', async (context) => {
     const second = secondDevice(bench)
     if (second === undefined) return context.skip(ONE_DEVICE)
     for (const [near, far] of [[device, second] as const, [second, device] as const]) {
@@ -103,7 +103,7 @@ onEveryBackend('transfers', (bench) => {
     }
   })
 
-  test('slices are copied where they lie', async () => {
+  test('T1 slices are copied where they lie', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(100)
     using pinned = device.allocPinned(10)
@@ -117,7 +117,7 @@ onEveryBackend('transfers', (bench) => {
     assertSame(await stream.download(buffer.slice(7, 0)), new Uint8Array(0))
   })
 
-  test('copies run in the order of the stream, and after what it waits for', async () => {
+  test('T1 copies run in the order of the stream, and after what it waits for', async () => {
     using stream = bench.stream()
     using other = bench.stream()
     using buffer = device.alloc(4096)
@@ -127,7 +127,7 @@ onEveryBackend('transfers', (bench) => {
     one.bytes.fill(1)
     two.bytes.fill(2)
     result.bytes.fill(0)
-    const latch = bench.latch(stream)
+    using latch = bench.latch(stream)
     stream.copy(buffer, one).copy(buffer, two)
     other.wait(stream).copy(result, buffer)
     await turns()
@@ -138,7 +138,7 @@ onEveryBackend('transfers', (bench) => {
   })
 
   // CUDA itself reads so little at the call where the stream is idle: docs/cuda-facts.md.
-  test('a small copy reads pinned memory after what the null stream puts in front of it', async () => {
+  test('N1 a small copy reads pinned memory after what the null stream puts in front of it', async () => {
     const handle = bench.foreignStream(device, { nonBlocking: false })
     using foreign = new ExternalStream(handle, { device })
     using blocking = bench.stream({ nonBlocking: false })
@@ -165,7 +165,7 @@ onEveryBackend('transfers', (bench) => {
     bench.destroyForeignStream(handle)
   })
 
-  test('fill writes bytes, half words and words', async () => {
+  test('T2 fill writes bytes, half words and words', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(16)
     assert.equal(stream.fill(buffer, 0xab), stream)
@@ -181,11 +181,11 @@ onEveryBackend('transfers', (bench) => {
     assertSame(pinned.bytes, new Uint8Array(8).fill(1))
   })
 
-  test('what does not fit is refused before anything is queued', async () => {
+  test('T3 what does not fit is refused before anything is queued', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(16)
     using small = device.allocPinned(8)
-    const latch = bench.latch(stream)
+    using latch = bench.latch(stream)
     const event = stream.record()
     refused(() => stream.copy(buffer, small), 'ERR_OUT_OF_RANGE', /16 bytes/)
     refused(() => stream.copy(small, buffer), 'ERR_OUT_OF_RANGE', /8 bytes/)
@@ -207,11 +207,11 @@ onEveryBackend('transfers', (bench) => {
     assert.equal(event.query(), true)
   })
 
-  test('upload takes every kind of array, which may be reused at once', async () => {
+  test('T4 upload takes every kind of array, which may be reused at once', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(32)
     const floats = Float32Array.from([1, 2, 3, 4, 5, 6, 7, 8])
-    const latch = bench.latch(stream)
+    using latch = bench.latch(stream)
     const staged = stream.upload(buffer, floats)
     floats.fill(0)
     const download = stream.download(buffer)
@@ -227,11 +227,11 @@ onEveryBackend('transfers', (bench) => {
     }
   })
 
-  test('uploads and downloads larger than the ring keep the order of the stream', async () => {
+  test('T5 uploads and downloads larger than the ring keep the order of the stream', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(40 * MIB + 123)
     const source = pattern(buffer.byteLength)
-    const latch = bench.latch(stream)
+    using latch = bench.latch(stream)
     const staged = stream.upload(buffer, source)
     const first = stream.download(buffer)
     stream.fill(buffer, 0x11)
@@ -246,7 +246,7 @@ onEveryBackend('transfers', (bench) => {
     assertSame(await second, new Uint8Array(30 * MIB).fill(0x11))
   })
 
-  test('a ring that JavaScript does not empty is not written over', async () => {
+  test('T5 a ring that JavaScript does not empty is not written over', async () => {
     using stream = bench.stream()
     using other = bench.stream()
     using buffer = device.alloc(32 * MIB)
@@ -258,12 +258,12 @@ onEveryBackend('transfers', (bench) => {
     assertSame(await download, pattern(buffer.byteLength))
   })
 
-  test('a stream that stands still holds up no other stream', async () => {
+  test('T5 a stream that stands still holds up no other stream', async () => {
     using still = bench.stream()
     using stream = bench.stream()
     using large = device.alloc(24 * MIB)
     using small = device.alloc(1000)
-    const latch = bench.latch(still)
+    using latch = bench.latch(still)
     const held = [still.upload(large, new Uint8Array(24 * MIB)), still.download(large)]
     stream.upload(small, pattern(1000))
     assertSame(await stream.download(small), pattern(1000))
@@ -271,7 +271,7 @@ onEveryBackend('transfers', (bench) => {
     await Promise.all(held)
   })
 
-  test('a blocking wait passes large uploads on', () => {
+  test('T5 a blocking wait passes large uploads on', () => {
     using stream = bench.stream()
     using buffer = device.alloc(24 * MIB)
     using pinned = device.allocPinned(24 * MIB)
@@ -281,7 +281,7 @@ onEveryBackend('transfers', (bench) => {
     assertSame(pinned.bytes, pattern(24 * MIB))
   })
 
-  test('many small ones', async () => {
+  test('T5 many small uploads and downloads', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(1000 * 16)
     for (let at = 0; at < 1000; at += 1) stream.upload(buffer.slice(at * 16, 16), pattern(16, at))
@@ -291,7 +291,7 @@ onEveryBackend('transfers', (bench) => {
     for (const [at, part] of parts.entries()) assertSame(part.subarray(0, 16), pattern(16, at * 10))
   })
 
-  test('64 MiB through web streams and back, and the event loop turns meanwhile', async (context) => {
+  test('T6 64 MiB through web streams and back, and the event loop turns meanwhile', async (context) => {
     using stream = bench.stream()
     using buffer = device.alloc(64 * MIB)
     const source = pattern(64 * MIB)
@@ -323,7 +323,7 @@ onEveryBackend('transfers', (bench) => {
     assertSame(result, source)
   })
 
-  test('a file is piped to the GPU and back', async () => {
+  test('T6 a file is piped to the GPU and back', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(9 * MIB + 1)
     const folder = await mkdtemp(join(tmpdir(), 'cuda-streams-'))
@@ -338,7 +338,7 @@ onEveryBackend('transfers', (bench) => {
     }
   })
 
-  test('a chunk is downloaded when it is read, and none ahead: it has what the buffer holds then', async () => {
+  test('T6 a chunk is downloaded when it is read, and none ahead: it has what the buffer holds then', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(30)
     stream.fill(buffer, 1)
@@ -358,7 +358,7 @@ onEveryBackend('transfers', (bench) => {
     assert.equal((await reader.read()).done, true)
   })
 
-  test('a buffer that is closed in the middle of a pipe ends it with ERR_CLOSED', async () => {
+  test('T7 a buffer that is closed in the middle of a pipe ends it with ERR_CLOSED', async () => {
     using stream = bench.stream()
     const buffer = device.alloc(100)
     const reader = stream.downloader(buffer, { chunkBytes: 10 }).getReader()
@@ -377,7 +377,7 @@ onEveryBackend('transfers', (bench) => {
     )
   })
 
-  test('a closed stream is ERR_CLOSED', async () => {
+  test('T3 a closed stream is ERR_CLOSED', async () => {
     const stream = bench.stream()
     using buffer = device.alloc(8)
     using pinned = device.allocPinned(8)
@@ -390,7 +390,7 @@ onEveryBackend('transfers', (bench) => {
     await rejected(() => stream.download(buffer), 'ERR_CLOSED', /Stream\(/)
   })
 
-  test('the null stream and host functions transfer as any', async () => {
+  test('T5 the null stream and host functions transfer as any', async () => {
     const stream = device.defaultStream
     using own = bench.stream()
     using buffer = device.alloc(64)
@@ -407,7 +407,7 @@ onEveryBackend('transfers', (bench) => {
     assert.deepEqual(seen, [3])
   })
 
-  test('an array whose bytes are elsewhere is refused', async () => {
+  test('T3 an array whose bytes are elsewhere is refused', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(8)
     const bytes = new Uint8Array(8)
@@ -427,7 +427,7 @@ onEveryBackend('transfers', (bench) => {
     }
   })
 
-  test('an array that gets shorter while its upload waits for room is refused, and nothing of that is queued', async () => {
+  test('T3 an array that gets shorter while its upload waits for room is refused, and nothing of that is queued', async () => {
     const sources: readonly ((bytes: ArrayBuffer) => Bytes)[] = [(bytes) => bytes, (bytes) => new Uint8Array(bytes)]
     for (const sourceOf of sources) {
       using stream = bench.stream()
@@ -446,7 +446,7 @@ onEveryBackend('transfers', (bench) => {
     }
   })
 
-  test('an uploader takes no more than there is room for, and less', async () => {
+  test('T6 an uploader takes no more than there is room for, and less', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(10)
     stream.fill(buffer, 9)
@@ -460,7 +460,7 @@ onEveryBackend('transfers', (bench) => {
     await rejected(() => second.write(new Uint8Array(11)), 'ERR_OUT_OF_RANGE', /10/)
   })
 
-  test('nothing that is staged can be captured', async () => {
+  test('T8 nothing that is staged can be captured', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(8)
     using pinned = device.allocPinned(8)
@@ -476,7 +476,7 @@ onEveryBackend('transfers', (bench) => {
     await stream.finished()
   })
 
-  test('transfers of others spoil no capture', async () => {
+  test('T8 transfers of others invalidate no capture', async () => {
     using capturing = bench.stream()
     using stream = bench.stream()
     using buffer = device.alloc(20 * MIB)
@@ -492,7 +492,7 @@ onEveryBackend('transfers', (bench) => {
   })
 })
 
-test('the simulator: a missing wait shows as wrong bytes', async () => {
+test('V1 a missing wait shows as wrong bytes', async () => {
   const run = async (waits: boolean): Promise<Uint8Array> => {
     using simulation = simulate()
     const [device] = simulation.devices
@@ -517,7 +517,7 @@ test('the simulator: a missing wait shows as wrong bytes', async () => {
   assert.notEqual(Buffer.compare(await run(false), new Uint8Array(MIB).fill(0x55)), 0)
 })
 
-test('the simulator: freed memory that another stream still reads is poison', async () => {
+test('V2 freed memory that another stream still reads is poison', async () => {
   using simulation = simulate()
   const [device] = simulation.devices
   assert.ok(device)
@@ -531,7 +531,7 @@ test('the simulator: freed memory that another stream still reads is poison', as
   assert.deepEqual([...(await other.download(alias))], Array(64).fill(0xdd))
 })
 
-test('the simulator: a fault rejects what is under way', async () => {
+test('T7 a fault rejects what is under way', async () => {
   using simulation = simulate()
   const [device] = simulation.devices
   assert.ok(device)
@@ -553,7 +553,7 @@ test('the simulator: a fault rejects what is under way', async () => {
   assert.equal(pinned.closed, true)
 })
 
-test('the simulator: a device has 141 GB, and what is freed can be had again', async () => {
+test('V3 a device has 141 GB, and what is freed can be had again', async () => {
   using simulation = simulate({ devices: 2 })
   const [device, second] = simulation.devices
   assert.ok(device && second)
@@ -565,7 +565,7 @@ test('the simulator: a device has 141 GB, and what is freed can be had again', a
   assert.equal(again.byteLength, 140e9)
 })
 
-test('the simulator: one copy engine each way, 50 GB/s', async () => {
+test('V3 one copy engine each way, 50 GB/s', async () => {
   using simulation = simulate()
   const [device] = simulation.devices
   assert.ok(device)

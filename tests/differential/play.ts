@@ -1,6 +1,7 @@
 /** Plays a program on a device, real or simulated, and writes down what the rules force of all that can be seen. */
 import { setImmediate as turn } from 'node:timers/promises'
-import type { Latch, Workbench } from '../helpers/workbench.js'
+import type { Latch } from '../helpers/latch.js'
+import type { Workbench } from '../helpers/workbench.js'
 import { GraphSteps } from './graph-steps.js'
 import { HostLog } from './host-log.js'
 import { mix } from './kernel.js'
@@ -468,7 +469,7 @@ class Player {
       this.#inner = undefined
       this.#rules.leave(id, known)
       this.#rules.yields()
-      Promise.all(inner).then((all) => settle(() => [...results, ...all.map((each) => each())].join(' | ')))
+      void Promise.all(inner).then((all) => settle(() => [...results, ...all.map((each) => each())].join(' | ')))
     }
     const queued = outcome(() => {
       if (how === 0) stream.launchHostFunc(act)

@@ -5,6 +5,7 @@ import type * as Koffi from 'koffi'
 import { contextOf, driverOf } from '../../src/device.js'
 import type { Driver, LaunchShape, StreamHandle } from '../../src/driver/driver.js'
 import { backendOf } from '../../src/driver/wrappable-driver.js'
+import { latchOf } from './latch.js'
 import type { Workbench } from './workbench.js'
 
 const P = 'uintptr_t'
@@ -139,7 +140,7 @@ function make(raw: Raw): Workbench {
       nextLatch = (nextLatch + 1) % LATCHES
       words[index] = 0
       waitValue(Number(stream.handle), latches + 4 * index, 1, 0)
-      return { open: () => void Atomics.store(words, index, 1) }
+      return latchOf(() => void Atomics.store(words, index, 1))
     },
     fault(stream) {
       run('wild', stream, [])

@@ -395,7 +395,7 @@ describe('across the language border', { skip }, () => {
       assert.equal(fake.said().length, 1, 'what a group has left behind is not of it any more')
     })
 
-    it('a thread that leaves out one of its ranks is told so, instead of waiting for ever', async () => {
+    it('a thread that leaves out one of its ranks is told so, instead of waiting forever', async () => {
       const communicators = await device.run(() => Communicator.createAll(devices))
       const [left, right] = communicators
       assert.ok(left !== undefined && right !== undefined)

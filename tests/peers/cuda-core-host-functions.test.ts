@@ -42,7 +42,7 @@ onEveryBackend('cuda.core host functions in graphs', (bench) => {
     assert.equal(await collectUntil(() => weak.deref() === undefined), true)
   })
 
-  test('an instance that nobody holds lets go of what it calls', async () => {
+  test('an instance that the program cannot reach lets go of what it calls', async () => {
     const weak = (() => {
       const callback = (): void => {}
       launched(captured(callback).instantiate())
@@ -114,22 +114,19 @@ onEveryBackend('cuda.core host functions in graphs', (bench) => {
   test('update(), close() and the collector leave launches that are queued as they were', async () => {
     using stream = bench.stream()
     const called: string[] = []
-    const latch = bench.latch(stream)
+    using latch = bench.latch(stream)
     let weak: WeakRef<GraphExec> | undefined
-    try {
-      weak = (() => {
-        using old = captured(() => void called.push('old'))
-        using fresh = captured(() => void called.push('fresh'))
-        using closed = captured(() => void called.push('closed'))
-        const exec = old.instantiate().launch(stream).update(fresh).launch(stream)
-        closed.instantiate().launch(stream).close()
-        return new WeakRef(exec)
-      })()
-      assert.equal(await collectUntil(() => weak?.deref() === undefined), true)
-      assert.deepEqual(called, [])
-    } finally {
-      latch.open()
-    }
+    weak = (() => {
+      using old = captured(() => void called.push('old'))
+      using fresh = captured(() => void called.push('fresh'))
+      using closed = captured(() => void called.push('closed'))
+      const exec = old.instantiate().launch(stream).update(fresh).launch(stream)
+      closed.instantiate().launch(stream).close()
+      return new WeakRef(exec)
+    })()
+    assert.equal(await collectUntil(() => weak?.deref() === undefined), true)
+    assert.deepEqual(called, [])
+    latch.open()
     await stream.finished()
     assert.deepEqual(called, ['old', 'fresh', 'closed'])
   })

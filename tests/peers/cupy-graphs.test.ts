@@ -1,4 +1,4 @@
-/** What CuPy's tests ask of captures and graphs, asked of ours: what each mistake is called, and what it spoils. */
+/** What CuPy's tests ask of captures and graphs, asked of ours: what each mistake is called, and which captures it invalidates. */
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { Stream } from 'cuda-streams'
@@ -121,7 +121,7 @@ onEveryBackend('CuPy graphs', (bench) => {
     ['synchronize()', (stream: Stream) => stream.synchronize()],
     ['query()', (stream: Stream) => stream.query()],
   ] as const) {
-    test(`${what} of a capturing stream is 900, and spoils the capture`, () => {
+    test(`${what} of a capturing stream is 900, and invalidates the capture`, () => {
       using stream = bench.stream()
       stream.beginCapture()
       refusedByDriver(() => act(stream), UNSUPPORTED)
@@ -131,7 +131,7 @@ onEveryBackend('CuPy graphs', (bench) => {
     })
   }
 
-  test('ending a capture on the wrong stream: 401 before it joined, 903 after, which spoils it', () => {
+  test('ending a capture on the wrong stream: 401 before it joined, 903 after, which invalidates it', () => {
     using first = bench.stream()
     using second = bench.stream()
     using event = device.createEvent()

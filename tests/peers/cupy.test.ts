@@ -107,21 +107,18 @@ onEveryBackend('CuPy streams', (bench) => {
   test('a stream that is collected with work in its queue lets the work complete', async () => {
     using result = device.allocPinned(64)
     using blocker = bench.stream()
-    const latch = bench.latch(blocker)
+    using latch = bench.latch(blocker)
     const gone = new Set<number>()
     const registry = new FinalizationRegistry((index: number) => gone.add(index))
-    try {
-      result.bytes.fill(0)
-      for (let index = 0; index < 16; index += 1) {
-        const stream = bench.stream()
-        registry.register(stream, index)
-        stream.wait(blocker)
-        stream.fill(result.slice(4 * index, 4), index + 1, { width: 4 })
-      }
-      assert.ok(await collectUntil(() => gone.size >= 15))
-    } finally {
-      latch.open()
+    result.bytes.fill(0)
+    for (let index = 0; index < 16; index += 1) {
+      const stream = bench.stream()
+      registry.register(stream, index)
+      stream.wait(blocker)
+      stream.fill(result.slice(4 * index, 4), index + 1, { width: 4 })
     }
+    assert.ok(await collectUntil(() => gone.size >= 15))
+    latch.open()
     await device.finished()
     assert.deepEqual(
       [...result.view(Uint32Array)],
@@ -282,7 +279,7 @@ onEveryBackend('CuPy streams', (bench) => {
     }
   })
 
-  test('transfers are made on streams of every kind, and wait for nobody else', async () => {
+  test('transfers are made on streams of every kind, and wait for no other stream', async () => {
     const handle = bench.foreignStream(device)
     using holder = bench.stream()
     const kinds = {
@@ -293,18 +290,15 @@ onEveryBackend('CuPy streams', (bench) => {
       external: new ExternalStream(handle, { device }),
       usual: bench.stream(),
     }
-    const latch = bench.latch(holder)
-    try {
-      const all = Object.entries(kinds).map(async ([name, stream], index) => {
-        using buffer = device.alloc(1000, { stream })
-        void stream.upload(buffer, new Uint8Array(1000).fill(index))
-        assert.deepEqual(await stream.download(buffer), new Uint8Array(1000).fill(index), name)
-      })
-      await Promise.all(all)
-      assert.equal(holder.query(), false)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(holder)
+    const all = Object.entries(kinds).map(async ([name, stream], index) => {
+      using buffer = device.alloc(1000, { stream })
+      void stream.upload(buffer, new Uint8Array(1000).fill(index))
+      assert.deepEqual(await stream.download(buffer), new Uint8Array(1000).fill(index), name)
+    })
+    await Promise.all(all)
+    assert.equal(holder.query(), false)
+    latch.open()
     await holder.finished()
     for (const stream of Object.values(kinds)) stream.close()
     bench.destroyForeignStream(handle)
@@ -319,16 +313,13 @@ onEveryBackend('CuPy streams', (bench) => {
       [nullStream, blocking],
     ] as const) {
       const order: string[] = []
-      const latch = bench.latch(holder)
-      try {
-        holder.launchHostFunc(() => order.push('first'))
-        other.launchHostFunc(() => order.push('second'))
-        free.launchHostFunc(() => order.push('free'))
-        await free.finished()
-        assert.equal(other.query(), false)
-      } finally {
-        latch.open()
-      }
+      using latch = bench.latch(holder)
+      holder.launchHostFunc(() => order.push('first'))
+      other.launchHostFunc(() => order.push('second'))
+      free.launchHostFunc(() => order.push('free'))
+      await free.finished()
+      assert.equal(other.query(), false)
+      latch.open()
       await other.finished()
       assert.deepEqual(order, ['free', 'first', 'second'])
     }

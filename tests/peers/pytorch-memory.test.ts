@@ -16,15 +16,12 @@ onEveryBackend('PyTorch memory across streams', (bench) => {
     using base = device.allocPinned(size)
     pinned.bytes.fill(3)
     base.bytes.fill(0)
-    const latch = bench.latch(stream)
-    try {
-      stream.copy(there, pinned)
-      stream.copy(base.slice(1, size - 1), there.slice(0, size - 1))
-      assert.equal(stream.query(), false)
-      assert.equal(base.bytes[1], 0)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    stream.copy(there, pinned)
+    stream.copy(base.slice(1, size - 1), there.slice(0, size - 1))
+    assert.equal(stream.query(), false)
+    assert.equal(base.bytes[1], 0)
+    latch.open()
     using event = stream.record()
     event.synchronize()
     assert.deepEqual([base.bytes[0], base.bytes[1], base.bytes[size - 1]], [0, 3, 3])
@@ -50,20 +47,16 @@ onEveryBackend('PyTorch memory across streams', (bench) => {
       const memory = device.alloc(64, { stream: home })
       home.fill(memory, 1)
       user.wait(home)
-      const latch = bench.latch(user)
-      try {
-        if (kind === 'whole') user.copy(result, memory)
-        else user.copy(result.slice(32, 32), memory.slice(32, 32))
-        memory.close()
-        // The same memory again, or other memory: either way its bytes come after the copy.
-        using next = device.alloc(64, { stream: home })
-        home.fill(next, 2)
-        latch.open()
-        await device.finished()
-        assert.deepEqual([...(await home.download(next))], Array(64).fill(2))
-      } finally {
-        latch.open()
-      }
+      using latch = bench.latch(user)
+      if (kind === 'whole') user.copy(result, memory)
+      else user.copy(result.slice(32, 32), memory.slice(32, 32))
+      memory.close()
+      // The same memory again, or other memory: either way its bytes come after the copy.
+      using next = device.alloc(64, { stream: home })
+      home.fill(next, 2)
+      latch.open()
+      await device.finished()
+      assert.deepEqual([...(await home.download(next))], Array(64).fill(2))
       assert.deepEqual([...result.bytes.subarray(32)], Array(32).fill(1))
     })
 
@@ -73,48 +66,40 @@ onEveryBackend('PyTorch memory across streams', (bench) => {
         using there = on.alloc(64, { stream })
         using later = on.alloc(64, { stream })
         await stream.finished()
-        const latch = bench.latch(stream)
-        try {
-          const pinned = on.allocPinned(64)
-          pinned.bytes.fill(1)
-          if (kind === 'whole') stream.copy(there, pinned)
-          else stream.copy(there.slice(0, 32), pinned.slice(0, 32)).copy(there.slice(32, 32), pinned.slice(32, 32))
-          pinned.close()
-          using again = on.allocPinned(64)
-          again.bytes.fill(2)
-          stream.copy(later, again)
-          latch.open()
-          assert.deepEqual([...(await stream.download(there))], Array(64).fill(1))
-          assert.deepEqual([...(await stream.download(later))], Array(64).fill(2))
-        } finally {
-          latch.open()
-        }
+        using latch = bench.latch(stream)
+        const pinned = on.allocPinned(64)
+        pinned.bytes.fill(1)
+        if (kind === 'whole') stream.copy(there, pinned)
+        else stream.copy(there.slice(0, 32), pinned.slice(0, 32)).copy(there.slice(32, 32), pinned.slice(32, 32))
+        pinned.close()
+        using again = on.allocPinned(64)
+        again.bytes.fill(2)
+        stream.copy(later, again)
+        latch.open()
+        assert.deepEqual([...(await stream.download(there))], Array(64).fill(1))
+        assert.deepEqual([...(await stream.download(later))], Array(64).fill(2))
       }
     })
   }
 
-  test('memory that nobody holds any more is freed after the work that uses it', async () => {
+  test('memory that the program cannot reach any more is freed after the work that uses it', async () => {
     using home = bench.stream()
     using user = bench.stream()
     using result = device.allocPinned(64)
-    const latch = bench.latch(user)
-    try {
-      const weak = (() => {
-        const memory = device.alloc(64, { stream: home })
-        home.fill(memory, 1)
-        user.wait(home)
-        user.copy(result, memory)
-        return new WeakRef(memory)
-      })()
-      assert.ok(await collectUntil(() => weak.deref() === undefined))
-      using next = device.alloc(64, { stream: home })
-      home.fill(next, 2)
-      latch.open()
-      await device.finished()
-      assert.deepEqual([...(await home.download(next))], Array(64).fill(2))
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(user)
+    const weak = (() => {
+      const memory = device.alloc(64, { stream: home })
+      home.fill(memory, 1)
+      user.wait(home)
+      user.copy(result, memory)
+      return new WeakRef(memory)
+    })()
+    assert.ok(await collectUntil(() => weak.deref() === undefined))
+    using next = device.alloc(64, { stream: home })
+    home.fill(next, 2)
+    latch.open()
+    await device.finished()
+    assert.deepEqual([...(await home.download(next))], Array(64).fill(2))
     assert.deepEqual([...result.bytes], Array(64).fill(1))
   })
 
@@ -144,14 +129,11 @@ onEveryBackend('PyTorch memory across streams', (bench) => {
     here.fill(x, 5).fill(more, 6)
     await here.finished()
     await there.finished()
-    const latch = bench.latch(here)
-    try {
-      using slow = here.record()
-      there.wait(slow).copy(y, more)
-      there.copy(y, x)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(here)
+    using slow = here.record()
+    there.wait(slow).copy(y, more)
+    there.copy(y, x)
+    latch.open()
     assert.deepEqual(new Set(await there.download(y)), new Set([5]))
   })
 

@@ -105,17 +105,13 @@ onEveryBackend('PyTorch streams', (bench) => {
     using busy = other.createStream()
     using before = idle.record()
     idle.synchronize()
-    const latch = bench.latch(busy)
-    try {
-      using after = busy.record()
-      const answers = (): boolean[] => [idle.query(), busy.query(), before.query(), after.query()]
-      for (const on of [device, other]) assert.deepEqual(on.run(answers), [true, false, true, false])
-      latch.open()
-      device.run(() => after.synchronize())
-      for (const on of [device, other]) assert.deepEqual(on.run(answers), [true, true, true, true])
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(busy)
+    using after = busy.record()
+    const answers = (): boolean[] => [idle.query(), busy.query(), before.query(), after.query()]
+    for (const on of [device, other]) assert.deepEqual(on.run(answers), [true, false, true, false])
+    latch.open()
+    device.run(() => after.synchronize())
+    for (const on of [device, other]) assert.deepEqual(on.run(answers), [true, true, true, true])
   })
 
   test('a wait on one device holds for work of another', (context) => {
@@ -123,18 +119,14 @@ onEveryBackend('PyTorch streams', (bench) => {
     if (other === undefined) return context.skip(ONE_DEVICE)
     using first = bench.stream()
     using second = other.createStream()
-    const latch = bench.latch(first)
-    try {
-      using event = first.record()
-      assert.deepEqual([first.query(), second.query()], [false, true])
-      second.wait(event)
-      assert.equal(second.query(), false)
-      latch.open()
-      second.synchronize()
-      assert.deepEqual([event.query(), first.query(), second.query()], [true, true, true])
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(first)
+    using event = first.record()
+    assert.deepEqual([first.query(), second.query()], [false, true])
+    second.wait(event)
+    assert.equal(second.query(), false)
+    latch.open()
+    second.synchronize()
+    assert.deepEqual([event.query(), first.query(), second.query()], [true, true, true])
   })
 
   test('time between events of one device can be asked while another is current, between two devices not', (context) => {
@@ -182,27 +174,25 @@ onEveryBackend('PyTorch streams', (bench) => {
       const other = secondDevice(bench)
       if (other === undefined) return context.skip(ONE_DEVICE)
       const order: string[] = []
-      const streams = [bench.stream(), other.createStream()]
-      const latches = streams.map((stream) => bench.latch(stream))
-      try {
-        const waits = streams.map(async (stream, index) => {
-          using behind = stream.device.createStream()
-          const event = stream.record()
-          if (how === 'stream.finished()') await stream.finished()
-          else if (how === 'event.finished()') await event.finished()
-          else await behind.wait(event).finished()
-          order.push(`${index}`)
-          event.close()
-        })
-        latches[1]?.open()
-        await waits[1]
-        assert.deepEqual(order, ['1'])
-        latches[0]?.open()
-        await waits[0]
-        assert.deepEqual(order, ['1', '0'])
-      } finally {
-        for (const latch of latches) latch.open()
-      }
+      const [here, there] = [bench.stream(), other.createStream()]
+      const streams = [here, there]
+      using first = bench.latch(here)
+      using second = bench.latch(there)
+      const waits = streams.map(async (stream, index) => {
+        using behind = stream.device.createStream()
+        const event = stream.record()
+        if (how === 'stream.finished()') await stream.finished()
+        else if (how === 'event.finished()') await event.finished()
+        else await behind.wait(event).finished()
+        order.push(`${index}`)
+        event.close()
+      })
+      second.open()
+      await waits[1]
+      assert.deepEqual(order, ['1'])
+      first.open()
+      await waits[0]
+      assert.deepEqual(order, ['1', '0'])
       for (const stream of streams) stream.close()
     })
   }

@@ -84,13 +84,10 @@ onEveryBackend('Warp copies', (bench) => {
     using two = device.allocPinned(4 * length)
     one.bytes.fill(1)
     two.bytes.fill(0)
-    const latch = bench.latch(stream)
-    try {
-      stream.copy(there, one).copy(two, there)
-      assert.equal(two.bytes[0], 0)
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    stream.copy(there, one).copy(two, there)
+    assert.equal(two.bytes[0], 0)
+    latch.open()
     await stream.finished()
     assert.deepEqual(new Set(two.bytes), new Set([1]))
   })

@@ -156,18 +156,14 @@ onEveryBackend('Warp streams', (bench) => {
     using hostA = device.allocPinned(BYTES)
     using hostB = device.allocPinned(BYTES)
     using after = stream.copy(hostA, a).record()
-    const latch = bench.latch(stream)
-    try {
-      using last = stream.copy(hostB, b).record()
-      after.synchronize()
-      assert.deepEqual(new Set(hostA.view(Float32Array)), new Set([17]))
-      assert.equal(last.query(), false)
-      latch.open()
-      last.synchronize()
-      assert.deepEqual(new Set(hostB.view(Float32Array)), new Set([42]))
-    } finally {
-      latch.open()
-    }
+    using latch = bench.latch(stream)
+    using last = stream.copy(hostB, b).record()
+    after.synchronize()
+    assert.deepEqual(new Set(hostA.view(Float32Array)), new Set([17]))
+    assert.equal(last.query(), false)
+    latch.open()
+    last.synchronize()
+    assert.deepEqual(new Set(hostB.view(Float32Array)), new Set([42]))
   })
 
   test('a priority is 0 unless given, clamped to the range, and an integer', () => {
@@ -186,14 +182,11 @@ onEveryBackend('Warp streams', (bench) => {
     using event = device.createEvent()
     assert.deepEqual([stream.query(), event.query()], [true, true])
     for (let round = 0; round < 5; round += 1) {
-      const latch = bench.latch(stream)
-      try {
-        bench.busy(stream, 1000)
-        stream.record(event)
-        assert.deepEqual([stream.query(), event.query()], [false, false])
-      } finally {
-        latch.open()
-      }
+      using latch = bench.latch(stream)
+      bench.busy(stream, 1000)
+      stream.record(event)
+      assert.deepEqual([stream.query(), event.query()], [false, false])
+      latch.open()
       stream.synchronize()
       assert.deepEqual([stream.query(), event.query()], [true, true])
     }

@@ -64,7 +64,7 @@ describe('the rendezvous', () => {
     )
   })
 
-  it('does not wait for ever for a rank that is gone', async () => {
+  it('does not wait forever for a rank that is gone', async () => {
     const ended = await runRanks(3, RANK_SCRIPT, ['leave'])
     for (const one of ended) assert.equal(one.code, 0, told(one))
     for (const rank of [0, 2]) assert.match(ended[rank]?.stdout ?? '', /another rank has left|closed|reset/i)
@@ -78,7 +78,7 @@ describe('the rendezvous', () => {
     first.close()
   })
 
-  it('does not wait for ever for a rank that never comes', async () => {
+  it('does not wait forever for a rank that never comes', async () => {
     const port = String(await freePort())
     const env = { RANK: '0', WORLD_SIZE: '2', RENDEZVOUS_PORT: port }
     const alone = await start(RANK_SCRIPT, ['absent'], env)

@@ -12,7 +12,7 @@ export interface Ended {
   readonly stderr: string
 }
 
-/** A port that nobody listens at. */
+/** A port at which no process listens. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -114,18 +114,15 @@ describe('threads on a GPU', { skip }, () => {
       writer.fill(things.buffer, 0).synchronize()
       for (let round = 1; round <= ROUNDS; round += 1) {
         const [value, answer] = [(2 * round) % 256, (2 * round + 1) % 256]
-        const latch = cuda.latch(writer)
-        try {
-          writer.fill(things.buffer, value).record(things.written)
-          await other.ask({ act: 'read', wait: way === 'waited' })
-          // Without the wait it reads what was there before, since nothing else is there to be read yet.
-          if (way === 'waited') latch.open()
-          const reply = await other.ask({ act: 'relay', value, answer })
-          assert.ok('right' in reply)
-          assert.equal(reply.right, way === 'waited', `round ${round}, ${way}`)
-        } finally {
-          latch.open()
-        }
+        using latch = cuda.latch(writer)
+        writer.fill(things.buffer, value).record(things.written)
+        await other.ask({ act: 'read', wait: way === 'waited' })
+        // Without the wait it reads what was there before, since nothing else is there to be read yet.
+        if (way === 'waited') latch.open()
+        const reply = await other.ask({ act: 'relay', value, answer })
+        assert.ok('right' in reply)
+        assert.equal(reply.right, way === 'waited', `round ${round}, ${way}`)
+        latch.open()
         // The other thread filled it on the shared stream, which waits for what that thread read but not for the writer.
         writer.wait(things.answered).copy(seen, things.buffer)
         await writer.finished()

@@ -39,7 +39,7 @@ async function outcomesOf(steps: readonly ExploredStep[], search: Search, most: 
   return undefined
 }
 
-/** What a program returns, or the error it throws; undefined where it waits for ever. */
+/** What a program returns, or the error it throws; undefined where it waits forever. */
 async function valueUnder(steps: readonly ExploredStep[], seed: number): Promise<string | undefined> {
   using simulation = simulate({ seed })
   let value: string | undefined

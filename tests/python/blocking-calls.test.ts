@@ -8,7 +8,7 @@ import { realPartners } from '../helpers/partners.js'
 const CHILD = fileURLToPath(new URL('./children/blocking-call.js', import.meta.url))
 /** Importing a library takes seconds; a process that hangs is ended then. */
 const LONGEST_MS = 120_000
-/** The streams have less than a tenth of a second of work: what still blocks after this long, blocks for ever. */
+/** The streams have less than a tenth of a second of work: what still blocks after this long, blocks forever. */
 const HANGS_MS = 5_000
 
 const CALLS: readonly (readonly [library: string, code: string])[] = [

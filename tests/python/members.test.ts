@@ -4,9 +4,9 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { fileURLToPath } from 'node:url'
+import { root } from '../helpers/root.js'
 
-const page = join(fileURLToPath(new URL('../../../', import.meta.url)), 'docs', 'coming-from.md')
+const page = join(root, 'docs', 'coming-from.md')
 
 /** The classes of each library, by the heading of its part of the page. */
 const CLASSES: Readonly<Record<string, readonly string[]>> = {

@@ -88,7 +88,7 @@ describe('a Python object with a wrong __cuda_stream__', { skip: pythonUnavailab
   })
 })
 
-/** Passes on whatever `__cuda_stream__` returns, checked by nobody. */
+/** Passes on whatever `__cuda_stream__` returns, unchecked. */
 function anyReply(object: PythonObject): object {
   return { __cuda_stream__: () => object.python.json(`${object.expression}.__cuda_stream__()`) }
 }

@@ -1,4 +1,4 @@
-/** One buffer through all libraries, each on its own stream, a hundred rounds: right every time, and nobody waits for the GPU. */
+/** One buffer through all libraries, each on its own stream, a hundred rounds: right every time, and no thread waits for the GPU. */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
 import type { Device } from 'cuda-streams'

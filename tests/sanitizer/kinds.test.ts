@@ -252,7 +252,7 @@ onEveryBackend('sanitizer', (bench) => {
         const [left, right] = [bench.stream(), bench.stream()]
         const data = device.alloc(BYTES)
         device.synchronize()
-        const latch = bench.latch(left)
+        using latch = bench.latch(left)
         left.fill(data, 1)
         assert.equal(left.query(), false)
         right.fill(data, 2)

@@ -86,7 +86,7 @@ for (const seed of [0, 7]) {
       assert.deepEqual(codes, ['waited'])
     })
 
-    it('let time go on before they run what nobody is known to need', () => {
+    it('let time go on before they run what no wait is known to need', () => {
       const simulation = simulate({ seed })
       const device = deviceOf(simulation)
       const [a, held, opens, other] = Array.from({ length: 4 }, () => new Stream({ device })) as [

@@ -108,7 +108,7 @@ onEveryBackend('Timeline', (bench) => {
     assert.ok((host?.end ?? Number.NaN) <= (behind?.start ?? 0))
   })
 
-  it('puts nothing into a graph that is captured meanwhile, and spoils no capture', async () => {
+  it('puts nothing into a graph that is captured meanwhile, and invalidates no capture', async () => {
     const [a, b] = [bench.stream(), bench.stream()]
     const work = (): void => {
       launch(a)
@@ -148,7 +148,7 @@ onEveryBackend('Timeline', (bench) => {
     }
   })
 
-  it('is begun and stopped while somebody captures, and spoils no capture', () => {
+  it('is begun and stopped while a stream captures, and invalidates no capture', () => {
     const [a, b] = [bench.stream(), bench.stream()]
     for (const mode of ['global', 'threadLocal', 'relaxed'] as const) {
       const outer = Timeline.start({ device })

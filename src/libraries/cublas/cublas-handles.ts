@@ -3,7 +3,7 @@
  * they are kept for the next user of the device instead. There are as many as were ever in use at one time.
  */
 
-import type { NativeResource } from '../../base/finalization.js'
+import { NativeResource } from '../../base/finalization.js'
 import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
 import type { ContextHandle, Driver } from '../../driver/driver.js'
 import { type CublasLibrary, checkCublas, openCublas } from './cublas-library.js'
@@ -11,15 +11,14 @@ import { type CublasLibrary, checkCublas, openCublas } from './cublas-library.js
 /** By context, of which each belongs to one driver. */
 const spare = new Map<ContextHandle, number[]>()
 
-export class CublasHandle implements NativeResource {
-  gone = false
-  registered = false
+export class CublasHandle extends NativeResource {
   readonly library: CublasLibrary
   readonly address: number
   readonly #context: ContextHandle
 
   /** Takes one that is kept, or makes one (`cublasCreate`). */
   constructor(driver: Driver, context: ContextHandle) {
+    super()
     this.library = openCublas()
     this.#context = context
     this.address = spare.get(context)?.pop() ?? create(this.library, driver, context)
@@ -36,7 +35,7 @@ export class CublasHandle implements NativeResource {
     }
   }
 
-  destroy(): void {
+  override destroy(): void {
     const kept = spare.get(this.#context)
     if (kept === undefined) spare.set(this.#context, [this.address])
     else kept.push(this.address)

@@ -6,9 +6,9 @@ import { CudaError, inspected, invalidType, invalidValue, printed, stateError } 
 import { nextSerial } from '../../base/identity.js'
 import { contextOf, Device, driverOf, elsewhere, resolveDevice } from '../../device.js'
 import { isContextLost } from '../../driver/cuda-results.js'
-import { type WaitOptions, whenAborted } from '../../streams/finished.js'
+import { type WaitOptions, whenAborted } from '../../driver/finished.js'
 import '../../shortcuts.js'
-import { destroyWhenUnreachable, release } from '../../base/finalization.js'
+import { destroyWhenUnreachable } from '../../base/finalization.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import type { GivenMemory } from '../library-memory.js'
 import { NcclCall } from './nccl-call.js'
@@ -397,7 +397,7 @@ export class Communicator implements AsyncDisposable {
   }
 
   #letGo(): void {
-    if (!this.#handle.gone) release(this, this.#handle)
+    this.#handle.release()
   }
 
   static {

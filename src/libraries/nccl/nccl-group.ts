@@ -7,8 +7,9 @@ import { Ambient } from '../../base/ambient.js'
 import { checkFunction, isThenable } from '../../base/arguments.js'
 import { invalidType, stateError } from '../../base/errors.js'
 import { LIBRARY_ENTRIES, type LibraryWork } from '../../driver/driver.js'
-import { openStreams, queueAllWith } from '../../memory/queue-with-memory.js'
-import { type OpenStream, openStream, type Stream } from '../../stream.js'
+import { makeRoomInAll, queueAllWith } from '../../memory/queue-with-memory.js'
+import type { Stream } from '../../stream.js'
+import { openStream, type StreamCore } from '../../streams/stream-core.js'
 import { type GivenMemory, openGiven, type UsedMemory } from '../library-memory.js'
 import { checkBuffersApart } from './nccl-apart.js'
 import { checkTogether } from './nccl-clique.js'
@@ -85,7 +86,7 @@ export function ask(operation: NcclOperation): void {
 
 interface Part {
   readonly operation: NcclOperation
-  readonly use: OpenStream
+  readonly use: StreamCore
   readonly memory: readonly UsedMemory[]
 }
 
@@ -97,11 +98,11 @@ function queueOperations(operations: readonly NcclOperation[]): void {
       ...{ clique, rank, peer, isSend, says },
     })),
   )
-  const streams = openStreams(new Set(operations.map(({ stream }) => stream)), LIBRARY_ENTRIES)
+  makeRoomInAll(new Set(operations.map(({ stream }) => openStream(stream))), LIBRARY_ENTRIES)
   // Host functions may have run.
   for (const handle of handles) checkAlive(handle)
   const parts = operations.map((operation): Part => {
-    const use = streams.get(operation.stream) ?? openStream(operation.stream)
+    const use = openStream(operation.stream)
     return { operation, use, memory: openGiven(operation.memory, use) }
   })
   const [first] = parts

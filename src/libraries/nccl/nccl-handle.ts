@@ -1,15 +1,13 @@
 /** A communicator as NCCL knows it, and how it ends. */
 import { performance } from 'node:perf_hooks'
 import { stateError } from '../../base/errors.js'
-import type { NativeResource } from '../../base/finalization.js'
+import { NativeResource } from '../../base/finalization.js'
 import { lookUntil } from '../../driver/look-until.js'
 import { QueuedWork } from '../queued-work.js'
 import type { Clique } from './nccl-clique.js'
 import type { EndCall, NcclBackend } from './nccl-library.js'
 
-export class NcclHandle implements NativeResource {
-  gone = false
-  registered = false
+export class NcclHandle extends NativeResource {
   readonly library: NcclBackend
   readonly address: number
   readonly clique: Clique
@@ -27,6 +25,7 @@ export class NcclHandle implements NativeResource {
 
   /** Calls NCCL, which goes on on a thread of its own: `done` tells when the communicator is there. */
   constructor(library: NcclBackend, id: Uint8Array, clique: Clique, rank: number, timeout: number) {
+    super()
     const { address, memory } = library.initRank(id, rank, clique.size)
     this.library = library
     this.address = address
@@ -94,7 +93,7 @@ export class NcclHandle implements NativeResource {
   }
 
   /** It has become unreachable: nobody can call it any more, and its work on the GPU still completes. */
-  destroy(): void {
+  override destroy(): void {
     void this.end('ncclCommDestroy')
   }
 }

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { stateError } from '../../base/errors.js'
 import type { LibraryWork } from '../../driver/driver.js'
-import type { OpenStream } from '../../stream.js'
+import type { StreamCore } from '../../streams/stream-core.js'
 import type { UsedMemory } from '../library-memory.js'
 import { NCCL_SIGNATURES, type NcclBackend, UNIQUE_ID_BYTES } from './nccl-library.js'
 import { type Description, perform } from './nccl-twin.js'
@@ -95,7 +95,7 @@ function noFunctions(): NcclBackend['functions'] {
 /** One rank's part in what ranks do together. */
 export interface SimulatedPart {
   readonly name: string
-  readonly use: OpenStream
+  readonly use: StreamCore
   readonly memory: readonly UsedMemory[]
   readonly description: Description
 }

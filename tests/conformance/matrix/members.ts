@@ -56,7 +56,7 @@ export const QUIET: Readonly<Record<string, readonly string[]>> = {
   'is an error, or the name of a method': [
     ...['new CudaError', 'CudaError#name', 'new LibraryError', 'LibraryError#name', 'cudaStream'],
   ],
-  'is a machine of its own, or runs programs on many: tests/simulator and tests/exploration': [
+  'is a machine of its own, or runs programs on many: tests/simulator and tests/explore': [
     ...['simulate', 'simulationOf', 'explore', 'replay'],
   ],
   'loses the whole machine: tests/torture/faults.test.ts': ['fault'],

@@ -1,0 +1,81 @@
+/** docs/api.md names all that each door exports, and nothing else. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { root } from '../helpers/root.js'
+
+const OWN = /^export (?:declare )?(?:abstract )?(?:class|interface|type|function|const|let|enum) (\w+)/gm
+const LIST = /^export (?:type )?\{([^}]*)\}/gm
+
+/** What a file of declarations exports, types too. */
+function exportsOf(declarations: string): readonly string[] {
+  const own = [...declarations.matchAll(OWN)].map(([, name = '']) => name)
+  const listed = [...declarations.matchAll(LIST)].flatMap(([, list = '']) =>
+    list
+      .split(',')
+      .map((one) => one.trim().split(' ').at(-1) ?? '')
+      .filter((name) => name !== ''),
+  )
+  return [...new Set([...own, ...listed])].sort()
+}
+
+/** The names in the first column, by the heading that they stand under. */
+function namesByDoor(markdown: string): ReadonlyMap<string, readonly string[]> {
+  const found = new Map<string, string[]>()
+  let names: string[] = []
+  for (const line of markdown.split('\n')) {
+    const heading = /^## (.*)$/.exec(line)?.[1]
+    if (heading !== undefined) {
+      names = []
+      found.set(heading, names)
+    } else if (line.startsWith('| `')) {
+      for (const [, name = ''] of (line.split('|')[1] ?? '').matchAll(/`(\w+)`/g)) names.push(name)
+    }
+  }
+  return found
+}
+
+function doors(): readonly (readonly [name: string, path: string])[] {
+  const { name, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    readonly name: string
+    readonly exports: Readonly<Record<string, string | { readonly types: string }>>
+  }
+  return Object.entries(exports).flatMap(([path, target]) =>
+    typeof target === 'string' ? [] : [[join(name, path).replaceAll('\\', '/'), join(root, target.types)] as const],
+  )
+}
+
+describe('docs/api.md', () => {
+  const named = namesByDoor(readFileSync(join(root, 'docs', 'api.md'), 'utf8'))
+
+  it('has a part for each door', () => {
+    assert.deepEqual(
+      [...named.keys()],
+      doors().map(([name]) => name),
+    )
+  })
+
+  for (const [door, path] of doors()) {
+    it(`names every export of ${door} once, and nothing else`, () => {
+      const exported = exportsOf(readFileSync(path, 'utf8'))
+      assert.ok(exported.length > 0, 'nothing is exported')
+      assert.deepEqual([...(named.get(door) ?? [])].sort(), exported)
+    })
+  }
+})
+
+it('exports are found, however they are written', () => {
+  const declarations = `
+export { type A, B, C as D, } from './a.js';
+export type { E } from './b.js';
+export interface F { readonly inner: number; }
+export declare abstract class G {}
+export declare function h(): void;
+export declare function h(a: number): void;
+export declare const i: unique symbol;
+interface Hidden {}
+export {};
+`
+  assert.deepEqual(exportsOf(declarations), ['A', 'B', 'D', 'E', 'F', 'G', 'h', 'i'])
+})

@@ -1,0 +1,117 @@
+/**
+ * What each driver function may wait for is measured, not guessed: each that the library calls has a row in
+ * docs/cuda-facts.md, and tests/gpu-facts/blocking.c tries it.
+ */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { SIGNATURES } from '../../src/driver/cuda/libcuda/signatures.js'
+import { root } from '../helpers/root.js'
+
+const ledger = Object.keys(SIGNATURES)
+const page = readFileSync(join(root, 'docs', 'cuda-facts.md'), 'utf8')
+const AGAIN = 'run node scripts/blocking-table.mjs'
+
+/** What the script would write, from these measurements or from those that the page has. */
+function printed(...file: readonly string[]): string {
+  const script = join(root, 'scripts', 'blocking-table.mjs')
+  const { status, stdout, stderr } = spawnSync(process.execPath, [script, '--print', ...file], { encoding: 'utf8' })
+  assert.equal(status, 0, stderr)
+  return stdout
+}
+
+const rowsOf = (table: string): readonly string[] => table.split('\n').filter((line) => /^\| `\w+` \|/.test(line))
+const cellsOf = (row: string): readonly string[] =>
+  row
+    .split('|')
+    .slice(1, -1)
+    .map((cell) => cell.trim())
+
+describe('what the driver waits for', () => {
+  it('has a row in docs/cuda-facts.md for each function of the ledger, and for no other', () => {
+    const table = /<!-- calls: .*?-->(.*)<!-- end of calls -->/s.exec(page)?.[1] ?? ''
+    const named = rowsOf(table).map((row) => cellsOf(row)[0])
+    assert.deepEqual(
+      named,
+      ledger.map((name) => `\`${name}\``),
+      AGAIN,
+    )
+  })
+
+  it('stands there as the script writes it', () => {
+    assert.ok(page.includes(printed().trim()), AGAIN)
+  })
+
+  it('is tried by blocking.c for each function of the ledger', () => {
+    const program = readFileSync(join(root, 'tests', 'gpu-facts', 'blocking.c'), 'utf8')
+    const tried = new Set([...program.matchAll(/\{"(cu\w+)", "/g)].map(([, name]) => name))
+    for (const [, name] of program.matchAll(/add_copy\("(cu\w+)"/g)) tried.add(name)
+    assert.deepEqual(
+      ledger.filter((name) => !tried.has(name)),
+      [],
+    )
+  })
+
+  it('comes with what the library does about each function of the ledger, and about no other', () => {
+    const precautions = JSON.parse(readFileSync(join(root, 'tests', 'gpu-facts', 'precautions.json'), 'utf8')) as object
+    assert.deepEqual(Object.keys(precautions).sort(), [...ledger].sort())
+  })
+})
+
+describe('the table of what was measured', () => {
+  const measured = `table	function	variant	gate	outcome	result	time	note
+about	NVIDIA H200	CUDA 13.0	-	-	-	0	1 of 2 devices used
+calls	cuStreamQuery		own>nb	returns	CUDA_ERROR_NOT_READY	1	
+calls	cuStreamQuery		nb>nb	returns	CUDA_SUCCESS	1	
+calls	cuStreamQuery		null>bl	returns	CUDA_SUCCESS	1	
+calls	cuModuleLoadData	PTX	nb>-	waits	CUDA_SUCCESS	300100	
+calls	cuModuleLoadData	PTX	null>-	waits	CUDA_SUCCESS	300100	
+calls	cuModuleLoadData	cubin	nb>-	returns	CUDA_SUCCESS	90	
+calls	cuModuleLoadData	cubin	bl>-	waits	CUDA_SUCCESS	300090	
+calls	cuModuleUnload		nb>-	stuck	-	6000000	
+calls	cuLaunchKernelEx	warm	own>nb	returns	CUDA_SUCCESS	3	
+calls	cuLaunchKernelEx	warm, full queue	own>nb	waits	CUDA_SUCCESS	300000	accepted 9
+copies	cuMemcpyAsync	pinned to pinned, 64 B	own>nb	waits	CUDA_SUCCESS	300000	bytes right
+copies	cuMemcpyAsync	pinned to pinned, 1 MiB	own>nb	waits	CUDA_SUCCESS	300000	bytes right
+copies	cuMemcpyAsync	pinned to pinned, 64 MiB	own>nb	returns	CUDA_SUCCESS	4	bytes wrong
+locks	(nothing)	only the gate stands	cuModuleLoadData	held	CUDA_SUCCESS	200000	
+locks	(nothing)	only the gate stands	cuEventQuery	returns	CUDA_SUCCESS	1	
+locks	cuModuleLoadData	PTX	cuModuleLoadData	held	CUDA_SUCCESS	200000	
+locks	cuModuleLoadData	PTX	cuEventQuery	held	CUDA_SUCCESS	200000	
+locks	cuModuleLoadData	PTX	cuStreamQuery	returns	CUDA_SUCCESS	1	
+`
+  const folder = mkdtempSync(join(tmpdir(), 'blocking-'))
+  const file = join(folder, 'blocking.tsv')
+  writeFileSync(file, measured)
+  const text = printed(file)
+  rmSync(folder, { recursive: true })
+  const cells = (name: string): readonly string[] => {
+    const row = rowsOf(text).find((line) => line.startsWith(`| \`${name}\` |`))
+    return cellsOf(row ?? '').slice(1, -1)
+  }
+
+  it('says of each place of the gate whether the call returns, and what has no test', () => {
+    assert.deepEqual(cells('cuStreamQuery'), ['returns', 'returns', 'returns', 'not measured', '–'])
+  })
+
+  it('names the variants that wait where others return, and the places where not at all of them', () => {
+    assert.deepEqual(cells('cuModuleLoadData').slice(0, 3), ['–', 'waits: PTX; cubin (bl>-)', 'waits'])
+  })
+
+  it('tells what never returned, and what waits where the queue is full', () => {
+    assert.equal(cells('cuModuleUnload')[1], 'never returns')
+    assert.equal(cells('cuLaunchKernelEx')[0], 'returns; waits where the queue is full')
+  })
+
+  it('blames a lock only for what the gate alone does not hold up', () => {
+    assert.equal(cells('cuModuleLoadData')[4], 'yes: cuEventQuery')
+  })
+
+  it('joins lengths of a copy for which the same was seen', () => {
+    assert.ok(text.includes('| `cuMemcpyAsync`: pinned to pinned, 64 B, 1 MiB | waits |'), text)
+    assert.ok(text.includes('| `cuMemcpyAsync`: pinned to pinned, 64 MiB | returns |'), text)
+  })
+})

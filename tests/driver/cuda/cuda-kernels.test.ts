@@ -1,0 +1,116 @@
+/** What the CUDA backend keeps of kernels, on a driver that is pretended and gives a function's address out again. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { CudaKernels, type CudaKernelsParts } from '../../../src/driver/cuda/cuda-kernels.js'
+import type { Contexts } from '../../../src/driver/cuda/libcuda/contexts.js'
+import type { Library } from '../../../src/driver/cuda/libcuda/library.js'
+import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
+import type { ContextHandle, LaunchShape, StreamHandle } from '../../../src/driver/driver.js'
+
+const FUNCTION = 0x5000
+const MOST_NAME = 32
+const context = 1 as ContextHandle
+const stream = 4096 as StreamHandle
+const shape = (sharedMemory = 0): LaunchShape => ({
+  grid: [1, 1, 1],
+  block: [1, 1, 1],
+  sharedMemory,
+  cooperative: false,
+  cluster: undefined,
+})
+
+function pretend() {
+  const memory = new NativeMemory(256)
+  const granted: number[] = []
+  const launched: { function: number; bits: number }[] = []
+  const names: string[] = []
+  let modules = 0
+  const library = {
+    cuModuleLoadData: () => {
+      modules += 1
+      memory.uint64[0] = BigInt(modules)
+      return 0
+    },
+    cuModuleUnload: () => 0,
+    cuModuleGetFunction: (_out: number, _module: number, name: number) => {
+      const { bytes } = new NativeMemory(MOST_NAME, name)
+      names.push(Buffer.from(bytes.subarray(0, bytes.indexOf(0))).toString())
+      memory.uint64[0] = BigInt(FUNCTION)
+      return 0
+    },
+    cuFuncGetParamInfo: (_function: number, index: number) => {
+      memory.uint64[1] = 4n
+      return index < 1 ? 0 : 1
+    },
+    cuFuncGetAttribute: () => {
+      memory.uint64[0] = 0n
+      return 0
+    },
+    cuFuncSetAttribute: (_function: number, _attribute: number, value: number) => {
+      granted.push(value)
+      return 0
+    },
+    cuLaunchKernelEx: (_config: number, called: number, parameters: number) => {
+      const pointer = new NativeMemory(8, parameters).pointerAt(0)
+      launched.push({ function: called, bits: new NativeMemory(8, pointer).uint32[0] ?? 0 })
+      return 0
+    },
+  }
+  const contexts = { within: <R>(_context: number, calls: () => R): R => calls() }
+  const around: CudaKernelsParts = {
+    onStream: () => {},
+    count: () => {},
+    relaxed: (calls) => calls(),
+    exclusively: (call) => call(),
+    exclusivelyNow(call) {
+      call()
+      return true
+    },
+  }
+  const kernels = new CudaKernels(library as unknown as Library, memory, contexts as unknown as Contexts, around)
+  return { kernels, granted, launched, names }
+}
+
+describe('kernels of the CUDA backend', () => {
+  it('one function may have two signatures: each kernel writes its arguments by its own', () => {
+    const { kernels, launched } = pretend()
+    const module = kernels.load(new Uint8Array(8), context)
+    const float = kernels.kernel(module, 'k', ['f32'])
+    const integer = kernels.kernel(module, 'k', ['i32'])
+    kernels.launch(float, stream, shape(), [1.5])
+    kernels.launch(integer, stream, shape(), [3])
+    assert.deepEqual(launched, [
+      { function: FUNCTION, bits: 0x3fc00000 },
+      { function: FUNCTION, bits: 3 },
+    ])
+    assert.equal(kernels.nameOf(float), 'k')
+  })
+
+  it('is asked for by its name, however long that is', () => {
+    const { kernels, names } = pretend()
+    const module = kernels.load(new Uint8Array(8), context)
+    for (const name of ['k', 'a-kernel', 'größer', '']) kernels.kernel(module, name, ['f32'])
+    assert.deepEqual(names, ['k', 'a-kernel', 'größer', ''])
+    assert.doesNotThrow(() => kernels.kernel(module, 'n'.repeat(100_000), ['f32']))
+  })
+
+  it('got twice, it is one', () => {
+    const { kernels } = pretend()
+    const module = kernels.load(new Uint8Array(8), context)
+    assert.equal(kernels.kernel(module, 'k', ['f32']), kernels.kernel(module, 'k', ['f32']))
+  })
+
+  it('leave for shared memory is the function’s, and ends with its module', () => {
+    const { kernels, granted } = pretend()
+    const first = kernels.load(new Uint8Array(8), context)
+    const large = kernels.kernel(first, 'k', ['f32'])
+    kernels.launch(large, stream, shape(100_000), [1])
+    kernels.launch(kernels.kernel(first, 'k', ['i32']), stream, shape(60_000), [1])
+    assert.deepEqual(granted, [100_000], 'a smaller one would take leave away')
+    kernels.unload(first, context)
+    assert.throws(() => kernels.launch(large, stream, shape(), [1]), { code: 'CUDA_ERROR_INVALID_HANDLE' })
+    const again = kernels.kernel(kernels.load(new Uint8Array(8), context), 'k', ['f32'])
+    kernels.launch(again, stream, shape(100_000), [1])
+    assert.deepEqual(granted, [100_000, 100_000])
+  })
+})

@@ -1,0 +1,82 @@
+/** How other libraries are called on the CUDA backend: with room, in the right context, which is put back in any case. */
+import assert from 'node:assert/strict'
+import { beforeEach, test } from 'node:test'
+import { CudaLibraries } from '../../../src/driver/cuda/cuda-libraries.js'
+import type { ContextHandle, LibraryWork, StreamHandle } from '../../../src/driver/driver.js'
+
+const log: string[] = []
+beforeEach(() => {
+  log.length = 0
+})
+
+const parts = {
+  contexts: {
+    within: (context: number, calls: () => unknown) => {
+      log.push(`enter ${context}`)
+      try {
+        return calls()
+      } finally {
+        log.push('leave')
+      }
+    },
+  },
+  relaxed: {
+    run: (fn: () => unknown) => {
+      log.push('relaxed')
+      return fn()
+    },
+  },
+  waiting: {
+    hostFunctionsPending: true,
+    libraryCall(call: () => unknown) {
+      log.push('host functions')
+      return call()
+    },
+    forLibrary: (isDone: () => boolean, what: string) => log.push(`${what} ${isDone()}`),
+  },
+  count: (stream: number, entries: number) => log.push(`${entries} on ${stream}`),
+}
+const libraries = new CudaLibraries(parts as never)
+
+function work(stream: number, context: number, more: Partial<LibraryWork> = {}): LibraryWork {
+  return {
+    name: 'x',
+    stream: stream as StreamHandle,
+    context: context as ContextHandle,
+    memory: [],
+    call: (raw) => void log.push(`call on ${raw}`),
+    ...more,
+  }
+}
+
+const withoutRepeats = (lines: readonly string[]): string[] => lines.filter((line, at) => line !== lines[at - 1])
+
+test('counts what it may queue, then calls each in its context, with CUDA’s own handle', () => {
+  // 5 is the token for handle 1 of device 1, which CUDA tells apart by the context.
+  libraries.queue([work(0x5000, 1), work(5, 2)], (calls) => {
+    log.push('{')
+    calls()
+    log.push('}')
+  })
+  assert.deepEqual(withoutRepeats(log), [
+    ...['8 on 20480', '8 on 5', '{', 'enter 1', 'call on 20480', 'leave', 'enter 2', 'call on 1', 'leave', '}'],
+  ])
+})
+
+test('the context is put back also where the library refuses', () => {
+  const mistake = new Error('refused')
+  const refuses = (): never => {
+    throw mistake
+  }
+  assert.throws(() => libraries.queue([work(0x5000, 1, { call: refuses })]), mistake)
+  assert.deepEqual(log.slice(-2), ['enter 1', 'leave'])
+  log.length = 0
+  assert.throws(() => libraries.call(3 as ContextHandle, refuses), mistake)
+  assert.deepEqual(log, ['host functions', 'enter 3', 'relaxed', 'leave'])
+})
+
+test('waits as the library says', () => {
+  libraries.waitUntil(() => true, 'this')
+  assert.deepEqual(log, ['this true'])
+  assert.equal(libraries.hostFunctionsPending, true)
+})

@@ -1,0 +1,68 @@
+/** Knowing handles must not stand in the way of what is to be done with them, least of all in a lost context. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { HandleCheck } from '../../../../src/driver/cuda/handles/handle-check.js'
+import { MemoryCheck, type Verdict } from '../../../../src/driver/cuda/memory/memory-check.js'
+import type { EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
+
+const skip = process.platform === 'linux' ? false : 'reads memory as Linux does'
+const ILLEGAL_ADDRESS = 700
+const query = () => ILLEGAL_ADDRESS
+const lost = (): never => {
+  throw new Error('cuStreamCreateWithPriority failed: CUDA_ERROR_ILLEGAL_ADDRESS (700)')
+}
+
+test('a stream or event can be destroyed where nothing can be learnt any more', { skip }, () => {
+  const stream = 0x1000 as StreamHandle
+  const event = 0x2000 as EventHandle
+  const check = new HandleCheck(query, new MemoryCheck(), () => false, lost)
+  check.streamDestroyed(stream, 5)
+  check.eventDestroyed(event)
+  assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' })
+  assert.throws(() => check.checkEvent(event, []), { code: 'ERR_CLOSED' })
+})
+
+test('an address that is not mapped is refused, where nothing could be learnt too', { skip }, () => {
+  const check = new HandleCheck(query, new MemoryCheck(), () => false, lost)
+  assert.throws(() => check.checkStream(0x3000 as StreamHandle), { code: 'ERR_INVALID_HANDLE', message: /12288/ })
+  assert.throws(() => check.checkEvent(0x3000 as EventHandle, []), { code: 'ERR_INVALID_HANDLE' })
+})
+
+test('an address that once was ours is theirs, once a stream of theirs was found there', () => {
+  const stream = 0x1000 as StreamHandle
+  const seen: { verdict: Verdict; id: number } = { verdict: 'alive', id: 5 }
+  const memory = { stream: () => seen.verdict, idOfStream: () => seen.id } as unknown as MemoryCheck
+  const check = new HandleCheck(query, memory, () => false, lost)
+  check.streamDestroyed(stream, 5)
+  assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' })
+  seen.id = 6
+  check.checkStream(stream)
+  for (const verdict of ['wrong', 'unknown'] as const) {
+    seen.verdict = verdict
+    assert.throws(() => check.checkStream(stream), { code: 'ERR_INVALID_HANDLE' })
+  }
+})
+
+test('what looked alive once and does not now has been destroyed; what never did is the driver’s to judge', () => {
+  const [stream, stranger] = [0x10_0000 as StreamHandle, 0x20_0000 as StreamHandle]
+  const [event, strange] = [0x30_0000 as EventHandle, 0x40_0000 as EventHandle]
+  let verdict: Verdict = 'alive'
+  const memory = {
+    stream: () => verdict,
+    idOfStream: () => 1,
+    event: () => ({ verdict, context: 1 }),
+  } as unknown as MemoryCheck
+  const check = new HandleCheck(
+    () => 0,
+    memory,
+    () => false,
+    lost,
+  )
+  check.checkStream(stream)
+  assert.equal(check.checkEvent(event, []), 1)
+  verdict = 'unknown'
+  assert.throws(() => check.checkStream(stream), { code: 'ERR_INVALID_HANDLE', message: /destroyed/ })
+  assert.throws(() => check.checkEvent(event, []), { code: 'ERR_INVALID_HANDLE', message: /destroyed/ })
+  check.checkStream(stranger)
+  assert.equal(check.checkEvent(strange, []), undefined)
+})

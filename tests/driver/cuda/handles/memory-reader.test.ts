@@ -1,0 +1,48 @@
+/** Memory that is not there is an answer, not a crash: by the kernel's copy, and where that is forbidden by its map. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { mappingReader, safeReader } from '../../../../src/driver/cuda/handles/memory-reader.js'
+import { NativeMemory } from '../../../../src/driver/cuda/libcuda/native.js'
+import { MemoryCheck } from '../../../../src/driver/cuda/memory/memory-check.js'
+
+const skip = process.platform === 'linux' ? false : 'reads memory as Linux does'
+const UNMAPPED = [8, 0x1000, 0x1000_0000_0000, 0x7fff_ffff_f000]
+
+for (const [name, make] of [
+  ['the kernel copies', safeReader],
+  ['the map is asked', mappingReader],
+] as const) {
+  test(`${name}: what is mapped is read, and what is not is undefined`, { skip }, () => {
+    const read = make()
+    const memory = new NativeMemory(16)
+    memory.uint64[1] = 0x5a5a5a5a5a5an
+    assert.equal(read(memory.address + 8), 0x5a5a5a5a5a5a)
+    for (const address of UNMAPPED) assert.equal(read(address), undefined)
+    memory.free()
+  })
+
+  test(`${name}: something that looks like a stream is told from what does not`, { skip }, () => {
+    const check = new MemoryCheck(make())
+    const made = [7, 9].map((id) => {
+      const [outer, inner] = [new NativeMemory(16), new NativeMemory(1024)]
+      outer.uint64[0] = BigInt(inner.address)
+      inner.uint64[10] = BigInt(outer.address)
+      inner.uint64[3] = BigInt(id)
+      return { handle: outer.address, id, inner }
+    })
+    const event = new NativeMemory(64)
+    event.uint64[0] = 0x1230n
+    check.learn(made, event.address, 0x1230)
+    const [first] = made
+    assert.ok(first)
+    assert.equal(check.stream(first.handle), 'alive')
+    assert.equal(check.idOfStream(first.handle), 7)
+    assert.deepEqual(check.event(event.address, [0x1230]), { verdict: 'alive', context: 0x1230 })
+    assert.equal(check.stream(event.address), 'wrong')
+    first.inner.uint64[10] = 0n
+    assert.equal(check.stream(first.handle), 'unknown')
+    for (const address of UNMAPPED) assert.equal(check.stream(address), 'wrong')
+    event.uint64[0] = 0n
+    assert.equal(check.event(event.address, [0x1230]).verdict, 'wrong')
+  })
+}

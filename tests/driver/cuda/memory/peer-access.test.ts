@@ -1,0 +1,115 @@
+/** How one device is let into another's memory, on a driver that is pretended: what is opened once, and what is said where it cannot be. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { simulate } from 'cuda-streams/sim'
+import { CudaError } from '../../../../src/base/errors.js'
+import { driverOf } from '../../../../src/device.js'
+import { NativeMemory } from '../../../../src/driver/cuda/libcuda/native.js'
+import { PeerAccess } from '../../../../src/driver/cuda/memory/peer-access.js'
+import type { MemoryDriver, Pointer } from '../../../../src/driver/driver.js'
+import { DriverWrapper } from '../../../../src/driver/driver-wrapper.js'
+import { WrappableDriver } from '../../../../src/driver/wrappable-driver.js'
+
+const IN_POOL = 0x1000 as Pointer
+const IN_OTHER_POOL = 0x3000 as Pointer
+const PLAIN = 0x2000 as Pointer
+
+function pretend(results: { readonly canReach?: boolean; readonly enable?: number; readonly pool?: number } = {}) {
+  const memory = new NativeMemory(64)
+  const calls: string[] = []
+  const library = {
+    cuDeviceCanAccessPeer: () => {
+      memory.int32[0] = Number(results.canReach ?? true)
+      return 0
+    },
+    cuPointerGetAttribute: (_out: number, _attribute: number, pointer: number) => {
+      memory.uint64[0] = pointer === PLAIN ? 0n : BigInt(pointer)
+      return 0
+    },
+    cuCtxEnablePeerAccess: (context: number) => {
+      calls.push(`context ${context}`)
+      return results.enable ?? 0
+    },
+    cuMemPoolSetAccess: (pool: number, description: number) => {
+      const { uint32 } = new NativeMemory(16, description)
+      calls.push(`pool ${pool} for ${uint32.join()}`)
+      return results.pool ?? 0
+    },
+  }
+  const contexts = {
+    cudaDevice: (device: number) => device,
+    primary: (device: number) => 100 + device,
+    within: <R>(_context: number, calls: () => R): R => calls(),
+  }
+  const relaxed = { run: <R>(fn: () => R): R => fn() }
+  const parts = { library, memory, contexts, relaxed } as unknown as ConstructorParameters<typeof PeerAccess>[0]
+  return { peers: new PeerAccess(parts), calls }
+}
+
+test('a context and a pool are opened once for each device that uses their memory', () => {
+  const { peers, calls } = pretend()
+  for (const pointer of [IN_POOL, IN_POOL, PLAIN, IN_OTHER_POOL, IN_OTHER_POOL]) {
+    assert.equal(peers.admit(pointer, 0, 1), true)
+  }
+  const [location, readAndWrite] = [1, 3]
+  assert.deepEqual(calls, [
+    'context 100',
+    `pool ${IN_POOL} for ${[location, 1, readAndWrite, 0]}`,
+    `pool ${IN_OTHER_POOL} for ${[location, 1, readAndWrite, 0]}`,
+  ])
+  assert.equal(peers.admit(IN_POOL, 0, 2), true)
+  assert.deepEqual(calls.slice(3), ['context 100', `pool ${IN_POOL} for ${[location, 2, readAndWrite, 0]}`])
+})
+
+test('devices that cannot reach each other are told apart, and nothing is opened', () => {
+  const { peers, calls } = pretend({ canReach: false })
+  assert.equal(peers.admit(IN_POOL, 0, 1), false)
+  assert.deepEqual(calls, [])
+})
+
+test('a context that other code has opened before is open; another refusal is the driver’s', () => {
+  assert.equal(pretend({ enable: 704 }).peers.admit(PLAIN, 0, 1), true)
+  assert.throws(() => pretend({ enable: 711 }).peers.admit(PLAIN, 0, 1), CudaError)
+  assert.throws(() => pretend({ pool: 1 }).peers.admit(IN_POOL, 0, 1), CudaError)
+})
+
+test('memory that a stream’s device cannot reach is refused, but for copies between devices, which CUDA brings over', async () => {
+  const [near, far] = simulate({ devices: 2 }).devices
+  assert.ok(near && far)
+  const betweens: unknown[] = []
+  const front = driverOf(near)
+  assert.ok(front instanceof WrappableDriver)
+  const { unwrap } = front.wrap((inner) => {
+    const driver = new DriverWrapper(inner)
+    const mine: Partial<MemoryDriver> = {
+      admit: () => false,
+      copy(to, from, byteLength, stream, between) {
+        betweens.push(between)
+        inner.memory.copy(to, from, byteLength, stream, between)
+      },
+    }
+    const memory = new Proxy(inner.memory, {
+      get(target, key) {
+        const value: unknown = Reflect.get(mine, key) ?? Reflect.get(target, key)
+        return typeof value === 'function' ? value.bind(target) : value
+      },
+    })
+    Object.defineProperty(driver, 'memory', { value: memory })
+    return driver
+  })
+  using stream = near.createStream()
+  using here = near.alloc(64)
+  using there = far.alloc(64)
+  using pinned = near.allocPinned(64)
+  stream.fill(here, 1).copy(there, here).copy(here, there).copy(pinned, here)
+  assert.deepEqual(betweens, [{ to: 1, from: 0 }, { to: 0, from: 1 }, undefined])
+  for (const call of [
+    () => stream.fill(there, 1),
+    () => stream.copy(pinned, there),
+    () => stream.copy(there, pinned),
+  ]) {
+    assert.throws(call, { code: 'ERR_UNSUPPORTED', message: /cannot reach/ })
+  }
+  await stream.finished()
+  unwrap()
+})

@@ -1,0 +1,32 @@
+/** Promises of a real GPU, on events that are pretended. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Completions } from '../../../../src/driver/cuda/waiting/completions.js'
+import type { EventHandle } from '../../../../src/driver/driver.js'
+
+const EVENT = 7 as EventHandle
+
+test('a wait that is handed on, because its event is recorded anew, can be cancelled: it is pending once and over once', () => {
+  const waits = new Completions(() => ({ done: false, error: undefined }))
+  const settled: string[] = []
+  const cancel = waits.add(EVENT, EVENT, () => settled.push('first'))
+  waits.add(EVENT, EVENT, () => settled.push('second'))
+  const settle = waits.take(EVENT)
+  assert.equal(waits.pending, 2, 'both wait for the old record still')
+  assert.equal(waits.has(EVENT), false)
+  cancel()
+  assert.equal(waits.pending, 1)
+  settle?.(undefined)
+  assert.deepEqual(settled, ['second'])
+  assert.equal(waits.pending, 0)
+  cancel()
+  settle?.(undefined)
+  assert.deepEqual([settled.length, waits.pending], [1, 0])
+})
+
+test('where all waits of an event are cancelled nothing is handed on', () => {
+  const waits = new Completions(() => ({ done: false, error: undefined }))
+  waits.add(EVENT, EVENT, () => assert.fail('it was cancelled'))()
+  assert.equal(waits.take(EVENT), undefined)
+  assert.equal(waits.pending, 0)
+})

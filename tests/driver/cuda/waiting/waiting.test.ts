@@ -1,0 +1,322 @@
+/** Host functions that are run before a call of another library, and while one waits: on gates that are pretended. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Gates } from '../../../../src/driver/cuda/host-functions/gates.js'
+import { QueueDepth } from '../../../../src/driver/cuda/host-functions/queue-depth.js'
+import { alone } from '../../../../src/driver/cuda/host-functions/thread-table.js'
+import { Waiting, type WaitingParts } from '../../../../src/driver/cuda/waiting/waiting.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
+import { refused, turns } from '../../../conformance/expect.js'
+
+const DEADLOCK_AFTER = 50
+const EVENT = 7 as EventHandle
+/** CUDA_ERROR_NOT_READY. */
+const NOT_READY = 600
+
+interface Call {
+  readonly lane: Lane
+  readonly run: () => void
+}
+interface Lane {
+  calls: Call[]
+  readonly context: number
+}
+
+/** One lane of host functions, each of which is due when it is the first. */
+function pretend(isDue: () => boolean = () => true) {
+  const lane: Lane = { calls: [], context: 1 }
+  const gates = {
+    running: [] as Call[],
+    get pending() {
+      return lane.calls.length
+    },
+    get active() {
+      return lane.calls.length === 0 ? [] : [lane]
+    },
+    runDue() {
+      const [first] = lane.calls
+      if (first === undefined || !isDue()) return false
+      first.run()
+      lane.calls.splice(lane.calls.indexOf(first), 1)
+      return true
+    },
+  }
+  const parts = {
+    gates,
+    threads: alone(),
+    deadlockAfter: DEADLOCK_AFTER,
+    rest: () => {},
+    relaxed: { run: (fn: () => unknown) => fn() },
+    library: { cuEventQuery: () => 0 },
+    pool: { unrecorded: () => 0 },
+    depth: { clear: () => {}, refresh: () => {}, forget: () => {} },
+    dependencies: { clear: () => {} },
+  }
+  const waiting = new Waiting(parts as unknown as WaitingParts)
+  const queue = (run: () => void = () => {}): void => void lane.calls.push({ lane, run })
+  return { waiting, gates, queue }
+}
+
+test('all host functions that are pending are run, and those that they queue', () => {
+  const { waiting, gates, queue } = pretend()
+  let ran = 0
+  queue(() => {
+    ran += 1
+  })
+  queue(() => {
+    ran += 1
+    queue(() => {
+      ran += 1
+    })
+  })
+  waiting.libraryCall(() => {})
+  assert.equal(ran, 3)
+  assert.equal(gates.pending, 0)
+})
+
+test('host functions that queue themselves anew without end do not hold up the call', () => {
+  const { waiting, queue } = pretend()
+  let ran = 0
+  const again = (): void => {
+    ran += 1
+    queue(again)
+  }
+  queue(again)
+  waiting.libraryCall(() => {})
+  assert.ok(ran > 1)
+})
+
+test('nor do host functions that never come due', () => {
+  const { waiting, gates, queue } = pretend(() => false)
+  queue()
+  const begin = performance.now()
+  waiting.libraryCall(() => {})
+  assert.ok(performance.now() - begin > DEADLOCK_AFTER)
+  assert.equal(gates.pending, 1)
+})
+
+test('inside a host function there is nothing to wait for: it is one of those pending', () => {
+  const { waiting, gates, queue } = pretend()
+  queue(() => {
+    gates.running.push(...(gates.active[0]?.calls ?? []))
+    assert.equal(waiting.insideHostFunction, true)
+    refused(() => waiting.libraryCall(() => {}), 'ERR_DEADLOCK', /inside a host function/)
+    gates.running.length = 0
+  })
+  waiting.libraryCall(() => {})
+  assert.equal(waiting.insideHostFunction, false)
+})
+
+test('while a library is waited for, host functions run', () => {
+  const { waiting, queue } = pretend()
+  let ran = 0
+  const again = (): void => {
+    ran += 1
+    if (ran < 5) queue(again)
+  }
+  queue(again)
+  waiting.forLibrary(() => ran === 5, 'the library')
+  assert.equal(ran, 5)
+  const mistake = new Error('what the library ran into')
+  assert.throws(
+    () =>
+      waiting.forLibrary(() => {
+        throw mistake
+      }, 'the library'),
+    mistake,
+  )
+})
+
+test('a stream that is closed counts no more, though only another thread has host functions pending', () => {
+  const forgotten: number[] = []
+  const parts = {
+    gates: { pending: 0, running: [], active: [] },
+    threads: { ...alone(), othersPending: true },
+    depth: { forget: (stream: number) => forgotten.push(stream) },
+  }
+  const waiting = new Waiting(parts as unknown as WaitingParts)
+  waiting.forgetStream(0x1000 as StreamHandle)
+  waiting.streamAdopted(0x2000 as StreamHandle)
+  assert.deepEqual(forgotten, [0x1000, 0x2000])
+})
+
+/** A call on a thread of its own, which is over when the test says so, and whether the right to make it is held. */
+function pretendApart(pend: () => boolean, others: () => boolean = () => false) {
+  const held = { exclusive: false }
+  const call: { result: number | undefined } = { result: undefined }
+  let rested = 0
+  const parts = {
+    gates: {
+      running: [],
+      active: [],
+      get pending() {
+        return pend() ? 1 : 0
+      },
+    },
+    threads: {
+      ...alone(),
+      enterExclusive: () => {
+        held.exclusive = !others()
+        return held.exclusive
+      },
+      leaveExclusive: () => {
+        held.exclusive = false
+      },
+    },
+    deadlockAfter: DEADLOCK_AFTER,
+    rest: () => {
+      rested += 1
+      if (rested === 3) call.result = 0
+    },
+  }
+  const waiting = new Waiting(parts as unknown as WaitingParts)
+  return { waiting, held, call, rested: () => rested }
+}
+
+test('a call on a thread of its own begins when no host function is pending, and keeps new ones away until it is over', async () => {
+  let pending = true
+  let begun = false
+  const { waiting, held, call, rested } = pretendApart(() => pending)
+  const result = waiting.apart(() => {
+    begun = true
+    assert.ok(held.exclusive)
+    return call
+  }, 10_000)
+  await turns(20)
+  assert.equal(begun, false)
+  pending = false
+  while (!begun) await turns(1)
+  waiting.forApart()
+  assert.equal(rested(), 3, 'who wants to queue a host function blocks until the call is over')
+  assert.equal(await result, 0)
+  assert.equal(held.exclusive, false)
+})
+
+test('it begins all the same where host functions stay pending: they may stand behind what it ends', async () => {
+  const { waiting, held, call } = pretendApart(() => true)
+  call.result = 7
+  assert.equal(await waiting.apart(() => call, 5), 7)
+  assert.equal(held.exclusive, false)
+})
+
+test('a call that does not end holds up the next host function for the time of a deadlock at most', async () => {
+  const { waiting } = pretendApart(() => false)
+  const endless: { result: number | undefined } = { result: undefined }
+  const result = waiting.apart(() => endless, 0)
+  const begun = performance.now()
+  waiting.forApart()
+  assert.ok(performance.now() - begun >= DEADLOCK_AFTER)
+  endless.result = 0
+  assert.equal(await result, 0)
+})
+
+test('where the old record of an event cannot be kept, a wait for it goes on, and is pending until it is over', async () => {
+  let isDone = false
+  const refusal = new Error('no stream is left')
+  const parts = {
+    gates: { pending: 0, running: [], active: [] },
+    threads: alone(),
+    relaxed: { run: (fn: () => unknown) => fn() },
+    library: { cuEventQuery: () => (isDone ? 0 : NOT_READY) },
+    pool: {
+      copyOfRecord() {
+        throw refusal
+      },
+    },
+    depth: { clear: () => {}, refresh: () => {} },
+    dependencies: { clear: () => {} },
+    sleeper: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
+  }
+  const waiting = new Waiting(parts as unknown as WaitingParts)
+  const settled: unknown[] = []
+  waiting.eventFinished(EVENT, (error) => settled.push(error))
+  assert.throws(() => waiting.beforeRecord(EVENT), refusal)
+  await turns(5)
+  assert.deepEqual(settled, [])
+  isDone = true
+  await turns(5)
+  assert.deepEqual(settled, [undefined])
+  assert.equal(waiting.tracksOrder, false, 'nothing is pending any more')
+})
+
+test('what a thread has waited for counts no more for the others, which would have no room for it', () => {
+  const published: number[] = []
+  const idle = new Set<number>()
+  const threads = {
+    ...alone(),
+    others: true,
+    othersPending: true,
+    publishWork: (_streams: number, entries: number) => void published.push(entries),
+  }
+  const gates = { pending: 0, running: [], active: [], runDue: () => false }
+  const parts = {
+    gates,
+    threads,
+    depth: new QueueDepth(gates as unknown as Gates, 32, threads),
+    isIdle: (stream: number) => idle.has(stream),
+  }
+  const waiting = new Waiting(parts as unknown as WaitingParts)
+  const [own, foreign] = [0x1000 as StreamHandle, 0x2000 as StreamHandle]
+  waiting.countEntries(own, 900)
+  idle.add(own)
+  waiting.forEvent(EVENT, () => true)
+  assert.equal(published.at(-1), 0, 'an event that came after the work of a stream of its own')
+  waiting.countEntries(foreign, 100)
+  waiting.forStream(foreign, () => true)
+  assert.equal(published.at(-1), 0, 'a stream of which only the wait tells that it is empty')
+})
+
+test('a device that is recorded later, since another thread captures, does not invalidate a capture of this thread', async () => {
+  let [others, recorded] = [true, 0]
+  const parts = {
+    gates: { pending: 0, running: [], active: [] },
+    threads: { ...alone(), enterRecording: () => !others },
+    relaxed: { run: (fn: () => unknown) => fn() },
+    library: {
+      cuEventQuery: () => 0,
+      cuCtxRecordEvent() {
+        recorded += 1
+        return 0
+      },
+    },
+    pool: { take: () => EVENT, giveBack: () => {} },
+    depth: { clear: () => {}, refresh: () => {} },
+    dependencies: { clear: () => {} },
+    sleeper: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
+  }
+  const waiting = new Waiting(parts as unknown as WaitingParts)
+  const settled: unknown[] = []
+  waiting.contextFinished(1 as ContextHandle, (error) => settled.push(error))
+  waiting.captureGoes()
+  waiting.captureBegins()
+  others = false
+  await turns(5)
+  assert.equal(recorded, 0)
+  waiting.captureEnds()
+  await turns(5)
+  assert.deepEqual([recorded, settled], [1, [undefined]])
+})
+
+test('a call that needs a moment without host functions is ERR_DEADLOCK where they queue themselves anew without end', () => {
+  const { waiting, queue } = pretend()
+  const again = (): void => queue(again)
+  queue(again)
+  refused(
+    () => waiting.exclusively(() => assert.fail('it was called'), 'loading a module'),
+    'ERR_DEADLOCK',
+    /let them pause/,
+  )
+})
+
+test('a host function that cannot be queued, since another thread waits for the device, is an error and takes no gate', () => {
+  let taken = 0
+  const published: number[] = []
+  const memory = { take: () => (taken += 1), giveBack: () => (taken -= 1), describe: () => 0 }
+  const threads = { ...alone(), announce: () => false, publish: (pending: number) => published.push(pending) }
+  const gates = new Gates({} as never, memory as never, threads, () => {
+    throw new Error('that was long enough')
+  })
+  const host = { run: () => {}, runsAfterFault: false }
+  assert.throws(() => gates.queue(1 as StreamHandle, 1, 1 as ContextHandle, host), /long enough/)
+  assert.deepEqual([taken, gates.pending], [0, 0])
+})
