@@ -1,2 +1,2 @@
-/** The door to OpenTelemetry: operations as spans. */
+/** cuda-streams/opentelemetry: operations as spans. */
 export { type TraceOptions, traceOperations } from './timeline/spans.js'

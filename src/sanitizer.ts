@@ -1,13 +1,13 @@
-/** The door of the sanitizer: finds the wait that is missing between streams. */
+/** cuda-streams/sanitizer: finds the wait that is missing between streams. */
 
 export { SanitizerError } from './sanitizer/findings.js'
-export type { SanitizerMode } from './sanitizer/modes.js'
 export type { ReportedOperation, ReportKind, SanitizerReport } from './sanitizer/reports.js'
 export {
   type DeclaredAccess,
   declareAccess,
   declareWait,
   Sanitizer,
+  type SanitizerMode,
   type SanitizerOptions,
   type SanitizerStatistics,
   sanitize,

@@ -1,4 +1,4 @@
-/** The door of the timeline: records what ran when, and draws it. */
+/** cuda-streams/timeline: records what ran when, and draws it. */
 export { nameStream } from './streams/name-stream.js'
 export {
   type OperationMessage,

@@ -1,10 +1,77 @@
-/** The caller's stack as text, with a first line that is no frame, and at most so many frames. */
+/** Stacks as text, and which of their lines are the program's own. */
+import { fileURLToPath } from 'node:url'
+
+/** The folder of this package's code, as it stands in stacks: `file:///…/dist/src/`. */
+const LIBRARY = new URL('../', import.meta.url).href
+/** `at name (path:row:column)`, or the same without a name; a built-in function has no path. */
+const FRAME = /^\s+at (?:.* \(|async )?((?:file:\/\/|\/|[A-Za-z]:\\|node:)[^()]*):(\d+):(\d+)\)?$/
+/** Calls inside the library are seldom more than ten deep; an exploration's own callers lie between too. */
+const FRAMES = 24
+const FRAMES_OF_TWO = 40
+
+interface StackFrame {
+  /** As V8 writes it. */
+  readonly line: string
+  readonly path: string
+  readonly row: string
+  readonly column: string
+  /** Undefined for a built-in function, which has no path. */
+  readonly owner: 'program' | 'library' | 'node' | undefined
+}
+
+/** The stack of the function that calls this, as text with a first line that is no frame; so many frames of it at most. */
 export function takeStack(frames: number): string {
   const holder = { stack: '' }
   const limit = Error.stackTraceLimit
   Error.stackTraceLimit = frames
   Error.captureStackTrace(holder, takeStack)
   Error.stackTraceLimit = limit
-  // As text: an unformatted stack keeps the objects reachable of which methods are in it.
+  // As text: a stack that is kept as it is keeps the objects reachable whose methods are in it.
   return holder.stack
+}
+
+/** The lines of a stack that are the program's own, innermost first. */
+export function programLines(stack: string): string[] {
+  const lines: string[] = []
+  for (const { line, owner } of framesOf(stack)) if (owner === 'program' || owner === undefined) lines.push(line)
+  return lines
+}
+
+/** The innermost place in the program that led to this call, as 'path:row:column'; empty where there is none. */
+export function callSite(): string {
+  for (const { owner, path, row, column } of framesOf(takeStack(FRAMES))) {
+    if (owner === 'program') return `${path}:${row}:${column}`
+  }
+  return ''
+}
+
+/** The same as 'file:row' or 'file:row (from file:row)'; undefined where there is none, as in the event loop. */
+export function shortCallSite(): string | undefined {
+  const here = `${process.cwd()}/`
+  const sites: string[] = []
+  for (const { line, path, row, owner } of framesOf(takeStack(FRAMES_OF_TWO))) {
+    // What runs the program is no part of it.
+    if (line.startsWith('at async ')) break
+    if (owner === 'program') sites.push(`${path.startsWith(here) ? path.slice(here.length) : path}:${row}`)
+    else if (owner === 'library' && sites.length > 0) break
+  }
+  const [innermost, caller] = sites
+  return innermost === undefined || caller === undefined ? innermost : `${innermost} (from ${caller})`
+}
+
+/** One by one: to read a frame costs a microsecond, and most callers want the innermost. */
+function* framesOf(stack: string): Generator<StackFrame> {
+  for (const line of stack.split('\n')) {
+    if (!/^\s+at /.test(line)) continue
+    const [, file = '', row = '', column = ''] = FRAME.exec(line) ?? []
+    const owner = ownerOf(file)
+    const path = owner === 'program' && file.startsWith('file:') ? fileURLToPath(file) : file
+    yield { line: line.trim(), path, row, column, owner }
+  }
+}
+
+function ownerOf(file: string): StackFrame['owner'] {
+  if (file === '') return undefined
+  if (file.startsWith('node:')) return 'node'
+  return file.startsWith(LIBRARY) ? 'library' : 'program'
 }

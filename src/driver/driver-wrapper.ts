@@ -1,22 +1,38 @@
 /**
  * A Driver that stands before another and passes every verb on: what wrappers such as the sanitizer and the timeline
- * begin with. The sub-drivers are passed on as they are; a wrapper puts its own in their place.
+ * begin with. The sub-drivers are passed on as they are; a wrapper puts its own in their place, which for memory, kernels
+ * and graphs begin with the classes at the end of this file.
  */
 import type {
   AdoptedStream,
   Cancel,
+  CaptureMode,
   ContextHandle,
+  CopyRoute,
   Driver,
   EventHandle,
   ExternalFlag,
+  FillWidth,
   GraphDriver,
+  GraphExecHandle,
+  GraphHandle,
   HostFunction,
   KernelDriver,
+  KernelHandle,
+  KernelMemory,
+  LaunchShape,
   LibraryDriver,
   MemoryDriver,
+  MemoryPlace,
+  ModuleHandle,
+  OwnEvent,
+  PinnedMemory,
+  Pointer,
+  ScalarType,
   Settle,
   SharingDriver,
   StreamHandle,
+  Twin,
 } from './driver.js'
 
 export class DriverWrapper implements Driver {
@@ -172,5 +188,132 @@ export class DriverWrapper implements Driver {
   }
   eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
     return this.inner.eventOpenIpcHandle(context, bytes)
+  }
+}
+
+export class MemoryWrapper implements MemoryDriver {
+  /** `wrapper` is the driver whose sub-driver this is. */
+  constructor(private readonly wrapper: DriverWrapper) {}
+
+  /** The one that the verbs are passed to: it changes when wrappers are put in and taken out. */
+  protected get inner(): MemoryDriver {
+    return this.wrapper.inner.memory
+  }
+
+  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
+    return this.inner.allocate(byteLength, stream, context)
+  }
+  free(pointer: Pointer, stream: StreamHandle): void {
+    this.inner.free(pointer, stream)
+  }
+  allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory {
+    return this.inner.allocatePinned(byteLength, context)
+  }
+  closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
+    this.inner.closePinned(pointer, bytes, after)
+  }
+  admit(pointer: Pointer, owner: number, user: number): boolean {
+    return this.inner.admit(pointer, owner, user)
+  }
+  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void {
+    this.inner.copy(destination, source, byteLength, stream, route)
+  }
+  fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
+    this.inner.fill(pointer, value, width, count, stream)
+  }
+  placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace {
+    return this.inner.placeOf(pointer, byteLength, near)
+  }
+  viewed(pointer: Pointer, byteLength: number): void {
+    this.inner.viewed(pointer, byteLength)
+  }
+  isDone(event: EventHandle): boolean {
+    return this.inner.isDone(event)
+  }
+}
+
+export class KernelWrapper implements KernelDriver {
+  /** `wrapper` is the driver whose sub-driver this is. */
+  constructor(private readonly wrapper: DriverWrapper) {}
+
+  protected get inner(): KernelDriver {
+    return this.wrapper.inner.kernels
+  }
+
+  launchTwin(stream: StreamHandle, twin: Twin): void {
+    this.inner.launchTwin(stream, twin)
+  }
+  compileNow(source: string, name: string, options: readonly string[]): Uint8Array {
+    return this.inner.compileNow(source, name, options)
+  }
+  compile(source: string, name: string, options: readonly string[]): Promise<Uint8Array> {
+    return this.inner.compile(source, name, options)
+  }
+  load(image: Uint8Array, context: ContextHandle): ModuleHandle {
+    return this.inner.load(image, context)
+  }
+  unload(module: ModuleHandle, context: ContextHandle): void {
+    this.inner.unload(module, context)
+  }
+  kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle {
+    return this.inner.kernel(module, name, parameters)
+  }
+  nameOf(kernel: KernelHandle): string {
+    return this.inner.nameOf(kernel)
+  }
+  launch(
+    kernel: KernelHandle,
+    stream: StreamHandle,
+    shape: LaunchShape,
+    values: readonly (number | bigint)[],
+    memory: readonly KernelMemory[],
+  ): void {
+    this.inner.launch(kernel, stream, shape, values, memory)
+  }
+  activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {
+    return this.inner.activeBlocks(kernel, blockSize, sharedMemory)
+  }
+}
+
+export class GraphWrapper implements GraphDriver {
+  /** `wrapper` is the driver whose sub-driver this is. */
+  constructor(private readonly wrapper: DriverWrapper) {}
+
+  protected get inner(): GraphDriver {
+    return this.wrapper.inner.graphs
+  }
+
+  begin(stream: StreamHandle, mode: CaptureMode): void {
+    this.inner.begin(stream, mode)
+  }
+  end(stream: StreamHandle): GraphHandle {
+    return this.inner.end(stream)
+  }
+  abandon(stream: StreamHandle): void {
+    this.inner.abandon(stream)
+  }
+  destroy(graph: GraphHandle): void {
+    this.inner.destroy(graph)
+  }
+  nodeCount(graph: GraphHandle): number {
+    return this.inner.nodeCount(graph)
+  }
+  toDot(graph: GraphHandle): string {
+    return this.inner.toDot(graph)
+  }
+  instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
+    return this.inner.instantiate(graph, context)
+  }
+  destroyExec(exec: GraphExecHandle): void {
+    this.inner.destroyExec(exec)
+  }
+  upload(exec: GraphExecHandle, stream: StreamHandle): void {
+    this.inner.upload(exec, stream)
+  }
+  launch(exec: GraphExecHandle, stream: StreamHandle): void {
+    this.inner.launch(exec, stream)
+  }
+  update(exec: GraphExecHandle, graph: GraphHandle): void {
+    this.inner.update(exec, graph)
   }
 }

@@ -187,13 +187,18 @@ export interface OwnEvent {
   readonly event: EventHandle
 }
 
+export interface PinnedMemory {
+  readonly pointer: Pointer
+  readonly bytes: ArrayBuffer
+}
+
 export interface MemoryDriver {
   /** `cuMemAllocAsync`: there once the stream's work gets here. */
   allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer
   /** `cuMemFreeAsync`: gone once the stream's work gets here. */
   free(pointer: Pointer, stream: StreamHandle): void
   /** `cuMemHostAlloc`, portable and mapped. Spoils no capture. Its bytes are those that GPUs of the driver see. */
-  allocatePinned(byteLength: number, context: ContextHandle): { readonly pointer: Pointer; readonly bytes: ArrayBuffer }
+  allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory
   /**
    * Detaches `bytes`, the ArrayBuffer that came with it, if that is still reachable; gives the memory back once the
    * latest records of these events are done, and takes the events over.

@@ -1,8 +1,8 @@
 /** Directs one run, by asking a picker, and writes down its steps. */
+import { shortCallSite } from '../base/stack.js'
 import type { Choice, Director, Where } from '../driver/sim/chosen-scheduler.js'
 import type { SimOperation, Touch } from '../driver/sim/objects.js'
 import type { Look } from '../driver/sim/scheduler.js'
-import { type CallSite, siteOfCaller } from './call-site.js'
 import { streamName, whatOf } from './operation-names.js'
 import { HOST, overlap, type Step } from './steps.js'
 
@@ -32,7 +32,7 @@ export interface Known {
   readonly touches: readonly Touch[]
   /** The place of the step that queued it. */
   readonly queuedAt: number
-  readonly site: CallSite | undefined
+  readonly site: string | undefined
 }
 
 export class StepRecorder implements Director {
@@ -72,7 +72,7 @@ export class StepRecorder implements Director {
     const nth = (this.#counts.get(`${what} ${stream}`) ?? 0) + 1
     this.#counts.set(`${what} ${stream}`, nth)
     const touches = operation.work?.touches ?? []
-    const site = this.#wantsSites ? siteOfCaller() : undefined
+    const site = this.#wantsSites ? shortCallSite() : undefined
     this.operations.set(operation.sequence, {
       operation,
       what,
@@ -97,7 +97,7 @@ export class StepRecorder implements Director {
 
   looks({ operations, memory }: Look): void {
     const step = this.#step
-    if (this.#wantsSites) step.site ??= siteOfCaller()
+    if (this.#wantsSites) step.site ??= shortCallSite()
     for (const operation of operations ?? []) if (operation !== undefined) step.looks.add(operation.sequence)
     if (memory === undefined) return
     step.touches.push({ ...memory, writes: true })

@@ -1,6 +1,6 @@
 /**
  * What comes before what, in numbers: work that runs in order is a strand, its points are counted by ticks, and a clock
- * says how far each strand had come at the latest. Whoever knows a point of a strand knows all that this point knew.
+ * says how far each strand had come at the latest. What knows a point of a strand knows all that this point knew.
  */
 
 /** For the slot of each strand, the tick up to which everything is before. */
@@ -34,7 +34,7 @@ export class Strand implements StrandPoint {
   tick: number
   clock: Clock
 
-  constructor(slot: number, tick: number, clock: Clock) {
+  constructor({ slot, tick, clock }: StrandPoint) {
     this.slot = slot
     this.tick = tick
     this.clock = clock
@@ -57,6 +57,12 @@ export class Strand implements StrandPoint {
     return true
   }
 
+  /** A point of its own for work that the strand is given. */
+  next(): StrandPoint {
+    this.tick += 1
+    return this.point()
+  }
+
   /** Where it is now. */
   point(): StrandPoint {
     return { slot: this.slot, tick: this.tick, clock: this.clock }
@@ -74,29 +80,27 @@ function merged(one: Clock, other: Clock, least: number): number[] {
   return clock
 }
 
-/** Slots of strands that ended are used again once nobody can tell the old strand from what came before the new one. */
+/** So many strands that ended are tried: a slot is used again once all of its old strand is known to be done. */
 const TRIED = 8
 
 export class Strands {
   /** The JavaScript thread: what it knows to be done. All that it queues comes after that. */
-  readonly host: Strand
+  readonly host = new Strand({ slot: 0, tick: 1, clock: [] })
   #count = 1
   #ended: Strand[] = []
-
-  constructor() {
-    this.host = new Strand(0, 1, [])
-  }
 
   /** Slots in use. */
   get count(): number {
     return this.#count - this.#ended.length
   }
 
-  start<S extends Strand>(make: (slot: number, tick: number, clock: Clock) => S): S {
+  /** Where a new strand begins. */
+  begin(): StrandPoint {
+    const { clock } = this.host
     const free = this.#free()
-    if (free !== undefined) return make(free.slot, free.tick + 1, this.host.clock)
+    if (free !== undefined) return { slot: free.slot, tick: free.tick + 1, clock }
     this.#count += 1
-    return make(this.#count - 1, 1, this.host.clock)
+    return { slot: this.#count - 1, tick: 1, clock }
   }
 
   end(strand: Strand): void {

@@ -1,50 +1,38 @@
-/** Holds each use of memory against those before it. */
-import type { GraphExecHandle, OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
+/** Checks each use of memory against those before it. */
+import type { OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
 import { NOWHERE, type StrandPoint } from './clocks.js'
-import type { Findings } from './findings.js'
-import { HostFunctionPlace, type Running } from './host-function-place.js'
-import {
-  type CheckedOperation,
-  type CheckedOperationKind,
-  QueuedOperation,
-  type StreamName,
-  type Touched,
-} from './operations.js'
-import type { Order } from './order.js'
-import { gathered, raceOf, tooLate } from './races.js'
-import type { Found } from './ranges.js'
+import { type Findings, raceOf } from './findings.js'
+import type { GraphInstance } from './graph-instance.js'
+import type { HappensBefore } from './happens-before.js'
+import type { HostFunctionPlace } from './host-functions.js'
+import { CheckedOperation, type CheckedOperationKind, type StreamName, type Touched } from './operations.js'
+import type { RaceFound } from './ranges.js'
 import { type Region, Regions } from './regions.js'
 import type { Finding } from './reports.js'
-import { type Site, StackSampler, type TakenStack, takeOwnStack } from './stacks.js'
-import type { CaptureNode, NodeWork, StreamStrand } from './streams.js'
-
-/** Which operations have their stack taken. */
-export type Stacks = 'sampled' | 'all' | 'none'
+import type { SampledSite, Stacks, TakenStack } from './stacks.js'
+import type { CapturedWork, StreamStrand } from './streams.js'
 
 export class Detector {
-  readonly order: Order
-  readonly regions = new Regions()
-  readonly #findings: Findings
-  readonly #stacks: Stacks
+  readonly regions: Regions
   #sequence = 0
-  readonly #running: Running[] = []
-  readonly #sampler = new StackSampler()
   /** Of calls that are not uses of one piece of memory. */
-  readonly #calls: Site[] = []
+  readonly #calls: SampledSite[] = []
 
-  constructor(order: Order, findings: Findings, stacks: Stacks) {
-    this.order = order
-    this.#findings = findings
-    this.#stacks = stacks
+  constructor(
+    readonly order: HappensBefore,
+    private readonly findings: Findings,
+    readonly stacks: Stacks,
+  ) {
+    this.regions = new Regions(order.pending)
   }
 
-  /** Would this be a race? Asked before the work is queued, where a race is thrown. */
+  /** Called before work is queued: where races are thrown, the work is refused. */
   probe(handle: StreamHandle, what: string, memory: readonly Touched[]): void {
-    const stream = this.order.stream(handle)
+    if (!this.findings.throws) return
+    const stream = this.order.streams.at(handle)
     if (stream.capture !== undefined) return
     const at = this.order.nextOf(stream)
-    const findings = this.#racesOf((stack) => this.#operation(at, stream, what, 'work', stack, undefined), memory)
-    if (findings.length > 0) this.#findings.add(findings)
+    this.#look((stack) => this.#operation(at, stream, what, 'work', stack), memory)
   }
 
   /** Work was queued that touches memory. */
@@ -53,13 +41,15 @@ export class Detector {
     const [main] = memory
     if (main === undefined) return
     const sites = kind === 'work' ? this.regions.at(main.pointer).sites : this.#calls
-    const stack = this.#stack(sites, what, stream)
+    const stack = this.stacks.sample(sites, what, stream)
     if (stream.capture !== undefined) {
-      stream.capture.add(stream, this.#nodeOf(what, memory), stack)
+      const regions = memory.map(({ pointer }) => this.regions.at(pointer))
+      const copied = memory.map(({ pointer, byteLength, access }) => ({ pointer, byteLength, access }))
+      stream.capture.add(stream, { kind: 'work', what, memory: copied, regions, stream, stack })
       return
     }
-    const at = this.order.next(stream)
-    this.#touch(this.#operation(at, stream, what, kind, stack, undefined), memory, stream)
+    const at = stream.next()
+    this.#touch(this.#operation(at, stream, what, kind, stack), memory, stream)
   }
 
   allocated(pointer: Pointer, byteLength: number, handle: StreamHandle): void {
@@ -71,8 +61,8 @@ export class Detector {
     const region = this.regions.startingAt(pointer)
     if (region === undefined) return
     const stream = this.order.arriveAt(handle)
-    const stack = this.#stack(this.#calls, 'free', stream)
-    this.#free(region, this.#operation(this.order.next(stream), stream, 'free', 'free', stack, undefined))
+    const stack = this.stacks.sample(this.#calls, 'free', stream)
+    this.#free(region, this.#operation(stream.next(), stream, 'free', 'free', stack))
   }
 
   /** Memory that belongs to no stream is given back once these events, which the driver takes over, are done. */
@@ -82,8 +72,8 @@ export class Detector {
     this.takenOver(after)
     const region = this.regions.startingAt(pointer)
     if (region === undefined) return
-    const stack = this.#stack(this.#calls, 'close', this)
-    this.#free(region, this.#operation(at, undefined, 'close', 'free', stack, undefined))
+    const stack = this.stacks.sample(this.#calls, 'close', this)
+    this.#free(region, this.#operation(at, undefined, 'close', 'free', stack))
   }
 
   /** The driver does away with these events. */
@@ -93,71 +83,54 @@ export class Detector {
 
   /** JavaScript is about to look at pinned memory. */
   viewed(pointer: Pointer, byteLength: number): void {
-    const running = this.#running[this.#running.length - 1]
+    const running = this.order.running.innermost
     const clock = (running?.knows ?? this.order.host).clock
     const at = running === undefined ? { slot: NOWHERE, tick: 1, clock } : { ...running.at, clock }
     const what = running === undefined ? 'a view' : 'a host function'
-    // Looked at only: what is queued later comes after it, and a host function that runs later does too.
-    const findings = this.#racesOf(
-      (stack) => this.#operation(at, running?.stream, what, 'javascript', stack, running?.node, running?.sequence),
+    // Looked at only: work that is queued later comes after it, and a host function that runs later does too.
+    this.#look(
+      (stack) => this.#operation(at, running?.stream, what, 'javascript', stack, running?.captured, running?.sequence),
       [{ pointer, byteLength, access: 'inout' }],
     )
-    if (findings.length > 0) this.#findings.add(findings)
   }
 
-  /** Where a host function will run. */
-  seat(): HostFunctionPlace {
-    return new HostFunctionPlace(this.order, this.#running)
-  }
-
-  hostFunctionQueued(handle: StreamHandle, seat: HostFunctionPlace): void {
+  hostFunctionQueued(handle: StreamHandle, place: HostFunctionPlace): void {
     const stream = this.order.arriveAt(handle)
-    const launched = (on: StreamStrand, at: StrandPoint, node: CaptureNode | undefined): void => {
+    const launched = (on: StreamStrand, at: StrandPoint, captured: CapturedWork | undefined): void => {
       this.#sequence += 1
-      seat.launched({ at, stream: on, node, sequence: this.#sequence })
+      place.launched({ at, stream: on, captured, sequence: this.#sequence })
     }
-    if (stream.capture !== undefined) stream.capture.add(stream, { kind: 'host', launched }, this.#takenStack())
-    else launched(stream, this.order.next(stream), undefined)
+    if (stream.capture === undefined) launched(stream, stream.next(), undefined)
+    else stream.capture.add(stream, { kind: 'host', launched, stream, stack: this.stacks.take() })
   }
 
-  launched(exec: GraphExecHandle, handle: StreamHandle): void {
-    const stack = this.#stack(this.#calls, `launch of graph ${exec}`, this.order.stream(handle))
-    this.order.launch(exec, handle, (stream, node, at) => this.#nodeLaunched(stream, node, at, stack))
-  }
-
-  /** The stack of a call that is no use of memory, where stacks are taken at all. */
-  takeStack(): TakenStack | undefined {
-    return this.#takenStack()
+  /** `instance` is undefined where it is older than the sanitizer. */
+  launched(what: string, instance: GraphInstance | undefined, handle: StreamHandle): void {
+    const stack = this.stacks.sample(this.#calls, what, this.order.streams.at(handle))
+    this.order.launch(instance, handle, (stream, work, at) => this.#nodeLaunched(stream, work, at, stack))
   }
 
   waitedInVain(handle: StreamHandle): void {
-    const stream = this.order.stream(handle)
-    const stack = this.#stack(this.#calls, 'wait', stream)
-    const wait = this.#operation(stream, stream, 'wait', 'work', stack, undefined)
+    const stream = this.order.streams.at(handle)
+    const stack = this.stacks.sample(this.#calls, 'wait', stream)
+    const wait = this.#operation(stream, stream, 'wait', 'work', stack)
     const second = { operation: wait, access: undefined }
-    this.#findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0 }])
+    this.findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0 }], wait)
   }
 
-  #nodeLaunched(stream: StreamStrand, node: CaptureNode, at: StrandPoint, stack: TakenStack | undefined): void {
-    const { work } = node
-    if (work.kind === 'host') work.launched(stream, at, node)
+  #nodeLaunched(stream: StreamStrand, work: CapturedWork, at: StrandPoint, stack: TakenStack | undefined): void {
+    if (work.kind === 'host') work.launched(stream, at, work)
     if (work.kind !== 'work') return
-    this.#touch(this.#operation(at, stream, work.what, 'work', stack, node), work.memory, stream, work.regions)
-  }
-
-  #nodeOf(what: string, memory: readonly Touched[]): NodeWork {
-    return {
-      kind: 'work',
-      what,
-      memory: memory.map(({ pointer, byteLength, access }) => ({ pointer, byteLength, access })),
-      regions: memory.map(({ pointer }) => this.regions.at(pointer)),
-    }
+    this.#touch(this.#operation(at, stream, work.what, 'work', stack, work), work.memory, stream, work.regions)
   }
 
   #free(region: Region, free: CheckedOperation): void {
-    const findings = this.#racesOf(() => free, wholeOf(region))
-    this.regions.free(region, free)
-    if (findings.length > 0) this.#findings.add(findings)
+    const whole = { pointer: region.start as Pointer, byteLength: region.end - region.start, access: 'out' } as const
+    try {
+      this.#look(() => free, [whole])
+    } finally {
+      this.regions.free(region, free)
+    }
   }
 
   #touch(
@@ -171,42 +144,40 @@ export class Detector {
       const { pointer, byteLength, access } = memory[index] as Touched
       if (byteLength === 0) continue
       const region = this.regions.at(pointer)
-      const pending = region.mayBePinned ? this.order.pending : undefined
       const freed = regions?.[index]?.freed ?? region.freed
-      if (freed !== undefined) {
-        findings ??= []
-        findings.push(tooLate(freed, operation, access, pointer, byteLength))
-        continue
-      }
-      const found: Found = (other, itsAccess, start, end) => {
+      const found: RaceFound = (other, itsAccess, start, end) => {
         findings ??= []
         findings.push(raceOf(other, itsAccess, operation, access, start, end))
       }
-      region.ranges.touch(operation, pointer, pointer + byteLength, access !== 'in', found, pending)
-      this.regions.touched(this.order.host, this.order.pending)
+      if (freed !== undefined) {
+        found(freed, 'out', pointer, pointer + byteLength)
+        continue
+      }
+      region.ranges.touch(operation, pointer, pointer + byteLength, access !== 'in', found)
+      this.regions.touched(this.order.host)
       if (region.kind === 'foreign' && this.#isAskedAbout(region, stream)) {
         findings ??= []
         const second = { operation, access }
         findings.push({ kind: 'foreign-memory', first: undefined, second, start: pointer, end: pointer + byteLength })
       }
     }
-    if (findings !== undefined) this.#findings.add(gathered(findings, operation))
+    if (findings !== undefined) this.findings.add(findings, operation)
   }
 
-  /** The stack is taken only where there is something to tell. */
-  #racesOf(make: (stack: TakenStack | undefined) => CheckedOperation, memory: readonly Touched[]): Finding[] {
+  /** Finds what races with an operation that is not written down. Its stack is taken only where there is something to tell. */
+  #look(make: (stack: TakenStack | undefined) => CheckedOperation, memory: readonly Touched[]): void {
     let operation = make(undefined)
     const findings: Finding[] = []
     for (const { pointer, byteLength, access } of memory) {
-      const found: Found = (other, itsAccess, start, end) => {
-        if (findings.length === 0) operation = make(this.#takenStack())
+      const found: RaceFound = (other, itsAccess, start, end) => {
+        if (findings.length === 0) operation = make(this.stacks.take())
         findings.push(raceOf(other, itsAccess, operation, access, start, end))
       }
       const { ranges, freed } = this.regions.at(pointer)
       if (freed !== undefined) found(freed, 'out', pointer, pointer + byteLength)
       ranges.look(operation, pointer, pointer + byteLength, access !== 'in', found)
     }
-    return gathered(findings, operation)
+    if (findings.length > 0) this.findings.add(findings, operation)
   }
 
   /** Of each region and stream once. */
@@ -222,23 +193,10 @@ export class Detector {
     what: string,
     kind: CheckedOperationKind,
     stack: TakenStack | undefined,
-    node: CaptureNode | undefined,
+    captured?: CapturedWork,
     sequence?: number,
   ): CheckedOperation {
     if (sequence === undefined) this.#sequence += 1
-    const captured = node === undefined ? undefined : { stream: node.stream, stack: node.stack }
-    return new QueuedOperation(at, sequence ?? this.#sequence, { what, kind, stream, stack, captured })
+    return new CheckedOperation(at, sequence ?? this.#sequence, what, kind, stream, stack, captured)
   }
-
-  #stack(sites: Site[], what: string, by: object): TakenStack | undefined {
-    return this.#stacks === 'sampled' ? this.#sampler.take(sites, what, by) : this.#takenStack()
-  }
-
-  #takenStack(): TakenStack | undefined {
-    return this.#stacks === 'none' ? undefined : { stack: takeOwnStack(), exact: true }
-  }
-}
-
-function wholeOf(region: Region): readonly Touched[] {
-  return [{ pointer: region.start as Pointer, byteLength: region.end - region.start, access: 'out' }]
 }

@@ -2,21 +2,18 @@
 import type { EventHandle } from '../driver/driver.js'
 import { isBefore, type StrandPoint } from './clocks.js'
 import { Latest } from './latest.js'
-import type { EventState } from './streams.js'
+import { EventState } from './streams.js'
 
 /** So many are there before those of others are looked through. */
 const FIRST_LOOK = 256
 
 export class KnownEvents {
-  readonly #host: StrandPoint
   readonly #events = new Map<EventHandle, EventState>()
   /** Wrapped, and forgotten since nothing was known of them. */
   readonly #foreign = new Latest<EventHandle>()
   #nextLook = FIRST_LOOK
 
-  constructor(host: StrandPoint) {
-    this.#host = host
-  }
+  constructor(private readonly host: StrandPoint) {}
 
   get count(): number {
     return this.#events.size
@@ -24,7 +21,7 @@ export class KnownEvents {
 
   created(handle: EventHandle, timing: boolean): void {
     this.#foreign.delete(handle)
-    this.#events.set(handle, { made: true, foreign: false, timing, points: [], captured: undefined, inGraph: false })
+    this.#events.set(handle, new EventState(true, false, timing))
   }
 
   /** Another library made it, or another process; or it is one of ours, wrapped. */
@@ -46,17 +43,16 @@ export class KnownEvents {
     const known = this.#events.get(handle)
     if (known !== undefined) return known
     if (this.#events.size >= this.#nextLook) this.#forgetSome()
-    const foreign = this.#foreign.has(handle)
-    const event: EventState = { made: false, foreign, timing: false, points: [], captured: undefined, inGraph: false }
+    const event = new EventState(false, this.#foreign.has(handle), false)
     this.#events.set(handle, event)
     return event
   }
 
-  /** Of those that others destroy nobody tells. What stands for nothing that is still to come is as good as new. */
+  /** Those that others destroy go unseen. One that stands for nothing that is still to come is as good as new. */
   #forgetSome(): void {
     for (const [handle, { made, foreign, points, captured, inGraph }] of this.#events) {
       if (made || captured !== undefined || inGraph) continue
-      if (!points.every((point) => isBefore(point, this.#host))) continue
+      if (!points.every((point) => isBefore(point, this.host))) continue
       this.#events.delete(handle)
       if (foreign) this.#foreign.add(handle)
     }

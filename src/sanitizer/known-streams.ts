@@ -2,8 +2,6 @@
 import {
   type ContextHandle,
   canonicalStream,
-  cudaHandleOf,
-  type Driver,
   defaultStream,
   deviceOfDefaultStream,
   isDefaultStream,
@@ -11,6 +9,7 @@ import {
   StreamFlag,
   type StreamHandle,
 } from '../driver/driver.js'
+import type { DriverWrapper } from '../driver/driver-wrapper.js'
 import { givenName, hasNames } from '../driver/stream-names.js'
 import { isBefore, type Strands } from './clocks.js'
 import { Latest } from './latest.js'
@@ -26,14 +25,14 @@ export interface BlockingStreams {
 /** So many are there before those of others are looked through. */
 const FIRST_LOOK = 64
 
-/** What the driver was not asked about a stream: it is taken for one that does not wait for the null stream. */
+type StreamFacts = Pick<StreamStrand, 'nonBlocking' | 'id' | 'foreign' | 'ours' | 'made'>
+
+/** Of a stream that the driver was not asked about: it is taken for one that does not wait for the null stream. */
 const UNASKED = { nonBlocking: true, id: undefined, ours: false }
 
 export class KnownStreams {
-  readonly #driver: () => Driver
-  readonly #strands: Strands
   readonly #streams = new Map<StreamHandle, StreamStrand>()
-  /** Destroyed, with work that nobody has waited for. */
+  /** Destroyed, with work that is not known to be done. */
   #leaving: StreamStrand[] = []
   readonly #blocking = new Map<number, BlockingStreams>()
   readonly #contexts = new Map<ContextHandle, number>()
@@ -42,10 +41,11 @@ export class KnownStreams {
   #foreignCount = 0
   #nextLook = FIRST_LOOK
 
-  constructor(driver: () => Driver, strands: Strands) {
-    this.#driver = driver
-    this.#strands = strands
-  }
+  /** The driver that `wrapper` stands before is asked, so that nothing is asked of the sanitizer itself. */
+  constructor(
+    private readonly wrapper: DriverWrapper,
+    private readonly strands: Strands,
+  ) {}
 
   /** How many of them another library owns. */
   get foreignCount(): number {
@@ -66,7 +66,7 @@ export class KnownStreams {
   }
 
   created(handle: StreamHandle, context: ContextHandle, flags: number, made: TakenStack | undefined): void {
-    const device = this.#contexts.get(context) ?? this.#driver().streamAdopt(handle, 0).device
+    const device = this.#contexts.get(context) ?? this.wrapper.inner.streamAdopt(handle, 0).device
     this.#foreign.delete(handle)
     const nonBlocking = (flags & StreamFlag.NON_BLOCKING) !== 0
     this.#start(handle, device, { id: undefined, foreign: false, ours: true, made, nonBlocking })
@@ -76,7 +76,7 @@ export class KnownStreams {
   adopted(handle: StreamHandle, device: number, made: TakenStack | undefined): void {
     const known = this.known(handle)
     if (known === undefined) this.#add(handle, device, true, made)
-    else if (!isDefaultStream(handle)) this.#lookAgain(known, { foreign: true, made })
+    else if (!isDefaultStream(handle)) this.#lookAgain(known, true, made)
   }
 
   destroyed(handle: StreamHandle): void {
@@ -93,7 +93,7 @@ export class KnownStreams {
     if (stream === undefined) return this.#meet(handle)
     if (stream.capture !== undefined) this.#leaveIfOver(stream, stream.capture)
     if (!stream.unsure || stream.capture !== undefined) return stream
-    return this.#lookAgain(stream, { foreign: stream.foreign, made: undefined })
+    return this.#lookAgain(stream, stream.foreign, undefined)
   }
 
   blockingOf(device: number): BlockingStreams {
@@ -119,7 +119,7 @@ export class KnownStreams {
   }
 
   #isDone(stream: StreamStrand): boolean {
-    const { host } = this.#strands
+    const { host } = this.strands
     // Where nothing was ever queued there is nothing to be waited for.
     if (stream.tick === stream.since) host.join(stream.point())
     return isBefore(stream, host)
@@ -129,11 +129,11 @@ export class KnownStreams {
     this.#streams.delete(stream.handle)
     if (stream.foreign) this.#foreignCount -= 1
     stream.capture?.destroyed(stream)
-    this.#strands.end(stream)
+    this.strands.end(stream)
     if (!this.#hasLeft(stream)) this.#leaving.push(stream)
   }
 
-  /** Of those that others destroy nobody tells. What the JavaScript thread knows to be done is as good as new. */
+  /** Those that others destroy go unseen. One whose work the JavaScript thread knows to be done is as good as new. */
   #forgetSome(): void {
     for (const stream of this.#streams.values()) {
       const { ours, capture, handle, foreign } = stream
@@ -147,7 +147,7 @@ export class KnownStreams {
   /** A stream that was there before, or a default stream. */
   #meet(handle: StreamHandle): StreamStrand {
     const isDefault = isDefaultStream(handle)
-    const device = isDefault ? deviceOfDefaultStream(handle) : this.#driver().streamAdopt(handle, 0).device
+    const device = isDefault ? deviceOfDefaultStream(handle) : this.wrapper.inner.streamAdopt(handle, 0).device
     return this.#add(canonicalStream(handle), device, this.#foreign.has(handle), undefined)
   }
 
@@ -165,10 +165,7 @@ export class KnownStreams {
   }
 
   /** Is the stream still the one that is known? The result is that, or the one in its place. */
-  #lookAgain(
-    stream: StreamStrand,
-    { foreign, made }: { readonly foreign: boolean; readonly made: TakenStack | undefined },
-  ): StreamStrand {
+  #lookAgain(stream: StreamStrand, foreign: boolean, made: TakenStack | undefined): StreamStrand {
     const { handle, device } = stream
     const answer = this.#ask(handle)
     if (answer === undefined) {
@@ -188,7 +185,7 @@ export class KnownStreams {
 
   /** Of a default stream the id is of use only where it may have a name. */
   #idOfNamed(handle: StreamHandle): { readonly id: bigint } | undefined {
-    const driver = this.#driver()
+    const driver = this.wrapper.inner
     if (!hasNames(driver)) return undefined
     try {
       return { id: driver.streamGetId(handle) }
@@ -197,10 +194,10 @@ export class KnownStreams {
     }
   }
 
-  /** Asking is refused where the stream captures, and then spoils nothing. */
+  /** Asking is refused where the stream captures, which does not invalidate the capture. */
   #ask(handle: StreamHandle): { readonly id: bigint; readonly nonBlocking: boolean } | undefined {
     try {
-      const driver = this.#driver()
+      const driver = this.wrapper.inner
       const id = driver.streamGetId(handle)
       return { id, nonBlocking: (driver.streamGetFlags(handle) & StreamFlag.NON_BLOCKING) !== 0 }
     } catch {
@@ -213,15 +210,15 @@ export class KnownStreams {
     if (stream.capture === undefined && this.#captures(stream)) new Capture(stream, false)
   }
 
-  /** Somebody else may end what somebody else began, or has the handle of. */
+  /** Another library may end a capture that it began, or one of a stream whose handle it has. */
   #leaveIfOver(stream: StreamStrand, capture: Capture): void {
-    if (capture.seen && !this.#driver().isHandedOut(capture.origin.handle)) return
+    if (capture.seen && !this.wrapper.inner.isHandedOut(capture.origin.handle)) return
     if (!this.#captures(stream)) capture.leave(stream)
   }
 
   #captures({ handle }: StreamStrand): boolean {
     try {
-      return this.#driver().streamIsCapturing(handle)
+      return this.wrapper.inner.streamIsCapturing(handle)
     } catch {
       return true // the context is lost
     }
@@ -232,31 +229,14 @@ export class KnownStreams {
     if (!isNullStream(stream.handle)) this.blockingOf(stream.device).others.add(stream)
   }
 
-  #start(
-    handle: StreamHandle,
-    device: number,
-    about: {
-      readonly nonBlocking: boolean
-      readonly id: bigint | undefined
-      readonly foreign: boolean
-      readonly ours: boolean
-      readonly made: TakenStack | undefined
-    },
-  ): StreamStrand {
-    const { nonBlocking, id, foreign, ours, made } = about
-    const seed = { handle, device, nonBlocking, foreign, ours, made, address: nameOf(handle) }
-    const stream = this.#strands.start((slot, tick, clock) => new StreamStrand({ slot, tick, clock }, seed))
-    stream.id = id
-    if (id !== undefined) stream.name = givenName(this.#driver(), handle, id)
+  #start(handle: StreamHandle, device: number, facts: StreamFacts): StreamStrand {
+    const { nonBlocking, id, foreign, ours, made } = facts
+    const begin = this.strands.begin()
+    const stream = new StreamStrand(begin, handle, device, foreign, ours, made, id, nonBlocking)
+    if (id !== undefined) stream.name = givenName(this.wrapper.inner, handle, id)
     this.#streams.set(canonicalStream(handle), stream)
     if (foreign) this.#foreignCount += 1
     if (!nonBlocking) this.#isBlocking(stream)
     return stream
   }
-}
-
-function nameOf(handle: StreamHandle): string {
-  if (!isDefaultStream(handle)) return `Stream(0x${cudaHandleOf(handle).toString(16)})`
-  const device = deviceOfDefaultStream(handle)
-  return `${cudaHandleOf(handle) === 2 ? 'Stream.perThread' : 'Stream.null'}${device === 0 ? '' : ` of device ${device}`}`
 }

@@ -1,4 +1,4 @@
-/** Handles of what others own, the latest so many: nobody says when it is gone. */
+/** Handles of objects that others own, the latest so many: their end is not seen. */
 const MOST = 4096
 
 export class Latest<H> {

@@ -3,20 +3,6 @@ import type { Access, Pointer } from '../driver/driver.js'
 import type { Clock, StrandPoint } from './clocks.js'
 import type { TakenStack } from './stacks.js'
 
-/** One thing that touches memory, and where it stands in the order. */
-export interface CheckedOperation extends StrandPoint {
-  /** The order of the calls. */
-  readonly sequence: number
-  /** 'copy', 'fill', "kernel 'axpy'" … */
-  readonly what: string
-  readonly kind: CheckedOperationKind
-  /** Undefined for JavaScript outside of host functions. */
-  readonly stream: StreamName | undefined
-  readonly stack: TakenStack | undefined
-  /** For a node of a graph: where, and on which stream, it was captured. */
-  readonly captured: { readonly stream: StreamName; readonly stack: TakenStack | undefined } | undefined
-}
-
 export type CheckedOperationKind = 'work' | 'allocation' | 'free' | 'javascript'
 
 /** What a report calls a stream. */
@@ -38,27 +24,27 @@ export function isSameLaunch(first: CheckedOperation, second: CheckedOperation):
   return first.captured !== undefined && second.captured !== undefined && first.stream === second.stream
 }
 
-/** In one shape for all: there are many of them. */
-export class QueuedOperation implements CheckedOperation {
+/** One thing that touches memory, and where it stands in the order. In one shape for all: there are many of them. */
+export class CheckedOperation implements StrandPoint {
   readonly slot: number
   readonly tick: number
   readonly clock: Clock
-  readonly sequence: number
-  readonly what: string
-  readonly kind: CheckedOperationKind
-  readonly stream: StreamName | undefined
-  readonly stack: TakenStack | undefined
-  readonly captured: CheckedOperation['captured']
 
-  constructor(at: StrandPoint, sequence: number, about: Omit<CheckedOperation, keyof StrandPoint | 'sequence'>) {
+  constructor(
+    at: StrandPoint,
+    /** The order of the calls. */
+    readonly sequence: number,
+    /** 'copy', 'fill', "kernel 'axpy'" … */
+    readonly what: string,
+    readonly kind: CheckedOperationKind,
+    /** Undefined for JavaScript outside of host functions. */
+    readonly stream: StreamName | undefined,
+    readonly stack: TakenStack | undefined,
+    /** For a node of a graph: where, and on which stream, it was captured. */
+    readonly captured: { readonly stream: StreamName; readonly stack: TakenStack | undefined } | undefined,
+  ) {
     this.slot = at.slot
     this.tick = at.tick
     this.clock = at.clock
-    this.sequence = sequence
-    this.what = about.what
-    this.kind = about.kind
-    this.stream = about.stream
-    this.stack = about.stack
-    this.captured = about.captured
   }
 }

@@ -1,4 +1,4 @@
-/** Host functions that are queued and have not run: JavaScript that will touch memory in between what is queued already. */
+/** Host functions that are queued and have not run: JavaScript that will touch memory in between work that is queued already. */
 import { isBefore, type StrandPoint, tickKnown } from './clocks.js'
 
 export class PendingHostFunctions {
@@ -23,30 +23,17 @@ export class PendingHostFunctions {
     if (points.length === 0) this.#bySlot.delete(point.slot)
   }
 
-  /** Can a host function still run that nothing orders with the work? */
-  mayMeet(work: StrandPoint): boolean {
+  /**
+   * Can a host function still run that nothing orders with the work? Given `later`, only those count that `later` comes
+   * after: what they touch has to be checked against the work too, though `later` comes after that.
+   */
+  mayMeet(work: StrandPoint, later?: StrandPoint): boolean {
     for (const [slot, points] of this.#bySlot) {
       if (slot === work.slot) continue
-      const first = firstBehind(points, tickKnown(work, slot))
-      if (first !== undefined && !isBefore(work, first)) return true
+      const first = points.find(({ tick }) => tick > tickKnown(work, slot))
+      if (first === undefined || isBefore(work, first)) continue
+      if (later === undefined || isBefore(first, later)) return true
     }
     return false
   }
-
-  /**
-   * Can a host function still run that `later` comes after, and that nothing orders with `earlier`? Then what it touches
-   * has to be held against `earlier` too, though `later` comes after that.
-   */
-  standBetween(earlier: StrandPoint, later: StrandPoint): boolean {
-    for (const [slot, points] of this.#bySlot) {
-      if (slot === earlier.slot) continue
-      const first = firstBehind(points, tickKnown(earlier, slot))
-      if (first !== undefined && isBefore(first, later) && !isBefore(earlier, first)) return true
-    }
-    return false
-  }
-}
-
-function firstBehind(points: readonly StrandPoint[], tick: number): StrandPoint | undefined {
-  return points.find((point) => point.tick > tick)
 }

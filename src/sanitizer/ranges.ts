@@ -1,5 +1,5 @@
 /**
- * Who touched which bytes last: ranges of addresses, each with the operations that are not known to be followed by
+ * What touched which bytes last: ranges of addresses, each with the operations that are not known to be followed by
  * another that takes their place. What an operation finds there that nothing orders with it is a race.
  */
 import { isBefore, type StrandPoint } from './clocks.js'
@@ -15,8 +15,8 @@ interface MemoryRange {
   reads: Operations
 }
 
-/** Told of each range in which an operation is not ordered with one that was there. */
-export type Found = (other: CheckedOperation, access: 'in' | 'out', start: number, end: number) => void
+/** Called for each range in which an operation is not ordered with one that was there. */
+export type RaceFound = (other: CheckedOperation, access: 'in' | 'out', start: number, end: number) => void
 
 const NONE: Operations = []
 
@@ -24,36 +24,34 @@ export class Ranges {
   /** In the order of their addresses, without overlap. */
   #ranges: MemoryRange[] = []
 
+  /** `pending` are the host functions that may still touch the memory: undefined where none can. */
+  constructor(private readonly pending: PendingHostFunctions | undefined) {}
+
   get count(): number {
     return this.#ranges.length
   }
 
-  /** Writes down that an operation touches these bytes, and tells what it races with. */
-  touch(
-    operation: CheckedOperation,
-    start: number,
-    end: number,
-    writes: boolean,
-    found: Found,
-    pending: PendingHostFunctions | undefined,
-  ): void {
+  /** Writes down that an operation touches these bytes, and reports what it races with. */
+  touch(operation: CheckedOperation, start: number, end: number, writes: boolean, found: RaceFound): void {
     const first = this.#indexOf(start)
     const range = this.#ranges[first]
     if (range !== undefined && range.start === start && range.end === end) {
       check(range, operation, writes, start, end, found)
-      keep(range, operation, writes, pending)
-      return
-    }
-    this.#touchMany(first, operation, start, end, writes, found, pending)
+      this.#keep(range, operation, writes)
+    } else this.#touchMany(first, operation, start, end, writes, found)
   }
 
   /** As `touch`, but writes nothing down. */
-  look(operation: CheckedOperation, start: number, end: number, writes: boolean, found: Found): void {
+  look(operation: CheckedOperation, start: number, end: number, writes: boolean, found: RaceFound): void {
     for (let index = this.#indexOf(start); index < this.#ranges.length; index += 1) {
       const range = this.#ranges[index] as MemoryRange
       if (range.start >= end) break
       check(range, operation, writes, Math.max(start, range.start), Math.min(end, range.end), found)
     }
+  }
+
+  clear(): void {
+    this.#ranges = []
   }
 
   /** Takes in the ranges of another, which lie elsewhere. */
@@ -65,10 +63,10 @@ export class Ranges {
    * Forgets what the JavaScript thread knows to be done: all that is to come is queued after that, but for host functions
    * that are pending.
    */
-  sweep(host: StrandPoint, pending: PendingHostFunctions | undefined): void {
+  sweep(host: StrandPoint): void {
     const left: MemoryRange[] = []
     const isLive = (operation: CheckedOperation): boolean =>
-      !isBefore(operation, host) || (pending?.mayMeet(operation) ?? false)
+      !isBefore(operation, host) || (this.pending?.mayMeet(operation) ?? false)
     for (const range of this.#ranges) {
       range.writes = range.writes.filter(isLive)
       range.reads = range.reads.filter(isLive)
@@ -83,8 +81,7 @@ export class Ranges {
     start: number,
     end: number,
     writes: boolean,
-    found: Found,
-    pending: PendingHostFunctions | undefined,
+    found: RaceFound,
   ): void {
     const pieces: MemoryRange[] = []
     let at = start
@@ -98,13 +95,35 @@ export class Ranges {
       const to = Math.min(end, range.end)
       const middle = { ...range, start: from, end: to }
       check(middle, operation, writes, from, to, found)
-      keep(middle, operation, writes, pending)
+      this.#keep(middle, operation, writes)
       pieces.push(middle)
       if (range.end > end) pieces.push({ ...range, start: end })
       at = to
     }
     if (at < end) pieces.push(fresh(operation, at, end, writes))
     this.#ranges.splice(first, index - first, ...joined(pieces))
+  }
+
+  #keep(range: MemoryRange, operation: CheckedOperation, writes: boolean): void {
+    if (!writes) {
+      range.reads = this.#added(range.reads, operation)
+      return
+    }
+    range.writes = this.#added(range.writes, operation)
+    if (range.reads.length > 0) range.reads = range.reads.filter((other) => this.#isStillNeeded(other, operation))
+  }
+
+  #added(others: Operations, operation: CheckedOperation): Operations {
+    const only = others.length === 1 ? others[0] : undefined
+    if (others.length === 0 || (only !== undefined && !this.#isStillNeeded(only, operation))) return [operation]
+    const left = others.filter((other) => other !== operation && this.#isStillNeeded(other, operation))
+    left.push(operation)
+    return left
+  }
+
+  /** Can there be something that races with `other`, and not with the operation that has just come after it? */
+  #isStillNeeded(other: CheckedOperation, operation: CheckedOperation): boolean {
+    return !isBefore(other, operation) || (this.pending?.mayMeet(other, operation) ?? false)
   }
 
   /** The first range that ends behind an address. */
@@ -130,7 +149,7 @@ function check(
   writes: boolean,
   start: number,
   end: number,
-  found: Found,
+  found: RaceFound,
 ): void {
   checkAgainst(range.writes, 'out', operation, start, end, found)
   if (writes) checkAgainst(range.reads, 'in', operation, start, end, found)
@@ -142,44 +161,12 @@ function checkAgainst(
   operation: CheckedOperation,
   start: number,
   end: number,
-  found: Found,
+  found: RaceFound,
 ): void {
   for (let index = 0; index < others.length; index += 1) {
     const other = others[index] as CheckedOperation
     if (!isBefore(other, operation) && !isBefore(operation, other)) found(other, access, start, end)
   }
-}
-
-function keep(
-  range: MemoryRange,
-  operation: CheckedOperation,
-  writes: boolean,
-  pending: PendingHostFunctions | undefined,
-): void {
-  if (!writes) {
-    range.reads = added(range.reads, operation, pending)
-    return
-  }
-  range.writes = added(range.writes, operation, pending)
-  if (range.reads.length > 0) range.reads = range.reads.filter((other) => isStillNeeded(other, operation, pending))
-}
-
-function added(others: Operations, operation: CheckedOperation, pending: PendingHostFunctions | undefined): Operations {
-  const only = others.length === 1 ? others[0] : undefined
-  if (only !== undefined && !isStillNeeded(only, operation, pending)) return [operation]
-  if (others.length === 0) return [operation]
-  const left = others.filter((other) => other !== operation && isStillNeeded(other, operation, pending))
-  left.push(operation)
-  return left
-}
-
-/** Can there be something that races with `other`, and not with what has just come after it? */
-function isStillNeeded(
-  other: CheckedOperation,
-  operation: CheckedOperation,
-  pending: PendingHostFunctions | undefined,
-): boolean {
-  return !isBefore(other, operation) || (pending?.standBetween(other, operation) ?? false)
 }
 
 /** Neighbours that say the same are one. */

@@ -1,38 +1,36 @@
-/** The pieces of memory that the sanitizer knows: who touched which bytes of them, and which are given back. */
+/** The pieces of memory that the sanitizer knows: what touched which bytes of them, and which are given back. */
 import type { Pointer } from '../driver/driver.js'
 import type { StrandPoint } from './clocks.js'
 import type { CheckedOperation } from './operations.js'
 import type { PendingHostFunctions } from './pending.js'
 import { Ranges } from './ranges.js'
-import type { Site } from './stacks.js'
+import type { SampledSite } from './stacks.js'
 
-/** 'unknown': allocated before the sanitizer began, or by nobody that it can see. */
+/** 'unknown': allocated before the sanitizer began, or by code that it cannot see. */
 export type RegionKind = 'device' | 'pinned' | 'foreign' | 'unknown'
 
 export class Region {
-  readonly kind: RegionKind
-  readonly start: number
   readonly end: number
-  ranges = new Ranges()
-  sites: Site[] = []
-  /** What gave it back. */
+  readonly ranges: Ranges
+  sites: SampledSite[] = []
+  /** The operation that gave it back. */
   freed: CheckedOperation | undefined
   /** Of foreign memory: the streams that it has been looked at for. */
   readonly askedAbout = new WeakSet<object>()
 
-  constructor(kind: RegionKind, start: number, byteLength: number) {
-    this.kind = kind
-    this.start = start
+  constructor(
+    readonly kind: RegionKind,
+    readonly start: number,
+    byteLength: number,
+    pending: PendingHostFunctions,
+  ) {
     this.end = start + byteLength
-  }
-
-  /** Host functions have to do with pinned memory only. */
-  get mayBePinned(): boolean {
-    return this.kind === 'pinned' || this.kind === 'unknown'
+    // Host functions have to do with pinned memory only.
+    this.ranges = new Ranges(kind === 'pinned' || kind === 'unknown' ? pending : undefined)
   }
 }
 
-/** Regions that nobody gives back, or that are given back already: so many of either are remembered. */
+/** So many foreign regions are remembered, and so many that are given back. */
 const MOST_REMEMBERED = 4096
 const FIRST_SWEEP = 4096
 
@@ -40,12 +38,17 @@ export class Regions {
   /** In the order of their addresses, without overlap. */
   readonly #regions: Region[] = []
   /** What lies in no region. */
-  readonly #elsewhere = new Region('unknown', 0, Number.MAX_SAFE_INTEGER)
+  readonly #elsewhere: Region
   readonly #freed: Region[] = []
   readonly #foreign: Region[] = []
-  #last: Region = this.#elsewhere
+  #last: Region
   #touches = 0
   #nextSweep = FIRST_SWEEP
+
+  constructor(private readonly pending: PendingHostFunctions) {
+    this.#elsewhere = new Region('unknown', 0, Number.MAX_SAFE_INTEGER, pending)
+    this.#last = this.#elsewhere
+  }
 
   /** Ranges that are kept. */
   get rangeCount(): number {
@@ -58,13 +61,11 @@ export class Regions {
     return this.#regions.length
   }
 
-  allocated(pointer: Pointer, byteLength: number, kind: RegionKind): Region {
-    const region = new Region(kind, pointer, byteLength)
-    this.#replace(region)
-    return region
+  allocated(pointer: Pointer, byteLength: number, kind: RegionKind): void {
+    this.#replace(new Region(kind, pointer, byteLength, this.pending))
   }
 
-  /** Memory of another library. What is wrapped twice, or in parts, is one region. */
+  /** Memory of another library. Memory that is wrapped twice, or in parts, is one region. */
   foreign(pointer: Pointer, byteLength: number): void {
     const end = pointer + byteLength
     const overlapping = this.#overlapping(pointer, end).filter(({ freed }) => freed === undefined)
@@ -72,7 +73,7 @@ export class Regions {
       return
     const start = Math.min(pointer, ...overlapping.map((region) => region.start))
     const last = Math.max(end, ...overlapping.map((region) => region.end))
-    const region = new Region('foreign', start, last - start)
+    const region = new Region('foreign', start, last - start, this.pending)
     for (const part of overlapping) region.ranges.absorb(part.ranges)
     this.#replace(region)
     this.#remember(this.#foreign, region)
@@ -87,7 +88,7 @@ export class Regions {
   /** Its bytes are remembered as gone until they are allocated again. */
   free(region: Region, by: CheckedOperation): void {
     region.freed = by
-    region.ranges = new Ranges()
+    region.ranges.clear()
     region.sites = []
     this.#remember(this.#freed, region)
   }
@@ -102,13 +103,11 @@ export class Regions {
   }
 
   /** To be called at each touch: forgets, now and then, what the JavaScript thread knows to be done. */
-  touched(host: StrandPoint, pending: PendingHostFunctions): void {
+  touched(host: StrandPoint): void {
     this.#touches += 1
     if (this.#touches < this.#nextSweep) return
     this.#touches = 0
-    for (const region of [this.#elsewhere, ...this.#regions]) {
-      region.ranges.sweep(host, region.mayBePinned ? pending : undefined)
-    }
+    for (const { ranges } of [this.#elsewhere, ...this.#regions]) ranges.sweep(host)
     this.#nextSweep = Math.max(FIRST_SWEEP, 2 * (this.rangeCount + this.#regions.length))
   }
 

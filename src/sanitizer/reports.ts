@@ -1,7 +1,7 @@
 /** What the sanitizer has to say, as data and as text. */
 import type { Access } from '../driver/driver.js'
-import type { CheckedOperation, StreamName } from './operations.js'
-import { callersIn, type TakenStack } from './stacks.js'
+import { type CheckedOperation, isSameLaunch } from './operations.js'
+import { shownLines, type TakenStack } from './stacks.js'
 
 /**
  * - `race`: two accesses to the same bytes, one of them a write, that nothing orders
@@ -68,13 +68,13 @@ export function isWarning(kind: ReportKind): boolean {
   return kind === 'unrecorded-event' || kind === 'foreign-memory'
 }
 
-export function reportOf(finding: Finding, advice: string): SanitizerReport {
+export function reportOf(finding: Finding): SanitizerReport {
   const { kind, start, end } = finding
   const first = finding.first === undefined ? undefined : told(finding.first.operation, finding.first.access)
   const second = told(finding.second.operation, finding.second.access)
   const memory = end > start ? { pointer: BigInt(start), byteLength: end - start } : undefined
   const severity = isWarning(kind) ? 'warning' : 'error'
-  const report = { kind, severity, first, second, memory, advice } as const
+  const report = { kind, severity, first, second, memory, advice: adviceFor(finding) } as const
   return { ...report, message: textOf(report) }
 }
 
@@ -87,13 +87,12 @@ function told(operation: CheckedOperation, access: Access | undefined): Reported
     stack: linesOf(stack),
     exactStack: stack?.exact ?? true,
     capturedAt: linesOf(captured?.stack),
-    streamMadeAt: linesOf(madeOf(stream)),
+    streamMadeAt: linesOf(stream?.made),
   }
 }
 
-const madeOf = (stream: StreamName | undefined): TakenStack | undefined => stream?.made
 const linesOf = (stack: TakenStack | undefined): readonly string[] =>
-  stack === undefined ? [] : callersIn(stack.stack)
+  stack === undefined ? [] : shownLines(stack.stack)
 
 const HEADINGS: Readonly<Record<ReportKind, string>> = {
   race: 'Race: nothing orders two accesses',
@@ -128,4 +127,37 @@ function sideLines(which: string, side: ReportedOperation): string[] {
   const [made] = side.streamMadeAt
   if (made !== undefined && side.stream?.startsWith('Stream(0x')) lines.push(`    ${side.stream} was made ${made}`)
   return lines
+}
+
+/** The line that a program lacks. */
+function adviceFor({ kind, first, second }: Finding): string {
+  const last = second.operation
+  if (kind === 'unrecorded-event') {
+    return 'Record the event before this wait; a record that comes later is not waited for.'
+  }
+  if (kind === 'foreign-memory') {
+    return `If a wrapped stream wrote it, add \`${last.stream?.label}.wait(thatStream)\` before this ${last.what}.`
+  }
+  if (first === undefined) return ''
+  return orderingAdvice(first.operation, last)
+}
+
+function orderingAdvice(first: CheckedOperation, second: CheckedOperation): string {
+  if (first.kind === 'free') return 'Close the buffer only after this, or keep it open as long as graphs use it.'
+  const from = first.stream?.label
+  if (second.stream === undefined) {
+    const before = second.kind === 'free' ? 'before the buffer is closed' : 'before JavaScript looks'
+    return `Add \`await ${from}.finished()\` or \`${from}.synchronize()\` ${before}.`
+  }
+  if (isSameLaunch(first, second)) {
+    const [earlier, later] = [first.captured?.stream.label, second.captured?.stream.label]
+    return `Add \`${later}.wait(${earlier})\` before this ${second.what}, inside the capture.`
+  }
+  const before = second.kind === 'free' ? 'before the buffer is closed' : `before this ${nounOf(second)}`
+  return `Add \`${second.stream.label}.wait(${from})\` ${before}.`
+}
+
+function nounOf({ captured, kind, what }: CheckedOperation): string {
+  if (captured !== undefined) return 'launch of the graph'
+  return kind === 'javascript' ? 'host function is queued' : what
 }

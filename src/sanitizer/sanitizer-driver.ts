@@ -1,4 +1,4 @@
-/** A Driver that tells a detector of every call that orders work or touches memory, and passes all of them on. */
+/** A Driver that reports every call that orders work or touches memory to a detector, and passes all of them on. */
 import {
   type AdoptedStream,
   type Cancel,
@@ -18,21 +18,16 @@ import {
 } from '../driver/driver.js'
 import { DriverWrapper } from '../driver/driver-wrapper.js'
 import type { StrandPoint } from './clocks.js'
-import { Detector, type Stacks } from './detector.js'
+import { Detector } from './detector.js'
 import type { Findings } from './findings.js'
-import { Order } from './order.js'
+import { HappensBefore } from './happens-before.js'
+import { HostFunctionPlace } from './host-functions.js'
 import { SanitizerGraphs } from './sanitizer-graphs.js'
 import { SanitizerKernels } from './sanitizer-kernels.js'
 import { SanitizerLibraries } from './sanitizer-libraries.js'
 import { SanitizerMemory } from './sanitizer-memory.js'
 import { SanitizerSharing } from './sanitizer-sharing.js'
-
-export interface SanitizerDriverOptions {
-  readonly findings: Findings
-  readonly stacks: Stacks
-  /** A race is refused before its work is queued. */
-  readonly probes: boolean
-}
+import { type StackMode, Stacks } from './stacks.js'
 
 export class SanitizerDriver extends DriverWrapper {
   readonly detector: Detector
@@ -42,15 +37,14 @@ export class SanitizerDriver extends DriverWrapper {
   readonly #memory: SanitizerMemory
   readonly #sharing: SanitizerSharing
 
-  constructor(inner: Driver, { findings, stacks, probes }: SanitizerDriverOptions) {
+  constructor(inner: Driver, findings: Findings, stacks: StackMode) {
     super(inner)
-    this.detector = new Detector(new Order(() => this.inner), findings, stacks)
-    const parts = { detector: this.detector, inner: () => this.inner, probes }
-    this.#graphs = new SanitizerGraphs(parts)
-    this.#kernels = new SanitizerKernels(parts)
-    this.#libraries = new SanitizerLibraries(parts)
-    this.#memory = new SanitizerMemory(parts)
-    this.#sharing = new SanitizerSharing(parts)
+    this.detector = new Detector(new HappensBefore(this), findings, new Stacks(stacks))
+    this.#graphs = new SanitizerGraphs(this, this.detector)
+    this.#kernels = new SanitizerKernels(this, this.detector)
+    this.#libraries = new SanitizerLibraries(this, this.detector)
+    this.#memory = new SanitizerMemory(this, this.detector)
+    this.#sharing = new SanitizerSharing(this, this.detector)
   }
 
   override get graphs(): GraphDriver {
@@ -94,7 +88,7 @@ export class SanitizerDriver extends DriverWrapper {
 
   override streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const stream = super.streamCreate(context, flags, priority)
-    this.#order.streams.created(stream, context, flags, this.detector.takeStack())
+    this.#order.streams.created(stream, context, flags, this.detector.stacks.take())
     return stream
   }
 
@@ -105,7 +99,7 @@ export class SanitizerDriver extends DriverWrapper {
 
   override streamAdopt(cudaHandle: number, near: number): AdoptedStream {
     const adopted = super.streamAdopt(cudaHandle, near)
-    this.#order.streams.adopted(adopted.stream, adopted.device, this.detector.takeStack())
+    this.#order.streams.adopted(adopted.stream, adopted.device, this.detector.stacks.take())
     return adopted
   }
 
@@ -140,10 +134,10 @@ export class SanitizerDriver extends DriverWrapper {
   }
 
   override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
-    const seat = this.detector.seat()
-    const run = (status: number): void => seat.run(() => call.run(status))
+    const place = new HostFunctionPlace(this.#order)
+    const run = (status: number): void => place.run(() => call.run(status))
     super.streamLaunchHostFunction(stream, context, { ...call, run })
-    this.detector.hostFunctionQueued(stream, seat)
+    this.detector.hostFunctionQueued(stream, place)
   }
 
   override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
@@ -207,7 +201,7 @@ export class SanitizerDriver extends DriverWrapper {
     return milliseconds
   }
 
-  get #order(): Order {
+  get #order(): HappensBefore {
     return this.detector.order
   }
 

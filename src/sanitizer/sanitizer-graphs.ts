@@ -1,92 +1,77 @@
 /** Graphs: captures, instances, launches. */
-import type {
-  CaptureMode,
-  ContextHandle,
-  GraphDriver,
-  GraphExecHandle,
-  GraphHandle,
-  StreamHandle,
-} from '../driver/driver.js'
-import type { SanitizerParts } from './parts.js'
+import type { CaptureMode, ContextHandle, GraphExecHandle, GraphHandle, StreamHandle } from '../driver/driver.js'
+import { type DriverWrapper, GraphWrapper } from '../driver/driver-wrapper.js'
+import type { Detector } from './detector.js'
+import { type CapturedNodes, GraphInstance } from './graph-instance.js'
+import type { HappensBefore } from './happens-before.js'
 
-export class SanitizerGraphs implements GraphDriver {
-  readonly #parts: SanitizerParts
+export class SanitizerGraphs extends GraphWrapper {
+  readonly #graphs = new Map<GraphHandle, CapturedNodes>()
+  readonly #instances = new Map<GraphExecHandle, GraphInstance>()
 
-  constructor(parts: SanitizerParts) {
-    this.#parts = parts
+  constructor(
+    private readonly driver: DriverWrapper,
+    private readonly detector: Detector,
+  ) {
+    super(driver)
   }
 
-  begin(stream: StreamHandle, mode: CaptureMode): void {
-    this.#order.stream(stream)
-    this.#inner.begin(stream, mode)
+  override begin(stream: StreamHandle, mode: CaptureMode): void {
+    this.#order.streams.at(stream)
+    super.begin(stream, mode)
     this.#order.captureBegins(stream)
   }
 
-  end(stream: StreamHandle): GraphHandle {
+  override end(stream: StreamHandle): GraphHandle {
     try {
-      const graph = this.#inner.end(stream)
-      this.#order.captureEnds(stream, graph)
+      const graph = super.end(stream)
+      this.#graphs.set(graph, this.#order.captureEnds(stream))
       return graph
     } catch (error) {
-      if (!this.#stillCaptures(stream)) this.#order.captureEnds(stream, undefined)
+      if (!this.#stillCaptures(stream)) this.#order.captureEnds(stream)
       throw error
     }
   }
 
-  abandon(stream: StreamHandle): void {
-    this.#inner.abandon(stream)
-    if (!this.#stillCaptures(stream)) this.#order.captureEnds(stream, undefined)
+  override abandon(stream: StreamHandle): void {
+    super.abandon(stream)
+    if (!this.#stillCaptures(stream)) this.#order.captureEnds(stream)
   }
 
-  destroy(graph: GraphHandle): void {
-    this.#inner.destroy(graph)
-    this.#order.graphDestroyed(graph)
+  override destroy(graph: GraphHandle): void {
+    super.destroy(graph)
+    this.#graphs.delete(graph)
   }
 
-  nodeCount(graph: GraphHandle): number {
-    return this.#inner.nodeCount(graph)
-  }
-
-  toDot(graph: GraphHandle): string {
-    return this.#inner.toDot(graph)
-  }
-
-  instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
-    const exec = this.#inner.instantiate(graph, context)
-    this.#order.graphInstantiated(graph, exec)
+  override instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
+    const exec = super.instantiate(graph, context)
+    this.#instances.set(exec, new GraphInstance(this.#graphs.get(graph) ?? []))
     return exec
   }
 
-  destroyExec(exec: GraphExecHandle): void {
-    this.#inner.destroyExec(exec)
-    this.#order.execDestroyed(exec)
+  override destroyExec(exec: GraphExecHandle): void {
+    super.destroyExec(exec)
+    for (const strand of this.#instances.get(exec)?.strands ?? []) this.#order.strands.end(strand)
+    this.#instances.delete(exec)
   }
 
-  upload(exec: GraphExecHandle, stream: StreamHandle): void {
-    this.#inner.upload(exec, stream)
+  override launch(exec: GraphExecHandle, stream: StreamHandle): void {
+    super.launch(exec, stream)
+    this.detector.launched(`launch of graph ${exec}`, this.#instances.get(exec), stream)
   }
 
-  launch(exec: GraphExecHandle, stream: StreamHandle): void {
-    this.#inner.launch(exec, stream)
-    this.#parts.detector.launched(exec, stream)
+  override update(exec: GraphExecHandle, graph: GraphHandle): void {
+    super.update(exec, graph)
+    this.#instances.get(exec)?.update(this.#graphs.get(graph) ?? [])
   }
 
-  update(exec: GraphExecHandle, graph: GraphHandle): void {
-    this.#inner.update(exec, graph)
-    this.#order.graphUpdated(exec, graph)
-  }
-
-  get #inner(): GraphDriver {
-    return this.#parts.inner().graphs
-  }
-
-  get #order(): SanitizerParts['detector']['order'] {
-    return this.#parts.detector.order
+  get #order(): HappensBefore {
+    return this.detector.order
   }
 
   #stillCaptures(stream: StreamHandle): boolean {
     try {
-      return this.#parts.inner().streamIsCapturing(stream)
+      return this.driver.inner.streamIsCapturing(stream)
     } catch {
       return false
     }

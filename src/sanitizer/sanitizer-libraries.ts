@@ -1,12 +1,16 @@
-/** Work of other libraries, as far as it is queued through us. */
+/** Work of other libraries, as far as it is queued through this one. */
 import type { ContextHandle, LibraryDriver, LibraryWork } from '../driver/driver.js'
-import type { SanitizerParts } from './parts.js'
+import type { DriverWrapper } from '../driver/driver-wrapper.js'
+import type { Detector } from './detector.js'
 
 export class SanitizerLibraries implements LibraryDriver {
-  readonly #parts: SanitizerParts
+  constructor(
+    private readonly wrapper: DriverWrapper,
+    private readonly detector: Detector,
+  ) {}
 
-  constructor(parts: SanitizerParts) {
-    this.#parts = parts
+  get #inner(): LibraryDriver {
+    return this.wrapper.inner.libraries
   }
 
   get hostFunctionsPending(): boolean {
@@ -14,10 +18,9 @@ export class SanitizerLibraries implements LibraryDriver {
   }
 
   queue(work: readonly LibraryWork[], together?: (calls: () => void) => void): void {
-    const { detector, probes } = this.#parts
-    if (probes) for (const { name, stream, memory } of work) detector.probe(stream, name, memory)
+    for (const { name, stream, memory } of work) this.detector.probe(stream, name, memory)
     this.#inner.queue(work, together)
-    for (const { name, stream, memory } of work) detector.work(stream, name, memory)
+    for (const { name, stream, memory } of work) this.detector.work(stream, name, memory)
   }
 
   call<R>(context: ContextHandle, fn: () => R): R {
@@ -30,9 +33,5 @@ export class SanitizerLibraries implements LibraryDriver {
 
   waitUntil(isDone: () => boolean, what: string): void {
     this.#inner.waitUntil(isDone, what)
-  }
-
-  get #inner(): LibraryDriver {
-    return this.#parts.inner().libraries
   }
 }

@@ -7,23 +7,27 @@ import type {
   Pointer,
   SharingDriver,
 } from '../driver/driver.js'
-import type { SanitizerParts } from './parts.js'
+import type { DriverWrapper } from '../driver/driver-wrapper.js'
+import type { Detector } from './detector.js'
 
 export class SanitizerSharing implements SharingDriver {
-  readonly #parts: SanitizerParts
+  constructor(
+    private readonly wrapper: DriverWrapper,
+    private readonly detector: Detector,
+  ) {}
 
-  constructor(parts: SanitizerParts) {
-    this.#parts = parts
+  get #inner(): SharingDriver {
+    return this.wrapper.inner.sharing
   }
 
   allocate(byteLength: number, context: ContextHandle): Pointer {
     const pointer = this.#inner.allocate(byteLength, context)
-    this.#parts.detector.regions.allocated(pointer, byteLength, 'device')
+    this.detector.regions.allocated(pointer, byteLength, 'device')
     return pointer
   }
 
   free(pointer: Pointer, after: readonly OwnEvent[]): void {
-    this.#parts.detector.closing(pointer, after, () => this.#inner.free(pointer, after))
+    this.detector.closing(pointer, after, () => this.#inner.free(pointer, after))
   }
 
   exportMemory(pointer: Pointer, context: ContextHandle): ExportedMemory {
@@ -34,7 +38,7 @@ export class SanitizerSharing implements SharingDriver {
     const imported = this.#inner.importMemory(handle, context)
     const close = (after: readonly OwnEvent[]): void => {
       imported.close(after)
-      this.#parts.detector.takenOver(after)
+      this.detector.takenOver(after)
     }
     return { ...imported, close }
   }
@@ -49,9 +53,5 @@ export class SanitizerSharing implements SharingDriver {
 
   readMark(mark: number, key: number): readonly number[] | undefined {
     return this.#inner.readMark(mark, key)
-  }
-
-  get #inner(): SharingDriver {
-    return this.#parts.inner().sharing
   }
 }

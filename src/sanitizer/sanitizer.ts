@@ -18,13 +18,20 @@ import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import type { Stream } from '../stream.js'
 import { isStream, openStream } from '../streams/stream-core.js'
-import type { Stacks } from './detector.js'
+import type { Detector } from './detector.js'
 import { Findings, SanitizerError } from './findings.js'
-import { checkMode, type SanitizerMode } from './modes.js'
 import type { Touched } from './operations.js'
 import type { SanitizerReport } from './reports.js'
 import { SanitizerDriver } from './sanitizer-driver.js'
+import type { StackMode } from './stacks.js'
 import '../memory/transfers.js'
+
+/** How a sanitizer reports what it finds. */
+export type SanitizerMode = 'collect' | 'throw' | 'print'
+
+const MODES: readonly SanitizerMode[] = ['collect', 'throw', 'print']
+
+export const checkMode = (mode: unknown, name: string): SanitizerMode => checkChoice(mode, name, MODES)
 
 /** The options of a sanitizer. */
 export interface SanitizerOptions {
@@ -57,28 +64,25 @@ export interface SanitizerStatistics {
   readonly events: number
 }
 
-const STACKS: readonly Stacks[] = ['sampled', 'all', 'none']
+const STACKS: readonly StackMode[] = ['sampled', 'all', 'none']
 
 const running = new Set<Sanitizer>()
 
-/** Sanitizers that print when the process ends. Together they have one listener: Node warns of a leak where it has many. */
+/** Sanitizers that print when the process ends. Together they have one listener: Node warns of a leak where there are many. */
 const printing = new Set<Sanitizer>()
 let printAll: () => void
 
 /** Lets only this file make sanitizers. */
 class Start {
-  readonly mode: SanitizerMode
-  readonly device: Device | undefined
-  readonly stacks: Stacks
-  constructor(mode: SanitizerMode, device: Device | undefined, stacks: Stacks) {
-    this.mode = mode
-    this.device = device
-    this.stacks = stacks
-  }
+  constructor(
+    readonly mode: SanitizerMode,
+    readonly device: Device | undefined,
+    readonly stacks: StackMode,
+  ) {}
 }
 
-/** The sanitizers that look at a driver. */
-let wrappersOn: (driver: Driver) => readonly SanitizerDriver[]
+/** Those of the sanitizers that look at a driver. */
+let detectorsOn: (driver: Driver) => readonly Detector[]
 let isSanitizer: (value: unknown) => value is Sanitizer
 
 /**
@@ -100,9 +104,8 @@ export class Sanitizer implements Disposable {
   protected readonly cloning: symbol = notCloneable()
   readonly #findings: Findings
   readonly #takeBack: () => void
-  #front: WrappableDriver | undefined
-  #wrapper: SanitizerDriver | undefined
-  #unwrap: (() => void) | undefined
+  /** Set once it looks at a driver. */
+  #wrapped: { readonly driver: Driver; readonly detector: Detector; readonly unwrap: () => void } | undefined
   #stopped = false
 
   /** Use `Sanitizer.start()`. */
@@ -150,7 +153,7 @@ export class Sanitizer implements Disposable {
 
   /** The present size of the sanitizer's memory. */
   get statistics(): SanitizerStatistics {
-    const detector = checkThis(this, isSanitizer, 'a Sanitizer').#wrapper?.detector
+    const detector = checkThis(this, isSanitizer, 'a Sanitizer').#wrapped?.detector
     if (detector === undefined) return { ranges: 0, regions: 0, strands: 0, events: 0 }
     const { order, regions } = detector
     const { rangeCount, count } = regions
@@ -164,7 +167,7 @@ export class Sanitizer implements Disposable {
     this.#stopped = true
     running.delete(this)
     this.#takeBack()
-    this.#unwrap?.()
+    this.#wrapped?.unwrap()
     if (!printing.delete(this)) return
     if (printing.size === 0) process.off('exit', printAll)
     this.#print()
@@ -175,12 +178,9 @@ export class Sanitizer implements Disposable {
     checkThis(this, isSanitizer, 'a Sanitizer').stop()
   }
 
-  #wrap(driver: WrappableDriver, stacks: Stacks): void {
-    const options = { findings: this.#findings, stacks, probes: this.mode === 'throw' }
-    const { wrapper, unwrap } = driver.wrap((inner) => new SanitizerDriver(inner, options))
-    this.#front = driver
-    this.#wrapper = wrapper
-    this.#unwrap = unwrap
+  #wrap(driver: WrappableDriver, stacks: StackMode): void {
+    const { wrapper, unwrap } = driver.wrap((inner) => new SanitizerDriver(inner, this.#findings, stacks))
+    this.#wrapped = { driver, detector: wrapper.detector, unwrap }
   }
 
   #print(): void {
@@ -190,8 +190,8 @@ export class Sanitizer implements Disposable {
   }
 
   static {
-    wrappersOn = (driver) =>
-      [...running].flatMap((one) => (one.#front === driver && one.#wrapper ? [one.#wrapper] : []))
+    detectorsOn = (driver) =>
+      [...running].flatMap((one) => (one.#wrapped?.driver === driver ? [one.#wrapped.detector] : []))
     printAll = () => {
       for (const one of printing) one.#print()
     }
@@ -254,14 +254,12 @@ export interface DeclaredAccess {
  */
 export function declareAccess(stream: Stream, access: DeclaredAccess, what = 'work of another library'): void {
   const { reads = [], writes = [] } = readOptions(access, ['reads', 'writes'], 'access')
-  const [written, read] = [
-    checkArray(writes, 'access.writes', 'an array of buffers'),
-    checkArray(reads, 'access.reads', 'an array of buffers'),
-  ]
+  const written = checkArray(writes, 'access.writes', 'an array of buffers')
+  const read = checkArray(reads, 'access.reads', 'an array of buffers')
   if (typeof what !== 'string') throw invalidType('what', 'a string', what)
   const { driver, handle } = openedStream(stream, 'stream')
   const memory = [...touched(written, 'access.writes', 'out', driver), ...touched(read, 'access.reads', 'in', driver)]
-  for (const { detector } of wrappersOn(driver)) detector.work(handle, what, memory)
+  for (const detector of detectorsOn(driver)) detector.work(handle, what, memory)
 }
 
 /**
@@ -276,7 +274,7 @@ export function declareWait(stream: Stream, target: Event | Stream): void {
   const own = eventCoreOf(target)
   if (own !== undefined) {
     const event = own.openFor(driver)
-    for (const { detector } of wrappersOn(driver)) detector.order.wait(handle, event, false)
+    for (const detector of detectorsOn(driver)) detector.order.wait(handle, event, false)
     return
   }
   const other = openedStream(target, 'target')
@@ -286,11 +284,11 @@ export function declareWait(stream: Stream, target: Event | Stream): void {
       `${target} belongs to ${another(other.driver, driver)} than ${stream}, which cannot wait for it`,
     )
   }
-  for (const { detector } of wrappersOn(driver)) detector.order.waitForStream(handle, other.handle)
+  for (const detector of detectorsOn(driver)) detector.order.waitForStream(handle, other.handle)
 }
 
 whenNameIsGiven(({ driver, stream, name }) => {
-  for (const { detector } of wrappersOn(driver)) detector.order.stream(stream).name = name
+  for (const detector of detectorsOn(driver)) detector.order.streams.at(stream).name = name
 })
 
 function openedStream(stream: unknown, name: string): ReturnType<typeof openStream> {

@@ -1,22 +1,13 @@
-/** Where in the program something was called. */
-import { takeStack } from '../base/stack.js'
+/** The stacks of operations, and which of them are taken. */
+import { programLines, takeStack } from '../base/stack.js'
 
 /** Our own frames lie between the call and here. */
 const OWN_FRAMES = 10
 const CALLERS = 8
 const SHOWN = 6
 
-/** The folder of this package's code: `…/dist/src/`. */
-const OWN = new URL('../', import.meta.url).href
-
-export const takeOwnStack = (): string => takeStack(OWN_FRAMES + CALLERS)
-
-/** The lines of a stack that are the program's own, innermost first. */
-export function callersIn(stack: string): string[] {
-  const lines = stack.split('\n').filter((line) => /^\s+at /.test(line))
-  const foreign = lines.filter((line) => !line.includes(OWN) && !line.includes('(node:') && !line.includes('at node:'))
-  return foreign.slice(0, SHOWN).map((line) => line.trim())
-}
+/** The lines that a report shows: the program's own, innermost first. */
+export const shownLines = (stack: string): readonly string[] => programLines(stack).slice(0, SHOWN)
 
 /** A stack, and whether it is that of the operation itself or of an earlier one of its kind. */
 export interface TakenStack {
@@ -25,7 +16,7 @@ export interface TakenStack {
 }
 
 /** What one stream does again and again with the same memory, and a stack of it. */
-export interface Site {
+export interface SampledSite {
   readonly what: string
   readonly by: object
   count: number
@@ -39,14 +30,25 @@ const EVERY = 64
 const MOST_FIRST = 4096
 const MOST_SITES = 64
 
-/**
- * Taking a stack costs ten times what the rest of the sanitizer does. What one stream does again and again with the same
- * memory it mostly does from the same line, so not every time one is taken.
- */
-export class StackSampler {
+/** Which operations have their stack taken. */
+export type StackMode = 'sampled' | 'all' | 'none'
+
+export class Stacks {
   #taken = 0
 
-  take(sites: Site[], what: string, by: object): TakenStack {
+  constructor(private readonly mode: StackMode) {}
+
+  /** The stack of the call under way, where stacks are taken at all. */
+  take(): TakenStack | undefined {
+    return this.mode === 'none' ? undefined : { stack: takeStack(OWN_FRAMES + CALLERS), exact: true }
+  }
+
+  /**
+   * The same for one of many calls. Taking a stack costs ten times what the rest of the sanitizer does. What one stream
+   * does again and again with the same memory it mostly does from the same line, so not every time one is taken.
+   */
+  sample(sites: SampledSite[], what: string, by: object): TakenStack | undefined {
+    if (this.mode !== 'sampled') return this.take()
     const site = find(sites, what, by)
     if (site === undefined) {
       const stack = this.#take()
@@ -62,13 +64,13 @@ export class StackSampler {
 
   #take(): string {
     this.#taken += 1
-    return takeOwnStack()
+    return takeStack(OWN_FRAMES + CALLERS)
   }
 }
 
-function find(sites: readonly Site[], what: string, by: object): Site | undefined {
+function find(sites: readonly SampledSite[], what: string, by: object): SampledSite | undefined {
   for (let index = 0; index < sites.length; index += 1) {
-    const site = sites[index] as Site
+    const site = sites[index] as SampledSite
     if (site.by === by && site.what === what) return site
   }
   return undefined

@@ -1,76 +1,69 @@
 /** The streams and events of a driver as the order between them needs them, and the captures that they are in. */
-import type { StreamHandle } from '../driver/driver.js'
-import { type Clock, Strand, type StrandPoint } from './clocks.js'
+import { CapturedGraph } from '../driver/captured-graph.js'
+import { cudaHandleOf, deviceOfDefaultStream, isDefaultStream, type StreamHandle } from '../driver/driver.js'
+import { Strand, type StrandPoint } from './clocks.js'
 import type { StreamName, Touched } from './operations.js'
 import type { Region } from './regions.js'
 import type { TakenStack } from './stacks.js'
 
 export class StreamStrand extends Strand implements StreamName {
-  readonly handle: StreamHandle
-  readonly device: number
-  /** True: the null stream's rules are not for it. */
-  nonBlocking: boolean
-  /** Another library owns it. */
-  readonly foreign: boolean
-  readonly made: TakenStack | undefined
   name: string | undefined
   /** The tick it began with. */
-  readonly since: number
-  /** The driver's own number for it, which no other stream ever gets; not known of each. */
-  id: bigint | undefined
+  readonly since = this.tick
   /** The driver could not be asked about it, since it captured. */
   unsure = false
-  /** It was seen being made, and will be seen being destroyed. */
-  readonly ours: boolean
   /** Set while its work is captured. */
   capture: Capture | undefined
-  readonly #address: string
 
   constructor(
-    at: { readonly slot: number; readonly tick: number; readonly clock: Clock },
-    about: {
-      readonly handle: StreamHandle
-      readonly device: number
-      readonly nonBlocking: boolean
-      readonly foreign: boolean
-      readonly ours: boolean
-      readonly made: TakenStack | undefined
-      readonly address: string
-    },
+    begin: StrandPoint,
+    readonly handle: StreamHandle,
+    readonly device: number,
+    /** Another library owns it. */
+    readonly foreign: boolean,
+    /** It was seen being made, and will be seen being destroyed. */
+    readonly ours: boolean,
+    readonly made: TakenStack | undefined,
+    /** The driver's own number for it, which no other stream ever gets; not known of each. */
+    public id: bigint | undefined,
+    /** True: the null stream's rules are not for it. */
+    public nonBlocking: boolean,
   ) {
-    super(at.slot, at.tick, at.clock)
-    this.since = at.tick
-    this.handle = about.handle
-    this.device = about.device
-    this.nonBlocking = about.nonBlocking
-    this.foreign = about.foreign
-    this.ours = about.ours
-    this.made = about.made
-    this.#address = about.address
+    super(begin)
   }
 
   get label(): string {
-    return this.name ?? this.#address
+    return this.name ?? addressOf(this.handle)
   }
 }
 
-/** What is known of an event. */
-export interface EventState {
-  /** It was seen being made, so that without a record there is none. */
-  readonly made: boolean
-  /** Others may record it, which is not seen. */
-  foreign: boolean
-  /** Its records are work. */
-  readonly timing: boolean
-  /** What its latest record comes after; nothing before the first. */
-  points: readonly StrandPoint[]
-  /** Set while the latest record was made inside a capture: what comes after it there. */
-  captured: { readonly capture: Capture; readonly after: readonly CaptureNode[] } | undefined
-  /** Each launch of a graph records it, or waits for it. */
-  inGraph: boolean
+function addressOf(handle: StreamHandle): string {
+  if (!isDefaultStream(handle)) return `Stream(0x${cudaHandleOf(handle).toString(16)})`
+  const device = deviceOfDefaultStream(handle)
+  return `${cudaHandleOf(handle) === 2 ? 'Stream.perThread' : 'Stream.null'}${device === 0 ? '' : ` of device ${device}`}`
 }
 
-export type NodeWork =
+/** The state of an event. */
+export class EventState {
+  /** What its latest record comes after; nothing before the first. */
+  points: readonly StrandPoint[] = []
+  /** The capture that the latest record was made in. */
+  captured: Capture | undefined
+  /** Each launch of a graph records it, or waits for it. */
+  inGraph = false
+
+  constructor(
+    /** It was seen being made, so that without a record there is none. */
+    readonly made: boolean,
+    /** Others may record it, which is not seen. */
+    public foreign: boolean,
+    /** Its records are work. */
+    readonly timing: boolean,
+  ) {}
+}
+
+/** What a node of a graph does at each launch, on which stream it was captured, and where. */
+export type CapturedWork = { readonly stream: StreamStrand; readonly stack: TakenStack | undefined } & (
   | {
       readonly kind: 'work'
       readonly what: string
@@ -79,98 +72,28 @@ export type NodeWork =
       readonly regions: readonly Region[]
     }
   /** Runs JavaScript; `launched` is told where. */
-  | { readonly kind: 'host'; readonly launched: (stream: StreamStrand, at: StrandPoint, node: CaptureNode) => void }
+  | { readonly kind: 'host'; readonly launched: (stream: StreamStrand, at: StrandPoint, work: CapturedWork) => void }
   | { readonly kind: 'record' | 'wait'; readonly event: EventState }
+)
 
-export interface CaptureNode {
-  readonly index: number
-  readonly after: readonly CaptureNode[]
-  readonly work: NodeWork
-  /** The strand of a launch that it is on. */
-  readonly lane: number
-  readonly stream: StreamStrand
-  readonly stack: TakenStack | undefined
-}
-
-export class Capture {
-  readonly nodes: CaptureNode[] = []
-  readonly #frontiers = new Map<StreamStrand, readonly CaptureNode[]>()
-  /** The last node of each strand so far. */
-  readonly #lanes: CaptureNode[] = []
-
-  /** The stream that began it or, where that was not seen, one that is in it. */
-  readonly origin: StreamStrand
-  /** It was seen to begin. */
-  readonly seen: boolean
-  #over = false
-
-  constructor(origin: StreamStrand, seen: boolean) {
-    this.origin = origin
-    this.seen = seen
-    this.join(origin, [])
+export class Capture extends CapturedGraph<StreamStrand, EventState, CapturedWork> {
+  /** `seen`: it was seen to begin. Where it was not, `origin` is a stream that is in it. */
+  constructor(
+    origin: StreamStrand,
+    readonly seen: boolean,
+  ) {
+    super(origin)
   }
 
-  /** What the stream's next operation comes after. */
-  frontierOf(stream: StreamStrand): readonly CaptureNode[] {
-    return this.#frontiers.get(stream) ?? []
-  }
-
-  /** Lets the stream's next operation come after these; a stream that is not in the capture joins it. */
-  join(stream: StreamStrand, after: readonly CaptureNode[]): void {
-    if (this.#over) return
-    const known = this.frontierOf(stream)
-    this.#frontiers.set(stream, [...known, ...after.filter((node) => !known.includes(node))])
-    stream.capture = this
-  }
-
-  add(stream: StreamStrand, work: NodeWork, stack: TakenStack | undefined): void {
-    if (work.kind === 'record' || work.kind === 'wait') work.event.inGraph = true
-    this.#frontiers.set(stream, [this.#node(this.frontierOf(stream), stream, work, stack)])
-  }
-
-  /** A graph that is launched while this is captured becomes a part of it. */
-  addGraph(stream: StreamStrand, nodes: readonly CaptureNode[]): void {
-    const before = this.frontierOf(stream)
-    const copies: CaptureNode[] = []
-    const inner = new Set<CaptureNode>()
-    for (const node of nodes) {
-      const after = node.after.map(({ index }) => copies[index] as CaptureNode)
-      for (const earlier of after) inner.add(earlier)
-      copies.push(this.#node(after.length === 0 ? before : after, node.stream, node.work, node.stack))
-    }
-    const ends = copies.filter((copy) => !inner.has(copy))
-    if (ends.length > 0) this.#frontiers.set(stream, ends)
+  /** Each launch of the graph records the event, or waits for it. */
+  addExternal(kind: 'record' | 'wait', event: EventState, stream: StreamStrand): void {
+    event.inGraph = true
+    this.add(stream, { kind, event, stream, stack: undefined })
   }
 
   /** A stream is destroyed: with the one that began it, all of it is over. */
   destroyed(stream: StreamStrand): void {
     if (this.seen && stream === this.origin) this.end()
     else this.leave(stream)
-  }
-
-  leave(stream: StreamStrand): void {
-    this.#frontiers.delete(stream)
-    stream.capture = undefined
-  }
-
-  /** Lets every stream go. */
-  end(): void {
-    this.#over = true
-    for (const stream of this.#frontiers.keys()) stream.capture = undefined
-    this.#frontiers.clear()
-  }
-
-  #node(
-    after: readonly CaptureNode[],
-    stream: StreamStrand,
-    work: NodeWork,
-    stack: TakenStack | undefined,
-  ): CaptureNode {
-    const free = this.#lanes.findIndex((last) => after.includes(last))
-    const lane = free >= 0 ? free : this.#lanes.length
-    const node = { index: this.nodes.length, after, work, lane, stream, stack }
-    this.#lanes[lane] = node
-    this.nodes.push(node)
-    return node
   }
 }

@@ -27,6 +27,8 @@ import { handleOf, type StreamSource } from './stream-source.js'
 const STREAM_OPTIONS = ['device', 'priority', 'nonBlocking'] as const
 const WRAP_OPTIONS = ['device', 'owner'] as const
 
+const NOTHING: readonly undefined[] = []
+
 /** Ours to destroy, wrapped for another owner, or kept by the library: then `close()` does nothing. */
 type Tenure = 'owned' | 'wrapped' | 'kept'
 
@@ -46,7 +48,7 @@ export class StreamCore extends NativeResource {
   #handedOut = false
   /** Calls in which code of the program has the handle: closed in one of them, it ends when they are over. */
   #users = 0
-  readonly #closing: (() => void)[] = []
+  #closing: (() => void)[] | undefined
 
   /** `held` is kept reachable, the owner first. */
   constructor(
@@ -54,7 +56,7 @@ export class StreamCore extends NativeResource {
     readonly context: ContextHandle,
     readonly handle: StreamHandle,
     private readonly tenure: Tenure,
-    public held: readonly (object | undefined)[] = [],
+    public held: readonly (object | undefined)[] = NOTHING,
   ) {
     super()
     this.driver = driverOf(device)
@@ -213,6 +215,7 @@ export class StreamCore extends NativeResource {
 
   /** Calls the function when the stream is about to end: its handle still lives then. */
   whenClosing(fn: () => void): void {
+    this.#closing ??= []
     this.#closing.push(fn)
   }
 
@@ -225,12 +228,14 @@ export class StreamCore extends NativeResource {
   #end(): void {
     this.#runClosing()
     withdraw(this)
-    this.held = []
+    this.held = NOTHING
     if (this.tenure === 'owned') this.release()
   }
 
   #runClosing(): void {
-    for (const closing of this.#closing.splice(0)) closing()
+    const closing = this.#closing ?? []
+    this.#closing = undefined
+    for (const each of closing) each()
     this.closed = true
   }
 

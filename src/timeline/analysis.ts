@@ -1,7 +1,7 @@
-/** What a recording tells of itself: the chain of operations that its length comes from, and why streams stood idle. */
+/** The two findings about a recording: the chain of operations that its length comes from, and why streams stood idle. */
 import { Bindings } from './bindings.js'
 import type { BindingKind, Gap } from './gap.js'
-import { isHostOnly, isInstant, Kind } from './kinds.js'
+import { isHostOnly, isInstant, RowKind } from './kinds.js'
 import { NO_ROW } from './table.js'
 import type { Trace } from './trace.js'
 
@@ -14,14 +14,14 @@ export interface Analysis {
   readonly gaps: readonly Gap[]
 }
 
-export function analyse(recorded: Trace): Analysis {
-  const bindings = new Bindings(recorded)
-  return { bindings, criticalPath: criticalPath(recorded, bindings), gaps: gaps(recorded, bindings) }
+export function analyse(trace: Trace): Analysis {
+  const bindings = new Bindings(trace)
+  return { bindings, criticalPath: criticalPath(trace, bindings), gaps: gaps(trace, bindings) }
 }
 
 /** From what ended last back to what it waited for, and so on. */
-function criticalPath(recorded: Trace, bindings: Bindings): number[] {
-  const { length, kind, parent, end } = recorded
+function criticalPath(trace: Trace, bindings: Bindings): number[] {
+  const { length, kind, parent, end } = trace
   let row = NO_ROW
   for (let at = 0; at < length; at += 1) {
     const counts = parent[at] === NO_ROW && !isHostOnly(kind[at] ?? 0) && !isInstant(kind[at] ?? 0)
@@ -37,8 +37,8 @@ function criticalPath(recorded: Trace, bindings: Bindings): number[] {
   return path.reverse()
 }
 
-function gaps(recorded: Trace, bindings: Bindings): Gap[] {
-  const { length, kind, lane, parent, start, end, lanes } = recorded
+function gaps(trace: Trace, bindings: Bindings): Gap[] {
+  const { length, kind, lane, parent, start, end, lanes } = trace
   const found: Gap[] = []
   const busyUntil = new Float64Array(lanes.length).fill(Number.NaN)
   for (let row = 0; row < length; row += 1) {
@@ -47,19 +47,19 @@ function gaps(recorded: Trace, bindings: Bindings): Gap[] {
     const on = lane[row] ?? 0
     const begin = busyUntil[on] ?? Number.NaN
     const until = start[row] ?? Number.NaN
-    if (until > begin) found.push({ lane: on, begin, end: until, next: row, ...whyLate(recorded, bindings, row) })
+    if (until > begin) found.push({ lane: on, begin, end: until, next: row, ...whyLate(trace, bindings, row) })
     busyUntil[on] = end[row] ?? Number.NaN
   }
   return found.sort((a, b) => b.end - b.begin - (a.end - a.begin) || a.begin - b.begin)
 }
 
 /** Follows what an operation waited for, through waits and records, to the operation behind them. */
-function whyLate(recorded: Trace, bindings: Bindings, late: number): Pick<Gap, 'reason' | 'wait' | 'cause'> {
-  const { kind } = recorded
+function whyLate(trace: Trace, bindings: Bindings, late: number): Pick<Gap, 'reason' | 'wait' | 'cause'> {
+  const { kind } = trace
   let reason: BindingKind = 'unknown'
   let wait = NO_ROW
   let row = late
-  for (let steps = 0; steps < recorded.length; steps += 1) {
+  for (let steps = 0; steps < trace.length; steps += 1) {
     const binding = bindings.of(row)
     if (binding.kind === 'wait') {
       if (wait === NO_ROW) wait = row
@@ -69,7 +69,7 @@ function whyLate(recorded: Trace, bindings: Bindings, late: number): Pick<Gap, '
     }
     row = binding.row
     if (row === NO_ROW || binding.kind === 'host' || binding.kind === 'eventLoop') break
-    if (!isInstant(kind[row] ?? Kind.NONE)) break
+    if (!isInstant(kind[row] ?? RowKind.NONE)) break
   }
   return { reason, wait, cause: row }
 }

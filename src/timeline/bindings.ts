@@ -1,38 +1,41 @@
 /** Why an operation ran when it did, and not before: the one thing that it had to wait for last. */
 import type { BindingKind } from './gap.js'
-import { deviceInCause, isHostOnly, isInstant, Kind } from './kinds.js'
+import { deviceInCause, isHostOnly, isInstant, RowKind } from './kinds.js'
 import { NO_ROW } from './table.js'
 import type { Trace } from './trace.js'
 
 export interface Binding {
   readonly kind: BindingKind
-  /** What was waited for; NO_ROW where that is no operation of the recording. */
+  /** The row that was waited for; NO_ROW where that is no operation of the recording. */
   readonly row: number
 }
 
-/** On a real GPU it takes about so long from a call, or from the end of what came before, to the beginning of work. */
+/** On a real GPU it takes about so long from a call, or from the end of the work before, to the beginning of work. */
 const HOST_CLOCK_SLACK = 15_000
 
 export class Bindings {
-  readonly #recorded: Trace
   readonly #slack: number
-  /** Rows in the order of their ends: who was in the way. */
-  #byEnd: Int32Array | undefined
+  /** Rows in the order of their ends: which of them was in the way. */
+  readonly #byEnd: Int32Array
   /** Blocking calls, and promises that settled, in the order in which the host went on. */
-  #hostWaits: Int32Array | undefined
-  #hostFunctions: Int32Array | undefined
+  readonly #hostWaits: Int32Array
+  readonly #hostFunctions: Int32Array
 
-  constructor(recorded: Trace) {
-    this.#recorded = recorded
-    this.#slack = recorded.clock === 'host' ? HOST_CLOCK_SLACK : 0
+  constructor(private readonly trace: Trace) {
+    const { kind, start, end, called, returned, parent, clock } = trace
+    const isOnHost = (row: number): boolean => isHostOnly(kind[row] ?? 0)
+    this.#slack = clock === 'host' ? HOST_CLOCK_SLACK : 0
+    this.#byEnd = this.#sorted(end, (row) => parent[row] === NO_ROW && !isOnHost(row))
+    this.#hostWaits = this.#sorted(returned, (row) => isOnHost(row) && (returned[row] ?? 0) > (called[row] ?? 0))
+    this.#hostFunctions = this.#sorted(start, (row) => kind[row] === RowKind.HOST_FUNCTION)
   }
 
   of(row: number): Binding {
-    const { kind, start, called, returned, previous, implied, cause, end } = this.#recorded
-    const begins = (kind[row] === Kind.WAIT ? end[row] : start[row]) ?? 0
+    const { kind, start, called, returned, previous, implied, cause, end } = this.trace
+    const begins = (kind[row] === RowKind.WAIT ? end[row] : start[row]) ?? 0
     const before = previous[row] ?? NO_ROW
     const rule = implied[row] ?? NO_ROW
-    const record = kind[row] === Kind.WAIT ? (cause[row] ?? NO_ROW) : NO_ROW
+    const record = kind[row] === RowKind.WAIT ? (cause[row] ?? NO_ROW) : NO_ROW
     let best: Binding = { kind: 'unknown', row: NO_ROW }
     let ready = Number.NEGATIVE_INFINITY
     const consider = (candidate: BindingKind, by: number): void => {
@@ -47,22 +50,22 @@ export class Bindings {
     const queued = called[row] ?? 0
     if (queued >= ready) {
       // While the driver had the call, the program could not have done more.
-      if (begins - (returned[row] ?? 0) <= this.#slack || kind[row] !== Kind.HOST_FUNCTION) {
+      if (begins - (returned[row] ?? 0) <= this.#slack || kind[row] !== RowKind.HOST_FUNCTION) {
         return this.#elsewhere(row, begins, returned[row] ?? 0) ?? { kind: 'host', row: this.#hostCause(queued) }
       }
       return { kind: 'eventLoop', row: NO_ROW }
     }
-    if (kind[row] === Kind.HOST_FUNCTION && begins - ready > this.#slack) return { kind: 'eventLoop', row: best.row }
+    if (kind[row] === RowKind.HOST_FUNCTION && begins - ready > this.#slack) return { kind: 'eventLoop', row: best.row }
     return this.#elsewhere(row, begins, ready) ?? best
   }
 
   /** An operation that began late though nothing of its own was in the way: what it had to share a device with. */
   #elsewhere(row: number, begins: number, ready: number): Binding | undefined {
-    const { kind, lane, lanes, end } = this.#recorded
+    const { kind, lane, lanes, end } = this.trace
     const what = kind[row] ?? 0
-    if (begins - ready <= this.#slack || isInstant(what) || what === Kind.HOST_FUNCTION) return undefined
+    if (begins - ready <= this.#slack || isInstant(what) || what === RowKind.HOST_FUNCTION) return undefined
     const device = lanes[lane[row] ?? 0]?.device
-    const order = this.#ends()
+    const order = this.#byEnd
     for (let at = firstAfter(order, end, begins) - 1; at >= 0; at -= 1) {
       const other = order[at] ?? NO_ROW
       if ((end[other] ?? 0) < begins - this.#slack) break
@@ -75,17 +78,14 @@ export class Bindings {
 
   /** What the host waited for, or ran in, before it made a call at this time. */
   #hostCause(called: number): number {
-    const { start, end, returned, lane, cause, lanes } = this.#recorded
-    const functions = this.#functions()
-    const at = firstAfter(functions, start, called) - 1
-    const inside = functions[at] ?? NO_ROW
+    const { start, end, returned, lane, cause, lanes } = this.trace
+    const inside = this.#hostFunctions[firstAfter(this.#hostFunctions, start, called) - 1] ?? NO_ROW
     if (inside !== NO_ROW && (end[inside] ?? 0) >= called) return inside
-    const waits = this.#waits()
-    const wait = waits[firstAfter(waits, returned, called) - 1] ?? NO_ROW
+    const wait = this.#hostWaits[firstAfter(this.#hostWaits, returned, called) - 1] ?? NO_ROW
     if (wait === NO_ROW) return NO_ROW
     const to = returned[wait] ?? 0
     const device = deviceInCause(cause[wait] ?? NO_ROW)
-    const order = this.#ends()
+    const order = this.#byEnd
     for (let index = firstAfter(order, end, to) - 1; index >= 0; index -= 1) {
       const row = order[index] ?? NO_ROW
       const on = lane[row] ?? 0
@@ -95,30 +95,9 @@ export class Bindings {
     return NO_ROW
   }
 
-  #ends(): Int32Array {
-    const { kind, end, parent } = this.#recorded
-    this.#byEnd ??= this.#sorted(end, (row) => parent[row] === NO_ROW && !isHostOnly(kind[row] ?? 0))
-    return this.#byEnd
-  }
-
-  #waits(): Int32Array {
-    const { kind, returned, called } = this.#recorded
-    this.#hostWaits ??= this.#sorted(
-      returned,
-      (row) => isHostOnly(kind[row] ?? 0) && (returned[row] ?? 0) > (called[row] ?? 0),
-    )
-    return this.#hostWaits
-  }
-
-  #functions(): Int32Array {
-    const { kind, start } = this.#recorded
-    this.#hostFunctions ??= this.#sorted(start, (row) => kind[row] === Kind.HOST_FUNCTION)
-    return this.#hostFunctions
-  }
-
   #sorted(by: Float64Array, isMeant: (row: number) => boolean): Int32Array {
     const rows: number[] = []
-    for (let row = 0; row < this.#recorded.length; row += 1) {
+    for (let row = 0; row < this.trace.length; row += 1) {
       if (isMeant(row) && !Number.isNaN(by[row] ?? 0)) rows.push(row)
     }
     return Int32Array.from(rows).sort((a, b) => (by[a] ?? 0) - (by[b] ?? 0) || a - b)

@@ -1,13 +1,13 @@
 /**
- * Operations for whoever watches the process: published on `node:diagnostics_channel` when their times are known, and
- * only while somebody has subscribed.
+ * Operations for tools that watch the process: published on `node:diagnostics_channel` when their times are known, and
+ * only while the channel has subscribers.
  */
 import { type Channel, channel } from 'node:diagnostics_channel'
 import { readOptions } from '../base/arguments.js'
 import { invalidType, outOfRange } from '../base/errors.js'
 import { type Device, driverOf, resolveDevice } from '../device.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
-import { isHostOnly, isInstant, KIND_NAMES, Kind, type OperationKind } from './kinds.js'
+import { isHostOnly, isInstant, KIND_NAMES, type OperationKind, RowKind } from './kinds.js'
 import type { RowWriter } from './row-writer.js'
 import { Session } from './session.js'
 import { NO_ROW } from './table.js'
@@ -56,25 +56,25 @@ export interface SynchronizeMessage {
   readonly driver: 'cuda' | 'sim'
 }
 
-/** What is published, and how often. */
+/** Which driver is watched, and how often. */
 export interface PublishOptions {
-  /** Whose driver is watched: all of its devices are. Default: the current device. */
+  /** A device of the driver to watch: all of its devices are watched. Default: the current device. */
   readonly device?: Device | number | undefined
   /** Milliseconds between two looks at what is done: more than 0, and less than 2 ** 31. Default 100. */
   readonly interval?: number | undefined
 }
 
-/** What publishes until it is closed, also by `using`. It does not keep the process alive. */
+/** Publishes until it is closed, also by `using`. It does not keep the process alive. */
 export interface Publisher extends Disposable {
-  /** Publishes what is done by now. */
+  /** Publishes the operations that are done by now. */
   flush(): void
-  /** Publishes what is done by now, and nothing more: nothing at all where a subscriber calls it. May be called twice. */
+  /** The same, and publishes nothing more: nothing at all where a subscriber calls it. May be called twice. */
   close(): void
 }
 
 interface Channels {
   readonly operations: Channel
-  /** Undefined where nobody asks for them. */
+  /** Undefined where they are not wanted. */
   readonly synchronizations: Channel | undefined
 }
 
@@ -100,7 +100,7 @@ export function publish(options?: PublishOptions): Publisher {
   return publishOn(PUBLIC, options)
 }
 
-/** The same, on channels that need not be everybody's: what another publisher tells is not heard there. */
+/** The same, on channels that may be the caller's own: what other publishers tell is not heard there. */
 export function publishOn(channels: Channels, options: PublishOptions | undefined): Publisher {
   const { device: named, interval = INTERVAL } = readOptions(options, ['device', 'interval'])
   if (typeof interval !== 'number') throw invalidType('options.interval', 'a number of milliseconds', interval)
@@ -108,15 +108,15 @@ export function publishOn(channels: Channels, options: PublishOptions | undefine
     throw outOfRange('options.interval', `more than 0 and at most ${LONGEST_INTERVAL}`, interval)
   }
   const device = resolveDevice(named)
-  const front = driverOf(device)
-  const publisher = new ChannelPublisher(channels, front, device.ordinal, interval)
+  const publisher = new ChannelPublisher(channels, driverOf(device), device.ordinal, interval)
   const close = (): void => publisher.close()
   return { flush: () => publisher.flush(), close, [Symbol.dispose]: close }
 }
 
-/** What is published from, and what to add to its times for the nanoseconds since publishing began. */
+/** The recording that messages come from, and what to add to its times for the nanoseconds since publishing began. */
 interface Source {
-  readonly recorder: RowWriter
+  readonly session: Session
+  readonly writer: RowWriter
   readonly offset: number
 }
 
@@ -126,13 +126,9 @@ interface Call {
   readonly row: number
 }
 
-class ChannelPublisher implements Publisher {
-  readonly #channels: Channels
-  readonly #front: WrappableDriver
-  readonly #device: number
+class ChannelPublisher {
   readonly #epoch = performance.timeOrigin + performance.now()
   readonly #timer: NodeJS.Timeout
-  #recording: Session
   #source: Source
   #next: number
   /** Calls that still waited when their rows came. */
@@ -141,14 +137,14 @@ class ChannelPublisher implements Publisher {
   #publishing = false
   #closed = false
 
-  constructor(channels: Channels, front: WrappableDriver, device: number, interval: number) {
-    this.#channels = channels
-    this.#front = front
-    this.#device = device
-    this.#recording = this.#open()
-    const { recorder } = this.#recording
-    this.#source = { recorder, offset: -recorder.meter.now() }
-    this.#next = recorder.table.length
+  constructor(
+    private readonly channels: Channels,
+    private readonly driver: WrappableDriver,
+    private readonly device: number,
+    interval: number,
+  ) {
+    this.#source = this.#open(0)
+    this.#next = this.#source.writer.table.length
     this.#timer = setInterval(() => this.flush(), interval)
     this.#timer.unref()
   }
@@ -162,7 +158,7 @@ class ChannelPublisher implements Publisher {
       this.#publishing = false
     }
     if (this.#closed) return
-    if (this.#next === this.#source.recorder.table.length && this.#next > MOST_WAITING / 2) this.#renew()
+    if (this.#next === this.#source.writer.table.length && this.#next > MOST_WAITING / 2) this.#renew()
   }
 
   close(): void {
@@ -170,29 +166,26 @@ class ChannelPublisher implements Publisher {
     if (this.#closed) return
     this.#closed = true
     clearInterval(this.#timer)
-    this.#recording.stopNow()
+    this.#source.session.stopNow()
   }
 
-  [Symbol.dispose](): void {
-    this.close()
+  /** Begins to record, so many nanoseconds after publishing began. */
+  #open(elapsed: number): Source {
+    const session = new Session(this.driver, this.device, MOST_WAITING)
+    return { session, writer: session.writer, offset: elapsed - session.writer.meter.now() }
   }
 
-  #open(): Session {
-    return new Session(this.#front, { device: this.#device, limit: MOST_WAITING, callSites: false })
-  }
-
-  /** Nothing that is published need be kept: a new recording begins with no rows, where nobody else records. */
+  /** Published rows need not be kept: a new recording begins with none, where no other recording is under way. */
   #renew(): void {
-    const elapsed = this.#source.recorder.meter.now() + this.#source.offset
-    this.#recording.stopNow()
-    this.#recording = this.#open()
-    const { recorder } = this.#recording
-    this.#source = { recorder, offset: elapsed - recorder.meter.now() }
-    this.#next = recorder.table.length
+    const { session, writer, offset } = this.#source
+    const elapsed = writer.meter.now() + offset
+    session.stopNow()
+    this.#source = this.#open(elapsed)
+    this.#next = this.#source.writer.table.length
   }
 
   #publishDone(): void {
-    const { meter, table } = this.#source.recorder
+    const { meter, table } = this.#source.writer
     meter.collect()
     this.#waiting = this.#waiting.filter((call) => this.#closed || !this.#publishCall(call))
     for (; !this.#closed && this.#next < table.length; this.#next += 1) {
@@ -210,14 +203,14 @@ class ChannelPublisher implements Publisher {
 
   /** False where it is not done. */
   #publishOperation(row: number): boolean {
-    const { table, names, driver, lanes, meter } = this.#source.recorder
+    const { table, names, driver, lanes, meter } = this.#source.writer
     const number = table.kind[row] ?? 0
     const kind = KIND_NAMES[number]
     const lane = lanes.all[table.lane[row] ?? 0]
-    const isTold = meter.clock === 'virtual' ? number !== Kind.ALLOCATE : !isInstant(number)
+    const isTold = meter.clock === 'virtual' ? number !== RowKind.ALLOCATE : !isInstant(number)
     if (kind === undefined || lane === undefined || !isTold || table.parent[row] !== NO_ROW) return true
     if (Number.isNaN(table.end[row] ?? 0)) return false
-    const { operations } = this.#channels
+    const { operations } = this.channels
     if (isInstant(number) || !operations.hasSubscribers) return true
     const byteLength = Number.isNaN(table.bytes[row] ?? 0) ? undefined : table.bytes[row]
     const message: OperationMessage = {
@@ -238,14 +231,14 @@ class ChannelPublisher implements Publisher {
 
   /** False where it still waits. */
   #publishCall({ source, row }: Call): boolean {
-    const { synchronizations } = this.#channels
+    const { synchronizations } = this.channels
     if (!synchronizations?.hasSubscribers) return true
-    const { table, names, driver } = source.recorder
+    const { table, names, driver } = source.writer
     const returned = table.returned[row] ?? 0
     if (Number.isNaN(returned)) return false
     const message: SynchronizeMessage = {
       name: names.at(table.name[row] ?? 0),
-      awaits: table.kind[row] === Kind.AWAIT,
+      awaits: table.kind[row] === RowKind.AWAIT,
       start: this.#at(table.called[row], source),
       end: this.#at(returned, source),
       driver: driver.name,

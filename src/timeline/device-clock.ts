@@ -1,5 +1,5 @@
 /**
- * A device's clock in terms of the host's. An event tells only the time since another one, in milliseconds with seven
+ * A device's clock in terms of the host's. An event has only the time since another one, in milliseconds with seven
  * digits; so each time is told from an event that is not far from it.
  */
 import { type ContextHandle, type Driver, type EventHandle, StreamFlag, type StreamHandle } from '../driver/driver.js'
@@ -8,47 +8,36 @@ import type { TimedEvents } from './timed-events.js'
 
 /** Of this many looks at both clocks the closest counts. */
 const LOOKS = 12
-/** A look that takes longer tells nothing: the device has no time for it now. */
+/** A look that takes longer is of no use: the device has no time for it now. */
 const LONGEST_LOOK = 5e6
 /** An event further off than this is told from a nearer one: to single precision, 50 ms are good for 4 ns. */
 const FAR = 50e6
 /** In a shorter recording the drift is less than the looks are apart. */
 const SHORTEST_FOR_DRIFT = 1e9
 
-interface Look {
+interface ClockLook {
   readonly event: EventHandle
   readonly host: number
   readonly uncertainty: number
 }
 
 export class DeviceClock {
-  readonly #driver: Driver
-  readonly #events: TimedEvents
-  readonly #context: ContextHandle
-  readonly #device: number
-  readonly #now: () => number
   readonly #stream: StreamHandle
-  readonly #begin: Look
+  readonly #begin: ClockLook
   #cost: number
   #near: { readonly event: EventHandle; readonly time: number }
-  /** The near event where it was given back: until then it is somebody else's. */
+  /** The near event, once its owner has given it back. */
   #kept: EventHandle | undefined
   #rate = 1
 
   constructor(
-    driver: Driver,
-    events: TimedEvents,
-    context: ContextHandle,
-    device: number,
-    stream: StreamHandle,
-    now: () => number,
+    private readonly driver: Driver,
+    private readonly events: TimedEvents,
+    private readonly context: ContextHandle,
+    private readonly device: number,
+    private readonly now: () => number,
   ) {
-    this.#driver = driver
-    this.#events = events
-    this.#context = context
-    this.#device = device
-    this.#stream = stream
-    this.#now = now
+    this.#stream = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
     const began = now()
     this.#begin = this.#look()
     this.#near = { event: this.#begin.event, time: this.#begin.host }
@@ -58,7 +47,7 @@ export class DeviceClock {
   /** When an event's latest record was reached, in nanoseconds of the host's clock. Throws CudaError 600 until then. */
   timeOf(event: EventHandle): number {
     const { event: near, time } = this.#near
-    const passed = this.#driver.eventElapsedTime(near, event) * 1e6
+    const passed = this.driver.eventElapsedTime(near, event) * 1e6
     if (Math.abs(passed) > FAR) {
       this.#letGo()
       this.#near = { event, time: time + passed }
@@ -66,10 +55,10 @@ export class DeviceClock {
     return time + passed
   }
 
-  /** Nobody else needs the event. While times are told from it, it is kept: it may not be recorded anew. */
+  /** Takes back an event that its owner has read. While times are told from it, it is kept: it may not be recorded anew. */
   giveBack(event: EventHandle): void {
     if (event === this.#near.event) this.#kept = event
-    else this.#events.giveBack(this.#context, event)
+    else this.events.giveBack(this.context, event)
   }
 
   /** How long after the call a record on an idle stream is taken to be reached, in nanoseconds. */
@@ -79,7 +68,7 @@ export class DeviceClock {
 
   isLost(): boolean {
     try {
-      this.#driver.eventElapsedTime(this.#begin.event, this.#begin.event)
+      this.driver.eventElapsedTime(this.#begin.event, this.#begin.event)
       return false
     } catch {
       return true
@@ -93,7 +82,7 @@ export class DeviceClock {
 
   /** Holds the clocks against each other a second time. */
   close(): Calibration {
-    const began = this.#now()
+    const began = this.now()
     let atEnd = Number.NaN
     try {
       const last = this.#look()
@@ -101,18 +90,18 @@ export class DeviceClock {
       const host = last.host - this.#begin.host
       atEnd = last.uncertainty
       if (device > SHORTEST_FOR_DRIFT) this.#rate = host / device
-      this.#events.giveBack(this.#context, last.event)
+      this.events.giveBack(this.context, last.event)
       this.#letGo()
-      this.#events.giveBack(this.#context, this.#begin.event)
-      this.#driver.streamDestroy(this.#stream)
+      this.events.giveBack(this.context, this.#begin.event)
+      this.driver.streamDestroy(this.#stream)
     } catch {
       // The context is lost; the times that are known are as good as the first look.
     }
-    // No time is told any more, so that what is given back from now on need not be kept.
+    // No time is read any more, so that events that are given back from now on need not be kept.
     this.#near = { event: this.#begin.event, time: this.#begin.host }
-    this.#cost += this.#now() - began
+    this.#cost += this.now() - began
     return {
-      device: this.#device,
+      device: this.device,
       uncertainty: [this.#begin.uncertainty, atEnd],
       drift: (1 / this.#rate - 1) * 1e6,
       cost: this.#cost,
@@ -120,37 +109,27 @@ export class DeviceClock {
   }
 
   #letGo(): void {
-    if (this.#kept !== undefined) this.#events.giveBack(this.#context, this.#kept)
+    if (this.#kept !== undefined) this.events.giveBack(this.context, this.#kept)
     this.#kept = undefined
   }
 
   /** The device reaches a record some time between the call and the moment at which it is seen to be done. */
-  #look(): Look {
-    let best: Look | undefined
+  #look(): ClockLook {
+    let best: ClockLook | undefined
     for (let looks = 0; looks < LOOKS; looks += 1) {
-      const event = this.#events.take(this.#context)
-      const before = this.#now()
-      this.#driver.eventRecord(event, this.#stream, 0)
+      const event = this.events.take(this.context)
+      const before = this.now()
+      this.driver.eventRecord(event, this.#stream, 0)
       let after = before
-      while (!this.#driver.memory.isDone(event) && after - before < LONGEST_LOOK) after = this.#now()
-      after = this.#now()
+      while (!this.driver.memory.isDone(event) && after - before < LONGEST_LOOK) after = this.now()
+      after = this.now()
       const uncertainty = (after - before) / 2
       if (best === undefined || uncertainty < best.uncertainty) {
-        if (best !== undefined) this.#events.giveBack(this.#context, best.event)
+        if (best !== undefined) this.events.giveBack(this.context, best.event)
         best = { event, host: before + uncertainty, uncertainty }
-      } else this.#events.giveBack(this.#context, event)
+      } else this.events.giveBack(this.context, event)
     }
     if (best === undefined) throw new RangeError('no look was taken')
     return best
   }
-}
-
-export function openDeviceClock(
-  driver: Driver,
-  events: TimedEvents,
-  context: ContextHandle,
-  device: number,
-  now: () => number,
-): DeviceClock {
-  return new DeviceClock(driver, events, context, device, driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0), now)
 }

@@ -16,11 +16,11 @@ import {
   StreamFlag,
   type StreamHandle,
 } from '../driver/driver.js'
-import { type DeviceClock, openDeviceClock } from './device-clock.js'
-import { Kind } from './kinds.js'
+import { DeviceClock } from './device-clock.js'
+import { RowKind } from './kinds.js'
 import type { Described, Lanes, TimelineLane } from './lanes.js'
 import type { Calibration, Meter } from './meter.js'
-import { FIRST_CAPACITY, NO_ROW, type Table } from './table.js'
+import { FIRST_CAPACITY, NO_ROW, type RowTable } from './table.js'
 import { TimedEvents } from './timed-events.js'
 
 const NO_EVENT = 0 as EventHandle
@@ -39,13 +39,10 @@ const UNKNOWN: Omit<Described, 'id' | 'device'> = {
 }
 
 const isTimed = (kind: number): boolean =>
-  kind === Kind.KERNEL || kind === Kind.COPY || kind === Kind.FILL || kind === Kind.GRAPH
+  kind === RowKind.KERNEL || kind === RowKind.COPY || kind === RowKind.FILL || kind === RowKind.GRAPH
 
 export class EventMeter implements Meter {
   readonly clock = 'host'
-  readonly #driver: Driver
-  readonly #table: Table
-  readonly #lanes: () => Lanes
   readonly #origin = performance.now()
   readonly #clocks = new Map<ContextHandle, DeviceClock>()
   readonly #events: TimedEvents
@@ -64,10 +61,12 @@ export class EventMeter implements Meter {
   calibrations: readonly Calibration[] = []
 
   /** `device` is one that will be used: what its clock needs is made now. */
-  constructor(driver: Driver, table: Table, lanes: () => Lanes, device: number | undefined) {
-    this.#driver = driver
-    this.#table = table
-    this.#lanes = lanes
+  constructor(
+    private readonly driver: Driver,
+    private readonly table: RowTable,
+    private readonly lanes: () => Lanes,
+    device: number | undefined,
+  ) {
     this.#events = new TimedEvents(driver)
     if (device !== undefined) this.#clockOf(driver.deviceContext(device), device)
   }
@@ -77,12 +76,12 @@ export class EventMeter implements Meter {
   }
 
   describe(stream: StreamHandle): Described {
-    const driver = this.#driver
+    const driver = this.driver
     const near = isDefaultStream(stream) ? deviceOfDefaultStream(stream) : 0
     try {
       const { device, context } = driver.streamAdopt(cudaHandleOf(stream), near)
       this.#clockOf(context, device)
-      // These two are refused while the stream captures; what is captured is not recorded either.
+      // These two are refused while the stream captures; captured work is not recorded either.
       if (this.#isCapturing(stream)) return { ...UNKNOWN, id: BigInt(stream), device, context }
       const nonBlocking = (driver.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) !== 0
       return {
@@ -100,13 +99,13 @@ export class EventMeter implements Meter {
   }
 
   queuing(row: number, stream: StreamHandle, lane: TimelineLane): boolean {
-    const kind = this.#table.kind[row] ?? 0
+    const kind = this.table.kind[row] ?? 0
     if (this.#captures(kind, stream, lane)) return false
     if (2 * row + 1 >= this.#eventsOf.length) this.#grow()
     if (isTimed(kind)) {
       this.#eventsOf[2 * row] = this.#follows(stream, lane) ? FOLLOWS : this.#record(stream, lane)
       this.#eventsOf[2 * row + 1] = NO_EVENT
-    } else if (kind === Kind.RECORD) this.#eventsOf[2 * row] = this.#follows(stream, lane) ? FOLLOWS : NO_EVENT
+    } else if (kind === RowKind.RECORD) this.#eventsOf[2 * row] = this.#follows(stream, lane) ? FOLLOWS : NO_EVENT
     else if (this.#hidesItsEnd(kind, row)) this.#followed.delete(lane.index)
     return true
   }
@@ -118,28 +117,28 @@ export class EventMeter implements Meter {
 
   /** To ask takes a call of the driver, so it is asked only where a capture can have begun since the last time. */
   #captures(kind: number, stream: StreamHandle, lane: TimelineLane): boolean {
-    const isKnown = this.#uncaptured.has(lane.index) && !this.#driver.isHandedOut(stream)
+    const isKnown = this.#uncaptured.has(lane.index) && !this.driver.isHandedOut(stream)
     const captures = !isKnown && this.#isCapturing(stream)
-    // What is waited for may be part of a capture, and the stream is then in it too.
-    if (captures || kind === Kind.WAIT) this.#uncaptured.delete(lane.index)
+    // The event may be part of a capture, and the stream is then in it too.
+    if (captures || kind === RowKind.WAIT) this.#uncaptured.delete(lane.index)
     else if (!isKnown) this.#uncaptured.add(lane.index)
     return captures
   }
 
   /** Is the stream all ours, so that nothing unseen can stand in front of the next operation? */
   #follows(stream: StreamHandle, lane: TimelineLane): boolean {
-    return this.#followed.has(lane.index) && lane.nonBlocking && !this.#driver.isHandedOut(stream)
+    return this.#followed.has(lane.index) && lane.nonBlocking && !this.driver.isHandedOut(stream)
   }
 
-  /** A wait may be for a record of which nobody knows when it was reached, an allocation for what another stream frees. */
+  /** A wait may be for a record that was reached at a time not known, an allocation for memory that another stream frees. */
   #hidesItsEnd(kind: number, row: number): boolean {
-    if (kind !== Kind.WAIT) return kind === Kind.ALLOCATE
-    const cause = this.#table.cause[row] ?? NO_ROW
+    if (kind !== RowKind.WAIT) return kind === RowKind.ALLOCATE
+    const cause = this.table.cause[row] ?? NO_ROW
     return cause === NO_ROW || this.#eventsOf[2 * cause] !== FOLLOWS
   }
 
   queued(row: number, stream: StreamHandle, lane: TimelineLane): void {
-    const kind = this.#table.kind[row] ?? 0
+    const kind = this.table.kind[row] ?? 0
     if (!isTimed(kind)) return
     const after = this.#record(stream, lane)
     this.#eventsOf[2 * row + 1] = after
@@ -149,9 +148,9 @@ export class EventMeter implements Meter {
   }
 
   refused(row: number): void {
-    const { kind, lane } = this.#table
-    if (isTimed(kind[row] ?? 0)) this.#giveBack(2 * row, this.#lanes().all[lane[row] ?? 0])
-    kind[row] = Kind.NONE
+    const { kind, lane } = this.table
+    if (isTimed(kind[row] ?? 0)) this.#giveBack(2 * row, this.lanes().all[lane[row] ?? 0])
+    kind[row] = RowKind.NONE
   }
 
   hide(): void {}
@@ -159,19 +158,19 @@ export class EventMeter implements Meter {
   show(): void {}
 
   hostFunctionBegins(row: number): void {
-    if (row >= 0) this.#table.start[row] = this.now()
+    if (row >= 0) this.table.start[row] = this.now()
   }
 
   hostFunctionEnds(row: number): void {
-    if (row >= 0) this.#table.end[row] = this.now()
+    if (row >= 0) this.table.end[row] = this.now()
   }
 
   collect(): void {
-    this.#driver.relaxed(() => this.#readAll())
+    this.driver.relaxed(() => this.#readAll())
   }
 
   #readAll(): void {
-    const { lane, length } = this.#table
+    const { lane, length } = this.table
     const behind = new Set<number>()
     let allRead = true
     for (let row = this.#unread; row < length; row += 1) {
@@ -184,9 +183,9 @@ export class EventMeter implements Meter {
   }
 
   #isRead(row: number): boolean {
-    const { kind, end } = this.#table
+    const { kind, end } = this.table
     const what = kind[row] ?? 0
-    return (isTimed(what) || what === Kind.RECORD) && !Number.isNaN(end[row] ?? 0)
+    return (isTimed(what) || what === RowKind.RECORD) && !Number.isNaN(end[row] ?? 0)
   }
 
   stop(): void {}
@@ -194,24 +193,24 @@ export class EventMeter implements Meter {
   async finished(): Promise<void> {
     const last = new Map<number, EventHandle>()
     const hostFunctions: number[] = []
-    const { kind, lane, length, end } = this.#table
+    const { kind, lane, length, end } = this.table
     for (let row = this.#unread; row < length; row += 1) {
       const event = (this.#eventsOf[2 * row + 1] ?? 0) as EventHandle
       if (!Number.isNaN(end[row] ?? 0)) continue
       if (isTimed(kind[row] ?? 0) && event !== NO_EVENT) last.set(lane[row] ?? 0, event)
-      if (kind[row] === Kind.HOST_FUNCTION) hostFunctions.push(row)
+      if (kind[row] === RowKind.HOST_FUNCTION) hostFunctions.push(row)
     }
     await Promise.all([...last.values()].map((event) => this.#eventFinished(event)))
     const isPending = (row: number): boolean =>
-      this.#table.kind[row] === Kind.HOST_FUNCTION && Number.isNaN(this.#table.end[row] ?? 0)
+      this.table.kind[row] === RowKind.HOST_FUNCTION && Number.isNaN(this.table.end[row] ?? 0)
     while (hostFunctions.some(isPending) && !this.#isLost()) await new Promise((resolve) => setTimeout(resolve, 1))
   }
 
   close(): void {
     clearImmediate(this.#sweep)
     this.calibrations = [...this.#clocks.values()].map((clock) => clock.close())
-    const { kind, lane, length, start, end } = this.#table
-    const lanes = this.#lanes().all
+    const { kind, lane, length, start, end } = this.table
+    const lanes = this.lanes().all
     this.#ends.fill(Number.NEGATIVE_INFINITY)
     for (let row = 0; row < length; row += 1) {
       if (!isTimed(kind[row] ?? 0)) {
@@ -236,19 +235,19 @@ export class EventMeter implements Meter {
     let clock = this.#clocks.get(context)
     if (clock === undefined) {
       this.#events.prepare(context)
-      clock = openDeviceClock(this.#driver, this.#events, context, device, () => this.now())
+      clock = new DeviceClock(this.driver, this.#events, context, device, () => this.now())
       this.#clocks.set(context, clock)
     }
     return clock
   }
 
-  /** Never throws: what is wrong here is wrong for the program's own call too, and that is to be told by it. */
+  /** Never throws: an error here is an error of the program's own call too, which is to throw it. */
   #record(stream: StreamHandle, lane: TimelineLane): EventHandle {
     try {
-      if (!this.#driver.streamHasRoom(stream, 1)) return NO_EVENT
+      if (!this.driver.streamHasRoom(stream, 1)) return NO_EVENT
       const event = this.#events.take(lane.context)
       this.#outstanding += 1
-      this.#driver.eventRecord(event, stream, 0)
+      this.driver.eventRecord(event, stream, 0)
       return event
     } catch {
       return NO_EVENT
@@ -258,7 +257,7 @@ export class EventMeter implements Meter {
   /** Where the driver will not say, as of the null stream while a blocking stream captures, nothing may be recorded. */
   #isCapturing(stream: StreamHandle): boolean {
     try {
-      return this.#driver.streamIsCapturing(stream)
+      return this.driver.streamIsCapturing(stream)
     } catch {
       return true
     }
@@ -266,18 +265,18 @@ export class EventMeter implements Meter {
 
   /** Reads the times of a row. False where they are not there yet, as on the lanes that are behind. */
   #read(row: number, behind: ReadonlySet<number>): boolean {
-    if (!isTimed(this.#table.kind[row] ?? 0)) return this.#pass(row, behind)
+    if (!isTimed(this.table.kind[row] ?? 0)) return this.#pass(row, behind)
     const before = (this.#eventsOf[2 * row] ?? 0) as EventHandle
     const after = (this.#eventsOf[2 * row + 1] ?? 0) as EventHandle
-    const lane = this.#lanes().all[this.#table.lane[row] ?? 0]
+    const lane = this.lanes().all[this.table.lane[row] ?? 0]
     if (before === NO_EVENT || after === NO_EVENT || lane === undefined) return true
     const follows = this.#isFollower(row)
     const clock = this.#clockOf(lane.context, lane.device)
     try {
       const end = clock.timeOf(after)
       const start = follows ? Number.NaN : clock.timeOf(before)
-      this.#table.end[row] = end
-      this.#table.start[row] = follows ? this.#followingStart(row, clock) : start
+      this.table.end[row] = end
+      this.table.start[row] = follows ? this.#followingStart(row, clock) : start
       this.#ends[lane.index] = end
     } catch (error) {
       if (error instanceof CudaError && error.number === CUresult.NOT_READY) return false
@@ -293,12 +292,12 @@ export class EventMeter implements Meter {
    * its record is reached; a host function. False where it is not there yet.
    */
   #pass(row: number, behind: ReadonlySet<number>): boolean {
-    const { kind, lane, cause, called, end } = this.#table
+    const { kind, lane, cause, called, end } = this.table
     const on = lane[row] ?? 0
     const what = kind[row] ?? 0
-    if (what === Kind.RECORD && this.#isFollower(row)) end[row] = this.#ends[on] ?? called[row] ?? 0
-    if (what === Kind.HOST_FUNCTION) return this.#holdUntil(row, on)
-    if (what !== Kind.WAIT || this.#hidesItsEnd(what, row)) return true
+    if (what === RowKind.RECORD && this.#isFollower(row)) end[row] = this.#ends[on] ?? called[row] ?? 0
+    if (what === RowKind.HOST_FUNCTION) return this.#holdUntil(row, on)
+    if (what !== RowKind.WAIT || this.#hidesItsEnd(what, row)) return true
     const record = cause[row] ?? NO_ROW
     // Where the record's lane is through and it has no end, it will never have one.
     return this.#holdUntil(record, on) || !behind.has(lane[record] ?? 0)
@@ -306,7 +305,7 @@ export class EventMeter implements Meter {
 
   /** The lane goes on when this row is over. False where that is not known. */
   #holdUntil(row: number, on: number): boolean {
-    const over = this.#table.end[row] ?? Number.NaN
+    const over = this.table.end[row] ?? Number.NaN
     if (Number.isNaN(over)) return false
     this.#ends[on] = Math.max(this.#ends[on] ?? over, over)
     return true
@@ -318,7 +317,7 @@ export class EventMeter implements Meter {
 
   /** When its stream was through with what is before it, or when an idle stream would have come to it after the call. */
   #followingStart(row: number, clock: DeviceClock): number {
-    const { lane, called, end } = this.#table
+    const { lane, called, end } = this.table
     const idle = (called[row] ?? 0) + clock.latency
     return Math.min(Math.max(this.#ends[lane[row] ?? 0] ?? idle, idle), end[row] ?? idle)
   }
@@ -343,7 +342,7 @@ export class EventMeter implements Meter {
   #eventFinished(event: EventHandle): Promise<void> {
     return new Promise((resolve) => {
       try {
-        this.#driver.eventFinished(event, () => resolve())
+        this.driver.eventFinished(event, () => resolve())
       } catch {
         resolve()
       }

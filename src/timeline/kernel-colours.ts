@@ -1,5 +1,5 @@
 /** Kernels of one name have one colour, the same on the page and in a picture. */
-import { Kind } from './kinds.js'
+import { RowKind } from './kinds.js'
 
 export const KERNEL_COLOURS = 6
 
@@ -12,7 +12,7 @@ export function kernelColours<N>(rows: {
   const colours = new Map<N, number>()
   for (let row = 0; row < rows.length; row += 1) {
     const name = rows.name[row]
-    if (rows.kind[row] !== Kind.KERNEL || name === undefined || colours.has(name)) continue
+    if (rows.kind[row] !== RowKind.KERNEL || name === undefined || colours.has(name)) continue
     colours.set(name, colours.size % KERNEL_COLOURS)
   }
   return colours

@@ -1,5 +1,5 @@
 /** What a row of a recording can be. A row holds the number; programs and files get the name. */
-export const Kind = {
+export const RowKind = {
   /** Nothing: the call was refused, or captured into a graph. */
   NONE: 0,
   KERNEL: 1,
@@ -18,27 +18,10 @@ export const Kind = {
   /** A promise of work being done; likewise. */
   AWAIT: 13,
 } as const
-export type Kind = (typeof Kind)[keyof typeof Kind]
+export type RowKind = (typeof RowKind)[keyof typeof RowKind]
 
-/**
- * What an operation is. 'latch' and 'fault' are the simulator's own, from the door `cuda-streams/sim`: a stream that a
- * test holds, and a GPU that breaks. 'wait' is `cuStreamWaitEvent`; a host that waits is a `TimelineCall` instead.
- */
-export type OperationKind =
-  | 'kernel'
-  | 'copy'
-  | 'fill'
-  | 'allocate'
-  | 'free'
-  | 'record'
-  | 'wait'
-  | 'hostFunction'
-  | 'graph'
-  | 'latch'
-  | 'fault'
-
-/** In the order of `Kind`. */
-export const KIND_NAMES: readonly (OperationKind | 'synchronize' | 'await' | undefined)[] = [
+/** In the order of `RowKind`. */
+export const KIND_NAMES = [
   undefined,
   'kernel',
   'copy',
@@ -53,14 +36,20 @@ export const KIND_NAMES: readonly (OperationKind | 'synchronize' | 'await' | und
   'fault',
   'synchronize',
   'await',
-]
+] as const
+
+/**
+ * What an operation is. 'latch' and 'fault' are the simulator's own, from `cuda-streams/sim`: a stream that a test holds,
+ * and a GPU that breaks. 'wait' is `cuStreamWaitEvent`; a host that waits is a `TimelineCall` instead.
+ */
+export type OperationKind = Exclude<(typeof KIND_NAMES)[number], 'synchronize' | 'await' | undefined>
 
 /** Does it stand at a point of its stream, and take no time of a device? */
 export const isInstant = (kind: number): boolean =>
-  kind === Kind.RECORD || kind === Kind.WAIT || kind === Kind.ALLOCATE || kind === Kind.FREE
+  kind === RowKind.RECORD || kind === RowKind.WAIT || kind === RowKind.ALLOCATE || kind === RowKind.FREE
 
 /** Is it only on the host? */
-export const isHostOnly = (kind: number): boolean => kind === Kind.SYNCHRONIZE || kind === Kind.AWAIT
+export const isHostOnly = (kind: number): boolean => kind === RowKind.SYNCHRONIZE || kind === RowKind.AWAIT
 
 /** The cause of a row on the host that waits for a whole device; rows themselves are at least -1. */
 export const wholeDevice = (device: number): number => -2 - device

@@ -1,5 +1,6 @@
 /** The streams of a recording. A handle may come to mean another stream; a lane is one stream for good. */
-import type { ContextHandle, StreamHandle } from '../driver/driver.js'
+import { type ContextHandle, cudaHandleOf, type Driver, isDefaultStream, type StreamHandle } from '../driver/driver.js'
+import { givenName } from '../driver/stream-names.js'
 
 export interface TimelineLane {
   readonly index: number
@@ -23,15 +24,13 @@ export class Lanes {
   readonly all: TimelineLane[] = []
   readonly #byHandle = new Map<StreamHandle, TimelineLane>()
   readonly #byId = new Map<string, TimelineLane>()
-  readonly #describe: (stream: StreamHandle) => Described
-  readonly #nameOf: (lane: Omit<TimelineLane, 'name'>) => string
   /** A program often does several things with one stream in a row. */
   #last: TimelineLane | undefined
 
-  constructor(describe: (stream: StreamHandle) => Described, nameOf: (lane: Omit<TimelineLane, 'name'>) => string) {
-    this.#describe = describe
-    this.#nameOf = nameOf
-  }
+  constructor(
+    private readonly driver: Driver,
+    private readonly describe: (stream: StreamHandle) => Described,
+  ) {}
 
   of(handle: StreamHandle): TimelineLane {
     return this.known(handle) ?? this.#open(handle)
@@ -58,12 +57,12 @@ export class Lanes {
   }
 
   #open(handle: StreamHandle): TimelineLane {
-    const { isProvisional, ...described } = this.#describe(handle)
+    const { isProvisional, ...described } = this.describe(handle)
     const key = keyOf(described.device, described.id)
     let lane = this.#byId.get(key)
     if (lane === undefined) {
       const unnamed = { index: this.all.length, handle, ...described }
-      lane = { ...unnamed, name: this.#nameOf(unnamed) }
+      lane = { ...unnamed, name: nameOf(this.driver, unnamed) }
       this.all.push(lane)
       this.#byId.set(key, lane)
     }
@@ -73,3 +72,10 @@ export class Lanes {
 }
 
 const keyOf = (device: number, id: bigint): string => `${device} ${id}`
+
+function nameOf(driver: Driver, { id, handle }: Omit<TimelineLane, 'name'>): string {
+  const given = givenName(driver, handle, id)
+  if (given !== undefined) return given
+  if (!isDefaultStream(handle)) return `stream ${id}`
+  return cudaHandleOf(handle) === 2 ? 'per-thread stream' : 'null stream'
+}

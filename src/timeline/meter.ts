@@ -1,4 +1,4 @@
-/** What tells a recording the time, and when the operations in its rows ran. One for each kind of driver. */
+/** A recording's clock, which also finds out when the operations in its rows ran. One class for each kind of driver. */
 import type { StreamHandle } from '../driver/driver.js'
 import type { Described, TimelineLane } from './lanes.js'
 
@@ -6,7 +6,7 @@ export interface Meter {
   readonly clock: 'virtual' | 'host'
   /** Nanoseconds since the recording began. */
   now(): number
-  /** What is known of a stream that is seen for the first time. Never throws. */
+  /** Describes a stream that is seen for the first time. Never throws. */
   describe(stream: StreamHandle): Described
   /** An operation is about to be queued. False where it will not run: its stream captures. */
   queuing(row: number, stream: StreamHandle, lane: TimelineLane): boolean
@@ -21,9 +21,9 @@ export interface Meter {
   show(): void
   hostFunctionBegins(row: number): void
   hostFunctionEnds(row: number): void
-  /** Writes down the times of what is done by now. */
+  /** Writes down the times of all operations that are done by now. */
   collect(): void
-  /** Nothing more is written down; what was is timed on. */
+  /** Nothing more is written down; the rows that were are still timed. */
   stop(): void
   /** Resolves when all that is recorded by now is done. */
   finished(): Promise<void>

@@ -1,4 +1,4 @@
-/** Operations as programs see them: objects, made from the rows when somebody asks. */
+/** Operations as programs see them: objects, made from the rows when a program asks for them. */
 import type { BindingKind, Gap } from './gap.js'
 import { isHostOnly, KIND_NAMES, type OperationKind } from './kinds.js'
 import { NO_ROW } from './table.js'
@@ -59,7 +59,7 @@ export interface TimelineCall {
   readonly name: string
   /** True for a promise: the host did other things meanwhile. */
   readonly awaits: boolean
-  /** What was waited for; undefined for a whole device. */
+  /** The stream that was waited for; undefined for a whole device. */
   readonly stream: TimelineStream | undefined
   /** When the call was made. */
   readonly called: number
@@ -83,7 +83,7 @@ export interface IdleGap {
   readonly reason: BindingKind
   /** The wait in the stream that held it up; undefined where there was none. */
   readonly wait: TimelineOperation | undefined
-  /** What was waited for; undefined where that is no operation of the recording. */
+  /** The operation that was waited for; undefined where that is none of the recording. */
   readonly cause: TimelineOperation | undefined
 }
 
@@ -93,46 +93,44 @@ export function streamsOf({ lanes, laneNames }: Trace): TimelineStream[] {
   })
 }
 
-export function operationAt(recorded: Trace, streams: readonly TimelineStream[], row: number): TimelineOperation {
-  const stream = streams[recorded.lane[row] ?? 0]
-  const kind = KIND_NAMES[recorded.kind[row] ?? 0]
+export function operationAt(trace: Trace, streams: readonly TimelineStream[], row: number): TimelineOperation {
+  const stream = streams[trace.lane[row] ?? 0]
+  const kind = KIND_NAMES[trace.kind[row] ?? 0]
   if (stream === undefined || kind === undefined || kind === 'synchronize' || kind === 'await') {
     throw new RangeError(`row ${row} is no operation`)
   }
   return {
     id: row,
     kind,
-    name: recorded.name[row] ?? '',
+    name: trace.name[row] ?? '',
     stream,
-    byteLength: known(recorded.bytes[row]),
-    called: recorded.called[row] ?? 0,
-    returned: recorded.returned[row] ?? 0,
-    start: known(recorded.start[row]),
-    end: known(recorded.end[row]),
-    record: rowOrNone(recorded.cause[row]),
-    graph: rowOrNone(recorded.parent[row]),
-    callSite: recorded.site[row] || undefined,
+    byteLength: known(trace.bytes[row]),
+    called: trace.called[row] ?? 0,
+    returned: trace.returned[row] ?? 0,
+    start: known(trace.start[row]),
+    end: known(trace.end[row]),
+    record: rowOrNone(trace.cause[row]),
+    graph: rowOrNone(trace.parent[row]),
+    callSite: trace.site[row] || undefined,
   }
 }
 
-export function callAt(recorded: Trace, streams: readonly TimelineStream[], row: number): TimelineCall {
-  const isWholeDevice = (recorded.cause[row] ?? NO_ROW) < NO_ROW
+export function callAt(trace: Trace, streams: readonly TimelineStream[], row: number): TimelineCall {
+  const isWholeDevice = (trace.cause[row] ?? NO_ROW) < NO_ROW
   return {
     id: row,
-    name: recorded.name[row] ?? '',
-    awaits: KIND_NAMES[recorded.kind[row] ?? 0] === 'await',
-    stream: isWholeDevice ? undefined : streams[recorded.lane[row] ?? 0],
-    called: recorded.called[row] ?? 0,
-    returned: recorded.returned[row] ?? 0,
-    callSite: recorded.site[row] || undefined,
+    name: trace.name[row] ?? '',
+    awaits: KIND_NAMES[trace.kind[row] ?? 0] === 'await',
+    stream: isWholeDevice ? undefined : streams[trace.lane[row] ?? 0],
+    called: trace.called[row] ?? 0,
+    returned: trace.returned[row] ?? 0,
+    callSite: trace.site[row] || undefined,
   }
 }
 
-export function operationRows({ length, kind }: Trace): number[] {
-  const rows: number[] = []
-  for (let row = 0; row < length; row += 1) if (!isHostOnly(kind[row] ?? 0)) rows.push(row)
-  return rows
-}
+/** The rows of calls, which are on the host only, or those of operations. */
+export const rowsOf = ({ kind }: Trace, which: 'calls' | 'operations'): number[] =>
+  Array.from(kind.keys()).filter((row) => isHostOnly(kind[row] ?? 0) === (which === 'calls'))
 
 export function gapOf(
   { lane, begin, end, next, reason, wait, cause }: Gap,

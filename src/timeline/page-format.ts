@@ -31,19 +31,7 @@ export interface PageData {
   readonly gapTime: number
 }
 
-export type PageColumn =
-  | 'kind'
-  | 'lane'
-  | 'name'
-  | 'bytes'
-  | 'called'
-  | 'returned'
-  | 'start'
-  | 'end'
-  | 'cause'
-  | 'parent'
-  | 'site'
-  | 'track'
-  | 'why'
-  | 'heldUpBy'
-  | 'path'
+type RowColumn = 'kind' | 'lane' | 'name' | 'bytes' | 'cause' | 'parent' | 'site'
+type TimeColumn = 'called' | 'returned' | 'start' | 'end'
+/** The last four are worked out for the page. */
+export type PageColumn = RowColumn | TimeColumn | 'track' | 'why' | 'heldUpBy' | 'path'

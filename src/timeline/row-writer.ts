@@ -1,21 +1,33 @@
-/** Writes down what passes a driver's front, for all the recordings of it that are under way. */
+/** Writes down what passes a driver, for all the recordings of it that are under way. */
+
+import { callSite } from '../base/stack.js'
 import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
 import { backendOf } from '../driver/wrappable-driver.js'
-import { callSite } from './call-site.js'
 import { EventMeter } from './event-meter.js'
-import { Kind, wholeDevice } from './kinds.js'
-import { laneName } from './lane-names.js'
-import { Lanes, type TimelineLane } from './lanes.js'
+import { RowKind, wholeDevice } from './kinds.js'
+import { Lanes } from './lanes.js'
 import type { Meter } from './meter.js'
-import { Names, NO_ROW, Table } from './table.js'
+import { Names, NO_ROW, RowTable } from './table.js'
 import { VirtualMeter } from './virtual-meter.js'
 
 const nothing = (): void => {}
 
 export class RowWriter {
-  readonly table = new Table()
+  readonly table = new RowTable()
   readonly names = new Names()
   readonly sites = new Names()
+  /** The numbers of names that many rows have. */
+  readonly common = {
+    allocate: this.names.of('allocate'),
+    callback: this.names.of('callback'),
+    copy: this.names.of('copy'),
+    fill: this.names.of('fill'),
+    free: this.names.of('free'),
+    graph: this.names.of('graph'),
+    hostFunction: this.names.of('host function'),
+    record: this.names.of('record'),
+    wait: this.names.of('wait'),
+  }
   readonly lanes: Lanes
   readonly meter: Meter
   /** The driver that is recorded. */
@@ -27,7 +39,7 @@ export class RowWriter {
   readonly #latest: number[] = []
 
   constructor(inner: Driver, device: number | undefined) {
-    // What is done for the recording's own sake is no business of other wrappers.
+    // Calls for the recording's own sake are not to pass other wrappers.
     const driver = backendOf(inner)
     this.driver = driver
     const lanes = (): Lanes => this.lanes
@@ -35,14 +47,11 @@ export class RowWriter {
       driver.name === 'sim'
         ? new VirtualMeter(driver, this.table, this.names, lanes)
         : new EventMeter(driver, this.table, lanes, device)
-    this.lanes = new Lanes(
-      (stream) => this.meter.describe(stream),
-      (lane) => laneName(driver, lane),
-    )
+    this.lanes = new Lanes(driver, (stream) => this.meter.describe(stream))
   }
 
   /** A verb is about to queue an operation. Returns its row, or NO_ROW where it is not written down. */
-  begin(kind: Kind, stream: StreamHandle, name: number, bytes = Number.NaN, cause = NO_ROW): number {
+  begin(kind: RowKind, stream: StreamHandle, name: number, bytes = Number.NaN, cause = NO_ROW): number {
     const { table, meter } = this
     if (table.isFull) {
       table.dropped += 1
@@ -54,7 +63,7 @@ export class RowWriter {
     if (cause !== NO_ROW) table.cause[row] = cause
     if (this.callSites) table.site[row] = this.sites.of(callSite())
     if (!meter.queuing(row, stream, lane)) {
-      table.kind[row] = Kind.NONE
+      table.kind[row] = RowKind.NONE
       return NO_ROW
     }
     this.#latest[lane.index] = row
@@ -63,7 +72,7 @@ export class RowWriter {
 
   /** Does what queues the operation of a row that was begun, and writes down that it is queued or was refused. */
   during<R>(row: number, stream: StreamHandle, queue: () => R): R {
-    if (row === NO_ROW) return this.#hidden(queue)
+    if (row === NO_ROW) return this.hidden(queue)
     let result: R
     try {
       result = queue()
@@ -76,8 +85,8 @@ export class RowWriter {
     return result
   }
 
-  /** Writes down that the host waits, for a stream or for a whole device. Returns what tells that it waits no more. */
-  call(kind: Kind, name: string, stream: StreamHandle | undefined, device: number): () => void {
+  /** Writes down that the host waits, for a stream or for a whole device. Call the result when it waits no more. */
+  call(kind: RowKind, name: string, stream: StreamHandle | undefined, device: number): () => void {
     const { table, meter } = this
     if (table.isFull) return nothing
     const lane = stream === undefined ? 0 : this.lanes.of(stream).index
@@ -90,15 +99,16 @@ export class RowWriter {
     }
   }
 
-  recorded(event: EventHandle, row: number): void {
+  /** Without a row nothing is known of the record; and the handle may be another event's from now on. */
+  eventRecorded(event: EventHandle, row = NO_ROW): void {
     if (row === NO_ROW) this.#records.delete(event)
     else this.#records.set(event, row)
   }
 
-  /** An event of the library's own is recorded, which is no row: whoever waits for it waits for what is before it. */
-  recordedOwn(event: EventHandle, stream: StreamHandle): void {
+  /** An event of the library's own is recorded, which is no row: to wait for it is to wait for the row before it. */
+  ownEventRecorded(event: EventHandle, stream: StreamHandle): void {
     const lane = this.lanes.known(stream)
-    this.recorded(event, lane === undefined ? NO_ROW : (this.#latest[lane.index] ?? NO_ROW))
+    this.eventRecorded(event, lane === undefined ? NO_ROW : (this.#latest[lane.index] ?? NO_ROW))
   }
 
   /** The row that a wait for the event is for. */
@@ -106,16 +116,8 @@ export class RowWriter {
     return this.#records.get(event) ?? NO_ROW
   }
 
-  /** The handle may be another event's from now on. */
-  forgetEvent(event: EventHandle): void {
-    this.#records.delete(event)
-  }
-
-  laneAt(index: number): TimelineLane | undefined {
-    return this.lanes.all[index]
-  }
-
-  #hidden<R>(queue: () => R): R {
+  /** Does what queues no operation of the program. */
+  hidden<R>(queue: () => R): R {
     this.meter.hide()
     try {
       return queue()

@@ -1,84 +1,73 @@
-/** A recording under way. All recordings of one driver share what writes the rows down; each has its window of them. */
+/** A recording under way. All recordings of one driver share a RowWriter; each has its window of the rows. */
 
 import { whenNameIsGiven } from '../driver/stream-names.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
 import type { RowWriter } from './row-writer.js'
 import { TimelineDriver } from './timeline-driver.js'
-import { type Trace, takeTrace, type Window } from './trace.js'
+import { type Trace, type TraceWindow, takeTrace } from './trace.js'
 
-export interface RecordingSettings {
-  /** A device that will be used; undefined where none is known. */
-  readonly device: number | undefined
-  /** Most rows that are written. */
-  readonly limit: number
-  readonly callSites: boolean
-}
-
-/** So many rows, where nobody says otherwise. */
+/** So many rows, unless the program says otherwise. */
 export const DEFAULT_LIMIT = 1_000_000
 
 interface Shared {
-  readonly recorder: RowWriter
+  readonly writer: RowWriter
   readonly unwrap: () => void
   /** Recordings that go on: after the last one nothing more is written down. */
   running: number
-  /** Recordings whose rows were not taken yet; they may wait for what was recorded. After the last one nothing is timed. */
+  /** Recordings whose rows were not taken yet; they may wait for recorded work. After the last one nothing is timed. */
   open: number
 }
 
 const underWay = new WeakMap<WrappableDriver, Shared>()
 
-whenNameIsGiven(({ driver, device, id, name }) => underWay.get(driver)?.recorder.lanes.named(device, id, name))
+whenNameIsGiven(({ driver, device, id, name }) => underWay.get(driver)?.writer.lanes.named(device, id, name))
 
 export class Session {
-  readonly recorder: RowWriter
-  readonly #front: WrappableDriver
+  readonly writer: RowWriter
+  stopped = false
   readonly #shared: Shared
   readonly #from: number
-  readonly #limit: number
   readonly #begin: number
   readonly #droppedBefore: number
   readonly #epoch = Date.now() * 1e6
-  #stopped = false
 
-  constructor(front: WrappableDriver, { device, limit, callSites }: RecordingSettings) {
-    this.#front = front
-    this.#shared = share(front, device)
-    const { recorder } = this.#shared
-    this.recorder = recorder
-    const { table } = recorder
+  /** `device` is one that will be used, where one is known; `limit` the most rows that are written. */
+  constructor(
+    private readonly driver: WrappableDriver,
+    device: number | undefined,
+    private readonly limit = DEFAULT_LIMIT,
+    callSites = false,
+  ) {
+    this.#shared = share(driver, device)
+    const { writer } = this.#shared
+    this.writer = writer
+    const { table } = writer
     this.#from = table.length
-    this.#begin = recorder.meter.now()
-    this.#limit = limit
+    this.#begin = writer.meter.now()
     this.#droppedBefore = table.dropped
     table.limit = Math.max(table.limit, this.#from + limit)
-    if (callSites) recorder.callSites = true
-  }
-
-  get stopped(): boolean {
-    return this.#stopped
+    if (callSites) writer.callSites = true
   }
 
   /** Ends it, and resolves when all that was recorded is done. */
   async stop(): Promise<Trace> {
     const window = this.#end()
-    await this.recorder.meter.finished()
+    await this.writer.meter.finished()
     return this.#take(window)
   }
 
-  /** Ends it as things stand: what is not done yet has no end. */
+  /** Ends it as things stand: an operation that is not done yet has no end. */
   stopNow(): Trace {
     return this.#take(this.#end())
   }
 
-  #end(): Window {
-    this.#stopped = true
-    const { recorder, unwrap } = this.#shared
-    const { table, meter } = recorder
+  #end(): TraceWindow {
+    this.stopped = true
+    const { table, meter } = this.writer
     const window = {
       from: this.#from,
       to: table.length,
-      limit: this.#limit,
+      limit: this.limit,
       dropped: table.dropped - this.#droppedBefore,
       begin: this.#begin,
       end: meter.now(),
@@ -86,32 +75,31 @@ export class Session {
     }
     this.#shared.running -= 1
     if (this.#shared.running === 0) {
-      unwrap()
+      this.#shared.unwrap()
       meter.stop()
-      underWay.delete(this.#front)
+      underWay.delete(this.driver)
     }
     return window
   }
 
-  #take(window: Window): Trace {
-    const { recorder } = this
-    recorder.meter.collect()
+  #take(window: TraceWindow): Trace {
+    const { writer } = this
+    writer.meter.collect()
     this.#shared.open -= 1
-    if (this.#shared.open === 0) recorder.meter.close()
-    const names = recorder.lanes.all.map(({ name }) => name)
-    return takeTrace(recorder, window, names)
+    if (this.#shared.open === 0) writer.meter.close()
+    return takeTrace(writer, window)
   }
 }
 
-function share(front: WrappableDriver, device: number | undefined): Shared {
-  const known = underWay.get(front)
+function share(driver: WrappableDriver, device: number | undefined): Shared {
+  const known = underWay.get(driver)
   if (known !== undefined) {
     known.running += 1
     known.open += 1
     return known
   }
-  const { wrapper, unwrap } = front.wrap((inner) => new TimelineDriver(inner, device))
-  const shared = { recorder: wrapper.recorder, unwrap, running: 1, open: 1 }
-  underWay.set(front, shared)
+  const { wrapper, unwrap } = driver.wrap((inner) => new TimelineDriver(inner, device))
+  const shared = { writer: wrapper.writer, unwrap, running: 1, open: 1 }
+  underWay.set(driver, shared)
   return shared
 }

@@ -3,17 +3,12 @@ import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { SpanKind, SpanStatusCode, type Tracer, trace } from '@opentelemetry/api'
 import { propertyOf, readOptions } from '../base/arguments.js'
 import { invalidType } from '../base/errors.js'
-import type { Device } from '../device.js'
-import { type OperationMessage, type Publisher, publishOn } from './channels.js'
+import { type OperationMessage, type Publisher, type PublishOptions, publishOn } from './channels.js'
 
-/** What gets spans, and whose they are. */
-export interface TraceOptions {
-  /** Whose spans they are. Default: `trace.getTracer('cuda-streams')`. */
+/** What gets spans, and which tracer makes them. */
+export interface TraceOptions extends PublishOptions {
+  /** The tracer that makes them. Default: `trace.getTracer('cuda-streams')`. */
   readonly tracer?: Tracer | undefined
-  /** Whose driver is watched: all of its devices are. Default: the current device. */
-  readonly device?: Device | number | undefined
-  /** Milliseconds between two looks at what is done: more than 0, and less than 2 ** 31. Default 100. */
-  readonly interval?: number | undefined
 }
 
 /**
@@ -29,7 +24,7 @@ export function traceOperations(options?: TraceOptions): Publisher {
   if (typeof tracer !== 'object' || tracer === null || typeof propertyOf(tracer, 'startSpan') !== 'function') {
     throw invalidType('options.tracer', 'a Tracer of @opentelemetry/api', tracer)
   }
-  // Not the channel that everybody's publishers tell of everybody's machines.
+  // Not the public channel, on which other publishers tell of other machines.
   const own = Symbol('cuda-streams:operation')
   const publisher = publishOn({ operations: channel(own), synchronizations: undefined }, { device, interval })
   const listener = (message: unknown): void => addSpan(tracer, message as OperationMessage)

@@ -4,7 +4,7 @@ import { invalidType, outOfRange } from '../base/errors.js'
 import type { Analysis } from './analysis.js'
 import { escaped } from './html.js'
 import { kernelColours } from './kernel-colours.js'
-import { isHostOnly, isInstant, KIND_NAMES, Kind } from './kinds.js'
+import { isHostOnly, isInstant, KIND_NAMES, RowKind } from './kinds.js'
 import { NO_ROW } from './table.js'
 import type { Trace } from './trace.js'
 
@@ -34,58 +34,40 @@ const LEGEND = 34
 /** About what a letter takes. */
 const LETTER = 6.4
 const NARROWEST = 200
-/** What is narrower than this cannot be told by its colour. */
+/** The colour of narrower bars cannot be seen. */
 const NARROWEST_IN_LEGEND = 2
 
-const LIGHT: Readonly<Record<string, string>> = {
-  page: '#ffffff',
-  text: '#1c2330',
-  faint: '#6b7688',
-  band: '#f0f2f6',
-  line: '#e0e4ea',
-  wait: '#b9c2cf',
-  critical: '#e0483e',
-  arrow: '#7d8797',
-  onBar: '#ffffff',
-  kernel0: '#3f66d6',
-  kernel1: '#0f87c4',
-  kernel2: '#6f5bd0',
-  kernel3: '#4e7191',
-  kernel4: '#2c4a9a',
-  kernel5: '#128a9f',
-  copy: '#0f8a6d',
-  fill: '#5f8a1c',
-  hostFunction: '#b4690e',
-  graph: '#8a46b8',
-  latch: '#8b95a5',
-  fault: '#c22a2a',
-}
-const DARK: Readonly<Record<string, string>> = {
-  page: '#12161d',
-  text: '#e4e8ef',
-  faint: '#8f9bad',
-  band: '#1d222b',
-  line: '#2b323d',
-  wait: '#4a5566',
-  critical: '#ff7b6e',
-  arrow: '#8793a6',
-  onBar: '#0b0e13',
-  kernel0: '#86a8ff',
-  kernel1: '#5cc3f5',
-  kernel2: '#b4a3ff',
-  kernel3: '#9fb8d0',
-  kernel4: '#7d93e6',
-  kernel5: '#5fc9db',
-  copy: '#4fd1ab',
-  fill: '#a6d05a',
-  hostFunction: '#f0b35a',
-  graph: '#d29bf5',
-  latch: '#7e8a9c',
-  fault: '#ff6b6b',
+/** By class: what it is drawn in for a reader who has it light, and dark. */
+const COLOURS: Readonly<Record<string, readonly [light: string, dark: string]>> = {
+  page: ['#ffffff', '#12161d'],
+  text: ['#1c2330', '#e4e8ef'],
+  title: ['#1c2330', '#e4e8ef'],
+  faint: ['#6b7688', '#8f9bad'],
+  band: ['#f0f2f6', '#1d222b'],
+  line: ['#e0e4ea', '#2b323d'],
+  wait: ['#b9c2cf', '#4a5566'],
+  critical: ['#e0483e', '#ff7b6e'],
+  arrow: ['#7d8797', '#8793a6'],
+  head: ['#7d8797', '#8793a6'],
+  onBar: ['#ffffff', '#0b0e13'],
+  kernel0: ['#3f66d6', '#86a8ff'],
+  kernel1: ['#0f87c4', '#5cc3f5'],
+  kernel2: ['#6f5bd0', '#b4a3ff'],
+  kernel3: ['#4e7191', '#9fb8d0'],
+  kernel4: ['#2c4a9a', '#7d93e6'],
+  kernel5: ['#128a9f', '#5fc9db'],
+  copy: ['#0f8a6d', '#4fd1ab'],
+  fill: ['#5f8a1c', '#a6d05a'],
+  hostFunction: ['#b4690e', '#f0b35a'],
+  graph: ['#8a46b8', '#d29bf5'],
+  latch: ['#8b95a5', '#7e8a9c'],
+  fault: ['#c22a2a', '#ff6b6b'],
 }
 
 interface Frame {
-  readonly recorded: Trace
+  readonly trace: Trace
+  /** Those that are drawn. */
+  readonly rows: readonly number[]
   readonly from: number
   readonly to: number
   readonly width: number
@@ -95,12 +77,12 @@ interface Frame {
   readonly colours: ReadonlyMap<string, number>
 }
 
-export function toSvg(recorded: Trace, analysis: Analysis, options: SvgOptions | undefined): string {
+export function toSvg(trace: Trace, analysis: Analysis, options: SvgOptions | undefined): string {
   const given = readOptions(options, ['width', 'from', 'to', 'title', 'arrows', 'criticalPath'])
   const { width = 1200 } = given
   if (typeof width !== 'number') throw invalidType('options.width', 'a number of pixels', width)
   if (!(width >= NARROWEST && width < 1e5)) throw outOfRange('options.width', `from ${NARROWEST} to 100000`, width)
-  const { from = 0, to = recorded.duration, title = '' } = given
+  const { from = 0, to = trace.duration, title = '' } = given
   if (typeof from !== 'number') throw invalidType('options.from', 'a number of nanoseconds', from)
   if (typeof to !== 'number') throw invalidType('options.to', 'a number of nanoseconds', to)
   if (typeof title !== 'string') throw invalidType('options.title', 'a text', title)
@@ -109,7 +91,7 @@ export function toSvg(recorded: Trace, analysis: Analysis, options: SvgOptions |
   if (!(to > from)) throw outOfRange('options.to', 'after options.from', to)
   const arrows = checkBoolean(given.arrows, 'options.arrows', true)
   const critical = checkBoolean(given.criticalPath, 'options.criticalPath', true)
-  const frame = frameOf(recorded, from, to, width, title)
+  const frame = frameOf(trace, from, to, width, title)
   const height = frame.top + frame.places.size * PITCH + LEGEND
   const name = title || `Timeline of ${frame.places.size} streams`
   return [
@@ -131,15 +113,13 @@ export function toSvg(recorded: Trace, analysis: Analysis, options: SvgOptions |
   ].join('\n')
 }
 
-function frameOf(recorded: Trace, from: number, to: number, width: number, title: string): Frame {
-  const places = new Map<number, number>()
-  const used = new Set<number>()
-  for (let row = 0; row < recorded.length; row += 1) {
-    if (isDrawn(recorded, row, from, to)) used.add(recorded.lane[row] ?? 0)
-  }
-  for (const { index } of recorded.lanes) if (used.has(index)) places.set(index, places.size)
+function frameOf(trace: Trace, from: number, to: number, width: number, title: string): Frame {
+  const rows = Array.from(trace.kind.keys()).filter((row) => isDrawn(trace, row, from, to))
+  const used = new Set(rows.map((row) => trace.lane[row] ?? 0))
+  const drawn = trace.lanes.filter(({ index }) => used.has(index))
+  const places = new Map(drawn.map(({ index }, place) => [index, place]))
   const top = (title === '' ? 8 : TITLE + 8) + AXIS
-  return { recorded, from, to, width, top, places, colours: kernelColours(recorded) }
+  return { trace, rows, from, to, width, top, places, colours: kernelColours(trace) }
 }
 
 const x = ({ from, to, width }: Frame, time: number): number =>
@@ -149,14 +129,14 @@ const laneTop = ({ top, places }: Frame, lane: number): number => top + (places.
 
 function isDrawn({ kind, start, end, parent }: Trace, row: number, from: number, to: number): boolean {
   const what = kind[row] ?? 0
-  if (isHostOnly(what) || (isInstant(what) && what !== Kind.WAIT) || parent[row] !== NO_ROW) return false
+  if (isHostOnly(what) || (isInstant(what) && what !== RowKind.WAIT) || parent[row] !== NO_ROW) return false
   return (start[row] ?? Number.NaN) < to && (end[row] ?? Number.NaN) > Math.max(from, start[row] ?? 0)
 }
 
-function classOf({ recorded, colours }: Frame, row: number): string {
-  const kind = recorded.kind[row] ?? 0
-  if (kind !== Kind.KERNEL) return KIND_NAMES[kind] ?? ''
-  return `kernel${colours.get(recorded.name[row] ?? '') ?? 0}`
+function classOf({ trace, colours }: Frame, row: number): string {
+  const kind = trace.kind[row] ?? 0
+  if (kind !== RowKind.KERNEL) return KIND_NAMES[kind] ?? ''
+  return `kernel${colours.get(trace.name[row] ?? '') ?? 0}`
 }
 
 function axis(frame: Frame, height: number): string[] {
@@ -178,34 +158,33 @@ function axis(frame: Frame, height: number): string[] {
 }
 
 function lanes(frame: Frame): string[] {
-  const { recorded, places, width } = frame
+  const { trace, places, width } = frame
   return [...places.keys()].flatMap((lane) => {
     const top = laneTop(frame, lane)
     return [
       `<rect class="band" x="${MARGIN + LABELS}" y="${top}" width="${width - LABELS - 2 * MARGIN}" height="${BAR}" rx="4"/>`,
-      `<text class="text" x="${MARGIN}" y="${top + BAR / 2 + 4}">${escaped(recorded.laneNames[lane] ?? '')}</text>`,
+      `<text class="text" x="${MARGIN}" y="${top + BAR / 2 + 4}">${escaped(trace.laneNames[lane] ?? '')}</text>`,
     ]
   })
 }
 
 function bars(frame: Frame): string[] {
-  const { recorded, from, to } = frame
+  const { trace, rows } = frame
   const found: string[] = []
   /** Where the bar before ends: what begins in the same half pixel is drawn with it. */
   const drawnTo = new Map<number, number>()
-  for (let row = 0; row < recorded.length; row += 1) {
-    if (!isDrawn(recorded, row, from, to)) continue
-    const lane = recorded.lane[row] ?? 0
-    const left = x(frame, recorded.start[row] ?? 0)
-    const right = x(frame, recorded.end[row] ?? 0)
+  for (const row of rows) {
+    const lane = trace.lane[row] ?? 0
+    const left = x(frame, trace.start[row] ?? 0)
+    const right = x(frame, trace.end[row] ?? 0)
     if (right - left < 0.5 && right < (drawnTo.get(lane) ?? Number.NEGATIVE_INFINITY) + 0.5) continue
     drawnTo.set(lane, right)
-    const isWait = recorded.kind[row] === Kind.WAIT
+    const isWait = trace.kind[row] === RowKind.WAIT
     const inset = isWait ? 8 : 0
     const width = Math.max(0.8, right - left - (right - left > 4 ? 1 : 0))
     const top = laneTop(frame, lane) + inset
     const size = `x="${round(left)}" y="${top}" width="${round(width)}" height="${BAR - 2 * inset}"`
-    const name = recorded.name[row] ?? ''
+    const name = trace.name[row] ?? ''
     found.push(
       `<rect ${isWait ? 'fill="url(#hatch)"' : `class="${classOf(frame, row)}"`} ${size} rx="${width > 5 ? 3 : 0}"/>`,
     )
@@ -219,23 +198,24 @@ function bars(frame: Frame): string[] {
 }
 
 function criticalMarks(frame: Frame, { criticalPath }: Analysis): string[] {
-  const { recorded, from, to } = frame
-  const rows = criticalPath.filter((row) => isDrawn(recorded, row, from, to) && recorded.kind[row] !== Kind.WAIT)
+  const { trace } = frame
+  const drawn = new Set(frame.rows)
+  const rows = criticalPath.filter((row) => drawn.has(row) && trace.kind[row] !== RowKind.WAIT)
   return rows.map((row) => {
-    const left = x(frame, recorded.start[row] ?? 0)
-    const width = Math.max(0.8, x(frame, recorded.end[row] ?? 0) - left - 1)
-    const top = laneTop(frame, recorded.lane[row] ?? 0) + BAR + 1
+    const left = x(frame, trace.start[row] ?? 0)
+    const width = Math.max(0.8, x(frame, trace.end[row] ?? 0) - left - 1)
+    const top = laneTop(frame, trace.lane[row] ?? 0) + BAR + 1
     return `<rect class="critical" x="${round(left)}" y="${top}" width="${round(width)}" height="3"/>`
   })
 }
 
 function arrowsOf(frame: Frame): string[] {
-  const { recorded, from, to, places } = frame
-  const { length, kind, lane, cause, end } = recorded
+  const { trace, from, to, places } = frame
+  const { length, kind, lane, cause, end } = trace
   const found: string[] = []
   for (let row = 0; row < length; row += 1) {
     const record = cause[row] ?? NO_ROW
-    if (kind[row] !== Kind.WAIT || record < 0 || lane[record] === lane[row]) continue
+    if (kind[row] !== RowKind.WAIT || record < 0 || lane[record] === lane[row]) continue
     const leaves = end[record] ?? Number.NaN
     const arrives = end[row] ?? Number.NaN
     if (!(leaves >= from && arrives <= to) || !places.has(lane[row] ?? 0) || !places.has(lane[record] ?? 0)) continue
@@ -256,14 +236,13 @@ function arrowsOf(frame: Frame): string[] {
 }
 
 function legend(frame: Frame, height: number, critical: boolean): string[] {
-  const { recorded, from, to } = frame
+  const { trace, rows } = frame
   const entries = new Map<string, string>()
   let waits = false
-  for (let row = 0; row < recorded.length; row += 1) {
-    if (!isDrawn(recorded, row, from, to)) continue
-    if (recorded.kind[row] === Kind.WAIT) waits = true
-    else if (x(frame, recorded.end[row] ?? 0) - x(frame, recorded.start[row] ?? 0) >= NARROWEST_IN_LEGEND) {
-      entries.set(recorded.name[row] ?? '', classOf(frame, row))
+  for (const row of rows) {
+    if (trace.kind[row] === RowKind.WAIT) waits = true
+    else if (x(frame, trace.end[row] ?? 0) - x(frame, trace.start[row] ?? 0) >= NARROWEST_IN_LEGEND) {
+      entries.set(trace.name[row] ?? '', classOf(frame, row))
     }
   }
   const parts: string[] = []
@@ -285,15 +264,13 @@ function legend(frame: Frame, height: number, critical: boolean): string[] {
 }
 
 function styles(): string {
-  const of = (colours: Readonly<Record<string, string>>): string =>
-    Object.entries(colours)
-      .map(([name, colour]) =>
-        name === 'line' || name === 'arrow' ? `.${name}{stroke:${colour}}` : `.${name}{fill:${colour}}`,
+  const of = (scheme: 0 | 1): string =>
+    Object.entries(COLOURS)
+      .map(
+        ([name, colours]) => `.${name}{${name === 'line' || name === 'arrow' ? 'stroke' : 'fill'}:${colours[scheme]}}`,
       )
       .join('')
-  const head = (colours: Readonly<Record<string, string>>): string =>
-    `.head{fill:${colours['arrow']}}.title{fill:${colours['text']}}`
   const fixed =
     'text{font:12px system-ui,-apple-system,"Segoe UI",sans-serif}.title{font-size:15px;font-weight:600}.onBar{font-size:11px}.line{stroke-width:1}.arrow{fill:none;stroke-width:1.3}'
-  return `${fixed}${of(LIGHT)}${head(LIGHT)}@media(prefers-color-scheme:dark){${of(DARK)}${head(DARK)}}`
+  return `${fixed}${of(0)}@media(prefers-color-scheme:dark){${of(1)}}`
 }

@@ -5,7 +5,7 @@ export const FIRST_CAPACITY = 131_072
 /** No row. */
 export const NO_ROW = -1
 
-export class Table {
+export class RowTable {
   length = 0
   /** Rows beyond this are not written. */
   limit = 0

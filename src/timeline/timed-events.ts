@@ -5,15 +5,12 @@ import { type ContextHandle, type Driver, EventFlag, type EventHandle } from '..
 const BATCH = 8192
 
 export class TimedEvents {
-  readonly #driver: Driver
   readonly #free = new Map<ContextHandle, EventHandle[]>()
   #context = 0 as ContextHandle
   #stock: EventHandle[] = []
   #refill: NodeJS.Immediate | undefined
 
-  constructor(driver: Driver) {
-    this.#driver = driver
-  }
+  constructor(private readonly driver: Driver) {}
 
   prepare(context: ContextHandle): void {
     const stock = this.#stockOf(context)
@@ -36,13 +33,13 @@ export class TimedEvents {
   close(): void {
     clearImmediate(this.#refill)
     for (const [context, stock] of this.#free) {
-      for (const event of stock.splice(0)) this.#driver.eventRecycle(context, event)
+      for (const event of stock.splice(0)) this.driver.eventRecycle(context, event)
     }
   }
 
-  /** Nobody sees them, so they may be what an earlier recording left. */
+  /** Programs never see them, so they may be what an earlier recording left. */
   #create(context: ContextHandle): EventHandle {
-    return this.#driver.eventCreate(context, EventFlag.DEFAULT, true)
+    return this.driver.eventCreate(context, EventFlag.DEFAULT, true)
   }
 
   #stockOf(context: ContextHandle): EventHandle[] {

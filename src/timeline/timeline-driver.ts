@@ -1,4 +1,4 @@
-/** Stands behind a driver's front and writes down every operation that passes. */
+/** A Driver that writes down every operation that passes, and passes all of them on. */
 import type {
   AdoptedStream,
   Cancel,
@@ -12,7 +12,7 @@ import type {
 } from '../driver/driver.js'
 import { DriverWrapper } from '../driver/driver-wrapper.js'
 import { untilOver } from '../driver/until-over.js'
-import { Kind } from './kinds.js'
+import { RowKind } from './kinds.js'
 import { RowWriter } from './row-writer.js'
 import { NO_ROW } from './table.js'
 import { TimelineGraphs } from './timeline-graphs.js'
@@ -20,28 +20,18 @@ import { TimelineKernels } from './timeline-kernels.js'
 import { TimelineMemory } from './timeline-memory.js'
 
 export class TimelineDriver extends DriverWrapper {
-  readonly recorder: RowWriter
+  readonly writer: RowWriter
   readonly #graphs: TimelineGraphs
   readonly #kernels: TimelineKernels
   readonly #memory: TimelineMemory
-  readonly #names: { readonly record: number; readonly wait: number; readonly host: number; readonly callback: number }
 
   /** `device` is one that will be used: what its clock needs is made now. */
   constructor(inner: Driver, device: number | undefined) {
     super(inner)
-    const recorder = new RowWriter(inner, device)
-    this.recorder = recorder
-    const innerOf = (): Driver => this.inner
-    this.#graphs = new TimelineGraphs(innerOf, recorder)
-    this.#kernels = new TimelineKernels(innerOf, recorder)
-    this.#memory = new TimelineMemory(innerOf, recorder)
-    const { names } = recorder
-    this.#names = {
-      record: names.of('record'),
-      wait: names.of('wait'),
-      host: names.of('host function'),
-      callback: names.of('callback'),
-    }
+    this.writer = new RowWriter(inner, device)
+    this.#graphs = new TimelineGraphs(this, this.writer)
+    this.#kernels = new TimelineKernels(this, this.writer)
+    this.#memory = new TimelineMemory(this, this.writer)
   }
 
   override get graphs(): TimelineGraphs {
@@ -55,45 +45,29 @@ export class TimelineDriver extends DriverWrapper {
   }
 
   override deviceSynchronize(device: number): void {
-    const end = this.recorder.call(Kind.SYNCHRONIZE, 'device.synchronize()', undefined, device)
-    try {
-      super.deviceSynchronize(device)
-    } finally {
-      end()
-    }
+    this.#blocked('device.synchronize()', undefined, device, () => super.deviceSynchronize(device))
   }
 
   override streamSynchronize(stream: StreamHandle): void {
-    const end = this.recorder.call(Kind.SYNCHRONIZE, 'stream.synchronize()', stream, 0)
-    try {
-      super.streamSynchronize(stream)
-    } finally {
-      end()
-    }
+    this.#blocked('stream.synchronize()', stream, 0, () => super.streamSynchronize(stream))
   }
 
   override streamDestroy(stream: StreamHandle): void {
     super.streamDestroy(stream)
-    this.recorder.lanes.forget(stream)
+    this.writer.lanes.forget(stream)
   }
 
   /** A foreign stream may be gone, and its handle another's. */
   override streamAdopt(cudaHandle: number, near: number): AdoptedStream {
     const adopted = super.streamAdopt(cudaHandle, near)
-    this.recorder.lanes.forget(adopted.stream)
+    this.writer.lanes.forget(adopted.stream)
     return adopted
   }
 
   override streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
-    const { meter } = this.recorder
-    meter.hide()
-    try {
-      return this.#awaited('stream.finished()', stream, 0, settle, (told) =>
-        super.streamFinished(stream, context, told),
-      )
-    } finally {
-      meter.show()
-    }
+    return this.writer.hidden(() =>
+      this.#awaited('stream.finished()', stream, 0, settle, (told) => super.streamFinished(stream, context, told)),
+    )
   }
 
   override deviceFinished(device: number, settle: Settle): Cancel {
@@ -101,75 +75,69 @@ export class TimelineDriver extends DriverWrapper {
   }
 
   override deviceRecordOwn(event: EventHandle, device: number): boolean {
-    this.recorder.forgetEvent(event)
+    this.writer.eventRecorded(event)
     return super.deviceRecordOwn(event, device)
   }
 
   override streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
-    const { recorder } = this
-    const row = recorder.begin(Kind.WAIT, stream, this.#names.wait, Number.NaN, recorder.recordOf(event))
-    recorder.during(row, stream, () => super.streamWaitEvent(stream, event, external))
+    const { writer } = this
+    const row = writer.begin(RowKind.WAIT, stream, writer.common.wait, Number.NaN, writer.recordOf(event))
+    writer.during(row, stream, () => super.streamWaitEvent(stream, event, external))
   }
 
   override streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
-    const { recorder } = this
-    const record = recorder.begin(Kind.RECORD, other, this.#names.record)
-    const wait = recorder.begin(Kind.WAIT, stream, this.#names.wait, Number.NaN, record)
-    recorder.during(record, other, () =>
-      recorder.during(wait, stream, () => super.streamWaitStream(stream, other, otherContext)),
+    const { writer } = this
+    const record = writer.begin(RowKind.RECORD, other, writer.common.record)
+    const wait = writer.begin(RowKind.WAIT, stream, writer.common.wait, Number.NaN, record)
+    writer.during(record, other, () =>
+      writer.during(wait, stream, () => super.streamWaitStream(stream, other, otherContext)),
     )
   }
 
   override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
-    const { recorder } = this
-    const name = call.runsAfterFault ? this.#names.callback : this.#names.host
-    const row = recorder.begin(Kind.HOST_FUNCTION, stream, name)
-    recorder.during(row, stream, () => super.streamLaunchHostFunction(stream, context, this.#watched(call, row)))
+    const { writer } = this
+    const name = call.runsAfterFault ? writer.common.callback : writer.common.hostFunction
+    const row = writer.begin(RowKind.HOST_FUNCTION, stream, name)
+    writer.during(row, stream, () => super.streamLaunchHostFunction(stream, context, this.#watched(call, row)))
   }
 
   /** The library's own events are also destroyed without passing here, and the handle may be that of one of them. */
   override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
     const event = super.eventCreate(context, flags, recordedNext)
-    if (recordedNext !== true) this.recorder.forgetEvent(event)
+    if (recordedNext !== true) this.writer.eventRecorded(event)
     return event
   }
 
   override eventDestroy(event: EventHandle): void {
     super.eventDestroy(event)
-    this.recorder.forgetEvent(event)
+    this.writer.eventRecorded(event)
   }
 
   override eventRecycle(context: ContextHandle, event: EventHandle): void {
     super.eventRecycle(context, event)
-    this.recorder.forgetEvent(event)
+    this.writer.eventRecorded(event)
   }
 
   override eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    const { recorder } = this
-    const row = recorder.begin(Kind.RECORD, stream, this.#names.record)
-    recorder.during(row, stream, () => super.eventRecord(event, stream, external))
-    recorder.recorded(event, row)
+    const { writer } = this
+    const row = writer.begin(RowKind.RECORD, stream, writer.common.record)
+    writer.during(row, stream, () => super.eventRecord(event, stream, external))
+    writer.eventRecorded(event, row)
   }
 
   override eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
-    const { recorder } = this
-    recorder.meter.hide()
+    const { writer } = this
+    writer.meter.hide()
     try {
       super.eventRecordOwn(event, stream)
     } finally {
-      recorder.meter.show()
+      writer.meter.show()
     }
-    recorder.recordedOwn(event, stream)
+    writer.ownEventRecorded(event, stream)
   }
 
   override eventSynchronize(event: EventHandle): void {
-    const { recorder } = this
-    const end = recorder.call(Kind.SYNCHRONIZE, 'event.synchronize()', this.#streamOf(event), 0)
-    try {
-      super.eventSynchronize(event)
-    } finally {
-      end()
-    }
+    this.#blocked('event.synchronize()', this.#streamOf(event), 0, () => super.eventSynchronize(event))
   }
 
   override eventFinished(event: EventHandle, settle: Settle): Cancel {
@@ -179,12 +147,21 @@ export class TimelineDriver extends DriverWrapper {
 
   /** Where the event was recorded last. */
   #streamOf(event: EventHandle): StreamHandle | undefined {
-    const { recorder } = this
-    const record = recorder.recordOf(event)
-    return record === NO_ROW ? undefined : recorder.laneAt(recorder.table.lane[record] ?? 0)?.handle
+    const { writer } = this
+    const record = writer.recordOf(event)
+    return record === NO_ROW ? undefined : writer.lanes.all[writer.table.lane[record] ?? 0]?.handle
   }
 
-  /** A promise is over when it settles, when nobody needs it any more, or at once where the driver refuses it. */
+  #blocked(name: string, stream: StreamHandle | undefined, device: number, wait: () => void): void {
+    const end = this.writer.call(RowKind.SYNCHRONIZE, name, stream, device)
+    try {
+      wait()
+    } finally {
+      end()
+    }
+  }
+
+  /** A promise is over when it settles, when it is given up, or at once where the driver refuses it. */
   #awaited(
     name: string,
     stream: StreamHandle | undefined,
@@ -192,11 +169,11 @@ export class TimelineDriver extends DriverWrapper {
     settle: Settle,
     start: (settle: Settle) => Cancel,
   ): Cancel {
-    return untilOver(start, settle, this.recorder.call(Kind.AWAIT, name, stream, device))
+    return untilOver(start, settle, this.writer.call(RowKind.AWAIT, name, stream, device))
   }
 
   #watched(call: HostFunction, row: number): HostFunction {
-    const { meter } = this.recorder
+    const { meter } = this.writer
     return {
       ...call,
       run(status) {

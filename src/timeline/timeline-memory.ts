@@ -1,84 +1,44 @@
 /** Copies, fills, allocations and frees, on their way to the driver. */
-import type {
-  ContextHandle,
-  CopyRoute,
-  Driver,
-  EventHandle,
-  FillWidth,
-  MemoryDriver,
-  MemoryPlace,
-  OwnEvent,
-  Pointer,
-  StreamHandle,
-} from '../driver/driver.js'
-import { Kind } from './kinds.js'
+import type { ContextHandle, CopyRoute, FillWidth, Pointer, StreamHandle } from '../driver/driver.js'
+import { type DriverWrapper, MemoryWrapper } from '../driver/driver-wrapper.js'
+import { RowKind } from './kinds.js'
 import type { RowWriter } from './row-writer.js'
 
-export class TimelineMemory implements MemoryDriver {
-  readonly #inner: () => Driver
-  readonly #recorder: RowWriter
-  readonly #names: { readonly copy: number; readonly fill: number; readonly allocate: number; readonly free: number }
-
-  constructor(inner: () => Driver, recorder: RowWriter) {
-    this.#inner = inner
-    this.#recorder = recorder
-    const { names } = recorder
-    this.#names = {
-      copy: names.of('copy'),
-      fill: names.of('fill'),
-      allocate: names.of('allocate'),
-      free: names.of('free'),
-    }
+export class TimelineMemory extends MemoryWrapper {
+  constructor(
+    wrapper: DriverWrapper,
+    private readonly writer: RowWriter,
+  ) {
+    super(wrapper)
   }
 
-  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
-    const recorder = this.#recorder
-    const row = recorder.begin(Kind.ALLOCATE, stream, this.#names.allocate, byteLength)
-    return recorder.during(row, stream, () => this.#inner().memory.allocate(byteLength, stream, context))
+  override allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
+    const { writer } = this
+    const row = writer.begin(RowKind.ALLOCATE, stream, writer.common.allocate, byteLength)
+    return writer.during(row, stream, () => super.allocate(byteLength, stream, context))
   }
 
-  free(pointer: Pointer, stream: StreamHandle): void {
-    const recorder = this.#recorder
-    const row = recorder.begin(Kind.FREE, stream, this.#names.free)
-    recorder.during(row, stream, () => this.#inner().memory.free(pointer, stream))
+  override free(pointer: Pointer, stream: StreamHandle): void {
+    const { writer } = this
+    const row = writer.begin(RowKind.FREE, stream, writer.common.free)
+    writer.during(row, stream, () => super.free(pointer, stream))
   }
 
-  admit(pointer: Pointer, owner: number, user: number): boolean {
-    return this.#inner().memory.admit(pointer, owner, user)
-  }
-
-  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void {
-    const recorder = this.#recorder
-    const row = recorder.begin(Kind.COPY, stream, this.#names.copy, byteLength)
-    recorder.during(row, stream, () => this.#inner().memory.copy(destination, source, byteLength, stream, route))
-  }
-
-  fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
-    const recorder = this.#recorder
-    const row = recorder.begin(Kind.FILL, stream, this.#names.fill, width * count)
-    recorder.during(row, stream, () => this.#inner().memory.fill(pointer, value, width, count, stream))
-  }
-
-  allocatePinned(
+  override copy(
+    destination: Pointer,
+    source: Pointer,
     byteLength: number,
-    context: ContextHandle,
-  ): { readonly pointer: Pointer; readonly bytes: ArrayBuffer } {
-    return this.#inner().memory.allocatePinned(byteLength, context)
+    stream: StreamHandle,
+    route?: CopyRoute,
+  ): void {
+    const { writer } = this
+    const row = writer.begin(RowKind.COPY, stream, writer.common.copy, byteLength)
+    writer.during(row, stream, () => super.copy(destination, source, byteLength, stream, route))
   }
 
-  closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
-    this.#inner().memory.closePinned(pointer, bytes, after)
-  }
-
-  placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace {
-    return this.#inner().memory.placeOf(pointer, byteLength, near)
-  }
-
-  viewed(pointer: Pointer, byteLength: number): void {
-    this.#inner().memory.viewed(pointer, byteLength)
-  }
-
-  isDone(event: EventHandle): boolean {
-    return this.#inner().memory.isDone(event)
+  override fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
+    const { writer } = this
+    const row = writer.begin(RowKind.FILL, stream, writer.common.fill, width * count)
+    writer.during(row, stream, () => super.fill(pointer, value, width, count, stream))
   }
 }

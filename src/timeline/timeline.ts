@@ -1,4 +1,4 @@
-/** The operations of any driver and their times, recorded for Perfetto, for a page to look at, and for programs. */
+/** What ran when: recorded from any driver, for Perfetto, for a page to look at, and for programs. */
 import { writeFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import {
@@ -17,14 +17,13 @@ import { type Device, driverOf, isDevice, resolveDevice } from '../device.js'
 import type { Simulation } from '../simulation/simulation.js'
 import { type Analysis, analyse } from './analysis.js'
 import { toHtml } from './html.js'
-import { isHostOnly } from './kinds.js'
 import type { Calibration } from './meter.js'
 import {
   callAt,
   gapOf,
   type IdleGap,
   operationAt,
-  operationRows,
+  rowsOf,
   streamsOf,
   type TimelineCall,
   type TimelineOperation,
@@ -64,13 +63,13 @@ let isTimeline: (value: unknown) => value is Timeline
 export class Recording {
   /** Keeps it from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
-  readonly #recording: Session
+  readonly #session: Session
 
   /** Use `Timeline.start()`. */
-  constructor(recording: never) {
-    const given: unknown = recording
+  constructor(session: never) {
+    const given: unknown = session
     if (!isInstance(given, Session)) throw invalidType('Recording', 'had from Timeline.start(options)', given)
-    this.#recording = given
+    this.#session = given
     running.push(this)
   }
 
@@ -80,7 +79,7 @@ export class Recording {
    */
   async stop(): Promise<Timeline> {
     Recording.#end(this)
-    return new Timeline((await this.#recording.stop()) as never)
+    return new Timeline((await this.#session.stop()) as never)
   }
 
   /**
@@ -89,17 +88,17 @@ export class Recording {
    */
   stopNow(): Timeline {
     Recording.#end(this)
-    return new Timeline(this.#recording.stopNow() as never)
+    return new Timeline(this.#session.stopNow() as never)
   }
 
   static #end(value: Recording): void {
     const recording = checkThis(value, isRecording, 'a Recording')
-    if (recording.#recording.stopped) throw stateError('ERR_CLOSED', 'This recording was stopped before')
+    if (recording.#session.stopped) throw stateError('ERR_CLOSED', 'This recording was stopped before')
     running.splice(running.indexOf(recording), 1)
   }
 
   static {
-    isRecording = (value): value is Recording => typeof value === 'object' && value !== null && #recording in value
+    isRecording = (value): value is Recording => typeof value === 'object' && value !== null && #session in value
   }
 }
 
@@ -118,7 +117,7 @@ const running: Recording[] = []
 export class Timeline {
   /** Keeps it from being copied to another thread: send `toJson()`, or the plain objects that it has. */
   protected readonly cloning: symbol = notCloneable()
-  readonly #recorded: Trace
+  readonly #trace: Trace
   #operations: readonly TimelineOperation[] | undefined
   #byRow: ReadonlyMap<number, TimelineOperation> | undefined
   #analysis: Analysis | undefined
@@ -126,10 +125,10 @@ export class Timeline {
   readonly streams: readonly TimelineStream[]
 
   /** Use `Timeline.record()`. */
-  constructor(recorded: never) {
-    const given: unknown = recorded
+  constructor(trace: never) {
+    const given: unknown = trace
     if (!isTrace(given)) throw invalidType('Timeline', 'had from Timeline.record(fn)', given)
-    this.#recorded = given
+    this.#trace = given
     this.streams = streamsOf(given)
   }
 
@@ -162,11 +161,10 @@ export class Timeline {
   static start(options?: TimelineOptions): Recording {
     const given = readOptions(options, ['device', 'simulation', 'callSites', 'limit'])
     const device = deviceFor(given)
-    const front = driverOf(device)
     const { limit = DEFAULT_LIMIT } = given
     checkInteger(limit, 'options.limit', 1, MOST)
     const callSites = checkBoolean(given.callSites, 'options.callSites', false)
-    return new Recording(new Session(front, { device: device.ordinal, limit, callSites }) as never)
+    return new Recording(new Session(driverOf(device), device.ordinal, limit, callSites) as never)
   }
 
   /**
@@ -181,12 +179,12 @@ export class Timeline {
 
   /** The recorded driver: 'cuda', the NVIDIA driver, or 'sim', the simulator. */
   get driver(): 'cuda' | 'sim' {
-    return Timeline.#recordedOf(this).driver
+    return Timeline.#traceOf(this).driver
   }
 
   /** 'virtual' on the simulator, which has exact times; 'host' on a GPU. */
   get clock(): 'virtual' | 'host' {
-    return Timeline.#recordedOf(this).clock
+    return Timeline.#traceOf(this).clock
   }
 
   /**
@@ -194,12 +192,12 @@ export class Timeline {
    * later.
    */
   get duration(): number {
-    return Timeline.#recordedOf(this).duration
+    return Timeline.#traceOf(this).duration
   }
 
   /** The number of operations that came after the limit, and are not among `operations`. */
   get dropped(): number {
-    return Timeline.#recordedOf(this).dropped
+    return Timeline.#traceOf(this).dropped
   }
 
   /**
@@ -207,22 +205,20 @@ export class Timeline {
    * waited.
    */
   get calibrations(): readonly Calibration[] {
-    return Timeline.#recordedOf(this).calibrations
+    return Timeline.#traceOf(this).calibrations
   }
 
   /** The operations of streams, in the order of the calls. Always the same objects. */
   get operations(): readonly TimelineOperation[] {
-    const recorded = Timeline.#recordedOf(this)
-    this.#operations ??= operationRows(recorded).map((row) => operationAt(recorded, this.streams, row))
+    const trace = Timeline.#traceOf(this)
+    this.#operations ??= rowsOf(trace, 'operations').map((row) => operationAt(trace, this.streams, row))
     return this.#operations
   }
 
   /** Where the host blocked, or awaited, in the order of the calls. */
   get calls(): readonly TimelineCall[] {
-    const recorded = Timeline.#recordedOf(this)
-    const { kind } = recorded
-    const rows = Array.from(kind.keys()).filter((row) => isHostOnly(kind[row] ?? 0))
-    return rows.map((row) => callAt(recorded, this.streams, row))
+    const trace = Timeline.#traceOf(this)
+    return rowsOf(trace, 'calls').map((row) => callAt(trace, this.streams, row))
   }
 
   /** The chain of operations that ends with the last one, each held up by the one before: to be faster, begin here. */
@@ -237,12 +233,12 @@ export class Timeline {
 
   /** The recording in the Trace Event format, as PyTorch's profiler writes it: an object for `JSON.stringify`. */
   toTraceEvents(): TraceFile {
-    return toTraceEvents(Timeline.#recordedOf(this))
+    return toTraceEvents(Timeline.#traceOf(this))
   }
 
   /** The same as text: open it at ui.perfetto.dev. */
   toJson(): string {
-    return toJson(Timeline.#recordedOf(this))
+    return toJson(Timeline.#traceOf(this))
   }
 
   /**
@@ -254,7 +250,7 @@ export class Timeline {
     const analysis = Timeline.#analysisOf(this)
     const { title = 'Timeline' } = readOptions(options, ['title'])
     if (typeof title !== 'string') throw invalidType('options.title', 'a text', title)
-    return toHtml(this.#recorded, analysis, title)
+    return toHtml(this.#trace, analysis, title)
   }
 
   /**
@@ -265,7 +261,7 @@ export class Timeline {
    */
   toSvg(options?: SvgOptions): string {
     const analysis = Timeline.#analysisOf(this)
-    return toSvg(this.#recorded, analysis, options)
+    return toSvg(this.#trace, analysis, options)
   }
 
   /**
@@ -300,13 +296,13 @@ export class Timeline {
     }
   }
 
-  static #recordedOf(timeline: Timeline): Trace {
-    return checkThis(timeline, isTimeline, 'a Timeline').#recorded
+  static #traceOf(timeline: Timeline): Trace {
+    return checkThis(timeline, isTimeline, 'a Timeline').#trace
   }
 
   static #analysisOf(timeline: Timeline): Analysis {
-    const recorded = Timeline.#recordedOf(timeline)
-    timeline.#analysis ??= analyse(recorded)
+    const trace = Timeline.#traceOf(timeline)
+    timeline.#analysis ??= analyse(trace)
     return timeline.#analysis
   }
 
@@ -318,7 +314,7 @@ export class Timeline {
   }
 
   static {
-    isTimeline = (value): value is Timeline => typeof value === 'object' && value !== null && #recorded in value
+    isTimeline = (value): value is Timeline => typeof value === 'object' && value !== null && #trace in value
   }
 }
 

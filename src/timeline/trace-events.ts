@@ -2,7 +2,7 @@
  * The Trace Event format, with the conventions of PyTorch's profiler, so that tools made for one open the other: a
  * process for each device, a thread for each stream, microseconds with three digits behind the point.
  */
-import { deviceInCause, isHostOnly, isInstant, KIND_NAMES, Kind } from './kinds.js'
+import { deviceInCause, isHostOnly, isInstant, KIND_NAMES, RowKind } from './kinds.js'
 import { NO_ROW } from './table.js'
 import type { Trace } from './trace.js'
 import { nodeTracks } from './tracks.js'
@@ -47,26 +47,17 @@ export interface TraceFile {
   readonly traceEvents: readonly TraceEvent[]
 }
 
-/** The categories that PyTorch's profiler gives to what it finds on a device. */
-const CATEGORIES: Readonly<Record<number, string>> = {
-  [Kind.KERNEL]: 'kernel',
-  [Kind.COPY]: 'gpu_memcpy',
-  [Kind.FILL]: 'gpu_memset',
-  [Kind.WAIT]: 'cuda_sync',
-  [Kind.RECORD]: 'cuda_sync',
-  [Kind.HOST_FUNCTION]: 'host_function',
-  [Kind.GRAPH]: 'graph',
-}
-const CALLS: Readonly<Record<number, string>> = {
-  [Kind.KERNEL]: 'cuLaunchKernel',
-  [Kind.COPY]: 'cuMemcpyAsync',
-  [Kind.FILL]: 'cuMemsetAsync',
-  [Kind.ALLOCATE]: 'cuMemAllocAsync',
-  [Kind.FREE]: 'cuMemFreeAsync',
-  [Kind.RECORD]: 'cuEventRecord',
-  [Kind.WAIT]: 'cuStreamWaitEvent',
-  [Kind.HOST_FUNCTION]: 'cuLaunchHostFunc',
-  [Kind.GRAPH]: 'cuGraphLaunch',
+/** The driver's call for each kind, and the category that PyTorch's profiler gives to what it finds on a device. */
+const CALLS: Readonly<Record<number, readonly [call: string, category?: string]>> = {
+  [RowKind.KERNEL]: ['cuLaunchKernel', 'kernel'],
+  [RowKind.COPY]: ['cuMemcpyAsync', 'gpu_memcpy'],
+  [RowKind.FILL]: ['cuMemsetAsync', 'gpu_memset'],
+  [RowKind.ALLOCATE]: ['cuMemAllocAsync'],
+  [RowKind.FREE]: ['cuMemFreeAsync'],
+  [RowKind.RECORD]: ['cuEventRecord', 'cuda_sync'],
+  [RowKind.WAIT]: ['cuStreamWaitEvent', 'cuda_sync'],
+  [RowKind.HOST_FUNCTION]: ['cuLaunchHostFunc', 'host_function'],
+  [RowKind.GRAPH]: ['cuGraphLaunch', 'graph'],
 }
 
 const JAVASCRIPT = 1
@@ -78,15 +69,14 @@ const MOST_DEVICES = 64
 const rounded = (value: number): number => Number(value.toFixed(3))
 const micro = (nanoseconds: number): number => rounded(nanoseconds / 1000)
 
-export function toTraceEvents(recorded: Trace): TraceFile {
-  return { ...header(recorded), traceEvents: [...eventsOf(recorded)] }
+export function toTraceEvents(trace: Trace): TraceFile {
+  return { ...header(trace), traceEvents: [...eventsOf(trace)] }
 }
 
 /** Text in pieces: a file of a million operations is longer than a string may be deep. */
-export function toJson(recorded: Trace): string {
-  const { traceEvents: _, ...top } = { ...header(recorded), traceEvents: [] }
-  const events = Array.from(eventsOf(recorded), (event) => JSON.stringify(event))
-  return `${JSON.stringify(top).slice(0, -1)},"traceEvents":[\n${events.join(',\n')}\n]}\n`
+export function toJson(trace: Trace): string {
+  const events = Array.from(eventsOf(trace), (event) => JSON.stringify(event))
+  return `${JSON.stringify(header(trace)).slice(0, -1)},"traceEvents":[\n${events.join(',\n')}\n]}\n`
 }
 
 function header({ deviceNames, epoch, driver }: Trace): Omit<TraceFile, 'traceEvents'> {
@@ -99,21 +89,21 @@ function header({ deviceNames, epoch, driver }: Trace): Omit<TraceFile, 'traceEv
   }
 }
 
-function* eventsOf(recorded: Trace): Generator<TraceEvent> {
+function* eventsOf(trace: Trace): Generator<TraceEvent> {
   const host = process.pid < MOST_DEVICES ? process.pid + 100_000 : process.pid
-  const { tracks, width } = nodeTracks(recorded)
-  const firstTrack = recorded.lanes.map(() => 0)
+  const { tracks, width } = nodeTracks(trace)
+  const firstTrack: number[] = []
   let next = FIRST_STREAM
-  for (const { index } of recorded.lanes) {
+  for (const { index } of trace.lanes) {
     firstTrack[index] = next
     next += 1 + (width[index] ?? 0)
   }
-  yield* names(recorded, host, firstTrack, width)
-  for (let row = 0; row < recorded.length; row += 1) {
-    const track = (firstTrack[recorded.lane[row] ?? 0] ?? 0) + (tracks[row] ?? 0)
-    yield* eventsOfRow(recorded, row, host, track)
+  yield* names(trace, host, firstTrack, width)
+  for (let row = 0; row < trace.length; row += 1) {
+    const track = (firstTrack[trace.lane[row] ?? 0] ?? 0) + (tracks[row] ?? 0)
+    yield* eventsOfRow(trace, row, host, track)
   }
-  yield* arrows(recorded, firstTrack)
+  yield* arrows(trace, firstTrack)
 }
 
 function* names(
@@ -122,12 +112,7 @@ function* names(
   firstTrack: readonly number[],
   width: readonly number[],
 ): Generator<TraceEvent> {
-  const meta = (
-    name: string,
-    pid: number,
-    tid: number,
-    args: Readonly<Record<string, string | number>>,
-  ): TraceEvent => {
+  const meta = (name: string, pid: number, tid: number, args: NonNullable<TraceEvent['args']>): TraceEvent => {
     return { ph: 'M', name, pid, tid, ts: 0, args }
   }
   yield meta('process_name', host, 0, { name: 'node' })
@@ -149,20 +134,17 @@ function* names(
   }
 }
 
-function* eventsOfRow(recorded: Trace, row: number, host: number, track: number): Generator<TraceEvent> {
-  const { kind, called, returned, start, end, lane, lanes, name, bytes, parent, site, laneNames } = recorded
+function* eventsOfRow(trace: Trace, row: number, host: number, track: number): Generator<TraceEvent> {
+  const { kind, called, returned, start, end, lane, lanes, name, bytes, parent, site, laneNames } = trace
   const what = kind[row] ?? 0
   const from = micro(called[row] ?? 0)
   const spent = rounded(micro(returned[row] ?? 0) - from)
-  const where = site[row] === '' || site[row] === undefined ? undefined : site[row]
+  const where = site[row] ? { 'call site': site[row] } : {}
   const text = name[row] ?? ''
   if (isHostOnly(what)) {
-    const on = { stream: laneNames[lane[row] ?? 0] ?? '' }
-    const args = {
-      ...(deviceInCause(recorded.cause[row] ?? 0) === undefined ? on : {}),
-      ...(where && { 'call site': where }),
-    }
-    if (what === Kind.SYNCHRONIZE) {
+    const isOfStream = deviceInCause(trace.cause[row] ?? 0) === undefined
+    const args = { ...(isOfStream ? { stream: laneNames[lane[row] ?? 0] ?? '' } : {}), ...where }
+    if (what === RowKind.SYNCHRONIZE) {
       yield { ph: 'X', cat: 'cuda_runtime', name: text, pid: host, tid: JAVASCRIPT, ts: from, dur: spent, args }
     } else {
       // Promises overlap as they like, which slices of a thread must not.
@@ -175,14 +157,14 @@ function* eventsOfRow(recorded: Trace, row: number, host: number, track: number)
   const own = lanes[lane[row] ?? 0]
   if (own === undefined) return
   const isNode = parent[row] !== NO_ROW
-  const call = CALLS[what]
+  const [call, cat = KIND_NAMES[what] ?? ''] = CALLS[what] ?? []
   if (call !== undefined && !isNode) {
-    const args = { correlation: row, stream: laneNames[own.index] ?? '', ...(where && { 'call site': where }) }
+    const args = { correlation: row, stream: laneNames[own.index] ?? '', ...where }
     yield { ph: 'X', cat: 'cuda_driver', name: call, pid: host, tid: JAVASCRIPT, ts: from, dur: spent, args }
   }
   const begin = micro(start[row] ?? Number.NaN)
   const finish = micro(end[row] ?? Number.NaN)
-  if (Number.isNaN(begin) || Number.isNaN(finish) || (isInstant(what) && what !== Kind.WAIT)) return
+  if (Number.isNaN(begin) || Number.isNaN(finish) || (isInstant(what) && what !== RowKind.WAIT)) return
   const dur = rounded(finish - begin)
   const size = bytes[row] ?? Number.NaN
   const args = {
@@ -191,12 +173,11 @@ function* eventsOfRow(recorded: Trace, row: number, host: number, track: number)
     correlation: row,
     ...(Number.isNaN(size) ? {} : { bytes: size }),
     ...(!Number.isNaN(size) && dur > 0 ? { 'memory bandwidth (GB/s)': rounded(size / (dur * 1000)) } : {}),
-    ...(where && { 'call site': where }),
+    ...where,
   }
-  const cat = CATEGORIES[what] ?? KIND_NAMES[what] ?? ''
-  if (what === Kind.WAIT && dur === 0) return
+  if (what === RowKind.WAIT && dur === 0) return
   yield { ph: 'X', cat, name: text, pid: own.device, tid: track, ts: begin, dur, args }
-  if (what === Kind.HOST_FUNCTION) {
+  if (what === RowKind.HOST_FUNCTION) {
     yield { ph: 'X', cat: 'host_function', name: text, pid: host, tid: JAVASCRIPT, ts: begin, dur, args }
   }
   if (isNode || call === undefined) return
@@ -205,18 +186,18 @@ function* eventsOfRow(recorded: Trace, row: number, host: number, track: number)
 }
 
 /** From the operation before each record to the one behind the wait for it. */
-function* arrows(recorded: Trace, firstTrack: readonly number[]): Generator<TraceEvent> {
-  const { length, kind, lane, lanes, cause, start, end, previous } = recorded
+function* arrows(trace: Trace, firstTrack: readonly number[]): Generator<TraceEvent> {
+  const { length, kind, lane, lanes, cause, start, end, previous } = trace
   const takesTime = (row: number): boolean =>
     !isInstant(kind[row] ?? 0) && !Number.isNaN(start[row] ?? 0) && !Number.isNaN(end[row] ?? 0)
   const waiting = new Map<number, number[]>()
   for (let row = 0; row < length; row += 1) {
     const on = lane[row] ?? 0
-    if (kind[row] === Kind.WAIT && (cause[row] ?? NO_ROW) >= 0 && lane[cause[row] ?? 0] !== on) {
+    if (kind[row] === RowKind.WAIT && (cause[row] ?? NO_ROW) >= 0 && lane[cause[row] ?? 0] !== on) {
       waiting.set(on, [...(waiting.get(on) ?? []), row])
     }
     if (previous[row] === NO_ROW && !waiting.has(on)) continue
-    if (!takesTime(row) || isHostOnly(kind[row] ?? 0) || recorded.parent[row] !== NO_ROW) continue
+    if (!takesTime(row) || isHostOnly(kind[row] ?? 0) || trace.parent[row] !== NO_ROW) continue
     for (const wait of waiting.get(on) ?? []) {
       let source = cause[wait] ?? NO_ROW
       while (source !== NO_ROW && !takesTime(source)) source = previous[source] ?? NO_ROW

@@ -1,10 +1,10 @@
 /** A recording that is over: its rows without gaps, in time from its beginning, with the times worked out that no clock told. */
 import { isNullStream } from '../driver/driver.js'
-import { isHostOnly, isInstant, Kind } from './kinds.js'
+import { isHostOnly, isInstant, RowKind } from './kinds.js'
 import type { TimelineLane } from './lanes.js'
 import type { Calibration } from './meter.js'
 import type { RowWriter } from './row-writer.js'
-import { NO_ROW, type Table } from './table.js'
+import { NO_ROW, type RowTable } from './table.js'
 
 export interface Trace {
   readonly length: number
@@ -31,8 +31,6 @@ export interface Trace {
   readonly deviceNames: ReadonlyMap<number, string>
   readonly driver: 'cuda' | 'sim'
   readonly clock: 'virtual' | 'host'
-  /** On the recorder's clock, when the recording began. */
-  readonly origin: number
   readonly duration: number
   /** Nanoseconds since 1970 when the recording began. */
   readonly epoch: number
@@ -40,7 +38,7 @@ export interface Trace {
   readonly dropped: number
 }
 
-export interface Window {
+export interface TraceWindow {
   readonly from: number
   readonly to: number
   /** Most of them that are taken: another recording may have had more room. */
@@ -54,41 +52,42 @@ export interface Window {
 
 const taken = new WeakSet<object>()
 
-/** Was it taken out of a recorder? */
+/** Did `takeTrace` make it? */
 export const isTrace = (value: unknown): value is Trace =>
   typeof value === 'object' && value !== null && taken.has(value)
 
-/** Takes the rows of a window out of a recorder. */
-export function takeTrace(
-  recorder: RowWriter,
-  { from, to: written, limit, begin, end, epoch, dropped }: Window,
-  laneNames: readonly string[],
-): Trace {
-  const { table, names, sites, driver, meter } = recorder
+/** Takes the rows of a window out of those that were written. */
+export function takeTrace(writer: RowWriter, window: TraceWindow): Trace {
+  const { from, to: written, limit, begin, end, epoch, dropped } = window
+  const { table, names, sites, driver, meter } = writer
   const to = Math.min(written, from + limit)
   const numbers = new Int32Array(to - from).fill(NO_ROW)
   const kept = new Int32Array(to - from)
   let length = 0
   for (let row = from; row < to; row += 1) {
-    if (table.kind[row] === Kind.NONE) continue
+    if (table.kind[row] === RowKind.NONE) continue
     numbers[row - from] = length
     kept[length] = row
     length += 1
   }
   const rows = kept.subarray(0, length)
   const renumbered = (row: number): number => (row < from ? Math.min(row, NO_ROW) : (numbers[row - from] ?? NO_ROW))
-  const times = (column: Float64Array): Float64Array =>
-    filled(new Float64Array(length), rows, (row) => (column[row] ?? 0) - begin)
-  const lanes = [...recorder.lanes.all]
+  /** `otherwise` is for where the column has NaN. */
+  const times = (column: Float64Array, otherwise = column): Float64Array =>
+    filled(new Float64Array(length), rows, (row) => {
+      const time = column[row] ?? 0
+      return (Number.isNaN(time) ? (otherwise[row] ?? 0) : time) - begin
+    })
+  const lanes = [...writer.lanes.all]
   const devices = new Set(lanes.map(({ device }) => device))
-  const recorded = {
+  const trace = {
     length,
     kind: filled(new Uint8Array(length), rows, (row) => table.kind[row] ?? 0),
     lane: filled(new Uint32Array(length), rows, (row) => table.lane[row] ?? 0),
     name: Array.from(rows, (row) => names.at(table.name[row] ?? 0)),
     bytes: filled(new Float64Array(length), rows, (row) => table.bytes[row] ?? 0),
     called: times(table.called),
-    returned: filled(new Float64Array(length), rows, (row) => returnedAt(table, row) - begin),
+    returned: times(table.returned, table.called),
     start: times(table.start),
     end: times(table.end),
     cause: filled(new Int32Array(length), rows, (row) => renumbered(table.cause[row] ?? NO_ROW)),
@@ -97,18 +96,17 @@ export function takeTrace(
     previous: new Int32Array(length).fill(NO_ROW),
     implied: new Int32Array(length).fill(NO_ROW),
     lanes,
-    laneNames,
+    laneNames: lanes.map(({ name }) => name),
     deviceNames: new Map([...devices].map((device) => [device, driver.deviceName(device)])),
     driver: driver.name,
     clock: meter.clock,
-    origin: begin,
     duration: 0,
     epoch,
     calibrations: meter.calibrations,
     dropped: dropped + operationsIn(table, to, written),
   }
-  settle(recorded)
-  const settled = { ...recorded, duration: durationOf(recorded, end - begin) }
+  settle(trace)
+  const settled = { ...trace, duration: durationOf(trace, end - begin) }
   taken.add(settled)
   return settled
 }
@@ -124,33 +122,28 @@ function filled<A extends Int32Array | Float64Array | Uint8Array | Uint32Array>(
 }
 
 /** How many operations a limit at the first of these rows keeps out. A launch of a graph takes its nodes along. */
-function operationsIn({ kind, parent }: Table, from: number, to: number): number {
+function operationsIn({ kind, parent }: RowTable, from: number, to: number): number {
   let operations = 0
   for (let row = from; row < to; row += 1) {
-    const what = kind[row] ?? Kind.NONE
-    if (what !== Kind.NONE && !isHostOnly(what) && (parent[row] ?? NO_ROW) < from) operations += 1
+    const what = kind[row] ?? RowKind.NONE
+    if (what !== RowKind.NONE && !isHostOnly(what) && (parent[row] ?? NO_ROW) < from) operations += 1
   }
   return operations
-}
-
-function returnedAt({ called, returned }: Table, row: number): number {
-  const time = returned[row] ?? 0
-  return Number.isNaN(time) ? (called[row] ?? 0) : time
 }
 
 /**
  * Row by row, in the order of the calls: what came before each, and the times of what takes none. A wait begins when
  * the stream gets there, and a record, an allocation and a free take place then.
  */
-function settle(recorded: Omit<Trace, 'duration'>): void {
-  const { kind, lane, lanes, start, end, called, returned, cause, parent, previous, implied, clock } = recorded
+function settle(trace: Omit<Trace, 'duration'>): void {
+  const { kind, lane, lanes, start, end, called, returned, cause, parent, previous, implied, clock } = trace
   const last = new Int32Array(lanes.length).fill(NO_ROW)
   const endOf = (row: number): number => (row === NO_ROW ? Number.NEGATIVE_INFINITY : (end[row] ?? Number.NaN))
-  for (let row = 0; row < recorded.length; row += 1) {
+  for (let row = 0; row < trace.length; row += 1) {
     const on = lane[row] ?? 0
     const own = lanes[on]
     const what = kind[row] ?? 0
-    if (parent[row] !== NO_ROW || own === undefined || what === Kind.SYNCHRONIZE || what === Kind.AWAIT) continue
+    if (parent[row] !== NO_ROW || own === undefined || what === RowKind.SYNCHRONIZE || what === RowKind.AWAIT) continue
     previous[row] = last[on] ?? NO_ROW
     implied[row] = impliedBy(own, lanes, last, endOf)
     last[on] = row
@@ -159,10 +152,10 @@ function settle(recorded: Omit<Trace, 'duration'>): void {
       endOf(previous[row] ?? NO_ROW),
       endOf(implied[row] ?? NO_ROW),
     )
-    if (what === Kind.WAIT) {
+    if (what === RowKind.WAIT) {
       start[row] = reached
       if (clock === 'host') end[row] = Math.max(reached, endOf(Math.max(cause[row] ?? NO_ROW, NO_ROW)))
-    } else if (isInstant(what) && (clock === 'host' || what === Kind.ALLOCATE)) {
+    } else if (isInstant(what) && (clock === 'host' || what === RowKind.ALLOCATE)) {
       start[row] = reached
       end[row] = reached
     } else if (clock === 'host') {
@@ -170,7 +163,7 @@ function settle(recorded: Omit<Trace, 'duration'>): void {
       start[row] = Math.max(start[row] ?? 0, reached)
       end[row] = Math.max(end[row] ?? 0, start[row] ?? 0)
     }
-    if (what === Kind.WAIT && !((start[row] ?? 0) <= (end[row] ?? 0))) start[row] = end[row] ?? 0
+    if (what === RowKind.WAIT && !((start[row] ?? 0) <= (end[row] ?? 0))) start[row] = end[row] ?? 0
   }
 }
 

@@ -1,15 +1,15 @@
-/** Times of the simulator: virtual, exact, and told by the machine itself as operations begin and end. */
+/** Times of the simulator: virtual, exact, and reported by the machine itself as operations begin and end. */
 
 import type { Driver, StreamHandle } from '../driver/driver.js'
 import { type Observer, type SimOperation, SimOperationKind } from '../driver/sim/objects.js'
 import type { SimDriver } from '../driver/sim/sim-driver.js'
 import { backendOf } from '../driver/wrappable-driver.js'
-import { Kind } from './kinds.js'
+import { RowKind } from './kinds.js'
 import type { Described, Lanes } from './lanes.js'
 import type { Meter } from './meter.js'
-import { type Names, NO_ROW, type Table } from './table.js'
+import { type Names, NO_ROW, type RowTable } from './table.js'
 
-/** Stands for verbs whose operations are nobody's. */
+/** Stands for verbs whose operations are not the program's. */
 const HIDDEN = -2
 /** Operations of an earlier recording may still run: each recording has numbers of its own. */
 const TAGS = 2 ** 31
@@ -19,29 +19,19 @@ const takeTags = (): number => {
   return nextTag
 }
 
-const KIND_OF: Readonly<Record<number, Kind>> = {
-  [SimOperationKind.KERNEL]: Kind.KERNEL,
-  [SimOperationKind.HOST]: Kind.HOST_FUNCTION,
-  [SimOperationKind.LATCH]: Kind.LATCH,
-  [SimOperationKind.FAULT]: Kind.FAULT,
-  [SimOperationKind.COPY]: Kind.COPY,
-}
-const NAME_OF: Readonly<Record<number, string>> = {
-  [SimOperationKind.KERNEL]: 'busy',
-  [SimOperationKind.HOST]: 'host function',
-  [SimOperationKind.LATCH]: 'latch',
-  [SimOperationKind.FAULT]: 'fault',
-  [SimOperationKind.COPY]: 'copy',
+/** What the simulator's own operations are called here, where they have no name. */
+const KNOWN: Readonly<Record<number, readonly [kind: RowKind, name: string]>> = {
+  [SimOperationKind.KERNEL]: [RowKind.KERNEL, 'busy'],
+  [SimOperationKind.HOST]: [RowKind.HOST_FUNCTION, 'host function'],
+  [SimOperationKind.LATCH]: [RowKind.LATCH, 'latch'],
+  [SimOperationKind.FAULT]: [RowKind.FAULT, 'fault'],
+  [SimOperationKind.COPY]: [RowKind.COPY, 'copy'],
 }
 
 export class VirtualMeter implements Meter, Observer {
   readonly clock = 'virtual'
   readonly calibrations = []
-  readonly #driver: Driver
   readonly #sim: SimDriver
-  readonly #table: Table
-  readonly #names: Names
-  readonly #lanes: () => Lanes
   readonly #origin: number
   readonly #tagBase = takeTags()
   /** An earlier recording that is not over yet: operations of its own still run. */
@@ -54,12 +44,13 @@ export class VirtualMeter implements Meter, Observer {
   readonly #claimed: boolean[] = []
   #stopped = false
 
-  constructor(driver: Driver, table: Table, names: Names, lanes: () => Lanes) {
-    this.#driver = driver
+  constructor(
+    private readonly driver: Driver,
+    private readonly table: RowTable,
+    private readonly names: Names,
+    private readonly lanes: () => Lanes,
+  ) {
     this.#sim = backendOf(driver) as SimDriver
-    this.#table = table
-    this.#names = names
-    this.#lanes = lanes
     this.#origin = this.#sim.machine.scheduler.now
     this.#earlier = this.#sim.machine.observer
     this.#sim.machine.observer = this
@@ -72,7 +63,7 @@ export class VirtualMeter implements Meter, Observer {
   describe(handle: StreamHandle): Described {
     const stream = this.#sim.peek(handle)
     if (stream === undefined) {
-      const context = this.#driver.deviceContext(0)
+      const context = this.driver.deviceContext(0)
       return { id: BigInt(handle), device: 0, context, nonBlocking: true, priority: 0, isProvisional: true }
     }
     const { id, device, nonBlocking, priority } = stream
@@ -93,7 +84,7 @@ export class VirtualMeter implements Meter, Observer {
 
   refused(row: number): void {
     this.#verbEnds(row)
-    this.#table.kind[row] = Kind.NONE
+    this.table.kind[row] = RowKind.NONE
   }
 
   hide(): void {
@@ -116,7 +107,7 @@ export class VirtualMeter implements Meter, Observer {
   started(operation: SimOperation, time: number): void {
     const row = operation.observed - this.#tagBase
     if (row < 0 || row >= TAGS) this.#earlier?.started(operation, time)
-    else this.#table.start[row] = time - this.#origin
+    else this.table.start[row] = time - this.#origin
   }
 
   ended(operation: SimOperation): void {
@@ -125,12 +116,12 @@ export class VirtualMeter implements Meter, Observer {
       this.#earlier?.ended(operation)
       return
     }
-    const { kind, start, end } = this.#table
+    const { kind, start, end } = this.table
     const time = operation.time - this.#origin
     const begins = Number.isNaN(start[row] ?? 0) && operation.kind === SimOperationKind.INSTANT
     if (begins) start[row] = time
     // The first operation of a launch is its beginning.
-    if (!begins || kind[row] !== Kind.GRAPH) end[row] = time
+    if (!begins || kind[row] !== RowKind.GRAPH) end[row] = time
   }
 
   collect(): void {}
@@ -139,7 +130,7 @@ export class VirtualMeter implements Meter, Observer {
     this.#stopped = true
   }
 
-  /** Asks no driver: that would spoil a capture which is under way, and be refused. */
+  /** Asks no driver: that would invalidate a capture which is under way, and be refused. */
   finished(): Promise<void> {
     const { machine } = this.#sim
     const any = this.#latest.find((operation) => operation !== undefined)
@@ -169,30 +160,28 @@ export class VirtualMeter implements Meter, Observer {
 
   /** A verb is over: what it has not queued was captured into a graph. */
   #verbEnds(row: number): void {
-    const { kind } = this.#table
-    if (!this.#end() && kind[row] !== Kind.ALLOCATE) kind[row] = Kind.NONE
+    const { kind } = this.table
+    if (!this.#end() && kind[row] !== RowKind.ALLOCATE) kind[row] = RowKind.NONE
   }
 
   #observe(operation: SimOperation): void {
     const top = this.#verbs.length - 1
     const row = this.#verbAt(top)
-    if (row === HIDDEN) this.#observeHidden(operation, top - 1)
-    else if (row === NO_ROW) this.#addTo(NO_ROW, operation)
-    else if (this.#isRecordOf(row, top - 1)) this.#claim(operation, top - 1)
+    const record = this.#recordBelow(top)
+    if (row === HIDDEN) {
+      // There may have been room for a record, and none for the wait that comes behind it in the same verb.
+      if (record !== NO_ROW && this.table.kind[record] === RowKind.RECORD) this.#claim(operation, top - 1)
+    } else if (row === NO_ROW) this.#addTo(NO_ROW, operation)
+    // To wait for a stream is one verb with two operations, and the record comes first.
+    else if (record !== NO_ROW && this.table.cause[row] === record) this.#claim(operation, top - 1)
     else if (!this.#claimed[top]) this.#claim(operation, top)
-    else if (this.#table.kind[row] === Kind.GRAPH) this.#observeNode(operation, row)
+    else if (this.table.kind[row] === RowKind.GRAPH) this.#observeNode(operation, row)
   }
 
-  /** There may have been room for a record, and none for the wait that comes behind it in the same verb. */
-  #observeHidden(operation: SimOperation, below: number): void {
-    const record = this.#verbAt(below)
-    if (record >= 0 && !this.#claimed[below] && this.#table.kind[record] === Kind.RECORD) this.#claim(operation, below)
-  }
-
-  /** To wait for a stream is one verb with two operations, and the record comes first. */
-  #isRecordOf(wait: number, below: number): boolean {
-    const record = this.#verbAt(below)
-    return record >= 0 && !this.#claimed[below] && this.#table.cause[wait] === record
+  /** The row of the verb around this one, as long as that has no operation. */
+  #recordBelow(top: number): number {
+    const row = this.#verbAt(top - 1)
+    return row >= 0 && !this.#claimed[top - 1] ? row : NO_ROW
   }
 
   /** To look in front of an array takes a tenth of a microsecond. */
@@ -214,22 +203,28 @@ export class VirtualMeter implements Meter, Observer {
 
   #tag(operation: SimOperation, row: number): void {
     operation.observed = this.#tagBase + row
-    this.#latest[this.#table.lane[row] ?? 0] = operation
+    this.#latest[this.table.lane[row] ?? 0] = operation
   }
 
-  /** A row for what came by another way than a verb: from the simulator's own door, or from a graph. */
+  /** A row for an operation that no verb queued: from `cuda-streams/sim`, or a node of a graph. */
   #addTo(parent: number, operation: SimOperation): void {
     const { kind, stream, work } = operation
-    const table = this.#table
-    const known = work?.name === 'fill' ? Kind.FILL : (KIND_OF[kind] ?? (work === undefined ? Kind.NONE : Kind.FREE))
-    if (known === Kind.NONE) return
+    const table = this.table
+    const [known, name] = KNOWN[kind] ?? [work === undefined ? RowKind.NONE : RowKind.FREE, 'free']
+    if (known === RowKind.NONE) return
     if (table.isFull) {
       table.dropped += 1
       return
     }
-    const lane = this.#lanes().of(stream.handle)
-    const name = this.#names.of(work?.name ?? NAME_OF[kind] ?? 'free')
-    const row = table.add(known, lane.index, name, work?.byteLength ?? Number.NaN, this.now())
+    const lane = this.lanes().of(stream.handle)
+    const type = work?.name === 'fill' ? RowKind.FILL : known
+    const row = table.add(
+      type,
+      lane.index,
+      this.names.of(work?.name ?? name),
+      work?.byteLength ?? Number.NaN,
+      this.now(),
+    )
     table.parent[row] = parent
     this.#tag(operation, row)
   }

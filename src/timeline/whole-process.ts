@@ -4,11 +4,11 @@ import { extname, resolve } from 'node:path'
 import { isMainThread, threadId } from 'node:worker_threads'
 import { invalidValue } from '../base/errors.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
-import { DEFAULT_LIMIT, Session } from './session.js'
+import { Session } from './session.js'
 import { Timeline } from './timeline.js'
 
-/** Called when the driver is opened. What is not done when the process ends has no end in the file. */
-export function open(front: WrappableDriver, file: string): void {
+/** Called when the driver is opened. An operation that is not done when the process ends has no end in the file. */
+export function open(driver: WrappableDriver, file: string): void {
   const extension = extname(file)
   if (!['.html', '.htm', '.json', '.svg'].includes(extension.toLowerCase())) {
     throw invalidValue(`CUDA_STREAMS_TIMELINE must be a file ending in .html, .json or .svg, not '${file}'`)
@@ -16,12 +16,12 @@ export function open(front: WrappableDriver, file: string): void {
   // The directory may change until the end; and each worker has a driver, and a file, of its own.
   const named = isMainThread ? file : `${file.slice(0, -extension.length)}.worker-${threadId}${extension}`
   const path = resolve(named)
-  const recording = new Session(front, { device: undefined, limit: DEFAULT_LIMIT, callSites: false })
+  const session = new Session(driver, undefined)
   process.once('exit', () => {
     try {
-      writeFileSync(path, new Timeline(recording.stopNow() as never).render(path))
+      writeFileSync(path, new Timeline(session.stopNow() as never).render(path))
     } catch (error) {
-      // The process ends as it would have ended; but somebody waits for that file.
+      // The process ends as it would have ended; but the program asked for that file.
       console.error(
         `cuda-streams: no timeline was written to ${path}: ${error instanceof Error ? error.message : error}`,
       )

@@ -9,8 +9,9 @@ import { EventFlag, type Pointer, StreamFlag, type StreamHandle } from '../../sr
 import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
 import { Detector } from '../../src/sanitizer/detector.js'
 import { Findings } from '../../src/sanitizer/findings.js'
-import { Order } from '../../src/sanitizer/order.js'
+import { HappensBefore } from '../../src/sanitizer/happens-before.js'
 import { SanitizerSharing } from '../../src/sanitizer/sanitizer-sharing.js'
+import { Stacks } from '../../src/sanitizer/stacks.js'
 
 const BYTES = 1024
 
@@ -171,7 +172,7 @@ it('a stream that is closed unused is forgotten at once', () => {
   const [device] = simulation.devices
   assert.ok(device)
   const driver = driverOf(device)
-  const order = new Order(() => driver)
+  const order = new HappensBefore(new DriverWrapper(driver))
   const make = (): StreamHandle => {
     const context = driver.deviceContext(0)
     const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
@@ -183,7 +184,7 @@ it('a stream that is closed unused is forgotten at once', () => {
     driver.streamDestroy(handle)
     order.streams.destroyed(handle)
   }
-  assert.ok(order.stream(make()).slot < 5)
+  assert.ok(order.streams.at(make()).slot < 5)
 })
 
 it('events that the driver takes over with memory of another process are forgotten', () => {
@@ -198,8 +199,8 @@ it('events that the driver takes over with memory of another process are forgott
   Object.defineProperty(driver, 'sharing', {
     value: { importMemory: () => ({ pointer, byteLength: BYTES, close: (after: unknown) => closed.push(after) }) },
   })
-  const detector = new Detector(new Order(() => driver), new Findings(false), 'none')
-  const sharing = new SanitizerSharing({ detector, inner: () => driver, probes: false })
+  const detector = new Detector(new HappensBefore(new DriverWrapper(driver)), new Findings(false), new Stacks('none'))
+  const sharing = new SanitizerSharing(new DriverWrapper(driver), detector)
   const imported = sharing.importMemory(new Uint8Array(64), context)
   assert.deepEqual([imported.pointer, imported.byteLength], [pointer, BYTES])
   const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING)

@@ -418,7 +418,7 @@ describe('recording on the simulator', () => {
     assert.ok(front instanceof WrappableDriver)
     const bare = front.inner
     const first = Timeline.start({ simulation })
-    const { recorder } = front.inner as TimelineDriver
+    const { writer } = front.inner as TimelineDriver
     const held = latch(a)
     busy(a, 1000)
     const stopped = first.stop()
@@ -440,7 +440,7 @@ describe('recording on the simulator', () => {
         ['kernel', true],
       ],
     )
-    assert.equal(recorder.table.length, operations.length)
+    assert.equal(writer.table.length, operations.length)
   })
 
   it('leaves nothing behind where each recording begins before the one before is over', async () => {
@@ -450,7 +450,7 @@ describe('recording on the simulator', () => {
     let recording = Timeline.start({ simulation })
     const tables: WeakRef<object>[] = []
     for (let i = 0; i < 5; i += 1) {
-      tables.push(new WeakRef((front.inner as TimelineDriver).recorder.table))
+      tables.push(new WeakRef((front.inner as TimelineDriver).writer.table))
       busy(a, 10)
       const stopped = recording.stop()
       recording = Timeline.start({ simulation })

@@ -1,16 +1,10 @@
 /** Which calls a capture allows, what it answers to the others, and which of them spoil it. */
 
 import type { CudaError } from '../../base/errors.js'
+import type { CapturedNode } from '../captured-graph.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { CaptureMode } from '../driver.js'
-import {
-  type NodeWork,
-  SimCapture,
-  type SimCaptureNode,
-  type SimDevice,
-  type SimEvent,
-  type SimStream,
-} from './objects.js'
+import { type NodeWork, SimCapture, type SimDevice, type SimEvent, type SimStream } from './objects.js'
 
 export class CaptureRules {
   readonly #captures = new Set<SimCapture>()
@@ -34,7 +28,7 @@ export class CaptureRules {
     this.#captures.add(new SimCapture(stream, mode))
   }
 
-  end(stream: SimStream): readonly SimCaptureNode[] {
+  end(stream: SimStream): readonly CapturedNode<NodeWork>[] {
     const { capture } = stream
     this.refuseToTell(stream, 'cuStreamEndCapture')
     if (capture === undefined) throw cudaError('cuStreamEndCapture', CUresult.ILLEGAL_STATE)
@@ -110,7 +104,7 @@ export class CaptureRules {
   #blockingCaptures(stream: SimStream): SimCapture[] {
     if (stream !== stream.device.nullStream) return []
     const isBlocking = (other: SimStream): boolean => other.device === stream.device && !other.nonBlocking
-    return [...this.#captures].filter(({ frontiers }) => [...frontiers.keys()].some(isBlocking))
+    return [...this.#captures].filter(({ streams }) => [...streams].some(isBlocking))
   }
 
   /** Writes down one operation of a capturing stream. */
@@ -160,7 +154,7 @@ export class CaptureRules {
     this.add(stream, capture, call, { kind: 'eventWait', event })
   }
 
-  #drop(capture: SimCapture): readonly SimCaptureNode[] {
+  #drop(capture: SimCapture): readonly CapturedNode<NodeWork>[] {
     this.#captures.delete(capture)
     return capture.end()
   }
@@ -179,7 +173,7 @@ export class CaptureRules {
 }
 
 /** Is a stream of the device in it? Which one began it is no matter. */
-function isOn({ frontiers }: SimCapture, device: SimDevice): boolean {
-  for (const stream of frontiers.keys()) if (stream.device === device) return true
+function isOn({ streams }: SimCapture, device: SimDevice): boolean {
+  for (const stream of streams) if (stream.device === device) return true
   return false
 }

@@ -8,6 +8,7 @@
  * where a change was cut off. A call that throws has queued nothing, and one that returns has.
  */
 import { throwUncaught } from '../../base/uncaught.js'
+import type { CapturedNode } from '../captured-graph.js'
 import { cudaError } from '../cuda-results.js'
 import type { HostFunction, Settle } from '../driver.js'
 import type { FaultPlan } from './fault-plan.js'
@@ -15,7 +16,6 @@ import { LiveOperations } from './live-operations.js'
 import {
   type NodeWork,
   type Observer,
-  type SimCaptureNode,
   type SimDevice,
   type SimEvent,
   SimOperation,
@@ -101,7 +101,7 @@ export class Machine implements Steps {
    * Queues a graph: each node comes after those it was captured after, and all of them after what the stream holds and
    * after `before`, the earlier launch of the same instance. Returns the end of it.
    */
-  launch(stream: SimStream, nodes: readonly SimCaptureNode[], before: SimOperation | undefined): SimOperation {
+  launch(stream: SimStream, nodes: readonly CapturedNode<NodeWork>[], before: SimOperation | undefined): SimOperation {
     const operations: SimOperation[] = []
     const end = this.#change(() => {
       const begin = this.#operation(SimOperationKind.INSTANT, stream, 0)

@@ -3,6 +3,7 @@
  * state; machine.ts moves it. An operation is blocked while a predecessor is unfinished, then ready; a ready one starts when the
  * machine lets it, and ends in virtual time.
  */
+import { CapturedGraph } from '../captured-graph.js'
 import {
   type CaptureMode,
   type ContextHandle,
@@ -353,83 +354,14 @@ export type NodeWork =
   | { readonly kind: 'host'; readonly host: HostFunction }
   | { readonly kind: 'eventRecord' | 'eventWait'; readonly event: SimEvent }
 
-export interface SimCaptureNode {
-  readonly index: number
-  readonly after: ReadonlySet<SimCaptureNode>
-  readonly work: NodeWork
-}
-
-export class SimCapture {
-  /** The stream that began it, until it is over. */
-  origin: SimStream | undefined
-  readonly mode: CaptureMode
-  /** A mistake has spoilt it: it can only be ended. */
+export class SimCapture extends CapturedGraph<SimStream, SimEvent, NodeWork> {
+  /** A mistake has invalidated it: it can only be ended. */
   invalid = false
-  over = false
-  /** What the next operation of each stream in the capture comes after. */
-  readonly frontiers = new Map<SimStream, Set<SimCaptureNode>>()
-  /** Nodes that nothing comes after yet. */
-  readonly #leaves = new Set<SimCaptureNode>()
-  /** In the order in which they were captured, so that a node comes after all that it waits for. */
-  #nodes: SimCaptureNode[] = []
-  /** What the latest record of each event comes after. */
-  readonly #records = new Map<SimEvent, ReadonlySet<SimCaptureNode>>()
 
-  constructor(origin: SimStream, mode: CaptureMode) {
-    this.origin = origin
-    this.mode = mode
-    this.join(origin, [])
-  }
-
-  /** Lets a stream's next operation come after these nodes; a stream that is not in the capture joins it. */
-  join(stream: SimStream, after: Iterable<SimCaptureNode>): void {
-    const frontier = this.frontiers.get(stream) ?? new Set()
-    for (const node of after) frontier.add(node)
-    this.frontiers.set(stream, frontier)
-    stream.capture = this
-  }
-
-  add(stream: SimStream, work: NodeWork): void {
-    const after = this.frontiers.get(stream) ?? new Set()
-    const node: SimCaptureNode = { index: this.#nodes.length, after, work }
-    this.#nodes.push(node)
-    for (const previous of after) this.#leaves.delete(previous)
-    this.#leaves.add(node)
-    this.frontiers.set(stream, new Set([node]))
-  }
-
-  record(event: SimEvent, stream: SimStream): void {
-    this.#records.set(event, new Set(this.frontiers.get(stream) ?? []))
-    event.captured = this
-  }
-
-  /** Lets a stream come after what an event's record comes after. */
-  joinAt(event: SimEvent, stream: SimStream): void {
-    this.join(stream, this.#records.get(event) ?? [])
-  }
-
-  /** Has some stream that joined work that the origin does not wait for? */
-  get unjoined(): boolean {
-    const joined = (this.origin && this.frontiers.get(this.origin)) ?? new Set()
-    for (const leaf of this.#leaves) if (!joined.has(leaf)) return true
-    return false
-  }
-
-  leave(stream: SimStream): void {
-    this.frontiers.delete(stream)
-    stream.capture = undefined
-  }
-
-  /** Lets every stream go. Returns what was captured: an event that knows of the capture keeps nothing of that. */
-  end(): readonly SimCaptureNode[] {
-    this.over = true
-    for (const stream of this.frontiers.keys()) stream.capture = undefined
-    this.frontiers.clear()
-    this.#records.clear()
-    this.#leaves.clear()
-    this.origin = undefined
-    const nodes = this.#nodes
-    this.#nodes = []
-    return nodes
+  constructor(
+    origin: SimStream,
+    readonly mode: CaptureMode,
+  ) {
+    super(origin)
   }
 }

@@ -1,10 +1,11 @@
 /** Graphs of the simulated GPU. */
+import type { CapturedNode } from '../captured-graph.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import type { CaptureMode, GraphDriver, GraphExecHandle, GraphHandle, StreamHandle } from '../driver.js'
 import type { CaptureRules } from './capture-rules.js'
 import type { Handles } from './handles.js'
 import type { Machine } from './machine.js'
-import type { NodeWork, SimCaptureNode, SimOperation, SimStream } from './objects.js'
+import type { NodeWork, SimOperation, SimStream } from './objects.js'
 
 /** The rest of the driver, as far as graphs need it. */
 export interface GraphSurroundings {
@@ -12,7 +13,7 @@ export interface GraphSurroundings {
 }
 
 interface Instance {
-  nodes: readonly SimCaptureNode[]
+  nodes: readonly CapturedNode<NodeWork>[]
   /** The end of its latest launch: the next one waits for it. */
   last: SimOperation | undefined
 }
@@ -22,7 +23,7 @@ export class SimGraphs implements GraphDriver {
   readonly #captures: CaptureRules
   readonly #handles: Handles
   readonly #around: GraphSurroundings
-  readonly #graphs = new Map<GraphHandle, readonly SimCaptureNode[]>()
+  readonly #graphs = new Map<GraphHandle, readonly CapturedNode<NodeWork>[]>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
 
   constructor(machine: Machine, captures: CaptureRules, handles: Handles, around: GraphSurroundings) {
@@ -98,7 +99,7 @@ export class SimGraphs implements GraphDriver {
     instance.nodes = nodes
   }
 
-  #nodes(graph: GraphHandle, call: string): readonly SimCaptureNode[] {
+  #nodes(graph: GraphHandle, call: string): readonly CapturedNode<NodeWork>[] {
     const nodes = this.#graphs.get(graph)
     if (nodes === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
     return nodes
@@ -111,9 +112,9 @@ export class SimGraphs implements GraphDriver {
   }
 }
 
-function sameShape(a: readonly SimCaptureNode[], b: readonly SimCaptureNode[]): boolean {
-  const shapeOf = (nodes: readonly SimCaptureNode[]): string =>
-    nodes.map(({ after, work }) => `${labelOf(work)}<${[...after].map(({ index }) => index).sort()}`).join()
+function sameShape(a: readonly CapturedNode<NodeWork>[], b: readonly CapturedNode<NodeWork>[]): boolean {
+  const shapeOf = (nodes: readonly CapturedNode<NodeWork>[]): string =>
+    nodes.map(({ after, work }) => `${labelOf(work)}<${after.map(({ index }) => index).sort()}`).join()
   return shapeOf(a) === shapeOf(b)
 }
 

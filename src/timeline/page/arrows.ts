@@ -1,7 +1,7 @@
 /** From a record to the wait for it, on another stream. */
-import { Kind } from '../kinds.js'
+import { RowKind } from '../kinds.js'
 import type { Data } from './data.js'
-import type { Layout } from './layout.js'
+import type { PageLayout } from './layout.js'
 import type { Colours } from './theme.js'
 import type { View } from './view.js'
 
@@ -12,16 +12,15 @@ const STUB = 14
 const STUB_HEIGHT = 7
 
 export class Arrows {
-  readonly #data: Data
-  readonly #layout: Layout
   /** Waits, in the order of their ends. */
   readonly #waits: Int32Array
   /** How many are in view but not drawn. */
   hidden = 0
 
-  constructor(data: Data, layout: Layout) {
-    this.#data = data
-    this.#layout = layout
+  constructor(
+    private readonly data: Data,
+    private readonly layout: PageLayout,
+  ) {
     const waits: number[] = []
     for (let row = 0; row < data.length; row += 1) if (isArrow(data, row)) waits.push(row)
     this.#waits = Int32Array.from(waits).sort((a, b) => (data.end[a] ?? 0) - (data.end[b] ?? 0))
@@ -29,7 +28,7 @@ export class Arrows {
 
   draw(context: CanvasRenderingContext2D, view: View, colours: Colours, selected: number): void {
     const visible: number[] = []
-    const { cause, end } = this.#data
+    const { cause, end } = this.data
     let count = 0
     for (const wait of this.#waits) {
       const to = end[wait] ?? 0
@@ -51,16 +50,16 @@ export class Arrows {
   /** The waits that a row has to do with: itself, or those for it. */
   of(row: number): number[] {
     if (row < 0) return []
-    const { kind, cause } = this.#data
-    if (kind[row] === Kind.WAIT) return isArrow(this.#data, row) ? [row] : []
+    const { kind, cause } = this.data
+    if (kind[row] === RowKind.WAIT) return isArrow(this.data, row) ? [row] : []
     return Array.from(this.#waits).filter((wait) => cause[wait] === row)
   }
 
   #draw(context: CanvasRenderingContext2D, view: View, wait: number, colour: string): void {
-    const { lane, cause, end } = this.#data
+    const { lane, cause, end } = this.data
     const record = cause[wait] ?? 0
-    const from = this.#layout.ofLane.get(lane[record] ?? 0)
-    const to = this.#layout.ofLane.get(lane[wait] ?? 0)
+    const from = this.layout.ofLane.get(lane[record] ?? 0)
+    const to = this.layout.ofLane.get(lane[wait] ?? 0)
     if (from === undefined || to === undefined) return
     const down = to.y > from.y
     const x2 = view.xOf(end[wait] ?? 0)
@@ -92,6 +91,6 @@ export class Arrows {
 
 function isArrow({ kind, lane, cause, end }: Data, row: number): boolean {
   const record = cause[row] ?? -1
-  if (kind[row] !== Kind.WAIT || record < 0 || lane[record] === lane[row]) return false
+  if (kind[row] !== RowKind.WAIT || record < 0 || lane[record] === lane[row]) return false
   return !Number.isNaN(end[row] ?? Number.NaN) && !Number.isNaN(end[record] ?? Number.NaN)
 }

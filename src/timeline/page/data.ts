@@ -3,55 +3,38 @@ import { kernelColours } from '../kernel-colours.js'
 import { deviceInCause, isHostOnly } from '../kinds.js'
 import type { PageColumn, PageData } from '../page-format.js'
 
-export interface Data extends Omit<PageData, 'columns'> {
-  readonly kind: Uint8Array
-  readonly lane: Uint32Array
-  readonly name: Uint32Array
-  readonly bytes: Float64Array
-  readonly called: Float64Array
-  readonly returned: Float64Array
-  readonly start: Float64Array
-  readonly end: Float64Array
-  readonly cause: Int32Array
-  readonly parent: Int32Array
-  readonly site: Uint32Array
-  readonly track: Uint32Array
-  readonly why: Uint8Array
-  readonly heldUpBy: Int32Array
-  readonly path: Int32Array
-  /** Which of the kernels' colours, by the number of the name. */
-  readonly colours: ReadonlyMap<number, number>
-}
+export type Data = ReturnType<typeof readData>
 
-export function readData(): Data {
+export function readData() {
   const text = document.getElementById('data')?.textContent ?? '{}'
   const { columns, ...rest } = JSON.parse(text) as PageData
-  const bytes = (name: PageColumn): ArrayBuffer => {
+  const column = <A>(type: new (bytes: ArrayBuffer) => A, name: PageColumn): A => {
     const binary = atob(columns[name])
-    const array = new Uint8Array(binary.length)
-    for (let at = 0; at < binary.length; at += 1) array[at] = binary.charCodeAt(at)
-    return array.buffer
+    const bytes = new Uint8Array(binary.length)
+    for (let at = 0; at < binary.length; at += 1) bytes[at] = binary.charCodeAt(at)
+    return new type(bytes.buffer)
   }
-  const kind = new Uint8Array(bytes('kind'))
-  const name = new Uint32Array(bytes('name'))
+  const kind = column(Uint8Array, 'kind')
+  const name = column(Uint32Array, 'name')
   return {
     ...rest,
     kind,
     name,
+    /** Which of the kernels' colours, by the number of the name. */
     colours: kernelColours({ length: kind.length, kind, name }),
-    lane: new Uint32Array(bytes('lane')),
-    bytes: new Float64Array(bytes('bytes')),
-    called: new Float64Array(bytes('called')),
-    returned: new Float64Array(bytes('returned')),
-    start: new Float64Array(bytes('start')),
-    end: new Float64Array(bytes('end')),
-    cause: new Int32Array(bytes('cause')),
-    parent: new Int32Array(bytes('parent')),
-    site: new Uint32Array(bytes('site')),
-    track: new Uint32Array(bytes('track')),
-    why: new Uint8Array(bytes('why')),
-    heldUpBy: new Int32Array(bytes('heldUpBy')),
-    path: new Int32Array(bytes('path')),
+    lane: column(Uint32Array, 'lane'),
+    bytes: column(Float64Array, 'bytes'),
+    called: column(Float64Array, 'called'),
+    returned: column(Float64Array, 'returned'),
+    start: column(Float64Array, 'start'),
+    end: column(Float64Array, 'end'),
+    cause: column(Int32Array, 'cause'),
+    parent: column(Int32Array, 'parent'),
+    site: column(Uint32Array, 'site'),
+    track: column(Uint32Array, 'track'),
+    why: column(Uint8Array, 'why'),
+    heldUpBy: column(Int32Array, 'heldUpBy'),
+    path: column(Int32Array, 'path'),
   }
 }
 

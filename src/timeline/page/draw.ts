@@ -1,9 +1,9 @@
-/** Draws what is in view. What is narrower than a pixel is drawn together with its neighbours, as full as they are. */
-import { isInstant, Kind } from '../kinds.js'
+/** Draws the lanes in view. Bars narrower than a pixel are drawn together with their neighbours, as full as they are. */
+import { isInstant, RowKind } from '../kinds.js'
 import type { Arrows } from './arrows.js'
 import { type Data, titleOf } from './data.js'
 import { formatTick } from './format.js'
-import { countUpTo, type Layout, type Track } from './layout.js'
+import { countUpTo, type PageLayout, type Track } from './layout.js'
 import type { Colours } from './theme.js'
 import { tickStep, type View } from './view.js'
 
@@ -25,20 +25,20 @@ export interface Highlights {
 
 export class Painter {
   readonly #context: CanvasRenderingContext2D
-  readonly #data: Data
-  readonly #layout: Layout
-  readonly #arrows: Arrows
-  colours: Colours
   #hatch: CanvasPattern | null = null
 
-  constructor(canvas: HTMLCanvasElement, data: Data, layout: Layout, arrows: Arrows, colours: Colours) {
+  constructor(
+    canvas: HTMLCanvasElement,
+    private readonly data: Data,
+    private readonly layout: PageLayout,
+    private readonly arrows: Arrows,
+    private readonly view: View,
+    private readonly highlights: Highlights,
+    public colours: Colours,
+  ) {
     const context = canvas.getContext('2d', { alpha: false })
     if (context === null) throw new Error('This browser draws no canvas')
     this.#context = context
-    this.#data = data
-    this.#layout = layout
-    this.#arrows = arrows
-    this.colours = colours
   }
 
   /** Colours have changed. */
@@ -60,29 +60,32 @@ export class Painter {
     this.#hatch = this.#context.createPattern(tile, 'repeat')
   }
 
-  draw(view: View, height: number, ratio: number, highlights: Highlights): void {
+  draw(height: number, ratio: number): void {
     const context = this.#context
-    const { colours } = this
+    const { colours, view } = this
     context.setTransform(ratio, 0, 0, ratio, 0, 0)
     context.fillStyle = colours.background
     context.fillRect(0, 0, view.width, height)
+    context.textBaseline = 'middle'
+    context.textAlign = 'left'
     context.save()
     context.translate(0, AXIS)
-    this.#drawGrid(view, height)
-    for (const { y } of this.#layout.headings) this.#drawLine(view, y - view.scroll + 27.5)
-    for (const track of this.#layout.tracks) {
+    this.#drawGrid(height)
+    for (const { y } of this.layout.headings) this.#drawLine(y - view.scroll + 27.5)
+    for (const track of this.layout.tracks) {
       const top = track.y - view.scroll
       if (top + track.height < 0 || top > height) continue
-      this.#drawTrack(view, track, top, highlights)
+      this.#drawTrack(track, top)
     }
-    this.#drawGap(view, highlights)
-    this.#arrows.draw(context, view, colours, highlights.selected)
+    this.#drawGap()
+    this.arrows.draw(context, view, colours, this.highlights.selected)
     context.restore()
-    this.#drawAxis(view)
+    this.#drawAxis()
   }
 
-  #drawGrid(view: View, height: number): void {
+  #drawGrid(height: number): void {
     const context = this.#context
+    const { view } = this
     const step = tickStep(view.perPixel * 110)
     context.strokeStyle = this.colours.line
     context.lineWidth = 1
@@ -95,38 +98,37 @@ export class Painter {
     context.stroke()
   }
 
-  #drawLine(view: View, y: number): void {
+  #drawLine(y: number): void {
     const context = this.#context
     context.strokeStyle = this.colours.line
     context.beginPath()
     context.moveTo(0, y)
-    context.lineTo(view.width, y)
+    context.lineTo(this.view.width, y)
     context.stroke()
   }
 
-  #drawAxis(view: View): void {
+  #drawAxis(): void {
     const context = this.#context
+    const { view } = this
     context.fillStyle = this.colours.background
     context.fillRect(0, 0, view.width, AXIS)
     const step = tickStep(view.perPixel * 110)
     context.fillStyle = this.colours.faint
     context.font = '11px system-ui, sans-serif'
-    context.textBaseline = 'middle'
-    context.textAlign = 'left'
     for (let at = Math.ceil(view.begin / step); at * step <= view.end; at += 1) {
       const time = at * step
       const x = view.xOf(time)
       context.fillRect(Math.round(x), AXIS - 6, 1, 6)
       if (time >= 0) context.fillText(formatTick(time, step, view.end), x + 5, AXIS - 13)
     }
-    this.#drawLine(view, AXIS - 0.5)
+    this.#drawLine(AXIS - 0.5)
   }
 
-  #drawTrack(view: View, track: Track, top: number, highlights: Highlights): void {
-    const context = this.#context
+  #drawTrack(track: Track, top: number): void {
+    const { view } = this
     if (track.kind === 'stream') {
-      context.fillStyle = this.colours.band
-      context.fillRect(0, top, view.width, track.height)
+      this.#context.fillStyle = this.colours.band
+      this.#context.fillRect(0, top, view.width, track.height)
     }
     const { begin, end } = track
     const pixel = view.perPixel
@@ -135,7 +137,7 @@ export class Painter {
       const from = begin[at] ?? 0
       const to = end[at] ?? 0
       if (to - from >= 2 * pixel) {
-        this.#drawBar(view, track, at, top, highlights)
+        this.#drawBar(track, at, top)
         at += 1
         continue
       }
@@ -144,38 +146,27 @@ export class Painter {
       let next = Math.max(at + 1, countUpTo(begin, limit, at))
       // Bars do not overlap, so only the last of them can be a long one.
       if (next > at + 1 && (end[next - 1] ?? 0) - (begin[next - 1] ?? 0) >= 2 * pixel) next -= 1
-      this.#drawCrowd(view, track, at, next, limit, top, highlights)
+      this.#drawCrowd(track, at, next, limit, top)
       at = next
     }
-    this.#drawMarks(view, track, top, highlights)
+    this.#drawMarks(track, top)
   }
 
-  #drawCrowd(
-    view: View,
-    track: Track,
-    first: number,
-    next: number,
-    limit: number,
-    top: number,
-    highlights: Highlights,
-  ): void {
+  #drawCrowd(track: Track, first: number, next: number, limit: number, top: number): void {
+    const { view, highlights } = this
     const context = this.#context
     const busy = (track.busyBefore[next] ?? 0) - (track.busyBefore[first] ?? 0)
     const full = Math.min(1, busy / (limit - (track.begin[first] ?? 0)))
     let row = track.rows[first] ?? 0
     // What works is to be seen, not what waits beside it.
-    if (this.#data.kind[row] === Kind.WAIT && next > first + 1) row = track.rows[first + 1] ?? row
-    if (busy === 0 && this.#data.kind[row] === Kind.WAIT && next === first + 1) return
-    context.globalAlpha = (0.35 + 0.65 * full) * this.#strength(highlights, track, first, next)
+    if (this.data.kind[row] === RowKind.WAIT && next > first + 1) row = track.rows[first + 1] ?? row
+    if (busy === 0 && this.data.kind[row] === RowKind.WAIT && next === first + 1) return
+    context.globalAlpha = (0.35 + 0.65 * full) * this.#strength(track, first, next)
     context.fillStyle = this.#colourOf(track, row)
     const x = view.xOf(track.begin[first] ?? 0)
-    const height = track.kind === 'stream' ? track.height - 6 : track.height - 2
-    context.fillRect(
-      x,
-      top + (track.height - height) / 2,
-      Math.max(1.5, (limit - (track.begin[first] ?? 0)) / view.perPixel),
-      height,
-    )
+    const width = Math.max(1.5, (limit - (track.begin[first] ?? 0)) / view.perPixel)
+    const inset = track.kind === 'stream' ? 3 : 1
+    context.fillRect(x, top + inset, width, track.height - 2 * inset)
     context.globalAlpha = 1
     if (highlights.showCritical && track.kind === 'stream') {
       for (let at = first; at < Math.min(next, first + 16); at += 1) {
@@ -187,21 +178,22 @@ export class Painter {
     }
   }
 
-  #drawBar(view: View, track: Track, at: number, top: number, highlights: Highlights): void {
+  #drawBar(track: Track, at: number, top: number): void {
+    const { view, highlights } = this
     const context = this.#context
     const row = track.rows[at] ?? 0
     const left = Math.max(-10, view.xOf(track.begin[at] ?? 0))
     const right = Math.min(view.width + 10, view.xOf(track.end[at] ?? 0))
     const width = Math.max(1, right - left - (right - left > 6 ? 0.75 : 0))
-    const isWait = this.#data.kind[row] === Kind.WAIT && track.kind === 'stream'
+    const isWait = this.data.kind[row] === RowKind.WAIT && track.kind === 'stream'
     const inset = track.kind === 'stream' ? (isWait ? 10 : 3) : 1
     const height = track.height - 2 * inset
-    context.globalAlpha = this.#strength(highlights, track, at, at + 1)
+    context.globalAlpha = this.#strength(track, at, at + 1)
     context.fillStyle = isWait ? (this.#hatch ?? this.colours.wait) : this.#colourOf(track, row)
     this.#rounded(left, top + inset, width, height)
     context.fill()
     if (width > SMALLEST_TEXT && !isWait && height > 12)
-      this.#drawText(titleOf(this.#data, row), left, top + track.height / 2, width)
+      this.#drawText(titleOf(this.data, row), left, top + track.height / 2, width)
     context.globalAlpha = 1
     if (highlights.showCritical && track.kind === 'stream' && !isWait && highlights.isCritical[row] === 1) {
       context.fillStyle = this.colours.critical
@@ -224,14 +216,13 @@ export class Painter {
     context.clip()
     context.fillStyle = this.colours.onBar
     context.font = '12px system-ui, sans-serif'
-    context.textBaseline = 'middle'
-    context.textAlign = 'left'
     context.fillText(text, from + 6, middle + 0.5)
     context.restore()
   }
 
   /** Points of time, where there is room for them. */
-  #drawMarks(view: View, track: Track, top: number, highlights: Highlights): void {
+  #drawMarks(track: Track, top: number): void {
+    const { view, highlights } = this
     const { marks, markAt } = track
     const first = countUpTo(markAt, view.begin)
     const last = countUpTo(markAt, view.end)
@@ -249,8 +240,10 @@ export class Painter {
     context.globalAlpha = 1
   }
 
-  #drawGap(view: View, { gap }: Highlights): void {
-    const track = gap === undefined ? undefined : this.#layout.ofLane.get(gap.lane)
+  #drawGap(): void {
+    const { view } = this
+    const { gap } = this.highlights
+    const track = gap === undefined ? undefined : this.layout.ofLane.get(gap.lane)
     if (gap === undefined || track === undefined) return
     const context = this.#context
     const left = view.xOf(gap.begin)
@@ -264,7 +257,8 @@ export class Painter {
     context.strokeRect(left, track.y - view.scroll, width, track.height)
   }
 
-  #strength({ matches, matchesBefore }: Highlights, track: Track, first: number, next: number): number {
+  #strength(track: Track, first: number, next: number): number {
+    const { matches, matchesBefore } = this.highlights
     if (matches === undefined) return 1
     const before = matchesBefore.get(track)
     return (before?.[next] ?? 0) > (before?.[first] ?? 0) ? 1 : 0.15
@@ -272,10 +266,10 @@ export class Painter {
 
   #colourOf(track: Track, row: number): string {
     const { colours } = this
-    const kind = this.#data.kind[row] ?? 0
-    if (track.kind === 'calls' && (isInstant(kind) || kind === Kind.LATCH)) return colours.faint
-    if (kind !== Kind.KERNEL) return colours.bars[kind] ?? colours.faint
-    return colours.kernels[this.#data.colours.get(this.#data.name[row] ?? 0) ?? 0] ?? colours.faint
+    const kind = this.data.kind[row] ?? 0
+    if (track.kind === 'calls' && (isInstant(kind) || kind === RowKind.LATCH)) return colours.faint
+    if (kind !== RowKind.KERNEL) return colours.bars[kind] ?? colours.faint
+    return colours.kernels[this.data.colours.get(this.data.name[row] ?? 0) ?? 0] ?? colours.faint
   }
 
   #rounded(x: number, y: number, width: number, height: number): void {

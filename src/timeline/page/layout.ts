@@ -1,5 +1,5 @@
-/** What stands under what: a band for the host, one for each stream, and narrower ones for the nodes of graphs. */
-import { isHostOnly, isInstant, Kind } from '../kinds.js'
+/** The tracks from above: a band for the host, one for each stream, and narrower ones for the nodes of graphs. */
+import { isHostOnly, isInstant, RowKind } from '../kinds.js'
 import type { Data } from './data.js'
 
 /** Bars that do not overlap, in the order of time. */
@@ -20,12 +20,18 @@ export interface Track {
   readonly markAt: Float64Array
 }
 
+interface Span {
+  readonly row: number
+  readonly begin: number
+  readonly end: number
+}
+
 export interface Heading {
   readonly text: string
   y: number
 }
 
-export interface Layout {
+export interface PageLayout {
   readonly tracks: readonly Track[]
   readonly headings: readonly Heading[]
   readonly height: number
@@ -48,7 +54,7 @@ const HEADING = 28
 const MOST_CALL_DEPTH = 4
 const MOST_PROMISE_TRACKS = 4
 
-export function layOut(data: Data): Layout {
+export function layOut(data: Data): PageLayout {
   const tracks: Track[] = []
   const headings: Heading[] = []
   const ofLane = new Map<number, Track>()
@@ -84,47 +90,35 @@ export function layOut(data: Data): Layout {
 function streamTracks(data: Data, lane: number): Track[] {
   const bar = BARS.find(([streams]) => data.lanes.length <= streams)?.[1] ?? 24
   const info = data.lanes[lane]
-  const rows: number[][] = Array.from({ length: 1 + (info?.nodeTracks ?? 0) }, () => [])
+  const spans: Span[][] = Array.from({ length: 1 + (info?.nodeTracks ?? 0) }, () => [])
   const marks: number[] = []
   for (let row = 0; row < data.length; row += 1) {
     const kind = data.kind[row] ?? 0
     if (data.lane[row] !== lane || isHostOnly(kind) || Number.isNaN(data.start[row] ?? 0)) continue
-    const isPoint = isInstant(kind) && data.start[row] === data.end[row]
-    if (isPoint) marks.push(row)
-    else rows[data.track[row] ?? 0]?.push(row)
+    const begin = data.start[row] ?? 0
+    const end = data.end[row] ?? Number.NaN
+    if (isInstant(kind) && begin === end) marks.push(row)
+    else spans[data.track[row] ?? 0]?.push({ row, begin, end: Number.isNaN(end) ? data.duration : end })
   }
   const detail = `id ${info?.id}, priority ${info?.priority}${info?.nonBlocking ? '' : ', blocking'}`
-  return rows.map((own, track) => {
-    return makeTrack(data, {
-      label: track === 0 ? (info?.name ?? '') : '',
-      detail: track === 0 ? detail : 'nodes of graphs',
-      kind: track === 0 ? 'stream' : 'nodes',
-      lane,
-      height: track === 0 ? bar : NODE_BAR,
-      rows: own,
-      marks: track === 0 ? marks : [],
-      begin: (row) => data.start[row] ?? 0,
-      end: (row) => data.end[row] ?? Number.NaN,
-    })
-  })
+  return spans.map((own, track) =>
+    track === 0
+      ? makeTrack(data, { label: info?.name ?? '', detail, kind: 'stream', lane, height: bar }, own, marks)
+      : makeTrack(data, { label: '', detail: 'nodes of graphs', kind: 'nodes', lane, height: NODE_BAR }, own),
+  )
 }
 
 /** Calls lie inside each other: a host function runs in a blocking call, and makes calls itself. */
 function hostTracks(data: Data): Track[] {
-  interface Span {
-    readonly row: number
-    readonly begin: number
-    readonly end: number
-  }
   const calls: Span[] = []
   const promises: Span[] = []
   for (let row = 0; row < data.length; row += 1) {
     const kind = data.kind[row] ?? 0
     if (data.parent[row] !== -1 && !isHostOnly(kind)) continue
     const call = { row, begin: data.called[row] ?? 0, end: data.returned[row] ?? 0 }
-    if (kind === Kind.AWAIT) promises.push(call)
+    if (kind === RowKind.AWAIT) promises.push(call)
     else calls.push(call)
-    if (kind === Kind.HOST_FUNCTION && !Number.isNaN(data.end[row] ?? Number.NaN)) {
+    if (kind === RowKind.HOST_FUNCTION && !Number.isNaN(data.end[row] ?? Number.NaN)) {
       calls.push({ row, begin: data.start[row] ?? 0, end: data.end[row] ?? 0 })
     }
   }
@@ -142,68 +136,35 @@ function hostTracks(data: Data): Track[] {
     }
     return levels
   }
-  const toTrack = (label: string, kind: 'calls' | 'promises') => {
-    return (spans: Span[], level: number): Track => {
-      const byRow = spans
-      return makeTrack(data, {
-        label: level === 0 ? label : '',
-        detail: kind === 'calls' ? 'calls of the program' : 'what was awaited',
-        kind,
-        lane: -1,
-        height: CALL_BAR,
-        rows: byRow.map((span) => span.row),
-        marks: [],
-        begin: (_row, at) => byRow[at]?.begin ?? 0,
-        end: (_row, at) => byRow[at]?.end ?? 0,
-      })
-    }
-  }
+  const tracks = (levels: readonly Span[][], kind: 'calls' | 'promises', name: string, detail: string): Track[] =>
+    levels.map((own, level) =>
+      makeTrack(data, { label: level === 0 ? name : '', detail, kind, lane: -1, height: CALL_BAR }, own),
+    )
   return [
-    ...stacked(calls, MOST_CALL_DEPTH).map(toTrack('JavaScript', 'calls')),
-    ...stacked(promises, MOST_PROMISE_TRACKS).map(toTrack('promises', 'promises')),
+    ...tracks(stacked(calls, MOST_CALL_DEPTH), 'calls', 'JavaScript', 'calls of the program'),
+    ...tracks(stacked(promises, MOST_PROMISE_TRACKS), 'promises', 'promises', 'what was awaited'),
   ]
 }
 
-interface TrackParts {
-  readonly label: string
-  readonly detail: string
-  readonly kind: Track['kind']
-  readonly lane: number
-  readonly height: number
-  readonly rows: readonly number[]
-  readonly marks: readonly number[]
-  readonly begin: (row: number, at: number) => number
-  readonly end: (row: number, at: number) => number
-}
+type TrackHead = Pick<Track, 'label' | 'detail' | 'kind' | 'lane' | 'height'>
 
-function makeTrack(data: Data, parts: TrackParts): Track {
-  const { label, detail, kind, lane, height, marks } = parts
-  const unsorted = parts.rows.map((row, at) => {
-    const end = parts.end(row, at)
-    return { row, begin: parts.begin(row, at), end: Number.isNaN(end) ? data.duration : end }
-  })
-  unsorted.sort((a, b) => a.begin - b.begin)
-  const begin = Float64Array.from(unsorted, (span) => span.begin)
-  const end = Float64Array.from(unsorted, (span) => span.end)
-  const busyBefore = new Float64Array(begin.length + 1)
-  for (const [at, { begin: from, end: to, row }] of unsorted.entries()) {
-    const counts = kind !== 'stream' || data.kind[row] !== Kind.WAIT
-    busyBefore[at + 1] = (busyBefore[at] ?? 0) + (counts ? to - from : 0)
+function makeTrack(data: Data, head: TrackHead, spans: Span[], points: readonly number[] = []): Track {
+  spans.sort((a, b) => a.begin - b.begin)
+  const busyBefore = new Float64Array(spans.length + 1)
+  for (const [at, { begin, end, row }] of spans.entries()) {
+    const counts = head.kind !== 'stream' || data.kind[row] !== RowKind.WAIT
+    busyBefore[at + 1] = (busyBefore[at] ?? 0) + (counts ? end - begin : 0)
   }
-  const sortedMarks = Int32Array.from(marks).sort((a, b) => (data.start[a] ?? 0) - (data.start[b] ?? 0))
+  const marks = Int32Array.from(points).sort((a, b) => (data.start[a] ?? 0) - (data.start[b] ?? 0))
   return {
-    label,
-    detail,
-    kind,
-    lane,
+    ...head,
     y: 0,
-    height,
-    rows: Int32Array.from(unsorted, (span) => span.row),
-    begin,
-    end,
+    rows: Int32Array.from(spans, ({ row }) => row),
+    begin: Float64Array.from(spans, ({ begin }) => begin),
+    end: Float64Array.from(spans, ({ end }) => end),
     busyBefore,
-    marks: sortedMarks,
-    markAt: Float64Array.from(sortedMarks, (row) => data.start[row] ?? 0),
+    marks,
+    markAt: Float64Array.from(marks, (row) => data.start[row] ?? 0),
   }
 }
 

@@ -5,10 +5,9 @@ import { Arrows } from './arrows.js'
 import { type Data, placeOf, readData, titleOf } from './data.js'
 import { AXIS, type Highlights, Painter } from './draw.js'
 import { formatCount, formatTime } from './format.js'
-import { listenToKeys } from './keyboard.js'
 import { layOut } from './layout.js'
 import { Overview } from './overview.js'
-import { byId, gapReason, listGaps, listNames, listPath, showDetails } from './panel.js'
+import { byId, element, gapReason, listGaps, listNames, listPath, showDetails } from './panel.js'
 import { neighbour, trackOf } from './pick.js'
 import { listenToPointer } from './pointer.js'
 import { find, timeOf } from './search.js'
@@ -50,7 +49,7 @@ function start(data: Data): void {
   window.timelineFrames = []
   let asked = false
   let height = 1
-  let found = new Int32Array()
+  let found: Int32Array = new Int32Array()
   let foundAt = -1
 
   const redraw = (): void => {
@@ -62,13 +61,13 @@ function start(data: Data): void {
     })
   }
   const view = new View(data.duration, redraw)
-  const painter = new Painter(canvas, data, layout, arrows, readColours())
+  const painter = new Painter(canvas, data, layout, arrows, view, highlights, readColours())
   const overview = new Overview(byId('overview', HTMLCanvasElement), view, data, layout)
 
   const paint = (): void => {
     const before = performance.now()
     const ratio = devicePixelRatio
-    painter.draw(view, height, ratio, highlights)
+    painter.draw(height, ratio)
     overview.draw(painter.colours, ratio)
     labels.style.transform = `translateY(${AXIS - view.scroll}px)`
     const hidden = arrows.hidden === 0 ? '' : ` · ${formatCount(arrows.hidden)} arrows: zoom in to see them`
@@ -93,7 +92,7 @@ function start(data: Data): void {
     if (move) showTooltip(0, 0, -1)
     highlights.selected = row
     highlights.gap = undefined
-    showDetails(data, row, { select: follow, showGap })
+    showDetails(data, row, follow)
     if (row >= 0) {
       spoken.textContent = `${titleOf(data, row)}, ${placeOf(data, row)}, at ${formatTime(timeOf(data, row))}`
       if (move) reveal(row)
@@ -130,7 +129,7 @@ function start(data: Data): void {
     const result = find(data, layout.tracks, text)
     highlights.matches = result?.matches
     highlights.matchesBefore = result?.matchesBefore ?? new Map()
-    found = result === undefined ? new Int32Array() : Int32Array.from(result.rows)
+    found = result?.rows ?? new Int32Array()
     foundAt = -1
     byId('found', HTMLElement).textContent = result === undefined ? '' : `${formatCount(found.length)} found`
     redraw()
@@ -148,15 +147,8 @@ function start(data: Data): void {
     const took = (data.end[row] ?? Number.NaN) - (data.start[row] ?? Number.NaN)
     const call = (data.returned[row] ?? 0) - (data.called[row] ?? 0)
     const length = Number.isNaN(took) ? `call of ${formatTime(call)}` : formatTime(took)
-    tooltip.replaceChildren()
-    const title = document.createElement('strong')
-    title.textContent = titleOf(data, row)
-    tooltip.append(
-      title,
-      ` ${length}`,
-      document.createElement('br'),
-      `${placeOf(data, row)} · at ${formatTime(timeOf(data, row))}`,
-    )
+    const where = `${placeOf(data, row)} · at ${formatTime(timeOf(data, row))}`
+    tooltip.replaceChildren(element('strong', {}, titleOf(data, row)), ` ${length}`, element('br'), where)
     const width = tooltip.offsetWidth
     tooltip.style.left = `${Math.min(x + 14, area.clientWidth - width - 8)}px`
     tooltip.style.top = `${y + 18}px`
@@ -167,7 +159,7 @@ function start(data: Data): void {
     const row = highlights.selected
     if (row < 0) return
     const from = timeOf(data, row)
-    const to = Number.isNaN(data.end[row] ?? Number.NaN) ? from : (data.end[row] ?? from)
+    const to = Math.max(from, data.end[row] ?? from) || from
     const margin = Math.max((to - from) * 0.5, 500)
     view.show(from - margin, to + margin, true)
   }
@@ -185,41 +177,37 @@ function start(data: Data): void {
     return at >= view.begin && at <= view.end ? at : (view.begin + view.end) / 2
   }
   const span = (): number => view.end - view.begin
-  const keys: Readonly<Record<string, () => void>> = {
-    ArrowLeft: () => view.pan(-span() * KEY_PAN, true),
-    ArrowRight: () => view.pan(span() * KEY_PAN, true),
-    a: () => view.pan(-span() * KEY_PAN, true),
-    d: () => view.pan(span() * KEY_PAN, true),
-    w: () => view.zoom(KEY_ZOOM, middle(), true),
-    s: () => view.zoom(1 / KEY_ZOOM, middle(), true),
-    '+': () => view.zoom(KEY_ZOOM, middle(), true),
-    '=': () => view.zoom(KEY_ZOOM, middle(), true),
-    '-': () => view.zoom(1 / KEY_ZOOM, middle(), true),
-    ArrowUp: () => scrollTo(view.scroll - 40),
-    ArrowDown: () => scrollTo(view.scroll + 40),
-    Home: () => view.show(0, span(), true),
-    End: () => view.show(data.duration - span(), data.duration, true),
-    f: () => view.fit(),
-    0: () => view.fit(),
-    z: zoomToSelection,
-    '[': () => step(-1),
-    ']': () => step(1),
-    Enter: () => {
-      const { selected } = highlights
-      const by = data.heldUpBy[selected] ?? -1
-      if (by >= 0) follow(by)
-    },
-    n: () => goToFound(1),
-    p: () => goToFound(-1),
-    c: () => byId('critical', HTMLInputElement).click(),
-    t: () => byId('theme', HTMLButtonElement).click(),
-    '/': () => searchBox.focus(),
-    '?': () => byId('help', HTMLDialogElement).showModal(),
-    Escape: () => select(-1, false),
+  const help = byId('help', HTMLDialogElement)
+  const critical = byId('critical', HTMLInputElement)
+  const followCause = (): void => {
+    const by = data.heldUpBy[highlights.selected] ?? -1
+    if (by >= 0) follow(by)
   }
+  const keys: readonly (readonly [keys: string, action: () => void])[] = [
+    ['ArrowLeft a', () => view.pan(-span() * KEY_PAN, true)],
+    ['ArrowRight d', () => view.pan(span() * KEY_PAN, true)],
+    ['w + =', () => view.zoom(KEY_ZOOM, middle(), true)],
+    ['s -', () => view.zoom(1 / KEY_ZOOM, middle(), true)],
+    ['ArrowUp', () => scrollTo(view.scroll - 40)],
+    ['ArrowDown', () => scrollTo(view.scroll + 40)],
+    ['Home', () => view.show(0, span(), true)],
+    ['End', () => view.show(data.duration - span(), data.duration, true)],
+    ['f 0', () => view.fit()],
+    ['z', zoomToSelection],
+    ['[', () => step(-1)],
+    [']', () => step(1)],
+    ['Enter', followCause],
+    ['n', () => goToFound(1)],
+    ['p', () => goToFound(-1)],
+    ['c', () => critical.click()],
+    ['t', () => byId('theme', HTMLButtonElement).click()],
+    ['/', () => searchBox.focus()],
+    ['?', () => help.showModal()],
+    ['Escape', () => select(-1, false)],
+  ]
   listenToKeys(
-    keys,
-    () => byId('help', HTMLDialogElement).open,
+    new Map(keys.flatMap(([names, action]) => names.split(' ').map((name) => [name, action] as const))),
+    () => help.open,
     () => showTooltip(0, 0, -1),
   )
   listenToPointer(canvas, view, layout, {
@@ -242,9 +230,9 @@ function start(data: Data): void {
     }
   })
   byId('fit', HTMLButtonElement).addEventListener('click', () => view.fit())
-  byId('help-button', HTMLButtonElement).addEventListener('click', () => byId('help', HTMLDialogElement).showModal())
-  byId('critical', HTMLInputElement).addEventListener('change', (event) => {
-    highlights.showCritical = (event.target as HTMLInputElement).checked
+  byId('help-button', HTMLButtonElement).addEventListener('click', () => help.showModal())
+  critical.addEventListener('change', () => {
+    highlights.showCritical = critical.checked
     redraw()
   })
 
@@ -264,13 +252,13 @@ function start(data: Data): void {
     ...(data.dropped > 0 ? [`${formatCount(data.dropped)} more not recorded`] : []),
   ]
   byId('about', HTMLElement).textContent = about.join(' · ')
-  listGaps(data, { select: follow, showGap })
-  listPath(data, { select: follow, showGap })
+  listGaps(data, showGap)
+  listPath(data, follow)
   listNames(data, (text) => {
     searchBox.value = text
     search(text)
   })
-  showDetails(data, -1, { select: follow, showGap })
+  showDetails(data, -1, follow)
   themeButton(byId('theme', HTMLButtonElement), () => {
     painter.restyle(readColours())
     redraw()
@@ -280,13 +268,27 @@ function start(data: Data): void {
 }
 
 function label(into: HTMLElement, text: string, className: string, y: number, height: number): HTMLElement {
-  const made = document.createElement('div')
-  made.className = className
-  made.textContent = text
+  const made = element('div', { className }, text)
   made.style.top = `${y}px`
   made.style.lineHeight = `${height}px`
   into.append(made)
   return made
+}
+
+/** Keys, wherever the focus is, but in the search box and in a dialog; letters in lower case. */
+function listenToKeys(keys: ReadonlyMap<string, () => void>, isModal: () => boolean, pressed: () => void): void {
+  document.addEventListener('keydown', (event) => {
+    const { target, key } = event
+    if (event.ctrlKey || event.metaKey || event.altKey || isModal()) return
+    if (target instanceof HTMLInputElement && target.type === 'search') return
+    // Enter on a button is that button's.
+    if (key === 'Enter' && target instanceof HTMLButtonElement) return
+    const action = keys.get(key.length === 1 ? key.toLowerCase() : key)
+    if (action === undefined) return
+    event.preventDefault()
+    pressed()
+    action()
+  })
 }
 
 start(readData())

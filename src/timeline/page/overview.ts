@@ -1,22 +1,18 @@
 /** The whole recording in a strip: how busy it is, and which part is in view. Dragging in it moves the view. */
 import type { Data } from './data.js'
-import type { Layout } from './layout.js'
-import { countUpTo } from './layout.js'
+import { countUpTo, type PageLayout } from './layout.js'
 import type { Colours } from './theme.js'
 import type { View } from './view.js'
 
 export class Overview {
-  readonly #canvas: HTMLCanvasElement
-  readonly #view: View
-  readonly #layout: Layout
-  readonly #data: Data
   #image: { readonly width: number; readonly busy: Float64Array } | undefined
 
-  constructor(canvas: HTMLCanvasElement, view: View, data: Data, layout: Layout) {
-    this.#canvas = canvas
-    this.#view = view
-    this.#data = data
-    this.#layout = layout
+  constructor(
+    private readonly canvas: HTMLCanvasElement,
+    private readonly view: View,
+    private readonly data: Data,
+    private readonly layout: PageLayout,
+  ) {
     const move = (event: PointerEvent): void => {
       const box = canvas.getBoundingClientRect()
       const middle = ((event.clientX - box.left) / box.width) * view.duration
@@ -33,12 +29,11 @@ export class Overview {
   }
 
   draw(colours: Colours, ratio: number): void {
-    const { clientWidth: width, clientHeight: height } = this.#canvas
-    if (this.#canvas.width !== Math.round(width * ratio) || this.#canvas.height !== Math.round(height * ratio)) {
-      this.#canvas.width = Math.round(width * ratio)
-      this.#canvas.height = Math.round(height * ratio)
-    }
-    const context = this.#canvas.getContext('2d')
+    const { clientWidth: width, clientHeight: height } = this.canvas
+    const [pixels, lines] = [Math.round(width * ratio), Math.round(height * ratio)]
+    if (this.canvas.width !== pixels || this.canvas.height !== lines)
+      Object.assign(this.canvas, { width: pixels, height: lines })
+    const context = this.canvas.getContext('2d')
     if (context === null) return
     context.setTransform(ratio, 0, 0, ratio, 0, 0)
     context.clearRect(0, 0, width, height)
@@ -49,7 +44,7 @@ export class Overview {
       const tall = (busy[x] ?? 0) * (height - 6)
       context.fillRect(x, height - 2 - tall, 1, tall)
     }
-    const { begin, end, duration } = this.#view
+    const { begin, end, duration } = this.view
     const left = Math.max(0, (begin / duration) * width)
     const right = Math.min(width, (end / duration) * width)
     context.globalAlpha = 0.6
@@ -66,15 +61,15 @@ export class Overview {
   #busyness(width: number): Float64Array {
     if (this.#image?.width === width) return this.#image.busy
     const busy = new Float64Array(width)
-    const streams = this.#layout.tracks.filter((track) => track.kind === 'stream' && track.rows.length > 0)
+    const streams = this.layout.tracks.filter((track) => track.kind === 'stream' && track.rows.length > 0)
     for (const track of streams) {
       let before = 0
       for (let x = 0; x < width; x += 1) {
-        const time = ((x + 1) / width) * this.#data.duration
+        const time = ((x + 1) / width) * this.data.duration
         const at = countUpTo(track.begin, time)
         const over = Math.max(0, (track.end[at - 1] ?? 0) - time)
         const passed = Math.max(0, (track.busyBefore[at] ?? 0) - over)
-        busy[x] = (busy[x] ?? 0) + Math.max(0, passed - before) / (this.#data.duration / width) / streams.length
+        busy[x] = (busy[x] ?? 0) + Math.max(0, passed - before) / (this.data.duration / width) / streams.length
         before = Math.max(before, passed)
       }
     }

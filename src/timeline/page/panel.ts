@@ -1,6 +1,6 @@
 /** What stands beside the lanes: the selected operation, the gaps, the critical path, and how much of what there was. */
 import type { Gap } from '../gap.js'
-import { isHostOnly, isInstant, Kind } from '../kinds.js'
+import { isHostOnly, isInstant, RowKind } from '../kinds.js'
 import { type Data, placeOf, titleOf } from './data.js'
 import { formatBytes, formatCount, formatTime } from './format.js'
 
@@ -9,10 +9,7 @@ const MOST_LISTED = 200
 /** Of a chain of waits. */
 const MOST_LINKS = 6
 
-export interface Panel {
-  readonly select: (row: number) => void
-  readonly showGap: (gap: Gap) => void
-}
+type Select = (row: number) => void
 
 const REASONS: Readonly<Record<string, string>> = {
   stream: 'it comes after, in the stream,',
@@ -24,7 +21,14 @@ const REASONS: Readonly<Record<string, string>> = {
   unknown: 'nothing that was recorded held it up',
 }
 
-function element<T extends keyof HTMLElementTagNameMap>(
+/** With what an idle stream waited for behind it. */
+const GAP_REASONS: Readonly<Record<string, string>> = {
+  wait: 'waits for',
+  host: 'queued only after',
+  engine: 'shares an engine with',
+}
+
+export function element<T extends keyof HTMLElementTagNameMap>(
   tag: T,
   properties: Partial<HTMLElementTagNameMap[T]> = {},
   ...children: readonly (Node | string)[]
@@ -34,6 +38,8 @@ function element<T extends keyof HTMLElementTagNameMap>(
   return made
 }
 
+const hint = (text: string): HTMLElement => element('p', { className: 'hint' }, text)
+
 export function byId<T extends HTMLElement>(id: string, type: new () => T): T {
   const found = document.getElementById(id)
   if (!(found instanceof type)) throw new Error(`the page has no ${id}`)
@@ -41,11 +47,11 @@ export function byId<T extends HTMLElement>(id: string, type: new () => T): T {
 }
 
 /** The operation that was pointed at, in full. */
-export function showDetails(data: Data, row: number, { select }: Panel): void {
+export function showDetails(data: Data, row: number, select: Select): void {
   const target = byId('details', HTMLElement)
   target.replaceChildren()
   if (row < 0) {
-    target.append(element('p', { className: 'hint' }, 'Point at a bar, or click it to see what held it up.'))
+    target.append(hint('Point at a bar, or click it to see what held it up.'))
     return
   }
   target.append(
@@ -60,7 +66,7 @@ export function showDetails(data: Data, row: number, { select }: Panel): void {
     target.append(element('h4', {}, 'It could not begin sooner'), ...chain(data, row, select))
   }
   const record = data.cause[row] ?? -1
-  if (kind === Kind.WAIT && record >= 0 && record !== data.heldUpBy[row]) {
+  if (kind === RowKind.WAIT && record >= 0 && record !== data.heldUpBy[row]) {
     target.append(element('h4', {}, 'The record it refers to'), link(data, record, select))
   }
   const graph = data.parent[row] ?? -1
@@ -68,7 +74,7 @@ export function showDetails(data: Data, row: number, { select }: Panel): void {
 }
 
 /** What held it up, and through waits and records what held that up, until something that takes time. */
-function chain(data: Data, from: number, select: (row: number) => void): HTMLElement[] {
+function chain(data: Data, from: number, select: Select): HTMLElement[] {
   const links: HTMLElement[] = []
   let row = from
   for (let steps = 0; steps < MOST_LINKS; steps += 1) {
@@ -112,18 +118,18 @@ function swatch(data: Data, row: number): HTMLElement {
   const kind = data.kind[row] ?? 0
   const made = element('span', { className: 'swatch', ariaHidden: 'true' })
   made.dataset['kind'] = data.kinds[kind] ?? ''
-  if (kind === Kind.KERNEL) made.style.background = `var(--kernel-${data.colours.get(data.name[row] ?? 0) ?? 0})`
+  if (kind === RowKind.KERNEL) made.style.background = `var(--kernel-${data.colours.get(data.name[row] ?? 0) ?? 0})`
   return made
 }
 
 function link(
   data: Data,
   row: number,
-  select: (row: number) => void,
+  select: Select,
   count = 1,
   took = (data.end[row] ?? Number.NaN) - (data.start[row] ?? Number.NaN),
 ): HTMLElement {
-  const button = element(
+  return element(
     'button',
     { className: 'row', type: 'button', onclick: () => select(row) },
     swatch(data, row),
@@ -131,45 +137,38 @@ function link(
     element('span', { className: 'place' }, placeOf(data, row)),
     element('span', { className: 'took' }, took > 0 ? formatTime(took) : ''),
   )
-  return button
 }
 
-export function listGaps(data: Data, { showGap }: Panel): void {
+export function listGaps(data: Data, showGap: (gap: Gap) => void): void {
   const target = byId('gaps', HTMLElement)
-  const title = byId('gaps-title', HTMLElement)
-  title.textContent =
-    data.gaps.length === 0 ? 'Idle gaps' : `Idle gaps (${formatTime(data.gapTime, 1)} in ${formatCount(data.gapCount)})`
-  if (data.gaps.length === 0)
-    target.append(element('p', { className: 'hint' }, 'No stream stood idle between two operations.'))
+  const all = `Idle gaps (${formatTime(data.gapTime, 1)} in ${formatCount(data.gapCount)})`
+  byId('gaps-title', HTMLElement).textContent = data.gaps.length === 0 ? 'Idle gaps' : all
+  if (data.gaps.length === 0) target.append(hint('No stream stood idle between two operations.'))
   for (const gap of data.gaps.slice(0, MOST_LISTED)) {
-    const button = element(
-      'button',
-      { className: 'row gap', type: 'button', onclick: () => showGap(gap) },
-      element('span', { className: 'took' }, formatTime(gap.end - gap.begin)),
-      element('span', { className: 'name' }, data.lanes[gap.lane]?.name ?? ''),
-      element('span', { className: 'why' }, gapReason(data, gap)),
+    target.append(
+      element(
+        'button',
+        { className: 'row gap', type: 'button', onclick: () => showGap(gap) },
+        element('span', { className: 'took' }, formatTime(gap.end - gap.begin)),
+        element('span', { className: 'name' }, data.lanes[gap.lane]?.name ?? ''),
+        element('span', { className: 'why' }, gapReason(data, gap)),
+      ),
     )
-    target.append(button)
   }
 }
 
 export function gapReason(data: Data, gap: Gap): string {
-  if (gap.reason === 'wait' && gap.cause >= 0)
-    return `waits for ${titleOf(data, gap.cause)} on ${placeOf(data, gap.cause)}`
-  if (gap.reason === 'host' && gap.cause >= 0)
-    return `queued only after ${titleOf(data, gap.cause)} on ${placeOf(data, gap.cause)}`
-  if (gap.reason === 'engine' && gap.cause >= 0)
-    return `shares an engine with ${titleOf(data, gap.cause)} on ${placeOf(data, gap.cause)}`
-  return REASONS[gap.reason] ?? gap.reason
+  const why = gap.cause < 0 ? undefined : GAP_REASONS[gap.reason]
+  if (why === undefined) return REASONS[gap.reason] ?? gap.reason
+  return `${why} ${titleOf(data, gap.cause)} on ${placeOf(data, gap.cause)}`
 }
 
-export function listPath(data: Data, { select }: Panel): void {
+export function listPath(data: Data, select: Select): void {
   const target = byId('path', HTMLElement)
   const rows = Array.from(data.path).filter((row) => (data.end[row] ?? 0) > (data.start[row] ?? 0))
-  const total = rows.reduce(
-    (sum, row) => sum + (data.kind[row] === Kind.WAIT ? 0 : (data.end[row] ?? 0) - (data.start[row] ?? 0)),
-    0,
-  )
+  const took = (row: number): number =>
+    data.kind[row] === RowKind.WAIT ? 0 : (data.end[row] ?? 0) - (data.start[row] ?? 0)
+  const total = rows.reduce((sum, row) => sum + took(row), 0)
   const share = data.duration === 0 ? 0 : Math.round((total / data.duration) * 100)
   byId('path-title', HTMLElement).textContent = `Critical path (${formatTime(total, 1)}, ${share} % of the time)`
   const runs = runsOf(data, rows)
@@ -177,7 +176,7 @@ export function listPath(data: Data, { select }: Panel): void {
     target.append(link(data, row, select, count, together))
   }
   if (runs.length > MOST_LISTED) {
-    target.append(element('p', { className: 'hint' }, `and ${formatCount(runs.length - MOST_LISTED)} more`))
+    target.append(hint(`and ${formatCount(runs.length - MOST_LISTED)} more`))
   }
 }
 
@@ -187,9 +186,7 @@ function runsOf(data: Data, rows: readonly number[]): { row: number; count: numb
   for (const row of rows) {
     const took = (data.end[row] ?? 0) - (data.start[row] ?? 0)
     const last = runs.at(-1)
-    const isSame =
-      last !== undefined && data.name[last.row] === data.name[row] && data.lane[last.row] === data.lane[row]
-    if (isSame) {
+    if (last !== undefined && data.name[last.row] === data.name[row] && data.lane[last.row] === data.lane[row]) {
       last.count += 1
       last.total += took
     } else runs.push({ row, count: 1, total: took })
@@ -199,44 +196,29 @@ function runsOf(data: Data, rows: readonly number[]): { row: number; count: numb
 
 /** Operations by name: where the time goes. */
 export function listNames(data: Data, search: (text: string) => void): void {
-  const sums = new Map<
-    string,
-    { kind: number; name: number; row: number; count: number; total: number; longest: number }
-  >()
+  const sums = new Map<string, { name: number; row: number; count: number; total: number; longest: number }>()
   for (let row = 0; row < data.length; row += 1) {
     const kind = data.kind[row] ?? 0
     const took = (data.end[row] ?? Number.NaN) - (data.start[row] ?? Number.NaN)
-    if (isHostOnly(kind) || !(took > 0) || kind === Kind.WAIT) continue
+    if (isHostOnly(kind) || !(took > 0) || kind === RowKind.WAIT) continue
     const key = `${kind} ${data.name[row]}`
-    const sum = sums.get(key) ?? { kind, name: data.name[row] ?? 0, row, count: 0, total: 0, longest: 0 }
+    const sum = sums.get(key) ?? { name: data.name[row] ?? 0, row, count: 0, total: 0, longest: 0 }
     sum.count += 1
     sum.total += took
     sum.longest = Math.max(sum.longest, took)
     sums.set(key, sum)
   }
-  const target = byId('names', HTMLElement)
-  for (const { row, name, count, total, longest } of [...sums.values()]
-    .sort((a, b) => b.total - a.total)
-    .slice(0, MOST_LISTED)) {
+  const rows = [...sums.values()].sort((a, b) => b.total - a.total).slice(0, MOST_LISTED)
+  for (const { row, name, count, total, longest } of rows) {
     const text = data.names[name] ?? ''
-    target.append(
+    const properties = { className: 'pick', type: 'button', onclick: () => search(text) } as const
+    const cells = [formatCount(count), ...[total, total / count, longest].map((time) => formatTime(time, 2))]
+    byId('names', HTMLElement).append(
       element(
         'tr',
         {},
-        element(
-          'th',
-          { scope: 'row' },
-          element(
-            'button',
-            { className: 'pick', type: 'button', onclick: () => search(text) },
-            swatch(data, row),
-            text,
-          ),
-        ),
-        element('td', {}, formatCount(count)),
-        element('td', {}, formatTime(total, 2)),
-        element('td', {}, formatTime(total / count, 2)),
-        element('td', {}, formatTime(longest, 2)),
+        element('th', { scope: 'row' }, element('button', properties, swatch(data, row), text)),
+        ...cells.map((cell) => element('td', {}, cell)),
       ),
     )
   }

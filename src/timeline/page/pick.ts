@@ -1,31 +1,26 @@
-/** What is under the pointer, and what stands next to what. */
+/** Which row is under the pointer, and which row stands next to another. */
 import type { Data } from './data.js'
-import { countUpTo, type Layout, type Track } from './layout.js'
+import { countUpTo, type PageLayout, type Track } from './layout.js'
 import type { View } from './view.js'
 
 /** Pixels by which a mark or a narrow bar may be missed. */
 const NEAR = 4
 
-export interface Picked {
-  readonly track: Track
-  readonly row: number
-}
-
-export function pick(layout: Layout, view: View, x: number, y: number): Picked | undefined {
+/** The row of the bar or mark that is meant there; -1 where there is none. */
+export function pick(layout: PageLayout, view: View, x: number, y: number): number {
   const at = y + view.scroll
   const track = layout.tracks.find((one) => at >= one.y && at < one.y + one.height + 5)
-  if (track === undefined) return undefined
+  if (track === undefined) return -1
   const time = view.timeAt(x)
   const near = NEAR * view.perPixel
   if (at > track.y + track.height - 6) {
     const mark = nearest(track.markAt, time, near)
-    if (mark >= 0) return { track, row: track.marks[mark] ?? -1 }
+    if (mark >= 0) return track.marks[mark] ?? -1
   }
   const after = countUpTo(track.begin, time)
-  if (after > 0 && (track.end[after - 1] ?? 0) >= time - near) return { track, row: track.rows[after - 1] ?? -1 }
-  if ((track.begin[after] ?? Number.POSITIVE_INFINITY) <= time + near) return { track, row: track.rows[after] ?? -1 }
-  const mark = nearest(track.markAt, time, near)
-  return mark < 0 ? undefined : { track, row: track.marks[mark] ?? -1 }
+  if (after > 0 && (track.end[after - 1] ?? 0) >= time - near) return track.rows[after - 1] ?? -1
+  if ((track.begin[after] ?? Number.POSITIVE_INFINITY) <= time + near) return track.rows[after] ?? -1
+  return track.marks[nearest(track.markAt, time, near)] ?? -1
 }
 
 function nearest(times: Float64Array, time: number, near: number): number {
@@ -37,7 +32,7 @@ function nearest(times: Float64Array, time: number, near: number): number {
 }
 
 /** The track that a row is drawn on. */
-export function trackOf(data: Data, layout: Layout, row: number): Track | undefined {
+export function trackOf(data: Data, layout: PageLayout, row: number): Track | undefined {
   const isOn = (track: Track): boolean => track.rows.includes(row) || track.marks.includes(row)
   const own = layout.ofLane.get(data.lane[row] ?? -1)
   if (own !== undefined && isOn(own)) return own

@@ -1,12 +1,12 @@
 /** Wheel, drag, hover and click on the lanes. */
 import { AXIS } from './draw.js'
-import type { Layout } from './layout.js'
+import type { PageLayout } from './layout.js'
 import { pick } from './pick.js'
 import type { View } from './view.js'
 
 export interface PointerActions {
   readonly select: (row: number) => void
-  /** What is under the pointer; no row is -1. */
+  /** The row under the pointer; no row is -1. */
   readonly hover: (x: number, y: number, row: number) => void
   readonly scrollBy: (pixels: number) => void
   readonly zoomToSelection: () => void
@@ -17,15 +17,19 @@ const STILL = 3
 const LINE = 16
 const ZOOM_PER_PIXEL = 0.0022
 
-export function listenToPointer(canvas: HTMLCanvasElement, view: View, layout: Layout, actions: PointerActions): void {
+export function listenToPointer(
+  canvas: HTMLCanvasElement,
+  view: View,
+  layout: PageLayout,
+  actions: PointerActions,
+): void {
   let dragging: { readonly x: number; readonly y: number; moved: boolean } | undefined
   let last = { x: 0, y: 0 }
   const placeIn = (event: MouseEvent): { x: number; y: number } => {
     const box = canvas.getBoundingClientRect()
     return { x: event.clientX - box.left, y: event.clientY - box.top }
   }
-  const rowAt = ({ x, y }: { x: number; y: number }): number =>
-    y < AXIS ? -1 : (pick(layout, view, x, y - AXIS)?.row ?? -1)
+  const rowAt = ({ x, y }: { x: number; y: number }): number => (y < AXIS ? -1 : pick(layout, view, x, y - AXIS))
 
   canvas.addEventListener('pointerdown', (event) => {
     if (event.button !== 0) return

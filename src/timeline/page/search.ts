@@ -2,14 +2,14 @@
 import { type Data, placeOf, wholeDeviceOf } from './data.js'
 import type { Track } from './layout.js'
 
-export interface Found {
+export interface SearchResult {
   readonly rows: Int32Array
   readonly matches: Uint8Array
   readonly matchesBefore: ReadonlyMap<Track, Int32Array>
 }
 
 /** Nothing where the text is empty. Several words are all to be found. */
-export function find(data: Data, tracks: readonly Track[], text: string): Found | undefined {
+export function find(data: Data, tracks: readonly Track[], text: string): SearchResult | undefined {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean)
   if (words.length === 0) return undefined
   const lower = data.names.map((name) => name.toLowerCase())
@@ -20,9 +20,8 @@ export function find(data: Data, tracks: readonly Track[], text: string): Found 
   const place = (row: number): string => {
     if (wholeDeviceOf(data, row) !== undefined) return placeOf(data, row)
     const lane = data.lane[row] ?? 0
-    const known = ofLane.get(lane) ?? placeOf(data, row).toLowerCase()
-    ofLane.set(lane, known)
-    return known
+    if (!ofLane.has(lane)) ofLane.set(lane, placeOf(data, row).toLowerCase())
+    return ofLane.get(lane) ?? ''
   }
   for (let row = 0; row < data.length; row += 1) {
     const name = lower[data.name[row] ?? 0] ?? ''

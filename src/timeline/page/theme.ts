@@ -1,24 +1,12 @@
 /** Colours, read from the style sheet so that light and dark are said in one place. */
 import { KERNEL_COLOURS } from '../kernel-colours.js'
 
-export interface Colours {
-  readonly background: string
-  readonly band: string
-  readonly line: string
-  readonly text: string
-  readonly faint: string
-  readonly wait: string
-  readonly critical: string
-  readonly arrow: string
-  readonly accent: string
-  readonly gap: string
-  readonly onBar: string
-  /** By kind. */
-  readonly bars: readonly string[]
-  readonly kernels: readonly string[]
-}
+/** The colours of the kinds, in their order. */
+const KIND_COLOURS = 'quiet kernel-0 copy fill quiet quiet quiet wait host graph quiet fault blocked blocked'
 
-export function readColours(): Colours {
+export type Colours = ReturnType<typeof readColours>
+
+export function readColours() {
   // Only of an element's own colour does the browser say which of the two it is.
   const probe = document.createElement('i')
   document.body.append(probe)
@@ -26,8 +14,6 @@ export function readColours(): Colours {
     probe.style.color = `var(--${name})`
     return getComputedStyle(probe).color
   }
-  const copy = of('copy')
-  const quiet = of('quiet')
   const colours = {
     background: of('background'),
     band: of('band'),
@@ -40,22 +26,7 @@ export function readColours(): Colours {
     accent: of('accent'),
     gap: of('gap'),
     onBar: of('on-bar'),
-    bars: [
-      quiet,
-      of('kernel-0'),
-      copy,
-      of('fill'),
-      quiet,
-      quiet,
-      quiet,
-      of('wait'),
-      of('host'),
-      of('graph'),
-      quiet,
-      of('fault'),
-      of('blocked'),
-      of('blocked'),
-    ],
+    bars: KIND_COLOURS.split(' ').map(of),
     kernels: Array.from({ length: KERNEL_COLOURS }, (_, at) => of(`kernel-${at}`)),
   }
   probe.remove()

@@ -8,13 +8,14 @@ export class View {
   width = 1
   scroll = 0
   readonly duration: number
-  readonly #changed: () => void
   #moving = 0
 
-  constructor(duration: number, changed: () => void) {
+  constructor(
+    duration: number,
+    private readonly changed: () => void,
+  ) {
     this.duration = Math.max(duration, SHORTEST)
     this.end = this.duration
-    this.#changed = changed
     this.fit(false)
   }
 
@@ -57,7 +58,7 @@ export class View {
     else {
       this.begin = from
       this.end = from + span
-      this.#changed()
+      this.changed()
     }
   }
 
@@ -70,7 +71,7 @@ export class View {
       const eased = 1 - (1 - part) ** 3
       this.begin = from.begin + (begin - from.begin) * eased
       this.end = from.end + (end - from.end) * eased
-      this.#changed()
+      this.changed()
       if (part < 1) requestAnimationFrame(step)
     }
     step()

@@ -2,85 +2,64 @@
  * What comes before what, by CUDA's rules: streams, events, the null stream, host waits, host functions, captures. It
  * follows the calls one by one.
  */
-import {
-  type Driver,
-  type EventHandle,
-  type GraphExecHandle,
-  type GraphHandle,
-  isNullStream,
-  type StreamHandle,
-} from '../driver/driver.js'
+import { type EventHandle, isNullStream, type StreamHandle } from '../driver/driver.js'
+import type { DriverWrapper } from '../driver/driver-wrapper.js'
 import { NOWHERE, Strand, type StrandPoint, Strands } from './clocks.js'
-import { Instance } from './instances.js'
+import type { CapturedNodes, GraphInstance, LaunchOrder, NodeVisitor } from './graph-instance.js'
+import { type LaunchedHostFunction, type RunningHostFunction, RunningHostFunctions } from './host-functions.js'
 import { KnownEvents } from './known-events.js'
 import { KnownStreams } from './known-streams.js'
 import { PendingHostFunctions } from './pending.js'
-import { RunningHostFunctions } from './running.js'
-import { Capture, type CaptureNode, type EventState, type StreamStrand } from './streams.js'
+import { Capture, type EventState, type StreamStrand } from './streams.js'
 
-export class Order {
+export class HappensBefore implements LaunchOrder {
   readonly pending = new PendingHostFunctions()
   readonly strands = new Strands()
+  /** The JavaScript thread: what it knows to be done. */
+  readonly host = this.strands.host
+  readonly running = new RunningHostFunctions(this.pending)
   readonly streams: KnownStreams
   readonly events: KnownEvents
-  readonly #graphs = new Map<GraphHandle, readonly CaptureNode[]>()
-  readonly #instances = new Map<GraphExecHandle, Instance>()
-  readonly #running = new RunningHostFunctions(this.pending)
   /** By stream: the latest launch there of an instance of which nothing is known, since it is older than the sanitizer. */
   readonly #unknownLaunches = new Map<number, StrandPoint>()
 
-  constructor(driver: () => Driver) {
-    this.streams = new KnownStreams(driver, this.strands)
-    this.events = new KnownEvents(this.strands.host)
-  }
-
-  get host(): Strand {
-    return this.strands.host
-  }
-
-  stream(handle: StreamHandle): StreamStrand {
-    return this.streams.at(handle)
+  constructor(wrapper: DriverWrapper) {
+    this.streams = new KnownStreams(wrapper, this.strands)
+    this.events = new KnownEvents(this.host)
   }
 
   /** The stream is about to be given something: what that comes after, beside the stream's own work. */
   arriveAt(handle: StreamHandle): StreamStrand {
-    const stream = this.stream(handle)
+    const stream = this.streams.at(handle)
     if (stream.capture === undefined) this.#comeAfterOthers(stream, stream)
     return stream
   }
 
   /** Where the stream's next work would stand. Nothing is queued: nothing comes after it. */
   nextOf(stream: StreamStrand): StrandPoint {
-    const next = new Strand(stream.slot, stream.tick, stream.clock)
+    const next = new Strand(stream)
     this.#comeAfterOthers(stream, next)
-    next.tick += 1
-    return next
+    return next.next()
   }
 
   /** As `arriveAt`, for a wait: on a blocking stream it is no work, and the null stream's need not come before it. */
   #arriveAtWait(handle: StreamHandle): StreamStrand {
-    const stream = this.stream(handle)
+    const stream = this.streams.at(handle)
     const { capture, nonBlocking } = stream
     if (capture !== undefined || nonBlocking || isNullStream(stream.handle)) return this.arriveAt(handle)
-    stream.join(this.strands.host)
+    stream.join(this.host)
     return stream
   }
 
-  /** A point of its own for something that the stream is given. */
-  next(stream: StreamStrand): StrandPoint {
-    stream.tick += 1
-    return stream.point()
-  }
-
   record(handle: EventHandle, streamHandle: StreamHandle, external: boolean): void {
-    const stream = this.stream(streamHandle)
+    const stream = this.streams.at(streamHandle)
     const event = this.events.at(handle)
     const { capture } = stream
     if (capture === undefined) {
       event.points = this.#recorded(stream, streamHandle, event.timing)
       event.captured = undefined
-    } else if (external) capture.add(stream, { kind: 'record', event }, undefined)
-    else event.captured = { capture, after: capture.frontierOf(stream) }
+    } else if (external) capture.addExternal('record', event, stream)
+    else capture.record(event, stream)
   }
 
   /** A record behind all work of the device. */
@@ -90,9 +69,9 @@ export class Order {
     event.captured = undefined
   }
 
-  /** A record that nobody sees stands behind the promise that all of the stream's work will be done: what it stands for. */
+  /** Behind a promise that all of the stream's work will be done stands a hidden record: what that stands for. */
   promised(handle: StreamHandle): readonly StrandPoint[] {
-    return this.#recorded(this.stream(handle), handle, false)
+    return this.#recorded(this.streams.at(handle), handle, false)
   }
 
   /**
@@ -101,42 +80,42 @@ export class Order {
    */
   #recorded(stream: StreamStrand, handle: StreamHandle, timing: boolean): readonly StrandPoint[] {
     if (timing || stream.nonBlocking || isNullStream(stream.handle)) return [this.arriveAt(handle).point()]
-    stream.join(this.strands.host)
+    stream.join(this.host)
     return [stream.point(), this.streams.blockingOf(stream.device).nullStream.point()]
   }
 
   /** False where nothing was ever recorded: the wait is none, and orders nothing behind the null stream either. */
   wait(streamHandle: StreamHandle, handle: EventHandle, external: boolean): boolean {
-    const stream = this.stream(streamHandle)
+    const stream = this.streams.at(streamHandle)
     const event = this.events.at(handle)
     const { captured } = event
     const isWait = !event.made || event.points.length > 0 || captured !== undefined
-    if (stream.capture !== undefined && external) stream.capture.add(stream, { kind: 'wait', event }, undefined)
-    else if (captured !== undefined) captured.capture.join(stream, captured.after)
+    if (stream.capture !== undefined && external) stream.capture.addExternal('wait', event, stream)
+    else if (captured !== undefined) captured.joinAt(event, stream)
     else if (isWait) {
       this.#arriveAtWait(streamHandle)
-      for (const point of this.#workOf(event)) stream.join(point)
+      for (const point of this.workOfRecord(event)) stream.join(point)
     }
     return isWait
   }
 
   waitForStream(streamHandle: StreamHandle, otherHandle: StreamHandle): void {
-    const other = this.stream(otherHandle)
+    const other = this.streams.at(otherHandle)
     const recorded = other.capture === undefined ? this.#recorded(other, otherHandle, false) : []
     const stream = this.#arriveAtWait(streamHandle)
     if (other.capture !== undefined) other.capture.join(stream, other.capture.frontierOf(other))
     else if (stream.capture === undefined) for (const point of recorded) stream.join(point)
   }
 
-  /** What is done once a wait for the stream is over. */
+  /** The work that is done once a wait for the stream is over. */
   workOf(handle: StreamHandle): readonly StrandPoint[] {
-    const stream = this.stream(handle)
+    const stream = this.streams.at(handle)
     if (!isNullStream(stream.handle)) return [stream.point()]
     return [stream, ...this.streams.blockingOf(stream.device).others].map((one) => one.point())
   }
 
   workOfEvent(handle: EventHandle): readonly StrandPoint[] {
-    return this.#workOf(this.events.at(handle))
+    return this.workOfRecord(this.events.at(handle))
   }
 
   workOfDevice(device: number): readonly StrandPoint[] {
@@ -145,84 +124,49 @@ export class Order {
 
   /** The JavaScript thread has found out, or waited until, all up to these points is done. */
   hostKnows(points: readonly StrandPoint[]): void {
-    this.#running.learns(points)
+    this.running.learns(points)
     this.#threadKnows(points)
   }
 
   /** A host function begins to run here, perhaps inside of another, which need not come after it. */
-  enterHostFunction(at: StrandPoint): Strand {
-    this.#threadKnows([at])
-    return this.#running.enter(at)
-  }
-
-  leaveHostFunction(at: StrandPoint, knows: Strand): void {
-    this.#running.leave(at, knows)
+  hostFunctionBegins(launched: LaunchedHostFunction): RunningHostFunction {
+    this.pending.ran(launched.at)
+    this.#threadKnows([launched.at])
+    return this.running.enter(launched)
   }
 
   /** After all that these events stand for, and all that the JavaScript thread knows. */
   afterEvents(events: readonly EventHandle[]): StrandPoint {
-    const after = new Strand(NOWHERE, 1, this.host.clock)
+    const after = new Strand({ slot: NOWHERE, tick: 1, clock: this.host.clock })
     for (const event of events) for (const point of this.workOfEvent(event)) after.join(point)
     return after.point()
   }
 
   captureBegins(handle: StreamHandle): void {
-    new Capture(this.stream(handle), true)
+    new Capture(this.streams.at(handle), true)
   }
 
-  /** `graph` is undefined where the capture came to nothing. */
-  captureEnds(handle: StreamHandle, graph: GraphHandle | undefined): void {
-    const capture = this.streams.known(handle)?.capture
-    if (capture === undefined) return
-    capture.end()
-    if (graph !== undefined) this.#graphs.set(graph, capture.nodes)
+  /** Returns the nodes of the capture. */
+  captureEnds(handle: StreamHandle): CapturedNodes {
+    return this.streams.known(handle)?.capture?.end() ?? []
   }
 
-  graphDestroyed(graph: GraphHandle): void {
-    this.#graphs.delete(graph)
-  }
-
-  graphInstantiated(graph: GraphHandle, exec: GraphExecHandle): void {
-    this.#instances.set(exec, new Instance(this.#graphs.get(graph) ?? []))
-  }
-
-  graphUpdated(exec: GraphExecHandle, graph: GraphHandle): void {
-    const instance = this.#instances.get(exec)
-    if (instance !== undefined) instance.nodes = this.#graphs.get(graph) ?? []
-  }
-
-  execDestroyed(exec: GraphExecHandle): void {
-    for (const lane of this.#instances.get(exec)?.lanes ?? []) this.strands.end(lane)
-    this.#instances.delete(exec)
-  }
-
-  launch(
-    exec: GraphExecHandle,
-    handle: StreamHandle,
-    visit: (stream: StreamStrand, node: CaptureNode, at: StrandPoint) => void,
-  ): void {
+  /** `instance` is undefined where it is older than the sanitizer. */
+  launch(instance: GraphInstance | undefined, handle: StreamHandle, visit: NodeVisitor): void {
     const stream = this.arriveAt(handle)
-    const instance = this.#instances.get(exec)
-    if (stream.capture !== undefined) {
-      if (instance !== undefined) stream.capture.addGraph(stream, instance.nodes)
-      return
-    }
-    if (instance === undefined) {
-      this.#launchUnknown(stream)
-      return
-    }
-    const newLane = (): Strand => this.strands.start((slot, tick, clock) => new Strand(slot, tick, clock))
-    instance.launch(stream, {
-      newLane,
-      workOf: (event) => this.#workOf(event),
-      visit: (node, at) => visit(stream, node, at),
-    })
+    if (stream.capture !== undefined) stream.capture.addGraph(stream, instance?.nodes ?? [])
+    else if (instance !== undefined) instance.launch(stream, this, visit)
+    else this.#launchUnknown(stream)
+  }
+
+  newStrand(): Strand {
+    return new Strand(this.strands.begin())
   }
 
   /** It may wait for each event that is older than the sanitizer, and record it. */
   #launchUnknown(stream: StreamStrand): void {
-    for (const event of this.events.older()) for (const point of this.#workOf(event)) stream.join(point)
-    this.#unknownLaunches.set(stream.slot, this.next(stream))
+    for (const event of this.events.older()) for (const point of this.workOfRecord(event)) stream.join(point)
+    this.#unknownLaunches.set(stream.slot, stream.next())
   }
 
   /** Does the stream come after anything that a foreign stream of its device was given, or is it one? */
@@ -232,15 +176,14 @@ export class Order {
   }
 
   #threadKnows(points: readonly StrandPoint[]): void {
-    const { host } = this.strands
-    const { tick } = host
-    for (const point of points) host.join(point)
-    if (host.tick !== tick) this.streams.hostKnowsMore()
+    const { tick } = this.host
+    for (const point of points) this.host.join(point)
+    if (this.host.tick !== tick) this.streams.hostKnowsMore()
   }
 
   /** What work of the stream comes after: all that JavaScript knows to be done, and by the null stream's rules other streams. */
   #comeAfterOthers(stream: StreamStrand, work: Strand): void {
-    work.join(this.strands.host)
+    work.join(this.host)
     if (stream.nonBlocking) return
     const { nullStream, others } = this.streams.blockingOf(stream.device)
     if (stream !== nullStream) work.join(nullStream)
@@ -251,7 +194,7 @@ export class Order {
    * What an event's latest record stands for. One that others record may stand for all that foreign streams were given, and
    * one that is older than the sanitizer for each launch of a graph that is.
    */
-  #workOf({ foreign, made, points }: EventState): readonly StrandPoint[] {
+  workOfRecord({ foreign, made, points }: EventState): readonly StrandPoint[] {
     if (made) return points
     const theirs = foreign ? this.streams.foreign.map((stream) => stream.point()) : []
     return [...points, ...theirs, ...this.#unknownLaunches.values()]
