@@ -1,4 +1,6 @@
 /** The door of NCCL: collective operations of several GPUs on our streams. */
+import './shortcuts.js'
+
 export { LibraryError } from './base/errors.js'
 export { Communicator, ncclVersion, uniqueId } from './libraries/nccl/communicator.js'
 export { group } from './libraries/nccl/nccl-group.js'

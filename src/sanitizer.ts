@@ -1,4 +1,5 @@
 /** cuda-streams/sanitizer: finds the wait that is missing between streams. */
+import './shortcuts.js'
 
 export { SanitizerError } from './sanitizer/findings.js'
 export type { ReportedOperation, ReportKind, SanitizerReport } from './sanitizer/reports.js'

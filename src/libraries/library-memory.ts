@@ -6,7 +6,6 @@ import type { Access, KernelMemory } from '../driver/driver.js'
 import { openMemory } from '../memory/buffer.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
 import { type DeviceBuffer, isDeviceBuffer } from '../memory/device-buffer.js'
-import '../memory/pinned-buffer.js'
 import type { Stream } from '../stream.js'
 import type { StreamCore } from '../streams/stream-core.js'
 

@@ -8,11 +8,10 @@ import { SimOperationKind } from '../driver/sim/objects.js'
 import { MOST_DEVICES } from '../driver/sim/properties.js'
 import { SimDriver, simulatorOfHandle } from '../driver/sim/sim-driver.js'
 import { backendOf, wrappableOf } from '../driver/wrappable-driver.js'
-import { checkFault, checkFaults, type Fault } from './faults.js'
-import '../shortcuts.js'
 import type { Stream } from '../stream.js'
 import { checkPriority, isStream, openStream } from '../streams/stream-core.js'
 import type { StreamOptions } from '../streams/stream-options.js'
+import { checkFault, checkFaults, type Fault } from './faults.js'
 
 /** What a simulated machine has. */
 export interface SimulationOptions {
