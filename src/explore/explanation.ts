@@ -1,5 +1,5 @@
 /** Where two orders part, and which wait is missing. */
-import type { Touch } from '../driver/sim/objects.js'
+import type { Touch } from '../driver/sim/machine/work.js'
 import { Causality, type Race } from './causality.js'
 import type { Run } from './run.js'
 import type { Known } from './step-recorder.js'

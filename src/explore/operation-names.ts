@@ -1,5 +1,6 @@
 /** Operations and streams as people know them. */
-import { type SimOperation, SimOperationKind, type SimStream } from '../driver/sim/objects.js'
+import type { SimOperation, SimStream } from '../driver/sim/machine/machine-state.js'
+import { SimOperationKind } from '../driver/sim/machine/work.js'
 
 /** Streams are numbered in the order in which they were made, from 1; those that the library makes for itself count too. */
 export function streamName(stream: SimStream, devices: number): string {

@@ -3,7 +3,7 @@
  * Jonsson and Sagonas, 2014). A run is analysed; where two steps could have come the other way round, and somebody could
  * tell, a later run takes that way. The program is run anew for each order.
  */
-import type { Choice } from '../driver/sim/chosen-scheduler.js'
+import type { Choice } from '../driver/sim/machine/chosen-scheduler.js'
 import { Causality } from './causality.js'
 import { type Picker, processOf, usualChoice } from './step-recorder.js'
 import { conflictOf, type Step } from './steps.js'

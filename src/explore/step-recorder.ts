@@ -1,7 +1,8 @@
 /** Directs one run, by asking a picker, and writes down its steps. */
-import type { Choice, Director, Where } from '../driver/sim/chosen-scheduler.js'
-import type { SimOperation, Touch } from '../driver/sim/objects.js'
-import type { Look } from '../driver/sim/scheduler.js'
+import type { Choice, Director, Where } from '../driver/sim/machine/chosen-scheduler.js'
+import type { SimOperation } from '../driver/sim/machine/machine-state.js'
+import type { Look } from '../driver/sim/machine/scheduler.js'
+import type { Touch } from '../driver/sim/machine/work.js'
 import { type CallSite, siteOfCaller } from './call-site.js'
 import { streamName, whatOf } from './operation-names.js'
 import { HOST, overlap, type Step } from './steps.js'

@@ -1,6 +1,6 @@
 /** The steps of a run, and which of them depend on each other: those whose order nobody can see may be exchanged. */
-import type { Choice } from '../driver/sim/chosen-scheduler.js'
-import type { Touch } from '../driver/sim/objects.js'
+import type { Choice } from '../driver/sim/machine/chosen-scheduler.js'
+import type { Touch } from '../driver/sim/machine/work.js'
 
 /** Stands for the host, where an operation is told by its number. */
 export const HOST = 0

@@ -1,6 +1,7 @@
 /** Which calls and operations of a simulation are to fail. */
-import { type SimOperation, SimOperationKind } from './objects.js'
-import { Random } from './random.js'
+import type { SimOperation } from './machine/machine-state.js'
+import { Random } from './machine/random.js'
+import { SimOperationKind } from './machine/work.js'
 
 /** A call of the driver, which then throws at once; or an operation, which faults the devices when it would end. */
 export interface PlannedFault {
@@ -45,12 +46,10 @@ export const FAILING_CALLS = [
 export type FailingCall = (typeof FAILING_CALLS)[number]
 
 class Pending {
-  readonly fault: PlannedFault
   #before: number
   #left: number
 
-  constructor(fault: PlannedFault) {
-    this.fault = fault
+  constructor(readonly fault: PlannedFault) {
     this.#before = fault.after
     this.#left = fault.times
   }

@@ -1,6 +1,6 @@
 /** What lies behind a simulated pointer. What is freed reads as poison, and what is written there is lost. */
 import type { FillWidth, Pointer } from '../driver.js'
-import type { SimDevice } from './objects.js'
+import type { SimDevice } from './machine/machine-state.js'
 
 /** Reads of freed memory. */
 export const POISON = 0xdd
@@ -12,16 +12,13 @@ const CHUNK = 2 ** 18
 export const PIECE = 2 ** 26
 
 export abstract class Block {
-  readonly pointer: Pointer
-  readonly byteLength: number
-  readonly device: SimDevice
   freed = false
 
-  constructor(pointer: Pointer, byteLength: number, device: SimDevice) {
-    this.pointer = pointer
-    this.byteLength = byteLength
-    this.device = device
-  }
+  constructor(
+    readonly pointer: Pointer,
+    readonly byteLength: number,
+    readonly device: SimDevice,
+  ) {}
 
   /** Makes sure that there are bytes, and returns what an operation must keep reachable. Throws a RangeError where the process has no more. */
   abstract prepare(pointer: Pointer, byteLength: number): unknown
@@ -93,7 +90,7 @@ export class DeviceMemory extends Block {
     this.#bytes = undefined
   }
 
-  /** A twin may have transferred its view to somebody else, and with it what the memory held. */
+  /** A twin may have transferred its view to another thread, and with it the bytes of the memory. */
   #existing(): ArrayBuffer {
     if (this.#bytes !== undefined && this.#bytes.byteLength > 0) return this.#bytes
     this.#bytes = new ArrayBuffer(this.byteLength)
@@ -105,7 +102,7 @@ export class DeviceMemory extends Block {
 
 /**
  * Memory of the host. While it is open nothing here keeps its buffer reachable, so that the garbage collector can find
- * that nobody uses it; operations that are queued do keep it.
+ * that it is not used any more; operations that are queued do keep it.
  */
 export class PinnedMemory extends Block {
   readonly #open: WeakRef<ArrayBuffer>
@@ -128,7 +125,7 @@ export class PinnedMemory extends Block {
 
   protected override get buffer(): ArrayBuffer | undefined {
     const buffer = this.#closed ?? this.#open.deref()
-    // The caller may have transferred it to somebody else.
+    // The caller may have transferred it to another thread.
     return this.freed || buffer?.byteLength === 0 ? undefined : buffer
   }
 

@@ -1,27 +1,29 @@
-/** What is behind each handle, and what is refused at the beginning of a call: dead handles, lost devices, faults. */
+/** The objects behind the handles, and what is refused at the beginning of a call: dead handles, lost devices, faults. */
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import { type ContextHandle, defaultStream, type EventHandle, type StreamHandle } from '../driver.js'
 import { closedHandle, refusedHandle } from '../handle-errors.js'
 import { Handles, type Ranges } from './handles.js'
-import type { Machine } from './machine.js'
-import { SimDevice, SimEvent, SimStream } from './objects.js'
+import type { Machine } from './machine/machine.js'
+import { SimDevice, SimEvent, SimStream } from './machine/machine-state.js'
 
 export class Registry {
   readonly handles: Handles
   readonly devices: readonly SimDevice[]
-  readonly #machine: Machine
   readonly #streams = new Map<StreamHandle, SimStream>()
   readonly #events = new Map<EventHandle, SimEvent>()
   readonly #contexts = new Map<ContextHandle, SimDevice>()
   #nextId = 0n
 
-  constructor(machine: Machine, ranges: Ranges, devices: number) {
-    this.#machine = machine
+  constructor(
+    private readonly machine: Machine,
+    ranges: Ranges,
+    devices: number,
+  ) {
     this.handles = new Handles(ranges)
     this.devices = Array.from({ length: devices }, (_, ordinal) => this.#makeDevice(ordinal))
   }
 
-  /** How many there are, default streams among them: for who looks for what was left behind. */
+  /** How many there are, default streams among them: for tests that look for what was left behind. */
   get counts(): { readonly streams: number; readonly events: number } {
     return { streams: this.#streams.size, events: this.#events.size }
   }
@@ -47,7 +49,8 @@ export class Registry {
     return event
   }
 
-  removeEvent(handle: EventHandle): void {
+  destroyEvent(handle: EventHandle): void {
+    this.event(handle, 'cuEventDestroy')
     this.#events.delete(handle)
     this.handles.giveBack('event', handle)
     this.handles.remember('event', handle)
@@ -74,8 +77,12 @@ export class Registry {
     return device
   }
 
+  liveContextDevice(context: ContextHandle, call: string): SimDevice {
+    return this.entered(this.contextDevice(context), call)
+  }
+
   stream(handle: StreamHandle, call: string): SimStream {
-    this.#machine.scheduler.tick()
+    this.machine.scheduler.tick()
     const stream = this.#streams.get(handle)
     if (stream === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
     return stream
@@ -88,7 +95,7 @@ export class Registry {
   }
 
   event(handle: EventHandle, call: string): SimEvent {
-    this.#machine.scheduler.tick()
+    this.machine.scheduler.tick()
     const event = this.#events.get(handle)
     if (event === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
     return event
@@ -111,12 +118,12 @@ export class Registry {
     return refusedHandle(kind, handle, cudaError(call, CUresult.INVALID_HANDLE))
   }
 
-  /** Where somebody asked for it: a simulation without faults pays one look. */
+  /** Where a test asked for it: a simulation without faults pays one look. */
   #failOnRequest(call: string): void {
-    const { faults } = this.#machine
+    const { faults } = this.machine
     const result = faults.empty ? 0 : faults.ofCall(call)
     if (result === 0) return
-    if (isContextLost(result)) this.#machine.break(result)
+    if (isContextLost(result)) this.machine.break(result)
     throw cudaError(call, result)
   }
 

@@ -7,23 +7,25 @@
  * cut off, and over from another; all else that is kept of operations follows from those, and is made out anew by `mend()`
  * where a change was cut off. A call that throws has queued nothing, and one that returns has.
  */
-import { throwUncaught } from '../../base/uncaught.js'
-import type { CapturedNode } from '../captured-graph.js'
-import { cudaError } from '../cuda-results.js'
-import type { HostFunction, Settle } from '../driver.js'
-import type { FaultPlan } from './fault-plan.js'
+import { throwUncaught } from '../../../base/uncaught.js'
+import type { CapturedNode } from '../../captured-graph.js'
+import { cudaError } from '../../cuda-results.js'
+import type { HostFunction, Settle } from '../../driver.js'
+import type { FaultPlan } from '../fault-plan.js'
 import { LiveOperations } from './live-operations.js'
-import {
-  type NodeWork,
-  type Observer,
-  type SimDevice,
-  type SimEvent,
-  SimOperation,
-  SimOperationKind,
-  type SimStream,
-  type Work,
-} from './objects.js'
+import { type NodeWork, type SimDevice, type SimEvent, SimOperation, type SimStream } from './machine-state.js'
 import type { Scheduler, Steps, Wait } from './scheduler.js'
+import { SimOperationKind, type Work } from './work.js'
+
+/** Watches the operations of a machine. It is called in the middle of changes: it may only take notes. */
+export interface Observer {
+  /** It was put into a stream, or a graph with it in was launched. */
+  queued(operation: SimOperation): void
+  /** It begins, or will at this time, which may be later than now. */
+  started(operation: SimOperation, time: number): void
+  /** It is done at `operation.time`, or dropped. */
+  ended(operation: SimOperation): void
+}
 
 export class Machine implements Steps {
   /** Of all machines: so many host functions run now, one inside the other. */
@@ -37,15 +39,15 @@ export class Machine implements Steps {
   /** Called when something was queued or opened: the event loop may have to turn for it. */
   onWork: () => void = () => {}
   observer: Observer | undefined
-  /** All that a fault takes with it. */
+  /** A fault takes all of them with it. */
   devices: readonly SimDevice[] = []
+  /** A change was cut off: all that follows from the operations is to be made out anew. */
   damaged = false
   readonly scheduler: Scheduler
-  readonly faults: FaultPlan
   readonly #explores: boolean
   #sequence = 0
   /** Queued, and not over. */
-  readonly #live = new LiveOperations()
+  readonly #live = new LiveOperations<SimOperation>()
   /** Over, and their promise is still to be settled, or their callback to be told of a fault. */
   readonly #owed = new Set<SimOperation>()
   /** Changes under way, one inside the other. */
@@ -53,13 +55,15 @@ export class Machine implements Steps {
   readonly #latches = new Set<SimOperation>()
   /** Latches that were opened before the stream came to them. */
   readonly #opened = new WeakSet<SimOperation>()
-  /** Whose host functions run now, the innermost last. */
+  /** The operations whose host functions run now, the innermost last. */
   readonly #running: SimOperation[] = []
   /** Callbacks dropped by a fault that have still to be told of it. */
   #toTell: SimOperation[] = []
 
-  constructor(scheduler: (steps: Steps) => Scheduler, faults: FaultPlan) {
-    this.faults = faults
+  constructor(
+    scheduler: (steps: Steps) => Scheduler,
+    readonly faults: FaultPlan,
+  ) {
     this.scheduler = scheduler(this)
     this.#explores = this.scheduler.explores
   }
@@ -265,13 +269,25 @@ export class Machine implements Steps {
     this.onWork()
   }
 
-  /** Does what changes what is known of the operations. Where it is cut off, what follows from them is to be made out anew. */
-  #change<R>(fn: () => R): R {
+  whole<R>(change: () => R): R {
+    this.mend()
+    let isWhole = false
+    try {
+      const result = change()
+      isWhole = true
+      return result
+    } finally {
+      if (!isWhole) this.damaged = true
+    }
+  }
+
+  /** As `whole`, for a change during which nothing is mended. */
+  #change<R>(change: () => R): R {
     this.mend()
     this.#changes += 1
     let isWhole = false
     try {
-      const result = fn()
+      const result = change()
       isWhole = true
       return result
     } finally {
@@ -281,8 +297,8 @@ export class Machine implements Steps {
   }
 
   /**
-   * They are queued, all of them or none: that is one assignment, which nothing can cut off. Where what follows is cut off it
-   * is made up for, and whoever queues them need not know.
+   * They are queued, all of them or none: that is one assignment, which nothing can cut off. Where a later step is cut off it
+   * is made up for, and the call that queues them need not know.
    */
   #commit(operations: readonly [SimOperation, ...SimOperation[]]): void {
     const [lead] = operations
@@ -317,7 +333,7 @@ export class Machine implements Steps {
     operation.records = undefined
   }
 
-  /** Takes what is known of each operation, and makes out what follows: what waits for what, what is ready, and all counts. */
+  /** Makes out what follows from the operations themselves: which waits for which, which are ready, and all counts. */
   #makeOutAnew(): void {
     for (const operation of this.#live.all()) {
       if (operation.over || !operation.lead.queued) this.#live.remove(operation)
@@ -365,7 +381,7 @@ export class Machine implements Steps {
     return operation
   }
 
-  /** What a node of a graph does, in this launch. */
+  /** The operation of a node, in this launch of its graph. */
   #operationOf(work: NodeWork, stream: SimStream): SimOperation {
     let operation: SimOperation
     if (work.kind === 'work') {
@@ -492,7 +508,7 @@ export class Machine implements Steps {
     const { device } = stream
     stream.unfinished -= 1
     if (stream.unfinished === 0) {
-      // What comes later need not wait for what is over; but who explores wants to know that it came after it.
+      // Later operations need not wait for those that are over; but an exploration has to know that they came after them.
       if (!this.#explores) stream.tail = undefined
       if (stream.destroyed) device.forget(stream)
     }

@@ -1,27 +1,26 @@
 /** How the host waits for the machine: blocked, or turn by turn of the event loop. */
-import { comesAfterItself, deadlock, MOST_NESTED, tooDeep } from '../deadlocks.js'
-import { LoopPump, type TurnResult } from '../loop-pump.js'
+import { comesAfterItself, deadlock, MOST_NESTED, tooDeep } from '../../deadlocks.js'
+import { LoopPump, type Sleeper, type TurnResult } from '../../loop-pump.js'
 import type { Machine } from './machine.js'
-import type { SimOperation, SimStream } from './objects.js'
-import { park } from './park.js'
+import type { SimOperation, SimStream } from './machine-state.js'
 import type { Runs, Wait } from './scheduler.js'
 
 /** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
+const LONGEST_TIMEOUT = 2 ** 31 - 1
 
 export class HostWaits {
-  readonly #machine: Machine
-  readonly #others: () => Iterable<HostWaits>
   readonly #pump: LoopPump
   #abandoned = false
 
-  /** `others` are those of the other machines of the process. */
-  constructor(machine: Machine, others: () => Iterable<HostWaits>) {
-    this.#machine = machine
-    this.#others = others
+  /** `all` are those of the machines of the process. */
+  constructor(
+    private readonly machine: Machine,
+    private readonly all: () => Iterable<HostWaits>,
+  ) {
     this.#pump = new LoopPump(
       () => this.#turn(),
-      park(),
+      new Park(),
       () => this.#pending > 0,
     )
   }
@@ -31,7 +30,7 @@ export class HostWaits {
     this.#pump.wake()
   }
 
-  /** Lets all that is pending be, for ever: nothing settles, nothing runs, and nothing keeps the process alive. */
+  /** Leaves all that is pending as it is, forever: nothing settles, nothing runs, and nothing keeps the process alive. */
   abandon(): void {
     this.#abandoned = true
     this.#pump.wake()
@@ -47,23 +46,23 @@ export class HostWaits {
   }
 
   drainHostFunctions(): void {
-    const isOver = (): boolean => this.#machine.hostFunctionsPending === 0
+    const isOver = (): boolean => this.machine.hostFunctionsPending === 0
     this.#block({ isOver, needs: () => true, last: undefined }, 'device.drainHostFunctions()')
   }
 
   get #pending(): number {
-    return this.#abandoned ? 0 : this.#machine.waitsPending + this.#machine.hostFunctionsPending
+    return this.#abandoned ? 0 : this.machine.waitsPending + this.machine.hostFunctionsPending
   }
 
   #turn(): TurnResult {
     if (this.#abandoned) return 'idle'
-    if (this.#machine.scheduler.turn()) return 'soon'
+    if (this.machine.scheduler.turn()) return 'soon'
     return this.#pending > 0 ? 'later' : 'idle'
   }
 
   #block(wait: Wait, what: string): void {
-    const { scheduler, nested } = this.#machine
-    if (this.#machine.comesAfterRunning(wait)) throw deadlock(what, comesAfterItself)
+    const { scheduler, nested } = this.machine
+    if (this.machine.comesAfterRunning(wait)) throw deadlock(what, comesAfterItself)
     const runs: Runs = nested === 0 ? 'any' : nested < MOST_NESTED ? 'needed' : 'none'
     while (!scheduler.block(wait, runs)) {
       if (runs === 'none') throw deadlock(what, tooDeep)
@@ -71,20 +70,34 @@ export class HostWaits {
     }
   }
 
-  /** A host function of another machine may open a latch of this one. Who explores has no others. */
+  /** A host function of another machine may open a latch of this one. An exploration has no others. */
   #othersGoOn(): boolean {
-    if (this.#machine.scheduler.explores) return false
+    if (this.machine.scheduler.explores) return false
     let any = false
-    for (const other of this.#others()) if (other !== this && other.#goesOn()) any = true
+    for (const other of this.all()) if (other !== this && other.#goesOn()) any = true
     return any
   }
 
   #goesOn(): boolean {
-    return !this.#abandoned && this.#machine.hostFunctionsPending > 0 && this.#machine.scheduler.step()
+    return !this.#abandoned && this.machine.hostFunctionsPending > 0 && this.machine.scheduler.step()
   }
 
   #whyStuck(): string {
-    return `nothing runs any more, and ${this.#machine.latchesStanding} latch(es) stand. Open the latch first, or await the finished() of it`
+    return `nothing runs any more, and ${this.machine.latchesStanding} latch(es) stand. Open the latch first, or await the finished() of it`
+  }
+}
+
+/** Keeps the process alive, as pending work does on a GPU. Nothing happens until a call comes, so nothing is watched. */
+class Park implements Sleeper {
+  #timer: NodeJS.Timeout | undefined
+
+  sleep(): void {
+    this.#timer = setInterval(() => {}, LONGEST_TIMEOUT)
+  }
+
+  cancel(): void {
+    clearInterval(this.#timer)
+    this.#timer = undefined
   }
 }
 
@@ -98,9 +111,5 @@ export function hasRoom(stream: SimStream, entries: number): boolean {
 }
 
 function waitForRoom(stream: SimStream, entries: number): Wait {
-  return {
-    last: undefined,
-    isOver: () => hasRoom(stream, entries),
-    needs: (host) => host.holdsUp(stream),
-  }
+  return { last: undefined, isOver: () => hasRoom(stream, entries), needs: (host) => host.holdsUp(stream) }
 }

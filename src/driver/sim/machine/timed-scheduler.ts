@@ -5,9 +5,11 @@
  */
 import { type DueHostFunction, DueHostFunctions } from './due-host-functions.js'
 import { Heap } from './heap.js'
-import { type CopyEngine, type SimDevice, type SimOperation, SimOperationKind } from './objects.js'
+import type { SimDevice, SimOperation } from './machine-state.js'
+import { Queue } from './queue.js'
 import { Random } from './random.js'
 import type { Runs, Scheduler, Steps, Wait } from './scheduler.js'
+import { type CopyEngine, SimOperationKind } from './work.js'
 
 /** Kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. */
 const KERNEL_SLOTS = 128
@@ -15,23 +17,48 @@ const KERNEL_SLOTS = 128
 const TIME_TO_FAULT = 10_000
 /** Virtual nanoseconds that every call to the driver takes. */
 const CALL_COST = 100
-/** Operations ended in one turn of the event loop while nobody waits for any of them. */
+/** Operations ended in one turn of the event loop while nothing waits for any of them. */
 const STEPS_PER_TURN = 10_000
+
+/** The kernel slots of a device, or a copy engine: so many operations run there at one time, and the rest wait in line. */
+class Places {
+  constructor(
+    public free: number,
+    readonly waiting: Heap<SimOperation> | Queue<SimOperation>,
+  ) {}
+
+  /** False where the operation has to wait. */
+  take(operation: SimOperation): boolean {
+    if (this.free > 0) {
+      this.free -= 1
+      return true
+    }
+    this.waiting.push(operation)
+    return false
+  }
+
+  /** One is over. Returns the operation that takes its place. */
+  pass(): SimOperation | undefined {
+    const next = this.free < 0 ? undefined : this.waiting.shift()
+    if (next === undefined) this.free += 1
+    return next
+  }
+}
 
 export class TimedScheduler implements Scheduler {
   readonly explores: boolean = false
   now = 0
-  readonly #steps: Steps
   readonly #random: Random | undefined
   #running = new Heap<SimOperation>(endsBefore)
-  readonly #waitingForSlot = new Map<SimDevice, Heap<SimOperation>>()
-  readonly #engines = new Set<CopyEngine>()
+  readonly #places = new Map<SimDevice | CopyEngine, Places>()
   readonly #due: DueHostFunctions
   /** Over, and their promises not settled yet. */
   #settled: SimOperation[] = []
 
-  constructor(steps: Steps, seed: number) {
-    this.#steps = steps
+  constructor(
+    private readonly steps: Steps,
+    seed: number,
+  ) {
     this.#random = seed === 0 ? undefined : new Random(seed)
     this.#due = new DueHostFunctions(this.#random)
   }
@@ -40,39 +67,25 @@ export class TimedScheduler implements Scheduler {
   opened(): void {}
 
   ready(operation: SimOperation): void {
-    if (operation.begun) {
-      this.#resume(operation)
-      return
-    }
-    switch (operation.kind) {
-      case SimOperationKind.KERNEL:
-        this.#startKernel(operation)
-        break
-      case SimOperationKind.HOST:
-        if (this.#random === undefined) this.#due.add(operation, 0)
-        else this.#run(operation, 0)
-        break
-      case SimOperationKind.FAULT:
-        this.#run(operation, TIME_TO_FAULT)
-        break
-      case SimOperationKind.COPY:
-        this.#startCopy(operation)
-        break
-    }
+    const { kind } = operation
+    if (operation.begun) this.#resume(operation)
+    else if (kind === SimOperationKind.FAULT) this.#run(operation, TIME_TO_FAULT)
+    else if (kind === SimOperationKind.HOST) {
+      if (this.#random === undefined) this.#due.add(operation, 0)
+      else this.#run(operation, 0)
+    } else if (this.#placesFor(operation)?.take(operation) !== false) this.#run(operation, operation.amount)
   }
 
   over(operation: SimOperation): void {
     operation.time = this.now
-    const { device } = operation.stream
-    if (device.fault !== 0) return
-    if (operation.kind === SimOperationKind.KERNEL) this.#freeSlot(device)
-    else if (operation.kind === SimOperationKind.COPY) this.#freeEngine(operation.work?.engine)
+    if (operation.stream.device.fault !== 0) return
+    const next = this.#placesFor(operation)?.pass()
+    if (next !== undefined) this.#run(next, next.amount)
   }
 
   drop(): Iterable<SimOperation> {
     const dropped = [...this.#running, ...this.#due.drop()]
-    for (const waiting of this.#waitingForSlot.values()) dropped.push(...waiting)
-    for (const { waiting } of this.#engines) dropped.push(...waiting)
+    for (const { waiting } of this.#places.values()) dropped.push(...waiting)
     return dropped
   }
 
@@ -86,32 +99,34 @@ export class TimedScheduler implements Scheduler {
 
   reset(): void {
     this.#running = new Heap(endsBefore)
-    this.#waitingForSlot.clear()
-    this.#engines.clear()
+    this.#places.clear()
     this.#due.clear()
     this.#settled = []
   }
 
   tick(): void {
-    this.#steps.mend()
+    this.steps.mend()
     this.now += CALL_COST
-    if ((this.#running.peek()?.time ?? Number.POSITIVE_INFINITY) <= this.now) this.#whole(() => this.#arriveUntilNow())
+    if (!this.#hasArrived()) return
+    this.steps.whole(() => {
+      while (this.#hasArrived()) this.#arrive(this.#running.shift())
+    })
   }
 
   look(): void {}
   handedOver(): void {}
 
-  /** Host functions that come due are run, since nobody else could. */
+  /** Host functions that come due are run, since nothing else could run them. */
   block(wait: Wait, runs: Runs): boolean {
-    return this.#whole(() => (runs === 'needed' ? this.#blockInside(wait) : this.#block(wait, runs === 'any')))
+    return this.steps.whole(() => (runs === 'needed' ? this.#blockInside(wait) : this.#block(wait, runs === 'any')))
   }
 
   step(): boolean {
-    return this.#whole(() => this.#runDue(this.#due.take()) || this.#advance())
+    return this.steps.whole(() => this.#runDue(this.#due.take()) || this.#advance())
   }
 
   turn(): boolean {
-    return this.#whole(() => {
+    return this.steps.whole(() => {
       let delivered = false
       for (let due = this.#due.length; due > 0 && this.#runDue(this.#due.take()); due -= 1) delivered = true
       if (this.#settle() || delivered) return true
@@ -123,41 +138,25 @@ export class TimedScheduler implements Scheduler {
     })
   }
 
-  /** What is taken from what is kept here may be lost where this is cut off. */
-  #whole<R>(fn: () => R): R {
-    this.#steps.mend()
-    let isWhole = false
-    try {
-      const result = fn()
-      isWhole = true
-      return result
-    } finally {
-      if (!isWhole) this.#steps.damaged = true
-    }
-  }
-
-  #arriveUntilNow(): void {
-    for (let next = this.#running.peek(); next !== undefined && next.time <= this.now; next = this.#running.peek()) {
-      this.#running.pop()
-      this.#arrive(next)
-    }
+  #hasArrived(): boolean {
+    return (this.#running.peek()?.time ?? Number.POSITIVE_INFINITY) <= this.now
   }
 
   #block(wait: Wait, runsAny: boolean): boolean {
     while (!wait.isOver()) {
-      this.#steps.mend()
+      this.steps.mend()
       if (!(runsAny && this.#runDue(this.#due.take())) && !this.#advance()) return false
     }
     return true
   }
 
-  /** First what the wait needs; then time; and where nothing goes on by that, what nobody is known to need. */
+  /** First the host functions that the wait needs; then time; and where nothing goes on by that, any other that is due. */
   #blockInside(wait: Wait): boolean {
     const isNeeded = (host: SimOperation): boolean => wait.needs(host)
     /** How many had come due when none of them was needed: none is then until more do, or JavaScript runs. */
     let seen: number | undefined
     while (!wait.isOver()) {
-      this.#steps.mend()
+      this.steps.mend()
       if (seen !== this.#due.added) {
         if (this.#runDue(this.#due.takeNeeded(isNeeded))) continue
         seen = this.#due.added
@@ -171,7 +170,7 @@ export class TimedScheduler implements Scheduler {
 
   #runDue(due: DueHostFunction | undefined): boolean {
     if (due === undefined) return false
-    this.#steps.runHostFunction(due.operation, due.status)
+    this.steps.runHostFunction(due.operation, due.status)
     return true
   }
 
@@ -180,79 +179,51 @@ export class TimedScheduler implements Scheduler {
     if (this.#settled.length === 0) return false
     const settled = this.#settled
     this.#settled = []
-    for (const operation of settled) this.#steps.settle(operation)
+    for (const operation of settled) this.steps.settle(operation)
     return true
   }
 
   /** Moves time to the next end of an operation. False where nothing runs. */
   #advance(): boolean {
-    const next = this.#running.pop()
+    const next = this.#running.shift()
     if (next === undefined) return false
     this.now = Math.max(this.now, next.time)
     this.#arrive(next)
     return true
   }
 
-  #arrive(operation: SimOperation): void {
-    if (operation.over) return
+  #arrive(operation: SimOperation | undefined): void {
+    if (operation === undefined || operation.over) return
     if (operation.kind === SimOperationKind.HOST) this.#due.add(operation, 0)
-    else this.#steps.end(operation)
+    else this.steps.end(operation)
   }
 
-  /** It runs already: it has what it needs for that, and its time. */
+  /** It runs already: it has its place, and its time. */
   #resume(operation: SimOperation): void {
-    const { kind, work, stream } = operation
-    if (kind === SimOperationKind.KERNEL) stream.device.busySlots += 1
-    if (kind === SimOperationKind.COPY && work?.engine !== undefined) work.engine.busy = true
+    const places = this.#placesFor(operation)
+    if (places !== undefined) places.free -= 1
     this.#running.push(operation)
   }
 
-  #startKernel(operation: SimOperation): void {
-    const { device } = operation.stream
-    if (device.busySlots < KERNEL_SLOTS) {
-      device.busySlots += 1
-      this.#run(operation, operation.amount)
-      return
+  /** The places of which the operation needs one. */
+  #placesFor({ kind, stream, work }: SimOperation): Places | undefined {
+    const where =
+      kind === SimOperationKind.KERNEL ? stream.device : kind === SimOperationKind.COPY ? work?.engine : undefined
+    if (where === undefined) return undefined
+    let places = this.#places.get(where)
+    if (places === undefined) {
+      const isKernel = kind === SimOperationKind.KERNEL
+      places = isKernel ? new Places(KERNEL_SLOTS, new Heap(startsBefore)) : new Places(1, new Queue())
+      this.#places.set(where, places)
     }
-    let waiting = this.#waitingForSlot.get(device)
-    if (waiting === undefined) {
-      const before = (a: SimOperation, b: SimOperation): boolean =>
-        a.stream.priority < b.stream.priority || (a.stream.priority === b.stream.priority && a.sequence < b.sequence)
-      waiting = new Heap<SimOperation>(before)
-      this.#waitingForSlot.set(device, waiting)
-    }
-    waiting.push(operation)
-  }
-
-  #freeSlot(device: SimDevice): void {
-    device.busySlots -= 1
-    const next = this.#waitingForSlot.get(device)?.pop()
-    if (next !== undefined) this.#startKernel(next)
-  }
-
-  #startCopy(operation: SimOperation): void {
-    const engine = operation.work?.engine
-    if (engine?.busy) {
-      this.#engines.add(engine)
-      engine.waiting.push(operation)
-      return
-    }
-    if (engine !== undefined) engine.busy = true
-    this.#run(operation, operation.amount)
-  }
-
-  #freeEngine(engine: CopyEngine | undefined): void {
-    if (engine === undefined) return
-    engine.busy = false
-    const next = engine.waiting.shift()
-    if (next !== undefined) this.#startCopy(next)
+    return places
   }
 
   #run(operation: SimOperation, duration: number): void {
     const start = this.now + this.#delay()
     operation.time = start + duration
     operation.begun = true
-    if (operation.kind !== SimOperationKind.HOST) this.#steps.started(operation, start)
+    if (operation.kind !== SimOperationKind.HOST) this.steps.started(operation, start)
     this.#running.push(operation)
   }
 
@@ -265,3 +236,6 @@ export class TimedScheduler implements Scheduler {
 
 const endsBefore = (a: SimOperation, b: SimOperation): boolean =>
   a.time < b.time || (a.time === b.time && a.sequence < b.sequence)
+
+const startsBefore = (a: SimOperation, b: SimOperation): boolean =>
+  a.stream.priority < b.stream.priority || (a.stream.priority === b.stream.priority && a.sequence < b.sequence)
