@@ -278,7 +278,7 @@ export class SimDriver implements Driver, WorkQueue {
     this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
     // It is a record, which on the null stream is work: what blocking streams are given later comes after it.
     const isWork = stream === stream.device.nullStream
-    const record = isWork ? this.machine.enqueueMark(stream) : this.machine.marker(stream, this.#recordedAfter(stream))
+    const record = isWork ? this.machine.enqueueRecord(stream) : this.machine.marker(stream, this.#recordedAfter(stream))
     return this.machine.notify(record, settle)
   }
 
@@ -425,7 +425,7 @@ export class SimDriver implements Driver, WorkQueue {
    * on an idle one a query is true. One with timing is work.
    */
   #recordOperation(stream: SimStream, timing: boolean): SimOperation {
-    if (timing || stream.nonBlocking || stream === stream.device.nullStream) return this.machine.enqueueMark(stream)
+    if (timing || stream.nonBlocking || stream === stream.device.nullStream) return this.machine.enqueueRecord(stream)
     return this.machine.recordBeside(stream, this.#recordedAfter(stream))
   }
 

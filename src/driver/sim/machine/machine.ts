@@ -70,20 +70,13 @@ export class Machine implements Steps {
 
   /** Queues work behind all that is in the stream. `fails` is the CUresult of the fault that it ends in, or 0. */
   enqueue(stream: SimStream, kind: SimOperationKind, amount: number, work?: Work, fails = 0): SimOperation {
-    const operation = this.#change(() => {
-      const queued = this.#operation(kind, stream, amount, work, fails)
-      this.#append(queued, NOTHING)
-      this.onWork()
-      this.#commit([queued])
-      return queued
-    })
+    const operation = this.#change(() => this.#enqueue(this.#operation(kind, stream, amount, work, fails)))
     if (this.#explores && work !== undefined) this.scheduler.handedOver(operation)
     return operation
   }
 
-  /** Queues something that takes no time: a record, or a wait for what is given. */
-  enqueueMark(stream: SimStream, after: Iterable<SimOperation | undefined> = NOTHING): SimOperation {
-    return this.#change(() => this.#enqueueInstant(stream, after))
+  enqueueRecord(stream: SimStream): SimOperation {
+    return this.#change(() => this.#enqueueInstant(stream, NOTHING))
   }
 
   /** Queues a wait. On a blocking stream it waits for nothing else: only work waits for the null stream's. */
@@ -95,14 +88,12 @@ export class Machine implements Steps {
     this.#change(() => {
       const operation = this.#operation(SimOperationKind.HOST, stream, 0)
       operation.host = host
-      this.#append(operation, NOTHING)
-      this.onWork()
-      this.#commit([operation])
+      this.#enqueue(operation)
     })
   }
 
   /**
-   * Queues a graph: each node comes after those it was captured after, and all of them after what the stream holds and
+   * Queues a graph: each node comes after those it was captured after, and all of them after the work of the stream and
    * after `before`, the earlier launch of the same instance. Returns the end of it.
    */
   launch(stream: SimStream, nodes: readonly CapturedNode<NodeWork>[], before: SimOperation | undefined): SimOperation {
@@ -131,24 +122,15 @@ export class Machine implements Steps {
 
   /** An operation in no stream that is done when all of these are. */
   marker(stream: SimStream, predecessors: Iterable<SimOperation | undefined>, work?: Work): SimOperation {
-    return this.#change(() => {
-      const operation = this.#beside(stream, predecessors, work)
-      this.#commit([operation])
-      return operation
-    })
+    return this.#change(() => this.#enqueueBeside(stream, predecessors, work, false))
   }
 
   /** A record that leaves its stream as idle as it is. */
   recordBeside(stream: SimStream, predecessors: Iterable<SimOperation | undefined>): SimOperation {
-    return this.#change(() => {
-      const operation = this.#beside(stream, predecessors)
-      this.observer?.queued(operation)
-      this.#commit([operation])
-      return operation
-    })
+    return this.#change(() => this.#enqueueBeside(stream, predecessors, undefined, true))
   }
 
-  /** What the null stream of a device would wait for now: its own work and that of the blocking streams. */
+  /** The null stream of a device would wait for these now: its own work and that of the blocking streams. */
   *nullStreamTails(device: SimDevice): Generator<SimOperation | undefined> {
     yield device.nullStream.tail
     for (const stream of device.touched) yield stream.tail
@@ -366,6 +348,13 @@ export class Machine implements Steps {
     this.#tell()
   }
 
+  #enqueue(operation: SimOperation): SimOperation {
+    this.#append(operation, NOTHING)
+    this.onWork()
+    this.#commit([operation])
+    return operation
+  }
+
   #enqueueInstant(stream: SimStream, after: Iterable<SimOperation | undefined>, isWork = true): SimOperation {
     const operation = this.#operation(SimOperationKind.INSTANT, stream, 0)
     this.#append(operation, after, isWork)
@@ -374,10 +363,17 @@ export class Machine implements Steps {
     return operation
   }
 
-  #beside(stream: SimStream, predecessors: Iterable<SimOperation | undefined>, work?: Work): SimOperation {
+  #enqueueBeside(
+    stream: SimStream,
+    predecessors: Iterable<SimOperation | undefined>,
+    work: Work | undefined,
+    isObserved: boolean,
+  ): SimOperation {
     const operation = this.#operation(SimOperationKind.INSTANT, stream, 0, work)
     operation.inStream = false
     for (const predecessor of predecessors) operation.waitFor(predecessor)
+    if (isObserved) this.observer?.queued(operation)
+    this.#commit([operation])
     return operation
   }
 
