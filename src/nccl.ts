@@ -1,7 +1,7 @@
 /** The door of NCCL: collective operations of several GPUs on our streams. */
 export { LibraryError } from './base/errors.js'
 export { Communicator, ncclVersion, uniqueId } from './libraries/nccl/communicator.js'
-export { group } from './libraries/nccl/nccl-group.js'
+export { group } from './libraries/nccl/group.js'
 export type {
   CommunicatorOptions,
   NcclReduction,
@@ -10,4 +10,4 @@ export type {
   ReductionOptions,
   RootOptions,
   TransferOptions,
-} from './libraries/nccl/nccl-options.js'
+} from './libraries/nccl/options.js'
