@@ -1,4 +1,4 @@
-/** What an exploration has found, as data and for people. */
+/** The result of an exploration, as data and for people. */
 import type { Outcome } from './outcome.js'
 import type { Schedule } from './schedule.js'
 
@@ -28,7 +28,7 @@ export interface Disagreement {
 export interface Exploration {
   /**
    * 'agree': all orders that were run come to the same. 'disagree': two do not. 'deadlock': under some order the program
-   * waits for ever. 'unfinished': it did not come to its end once before `maxMilliseconds` were over.
+   * waits forever. 'unfinished': it did not come to its end once before `maxMilliseconds` were over.
    */
   readonly verdict: 'agree' | 'disagree' | 'deadlock' | 'unfinished'
   /** Every order that could matter was run. Where it is false, and they agree, an order that was not run may not. */
@@ -39,9 +39,9 @@ export interface Exploration {
   readonly seed: number
   /** What the program comes to in the usual order. */
   readonly outcome: Outcome
-  /** The order that waits for ever; undefined unless that is the verdict. */
+  /** The order that waits forever; undefined unless that is the verdict. */
   readonly deadlock: Order | undefined
-  /** Undefined where all agree, or where every order that was run waits for ever. */
+  /** Undefined where all agree, or where every order that was run waits forever. */
   readonly disagreement: Disagreement | undefined
   /** All of this for people: for the message of an assertion. */
   readonly message: string

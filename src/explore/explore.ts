@@ -99,14 +99,7 @@ export async function replay(program: ExploredProgram, schedule: Schedule, optio
   const parsed = parseSchedule(schedule)
   const route = new Route(parsed.detours)
   const given = readOptions(options, ['devices', 'seed', 'faults'])
-  const { devices = parsed.devices, seed = SEED } = given
-  const conditions = {
-    devices: checkInteger(devices, 'options.devices', 1, MOST_DEVICES),
-    seed: checkInteger(seed, 'options.seed'),
-    faults: checkFaults(given.faults, 'options.faults'),
-    ranges: new Ranges(),
-    deadline: Number.POSITIVE_INFINITY,
-  }
+  const conditions = { ...checkConditions(given, parsed.devices), deadline: Number.POSITIVE_INFINITY }
   let run: Run
   try {
     run = await runOnce(program, conditions, route.pick, true)
@@ -114,9 +107,8 @@ export async function replay(program: ExploredProgram, schedule: Schedule, optio
     conditions.ranges.giveBack()
   }
   if (route.fits) return orderOf(run, explain(run, run))
-  throw invalidValue(
-    `The schedule '${schedule}' does not fit: it is that of another program, or the program has changed`,
-  )
+  const why = 'it is that of another program, or the program has changed'
+  throw invalidValue(`The schedule '${schedule}' does not fit: ${why}`)
 }
 
 async function exploreWith(program: ExploredProgram, settings: Settings): Promise<Exploration> {
@@ -178,7 +170,9 @@ async function report(
     return { ...about, verdict: 'agree', deadlock: undefined, disagreement: undefined, message }
   }
   const shrunk = found === usual ? usual : await shrink(program, settings, usual, found)
-  const [first, second] = [await listed(program, settings, usual), await listed(program, settings, shrunk)]
+  // Once more, with the places in the program from which the library was called.
+  const again = ({ steps }: Run): Promise<Run> => runOnce(program, settings, new Route(detoursOf(steps)).pick, true)
+  const [first, second] = [await again(usual), await again(shrunk)]
   const explained = explain(first, second)
   const verdict = found.outcome.kind === 'deadlock' ? 'deadlock' : 'disagree'
   const deadlock = verdict === 'deadlock' ? orderOf(second, explained) : undefined
@@ -203,11 +197,6 @@ function strayed(place: number): Error {
 
 function orderOf({ schedule, outcome }: Run, { listing }: Explained): Order {
   return { schedule, outcome, listing }
-}
-
-/** The same run again, with the places in the program from which the library was called. */
-async function listed(program: ExploredProgram, conditions: Conditions, { steps }: Run): Promise<Run> {
-  return runOnce(program, conditions, new Route(detoursOf(steps)).pick, true)
 }
 
 /** Leaves out detours that the difference does not need. */
@@ -237,20 +226,25 @@ async function shrink(program: ExploredProgram, conditions: Conditions, usual: R
 
 function settingsOf(options: ExploreOptions | undefined): Settings {
   const given = readOptions(options, ['devices', 'maxRuns', 'maxMilliseconds', 'seed', 'strategy', 'faults'])
-  const { devices = 1, maxRuns = MAX_RUNS, maxMilliseconds, seed = SEED, strategy = 'auto' } = given
+  const { maxRuns = MAX_RUNS, maxMilliseconds, strategy = 'auto' } = given
   if (!STRATEGIES.includes(strategy)) {
     throw invalidValue(`options.strategy must be one of ${STRATEGIES.join(', ')}, not ${describe(strategy)}`)
   }
+  const limit = maxMilliseconds === undefined ? undefined : checkInteger(maxMilliseconds, 'options.maxMilliseconds', 0)
+  return {
+    ...checkConditions(given, 1),
+    maxRuns: checkInteger(maxRuns, 'options.maxRuns', 1),
+    deadline: Date.now() + (limit ?? Number.POSITIVE_INFINITY),
+    strategy,
+  }
+}
+
+function checkConditions(options: ReplayOptions, usualDevices: number): Omit<Conditions, 'deadline'> {
+  const { devices = usualDevices, seed = SEED, faults } = options
   return {
     devices: checkInteger(devices, 'options.devices', 1, MOST_DEVICES),
-    maxRuns: checkInteger(maxRuns, 'options.maxRuns', 1),
-    deadline:
-      maxMilliseconds === undefined
-        ? Number.POSITIVE_INFINITY
-        : Date.now() + checkInteger(maxMilliseconds, 'options.maxMilliseconds', 0),
     seed: checkInteger(seed, 'options.seed'),
-    strategy,
-    faults: checkFaults(given.faults, 'options.faults'),
+    faults: checkFaults(faults, 'options.faults'),
     ranges: new Ranges(),
   }
 }

@@ -1,9 +1,9 @@
-/** What a run has to show: all by which two orders can be told apart. */
+/** The outcome of a run: all by which two orders can be told apart. */
 import { inspect, types } from 'node:util'
 
 /** What a run of a program comes to. Two that are equal in all of this agree. */
 export interface Outcome {
-  /** The program returned or threw; or it waits for ever; or it was given up when `maxMilliseconds` were over. */
+  /** The program returned or threw; or it waits forever; or it was given up when `maxMilliseconds` were over. */
   readonly kind: 'returned' | 'threw' | 'deadlock' | 'unfinished'
   /** What it returned or threw, as text; for a deadlock, what it waits for. */
   readonly value: string

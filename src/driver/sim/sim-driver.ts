@@ -278,7 +278,9 @@ export class SimDriver implements Driver, WorkQueue {
     this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
     // It is a record, which on the null stream is work: what blocking streams are given later comes after it.
     const isWork = stream === stream.device.nullStream
-    const record = isWork ? this.machine.enqueueRecord(stream) : this.machine.marker(stream, this.#recordedAfter(stream))
+    const record = isWork
+      ? this.machine.enqueueRecord(stream)
+      : this.machine.marker(stream, this.#recordedAfter(stream))
     return this.machine.notify(record, settle)
   }
 
