@@ -9,7 +9,7 @@ export interface Race {
 }
 
 /** A set of places of steps. */
-class Places {
+class StepSet {
   readonly #words: Uint32Array
   constructor(length: number) {
     this.#words = new Uint32Array((length + 31) >>> 5)
@@ -20,7 +20,7 @@ class Places {
   add(place: number): void {
     this.#words[place >>> 5] = (this.#words[place >>> 5] ?? 0) | (1 << (place & 31))
   }
-  addAll(other: Places): void {
+  addAll(other: StepSet): void {
     for (let at = 0; at < this.#words.length; at += 1)
       this.#words[at] = (this.#words[at] ?? 0) | (other.#words[at] ?? 0)
   }
@@ -28,9 +28,9 @@ class Places {
 
 export class Causality {
   /** For each step: all that comes before it in every order that looks the same. */
-  readonly #before: Places[] = []
+  readonly #before: StepSet[] = []
   /** The same without those that only come before it because there is one JavaScript thread. */
-  readonly #needed: Places[] = []
+  readonly #needed: StepSet[] = []
   readonly races: Race[] = []
 
   /** Finds the races of which the second step is not before `from`. */
@@ -79,11 +79,11 @@ export class Causality {
   }
 
   #comesBefore(earlier: number, later: number): boolean {
-    return (this.#before[later] as Places).has(earlier)
+    return (this.#before[later] as StepSet).has(earlier)
   }
 
   /** JavaScript could have done another thing first: it is one thread, and the simulator picked. */
-  #raceOfJavascript(place: number, needed: Places): void {
+  #raceOfJavascript(place: number, needed: StepSet): void {
     const step = this.steps[place] as Step
     for (let earlier = place - 1; earlier > 0; earlier -= 1) {
       const other = this.steps[earlier] as Step
@@ -97,14 +97,14 @@ export class Causality {
     }
   }
 
-  #join(places: readonly number[], start?: Places): Places {
-    const joined = new Places(this.steps.length)
+  #join(places: readonly number[], start?: StepSet): StepSet {
+    const joined = new StepSet(this.steps.length)
     if (start !== undefined) joined.addAll(start)
     for (const place of places) this.#include(joined, place)
     return joined
   }
 
-  #include(places: Places, place: number): void {
+  #include(places: StepSet, place: number): void {
     places.add(place)
     const before = this.#before[place]
     if (before !== undefined) places.addAll(before)

@@ -3,7 +3,7 @@ import type { Touch } from '../driver/sim/machine/work.js'
 import { Causality, type Race } from './causality.js'
 import type { Run } from './run.js'
 import type { Known } from './step-recorder.js'
-import { type Conflict, HOST, overlap, type Step } from './steps.js'
+import { type Conflict, HOST, type Step, touchesOverlap } from './steps.js'
 
 export interface Explained {
   /** The first step that differs. */
@@ -115,7 +115,7 @@ function inCode(stream: string): string {
 const at = (site: string | undefined): string => (site === undefined ? '' : ` at ${site}`)
 
 function sharedBytes(some: readonly Touch[], others: readonly Touch[]): string | undefined {
-  const [a, b] = overlap(some, others) ?? []
+  const [a, b] = touchesOverlap(some, others) ?? []
   if (a === undefined || b === undefined) return undefined
   const pointer = Math.max(a.pointer, b.pointer)
   const end = Math.min(a.pointer + a.byteLength, b.pointer + b.byteLength)

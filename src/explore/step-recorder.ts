@@ -1,10 +1,10 @@
 /** Directs one run, by asking a picker, and writes down its steps. */
 import type { Choice, Director, Where } from '../driver/sim/machine/chosen-scheduler.js'
 import type { SimOperation, SimStream } from '../driver/sim/machine/machine-state.js'
-import type { Look } from '../driver/sim/machine/scheduler.js'
+import type { HostLook } from '../driver/sim/machine/scheduler.js'
 import { SimOperationKind, type Touch } from '../driver/sim/machine/work.js'
 import { type CallSite, siteOfCaller } from './call-site.js'
-import { HOST, overlap, type Step } from './steps.js'
+import { HOST, type Step, touchesOverlap } from './steps.js'
 
 /** Chooses the step that comes at `place` of the run. */
 export type Picker = (choices: readonly Choice[], place: number, steps: readonly Step[]) => Choice
@@ -86,7 +86,7 @@ export class StepRecorder implements Director {
     this.#openedAt.set(sequence, this.steps.length - 1)
   }
 
-  looks({ operations, memory }: Look): void {
+  looks({ operations, memory }: HostLook): void {
     const step = this.#step
     if (this.wantsSites) step.site ??= siteOfCaller()
     for (const operation of operations ?? []) if (operation !== undefined) step.looks.add(operation.sequence)
@@ -98,7 +98,7 @@ export class StepRecorder implements Director {
   }
 
   isViewed({ work }: SimOperation): boolean {
-    return work !== undefined && overlap(work.touches, this.#viewed) !== undefined
+    return work !== undefined && touchesOverlap(work.touches, this.#viewed) !== undefined
   }
 
   get #step(): Step {

@@ -39,14 +39,14 @@ export type Conflict = 'memory' | 'look' | 'javascript' | 'fault'
 
 /** Undefined where it does not matter which of the two comes first. */
 export function conflictOf(a: Step, b: Step): Conflict | undefined {
-  if (overlap(a.touches, b.touches) !== undefined) return 'memory'
+  if (touchesOverlap(a.touches, b.touches) !== undefined) return 'memory'
   if (meet(a.looks, b.ended) || meet(b.looks, a.ended)) return 'look'
   if (a.javascript && b.javascript) return 'javascript'
   return a.faults || b.faults ? 'fault' : undefined
 }
 
 /** The first two that have bytes in common, one of them writing. */
-export function overlap(some: readonly Touch[], others: readonly Touch[]): readonly [Touch, Touch] | undefined {
+export function touchesOverlap(some: readonly Touch[], others: readonly Touch[]): readonly [Touch, Touch] | undefined {
   for (const a of some) {
     for (const b of others) {
       if (!a.writes && !b.writes) continue

@@ -1,5 +1,4 @@
 /** Buffers as arguments of a library's functions: checked when they are given, opened when the work is queued. */
-
 import { invalidType, invalidValue, stateError } from '../base/errors.js'
 import { driverOf, elsewhere } from '../device.js'
 import type { Access, KernelMemory } from '../driver/driver.js'
@@ -8,7 +7,7 @@ import { type DeviceBuffer, isDeviceBuffer } from '../memory/device-buffer.js'
 import '../memory/pinned-buffer.js'
 import type { OpenStream, Stream } from '../stream.js'
 
-/** A buffer that a call is given, and what the call does with it. */
+/** A buffer that a call is given, and how the call uses it. */
 export interface GivenMemory {
   readonly buffer: DeviceBuffer
   readonly access: Access
@@ -37,9 +36,5 @@ export type UsedMemory = OpenMemory & KernelMemory
 
 /** Throws ERR_CLOSED or ERR_DEVICE_MISMATCH. */
 export function openGiven(given: readonly GivenMemory[], use: OpenStream): readonly UsedMemory[] {
-  return given.map(({ buffer, access, byteLength }) => ({
-    ...openMemory(buffer, use.driver),
-    byteLength,
-    access,
-  }))
+  return given.map(({ buffer, access, byteLength }) => ({ ...openMemory(buffer, use.driver), byteLength, access }))
 }

@@ -3,7 +3,7 @@ import type { CudaError } from '../../base/errors.js'
 import type { CapturedNode } from '../captured-graph.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { CaptureMode } from '../driver.js'
-import { type NodeWork, SimCapture, type SimDevice, type SimEvent, type SimStream } from './machine/machine-state.js'
+import { SimCapture, type SimDevice, type SimEvent, type SimNodeWork, type SimStream } from './machine/machine-state.js'
 
 export class CaptureRules {
   readonly #captures = new Set<SimCapture>()
@@ -27,7 +27,7 @@ export class CaptureRules {
     this.#captures.add(new SimCapture(stream, mode))
   }
 
-  end(stream: SimStream): readonly CapturedNode<NodeWork>[] {
+  end(stream: SimStream): readonly CapturedNode<SimNodeWork>[] {
     const { capture } = stream
     this.refuseToTell(stream, 'cuStreamEndCapture')
     if (capture === undefined) throw cudaError('cuStreamEndCapture', CUresult.ILLEGAL_STATE)
@@ -114,7 +114,7 @@ export class CaptureRules {
   }
 
   /** Writes down one operation of a capturing stream. */
-  add(stream: SimStream, capture: SimCapture, call: string, work: NodeWork): void {
+  add(stream: SimStream, capture: SimCapture, call: string, work: SimNodeWork): void {
     if (capture.invalid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
     capture.add(stream, work)
   }
@@ -160,7 +160,7 @@ export class CaptureRules {
     this.add(stream, capture, call, { kind: 'eventWait', event })
   }
 
-  #drop(capture: SimCapture): readonly CapturedNode<NodeWork>[] {
+  #drop(capture: SimCapture): readonly CapturedNode<SimNodeWork>[] {
     this.#captures.delete(capture)
     return capture.end()
   }

@@ -82,7 +82,7 @@ function takeNew(count: number): Taken {
 }
 
 /** The handles of one kind. */
-class Kind {
+class HandleSeries {
   readonly free: number[] = []
   /** Those that this library destroyed, and did not create again since. */
   readonly remembered = new Set<number>()
@@ -94,11 +94,11 @@ export class Handles {
   /** Where the range begins. */
   readonly base: number
   readonly #kinds = {
-    context: new Kind(0),
-    stream: new Kind(2 ** 20),
-    graph: new Kind(2 ** 27),
-    graphExec: new Kind(3 * 2 ** 26),
-    event: new Kind(2 ** 28),
+    context: new HandleSeries(0),
+    stream: new HandleSeries(2 ** 20),
+    graph: new HandleSeries(2 ** 27),
+    graphExec: new HandleSeries(3 * 2 ** 26),
+    event: new HandleSeries(2 ** 28),
   }
 
   constructor(ranges: Ranges) {

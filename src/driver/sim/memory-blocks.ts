@@ -1,4 +1,4 @@
-/** What lies behind a simulated pointer. What is freed reads as poison, and what is written there is lost. */
+/** The memory behind simulated pointers. Freed memory reads as poison, and writes to it are lost. */
 import type { FillWidth, Pointer } from '../driver.js'
 import type { SimDevice } from './machine/machine-state.js'
 
@@ -11,7 +11,7 @@ const CHUNK = 2 ** 18
 /** Bytes that are moved at a time: a view may not be as long as a block. */
 export const PIECE = 2 ** 26
 
-export abstract class Block {
+export abstract class MemoryBlock {
   freed = false
 
   constructor(
@@ -60,7 +60,7 @@ export abstract class Block {
 }
 
 /** Memory of a device: its bytes exist from the first touch on. */
-export class DeviceMemory extends Block {
+export class DeviceMemory extends MemoryBlock {
   #bytes: ArrayBuffer | undefined
   /** For each chunk: have its bytes been touched? */
   #touched = new Uint8Array(0)
@@ -104,7 +104,7 @@ export class DeviceMemory extends Block {
  * Memory of the host. While it is open nothing here keeps its buffer reachable, so that the garbage collector can find
  * that it is not used any more; operations that are queued do keep it.
  */
-export class PinnedMemory extends Block {
+export class PinnedMemory extends MemoryBlock {
   readonly #open: WeakRef<ArrayBuffer>
   /** Once closed: the bytes, taken away from the views. */
   #closed: ArrayBuffer | undefined

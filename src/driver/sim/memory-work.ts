@@ -1,7 +1,7 @@
 /** What operations do to memory when they end, and which bytes they read and write. */
 import type { FillWidth, Pointer } from '../driver.js'
 import type { CopyEngine, Touch, Work } from './machine/work.js'
-import { type Block, DeviceMemory, PIECE } from './memory-blocks.js'
+import { DeviceMemory, type MemoryBlock, PIECE } from './memory-blocks.js'
 
 export class CopyWork implements Work {
   readonly what = 'copy'
@@ -10,9 +10,9 @@ export class CopyWork implements Work {
   readonly held: readonly unknown[]
 
   constructor(
-    private readonly to: Block,
+    private readonly to: MemoryBlock,
     private readonly destination: Pointer,
-    private readonly from: Block,
+    private readonly from: MemoryBlock,
     private readonly source: Pointer,
     readonly byteLength: number,
     readonly engine: CopyEngine | undefined,
@@ -52,7 +52,7 @@ export class FillWork implements Work {
   readonly held: unknown
 
   constructor(
-    private readonly block: Block,
+    private readonly block: MemoryBlock,
     private readonly pointer: Pointer,
     private readonly value: number,
     private readonly width: FillWidth,
@@ -80,8 +80,8 @@ export class FreeWork implements Work {
   readonly shape = undefined
 
   constructor(
-    private readonly block: Block,
-    private readonly giveBack: (block: Block) => void,
+    private readonly block: MemoryBlock,
+    private readonly giveBack: (block: MemoryBlock) => void,
   ) {}
 
   get touches(): readonly Touch[] {
@@ -94,4 +94,5 @@ export class FreeWork implements Work {
   }
 }
 
-const placeOf = (block: Block): string => (block instanceof DeviceMemory ? `device ${block.device.ordinal}` : 'host')
+const placeOf = (block: MemoryBlock): string =>
+  block instanceof DeviceMemory ? `device ${block.device.ordinal}` : 'host'

@@ -1,4 +1,4 @@
-/** The objects behind the handles, and what is refused at the beginning of a call: dead handles, lost devices, faults. */
+/** The objects behind the handles, and the checks at the beginning of a call: dead handles, lost devices, faults. */
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import { type ContextHandle, defaultStream, type EventHandle, type StreamHandle } from '../driver.js'
 import { closedHandle, refusedHandle } from '../handle-errors.js'
@@ -12,7 +12,7 @@ export class Registry {
   readonly #streams = new Map<StreamHandle, SimStream>()
   readonly #events = new Map<EventHandle, SimEvent>()
   readonly #contexts = new Map<ContextHandle, SimDevice>()
-  #nextId = 0n
+  #ids = 0n
 
   constructor(
     private readonly machine: Machine,
@@ -23,14 +23,15 @@ export class Registry {
     this.devices = Array.from({ length: devices }, (_, ordinal) => this.#makeDevice(ordinal))
   }
 
-  /** How many there are, default streams among them: for tests that look for what was left behind. */
+  /** How many there are, default streams among them: for tests that look for objects left behind. */
   get counts(): { readonly streams: number; readonly events: number } {
     return { streams: this.#streams.size, events: this.#events.size }
   }
 
   addStream(device: SimDevice, nonBlocking: boolean, priority: number): SimStream {
     const handle = this.handles.take('stream') as StreamHandle
-    const stream = new SimStream(device, handle, this.#newId(), nonBlocking, priority)
+    this.#ids += 1n
+    const stream = new SimStream(device, handle, this.#ids, nonBlocking, priority)
     this.#streams.set(handle, stream)
     return stream
   }
@@ -109,7 +110,9 @@ export class Registry {
   /** As `alive`, at the beginning of a call. */
   entered(device: SimDevice, call: string): SimDevice {
     this.alive(device, call)
-    this.#failOnRequest(call)
+    const { faults } = this.machine
+    // A simulation without faults pays one look.
+    if (!faults.empty) this.#failOnRequest(faults.ofCall(call), call)
     return device
   }
 
@@ -118,10 +121,7 @@ export class Registry {
     return refusedHandle(kind, handle, cudaError(call, CUresult.INVALID_HANDLE))
   }
 
-  /** Where a test asked for it: a simulation without faults pays one look. */
-  #failOnRequest(call: string): void {
-    const { faults } = this.machine
-    const result = faults.empty ? 0 : faults.ofCall(call)
+  #failOnRequest(result: number, call: string): void {
     if (result === 0) return
     if (isContextLost(result)) this.machine.break(result)
     throw cudaError(call, result)
@@ -129,17 +129,11 @@ export class Registry {
 
   #makeDevice(ordinal: number): SimDevice {
     const context = this.handles.take('context') as ContextHandle
-    const device = new SimDevice(ordinal, context, this.#newId())
-    this.#newId()
+    const device = new SimDevice(ordinal, context, this.#ids + 1n)
+    this.#ids += 2n
     this.#contexts.set(context, device)
-    this.#streams.set(defaultStream(ordinal, 0), device.nullStream)
-    this.#streams.set(defaultStream(ordinal, 1), device.nullStream)
+    for (const which of [0, 1] as const) this.#streams.set(defaultStream(ordinal, which), device.nullStream)
     this.#streams.set(defaultStream(ordinal, 2), device.perThread)
     return device
-  }
-
-  #newId(): bigint {
-    this.#nextId += 1n
-    return this.#nextId
   }
 }

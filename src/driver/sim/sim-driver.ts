@@ -26,11 +26,11 @@ import { FaultPlan } from './fault-plan.js'
 import { Ranges, rangeOf } from './handles.js'
 import { HostWaits, hasRoom } from './machine/host-waits.js'
 import { Machine } from './machine/machine.js'
-import { type NodeWork, SimEvent, type SimOperation, type SimStream } from './machine/machine-state.js'
+import { SimEvent, type SimNodeWork, type SimOperation, type SimStream } from './machine/machine-state.js'
 import type { Scheduler, Steps } from './machine/scheduler.js'
 import { TimedScheduler } from './machine/timed-scheduler.js'
 import { SimOperationKind, type Work } from './machine/work.js'
-import { SIMULATED_ATTRIBUTES, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedUuid } from './properties.js'
+import { SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedAttribute, simulatedUuid } from './properties.js'
 import { Registry } from './registry.js'
 import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
@@ -56,7 +56,7 @@ const drivers = new Map<number, WeakRef<SimDriver>>()
 /** The ranges of a simulation are for others once it is unreachable. */
 const unreachable = new FinalizationRegistry((ranges: Ranges) => ranges.giveBack())
 
-/** The simulator whose handle this is, if it is that of any. */
+/** The simulator that the handle belongs to, if any. */
 export function simulatorOfHandle(handle: number): SimDriver | undefined {
   return drivers.get(rangeOf(handle))?.deref()
 }
@@ -116,7 +116,7 @@ export class SimDriver implements Driver, WorkQueue {
   }
 
   deviceAttribute(_device: number, attribute: number): number {
-    const value = SIMULATED_ATTRIBUTES[attribute]
+    const value = simulatedAttribute(attribute)
     if (value === undefined) throw cudaError('cuDeviceGetAttribute', CUresult.INVALID_VALUE)
     return value
   }
@@ -189,7 +189,7 @@ export class SimDriver implements Driver, WorkQueue {
     this.#waits.abandon()
   }
 
-  /** Destroys every context: what is pending is dropped, and all later use fails. */
+  /** Destroys every context: pending work is dropped, and all later use fails. */
   close(): void {
     if (this.#registry.devices.every((device) => device.fault === 0)) this.machine.break(CUresult.CONTEXT_IS_DESTROYED)
   }
@@ -394,7 +394,7 @@ export class SimDriver implements Driver, WorkQueue {
     return this.#registry.peekStream(handle)
   }
 
-  /** For tests that look for what was left behind. */
+  /** For tests that look for objects left behind. */
   get counts(): { readonly streams: number; readonly events: number; readonly bytes: number } {
     return { ...this.#registry.counts, bytes: this.memory.bytesUsed }
   }
@@ -482,7 +482,7 @@ function capturedWork(
   amount: number,
   work: Work | undefined,
   fails: number,
-): NodeWork {
+): SimNodeWork {
   if (operation !== SimOperationKind.LATCH) return { kind: 'work', call, operation, amount, work, fails }
   throw stateError(
     'ERR_UNSUPPORTED',

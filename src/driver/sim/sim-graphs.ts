@@ -4,12 +4,12 @@ import { CUresult, cudaError } from '../cuda-results.js'
 import type { CaptureMode, GraphDriver, GraphExecHandle, GraphHandle, StreamHandle } from '../driver.js'
 import type { CaptureRules } from './capture-rules.js'
 import type { Machine } from './machine/machine.js'
-import type { NodeWork, SimOperation } from './machine/machine-state.js'
+import type { SimNodeWork, SimOperation } from './machine/machine-state.js'
 import type { Registry } from './registry.js'
 
-type Nodes = readonly CapturedNode<NodeWork>[]
+type Nodes = readonly CapturedNode<SimNodeWork>[]
 
-interface Instance {
+interface SimGraphExec {
   nodes: Nodes
   /** The end of its latest launch: the next one waits for it. */
   last: SimOperation | undefined
@@ -17,7 +17,7 @@ interface Instance {
 
 export class SimGraphs implements GraphDriver {
   readonly #graphs = new Map<GraphHandle, Nodes>()
-  readonly #instances = new Map<GraphExecHandle, Instance>()
+  readonly #instances = new Map<GraphExecHandle, SimGraphExec>()
 
   constructor(
     private readonly machine: Machine,
@@ -98,7 +98,7 @@ export class SimGraphs implements GraphDriver {
     return nodes
   }
 
-  #instance(exec: GraphExecHandle, call: string): Instance {
+  #instance(exec: GraphExecHandle, call: string): SimGraphExec {
     const instance = this.#instances.get(exec)
     if (instance === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
     return instance
@@ -111,4 +111,4 @@ function sameShape(a: Nodes, b: Nodes): boolean {
   return shapeOf(a) === shapeOf(b)
 }
 
-const labelOf = (work: NodeWork): string => (work.kind === 'work' ? (work.work?.shape ?? work.call) : work.kind)
+const labelOf = (work: SimNodeWork): string => (work.kind === 'work' ? (work.work?.shape ?? work.call) : work.kind)

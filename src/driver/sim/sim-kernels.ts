@@ -6,7 +6,7 @@ import { CUresult, cudaError } from '../cuda-results.js'
 import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
 import type { KernelDriver, LaunchShape, StreamHandle, Twin } from '../driver.js'
 import { SimOperationKind, type Touch, type Work } from './machine/work.js'
-import { SIMULATED_ATTRIBUTES } from './properties.js'
+import { simulatedAttribute } from './properties.js'
 import type { SimMemory } from './sim-memory.js'
 import type { WorkQueue } from './work-queue.js'
 
@@ -87,7 +87,7 @@ class TwinWork implements Work {
   }
 }
 
-/** Do a launch's blocks and threads keep to what the device says of itself? A GPU refuses one that does not. */
+/** Do a launch's blocks and threads keep to the limits of the device? A GPU refuses one that does not. */
 function fits({ grid, block }: LaunchShape): boolean {
   const [x, y, z] = block
   const limits = [A.maxGridDimX, A.maxGridDimY, A.maxGridDimZ, A.maxBlockDimX, A.maxBlockDimY, A.maxBlockDimZ]
@@ -95,7 +95,7 @@ function fits({ grid, block }: LaunchShape): boolean {
   return isWithin && within(x * y * z, A.maxThreadsPerBlock)
 }
 
-const within = (value: number, limit: number): boolean => value <= (SIMULATED_ATTRIBUTES[limit] ?? 0)
+const within = (value: number, limit: number): boolean => value <= (simulatedAttribute(limit) ?? 0)
 
 function tooLong(name: string, byteLength: number): Error {
   const what = `${name} cannot be simulated on a buffer of ${byteLength} bytes`

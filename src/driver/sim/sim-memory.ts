@@ -17,7 +17,7 @@ import type { Machine } from './machine/machine.js'
 import type { SimDevice } from './machine/machine-state.js'
 import { Queue } from './machine/queue.js'
 import { type CopyEngine, SimOperationKind } from './machine/work.js'
-import { type Block, DeviceMemory, PinnedMemory } from './memory-blocks.js'
+import { DeviceMemory, type MemoryBlock, PinnedMemory } from './memory-blocks.js'
 import { CopyWork, FillWork, FreeWork } from './memory-work.js'
 import type { Registry } from './registry.js'
 import type { WorkQueue } from './work-queue.js'
@@ -37,7 +37,7 @@ const SHORTEST = 1000
 
 export class SimMemory implements MemoryDriver {
   /** In the order of their addresses; freed ones too, until their addresses are used again. */
-  readonly #blocks: Block[] = []
+  readonly #blocks: MemoryBlock[] = []
   readonly #freeAddresses = new Map<number, Queue<number>>()
   #slab = { next: 0, end: 0 }
 
@@ -164,7 +164,7 @@ export class SimMemory implements MemoryDriver {
     return block.pointer
   }
 
-  #freeBlockAfter(block: Block, after: readonly OwnEvent[], size = 0): void {
+  #freeBlockAfter(block: MemoryBlock, after: readonly OwnEvent[], size = 0): void {
     const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
     this.machine.marker(block.device.nullStream, records, new FreeWork(block, this.#giveBack))
     block.device.bytesUsed -= size
@@ -176,14 +176,14 @@ export class SimMemory implements MemoryDriver {
     }
   }
 
-  #live(pointer: Pointer, byteLength: number, call: string): Block {
+  #live(pointer: Pointer, byteLength: number, call: string): MemoryBlock {
     const block = this.#blockAt(pointer, byteLength)
     if (block === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
     return block
   }
 
   /** The block in which so many bytes lie. */
-  #blockAt(pointer: number, byteLength: number): Block | undefined {
+  #blockAt(pointer: number, byteLength: number): MemoryBlock | undefined {
     const block = this.#blocks[this.#indexAfter(pointer) - 1]
     return block !== undefined && pointer + byteLength <= block.pointer + block.byteLength ? block : undefined
   }
@@ -200,7 +200,7 @@ export class SimMemory implements MemoryDriver {
     return low
   }
 
-  #insert(block: Block): void {
+  #insert(block: MemoryBlock): void {
     const at = this.#indexAfter(block.pointer)
     const replaces = this.#blocks[at - 1]?.pointer === block.pointer
     this.#blocks.splice(replaces ? at - 1 : at, replaces ? 1 : 0, block)
@@ -220,7 +220,7 @@ export class SimMemory implements MemoryDriver {
     return address as Pointer
   }
 
-  readonly #giveBack = (block: Block): void => {
+  readonly #giveBack = (block: MemoryBlock): void => {
     const size = rounded(block.byteLength)
     const free = this.#freeAddresses.get(size) ?? new Queue()
     this.#freeAddresses.set(size, free)
@@ -231,7 +231,10 @@ export class SimMemory implements MemoryDriver {
 const rounded = (byteLength: number): number => Math.ceil(byteLength / GRANULE) * GRANULE
 
 /** Which engine a copy needs, and how fast it goes. Between devices it is the one that sends. */
-function route(to: Block, from: Block): { readonly engine: CopyEngine | undefined; readonly bandwidth: number } {
+function route(
+  to: MemoryBlock,
+  from: MemoryBlock,
+): { readonly engine: CopyEngine | undefined; readonly bandwidth: number } {
   const toDevice = to instanceof DeviceMemory
   if (from instanceof DeviceMemory) {
     if (toDevice && to.device === from.device) return { engine: undefined, bandwidth: DEVICE_BANDWIDTH }

@@ -17,7 +17,7 @@ import { multiply } from './gemm-twin.js'
 import { CublasHandle } from './handle.js'
 import { isKnown, kindOf, learn } from './known-products.js'
 import { CUBLAS_TYPES } from './library.js'
-import { overlap } from './matrix-overlap.js'
+import { matricesOverlap } from './matrix-overlap.js'
 
 /** What `new Cublas(stream, options)` takes. */
 export interface CublasOptions {
@@ -205,7 +205,7 @@ function checkOperandsApart(shape: GemmShape, [first, second, result]: readonly 
   const { type, a, b, c, batchCount } = shape
   for (const [letter, layout, read] of [['A', a, first] as const, ['B', b, second] as const]) {
     const distance = ((result?.pointer ?? 0) - (read?.pointer ?? 0)) / CUBLAS_TYPES[type].bytes
-    if (!overlap(layout, c, distance, batchCount)) continue
+    if (!matricesOverlap(layout, c, distance, batchCount)) continue
     throw invalidValue(`${letter} and C have elements in common: a product cannot be written over what it is made of`)
   }
 }

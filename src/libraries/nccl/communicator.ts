@@ -176,7 +176,7 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Leaves in every rank's `destination` what the `source` of all ranks become together (`ncclAllReduce`). Both have the
+   * Reduces the `source` of all ranks to one, and leaves that in every rank's `destination` (`ncclAllReduce`). Both have the
    * same length, and may be the same bytes.
    */
   allReduce(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
@@ -189,7 +189,7 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Leaves in every rank's `destination` what the root has in `source` (`ncclBroadcast`). The root's two have the same
+   * Copies the root's `source` to every rank's `destination` (`ncclBroadcast`). The root's two have the same
    * length, and may be the same buffer; other ranks need no source.
    */
   broadcast(source: DeviceBuffer | undefined, destination: DeviceBuffer, options: TransferOptions & RootOptions): this {
@@ -203,7 +203,7 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Leaves in the root's `destination` what the `source` of all ranks become together (`ncclReduce`). The root's two
+   * Reduces the `source` of all ranks to one, and leaves that in the root's `destination` (`ncclReduce`). The root's two
    * have the same length, and may be the same buffer; other ranks need no destination.
    */
   reduce(source: DeviceBuffer, destination: DeviceBuffer | undefined, options: ReductionOptions & RootOptions): this {

@@ -79,7 +79,7 @@ export function ask(operation: NcclOperation): void {
   else queueOperations([operation])
 }
 
-interface Part extends SimulatedPart {
+interface NcclPart extends SimulatedPart {
   readonly operation: NcclOperation
 }
 
@@ -90,7 +90,7 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   const streams = openStreams(new Set(operations.map(({ stream }) => stream)), LIBRARY_ENTRIES)
   // Host functions may have run.
   for (const handle of handles) checkAlive(handle)
-  const parts = operations.map((operation): Part => {
+  const parts = operations.map((operation): NcclPart => {
     const use = streams.get(operation.stream) ?? openStream(operation.stream)
     return { operation, use, memory: openGiven(operation.memory, use) }
   })
@@ -102,7 +102,7 @@ function queueOperations(operations: readonly NcclOperation[]): void {
     const what = `${one} and ${another} belong to two drivers: make a group for each of them`
     throw stateError('ERR_DEVICE_MISMATCH', what)
   }
-  checkBuffersApart(parts)
+  checkCallsApart(parts)
   const { libraries, name } = first.use.driver
   const queueReal = (): void =>
     libraries.queue(parts.map(workOf), (calls) => {
@@ -128,7 +128,7 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   }
 }
 
-function workOf({ operation, use, memory }: Part): LibraryWork {
+function workOf({ operation, use, memory }: NcclPart): LibraryWork {
   const pointers = memory.map(({ pointer }) => pointer)
   const call = (stream: number): void => operation.call(pointers, stream)
   return { name: operation.name, stream: use.handle, context: use.context, memory, call, twin: undefined }
@@ -158,7 +158,7 @@ function makeTogether({ library }: NcclHandle, count: number, calls: () => void)
  * Do no two calls of a group use the same bytes, one of them to write? NCCL runs them side by side, in no order: seen on two
  * H200s, where of two sums in place one was lost. Throws ERR_INVALID_ARG_VALUE where they do.
  */
-function checkBuffersApart(parts: readonly Part[]): void {
+function checkCallsApart(parts: readonly NcclPart[]): void {
   if (parts.length < 2) return
   const ranges = parts.flatMap(({ memory }, call) =>
     memory.map(({ pointer, byteLength, access }) => {

@@ -111,26 +111,7 @@ const PATIENCE = { ncclCommDestroy: 10_000, ncclCommAbort: 250 } as const
 /** How a communicator ends. */
 export type EndCall = keyof typeof PATIENCE
 
-/** What communicators need of NCCL. */
-export interface NcclBackend {
-  version(): number
-  uniqueId(): Uint8Array
-  /**
-   * Begins to make a communicator, which goes on on a thread of NCCL's. That may write its address down once more, so the
-   * memory has to stay until the communicator has ended.
-   */
-  initRank(id: Uint8Array, rank: number, size: number): { readonly address: number; readonly memory: { free(): void } }
-  /** Is a communicator done with what it was asked for? Throws the error that it ran into, said to be of this call. */
-  isDone(communicator: number, call: string): boolean
-  /** Calls a function of NCCL. Throws a LibraryError unless it returns success, or that it is on its way. */
-  call(name: NcclFunction, ...args: (number | object)[]): void
-  /** Begins to let the work of a communicator complete. */
-  finalize(communicator: number): void
-  /** Calls it on a thread of its own, since it waits for the device. */
-  apart(call: EndCall, communicator: number, libraries: LibraryDriver): Promise<void>
-}
-
-export class NcclLibrary implements NcclBackend {
+export class NcclLibrary {
   readonly #functions: Readonly<Record<NcclFunction, LibraryFunction>>
   readonly #addressOf: (name: EndCall) => number
   readonly #errorString: (result: number) => string
@@ -156,7 +137,15 @@ export class NcclLibrary implements NcclBackend {
     return this.#memory.bytes.slice(0, UNIQUE_ID_BYTES)
   }
 
-  initRank(id: Uint8Array, rank: number, size: number): { readonly address: number; readonly memory: NativeMemory } {
+  /**
+   * Begins to make a communicator, which goes on on a thread of NCCL's. That may write its address down once more, so the
+   * memory has to stay until the communicator has ended.
+   */
+  initRank(
+    id: Uint8Array,
+    rank: number,
+    size: number,
+  ): { readonly address: number; readonly memory: { free(): void } } {
     const memory = new NativeMemory(8 + NCCL_CONFIG.bytes)
     const config = new DataView(memory.bytes.buffer, 8, NCCL_CONFIG.bytes)
     memory.bytes.fill(0)
@@ -174,6 +163,7 @@ export class NcclLibrary implements NcclBackend {
     return { address: memory.pointerAt(0), memory }
   }
 
+  /** Is a communicator done with its latest call? Throws the error that it ran into, as one of the call that is named. */
   isDone(communicator: number, call: string): boolean {
     const { address, int32 } = this.#memory
     this.call('ncclCommGetAsyncError', communicator, address)
@@ -183,14 +173,17 @@ export class NcclLibrary implements NcclBackend {
     return true
   }
 
+  /** Calls a function of NCCL. Throws a LibraryError unless it returns success, or that it is on its way. */
   call(name: NcclFunction, ...args: (number | object)[]): void {
     this.#check(name, this.#functions[name](...args))
   }
 
+  /** Begins to let the work of a communicator complete. */
   finalize(communicator: number): void {
     this.call('ncclCommFinalize', communicator)
   }
 
+  /** Calls it on a thread of its own, since it waits for the device. */
   async apart(call: EndCall, communicator: number, libraries: LibraryDriver): Promise<void> {
     this.#check(call, await libraries.apart(this.#addressOf(call), communicator, PATIENCE[call]))
   }
@@ -203,6 +196,9 @@ export class NcclLibrary implements NcclBackend {
     throw new LibraryError(call, result, name, said.join('. NCCL says: '))
   }
 }
+
+/** NCCL itself, or its stand-in on the simulator. */
+export type NcclBackend = Pick<NcclLibrary, keyof NcclLibrary>
 
 let loaded: NcclLibrary | undefined
 

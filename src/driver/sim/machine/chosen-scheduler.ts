@@ -3,7 +3,7 @@
  * promise is settled, and when the host, which looks at something or waits, goes on.
  */
 import type { SimOperation } from './machine-state.js'
-import type { Look, Runs, Scheduler, Steps, Wait } from './scheduler.js'
+import type { HostLook, HostWait, Runs, Scheduler, Steps } from './scheduler.js'
 import { SimOperationKind } from './work.js'
 
 /** What can happen next. */
@@ -32,7 +32,7 @@ export interface Director {
   queued(operation: SimOperation): void
   over(operation: SimOperation): void
   opened(latch: SimOperation): void
-  looks(look: Look): void
+  looks(look: HostLook): void
   /** Is it memory that JavaScript has views of? */
   isViewed(operation: SimOperation): boolean
 }
@@ -112,7 +112,7 @@ export class ChosenScheduler implements Scheduler {
     if (this.#faultIsNear) this.#point()
   }
 
-  look(look: Look): void {
+  look(look: HostLook): void {
     const unfinished = firstUnfinished(look)
     // To look again before anything has happened brings nothing: a loop that polls would never end.
     const again = unfinished !== undefined && this.#seen?.unfinished === unfinished
@@ -128,7 +128,7 @@ export class ChosenScheduler implements Scheduler {
     for (const memory of work.touches) this.director.looks({ operations: undefined, memory })
   }
 
-  block(wait: Wait, runs: Runs): boolean {
+  block(wait: HostWait, runs: Runs): boolean {
     this.#depth += 1
     try {
       for (;;) {
@@ -183,7 +183,7 @@ export class ChosenScheduler implements Scheduler {
     } while (this.#chosen !== GO_ON)
   }
 
-  #runnable(wait: Wait, runs: Runs): ReadonlySet<SimOperation> {
+  #runnable(wait: HostWait, runs: Runs): ReadonlySet<SimOperation> {
     return new Set(runs === 'needed' ? [...this.#hosts].filter((host) => wait.needs(host)) : [])
   }
 
@@ -232,7 +232,7 @@ export class ChosenScheduler implements Scheduler {
   }
 }
 
-function firstUnfinished({ operations }: Look): SimOperation | undefined {
+function firstUnfinished({ operations }: HostLook): SimOperation | undefined {
   for (const operation of operations ?? []) if (operation !== undefined && !operation.over) return operation
   return undefined
 }

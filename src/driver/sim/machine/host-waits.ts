@@ -3,7 +3,7 @@ import { comesAfterItself, deadlock, MOST_NESTED, tooDeep } from '../../deadlock
 import { LoopPump, type Sleeper, type TurnResult } from '../../loop-pump.js'
 import type { Machine } from './machine.js'
 import type { SimOperation, SimStream } from './machine-state.js'
-import type { Runs, Wait } from './scheduler.js'
+import type { HostWait, Runs } from './scheduler.js'
 
 /** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
@@ -60,7 +60,7 @@ export class HostWaits {
     return this.#pending > 0 ? 'later' : 'idle'
   }
 
-  #block(wait: Wait, what: string): void {
+  #block(wait: HostWait, what: string): void {
     const { scheduler, nested } = this.machine
     if (this.machine.comesAfterRunning(wait)) throw deadlock(what, comesAfterItself)
     const runs: Runs = nested === 0 ? 'any' : nested < MOST_NESTED ? 'needed' : 'none'
@@ -101,7 +101,7 @@ class Park implements Sleeper {
   }
 }
 
-function waitFor(last: SimOperation): Wait {
+function waitFor(last: SimOperation): HostWait {
   return { last, isOver: () => last.over, needs: (host) => host.isBefore(last) }
 }
 
@@ -110,6 +110,6 @@ export function hasRoom(stream: SimStream, entries: number): boolean {
   return stream.capture !== undefined || stream.entries + entries <= QUEUE_ENTRIES
 }
 
-function waitForRoom(stream: SimStream, entries: number): Wait {
+function waitForRoom(stream: SimStream, entries: number): HostWait {
   return { last: undefined, isOver: () => hasRoom(stream, entries), needs: (host) => host.holdsUp(stream) }
 }

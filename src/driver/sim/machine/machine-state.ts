@@ -260,7 +260,7 @@ export class SimOperation implements Listed<SimOperation> {
 }
 
 /** What a node of a graph does each time that the graph is launched. */
-export type NodeWork =
+export type SimNodeWork =
   | {
       readonly kind: 'work'
       /** The call that was captured. */
@@ -274,7 +274,7 @@ export type NodeWork =
   | { readonly kind: 'host'; readonly host: HostFunction }
   | { readonly kind: 'eventRecord' | 'eventWait'; readonly event: SimEvent }
 
-export class SimCapture extends CapturedGraph<SimStream, SimEvent, NodeWork> {
+export class SimCapture extends CapturedGraph<SimStream, SimEvent, SimNodeWork> {
   /** A mistake has invalidated it: it can only be ended. */
   invalid = false
 

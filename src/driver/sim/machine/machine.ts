@@ -13,8 +13,8 @@ import { cudaError } from '../../cuda-results.js'
 import type { HostFunction, Settle } from '../../driver.js'
 import type { FaultPlan } from '../fault-plan.js'
 import { LiveOperations } from './live-operations.js'
-import { type NodeWork, type SimDevice, type SimEvent, SimOperation, type SimStream } from './machine-state.js'
-import type { Scheduler, Steps, Wait } from './scheduler.js'
+import { type SimDevice, type SimEvent, type SimNodeWork, SimOperation, type SimStream } from './machine-state.js'
+import type { HostWait, Scheduler, Steps } from './scheduler.js'
 import { SimOperationKind, type Work } from './work.js'
 
 /** Watches the operations of a machine. It is called in the middle of changes: it may only take notes. */
@@ -96,7 +96,11 @@ export class Machine implements Steps {
    * Queues a graph: each node comes after those it was captured after, and all of them after the work of the stream and
    * after `before`, the earlier launch of the same instance. Returns the end of it.
    */
-  launch(stream: SimStream, nodes: readonly CapturedNode<NodeWork>[], before: SimOperation | undefined): SimOperation {
+  launch(
+    stream: SimStream,
+    nodes: readonly CapturedNode<SimNodeWork>[],
+    before: SimOperation | undefined,
+  ): SimOperation {
     const operations: SimOperation[] = []
     const end = this.#change(() => {
       const begin = this.#operation(SimOperationKind.INSTANT, stream, 0)
@@ -200,7 +204,7 @@ export class Machine implements Steps {
   }
 
   /** Does it come after a host function that runs? Inside of that it would never end. */
-  comesAfterRunning(wait: Wait): boolean {
+  comesAfterRunning(wait: HostWait): boolean {
     return this.#running.some((host) => wait.needs(host))
   }
 
@@ -378,7 +382,7 @@ export class Machine implements Steps {
   }
 
   /** The operation of a node, in this launch of its graph. */
-  #operationOf(work: NodeWork, stream: SimStream): SimOperation {
+  #operationOf(work: SimNodeWork, stream: SimStream): SimOperation {
     let operation: SimOperation
     if (work.kind === 'work') {
       operation = this.#operation(work.operation, stream, work.amount, work.work, work.fails)

@@ -23,13 +23,13 @@ export interface Steps {
 }
 
 /** The host looks at how far these operations are, or at memory. */
-export interface Look {
+export interface HostLook {
   readonly operations: readonly (SimOperation | undefined)[] | undefined
   readonly memory: Touch | undefined
 }
 
 /** A wait in which the host blocks. */
-export interface Wait {
+export interface HostWait {
   isOver(): boolean
   /** Does it come after this host function, which is not over? */
   needs(host: SimOperation): boolean
@@ -71,11 +71,11 @@ export interface Scheduler {
   /** The time of one call to the driver passes. */
   tick(): void
   /** The host is about to look. */
-  look(look: Look): void
+  look(look: HostLook): void
   /** The host has just queued this, and goes on; told only to one that explores. */
   handedOver(operation: SimOperation): void
   /** Lets things happen until the wait is over; false where nothing can happen any more. */
-  block(wait: Wait, runs: Runs): boolean
+  block(wait: HostWait, runs: Runs): boolean
   /** Lets one thing happen while another machine waits. False where nothing can. */
   step(): boolean
   /** Lets things happen in a turn of the event loop. False where nothing can. */

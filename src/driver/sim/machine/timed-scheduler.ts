@@ -8,7 +8,7 @@ import { Heap } from './heap.js'
 import type { SimDevice, SimOperation } from './machine-state.js'
 import { Queue } from './queue.js'
 import { Random } from './random.js'
-import type { Runs, Scheduler, Steps, Wait } from './scheduler.js'
+import type { HostWait, Runs, Scheduler, Steps } from './scheduler.js'
 import { type CopyEngine, SimOperationKind } from './work.js'
 
 /** Kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. */
@@ -21,7 +21,7 @@ const CALL_COST = 100
 const STEPS_PER_TURN = 10_000
 
 /** The kernel slots of a device, or a copy engine: so many operations run there at one time, and the rest wait in line. */
-class Places {
+class Slots {
   constructor(
     public free: number,
     readonly waiting: Heap<SimOperation> | Queue<SimOperation>,
@@ -50,7 +50,7 @@ export class TimedScheduler implements Scheduler {
   now = 0
   readonly #random: Random | undefined
   #running = new Heap<SimOperation>(endsBefore)
-  readonly #places = new Map<SimDevice | CopyEngine, Places>()
+  readonly #slots = new Map<SimDevice | CopyEngine, Slots>()
   readonly #due: DueHostFunctions
   /** Over, and their promises not settled yet. */
   #settled: SimOperation[] = []
@@ -73,19 +73,19 @@ export class TimedScheduler implements Scheduler {
     else if (kind === SimOperationKind.HOST) {
       if (this.#random === undefined) this.#due.add(operation, 0)
       else this.#run(operation, 0)
-    } else if (this.#placesFor(operation)?.take(operation) !== false) this.#run(operation, operation.amount)
+    } else if (this.#slotsFor(operation)?.take(operation) !== false) this.#run(operation, operation.amount)
   }
 
   over(operation: SimOperation): void {
     operation.time = this.now
     if (operation.stream.device.fault !== 0) return
-    const next = this.#placesFor(operation)?.pass()
+    const next = this.#slotsFor(operation)?.pass()
     if (next !== undefined) this.#run(next, next.amount)
   }
 
   drop(): Iterable<SimOperation> {
     const dropped = [...this.#running, ...this.#due.drop()]
-    for (const { waiting } of this.#places.values()) dropped.push(...waiting)
+    for (const { waiting } of this.#slots.values()) dropped.push(...waiting)
     return dropped
   }
 
@@ -99,7 +99,7 @@ export class TimedScheduler implements Scheduler {
 
   reset(): void {
     this.#running = new Heap(endsBefore)
-    this.#places.clear()
+    this.#slots.clear()
     this.#due.clear()
     this.#settled = []
   }
@@ -117,7 +117,7 @@ export class TimedScheduler implements Scheduler {
   handedOver(): void {}
 
   /** Host functions that come due are run, since nothing else could run them. */
-  block(wait: Wait, runs: Runs): boolean {
+  block(wait: HostWait, runs: Runs): boolean {
     return this.steps.whole(() => (runs === 'needed' ? this.#blockInside(wait) : this.#block(wait, runs === 'any')))
   }
 
@@ -142,7 +142,7 @@ export class TimedScheduler implements Scheduler {
     return (this.#running.peek()?.time ?? Number.POSITIVE_INFINITY) <= this.now
   }
 
-  #block(wait: Wait, runsAny: boolean): boolean {
+  #block(wait: HostWait, runsAny: boolean): boolean {
     while (!wait.isOver()) {
       this.steps.mend()
       if (!(runsAny && this.#runDue(this.#due.take())) && !this.#advance()) return false
@@ -151,7 +151,7 @@ export class TimedScheduler implements Scheduler {
   }
 
   /** First the host functions that the wait needs; then time; and where nothing goes on by that, any other that is due. */
-  #blockInside(wait: Wait): boolean {
+  #blockInside(wait: HostWait): boolean {
     const isNeeded = (host: SimOperation): boolean => wait.needs(host)
     /** How many had come due when none of them was needed: none is then until more do, or JavaScript runs. */
     let seen: number | undefined
@@ -200,23 +200,23 @@ export class TimedScheduler implements Scheduler {
 
   /** It runs already: it has its place, and its time. */
   #resume(operation: SimOperation): void {
-    const places = this.#placesFor(operation)
-    if (places !== undefined) places.free -= 1
+    const slots = this.#slotsFor(operation)
+    if (slots !== undefined) slots.free -= 1
     this.#running.push(operation)
   }
 
-  /** The places of which the operation needs one. */
-  #placesFor({ kind, stream, work }: SimOperation): Places | undefined {
+  /** The slots of which the operation needs one. */
+  #slotsFor({ kind, stream, work }: SimOperation): Slots | undefined {
     const where =
       kind === SimOperationKind.KERNEL ? stream.device : kind === SimOperationKind.COPY ? work?.engine : undefined
     if (where === undefined) return undefined
-    let places = this.#places.get(where)
-    if (places === undefined) {
+    let slots = this.#slots.get(where)
+    if (slots === undefined) {
       const isKernel = kind === SimOperationKind.KERNEL
-      places = isKernel ? new Places(KERNEL_SLOTS, new Heap(startsBefore)) : new Places(1, new Queue())
-      this.#places.set(where, places)
+      slots = isKernel ? new Slots(KERNEL_SLOTS, new Heap(startsBefore)) : new Slots(1, new Queue())
+      this.#slots.set(where, slots)
     }
-    return places
+    return slots
   }
 
   #run(operation: SimOperation, duration: number): void {
