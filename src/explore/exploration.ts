@@ -2,17 +2,17 @@
 import type { Outcome } from './outcome.js'
 import type { Schedule } from './schedule.js'
 
-/** One order of a program, and what it comes to. */
+/** One order of a program, and its outcome. */
 export interface Order {
   /** For `replay()`. */
   readonly schedule: Schedule
-  /** What it comes to: compare it with that of another order. */
+  /** Compare it with that of another order. */
   readonly outcome: Outcome
   /** Its steps, one a line: operations with their streams and bytes, and where JavaScript goes on. */
   readonly listing: string
 }
 
-/** Two orders of a program that do not come to the same. */
+/** Two orders of a program with different outcomes. */
 export interface Disagreement {
   /** The usual one. */
   readonly first: Order
@@ -24,7 +24,7 @@ export interface Disagreement {
   readonly missing: string
 }
 
-/** What `explore()` has found. */
+/** The result of `explore()`. */
 export interface Exploration {
   /**
    * 'agree': all orders that were run come to the same. 'disagree': two do not. 'deadlock': under some order the program
@@ -37,7 +37,7 @@ export interface Exploration {
   readonly runs: number
   /** The one that random orders, and faults with a probability, were picked by. */
   readonly seed: number
-  /** What the program comes to in the usual order. */
+  /** The outcome of the program in the usual order. */
   readonly outcome: Outcome
   /** The order that waits forever; undefined unless that is the verdict. */
   readonly deadlock: Order | undefined

@@ -16,12 +16,12 @@ import type { Picker } from './step-recorder.js'
 /** How orders are picked; `ExploreOptions` says more. */
 export type Strategy = 'auto' | 'reduced' | 'every' | 'priority' | 'uniform'
 
-/** What a program is run on, how often, and in which orders. */
+/** The machine that a program is run on, how often, and in which orders. */
 export interface ExploreOptions {
   /** How many devices the simulation has, from 1 to 64. Default 1. */
   readonly devices?: number | undefined
   /**
-   * How often the program is run at most to find something, at least 1. Default 1000. Making what was found shorter
+   * How often the program is run at most to find something, at least 1. Default 1000. Making the found order shorter
    * takes up to about two hundred runs more, which do not count.
    */
   readonly maxRuns?: number | undefined
@@ -38,15 +38,15 @@ export interface ExploreOptions {
    * turn.
    */
   readonly strategy?: Strategy | undefined
-  /** What is to fail in every run; the seed decides those that have a probability. Default: nothing. */
+  /** The faults of every run; the seed decides those that have a probability. Default: none. */
   readonly faults?: readonly Fault[] | undefined
 }
 
-/** What the exploration had that printed the schedule, where it had any of these. */
+/** The same as for the exploration that printed the schedule. */
 export interface ReplayOptions {
   /** From 1 to 64. Default: as many as the exploration had. */
   readonly devices?: number | undefined
-  /** What is to fail. Default: nothing. */
+  /** The faults of the run. Default: none. */
   readonly faults?: readonly Fault[] | undefined
   /** Decides which of the faults that have a probability come: an integer. Default 1. */
   readonly seed?: number | undefined
@@ -77,7 +77,7 @@ interface Settings extends Conditions {
  * when a wait is over, and just after an operation was queued that uses the memory; at other times only `bytes` and
  * `view()` tell that it looks.
  * @throws (as a rejection) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for wrong options;
- * ERR_INVALID_ARG_VALUE for a program that does something else in the same order. What the program throws is an outcome
+ * ERR_INVALID_ARG_VALUE for a program that does something else in the same order. An error of the program is an outcome
  */
 export async function explore(program: ExploredProgram, options?: ExploreOptions): Promise<Exploration> {
   checkFunction(program, 'program')
@@ -90,8 +90,8 @@ export async function explore(program: ExploredProgram, options?: ExploreOptions
 }
 
 /**
- * Runs a program in one order that `explore()` has printed. What the program throws is the outcome.
- * @throws (as a rejection) ERR_INVALID_ARG_VALUE for what is no schedule, or none of this program;
+ * Runs a program in one order that `explore()` has printed. An error of the program is its outcome.
+ * @throws (as a rejection) ERR_INVALID_ARG_VALUE for a schedule that is none, or none of this program;
  * ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE
  */
 export async function replay(program: ExploredProgram, schedule: Schedule, options?: ReplayOptions): Promise<Order> {

@@ -1,4 +1,4 @@
-/** Simulations, and what can be queued on their streams that no GPU offers. */
+/** Simulations, and the operations on their streams that no GPU offers. */
 import { checkBoolean, checkInteger, checkNanoseconds, checkPointer, readOptions } from '../base/arguments.js'
 import { invalidType, stateError } from '../base/errors.js'
 import { contextOf, type Device, deviceOf, driverOf, isDevice, readOptionsOn } from '../device.js'
@@ -14,7 +14,7 @@ import { isStream, openStream, queuedLast, type Stream } from '../stream.js'
 import type { StreamOptions } from '../streams/stream-options.js'
 import { checkPriority } from '../streams/stream-seed.js'
 
-/** What a simulated machine has. */
+/** The devices, the order and the faults of a simulated machine. */
 export interface SimulationOptions {
   /** How many devices the machine has, from 1 to 64. Default 1. */
   readonly devices?: number | undefined
@@ -23,7 +23,7 @@ export interface SimulationOptions {
    * the natural one.
    */
   readonly seed?: number | undefined
-  /** What is to fail. More can be asked for later, by `simulation.inject()`. */
+  /** The calls and operations that are to fail. More can be asked for later, by `simulation.inject()`. */
   readonly faults?: readonly Fault[] | undefined
 }
 
@@ -40,18 +40,18 @@ export interface Simulation extends Disposable {
   readonly seed: number
   /**
    * Lets a call or an operation fail, counted from now; takes that back when the result is disposed.
-   * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for what cannot fail so
+   * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for a fault that is none
    */
   inject(fault: Fault): Disposable
   /**
-   * Destroys its contexts: what is pending rejects, and all further use fails with CudaError 709,
-   * CUDA_ERROR_CONTEXT_IS_DESTROYED; `close()` of what it has does not throw. May be called twice.
+   * Destroys its contexts: pending promises reject, and all further use fails with CudaError 709,
+   * CUDA_ERROR_CONTEXT_IS_DESTROYED; `close()` of its objects does not throw. May be called twice.
    */
   close(): void
 }
 
 const simulations = new WeakMap<SimDriver, Simulation>()
-/** By simulator: a handle keeps nothing alive, and a number is all that its owner has. */
+/** By simulator: a handle is a number for its owner, and keeps nothing alive. */
 const foreignStreams = new WeakMap<SimDriver, Set<bigint>>()
 
 /**
@@ -91,7 +91,7 @@ export function busy(stream: Stream, nanoseconds: number): void {
 }
 
 /**
- * Holds the stream at this point until it is opened. Opening it twice does nothing more. To block for what is behind it
+ * Holds the stream at this point until it is opened. Opening it twice does nothing more. To block for work behind it
  * is ERR_DEADLOCK, unless a host function opens it meanwhile: await `finished()`.
  * @throws ERR_UNSUPPORTED for a stream of the NVIDIA driver, and while the stream captures; ERR_INVALID_ARG_TYPE,
  * ERR_CLOSED; CudaError as a launch
@@ -135,37 +135,34 @@ export function foreignStream(device: Device, options?: StreamOptions): bigint {
 /**
  * Destroys such a stream, as its owner would. Queued work still completes; wrappers of it get CudaError 400 from then
  * on.
- * @throws ERR_INVALID_HANDLE for what `foreignStream()` did not return, or is destroyed; ERR_INVALID_ARG_TYPE,
- * ERR_OUT_OF_RANGE
+ * @throws ERR_INVALID_HANDLE for a handle that `foreignStream()` did not return, or whose stream is destroyed;
+ * ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE
  */
 export function destroyForeignStream(handle: bigint): void {
   const address = checkPointer(handle, 'handle', 'a handle that foreignStream() returned')
   const driver = simulatorOfHandle(address)
   if (driver === undefined || !foreignStreams.get(driver)?.delete(BigInt(address))) {
-    throw stateError(
-      'ERR_INVALID_HANDLE',
-      `0x${handle.toString(16)} is no stream that foreignStream() made, or it is destroyed`,
-    )
+    const what = `0x${handle.toString(16)} is no stream that foreignStream() made, or it is destroyed`
+    throw stateError('ERR_INVALID_HANDLE', what)
   }
   driver.foreignStreamDestroy(address as StreamHandle)
 }
 
 /** The simulation of a simulator: always the same object. */
 export function simulationFor(driver: SimDriver): Simulation {
-  let simulation = simulations.get(driver)
-  if (simulation === undefined) {
-    simulation = {
-      devices: Array.from({ length: driver.deviceCount() }, (_, ordinal) => deviceOf(wrappableOf(driver), ordinal)),
-      seed: driver.seed,
-      get now() {
-        return driver.machine.scheduler.now
-      },
-      inject: (fault) => ({ [Symbol.dispose]: driver.machine.faults.add(checkFault(fault)) }),
-      close: () => driver.close(),
-      [Symbol.dispose]: () => driver.close(),
-    }
-    simulations.set(driver, simulation)
+  const known = simulations.get(driver)
+  if (known !== undefined) return known
+  const simulation: Simulation = {
+    devices: Array.from({ length: driver.deviceCount() }, (_, ordinal) => deviceOf(wrappableOf(driver), ordinal)),
+    seed: driver.seed,
+    get now() {
+      return driver.machine.scheduler.now
+    },
+    inject: (fault) => ({ [Symbol.dispose]: driver.machine.faults.add(checkFault(fault)) }),
+    close: () => driver.close(),
+    [Symbol.dispose]: () => driver.close(),
   }
+  simulations.set(driver, simulation)
   return simulation
 }
 
@@ -180,7 +177,7 @@ function simulated(stream: Stream): { readonly driver: SimDriver; readonly handl
   if (!isStream(stream)) throw invalidType('stream', 'a Stream', stream)
   const { handle } = openStream(stream, 1)
   const driver = simDriverOf(stream.device)
-  // What is queued here passes none of the library's own verbs, as another library's work does.
+  // Work that is queued here passes none of the library's own verbs, as another library's does.
   driver.streamHandedOut(handle)
   return { driver, handle }
 }

@@ -3,7 +3,7 @@
  * behind the handles, and capture-rules.ts says which calls a capture allows.
  */
 import { bare } from '../../base/arguments.js'
-import { type CudaError, stateError } from '../../base/errors.js'
+import { stateError } from '../../base/errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type AdoptedStream,
@@ -22,8 +22,8 @@ import {
 } from '../driver.js'
 import { HandedOutStreams } from '../handed-out-streams.js'
 import { CaptureRules } from './capture-rules.js'
-import { FaultPlan } from './fault-plan.js'
 import { Ranges, rangeOf } from './handles.js'
+import { FaultPlan } from './machine/fault-plan.js'
 import { HostWaits, hasRoom } from './machine/host-waits.js'
 import { Machine } from './machine/machine.js'
 import { SimEvent, type SimNodeWork, type SimOperation, type SimStream } from './machine/machine-state.js'
@@ -35,9 +35,8 @@ import { Registry } from './registry.js'
 import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
 import { SimLibraries } from './sim-libraries.js'
-import { SimMemory } from './sim-memory.js'
+import { SimMemory, type WorkQueue } from './sim-memory.js'
 import { noOtherProcess, SimSharing } from './sim-sharing.js'
-import type { WorkQueue } from './work-queue.js'
 
 export interface SimDriverOptions {
   readonly devices: number
@@ -92,7 +91,7 @@ export class SimDriver implements Driver, WorkQueue {
     const takeAddresses = (byteLength: number): number => this.#takeAddresses(ranges, byteLength)
     this.memory = new SimMemory(this.machine, this.#registry, this, takeAddresses)
     this.sharing = new SimSharing(this.memory)
-    this.kernels = new SimKernels(this.memory, this)
+    this.kernels = new SimKernels(this.memory, this, this.#registry, this.#captures)
     this.libraries = new SimLibraries(this.kernels)
   }
 
@@ -383,10 +382,6 @@ export class SimDriver implements Driver, WorkQueue {
     }
     this.#captures.refuseImplicit(stream, call)
     return this.machine.enqueue(stream, kind, amount, work, fails)
-  }
-
-  refuse(handle: StreamHandle, call: string, result: number): CudaError {
-    return this.#captures.refuseIn(this.#registry.liveStream(handle, call), call, result)
   }
 
   /** The stream behind a handle; to look takes no virtual time. */

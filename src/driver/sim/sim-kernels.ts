@@ -5,10 +5,11 @@ import { surfacing } from '../../base/uncaught.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
 import type { KernelDriver, LaunchShape, StreamHandle, Twin } from '../driver.js'
+import type { CaptureRules } from './capture-rules.js'
 import { SimOperationKind, type Touch, type Work } from './machine/work.js'
 import { simulatedAttribute } from './properties.js'
-import type { SimMemory } from './sim-memory.js'
-import type { WorkQueue } from './work-queue.js'
+import type { Registry } from './registry.js'
+import type { SimMemory, WorkQueue } from './sim-memory.js'
 
 const CALL = 'cuLaunchKernelEx'
 /** Bytes that this Node lets a typed array have. */
@@ -25,6 +26,8 @@ export class SimKernels implements KernelDriver {
   constructor(
     private readonly memory: SimMemory,
     private readonly queue: WorkQueue,
+    private readonly registry: Registry,
+    private readonly captures: CaptureRules,
   ) {}
 
   launchTwin(stream: StreamHandle, twin: Twin): void {
@@ -34,7 +37,9 @@ export class SimKernels implements KernelDriver {
       if (!within(sharedMemory, A.maxSharedMemoryPerBlockOptin)) {
         throw cudaError('cuFuncSetAttribute', CUresult.INVALID_VALUE)
       }
-      if (!fits(twin.shape)) throw this.queue.refuse(stream, CALL, CUresult.INVALID_VALUE)
+      if (!fits(twin.shape)) {
+        throw this.captures.refuseIn(this.registry.liveStream(stream, CALL), CALL, CUresult.INVALID_VALUE)
+      }
     }
     this.queue.enqueue(stream, SimOperationKind.KERNEL, twin.nanoseconds, CALL, new TwinWork(twin, this.memory))
   }

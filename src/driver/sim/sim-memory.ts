@@ -14,13 +14,12 @@ import type {
   StreamHandle,
 } from '../driver.js'
 import type { Machine } from './machine/machine.js'
-import type { SimDevice } from './machine/machine-state.js'
+import type { SimDevice, SimOperation } from './machine/machine-state.js'
 import { Queue } from './machine/queue.js'
-import { type CopyEngine, SimOperationKind } from './machine/work.js'
+import { type CopyEngine, SimOperationKind, type Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PinnedMemory } from './memory-blocks.js'
 import { CopyWork, FillWork, FreeWork } from './memory-work.js'
 import type { Registry } from './registry.js'
-import type { WorkQueue } from './work-queue.js'
 
 /** What an H200 has (nominally): 141 GB. */
 const DEVICE_BYTES = 141e9
@@ -34,6 +33,12 @@ const HOST_BANDWIDTH = 50
 const DEVICE_BANDWIDTH = 2000
 /** Virtual nanoseconds that the shortest copy takes. */
 const SHORTEST = 1000
+
+/** How memory and kernels put work into streams: the driver itself. */
+export interface WorkQueue {
+  /** Queues an operation; in a stream that captures it becomes a node of the graph. */
+  enqueue(handle: StreamHandle, kind: SimOperationKind, amount: number, call: string, work: Work): SimOperation
+}
 
 export class SimMemory implements MemoryDriver {
   /** In the order of their addresses; freed ones too, until their addresses are used again. */

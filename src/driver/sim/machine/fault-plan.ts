@@ -1,7 +1,7 @@
 /** Which calls and operations of a simulation are to fail. */
-import type { SimOperation } from './machine/machine-state.js'
-import { Random } from './machine/random.js'
-import { SimOperationKind } from './machine/work.js'
+import type { SimOperation } from './machine-state.js'
+import { Random } from './random.js'
+import { SimOperationKind } from './work.js'
 
 /** A call of the driver, which then throws at once; or an operation, which faults the devices when it would end. */
 export interface PlannedFault {
