@@ -1,6 +1,6 @@
 /** What operations do to memory when they end, and which bytes they read and write. */
 import type { FillWidth, Pointer } from '../driver.js'
-import type { CopyEngine, Touch, Work } from './machine/work.js'
+import type { Touch, Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PIECE } from './memory-blocks.js'
 
 export class CopyWork implements Work {
@@ -15,7 +15,7 @@ export class CopyWork implements Work {
     private readonly from: MemoryBlock,
     private readonly source: Pointer,
     readonly byteLength: number,
-    readonly engine: CopyEngine | undefined,
+    readonly engine: number | undefined,
   ) {
     this.held = [to.prepare(destination, byteLength), from.prepare(source, byteLength)]
   }

@@ -16,7 +16,7 @@ import type {
 import type { Machine } from './machine/machine.js'
 import type { SimDevice, SimOperation } from './machine/machine-state.js'
 import { Queue } from './machine/queue.js'
-import { type CopyEngine, SimOperationKind, type Work } from './machine/work.js'
+import { SimOperationKind, type Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PinnedMemory } from './memory-blocks.js'
 import { CopyWork, FillWork, FreeWork } from './memory-work.js'
 import type { Registry } from './registry.js'
@@ -239,13 +239,13 @@ const rounded = (byteLength: number): number => Math.ceil(byteLength / GRANULE) 
 function route(
   to: MemoryBlock,
   from: MemoryBlock,
-): { readonly engine: CopyEngine | undefined; readonly bandwidth: number } {
+): { readonly engine: number | undefined; readonly bandwidth: number } {
   const toDevice = to instanceof DeviceMemory
   if (from instanceof DeviceMemory) {
     if (toDevice && to.device === from.device) return { engine: undefined, bandwidth: DEVICE_BANDWIDTH }
-    return { engine: from.device.engines.toHost, bandwidth: HOST_BANDWIDTH }
+    return { engine: from.device.engineToHost, bandwidth: HOST_BANDWIDTH }
   }
-  return { engine: toDevice ? to.device.engines.toDevice : undefined, bandwidth: HOST_BANDWIDTH }
+  return { engine: toDevice ? to.device.engineToDevice : undefined, bandwidth: HOST_BANDWIDTH }
 }
 
 /** The simulator's memory is this process's: where that has no more, the device has not. */

@@ -14,13 +14,13 @@ import {
   type StreamHandle,
 } from '../../driver.js'
 import type { Listed } from './live-operations.js'
-import { type CopyEngine, SimOperationKind, type Work } from './work.js'
+import { SimOperationKind, type Work } from './work.js'
 
 export class SimDevice {
-  readonly engines: Readonly<Record<CopyEngine['direction'], CopyEngine>> = {
-    toDevice: { direction: 'toDevice' },
-    toHost: { direction: 'toHost' },
-  }
+  /** Where its operations run: the numbers of its kernel slots, and of the engines that copy from and to the host. */
+  readonly kernelSlots: number
+  readonly engineToDevice: number
+  readonly engineToHost: number
   /** The CUresult of the fault that broke it, or 0. */
   fault = 0
   /** Bytes that are allocated and not freed. */
@@ -39,6 +39,9 @@ export class SimDevice {
     readonly context: ContextHandle,
     firstId: bigint,
   ) {
+    this.kernelSlots = 3 * ordinal
+    this.engineToDevice = 3 * ordinal + 1
+    this.engineToHost = 3 * ordinal + 2
     this.nullStream = new SimStream(this, defaultStream(ordinal, 0), firstId, false, 0)
     this.perThread = new SimStream(this, defaultStream(ordinal, 2), firstId + 1n, false, 0)
   }

@@ -5,11 +5,11 @@
  */
 import { type DueHostFunction, DueHostFunctions } from './due-host-functions.js'
 import { Heap } from './heap.js'
-import type { SimDevice, SimOperation } from './machine-state.js'
+import type { SimOperation } from './machine-state.js'
 import { Queue } from './queue.js'
 import { Random } from './random.js'
 import type { HostWait, Runs, Scheduler, Steps } from './scheduler.js'
-import { type CopyEngine, SimOperationKind } from './work.js'
+import { SimOperationKind } from './work.js'
 
 /** Kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. */
 const KERNEL_SLOTS = 128
@@ -50,7 +50,8 @@ export class TimedScheduler implements Scheduler {
   now = 0
   readonly #random: Random | undefined
   #running = new Heap<SimOperation>(endsBefore)
-  readonly #slots = new Map<SimDevice | CopyEngine, Slots>()
+  /** By their numbers. */
+  #slots: Slots[] = []
   readonly #due: DueHostFunctions
   /** Over, and their promises not settled yet. */
   #settled: SimOperation[] = []
@@ -85,7 +86,9 @@ export class TimedScheduler implements Scheduler {
 
   drop(): Iterable<SimOperation> {
     const dropped = [...this.#running, ...this.#due.drop()]
-    for (const { waiting } of this.#slots.values()) dropped.push(...waiting)
+    this.#slots.forEach(({ waiting }) => {
+      dropped.push(...waiting)
+    })
     return dropped
   }
 
@@ -99,7 +102,7 @@ export class TimedScheduler implements Scheduler {
 
   reset(): void {
     this.#running = new Heap(endsBefore)
-    this.#slots.clear()
+    this.#slots = []
     this.#due.clear()
     this.#settled = []
   }
@@ -207,14 +210,13 @@ export class TimedScheduler implements Scheduler {
 
   /** The slots of which the operation needs one. */
   #slotsFor({ kind, stream, work }: SimOperation): Slots | undefined {
-    const where =
-      kind === SimOperationKind.KERNEL ? stream.device : kind === SimOperationKind.COPY ? work?.engine : undefined
-    if (where === undefined) return undefined
-    let slots = this.#slots.get(where)
+    const isKernel = kind === SimOperationKind.KERNEL
+    const number = isKernel ? stream.device.kernelSlots : kind === SimOperationKind.COPY ? work?.engine : undefined
+    if (number === undefined) return undefined
+    let slots = this.#slots[number]
     if (slots === undefined) {
-      const isKernel = kind === SimOperationKind.KERNEL
       slots = isKernel ? new Slots(KERNEL_SLOTS, new Heap(startsBefore)) : new Slots(1, new Queue())
-      this.#slots.set(where, slots)
+      this.#slots[number] = slots
     }
     return slots
   }

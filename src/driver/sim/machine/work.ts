@@ -23,17 +23,12 @@ export interface Touch {
   readonly writes: boolean
 }
 
-/** What moves bytes between a device and the host, one copy at a time. */
-export interface CopyEngine {
-  readonly direction: 'toDevice' | 'toHost'
-}
-
 /** What an operation does to memory, beside taking time. */
 export interface Work {
   /** As people call it: 'copy', 'kernel scale'. */
   readonly what: string
-  /** The copy engine that it occupies. */
-  readonly engine: CopyEngine | undefined
+  /** The number of the copy engine that it occupies, see `SimDevice`. */
+  readonly engine: number | undefined
   /** What it reads and writes. */
   readonly touches: readonly Touch[]
   /** What observers call it: 'copy', 'scale'. */
