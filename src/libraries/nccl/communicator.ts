@@ -81,8 +81,8 @@ export class Communicator implements AsyncDisposable {
 
   /** Use `await Communicator.create(options)`. */
   private constructor(handle: NcclHandle, device: Device) {
-    if (!isInstance(handle, NcclHandle))
-      throw invalidType('Communicator', 'had from Communicator.create(options)', 'new')
+    const isMade = isInstance(handle, NcclHandle)
+    if (!isMade) throw invalidType('Communicator', 'had from Communicator.create(options)', 'new')
     this.device = device
     this.rank = handle.rank
     this.size = handle.clique.size
@@ -114,8 +114,8 @@ export class Communicator implements AsyncDisposable {
     const clique = Clique.enter(id, rank, size, driver)
     let handle: NcclHandle | undefined
     try {
-      // NCCL may wait for the device: first let the loop run what the device waits for. What it has not run then is run by
-      // the call.
+      // NCCL may wait for the device: first let the loop run the host functions that the device waits for. Those that are
+      // left then are run by the call.
       for (let left = TURNS_FOR_HOST_FUNCTIONS; left > 0 && libraries.hostFunctionsPending; left -= 1) {
         throwIfAborted(signal)
         await sleep(1)
