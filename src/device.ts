@@ -6,7 +6,7 @@ import { notCloneable } from './base/identity.js'
 import { defaultDriver } from './driver/default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
 import type { ContextHandle, Driver } from './driver/driver.js'
-import type { WrappableDriver } from './driver/wrappable-driver.js'
+import { WrappableDriver } from './driver/wrappable-driver.js'
 import { finished, type WaitOptions } from './streams/finished.js'
 
 /** The CUDA context that a stream or device works in. */
@@ -15,16 +15,6 @@ export interface Context {
   readonly handle: bigint
   /** The device it is on. */
   readonly device: Device
-}
-
-/** Lets only this file make devices: there is one object for each ordinal of a driver. */
-class DeviceKey {
-  readonly driver: WrappableDriver
-  readonly ordinal: number
-  constructor(driver: WrappableDriver, ordinal: number) {
-    this.driver = driver
-    this.ordinal = ordinal
-  }
 }
 
 /** The front of the driver behind a device. */
@@ -51,10 +41,12 @@ export class Device {
   readonly #driver: WrappableDriver
 
   /** Use `Device.get()`. */
-  private constructor(key: DeviceKey) {
-    if (!isInstance(key, DeviceKey)) throw invalidType('Device', 'had from Device.get(ordinal)', 'new Device()')
-    this.#driver = key.driver
-    this.ordinal = key.ordinal + 0 // never -0
+  private constructor(driver: WrappableDriver, ordinal: number) {
+    if (!isInstance(driver, WrappableDriver)) {
+      throw invalidType('Device', 'had from Device.get(ordinal)', 'new Device()')
+    }
+    this.#driver = driver
+    this.ordinal = ordinal + 0 // never -0
   }
 
   /**
@@ -205,7 +197,7 @@ export class Device {
   static {
     driverOf = (device) => Device.#driverOf(device)
     isDevice = (value): value is Device => typeof value === 'object' && value !== null && #driver in value
-    makeDevice = (driver, ordinal) => new Device(new DeviceKey(driver, ordinal))
+    makeDevice = (driver, ordinal) => new Device(driver, ordinal)
   }
 }
 

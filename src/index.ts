@@ -1,14 +1,13 @@
 /** CUDA streams for TypeScript. Importing this loads no library and touches no GPU. */
-import './kernels/external-work.js'
 import './shortcuts.js'
-import './memory/transfers.js'
 
 export { CudaError } from './base/errors.js'
 export { type Context, Device } from './device.js'
 export type { DeviceAttribute } from './driver/device-attributes.js'
 export type { FillWidth } from './driver/driver.js'
-export { Event, type EventOptions } from './event.js'
-export { type CaptureModeName, type CaptureOptions, Graph, GraphExec } from './graphs/graph.js'
+export { Event } from './event.js'
+export type { CaptureModeName, CaptureOptions } from './graphs/capture.js'
+export { Graph, GraphExec } from './graphs/graph.js'
 export {
   DefinedKernel,
   defineKernel,
@@ -33,6 +32,7 @@ export { type AllocOptions, DeviceBuffer, type ForeignMemoryOptions } from './me
 export { PinnedBuffer, type ViewConstructor } from './memory/pinned-buffer.js'
 export type { Bytes, DownloaderOptions, FillOptions } from './memory/transfers.js'
 export { ExternalStream, Stream } from './stream.js'
+export type { EventOptions } from './streams/event-core.js'
 export type { WaitOptions } from './streams/finished.js'
 export type { SharedBuffer, SharedEvent, SharedObject, SharedStream } from './streams/shared.js'
 export type {

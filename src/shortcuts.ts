@@ -1,12 +1,18 @@
 /**
- * What joins devices and events to streams. It stands here, and not in their own files, so that imports run one way:
- * streams know events and devices, not the reverse.
+ * The members of Device and Event that make or use what stands above these classes: streams, events and memory. They stand
+ * here, and not in the classes, so that imports run one way.
  */
-import { checkThis } from './base/arguments.js'
-import { invalidType } from './base/errors.js'
+import { checkBoolean, checkThis, readOptions } from './base/arguments.js'
+import { invalidType, invalidValue } from './base/errors.js'
 import { Device, isDevice, readOptionsOn } from './device.js'
-import { EVENT_OPTIONS, Event, type EventOptions, isEvent } from './event.js'
-import { defaultStreamOf, ExternalStream, isStream, Stream } from './stream.js'
+import { Event, isEvent } from './event.js'
+import { checkLength } from './memory/buffer-core.js'
+import { type AllocOptions, allocateInterprocess, allocateOn, type DeviceBuffer } from './memory/device-buffer.js'
+import { allocatePinned, type PinnedBuffer } from './memory/pinned-buffer.js'
+import { defaultStreamOf, ExternalStream, Stream } from './stream.js'
+import { currentCore } from './streams/current.js'
+import { EVENT_OPTIONS, type EventOptions } from './streams/event-core.js'
+import { isStream, streamCoreOf } from './streams/stream-core.js'
 import type { StreamOptions, WaitEventOptions } from './streams/stream-options.js'
 import { type CudaStreamLike, isStreamLike, type PythonStreamLike } from './streams/stream-source.js'
 
@@ -29,6 +35,20 @@ declare module './device.js' {
      * @throws as `new Event(options)` does; ERR_DEVICE_MISMATCH where the options name another device
      */
     createEvent(options?: EventOptions): Event
+    /**
+     * Allocates so many bytes, at least 1, in the order of a stream (`cuMemAllocAsync`). What they hold is not defined.
+     * Other streams may use them at once: their first use waits for the allocation.
+     * @throws ERR_OUT_OF_RANGE, ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for options that exclude each other;
+     * ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device, ERR_UNSUPPORTED while it captures; CudaError 2,
+     * CUDA_ERROR_OUT_OF_MEMORY
+     */
+    alloc(byteLength: number, options?: AllocOptions): DeviceBuffer
+    /**
+     * Allocates so many bytes, at least 1, of page-locked host memory (`cuMemHostAlloc`) that every device of the
+     * driver can reach. This is slow: do it once, and use it again and again.
+     * @throws ERR_OUT_OF_RANGE, ERR_INVALID_ARG_TYPE; CudaError 2, CUDA_ERROR_OUT_OF_MEMORY
+     */
+    allocPinned(byteLength: number): PinnedBuffer
   }
 }
 
@@ -68,6 +88,24 @@ Device.prototype.createEvent = function (options?: EventOptions): Event {
   const device = checkThis(this, isDevice, 'a Device')
   const { timing, blockingSync, interprocess } = readOptionsOn(device, options, EVENT_OPTIONS)
   return new Event({ timing, blockingSync, interprocess, device })
+}
+
+Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): DeviceBuffer {
+  const device = checkThis(this, isDevice, 'a Device')
+  const { stream, interprocess } = readOptions(options, ['stream', 'interprocess'])
+  checkLength(byteLength)
+  if (checkBoolean(interprocess, 'options.interprocess', false)) {
+    if (stream === undefined) return allocateInterprocess(device, byteLength)
+    throw invalidValue('options.stream and options.interprocess exclude each other: such memory is there at once')
+  }
+  const core = stream === undefined ? currentCore(device) : streamCoreOf(stream)
+  if (core === undefined) throw invalidType('options.stream', 'a Stream', stream)
+  return allocateOn(core, device, byteLength)
+}
+
+Device.prototype.allocPinned = function (byteLength: number): PinnedBuffer {
+  const device = checkThis(this, isDevice, 'a Device')
+  return allocatePinned(device, checkLength(byteLength))
 }
 
 Event.prototype.record = function (stream?: Stream, options?: { readonly external?: boolean | undefined }): Event {

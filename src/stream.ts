@@ -1,43 +1,44 @@
+import type { ReadableStream, WritableStream } from 'node:stream/web'
 import { inspect } from 'node:util'
-import { Ambient } from './base/ambient.js'
-import {
-  checkBoolean,
-  checkFunction,
-  checkOwner,
-  checkThis,
-  type Given,
-  isInstance,
-  readOptions,
-} from './base/arguments.js'
+import { checkBoolean, checkFunction, checkThis, type Given, isInstance, readOptions } from './base/arguments.js'
 import { heardFrom, inspected, invalidReceiver, invalidType, printed, stateError } from './base/errors.js'
-import { destroyWhenUnreachable, release } from './base/finalization.js'
-import { nextSerial } from './base/identity.js'
-import { type Context, contextOf, Device, driverOf, elsewhere, resolveDevice } from './device.js'
+import { destroyWhenUnreachable } from './base/finalization.js'
+import { type Context, Device, elsewhere, resolveDevice } from './device.js'
+import { canonicalStream, cudaHandleOf, ExternalFlag, type HostFunction } from './driver/driver.js'
+import { Event, eventCore, eventCoreOf, isEvent } from './event.js'
+import { beginCapture, type CaptureModeName, type CaptureOptions, capture, endCapture } from './graphs/capture.js'
+import type { Graph, GraphExec } from './graphs/graph.js'
+import type { DefinedKernel } from './kernels/defined-kernel.js'
+import { type ExternalWork, queueExternal } from './kernels/external-work.js'
+import type { Kernel, LaunchConfig } from './kernels/kernel.js'
+import type { ArgumentsOf, ParameterType } from './kernels/kernel-signature.js'
+import { launch } from './kernels/launchable.js'
+import type { DeviceBuffer } from './memory/device-buffer.js'
+import type { PinnedBuffer } from './memory/pinned-buffer.js'
 import {
-  type ContextHandle,
-  canonicalStream,
-  cudaHandleOf,
-  type Driver,
-  defaultStream,
-  ExternalFlag,
-  StreamFlag,
-  type StreamHandle,
-} from './driver/driver.js'
-import {
-  checkAgainst,
-  EVENT_OPTIONS,
-  Event,
-  entriesOf,
-  eventFor,
-  isEvent,
-  keptEventFor,
-  openEvent,
-  recordedBehind,
-  settingsFrom,
-} from './event.js'
+  type Bytes,
+  copy,
+  type DownloaderOptions,
+  download,
+  downloader,
+  type FillOptions,
+  fill,
+  upload,
+  uploader,
+} from './memory/transfers.js'
+import { currentOn, defaultCoresOf } from './streams/current.js'
+import { EVENT_OPTIONS, EventCore, PLAIN, settingsOf } from './streams/event-core.js'
 import { finished, type WaitOptions } from './streams/finished.js'
 import { hostFunction } from './streams/host-function.js'
-import { announce, isShared, type SharedStream, withdraw } from './streams/shared.js'
+import { announce, isShared, type SharedStream } from './streams/shared.js'
+import {
+  checkWrapOptions,
+  isStream,
+  receiveStream,
+  StreamBase,
+  StreamCore,
+  streamCoreOf,
+} from './streams/stream-core.js'
 import type {
   ExternalStreamOptions,
   RecordOptions,
@@ -45,15 +46,6 @@ import type {
   WaitEventOptions,
   WaitStreamOptions,
 } from './streams/stream-options.js'
-import {
-  checkDevice,
-  receiveStream,
-  StreamResource,
-  StreamSeed,
-  seedOfHandle,
-  seedOfNew,
-  seedOfShared,
-} from './streams/stream-seed.js'
 import {
   type CudaStreamLike,
   cudaStream,
@@ -63,41 +55,8 @@ import {
   type StreamSource,
 } from './streams/stream-source.js'
 
-const currentStreams = new WeakMap<Device, Ambient<Stream>>()
-const defaultStreams = new WeakMap<Device, { readonly legacy: Stream; readonly perThread: Stream }>()
-
-/** A stream as its driver knows it. */
-export interface OpenStream {
-  readonly driver: Driver
-  readonly handle: StreamHandle
-  readonly context: ContextHandle
-  /** The device's ordinal. */
-  readonly device: number
-  /** Never used twice, unlike the handle. */
-  readonly serial: number
-}
-
 const RECORD_OPTIONS = [...EVENT_OPTIONS, 'external'] as const
 const WAIT_OPTIONS = ['event', 'external'] as const
-const WRAP_OPTIONS = ['device', 'owner'] as const
-
-/**
- * For the other files and doors of this package: what is queued on a stream is queued by this, after all arguments have
- * been read and before any memory is opened. It makes room for so many entries of the stream's hardware queue first,
- * and host functions may run in that, so a stream, buffer or graph that was open before may be closed afterwards.
- * Nothing of the program runs between this and the driver's call. Throws ERR_CLOSED.
- */
-export let openStream: (stream: Stream, entries?: number) => OpenStream
-/** Runs code of the program that has the stream's handle: closed in there, the stream ends afterwards. */
-export let keepWhile: (stream: Stream, fn: () => void) => void
-/** Notes what was queued on a stream, for the errors of whoever waits for it. */
-export let queuedLast: (stream: Stream, what: string) => void
-/** Calls the function when the stream is about to be closed: its handle still lives then. */
-export let whenClosing: (stream: Stream, fn: () => void) => void
-/** Is it a Stream, and not merely an heir to one, as a proxy is? */
-export let isStream: (value: unknown) => value is Stream
-let ownerOf: (stream: Stream) => object | undefined
-let rewrap: (stream: Stream) => StreamSeed
 
 /**
  * A queue of GPU work: what is queued runs in order; between streams, events order it.
@@ -108,30 +67,11 @@ let rewrap: (stream: Stream) => StreamSeed
  * hardware queue is full, after about a thousand operations behind one that stands still: host functions run meanwhile,
  * and where that would never end it is ERR_DEADLOCK.
  */
-export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
+export class Stream extends StreamBase implements CudaStreamLike, Disposable, AsyncDisposable {
   /** The device it is on. */
   readonly device: Device
   /** Which object it is: no other of this thread has the number. Others may wrap the same stream, which `id` tells. */
-  readonly serial: number = nextSerial()
-  readonly #driver: Driver
-  readonly #handle: StreamHandle
-  #handedOut = false
-  readonly #context: ContextHandle
-  readonly #facts: OpenStream
-  readonly #kept: boolean
-  readonly #remains: StreamResource | undefined
-  #held: readonly (object | undefined)[]
-  #closed = false
-  /** Calls in which code of the program has the handle: closed in one of them, it ends when they are over. */
-  #users = 0
-  readonly #closing: (() => void)[] = []
-  /** Nothing was queued through this object since it was last synchronized. */
-  #quiet = false
-  /** What was queued through it last, for errors. */
-  #last: string | undefined
-  #id: bigint | undefined
-  #priority: number | undefined
-  #nonBlocking: boolean | undefined
+  readonly serial: number
   #cachedEvent: Event | undefined
 
   /**
@@ -139,23 +79,11 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a device that does not exist
    */
   constructor(options?: StreamOptions) {
-    const seed = isInstance(options, StreamSeed) ? options : seedOfNew(options)
-    this.device = seed.device
-    this.#driver = driverOf(seed.device)
-    this.#handle = seed.handle
-    this.#context = seed.context
-    this.#kept = seed.tenure === 'kept'
-    this.#held = seed.held
-    this.#facts = {
-      driver: this.#driver,
-      handle: seed.handle,
-      context: seed.context,
-      device: seed.device.ordinal,
-      serial: this.serial,
-    }
-    if (seed.tenure !== 'owned') return
-    this.#remains = new StreamResource(this.#driver, seed.handle)
-    destroyWhenUnreachable(this, this.#remains)
+    const core = isInstance(options, StreamCore) ? options : StreamCore.make(options)
+    super(core)
+    this.device = core.device
+    this.serial = core.serial
+    if (core.isOurs) destroyWhenUnreachable(this, core)
   }
 
   /**
@@ -166,10 +94,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   static from(source: Stream | StreamSource | SharedStream, options?: ExternalStreamOptions): Stream {
     const known = isShared(source) ? ownOfShared(source) : source
     if (!isStream(known)) return new ExternalStream(source, options)
-    const given = readOptions(options, WRAP_OPTIONS)
-    Stream.#opened(known)
-    checkOwner(given.owner)
-    checkDevice(known, given.device)
+    checkWrapOptions(known, options)
     return known
   }
 
@@ -180,7 +105,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    */
   static current(device?: Device | number): Stream {
     const where = resolveDevice(device, 'device')
-    return currentStreams.get(where)?.get() ?? defaultStreamOf(where)
+    const current = currentOn(where).get()
+    return isStream(current) ? current : defaultStreamOf(where)
   }
 
   /**
@@ -216,9 +142,9 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * the stream as long as they use it. It can still be read after `close()`, when it is nobody's.
    */
   get handle(): bigint {
-    Stream.#checkBrand(this)
-    this.#handOut()
-    return BigInt(cudaHandleOf(this.#handle))
+    const core = coreOf(this)
+    core.handOut()
+    return BigInt(cudaHandleOf(core.handle))
   }
 
   /**
@@ -226,22 +152,17 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws CudaError 900 while the stream captures, unless it was asked before; the capture is not spoilt
    */
   get id(): bigint {
-    const handle = Stream.#opened(this)
-    this.#id ??= this.#driver.streamGetId(handle)
-    return this.#id
+    return open(this).id
   }
 
   /** The context it is in: its device's primary one, unless another library made the stream elsewhere. */
   get context(): Context {
-    Stream.#opened(this)
-    return { handle: BigInt(this.#context), device: this.device }
+    return { handle: BigInt(open(this).context), device: this.device }
   }
 
   /** What the driver made of the priority asked for (`cuStreamGetPriority`, asked once): lower goes first. */
   get priority(): number {
-    const handle = Stream.#opened(this)
-    this.#priority ??= this.#driver.streamGetPriority(handle)
-    return this.#priority
+    return open(this).priority
   }
 
   /**
@@ -249,9 +170,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws CudaError 900 while the stream captures, unless it was asked before; the capture is not spoilt
    */
   get nonBlocking(): boolean {
-    const handle = Stream.#opened(this)
-    this.#nonBlocking ??= (this.#driver.streamGetFlags(handle) & StreamFlag.NON_BLOCKING) !== 0
-    return this.#nonBlocking
+    return open(this).nonBlocking
   }
 
   /**
@@ -260,21 +179,19 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws CudaError 906 for the null stream while a blocking stream of the device captures
    */
   get isCapturing(): boolean {
-    const handle = Stream.#opened(this)
-    return this.#driver.streamIsCapturing(handle)
+    return open(this).isCapturing
   }
 
   /** An event without timing that the stream keeps for you, always the same; closing it does nothing. */
   get cachedEvent(): Event {
-    Stream.#opened(this)
-    this.#cachedEvent ??= keptEventFor(this.device, this.#context)
+    const { device, context } = open(this)
+    this.#cachedEvent ??= new Event(new EventCore(device, context, PLAIN, 'kept'))
     return this.#cachedEvent
   }
 
   /** Was it closed? The driver is not asked: a stream that its foreign owner destroyed is not closed. */
   get closed(): boolean {
-    Stream.#checkBrand(this)
-    return this.#closed
+    return coreOf(this).closed
   }
 
   /**
@@ -287,7 +204,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   /** The same in a new event, made and recorded as the options say. */
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
-    Stream.#opened(this)
+    const core = open(this)
     const isGiven = isEvent(given)
     if (!isGiven && given !== undefined && (isInstance(given, Event) || isInstance(given, Stream))) {
       throw invalidType('event', 'an Event or options', given)
@@ -296,15 +213,16 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     // Before anything is opened: a getter may close it.
     const settings = wanted === undefined ? undefined : readOptions(wanted, RECORD_OPTIONS)
     const external = externalFlag(settings)
-    if (isGiven && given.device !== this.device) throw mismatch(given, this)
-    if (isGiven && settings !== undefined) checkAgainst(given, settings)
-    const made = settingsFrom(settings)
-    const entries = isGiven ? entriesOf(given) : made.timing || made.interprocess ? 1 : 0
-    const stream = Stream.#ready(this, entries)
-    const event = isGiven ? given : eventFor(this.device, this.#context, made)
-    this.#driver.eventRecord(openEvent(event, this.#driver), stream, external)
-    recordedBehind(event, this.#last)
-    return event
+    if (isGiven) recordGiven(core, given, settings, external)
+    else {
+      const made = settingsOf(settings)
+      core.makeRoom(made.timing || made.interprocess ? 1 : 0)
+      const own = new EventCore(core.device, core.context, made, 'recordedNext')
+      const event = new Event(own)
+      core.recordIn(own, external)
+      return event
+    }
+    return given
   }
 
   /**
@@ -324,23 +242,24 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    */
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
   wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
-    Stream.#opened(this)
+    const core = open(this)
     // Options are read, and protocols asked, before anything is opened: what runs then may close it.
-    if (isEvent(target)) {
+    const own = eventCoreOf(target)
+    if (own !== undefined) {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, WAIT_OPTIONS))
-      const stream = Stream.#ready(this, 0)
-      this.#driver.streamWaitEvent(stream, openEvent(target, this.#driver), external)
+      core.makeRoom(0)
+      core.driver.streamWaitEvent(core.handle, own.openFor(core.driver), external)
       return this
     }
     const { event, external } = readOptions(options, WAIT_OPTIONS)
     if (event !== undefined && !isEvent(event)) throw invalidType('options.event', 'an Event', event)
     const isExternal = checkBoolean(external, 'options.external', false)
-    const other = this.#streamToWaitFor(target)
-    const stream = Stream.#ready(this, 0)
-    const from = Stream.#opened(other)
-    if (other.#driver !== this.#driver) throw mismatch(other, this)
-    if (event === undefined && !(isExternal && (this.isCapturing || other.isCapturing))) {
-      this.#driver.streamWaitStream(stream, from, other.#context)
+    const other = isStream(target) ? target : this.#wrapped(target)
+    core.makeRoom(0)
+    const from = open(other)
+    if (from.driver !== core.driver) throw mismatch(from, core)
+    if (event === undefined && !(isExternal && (core.isCapturing || from.isCapturing))) {
+      core.driver.streamWaitStream(core.handle, from.handle, from.context)
       return this
     }
     const between = event ?? other.cachedEvent
@@ -354,11 +273,11 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * to ask, which spoils that capture
    */
   query(): boolean {
-    const handle = Stream.#opened(this)
+    const core = open(this)
     try {
-      return this.#driver.streamQuery(handle)
+      return core.driver.streamQuery(core.handle)
     } catch (error) {
-      throw heardFrom(error, this.#whom())
+      throw heardFrom(error, whom(core))
     }
   }
 
@@ -369,15 +288,15 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * in milliseconds), and on the simulator where only this thread could open the latch that it waits for
    */
   synchronize(): void {
-    const handle = Stream.#opened(this)
+    const core = open(this)
     // To ask costs less than to wait, where there is likely nothing to wait for.
-    if (this.#quiet && this.#isSurelyDone(handle)) return
+    if (core.quiet && isSurelyDone(core)) return
     try {
-      this.#driver.streamSynchronize(handle)
+      core.driver.streamSynchronize(core.handle)
     } catch (error) {
-      throw heardFrom(error, this.#whom())
+      throw heardFrom(error, whom(core))
     }
-    this.#quiet = true
+    core.quiet = true
   }
 
   /**
@@ -388,12 +307,161 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   finished(options?: WaitOptions): Promise<void> {
     return finished(
       options,
-      () => (isStream(this) ? this.#whom() : 'a stream'),
+      () => whom(streamCoreOf(this)),
       (settle) => {
-        const handle = Stream.#opened(this)
-        return this.#driver.streamFinished(handle, this.#context, settle)
+        const { driver, handle, context } = open(this)
+        return driver.streamFinished(handle, context, settle)
       },
     )
+  }
+
+  /**
+   * Queues a copy between two buffers of the same length, on devices or pinned, in any direction (`cuMemcpyAsync`;
+   * between GPUs that cannot reach each other's memory `cuMemcpyPeerAsync`). Never blocks, but for 20 ms where a
+   * stream of one GPU first uses memory of another. Buffers that overlap give what no one promises.
+   * @throws ERR_OUT_OF_RANGE where the lengths differ, ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH for a
+   * buffer of another driver; ERR_UNSUPPORTED for pinned memory and that of a GPU which the stream's cannot reach
+   */
+  copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this {
+    copy(open(this), destination, source)
+    return this
+  }
+
+  /**
+   * Queues writing a value over the whole buffer (`cuMemsetD8Async`, `cuMemsetD16Async`, `cuMemsetD32Async`): an
+   * integer of `width` bytes, signed or not.
+   * @throws ERR_OUT_OF_RANGE for a value that has more bytes; ERR_INVALID_ARG_VALUE for another width, and where
+   * values of that width do not fit the buffer; ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH;
+   * ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach
+   */
+  fill(buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this {
+    fill(open(this), buffer, value, options)
+    return this
+  }
+
+  /**
+   * Queues a copy of an ordinary array to a buffer of the same length. All of it is queued when this returns, and the
+   * array may be reused at once. It goes through 16 MiB of pinned memory; what has no room there yet is copied aside,
+   * and the stream stops until the event loop has passed it on. The promise is done when nothing is left aside: await
+   * it to keep that small.
+   * @throws (at once) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an array that is detached, ERR_OUT_OF_RANGE
+   * where the lengths differ, ERR_CLOSED, ERR_DEVICE_MISMATCH, ERR_UNSUPPORTED while the stream captures. The promise
+   * rejects with the CudaError if the GPU is known to have faulted before it is done, and need not be looked at: a
+   * later fault is told by whatever waits for the stream
+   */
+  upload(buffer: DeviceBuffer | PinnedBuffer, source: Bytes): Promise<void> {
+    return upload(open(this), buffer, source)
+  }
+
+  /**
+   * Queues a copy of a buffer to an ordinary array, which is there when the promise is done. What is queued on the
+   * stream afterwards may overwrite the buffer. Rejects, and never throws: as `upload` throws, if the GPU faults,
+   * and with ERR_UNSUPPORTED for more bytes than this Node's arrays have.
+   */
+  async download(buffer: DeviceBuffer | PinnedBuffer): Promise<Uint8Array> {
+    return download(open(this), buffer)
+  }
+
+  /**
+   * A web stream whose bytes are uploaded to the buffer one after the other, by `upload`: a file can be piped to a
+   * GPU. More bytes than the buffer has are ERR_OUT_OF_RANGE; fewer leave the rest as it was. To write what `upload`
+   * refuses fails with its error.
+   * @throws (at once) ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
+   */
+  uploader(buffer: DeviceBuffer | PinnedBuffer): WritableStream<Bytes> {
+    return uploader(open(this), buffer, (part, bytes) => this.upload(part, bytes))
+  }
+
+  /**
+   * A web stream of the buffer's bytes. Each chunk is downloaded when it is read, and none ahead: it has what the
+   * buffer holds then, and a stream that is not read keeps nothing alive. To read fails where `download` rejects.
+   * @throws (at once) ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for `chunkBytes`, ERR_CLOSED, ERR_DEVICE_MISMATCH
+   */
+  downloader(buffer: DeviceBuffer | PinnedBuffer, options?: DownloaderOptions): ReadableStream<Uint8Array> {
+    const { chunkBytes } = readOptions(options, ['chunkBytes'])
+    return downloader(open(this), buffer, chunkBytes, (part) => this.download(part))
+  }
+
+  /**
+   * Queues a kernel (`cuLaunchKernelEx`). Its arguments are checked against its signature; nothing is queued where
+   * they do not fit. Buffers may be on another GPU that this one can reach, and may be closed as soon as this
+   * returns, but for those of a launch that is captured. An address counts as no use of a buffer.
+   * @throws ERR_INVALID_ARG_VALUE for another number of arguments, or memory that begins in the middle of an element;
+   * ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a number that the parameter cannot hold, or no grid or block has;
+   * ERR_CLOSED, of the module too; ERR_DEVICE_MISMATCH for a stream of another device or memory of another driver;
+   * ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach; CudaError, mostly 1, for a shape that the
+   * device cannot run
+   */
+  launch<S extends readonly ParameterType[]>(kernel: Kernel<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
+  /**
+   * Queues a kernel that has a twin: on a GPU the kernel runs, on the simulator its twin. The first launch on a
+   * device of the NVIDIA driver compiles and loads it, and blocks meanwhile, unless it was prepared. On the simulator
+   * every pointer needs a buffer: addresses are ERR_INVALID_ARG_TYPE.
+   * @throws as for a Kernel. The first launch, where it was not prepared: as `prepare()` rejects, and ERR_DEADLOCK
+   * inside a host function
+   */
+  launch<S extends readonly ParameterType[]>(
+    kernel: DefinedKernel<S>,
+    config: LaunchConfig,
+    ...args: ArgumentsOf<S>
+  ): this
+  /**
+   * `exec.launch(stream)`.
+   * @throws as `exec.launch(stream)`; ERR_INVALID_ARG_TYPE for what cannot be launched
+   */
+  launch(exec: GraphExec): this
+  launch(target: unknown, config?: unknown, ...args: unknown[]): this {
+    launch(open(this), target, config, args)
+    return this
+  }
+
+  /**
+   * Lets other code queue work: calls the function at once, with CUDA's own handle of the stream (0 for the null
+   * stream), with the stream's context current and with room in its hardware queue for eight operations. The function
+   * must not wait for the GPU, and queue on this stream only; if it throws, it must have queued nothing. On the
+   * simulator `simulate` is queued in its place.
+   * @throws what the function throws; ERR_UNSUPPORTED on the simulator where there is no `simulate`, and for memory
+   * of a GPU that the stream's cannot reach; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an access that is none,
+   * ERR_OUT_OF_RANGE for `nanoseconds`, ERR_CLOSED, ERR_DEVICE_MISMATCH for memory of another driver
+   */
+  external(work: ExternalWork, call: (handle: bigint) => void): this {
+    queueExternal(open(this), work, call)
+    return this
+  }
+
+  /**
+   * Begins to write this stream's work down instead of running it (`cuStreamBeginCapture`). Other streams join by
+   * waiting for an event of it, and must be waited for before the end. Mode: 'threadLocal' unless given. Until the
+   * end it is refused in every mode, with CudaError 900 or 907, to ask or to wait for the capture's streams and
+   * events or the whole device, or to launch a graph on those streams; this spoils the capture, but for `finished()`
+   * of a stream or event. `alloc`, `upload` and `download` there are ERR_UNSUPPORTED. What is captured does not count
+   * as a use of buffers.
+   * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for no mode; ERR_CLOSED; CudaError 401 where the stream
+   * captures already, 900 for the null stream, or 906 while a blocking stream captures
+   */
+  beginCapture(mode: CaptureModeName = 'threadLocal'): this {
+    beginCapture(open(this), mode)
+    return this
+  }
+
+  /**
+   * Ends the capture that this stream began (`cuStreamEndCapture`).
+   * @throws CudaError 901 where a mistake has spoilt it, 904 where a stream joined, has work, and was not waited for,
+   * 908 where another thread began it and its mode is not 'relaxed': it is over by these, too. 903 on a stream that
+   * only joined, which spoils the capture; 401 on one that does not capture; ERR_CLOSED
+   */
+  endCapture(): Graph {
+    return endCapture(open(this))
+  }
+
+  /**
+   * Captures what the function queues on this stream: `beginCapture()`, the function, `endCapture()`. Ends the
+   * capture also where the function throws.
+   * @throws what the function throws; ERR_INVALID_ARG_VALUE where it returns a promise, and for no mode; what
+   * `beginCapture()` and `endCapture()` throw
+   */
+  capture(fn: () => void, options?: CaptureOptions): Graph {
+    return capture(open(this), fn, options, (mode) => this.beginCapture(mode))
   }
 
   /**
@@ -407,12 +475,10 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
   /** The same, with an argument that the function gets. */
   launchHostFunc<T>(callback: (arg: T) => void, arg: T): this
   launchHostFunc<T>(callback: (arg: T) => void, arg?: T): this {
-    Stream.#opened(this)
+    const core = open(this)
     checkFunction(callback, 'callback')
     const host = hostFunction(() => callback(arg as T), false)
-    const stream = Stream.#ready(this, 1)
-    this.#driver.streamLaunchHostFunction(stream, this.#context, host)
-    this.#last = 'a host function'
+    queueHostFunction(core, host, 'a host function')
     return this
   }
 
@@ -422,12 +488,10 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws as `launchHostFunc`; CudaError 900 while the stream captures, which spoils nothing
    */
   addCallback<T>(callback: (stream: this, status: number, arg: T) => void, arg: T): this {
-    Stream.#opened(this)
+    const core = open(this)
     checkFunction(callback, 'callback')
     const host = hostFunction((status) => callback(this, status, arg), true)
-    const stream = Stream.#ready(this, 1)
-    this.#driver.streamLaunchHostFunction(stream, this.#context, host)
-    this.#last = 'a callback'
+    queueHostFunction(core, host, 'a callback')
     return this
   }
 
@@ -436,8 +500,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_CLOSED
    */
   use(): this {
-    Stream.#opened(this)
-    ambientOf(this.device).set(this)
+    open(this)
+    currentOn(this.device).set(this)
     return this
   }
 
@@ -447,8 +511,8 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_CLOSED
    */
   enter(): Disposable {
-    Stream.#opened(this)
-    return ambientOf(this.device).enter(this)
+    open(this)
+    return currentOn(this.device).enter(this)
   }
 
   /**
@@ -456,9 +520,9 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * @throws ERR_INVALID_ARG_TYPE, ERR_CLOSED; what the function throws
    */
   run<R>(fn: () => R): R {
-    Stream.#opened(this)
+    open(this)
     checkFunction(fn, 'fn')
-    return ambientOf(this.device).run(this, fn)
+    return currentOn(this.device).run(this, fn)
   }
 
   /**
@@ -468,20 +532,20 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * CudaError 900 while it captures, unless `id` was asked before
    */
   share(): SharedStream {
-    const handle = cudaHandleOf(Stream.#opened(this))
-    this.#handOut()
-    if (handle !== 2) return { ...announce(this, 'stream', this.device, [handle]), handle: BigInt(handle), id: this.id }
+    const core = open(this)
+    const handle = cudaHandleOf(core.handle)
+    core.handOut()
+    if (handle !== 2) {
+      return { ...announce(core, this, 'stream', core.device, [handle]), handle: BigInt(handle), id: core.id }
+    }
     throw stateError('ERR_UNSUPPORTED', `${this} is another stream in each thread: share one that you made`)
   }
 
   /** Is it the same stream of the same device? Handles 0 and 1 name the same one. */
   equals(other: unknown): boolean {
-    Stream.#checkBrand(this)
-    return (
-      isStream(other) &&
-      other.device === this.device &&
-      canonicalStream(other.#handle) === canonicalStream(this.#handle)
-    )
+    const { device, handle } = coreOf(this)
+    const its = streamCoreOf(other)
+    return its !== undefined && its.device === device && canonicalStream(its.handle) === canonicalStream(handle)
   }
 
   /**
@@ -489,9 +553,9 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * not in it: the null streams of two simulations have the same.
    * @throws ERR_CLOSED
    */
-  valueOf(): bigint {
-    const handle = Stream.#opened(this)
-    return (BigInt(this.device.ordinal) << 64n) | BigInt(cudaHandleOf(canonicalStream(handle)))
+  override valueOf(): bigint {
+    const { ordinal, handle } = open(this)
+    return (BigInt(ordinal) << 64n) | BigInt(cudaHandleOf(canonicalStream(handle)))
   }
 
   /**
@@ -499,15 +563,14 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * a capture that a destroyed stream began is given up. Does nothing to default streams. May be called twice.
    */
   close(): void {
-    Stream.#checkBrand(this)
-    if (this.#closed || this.#kept) return
-    if (this.#users > 0) this.#closed = true
-    else this.#end()
+    const core = coreOf(this)
+    core.close()
+    if (core.closed) this.#cachedEvent = undefined
   }
 
   /** `close()`, for `using`. */
   [Symbol.dispose](): void {
-    Stream.#checkBrand(this)
+    coreOf(this)
     this.close()
   }
 
@@ -515,8 +578,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
    * `finished()`, then `close()`, for `await using`. It is closed also where `finished()` rejects, and so does this.
    */
   async [Symbol.asyncDispose](): Promise<void> {
-    Stream.#checkBrand(this)
-    if (this.#closed) return
+    if (coreOf(this).closed) return
     try {
       await this.finished()
     } finally {
@@ -526,7 +588,7 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
 
   /** The stream protocol: its version, and the handle. It keeps nothing alive: hold the stream as long as the handle. */
   [cudaStream](): readonly [version: 0, handle: bigint] {
-    Stream.#opened(this)
+    open(this)
     return [0, this.handle]
   }
 
@@ -534,100 +596,18 @@ export class Stream implements CudaStreamLike, Disposable, AsyncDisposable {
     return 'Stream'
   }
 
-  toString(): string {
-    if (!isStream(this)) return printed(this)
-    const handle = `0x${cudaHandleOf(this.#handle).toString(16)}`
-    return `${this[Symbol.toStringTag]}(${handle}, ${this.device}${this.#closed ? ', closed' : ''})`
+  override toString(): string {
+    return streamCoreOf(this)?.toString() ?? printed(this)
   }
 
   [inspect.custom](): string {
     return inspected(this)
   }
 
-  #handOut(): void {
-    if (this.#handedOut) return
-    this.#handedOut = true
-    this.#driver.streamHandedOut(this.#handle)
-  }
-
-  #end(): void {
-    for (const closing of this.#closing.splice(0)) closing()
-    this.#closed = true
-    withdraw(this, this.device)
-    this.#held = []
-    this.#cachedEvent = undefined
-    if (this.#remains !== undefined) release(this, this.#remains)
-  }
-
-  static #checkBrand(stream: Stream): void {
-    // Every use of a stream passes here, and checkThis(), which all classes share, is not inlined as well.
-    if (!isStream(stream)) throw invalidReceiver('a Stream', stream)
-  }
-
-  static #opened(stream: Stream): StreamHandle {
-    Stream.#checkBrand(stream)
-    if (stream.#closed) throw stateError('ERR_CLOSED', `${stream} cannot be used any more`)
-    return stream.#handle
-  }
-
-  /** The handle, for queuing something that takes so many entries of the hardware queue: room first, then open. */
-  static #ready(stream: Stream, entries: number): StreamHandle {
-    stream.#quiet = false
-    if (entries > 0) stream.#driver.streamMakeRoom(stream.#handle, entries)
-    return Stream.#opened(stream)
-  }
-
-  /** Whose work a wait is for, as an error says it. */
-  #whom(): string {
-    return this.#last === undefined ? `${this}` : `${this}, where ${this.#last} was queued last`
-  }
-
-  /** A refusal is for the call to tell that the program has made. */
-  #isSurelyDone(handle: StreamHandle): boolean {
-    try {
-      return this.#driver.streamQuery(handle)
-    } catch {
-      return false
-    }
-  }
-
-  #streamToWaitFor(target: unknown): Stream {
-    if (isStream(target)) return target
-    if (isStreamLike(target)) return new ExternalStream(seedOfHandle(handleOf(target), this.device) as never)
+  /** The stream of another library that has the stream protocol. */
+  #wrapped(target: unknown): Stream {
+    if (isStreamLike(target)) return new Stream(StreamCore.adopt(handleOf(target), this.device))
     throw invalidType('target', 'an Event, a Stream or an object with a stream protocol (wrap a handle first)', target)
-  }
-
-  static {
-    isStream = (value): value is Stream => typeof value === 'object' && value !== null && #handle in value
-    openStream = (stream, entries = 0) => {
-      Stream.#opened(stream)
-      Stream.#ready(stream, entries)
-      return stream.#facts
-    }
-    keepWhile = (stream, fn) => {
-      stream.#users += 1
-      try {
-        fn()
-      } finally {
-        stream.#users -= 1
-        if (stream.#users === 0 && stream.#closed) stream.#end()
-      }
-    }
-    queuedLast = (stream, what) => {
-      stream.#last = what
-    }
-    whenClosing = (stream, fn) => {
-      stream.#closing.push(fn)
-    }
-    ownerOf = (stream) => stream.#held[0]
-    rewrap = (stream) => {
-      const handle = Stream.#opened(stream)
-      const { device } = stream
-      // Whoever owns it may have destroyed it meanwhile, and that may have been us.
-      if (stream instanceof ExternalStream) stream.#driver.streamAdopt(cudaHandleOf(handle), device.ordinal)
-      else stream.#handOut()
-      return new StreamSeed(device, stream.#context, handle, 'wrapped', stream.#held)
-    }
   }
 }
 
@@ -642,12 +622,12 @@ export class ExternalStream extends Stream {
    * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   constructor(source: StreamSource | SharedStream, options?: ExternalStreamOptions) {
-    super(seedOfWrapped(source, options) as StreamOptions)
+    super(StreamCore.wrap(source, options))
   }
 
   /** What is kept reachable while this lives: the `owner` given, else the protocol object; undefined once closed. */
   get owner(): object | undefined {
-    return ownerOf(checkThis(this, isExternalStream, 'an ExternalStream'))
+    return coreOf(checkThis(this, isExternalStream, 'an ExternalStream')).held[0]
   }
 
   override get [Symbol.toStringTag](): string {
@@ -657,63 +637,13 @@ export class ExternalStream extends Stream {
 
 const isExternalStream = (value: unknown): value is ExternalStream => isStream(value) && value instanceof ExternalStream
 
-function seedOfWrapped(
-  source: StreamSource | SharedStream | StreamSeed,
-  options: ExternalStreamOptions | undefined,
-): StreamSeed {
-  if (isInstance(source, StreamSeed)) return source
-  const given = readOptions(options, WRAP_OPTIONS)
-  const plain = typeof source === 'bigint' || typeof source === 'number' || isShared(source)
-  const protocol = plain ? undefined : source
-  const held = [checkOwner(given.owner) ?? protocol, protocol]
-  const wanted = given.device === -1 ? undefined : given.device
-  const seed = seedOfSource(source, wanted)
-  checkDevice(seed, wanted)
-  // What a wrapper holds is held by those made from it, which may outlive it.
-  return new StreamSeed(seed.device, seed.context, seed.handle, 'wrapped', [...held, ...seed.held])
-}
-
-function seedOfSource(source: StreamSource | SharedStream, wanted: Device | number | undefined): StreamSeed {
-  if (isStream(source)) return rewrap(source)
-  if (!isShared(source)) return seedOfHandle(handleOf(source), wanted)
-  const { owner, device, cudaHandle, id } = receiveStream(source)
-  return owner === undefined ? seedOfShared(cudaHandle, id, device) : rewrap(owner as Stream)
-}
-
-/** The stream that was shared, in the thread that shared it; the null stream, which every thread has, in any. */
-function ownOfShared(shared: SharedStream): Stream | undefined {
-  const { owner, device, cudaHandle } = receiveStream(shared)
-  if (owner !== undefined) return owner as Stream
-  return cudaHandle < 2 ? defaultStreamOf(device) : undefined
-}
-
-function externalFlag(options: Given<WaitEventOptions, 'external'> | undefined): ExternalFlag {
-  if (options === undefined) return ExternalFlag.NONE
-  return checkBoolean(options.external, 'options.external', false) ? ExternalFlag.EXTERNAL : ExternalFlag.NONE
-}
-
-function mismatch(given: Event | Stream, stream: Stream): Error {
-  const where = elsewhere(stream.device, given.device)
-  return stateError('ERR_DEVICE_MISMATCH', `${given} cannot be used here: ${stream} is on ${where}`)
-}
-
-function ambientOf(device: Device): Ambient<Stream> {
-  let ambient = currentStreams.get(device)
-  if (ambient === undefined) {
-    ambient = new Ambient()
-    currentStreams.set(device, ambient)
-  }
-  return ambient
-}
+const defaultStreams = new WeakMap<Device, { readonly legacy: Stream; readonly perThread: Stream }>()
 
 function defaultStreamsOf(device: Device): { readonly legacy: Stream; readonly perThread: Stream } {
   let streams = defaultStreams.get(device)
   if (streams === undefined) {
-    const make = (which: 0 | 2): Stream =>
-      new Stream(
-        new StreamSeed(device, contextOf(device), defaultStream(device.ordinal, which), 'kept') as StreamOptions,
-      )
-    streams = { legacy: make(0), perThread: make(2) }
+    const { legacy, perThread } = defaultCoresOf(device)
+    streams = { legacy: new Stream(legacy), perThread: new Stream(perThread) }
     defaultStreams.set(device, streams)
   }
   return streams
@@ -722,4 +652,69 @@ function defaultStreamsOf(device: Device): { readonly legacy: Stream; readonly p
 /** The null stream of a device: always the same object. */
 export function defaultStreamOf(device: Device): Stream {
   return defaultStreamsOf(device).legacy
+}
+
+/** The stream that was shared, in the thread that shared it; the null stream, which every thread has, in any. */
+function ownOfShared(shared: SharedStream): Stream | undefined {
+  const { owner, device, cudaHandle } = receiveStream(shared)
+  if (isStream(owner)) return owner
+  return cudaHandle < 2 ? defaultStreamOf(device) : undefined
+}
+
+function coreOf(stream: unknown): StreamCore {
+  const core = streamCoreOf(stream)
+  if (core === undefined) throw invalidReceiver('a Stream', stream)
+  return core
+}
+
+function open(stream: unknown): StreamCore {
+  const core = coreOf(stream)
+  if (core.closed) core.checkOpen()
+  return core
+}
+
+type GivenRecordOptions = Given<RecordOptions, (typeof RECORD_OPTIONS)[number]>
+
+function recordGiven(
+  core: StreamCore,
+  event: Event,
+  settings: GivenRecordOptions | undefined,
+  external: ExternalFlag,
+): void {
+  const own = eventCore(event)
+  if (own.device !== core.device) throw mismatch(own, core)
+  if (settings !== undefined) own.checkAgainst(settings)
+  core.makeRoom(own.entries)
+  core.recordIn(own, external)
+}
+
+function queueHostFunction(core: StreamCore, host: HostFunction, what: string): void {
+  core.makeRoom(1)
+  core.driver.streamLaunchHostFunction(core.handle, core.context, host)
+  core.last = what
+}
+
+/** Which work a wait is for, as an error says it. */
+function whom(core: StreamCore | undefined): string {
+  if (core === undefined) return 'a stream'
+  return core.last === undefined ? `${core}` : `${core}, where ${core.last} was queued last`
+}
+
+/** A refusal is for the call to tell that the program has made. */
+function isSurelyDone({ driver, handle }: StreamCore): boolean {
+  try {
+    return driver.streamQuery(handle)
+  } catch {
+    return false
+  }
+}
+
+function externalFlag(options: Given<WaitEventOptions, 'external'> | undefined): ExternalFlag {
+  if (options === undefined) return ExternalFlag.NONE
+  return checkBoolean(options.external, 'options.external', false) ? ExternalFlag.EXTERNAL : ExternalFlag.NONE
+}
+
+function mismatch(given: EventCore | StreamCore, stream: StreamCore): Error {
+  const where = elsewhere(stream.device, given.device)
+  return stateError('ERR_DEVICE_MISMATCH', `${given} cannot be used here: ${stream} is on ${where}`)
 }

@@ -1,43 +1,71 @@
 /**
- * What stays behind of objects that own something of the driver's, and has to be destroyed when they are closed or
- * become unreachable. Telling the garbage collector costs more than making the object, and most are closed soon; so an
- * object is registered only if it outlives the present turn of the event loop.
+ * Objects that own something of the driver's, which is destroyed when they are closed or become unreachable. Telling the
+ * garbage collector costs more than making the object, and most are closed soon; so an object is registered only if it
+ * outlives the present turn of the event loop.
  */
 import { CudaError } from './errors.js'
 
-/** What has to be destroyed. */
-export interface NativeResource {
-  destroy(): void
-  /** Closed: nothing is left to destroy. */
-  gone: boolean
-  registered: boolean
-  /** What the driver refuses to destroy is there still, as far as that can be told. */
-  readonly staysWhereRefused?: boolean
+/** Something of the driver's. It must not reference its owner, which would then never become unreachable. */
+export abstract class NativeResource {
+  /** Destroyed: nothing is left to destroy. */
+  gone = false
+  /** The garbage collector watches its owner. */
+  registered = false
+  /** If the driver refuses to destroy it, it still exists, as far as that can be told. */
+  get staysWhereRefused(): boolean {
+    return false
+  }
+
+  abstract destroy(): void
+
+  /** Destroys it now, once. */
+  release(): void {
+    if (this.gone) return
+    try {
+      this.destroy()
+      this.gone = true
+    } catch (error) {
+      // Where the stack has run over it can be tried again, and the garbage collector does in any case.
+      if (error instanceof CudaError && !this.staysWhereRefused) this.gone = true
+      throw error
+    } finally {
+      if (this.gone) forget(this)
+    }
+  }
 }
 
 const MOST_YOUNG = 1024
 
-const registry = new FinalizationRegistry((remains: NativeResource) => {
+const registry = new FinalizationRegistry((resource: NativeResource) => {
   try {
-    remains.destroy()
+    resource.destroy()
   } catch {
     // The context is lost, and with it what was to be destroyed.
   }
 })
 
-/** While somebody runs a program that is to be run again in the same way: nothing may be destroyed at a time that the garbage collector picks. */
+/** While a program runs that is to be run again in the same way: nothing may be destroyed when the garbage collector picks. */
 const keepers = new Set<object[]>()
 let owners: object[] = []
 let young: NativeResource[] = []
 let growUpAtNextTurn: NodeJS.Immediate | undefined
 
-/** Destroys the remains once the owner is unreachable, unless `release` came first. */
-export function destroyWhenUnreachable(owner: object, remains: NativeResource): void {
+/** Destroys the resource once its owner is unreachable, unless it is released before. */
+export function destroyWhenUnreachable(owner: object, resource: NativeResource): void {
   if (keepers.size > 0) for (const kept of keepers) kept.push(owner)
   owners.push(owner)
-  young.push(remains)
+  young.push(resource)
   if (young.length >= MOST_YOUNG) growUp()
   else growUpAtNextTurn ??= setImmediate(growUp).unref()
+}
+
+function forget(resource: NativeResource): void {
+  if (resource.registered) registry.unregister(resource)
+  else if (young.at(-1) === resource) {
+    // Closed right after it was made: nothing keeps it from dying young.
+    young.pop()
+    owners.pop()
+  }
 }
 
 /** Keeps all objects reachable that are made from now on, until the result is called. */
@@ -47,28 +75,14 @@ export function keepReachable(): () => boolean {
   return () => keepers.delete(kept)
 }
 
-/** Destroys the remains now. */
-export function release(owner: object, remains: NativeResource): void {
-  try {
-    remains.destroy()
-    remains.gone = true
-  } catch (error) {
-    // Where the stack has run over it can be tried again, and the garbage collector does in any case.
-    if (error instanceof CudaError && remains.staysWhereRefused !== true) remains.gone = true
-    throw error
-  } finally {
-    if (remains.gone && remains.registered) registry.unregister(owner)
-  }
-}
-
 function growUp(): void {
   if (growUpAtNextTurn !== undefined) clearImmediate(growUpAtNextTurn)
   growUpAtNextTurn = undefined
-  for (const [index, remains] of young.entries()) {
+  for (const [index, resource] of young.entries()) {
     const owner = owners[index]
-    if (remains.gone || owner === undefined) continue
-    remains.registered = true
-    registry.register(owner, remains, owner)
+    if (resource.gone || owner === undefined) continue
+    resource.registered = true
+    registry.register(owner, resource, resource)
   }
   owners = []
   young = []

@@ -5,7 +5,7 @@ import { notCloneable } from '../base/identity.js'
 import { type Device, driverOf, isDevice } from '../device.js'
 import type { LaunchShape, ScalarType } from '../driver/driver.js'
 import { queueWith } from '../memory/queue-with-memory.js'
-import { openStream, queuedLast, type Stream } from '../stream.js'
+import type { StreamCore } from '../streams/stream-core.js'
 import { type Kernel, type LaunchConfig, Module, Shapes } from './kernel.js'
 import { type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
@@ -151,7 +151,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     return this
   }
 
-  [launchOn](stream: Stream, config: unknown, args: unknown[]): void {
+  [launchOn](stream: StreamCore, config: unknown, args: unknown[]): void {
     checkThis(this, isDefinedKernel, 'a DefinedKernel')
     if (stream.device.driver === 'cuda') this.#compiledFor(stream.device)[launchOn](stream, config, args)
     else this.#launchTwin(stream, config as LaunchConfig, checkArguments(this.#parameters, args))
@@ -179,15 +179,16 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     return kernel
   }
 
-  #launchTwin(stream: Stream, config: LaunchConfig, args: CheckedArgument[]): void {
+  #launchTwin(stream: StreamCore, config: LaunchConfig, args: CheckedArgument[]): void {
     const shape = this.#shapes.of(config)
     for (const [index, { access }] of this.#parameters.entries()) {
       if (access === undefined || typeof args[index] === 'object') continue
       const expected = 'a DeviceBuffer or PinnedBuffer: the simulator knows no bare addresses'
       throw invalidType(`Argument ${index}`, expected, args[index])
     }
-    const use = openStream(stream, 1)
-    const memory = openArguments(args, this.#parameters, use.driver) ?? []
+    stream.makeRoom(1)
+    const { driver, handle } = stream
+    const memory = openArguments(args, this.#parameters, driver) ?? []
     const values = args as LaunchValues
     const name = this.name
     const nanoseconds = this.#nanoseconds
@@ -195,8 +196,8 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
       const given = twinArguments(this.#parameters, values, bytes) as unknown as TwinArguments<S>
       this.#run(shape, given)
     }
-    queueWith(use, memory, () => use.driver.kernels.launchTwin(use.handle, { name, memory, nanoseconds, run, shape }))
-    queuedLast(stream, `kernel '${name}'`)
+    queueWith(stream, memory, () => driver.kernels.launchTwin(handle, { name, memory, nanoseconds, run, shape }))
+    stream.last = `kernel '${name}'`
   }
 
   static {
@@ -215,23 +216,6 @@ export function defineKernel<const S extends readonly ParameterType[]>(
   definition: KernelDefinition<S>,
 ): DefinedKernel<S> {
   return new DefinedKernel(definition)
-}
-
-declare module '../stream.js' {
-  interface Stream {
-    /**
-     * Queues a kernel that has a twin: on a GPU the kernel runs, on the simulator its twin. The first launch on a
-     * device of the NVIDIA driver compiles and loads it, and blocks meanwhile, unless it was prepared. On the simulator
-     * every pointer needs a buffer: addresses are ERR_INVALID_ARG_TYPE.
-     * @throws as for a Kernel. The first launch, where it was not prepared: as `prepare()` rejects, and ERR_DEADLOCK
-     * inside a host function
-     */
-    launch<S extends readonly ParameterType[]>(
-      kernel: DefinedKernel<S>,
-      config: LaunchConfig,
-      ...args: ArgumentsOf<S>
-    ): this
-  }
 }
 
 function optionsFor(device: Device): readonly string[] {

@@ -2,11 +2,12 @@
 import { checkArray, checkFunction, checkNanoseconds, type Given, readOptions } from '../base/arguments.js'
 import { describe, invalidType, invalidValue } from '../base/errors.js'
 import { type Access, LIBRARY_ENTRIES, type LibraryTwin } from '../driver/driver.js'
-import { isMemory, keepAll, openMemory } from '../memory/buffer.js'
+import { isMemory, openMemory } from '../memory/buffer.js'
+import { BufferCore } from '../memory/buffer-core.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { queueWith } from '../memory/queue-with-memory.js'
-import { keepWhile, openStream, Stream } from '../stream.js'
+import type { StreamCore } from '../streams/stream-core.js'
 
 /** Memory that other code is about to touch on the stream. */
 export interface ExternalMemory {
@@ -31,21 +32,6 @@ export interface ExternalWork {
   readonly nanoseconds?: number | undefined
 }
 
-declare module '../stream.js' {
-  interface Stream {
-    /**
-     * Lets other code queue work: calls the function at once, with CUDA's own handle of the stream (0 for the null
-     * stream), with the stream's context current and with room in its hardware queue for eight operations. The function
-     * must not wait for the GPU, and queue on this stream only; if it throws, it must have queued nothing. On the
-     * simulator `simulate` is queued in its place.
-     * @throws what the function throws; ERR_UNSUPPORTED on the simulator where there is no `simulate`, and for memory
-     * of a GPU that the stream's cannot reach; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an access that is none,
-     * ERR_OUT_OF_RANGE for `nanoseconds`, ERR_CLOSED, ERR_DEVICE_MISMATCH for memory of another driver
-     */
-    external(work: ExternalWork, call: (handle: bigint) => void): this
-  }
-}
-
 interface GivenMemory {
   readonly buffer: DeviceBuffer | PinnedBuffer
   readonly access: Access
@@ -55,8 +41,8 @@ const ACCESSES: readonly Access[] = ['in', 'out', 'inout']
 const DURATION = 1000
 const WORK = ['name', 'memory', 'simulate', 'nanoseconds'] as const
 
-Stream.prototype.external = function (work, call): Stream {
-  openStream(this)
+/** `stream.external()`. */
+export function queueExternal(stream: StreamCore, work: ExternalWork, call: (handle: bigint) => void): void {
   if (work === undefined) throw invalidType('work', 'an object such as { name, memory }', work)
   const given = readOptions(work, WORK, 'work')
   const { name, memory: touched = [] } = given
@@ -64,21 +50,16 @@ Stream.prototype.external = function (work, call): Stream {
   checkFunction(call, 'call')
   const twin = twinOf(given)
   const pieces = checkArray(touched, 'work.memory', 'an array of { buffer, access }').map(readMemory)
-  const use = openStream(this, LIBRARY_ENTRIES)
-  const memory = pieces.map(({ buffer, access }) => ({
-    ...openMemory(buffer, use.driver),
-    byteLength: buffer.byteLength,
-    access,
-  }))
-  const queued = {
-    ...{ name, stream: use.handle, context: use.context, memory, twin },
-    call: (handle: number) => call(BigInt(handle)),
-  }
-  use.driver.streamHandedOut(use.handle)
-  const queue = (): void => queueWith(use, memory, () => use.driver.libraries.queue([queued]))
-  const buffers = pieces.map(({ buffer }) => buffer)
-  keepWhile(this, () => keepAll(buffers, queue))
-  return this
+  stream.makeRoom(LIBRARY_ENTRIES)
+  const { driver, handle, context } = stream
+  const cores = pieces.map(({ buffer }) => openMemory(buffer, driver))
+  const memory = cores.map(({ allocation, pointer, byteLength }, index) => {
+    return { allocation, pointer, byteLength, access: pieces[index]?.access ?? 'inout' }
+  })
+  driver.streamHandedOut(handle)
+  const queued = { name, stream: handle, context, memory, twin, call: (stream: number) => call(BigInt(stream)) }
+  const queue = (): void => queueWith(stream, memory, () => driver.libraries.queue([queued]))
+  stream.keepWhile(() => BufferCore.keepAll(cores, queue))
 }
 
 function readMemory(each: unknown, index: number): GivenMemory {

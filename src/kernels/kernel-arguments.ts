@@ -2,7 +2,8 @@
 
 import { invalidValue } from '../base/errors.js'
 import { type Driver, type KernelMemory, SCALAR_BYTES } from '../driver/driver.js'
-import { type OpenMemory, openMemory } from '../memory/buffer.js'
+import { openMemory } from '../memory/buffer.js'
+import type { OpenMemory } from '../memory/buffer-core.js'
 import type { CheckedArgument, Parameter } from './kernel-signature.js'
 
 export interface ArgumentMemory extends OpenMemory, KernelMemory {}

@@ -5,18 +5,17 @@ import {
   checkBoolean,
   checkInteger,
   checkText,
-  checkThis,
   type Given,
   isInstance,
   readOptions,
 } from '../base/arguments.js'
-import { inspected, invalidType, outOfRange, printed, stateError } from '../base/errors.js'
-import { destroyWhenUnreachable, type NativeResource, release } from '../base/finalization.js'
-import { nextSerial } from '../base/identity.js'
-import { contextOf, type Device, driverOf, isDevice, resolveDevice } from '../device.js'
-import type { ContextHandle, Driver, KernelHandle, LaunchShape, ModuleHandle } from '../driver/driver.js'
+import { inspected, invalidReceiver, invalidType, outOfRange, printed, stateError } from '../base/errors.js'
+import { destroyWhenUnreachable } from '../base/finalization.js'
+import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
+import type { KernelHandle, LaunchShape, ModuleHandle } from '../driver/driver.js'
 import { queueWith } from '../memory/queue-with-memory.js'
-import { openStream, queuedLast, type Stream } from '../stream.js'
+import type { StreamCore } from '../streams/stream-core.js'
+import { HandleCore } from './handle-core.js'
 import { type ArgumentMemory, type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
@@ -54,48 +53,24 @@ export interface LaunchConfig {
 const LARGEST_EXTENT = 2 ** 31 - 1
 const NO_MEMORY: readonly ArgumentMemory[] = []
 
-class ModuleRemains implements NativeResource {
-  readonly #driver: Driver
-  readonly #module: ModuleHandle
-  readonly #context: ContextHandle
-  gone = false
-  registered = false
-
-  constructor(driver: Driver, module: ModuleHandle, context: ContextHandle) {
-    this.#driver = driver
-    this.#module = module
-    this.#context = context
-  }
-
-  destroy(): void {
-    this.#driver.kernels.unload(this.#module, this.#context)
-  }
-}
-
-let isModule: (value: unknown) => value is Module
-/** Is it a Kernel, and not merely an heir to one, as a proxy is? */
-let isKernel: (value: unknown) => value is Kernel
+let moduleCoreOf: (value: unknown) => HandleCore<ModuleHandle> | undefined
+let kernelCoreOf: (value: unknown) => KernelCore | undefined
 
 /** GPU code, loaded on a device. */
 export class Module implements Disposable {
   /** The device it is loaded on. */
   readonly device: Device
   /** Which object it is: no other of this thread has the number. */
-  readonly serial: number = nextSerial()
-  readonly #driver: Driver
-  readonly #handle: ModuleHandle
-  readonly #remains: ModuleRemains
+  readonly serial: number
+  readonly #core: HandleCore<ModuleHandle>
 
   /** Use `Module.load()`. */
-  private constructor(image: Uint8Array, device: Device) {
-    if (!isDevice(device)) throw invalidType('Module', 'had from Module.load(code)', 'new Module()')
-    const driver = driverOf(device)
-    const context = contextOf(device)
-    this.device = device
-    this.#driver = driver
-    this.#handle = driver.kernels.load(imageOf(image), context)
-    this.#remains = new ModuleRemains(driver, this.#handle, context)
-    destroyWhenUnreachable(this, this.#remains)
+  private constructor(core: HandleCore<ModuleHandle>) {
+    if (!isInstance(core, HandleCore)) throw invalidType('Module', 'had from Module.load(code)', 'new Module()')
+    this.device = core.device
+    this.serial = core.serial
+    this.#core = core
+    destroyWhenUnreachable(this, core)
   }
 
   /**
@@ -106,13 +81,16 @@ export class Module implements Disposable {
    * not exist
    */
   static load(code: Uint8Array | string, options?: { readonly device?: Device | number | undefined }): Module {
-    const { device } = readOptions(options, ['device'])
-    return new Module(imageOf(code), resolveDevice(device))
+    const given = readOptions(options, ['device'])
+    const image = imageOf(code)
+    const device = resolveDevice(given.device)
+    const handle = driverOf(device).kernels.load(image, contextOf(device))
+    return new Module(new HandleCore('Module', device, handle, unload))
   }
 
   /** Was it closed? Its kernels cannot be launched then. */
   get closed(): boolean {
-    return checkThis(this, isModule, 'a Module').#remains.gone
+    return coreOf(this).gone
   }
 
   /**
@@ -122,14 +100,14 @@ export class Module implements Disposable {
    * own, or one is none; ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   kernel<const S extends readonly ParameterType[]>(name: string, signature: S): Kernel<S> {
-    const module = checkThis(this, isModule, 'a Module')
-    module.#checkOpen()
+    const core = coreOf(this)
+    core.checkOpen()
     checkText(name, 'name', 'the name of a kernel')
     const parameters = parseSignature(signature)
     // A getter of the signature may have closed it.
-    module.#checkOpen()
-    const handle = this.#driver.kernels.kernel(this.#handle, name, parameters.map(passedAs))
-    return new Kernel<S>(new KernelSeed(this, name, parameters, handle) as never)
+    core.checkOpen()
+    const handle = core.driver.kernels.kernel(core.handle, name, parameters.map(passedAs))
+    return new Kernel<S>(new KernelCore(this, core, name, parameters, handle))
   }
 
   /**
@@ -137,13 +115,13 @@ export class Module implements Disposable {
    * so it is put off while host functions are pending. May be called twice.
    */
   close(): void {
-    const module = checkThis(this, isModule, 'a Module')
-    if (!module.#remains.gone) release(module, module.#remains)
+    coreOf(this).release()
   }
 
   /** `close()`, for `using`. */
   [Symbol.dispose](): void {
-    checkThis(this, isModule, 'a Module').close()
+    coreOf(this)
+    this.close()
   }
 
   get [Symbol.toStringTag](): string {
@@ -151,34 +129,52 @@ export class Module implements Disposable {
   }
 
   toString(): string {
-    if (!isModule(this)) return printed(this)
-    return `Module(0x${this.#handle.toString(16)}, ${this.device}${this.closed ? ', closed' : ''})`
+    return moduleCoreOf(this)?.toString() ?? printed(this)
   }
 
   [inspect.custom](): string {
     return inspected(this)
   }
 
-  #checkOpen(): void {
-    if (this.#remains.gone) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
-  }
-
   static {
-    isModule = (value): value is Module => typeof value === 'object' && value !== null && #handle in value
+    moduleCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
   }
 }
 
-class KernelSeed {
-  readonly module: Module
-  readonly name: string
-  readonly parameters: readonly Parameter[]
-  readonly handle: KernelHandle
+const unload = ({ driver, handle, context }: HandleCore<ModuleHandle>): void => driver.kernels.unload(handle, context)
 
-  constructor(module: Module, name: string, parameters: readonly Parameter[], handle: KernelHandle) {
-    this.module = module
-    this.name = name
-    this.parameters = parameters
-    this.handle = handle
+function coreOf(module: unknown): HandleCore<ModuleHandle> {
+  const core = moduleCoreOf(module)
+  if (core === undefined) throw invalidReceiver('a Module', module)
+  return core
+}
+
+/** A kernel as a launch works on it. */
+class KernelCore {
+  readonly label: string
+  readonly shapes = new Shapes()
+
+  constructor(
+    readonly module: Module,
+    readonly code: HandleCore<ModuleHandle>,
+    readonly name: string,
+    readonly parameters: readonly Parameter[],
+    readonly handle: KernelHandle,
+  ) {
+    this.label = `kernel '${name}'`
+  }
+
+  checkOpen(): void {
+    if (!this.code.gone) return
+    throw stateError('ERR_CLOSED', `Kernel '${this.name}' cannot be used any more: its module is closed`)
+  }
+
+  checkDevice(stream: StreamCore): void {
+    const { device } = this.code
+    this.checkOpen()
+    if (stream.device === device) return
+    const where = `Kernel '${this.name}' is on ${device}, and ${stream} on ${stream.device}`
+    throw stateError('ERR_DEVICE_MISMATCH', where)
   }
 }
 
@@ -188,23 +184,19 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
   readonly name: string
   /** What it is a part of, and is launched while that is open. */
   readonly module: Module
-  readonly #parameters: readonly Parameter[]
-  readonly #handle: KernelHandle
-  readonly #shapes = new Shapes()
-  readonly #label: string
+  readonly #core: KernelCore
   /** Only a type: the arguments that a launch takes. */
   declare readonly args: ArgumentsOf<S>
 
   /** Use `module.kernel(name, signature)`. */
-  constructor(seed: never) {
-    const given: unknown = seed
-    if (!isInstance(given, KernelSeed)) throw invalidType('Kernel', 'had from module.kernel(name, signature)', given)
-    const { module, name, parameters, handle } = given
-    this.module = module
-    this.name = name
-    this.#label = `kernel '${name}'`
-    this.#parameters = parameters
-    this.#handle = handle
+  constructor(core: never)
+  /** @internal */
+  constructor(core: KernelCore)
+  constructor(core: KernelCore) {
+    if (!isInstance(core, KernelCore)) throw invalidType('Kernel', 'had from module.kernel(name, signature)', core)
+    this.module = core.module
+    this.name = core.name
+    this.#core = core
   }
 
   /**
@@ -213,43 +205,31 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
    * @throws ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE, ERR_CLOSED where the module is; CudaError
    */
   activeBlocks(blockSize: number, sharedMemory = 0): number {
-    const kernel = checkThis(this, isKernel, 'a Kernel')
+    const core = kernelCore(this)
     checkExtent(blockSize, 'blockSize')
     checkSharedMemory(sharedMemory, 'sharedMemory')
-    kernel.#checkOpen()
-    const driver = driverOf(kernel.module.device)
-    return driver.kernels.activeBlocks(kernel.#handle, blockSize, sharedMemory)
+    core.checkOpen()
+    return core.code.driver.kernels.activeBlocks(core.handle, blockSize, sharedMemory)
   }
 
-  [launchOn](stream: Stream, config: unknown, args: unknown[]): void {
-    checkThis(this, isKernel, 'a Kernel')
+  [launchOn](stream: StreamCore, config: unknown, args: unknown[]): void {
+    const core = kernelCore(this)
     // Before anything is opened: a getter of the configuration may close it.
-    const shape = this.#shapes.of(config as LaunchConfig)
-    this.#checkHome(stream)
-    const values = checkArguments(this.#parameters, args)
-    const use = openStream(stream, 1)
-    this.#checkOpen()
-    const memory = openArguments(values, this.#parameters, use.driver) ?? NO_MEMORY
-    const queue = (): void => use.driver.kernels.launch(this.#handle, use.handle, shape, values as LaunchValues, memory)
-    queueWith(use, memory, queue)
-    queuedLast(stream, this.#label)
-  }
-
-  #checkOpen(): void {
-    if (!this.module.closed) return
-    throw stateError('ERR_CLOSED', `Kernel '${this.name}' cannot be used any more: its module is closed`)
-  }
-
-  #checkHome(stream: Stream): void {
-    const { module, name } = this
-    this.#checkOpen()
-    if (stream.device === module.device) return
-    const where = `Kernel '${name}' is on ${module.device}, and ${stream} on ${stream.device}`
-    throw stateError('ERR_DEVICE_MISMATCH', where)
+    const shape = core.shapes.of(config as LaunchConfig)
+    core.checkDevice(stream)
+    const values = checkArguments(core.parameters, args)
+    stream.makeRoom(1)
+    core.checkOpen()
+    const { driver, handle } = stream
+    const memory = openArguments(values, core.parameters, driver) ?? NO_MEMORY
+    const queue = (): void => driver.kernels.launch(core.handle, handle, shape, values as LaunchValues, memory)
+    queueWith(stream, memory, queue)
+    stream.last = core.label
   }
 
   toString(): string {
-    return isKernel(this) ? `Kernel(${this.name}, ${this.module.device})` : printed(this)
+    const core = kernelCoreOf(this)
+    return core === undefined ? printed(this) : `Kernel(${core.name}, ${core.code.device})`
   }
 
   [inspect.custom](): string {
@@ -257,24 +237,14 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
   }
 
   static {
-    isKernel = (value): value is Kernel => typeof value === 'object' && value !== null && #handle in value
+    kernelCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
   }
 }
 
-declare module '../stream.js' {
-  interface Stream {
-    /**
-     * Queues a kernel (`cuLaunchKernelEx`). Its arguments are checked against its signature; nothing is queued where
-     * they do not fit. Buffers may be on another GPU that this one can reach, and may be closed as soon as this
-     * returns, but for those of a launch that is captured. An address counts as no use of a buffer.
-     * @throws ERR_INVALID_ARG_VALUE for another number of arguments, or memory that begins in the middle of an element;
-     * ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a number that the parameter cannot hold, or no grid or block has;
-     * ERR_CLOSED, of the module too; ERR_DEVICE_MISMATCH for a stream of another device or memory of another driver;
-     * ERR_UNSUPPORTED for memory of a GPU that the stream's cannot reach; CudaError, mostly 1, for a shape that the
-     * device cannot run
-     */
-    launch<S extends readonly ParameterType[]>(kernel: Kernel<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
-  }
+function kernelCore(kernel: unknown): KernelCore {
+  const core = kernelCoreOf(kernel)
+  if (core === undefined) throw invalidReceiver('a Kernel', kernel)
+  return core
 }
 
 /** The shape of the latest launch, which the next one mostly has too: to check it anew is a good part of a launch's cost. */

@@ -1,20 +1,18 @@
 /** What `stream.launch()` takes: anything that knows how to queue itself, as graphs and kernels do. */
 import { invalidType } from '../base/errors.js'
-import { openStream, type Stream } from '../stream.js'
+import type { StreamCore } from '../streams/stream-core.js'
 
 export const launchOn: unique symbol = Symbol('launchOn')
 
 export interface Launchable {
   /** The array of arguments is the callee's to keep. */
-  [launchOn](stream: Stream, config: unknown, args: unknown[]): void
+  [launchOn](stream: StreamCore, config: unknown, args: unknown[]): void
 }
 
-/** `stream.launch` for every kind of target; graph.ts and kernel.ts declare the kinds, each with its arguments. */
-export function launch(this: Stream, target: unknown, config: unknown, ...args: unknown[]): Stream {
-  openStream(this)
+/** `stream.launch()` for every kind of target. */
+export function launch(stream: StreamCore, target: unknown, config: unknown, args: unknown[]): void {
   if (!isLaunchable(target)) throw invalidType('target', 'a GraphExec or a Kernel', target)
-  target[launchOn](this, config, args)
-  return this
+  target[launchOn](stream, config, args)
 }
 
 function isLaunchable(target: unknown): target is Launchable {

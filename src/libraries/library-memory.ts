@@ -2,10 +2,12 @@
 import { invalidType, invalidValue, stateError } from '../base/errors.js'
 import { driverOf, elsewhere } from '../device.js'
 import type { Access, KernelMemory } from '../driver/driver.js'
-import { type OpenMemory, openMemory } from '../memory/buffer.js'
+import { openMemory } from '../memory/buffer.js'
+import type { OpenMemory } from '../memory/buffer-core.js'
 import { type DeviceBuffer, isDeviceBuffer } from '../memory/device-buffer.js'
 import '../memory/pinned-buffer.js'
-import type { OpenStream, Stream } from '../stream.js'
+import type { Stream } from '../stream.js'
+import type { StreamCore } from '../streams/stream-core.js'
 
 /** A buffer that a call is given, and how the call uses it. */
 export interface GivenMemory {
@@ -35,6 +37,9 @@ export function checkDeviceBuffer(buffer: DeviceBuffer, name: string, width: num
 export type UsedMemory = OpenMemory & KernelMemory
 
 /** Throws ERR_CLOSED or ERR_DEVICE_MISMATCH. */
-export function openGiven(given: readonly GivenMemory[], use: OpenStream): readonly UsedMemory[] {
-  return given.map(({ buffer, access, byteLength }) => ({ ...openMemory(buffer, use.driver), byteLength, access }))
+export function openGiven(given: readonly GivenMemory[], use: StreamCore): readonly UsedMemory[] {
+  return given.map(({ buffer, access, byteLength }) => {
+    const { allocation, pointer } = openMemory(buffer, use.driver)
+    return { allocation, pointer, byteLength, access }
+  })
 }

@@ -6,41 +6,30 @@
 import { CudaError } from '../base/errors.js'
 import { CUresult, isContextLost } from '../driver/cuda-results.js'
 import { type Driver, type OwnEvent, StreamFlag } from '../driver/driver.js'
-import { type OpenStream, openStream, type Stream, whenClosing } from '../stream.js'
+import { StreamCore } from '../streams/stream-core.js'
 import { hiddenStream, recordedEvent } from './stream-uses.js'
 
 /** Frees a piece of memory in the order of this stream. */
-type Free = (last: OpenStream) => void
+type Free = (last: StreamCore) => void
 
 /** Recorded behind all the work of a home, and behind that of its whole device where nothing less can be told. */
 interface End extends OwnEvent {
   readonly ofDevice: boolean
 }
 
-/** The serial of no stream that anybody has. */
-const NO_STREAM = -1
-
-const homes = new WeakMap<Stream, AllocationStream>()
+const homes = new WeakMap<StreamCore, AllocationStream>()
 /** Those with something to free that they could not free while they captured. */
 const waiting = new WeakMap<Driver, Set<AllocationStream>>()
 
 export class AllocationStream {
-  readonly #stream: Stream
-  readonly #open: OpenStream
   /** Pieces of memory that are not freed yet. */
   #pieces = 0
   /** Recorded behind all its work when the stream was closed. */
   #end: End | undefined
   #deferred: Free[] = []
 
-  constructor(stream: Stream) {
-    this.#stream = stream
-    this.#open = openStream(stream)
-    whenClosing(stream, () => unlessLost(() => this.#close()))
-  }
-
-  get serial(): number {
-    return this.#open.serial
+  constructor(private readonly stream: StreamCore) {
+    stream.whenClosing(() => unlessLost(() => this.#close()))
   }
 
   allocated(): void {
@@ -49,11 +38,11 @@ export class AllocationStream {
 
   /** Calls the function with the stream that must free: now, or once that is allowed. */
   free(free: Free): void {
-    if (this.#stream.closed ? this.#hasEnd() : this.#takesWork()) this.#freeNow(free)
+    if (this.stream.closed ? this.#hasEnd() : this.#takesWork()) this.#freeNow(free)
     else {
       // It would become a part of the graph, or spoil a capture.
       this.#deferred.push(free)
-      waitingOf(this.#open.driver).add(this)
+      waitingOf(this.stream.driver).add(this)
     }
   }
 
@@ -61,39 +50,39 @@ export class AllocationStream {
   freeDeferred(): void {
     const deferred = this.#deferred
     this.#deferred = []
-    waitingOf(this.#open.driver).delete(this)
+    waitingOf(this.stream.driver).delete(this)
     for (const free of deferred) {
       try {
         this.free(free)
       } catch (error) {
         if (isLost(error)) continue
         this.#deferred.push(free)
-        waitingOf(this.#open.driver).add(this)
+        waitingOf(this.stream.driver).add(this)
       }
     }
   }
 
   #freeNow(free: Free): void {
-    if (this.#end === undefined) free(this.#open)
+    if (this.#end === undefined) free(this.stream)
     else if (this.#end.ofDevice) this.#freeApart(this.#end, free)
     else {
-      const hidden = hiddenStream(this.#stream.device)
+      const hidden = hiddenStream(this.stream.device)
       hidden.driver.streamWaitEvent(hidden.handle, this.#end.event, 0)
       free(hidden)
     }
     this.#pieces -= 1
     if (this.#pieces > 0 || this.#end === undefined) return
-    this.#open.driver.eventRecycle(this.#end.context, this.#end.event)
+    this.stream.driver.eventRecycle(this.#end.context, this.#end.event)
     this.#end = undefined
   }
 
   /** On a stream of its own: what waits for all that the device does must not hold up what else is to be freed. */
   #freeApart({ context, event }: End, free: Free): void {
-    const { driver, device } = this.#open
+    const { driver, device } = this.stream
     const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
     try {
       driver.streamWaitEvent(handle, event, 0)
-      free({ driver, context, handle, device, serial: NO_STREAM })
+      free(new StreamCore(device, context, handle, 'kept'))
     } finally {
       driver.streamDestroy(handle)
     }
@@ -104,7 +93,7 @@ export class AllocationStream {
    * say whether it captures itself.
    */
   #takesWork(): boolean {
-    const { driver, handle } = this.#open
+    const { driver, handle } = this.stream
     try {
       return !driver.streamIsCapturing(handle)
     } catch (error) {
@@ -116,25 +105,25 @@ export class AllocationStream {
   /** Of a stream that captured when it was closed nothing tells how far its own work is, only how far all work is. */
   #hasEnd(): boolean {
     if (this.#end !== undefined) return true
-    const { driver, device } = this.#open
-    let isTrace = false
-    const own = recordedEvent(this.#open, (event) => {
-      isTrace = driver.deviceRecordOwn(event, device)
+    const { driver, ordinal } = this.stream
+    let isRecorded = false
+    const own = recordedEvent(this.stream, (event) => {
+      isRecorded = driver.deviceRecordOwn(event, ordinal)
     })
-    if (isTrace) this.#end = { ...own, ofDevice: true }
+    if (isRecorded) this.#end = { ...own, ofDevice: true }
     else driver.eventRecycle(own.context, own.event)
-    return isTrace
+    return isRecorded
   }
 
   #close(): void {
     if (this.#pieces === 0) return
-    const { driver, handle } = this.#open
+    const { driver, handle } = this.stream
     // A capture ends with the stream that began it; ended before, it lets the stream be given work.
     driver.graphs.abandon(handle)
     freeDeferred(driver)
     if (this.#pieces === 0 || !this.#takesWork()) return
     try {
-      const own = recordedEvent(this.#open, (event) => driver.eventRecordOwn(event, handle))
+      const own = recordedEvent(this.stream, (event) => driver.eventRecordOwn(event, handle))
       this.#end = { ...own, ofDevice: false }
     } catch {
       // Refused: when something is to be freed, the end of all that the device does will stand for it.
@@ -142,7 +131,7 @@ export class AllocationStream {
   }
 }
 
-export function allocationStreamOf(stream: Stream): AllocationStream {
+export function allocationStreamOf(stream: StreamCore): AllocationStream {
   let home = homes.get(stream)
   if (home === undefined) {
     home = new AllocationStream(stream)

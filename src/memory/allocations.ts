@@ -1,72 +1,67 @@
 /** What buffers and their slices stand on: a piece of memory, who used it, and how it is given back. */
 
-import type { NativeResource } from '../base/finalization.js'
+import { NativeResource } from '../base/finalization.js'
 import { contextOf, type Device, driverOf } from '../device.js'
 import type { Driver, EventHandle, ImportedMemory, OwnEvent, Pointer } from '../driver/driver.js'
-import { ExternalStream, type OpenStream, openStream, type Stream } from '../stream.js'
+import type { StreamCore } from '../streams/stream-core.js'
 import { type AllocationStream, allocationStreamOf, unlessLost } from './allocation-stream.js'
 import { hiddenStream, ownEvent, StreamUses } from './stream-uses.js'
 
-export abstract class Allocation implements NativeResource {
-  gone = false
-  registered = false
+export abstract class Allocation extends NativeResource {
   /** Calls in which code of the program queues work with it: closed in one of them, it is given back when they are over. */
   users = 0
-  readonly staysWhereRefused = true
-  readonly device: Device
-  readonly driver: Driver
-  readonly pointer: Pointer
-  readonly byteLength: number
+  override get staysWhereRefused(): boolean {
+    return true
+  }
+
   protected readonly uses = new StreamUses()
 
-  constructor(device: Device, driver: Driver, pointer: Pointer, byteLength: number) {
-    this.device = device
-    this.driver = driver
-    this.pointer = pointer
-    this.byteLength = byteLength
+  constructor(
+    readonly device: Device,
+    readonly driver: Driver,
+    readonly pointer: Pointer,
+    readonly byteLength: number,
+  ) {
+    super()
   }
 
   /** Is it memory of the host, which every device reaches? */
-  get isOfHost(): boolean {
-    return false
-  }
+  readonly isOfHost: boolean = false
 
   /** Is it this stream's own, so that it can be used there and nothing need be written down? */
-  ownedBy(_use: OpenStream): boolean {
+  ownedBy(_use: StreamCore): boolean {
     return false
   }
 
   /** Lets the stream's device reach it. False where it cannot. */
-  admit({ device }: OpenStream): boolean {
-    return device === this.device.ordinal || this.driver.memory.admit(this.pointer, this.device.ordinal, device)
+  admit({ ordinal }: StreamCore): boolean {
+    return ordinal === this.device.ordinal || this.driver.memory.admit(this.pointer, this.device.ordinal, ordinal)
   }
 
   /** To be called before work that uses the memory is queued on a stream that does not capture. */
-  beforeUse(use: OpenStream): void {
+  beforeUse(use: StreamCore): void {
     this.uses.prepare(use, this.device)
   }
 
   /** To be called after. */
-  afterUse(use: OpenStream): void {
+  afterUse(use: StreamCore): void {
     this.uses.record(use)
   }
 
   /** Lets the stream's later work come after all that used it. */
-  comeAfterUses(use: OpenStream): void {
+  comeAfterUses(use: StreamCore): void {
     this.uses.comeBefore(use)
   }
 
   /** Done once the memory is there; undefined where it is there already. */
-  get ready(): EventHandle | undefined {
-    return undefined
-  }
+  readonly ready: EventHandle | undefined = undefined
 
   /** Is all the work done that used it? Spoils no capture. */
   get idle(): boolean {
     return this.uses.areDone(this.driver)
   }
 
-  destroy(): void {
+  override destroy(): void {
     try {
       unlessLost(() => this.giveBack())
     } catch (error) {
@@ -85,11 +80,12 @@ export class DeviceAllocation extends Allocation {
   readonly #homeSerial: number
   /** Until then the memory is not there for other streams. */
   readonly #allocated: OwnEvent
+  override readonly ready: EventHandle
 
-  constructor(device: Device, stream: Stream, byteLength: number) {
-    const use = openStream(stream)
-    const { driver, handle, context, serial } = use
-    const allocated = ownEvent(use)
+  constructor(device: Device, stream: StreamCore, byteLength: number) {
+    stream.checkOpen()
+    const { driver, handle, context, serial } = stream
+    const allocated = ownEvent(stream)
     let pointer: Pointer
     try {
       pointer = driver.memory.allocate(byteLength, handle, context)
@@ -98,9 +94,10 @@ export class DeviceAllocation extends Allocation {
       throw error
     }
     super(device, driver, pointer, byteLength)
-    this.#home = stream instanceof ExternalStream ? undefined : allocationStreamOf(stream)
+    this.#home = stream.isExternal ? undefined : allocationStreamOf(stream)
     this.#homeSerial = serial
     this.#allocated = allocated
+    this.ready = allocated.event
     try {
       driver.eventRecordOwn(allocated.event, handle)
     } catch (error) {
@@ -111,15 +108,11 @@ export class DeviceAllocation extends Allocation {
     this.#home?.allocated()
   }
 
-  override ownedBy({ serial }: OpenStream): boolean {
+  override ownedBy({ serial }: StreamCore): boolean {
     return this.#home !== undefined && serial === this.#homeSerial
   }
 
-  override get ready(): EventHandle {
-    return this.#allocated.event
-  }
-
-  override beforeUse(use: OpenStream): void {
+  override beforeUse(use: StreamCore): void {
     const { driver, handle, serial } = use
     if (this.ownedBy(use)) return
     if (serial !== this.#homeSerial && !this.uses.has(serial)) {
@@ -128,7 +121,7 @@ export class DeviceAllocation extends Allocation {
     super.beforeUse(use)
   }
 
-  override afterUse(use: OpenStream): void {
+  override afterUse(use: StreamCore): void {
     if (!this.ownedBy(use)) super.afterUse(use)
   }
 
@@ -137,7 +130,7 @@ export class DeviceAllocation extends Allocation {
     else this.#home.free((last) => this.#free(last))
   }
 
-  #free(last: OpenStream): void {
+  #free(last: StreamCore): void {
     const { driver, handle, serial } = last
     if (serial !== this.#homeSerial) driver.streamWaitEvent(handle, this.#allocated.event, 0)
     this.uses.comeBefore(last)
@@ -160,46 +153,45 @@ export class DeviceAllocation extends Allocation {
 
 /** Memory that another library owns. */
 export class ForeignAllocation extends Allocation {
-  readonly #isOfHost: boolean
-
-  constructor(device: Device, driver: Driver, pointer: Pointer, byteLength: number, isOfHost: boolean) {
+  constructor(
+    device: Device,
+    driver: Driver,
+    pointer: Pointer,
+    byteLength: number,
+    override readonly isOfHost: boolean,
+  ) {
     super(device, driver, pointer, byteLength)
-    this.#isOfHost = isOfHost
   }
 
-  override get isOfHost(): boolean {
-    return this.#isOfHost
+  override ownedBy(use: StreamCore): boolean {
+    return use.ordinal === this.device.ordinal
   }
-
-  override ownedBy(use: OpenStream): boolean {
-    return use.device === this.device.ordinal
-  }
-  override beforeUse(_use: OpenStream): void {}
-  override afterUse(_use: OpenStream): void {}
+  override beforeUse(_use: StreamCore): void {}
+  override afterUse(_use: StreamCore): void {}
   protected override giveBack(): void {}
 }
 
 /** Memory that another thread of this process owns. */
 export class SharedAllocation extends ForeignAllocation {
-  readonly #ready: EventHandle | undefined
   readonly #waited = new Set<number>()
 
-  constructor(device: Device, pointer: Pointer, byteLength: number, ready: EventHandle | undefined, isOfHost: boolean) {
+  constructor(
+    device: Device,
+    pointer: Pointer,
+    byteLength: number,
+    override readonly ready: EventHandle | undefined,
+    isOfHost: boolean,
+  ) {
     super(device, driverOf(device), pointer, byteLength, isOfHost)
-    this.#ready = ready
   }
 
-  override get ready(): EventHandle | undefined {
-    return this.#ready
+  override ownedBy(use: StreamCore): boolean {
+    return super.ownedBy(use) && (this.ready === undefined || this.#waited.has(use.serial))
   }
 
-  override ownedBy(use: OpenStream): boolean {
-    return super.ownedBy(use) && (this.#ready === undefined || this.#waited.has(use.serial))
-  }
-
-  override beforeUse({ driver, handle, serial }: OpenStream): void {
-    if (this.#ready === undefined || this.#waited.has(serial)) return
-    driver.streamWaitEvent(handle, this.#ready, 0)
+  override beforeUse({ driver, handle, serial }: StreamCore): void {
+    if (this.ready === undefined || this.#waited.has(serial)) return
+    driver.streamWaitEvent(handle, this.ready, 0)
     this.#waited.add(serial)
   }
 }
@@ -235,9 +227,7 @@ export class PinnedAllocation extends Allocation {
   /** Set when it is closed: what its views look at. */
   views: ArrayBuffer | undefined
 
-  override get isOfHost(): boolean {
-    return true
-  }
+  override readonly isOfHost = true
 
   /** Every device reaches it. */
   override admit(): boolean {
@@ -254,10 +244,4 @@ export class PinnedAllocation extends Allocation {
 /** A sanitizer throws what it has found when the thing is done. */
 function isFinding(error: unknown): boolean {
   return error instanceof Error && Reflect.get(error, 'code') === 'ERR_RACE'
-}
-
-/** The stream that memory is allocated on must not capture: the allocation would become a part of the graph. */
-export function captures(stream: Stream): boolean {
-  const { driver, handle } = openStream(stream)
-  return driver.streamIsCapturing(handle)
 }

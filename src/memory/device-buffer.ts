@@ -1,21 +1,16 @@
-/** Device memory, of this library and of others. What moves bytes is transfers.ts. */
-
-import { checkBoolean, checkOwner, checkPointer, checkThis, readOptions } from '../base/arguments.js'
-import { CudaError, invalidType, invalidValue, stateError } from '../base/errors.js'
-import { Device, deviceOf, driverOf, elsewhere, isDevice, resolveDevice } from '../device.js'
+/** Device memory, of this library and of others. */
+import { checkOwner, checkPointer, readOptions } from '../base/arguments.js'
+import { CudaError, invalidReceiver, stateError } from '../base/errors.js'
+import { type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
 import { driverForHandle } from '../driver/default-driver.js'
 import type { Driver, EventHandle, MemoryPlace, Pointer } from '../driver/driver.js'
-import { isStream, Stream } from '../stream.js'
+import type { Stream } from '../stream.js'
 import { announce, checkFact, isShared, notAsShared, receive, type SharedBuffer } from '../streams/shared.js'
+import type { StreamCore } from '../streams/stream-core.js'
 import { freeDeferred } from './allocation-stream.js'
-import {
-  captures,
-  DeviceAllocation,
-  ForeignAllocation,
-  InterprocessAllocation,
-  SharedAllocation,
-} from './allocations.js'
-import { checkLength, Memory, type MemoryEnds, openMemory, Part, partOf, wholeOf } from './buffer.js'
+import { DeviceAllocation, ForeignAllocation, InterprocessAllocation, SharedAllocation } from './allocations.js'
+import { Memory } from './buffer.js'
+import { BufferCore, checkLength } from './buffer-core.js'
 import { checkIpcBytes, exportMemory, importMemory } from './interprocess-memory.js'
 
 /** Where device memory is allocated. */
@@ -40,26 +35,28 @@ export interface ForeignMemoryOptions {
   readonly owner?: object | undefined
 }
 
-const ENDS: MemoryEnds = { before() {}, after: (whole) => void owners.delete(whole) }
-
-/** What owns foreign memory, while a buffer or slice of it lives. */
-const owners = new WeakMap<Memory, object>()
+/** The core of a DeviceBuffer; undefined for all else. */
+let deviceCoreOf: (value: unknown) => BufferCore | undefined
 
 /** Is it a DeviceBuffer, and not merely an heir to one, as a proxy is? */
-export let isDeviceBuffer: (value: unknown) => value is DeviceBuffer
+export const isDeviceBuffer = (value: unknown): value is DeviceBuffer => deviceCoreOf(value) !== undefined
 
 /**
- * Memory on a GPU. A slice keeps the whole reachable; what nobody can reach any more is closed.
+ * Memory on a GPU. A slice keeps the whole reachable; one that the program cannot reach any more is closed.
  *
  * A buffer that is closed, or a slice of one, is ERR_CLOSED for all that uses it; only `pointer`, `byteLength`,
  * `device`, `owner`, `closed` and `close()` still answer. An argument of the wrong type is ERR_INVALID_ARG_TYPE.
  */
 export class DeviceBuffer extends Memory {
-  readonly #isOne = true
+  readonly #core: BufferCore
 
   /** Use `device.alloc(byteLength)`. */
-  constructor(part: never) {
-    super(part, 'had from device.alloc(byteLength) or DeviceBuffer.from(pointer, byteLength)', ENDS)
+  constructor(core: never)
+  /** @internal */
+  constructor(core: BufferCore)
+  constructor(core: BufferCore) {
+    super(core, 'had from device.alloc(byteLength) or DeviceBuffer.from(pointer, byteLength)')
+    this.#core = core
   }
 
   /**
@@ -95,11 +92,9 @@ export class DeviceBuffer extends Memory {
     if (wanted !== undefined && device !== near) {
       throw stateError('ERR_DEVICE_MISMATCH', `The memory is on ${device}, not on ${near} as options.device says`)
     }
-    const buffer = new DeviceBuffer(
-      new Part(new ForeignAllocation(device, driver, address, byteLength, isOfHost)) as never,
-    )
-    if (owner !== undefined) owners.set(buffer, owner)
-    return buffer
+    const core = new BufferCore(new ForeignAllocation(device, driver, address, byteLength, isOfHost))
+    core.owner = owner
+    return new DeviceBuffer(core)
   }
 
   /**
@@ -112,7 +107,7 @@ export class DeviceBuffer extends Memory {
   static fromIpcHandle(bytes: Uint8Array, options?: { readonly device?: Device | number | undefined }): DeviceBuffer {
     const { device } = readOptions(options, ['device'])
     const exported = checkIpcBytes(bytes)
-    return new DeviceBuffer(new Part(importMemory(exported, resolveDevice(device))) as never)
+    return new DeviceBuffer(new BufferCore(importMemory(exported, resolveDevice(device))))
   }
 
   /**
@@ -122,8 +117,8 @@ export class DeviceBuffer extends Memory {
    * @throws ERR_UNSUPPORTED for other memory and on the simulator, ERR_CLOSED
    */
   ipcHandle(): Uint8Array {
-    const { allocation, pointer } = openMemory(checkThis(this, isDeviceBuffer, 'a DeviceBuffer'))
-    return exportMemory(allocation, pointer - allocation.pointer, this.byteLength)
+    const { allocation, byteOffset, byteLength } = open(this)
+    return exportMemory(allocation, byteOffset, byteLength)
   }
 
   /**
@@ -132,22 +127,22 @@ export class DeviceBuffer extends Memory {
    * @throws ERR_CLOSED
    */
   share(): SharedBuffer {
-    const { allocation, pointer } = openMemory(checkThis(this, isDeviceBuffer, 'a DeviceBuffer'))
+    const { allocation, pointer, byteOffset, byteLength, whole, keeps } = open(this)
     const ready = allocation.ready ?? 0
     const facts = [allocation.pointer, allocation.byteLength, ready]
     return {
-      ...announce(wholeOf(this), 'buffer', this.device, facts),
+      ...announce(whole, keeps ?? this, 'buffer', allocation.device, facts),
       pointer: BigInt(pointer),
-      byteOffset: pointer - allocation.pointer,
-      byteLength: this.byteLength,
+      byteOffset,
+      byteLength,
       ready: BigInt(ready),
     }
   }
 
   /** What is kept reachable for memory that another library owns; undefined once closed, and for other memory. */
   get owner(): object | undefined {
-    const buffer = checkThis(this, isDeviceBuffer, 'a DeviceBuffer')
-    return buffer.closed ? undefined : owners.get(wholeOf(buffer))
+    const core = coreOf(this)
+    return core.closed ? undefined : core.whole.owner
   }
 
   /**
@@ -155,8 +150,7 @@ export class DeviceBuffer extends Memory {
    * @throws ERR_OUT_OF_RANGE where it does not lie within, ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   slice(byteOffset: number, byteLength: number): DeviceBuffer {
-    const buffer = checkThis(this, isDeviceBuffer, 'a DeviceBuffer')
-    return new DeviceBuffer(partOf(buffer, byteOffset, byteLength) as never)
+    return new DeviceBuffer(coreOf(this).slice(this, byteOffset, byteLength))
   }
 
   override get [Symbol.toStringTag](): string {
@@ -164,42 +158,40 @@ export class DeviceBuffer extends Memory {
   }
 
   static {
-    isDeviceBuffer = (value): value is DeviceBuffer => typeof value === 'object' && value !== null && #isOne in value
+    deviceCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
   }
 }
 
-declare module '../device.js' {
-  interface Device {
-    /**
-     * Allocates so many bytes, at least 1, in the order of a stream (`cuMemAllocAsync`). What they hold is not defined.
-     * Other streams may use them at once: their first use waits for the allocation.
-     * @throws ERR_OUT_OF_RANGE, ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for options that exclude each other;
-     * ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device, ERR_UNSUPPORTED while it captures; CudaError 2,
-     * CUDA_ERROR_OUT_OF_MEMORY
-     */
-    alloc(byteLength: number, options?: AllocOptions): DeviceBuffer
-  }
-}
-
-Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): DeviceBuffer {
-  const device = checkThis(this, isDevice, 'a Device')
-  const { stream: given, interprocess } = readOptions(options, ['stream', 'interprocess'])
-  checkLength(byteLength)
-  if (checkBoolean(interprocess, 'options.interprocess', false)) {
-    if (given === undefined) return new DeviceBuffer(new Part(new InterprocessAllocation(device, byteLength)) as never)
-    throw invalidValue('options.stream and options.interprocess exclude each other: such memory is there at once')
-  }
-  if (given !== undefined && !isStream(given)) throw invalidType('options.stream', 'a Stream', given)
-  const stream = given ?? Stream.current(device)
+/** `device.alloc()` in the order of a stream. */
+export function allocateOn(stream: StreamCore, device: Device, byteLength: number): DeviceBuffer {
   if (stream.device !== device) {
     const where = elsewhere(device, stream.device)
     throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and cannot allocate memory of ${where}`)
   }
-  if (captures(stream)) {
+  stream.makeRoom(0)
+  // The allocation would become a part of the graph.
+  if (stream.driver.streamIsCapturing(stream.handle)) {
     throw stateError('ERR_UNSUPPORTED', `${stream} captures: allocate before the capture begins, or on another stream`)
   }
-  freeDeferred(driverOf(device))
-  return new DeviceBuffer(new Part(new DeviceAllocation(device, stream, byteLength)) as never)
+  freeDeferred(stream.driver)
+  return new DeviceBuffer(new BufferCore(new DeviceAllocation(device, stream, byteLength)))
+}
+
+/** `device.alloc()` of memory that other processes may see. */
+export function allocateInterprocess(device: Device, byteLength: number): DeviceBuffer {
+  return new DeviceBuffer(new BufferCore(new InterprocessAllocation(device, byteLength)))
+}
+
+function coreOf(buffer: unknown): BufferCore {
+  const core = deviceCoreOf(buffer)
+  if (core === undefined) throw invalidReceiver('a DeviceBuffer', buffer)
+  return core
+}
+
+function open(buffer: unknown): BufferCore {
+  const core = coreOf(buffer)
+  core.checkOpen()
+  return core
 }
 
 function bufferOfShared(shared: SharedBuffer): DeviceBuffer {
@@ -216,7 +208,7 @@ function bufferOfShared(shared: SharedBuffer): DeviceBuffer {
   }
   const event = ready === 0 ? undefined : (ready as EventHandle)
   const { isOfHost } = placeOf(driverOf(device), pointer, byteLength, device.ordinal)
-  return new DeviceBuffer(new Part(new SharedAllocation(device, pointer, byteLength, event, isOfHost)) as never)
+  return new DeviceBuffer(new BufferCore(new SharedAllocation(device, pointer, byteLength, event, isOfHost)))
 }
 
 /** A slice's token may name any part of the whole. */

@@ -1,10 +1,9 @@
-/** Pinned memory of the host, and what JavaScript sees of it. What moves bytes is transfers.ts. */
-
-import { checkThis } from '../base/arguments.js'
-import { invalidType, invalidValue, stateError } from '../base/errors.js'
-import { contextOf, Device, driverOf, isDevice } from '../device.js'
+/** Pinned memory of the host, and what JavaScript sees of it. */
+import { invalidReceiver, invalidType, invalidValue } from '../base/errors.js'
+import { contextOf, type Device, driverOf } from '../device.js'
 import { PinnedAllocation } from './allocations.js'
-import { checkFitsArray, checkLength, Memory, type MemoryEnds, Part, partOf, viewed, wholeOf } from './buffer.js'
+import { Memory } from './buffer.js'
+import { BufferCore } from './buffer-core.js'
 
 /** A constructor of typed arrays, such as `Float32Array`. */
 export interface ViewConstructor<V extends ArrayBufferView> {
@@ -14,36 +13,29 @@ export interface ViewConstructor<V extends ArrayBufferView> {
   new (buffer: ArrayBuffer, byteOffset: number, length: number): V
 }
 
-/** The bytes of pinned memory of the library's own: no JavaScript but ours looks at it, so the driver is not told. */
-export let ownBytes: (buffer: PinnedBuffer) => Uint8Array
-let isPinnedBuffer: (value: unknown) => value is PinnedBuffer
+/** Views of a pinned buffer keep it reachable, by the ArrayBuffer that they look at. */
+const buffersOfViews = new WeakMap<ArrayBuffer, PinnedBuffer>()
 
-const ENDS: MemoryEnds = {
-  before(whole, allocation) {
-    if (allocation instanceof PinnedAllocation) allocation.views = pinnedBytes.get(whole)
-  },
-  after: (whole) => void pinnedBytes.delete(whole),
-}
-
-/** What the views of a pinned buffer look at, and the buffer that must live as long as they do. */
-const pinnedBytes = new WeakMap<Memory, ArrayBuffer>()
-const buffersOfViews = new WeakMap<ArrayBuffer, Memory>()
+/** The core of a PinnedBuffer; undefined for all else. */
+let pinnedCoreOf: (value: unknown) => BufferCore | undefined
 
 /**
  * Page-locked memory of the host, which GPUs copy from and to without help of the processor. Slices and views keep the
- * whole reachable; what nobody can reach any more is closed.
+ * whole reachable; one that the program cannot reach any more is closed.
  *
  * A buffer that is closed, or a slice of one, is ERR_CLOSED for all that uses it; only `pointer`, `byteLength`,
  * `device`, `closed` and `close()` still answer. An argument of the wrong type is ERR_INVALID_ARG_TYPE.
  */
 export class PinnedBuffer extends Memory {
-  #bytes: Uint8Array | undefined
-  readonly #byteOffset: number
+  readonly #core: BufferCore
 
   /** Use `device.allocPinned(byteLength)`. */
-  constructor(part: never) {
-    super(part, 'had from device.allocPinned(byteLength)', ENDS)
-    this.#byteOffset = (part as Part).byteOffset
+  constructor(core: never)
+  /** @internal */
+  constructor(core: BufferCore)
+  constructor(core: BufferCore) {
+    super(core, 'had from device.allocPinned(byteLength)')
+    this.#core = core
   }
 
   /**
@@ -52,9 +44,9 @@ export class PinnedBuffer extends Memory {
    * @throws ERR_CLOSED; ERR_UNSUPPORTED for more bytes than this Node's typed arrays have: take slices
    */
   get bytes(): Uint8Array {
-    const buffer = checkThis(this, isPinnedBuffer, 'a PinnedBuffer')
-    viewed(buffer)
-    return buffer.#all()
+    const core = coreOf(this)
+    core.viewed()
+    return core.ownBytes()
   }
 
   /**
@@ -63,15 +55,15 @@ export class PinnedBuffer extends Memory {
    * typed arrays, ERR_CLOSED; ERR_UNSUPPORTED for more elements than this Node's typed arrays have
    */
   view<V extends ArrayBufferView>(type: ViewConstructor<V>): V {
-    const buffer = checkThis(this, isPinnedBuffer, 'a PinnedBuffer')
-    viewed(buffer)
+    const core = coreOf(this)
+    core.viewed()
     const width = checkWidth(type)
-    const { byteLength } = buffer
-    if (byteLength % width !== 0 || buffer.#byteOffset % width !== 0) {
-      throw invalidValue(`${buffer} is no whole number of elements of ${width} bytes, or begins in the middle of one`)
+    const { byteLength, byteOffset } = core
+    if (byteLength % width !== 0 || byteOffset % width !== 0) {
+      throw invalidValue(`${core} is no whole number of elements of ${width} bytes, or begins in the middle of one`)
     }
-    checkFitsArray(buffer, byteLength / width)
-    const view = new type(buffer.#buffer(), buffer.#byteOffset, byteLength / width)
+    core.checkFitsArray(byteLength / width)
+    const view = new type(core.ownBuffer(), byteOffset, byteLength / width)
     if (ArrayBuffer.isView(view)) return view
     throw noViewConstructor(type)
   }
@@ -81,53 +73,39 @@ export class PinnedBuffer extends Memory {
    * @throws ERR_OUT_OF_RANGE where it does not lie within, ERR_INVALID_ARG_TYPE, ERR_CLOSED
    */
   slice(byteOffset: number, byteLength: number): PinnedBuffer {
-    const buffer = checkThis(this, isPinnedBuffer, 'a PinnedBuffer')
-    return new PinnedBuffer(partOf(buffer, byteOffset, byteLength) as never)
+    return new PinnedBuffer(coreOf(this).slice(this, byteOffset, byteLength))
   }
 
   override get [Symbol.toStringTag](): string {
     return 'PinnedBuffer'
   }
 
-  #all(): Uint8Array {
-    checkFitsArray(this, this.byteLength)
-    this.#bytes ??= new Uint8Array(this.#buffer(), this.#byteOffset, this.byteLength)
-    return this.#bytes
-  }
-
   static {
-    ownBytes = (buffer) => buffer.#all()
-    isPinnedBuffer = (value): value is PinnedBuffer =>
-      typeof value === 'object' && value !== null && #byteOffset in value
-  }
-
-  #buffer(): ArrayBuffer {
-    const buffer = pinnedBytes.get(wholeOf(this))
-    if (buffer === undefined) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
-    return buffer
+    pinnedCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
   }
 }
 
-declare module '../device.js' {
-  interface Device {
-    /**
-     * Allocates so many bytes, at least 1, of page-locked host memory (`cuMemHostAlloc`) that every device of the
-     * driver can reach. This is slow: do it once, and use it again and again.
-     * @throws ERR_OUT_OF_RANGE, ERR_INVALID_ARG_TYPE; CudaError 2, CUDA_ERROR_OUT_OF_MEMORY
-     */
-    allocPinned(byteLength: number): PinnedBuffer
-  }
+/** `device.allocPinned()`, for a length that was checked. */
+export function allocatePinned(device: Device, byteLength: number): PinnedBuffer {
+  const core = pinnedCore(device, byteLength)
+  const buffer = new PinnedBuffer(core)
+  buffersOfViews.set(core.ownBuffer(), buffer)
+  return buffer
 }
 
-Device.prototype.allocPinned = function (byteLength: number): PinnedBuffer {
-  const device = checkThis(this, isDevice, 'a Device')
-  checkLength(byteLength)
+/** Pinned memory of the library's own. */
+export function pinnedCore(device: Device, byteLength: number): BufferCore {
   const driver = driverOf(device)
   const { pointer, bytes } = driver.memory.allocatePinned(byteLength, contextOf(device))
-  const buffer = new PinnedBuffer(new Part(new PinnedAllocation(device, driver, pointer, byteLength)) as never)
-  pinnedBytes.set(buffer, bytes)
-  buffersOfViews.set(bytes, buffer)
-  return buffer
+  const core = new BufferCore(new PinnedAllocation(device, driver, pointer, byteLength))
+  core.bytes = bytes
+  return core
+}
+
+function coreOf(buffer: unknown): BufferCore {
+  const core = pinnedCoreOf(buffer)
+  if (core === undefined) throw invalidReceiver('a PinnedBuffer', buffer)
+  return core
 }
 
 /** How many bytes an element has. Throws ERR_INVALID_ARG_TYPE for a function that makes no views. */

@@ -2,16 +2,16 @@
 
 import { stateError } from '../base/errors.js'
 import type { CopyRoute, FillWidth } from '../driver/driver.js'
-import { type OpenStream, openStream, type Stream } from '../stream.js'
-import type { OpenMemory } from './buffer.js'
+import type { StreamCore } from '../streams/stream-core.js'
+import type { OpenMemory } from './buffer-core.js'
 
-/** Opens several streams for work that takes so many entries of the hardware queue of each, as `openStream` opens one. */
-export function openStreams(streams: ReadonlySet<Stream>, entries: number): ReadonlyMap<Stream, OpenStream> {
+/** Makes room in several streams, as `makeRoom` does in one. */
+export function makeRoomInAll(streams: ReadonlySet<StreamCore>, entries: number): void {
   for (;;) {
-    for (const stream of streams) openStream(stream, entries)
+    for (const stream of streams) stream.makeRoom(entries)
     // The host functions that ran while one had no room may have filled or closed another.
-    const opened = new Map([...streams].map((stream) => [stream, openStream(stream)]))
-    if ([...opened.values()].every(({ driver, handle }) => driver.streamHasRoom(handle, entries))) return opened
+    for (const stream of streams) stream.checkOpen()
+    if ([...streams].every(({ driver, handle }) => driver.streamHasRoom(handle, entries))) return
   }
 }
 
@@ -19,7 +19,7 @@ export function openStreams(streams: ReadonlySet<Stream>, entries: number): Read
  * Queues something that uses memory. What is captured runs when its graph is launched: nothing is used yet.
  * @throws ERR_UNSUPPORTED where the stream's device cannot reach the memory of another
  */
-export function queueWith(use: OpenStream, memory: readonly OpenMemory[], queue: () => void): void {
+export function queueWith(use: StreamCore, memory: readonly OpenMemory[], queue: () => void): void {
   if (allOwned(memory, use)) queue()
   else {
     admitAll(memory, use)
@@ -28,22 +28,22 @@ export function queueWith(use: OpenStream, memory: readonly OpenMemory[], queue:
 }
 
 /** Is all of it the stream's own, so that nothing need be done before and after? */
-function allOwned(memory: readonly OpenMemory[], use: OpenStream): boolean {
+function allOwned(memory: readonly OpenMemory[], use: StreamCore): boolean {
   for (const { allocation } of memory) if (!allocation.ownedBy(use)) return false
   return true
 }
 
-function admitAll(memory: readonly OpenMemory[], use: OpenStream): void {
+function admitAll(memory: readonly OpenMemory[], use: StreamCore): void {
   for (const { allocation } of memory) {
     if (allocation.admit(use)) continue
     throw stateError(
       'ERR_UNSUPPORTED',
-      `Memory of ${allocation.device} cannot be used by a stream of device ${use.device}, which cannot reach it; stream.copy() brings it over`,
+      `Memory of ${allocation.device} cannot be used by a stream of device ${use.ordinal}, which cannot reach it; stream.copy() brings it over`,
     )
   }
 }
 
-function queueTracked(use: OpenStream, memory: readonly OpenMemory[], queue: () => void): void {
+function queueTracked(use: StreamCore, memory: readonly OpenMemory[], queue: () => void): void {
   const tracked = !use.driver.streamIsCapturing(use.handle)
   if (tracked) for (const { allocation } of memory) allocation.beforeUse(use)
   queue()
@@ -52,7 +52,7 @@ function queueTracked(use: OpenStream, memory: readonly OpenMemory[], queue: () 
 
 /** What one stream is about to do with memory. */
 export interface MemoryUse {
-  readonly use: OpenStream
+  readonly use: StreamCore
   readonly memory: readonly OpenMemory[]
 }
 
@@ -66,7 +66,7 @@ export function queueAllWith(parts: readonly MemoryUse[], queue: () => void): vo
   for (const { use, memory } of running) for (const { allocation } of memory) allocation.afterUse(use)
 }
 
-export function queueCopy(use: OpenStream, to: OpenMemory, from: OpenMemory, byteLength: number): void {
+export function queueCopy(use: StreamCore, to: OpenMemory, from: OpenMemory, byteLength: number): void {
   if (byteLength === 0) return
   const memory = from.allocation === to.allocation ? [to] : [to, from]
   const { driver, handle } = use
@@ -87,7 +87,7 @@ function routeOf(to: OpenMemory, from: OpenMemory): CopyRoute | undefined {
   return { to: there.device.ordinal, from: here.device.ordinal }
 }
 
-export function queueFill(use: OpenStream, to: OpenMemory, value: number, width: FillWidth, count: number): void {
+export function queueFill(use: StreamCore, to: OpenMemory, value: number, width: FillWidth, count: number): void {
   if (count === 0) return
   queueWith(use, [to], () => use.driver.memory.fill(to.pointer, value, width, count, use.handle))
 }

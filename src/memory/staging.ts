@@ -5,12 +5,13 @@
  */
 
 import { invalidValue } from '../base/errors.js'
+import { destroyWhenUnreachable } from '../base/finalization.js'
 import { cudaError } from '../driver/cuda-results.js'
-import { type OpenStream, openStream, Stream, whenClosing } from '../stream.js'
 import { hostFunction } from '../streams/host-function.js'
-import { type Memory, type OpenMemory, openMemory } from './buffer.js'
-import { ownBytes, type PinnedBuffer } from './pinned-buffer.js'
-import { openStreams, queueCopy } from './queue-with-memory.js'
+import { StreamCore } from '../streams/stream-core.js'
+import type { BufferCore, OpenMemory } from './buffer-core.js'
+import { pinnedCore } from './pinned-buffer.js'
+import { makeRoomInAll, queueCopy } from './queue-with-memory.js'
 
 const CHUNK_BYTES = 4 * 1024 * 1024
 const CHUNKS = 4
@@ -20,7 +21,7 @@ const ALIGNMENT = 256
 const MOST_AT_ONCE = 32
 
 interface Chunk {
-  readonly memory: PinnedBuffer
+  readonly memory: BufferCore
   used: number
   /** Is all the work done that used it before it was begun anew? */
   ready: boolean
@@ -28,27 +29,27 @@ interface Chunk {
 
 /** A place in a chunk. */
 interface Place {
-  readonly memory: PinnedBuffer
+  readonly memory: BufferCore
   readonly ready: boolean
 }
 
 class Ring {
-  readonly #stream: Stream
+  readonly #stream: StreamCore
   #chunks: Chunk[] = []
   #at = -1
-  #helper: Stream | undefined
+  #helper: StreamCore | undefined
   /** Host functions that will still look at the chunks. */
   #pending = 0
   #closed = false
 
-  constructor(stream: Stream) {
+  constructor(stream: StreamCore) {
     this.#stream = stream
-    whenClosing(stream, () => this.#close())
+    stream.whenClosing(() => this.#close())
   }
 
   /** The stream whose host functions fill and empty the chunks. */
-  get helper(): Stream {
-    this.#helper ??= new Stream({ device: this.#stream.device })
+  get helper(): StreamCore {
+    this.#helper ??= StreamCore.makeFor(this, this.#stream.device)
     return this.#helper
   }
 
@@ -74,7 +75,7 @@ class Ring {
     let chunk = this.#chunks[this.#at]
     if (chunk === undefined || chunk.used + byteLength > CHUNK_BYTES) chunk = this.#begin()
     else if (!chunk.ready) chunk.ready = isIdle(chunk)
-    const memory = chunk.memory.slice(chunk.used, byteLength)
+    const memory = chunk.memory.slice(undefined, chunk.used, byteLength)
     chunk.used += Math.ceil(byteLength / ALIGNMENT) * ALIGNMENT
     return { memory, ready: chunk.ready }
   }
@@ -92,7 +93,8 @@ class Ring {
     const at = (this.#at + 1) % CHUNKS
     let chunk = this.#chunks[at]
     if (chunk === undefined) {
-      chunk = { memory: this.#stream.device.allocPinned(CHUNK_BYTES), used: 0, ready: true }
+      chunk = { memory: pinnedCore(this.#stream.device, CHUNK_BYTES), used: 0, ready: true }
+      destroyWhenUnreachable(this, chunk.memory.allocation)
       this.#chunks.push(chunk)
     }
     this.#at = at
@@ -114,93 +116,79 @@ class Ring {
   }
 }
 
-const uploads = new WeakMap<Stream, Ring>()
-const downloads = new WeakMap<Stream, Ring>()
+const uploads = new WeakMap<StreamCore, Ring>()
+const downloads = new WeakMap<StreamCore, Ring>()
 
 /**
  * Queues the copy of these bytes. The promise is done when none of them is needed any more, in the ring or beside it. It
  * rejects where the GPU is known to have faulted by then.
  * @throws ERR_INVALID_ARG_VALUE where a host function that runs meanwhile has detached them
  */
-export function stageUpload(stream: Stream, buffer: Memory, bytes: Uint8Array): Promise<void> {
+export function stageUpload(stream: StreamCore, buffer: BufferCore, bytes: Uint8Array): Promise<void> {
   const ring = ringOf(uploads, stream)
   const { length } = bytes
   const pending = new Pending(ring)
   for (let begin = 0; begin < length; begin += MOST_AT_ONCE * CHUNK_BYTES) {
     const end = Math.min(length, begin + MOST_AT_ONCE * CHUNK_BYTES)
     const chunks = Math.ceil((end - begin) / CHUNK_BYTES)
-    const opened = openFor(stream, ring.isFree(end - begin) ? undefined : ring.helper, chunks)
-    const to = openMemory(buffer, opened.use.driver)
+    if (ring.isFree(end - begin)) stream.makeRoom(chunks)
+    else makeRoomInAll(new Set([stream, ring.helper]), chunks)
+    buffer.checkOpen()
     if (bytes.length !== length) throw invalidValue('source was detached or shortened while the stream had no room')
     for (let offset = begin; offset < end; offset += CHUNK_BYTES) {
       const part = bytes.subarray(offset, Math.min(end, offset + CHUNK_BYTES))
       const { memory, ready } = ring.place(part.length)
-      if (ready) ownBytes(memory).set(part)
-      else fillLater(opened.helper ?? openStream(ring.helper), opened.use, memory, part.slice(), pending)
-      queueCopy(opened.use, at(to, offset), openMemory(memory), part.length)
+      if (ready) memory.ownBytes().set(part)
+      else fillLater(ring.helper, stream, memory, part.slice(), pending)
+      queueCopy(stream, at(buffer, offset), memory, part.length)
     }
   }
   // A copy that is queued on a GPU which has faulted is refused late, or never.
-  const { driver, context } = openStream(stream)
-  return pending.promise(() => driver.contextCheck(context))
+  return pending.promise(() => stream.driver.contextCheck(stream.context))
 }
 
 /** Queues the copy of these bytes to an array; the promise is done when they are there. */
-export async function stageDownload(stream: Stream, buffer: Memory): Promise<Uint8Array> {
+export async function stageDownload(stream: StreamCore, buffer: BufferCore): Promise<Uint8Array> {
   const ring = ringOf(downloads, stream)
   const { byteLength } = buffer
   const result = new Uint8Array(byteLength)
   const pending = new Pending(ring)
   for (let begin = 0; begin < byteLength; begin += MOST_AT_ONCE * CHUNK_BYTES) {
     const end = Math.min(byteLength, begin + MOST_AT_ONCE * CHUNK_BYTES)
-    const { use, helper = openStream(ring.helper) } = openFor(
-      stream,
-      ring.helper,
-      Math.ceil((end - begin) / CHUNK_BYTES),
-    )
-    const from = openMemory(buffer, use.driver)
+    const { helper } = ring
+    makeRoomInAll(new Set([stream, helper]), Math.ceil((end - begin) / CHUNK_BYTES))
+    buffer.checkOpen()
     for (let offset = begin; offset < end; offset += CHUNK_BYTES) {
       const length = Math.min(CHUNK_BYTES, end - offset)
       const { memory, ready } = ring.place(length)
-      const place = openMemory(memory)
-      if (!ready) place.allocation.comeAfterUses(use)
-      queueCopy(use, place, at(from, offset), length)
-      helper.driver.streamWaitStream(helper.handle, use.handle, use.context)
-      place.allocation.beforeUse(helper)
-      queueHostFunction(helper, pending, () => result.set(ownBytes(memory), offset))
-      place.allocation.afterUse(helper)
+      const { allocation } = memory
+      if (!ready) allocation.comeAfterUses(stream)
+      queueCopy(stream, memory, at(buffer, offset), length)
+      helper.driver.streamWaitStream(helper.handle, stream.handle, stream.context)
+      allocation.beforeUse(helper)
+      queueHostFunction(helper, pending, () => result.set(memory.ownBytes(), offset))
+      allocation.afterUse(helper)
     }
   }
   await pending.promise()
   return result
 }
 
-function openFor(
-  stream: Stream,
-  helper: Stream | undefined,
-  entries: number,
-): { readonly use: OpenStream; readonly helper?: OpenStream } {
-  if (helper === undefined) return { use: openStream(stream, entries) }
-  openStreams(new Set([stream, helper]), entries)
-  return { use: openStream(stream), helper: openStream(helper) }
-}
-
 /** The helper fills the place once its earlier work is done; the stream waits for that. */
 function fillLater(
-  helper: OpenStream,
-  use: OpenStream,
-  memory: PinnedBuffer,
+  helper: StreamCore,
+  stream: StreamCore,
+  memory: BufferCore,
   bytes: Uint8Array,
   pending: Pending,
 ): void {
-  const { allocation } = openMemory(memory)
-  allocation.comeAfterUses(helper)
-  queueHostFunction(helper, pending, () => ownBytes(memory).set(bytes))
-  use.driver.streamWaitStream(use.handle, helper.handle, helper.context)
+  memory.allocation.comeAfterUses(helper)
+  queueHostFunction(helper, pending, () => memory.ownBytes().set(bytes))
+  stream.driver.streamWaitStream(stream.handle, helper.handle, helper.context)
 }
 
 /** After a fault it runs nothing, but is over all the same. */
-function queueHostFunction({ driver, handle, context }: OpenStream, pending: Pending, run: () => void): void {
+function queueHostFunction({ driver, handle, context }: StreamCore, pending: Pending, run: () => void): void {
   const host = hostFunction(
     (status) => {
       if (status === 0) run()
@@ -247,7 +235,7 @@ class Pending {
   }
 }
 
-function ringOf(rings: WeakMap<Stream, Ring>, stream: Stream): Ring {
+function ringOf(rings: WeakMap<StreamCore, Ring>, stream: StreamCore): Ring {
   let ring = rings.get(stream)
   if (ring === undefined) {
     ring = new Ring(stream)
@@ -256,7 +244,7 @@ function ringOf(rings: WeakMap<Stream, Ring>, stream: Stream): Ring {
   return ring
 }
 
-const isIdle = ({ memory }: Chunk): boolean => openMemory(memory).allocation.idle
+const isIdle = ({ memory }: Chunk): boolean => memory.allocation.idle
 const at = ({ allocation, pointer }: OpenMemory, offset: number): OpenMemory => ({
   allocation,
   pointer: (pointer + offset) as OpenMemory['pointer'],

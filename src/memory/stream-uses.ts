@@ -2,36 +2,33 @@
  * Which streams have used a piece of memory, and how far: an event after the last use by each. What comes after all of
  * them may free the memory.
  */
-import { contextOf, type Device, driverOf } from '../device.js'
-import { type Driver, EventFlag, type EventHandle, type OwnEvent, StreamFlag } from '../driver/driver.js'
-import type { OpenStream } from '../stream.js'
+import type { Device } from '../device.js'
+import { type Driver, EventFlag, type EventHandle, type OwnEvent } from '../driver/driver.js'
+import { StreamCore } from '../streams/stream-core.js'
 
 /** Streams of which each has its own event; more are joined into one. */
 const MOST_EVENTS = 16
 
-const hiddenStreams = new WeakMap<Device, OpenStream>()
+const hiddenStreams = new WeakMap<Device, StreamCore>()
 
 /** A stream of the library's own on each device, on which memory waits for those that used it. */
-export function hiddenStream(device: Device): OpenStream {
+export function hiddenStream(device: Device): StreamCore {
   let hidden = hiddenStreams.get(device)
   if (hidden === undefined) {
-    const driver = driverOf(device)
-    const context = contextOf(device)
-    const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
-    hidden = { driver, context, handle, device: device.ordinal, serial: 0 }
+    hidden = StreamCore.make({ device })
     hiddenStreams.set(device, hidden)
   }
   return hidden
 }
 
-/** An event that nobody sees, to be recorded before it is used for anything else. */
-export function ownEvent({ driver, context }: Pick<OpenStream, 'driver' | 'context'>): OwnEvent {
+/** An event that no program sees, to be recorded before it is used for anything else. */
+export function ownEvent({ driver, context }: Pick<StreamCore, 'driver' | 'context'>): OwnEvent {
   return { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
 }
 
 /** The same, recorded at once. Where that is refused no event is left behind. */
 export function recordedEvent(
-  use: Pick<OpenStream, 'driver' | 'context'>,
+  use: Pick<StreamCore, 'driver' | 'context'>,
   record: (event: EventHandle) => void,
 ): OwnEvent {
   const own = ownEvent(use)
@@ -52,20 +49,20 @@ export class StreamUses {
   }
 
   /** The stream is about to be given work that uses the memory. What can fail does so now. */
-  prepare(use: OpenStream, device: Device): void {
+  prepare(use: StreamCore, device: Device): void {
     if (this.#events.has(use.serial)) return
     if (this.#events.size >= MOST_EVENTS) this.#join(use.driver, hiddenStream(device))
     this.#events.set(use.serial, ownEvent(use))
   }
 
   /** It has been given it. */
-  record({ driver, handle, serial }: OpenStream): void {
+  record({ driver, handle, serial }: StreamCore): void {
     const own = this.#events.get(serial)
     if (own !== undefined) driver.eventRecordOwn(own.event, handle)
   }
 
   /** Lets the stream's later work come after all uses. */
-  comeBefore({ driver, handle, serial }: OpenStream): void {
+  comeBefore({ driver, handle, serial }: StreamCore): void {
     for (const [user, { event }] of this.#events) if (user !== serial) driver.streamWaitEvent(handle, event, 0)
   }
 
@@ -87,7 +84,7 @@ export class StreamUses {
     })
   }
 
-  #join(driver: Driver, hidden: OpenStream): void {
+  #join(driver: Driver, hidden: StreamCore): void {
     this.comeBefore(hidden)
     const own = recordedEvent(hidden, (event) => driver.eventRecordOwn(event, hidden.handle))
     this.recycle(driver)

@@ -10,13 +10,14 @@ import { whenDriverOpens } from '../driver/default-driver.js'
 import type { Driver } from '../driver/driver.js'
 import { whenNameIsGiven } from '../driver/stream-names.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
-import { type Event, isEvent, openEvent } from '../event.js'
+import { type Event, eventCoreOf } from '../event.js'
 import '../shortcuts.js'
 import '../memory/device-buffer.js'
 import { isMemory, openMemory } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
-import { isStream, openStream, type Stream } from '../stream.js'
+import type { Stream } from '../stream.js'
+import { isStream, openStream } from '../streams/stream-core.js'
 import type { Stacks } from './detector.js'
 import { Findings, SanitizerError } from './findings.js'
 import { checkMode, type SanitizerMode } from './modes.js'
@@ -233,8 +234,9 @@ export function declareAccess(stream: Stream, access: DeclaredAccess, what = 'wo
  */
 export function declareWait(stream: Stream, target: Event | Stream): void {
   const { driver, handle } = openedStream(stream, 'stream')
-  if (isEvent(target)) {
-    const event = openEvent(target, driver)
+  const own = eventCoreOf(target)
+  if (own !== undefined) {
+    const event = own.openFor(driver)
     for (const { detector } of wrappersOn(driver)) detector.order.wait(handle, event, false)
     return
   }

@@ -10,9 +10,9 @@ import { SimDriver, simulatorOfHandle } from '../driver/sim/sim-driver.js'
 import { backendOf, wrappableOf } from '../driver/wrappable-driver.js'
 import { checkFault, checkFaults, type Fault } from './faults.js'
 import '../shortcuts.js'
-import { isStream, openStream, queuedLast, type Stream } from '../stream.js'
+import type { Stream } from '../stream.js'
+import { checkPriority, isStream, openStream } from '../streams/stream-core.js'
 import type { StreamOptions } from '../streams/stream-options.js'
-import { checkPriority } from '../streams/stream-seed.js'
 
 /** The devices, the order and the faults of a simulated machine. */
 export interface SimulationOptions {
@@ -87,7 +87,7 @@ export function busy(stream: Stream, nanoseconds: number): void {
   checkNanoseconds(nanoseconds, 'nanoseconds')
   const { driver, handle } = simulated(stream)
   driver.enqueue(handle, SimOperationKind.KERNEL, nanoseconds)
-  queuedLast(stream, 'busy()')
+  openStream(stream).last = 'busy()'
 }
 
 /**
@@ -112,7 +112,7 @@ export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS)
   checkInteger(number, 'number', 1, undefined, () => 'a CUresult that is not success')
   const { driver, handle } = simulated(stream)
   driver.enqueue(handle, SimOperationKind.FAULT, number)
-  queuedLast(stream, 'fault()')
+  openStream(stream).last = 'fault()'
 }
 
 /**
@@ -175,7 +175,9 @@ function simDriverOf(device: Device): SimDriver {
 
 function simulated(stream: Stream): { readonly driver: SimDriver; readonly handle: StreamHandle } {
   if (!isStream(stream)) throw invalidType('stream', 'a Stream', stream)
-  const { handle } = openStream(stream, 1)
+  const core = openStream(stream)
+  core.makeRoom(1)
+  const { handle } = core
   const driver = simDriverOf(stream.device)
   // Work that is queued here passes none of the library's own verbs, as another library's does.
   driver.streamHandedOut(handle)

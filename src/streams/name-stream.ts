@@ -3,7 +3,8 @@
 import { invalidType } from '../base/errors.js'
 import { driverOf } from '../device.js'
 import { giveName } from '../driver/stream-names.js'
-import { isStream, openStream, type Stream } from '../stream.js'
+import type { Stream } from '../stream.js'
+import { isStream, openStream } from './stream-core.js'
 
 /**
  * Gives a stream a name, for reports of the sanitizer and for timelines. It is the stream's, and not the object's: other
@@ -13,8 +14,7 @@ import { isStream, openStream, type Stream } from '../stream.js'
 export function nameStream<S extends Stream>(stream: S, name: string): S {
   if (!isStream(stream)) throw invalidType('stream', 'a Stream', stream)
   if (typeof name !== 'string') throw invalidType('name', 'a string', name)
-  const { handle } = openStream(stream)
-  const { device, id } = stream
-  giveName({ driver: driverOf(device), stream: handle, device: device.ordinal, id, name })
+  const { device, handle, ordinal, id } = openStream(stream)
+  giveName({ driver: driverOf(device), stream: handle, device: ordinal, id, name })
   return stream
 }

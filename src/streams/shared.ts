@@ -82,38 +82,39 @@ interface Announcement {
   readonly facts: Facts
 }
 
-/** Both keep what is shared reachable until it is closed. */
+/** By core, and by key. Both keep the shared object reachable until it is closed. */
 const announcements = new Map<object, Announcement>()
 const announcementsByKey = new Map<number, Announcement>()
 
-/** Describes something to other threads, and keeps it reachable until `withdraw`. */
+/** Describes an object to other threads, and keeps it reachable until `withdraw`. */
 export function announce<K extends SharedKind>(
+  core: object,
   owner: object,
   kind: K,
   device: Device,
   facts: Facts,
 ): SharedObject & { readonly cudaStreams: K } {
-  let known = announcements.get(owner)
+  let known = announcements.get(core)
   if (known === undefined) {
     const key = randomInt(1, KEYS)
     const { driver, ordinal } = device
     const mark = driverOf(device).sharing.raiseMark([key, KINDS.indexOf(kind), ordinal, ...facts])
     const shared = { cudaStreams: kind, driver, process: processName(), thread: threadId, key, mark, device: ordinal }
     known = { owner, device, shared, facts }
-    announcements.set(owner, known)
+    announcements.set(core, known)
     announcementsByKey.set(key, known)
   }
   return { ...known.shared, cudaStreams: kind }
 }
 
 /** To be called when anything is closed that may have been shared. */
-export function withdraw(owner: object, device: Device): void {
+export function withdraw(core: object): void {
   if (announcements.size === 0) return
-  const known = announcements.get(owner)
+  const known = announcements.get(core)
   if (known === undefined) return
-  announcements.delete(owner)
+  announcements.delete(core)
   announcementsByKey.delete(known.shared.key)
-  driverOf(device).sharing.lowerMark(known.shared.mark)
+  driverOf(known.device).sharing.lowerMark(known.shared.mark)
 }
 
 /** Does it look like what `share()` returned? */

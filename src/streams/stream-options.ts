@@ -1,6 +1,7 @@
 /** What callers may say of streams, records and waits. */
 import type { Device } from '../device.js'
-import type { Event, EventOptions } from '../event.js'
+import type { Event } from '../event.js'
+import type { EventOptions } from './event-core.js'
 
 /** How a stream is made. */
 export interface StreamOptions {

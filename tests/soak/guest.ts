@@ -63,7 +63,14 @@ export function visit({ ending, code, stream: shared, event }: GuestData): void 
 
   /** There is always something pending: only another thread ends it. */
   function stay(): void {
-    if (ending === 'while it turns') streams[0]?.launchHostFunc(stay)
+    if (ending !== 'while it turns') return
+    try {
+      streams[0]?.launchHostFunc(stay)
+    } catch (error) {
+      // Inside a host function a queue that other threads have filled is waited for in no other way.
+      if (!(error instanceof Error) || Reflect.get(error, 'code') !== 'ERR_DEADLOCK') throw error
+      setImmediate(stay)
+    }
   }
 }
 

@@ -6,10 +6,11 @@ import { nextSerial } from '../../base/identity.js'
 import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from '../../device.js'
 import { LIBRARY_ENTRIES, type LibraryWork } from '../../driver/driver.js'
 import '../../shortcuts.js'
-import { destroyWhenUnreachable, release } from '../../base/finalization.js'
+import { destroyWhenUnreachable } from '../../base/finalization.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import { queueWith } from '../../memory/queue-with-memory.js'
-import { isStream, openStream, Stream } from '../../stream.js'
+import { Stream } from '../../stream.js'
+import { isStream, openStream } from '../../streams/stream-core.js'
 import { checkDeviceBuffer, type GivenMemory, openGiven, type UsedMemory } from '../library-memory.js'
 import { callGemm, type GemmFunction } from './gemm-call.js'
 import { type GemmOptions, type GemmShape, type StridedBatchOptions, shapeOfBatch, shapeOfGemm } from './gemm-shape.js'
@@ -124,7 +125,7 @@ export class Cublas implements Disposable {
     const cublas = checkThis(this, isCublas, 'a Cublas')
     if (cublas.#closed) return
     this.#closed = true
-    if (this.#handle !== undefined) release(this, this.#handle)
+    this.#handle?.release()
   }
 
   /** `close()`, for `using`. */
@@ -175,7 +176,7 @@ export class Cublas implements Disposable {
     const isNew = this.#handle !== undefined && !isKnown(before.use.context, kind)
     // Runs the host functions that are pending, which may close what is used here. Inside of one it throws.
     if (isNew) before.use.driver.libraries.call(before.use.context, () => {})
-    openStream(stream, LIBRARY_ENTRIES)
+    openStream(stream).makeRoom(LIBRARY_ENTRIES)
     const { use, memory } = open()
     const work: LibraryWork = {
       name,

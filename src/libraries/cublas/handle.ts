@@ -2,7 +2,7 @@
  * cuBLAS's handles. To destroy one waits for the whole device, in native code where no host function of ours can run; so
  * they are kept for the next user of the device instead. There are as many as were ever in use at one time.
  */
-import type { NativeResource } from '../../base/finalization.js'
+import { NativeResource } from '../../base/finalization.js'
 import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
 import type { ContextHandle, Driver } from '../../driver/driver.js'
 import { type CublasLibrary, checkCublas, openCublas } from './library.js'
@@ -10,9 +10,7 @@ import { type CublasLibrary, checkCublas, openCublas } from './library.js'
 /** By context, of which each belongs to one driver. */
 const spare = new Map<ContextHandle, number[]>()
 
-export class CublasHandle implements NativeResource {
-  gone = false
-  registered = false
+export class CublasHandle extends NativeResource {
   readonly library: CublasLibrary = openCublas()
   readonly address: number
 
@@ -21,6 +19,7 @@ export class CublasHandle implements NativeResource {
     driver: Driver,
     private readonly context: ContextHandle,
   ) {
+    super()
     this.address = spare.get(context)?.pop() ?? create(this.library, driver, context)
   }
 
@@ -32,7 +31,7 @@ export class CublasHandle implements NativeResource {
     })
   }
 
-  destroy(): void {
+  override destroy(): void {
     const kept = spare.get(this.context)
     if (kept === undefined) spare.set(this.context, [this.address])
     else kept.push(this.address)

@@ -8,7 +8,7 @@ import { contextOf, Device, driverOf, elsewhere, resolveDevice } from '../../dev
 import { isContextLost } from '../../driver/cuda-results.js'
 import { type WaitOptions, whenAborted } from '../../streams/finished.js'
 import '../../shortcuts.js'
-import { destroyWhenUnreachable, release } from '../../base/finalization.js'
+import { destroyWhenUnreachable } from '../../base/finalization.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import type { GivenMemory } from '../library-memory.js'
 import { NcclCall } from './call.js'
@@ -360,7 +360,7 @@ export class Communicator implements AsyncDisposable {
   }
 
   #letGo(): void {
-    if (!this.#handle.gone) release(this, this.#handle)
+    this.#handle.release()
   }
 
   static {

@@ -7,8 +7,9 @@ import { Ambient } from '../../base/ambient.js'
 import { checkFunction, isThenable } from '../../base/arguments.js'
 import { invalidType, invalidValue, stateError } from '../../base/errors.js'
 import { LIBRARY_ENTRIES, type LibraryWork } from '../../driver/driver.js'
-import { openStreams, queueAllWith } from '../../memory/queue-with-memory.js'
-import { openStream, type Stream } from '../../stream.js'
+import { makeRoomInAll, queueAllWith } from '../../memory/queue-with-memory.js'
+import type { Stream } from '../../stream.js'
+import { openStream } from '../../streams/stream-core.js'
 import { type GivenMemory, openGiven } from '../library-memory.js'
 import { checkTogether, type NcclRequest } from './clique.js'
 import type { NcclHandle } from './handle.js'
@@ -87,11 +88,11 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   const handles = [...new Set(operations.map(({ handle }) => handle))]
   for (const handle of handles) checkAlive(handle)
   checkTogether(operations)
-  const streams = openStreams(new Set(operations.map(({ stream }) => stream)), LIBRARY_ENTRIES)
+  makeRoomInAll(new Set(operations.map(({ stream }) => openStream(stream))), LIBRARY_ENTRIES)
   // Host functions may have run.
   for (const handle of handles) checkAlive(handle)
   const parts = operations.map((operation): NcclPart => {
-    const use = streams.get(operation.stream) ?? openStream(operation.stream)
+    const use = openStream(operation.stream)
     return { operation, use, memory: openGiven(operation.memory, use) }
   })
   const [first] = parts

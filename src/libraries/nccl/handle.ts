@@ -1,15 +1,13 @@
 /** A communicator as NCCL knows it, and how it ends. */
 import { performance } from 'node:perf_hooks'
 import { stateError } from '../../base/errors.js'
-import type { NativeResource } from '../../base/finalization.js'
+import { NativeResource } from '../../base/finalization.js'
 import { lookUntil } from '../../driver/look-until.js'
 import type { Clique } from './clique.js'
 import type { EndCall, NcclBackend } from './library.js'
 import { QueuedWork } from './queued-work.js'
 
-export class NcclHandle implements NativeResource {
-  gone = false
-  registered = false
+export class NcclHandle extends NativeResource {
   readonly address: number
   /** The work that has been put into streams and was not waited for since. */
   readonly work = new QueuedWork()
@@ -31,6 +29,7 @@ export class NcclHandle implements NativeResource {
     readonly rank: number,
     readonly timeout: number,
   ) {
+    super()
     const { address, memory } = library.initRank(id, rank, clique.size)
     this.address = address
     this.#memory = memory
@@ -94,7 +93,7 @@ export class NcclHandle implements NativeResource {
   }
 
   /** It has become unreachable: no call can come any more, and its work on the GPU still completes. */
-  destroy(): void {
+  override destroy(): void {
     void this.end('ncclCommDestroy')
   }
 }

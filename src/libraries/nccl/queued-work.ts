@@ -6,8 +6,8 @@ import type { Cancel, Driver, OwnEvent, Settle } from '../../driver/driver.js'
 import { untilOver } from '../../driver/until-over.js'
 import { unlessLost } from '../../memory/allocation-stream.js'
 import { ownEvent } from '../../memory/stream-uses.js'
-import type { OpenStream } from '../../stream.js'
 import { finished } from '../../streams/finished.js'
+import type { StreamCore } from '../../streams/stream-core.js'
 
 interface QueuedPoint extends OwnEvent {
   /** Of the stream. */
@@ -26,7 +26,7 @@ export class QueuedWork {
   #mostUnseen = FEW
 
   /** Work has just been put into the stream. What a capture takes up does not run, and is not waited for. */
-  record(use: OpenStream): void {
+  record(use: StreamCore): void {
     const { driver, handle, serial } = use
     if (driver.streamIsCapturing(handle)) return
     let point = this.#last.get(serial)

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { stateError } from '../../base/errors.js'
 import type { LibraryWork } from '../../driver/driver.js'
-import type { OpenStream } from '../../stream.js'
+import type { StreamCore } from '../../streams/stream-core.js'
 import type { UsedMemory } from '../library-memory.js'
 import type { NcclRequest } from './clique.js'
 import { type NcclBackend, UNIQUE_ID_BYTES } from './library.js'
@@ -85,7 +85,7 @@ export class SimulatedNccl implements NcclBackend {
 /** One rank's part in what ranks do together. */
 export interface SimulatedPart {
   readonly operation: NcclRequest & ComputedCall
-  readonly use: OpenStream
+  readonly use: StreamCore
   readonly memory: readonly UsedMemory[]
 }
 

@@ -195,24 +195,6 @@ const memory: readonly UserCode[] = [
     { memory: [filled] },
     (scene, hooked) => () => scene.stream.fill(scene.buffer(0), FILLED, hooked()),
   ),
-  {
-    name: 'stream.copy(destination, source): the getter of byteLength',
-    memory: [copied, source],
-    prepare: (scene, act) => {
-      const [to, from] = [scene.buffer(0), scene.buffer(1)]
-      // The buffers of a cell are its own.
-      for (const each of [to, from]) {
-        const { byteLength } = each
-        Object.defineProperty(each, 'byteLength', {
-          get: () => {
-            act()
-            return byteLength
-          },
-        })
-      }
-      return () => scene.stream.copy(to, from)
-    },
-  },
   ...forEachOption(
     'stream.downloader(buffer, options)',
     () => ({ chunkBytes: BYTES }),

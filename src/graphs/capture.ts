@@ -1,0 +1,118 @@
+/** Captures: a stream's work written down as a graph, instead of being run. */
+import { types } from 'node:util'
+import { checkFunction, isThenable, readOptions } from '../base/arguments.js'
+import { CudaError, describe, explained, invalidType, invalidValue } from '../base/errors.js'
+import { CUresult } from '../driver/cuda-results.js'
+import { CaptureMode, isNullStream } from '../driver/driver.js'
+import { freeDeferred } from '../memory/allocation-stream.js'
+import type { StreamCore } from '../streams/stream-core.js'
+import { type Graph, graphOf } from './graph.js'
+
+/**
+ * Which calls a capture forbids meanwhile (CUDA's cudaStreamCaptureMode), of those that are not about its own streams:
+ * to ask or to wait for other streams and their events (`query()`, `synchronize()`), and what other libraries do that
+ * is like it, such as `cudaMalloc`. Such a call throws CudaError 900, and spoils the capture.
+ *
+ * - 'global': no thread of the process may make them
+ * - 'threadLocal': this thread may not
+ * - 'relaxed': any may
+ *
+ * In every mode these are allowed, and spoil nothing: `finished()` of streams and events, `alloc` on other streams,
+ * what is queued there, and to close streams, events, buffers and graphs. While a blocking stream captures the null
+ * stream is refused, with CudaError 906.
+ */
+export type CaptureModeName = 'global' | 'threadLocal' | 'relaxed'
+
+/** How a capture is begun. */
+export interface CaptureOptions {
+  /** Which other calls it forbids meanwhile. Default 'threadLocal'. */
+  readonly mode?: CaptureModeName | undefined
+}
+
+const MODES: Readonly<Record<CaptureModeName, CaptureMode>> = {
+  global: CaptureMode.GLOBAL,
+  threadLocal: CaptureMode.THREAD_LOCAL,
+  relaxed: CaptureMode.RELAXED,
+}
+
+/** `stream.beginCapture()`. */
+export function beginCapture(stream: StreamCore, mode: CaptureModeName): void {
+  if (typeof mode !== 'string') throw invalidType('mode', "'global', 'threadLocal' or 'relaxed'", mode)
+  if (!Object.hasOwn(MODES, mode)) {
+    throw invalidValue(`mode must be 'global', 'threadLocal' or 'relaxed', not ${describe(mode)}`)
+  }
+  stream.makeRoom(0)
+  const { driver, handle } = stream
+  if (!isNullStream(handle)) askBeforehand(stream)
+  try {
+    driver.graphs.begin(handle, MODES[mode])
+  } catch (error) {
+    if (!isNullStream(handle) || !isUnsupported(error)) throw error
+    throw explained(error, 'A null stream cannot capture: capture on a stream that you made')
+  }
+}
+
+/** What a stream keeps of itself once it was asked, and what a capturing one cannot be asked. */
+function askBeforehand(stream: StreamCore): void {
+  try {
+    void [stream.id, stream.nonBlocking, stream.priority]
+  } catch {
+    // It captures already, say: the beginning will be refused, and say why.
+  }
+}
+
+const isUnsupported = (error: unknown): error is CudaError =>
+  error instanceof CudaError && error.number === CUresult.STREAM_CAPTURE_UNSUPPORTED
+
+/** `stream.endCapture()`. */
+export function endCapture(stream: StreamCore): Graph {
+  stream.makeRoom(0)
+  const { driver, handle } = stream
+  try {
+    return graphOf(stream, driver.graphs.end(handle))
+  } finally {
+    freeDeferred(driver)
+  }
+}
+
+/** `stream.capture()`: `begin` begins one in this mode. */
+export function capture(
+  stream: StreamCore,
+  fn: () => void,
+  options: CaptureOptions | undefined,
+  begin: (mode: CaptureModeName | undefined) => void,
+): Graph {
+  checkFunction(fn, 'fn')
+  const { mode } = readOptions(options, ['mode'])
+  // The function may close a wrapper, and the capture is still to be ended then.
+  const ending = stream.isExternal ? stream.rewrap() : stream
+  begin(mode)
+  try {
+    const returned: unknown = fn()
+    // What is returned may throw too, when it is looked at.
+    if (isThenable(returned)) {
+      ignoreRejection(returned)
+      throw invalidValue(
+        'fn must not return a promise: a capture ends with the function, before the promise would settle',
+      )
+    }
+  } catch (error) {
+    abandonCapture(ending)
+    throw error
+  }
+  return endCapture(ending)
+}
+
+/** No caller gets the promise: it must not end the process. Other thenables may begin their work where they are waited for. */
+function ignoreRejection(thenable: unknown): void {
+  if (types.isPromise(thenable)) Promise.prototype.then.call(thenable, undefined, () => {})
+}
+
+/** Ends a capture whose graph is of no use; the error that brought this about is the one to be seen. */
+function abandonCapture(stream: StreamCore): void {
+  try {
+    endCapture(stream).close()
+  } catch {
+    // A capture that is invalidated gives no graph, and is over all the same.
+  }
+}

@@ -1,0 +1,145 @@
+/** A buffer as the rest of the library works on it: the whole of an allocation, or a slice. The nouns are above it. */
+import { constants } from 'node:buffer'
+import { checkInteger } from '../base/arguments.js'
+import { stateError } from '../base/errors.js'
+import { nextSerial } from '../base/identity.js'
+import { another, type Device } from '../device.js'
+import type { Driver, Pointer } from '../driver/driver.js'
+import { withdraw } from '../streams/shared.js'
+import { type Allocation, PinnedAllocation } from './allocations.js'
+
+/** Elements that this Node lets a typed array have. */
+const LONGEST_ARRAY = constants.MAX_LENGTH
+/** Addresses have 47 bits. */
+const LONGEST = 2 ** 47 - 1
+
+/** A piece of memory that was found to be open. */
+export interface OpenMemory {
+  readonly allocation: Allocation
+  readonly pointer: Pointer
+}
+
+export class BufferCore implements OpenMemory {
+  readonly device: Device
+  readonly pointer: Pointer
+  readonly serial = nextSerial()
+  /** This, or that of which it is a slice. */
+  readonly whole: BufferCore
+  /** Of the whole: what owns foreign memory, while a buffer or slice of it lives. */
+  owner: object | undefined
+  /** Of the whole: what the views of pinned memory look at. */
+  bytes: ArrayBuffer | undefined
+  #closed = false
+  #view: Uint8Array | undefined
+
+  /** `keeps` is the buffer that a slice keeps reachable: its end would be the slice's. */
+  constructor(
+    readonly allocation: Allocation,
+    whole?: BufferCore,
+    readonly keeps?: object,
+    readonly byteOffset = 0,
+    readonly byteLength = allocation.byteLength,
+  ) {
+    this.device = allocation.device
+    this.whole = whole ?? this
+    this.pointer = (allocation.pointer + byteOffset) as Pointer
+  }
+
+  get closed(): boolean {
+    return this.#closed || this.whole.#closed
+  }
+
+  checkOpen(): void {
+    if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+  }
+
+  /** For use with a driver. Throws ERR_CLOSED, or ERR_DEVICE_MISMATCH where it belongs to another than the one given. */
+  openFor(driver: Driver): this {
+    this.checkOpen()
+    if (this.allocation.driver === driver) return this
+    const owner = another(this.allocation.driver, driver)
+    throw stateError('ERR_DEVICE_MISMATCH', `${this} belongs to ${owner} than the stream it is used with`)
+  }
+
+  /** A part of it, checked. `noun` is the buffer that stands on this. */
+  slice(noun: object | undefined, byteOffset: number, byteLength: number): BufferCore {
+    this.checkOpen()
+    const all = this.byteLength
+    checkInteger(byteOffset, 'byteOffset', 0, all, () => `from 0 to ${all}, the length of ${this}`)
+    const most = all - byteOffset
+    checkInteger(byteLength, 'byteLength', 0, most, () => `from 0 to ${most}: ${this} ends there`)
+    return new BufferCore(this.allocation, this.whole, this.keeps ?? noun, this.byteOffset + byteOffset, byteLength)
+  }
+
+  /** Tells the driver that JavaScript is about to look at it. Throws ERR_CLOSED. */
+  viewed(): void {
+    this.checkOpen()
+    this.allocation.driver.memory.viewed(this.pointer, this.byteLength)
+  }
+
+  /** The bytes of pinned memory. The driver is not told: it is where programs look at them. */
+  ownBytes(): Uint8Array {
+    this.checkFitsArray(this.byteLength)
+    this.#view ??= new Uint8Array(this.ownBuffer(), this.byteOffset, this.byteLength)
+    return this.#view
+  }
+
+  ownBuffer(): ArrayBuffer {
+    const { bytes } = this.whole
+    if (bytes === undefined) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    return bytes
+  }
+
+  /** Memory may be longer than an array can be. */
+  checkFitsArray(elements: number): void {
+    if (elements <= LONGEST_ARRAY) return
+    const what = `${this} has more elements than a typed array can have here, which is ${LONGEST_ARRAY}`
+    throw stateError('ERR_UNSUPPORTED', `${what}: take slices of it`)
+  }
+
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    if (this.whole === this && this.allocation.users === 0) this.#end()
+  }
+
+  /** Runs code of the program that uses memory: closed in there, it is given back afterwards. */
+  static keepAll(cores: readonly BufferCore[], fn: () => void): void {
+    for (const { allocation } of cores) allocation.users += 1
+    try {
+      fn()
+    } finally {
+      for (const { allocation, whole } of cores) {
+        allocation.users -= 1
+        if (allocation.users === 0 && whole.#closed && !allocation.gone) whole.#end()
+      }
+    }
+  }
+
+  #end(): void {
+    const { allocation } = this
+    try {
+      if (allocation instanceof PinnedAllocation) allocation.views = this.bytes
+      allocation.release()
+    } finally {
+      // Where the driver has refused, it is as it was before.
+      this.#closed = allocation.gone
+      if (this.#closed) {
+        withdraw(this)
+        this.owner = undefined
+        this.bytes = undefined
+      }
+    }
+  }
+
+  toString(): string {
+    const name = this.allocation instanceof PinnedAllocation ? 'PinnedBuffer' : 'DeviceBuffer'
+    const address = `0x${this.pointer.toString(16)}`
+    return `${name}(${address}, ${this.byteLength} bytes, ${this.device}${this.closed ? ', closed' : ''})`
+  }
+}
+
+/** Can memory be so long? */
+export function checkLength(byteLength: unknown): number {
+  return checkInteger(byteLength, 'byteLength', 1, LONGEST)
+}

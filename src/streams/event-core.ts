@@ -1,0 +1,169 @@
+/** An event as the rest of the library works on it; the noun above it is `Event`. */
+import { checkBoolean, checkPointer, type Given } from '../base/arguments.js'
+import { invalidValue, stateError } from '../base/errors.js'
+import { NativeResource } from '../base/finalization.js'
+import { nextSerial } from '../base/identity.js'
+import { another, contextOf, type Device, deviceOf, driverOf, resolveDevice } from '../device.js'
+import { driverForHandle } from '../driver/default-driver.js'
+import { type ContextHandle, type Driver, EventFlag, type EventHandle } from '../driver/driver.js'
+import { withdraw } from './shared.js'
+
+/** How an event is made. All false where not given. */
+export interface EventOptions {
+  /** Can be asked for elapsed time; recording it costs more. */
+  readonly timing?: boolean | undefined
+  /** `synchronize()` sleeps instead of spinning. */
+  readonly blockingSync?: boolean | undefined
+  /** Can be shared with other processes by `ipcHandle()`; excludes `timing`. */
+  readonly interprocess?: boolean | undefined
+}
+
+export interface EventSettings {
+  readonly timing: boolean
+  readonly blockingSync: boolean
+  readonly interprocess: boolean
+}
+
+/** The names of `EventOptions`. */
+export const EVENT_OPTIONS = ['timing', 'blockingSync', 'interprocess'] as const
+
+export type GivenEventOptions = Given<EventOptions, (typeof EVENT_OPTIONS)[number]>
+
+/** Those of an event without options. */
+export const PLAIN: EventSettings = { timing: false, blockingSync: false, interprocess: false }
+
+/**
+ * Ours to destroy; ours, and recorded before any program sees it; wrapped for another owner, who may have made it in any
+ * way; wrapped for another thread of this library; or kept by the library: then `close()` does nothing.
+ */
+type Tenure = 'owned' | 'recordedNext' | 'foreign' | 'shared' | 'kept'
+
+export class EventCore extends NativeResource implements EventSettings {
+  readonly driver: Driver
+  readonly handle: EventHandle
+  readonly timing: boolean
+  readonly blockingSync: boolean
+  readonly interprocess: boolean
+  readonly serial = nextSerial()
+  closed = false
+  /** What was queued last before its latest record by us, for errors. */
+  behind: string | undefined
+  /** A record of it takes an entry of the hardware queue; assumed of an event that another library made. */
+  readonly entries: 0 | 1
+  /** No program can have seen its handle: the driver may use it again. */
+  #reusable: boolean
+
+  /** `owner` is what a wrapped event keeps reachable. */
+  constructor(
+    readonly device: Device,
+    readonly context: ContextHandle,
+    settings: EventSettings,
+    private readonly tenure: Tenure = 'owned',
+    adopted?: EventHandle,
+    public owner?: object,
+  ) {
+    super()
+    const { timing, blockingSync, interprocess } = settings
+    this.driver = driverOf(device)
+    this.timing = timing
+    this.blockingSync = blockingSync
+    this.interprocess = interprocess
+    this.entries = timing || interprocess || tenure === 'foreign' ? 1 : 0
+    this.#reusable = settings === PLAIN && adopted === undefined
+    this.handle = adopted ?? this.driver.eventCreate(context, flagsOf(settings), tenure === 'recordedNext')
+  }
+
+  /** Another library's event. Where the driver cannot tell its device, that is the one given, or the current one. */
+  static adopt(handle: bigint | number, wanted: Device | number | undefined, owner: object | undefined): EventCore {
+    const adopted = checkPointer(handle, 'handle', 'an event handle (a bigint or a safe integer)') as EventHandle
+    const near = resolveDevice(wanted)
+    const driver = wanted === undefined ? driverForHandle(adopted, driverOf(near)) : driverOf(near)
+    const found = driver.eventAdopt(adopted) ?? { device: near.ordinal, context: contextOf(near) }
+    const device = deviceOf(driver, found.device)
+    if (wanted === undefined || device === near) {
+      return new EventCore(device, found.context, PLAIN, 'foreign', adopted, owner)
+    }
+    throw stateError('ERR_DEVICE_MISMATCH', `The event is on ${device}, not on ${near} as options.device says`)
+  }
+
+  /** To be destroyed by us, unlike a wrapped one. */
+  get isOurs(): boolean {
+    return this.tenure !== 'foreign' && this.tenure !== 'shared'
+  }
+
+  /** The handle goes out of the library. */
+  handOut(): bigint {
+    this.#reusable = false
+    return BigInt(this.handle)
+  }
+
+  /** The handle, for use with a driver. Throws where the event is closed or belongs to another driver. */
+  openFor(driver: Driver): EventHandle {
+    this.checkOpen()
+    if (this.driver === driver) return this.handle
+    const owner = another(this.driver, driver)
+    throw stateError('ERR_DEVICE_MISMATCH', `${this} belongs to ${owner} than what it is used with`)
+  }
+
+  checkOpen(): void {
+    if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+  }
+
+  /** Throws where options ask for an event that this one is not. How another library made its own is not known, and passes. */
+  checkAgainst(options: GivenEventOptions): void {
+    const wanted = settingsOf(options)
+    if (this.tenure === 'foreign') return
+    for (const name of EVENT_OPTIONS) {
+      if (options[name] === undefined || wanted[name] === this[name]) continue
+      const mismatch = `options.${name} is ${wanted[name]}, but the event given was made with ${this[name]}`
+      throw invalidValue(`${mismatch}; leave the option out, or give no event`)
+    }
+  }
+
+  close(): void {
+    if (this.closed || this.tenure === 'kept') return
+    this.closed = true
+    withdraw(this)
+    this.owner = undefined
+    if (this.isOurs) this.release()
+  }
+
+  override destroy(): void {
+    if (this.#reusable) this.driver.eventRecycle(this.context, this.handle)
+    else this.driver.eventDestroy(this.handle)
+  }
+
+  override toString(): string {
+    return `Event(0x${this.handle.toString(16)}, ${this.device}${this.closed ? ', closed' : ''})`
+  }
+}
+
+/** Checked settings. An event without options has those of `PLAIN`, the same object. */
+export function settingsOf(options: GivenEventOptions | undefined): EventSettings {
+  if (options === undefined) return PLAIN
+  const timing = checkBoolean(options.timing, 'options.timing', false)
+  const blockingSync = checkBoolean(options.blockingSync, 'options.blockingSync', false)
+  const interprocess = checkBoolean(options.interprocess, 'options.interprocess', false)
+  if (!timing && !blockingSync && !interprocess) return PLAIN
+  if (timing && interprocess) {
+    throw invalidValue('options.timing and options.interprocess exclude each other: CUDA times no shared event')
+  }
+  return { timing, blockingSync, interprocess }
+}
+
+/** CUDA's flags for these settings; `settingsIn` is the reverse. */
+export function flagsOf({ timing, blockingSync, interprocess }: EventSettings): number {
+  return (
+    (timing ? 0 : EventFlag.DISABLE_TIMING) |
+    (blockingSync ? EventFlag.BLOCKING_SYNC : 0) |
+    (interprocess ? EventFlag.INTERPROCESS : 0)
+  )
+}
+
+export function settingsIn(flags: number): EventSettings {
+  return {
+    timing: (flags & EventFlag.DISABLE_TIMING) === 0,
+    blockingSync: (flags & EventFlag.BLOCKING_SYNC) !== 0,
+    interprocess: (flags & EventFlag.INTERPROCESS) !== 0,
+  }
+}

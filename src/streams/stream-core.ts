@@ -1,0 +1,297 @@
+/**
+ * A stream as the rest of the library works on it. The noun above it, `Stream`, is what programs hold; memory, kernels and
+ * graphs work on cores, and so do the streams that the library makes for itself.
+ */
+import { checkBoolean, checkOwner, readOptions } from '../base/arguments.js'
+import { invalidReceiver, invalidType, stateError } from '../base/errors.js'
+import { destroyWhenUnreachable, NativeResource } from '../base/finalization.js'
+import { nextSerial } from '../base/identity.js'
+import { contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
+import { driverForHandle } from '../driver/default-driver.js'
+import {
+  type ContextHandle,
+  cudaHandleOf,
+  type Driver,
+  defaultStream,
+  type ExternalFlag,
+  isDefaultStream,
+  StreamFlag,
+  type StreamHandle,
+} from '../driver/driver.js'
+import type { Stream } from '../stream.js'
+import type { EventCore } from './event-core.js'
+import { checkFact, isShared, receive, type SharedStream, withdraw } from './shared.js'
+import type { ExternalStreamOptions, StreamOptions } from './stream-options.js'
+import { handleOf, type StreamSource } from './stream-source.js'
+
+const STREAM_OPTIONS = ['device', 'priority', 'nonBlocking'] as const
+const WRAP_OPTIONS = ['device', 'owner'] as const
+
+/** Ours to destroy, wrapped for another owner, or kept by the library: then `close()` does nothing. */
+type Tenure = 'owned' | 'wrapped' | 'kept'
+
+export class StreamCore extends NativeResource {
+  readonly driver: Driver
+  readonly ordinal: number
+  /** Never used twice, unlike the handle. */
+  readonly serial = nextSerial()
+  closed = false
+  /** Nothing was queued through it since it was last synchronized. */
+  quiet = false
+  /** What was queued through it last, for errors. */
+  last: string | undefined
+  #id: bigint | undefined
+  #priority: number | undefined
+  #nonBlocking: boolean | undefined
+  #handedOut = false
+  /** Calls in which code of the program has the handle: closed in one of them, it ends when they are over. */
+  #users = 0
+  readonly #closing: (() => void)[] = []
+
+  /** `held` is kept reachable, the owner first. */
+  constructor(
+    readonly device: Device,
+    readonly context: ContextHandle,
+    readonly handle: StreamHandle,
+    private readonly tenure: Tenure,
+    public held: readonly (object | undefined)[] = [],
+  ) {
+    super()
+    this.driver = driverOf(device)
+    this.ordinal = device.ordinal
+  }
+
+  /** A new stream: `cuStreamCreateWithPriority`. */
+  static make(options: StreamOptions | undefined): StreamCore {
+    const given = readOptions(options, STREAM_OPTIONS)
+    const device = resolveDevice(given.device)
+    const priority = checkPriority(given.priority)
+    const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
+    const context = contextOf(device)
+    return new StreamCore(device, context, driverOf(device).streamCreate(context, flags, priority), 'owned')
+  }
+
+  /** A stream of the library's own, to be destroyed once `owner` is unreachable. */
+  static makeFor(owner: object, device: Device): StreamCore {
+    const made = StreamCore.make({ device })
+    destroyWhenUnreachable(owner, made)
+    return made
+  }
+
+  /** A default stream of a device: 0 is the null stream, 2 the per-thread one. */
+  static ofDefault(device: Device, which: 0 | 2): StreamCore {
+    return new StreamCore(device, contextOf(device), defaultStream(device.ordinal, which), 'kept')
+  }
+
+  /** The stream of another library, by CUDA's own handle. */
+  static adopt(cudaHandle: number, wanted: Device | number | undefined, held?: StreamCore['held']): StreamCore {
+    const near = resolveDevice(wanted)
+    const driver = wanted === undefined ? driverForHandle(cudaHandle, driverOf(near)) : driverOf(near)
+    const { stream, context, device } = driver.streamAdopt(cudaHandle, near.ordinal)
+    driver.streamHandedOut(stream)
+    return new StreamCore(deviceOf(driver, device), context, stream, 'wrapped', held)
+  }
+
+  /** A stream that another library or thread hands over. */
+  static wrap(source: StreamSource | SharedStream, options: ExternalStreamOptions | undefined): StreamCore {
+    const given = readOptions(options, WRAP_OPTIONS)
+    const plain = typeof source === 'bigint' || typeof source === 'number' || isShared(source)
+    const protocol = plain ? undefined : source
+    const held = [checkOwner(given.owner) ?? protocol, protocol]
+    const wanted = given.device === -1 ? undefined : given.device
+    const core = StreamCore.#ofSource(source, wanted, held)
+    core.checkDevice(wanted)
+    return core
+  }
+
+  static #ofSource(
+    source: StreamSource | SharedStream,
+    wanted: Device | number | undefined,
+    held: StreamCore['held'],
+  ): StreamCore {
+    const known = streamCoreOf(source)
+    if (known !== undefined) return known.rewrap(held)
+    if (!isShared(source)) return StreamCore.adopt(handleOf(source), wanted, held)
+    const { owner, device, cudaHandle, id } = receiveStream(source)
+    const own = streamCoreOf(owner)
+    if (own !== undefined) return own.rewrap(held)
+    const core = StreamCore.adopt(cudaHandle, device, held)
+    // A capture would be invalidated by the question, and a stream that captures is one in use.
+    if (isDefaultStream(core.handle) || core.driver.streamIsCapturing(core.handle)) return core
+    if (core.driver.streamGetId(core.handle) === id) return core
+    const what = `The stream with handle 0x${cudaHandle.toString(16)} has been destroyed since it was shared`
+    throw stateError('ERR_CLOSED', `${what}, and another made in its place`)
+  }
+
+  /** The same stream once more, which lives as long as its owner wants. What this one holds the new one holds too. */
+  rewrap(held: StreamCore['held'] = []): StreamCore {
+    this.checkOpen()
+    // Its owner may have destroyed it meanwhile, and that may have been this library.
+    if (this.tenure === 'wrapped') this.driver.streamAdopt(cudaHandleOf(this.handle), this.ordinal)
+    else this.handOut()
+    return new StreamCore(this.device, this.context, this.handle, 'wrapped', [...held, ...this.held])
+  }
+
+  /** The driver's own number for it. It is asked once, as the two below are. */
+  get id(): bigint {
+    this.#id ??= this.driver.streamGetId(this.handle)
+    return this.#id
+  }
+
+  get priority(): number {
+    this.#priority ??= this.driver.streamGetPriority(this.handle)
+    return this.#priority
+  }
+
+  get nonBlocking(): boolean {
+    this.#nonBlocking ??= (this.driver.streamGetFlags(this.handle) & StreamFlag.NON_BLOCKING) !== 0
+    return this.#nonBlocking
+  }
+
+  get isCapturing(): boolean {
+    return this.driver.streamIsCapturing(this.handle)
+  }
+
+  get isOurs(): boolean {
+    return this.tenure === 'owned'
+  }
+
+  get isExternal(): boolean {
+    return this.tenure === 'wrapped'
+  }
+
+  checkDevice(wanted: Device | number | undefined): void {
+    if (wanted === undefined || wanted === -1) return
+    const device = resolveDevice(wanted)
+    if (device === this.device) return
+    const where = elsewhere(device, this.device)
+    throw stateError('ERR_DEVICE_MISMATCH', `The stream is on ${this.device}, not on ${where} as options.device says`)
+  }
+
+  checkOpen(): void {
+    if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+  }
+
+  /**
+   * To be called before anything is queued, after all arguments have been read and before any memory is opened: makes
+   * room for so many entries of the stream's hardware queue. Host functions may run in that, so a stream, buffer or graph
+   * that was open before may be closed afterwards. Nothing of the program runs between this and the driver's call.
+   * @throws ERR_CLOSED
+   */
+  makeRoom(entries: number): void {
+    this.quiet = false
+    if (entries > 0) this.driver.streamMakeRoom(this.handle, entries)
+    if (this.closed) this.checkOpen()
+  }
+
+  /** Records an event, which must be open; room has been made for it. */
+  recordIn(event: EventCore, external: ExternalFlag): void {
+    this.driver.eventRecord(event.openFor(this.driver), this.handle, external)
+    event.behind = this.last
+  }
+
+  /** Other code has the handle from now on, and may queue work that no driver sees. */
+  handOut(): void {
+    if (this.#handedOut) return
+    this.#handedOut = true
+    this.driver.streamHandedOut(this.handle)
+  }
+
+  /** Runs code of the program that has the stream's handle: closed in there, the stream ends afterwards. */
+  keepWhile(fn: () => void): void {
+    this.#users += 1
+    try {
+      fn()
+    } finally {
+      this.#users -= 1
+      if (this.#users === 0 && this.closed) this.#end()
+    }
+  }
+
+  /** Calls the function when the stream is about to end: its handle still lives then. */
+  whenClosing(fn: () => void): void {
+    this.#closing.push(fn)
+  }
+
+  close(): void {
+    if (this.closed || this.tenure === 'kept') return
+    if (this.#users > 0) this.closed = true
+    else this.#end()
+  }
+
+  #end(): void {
+    this.#runClosing()
+    withdraw(this)
+    this.held = []
+    if (this.tenure === 'owned') this.release()
+  }
+
+  #runClosing(): void {
+    for (const closing of this.#closing.splice(0)) closing()
+    this.closed = true
+  }
+
+  override destroy(): void {
+    this.#runClosing()
+    this.driver.streamDestroy(this.handle)
+  }
+
+  override toString(): string {
+    const handle = `0x${cudaHandleOf(this.handle).toString(16)}`
+    return `${this.isExternal ? 'ExternalStream' : 'Stream'}(${handle}, ${this.device}${this.closed ? ', closed' : ''})`
+  }
+}
+
+/** The core of a Stream; undefined for all else, also for its proxies and heirs. */
+export let streamCoreOf: (value: unknown) => StreamCore | undefined
+
+/** What a Stream keeps its core in. */
+export abstract class StreamBase {
+  readonly #core: StreamCore
+
+  constructor(core: StreamCore) {
+    this.#core = core
+  }
+
+  static {
+    streamCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
+  }
+}
+
+export const isStream = (value: unknown): value is Stream => streamCoreOf(value) !== undefined
+
+/** The core of an open stream, for calls that may queue work there. */
+export function openStream(stream: unknown): StreamCore {
+  const core = streamCoreOf(stream)
+  if (core === undefined) throw invalidReceiver('a Stream', stream)
+  core.makeRoom(0)
+  return core
+}
+
+/** What was shared: the object itself in this thread, else its handle and id on a device. */
+export function receiveStream(shared: SharedStream): {
+  readonly owner: object | undefined
+  readonly device: Device
+  readonly cudaHandle: number
+  readonly id: bigint | undefined
+} {
+  const { owner, device, facts, said } = receive(shared, 'stream', ['handle', 'id'])
+  const [cudaHandle = 0] = facts
+  checkFact(said.handle, 'handle', BigInt(cudaHandle))
+  return { owner, device, cudaHandle, id: said.id }
+}
+
+/** The options of a wrapper, for a stream that needs none. */
+export function checkWrapOptions(stream: Stream, options: ExternalStreamOptions | undefined): void {
+  const given = readOptions(options, WRAP_OPTIONS)
+  const core = openStream(stream)
+  checkOwner(given.owner)
+  core.checkDevice(given.device)
+}
+
+/** An integer of any size: the driver clamps it to the device's range itself, but takes 32 bits. */
+export function checkPriority(priority: number | undefined): number {
+  if (priority === undefined) return 0
+  if (!Number.isInteger(priority)) throw invalidType('options.priority', 'an integer', priority)
+  return Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, priority)) + 0 // never -0
+}
