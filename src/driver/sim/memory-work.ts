@@ -1,4 +1,4 @@
-/** What operations do to memory when they end, and which bytes they read and write. */
+/** The effects of operations on memory when they end, and the bytes that they read and write. */
 import type { FillWidth, Pointer } from '../driver.js'
 import type { Touch, Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PIECE } from './memory-blocks.js'

@@ -25,7 +25,7 @@ import type { Registry } from './registry.js'
 const DEVICE_BYTES = 141e9
 /** More than a host has. */
 const HOST_BYTES = 2 ** 40
-/** A page of CUDA's pools; what is allocated begins and ends at a multiple of it. */
+/** A page of CUDA's pools; allocations begin and end at a multiple of it. */
 const GRANULE = 512
 const SLAB = 2 ** 29
 /** Bytes in a nanosecond: 50 GB/s between host and device, 2000 GB/s on the device. */
@@ -87,7 +87,7 @@ export class SimMemory implements MemoryDriver {
     const work = new FreeWork(block, this.#giveBack)
     const size = rounded(block.byteLength)
     this.queue.enqueue(stream, SimOperationKind.INSTANT, 0, 'cuMemFreeAsync', work)
-    // As in CUDA's pools, what is freed counts as free for what is allocated after it.
+    // As in CUDA's pools, freed memory counts as free for later allocations.
     block.device.bytesUsed -= size
   }
 

@@ -6,7 +6,7 @@ import type { SimOperation } from './machine-state.js'
 import type { HostLook, HostWait, Runs, Scheduler, Steps } from './scheduler.js'
 import { SimOperationKind } from './work.js'
 
-/** What can happen next. */
+/** A step that can come next. */
 export interface Choice {
   /** The host goes on; an operation ends; a host function runs, and with it its operation; a promise is settled. */
   readonly kind: 'host' | 'run' | 'settle' | 'end'
@@ -20,14 +20,14 @@ export interface Where {
   readonly running: boolean
   /** In so many blocking waits, one inside the other. */
   readonly depth: number
-  /** What the innermost of them waits for, if that is one operation. */
+  /** The operation that the innermost of them waits for, if it is one. */
   readonly waitsFor: SimOperation | undefined
   /** Operations whose host functions alone could run here, due or not; undefined where any could. */
   readonly runnable: ReadonlySet<SimOperation> | undefined
 }
 
 export interface Director {
-  /** One of the choices, of which there is at least one. What follows is what it brought about. */
+  /** One of the choices, of which there is at least one. The calls that follow are of its making. */
   choose(choices: readonly Choice[], where: Where): Choice
   queued(operation: SimOperation): void
   over(operation: SimOperation): void

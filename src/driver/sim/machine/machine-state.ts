@@ -1,5 +1,5 @@
 /**
- * What a simulated machine is made of: devices, streams, events, captures, and the operations in the streams. They refer to
+ * The parts of a simulated machine: devices, streams, events, captures, and the operations in the streams. They refer to
  * each other, so they stand in one file, and hold state; machine.ts moves it. An operation is blocked while a predecessor is
  * unfinished, then ready; a ready one starts when the scheduler lets it, and ends in virtual time.
  */
@@ -137,7 +137,7 @@ export class SimOperation implements Listed<SimOperation> {
   begun = false
   /** Its effect is there, though it may not be over yet. */
   hadEffect = false
-  /** It is queued when this one is: what a graph is launched with is queued at once, or not at all. */
+  /** It is queued when this one is: all operations of a launch are queued at once, or none. */
   lead: SimOperation = this
   queued = false
   /** The event that it is the latest record of once it is queued. */
@@ -262,7 +262,7 @@ export class SimOperation implements Listed<SimOperation> {
   }
 }
 
-/** What a node of a graph does each time that the graph is launched. */
+/** The work of a node, done each time that the graph is launched. */
 export type SimNodeWork =
   | {
       readonly kind: 'work'

@@ -1,7 +1,7 @@
 /**
  * The simulated GPU: operations become ready when all that they come after is over, and end when the scheduler says so.
- * It knows no handles and no errors of the driver; the driver in front of it does. What must come after what is decided
- * here, and nothing else.
+ * It knows no handles and no errors of the driver; the driver in front of it does. Which operation must come after which is
+ * decided here, and nothing else.
  *
  * JavaScript's stack may run over in the midst of any call. So an operation is there from one moment on, which nothing can
  * cut off, and over from another; all else that is kept of operations follows from those, and is made out anew by `mend()`
@@ -443,7 +443,7 @@ export class Machine implements Steps {
     this.observer?.started(operation, this.scheduler.now)
   }
 
-  /** What takes no time; a latch that was opened before; and what is left of a host function that has run. */
+  /** Operations that take no time, latches that were opened before, and host functions that have run. */
   #endsAtOnce(operation: SimOperation): boolean {
     const { kind, work, host } = operation
     if (kind === SimOperationKind.INSTANT) return !(work !== undefined && this.#explores)

@@ -1,4 +1,4 @@
-/** What operations of the simulated machine do: their kinds, and what they do to memory. */
+/** The kinds of operations of the simulated machine, and their effects on memory. */
 
 export const SimOperationKind = {
   /** Takes no time: a record, a wait, a marker. Ends as soon as it is ready. */
@@ -23,7 +23,7 @@ export interface Touch {
   readonly writes: boolean
 }
 
-/** What an operation does to memory, beside taking time. */
+/** The effect of an operation on memory, beside taking time. */
 export interface Work {
   /** As people call it: 'copy', 'kernel scale'. */
   readonly what: string
