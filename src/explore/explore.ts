@@ -16,12 +16,12 @@ import type { Picker } from './step-recorder.js'
 /** How orders are picked; `ExploreOptions` says more. */
 export type Strategy = 'auto' | 'reduced' | 'every' | 'priority' | 'uniform'
 
-/** What a program is run on, how often, and in which orders. */
+/** The machine that a program is run on, how often, and in which orders. */
 export interface ExploreOptions {
   /** How many devices the simulation has, from 1 to 64. Default 1. */
   readonly devices?: number | undefined
   /**
-   * How often the program is run at most to find something, at least 1. Default 1000. Making what was found shorter
+   * How often the program is run at most to find something, at least 1. Default 1000. Making the found order shorter
    * takes up to about two hundred runs more, which do not count.
    */
   readonly maxRuns?: number | undefined
@@ -38,15 +38,15 @@ export interface ExploreOptions {
    * turn.
    */
   readonly strategy?: Strategy | undefined
-  /** What is to fail in every run; the seed decides those that have a probability. Default: nothing. */
+  /** The faults of every run; the seed decides those that have a probability. Default: none. */
   readonly faults?: readonly Fault[] | undefined
 }
 
-/** What the exploration had that printed the schedule, where it had any of these. */
+/** The same as for the exploration that printed the schedule. */
 export interface ReplayOptions {
   /** From 1 to 64. Default: as many as the exploration had. */
   readonly devices?: number | undefined
-  /** What is to fail. Default: nothing. */
+  /** The faults of the run. Default: none. */
   readonly faults?: readonly Fault[] | undefined
   /** Decides which of the faults that have a probability come: an integer. Default 1. */
   readonly seed?: number | undefined
@@ -77,7 +77,7 @@ interface Settings extends Conditions {
  * when a wait is over, and just after an operation was queued that uses the memory; at other times only `bytes` and
  * `view()` tell that it looks.
  * @throws (as a rejection) ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for wrong options;
- * ERR_INVALID_ARG_VALUE for a program that does something else in the same order. What the program throws is an outcome
+ * ERR_INVALID_ARG_VALUE for a program that does something else in the same order. An error of the program is an outcome
  */
 export async function explore(program: ExploredProgram, options?: ExploreOptions): Promise<Exploration> {
   checkFunction(program, 'program')
@@ -90,8 +90,8 @@ export async function explore(program: ExploredProgram, options?: ExploreOptions
 }
 
 /**
- * Runs a program in one order that `explore()` has printed. What the program throws is the outcome.
- * @throws (as a rejection) ERR_INVALID_ARG_VALUE for what is no schedule, or none of this program;
+ * Runs a program in one order that `explore()` has printed. An error of the program is its outcome.
+ * @throws (as a rejection) ERR_INVALID_ARG_VALUE for a schedule that is none, or none of this program;
  * ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE
  */
 export async function replay(program: ExploredProgram, schedule: Schedule, options?: ReplayOptions): Promise<Order> {
@@ -99,14 +99,7 @@ export async function replay(program: ExploredProgram, schedule: Schedule, optio
   const parsed = parseSchedule(schedule)
   const route = new Route(parsed.detours)
   const given = readOptions(options, ['devices', 'seed', 'faults'])
-  const { devices = parsed.devices, seed = SEED } = given
-  const conditions = {
-    devices: checkInteger(devices, 'options.devices', 1, MOST_DEVICES),
-    seed: checkInteger(seed, 'options.seed'),
-    faults: checkFaults(given.faults, 'options.faults'),
-    ranges: new Ranges(),
-    deadline: Number.POSITIVE_INFINITY,
-  }
+  const conditions = { ...checkConditions(given, parsed.devices), deadline: Number.POSITIVE_INFINITY }
   let run: Run
   try {
     run = await runOnce(program, conditions, route.pick, true)
@@ -114,9 +107,8 @@ export async function replay(program: ExploredProgram, schedule: Schedule, optio
     conditions.ranges.giveBack()
   }
   if (route.fits) return orderOf(run, explain(run, run))
-  throw invalidValue(
-    `The schedule '${schedule}' does not fit: it is that of another program, or the program has changed`,
-  )
+  const why = 'it is that of another program, or the program has changed'
+  throw invalidValue(`The schedule '${schedule}' does not fit: ${why}`)
 }
 
 async function exploreWith(program: ExploredProgram, settings: Settings): Promise<Exploration> {
@@ -178,7 +170,9 @@ async function report(
     return { ...about, verdict: 'agree', deadlock: undefined, disagreement: undefined, message }
   }
   const shrunk = found === usual ? usual : await shrink(program, settings, usual, found)
-  const [first, second] = [await listed(program, settings, usual), await listed(program, settings, shrunk)]
+  // Once more, with the places in the program from which the library was called.
+  const again = ({ steps }: Run): Promise<Run> => runOnce(program, settings, new Route(detoursOf(steps)).pick, true)
+  const [first, second] = [await again(usual), await again(shrunk)]
   const explained = explain(first, second)
   const verdict = found.outcome.kind === 'deadlock' ? 'deadlock' : 'disagree'
   const deadlock = verdict === 'deadlock' ? orderOf(second, explained) : undefined
@@ -203,11 +197,6 @@ function strayed(place: number): Error {
 
 function orderOf({ schedule, outcome }: Run, { listing }: Explained): Order {
   return { schedule, outcome, listing }
-}
-
-/** The same run again, with the places in the program from which the library was called. */
-async function listed(program: ExploredProgram, conditions: Conditions, { steps }: Run): Promise<Run> {
-  return runOnce(program, conditions, new Route(detoursOf(steps)).pick, true)
 }
 
 /** Leaves out detours that the difference does not need. */
@@ -237,20 +226,25 @@ async function shrink(program: ExploredProgram, conditions: Conditions, usual: R
 
 function settingsOf(options: ExploreOptions | undefined): Settings {
   const given = readOptions(options, ['devices', 'maxRuns', 'maxMilliseconds', 'seed', 'strategy', 'faults'])
-  const { devices = 1, maxRuns = MAX_RUNS, maxMilliseconds, seed = SEED, strategy = 'auto' } = given
+  const { maxRuns = MAX_RUNS, maxMilliseconds, strategy = 'auto' } = given
   if (!STRATEGIES.includes(strategy)) {
     throw invalidValue(`options.strategy must be one of ${STRATEGIES.join(', ')}, not ${describe(strategy)}`)
   }
+  const limit = maxMilliseconds === undefined ? undefined : checkInteger(maxMilliseconds, 'options.maxMilliseconds', 0)
+  return {
+    ...checkConditions(given, 1),
+    maxRuns: checkInteger(maxRuns, 'options.maxRuns', 1),
+    deadline: Date.now() + (limit ?? Number.POSITIVE_INFINITY),
+    strategy,
+  }
+}
+
+function checkConditions(options: ReplayOptions, usualDevices: number): Omit<Conditions, 'deadline'> {
+  const { devices = usualDevices, seed = SEED, faults } = options
   return {
     devices: checkInteger(devices, 'options.devices', 1, MOST_DEVICES),
-    maxRuns: checkInteger(maxRuns, 'options.maxRuns', 1),
-    deadline:
-      maxMilliseconds === undefined
-        ? Number.POSITIVE_INFINITY
-        : Date.now() + checkInteger(maxMilliseconds, 'options.maxMilliseconds', 0),
     seed: checkInteger(seed, 'options.seed'),
-    strategy,
-    faults: checkFaults(given.faults, 'options.faults'),
+    faults: checkFaults(faults, 'options.faults'),
     ranges: new Ranges(),
   }
 }
