@@ -3,7 +3,7 @@ import './shortcuts.js'
 
 export { LibraryError } from './base/errors.js'
 export { Communicator, ncclVersion, uniqueId } from './libraries/nccl/communicator.js'
-export { group } from './libraries/nccl/nccl-group.js'
+export { group } from './libraries/nccl/group.js'
 export type {
   CommunicatorOptions,
   NcclReduction,
@@ -12,4 +12,4 @@ export type {
   ReductionOptions,
   RootOptions,
   TransferOptions,
-} from './libraries/nccl/nccl-options.js'
+} from './libraries/nccl/options.js'

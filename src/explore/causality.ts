@@ -1,15 +1,15 @@
 /** Which steps of a run come before which in every order that looks the same, and which only happened to. */
 import { type Conflict, conflictOf, type Step } from './steps.js'
 
-/** Two steps, by their places, whose order matters and is nobody's decision. */
+/** Two steps, by their places, whose order matters and follows from nothing. */
 export interface Race {
   readonly first: number
   readonly second: number
   readonly conflict: Conflict
 }
 
-/** Places of steps. */
-class Places {
+/** A set of places of steps. */
+class StepSet {
   readonly #words: Uint32Array
   constructor(length: number) {
     this.#words = new Uint32Array((length + 31) >>> 5)
@@ -20,23 +20,24 @@ class Places {
   add(place: number): void {
     this.#words[place >>> 5] = (this.#words[place >>> 5] ?? 0) | (1 << (place & 31))
   }
-  addAll(other: Places): void {
+  addAll(other: StepSet): void {
     for (let at = 0; at < this.#words.length; at += 1)
       this.#words[at] = (this.#words[at] ?? 0) | (other.#words[at] ?? 0)
   }
 }
 
 export class Causality {
-  readonly #steps: readonly Step[]
   /** For each step: all that comes before it in every order that looks the same. */
-  readonly #before: Places[] = []
-  /** The same without what only comes before it because there is one JavaScript thread. */
-  readonly #needed: Places[] = []
+  readonly #before: StepSet[] = []
+  /** The same without those that only come before it because there is one JavaScript thread. */
+  readonly #needed: StepSet[] = []
   readonly races: Race[] = []
 
   /** Finds the races of which the second step is not before `from`. */
-  constructor(steps: readonly Step[], from = 0) {
-    this.#steps = steps
+  constructor(
+    private readonly steps: readonly Step[],
+    from = 0,
+  ) {
     let lastJavascript: number | undefined
     for (const [place, step] of steps.entries()) {
       const needed = this.#join(step.causes)
@@ -69,23 +70,23 @@ export class Causality {
   /** Must it come before the other for another reason than that there is one JavaScript thread? */
   #holdsUp(earlier: number, later: number): boolean {
     if (this.#needed[later]?.has(earlier)) return true
-    const conflict = conflictOf(this.#steps[earlier] as Step, this.#steps[later] as Step)
+    const conflict = conflictOf(this.steps[earlier] as Step, this.steps[later] as Step)
     return conflict !== undefined && conflict !== 'javascript'
   }
 
   #process(place: number): number {
-    return (this.#steps[place] as Step).process
+    return (this.steps[place] as Step).process
   }
 
   #comesBefore(earlier: number, later: number): boolean {
-    return (this.#before[later] as Places).has(earlier)
+    return (this.#before[later] as StepSet).has(earlier)
   }
 
-  /** What JavaScript does first could have been another thing: it is one thread, and somebody picked. */
-  #raceOfJavascript(place: number, needed: Places): void {
-    const step = this.#steps[place] as Step
+  /** JavaScript could have done another thing first: it is one thread, and the simulator picked. */
+  #raceOfJavascript(place: number, needed: StepSet): void {
+    const step = this.steps[place] as Step
     for (let earlier = place - 1; earlier > 0; earlier -= 1) {
-      const other = this.#steps[earlier] as Step
+      const other = this.steps[earlier] as Step
       // A host function can run in any wait; the program goes on where it stopped.
       if (!other.begins || (step.kind !== 'run' && other.depth !== step.depth)) continue
       if (needed.has(earlier)) return
@@ -96,14 +97,14 @@ export class Causality {
     }
   }
 
-  #join(places: readonly number[], start?: Places): Places {
-    const joined = new Places(this.#steps.length)
+  #join(places: readonly number[], start?: StepSet): StepSet {
+    const joined = new StepSet(this.steps.length)
     if (start !== undefined) joined.addAll(start)
     for (const place of places) this.#include(joined, place)
     return joined
   }
 
-  #include(places: Places, place: number): void {
+  #include(places: StepSet, place: number): void {
     places.add(place)
     const before = this.#before[place]
     if (before !== undefined) places.addAll(before)

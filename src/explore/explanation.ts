@@ -1,9 +1,9 @@
 /** Where two orders part, and which wait is missing. */
-import type { Touch } from '../driver/sim/objects.js'
+import type { Touch } from '../driver/sim/machine/work.js'
 import { Causality, type Race } from './causality.js'
 import type { Run } from './run.js'
 import type { Known } from './step-recorder.js'
-import { type Conflict, HOST, type Step } from './steps.js'
+import { type Conflict, HOST, type Step, touchesOverlap } from './steps.js'
 
 export interface Explained {
   /** The first step that differs. */
@@ -14,18 +14,25 @@ export interface Explained {
   readonly listing: string
 }
 
-/** What tells most about a mistake comes first. */
+/** The kind that tells most about a mistake comes first. */
 const CONFLICTS: readonly Conflict[] = ['memory', 'javascript', 'look', 'fault']
 
 export function explain(usual: Run, other: Run): Explained {
   const step = firstDifference(usual, other)
-  const race = raceBetween(usual, other)
+  const places = new Map(keysOf(usual).map((key, place) => [key, place]))
+  const usualPlaces = keysOf(other).map((key) => places.get(key))
+  const race = raceBetween(other, usualPlaces)
+  const pair = race === undefined ? [] : [race.first, race.second]
   return {
     step,
     missing:
       race === undefined ? 'The two differ in many places; no single wait tells them apart.' : adviceOn(other, race),
-    usualListing: listingOf(usual, step, race === undefined ? [] : placesIn(usual, other, race)),
-    listing: listingOf(other, step, race === undefined ? [] : [race.first, race.second]),
+    usualListing: listingOf(
+      usual,
+      step,
+      pair.flatMap((place) => usualPlaces[place] ?? []),
+    ),
+    listing: listingOf(other, step, pair),
   }
 }
 
@@ -38,25 +45,13 @@ function firstDifference(usual: Run, other: Run): number {
 }
 
 /** A race of the other order that the usual one has the other way round. */
-function raceBetween(usual: Run, other: Run): Race | undefined {
-  const places = placesByKey(usual)
-  const keys = keysOf(other)
+function raceBetween(other: Run, usualPlaces: readonly (number | undefined)[]): Race | undefined {
   const turned = new Causality(other.steps).races.filter(({ first, second }) => {
-    const [a, b] = [places.get(keys[first] ?? ''), places.get(keys[second] ?? '')]
+    const [a, b] = [usualPlaces[first], usualPlaces[second]]
     return a !== undefined && b !== undefined && a > b
   })
   const rank = ({ conflict }: Race): number => CONFLICTS.indexOf(conflict)
   return turned.sort((a, b) => rank(a) - rank(b) || a.second - b.second)[0]
-}
-
-function placesIn(usual: Run, other: Run, { first, second }: Race): number[] {
-  const places = placesByKey(usual)
-  const keys = keysOf(other)
-  return [first, second].flatMap((place) => places.get(keys[place] ?? '') ?? [])
-}
-
-function placesByKey(run: Run): ReadonlyMap<string, number> {
-  return new Map(keysOf(run).map((key, place) => [key, place]))
 }
 
 /** A name for each step that it has in other orders too. */
@@ -74,7 +69,7 @@ function keysOf({ steps, operations }: Run): string[] {
 
 function adviceOn(run: Run, { first, second, conflict }: Race): string {
   const pair = [run.steps[first] as Step, run.steps[second] as Step] as const
-  // What the program asked for first is what it means to come first.
+  // The program means the step that it asked for first to come first.
   const [earlier, later] = askedFor(run, pair[0]) <= askedFor(run, pair[1]) ? pair : [pair[1], pair[0]]
   const [a, b] = [describeStep(run, earlier), describeStep(run, later)]
   const why = `${a} and ${b} have no order: ${reasonOf(conflict, earlier, later)}.`
@@ -88,8 +83,7 @@ function askedFor({ steps, operations }: Run, step: Step): number {
 
 function reasonOf(conflict: Conflict, a: Step, b: Step): string {
   if (conflict === 'memory') {
-    const shared = sharedBytes(a.touches, b.touches)
-    return `both have to do with ${shared === undefined ? 'the same memory' : bytesOf(shared)}`
+    return `both have to do with ${sharedBytes(a.touches, b.touches) ?? 'the same memory'}`
   }
   if (conflict === 'look') return 'the program asks how far it is, and does what follows from the answer'
   return conflict === 'fault' ? 'one of them loses the device' : 'both run JavaScript, which may share variables'
@@ -120,19 +114,16 @@ function inCode(stream: string): string {
 
 const at = (site: string | undefined): string => (site === undefined ? '' : ` at ${site}`)
 
-function sharedBytes(some: readonly Touch[], others: readonly Touch[]): Touch | undefined {
-  for (const a of some) {
-    for (const b of others) {
-      if (!a.writes && !b.writes) continue
-      const pointer = Math.max(a.pointer, b.pointer)
-      const end = Math.min(a.pointer + a.byteLength, b.pointer + b.byteLength)
-      if (pointer < end) return { pointer, byteLength: end - pointer, writes: true }
-    }
-  }
-  return undefined
+function sharedBytes(some: readonly Touch[], others: readonly Touch[]): string | undefined {
+  const [a, b] = touchesOverlap(some, others) ?? []
+  if (a === undefined || b === undefined) return undefined
+  const pointer = Math.max(a.pointer, b.pointer)
+  const end = Math.min(a.pointer + a.byteLength, b.pointer + b.byteLength)
+  return pointer < end ? bytesOf({ pointer, byteLength: end - pointer }) : undefined
 }
 
-const bytesOf = ({ pointer, byteLength }: Touch): string => `${byteLength} byte(s) at 0x${pointer.toString(16)}`
+const bytesOf = ({ pointer, byteLength }: Omit<Touch, 'writes'>): string =>
+  `${byteLength} byte(s) at 0x${pointer.toString(16)}`
 
 function describeStep({ operations }: Run, step: Step): string {
   const known = operations.get(step.process) ?? operations.get(step.inside)
@@ -152,14 +143,12 @@ function listingOf(run: Run, parts: number, races: readonly number[]): string {
   return lines.join('\n')
 }
 
-function whoGoesOn({ operations }: Run, { inside }: Step): string {
-  const known = operations.get(inside)
-  return known === undefined ? 'the program' : describeKnown(known)
-}
-
 function lineOf(run: Run, step: Step): string {
   const known = run.operations.get(step.process)
-  if (known === undefined) return `${whoGoesOn(run, step)} goes on${at(step.site)}`
+  if (known === undefined) {
+    const inside = run.operations.get(step.inside)
+    return `${inside === undefined ? 'the program' : describeKnown(inside)} goes on${at(step.site)}`
+  }
   const { touches, site } = known
   if (step.kind === 'settle') return `a promise is settled: ${known.stream} is done${at(site)}`
   const memory = touches.map((touch) => `${touch.writes ? 'writes' : 'reads'} ${bytesOf(touch)}`)

@@ -1,18 +1,18 @@
-/** What an exploration has found, as data and for people. */
+/** The result of an exploration, as data and for people. */
 import type { Outcome } from './outcome.js'
 import type { Schedule } from './schedule.js'
 
-/** One order of a program, and what it comes to. */
+/** One order of a program, and its outcome. */
 export interface Order {
   /** For `replay()`. */
   readonly schedule: Schedule
-  /** What it comes to: compare it with that of another order. */
+  /** Compare it with that of another order. */
   readonly outcome: Outcome
   /** Its steps, one a line: operations with their streams and bytes, and where JavaScript goes on. */
   readonly listing: string
 }
 
-/** Two orders of a program that do not come to the same. */
+/** Two orders of a program with different outcomes. */
 export interface Disagreement {
   /** The usual one. */
   readonly first: Order
@@ -24,11 +24,11 @@ export interface Disagreement {
   readonly missing: string
 }
 
-/** What `explore()` has found. */
+/** The result of `explore()`. */
 export interface Exploration {
   /**
    * 'agree': all orders that were run come to the same. 'disagree': two do not. 'deadlock': under some order the program
-   * waits for ever. 'unfinished': it did not come to its end once before `maxMilliseconds` were over.
+   * waits forever. 'unfinished': it did not come to its end once before `maxMilliseconds` were over.
    */
   readonly verdict: 'agree' | 'disagree' | 'deadlock' | 'unfinished'
   /** Every order that could matter was run. Where it is false, and they agree, an order that was not run may not. */
@@ -37,11 +37,11 @@ export interface Exploration {
   readonly runs: number
   /** The one that random orders, and faults with a probability, were picked by. */
   readonly seed: number
-  /** What the program comes to in the usual order. */
+  /** The outcome of the program in the usual order. */
   readonly outcome: Outcome
-  /** The order that waits for ever; undefined unless that is the verdict. */
+  /** The order that waits forever; undefined unless that is the verdict. */
   readonly deadlock: Order | undefined
-  /** Undefined where all agree, or where every order that was run waits for ever. */
+  /** Undefined where all agree, or where every order that was run waits forever. */
   readonly disagreement: Disagreement | undefined
   /** All of this for people: for the message of an assertion. */
   readonly message: string

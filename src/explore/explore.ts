@@ -16,12 +16,12 @@ import type { Picker } from './step-recorder.js'
 /** How orders are picked; `ExploreOptions` says more. */
 export type Strategy = 'auto' | 'reduced' | 'every' | 'priority' | 'uniform'
 
-/** What a program is run on, how often, and in which orders. */
+/** The machine that a program is run on, how often, and in which orders. */
 export interface ExploreOptions {
   /** How many devices the simulation has, from 1 to 64. Default 1. */
   readonly devices?: number | undefined
   /**
-   * How often the program is run at most to find something, at least 1. Default 1000. Making what was found shorter
+   * How often the program is run at most to find something, at least 1. Default 1000. Making the found order shorter
    * takes up to about two hundred runs more, which do not count.
    */
   readonly maxRuns?: number | undefined
@@ -38,15 +38,15 @@ export interface ExploreOptions {
    * turn.
    */
   readonly strategy?: Strategy | undefined
-  /** What is to fail in every run; the seed decides those that have a probability. Default: nothing. */
+  /** The faults of every run; the seed decides those that have a probability. Default: none. */
   readonly faults?: readonly Fault[] | undefined
 }
 
-/** What the exploration had that printed the schedule, where it had any of these. */
+/** The same as for the exploration that printed the schedule. */
 export interface ReplayOptions {
   /** From 1 to 64. Default: as many as the exploration had. */
   readonly devices?: number | undefined
-  /** What is to fail. Default: nothing. */
+  /** The faults of the run. Default: none. */
   readonly faults?: readonly Fault[] | undefined
   /** Decides which of the faults that have a probability come: an integer. Default 1. */
   readonly seed?: number | undefined
@@ -106,14 +106,7 @@ export async function replay(program: ExploredProgram, schedule: Schedule, optio
   const parsed = parseSchedule(schedule)
   const route = new Route(parsed.detours)
   const given = readOptions(options, ['devices', 'seed', 'faults'])
-  const { devices = parsed.devices, seed = SEED } = given
-  const conditions = {
-    devices: checkInteger(devices, 'options.devices', 1, MOST_DEVICES),
-    seed: checkInteger(seed, 'options.seed'),
-    faults: checkFaults(given.faults, 'options.faults'),
-    ranges: new Ranges(),
-    deadline: Number.POSITIVE_INFINITY,
-  }
+  const conditions = { ...checkConditions(given, parsed.devices), deadline: Number.POSITIVE_INFINITY }
   let run: Run
   try {
     run = await runOnce(program, conditions, route.pick, true)
@@ -121,9 +114,8 @@ export async function replay(program: ExploredProgram, schedule: Schedule, optio
     conditions.ranges.giveBack()
   }
   if (route.fits) return orderOf(run, explain(run, run))
-  throw invalidValue(
-    `The schedule '${schedule}' does not fit: it is that of another program, or the program has changed`,
-  )
+  const why = 'it is that of another program, or the program has changed'
+  throw invalidValue(`The schedule '${schedule}' does not fit: ${why}`)
 }
 
 async function exploreWith(program: ExploredProgram, settings: Settings): Promise<Exploration> {
@@ -185,7 +177,9 @@ async function report(
     return { ...about, verdict: 'agree', deadlock: undefined, disagreement: undefined, message }
   }
   const shrunk = found === usual ? usual : await shrink(program, settings, usual, found)
-  const [first, second] = [await listed(program, settings, usual), await listed(program, settings, shrunk)]
+  // Once more, with the places in the program from which the library was called.
+  const again = ({ steps }: Run): Promise<Run> => runOnce(program, settings, new Route(detoursOf(steps)).pick, true)
+  const [first, second] = [await again(usual), await again(shrunk)]
   const explained = explain(first, second)
   const verdict = found.outcome.kind === 'deadlock' ? 'deadlock' : 'disagree'
   const deadlock = verdict === 'deadlock' ? orderOf(second, explained) : undefined
@@ -210,11 +204,6 @@ function strayed(place: number): Error {
 
 function orderOf({ schedule, outcome }: Run, { listing }: Explained): Order {
   return { schedule, outcome, listing }
-}
-
-/** The same run again, with the places in the program from which the library was called. */
-async function listed(program: ExploredProgram, conditions: Conditions, { steps }: Run): Promise<Run> {
-  return runOnce(program, conditions, new Route(detoursOf(steps)).pick, true)
 }
 
 /** Leaves out detours that the difference does not need. */
@@ -244,20 +233,25 @@ async function shrink(program: ExploredProgram, conditions: Conditions, usual: R
 
 function settingsOf(options: ExploreOptions | undefined): Settings {
   const given = readOptions(options, ['devices', 'maxRuns', 'maxMilliseconds', 'seed', 'strategy', 'faults'])
-  const { devices = 1, maxRuns = MAX_RUNS, maxMilliseconds, seed = SEED, strategy = 'auto' } = given
+  const { maxRuns = MAX_RUNS, maxMilliseconds, strategy = 'auto' } = given
   if (!STRATEGIES.includes(strategy)) {
     throw invalidValue(`options.strategy must be one of ${STRATEGIES.join(', ')}, not ${describe(strategy)}`)
   }
+  const limit = maxMilliseconds === undefined ? undefined : checkInteger(maxMilliseconds, 'options.maxMilliseconds', 0)
+  return {
+    ...checkConditions(given, 1),
+    maxRuns: checkInteger(maxRuns, 'options.maxRuns', 1),
+    deadline: Date.now() + (limit ?? Number.POSITIVE_INFINITY),
+    strategy,
+  }
+}
+
+function checkConditions(options: ReplayOptions, usualDevices: number): Omit<Conditions, 'deadline'> {
+  const { devices = usualDevices, seed = SEED, faults } = options
   return {
     devices: checkInteger(devices, 'options.devices', 1, MOST_DEVICES),
-    maxRuns: checkInteger(maxRuns, 'options.maxRuns', 1),
-    deadline:
-      maxMilliseconds === undefined
-        ? Number.POSITIVE_INFINITY
-        : Date.now() + checkInteger(maxMilliseconds, 'options.maxMilliseconds', 0),
     seed: checkInteger(seed, 'options.seed'),
-    strategy,
-    faults: checkFaults(given.faults, 'options.faults'),
+    faults: checkFaults(faults, 'options.faults'),
     ranges: new Ranges(),
   }
 }

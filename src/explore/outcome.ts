@@ -1,13 +1,13 @@
-/** What a run has to show: all by which two orders can be told apart. */
+/** The outcome of a run: all by which two orders can be told apart. */
 import { inspect, types } from 'node:util'
 
-/** What a run of a program comes to. Two that are equal in all of this agree. */
+/** The outcome of a run of a program. Two that are equal in all of this agree. */
 export interface Outcome {
-  /** The program returned or threw; or it waits for ever; or it was given up when `maxMilliseconds` were over. */
+  /** The program returned or threw; or it waits forever; or it was given up when `maxMilliseconds` were over. */
   readonly kind: 'returned' | 'threw' | 'deadlock' | 'unfinished'
-  /** What it returned or threw, as text; for a deadlock, what it waits for. */
+  /** The returned or thrown value, as text; for a deadlock, the operations that it waits for. */
   readonly value: string
-  /** What host functions and twins threw, in that order. */
+  /** The errors of host functions and twins, in that order. */
   readonly uncaught: readonly string[]
   /** Host functions that ran, each named by its stream and its place there. */
   readonly ran: readonly string[]

@@ -1,7 +1,7 @@
 /** Orders at random, for programs that have too many. */
-import type { Choice } from '../driver/sim/chosen-scheduler.js'
-import type { SimStream } from '../driver/sim/objects.js'
-import { Random } from '../driver/sim/random.js'
+import type { Choice } from '../driver/sim/machine/chosen-scheduler.js'
+import type { SimStream } from '../driver/sim/machine/machine-state.js'
+import { Random } from '../driver/sim/machine/random.js'
 import type { Picker } from './step-recorder.js'
 
 /** Each choice with the same probability. It seldom finds what needs one stream to lag far behind. */

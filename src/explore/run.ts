@@ -2,10 +2,10 @@
 import { setImmediate } from 'node:timers/promises'
 import { keepReachable } from '../base/finalization.js'
 import { collectingUncaught } from '../base/uncaught.js'
-import { ChosenScheduler } from '../driver/sim/chosen-scheduler.js'
-import type { PlannedFault } from '../driver/sim/fault-plan.js'
 import type { Ranges } from '../driver/sim/handles.js'
-import { SimOperationKind } from '../driver/sim/objects.js'
+import { ChosenScheduler } from '../driver/sim/machine/chosen-scheduler.js'
+import type { PlannedFault } from '../driver/sim/machine/fault-plan.js'
+import { SimOperationKind } from '../driver/sim/machine/work.js'
 import { SimDriver } from '../driver/sim/sim-driver.js'
 import { type Simulation, simulationFor } from '../simulation/simulation.js'
 import { type Outcome, observed, observedError } from './outcome.js'
@@ -16,7 +16,7 @@ import type { Step } from './steps.js'
 /** A program to be run again and again: it makes all that it needs on the devices of the simulation that it is given. */
 export type ExploredProgram<T = unknown> = (simulation: Simulation) => T | Promise<T>
 
-/** What is the same in all runs of an exploration. */
+/** The conditions that are the same in all runs of an exploration. */
 export interface Conditions {
   readonly devices: number
   readonly seed: number
@@ -100,7 +100,7 @@ type End = Pick<Outcome, 'kind' | 'value'>
 
 const UNFINISHED: End = { kind: 'unfinished', value: 'it was given up: there was no more time' }
 
-/** What the program returns is looked at when it does so: it may be memory that changes later. */
+/** The returned value is looked at at once: it may be memory that changes later. */
 async function ending(program: ExploredProgram, simulation: Simulation): Promise<End> {
   try {
     return { kind: 'returned', value: observed(await program(simulation)) }
@@ -125,7 +125,7 @@ async function quiet({ machine }: SimDriver, { steps }: StepRecorder, isOver: ()
   }
 }
 
-/** What will never be over. */
+/** The operations that will never be over. */
 function standing({ operations }: StepRecorder): string {
   const left = [...operations.values()].filter(({ operation }) => !operation.over)
   const fronts = left.filter(({ operation }) => operation.after.every(({ over }) => over))

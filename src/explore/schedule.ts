@@ -1,5 +1,4 @@
 /** An order as a string that can be pasted: how many devices, then the steps at which it is not the usual one. */
-
 import { invalidType, invalidValue } from '../base/errors.js'
 import { MOST_DEVICES } from '../driver/sim/properties.js'
 import { type Picker, processOf, usualChoice } from './step-recorder.js'
@@ -13,11 +12,6 @@ export interface Detour {
   readonly process: number
 }
 
-export interface ParsedSchedule {
-  readonly devices: number
-  readonly detours: readonly Detour[]
-}
-
 export function scheduleOf(devices: number, detours: readonly Detour[]): Schedule {
   return `${devices}:${detours.map(({ place, process }) => `${place}=${process}`).join()}`
 }
@@ -28,7 +22,7 @@ export function detoursOf(steps: readonly Step[]): Detour[] {
     .map(([place, { process }]) => ({ place, process }))
 }
 
-export function parseSchedule(schedule: Schedule): ParsedSchedule {
+export function parseSchedule(schedule: Schedule): { readonly devices: number; readonly detours: readonly Detour[] } {
   if (typeof schedule !== 'string') throw invalidType('schedule', 'the schedule of an exploration', schedule)
   const [, count, detours] = /^(\d+):((?:\d+=\d+(?:,\d+=\d+)*)?)$/.exec(schedule) ?? []
   const devices = Number(count)

@@ -1,10 +1,10 @@
 /** Directs one run, by asking a picker, and writes down its steps. */
 import { shortCallSite } from '../base/stack.js'
-import type { Choice, Director, Where } from '../driver/sim/chosen-scheduler.js'
-import type { SimOperation, Touch } from '../driver/sim/objects.js'
-import type { Look } from '../driver/sim/scheduler.js'
-import { streamName, whatOf } from './operation-names.js'
-import { HOST, overlap, type Step } from './steps.js'
+import type { Choice, Director, Where } from '../driver/sim/machine/chosen-scheduler.js'
+import type { SimOperation, SimStream } from '../driver/sim/machine/machine-state.js'
+import type { HostLook } from '../driver/sim/machine/scheduler.js'
+import { SimOperationKind, type Touch } from '../driver/sim/machine/work.js'
+import { HOST, type Step, touchesOverlap } from './steps.js'
 
 /** Chooses the step that comes at `place` of the run. */
 export type Picker = (choices: readonly Choice[], place: number, steps: readonly Step[]) => Choice
@@ -40,48 +40,39 @@ export class StepRecorder implements Director {
   readonly operations = new Map<number, Known>()
   /** Operations whose host functions the program queued, and ran. */
   readonly ran: number[] = []
-  readonly #pick: Picker
-  readonly #devices: number
-  readonly #wantsSites: boolean
   readonly #counts = new Map<string, number>()
   /** Operations whose host functions run now, the innermost last. */
   readonly #inside: number[] = []
   readonly #overAt = new Map<number, number>()
-  /** What comes after a latch comes after the step that opened it, too. */
+  /** Operations behind a latch come after the step that opened it, too. */
   readonly #openedAt = new Map<number, number>()
   /** Memory that JavaScript has views of. */
   readonly #viewed: Touch[] = []
 
-  constructor(pick: Picker, devices: number, wantsSites = false) {
-    this.#pick = pick
-    this.#devices = devices
-    this.#wantsSites = wantsSites
+  constructor(
+    private readonly pick: Picker,
+    private readonly devices: number,
+    private readonly wantsSites = false,
+  ) {
     const where: Where = { running: false, depth: 0, waitsFor: undefined, runnable: undefined }
     this.#begin({ kind: 'host', operation: undefined }, HOST, where)
   }
 
   choose(choices: readonly Choice[], where: Where): Choice {
-    const chosen = this.#pick(choices, this.steps.length, this.steps)
+    const chosen = this.pick(choices, this.steps.length, this.steps)
     this.#begin(chosen, processOf(usualChoice(choices)), where)
     return chosen
   }
 
   queued(operation: SimOperation): void {
     const what = whatOf(operation)
-    const stream = streamName(operation.stream, this.#devices)
+    const stream = streamName(operation.stream, this.devices)
     const nth = (this.#counts.get(`${what} ${stream}`) ?? 0) + 1
     this.#counts.set(`${what} ${stream}`, nth)
     const touches = operation.work?.touches ?? []
-    const site = this.#wantsSites ? shortCallSite() : undefined
-    this.operations.set(operation.sequence, {
-      operation,
-      what,
-      stream,
-      nth,
-      touches,
-      queuedAt: this.steps.length - 1,
-      site,
-    })
+    const queuedAt = this.steps.length - 1
+    const site = this.wantsSites ? shortCallSite() : undefined
+    this.operations.set(operation.sequence, { operation, what, stream, nth, touches, queuedAt, site })
   }
 
   over({ sequence, stream }: SimOperation): void {
@@ -95,21 +86,19 @@ export class StepRecorder implements Director {
     this.#openedAt.set(sequence, this.steps.length - 1)
   }
 
-  looks({ operations, memory }: Look): void {
+  looks({ operations, memory }: HostLook): void {
     const step = this.#step
-    if (this.#wantsSites) step.site ??= shortCallSite()
+    if (this.wantsSites) step.site ??= shortCallSite()
     for (const operation of operations ?? []) if (operation !== undefined) step.looks.add(operation.sequence)
     if (memory === undefined) return
-    step.touches.push({ ...memory, writes: true })
-    if (
-      !this.#viewed.some(({ pointer, byteLength }) => pointer === memory.pointer && byteLength === memory.byteLength)
-    ) {
-      this.#viewed.push({ ...memory, writes: true })
-    }
+    const { pointer, byteLength } = memory
+    step.touches.push({ pointer, byteLength, writes: true })
+    const isKnown = this.#viewed.some((known) => known.pointer === pointer && known.byteLength === byteLength)
+    if (!isKnown) this.#viewed.push({ pointer, byteLength, writes: true })
   }
 
   isViewed({ work }: SimOperation): boolean {
-    return work !== undefined && overlap(work.touches, this.#viewed)
+    return work !== undefined && touchesOverlap(work.touches, this.#viewed) !== undefined
   }
 
   get #step(): Step {
@@ -120,7 +109,7 @@ export class StepRecorder implements Director {
     const { kind, operation } = choice
     const javascript = kind !== 'end'
     const begins = javascript && !where.running
-    // Whoever begins may look through any view that it kept.
+    // JavaScript that begins may look through any view that it kept.
     if (kind === 'run') this.#inside.push(processOf(choice))
     if (kind === 'run' && operation?.host?.own !== true) this.ran.push(processOf(choice))
     const touches = begins ? [...this.#viewed] : kind === 'end' ? [...(operation?.work?.touches ?? [])] : []
@@ -156,4 +145,26 @@ export class StepRecorder implements Director {
     const places = operations.flatMap(({ sequence }) => [this.#overAt.get(sequence), this.#openedAt.get(sequence)])
     return places.filter((place) => place !== undefined)
   }
+}
+
+/** Streams are numbered in the order in which they were made, from 1; those that the library makes for itself count too. */
+function streamName(stream: SimStream, devices: number): string {
+  const { device } = stream
+  const of = device.ordinal === 0 ? '' : ` of device ${device.ordinal}`
+  if (stream === device.nullStream) return `the null stream${of}`
+  if (stream === device.perThread) return `the per-thread stream${of}`
+  return `stream ${Number(stream.id) - 2 * devices}${of}`
+}
+
+const NAMES: Readonly<Record<number, string>> = {
+  [SimOperationKind.INSTANT]: 'mark',
+  [SimOperationKind.KERNEL]: 'kernel',
+  [SimOperationKind.HOST]: 'host function',
+  [SimOperationKind.LATCH]: 'latch',
+  [SimOperationKind.FAULT]: 'fault',
+  [SimOperationKind.COPY]: 'copy',
+}
+
+function whatOf({ kind, work }: SimOperation): string {
+  return work?.what ?? NAMES[kind] ?? 'operation'
 }

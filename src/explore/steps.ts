@@ -1,6 +1,6 @@
-/** The steps of a run, and which of them depend on each other: those whose order nobody can see may be exchanged. */
-import type { Choice } from '../driver/sim/chosen-scheduler.js'
-import type { Touch } from '../driver/sim/objects.js'
+/** The steps of a run, and which of them depend on each other: those whose order cannot be observed may be exchanged. */
+import type { Choice } from '../driver/sim/machine/chosen-scheduler.js'
+import type { Touch } from '../driver/sim/machine/work.js'
 
 /** Stands for the host, where an operation is told by its number. */
 export const HOST = 0
@@ -9,7 +9,7 @@ export interface Step {
   readonly kind: Choice['kind']
   /** The number of the operation, or HOST. */
   readonly process: number
-  /** What would have been chosen without a reason to choose otherwise. */
+  /** The process that is chosen without a reason to choose otherwise. */
   readonly usual: number
   /** The operation whose host function JavaScript was in; HOST where it was in none. */
   readonly inside: number
@@ -30,7 +30,7 @@ export interface Step {
   readonly ended: Set<number>
   /** It lost the devices. */
   faults: boolean
-  /** Where JavaScript did this, if somebody wanted to know. */
+  /** Where JavaScript did this, if sites were asked for. */
   site: string | undefined
 }
 
@@ -39,24 +39,24 @@ export type Conflict = 'memory' | 'look' | 'javascript' | 'fault'
 
 /** Undefined where it does not matter which of the two comes first. */
 export function conflictOf(a: Step, b: Step): Conflict | undefined {
-  if (overlap(a.touches, b.touches)) return 'memory'
+  if (touchesOverlap(a.touches, b.touches) !== undefined) return 'memory'
   if (meet(a.looks, b.ended) || meet(b.looks, a.ended)) return 'look'
   if (a.javascript && b.javascript) return 'javascript'
   return a.faults || b.faults ? 'fault' : undefined
 }
 
-export function overlap(some: readonly Touch[], others: readonly Touch[]): boolean {
+/** The first two that have bytes in common, one of them writing. */
+export function touchesOverlap(some: readonly Touch[], others: readonly Touch[]): readonly [Touch, Touch] | undefined {
   for (const a of some) {
     for (const b of others) {
       if (!a.writes && !b.writes) continue
-      if (a.pointer < b.pointer + b.byteLength && b.pointer < a.pointer + a.byteLength) return true
+      if (a.pointer < b.pointer + b.byteLength && b.pointer < a.pointer + a.byteLength) return [a, b]
     }
   }
-  return false
+  return undefined
 }
 
 function meet(looked: ReadonlySet<number>, ended: ReadonlySet<number>): boolean {
-  if (looked.size === 0) return false
   for (const operation of looked) if (ended.has(operation)) return true
   return false
 }

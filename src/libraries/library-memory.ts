@@ -1,5 +1,4 @@
 /** Buffers as arguments of a library's functions: checked when they are given, opened when the work is queued. */
-
 import { invalidType, invalidValue, stateError } from '../base/errors.js'
 import { driverOf, elsewhere } from '../device.js'
 import type { Access, KernelMemory } from '../driver/driver.js'
@@ -9,7 +8,7 @@ import { type DeviceBuffer, isDeviceBuffer } from '../memory/device-buffer.js'
 import type { Stream } from '../stream.js'
 import type { StreamCore } from '../streams/stream-core.js'
 
-/** A buffer that a call is given, and what the call does with it. */
+/** A buffer that a call is given, and how the call uses it. */
 export interface GivenMemory {
   readonly buffer: DeviceBuffer
   readonly access: Access

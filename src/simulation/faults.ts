@@ -1,10 +1,10 @@
-/** Faults on request: what a simulation is asked to let fail. */
+/** Faults on request: the calls and operations that a simulation is asked to let fail. */
 import { checkArray, checkInteger, type Given, readOptions } from '../base/arguments.js'
 import { describe, invalidType, invalidValue, outOfRange } from '../base/errors.js'
 import { CUresult } from '../driver/cuda-results.js'
-import { FAILING_CALLS, type FailingCall, type PlannedFault } from '../driver/sim/fault-plan.js'
+import { FAILING_CALLS, type FailingCall, type PlannedFault } from '../driver/sim/machine/fault-plan.js'
 
-export type { FailingCall } from '../driver/sim/fault-plan.js'
+export type { FailingCall } from '../driver/sim/machine/fault-plan.js'
 
 interface WhichFail {
   /**
@@ -45,13 +45,13 @@ export interface OperationFault extends WhichFail {
 export type Fault = CallFault | OperationFault
 
 const OPERATIONS: readonly unknown[] = ['kernel', 'copy', 'fill', 'any']
-
 const FAULT = ['call', 'operation', 'nth', 'times', 'probability', 'result'] as const
 
 export function checkFault(fault: Fault, name = 'fault'): PlannedFault {
   if (fault === undefined) throw invalidType(name, 'a fault', fault)
   const given: Given<Fault, (typeof FAULT)[number]> = readOptions(fault, FAULT, name)
-  const { call, operation, nth = 1, times, probability } = given
+  const { call, operation, nth = 1, probability } = given
+  const { times = probability === undefined ? 1 : Number.POSITIVE_INFINITY } = given
   if ((call === undefined) === (operation === undefined)) {
     throw invalidValue(`${name} must name either a call or an operation`)
   }
@@ -68,7 +68,7 @@ export function checkFault(fault: Fault, name = 'fault'): PlannedFault {
     call,
     operation,
     after: nth - 1,
-    times: checkTimes(times, name) ?? (probability === undefined ? 1 : Number.POSITIVE_INFINITY),
+    times: checkTimes(times, name),
     probability: checkProbability(probability, name),
     result: checkInteger(result, `${name}.result`, 1, undefined, () => 'a CUresult that is not success'),
   }
@@ -76,14 +76,12 @@ export function checkFault(fault: Fault, name = 'fault'): PlannedFault {
 
 export function checkFaults(faults: readonly Fault[] | undefined, name: string): readonly PlannedFault[] {
   if (faults === undefined) return []
-  return checkArray(faults, name, 'an array of faults').map((each, index) =>
-    checkFault(each as Fault, `${name}[${index}]`),
-  )
+  const given = checkArray(faults, name, 'an array of faults')
+  return given.map((each, index) => checkFault(each as Fault, `${name}[${index}]`))
 }
 
-function checkTimes(times: number | undefined, name: string): number | undefined {
-  if (times === undefined || times === Number.POSITIVE_INFINITY) return times
-  return checkInteger(times, `${name}.times`, 1)
+function checkTimes(times: number, name: string): number {
+  return times === Number.POSITIVE_INFINITY ? times : checkInteger(times, `${name}.times`, 1)
 }
 
 function checkProbability(probability: number | undefined, name: string): number {

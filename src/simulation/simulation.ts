@@ -1,10 +1,10 @@
-/** Simulations, and what can be queued on their streams that no GPU offers. */
+/** Simulations, and the operations on their streams that no GPU offers. */
 import { checkBoolean, checkInteger, checkNanoseconds, checkPointer, readOptions } from '../base/arguments.js'
 import { invalidType, stateError } from '../base/errors.js'
 import { contextOf, type Device, deviceOf, driverOf, isDevice, readOptionsOn } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
 import { StreamFlag, type StreamHandle } from '../driver/driver.js'
-import { SimOperationKind } from '../driver/sim/objects.js'
+import { SimOperationKind } from '../driver/sim/machine/work.js'
 import { MOST_DEVICES } from '../driver/sim/properties.js'
 import { SimDriver, simulatorOfHandle } from '../driver/sim/sim-driver.js'
 import { backendOf, wrappableOf } from '../driver/wrappable-driver.js'
@@ -13,7 +13,7 @@ import { checkPriority, isStream, openStream } from '../streams/stream-core.js'
 import type { StreamOptions } from '../streams/stream-options.js'
 import { checkFault, checkFaults, type Fault } from './faults.js'
 
-/** What a simulated machine has. */
+/** The devices, the order and the faults of a simulated machine. */
 export interface SimulationOptions {
   /** How many devices the machine has, from 1 to 64. Default 1. */
   readonly devices?: number | undefined
@@ -22,7 +22,7 @@ export interface SimulationOptions {
    * the natural one.
    */
   readonly seed?: number | undefined
-  /** What is to fail. More can be asked for later, by `simulation.inject()`. */
+  /** The calls and operations that are to fail. More can be asked for later, by `simulation.inject()`. */
   readonly faults?: readonly Fault[] | undefined
 }
 
@@ -44,14 +44,14 @@ export interface Simulation extends Disposable {
    */
   inject(fault: Fault): Disposable
   /**
-   * Destroys its contexts: what is pending rejects, and all further use fails with CudaError 709,
-   * CUDA_ERROR_CONTEXT_IS_DESTROYED; `close()` of what it has does not throw. May be called twice.
+   * Destroys its contexts: pending promises reject, and all further use fails with CudaError 709,
+   * CUDA_ERROR_CONTEXT_IS_DESTROYED; `close()` of its objects does not throw. May be called twice.
    */
   close(): void
 }
 
 const simulations = new WeakMap<SimDriver, Simulation>()
-/** By simulator: a handle keeps nothing alive, and a number is all that its owner has. */
+/** By simulator: a handle is a number for its owner, and keeps nothing alive. */
 const foreignStreams = new WeakMap<SimDriver, Set<bigint>>()
 
 /**
@@ -174,30 +174,27 @@ export function destroyForeignStream(handle: bigint): void {
   const address = checkPointer(handle, 'handle', 'a handle that foreignStream() returned')
   const driver = simulatorOfHandle(address)
   if (driver === undefined || !foreignStreams.get(driver)?.delete(BigInt(address))) {
-    throw stateError(
-      'ERR_INVALID_HANDLE',
-      `0x${handle.toString(16)} is no stream that foreignStream() made, or it is destroyed`,
-    )
+    const what = `0x${handle.toString(16)} is no stream that foreignStream() made, or it is destroyed`
+    throw stateError('ERR_INVALID_HANDLE', what)
   }
   driver.foreignStreamDestroy(address as StreamHandle)
 }
 
 /** The simulation of a simulator: always the same object. */
 export function simulationFor(driver: SimDriver): Simulation {
-  let simulation = simulations.get(driver)
-  if (simulation === undefined) {
-    simulation = {
-      devices: Array.from({ length: driver.deviceCount() }, (_, ordinal) => deviceOf(wrappableOf(driver), ordinal)),
-      seed: driver.seed,
-      get now() {
-        return driver.machine.scheduler.now
-      },
-      inject: (fault) => ({ [Symbol.dispose]: driver.machine.faults.add(checkFault(fault)) }),
-      close: () => driver.close(),
-      [Symbol.dispose]: () => driver.close(),
-    }
-    simulations.set(driver, simulation)
+  const known = simulations.get(driver)
+  if (known !== undefined) return known
+  const simulation: Simulation = {
+    devices: Array.from({ length: driver.deviceCount() }, (_, ordinal) => deviceOf(wrappableOf(driver), ordinal)),
+    seed: driver.seed,
+    get now() {
+      return driver.machine.scheduler.now
+    },
+    inject: (fault) => ({ [Symbol.dispose]: driver.machine.faults.add(checkFault(fault)) }),
+    close: () => driver.close(),
+    [Symbol.dispose]: () => driver.close(),
   }
+  simulations.set(driver, simulation)
   return simulation
 }
 
@@ -214,7 +211,7 @@ function simulated(stream: Stream): { readonly driver: SimDriver; readonly handl
   core.makeRoom(1)
   const { handle } = core
   const driver = simDriverOf(stream.device)
-  // What is queued here passes none of the library's own verbs, as another library's work does.
+  // Work that is queued here passes none of the library's own verbs, as another library's does.
   driver.streamHandedOut(handle)
   return { driver, handle }
 }

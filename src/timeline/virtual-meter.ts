@@ -1,7 +1,9 @@
 /** Times of the simulator: virtual, exact, and reported by the machine itself as operations begin and end. */
 
 import type { Driver, StreamHandle } from '../driver/driver.js'
-import { type Observer, type SimOperation, SimOperationKind } from '../driver/sim/objects.js'
+import type { Observer } from '../driver/sim/machine/machine.js'
+import type { SimOperation } from '../driver/sim/machine/machine-state.js'
+import { SimOperationKind } from '../driver/sim/machine/work.js'
 import type { SimDriver } from '../driver/sim/sim-driver.js'
 import { backendOf } from '../driver/wrappable-driver.js'
 import { RowKind } from './kinds.js'

@@ -8,7 +8,7 @@ import {
   CUBLAS_SIGNATURES,
   CUBLAS_STATUS,
   CUBLAS_TYPES,
-} from '../../src/libraries/cublas/cublas-library.js'
+} from '../../src/libraries/cublas/library.js'
 import {
   NCCL_CONFIG,
   NCCL_CONFIG_MAGIC,
@@ -17,7 +17,7 @@ import {
   NCCL_SIGNATURES,
   NCCL_TYPES,
   UNIQUE_ID_BYTES,
-} from '../../src/libraries/nccl/nccl-library.js'
+} from '../../src/libraries/nccl/library.js'
 import { CHeader, findHeader, writtenTypes } from './c-header.js'
 
 const HANDLES = ['cublasHandle_t', 'cudaStream_t', 'ncclComm_t', 'size_t']

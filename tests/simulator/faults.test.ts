@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { CudaError, type Device, defineKernel, Stream } from 'cuda-streams'
 import { busy, type ExploredProgram, explore, type Fault, type Simulation, simulate } from 'cuda-streams/sim'
-import { FAILING_CALLS } from '../../src/driver/sim/fault-plan.js'
+import { FAILING_CALLS } from '../../src/driver/sim/machine/fault-plan.js'
 
 const OUT_OF_MEMORY = 2
 const INVALID_VALUE = 1

@@ -5,12 +5,13 @@ import { setImmediate } from 'node:timers/promises'
 import { Stream } from 'cuda-streams'
 import { busy, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
-import { Heap } from '../../src/driver/sim/heap.js'
-import { type SimOperation, SimOperationKind } from '../../src/driver/sim/objects.js'
-import { Queue } from '../../src/driver/sim/queue.js'
-import type { Steps } from '../../src/driver/sim/scheduler.js'
+import { Heap } from '../../src/driver/sim/machine/heap.js'
+import type { SimOperation } from '../../src/driver/sim/machine/machine-state.js'
+import { Queue } from '../../src/driver/sim/machine/queue.js'
+import type { Steps } from '../../src/driver/sim/machine/scheduler.js'
+import { TimedScheduler } from '../../src/driver/sim/machine/timed-scheduler.js'
+import { SimOperationKind } from '../../src/driver/sim/machine/work.js'
 import { SimDriver } from '../../src/driver/sim/sim-driver.js'
-import { TimedScheduler } from '../../src/driver/sim/timed-scheduler.js'
 
 const MEGABYTE = 2 ** 20
 
@@ -120,7 +121,7 @@ describe('many streams', () => {
         return a < b
       })
       for (let nth = 0; nth < size; nth += 1) heap.push((nth * 7919) % size)
-      for (let nth = 0; nth < size; nth += 1) assert.equal(heap.pop(), nth)
+      for (let nth = 0; nth < size; nth += 1) assert.equal(heap.shift(), nth)
       return count / size
     }
     assert.ok(comparisons(8_191) < 4 * Math.log2(8_191))

@@ -1,10 +1,9 @@
-/** Which calls a capture allows, what it answers to the others, and which of them spoil it. */
-
+/** Which calls a capture allows, how it refuses the others, and which of them invalidate it. */
 import type { CudaError } from '../../base/errors.js'
 import type { CapturedNode } from '../captured-graph.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { CaptureMode } from '../driver.js'
-import { type NodeWork, SimCapture, type SimDevice, type SimEvent, type SimStream } from './objects.js'
+import { SimCapture, type SimDevice, type SimEvent, type SimNodeWork, type SimStream } from './machine/machine-state.js'
 
 export class CaptureRules {
   readonly #captures = new Set<SimCapture>()
@@ -14,7 +13,7 @@ export class CaptureRules {
     return this.#captures.size > 0
   }
 
-  /** Does any stream of the device capture? To ask spoils nothing. */
+  /** Does any stream of the device capture? To ask invalidates none. */
   activeOn(device: SimDevice): boolean {
     return [...this.#captures].some((capture) => isOn(capture, device))
   }
@@ -28,7 +27,7 @@ export class CaptureRules {
     this.#captures.add(new SimCapture(stream, mode))
   }
 
-  end(stream: SimStream): readonly CapturedNode<NodeWork>[] {
+  end(stream: SimStream): readonly CapturedNode<SimNodeWork>[] {
     const { capture } = stream
     this.refuseToTell(stream, 'cuStreamEndCapture')
     if (capture === undefined) throw cudaError('cuStreamEndCapture', CUresult.ILLEGAL_STATE)
@@ -51,30 +50,37 @@ export class CaptureRules {
 
   /** Asking a capturing stream how far its work is: there is none that runs. */
   refuseOn(stream: SimStream, call: string): void {
-    if (stream.capture !== undefined) throw this.#spoil(stream.capture, call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
+    if (stream.capture !== undefined) throw this.#invalidate(stream.capture, call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
   }
 
   /** The error of a call that is refused for another reason: it invalidates the capture that the stream is in all the same. */
   refuseIn({ capture }: SimStream, call: string, result: number): CudaError {
-    return capture === undefined ? cudaError(call, result) : this.#spoil(capture, call, result)
+    return capture === undefined ? cudaError(call, result) : this.#invalidate(capture, call, result)
   }
 
-  /** Calls that CUDA calls unsafe: they spoil every capture that is not relaxed, whatever stream they are about. */
+  /** Calls that CUDA calls unsafe: they invalidate every capture that is not relaxed, whatever stream they are about. */
   refuseUnsafe(call: string): void {
-    this.#spoilAll(call, ({ mode }) => mode !== CaptureMode.RELAXED)
+    this.#invalidateAll(call, ({ mode }) => mode !== CaptureMode.RELAXED)
   }
 
   /** Waiting for a whole device would wait for the capture too, in any mode. */
   refuseOnDevice(device: SimDevice, call: string): void {
-    this.#spoilAll(call, (capture) => isOn(capture, device))
+    this.#invalidateAll(call, (capture) => isOn(capture, device))
   }
 
   /** An event of a capture has no work to ask about, and once the capture is over it has no record at all. */
-  refuseCapturedEvent(event: SimEvent, call: string): void {
-    const { captured: capture } = event
-    if (capture === undefined) return
-    if (capture.over || capture.invalid) throw cudaError(call, CUresult.INVALID_VALUE)
-    throw this.#spoil(capture, call, CUresult.CAPTURED_EVENT)
+  refuseCapturedEvent({ captured }: SimEvent, call: string): void {
+    if (captured === undefined) return
+    throw cudaError(call, captured.over || captured.invalid ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
+  }
+
+  /** As `refuseCapturedEvent`, for a call that invalidates the capture. */
+  refuseLookAt(event: SimEvent, call: string): void {
+    try {
+      this.refuseCapturedEvent(event, call)
+    } finally {
+      if (event.captured !== undefined) event.captured.invalid = true
+    }
   }
 
   /** A stream leaves when it is destroyed; the one that began the capture takes it along. */
@@ -94,7 +100,7 @@ export class CaptureRules {
     throw cudaError(call, CUresult.STREAM_CAPTURE_IMPLICIT)
   }
 
-  /** What CUDA refuses to tell of a null stream while a blocking stream captures, without spoiling the capture. */
+  /** Questions about a null stream are refused while a blocking stream captures, which leaves the capture valid. */
   refuseToTell(stream: SimStream, call: string): void {
     if (this.active && this.#blockingCaptures(stream).length > 0)
       throw cudaError(call, CUresult.STREAM_CAPTURE_IMPLICIT)
@@ -108,7 +114,7 @@ export class CaptureRules {
   }
 
   /** Writes down one operation of a capturing stream. */
-  add(stream: SimStream, capture: SimCapture, call: string, work: NodeWork): void {
+  add(stream: SimStream, capture: SimCapture, call: string, work: SimNodeWork): void {
     if (capture.invalid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
     capture.add(stream, work)
   }
@@ -132,14 +138,14 @@ export class CaptureRules {
     if (captured === undefined) {
       // To wait for an event that was never recorded is no wait, here too.
       if (capture === undefined || event.record === undefined) return
-      throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_ISOLATION)
+      throw this.#invalidate(capture, call, CUresult.STREAM_CAPTURE_ISOLATION)
     }
     if (stream === stream.device.nullStream) {
-      throw this.#spoil(captured, call, CUresult.STREAM_CAPTURE_IMPLICIT)
+      throw this.#invalidate(captured, call, CUresult.STREAM_CAPTURE_IMPLICIT)
     }
     if (capture !== undefined && capture !== captured) {
       captured.invalid = true
-      throw this.#spoil(capture, call, CUresult.STREAM_CAPTURE_MERGE)
+      throw this.#invalidate(capture, call, CUresult.STREAM_CAPTURE_MERGE)
     }
     captured.joinAt(event, stream)
   }
@@ -149,24 +155,24 @@ export class CaptureRules {
     const call = 'cuStreamWaitEvent'
     const { captured } = event
     if (!capture.invalid && (captured?.over || captured?.invalid)) {
-      throw this.#spoil(capture, call, CUresult.INVALID_VALUE)
+      throw this.#invalidate(capture, call, CUresult.INVALID_VALUE)
     }
     this.add(stream, capture, call, { kind: 'eventWait', event })
   }
 
-  #drop(capture: SimCapture): readonly CapturedNode<NodeWork>[] {
+  #drop(capture: SimCapture): readonly CapturedNode<SimNodeWork>[] {
     this.#captures.delete(capture)
     return capture.end()
   }
 
   /** Every capture that a call must not be made beside. */
-  #spoilAll(call: string, forbids: (capture: SimCapture) => boolean): void {
-    const spoilt = [...this.#captures].filter(forbids)
-    for (const capture of spoilt) capture.invalid = true
-    if (spoilt.length > 0) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
+  #invalidateAll(call: string, forbids: (capture: SimCapture) => boolean): void {
+    const forbidden = [...this.#captures].filter(forbids)
+    for (const capture of forbidden) capture.invalid = true
+    if (forbidden.length > 0) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
   }
 
-  #spoil(capture: SimCapture, call: string, result: number): CudaError {
+  #invalidate(capture: SimCapture, call: string, result: number): CudaError {
     capture.invalid = true
     return cudaError(call, result)
   }

@@ -14,16 +14,9 @@ const OTHERS = 2 ** 44 + 2 ** 46
 const PART = 2 ** 39
 const PARTS = 96
 
-const OFFSETS: Readonly<Record<SimHandleKind, number>> = {
-  context: 0,
-  stream: 2 ** 20,
-  graph: 2 ** 27,
-  graphExec: 3 * 2 ** 26,
-  event: 2 ** 28,
-}
 const SPACING = 32
 
-/** Which simulation's range a handle lies in. */
+/** The number of the range that a handle lies in. */
 export const rangeOf = (handle: number): number => Math.floor(handle / RANGE)
 
 /** Enough of them for so many bytes, one after the other. */
@@ -74,7 +67,7 @@ export class Ranges {
     this.#next = 0
   }
 
-  /** Nobody uses a handle or an address in them any more. Who takes them next gets them in the same order. */
+  /** No handle or address in them is used any more. They are taken again in the same order. */
   giveBack(): void {
     for (const { numbers } of this.#taken.splice(0).reverse()) account.givenBack.push(...[...numbers].reverse())
   }
@@ -88,44 +81,51 @@ function takeNew(count: number): Taken {
   return { base, numbers: Array.from({ length: count }, (_, index) => rangeOf(base) + index) }
 }
 
+/** The handles of one kind. */
+class HandleSeries {
+  readonly free: number[] = []
+  /** Those that this library destroyed, and did not create again since. */
+  readonly remembered = new Set<number>()
+
+  constructor(public next: number) {}
+}
+
 export class Handles {
   /** Where the range begins. */
   readonly base: number
-  readonly #next: Record<SimHandleKind, number> = { ...OFFSETS }
-  readonly #free: Record<SimHandleKind, number[]> = { stream: [], event: [], context: [], graph: [], graphExec: [] }
-  readonly #remembered: Record<SimHandleKind, Set<number>> = {
-    stream: new Set(),
-    event: new Set(),
-    context: new Set(),
-    graph: new Set(),
-    graphExec: new Set(),
+  readonly #kinds = {
+    context: new HandleSeries(0),
+    stream: new HandleSeries(2 ** 20),
+    graph: new HandleSeries(2 ** 27),
+    graphExec: new HandleSeries(3 * 2 ** 26),
+    event: new HandleSeries(2 ** 28),
   }
 
   constructor(ranges: Ranges) {
     this.base = ranges.take(RANGE).base
   }
 
-  take(kind: SimHandleKind): number {
-    const reused = this.#free[kind].pop()
+  take(name: SimHandleKind): number {
+    const kind = this.#kinds[name]
+    const reused = kind.free.pop()
     if (reused !== undefined) {
-      this.#remembered[kind].delete(reused)
+      kind.remembered.delete(reused)
       return reused
     }
-    this.#next[kind] += SPACING
-    return this.base + this.#next[kind]
+    kind.next += SPACING
+    return this.base + kind.next
   }
 
   giveBack(kind: SimHandleKind, handle: number): void {
-    this.#free[kind].push(handle)
+    this.#kinds[kind].free.push(handle)
   }
 
   /** Notes that it was this library that destroyed the object. */
   remember(kind: SimHandleKind, handle: number): void {
-    this.#remembered[kind].add(handle)
+    this.#kinds[kind].remembered.add(handle)
   }
 
-  /** Was it destroyed by this library, and not created again since? */
   remembers(kind: SimHandleKind, handle: number): boolean {
-    return this.#remembered[kind].has(handle)
+    return this.#kinds[kind].remembered.has(handle)
   }
 }

@@ -1,6 +1,6 @@
-/** What lies behind a simulated pointer. What is freed reads as poison, and what is written there is lost. */
+/** The memory behind simulated pointers. Freed memory reads as poison, and writes to it are lost. */
 import type { FillWidth, Pointer } from '../driver.js'
-import type { SimDevice } from './objects.js'
+import type { SimDevice } from './machine/machine-state.js'
 
 /** Reads of freed memory. */
 export const POISON = 0xdd
@@ -11,17 +11,14 @@ const CHUNK = 2 ** 18
 /** Bytes that are moved at a time: a view may not be as long as a block. */
 export const PIECE = 2 ** 26
 
-export abstract class Block {
-  readonly pointer: Pointer
-  readonly byteLength: number
-  readonly device: SimDevice
+export abstract class MemoryBlock {
   freed = false
 
-  constructor(pointer: Pointer, byteLength: number, device: SimDevice) {
-    this.pointer = pointer
-    this.byteLength = byteLength
-    this.device = device
-  }
+  constructor(
+    readonly pointer: Pointer,
+    readonly byteLength: number,
+    readonly device: SimDevice,
+  ) {}
 
   /** Makes sure that there are bytes, and returns what an operation must keep reachable. Throws a RangeError where the process has no more. */
   abstract prepare(pointer: Pointer, byteLength: number): unknown
@@ -63,7 +60,7 @@ export abstract class Block {
 }
 
 /** Memory of a device: its bytes exist from the first touch on. */
-export class DeviceMemory extends Block {
+export class DeviceMemory extends MemoryBlock {
   #bytes: ArrayBuffer | undefined
   /** For each chunk: have its bytes been touched? */
   #touched = new Uint8Array(0)
@@ -93,7 +90,7 @@ export class DeviceMemory extends Block {
     this.#bytes = undefined
   }
 
-  /** A twin may have transferred its view to somebody else, and with it what the memory held. */
+  /** A twin may have transferred its view to another thread, and with it the bytes of the memory. */
   #existing(): ArrayBuffer {
     if (this.#bytes !== undefined && this.#bytes.byteLength > 0) return this.#bytes
     this.#bytes = new ArrayBuffer(this.byteLength)
@@ -105,9 +102,9 @@ export class DeviceMemory extends Block {
 
 /**
  * Memory of the host. While it is open nothing here keeps its buffer reachable, so that the garbage collector can find
- * that nobody uses it; operations that are queued do keep it.
+ * that it is not used any more; operations that are queued do keep it.
  */
-export class PinnedMemory extends Block {
+export class PinnedMemory extends MemoryBlock {
   readonly #open: WeakRef<ArrayBuffer>
   /** Once closed: the bytes, taken away from the views. */
   #closed: ArrayBuffer | undefined
@@ -128,7 +125,7 @@ export class PinnedMemory extends Block {
 
   protected override get buffer(): ArrayBuffer | undefined {
     const buffer = this.#closed ?? this.#open.deref()
-    // The caller may have transferred it to somebody else.
+    // The caller may have transferred it to another thread.
     return this.freed || buffer?.byteLength === 0 ? undefined : buffer
   }
 

@@ -1,54 +1,42 @@
-/** What operations do to memory when they end, and which bytes they read and write. */
+/** The effects of operations on memory when they end, and the bytes that they read and write. */
 import type { FillWidth, Pointer } from '../driver.js'
-import { type Block, DeviceMemory, PIECE } from './memory-blocks.js'
-import type { CopyEngine, Touch, Work } from './objects.js'
+import type { Touch, Work } from './machine/work.js'
+import { DeviceMemory, type MemoryBlock, PIECE } from './memory-blocks.js'
 
 export class CopyWork implements Work {
   readonly what = 'copy'
   readonly name = 'copy'
-  readonly engine: CopyEngine | undefined
   /** Kept reachable until it is done. */
   readonly held: readonly unknown[]
-  readonly #to: Block
-  readonly #destination: Pointer
-  readonly #from: Block
-  readonly #source: Pointer
-  readonly byteLength: number
 
   constructor(
-    to: Block,
-    destination: Pointer,
-    from: Block,
-    source: Pointer,
-    byteLength: number,
-    engine: CopyEngine | undefined,
+    private readonly to: MemoryBlock,
+    private readonly destination: Pointer,
+    private readonly from: MemoryBlock,
+    private readonly source: Pointer,
+    readonly byteLength: number,
+    readonly engine: number | undefined,
   ) {
     this.held = [to.prepare(destination, byteLength), from.prepare(source, byteLength)]
-    this.engine = engine
-    this.#to = to
-    this.#destination = destination
-    this.#from = from
-    this.#source = source
-    this.byteLength = byteLength
   }
 
   get touches(): readonly Touch[] {
     const { byteLength } = this
     return [
-      { pointer: this.#source, byteLength, writes: false },
-      { pointer: this.#destination, byteLength, writes: true },
+      { pointer: this.source, byteLength, writes: false },
+      { pointer: this.destination, byteLength, writes: true },
     ]
   }
 
   /** Which kinds of memory, and of which device, cannot be changed. */
   get shape(): string {
-    return `copy ${endOf(this.#to)} from ${endOf(this.#from)}`
+    return `copy ${placeOf(this.to)} from ${placeOf(this.from)}`
   }
 
   effect(): void {
     for (let done = 0; done < this.byteLength; done += PIECE) {
-      const bytes = this.#from.read((this.#source + done) as Pointer, Math.min(PIECE, this.byteLength - done))
-      this.#to.write((this.#destination + done) as Pointer, bytes)
+      const bytes = this.from.read((this.source + done) as Pointer, Math.min(PIECE, this.byteLength - done))
+      this.to.write((this.destination + done) as Pointer, bytes)
     }
   }
 }
@@ -59,32 +47,27 @@ export class FillWork implements Work {
   readonly engine = undefined
   /** The width may change. */
   readonly shape = 'fill'
+  readonly byteLength: number
+  /** Kept reachable until it is done. */
   readonly held: unknown
-  readonly #block: Block
-  readonly #pointer: Pointer
-  readonly #value: number
-  readonly #width: FillWidth
-  readonly #count: number
 
-  constructor(block: Block, pointer: Pointer, value: number, width: FillWidth, count: number) {
-    this.held = block.prepare(pointer, count * width)
-    this.#block = block
-    this.#pointer = pointer
-    this.#value = value
-    this.#width = width
-    this.#count = count
-  }
-
-  get byteLength(): number {
-    return this.#count * this.#width
+  constructor(
+    private readonly block: MemoryBlock,
+    private readonly pointer: Pointer,
+    private readonly value: number,
+    private readonly width: FillWidth,
+    private readonly count: number,
+  ) {
+    this.byteLength = count * width
+    this.held = block.prepare(pointer, this.byteLength)
   }
 
   get touches(): readonly Touch[] {
-    return [{ pointer: this.#pointer, byteLength: this.byteLength, writes: true }]
+    return [{ pointer: this.pointer, byteLength: this.byteLength, writes: true }]
   }
 
   effect(): void {
-    this.#block.fill(this.#pointer, this.#value, this.#width, this.#count)
+    this.block.fill(this.pointer, this.value, this.width, this.count)
   }
 }
 
@@ -95,22 +78,21 @@ export class FreeWork implements Work {
   readonly engine = undefined
   readonly byteLength = undefined
   readonly shape = undefined
-  readonly #block: Block
-  readonly #giveBack: (block: Block) => void
 
-  constructor(block: Block, giveBack: (block: Block) => void) {
-    this.#block = block
-    this.#giveBack = giveBack
-  }
+  constructor(
+    private readonly block: MemoryBlock,
+    private readonly giveBack: (block: MemoryBlock) => void,
+  ) {}
 
   get touches(): readonly Touch[] {
-    return [{ pointer: this.#block.pointer, byteLength: this.#block.byteLength, writes: true }]
+    return [{ pointer: this.block.pointer, byteLength: this.block.byteLength, writes: true }]
   }
 
   effect(): void {
-    this.#block.free()
-    this.#giveBack(this.#block)
+    this.block.free()
+    this.giveBack(this.block)
   }
 }
 
-const endOf = (block: Block): string => (block instanceof DeviceMemory ? `device ${block.device.ordinal}` : 'host')
+const placeOf = (block: MemoryBlock): string =>
+  block instanceof DeviceMemory ? `device ${block.device.ordinal}` : 'host'

@@ -1,8 +1,8 @@
 /**
- * What the simulated device says of itself. Its attributes are what an H200 answers (driver 580.159.04), so that a
- * program sees the GPU it is meant for.
+ * The properties of the simulated device. Its attributes are the answers of an H200 (driver 580.159.04), so that a program
+ * sees the GPU it is meant for.
  */
-import { DEVICE_ATTRIBUTES } from '../device-attributes.js'
+import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
 
 /** More devices than any machine has; a mistyped figure should not fill the memory. */
 export const MOST_DEVICES = 64
@@ -13,9 +13,8 @@ export function simulatedUuid(device: number): string {
   return `GPU-00000000-0000-4000-8000-${device.toString(16).padStart(12, '0')}`
 }
 
-const A = DEVICE_ATTRIBUTES
-
-export const SIMULATED_ATTRIBUTES: Readonly<Record<number, number>> = {
+/** All others are 0. */
+const NOT_ZERO: Readonly<Record<number, number>> = {
   [A.maxThreadsPerBlock]: 1024,
   [A.maxBlockDimX]: 1024,
   [A.maxBlockDimY]: 1024,
@@ -32,10 +31,7 @@ export const SIMULATED_ATTRIBUTES: Readonly<Record<number, number>> = {
   [A.textureAlignment]: 512,
   [A.gpuOverlap]: 1,
   [A.multiprocessorCount]: 132,
-  [A.kernelExecTimeout]: 0,
-  [A.integrated]: 0,
   [A.canMapHostMemory]: 1,
-  [A.computeMode]: 0,
   [A.maximumTexture1dWidth]: 131072,
   [A.maximumTexture2dWidth]: 131072,
   [A.maximumTexture2dHeight]: 65536,
@@ -48,9 +44,7 @@ export const SIMULATED_ATTRIBUTES: Readonly<Record<number, number>> = {
   [A.surfaceAlignment]: 512,
   [A.concurrentKernels]: 1,
   [A.eccEnabled]: 1,
-  [A.pciBusId]: 0,
   [A.pciDeviceId]: 6,
-  [A.tccDriver]: 0,
   [A.memoryClockRate]: 3201000,
   [A.globalMemoryBusWidth]: 6016,
   [A.l2CacheSize]: 62914560,
@@ -65,7 +59,6 @@ export const SIMULATED_ATTRIBUTES: Readonly<Record<number, number>> = {
   [A.maximumTexture3dWidthAlternate]: 8192,
   [A.maximumTexture3dHeightAlternate]: 8192,
   [A.maximumTexture3dDepthAlternate]: 32768,
-  [A.pciDomainId]: 0,
   [A.texturePitchAlignment]: 32,
   [A.maximumTexturecubemapWidth]: 32768,
   [A.maximumTexturecubemapLayeredWidth]: 32768,
@@ -91,7 +84,6 @@ export const SIMULATED_ATTRIBUTES: Readonly<Record<number, number>> = {
   [A.maximumTexture2dMipmappedWidth]: 32768,
   [A.maximumTexture2dMipmappedHeight]: 32768,
   [A.computeCapabilityMajor]: 9,
-  [A.computeCapabilityMinor]: 0,
   [A.maximumTexture1dMipmappedWidth]: 32768,
   [A.streamPrioritiesSupported]: 1,
   [A.globalL1CacheSupported]: 1,
@@ -99,28 +91,16 @@ export const SIMULATED_ATTRIBUTES: Readonly<Record<number, number>> = {
   [A.maxSharedMemoryPerMultiprocessor]: 233472,
   [A.maxRegistersPerMultiprocessor]: 65536,
   [A.managedMemory]: 1,
-  [A.multiGpuBoard]: 0,
-  [A.multiGpuBoardGroupId]: 0,
-  [A.hostNativeAtomicSupported]: 0,
   [A.singleToDoublePrecisionPerfRatio]: 2,
-  [A.pageableMemoryAccess]: 0,
   [A.concurrentManagedAccess]: 1,
   [A.computePreemptionSupported]: 1,
   [A.canUseHostPointerForRegisteredMem]: 1,
-  [A.canUseStreamMemOpsV1]: 0,
-  [A.canUse64BitStreamMemOpsV1]: 0,
-  [A.canUseStreamWaitValueNorV1]: 0,
   [A.cooperativeLaunch]: 1,
   [A.cooperativeMultiDeviceLaunch]: 1,
   [A.maxSharedMemoryPerBlockOptin]: 232448,
-  [A.canFlushRemoteWrites]: 0,
   [A.hostRegisterSupported]: 1,
-  [A.pageableMemoryAccessUsesHostPageTables]: 0,
-  [A.directManagedMemAccessFromHost]: 0,
   [A.virtualAddressManagementSupported]: 1,
   [A.handleTypePosixFileDescriptorSupported]: 1,
-  [A.handleTypeWin32HandleSupported]: 0,
-  [A.handleTypeWin32KmtHandleSupported]: 0,
   [A.maxBlocksPerMultiprocessor]: 32,
   [A.genericCompressionSupported]: 1,
   [A.maxPersistingL2CacheSize]: 39321600,
@@ -145,22 +125,18 @@ export const SIMULATED_ATTRIBUTES: Readonly<Record<number, number>> = {
   [A.tensorMapAccessSupported]: 1,
   [A.handleTypeFabricSupported]: 1,
   [A.unifiedFunctionPointers]: 1,
-  [A.numaConfig]: 0,
   [A.numaId]: -1,
-  [A.multicastSupported]: 0,
-  [A.mpsEnabled]: 0,
-  [A.hostNumaId]: 0,
-  [A.d3d12CigSupported]: 0,
-  [A.memDecompressAlgorithmMask]: 0,
-  [A.memDecompressMaximumLength]: 0,
-  [A.vulkanCigSupported]: 0,
   [A.gpuPciDeviceId]: 590680286,
   [A.gpuPciSubsystemId]: 415174878,
   [A.hostNumaVirtualMemoryManagementSupported]: 1,
   [A.hostNumaMemoryPoolsSupported]: 1,
-  [A.hostNumaMultinodeIpcSupported]: 0,
   [A.hostMemoryPoolsSupported]: 1,
   [A.hostVirtualMemoryManagementSupported]: 1,
-  [A.hostAllocDmaBufSupported]: 0,
-  [A.onlyPartialHostNativeAtomicSupported]: 0,
+}
+
+const known = new Set<number>(Object.values(A))
+
+/** Undefined for a number that is no attribute. */
+export function simulatedAttribute(attribute: number): number | undefined {
+  return NOT_ZERO[attribute] ?? (known.has(attribute) ? 0 : undefined)
 }

@@ -1,34 +1,37 @@
-/** What is behind each handle, and what is refused at the beginning of a call: dead handles, lost devices, faults. */
+/** The objects behind the handles, and the checks at the beginning of a call: dead handles, lost devices, faults. */
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import { type ContextHandle, defaultStream, type EventHandle, type StreamHandle } from '../driver.js'
 import { closedHandle, refusedHandle } from '../handle-errors.js'
 import { Handles, type Ranges } from './handles.js'
-import type { Machine } from './machine.js'
-import { SimDevice, SimEvent, SimStream } from './objects.js'
+import type { Machine } from './machine/machine.js'
+import { SimDevice, SimEvent, SimStream } from './machine/machine-state.js'
 
 export class Registry {
   readonly handles: Handles
   readonly devices: readonly SimDevice[]
-  readonly #machine: Machine
   readonly #streams = new Map<StreamHandle, SimStream>()
   readonly #events = new Map<EventHandle, SimEvent>()
   readonly #contexts = new Map<ContextHandle, SimDevice>()
-  #nextId = 0n
+  #ids = 0n
 
-  constructor(machine: Machine, ranges: Ranges, devices: number) {
-    this.#machine = machine
+  constructor(
+    private readonly machine: Machine,
+    ranges: Ranges,
+    devices: number,
+  ) {
     this.handles = new Handles(ranges)
     this.devices = Array.from({ length: devices }, (_, ordinal) => this.#makeDevice(ordinal))
   }
 
-  /** How many there are, default streams among them: for who looks for what was left behind. */
+  /** How many there are, default streams among them: for tests that look for objects left behind. */
   get counts(): { readonly streams: number; readonly events: number } {
     return { streams: this.#streams.size, events: this.#events.size }
   }
 
   addStream(device: SimDevice, nonBlocking: boolean, priority: number): SimStream {
     const handle = this.handles.take('stream') as StreamHandle
-    const stream = new SimStream(device, handle, this.#newId(), nonBlocking, priority)
+    this.#ids += 1n
+    const stream = new SimStream(device, handle, this.#ids, nonBlocking, priority)
     this.#streams.set(handle, stream)
     return stream
   }
@@ -47,7 +50,8 @@ export class Registry {
     return event
   }
 
-  removeEvent(handle: EventHandle): void {
+  destroyEvent(handle: EventHandle): void {
+    this.event(handle, 'cuEventDestroy')
     this.#events.delete(handle)
     this.handles.giveBack('event', handle)
     this.handles.remember('event', handle)
@@ -74,8 +78,12 @@ export class Registry {
     return device
   }
 
+  liveContextDevice(context: ContextHandle, call: string): SimDevice {
+    return this.entered(this.contextDevice(context), call)
+  }
+
   stream(handle: StreamHandle, call: string): SimStream {
-    this.#machine.scheduler.tick()
+    this.machine.scheduler.tick()
     const stream = this.#streams.get(handle)
     if (stream === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
     return stream
@@ -88,7 +96,7 @@ export class Registry {
   }
 
   event(handle: EventHandle, call: string): SimEvent {
-    this.#machine.scheduler.tick()
+    this.machine.scheduler.tick()
     const event = this.#events.get(handle)
     if (event === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
     return event
@@ -102,7 +110,9 @@ export class Registry {
   /** As `alive`, at the beginning of a call. */
   entered(device: SimDevice, call: string): SimDevice {
     this.alive(device, call)
-    this.#failOnRequest(call)
+    const { faults } = this.machine
+    // A simulation without faults pays one look.
+    if (!faults.empty) this.#failOnRequest(faults.ofCall(call), call)
     return device
   }
 
@@ -111,28 +121,19 @@ export class Registry {
     return refusedHandle(kind, handle, cudaError(call, CUresult.INVALID_HANDLE))
   }
 
-  /** Where somebody asked for it: a simulation without faults pays one look. */
-  #failOnRequest(call: string): void {
-    const { faults } = this.#machine
-    const result = faults.empty ? 0 : faults.ofCall(call)
+  #failOnRequest(result: number, call: string): void {
     if (result === 0) return
-    if (isContextLost(result)) this.#machine.break(result)
+    if (isContextLost(result)) this.machine.break(result)
     throw cudaError(call, result)
   }
 
   #makeDevice(ordinal: number): SimDevice {
     const context = this.handles.take('context') as ContextHandle
-    const device = new SimDevice(ordinal, context, this.#newId())
-    this.#newId()
+    const device = new SimDevice(ordinal, context, this.#ids + 1n)
+    this.#ids += 2n
     this.#contexts.set(context, device)
-    this.#streams.set(defaultStream(ordinal, 0), device.nullStream)
-    this.#streams.set(defaultStream(ordinal, 1), device.nullStream)
+    for (const which of [0, 1] as const) this.#streams.set(defaultStream(ordinal, which), device.nullStream)
     this.#streams.set(defaultStream(ordinal, 2), device.perThread)
     return device
-  }
-
-  #newId(): bigint {
-    this.#nextId += 1n
-    return this.#nextId
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The simulated GPU behind the Driver interface: the verbs. What runs when is the machine's business, what is behind a
- * handle the registry's; what a capture allows is capture-rules.ts.
+ * The simulated GPU behind the Driver interface: the verbs. The machine runs the operations, the registry knows the objects
+ * behind the handles, and capture-rules.ts says which calls a capture allows.
  */
 import { bare } from '../../base/arguments.js'
 import { stateError } from '../../base/errors.js'
@@ -22,20 +22,21 @@ import {
 } from '../driver.js'
 import { HandedOutStreams } from '../handed-out-streams.js'
 import { CaptureRules } from './capture-rules.js'
-import { FaultPlan } from './fault-plan.js'
 import { Ranges, rangeOf } from './handles.js'
-import { HostWaits, hasRoom } from './host-waits.js'
-import { Machine } from './machine.js'
-import { type NodeWork, SimEvent, type SimOperation, SimOperationKind, type SimStream, type Work } from './objects.js'
-import { SIMULATED_ATTRIBUTES, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedUuid } from './properties.js'
+import { FaultPlan } from './machine/fault-plan.js'
+import { HostWaits, hasRoom } from './machine/host-waits.js'
+import { Machine } from './machine/machine.js'
+import { SimEvent, type SimNodeWork, type SimOperation, type SimStream } from './machine/machine-state.js'
+import type { Scheduler, Steps } from './machine/scheduler.js'
+import { TimedScheduler } from './machine/timed-scheduler.js'
+import { SimOperationKind, type Work } from './machine/work.js'
+import { SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedAttribute, simulatedUuid } from './properties.js'
 import { Registry } from './registry.js'
-import type { Scheduler, Steps } from './scheduler.js'
 import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
 import { SimLibraries } from './sim-libraries.js'
-import { SimMemory } from './sim-memory.js'
-import { SimSharing } from './sim-sharing.js'
-import { TimedScheduler } from './timed-scheduler.js'
+import { SimMemory, type WorkQueue } from './sim-memory.js'
+import { noOtherProcess, SimSharing } from './sim-sharing.js'
 
 export interface SimDriverOptions {
   readonly devices: number
@@ -45,21 +46,21 @@ export interface SimDriverOptions {
   readonly faultSeed?: number
   /** In the place of virtual time, and of the seed. */
   readonly scheduler?: (steps: Steps) => Scheduler
-  /** Where its handles and addresses lie, for whoever runs one simulation after the other there. */
+  /** Where its handles and addresses lie: an exploration runs one simulation after the other there. */
   readonly ranges?: Ranges
 }
 
 const drivers = new Map<number, WeakRef<SimDriver>>()
 
-/** What a simulation's handles and addresses lay in is another one's when nobody can reach it any more. */
+/** The ranges of a simulation are for others once it is unreachable. */
 const unreachable = new FinalizationRegistry((ranges: Ranges) => ranges.giveBack())
 
-/** The simulator whose handle this is, if it is that of any. */
+/** The simulator that the handle belongs to, if any. */
 export function simulatorOfHandle(handle: number): SimDriver | undefined {
   return drivers.get(rangeOf(handle))?.deref()
 }
 
-export class SimDriver implements Driver {
+export class SimDriver implements Driver, WorkQueue {
   readonly name = 'sim'
   readonly graphs: SimGraphs
   readonly kernels: SimKernels
@@ -83,31 +84,18 @@ export class SimDriver implements Driver {
     this.#registry = new Registry(this.machine, ranges, devices)
     this.machine.devices = this.#registry.devices
     this.#waits = new HostWaits(this.machine, SimDriver.#allWaits)
-    // The machine keeps its driver: while work is pending, its handles are nobody else's.
+    // The machine keeps its driver: while work is pending, no other driver takes its handles.
     this.machine.onWork = () => this.#waits.wake()
-    this.graphs = new SimGraphs(this.machine, this.#captures, this.#registry.handles, {
-      stream: (handle, call) => this.#registry.liveStream(handle, call),
-    })
+    this.graphs = new SimGraphs(this.machine, this.#captures, this.#registry)
     drivers.set(rangeOf(this.#registry.handles.base), new WeakRef(this))
-    this.memory = new SimMemory({
-      machine: this.machine,
-      stream: (handle, call) => this.#registry.liveStream(handle, call),
-      device: (context, call) => this.#registry.entered(this.#registry.contextDevice(context), call),
-      event: (event) => this.#registry.peekEvent(event),
-      recycle: ({ context, event }) => this.eventRecycle(context, event),
-      enqueue: (handle, kind, amount, call, work) => this.enqueue(handle, kind, amount, call, work),
-      takeAddresses: (byteLength) => this.#takeAddresses(ranges, byteLength),
-    })
+    const takeAddresses = (byteLength: number): number => this.#takeAddresses(ranges, byteLength)
+    this.memory = new SimMemory(this.machine, this.#registry, this, takeAddresses)
     this.sharing = new SimSharing(this.memory)
-    this.kernels = new SimKernels(
-      this.memory,
-      (...work) => this.enqueue(...work),
-      (handle, call, result) => this.#captures.refuseIn(this.#registry.liveStream(handle, call), call, result),
-    )
+    this.kernels = new SimKernels(this.memory, this, this.#registry, this.#captures)
     this.libraries = new SimLibraries(this.kernels)
   }
 
-  /** Of each simulator that somebody can reach. */
+  /** Of each simulator that is reachable. */
   static *#allWaits(): Generator<HostWaits> {
     for (const driver of new Set([...drivers.values()].map((each) => each.deref()))) {
       if (driver !== undefined) yield driver.#waits
@@ -127,7 +115,7 @@ export class SimDriver implements Driver {
   }
 
   deviceAttribute(_device: number, attribute: number): number {
-    const value = SIMULATED_ATTRIBUTES[attribute]
+    const value = simulatedAttribute(attribute)
     if (value === undefined) throw cudaError('cuDeviceGetAttribute', CUresult.INVALID_VALUE)
     return value
   }
@@ -175,7 +163,7 @@ export class SimDriver implements Driver {
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    const device = this.#registry.entered(this.#registry.contextDevice(context), 'cuStreamCreateWithPriority')
+    const device = this.#registry.liveContextDevice(context, 'cuStreamCreateWithPriority')
     this.machine.scheduler.tick()
     const { least, greatest } = SIMULATED_PRIORITIES
     const clamped = Math.min(least, Math.max(greatest, priority))
@@ -195,12 +183,12 @@ export class SimDriver implements Driver {
     this.#registry.removeStream(stream)
   }
 
-  /** Lets all that is pending be, for ever: nothing settles, nothing runs, and nothing keeps the process alive. */
+  /** Leaves all that is pending as it is, forever: nothing settles, nothing runs, and nothing keeps the process alive. */
   abandon(): void {
     this.#waits.abandon()
   }
 
-  /** Destroys every context: what is pending is dropped, and all later use fails. */
+  /** Destroys every context: pending work is dropped, and all later use fails. */
   close(): void {
     if (this.#registry.devices.every((device) => device.fault === 0)) this.machine.break(CUresult.CONTEXT_IS_DESTROYED)
   }
@@ -232,30 +220,21 @@ export class SimDriver implements Driver {
   }
 
   streamGetId(handle: StreamHandle): bigint {
-    const stream = this.#registry.liveStream(handle, 'cuStreamGetId')
-    this.#captures.refuseToTell(stream, 'cuStreamGetId')
-    if (stream.capture !== undefined) throw cudaError('cuStreamGetId', CUresult.STREAM_CAPTURE_UNSUPPORTED)
-    return stream.id
+    return this.#streamOutsideCaptures(handle, 'cuStreamGetId').id
   }
 
   streamGetFlags(handle: StreamHandle): number {
-    const stream = this.#registry.liveStream(handle, 'cuStreamGetFlags')
-    this.#captures.refuseToTell(stream, 'cuStreamGetFlags')
-    if (stream.capture !== undefined) throw cudaError('cuStreamGetFlags', CUresult.STREAM_CAPTURE_UNSUPPORTED)
-    return stream.nonBlocking ? StreamFlag.NON_BLOCKING : 0
+    return this.#streamOutsideCaptures(handle, 'cuStreamGetFlags').nonBlocking ? StreamFlag.NON_BLOCKING : 0
   }
 
   streamGetPriority(handle: StreamHandle): number {
-    const stream = this.#registry.liveStream(handle, 'cuStreamGetPriority')
-    this.#captures.refuseToTell(stream, 'cuStreamGetPriority')
+    const stream = this.#askedStream(handle, 'cuStreamGetPriority')
     if (stream.capture?.invalid) throw cudaError('cuStreamGetPriority', CUresult.STREAM_CAPTURE_INVALIDATED)
     return stream.priority
   }
 
   streamIsCapturing(handle: StreamHandle): boolean {
-    const stream = this.#registry.liveStream(handle, 'cuStreamIsCapturing')
-    this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
-    return stream.capture !== undefined
+    return this.#askedStream(handle, 'cuStreamIsCapturing').capture !== undefined
   }
 
   streamQuery(handle: StreamHandle): boolean {
@@ -272,10 +251,8 @@ export class SimDriver implements Driver {
     const stream = this.#registry.liveStream(handle, 'cuStreamSynchronize')
     this.#refuseLooking(stream, 'cuStreamSynchronize')
     const isNull = stream === stream.device.nullStream
-    const last = isNull
-      ? this.machine.marker(stream, this.machine.nullStreamTails(stream.device))
-      : this.machine.marker(stream, [stream.tail])
-    this.#waits.blockFor(last, 'stream.synchronize()')
+    const tails = isNull ? this.machine.nullStreamTails(stream.device) : [stream.tail]
+    this.#waits.blockFor(this.machine.marker(stream, tails), 'stream.synchronize()')
     this.#registry.alive(stream.device, 'cuStreamSynchronize')
   }
 
@@ -300,7 +277,9 @@ export class SimDriver implements Driver {
     this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
     // It is a record, which on the null stream is work: what blocking streams are given later comes after it.
     const isWork = stream === stream.device.nullStream
-    const record = isWork ? this.machine.enqueueMark(stream) : this.machine.marker(stream, this.#recordedAfter(stream))
+    const record = isWork
+      ? this.machine.enqueueRecord(stream)
+      : this.machine.marker(stream, this.#recordedAfter(stream))
     return this.machine.notify(record, settle)
   }
 
@@ -317,17 +296,16 @@ export class SimDriver implements Driver {
   }
 
   eventCreate(context: ContextHandle, flags: number): EventHandle {
-    const device = this.#registry.entered(this.#registry.contextDevice(context), 'cuEventCreate')
+    const device = this.#registry.liveContextDevice(context, 'cuEventCreate')
     return this.#registry.addEvent(device, flags).handle
   }
 
   eventDestroy(handle: EventHandle): void {
-    this.#registry.event(handle, 'cuEventDestroy')
-    this.#registry.removeEvent(handle)
+    this.#registry.destroyEvent(handle)
   }
 
   eventRecycle(_context: ContextHandle, handle: EventHandle): void {
-    this.eventDestroy(handle)
+    this.#registry.destroyEvent(handle)
   }
 
   eventAdopt(handle: EventHandle): { readonly context: ContextHandle; readonly device: number } {
@@ -364,10 +342,7 @@ export class SimDriver implements Driver {
   eventFinished(handle: EventHandle, settle: Settle): Cancel {
     const event = this.#registry.event(handle, 'cuEventQuery')
     this.#registry.alive(event.device, 'cuEventQuery')
-    if (event.captured !== undefined) {
-      const { over, invalid } = event.captured
-      throw cudaError('cuEventQuery', over || invalid ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
-    }
+    this.#captures.refuseCapturedEvent(event, 'cuEventQuery')
     return this.machine.notify(this.machine.marker(event.device.nullStream, [event.record]), settle)
   }
 
@@ -377,7 +352,7 @@ export class SimDriver implements Driver {
     const end = this.#registry.event(endHandle, call)
     this.#registry.alive(start.device, call)
     this.#registry.alive(end.device, call)
-    const [from, to] = [timedRecord(start, call), timedRecord(end, call)]
+    const [from, to] = [this.#timedRecord(start, call), this.#timedRecord(end, call)]
     if (start.device !== end.device) throw cudaError(call, CUresult.INVALID_HANDLE)
     this.machine.scheduler.look({ operations: [from, to], memory: undefined })
     if (!from.over || !to.over) throw cudaError(call, CUresult.NOT_READY)
@@ -385,17 +360,13 @@ export class SimDriver implements Driver {
   }
 
   eventGetIpcHandle(): Uint8Array {
-    throw stateError(
-      'ERR_UNSUPPORTED',
-      'The simulator has no other process to share an event with; use the cuda driver',
-    )
+    throw noOtherProcess('share an event with')
   }
 
   eventOpenIpcHandle(): EventHandle {
-    throw stateError('ERR_UNSUPPORTED', 'The simulator has no other process to take an event from; use the cuda driver')
+    throw noOtherProcess('take an event from')
   }
 
-  /** Queues work of a stated length, a latch, a fault, and what touches memory. */
   enqueue(
     handle: StreamHandle,
     kind: SimOperationKind,
@@ -413,12 +384,12 @@ export class SimDriver implements Driver {
     return this.machine.enqueue(stream, kind, amount, work, fails)
   }
 
-  /** What is behind a handle; to look takes no virtual time. */
+  /** The stream behind a handle; to look takes no virtual time. */
   peek(handle: StreamHandle): SimStream | undefined {
     return this.#registry.peekStream(handle)
   }
 
-  /** What there is now: for who looks for what was left behind. */
+  /** For tests that look for objects left behind. */
   get counts(): { readonly streams: number; readonly events: number; readonly bytes: number } {
     return { ...this.#registry.counts, bytes: this.memory.bytesUsed }
   }
@@ -430,12 +401,10 @@ export class SimDriver implements Driver {
   }
 
   #record(event: SimEvent, stream: SimStream, external: ExternalFlag): void {
-    if (stream.capture !== undefined && external === 0) {
-      this.#captures.record(event, stream, stream.capture)
-      return
-    }
-    if (stream.capture !== undefined) {
-      this.#captures.add(stream, stream.capture, 'cuEventRecordWithFlags', { kind: 'eventRecord', event })
+    const { capture } = stream
+    if (capture !== undefined) {
+      if (external === 0) this.#captures.record(event, stream, capture)
+      else this.#captures.add(stream, capture, 'cuEventRecordWithFlags', { kind: 'eventRecord', event })
       return
     }
     this.#captures.refuseImplicit(stream, 'cuEventRecord')
@@ -443,7 +412,7 @@ export class SimDriver implements Driver {
     event.record = this.#recordOperation(stream, (event.flags & EventFlag.DISABLE_TIMING) === 0)
   }
 
-  /** What a record without timing comes after where it is no work. */
+  /** A record without timing comes after these where it is no work. */
   #recordedAfter(stream: SimStream): Iterable<SimOperation | undefined> {
     return stream.nonBlocking ? [stream.tail] : [stream.tail, stream.device.nullStream.tail]
   }
@@ -453,7 +422,7 @@ export class SimDriver implements Driver {
    * on an idle one a query is true. One with timing is work.
    */
   #recordOperation(stream: SimStream, timing: boolean): SimOperation {
-    if (timing || stream.nonBlocking || stream === stream.device.nullStream) return this.machine.enqueueMark(stream)
+    if (timing || stream.nonBlocking || stream === stream.device.nullStream) return this.machine.enqueueRecord(stream)
     return this.machine.recordBeside(stream, this.#recordedAfter(stream))
   }
 
@@ -463,16 +432,35 @@ export class SimDriver implements Driver {
       return
     }
     this.#captures.refuseImplicit(stream, 'cuStreamWaitEvent')
-    if (event.record === undefined) return
-    this.machine.enqueueWait(stream, event.record)
+    if (event.record !== undefined) this.machine.enqueueWait(stream, event.record)
+  }
+
+  /** A stream that the call asks about, but not how far it is. */
+  #askedStream(handle: StreamHandle, call: string): SimStream {
+    const stream = this.#registry.liveStream(handle, call)
+    this.#captures.refuseToTell(stream, call)
+    return stream
+  }
+
+  #streamOutsideCaptures(handle: StreamHandle, call: string): SimStream {
+    const stream = this.#askedStream(handle, call)
+    if (stream.capture !== undefined) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
+    return stream
   }
 
   #liveEvent(handle: EventHandle, call: string): SimEvent {
     const event = this.#registry.event(handle, call)
     this.#registry.entered(event.device, call)
-    if (event.captured !== undefined) this.#captures.refuseCapturedEvent(event, call)
+    if (event.captured !== undefined) this.#captures.refuseLookAt(event, call)
     this.#captures.refuseUnsafe(call)
     return event
+  }
+
+  #timedRecord(event: SimEvent, call: string): SimOperation {
+    this.#captures.refuseCapturedEvent(event, call)
+    const { record, flags } = event
+    if (record === undefined || (flags & EventFlag.DISABLE_TIMING) !== 0) throw cudaError(call, CUresult.INVALID_HANDLE)
+    return record
   }
 
   #refuseLooking(stream: SimStream, call: string): void {
@@ -483,22 +471,13 @@ export class SimDriver implements Driver {
   }
 }
 
-function timedRecord({ record, captured, flags }: SimEvent, call: string): SimOperation {
-  if (captured !== undefined) {
-    const { over, invalid } = captured
-    throw cudaError(call, over || invalid ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
-  }
-  if (record === undefined || (flags & EventFlag.DISABLE_TIMING) !== 0) throw cudaError(call, CUresult.INVALID_HANDLE)
-  return record
-}
-
 function capturedWork(
   call: string,
   operation: SimOperationKind,
   amount: number,
   work: Work | undefined,
   fails: number,
-): NodeWork {
+): SimNodeWork {
   if (operation !== SimOperationKind.LATCH) return { kind: 'work', call, operation, amount, work, fails }
   throw stateError(
     'ERR_UNSUPPORTED',

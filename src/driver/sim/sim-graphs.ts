@@ -3,55 +3,47 @@ import type { CapturedNode } from '../captured-graph.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import type { CaptureMode, GraphDriver, GraphExecHandle, GraphHandle, StreamHandle } from '../driver.js'
 import type { CaptureRules } from './capture-rules.js'
-import type { Handles } from './handles.js'
-import type { Machine } from './machine.js'
-import type { NodeWork, SimOperation, SimStream } from './objects.js'
+import type { Machine } from './machine/machine.js'
+import type { SimNodeWork, SimOperation } from './machine/machine-state.js'
+import type { Registry } from './registry.js'
 
-/** The rest of the driver, as far as graphs need it. */
-export interface GraphSurroundings {
-  stream(handle: StreamHandle, call: string): SimStream
-}
+type Nodes = readonly CapturedNode<SimNodeWork>[]
 
-interface Instance {
-  nodes: readonly CapturedNode<NodeWork>[]
+interface SimGraphExec {
+  nodes: Nodes
   /** The end of its latest launch: the next one waits for it. */
   last: SimOperation | undefined
 }
 
 export class SimGraphs implements GraphDriver {
-  readonly #machine: Machine
-  readonly #captures: CaptureRules
-  readonly #handles: Handles
-  readonly #around: GraphSurroundings
-  readonly #graphs = new Map<GraphHandle, readonly CapturedNode<NodeWork>[]>()
-  readonly #instances = new Map<GraphExecHandle, Instance>()
+  readonly #graphs = new Map<GraphHandle, Nodes>()
+  readonly #instances = new Map<GraphExecHandle, SimGraphExec>()
 
-  constructor(machine: Machine, captures: CaptureRules, handles: Handles, around: GraphSurroundings) {
-    this.#machine = machine
-    this.#captures = captures
-    this.#handles = handles
-    this.#around = around
-  }
+  constructor(
+    private readonly machine: Machine,
+    private readonly captures: CaptureRules,
+    private readonly registry: Registry,
+  ) {}
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
-    this.#captures.begin(this.#around.stream(stream, 'cuStreamBeginCapture'), mode)
+    this.captures.begin(this.registry.liveStream(stream, 'cuStreamBeginCapture'), mode)
   }
 
   end(stream: StreamHandle): GraphHandle {
-    const nodes = this.#captures.end(this.#around.stream(stream, 'cuStreamEndCapture'))
-    const graph = this.#handles.take('graph') as GraphHandle
+    const nodes = this.captures.end(this.registry.liveStream(stream, 'cuStreamEndCapture'))
+    const graph = this.registry.handles.take('graph') as GraphHandle
     this.#graphs.set(graph, nodes)
     return graph
   }
 
   abandon(handle: StreamHandle): void {
-    this.#captures.abandon(this.#around.stream(handle, 'cuStreamEndCapture'))
+    this.captures.abandon(this.registry.liveStream(handle, 'cuStreamEndCapture'))
   }
 
   destroy(graph: GraphHandle): void {
     this.#nodes(graph, 'cuGraphDestroy')
     this.#graphs.delete(graph)
-    this.#handles.giveBack('graph', graph)
+    this.registry.handles.giveBack('graph', graph)
   }
 
   nodeCount(graph: GraphHandle): number {
@@ -69,27 +61,28 @@ export class SimGraphs implements GraphDriver {
 
   instantiate(graph: GraphHandle): GraphExecHandle {
     const nodes = this.#nodes(graph, 'cuGraphInstantiate')
-    const exec = this.#handles.take('graphExec') as GraphExecHandle
+    const exec = this.registry.handles.take('graphExec') as GraphExecHandle
     this.#instances.set(exec, { nodes, last: undefined })
     return exec
   }
 
   destroyExec(exec: GraphExecHandle): void {
     this.#instances.delete(exec)
-    this.#handles.giveBack('graphExec', exec)
+    this.registry.handles.giveBack('graphExec', exec)
   }
 
   upload(exec: GraphExecHandle, stream: StreamHandle): void {
-    this.#captures.refuseOn(this.#around.stream(stream, 'cuGraphUpload'), 'cuGraphUpload')
+    this.captures.refuseOn(this.registry.liveStream(stream, 'cuGraphUpload'), 'cuGraphUpload')
     this.#instance(exec, 'cuGraphUpload')
   }
 
   launch(exec: GraphExecHandle, handle: StreamHandle): void {
-    const stream = this.#around.stream(handle, 'cuGraphLaunch')
-    const instance = this.#instance(exec, 'cuGraphLaunch')
-    this.#captures.refuseOn(stream, 'cuGraphLaunch')
-    this.#captures.refuseImplicit(stream, 'cuGraphLaunch')
-    instance.last = this.#machine.launch(stream, instance.nodes, instance.last)
+    const call = 'cuGraphLaunch'
+    const stream = this.registry.liveStream(handle, call)
+    const instance = this.#instance(exec, call)
+    this.captures.refuseOn(stream, call)
+    this.captures.refuseImplicit(stream, call)
+    instance.last = this.machine.launch(stream, instance.nodes, instance.last)
   }
 
   update(exec: GraphExecHandle, graph: GraphHandle): void {
@@ -99,23 +92,23 @@ export class SimGraphs implements GraphDriver {
     instance.nodes = nodes
   }
 
-  #nodes(graph: GraphHandle, call: string): readonly CapturedNode<NodeWork>[] {
+  #nodes(graph: GraphHandle, call: string): Nodes {
     const nodes = this.#graphs.get(graph)
     if (nodes === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
     return nodes
   }
 
-  #instance(exec: GraphExecHandle, call: string): Instance {
+  #instance(exec: GraphExecHandle, call: string): SimGraphExec {
     const instance = this.#instances.get(exec)
     if (instance === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
     return instance
   }
 }
 
-function sameShape(a: readonly CapturedNode<NodeWork>[], b: readonly CapturedNode<NodeWork>[]): boolean {
-  const shapeOf = (nodes: readonly CapturedNode<NodeWork>[]): string =>
+function sameShape(a: Nodes, b: Nodes): boolean {
+  const shapeOf = (nodes: Nodes): string =>
     nodes.map(({ after, work }) => `${labelOf(work)}<${after.map(({ index }) => index).sort()}`).join()
   return shapeOf(a) === shapeOf(b)
 }
 
-const labelOf = (work: NodeWork): string => (work.kind === 'work' ? (work.work?.shape ?? work.call) : work.kind)
+const labelOf = (work: SimNodeWork): string => (work.kind === 'work' ? (work.work?.shape ?? work.call) : work.kind)

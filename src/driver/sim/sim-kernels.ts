@@ -4,71 +4,51 @@ import { invalidValue, stateError } from '../../base/errors.js'
 import { surfacing } from '../../base/uncaught.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
-import type { KernelDriver, KernelHandle, LaunchShape, ModuleHandle, StreamHandle, Twin } from '../driver.js'
-import { type SimOperation, SimOperationKind, type Touch, type Work } from './objects.js'
-import { SIMULATED_ATTRIBUTES } from './properties.js'
-import type { SimMemory } from './sim-memory.js'
-
-type Enqueue = (handle: StreamHandle, kind: SimOperationKind, amount: number, call: string, work: Work) => SimOperation
-/** The error of a call about a stream that is refused, which invalidates the capture that the stream is in. */
-type Refuse = (handle: StreamHandle, call: string, result: number) => Error
+import type { KernelDriver, LaunchShape, StreamHandle, Twin } from '../driver.js'
+import type { CaptureRules } from './capture-rules.js'
+import { SimOperationKind, type Touch, type Work } from './machine/work.js'
+import { simulatedAttribute } from './properties.js'
+import type { Registry } from './registry.js'
+import type { SimMemory, WorkQueue } from './sim-memory.js'
 
 const CALL = 'cuLaunchKernelEx'
 /** Bytes that this Node lets a typed array have. */
 const LONGEST_VIEW = constants.MAX_LENGTH
 
 export class SimKernels implements KernelDriver {
-  readonly #memory: SimMemory
-  readonly #enqueue: Enqueue
-  readonly #refuse: Refuse
+  readonly compileNow = refuse
+  readonly load = refuse
+  readonly kernel = refuse
+  readonly nameOf = refuse
+  readonly launch = refuse
+  readonly activeBlocks = refuse
 
-  constructor(memory: SimMemory, enqueue: Enqueue, refuse: Refuse) {
-    this.#memory = memory
-    this.#enqueue = enqueue
-    this.#refuse = refuse
-  }
+  constructor(
+    private readonly memory: SimMemory,
+    private readonly queue: WorkQueue,
+    private readonly registry: Registry,
+    private readonly captures: CaptureRules,
+  ) {}
 
   launchTwin(stream: StreamHandle, twin: Twin): void {
     if (twin.shape !== undefined) {
-      // So much is asked for before the launch, and a capture hears nothing of it.
+      // This is set before the launch, and a capture takes no notice of it.
       const { sharedMemory } = twin.shape
       if (!within(sharedMemory, A.maxSharedMemoryPerBlockOptin)) {
         throw cudaError('cuFuncSetAttribute', CUresult.INVALID_VALUE)
       }
-      if (!fits(twin.shape)) throw this.#refuse(stream, CALL, CUresult.INVALID_VALUE)
+      if (!fits(twin.shape)) {
+        throw this.captures.refuseIn(this.registry.liveStream(stream, CALL), CALL, CUresult.INVALID_VALUE)
+      }
     }
-    this.#enqueue(stream, SimOperationKind.KERNEL, twin.nanoseconds, CALL, new TwinWork(twin, this.#memory))
+    this.queue.enqueue(stream, SimOperationKind.KERNEL, twin.nanoseconds, CALL, new TwinWork(twin, this.memory))
   }
 
-  async compile(): Promise<Uint8Array> {
-    throw refused()
-  }
-
-  compileNow(): Uint8Array {
-    throw refused()
-  }
-
-  load(): ModuleHandle {
-    throw refused()
+  async compile(): Promise<never> {
+    return refuse()
   }
 
   unload(): void {}
-
-  kernel(): KernelHandle {
-    throw refused()
-  }
-
-  nameOf(): string {
-    throw refused()
-  }
-
-  launch(): void {
-    throw refused()
-  }
-
-  activeBlocks(): number {
-    throw refused()
-  }
 }
 
 class TwinWork implements Work {
@@ -77,37 +57,33 @@ class TwinWork implements Work {
   readonly shape = undefined
   /** Kept reachable until it is done. */
   readonly held: readonly unknown[]
-  readonly #twin: Twin
-  readonly #memory: SimMemory
 
-  constructor(twin: Twin, memory: SimMemory) {
+  constructor(
+    private readonly twin: Twin,
+    private readonly memory: SimMemory,
+  ) {
     this.held = twin.memory.map(({ pointer, byteLength }) => {
       if (byteLength > LONGEST_VIEW) throw tooLong(twin.name, byteLength)
       return memory.prepareAt(pointer, byteLength, CALL)
     })
-    this.#twin = twin
-    this.#memory = memory
   }
 
   get name(): string {
-    return this.#twin.name
+    return this.twin.name
   }
 
   get what(): string {
-    return `kernel ${this.#twin.name}`
+    return `kernel ${this.twin.name}`
   }
 
   get touches(): readonly Touch[] {
-    return this.#twin.memory.map(({ pointer, byteLength, access }) => ({
-      pointer,
-      byteLength,
-      writes: access !== 'in',
-    }))
+    const { memory } = this.twin
+    return memory.map(({ pointer, byteLength, access }) => ({ pointer, byteLength, writes: access !== 'in' }))
   }
 
   effect(): void {
-    const { memory, run } = this.#twin
-    const pieces = memory.map(({ pointer, byteLength }) => this.#memory.bytesAt(pointer, byteLength, CALL))
+    const { memory, run } = this.twin
+    const pieces = memory.map(({ pointer, byteLength }) => this.memory.bytesAt(pointer, byteLength, CALL))
     surfacing(() => run(pieces))
     const lost = pieces.findIndex((piece, index) => piece.byteLength !== memory[index]?.byteLength)
     if (lost < 0) return
@@ -116,30 +92,23 @@ class TwinWork implements Work {
   }
 }
 
-/** Do a launch's blocks and threads keep to what the device says of itself? A GPU refuses one that does not. */
+/** Do a launch's blocks and threads keep to the limits of the device? A GPU refuses one that does not. */
 function fits({ grid, block }: LaunchShape): boolean {
-  const [gridX, gridY, gridZ] = grid
-  const [blockX, blockY, blockZ] = block
-  return (
-    within(gridX, A.maxGridDimX) &&
-    within(gridY, A.maxGridDimY) &&
-    within(gridZ, A.maxGridDimZ) &&
-    within(blockX, A.maxBlockDimX) &&
-    within(blockY, A.maxBlockDimY) &&
-    within(blockZ, A.maxBlockDimZ) &&
-    within(blockX * blockY * blockZ, A.maxThreadsPerBlock)
-  )
+  const [x, y, z] = block
+  const limits = [A.maxGridDimX, A.maxGridDimY, A.maxGridDimZ, A.maxBlockDimX, A.maxBlockDimY, A.maxBlockDimZ]
+  const isWithin = [...grid, x, y, z].every((value, index) => within(value, limits[index] ?? 0))
+  return isWithin && within(x * y * z, A.maxThreadsPerBlock)
 }
 
-const within = (value: number, limit: number): boolean => value <= (SIMULATED_ATTRIBUTES[limit] ?? 0)
+const within = (value: number, limit: number): boolean => value <= (simulatedAttribute(limit) ?? 0)
 
 function tooLong(name: string, byteLength: number): Error {
   const what = `${name} cannot be simulated on a buffer of ${byteLength} bytes`
   return stateError('ERR_UNSUPPORTED', `${what}: JavaScript sees at most ${LONGEST_VIEW} of them at once. Pass a slice`)
 }
 
-function refused(): Error {
-  return stateError(
+function refuse(): never {
+  throw stateError(
     'ERR_UNSUPPORTED',
     'The simulator runs no GPU code: use defineKernel(), which has a twin in JavaScript, or the cuda driver',
   )

@@ -4,18 +4,15 @@ import type { KernelDriver, LibraryDriver, LibraryWork } from '../driver.js'
 
 export class SimLibraries implements LibraryDriver {
   readonly hostFunctionsPending = false
-  readonly #kernels: KernelDriver
 
-  constructor(kernels: KernelDriver) {
-    this.#kernels = kernels
-  }
+  constructor(private readonly kernels: KernelDriver) {}
 
   queue(work: readonly LibraryWork[]): void {
     const twins = work.map(({ name, stream, memory, twin }) => {
       if (twin === undefined) throw refused(name)
       return { stream, twin: { name, memory, shape: undefined, ...twin } }
     })
-    for (const { stream, twin } of twins) this.#kernels.launchTwin(stream, twin)
+    for (const { stream, twin } of twins) this.kernels.launchTwin(stream, twin)
   }
 
   call(): never {

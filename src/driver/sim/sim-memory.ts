@@ -13,25 +13,19 @@ import type {
   Pointer,
   StreamHandle,
 } from '../driver.js'
-import type { Machine } from './machine.js'
-import { type Block, DeviceMemory, PinnedMemory } from './memory-blocks.js'
+import type { Machine } from './machine/machine.js'
+import type { SimDevice, SimOperation } from './machine/machine-state.js'
+import { Queue } from './machine/queue.js'
+import { SimOperationKind, type Work } from './machine/work.js'
+import { DeviceMemory, type MemoryBlock, PinnedMemory } from './memory-blocks.js'
 import { CopyWork, FillWork, FreeWork } from './memory-work.js'
-import {
-  type CopyEngine,
-  type SimDevice,
-  type SimEvent,
-  type SimOperation,
-  SimOperationKind,
-  type SimStream,
-  type Work,
-} from './objects.js'
-import { Queue } from './queue.js'
+import type { Registry } from './registry.js'
 
 /** What an H200 has (nominally): 141 GB. */
 const DEVICE_BYTES = 141e9
 /** More than a host has. */
 const HOST_BYTES = 2 ** 40
-/** A page of CUDA's pools; what is allocated begins and ends at a multiple of it. */
+/** A page of CUDA's pools; allocations begin and end at a multiple of it. */
 const GRANULE = 512
 const SLAB = 2 ** 29
 /** Bytes in a nanosecond: 50 GB/s between host and device, 2000 GB/s on the device. */
@@ -40,50 +34,41 @@ const DEVICE_BANDWIDTH = 2000
 /** Virtual nanoseconds that the shortest copy takes. */
 const SHORTEST = 1000
 
-export interface SimMemoryParts {
-  readonly machine: Machine
-  /** A stream that lives, on a device that does. */
-  readonly stream: (handle: StreamHandle, call: string) => SimStream
-  readonly device: (context: ContextHandle, call: string) => SimDevice
-  readonly event: (event: EventHandle) => SimEvent | undefined
-  readonly recycle: (own: OwnEvent) => void
-  readonly enqueue: (
-    handle: StreamHandle,
-    kind: SimOperationKind,
-    amount: number,
-    call: string,
-    work: Work,
-  ) => SimOperation
-  /** Where so many addresses begin that no other simulation has. */
-  readonly takeAddresses: (byteLength: number) => number
+/** How memory and kernels put work into streams: the driver itself. */
+export interface WorkQueue {
+  /** Queues an operation; in a stream that captures it becomes a node of the graph. */
+  enqueue(handle: StreamHandle, kind: SimOperationKind, amount: number, call: string, work: Work): SimOperation
 }
 
 export class SimMemory implements MemoryDriver {
-  readonly #parts: SimMemoryParts
   /** In the order of their addresses; freed ones too, until their addresses are used again. */
-  readonly #blocks: Block[] = []
+  readonly #blocks: MemoryBlock[] = []
   readonly #freeAddresses = new Map<number, Queue<number>>()
   #slab = { next: 0, end: 0 }
 
-  constructor(parts: SimMemoryParts) {
-    this.#parts = parts
-  }
+  constructor(
+    private readonly machine: Machine,
+    private readonly registry: Registry,
+    private readonly queue: WorkQueue,
+    /** Where so many addresses begin that no other simulation has. */
+    private readonly takeAddresses: (byteLength: number) => number,
+  ) {}
 
   allocate(byteLength: number, stream: StreamHandle): Pointer {
     const call = 'cuMemAllocAsync'
-    return this.#allocateOn(this.#parts.stream(stream, call).device, byteLength, call)
+    return this.#allocateOn(this.registry.liveStream(stream, call).device, byteLength, call)
   }
 
   /** Bytes of the devices that are allocated and not freed. */
   get bytesUsed(): number {
-    return this.#parts.machine.devices.reduce((sum, { bytesUsed }) => sum + bytesUsed, 0)
+    return this.machine.devices.reduce((sum, { bytesUsed }) => sum + bytesUsed, 0)
   }
 
   /** `cuMemAlloc`: no stream comes before it. */
   allocateAtOnce(byteLength: number, context: ContextHandle): Pointer {
     const call = 'cuMemAlloc'
-    const device = this.#parts.device(context, call)
-    this.#parts.machine.scheduler.tick()
+    const device = this.registry.liveContextDevice(context, call)
+    this.machine.scheduler.tick()
     return this.#allocateOn(device, byteLength, call)
   }
 
@@ -101,17 +86,14 @@ export class SimMemory implements MemoryDriver {
     }
     const work = new FreeWork(block, this.#giveBack)
     const size = rounded(block.byteLength)
-    this.#parts.enqueue(stream, SimOperationKind.INSTANT, 0, 'cuMemFreeAsync', work)
-    // As in CUDA's pools, what is freed counts as free for what is allocated after it.
+    this.queue.enqueue(stream, SimOperationKind.INSTANT, 0, 'cuMemFreeAsync', work)
+    // As in CUDA's pools, freed memory counts as free for later allocations.
     block.device.bytesUsed -= size
   }
 
-  allocatePinned(
-    byteLength: number,
-    context: ContextHandle,
-  ): { readonly pointer: Pointer; readonly bytes: ArrayBuffer } {
-    const device = this.#parts.device(context, 'cuMemHostAlloc')
-    this.#parts.machine.scheduler.tick()
+  allocatePinned(byteLength: number, context: ContextHandle): ReturnType<MemoryDriver['allocatePinned']> {
+    const device = this.registry.liveContextDevice(context, 'cuMemHostAlloc')
+    this.machine.scheduler.tick()
     // Some machines promise any amount of address space; none has so much to lock.
     if (byteLength > HOST_BYTES) throw cudaError('cuMemHostAlloc', CUresult.OUT_OF_MEMORY)
     const bytes = orOutOfMemory('cuMemHostAlloc', () => new ArrayBuffer(byteLength))
@@ -139,7 +121,7 @@ export class SimMemory implements MemoryDriver {
     const { engine, bandwidth } = route(to, from)
     const work = orOutOfMemory(call, () => new CopyWork(to, destination, from, source, byteLength, engine))
     const duration = Math.max(SHORTEST, byteLength / bandwidth)
-    this.#parts.enqueue(stream, SimOperationKind.COPY, duration, call, work)
+    this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
@@ -148,7 +130,7 @@ export class SimMemory implements MemoryDriver {
     const block = this.#live(pointer, byteLength, call)
     const work = orOutOfMemory(call, () => new FillWork(block, pointer, value, width, count))
     const duration = Math.max(SHORTEST, byteLength / DEVICE_BANDWIDTH)
-    this.#parts.enqueue(stream, SimOperationKind.COPY, duration, call, work)
+    this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
   }
 
   placeOf(pointer: Pointer, byteLength: number): MemoryPlace {
@@ -158,13 +140,13 @@ export class SimMemory implements MemoryDriver {
   }
 
   viewed(pointer: Pointer, byteLength: number): void {
-    this.#parts.machine.scheduler.look({ operations: undefined, memory: { pointer, byteLength, writes: true } })
+    this.machine.scheduler.look({ operations: undefined, memory: { pointer, byteLength, writes: true } })
   }
 
   isDone(event: EventHandle): boolean {
-    this.#parts.machine.scheduler.tick()
-    const found = this.#parts.event(event)
-    this.#parts.machine.scheduler.look({ operations: [found?.record], memory: undefined })
+    this.machine.scheduler.tick()
+    const found = this.registry.peekEvent(event)
+    this.machine.scheduler.look({ operations: [found?.record], memory: undefined })
     return found !== undefined && found.device.fault === 0 && (found.record === undefined || found.record.over)
   }
 
@@ -187,26 +169,26 @@ export class SimMemory implements MemoryDriver {
     return block.pointer
   }
 
-  #freeBlockAfter(block: Block, after: readonly OwnEvent[], size = 0): void {
-    const records = after.map(({ event }) => this.#parts.event(event)?.record)
-    this.#parts.machine.marker(block.device.nullStream, records, new FreeWork(block, this.#giveBack))
+  #freeBlockAfter(block: MemoryBlock, after: readonly OwnEvent[], size = 0): void {
+    const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
+    this.machine.marker(block.device.nullStream, records, new FreeWork(block, this.#giveBack))
     block.device.bytesUsed -= size
     try {
-      for (const own of after) this.#parts.recycle(own)
+      for (const { event } of after) this.registry.destroyEvent(event)
     } catch (error) {
       // The stack has run over. The memory is given back, which must not be done once more; some events are left.
       if (!(error instanceof RangeError)) throw error
     }
   }
 
-  #live(pointer: Pointer, byteLength: number, call: string): Block {
+  #live(pointer: Pointer, byteLength: number, call: string): MemoryBlock {
     const block = this.#blockAt(pointer, byteLength)
     if (block === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
     return block
   }
 
   /** The block in which so many bytes lie. */
-  #blockAt(pointer: number, byteLength: number): Block | undefined {
+  #blockAt(pointer: number, byteLength: number): MemoryBlock | undefined {
     const block = this.#blocks[this.#indexAfter(pointer) - 1]
     return block !== undefined && pointer + byteLength <= block.pointer + block.byteLength ? block : undefined
   }
@@ -223,19 +205,19 @@ export class SimMemory implements MemoryDriver {
     return low
   }
 
-  #insert(block: Block): void {
+  #insert(block: MemoryBlock): void {
     const at = this.#indexAfter(block.pointer)
     const replaces = this.#blocks[at - 1]?.pointer === block.pointer
     this.#blocks.splice(replaces ? at - 1 : at, replaces ? 1 : 0, block)
   }
 
   #address(size: number): Pointer {
-    // Who explores orders wants the same addresses in all of them, whether something is freed by now or not.
-    const free = this.#parts.machine.scheduler.explores ? undefined : this.#freeAddresses.get(size)?.shift()
+    // An exploration wants the same addresses in all orders, whether something is freed by now or not.
+    const free = this.machine.scheduler.explores ? undefined : this.#freeAddresses.get(size)?.shift()
     if (free !== undefined) return free as Pointer
     if (this.#slab.next + size > this.#slab.end) {
       const length = Math.max(SLAB, size)
-      const base = this.#parts.takeAddresses(length)
+      const base = this.takeAddresses(length)
       this.#slab = { next: base, end: base + length }
     }
     const address = this.#slab.next
@@ -243,13 +225,10 @@ export class SimMemory implements MemoryDriver {
     return address as Pointer
   }
 
-  readonly #giveBack = (block: Block): void => {
+  readonly #giveBack = (block: MemoryBlock): void => {
     const size = rounded(block.byteLength)
-    let free = this.#freeAddresses.get(size)
-    if (free === undefined) {
-      free = new Queue()
-      this.#freeAddresses.set(size, free)
-    }
+    const free = this.#freeAddresses.get(size) ?? new Queue()
+    this.#freeAddresses.set(size, free)
     free.push(block.pointer)
   }
 }
@@ -257,13 +236,16 @@ export class SimMemory implements MemoryDriver {
 const rounded = (byteLength: number): number => Math.ceil(byteLength / GRANULE) * GRANULE
 
 /** Which engine a copy needs, and how fast it goes. Between devices it is the one that sends. */
-function route(to: Block, from: Block): { readonly engine: CopyEngine | undefined; readonly bandwidth: number } {
+function route(
+  to: MemoryBlock,
+  from: MemoryBlock,
+): { readonly engine: number | undefined; readonly bandwidth: number } {
   const toDevice = to instanceof DeviceMemory
   if (from instanceof DeviceMemory) {
     if (toDevice && to.device === from.device) return { engine: undefined, bandwidth: DEVICE_BANDWIDTH }
-    return { engine: from.device.engines.toHost, bandwidth: HOST_BANDWIDTH }
+    return { engine: from.device.engineToHost, bandwidth: HOST_BANDWIDTH }
   }
-  return { engine: toDevice ? to.device.engines.toDevice : undefined, bandwidth: HOST_BANDWIDTH }
+  return { engine: toDevice ? to.device.engineToDevice : undefined, bandwidth: HOST_BANDWIDTH }
 }
 
 /** The simulator's memory is this process's: where that has no more, the device has not. */

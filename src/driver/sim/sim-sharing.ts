@@ -1,31 +1,28 @@
-/** A simulated machine belongs to one thread of one process: nothing of it can be seen from outside. */
+/** A simulated machine belongs to one thread of one process: other threads and processes see nothing of it. */
 import { stateError } from '../../base/errors.js'
 import type { ContextHandle, ExportedMemory, ImportedMemory, OwnEvent, Pointer, SharingDriver } from '../driver.js'
 import type { SimMemory } from './sim-memory.js'
 
 export class SimSharing implements SharingDriver {
-  readonly #memory: SimMemory
   readonly #marks = new Map<number, readonly number[]>()
   #nextMark = 8
 
-  constructor(memory: SimMemory) {
-    this.#memory = memory
-  }
+  constructor(private readonly memory: SimMemory) {}
 
   allocate(byteLength: number, context: ContextHandle): Pointer {
-    return this.#memory.allocateAtOnce(byteLength, context)
+    return this.memory.allocateAtOnce(byteLength, context)
   }
 
   free(pointer: Pointer, after: readonly OwnEvent[]): void {
-    this.#memory.freeAfter(pointer, after)
+    this.memory.freeAfter(pointer, after)
   }
 
   exportMemory(): ExportedMemory {
-    throw alone('share memory with')
+    throw noOtherProcess('share memory with')
   }
 
   importMemory(): ImportedMemory {
-    throw alone('take memory from')
+    throw noOtherProcess('take memory from')
   }
 
   raiseMark(words: readonly [key: number, ...rest: number[]]): number {
@@ -45,5 +42,5 @@ export class SimSharing implements SharingDriver {
   }
 }
 
-const alone = (what: string): Error =>
+export const noOtherProcess = (what: string): Error =>
   stateError('ERR_UNSUPPORTED', `The simulator has no other process to ${what}; use the cuda driver`)

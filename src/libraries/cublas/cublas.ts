@@ -9,15 +9,15 @@ import { LIBRARY_ENTRIES, type LibraryWork } from '../../driver/driver.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import { queueWith } from '../../memory/queue-with-memory.js'
 import { Stream } from '../../stream.js'
-import { isStream, openStream, type StreamCore } from '../../streams/stream-core.js'
+import { isStream, openStream } from '../../streams/stream-core.js'
 import { checkDeviceBuffer, type GivenMemory, openGiven, type UsedMemory } from '../library-memory.js'
-import { callGemm, type GemmFunction } from './cublas-gemm.js'
-import { CublasHandle } from './cublas-handles.js'
-import { CUBLAS_TYPES } from './cublas-library.js'
+import { callGemm, type GemmFunction } from './gemm-call.js'
 import { type GemmOptions, type GemmShape, type StridedBatchOptions, shapeOfBatch, shapeOfGemm } from './gemm-shape.js'
 import { multiply } from './gemm-twin.js'
+import { CublasHandle } from './handle.js'
 import { isKnown, kindOf, learn } from './known-products.js'
-import { overlap } from './matrix-overlap.js'
+import { CUBLAS_TYPES } from './library.js'
+import { matricesOverlap } from './matrix-overlap.js'
 
 /** The options of `new Cublas(stream, options)`. */
 export interface CublasOptions {
@@ -79,10 +79,8 @@ export class Cublas implements Disposable {
     if (stream !== undefined) openStream(stream)
     this.device = stream === undefined || device !== undefined ? resolveDevice(device) : stream.device
     if (stream !== undefined && stream.device !== this.device) {
-      throw stateError(
-        'ERR_DEVICE_MISMATCH',
-        `${stream} is on ${stream.device}, not on ${elsewhere(this.device, stream.device)} as options.device says`,
-      )
+      const where = `not on ${elsewhere(this.device, stream.device)} as options.device says`
+      throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, ${where}`)
     }
     this.#stream = stream
     if (workspace !== undefined) {
@@ -183,18 +181,15 @@ export class Cublas implements Disposable {
       checkDeviceBuffer(buffer, letter, bytes, stream)
       const byteLength = elements * bytes
       if (buffer.byteLength < byteLength) {
-        throw outOfRange(
-          letter,
-          `${byteLength} bytes long or longer, for ${elements} elements of ${shape.type}`,
-          buffer.byteLength,
-        )
+        const expected = `${byteLength} bytes long or longer, for ${elements} elements of ${shape.type}`
+        throw outOfRange(letter, expected, buffer.byteLength)
       }
       const access = letter !== 'C' ? 'in' : shape.beta === 0 ? 'out' : 'inout'
       return { buffer, access, byteLength }
     }
     const matrices = [given(a, 'A', shape.a.elements), given(b, 'B', shape.b.elements), given(c, 'C', shape.c.elements)]
     const workspace = this.#workspace === undefined ? [] : [allOf(this.#workspace)]
-    const open = (): { readonly use: StreamCore; readonly memory: readonly UsedMemory[] } => {
+    const open = () => {
       this.#checkOpen()
       const use = openStream(stream)
       return { use, memory: openGiven([...matrices, ...workspace], use) }
@@ -230,14 +225,12 @@ export class Cublas implements Disposable {
 
 const allOf = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'inout', byteLength: buffer.byteLength })
 
-/** cuBLAS would write what it has yet to read. Throws ERR_INVALID_ARG_VALUE. */
-function checkOperandsApart(
-  { type, a, b, c, batchCount }: GemmShape,
-  [first, second, result]: readonly UsedMemory[],
-): void {
+/** Where C overlaps A or B cuBLAS would write elements that it has yet to read. Throws ERR_INVALID_ARG_VALUE. */
+function checkOperandsApart(shape: GemmShape, [first, second, result]: readonly UsedMemory[]): void {
+  const { type, a, b, c, batchCount } = shape
   for (const [letter, layout, read] of [['A', a, first] as const, ['B', b, second] as const]) {
     const distance = ((result?.pointer ?? 0) - (read?.pointer ?? 0)) / CUBLAS_TYPES[type].bytes
-    if (!overlap(layout, c, distance, batchCount)) continue
+    if (!matricesOverlap(layout, c, distance, batchCount)) continue
     throw invalidValue(`${letter} and C have elements in common: a product cannot be written over what it is made of`)
   }
 }

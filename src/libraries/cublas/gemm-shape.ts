@@ -5,7 +5,7 @@ import { describe, invalidType, invalidValue, outOfRange } from '../../base/erro
 /** The types of elements that a product is made of. Sums are kept in f32, those of f64 in f64. */
 export type GemmType = 'f16' | 'bf16' | 'f32' | 'f64'
 
-/** What `cublas.gemm()` is told of its matrices. */
+/** The matrices of `cublas.gemm()`. */
 export interface GemmOptions {
   /** Of the elements of all three matrices. */
   readonly type: GemmType
@@ -36,7 +36,7 @@ export interface GemmOptions {
   readonly ldc?: number | undefined
 }
 
-/** What `cublas.gemmStridedBatched()` is told of its matrices. */
+/** The matrices of `cublas.gemmStridedBatched()`. */
 export interface StridedBatchOptions extends GemmOptions {
   /** How many products, at least 1. */
   readonly batchCount: number
@@ -93,7 +93,7 @@ type GivenBatch = Given<StridedBatchOptions, (typeof BATCH)[number]>
 /** For a product that is no batch. */
 const ONE: GivenBatch = { batchCount: 1, strideA: undefined, strideB: undefined, strideC: undefined }
 
-/** Throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE or ERR_OUT_OF_RANGE for what no product has. */
+/** Throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE or ERR_OUT_OF_RANGE for sizes and types that no product has. */
 export function shapeOfGemm(options: GemmOptions): GemmShape {
   return shapeOf(read(options, GEMM), ONE)
 }

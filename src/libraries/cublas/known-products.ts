@@ -1,10 +1,10 @@
 /**
- * Which products a device has computed before. For one of a new kind cuBLAS may load code, and loading may wait for the
- * whole device.
+ * The kinds of products that a device has computed before. For one of a new kind cuBLAS may load code, and loading may wait
+ * for the whole device.
  */
 import type { ContextHandle } from '../../driver/driver.js'
 import type { UsedMemory } from '../library-memory.js'
-import type { GemmFunction } from './cublas-gemm.js'
+import type { GemmFunction } from './gemm-call.js'
 import type { GemmShape, Layout } from './gemm-shape.js'
 
 const MOST_KNOWN = 4096

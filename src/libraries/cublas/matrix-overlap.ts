@@ -5,7 +5,7 @@ import type { Layout } from './gemm-shape.js'
 const MOST_LOOKS = 65_536
 
 /** Does any matrix of a batch share an element with any of another, the first of which begins `distance` elements later? */
-export function overlap(a: Layout, c: Layout, distance: number, batchCount: number): boolean {
+export function matricesOverlap(a: Layout, c: Layout, distance: number, batchCount: number): boolean {
   if (distance >= a.elements || -distance >= c.elements) return false
   // Where lines are equally far apart in both, how far one of A is from one of C depends on their difference alone.
   const alike = a.leading === c.leading

@@ -10,11 +10,11 @@ import { isContextLost } from '../../driver/cuda-results.js'
 import { type WaitOptions, whenAborted } from '../../driver/finished.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import type { GivenMemory } from '../library-memory.js'
-import { NcclCall } from './nccl-call.js'
-import { Clique } from './nccl-clique.js'
-import { checkAlive } from './nccl-group.js'
-import { NcclHandle } from './nccl-handle.js'
-import { type NcclBackend, openNccl } from './nccl-library.js'
+import { NcclCall } from './call.js'
+import { Clique } from './clique.js'
+import { checkAlive } from './group.js'
+import { NcclHandle } from './handle.js'
+import { type NcclBackend, openNccl } from './library.js'
 import {
   type CommunicatorOptions,
   checkId,
@@ -25,26 +25,14 @@ import {
   type ReductionOptions,
   type RootOptions,
   type TransferOptions,
-} from './nccl-options.js'
-import { SimulatedNccl } from './simulated-nccl.js'
+} from './options.js'
+import { SimulatedNccl } from './simulated.js'
 
 const TURNS_FOR_HOST_FUNCTIONS = 1000
 /** Milliseconds between two looks for errors that come while work runs. */
 const LOOK_FOR_ERRORS = 50
 
 let simulated: SimulatedNccl | undefined
-
-/** Lets only this file make communicators. */
-class Ready {
-  readonly handle: NcclHandle
-  readonly device: Device
-  readonly size: number
-  constructor(handle: NcclHandle, device: Device, size: number) {
-    this.handle = handle
-    this.device = device
-    this.size = size
-  }
-}
 
 /**
  * An id for a new communicator (`ncclGetUniqueId`): give it to every rank, by any means that the processes have. This
@@ -104,12 +92,12 @@ export class Communicator implements AsyncDisposable {
   readonly #handle: NcclHandle
 
   /** Use `await Communicator.create(options)`. */
-  private constructor(ready: Ready) {
-    if (!isInstance(ready, Ready)) throw invalidType('Communicator', 'had from Communicator.create(options)', 'new')
-    const { handle, device, size } = ready
+  private constructor(handle: NcclHandle, device: Device) {
+    const isMade = isInstance(handle, NcclHandle)
+    if (!isMade) throw invalidType('Communicator', 'had from Communicator.create(options)', 'new')
     this.device = device
     this.rank = handle.rank
-    this.size = size
+    this.size = handle.clique.size
     this.#handle = handle
     destroyWhenUnreachable(this, handle)
   }
@@ -141,8 +129,8 @@ export class Communicator implements AsyncDisposable {
     const clique = Clique.enter(id, rank, size, driver)
     let handle: NcclHandle | undefined
     try {
-      // NCCL may wait for the device: first let the loop run what the device waits for. What it has not run then is run by
-      // the call.
+      // NCCL may wait for the device: first let the loop run the host functions that the device waits for. Those that are
+      // left then are run by the call.
       for (let left = TURNS_FOR_HOST_FUNCTIONS; left > 0 && libraries.hostFunctionsPending; left -= 1) {
         throwIfAborted(signal)
         await sleep(1)
@@ -150,7 +138,7 @@ export class Communicator implements AsyncDisposable {
       const begin = (): NcclHandle => new NcclHandle(library, id, clique, rank, timeout)
       handle = device.driver === 'sim' ? begin() : libraries.call(context, begin)
       await handle.done('ncclCommInitRankConfig', signal)
-      return new Communicator(new Ready(handle, device, size))
+      return new Communicator(handle, device)
     } catch (error) {
       if (handle === undefined) clique.leave(rank)
       else await handle.fail(error)
@@ -182,10 +170,8 @@ export class Communicator implements AsyncDisposable {
     const [first = Device.current] = resolved
     const stranger = resolved.find((device) => driverOf(device) !== driverOf(first))
     if (stranger !== undefined) {
-      throw stateError(
-        'ERR_DEVICE_MISMATCH',
-        `devices must all be of one driver, not ${first} and ${elsewhere(stranger, first)}`,
-      )
+      const what = `devices must all be of one driver, not ${first} and ${elsewhere(stranger, first)}`
+      throw stateError('ERR_DEVICE_MISMATCH', what)
     }
     checkTimeout(timeout)
     checkSignal(signal)
@@ -214,13 +200,10 @@ export class Communicator implements AsyncDisposable {
    */
   allReduce(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
     const call = Communicator.#call(this, options)
-    const op = call.reduction()
+    call.reduction()
     const count = call.elements(destination, 'destination')
     call.checkBuffersApart(call.expect(source, 'source', count), destination, 0)
-    const { functions, data, communicator } = call
-    call.ask('ncclAllReduce', count, [read(source), written(destination)], ([from = 0, to = 0], raw) =>
-      functions.ncclAllReduce(from, to, count, data, op, communicator, raw),
-    )
+    call.ask('ncclAllReduce', count, [read(source), written(destination)])
     return this
   }
 
@@ -236,10 +219,7 @@ export class Communicator implements AsyncDisposable {
     const count = call.elements(destination, 'destination')
     const given = this.rank === root ? [read(call.expect(source, 'source', count))] : []
     for (const { buffer } of given) call.checkBuffersApart(buffer, destination, 0)
-    const { functions, data, communicator } = call
-    call.ask('ncclBroadcast', count, [written(destination), ...given], ([to = 0, from = to], raw) =>
-      functions.ncclBroadcast(from, to, count, data, root, communicator, raw),
-    )
+    call.ask('ncclBroadcast', count, [written(destination), ...given], ([to = 0, from = to]) => [from, to])
     return this
   }
 
@@ -251,15 +231,12 @@ export class Communicator implements AsyncDisposable {
    */
   reduce(source: DeviceBuffer, destination: DeviceBuffer | undefined, options: ReductionOptions & RootOptions): this {
     const call = Communicator.#call(this, options)
-    const op = call.reduction()
+    call.reduction()
     const root = call.root()
     const count = call.elements(source, 'source')
     const given = this.rank === root ? [written(call.expect(destination, 'destination', count))] : []
     for (const { buffer } of given) call.checkBuffersApart(source, buffer, 0)
-    const { functions, data, communicator } = call
-    call.ask('ncclReduce', count, [read(source), ...given], ([from = 0, to = 0], raw) =>
-      functions.ncclReduce(from, to, count, data, op, root, communicator, raw),
-    )
+    call.ask('ncclReduce', count, [read(source), ...given], ([from = 0, to = 0]) => [from, to])
     return this
   }
 
@@ -274,10 +251,7 @@ export class Communicator implements AsyncDisposable {
     const count = call.elements(source, 'source')
     call.expect(destination, 'destination', count * this.size)
     call.checkBuffersApart(source, destination, this.rank * source.byteLength)
-    const { functions, data, communicator } = call
-    call.ask('ncclAllGather', count, [read(source), written(destination)], ([from = 0, to = 0], raw) =>
-      functions.ncclAllGather(from, to, count, data, communicator, raw),
-    )
+    call.ask('ncclAllGather', count, [read(source), written(destination)])
     return this
   }
 
@@ -289,14 +263,11 @@ export class Communicator implements AsyncDisposable {
    */
   reduceScatter(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
     const call = Communicator.#call(this, options)
-    const op = call.reduction()
+    call.reduction()
     const count = call.elements(destination, 'destination')
     call.expect(source, 'source', count * this.size)
     call.checkBuffersApart(source, destination, -this.rank * destination.byteLength)
-    const { functions, data, communicator } = call
-    call.ask('ncclReduceScatter', count, [read(source), written(destination)], ([from = 0, to = 0], raw) =>
-      functions.ncclReduceScatter(from, to, count, data, op, communicator, raw),
-    )
+    call.ask('ncclReduceScatter', count, [read(source), written(destination)])
     return this
   }
 
@@ -308,12 +279,8 @@ export class Communicator implements AsyncDisposable {
    */
   send(source: DeviceBuffer, options: PeerOptions): this {
     const call = Communicator.#call(this, options)
-    const peer = call.peer()
-    const count = call.elements(source, 'source')
-    const { functions, data, communicator } = call
-    const make = ([from = 0]: readonly number[], raw: number): number =>
-      functions.ncclSend(from, count, data, peer, communicator, raw)
-    call.ask('ncclSend', count, [read(source)], make)
+    call.peer()
+    call.ask('ncclSend', call.elements(source, 'source'), [read(source)])
     return this
   }
 
@@ -324,12 +291,8 @@ export class Communicator implements AsyncDisposable {
    */
   recv(destination: DeviceBuffer, options: PeerOptions): this {
     const call = Communicator.#call(this, options)
-    const peer = call.peer()
-    const count = call.elements(destination, 'destination')
-    const { functions, data, communicator } = call
-    const make = ([to = 0]: readonly number[], raw: number): number =>
-      functions.ncclRecv(to, count, data, peer, communicator, raw)
-    call.ask('ncclRecv', count, [written(destination)], make)
+    call.peer()
+    call.ask('ncclRecv', call.elements(destination, 'destination'), [written(destination)])
     return this
   }
 
@@ -363,7 +326,7 @@ export class Communicator implements AsyncDisposable {
     try {
       await handle.work.finished(giveUp.signal)
     } catch (error) {
-      // What the driver merely refuses to tell is no fault of the communicator.
+      // A question that the driver merely refuses is no fault of the communicator.
       if (!(error instanceof CudaError) || isContextLost(error.number)) await handle.fail(error)
       throw error
     } finally {

@@ -8,7 +8,7 @@ import {
   shapeOfBatch,
   shapeOfGemm,
 } from '../../../src/libraries/cublas/gemm-shape.js'
-import { overlap } from '../../../src/libraries/cublas/matrix-overlap.js'
+import { matricesOverlap } from '../../../src/libraries/cublas/matrix-overlap.js'
 import { refused } from '../../conformance/expect.js'
 
 const MOST = 2 ** 31 - 1
@@ -135,7 +135,7 @@ describe('matrices that share elements', () => {
           for (let distance = -c.elements - 1; distance <= a.elements + 1; distance += 1) {
             const expected = written.some((at) => read.has(at + distance))
             seen.add(expected)
-            if (overlap(a, c, distance, batchCount) === expected) continue
+            if (matricesOverlap(a, c, distance, batchCount) === expected) continue
             assert.fail(`${JSON.stringify([a, c])}, ${distance} apart, ${batchCount} of them: ${expected} was expected`)
           }
         }
@@ -148,9 +148,9 @@ describe('matrices that share elements', () => {
     const million = 2 ** 20
     const a = layout(million, 1, 7, 3, million)
     const c = layout(million, 1, 8, 8 * million, million)
-    assert.equal(overlap(a, c, 0, million), true)
+    assert.equal(matricesOverlap(a, c, 0, million), true)
     assert.equal(
-      overlap(layout(million, 1, 6, 6, million), layout(million, 1, 12, 12 * million, million), 1, million),
+      matricesOverlap(layout(million, 1, 6, 6, million), layout(million, 1, 12, 12 * million, million), 1, million),
       false,
     )
   })

@@ -1,6 +1,7 @@
 /** A small seeded generator (splitmix32): the same seed gives the same numbers on every machine. */
 export class Random {
   #state: number
+
   constructor(seed: number) {
     this.#state = Math.imul(seed, 0x9e3779b1) | 0
   }

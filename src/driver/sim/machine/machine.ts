@@ -1,29 +1,31 @@
 /**
  * The simulated GPU: operations become ready when all that they come after is over, and end when the scheduler says so.
- * It knows no handles and no errors of the driver; the driver in front of it does. What must come after what is decided
- * here, and nothing else.
+ * It knows no handles and no errors of the driver; the driver in front of it does. Which operation must come after which is
+ * decided here, and nothing else.
  *
  * JavaScript's stack may run over in the midst of any call. So an operation is there from one moment on, which nothing can
  * cut off, and over from another; all else that is kept of operations follows from those, and is made out anew by `mend()`
  * where a change was cut off. A call that throws has queued nothing, and one that returns has.
  */
-import { throwUncaught } from '../../base/uncaught.js'
-import type { CapturedNode } from '../captured-graph.js'
-import { cudaError } from '../cuda-results.js'
-import type { HostFunction, Settle } from '../driver.js'
+import { throwUncaught } from '../../../base/uncaught.js'
+import type { CapturedNode } from '../../captured-graph.js'
+import { cudaError } from '../../cuda-results.js'
+import type { HostFunction, Settle } from '../../driver.js'
 import type { FaultPlan } from './fault-plan.js'
 import { LiveOperations } from './live-operations.js'
-import {
-  type NodeWork,
-  type Observer,
-  type SimDevice,
-  type SimEvent,
-  SimOperation,
-  SimOperationKind,
-  type SimStream,
-  type Work,
-} from './objects.js'
-import type { Scheduler, Steps, Wait } from './scheduler.js'
+import { type SimDevice, type SimEvent, type SimNodeWork, SimOperation, type SimStream } from './machine-state.js'
+import type { HostWait, Scheduler, Steps } from './scheduler.js'
+import { SimOperationKind, type Work } from './work.js'
+
+/** Watches the operations of a machine. It is called in the middle of changes: it may only take notes. */
+export interface Observer {
+  /** It was put into a stream, or a graph with it in was launched. */
+  queued(operation: SimOperation): void
+  /** It begins, or will at this time, which may be later than now. */
+  started(operation: SimOperation, time: number): void
+  /** It is done at `operation.time`, or dropped. */
+  ended(operation: SimOperation): void
+}
 
 export class Machine implements Steps {
   /** Of all machines: so many host functions run now, one inside the other. */
@@ -37,15 +39,15 @@ export class Machine implements Steps {
   /** Called when something was queued or opened: the event loop may have to turn for it. */
   onWork: () => void = () => {}
   observer: Observer | undefined
-  /** All that a fault takes with it. */
+  /** A fault takes all of them with it. */
   devices: readonly SimDevice[] = []
+  /** A change was cut off: all that follows from the operations is to be made out anew. */
   damaged = false
   readonly scheduler: Scheduler
-  readonly faults: FaultPlan
   readonly #explores: boolean
   #sequence = 0
   /** Queued, and not over. */
-  readonly #live = new LiveOperations()
+  readonly #live = new LiveOperations<SimOperation>()
   /** Over, and their promise is still to be settled, or their callback to be told of a fault. */
   readonly #owed = new Set<SimOperation>()
   /** Changes under way, one inside the other. */
@@ -53,33 +55,28 @@ export class Machine implements Steps {
   readonly #latches = new Set<SimOperation>()
   /** Latches that were opened before the stream came to them. */
   readonly #opened = new WeakSet<SimOperation>()
-  /** Whose host functions run now, the innermost last. */
+  /** The operations whose host functions run now, the innermost last. */
   readonly #running: SimOperation[] = []
   /** Callbacks dropped by a fault that have still to be told of it. */
   #toTell: SimOperation[] = []
 
-  constructor(scheduler: (steps: Steps) => Scheduler, faults: FaultPlan) {
-    this.faults = faults
+  constructor(
+    scheduler: (steps: Steps) => Scheduler,
+    readonly faults: FaultPlan,
+  ) {
     this.scheduler = scheduler(this)
     this.#explores = this.scheduler.explores
   }
 
   /** Queues work behind all that is in the stream. `fails` is the CUresult of the fault that it ends in, or 0. */
   enqueue(stream: SimStream, kind: SimOperationKind, amount: number, work?: Work, fails = 0): SimOperation {
-    const operation = this.#change(() => {
-      const queued = this.#operation(kind, stream, amount, work, fails)
-      this.#append(queued, NOTHING)
-      this.onWork()
-      this.#commit([queued])
-      return queued
-    })
+    const operation = this.#change(() => this.#enqueue(this.#operation(kind, stream, amount, work, fails)))
     if (this.#explores && work !== undefined) this.scheduler.handedOver(operation)
     return operation
   }
 
-  /** Queues something that takes no time: a record, or a wait for what is given. */
-  enqueueMark(stream: SimStream, after: Iterable<SimOperation | undefined> = NOTHING): SimOperation {
-    return this.#change(() => this.#enqueueInstant(stream, after))
+  enqueueRecord(stream: SimStream): SimOperation {
+    return this.#change(() => this.#enqueueInstant(stream, NOTHING))
   }
 
   /** Queues a wait. On a blocking stream it waits for nothing else: only work waits for the null stream's. */
@@ -91,17 +88,19 @@ export class Machine implements Steps {
     this.#change(() => {
       const operation = this.#operation(SimOperationKind.HOST, stream, 0)
       operation.host = host
-      this.#append(operation, NOTHING)
-      this.onWork()
-      this.#commit([operation])
+      this.#enqueue(operation)
     })
   }
 
   /**
-   * Queues a graph: each node comes after those it was captured after, and all of them after what the stream holds and
+   * Queues a graph: each node comes after those it was captured after, and all of them after the work of the stream and
    * after `before`, the earlier launch of the same instance. Returns the end of it.
    */
-  launch(stream: SimStream, nodes: readonly CapturedNode<NodeWork>[], before: SimOperation | undefined): SimOperation {
+  launch(
+    stream: SimStream,
+    nodes: readonly CapturedNode<SimNodeWork>[],
+    before: SimOperation | undefined,
+  ): SimOperation {
     const operations: SimOperation[] = []
     const end = this.#change(() => {
       const begin = this.#operation(SimOperationKind.INSTANT, stream, 0)
@@ -127,24 +126,15 @@ export class Machine implements Steps {
 
   /** An operation in no stream that is done when all of these are. */
   marker(stream: SimStream, predecessors: Iterable<SimOperation | undefined>, work?: Work): SimOperation {
-    return this.#change(() => {
-      const operation = this.#beside(stream, predecessors, work)
-      this.#commit([operation])
-      return operation
-    })
+    return this.#change(() => this.#enqueueBeside(stream, predecessors, work, false))
   }
 
   /** A record that leaves its stream as idle as it is. */
   recordBeside(stream: SimStream, predecessors: Iterable<SimOperation | undefined>): SimOperation {
-    return this.#change(() => {
-      const operation = this.#beside(stream, predecessors)
-      this.observer?.queued(operation)
-      this.#commit([operation])
-      return operation
-    })
+    return this.#change(() => this.#enqueueBeside(stream, predecessors, undefined, true))
   }
 
-  /** What the null stream of a device would wait for now: its own work and that of the blocking streams. */
+  /** The null stream of a device would wait for these now: its own work and that of the blocking streams. */
   *nullStreamTails(device: SimDevice): Generator<SimOperation | undefined> {
     yield device.nullStream.tail
     for (const stream of device.touched) yield stream.tail
@@ -214,7 +204,7 @@ export class Machine implements Steps {
   }
 
   /** Does it come after a host function that runs? Inside of that it would never end. */
-  comesAfterRunning(wait: Wait): boolean {
+  comesAfterRunning(wait: HostWait): boolean {
     return this.#running.some((host) => wait.needs(host))
   }
 
@@ -265,13 +255,25 @@ export class Machine implements Steps {
     this.onWork()
   }
 
-  /** Does what changes what is known of the operations. Where it is cut off, what follows from them is to be made out anew. */
-  #change<R>(fn: () => R): R {
+  whole<R>(change: () => R): R {
+    this.mend()
+    let isWhole = false
+    try {
+      const result = change()
+      isWhole = true
+      return result
+    } finally {
+      if (!isWhole) this.damaged = true
+    }
+  }
+
+  /** As `whole`, for a change during which nothing is mended. */
+  #change<R>(change: () => R): R {
     this.mend()
     this.#changes += 1
     let isWhole = false
     try {
-      const result = fn()
+      const result = change()
       isWhole = true
       return result
     } finally {
@@ -281,8 +283,8 @@ export class Machine implements Steps {
   }
 
   /**
-   * They are queued, all of them or none: that is one assignment, which nothing can cut off. Where what follows is cut off it
-   * is made up for, and whoever queues them need not know.
+   * They are queued, all of them or none: that is one assignment, which nothing can cut off. Where a later step is cut off it
+   * is made up for, and the call that queues them need not know.
    */
   #commit(operations: readonly [SimOperation, ...SimOperation[]]): void {
     const [lead] = operations
@@ -317,7 +319,7 @@ export class Machine implements Steps {
     operation.records = undefined
   }
 
-  /** Takes what is known of each operation, and makes out what follows: what waits for what, what is ready, and all counts. */
+  /** Makes out what follows from the operations themselves: which waits for which, which are ready, and all counts. */
   #makeOutAnew(): void {
     for (const operation of this.#live.all()) {
       if (operation.over || !operation.lead.queued) this.#live.remove(operation)
@@ -350,6 +352,13 @@ export class Machine implements Steps {
     this.#tell()
   }
 
+  #enqueue(operation: SimOperation): SimOperation {
+    this.#append(operation, NOTHING)
+    this.onWork()
+    this.#commit([operation])
+    return operation
+  }
+
   #enqueueInstant(stream: SimStream, after: Iterable<SimOperation | undefined>, isWork = true): SimOperation {
     const operation = this.#operation(SimOperationKind.INSTANT, stream, 0)
     this.#append(operation, after, isWork)
@@ -358,15 +367,22 @@ export class Machine implements Steps {
     return operation
   }
 
-  #beside(stream: SimStream, predecessors: Iterable<SimOperation | undefined>, work?: Work): SimOperation {
+  #enqueueBeside(
+    stream: SimStream,
+    predecessors: Iterable<SimOperation | undefined>,
+    work: Work | undefined,
+    isObserved: boolean,
+  ): SimOperation {
     const operation = this.#operation(SimOperationKind.INSTANT, stream, 0, work)
     operation.inStream = false
     for (const predecessor of predecessors) operation.waitFor(predecessor)
+    if (isObserved) this.observer?.queued(operation)
+    this.#commit([operation])
     return operation
   }
 
-  /** What a node of a graph does, in this launch. */
-  #operationOf(work: NodeWork, stream: SimStream): SimOperation {
+  /** The operation of a node, in this launch of its graph. */
+  #operationOf(work: SimNodeWork, stream: SimStream): SimOperation {
     let operation: SimOperation
     if (work.kind === 'work') {
       operation = this.#operation(work.operation, stream, work.amount, work.work, work.fails)
@@ -427,7 +443,7 @@ export class Machine implements Steps {
     this.observer?.started(operation, this.scheduler.now)
   }
 
-  /** What takes no time; a latch that was opened before; and what is left of a host function that has run. */
+  /** Operations that take no time, latches that were opened before, and host functions that have run. */
   #endsAtOnce(operation: SimOperation): boolean {
     const { kind, work, host } = operation
     if (kind === SimOperationKind.INSTANT) return !(work !== undefined && this.#explores)
@@ -492,7 +508,7 @@ export class Machine implements Steps {
     const { device } = stream
     stream.unfinished -= 1
     if (stream.unfinished === 0) {
-      // What comes later need not wait for what is over; but who explores wants to know that it came after it.
+      // Later operations need not wait for those that are over; but an exploration has to know that they came after them.
       if (!this.#explores) stream.tail = undefined
       if (stream.destroyed) device.forget(stream)
     }

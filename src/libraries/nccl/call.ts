@@ -1,14 +1,13 @@
 /** One call of a communicator while its arguments are checked. */
-
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../../base/errors.js'
 import { type Device, elsewhere } from '../../device.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import { Stream } from '../../stream.js'
 import { isStream } from '../../streams/stream-core.js'
 import { checkDeviceBuffer, type GivenMemory } from '../library-memory.js'
-import { ask, checkAlive, type NcclOperation } from './nccl-group.js'
-import type { NcclHandle } from './nccl-handle.js'
-import { NCCL_OPERATIONS, NCCL_TYPES, type NcclFunction } from './nccl-library.js'
+import { ask, checkAlive } from './group.js'
+import type { NcclHandle } from './handle.js'
+import { NCCL_OPERATIONS, NCCL_TYPES, type NcclFunction } from './library.js'
 import {
   checkRank,
   checkReduction,
@@ -17,19 +16,12 @@ import {
   type NcclType,
   readCall,
   type TransferOptions,
-} from './nccl-options.js'
-import type { Description } from './nccl-twin.js'
+} from './options.js'
 
 /** The handle of a per-thread default stream, which NCCL, on a thread of its own, would take for another stream. */
 const PER_THREAD = 2n
 
 export class NcclCall {
-  readonly functions: NcclHandle['library']['functions']
-  /** The communicator, for NCCL. */
-  readonly communicator: number
-  /** The ncclDataType_t. */
-  readonly data: number
-  readonly #handle: NcclHandle
   readonly #type: NcclType
   readonly #stream: Stream
   readonly #given: GivenCall
@@ -39,39 +31,36 @@ export class NcclCall {
   #peer: number | undefined
 
   /** Throws ERR_CLOSED, ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_DEVICE_MISMATCH or ERR_UNSUPPORTED. */
-  constructor(handle: NcclHandle, device: Device, options: TransferOptions) {
-    const given = readCall(options)
-    const { type, stream } = given
+  constructor(
+    private readonly handle: NcclHandle,
+    device: Device,
+    options: TransferOptions,
+  ) {
+    this.#given = readCall(options)
+    const { type, stream } = this.#given
     checkAlive(handle)
     if (typeof type !== 'string' || !Object.hasOwn(NCCL_TYPES, type)) {
       throw invalidValue(`options.type must be one of '${Object.keys(NCCL_TYPES).join("', '")}', not ${describe(type)}`)
     }
-    this.functions = handle.library.functions
-    this.communicator = handle.address
-    this.data = NCCL_TYPES[type].data
-    this.#handle = handle
     this.#type = type
     this.#stream = streamFor(device, stream)
-    this.#given = given
   }
 
-  /** The ncclRedOp_t. */
-  reduction(): number {
+  /** It takes a reduction. */
+  reduction(): void {
     this.#op = checkReduction(this.#given.op)
-    return NCCL_OPERATIONS[this.#op]
   }
 
   /** The rank that stands out. */
   root(): number {
     const { root = 0 } = this.#given
-    this.#root = checkRank(root, 'options.root', this.#handle.clique.size)
+    this.#root = checkRank(root, 'options.root', this.handle.clique.size)
     return this.#root
   }
 
-  /** The rank at the other end. */
-  peer(): number {
-    this.#peer = checkRank(this.#given.peer, 'options.peer', this.#handle.clique.size)
-    return this.#peer
+  /** It takes the rank at the other end. */
+  peer(): void {
+    this.#peer = checkRank(this.#given.peer, 'options.peer', this.handle.clique.size)
   }
 
   /** How many elements a buffer has. */
@@ -105,19 +94,35 @@ export class NcclCall {
     throw invalidValue(`source and destination overlap, which NCCL only takes in place, where ${where}`)
   }
 
-  /** Queues it, or puts it into the group that is open. */
-  ask(name: NcclFunction, count: number, memory: readonly GivenMemory[], call: NcclOperation['call']): void {
-    const { clique, rank } = this.#handle
-    const [op, root, peer] = [this.#op, this.#root, this.#peer]
-    const said = [`${count} x ${this.#type}`, op ?? '', root === undefined ? '' : `root ${root}`]
+  /**
+   * Queues it, or puts it into the group that is open.
+   * @param buffersOf NCCL's arguments for the buffers, from the addresses of the memory: by default these are they
+   */
+  ask(
+    name: NcclFunction,
+    count: number,
+    memory: readonly GivenMemory[],
+    buffersOf: (pointers: readonly number[]) => readonly number[] = (pointers) => pointers,
+  ): void {
+    const { handle } = this
+    const { clique, rank, library, address } = handle
+    const [type, op, root, peer] = [this.#type, this.#op, this.#root, this.#peer]
+    const said = [`${count} x ${type}`, op ?? '', root === undefined ? '' : `root ${root}`]
     const what = said.filter((part) => part !== '').join(', ')
-    const description: Description = {
-      ...{ name, clique: clique.serial, rank, peer, isSend: name === 'ncclSend', type: this.#type },
-      ...{ op: op ?? 'sum', root: root ?? 0 },
-    }
+    // NCCL's functions take those of these that they take, in this order.
+    const numbers = [op && NCCL_OPERATIONS[op], root, peer].filter((number) => number !== undefined)
     // What is sent as one thing is received as the same.
-    const says = peer === undefined ? `${name}(${what})` : what
-    ask({ name, handle: this.#handle, stream: this.#stream, memory, description, says, call })
+    const request = {
+      clique,
+      rank,
+      peer,
+      isSend: name === 'ncclSend',
+      says: peer === undefined ? `${name}(${what})` : what,
+    }
+    const computed = { name, type, op: op ?? 'sum', root: root ?? 0 }
+    const call = (pointers: readonly number[], raw: number): void =>
+      library.call(name, ...buffersOf(pointers), count, NCCL_TYPES[type].data, ...numbers, address, raw)
+    ask({ ...request, ...computed, handle, stream: this.#stream, memory, call })
   }
 }
 

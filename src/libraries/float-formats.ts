@@ -1,4 +1,36 @@
-/** Numbers of 16 bits, which JavaScript has no arrays for: IEEE half precision (f16) and bfloat16 (bf16), to f32 and back. */
+/**
+ * Floating-point elements in the bytes of a buffer. For those of 16 bits JavaScript has no arrays: IEEE half precision (f16)
+ * and bfloat16 (bf16), to f32 and back.
+ */
+
+export type FloatType = 'f16' | 'bf16' | 'f32' | 'f64'
+
+/** Elements of one type, by the byte at which they begin. */
+export interface Elements<Value> {
+  get(view: DataView, at: number): Value
+  set(view: DataView, at: number, value: Value): void
+}
+
+const of16Bits = (from: (bits: number) => number, to: (value: number) => number): Elements<number> => ({
+  get: (view, at) => from(view.getUint16(at, true)),
+  set: (view, at, value) => view.setUint16(at, to(value), true),
+})
+
+export const FLOAT_ELEMENTS: Readonly<Record<FloatType, Elements<number>>> = {
+  f16: of16Bits(fromF16, toF16),
+  bf16: of16Bits(fromBf16, toBf16),
+  f32: {
+    get: (view, at) => view.getFloat32(at, true),
+    set: (view, at, value) => view.setFloat32(at, value, true),
+  },
+  f64: {
+    get: (view, at) => view.getFloat64(at, true),
+    set: (view, at, value) => view.setFloat64(at, value, true),
+  },
+}
+
+export const viewOf = ({ buffer, byteOffset, byteLength }: Uint8Array): DataView =>
+  new DataView(buffer, byteOffset, byteLength)
 
 const bits = new Uint32Array(1)
 const float = new Float32Array(bits.buffer)

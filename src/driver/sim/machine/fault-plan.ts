@@ -1,6 +1,7 @@
 /** Which calls and operations of a simulation are to fail. */
-import { type SimOperation, SimOperationKind } from './objects.js'
+import type { SimOperation } from './machine-state.js'
 import { Random } from './random.js'
+import { SimOperationKind } from './work.js'
 
 /** A call of the driver, which then throws at once; or an operation, which faults the devices when it would end. */
 export interface PlannedFault {
@@ -44,38 +45,18 @@ export const FAILING_CALLS = [
 /** CUDA's name of a call that a simulation can let fail. */
 export type FailingCall = (typeof FAILING_CALLS)[number]
 
-class Pending {
+interface PendingFault {
   readonly fault: PlannedFault
-  #before: number
-  #left: number
-
-  constructor(fault: PlannedFault) {
-    this.fault = fault
-    this.#before = fault.after
-    this.#left = fault.times
-  }
-
-  /** All that were to fail have. */
-  get isSpent(): boolean {
-    return this.#left === 0
-  }
-
-  /** One that could fail: does it? */
-  strikes(random: Random): boolean {
-    if (this.#before > 0) {
-      this.#before -= 1
-      return false
-    }
-    if (this.fault.probability < 1 && random.next() >= this.fault.probability) return false
-    this.#left -= 1
-    return true
-  }
+  /** How many go well before the first that fails. */
+  before: number
+  /** How many are still to fail. */
+  left: number
 }
 
 export class FaultPlan {
   /** Nothing is to fail. */
   empty = true
-  readonly #pending = new Set<Pending>()
+  readonly #pending = new Set<PendingFault>()
   readonly #random: Random
 
   constructor(seed: number) {
@@ -84,7 +65,7 @@ export class FaultPlan {
 
   /** Counts from now. The result takes it back. */
   add(fault: PlannedFault): () => void {
-    const pending = new Pending(fault)
+    const pending: PendingFault = { fault, before: fault.after, left: fault.times }
     this.#pending.add(pending)
     this.empty = false
     return () => this.#drop(pending)
@@ -106,14 +87,19 @@ export class FaultPlan {
   #strike(concerns: (fault: PlannedFault) => boolean): number {
     let result = 0
     for (const pending of this.#pending) {
-      if (!concerns(pending.fault) || !pending.strikes(this.#random)) continue
-      if (result === 0) result = pending.fault.result
-      if (pending.isSpent) this.#drop(pending)
+      const { fault } = pending
+      if (!concerns(fault)) continue
+      if (pending.before > 0) pending.before -= 1
+      else if (fault.probability === 1 || this.#random.next() < fault.probability) {
+        pending.left -= 1
+        if (result === 0) result = fault.result
+        if (pending.left === 0) this.#drop(pending)
+      }
     }
     return result
   }
 
-  #drop(pending: Pending): void {
+  #drop(pending: PendingFault): void {
     this.#pending.delete(pending)
     this.empty = this.#pending.size === 0
   }

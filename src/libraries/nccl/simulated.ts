@@ -7,8 +7,9 @@ import { stateError } from '../../base/errors.js'
 import type { LibraryWork } from '../../driver/driver.js'
 import type { StreamCore } from '../../streams/stream-core.js'
 import type { UsedMemory } from '../library-memory.js'
-import { NCCL_SIGNATURES, type NcclBackend, UNIQUE_ID_BYTES } from './nccl-library.js'
-import { type Description, perform } from './nccl-twin.js'
+import type { NcclRequest } from './clique.js'
+import { type NcclBackend, UNIQUE_ID_BYTES } from './library.js'
+import { type ComputedCall, perform } from './twin.js'
 
 /** About what a link of 400 GB/s takes, and a start. */
 const START_NS = 10_000
@@ -16,13 +17,13 @@ const BYTES_PER_NS = 400
 
 /** Where the ranks of a simulated communicator find each other. */
 class Meeting {
-  readonly key: string
-  readonly size: number
   readonly ranks = new Set<number>()
-  constructor(key: string, size: number) {
-    this.key = key
-    this.size = size
-  }
+
+  constructor(
+    readonly key: string,
+    readonly size: number,
+  ) {}
+
   get isComplete(): boolean {
     return this.ranks.size === this.size
   }
@@ -30,10 +31,9 @@ class Meeting {
 
 /** Ranks meet in this thread; nothing else is done here. */
 export class SimulatedNccl implements NcclBackend {
-  readonly functions: NcclBackend['functions'] = noFunctions()
   /** Those that wait for more ranks, by their ids. */
   readonly #meetings = new Map<string, Meeting>()
-  /** By what stands for the communicator's address. */
+  /** By the number that stands for the communicator's address. */
   readonly #places = new Map<number, { readonly meeting: Meeting; readonly rank: number }>()
   #lastAddress = 0
 
@@ -49,15 +49,11 @@ export class SimulatedNccl implements NcclBackend {
     return id
   }
 
-  initRank(
-    id: Uint8Array,
-    rank: number,
-    size: number,
-  ): { readonly address: number; readonly memory: { free(): void } } {
+  initRank(id: Uint8Array, rank: number, size: number): ReturnType<NcclBackend['initRank']> {
     const key = Buffer.from(id).toString('latin1')
     const meeting = this.#meetings.get(key) ?? new Meeting(key, size)
     meeting.ranks.add(rank)
-    // Whoever comes with the same id later meets others.
+    // A rank that comes with the same id later meets others.
     if (meeting.isComplete) this.#meetings.delete(key)
     else this.#meetings.set(key, meeting)
     this.#lastAddress += 1
@@ -69,7 +65,9 @@ export class SimulatedNccl implements NcclBackend {
     return this.#places.get(communicator)?.meeting.isComplete ?? true
   }
 
-  check(): void {}
+  call(): never {
+    throw stateError('ERR_UNSUPPORTED', 'The simulator runs no code of NCCL')
+  }
 
   finalize(): void {}
 
@@ -84,20 +82,11 @@ export class SimulatedNccl implements NcclBackend {
   }
 }
 
-function noFunctions(): NcclBackend['functions'] {
-  const refuse = (): never => {
-    throw stateError('ERR_UNSUPPORTED', 'The simulator runs no code of NCCL')
-  }
-  const entries = Object.keys(NCCL_SIGNATURES).map((name) => [name, refuse] as const)
-  return Object.fromEntries(entries) as unknown as NcclBackend['functions']
-}
-
 /** One rank's part in what ranks do together. */
 export interface SimulatedPart {
-  readonly name: string
+  readonly operation: NcclRequest & ComputedCall
   readonly use: StreamCore
   readonly memory: readonly UsedMemory[]
-  readonly description: Description
 }
 
 /** Queues what ranks ask for, each request with those of the other ranks that belong to it. */
@@ -113,17 +102,18 @@ export function queueSimulated(parts: readonly SimulatedPart[]): void {
     const run = (contents: readonly Uint8Array[]): void => {
       let at = 0
       perform(
-        together.map(({ description, memory: { length } }) => {
+        together.map(({ operation, memory: { length } }) => {
           at += length
-          return { description, bytes: contents.slice(at - length, at) }
+          return { call: operation, bytes: contents.slice(at - length, at) }
         }),
       )
     }
+    const { name } = leader.operation
     const twin = { nanoseconds: START_NS + Math.round(bytes / BYTES_PER_NS), run }
     const call = (): never => {
-      throw stateError('ERR_UNSUPPORTED', `${leader.name} is simulated`)
+      throw stateError('ERR_UNSUPPORTED', `${name} is simulated`)
     }
-    const work: LibraryWork = { name: leader.name, stream: handle, context, memory, twin, call }
+    const work: LibraryWork = { name, stream: handle, context, memory, twin, call }
     driver.libraries.queue([work])
     for (const { use } of elsewhere) driver.streamWaitStream(use.handle, handle, context)
   }
@@ -134,12 +124,12 @@ function matched(parts: readonly SimulatedPart[]): readonly (readonly SimulatedP
   const sets = new Map<string, SimulatedPart[]>()
   const counts = new Map<string, number>()
   for (const part of parts) {
-    const { clique, rank, peer, isSend } = part.description
+    const { clique, rank, peer, isSend } = part.operation
     const pair = peer === undefined ? 'all' : isSend ? `${rank} to ${peer}` : `${peer} to ${rank}`
-    const counter = `${clique} ${pair} ${rank} ${isSend}`
+    const counter = `${clique.serial} ${pair} ${rank} ${isSend}`
     const index = counts.get(counter) ?? 0
     counts.set(counter, index + 1)
-    const key = `${clique} ${pair} ${index}`
+    const key = `${clique.serial} ${pair} ${index}`
     const set = sets.get(key)
     if (set === undefined) sets.set(key, [part])
     else set.push(part)

@@ -1,15 +1,17 @@
 /**
- * What a machine leaves to its scheduler: when an operation that nothing holds up ends, when a host function that is due
- * runs, and when a promise is settled. The machine knows what must come after what; a scheduler picks among the rest.
+ * The decisions that a machine leaves to its scheduler: when an operation that nothing holds up ends, when a host function
+ * that is due runs, and when a promise is settled. The machine knows which operation must come after which; a scheduler picks
+ * among the rest.
  */
-import type { SimOperation, Touch } from './objects.js'
+import type { SimOperation } from './machine-state.js'
+import type { Touch } from './work.js'
 
 /** The machine, as far as a scheduler moves it. */
 export interface Steps {
-  /** What is known of the operations is cut off in the midst of a change: it is to be made out anew. */
-  damaged: boolean
-  /** Makes it out anew where that is so. To be called before anything is taken from what the scheduler keeps. */
+  /** Makes out anew what is known of the operations, where a change of that was cut off. */
   mend(): void
+  /** Mends, then takes from what the scheduler keeps: where that is cut off, all is to be made out anew. */
+  whole<R>(change: () => R): R
   /** Ends an operation, or faults the devices if that is what it does, and lets go what waited for it. */
   end(operation: SimOperation): void
   /** An operation that is no host function begins, or will at this time, which may be later than now. */
@@ -20,14 +22,14 @@ export interface Steps {
   settle(operation: SimOperation): void
 }
 
-/** What the host looks at: how far these operations are, or memory. */
-export interface Look {
+/** The host looks at how far these operations are, or at memory. */
+export interface HostLook {
   readonly operations: readonly (SimOperation | undefined)[] | undefined
   readonly memory: Touch | undefined
 }
 
-/** What the host blocks for. */
-export interface Wait {
+/** A wait in which the host blocks. */
+export interface HostWait {
   isOver(): boolean
   /** Does it come after this host function, which is not over? */
   needs(host: SimOperation): boolean
@@ -55,25 +57,25 @@ export interface Scheduler {
   over(operation: SimOperation): void
   /** The host has opened a latch, which the stream may not have come to yet. */
   opened(latch: SimOperation): void
-  /** All that is ready and not over: the devices are lost, and it is about to be dropped. */
+  /** The operations that are ready and not over: the devices are lost, and they are about to be dropped. */
   drop(): Iterable<SimOperation>
   /** A callback that is to hear of a fault. */
   callBack(operation: SimOperation, status: number): void
   /** The promise of an operation that is over. */
   settleLater(operation: SimOperation): void
   /**
-   * Forgets all operations: these are what is left. What is ready of them, those that had begun first, what is to be told
-   * and what is to be settled is said anew.
+   * Forgets all operations: these are left. Those that are ready, the ones that had begun first, those that are to be told
+   * and those whose promises are to be settled are handed to it anew.
    */
   reset(live: readonly SimOperation[]): void
   /** The time of one call to the driver passes. */
   tick(): void
   /** The host is about to look. */
-  look(look: Look): void
+  look(look: HostLook): void
   /** The host has just queued this, and goes on; told only to one that explores. */
   handedOver(operation: SimOperation): void
   /** Lets things happen until the wait is over; false where nothing can happen any more. */
-  block(wait: Wait, runs: Runs): boolean
+  block(wait: HostWait, runs: Runs): boolean
   /** Lets one thing happen while another machine waits. False where nothing can. */
   step(): boolean
   /** Lets things happen in a turn of the event loop. False where nothing can. */

@@ -2,12 +2,12 @@
  * How far a communicator's work is: on each stream that it went into, an event behind the last of it. So it can be waited
  * for when the stream is closed, or captures, by then, and no stream is kept reachable.
  */
-import type { Cancel, Driver, OwnEvent, Settle } from '../driver/driver.js'
-import { finished } from '../driver/finished.js'
-import { untilOver } from '../driver/until-over.js'
-import { unlessLost } from '../memory/allocation-stream.js'
-import { ownEvent } from '../memory/stream-uses.js'
-import type { StreamCore } from '../streams/stream-core.js'
+import type { Cancel, Driver, OwnEvent, Settle } from '../../driver/driver.js'
+import { finished } from '../../driver/finished.js'
+import { untilOver } from '../../driver/until-over.js'
+import { unlessLost } from '../../memory/allocation-stream.js'
+import { ownEvent } from '../../memory/stream-uses.js'
+import type { StreamCore } from '../../streams/stream-core.js'
 
 interface QueuedPoint extends OwnEvent {
   /** Of the stream. */
@@ -64,7 +64,7 @@ export class QueuedWork {
     })
   }
 
-  /** Nobody will ask any more. */
+  /** No promise will be made any more. */
   forgetAll(): void {
     const points = [...this.#last.values()]
     this.#last.clear()
@@ -102,7 +102,7 @@ export class QueuedWork {
   }
 }
 
-/** Once nobody waits for it. */
+/** Once no promise waits for it. */
 function recycle({ driver, context, event, waits }: QueuedPoint): void {
   if (waits === 0) unlessLost(() => driver.eventRecycle(context, event))
 }

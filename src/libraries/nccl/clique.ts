@@ -2,12 +2,11 @@
  * The ranks of one communicator that live in this thread of JavaScript. NCCL's calls wait for each other, so one thread
  * has to make those of all its ranks together; whether it does is checked before any is made.
  */
-
 import { invalidValue, stateError } from '../../base/errors.js'
 import type { Driver } from '../../driver/driver.js'
 
 /** What a rank asks for, as the others must ask for it. */
-export interface Request {
+export interface NcclRequest {
   readonly clique: Clique
   readonly rank: number
   /** The rank that it sends to or receives from; undefined for what all ranks do together. */
@@ -23,16 +22,13 @@ const cliques = new Map<string, Clique>()
 export class Clique {
   /** Never given twice. */
   readonly serial: number = nextSerial++
-  readonly #key: string
-  readonly size: number
-  readonly driver: Driver
   readonly #ranks = new Set<number>()
 
-  private constructor(key: string, size: number, driver: Driver) {
-    this.#key = key
-    this.size = size
-    this.driver = driver
-  }
+  private constructor(
+    private readonly key: string,
+    readonly size: number,
+    readonly driver: Driver,
+  ) {}
 
   /**
    * Takes a rank's place. Throws ERR_INVALID_ARG_VALUE where it is taken, or where another size was stated before, and
@@ -42,10 +38,8 @@ export class Clique {
     const key = Buffer.from(id).toString('latin1')
     const clique = cliques.get(key) ?? new Clique(key, size, driver)
     if (clique.driver !== driver) {
-      throw stateError(
-        'ERR_DEVICE_MISMATCH',
-        'options.device belongs to another driver than the other ranks of this id',
-      )
+      const what = 'options.device belongs to another driver than the other ranks of this id'
+      throw stateError('ERR_DEVICE_MISMATCH', what)
     }
     if (clique.size !== size) {
       throw invalidValue(`options.size is ${size}, but ${clique.size} for other ranks of the same id`)
@@ -62,12 +56,12 @@ export class Clique {
 
   leave(rank: number): void {
     this.#ranks.delete(rank)
-    if (this.#ranks.size === 0 && cliques.get(this.#key) === this) cliques.delete(this.#key)
+    if (this.#ranks.size === 0 && cliques.get(this.key) === this) cliques.delete(this.key)
   }
 }
 
 /** Do the requests that are made together leave no rank of this thread out? Throws ERR_DEADLOCK. */
-export function checkTogether(requests: readonly Request[]): void {
+export function checkTogether(requests: readonly NcclRequest[]): void {
   for (const clique of new Set(requests.map((request) => request.clique))) {
     const own = requests.filter((request) => request.clique === clique)
     checkCollectives(clique, own)
@@ -75,7 +69,7 @@ export function checkTogether(requests: readonly Request[]): void {
   }
 }
 
-function checkCollectives({ ranks }: Clique, requests: readonly Request[]): void {
+function checkCollectives({ ranks }: Clique, requests: readonly NcclRequest[]): void {
   const collectives = requests.filter(({ peer }) => peer === undefined)
   const first = collectives[0]
   if (first === undefined) return
@@ -85,13 +79,12 @@ function checkCollectives({ ranks }: Clique, requests: readonly Request[]): void
   for (const rank of ranks) {
     if (asked(rank) === expected) continue
     const other = asked(rank) || 'nothing'
-    throw wouldWait(
-      `rank ${first.rank} asks for ${expected}, and rank ${rank}, which is in this thread too, for ${other}`,
-    )
+    const which = `rank ${rank}, which is in this thread too`
+    throw wouldWait(`rank ${first.rank} asks for ${expected}, and ${which}, for ${other}`)
   }
 }
 
-function checkPairs({ ranks }: Clique, requests: readonly Request[]): void {
+function checkPairs({ ranks }: Clique, requests: readonly NcclRequest[]): void {
   const sent = new Map<string, string[]>()
   const received = new Map<string, string[]>()
   for (const { rank, peer, isSend, says } of requests) {
@@ -109,5 +102,5 @@ function checkPairs({ ranks }: Clique, requests: readonly Request[]): void {
 }
 
 function wouldWait(why: string): Error {
-  return stateError('ERR_DEADLOCK', `This would wait for ever: ${why}. Make the calls of all ranks inside one group()`)
+  return stateError('ERR_DEADLOCK', `This would wait forever: ${why}. Make the calls of all ranks inside one group()`)
 }

@@ -1,38 +1,34 @@
 /**
- * What communicators are asked to do, put into streams: at once, or at the end of a group. Until then nothing is told to
- * NCCL, so a group that fails half-way has done nothing.
+ * The calls of communicators, put into streams: at once, or at the end of a group. Until then NCCL is not called, so a
+ * group that fails half-way has done nothing.
  */
 import { performance } from 'node:perf_hooks'
 import { Ambient } from '../../base/ambient.js'
 import { checkFunction, isThenable } from '../../base/arguments.js'
-import { invalidType, stateError } from '../../base/errors.js'
+import { invalidType, invalidValue, stateError } from '../../base/errors.js'
 import { LIBRARY_ENTRIES, type LibraryWork } from '../../driver/driver.js'
 import { makeRoomInAll, queueAllWith } from '../../memory/queue-with-memory.js'
 import type { Stream } from '../../stream.js'
-import { openStream, type StreamCore } from '../../streams/stream-core.js'
-import { type GivenMemory, openGiven, type UsedMemory } from '../library-memory.js'
-import { checkBuffersApart } from './nccl-apart.js'
-import { checkTogether } from './nccl-clique.js'
-import type { NcclHandle } from './nccl-handle.js'
-import type { NcclFunction } from './nccl-library.js'
-import type { Description } from './nccl-twin.js'
-import { queueSimulated, type SimulatedPart } from './simulated-nccl.js'
+import { openStream } from '../../streams/stream-core.js'
+import { type GivenMemory, openGiven } from '../library-memory.js'
+import { checkTogether, type NcclRequest } from './clique.js'
+import type { NcclHandle } from './handle.js'
+import { queueSimulated, type SimulatedPart } from './simulated.js'
+import type { ComputedCall } from './twin.js'
 
-export interface NcclOperation {
-  readonly name: NcclFunction
+export interface NcclOperation extends NcclRequest, ComputedCall {
+  readonly rank: number
+  readonly isSend: boolean
   readonly handle: NcclHandle
   readonly stream: Stream
   readonly memory: readonly GivenMemory[]
-  readonly description: Description
-  /** See `Request`. */
-  readonly says: string
-  /** Calls NCCL with the addresses of the memory, in its order, and CUDA's handle of the stream. Returns its result. */
-  call(pointers: readonly number[], stream: number): number
+  /** Calls NCCL with the addresses of the memory, in its order, and CUDA's handle of the stream. */
+  call(pointers: readonly number[], stream: number): void
 }
 
 interface Group {
   readonly operations: NcclOperation[]
-  /** Its function runs. What that has left behind, such as a host function, is not of the group any more. */
+  /** Its function runs. Calls that come later, as from a host function, are not of the group any more. */
   open: boolean
 }
 
@@ -87,24 +83,18 @@ export function ask(operation: NcclOperation): void {
   else queueOperations([operation])
 }
 
-interface Part {
+interface NcclPart extends SimulatedPart {
   readonly operation: NcclOperation
-  readonly use: StreamCore
-  readonly memory: readonly UsedMemory[]
 }
 
 function queueOperations(operations: readonly NcclOperation[]): void {
   const handles = [...new Set(operations.map(({ handle }) => handle))]
   for (const handle of handles) checkAlive(handle)
-  checkTogether(
-    operations.map(({ handle: { clique, rank }, description: { peer, isSend }, says }) => ({
-      ...{ clique, rank, peer, isSend, says },
-    })),
-  )
+  checkTogether(operations)
   makeRoomInAll(new Set(operations.map(({ stream }) => openStream(stream))), LIBRARY_ENTRIES)
   // Host functions may have run.
   for (const handle of handles) checkAlive(handle)
-  const parts = operations.map((operation): Part => {
+  const parts = operations.map((operation): NcclPart => {
     const use = openStream(operation.stream)
     return { operation, use, memory: openGiven(operation.memory, use) }
   })
@@ -113,12 +103,10 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   const stranger = parts.find(({ use }) => use.driver !== first.use.driver)
   if (stranger !== undefined) {
     const [one, another] = [first.operation.stream.device, stranger.operation.stream.device]
-    throw stateError(
-      'ERR_DEVICE_MISMATCH',
-      `${one} and ${another} belong to two drivers: make a group for each of them`,
-    )
+    const what = `${one} and ${another} belong to two drivers: make a group for each of them`
+    throw stateError('ERR_DEVICE_MISMATCH', what)
   }
-  checkBuffersApart(parts.map(({ operation: { name }, memory }) => ({ name, memory })))
+  checkCallsApart(parts)
   const { libraries, name } = first.use.driver
   const queueReal = (): void =>
     libraries.queue(parts.map(workOf), (calls) => {
@@ -137,28 +125,17 @@ function queueOperations(operations: readonly NcclOperation[]): void {
       }
     })
   for (const { use } of parts) use.driver.streamHandedOut(use.handle)
-  queueAllWith(parts, name === 'sim' ? () => queueSimulated(parts.map(simulatedOf)) : queueReal)
+  queueAllWith(parts, name === 'sim' ? () => queueSimulated(parts) : queueReal)
   for (const handle of handles) {
     const own = parts.filter(({ operation }) => operation.handle === handle)
     for (const use of new Map(own.map(({ use }) => [use.serial, use])).values()) handle.work.record(use)
   }
 }
 
-function simulatedOf({ operation: { name, description }, use, memory }: Part): SimulatedPart {
-  return { name, use, memory, description }
-}
-
-function workOf({ operation, use, memory }: Part): LibraryWork {
+function workOf({ operation, use, memory }: NcclPart): LibraryWork {
   const pointers = memory.map(({ pointer }) => pointer)
-  const { name, handle } = operation
-  return {
-    name,
-    stream: use.handle,
-    context: use.context,
-    memory,
-    call: (stream) => handle.library.check(name, operation.call(pointers, stream)),
-    twin: undefined,
-  }
+  const call = (stream: number): void => operation.call(pointers, stream)
+  return { name: operation.name, stream: use.handle, context: use.context, memory, call, twin: undefined }
 }
 
 /** The group of NCCL's ends also where a call in it is refused: it counts them for each thread. */
@@ -167,14 +144,43 @@ function makeTogether({ library }: NcclHandle, count: number, calls: () => void)
     calls()
     return
   }
-  library.check('ncclGroupStart', library.functions.ncclGroupStart())
-  let ended = 0
+  library.call('ncclGroupStart')
   try {
     calls()
-  } finally {
-    ended = library.functions.ncclGroupEnd()
+  } catch (refused) {
+    try {
+      library.call('ncclGroupEnd')
+    } catch {
+      // NCCL says the same once more.
+    }
+    throw refused
   }
-  library.check('ncclGroupEnd', ended)
+  library.call('ncclGroupEnd')
+}
+
+/**
+ * Do no two calls of a group use the same bytes, one of them to write? NCCL runs them side by side, in no order: seen on two
+ * H200s, where of two sums in place one was lost. Throws ERR_INVALID_ARG_VALUE where they do.
+ */
+function checkCallsApart(parts: readonly NcclPart[]): void {
+  if (parts.length < 2) return
+  const ranges = parts.flatMap(({ memory }, call) =>
+    memory.map(({ pointer, byteLength, access }) => {
+      return { begin: pointer, end: pointer + byteLength, writes: access !== 'in', call }
+    }),
+  )
+  ranges.sort((a, b) => a.begin - b.begin)
+  for (const [index, range] of ranges.entries()) {
+    for (let next = index + 1; (ranges[next]?.begin ?? range.end) < range.end; next += 1) {
+      const other = ranges[next]
+      if (other === undefined || other.call === range.call || !(range.writes || other.writes)) continue
+      const [first, second] = [range.call, other.call].sort((a, b) => a - b).map((call) => parts[call]?.operation.name)
+      const shared = Math.min(range.end, other.end) - other.begin
+      throw invalidValue(
+        `${first}() and ${second}() of one group use the same ${shared} bytes, and one writes there; NCCL may run them side by side: put them into two groups`,
+      )
+    }
+  }
 }
 
 function isQueued(handle: NcclHandle, call: string, since: number): boolean {

@@ -1,5 +1,4 @@
 /** NCCL as a C library: finding it, its functions, its numbers. A test holds them against nccl.h. */
-
 import { LibraryError, stateError } from '../../base/errors.js'
 import { type LoadedLibrary, loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
 import { koffi, NativeMemory } from '../../driver/cuda/libcuda/native.js'
@@ -112,28 +111,8 @@ const PATIENCE = { ncclCommDestroy: 10_000, ncclCommAbort: 250 } as const
 /** How a communicator ends. */
 export type EndCall = keyof typeof PATIENCE
 
-/** What communicators need of NCCL. */
-export interface NcclBackend {
-  readonly functions: Readonly<Record<NcclFunction, LibraryFunction>>
-  version(): number
-  uniqueId(): Uint8Array
-  /**
-   * Begins to make a communicator, which goes on on a thread of NCCL's. That may write its address down once more, so the
-   * memory has to stay until the communicator has ended.
-   */
-  initRank(id: Uint8Array, rank: number, size: number): { readonly address: number; readonly memory: { free(): void } }
-  /** Is a communicator done with what it was asked for? Throws the error that it ran into, said to be of this call. */
-  isDone(communicator: number, call: string): boolean
-  /** Throws what NCCL returned, unless it is success or on its way. */
-  check(call: string, result: number): void
-  /** Begins to let the work of a communicator complete. */
-  finalize(communicator: number): void
-  /** Calls it on a thread of its own, since it waits for the device. */
-  apart(call: EndCall, communicator: number, libraries: LibraryDriver): Promise<void>
-}
-
-export class NcclLibrary implements NcclBackend {
-  readonly functions: Readonly<Record<NcclFunction, LibraryFunction>>
+export class NcclLibrary {
+  readonly #functions: Readonly<Record<NcclFunction, LibraryFunction>>
   readonly #addressOf: (name: EndCall) => number
   readonly #errorString: (result: number) => string
   readonly #lastError: (communicator: number) => string | null
@@ -141,7 +120,7 @@ export class NcclLibrary implements NcclBackend {
 
   constructor(library: LoadedLibrary) {
     const uniqueId = koffi().struct({ internal: koffi().array('uint8', UNIQUE_ID_BYTES) })
-    this.functions = declareFunctions(library, NCCL_SIGNATURES, (type) => (type === 'ncclUniqueId' ? uniqueId : type))
+    this.#functions = declareFunctions(library, NCCL_SIGNATURES, (type) => (type === 'ncclUniqueId' ? uniqueId : type))
     this.#addressOf = (name) => Number(library.symbol(name))
     this.#errorString = library.func('ncclGetErrorString', 'str', ['int']) as (result: number) => string
     this.#lastError = library.func('ncclGetLastError', 'str', [P]) as (communicator: number) => string | null
@@ -149,16 +128,24 @@ export class NcclLibrary implements NcclBackend {
 
   /** Such as 22809. */
   version(): number {
-    this.check('ncclGetVersion', this.functions.ncclGetVersion(this.#memory.address))
+    this.call('ncclGetVersion', this.#memory.address)
     return this.#memory.int32[0] ?? 0
   }
 
   uniqueId(): Uint8Array {
-    this.check('ncclGetUniqueId', this.functions.ncclGetUniqueId(this.#memory.address))
+    this.call('ncclGetUniqueId', this.#memory.address)
     return this.#memory.bytes.slice(0, UNIQUE_ID_BYTES)
   }
 
-  initRank(id: Uint8Array, rank: number, size: number): { readonly address: number; readonly memory: NativeMemory } {
+  /**
+   * Begins to make a communicator, which goes on on a thread of NCCL's. That may write its address down once more, so the
+   * memory has to stay until the communicator has ended.
+   */
+  initRank(
+    id: Uint8Array,
+    rank: number,
+    size: number,
+  ): { readonly address: number; readonly memory: { free(): void } } {
     const memory = new NativeMemory(8 + NCCL_CONFIG.bytes)
     const config = new DataView(memory.bytes.buffer, 8, NCCL_CONFIG.bytes)
     memory.bytes.fill(0)
@@ -167,9 +154,8 @@ export class NcclLibrary implements NcclBackend {
     config.setUint32(NCCL_CONFIG.version, CONFIG_VERSION, true)
     config.setInt32(NCCL_CONFIG.blocking, 0, true)
     const { address } = memory
-    const result = this.functions.ncclCommInitRankConfig(address, size, { internal: id }, rank, address + 8)
     try {
-      this.check('ncclCommInitRankConfig', result)
+      this.call('ncclCommInitRankConfig', address, size, { internal: id }, rank, address + 8)
     } catch (error) {
       memory.free()
       throw error
@@ -177,34 +163,42 @@ export class NcclLibrary implements NcclBackend {
     return { address: memory.pointerAt(0), memory }
   }
 
+  /** Is a communicator done with its latest call? Throws the error that it ran into, as one of the call that is named. */
   isDone(communicator: number, call: string): boolean {
     const { address, int32 } = this.#memory
-    this.check('ncclCommGetAsyncError', this.functions.ncclCommGetAsyncError(communicator, address))
+    this.call('ncclCommGetAsyncError', communicator, address)
     const state = int32[0] ?? 0
     if (state === IN_PROGRESS) return false
-    this.check(call, state)
+    this.#check(call, state)
     return true
   }
 
-  check(call: string, result: number): void {
-    if (result !== SUCCESS && result !== IN_PROGRESS) throw this.#error(call, result)
+  /** Calls a function of NCCL. Throws a LibraryError unless it returns success, or that it is on its way. */
+  call(name: NcclFunction, ...args: (number | object)[]): void {
+    this.#check(name, this.#functions[name](...args))
   }
 
+  /** Begins to let the work of a communicator complete. */
   finalize(communicator: number): void {
-    this.check('ncclCommFinalize', this.functions.ncclCommFinalize(communicator))
+    this.call('ncclCommFinalize', communicator)
   }
 
+  /** Calls it on a thread of its own, since it waits for the device. */
   async apart(call: EndCall, communicator: number, libraries: LibraryDriver): Promise<void> {
-    this.check(call, await libraries.apart(this.#addressOf(call), communicator, PATIENCE[call]))
+    this.#check(call, await libraries.apart(this.#addressOf(call), communicator, PATIENCE[call]))
   }
 
-  #error(call: string, result: number): LibraryError {
+  #check(call: string, result: number): void {
+    if (result === SUCCESS || result === IN_PROGRESS) return
     const name = Object.keys(NCCL_RESULT).find((key) => NCCL_RESULT[key] === result) ?? `ncclResult_${result}`
     const last = this.#lastError(0)
     const said = [this.#errorString(result), last ?? ''].filter((text) => text.trim() !== '')
-    return new LibraryError(call, result, name, said.join('. NCCL says: '))
+    throw new LibraryError(call, result, name, said.join('. NCCL says: '))
   }
 }
+
+/** NCCL itself, or its stand-in on the simulator. */
+export type NcclBackend = Pick<NcclLibrary, keyof NcclLibrary>
 
 let loaded: NcclLibrary | undefined
 

@@ -1,11 +1,12 @@
 /**
- * Steps instead of time: whoever directs it chooses which of the ready operations ends next, which host function runs,
- * which promise is settled, and when the host, which looks at something or waits, goes on.
+ * Steps instead of time: a director chooses which of the ready operations ends next, which host function runs, which
+ * promise is settled, and when the host, which looks at something or waits, goes on.
  */
-import { type SimOperation, SimOperationKind } from './objects.js'
-import type { Look, Runs, Scheduler, Steps, Wait } from './scheduler.js'
+import type { SimOperation } from './machine-state.js'
+import type { HostLook, HostWait, Runs, Scheduler, Steps } from './scheduler.js'
+import { SimOperationKind } from './work.js'
 
-/** What can happen next. */
+/** A step that can come next. */
 export interface Choice {
   /** The host goes on; an operation ends; a host function runs, and with it its operation; a promise is settled. */
   readonly kind: 'host' | 'run' | 'settle' | 'end'
@@ -19,32 +20,30 @@ export interface Where {
   readonly running: boolean
   /** In so many blocking waits, one inside the other. */
   readonly depth: number
-  /** What the innermost of them waits for, if that is one operation. */
+  /** The operation that the innermost of them waits for, if it is one. */
   readonly waitsFor: SimOperation | undefined
   /** Operations whose host functions alone could run here, due or not; undefined where any could. */
   readonly runnable: ReadonlySet<SimOperation> | undefined
 }
 
 export interface Director {
-  /** One of the choices, of which there is at least one. What follows is what it brought about. */
+  /** One of the choices, of which there is at least one. The calls that follow are of its making. */
   choose(choices: readonly Choice[], where: Where): Choice
   queued(operation: SimOperation): void
   over(operation: SimOperation): void
   opened(latch: SimOperation): void
-  looks(look: Look): void
+  looks(look: HostLook): void
   /** Is it memory that JavaScript has views of? */
   isViewed(operation: SimOperation): boolean
 }
 
-const NOBODY: Choice = { kind: 'host', operation: undefined }
+const GO_ON: Choice = { kind: 'host', operation: undefined }
 /** Virtual nanoseconds: so that the numbers of `now` and of elapsed time go up, and mean nothing else. */
 const STEP = 100
 
 export class ChosenScheduler implements Scheduler {
   readonly explores = true
   now = 0
-  readonly #steps: Steps
-  readonly #director: Director
   readonly #ready = new Set<SimOperation>()
   readonly #due = new Map<SimOperation, number>()
   /** Host functions that have not run, due or not. */
@@ -57,16 +56,17 @@ export class ChosenScheduler implements Scheduler {
   /** Steps of the GPU so far, and how many there were when the host last saw that something was not done. */
   #progress = 0
   #seen: { readonly unfinished: SimOperation; readonly progress: number } | undefined
+  #chosen: Choice = GO_ON
 
-  constructor(steps: Steps, director: Director) {
-    this.#steps = steps
-    this.#director = director
-  }
+  constructor(
+    private readonly steps: Steps,
+    private readonly director: Director,
+  ) {}
 
   queued(operation: SimOperation): void {
     if (operation.fails !== 0) this.#faultIsNear = true
     if (operation.kind === SimOperationKind.HOST) this.#hosts.add(operation)
-    this.#director.queued(operation)
+    this.director.queued(operation)
   }
 
   ready(operation: SimOperation): void {
@@ -78,11 +78,11 @@ export class ChosenScheduler implements Scheduler {
     operation.time = this.now
     this.#ready.delete(operation)
     this.#hosts.delete(operation)
-    this.#director.over(operation)
+    this.director.over(operation)
   }
 
   opened(latch: SimOperation): void {
-    this.#director.opened(latch)
+    this.director.opened(latch)
   }
 
   drop(): Iterable<SimOperation> {
@@ -108,56 +108,56 @@ export class ChosenScheduler implements Scheduler {
 
   /** Where a fault may come at any time, every call may be the first to hear of it. */
   tick(): void {
-    this.#steps.mend()
+    this.steps.mend()
     if (this.#faultIsNear) this.#point()
   }
 
-  look(look: Look): void {
+  look(look: HostLook): void {
     const unfinished = firstUnfinished(look)
     // To look again before anything has happened brings nothing: a loop that polls would never end.
     const again = unfinished !== undefined && this.#seen?.unfinished === unfinished
     this.#point(again && this.#seen?.progress === this.#progress)
     if (unfinished !== undefined) this.#seen = { unfinished, progress: this.#progress }
-    this.#director.looks(look)
+    this.director.looks(look)
   }
 
   handedOver(operation: SimOperation): void {
     const { work } = operation
-    if (operation.over || work === undefined || !this.#director.isViewed(operation)) return
+    if (operation.over || work === undefined || !this.director.isViewed(operation)) return
     this.#point()
-    for (const memory of work.touches) this.#director.looks({ operations: undefined, memory })
+    for (const memory of work.touches) this.director.looks({ operations: undefined, memory })
   }
 
-  block(wait: Wait, runs: Runs): boolean {
+  block(wait: HostWait, runs: Runs): boolean {
     this.#depth += 1
     try {
       for (;;) {
-        this.#steps.mend()
+        this.steps.mend()
         const isOver = wait.isOver()
         let runnable = runs === 'any' ? undefined : this.#runnable(wait, runs)
         let choices = this.#javascript(runnable)
         if (runs === 'needed' && !isOver && choices.length + this.#ready.size === 0) {
-          // Nothing goes on by itself: what nobody is known to need may be what is needed.
+          // Nothing goes on by itself: a host function that is not known to be needed may be.
           runnable = undefined
           choices = this.#javascript()
         }
-        if (isOver) choices.unshift(NOBODY)
+        if (isOver) choices.unshift(GO_ON)
         const where: Where = { running: false, depth: this.#depth, waitsFor: wait.last, runnable }
         if (!this.#choose(choices, where)) return false
-        if (this.#chosen === NOBODY) return true
+        if (this.#chosen === GO_ON) return true
       }
     } finally {
       this.#depth -= 1
     }
   }
 
-  /** Who explores a machine decides alone what happens there. */
+  /** An exploration alone decides what happens in its machine. */
   step(): boolean {
     return false
   }
 
   turn(): boolean {
-    this.#steps.mend()
+    this.steps.mend()
     const choices = this.#javascript()
     for (const operation of this.#settles) choices.push({ kind: 'settle', operation })
     return this.#choose(choices, { running: false, depth: 0, waitsFor: undefined, runnable: undefined })
@@ -173,19 +173,17 @@ export class ChosenScheduler implements Scheduler {
     return this.#ready.size + this.#due.size + this.#settles.size === 0
   }
 
-  #chosen: Choice = NOBODY
-
   /** Lets the GPU go on before the host does. */
   #point(hostRests = false): void {
     const where: Where = { running: true, depth: this.#depth, waitsFor: undefined, runnable: undefined }
     let rests = hostRests
     do {
-      if (!this.#choose(rests ? [] : [NOBODY], where)) return
+      if (!this.#choose(rests ? [] : [GO_ON], where)) return
       rests = false
-    } while (this.#chosen !== NOBODY)
+    } while (this.#chosen !== GO_ON)
   }
 
-  #runnable(wait: Wait, runs: Runs): ReadonlySet<SimOperation> {
+  #runnable(wait: HostWait, runs: Runs): ReadonlySet<SimOperation> {
     return new Set(runs === 'needed' ? [...this.#hosts].filter((host) => wait.needs(host)) : [])
   }
 
@@ -204,51 +202,37 @@ export class ChosenScheduler implements Scheduler {
 
   /** Adds what the GPU can do to the choices, and does what is chosen. False where there is none. */
   #choose(choices: Choice[], where: Where): boolean {
-    let isWhole = false
-    try {
-      const isChosen = this.#chooseFrom(choices, where)
-      isWhole = true
-      return isChosen
-    } finally {
-      if (!isWhole) this.#steps.damaged = true
+    return this.steps.whole(() => {
+      for (const operation of this.#ready) choices.push({ kind: 'end', operation })
+      if (choices.length === 0 || this.#stopped) return false
+      this.now += STEP
+      const chosen = this.director.choose(choices, where)
+      this.#do(chosen)
+      this.#chosen = chosen
+      return true
+    })
+  }
+
+  #do({ kind, operation }: Choice): void {
+    if (operation === undefined) return
+    if (kind === 'settle') {
+      this.#settles.delete(operation)
+      this.steps.settle(operation)
+      return
     }
-  }
-
-  #chooseFrom(choices: Choice[], where: Where): boolean {
-    for (const operation of this.#ready) choices.push({ kind: 'end', operation })
-    if (choices.length === 0 || this.#stopped) return false
-    this.now += STEP
-    const chosen = this.#director.choose(choices, where)
-    const { kind, operation } = chosen
-    if (operation !== undefined) {
-      if (kind === 'run') this.#run(operation)
-      else if (kind === 'settle') this.#settle(operation)
-      else this.#end(operation)
+    this.#progress += 1
+    if (kind === 'run') {
+      const status = this.#due.get(operation) ?? 0
+      this.#due.delete(operation)
+      this.steps.runHostFunction(operation, status)
+    } else {
+      this.#ready.delete(operation)
+      this.steps.end(operation)
     }
-    this.#chosen = chosen
-    return true
-  }
-
-  #run(operation: SimOperation): void {
-    const status = this.#due.get(operation) ?? 0
-    this.#due.delete(operation)
-    this.#progress += 1
-    this.#steps.runHostFunction(operation, status)
-  }
-
-  #settle(operation: SimOperation): void {
-    this.#settles.delete(operation)
-    this.#steps.settle(operation)
-  }
-
-  #end(operation: SimOperation): void {
-    this.#ready.delete(operation)
-    this.#progress += 1
-    this.#steps.end(operation)
   }
 }
 
-function firstUnfinished({ operations }: Look): SimOperation | undefined {
+function firstUnfinished({ operations }: HostLook): SimOperation | undefined {
   for (const operation of operations ?? []) if (operation !== undefined && !operation.over) return operation
   return undefined
 }

@@ -1,9 +1,9 @@
-/** What NCCL's calls are told, and its checks. */
+/** The options of NCCL's calls, and their checks. */
 import { checkBytes, checkInteger, type Given, readOptions } from '../../base/arguments.js'
 import { describe, invalidType, invalidValue, outOfRange } from '../../base/errors.js'
 import type { Device } from '../../device.js'
 import type { Stream } from '../../stream.js'
-import { NCCL_OPERATIONS, type NCCL_TYPES, UNIQUE_ID_BYTES } from './nccl-library.js'
+import { NCCL_OPERATIONS, type NCCL_TYPES, UNIQUE_ID_BYTES } from './library.js'
 
 /**
  * What the elements are: signed, unsigned and floating types, by their number of bits; bf16 is the upper half of an

@@ -2,20 +2,19 @@
  * The operations that are queued and not over, in the order in which they were queued. A list that is changed by assignments
  * alone: nothing can cut that off, as the stack that runs over does with calls, those of JavaScript's own functions too.
  */
-import type { SimOperation } from './objects.js'
 
 /** The place of an operation in the list. */
-export interface Listed {
+export interface Listed<Operation> {
   isLive: boolean
-  previousLive: SimOperation | undefined
-  nextLive: SimOperation | undefined
+  previousLive: Operation | undefined
+  nextLive: Operation | undefined
 }
 
-export class LiveOperations {
-  #first: SimOperation | undefined
-  #last: SimOperation | undefined
+export class LiveOperations<Operation extends Listed<Operation>> {
+  #first: Operation | undefined
+  #last: Operation | undefined
 
-  add(operation: SimOperation): void {
+  add(operation: Operation): void {
     operation.previousLive = this.#last
     if (this.#last === undefined) this.#first = operation
     else this.#last.nextLive = operation
@@ -23,7 +22,7 @@ export class LiveOperations {
     operation.isLive = true
   }
 
-  remove(operation: SimOperation): void {
+  remove(operation: Operation): void {
     if (!operation.isLive) return
     const { previousLive, nextLive } = operation
     if (previousLive === undefined) this.#first = nextLive
@@ -35,8 +34,8 @@ export class LiveOperations {
     operation.isLive = false
   }
 
-  all(): SimOperation[] {
-    const all: SimOperation[] = []
+  all(): Operation[] {
+    const all: Operation[] = []
     for (let one = this.#first; one !== undefined; one = one.nextLive) all.push(one)
     return all
   }

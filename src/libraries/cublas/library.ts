@@ -1,7 +1,6 @@
 /** cuBLAS as a C library: finding it, its functions, its numbers. A test holds them against cublas_api.h. */
-
 import { LibraryError } from '../../base/errors.js'
-import { type LoadedLibrary, loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
+import { loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
 import { declareFunctions, type LibraryFunction, type LibrarySignature } from '../c-function.js'
 
 const CUBLAS: WantedLibrary = {
@@ -18,10 +17,7 @@ const P = 'uintptr_t'
 
 export const CUBLAS_SIGNATURES = {
   cublasCreate_v2: { c: 'cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)', args: [P] },
-  cublasGetVersion_v2: {
-    c: 'cublasStatus_t cublasGetVersion_v2(cublasHandle_t handle, int *version)',
-    args: [P, P],
-  },
+  cublasGetVersion_v2: { c: 'cublasStatus_t cublasGetVersion_v2(cublasHandle_t handle, int *version)', args: [P, P] },
   cublasSetStream_v2: {
     c: 'cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t streamId)',
     args: [P, P],
@@ -88,15 +84,11 @@ let loaded: CublasLibrary | undefined
 
 /** @throws ERR_UNSUPPORTED, with the places tried */
 export function openCublas(): CublasLibrary {
-  loaded ??= declareCublas(loadLibrary(CUBLAS))
+  loaded ??= declareFunctions(loadLibrary(CUBLAS), CUBLAS_SIGNATURES)
   return loaded
 }
 
-function declareCublas(library: LoadedLibrary): CublasLibrary {
-  return declareFunctions(library, CUBLAS_SIGNATURES)
-}
-
-/** Throws what cuBLAS returned, unless it is success. */
+/** Throws a LibraryError for a status that is not success. */
 export function checkCublas(call: string, status: number): void {
   if (status === 0) return
   const name = Object.keys(CUBLAS_STATUS).find((key) => CUBLAS_STATUS[key] === status)

@@ -1,5 +1,5 @@
 /** Host functions that are due: in the order in which they became so or, with a seed, in any order of the streams. */
-import type { SimOperation, SimStream } from './objects.js'
+import type { SimOperation, SimStream } from './machine-state.js'
 import { Queue } from './queue.js'
 import type { Random } from './random.js'
 
@@ -12,25 +12,22 @@ export interface DueHostFunction {
 export class DueHostFunctions {
   /** How many have come due so far. */
   added = 0
-  readonly #random: Random | undefined
   #inOrder = new Queue<DueHostFunction>()
   /** With a seed: a stream stands here once for each of its host functions that is due. */
   #turns: SimStream[] = []
-  /** What one stream tells comes in its own order. */
+  /** The callbacks of one stream come in its own order. */
   readonly #ofStream = new Map<SimStream, Queue<DueHostFunction>>()
 
-  constructor(random: Random | undefined) {
-    this.#random = random
-  }
+  constructor(private readonly random: Random | undefined) {}
 
   get length(): number {
-    return this.#random === undefined ? this.#inOrder.length : this.#turns.length
+    return this.random === undefined ? this.#inOrder.length : this.#turns.length
   }
 
   add(operation: SimOperation, status: number): void {
     const due = { operation, status }
     this.added += 1
-    if (this.#random === undefined) {
+    if (this.random === undefined) {
       this.#inOrder.push(due)
       return
     }
@@ -45,30 +42,31 @@ export class DueHostFunctions {
   }
 
   take(): DueHostFunction | undefined {
-    if (this.#random === undefined) return this.#inOrder.shift()
+    if (this.random === undefined) return this.#inOrder.shift()
     if (this.#turns.length === 0) return undefined
-    const picked = Math.floor(this.#random.next() * this.#turns.length)
+    const picked = Math.floor(this.random.next() * this.#turns.length)
     const stream = this.#turns[picked]
     const last = this.#turns.pop()
     if (stream === undefined || last === undefined) return undefined
     if (picked < this.#turns.length) this.#turns[picked] = last
-    const queue = this.#ofStream.get(stream)
-    const due = queue?.shift()
-    if (queue?.length === 0) this.#ofStream.delete(stream)
-    return due
+    return this.#takeOf(stream, () => true)
   }
 
   /** The same among those that are needed. */
   takeNeeded(isNeeded: (operation: SimOperation) => boolean): DueHostFunction | undefined {
-    if (this.#random === undefined) return this.#inOrder.take(({ operation }) => isNeeded(operation))
+    if (this.random === undefined) return this.#inOrder.take(({ operation }) => isNeeded(operation))
     const needed: DueHostFunction[] = []
     for (const queue of this.#ofStream.values()) for (const due of queue) if (isNeeded(due.operation)) needed.push(due)
     if (needed.length === 0) return undefined
-    const due = needed[Math.floor(this.#random.next() * needed.length)] as DueHostFunction
+    const due = needed[Math.floor(this.random.next() * needed.length)] as DueHostFunction
     const { stream } = due.operation
     this.#turns.splice(this.#turns.indexOf(stream), 1)
+    return this.#takeOf(stream, (one) => one === due)
+  }
+
+  #takeOf(stream: SimStream, isWanted: (due: DueHostFunction) => boolean): DueHostFunction | undefined {
     const queue = this.#ofStream.get(stream)
-    queue?.take((one) => one === due)
+    const due = queue?.take(isWanted)
     if (queue?.length === 0) this.#ofStream.delete(stream)
     return due
   }

@@ -3,18 +3,13 @@ import { performance } from 'node:perf_hooks'
 import { stateError } from '../../base/errors.js'
 import { NativeResource } from '../../base/finalization.js'
 import { lookUntil } from '../../driver/look-until.js'
-import { QueuedWork } from '../queued-work.js'
-import type { Clique } from './nccl-clique.js'
-import type { EndCall, NcclBackend } from './nccl-library.js'
+import type { Clique } from './clique.js'
+import type { EndCall, NcclBackend } from './library.js'
+import { QueuedWork } from './queued-work.js'
 
 export class NcclHandle extends NativeResource {
-  readonly library: NcclBackend
   readonly address: number
-  readonly clique: Clique
-  readonly rank: number
-  /** Milliseconds that a call may wait for other ranks. */
-  readonly timeout: number
-  /** What has been put into streams and was not waited for since. */
+  /** The work that has been put into streams and was not waited for since. */
   readonly work = new QueuedWork()
   /** Why it was given up. */
   failure: unknown
@@ -23,19 +18,24 @@ export class NcclHandle extends NativeResource {
   readonly #memory: { free(): void }
   #ended: Promise<void> | undefined
 
-  /** Calls NCCL, which goes on on a thread of its own: `done` tells when the communicator is there. */
-  constructor(library: NcclBackend, id: Uint8Array, clique: Clique, rank: number, timeout: number) {
+  /**
+   * Calls NCCL, which goes on on a thread of its own: `done` tells when the communicator is there.
+   * @param timeout milliseconds that a call may wait for other ranks
+   */
+  constructor(
+    readonly library: NcclBackend,
+    id: Uint8Array,
+    readonly clique: Clique,
+    readonly rank: number,
+    readonly timeout: number,
+  ) {
     super()
     const { address, memory } = library.initRank(id, rank, clique.size)
-    this.library = library
     this.address = address
     this.#memory = memory
-    this.clique = clique
-    this.rank = rank
-    this.timeout = timeout
   }
 
-  /** Nothing can be asked of it any more. */
+  /** It takes no calls any more. */
   get ended(): boolean {
     return this.closing || this.#ended !== undefined
   }
@@ -56,7 +56,7 @@ export class NcclHandle extends NativeResource {
     const since = performance.now()
     await lookUntil(() => {
       if (this.isDone(call)) return true
-      signal?.throwIfAborted()
+      if (signal?.aborted) throw signal.reason
       this.checkTime(since, call)
       return undefined
     })
@@ -70,8 +70,8 @@ export class NcclHandle extends NativeResource {
   }
 
   /**
-   * Gives it up for what went wrong: what waits on the GPU goes on, with whatever bytes are there. Never rejects, so that
-   * what went wrong first is what is told.
+   * Gives it up for this failure: its work on the GPU goes on, with whatever bytes are there. Never rejects, so that the
+   * first failure is the one that is reported.
    */
   async fail(failure: unknown): Promise<void> {
     this.failure ??= failure
@@ -86,13 +86,13 @@ export class NcclHandle extends NativeResource {
       this.#ended = this.library
         .apart(how, this.address, this.clique.driver.libraries)
         .finally(() => this.#memory.free())
-      // Whoever waits for it hears of it; nobody need.
+      // A caller that waits for it is told; without one it is not uncaught.
       this.#ended.catch(() => {})
     }
     return this.#ended
   }
 
-  /** It has become unreachable: nobody can call it any more, and its work on the GPU still completes. */
+  /** It has become unreachable: no call can come any more, and its work on the GPU still completes. */
   override destroy(): void {
     void this.end('ncclCommDestroy')
   }

@@ -1,9 +1,9 @@
 /**
- * What a simulated machine is made of: devices, streams, events, the operations in the streams, and captures. They hold
- * state; machine.ts moves it. An operation is blocked while a predecessor is unfinished, then ready; a ready one starts when the
- * machine lets it, and ends in virtual time.
+ * The parts of a simulated machine: devices, streams, events, captures, and the operations in the streams. They refer to
+ * each other, so they stand in one file, and hold state; machine.ts moves it. An operation is blocked while a predecessor is
+ * unfinished, then ready; a ready one starts when the scheduler lets it, and ends in virtual time.
  */
-import { CapturedGraph } from '../captured-graph.js'
+import { CapturedGraph } from '../../captured-graph.js'
 import {
   type CaptureMode,
   type ContextHandle,
@@ -12,38 +12,36 @@ import {
   type HostFunction,
   type Settle,
   type StreamHandle,
-} from '../driver.js'
+} from '../../driver.js'
 import type { Listed } from './live-operations.js'
-import { Queue } from './queue.js'
-
-/** What moves bytes between a device and the host, one copy at a time. */
-export class CopyEngine {
-  busy = false
-  waiting = new Queue<SimOperation>()
-}
+import { SimOperationKind, type Work } from './work.js'
 
 export class SimDevice {
-  readonly engines = { toDevice: new CopyEngine(), toHost: new CopyEngine() }
+  /** Where its operations run: the numbers of its kernel slots, and of the engines that copy from and to the host. */
+  readonly kernelSlots: number
+  readonly engineToDevice: number
+  readonly engineToHost: number
   /** The CUresult of the fault that broke it, or 0. */
   fault = 0
   /** Bytes that are allocated and not freed. */
   bytesUsed = 0
-  /** Operations that run on a kernel slot now. */
-  busySlots = 0
   /** Unfinished operations in blocking streams, the null stream among them. */
   blockingUnfinished = 0
   /** Blocking streams with work queued since the null stream last waited for all of them. */
   readonly touched = new Set<SimStream>()
   /** All streams with unfinished work, and some without. */
   readonly #listed = new Set<SimStream>()
-  readonly ordinal: number
-  readonly context: ContextHandle
   readonly nullStream: SimStream
   readonly perThread: SimStream
 
-  constructor(ordinal: number, context: ContextHandle, firstId: bigint) {
-    this.ordinal = ordinal
-    this.context = context
+  constructor(
+    readonly ordinal: number,
+    readonly context: ContextHandle,
+    firstId: bigint,
+  ) {
+    this.kernelSlots = 3 * ordinal
+    this.engineToDevice = 3 * ordinal + 1
+    this.engineToHost = 3 * ordinal + 2
     this.nullStream = new SimStream(this, defaultStream(ordinal, 0), firstId, false, 0)
     this.perThread = new SimStream(this, defaultStream(ordinal, 2), firstId + 1n, false, 0)
   }
@@ -53,29 +51,23 @@ export class SimDevice {
     this.#listed.add(stream)
   }
 
-  /** What has to be over for all its work to be. */
+  /** The operations that have to be over for all its work to be. */
   *tails(): Generator<SimOperation | undefined> {
     for (const stream of this.#listed) {
-      if (stream.unfinished > 0) yield stream.tail
-      else {
+      if (stream.unfinished === 0) {
         stream.listed = false
         this.#listed.delete(stream)
-        // Over, but who explores wants to know that it was waited for.
-        yield stream.tail
       }
+      // Also where it is over: an exploration has to know that it was waited for.
+      yield stream.tail
     }
   }
 
-  /** Forgets what is counted of operations, which are to be counted anew. */
+  /** Forgets all counts of operations, which are to be counted anew. */
   forgetWork(): void {
     for (const stream of this.#listed) stream.forgetWork()
     this.touched.clear()
     this.blockingUnfinished = 0
-    this.busySlots = 0
-    for (const engine of Object.values(this.engines)) {
-      engine.busy = false
-      engine.waiting = new Queue()
-    }
   }
 
   /** A stream that is destroyed, and whose work is done. */
@@ -97,19 +89,14 @@ export class SimStream {
   capture: SimCapture | undefined
   /** Its handle is gone; what was queued still runs. */
   destroyed = false
-  readonly device: SimDevice
-  readonly handle: StreamHandle
-  readonly id: bigint
-  readonly nonBlocking: boolean
-  readonly priority: number
 
-  constructor(device: SimDevice, handle: StreamHandle, id: bigint, nonBlocking: boolean, priority: number) {
-    this.device = device
-    this.handle = handle
-    this.id = id
-    this.nonBlocking = nonBlocking
-    this.priority = priority
-  }
+  constructor(
+    readonly device: SimDevice,
+    readonly handle: StreamHandle,
+    readonly id: bigint,
+    readonly nonBlocking: boolean,
+    readonly priority: number,
+  ) {}
 
   forgetWork(): void {
     this.tail = undefined
@@ -123,69 +110,12 @@ export class SimEvent {
   record: SimOperation | undefined
   /** Set while the latest record was made inside a capture, which knows where. */
   captured: SimCapture | undefined
-  readonly device: SimDevice
-  readonly handle: EventHandle
-  readonly flags: number
 
-  constructor(device: SimDevice, handle: EventHandle, flags: number) {
-    this.device = device
-    this.handle = handle
-    this.flags = flags
-  }
-}
-
-export const SimOperationKind = {
-  /** Takes no time: a record, a wait, a marker. Ends as soon as it is ready. */
-  INSTANT: 0,
-  /** Takes its time on one of the device's kernel slots. */
-  KERNEL: 1,
-  /** Stands until JavaScript has run its host function. */
-  HOST: 2,
-  /** Stands until it is opened. */
-  LATCH: 3,
-  /** Breaks every device a while after it starts. */
-  FAULT: 4,
-  /** Takes its time, on a copy engine if it needs one. */
-  COPY: 5,
-} as const
-export type SimOperationKind = (typeof SimOperationKind)[keyof typeof SimOperationKind]
-
-/** Bytes that an operation, or JavaScript, reads or writes. */
-export interface Touch {
-  readonly pointer: number
-  readonly byteLength: number
-  readonly writes: boolean
-}
-
-/** What an operation does to memory, beside taking time. */
-export interface Work {
-  /** As people call it: 'copy', 'kernel scale'. */
-  readonly what: string
-  /** The copy engine that it occupies. */
-  readonly engine: CopyEngine | undefined
-  /** What it reads and writes. */
-  readonly touches: readonly Touch[]
-  /** What observers call it: 'copy', 'scale'. */
-  readonly name: string
-  /** How many bytes it moves, where it is for moving bytes. */
-  readonly byteLength: number | undefined
-  /** What an update of a graph must leave as it is; if not given, the call that queued it. */
-  readonly shape: string | undefined
-  /**
-   * Run when the operation ends, unless it is dropped. It may be run once more where the stack ran over in the midst of
-   * it; not so functions of the program's, whose errors it lets surface.
-   */
-  effect(): void
-}
-
-/** Who watches the operations of a machine. It is called in the middle of things: it may only write down. */
-export interface Observer {
-  /** It was put into a stream, or a graph with it in was launched. */
-  queued(operation: SimOperation): void
-  /** It begins, or will at this time, which may be later than now. */
-  started(operation: SimOperation, time: number): void
-  /** It is done at `operation.time`, or dropped. */
-  ended(operation: SimOperation): void
+  constructor(
+    readonly device: SimDevice,
+    readonly handle: EventHandle,
+    readonly flags: number,
+  ) {}
 }
 
 const BLOCKED = 0
@@ -194,7 +124,7 @@ const DONE = 2
 const DROPPED = 3
 const NONE: readonly SimOperation[] = []
 
-export class SimOperation implements Listed {
+export class SimOperation implements Listed<SimOperation> {
   isLive = false
   previousLive: SimOperation | undefined
   nextLive: SimOperation | undefined
@@ -207,40 +137,38 @@ export class SimOperation implements Listed {
   begun = false
   /** Its effect is there, though it may not be over yet. */
   hadEffect = false
-  /** It is queued when this one is: what a graph is launched with is queued at once, or not at all. */
+  /** It is queued when this one is: all operations of a launch are queued at once, or none. */
   lead: SimOperation = this
   queued = false
   /** The event that it is the latest record of once it is queued. */
   records: SimEvent | undefined
-  /** Whom to tell when it is done or dropped. */
+  /** Told when it is done or dropped. */
   settle: Settle | undefined
   host: HostFunction | undefined
   work: Work | undefined
   /** The CUresult of the fault that it ends in, or 0. */
   fails = 0
-  /** What it comes after and was not over then, until it is over itself; all of it and for good for one that remembers. */
+  /** The unfinished operations that it was queued behind, until it is over itself; for one that remembers all, and forever. */
   after: readonly SimOperation[] = NONE
   /** False for a marker, which stands beside the streams. */
   inStream = true
-  /** What the observer knows it by. */
+  /** The observer's number for it. */
   observed = -1
-  readonly kind: SimOperationKind
-  readonly stream: SimStream
-  /** The order in which operations were queued. */
-  readonly sequence: number
-  /** Virtual nanoseconds that it takes. */
-  readonly amount: number
-  readonly #remembers: boolean
 
-  constructor(kind: SimOperationKind, stream: SimStream, sequence: number, amount: number, remembers: boolean) {
-    this.kind = kind
-    this.stream = stream
-    this.sequence = sequence
-    this.amount = amount
-    this.#remembers = remembers
-  }
+  /**
+   * @param sequence the order in which operations were queued
+   * @param amount virtual nanoseconds that it takes
+   * @param remembers it keeps what it came after
+   */
+  constructor(
+    readonly kind: SimOperationKind,
+    readonly stream: SimStream,
+    readonly sequence: number,
+    readonly amount: number,
+    private readonly remembers: boolean,
+  ) {}
 
-  /** Done, or dropped because its device broke: nothing waits for it any more. */
+  /** Done, or dropped because its device broke: no operation waits for it any more. */
   get over(): boolean {
     return this.#state >= DONE
   }
@@ -264,20 +192,20 @@ export class SimOperation implements Listed {
   }
 
   waitFor(predecessor: SimOperation | undefined): void {
-    if (predecessor === undefined || (predecessor.#state >= DONE && !this.#remembers)) return
+    if (predecessor === undefined || (predecessor.#state >= DONE && !this.remembers)) return
     if (this.after === NONE) this.after = [predecessor]
     else (this.after as SimOperation[]).push(predecessor)
     this.#waitFor(predecessor)
   }
 
-  /** Forgets what is blocked by what. To be called for all that are not over, before any is linked anew. */
+  /** Forgets which operations it blocks. To be called for all that are not over, before any is linked anew. */
   unlink(): void {
     this.#state = BLOCKED
     this.#blockers = 0
     this.#dependents = undefined
   }
 
-  /** Is blocked by what it comes after, as far as that is not over. */
+  /** Is blocked by those operations before it that are not over. */
   relink(): void {
     for (const predecessor of this.after) this.#waitFor(predecessor)
   }
@@ -326,7 +254,7 @@ export class SimOperation implements Listed {
   /** Ends it and takes one blocker from each operation that waits for it, which are returned. */
   end(dropped: boolean): readonly SimOperation[] {
     this.#state = dropped ? DROPPED : DONE
-    if (!this.#remembers) this.after = NONE
+    if (!this.remembers) this.after = NONE
     const dependents = this.#dependents ?? NONE
     this.#dependents = undefined
     for (const dependent of dependents) dependent.#blockers -= 1
@@ -334,13 +262,8 @@ export class SimOperation implements Listed {
   }
 }
 
-/*
- * Stream capture: between begin and end a stream's work is written down as a graph instead of run. The rules and results
- * are those measured on an H200 (docs/cuda-facts.md, "What a capture allows").
- */
-
-/** What a node of a graph does each time that the graph is launched. */
-export type NodeWork =
+/** The work of a node, done each time that the graph is launched. */
+export type SimNodeWork =
   | {
       readonly kind: 'work'
       /** The call that was captured. */
@@ -354,7 +277,7 @@ export type NodeWork =
   | { readonly kind: 'host'; readonly host: HostFunction }
   | { readonly kind: 'eventRecord' | 'eventWait'; readonly event: SimEvent }
 
-export class SimCapture extends CapturedGraph<SimStream, SimEvent, NodeWork> {
+export class SimCapture extends CapturedGraph<SimStream, SimEvent, SimNodeWork> {
   /** A mistake has invalidated it: it can only be ended. */
   invalid = false
 

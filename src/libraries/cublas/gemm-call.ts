@@ -1,9 +1,9 @@
 /** The call of cuBLAS that a matrix product is. */
 import { NativeMemory } from '../../driver/cuda/libcuda/native.js'
 import type { UsedMemory } from '../library-memory.js'
-import type { CublasHandle } from './cublas-handles.js'
-import { CUBLAS_GEMM_DEFAULT, CUBLAS_OP, CUBLAS_TYPES, checkCublas } from './cublas-library.js'
 import type { GemmShape } from './gemm-shape.js'
+import type { CublasHandle } from './handle.js'
+import { CUBLAS_GEMM_DEFAULT, CUBLAS_OP, CUBLAS_TYPES, checkCublas } from './library.js'
 
 export type GemmFunction = 'cublasGemmEx' | 'cublasGemmStridedBatchedEx'
 

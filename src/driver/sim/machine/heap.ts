@@ -1,11 +1,8 @@
 /** A binary heap: the least item first, by the order given. */
 export class Heap<T> {
   readonly #items: T[] = []
-  readonly #before: (a: T, b: T) => boolean
 
-  constructor(before: (a: T, b: T) => boolean) {
-    this.#before = before
-  }
+  constructor(private readonly before: (a: T, b: T) => boolean) {}
 
   peek(): T | undefined {
     return this.#items[0]
@@ -18,14 +15,15 @@ export class Heap<T> {
     while (at > 0) {
       const parent = (at - 1) >> 1
       const above = items[parent] as T
-      if (!this.#before(item, above)) break
+      if (!this.before(item, above)) break
       items[at] = above
       at = parent
     }
     items[at] = item
   }
 
-  pop(): T | undefined {
+  /** Takes out the least. */
+  shift(): T | undefined {
     const items = this.#items
     const first = items[0]
     const last = items.pop()
@@ -34,8 +32,8 @@ export class Heap<T> {
     for (;;) {
       let child = 2 * at + 1
       if (child >= items.length) break
-      if (child + 1 < items.length && this.#before(items[child + 1] as T, items[child] as T)) child += 1
-      if (!this.#before(items[child] as T, last)) break
+      if (child + 1 < items.length && this.before(items[child + 1] as T, items[child] as T)) child += 1
+      if (!this.before(items[child] as T, last)) break
       items[at] = items[child] as T
       at = child
     }

@@ -1,0 +1,243 @@
+/**
+ * Virtual time: a ready operation takes its while, on a kernel slot or a copy engine if it needs one, and the one that is
+ * done first ends first. Without a seed that is the natural order; with one, operations start late at random, which
+ * reaches the orders that the rules allow.
+ */
+import { type DueHostFunction, DueHostFunctions } from './due-host-functions.js'
+import { Heap } from './heap.js'
+import type { SimOperation } from './machine-state.js'
+import { Queue } from './queue.js'
+import { Random } from './random.js'
+import type { HostWait, Runs, Scheduler, Steps } from './scheduler.js'
+import { SimOperationKind } from './work.js'
+
+/** Kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. */
+const KERNEL_SLOTS = 128
+/** Virtual nanoseconds until a faulting kernel is noticed: calls that follow its launch at once still succeed. */
+const TIME_TO_FAULT = 10_000
+/** Virtual nanoseconds that every call to the driver takes. */
+const CALL_COST = 100
+/** Operations ended in one turn of the event loop while nothing waits for any of them. */
+const STEPS_PER_TURN = 10_000
+
+/** The kernel slots of a device, or a copy engine: so many operations run there at one time, and the rest wait in line. */
+class Slots {
+  constructor(
+    public free: number,
+    readonly waiting: Heap<SimOperation> | Queue<SimOperation>,
+  ) {}
+
+  /** False where the operation has to wait. */
+  take(operation: SimOperation): boolean {
+    if (this.free > 0) {
+      this.free -= 1
+      return true
+    }
+    this.waiting.push(operation)
+    return false
+  }
+
+  /** One is over. Returns the operation that takes its place. */
+  pass(): SimOperation | undefined {
+    const next = this.free < 0 ? undefined : this.waiting.shift()
+    if (next === undefined) this.free += 1
+    return next
+  }
+}
+
+export class TimedScheduler implements Scheduler {
+  readonly explores: boolean = false
+  now = 0
+  readonly #random: Random | undefined
+  #running = new Heap<SimOperation>(endsBefore)
+  /** By their numbers. */
+  #slots: Slots[] = []
+  readonly #due: DueHostFunctions
+  /** Over, and their promises not settled yet. */
+  #settled: SimOperation[] = []
+
+  constructor(
+    private readonly steps: Steps,
+    seed: number,
+  ) {
+    this.#random = seed === 0 ? undefined : new Random(seed)
+    this.#due = new DueHostFunctions(this.#random)
+  }
+
+  queued(): void {}
+  opened(): void {}
+
+  ready(operation: SimOperation): void {
+    const { kind } = operation
+    if (operation.begun) this.#resume(operation)
+    else if (kind === SimOperationKind.FAULT) this.#run(operation, TIME_TO_FAULT)
+    else if (kind === SimOperationKind.HOST) {
+      if (this.#random === undefined) this.#due.add(operation, 0)
+      else this.#run(operation, 0)
+    } else if (this.#slotsFor(operation)?.take(operation) !== false) this.#run(operation, operation.amount)
+  }
+
+  over(operation: SimOperation): void {
+    operation.time = this.now
+    if (operation.stream.device.fault !== 0) return
+    const next = this.#slotsFor(operation)?.pass()
+    if (next !== undefined) this.#run(next, next.amount)
+  }
+
+  drop(): Iterable<SimOperation> {
+    const dropped = [...this.#running, ...this.#due.drop()]
+    this.#slots.forEach(({ waiting }) => {
+      dropped.push(...waiting)
+    })
+    return dropped
+  }
+
+  callBack(operation: SimOperation, status: number): void {
+    this.#due.add(operation, status)
+  }
+
+  settleLater(operation: SimOperation): void {
+    this.#settled.push(operation)
+  }
+
+  reset(): void {
+    this.#running = new Heap(endsBefore)
+    this.#slots = []
+    this.#due.clear()
+    this.#settled = []
+  }
+
+  tick(): void {
+    this.steps.mend()
+    this.now += CALL_COST
+    if (!this.#hasArrived()) return
+    this.steps.whole(() => {
+      while (this.#hasArrived()) this.#arrive(this.#running.shift())
+    })
+  }
+
+  look(): void {}
+  handedOver(): void {}
+
+  /** Host functions that come due are run, since nothing else could run them. */
+  block(wait: HostWait, runs: Runs): boolean {
+    return this.steps.whole(() => (runs === 'needed' ? this.#blockInside(wait) : this.#block(wait, runs === 'any')))
+  }
+
+  step(): boolean {
+    return this.steps.whole(() => this.#runDue(this.#due.take()) || this.#advance())
+  }
+
+  turn(): boolean {
+    return this.steps.whole(() => {
+      let delivered = false
+      for (let due = this.#due.length; due > 0 && this.#runDue(this.#due.take()); due -= 1) delivered = true
+      if (this.#settle() || delivered) return true
+      for (let step = 0; step < STEPS_PER_TURN; step += 1) {
+        if (!this.#advance()) return false
+        if (this.#due.length > 0 || this.#settled.length > 0) break
+      }
+      return true
+    })
+  }
+
+  #hasArrived(): boolean {
+    return (this.#running.peek()?.time ?? Number.POSITIVE_INFINITY) <= this.now
+  }
+
+  #block(wait: HostWait, runsAny: boolean): boolean {
+    while (!wait.isOver()) {
+      this.steps.mend()
+      if (!(runsAny && this.#runDue(this.#due.take())) && !this.#advance()) return false
+    }
+    return true
+  }
+
+  /** First the host functions that the wait needs; then time; and where nothing goes on by that, any other that is due. */
+  #blockInside(wait: HostWait): boolean {
+    const isNeeded = (host: SimOperation): boolean => wait.needs(host)
+    /** How many had come due when none of them was needed: none is then until more do, or JavaScript runs. */
+    let seen: number | undefined
+    while (!wait.isOver()) {
+      this.steps.mend()
+      if (seen !== this.#due.added) {
+        if (this.#runDue(this.#due.takeNeeded(isNeeded))) continue
+        seen = this.#due.added
+      }
+      if (this.#advance()) continue
+      if (!this.#runDue(this.#due.take())) return false
+      seen = undefined
+    }
+    return true
+  }
+
+  #runDue(due: DueHostFunction | undefined): boolean {
+    if (due === undefined) return false
+    this.steps.runHostFunction(due.operation, due.status)
+    return true
+  }
+
+  /** Settles the promises whose operations are over, in that order. False where there are none. */
+  #settle(): boolean {
+    if (this.#settled.length === 0) return false
+    const settled = this.#settled
+    this.#settled = []
+    for (const operation of settled) this.steps.settle(operation)
+    return true
+  }
+
+  /** Moves time to the next end of an operation. False where nothing runs. */
+  #advance(): boolean {
+    const next = this.#running.shift()
+    if (next === undefined) return false
+    this.now = Math.max(this.now, next.time)
+    this.#arrive(next)
+    return true
+  }
+
+  #arrive(operation: SimOperation | undefined): void {
+    if (operation === undefined || operation.over) return
+    if (operation.kind === SimOperationKind.HOST) this.#due.add(operation, 0)
+    else this.steps.end(operation)
+  }
+
+  /** It runs already: it has its place, and its time. */
+  #resume(operation: SimOperation): void {
+    const slots = this.#slotsFor(operation)
+    if (slots !== undefined) slots.free -= 1
+    this.#running.push(operation)
+  }
+
+  /** The slots of which the operation needs one. */
+  #slotsFor({ kind, stream, work }: SimOperation): Slots | undefined {
+    const isKernel = kind === SimOperationKind.KERNEL
+    const number = isKernel ? stream.device.kernelSlots : kind === SimOperationKind.COPY ? work?.engine : undefined
+    if (number === undefined) return undefined
+    let slots = this.#slots[number]
+    if (slots === undefined) {
+      slots = isKernel ? new Slots(KERNEL_SLOTS, new Heap(startsBefore)) : new Slots(1, new Queue())
+      this.#slots[number] = slots
+    }
+    return slots
+  }
+
+  #run(operation: SimOperation, duration: number): void {
+    const start = this.now + this.#delay()
+    operation.time = start + duration
+    operation.begun = true
+    if (operation.kind !== SimOperationKind.HOST) this.steps.started(operation, start)
+    this.#running.push(operation)
+  }
+
+  /** How late an operation starts: never without a seed; with one, half of the time, by up to a millisecond. */
+  #delay(): number {
+    if (this.#random === undefined || this.#random.next() < 0.5) return 0
+    return 100 * 10 ** (4 * this.#random.next())
+  }
+}
+
+const endsBefore = (a: SimOperation, b: SimOperation): boolean =>
+  a.time < b.time || (a.time === b.time && a.sequence < b.sequence)
+
+const startsBefore = (a: SimOperation, b: SimOperation): boolean =>
+  a.stream.priority < b.stream.priority || (a.stream.priority === b.stream.priority && a.sequence < b.sequence)

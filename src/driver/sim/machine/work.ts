@@ -1,0 +1,45 @@
+/** The kinds of operations of the simulated machine, and their effects on memory. */
+
+export const SimOperationKind = {
+  /** Takes no time: a record, a wait, a marker. Ends as soon as it is ready. */
+  INSTANT: 0,
+  /** Takes its time on one of the device's kernel slots. */
+  KERNEL: 1,
+  /** Stands until JavaScript has run its host function. */
+  HOST: 2,
+  /** Stands until it is opened. */
+  LATCH: 3,
+  /** Breaks every device a while after it starts. */
+  FAULT: 4,
+  /** Takes its time, on a copy engine if it needs one. */
+  COPY: 5,
+} as const
+export type SimOperationKind = (typeof SimOperationKind)[keyof typeof SimOperationKind]
+
+/** Bytes that an operation, or JavaScript, reads or writes. */
+export interface Touch {
+  readonly pointer: number
+  readonly byteLength: number
+  readonly writes: boolean
+}
+
+/** The effect of an operation on memory, beside taking time. */
+export interface Work {
+  /** As people call it: 'copy', 'kernel scale'. */
+  readonly what: string
+  /** The number of the copy engine that it occupies, see `SimDevice`. */
+  readonly engine: number | undefined
+  /** What it reads and writes. */
+  readonly touches: readonly Touch[]
+  /** What observers call it: 'copy', 'scale'. */
+  readonly name: string
+  /** How many bytes it moves, where it is for moving bytes. */
+  readonly byteLength: number | undefined
+  /** What an update of a graph must leave as it is; if not given, the call that queued it. */
+  readonly shape: string | undefined
+  /**
+   * Run when the operation ends, unless it is dropped. It may be run once more where the stack ran over in the midst of
+   * it; not so functions of the program's, whose errors it lets surface.
+   */
+  effect(): void
+}
