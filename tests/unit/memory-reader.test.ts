@@ -1,9 +1,9 @@
 /** Memory that is not there is an answer, not a crash: by the kernel's copy, and where that is forbidden by its map. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { MemoryCheck } from '../../src/driver/cuda/handles/memory-check.js'
 import { mappingReader, safeReader } from '../../src/driver/cuda/handles/memory-reader.js'
 import { NativeMemory } from '../../src/driver/cuda/libcuda/native.js'
-import { MemoryCheck } from '../../src/driver/cuda/memory/memory-check.js'
 
 const skip = process.platform === 'linux' ? false : 'reads memory as Linux does'
 const UNMAPPED = [8, 0x1000, 0x1000_0000_0000, 0x7fff_ffff_f000]

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MOST_KEPT, StreamReserve, type StreamReserveParts } from '../../src/driver/cuda/handles/stream-reserve.js'
-import { alone, type Threads } from '../../src/driver/cuda/host-functions/thread-table.js'
+import { alone, Right, type Threads } from '../../src/driver/cuda/host-functions/thread-table.js'
 import { refused } from '../conformance/expect.js'
 
 const DEVICE = 0
@@ -98,11 +98,13 @@ test('while one thread makes a stream in a place that it has made, no other thre
   const taken: boolean[] = []
   const threads: Threads = {
     ...alone(),
-    enterMakingStreams() {
-      busy -= 1
-      return busy === 0
-    },
-    leaveMakingStreams: () => void taken.push(false),
+    makingStreams: new Right(
+      () => {
+        busy -= 1
+        return busy === 0
+      },
+      () => void taken.push(false),
+    ),
   }
   const { reserve, rests } = pretend(threads)
   assert.equal(

@@ -6,12 +6,11 @@ import { stateError } from '../../base/errors.js'
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import type { ContextHandle, ExportedMemory, ImportedMemory, OwnEvent, Pointer, SharingDriver } from '../driver.js'
 import { Marks } from './handles/marks.js'
-import type { Contexts } from './libcuda/contexts.js'
-import { check, type Library } from './libcuda/library.js'
-import type { NativeMemory } from './libcuda/native.js'
-import type { RelaxedCaptures } from './libcuda/relaxed-captures.js'
+import type { HostFunctions } from './host-functions/host-functions.js'
+import { check } from './libcuda/library.js'
+import type { LibcudaParts } from './libcuda/stream-calls.js'
+import { AfterWork, type AfterWorkDriver } from './memory/after-work.js'
 import { type Block, KeptBlocks } from './memory/kept-blocks.js'
-import { AfterWork } from './waiting/after-work.js'
 
 export const IPC_HANDLE_BYTES = 64
 const LAZY_ENABLE_PEER_ACCESS = 1
@@ -22,16 +21,9 @@ const MOST_KEPT = 256 * 1024 * 1024
 /** Milliseconds between two looks at mappings that could not be given up yet. */
 const LOOK_AGAIN_AFTER = 20
 
-export interface CudaSharingParts {
-  readonly library: Library
-  /** Where out parameters go. */
-  readonly memory: NativeMemory
-  readonly contexts: Contexts
-  readonly relaxed: RelaxedCaptures
-  readonly isDone: (own: OwnEvent) => boolean
-  readonly recycle: (own: OwnEvent) => void
-  /** Makes a call that waits for the whole device, where no thread has host functions pending. False where one has. */
-  readonly exclusivelyNow: (call: () => void) => boolean
+export interface CudaSharingParts extends LibcudaParts {
+  readonly hostFunctions: Pick<HostFunctions, 'exclusivelyNow'>
+  readonly driver: AfterWorkDriver
 }
 
 interface OwnBlock extends Block {
@@ -47,7 +39,6 @@ interface Mapping {
 }
 
 export class CudaSharing implements SharingDriver {
-  readonly #parts: CudaSharingParts
   readonly #marks = new Marks()
   readonly #blocks = new Map<Pointer, OwnBlock>()
   readonly #kept = new Map<ContextHandle, KeptBlocks>()
@@ -58,11 +49,9 @@ export class CudaSharing implements SharingDriver {
   readonly #closed: AfterWork<Mapping>
   #lookAgain: NodeJS.Timeout | undefined
 
-  constructor(parts: CudaSharingParts) {
-    this.#parts = parts
-    const { isDone, recycle } = parts
-    this.#freed = new AfterWork({ isDone, recycle, giveUp: (block) => this.#keepOrFree(block) })
-    this.#closed = new AfterWork({ isDone, recycle, giveUp: (mapping) => this.#unmap(mapping) })
+  constructor(private readonly parts: CudaSharingParts) {
+    this.#freed = new AfterWork(parts.driver, (block) => this.#keepOrFree(block))
+    this.#closed = new AfterWork(parts.driver, (mapping) => this.#unmap(mapping))
   }
 
   allocate(byteLength: number, context: ContextHandle): Pointer {
@@ -85,7 +74,7 @@ export class CudaSharing implements SharingDriver {
   }
 
   exportMemory(pointer: Pointer, context: ContextHandle): ExportedMemory {
-    const { library, memory } = this.#parts
+    const { library, memory } = this.parts
     const mapping = this.#mappingAt(pointer)
     if (mapping !== undefined) return { handle: mapping.handle, byteOffset: pointer - mapping.pointer }
     return this.#in(context, () => {
@@ -124,7 +113,7 @@ export class CudaSharing implements SharingDriver {
   }
 
   #allocate(byteLength: number, context: ContextHandle): Pointer {
-    const { library, memory } = this.#parts
+    const { library, memory } = this.parts
     const attempt = (): number => this.#in(context, () => library.cuMemAlloc_v2(memory.address, byteLength))
     let result = attempt()
     if (result === CUresult.OUT_OF_MEMORY && this.#freeKept()) result = attempt()
@@ -139,13 +128,13 @@ export class CudaSharing implements SharingDriver {
       this.#kept.set(block.context, kept)
     }
     const free = (): void => this.#free(block.pointer, block.context)
-    if (kept.hasRoomFor(block) || !this.#parts.exclusivelyNow(free)) kept.keep(block)
+    if (kept.hasRoomFor(block) || this.parts.hostFunctions.exclusivelyNow(free) === undefined) kept.keep(block)
   }
 
   /** Gives all that is kept to the driver, for want of memory. False where nothing could be given. */
   #freeKept(): boolean {
     let any = false
-    this.#parts.exclusivelyNow(() => {
+    this.parts.hostFunctions.exclusivelyNow(() => {
       for (const [context, kept] of this.#kept) {
         for (const { pointer } of kept.takeAll()) {
           this.#free(pointer, context)
@@ -158,11 +147,11 @@ export class CudaSharing implements SharingDriver {
 
   #free(pointer: Pointer, context: ContextHandle): void {
     this.#exported.delete(pointer)
-    this.#in(context, () => this.#parts.library.cuMemFree_v2(pointer))
+    this.#in(context, () => this.parts.library.cuMemFree_v2(pointer))
   }
 
   #map(handle: Uint8Array, context: ContextHandle): Mapping {
-    const { library, memory } = this.#parts
+    const { library, memory } = this.parts
     return this.#in(context, () => {
       const { address } = memory
       const opened = library.cuIpcOpenMemHandle_v2(address, { reserved: handle }, LAZY_ENABLE_PEER_ACCESS)
@@ -186,11 +175,11 @@ export class CudaSharing implements SharingDriver {
 
   #unmap(mapping: Mapping): void {
     const { pointer, context } = mapping
-    this.#in(context, () => this.#parts.library.cuIpcCloseMemHandle(pointer))
+    this.#in(context, () => this.parts.library.cuIpcCloseMemHandle(pointer))
   }
 
   #sweepMappings(): void {
-    if (this.#closed.pending) this.#parts.exclusivelyNow(() => this.#closed.sweep())
+    if (this.#closed.pending) this.parts.hostFunctions.exclusivelyNow(() => this.#closed.sweep())
     if (!this.#closed.pending || this.#lookAgain !== undefined) return
     this.#lookAgain = setTimeout(() => {
       this.#lookAgain = undefined
@@ -207,7 +196,7 @@ export class CudaSharing implements SharingDriver {
 
   /** Runs calls with a context current, and without harm to a capture. */
   #in<R>(context: ContextHandle, calls: () => R): R {
-    const { contexts, relaxed } = this.#parts
+    const { contexts, relaxed } = this.parts
     return contexts.within(context, () => relaxed.run(calls))
   }
 }

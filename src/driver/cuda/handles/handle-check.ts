@@ -2,7 +2,7 @@
 import { CUresult, cudaError } from '../../cuda-results.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
 import { closedHandle, refusedHandle } from '../../handle-errors.js'
-import type { MemoryCheck } from '../memory/memory-check.js'
+import type { MemoryCheck } from './memory-check.js'
 
 export class HandleCheck {
   readonly #query: (event: EventHandle) => number

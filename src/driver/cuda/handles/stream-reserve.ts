@@ -26,25 +26,21 @@ export interface StreamReserveParts {
   readonly threads: Threads
   /** Makes a call that may wait for the device. Undefined where host functions are pending, and nothing was called. */
   readonly exclusivelyNow: <R>(call: () => R) => { readonly made: R } | undefined
-  /** Rests the processor for a moment. */
-  readonly rest: () => void
+  readonly rest: (nanosecondsWaited: number) => void
 }
 
 export class StreamReserve {
-  readonly #parts: StreamReserveParts
   /** Streams of the library itself that it has no use for now, by device. */
   readonly #lent = new Map<number, number[]>()
 
-  constructor(parts: StreamReserveParts) {
-    this.#parts = parts
-  }
+  constructor(private readonly parts: StreamReserveParts) {}
 
   /**
    * Makes the streams of devices that are new, or have few left; nothing where host functions are pending. The device may
    * stand at something that only the program ends, so it is done early, and seldom.
    */
   fillWhereNeeded(): void {
-    const { contexts, threads, exclusivelyNow } = this.#parts
+    const { contexts, threads, exclusivelyNow } = this.parts
     for (const [device, context] of contexts.primaries) {
       if (context === undefined || device >= KEPT_DEVICES || threads.streamsKept(device) >= FEW) continue
       if (exclusivelyNow(() => this.fill(device)) === undefined) return
@@ -53,20 +49,16 @@ export class StreamReserve {
 
   /** To be called by a thread that has the right to make calls which wait for the device. */
   fill(device: number): void {
-    const { contexts, threads } = this.#parts
+    const { contexts, threads } = this.parts
     if (threads.streamsKept(device) >= MOST_KEPT) return
     this.making(() => contexts.within(contexts.primary(device), () => this.#fillOf(device)))
   }
 
   /** Makes a call that makes streams, while no other thread does. */
   making<R>(call: () => R): R {
-    const { threads, rest } = this.#parts
-    while (!threads.enterMakingStreams()) rest()
-    try {
-      return call()
-    } finally {
-      threads.leaveMakingStreams()
-    }
+    const { threads, rest } = this.parts
+    while (!threads.makingStreams.take()) rest(Number.POSITIVE_INFINITY)
+    return threads.makingStreams.during(call)
   }
 
   /**
@@ -80,7 +72,7 @@ export class StreamReserve {
     insideHostFunction: boolean,
     call: () => R,
   ): { readonly made: R } | undefined {
-    const { threads } = this.#parts
+    const { threads } = this.parts
     const wanted = streams + (insideHostFunction ? 0 : LEFT_FOR_HOST_FUNCTIONS)
     return this.making(() => {
       if (threads.streamsKept(device) < wanted) return undefined
@@ -90,12 +82,12 @@ export class StreamReserve {
   }
 
   wants(device: number): boolean {
-    return this.#parts.threads.streamsKept(device) < MOST_KEPT
+    return this.parts.threads.streamsKept(device) < MOST_KEPT
   }
 
   /** Keeps a stream that is not wanted any more, and that no work is on. False where enough are kept. */
   keep(device: number, stream: number): boolean {
-    return this.#parts.threads.keepStream(device, stream)
+    return this.parts.threads.keepStream(device, stream)
   }
 
   /**
@@ -107,7 +99,7 @@ export class StreamReserve {
     const lent = this.#lent.get(device)?.pop()
     if (lent !== undefined) return lent
     const make = (): number => this.#make()
-    const found = this.inPlaces(device, 1, true, make) ?? this.#parts.exclusivelyNow(() => this.making(make))
+    const found = this.inPlaces(device, 1, true, make) ?? this.parts.exclusivelyNow(() => this.making(make))
     if (found === undefined) throw noneLeft()
     return found.made
   }
@@ -119,7 +111,7 @@ export class StreamReserve {
   }
 
   #fillOf(device: number): void {
-    const { threads, library } = this.#parts
+    const { threads, library } = this.parts
     const places: number[] = []
     if (threads.begins(device)) while (places.length < PLACES_FOR_OTHERS) places.push(this.#make())
     for (let left = MOST_KEPT - threads.streamsKept(device); left > 0; left -= 1) {
@@ -130,13 +122,13 @@ export class StreamReserve {
   }
 
   #makePlace(device: number): void {
-    const { threads, library } = this.#parts
+    const { threads, library } = this.parts
     const kept = threads.takeStream(device)
     if (kept !== undefined) library.cuStreamDestroy_v2(kept)
   }
 
   #make(): number {
-    const { library, memory } = this.#parts
+    const { library, memory } = this.parts
     check('cuStreamCreateWithPriority', library.cuStreamCreateWithPriority(memory.address, NON_BLOCKING, 0))
     return memory.pointerAt(0)
   }

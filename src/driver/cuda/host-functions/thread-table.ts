@@ -43,6 +43,29 @@ const PRIVATE_ANONYMOUS_NOT_REPLACING = 0x100022
 /** Looks at a table that another thread is about to sign. */
 const MOST_LOOKS = 1000
 
+/** Something that one thread of the process may do at a time. */
+export class Right {
+  /** `take` is false where the right cannot be had now. */
+  constructor(
+    readonly take: () => boolean,
+    readonly giveBack: () => void,
+  ) {}
+
+  /** Makes a call for which the right was taken, and gives it back. */
+  during<R>(call: () => R): R {
+    try {
+      return call()
+    } finally {
+      this.giveBack()
+    }
+  }
+
+  /** Takes the right for a call where it can be had at once. Undefined where it cannot: nothing was called. */
+  now<R>(call: () => R): { readonly made: R } | undefined {
+    return this.take() ? { made: this.during(call) } : undefined
+  }
+}
+
 /** What the rest of the driver asks of other threads. */
 export interface Threads {
   /** How many host functions this thread has pending, for the others to see. */
@@ -60,22 +83,19 @@ export interface Threads {
   readonly entriesOfOthers: number
   /** Publishes how many captures are under way, before one begins. False while another thread records a device. */
   announceCaptures(captures: number): boolean
-  /** Takes the right to record an event behind all work of a device, which would invalidate captures of other threads. */
-  enterRecording(): boolean
-  leaveRecording(): void
+  /** The right to record an event behind all work of a device, which would invalidate captures of other threads. */
+  readonly recording: Right
   /** Where the gates of this thread lie: so many pairs of words, "arrived" and "go". */
   publishGates(kind: 'stream' | 'graph', address: number, pairs: number): void
   /** The gates at which streams stand that another thread must open, each by a name that it has until it is opened. */
   standing(): ReadonlySet<string>
-  /** Takes the right to make a call that waits for the device. False where a thread has host functions pending. */
-  enterExclusive(): boolean
-  leaveExclusive(): void
+  /** The right to make a call that waits for the device. It is not given while another thread has host functions pending. */
+  readonly exclusive: Right
   /**
-   * Takes the right to make streams. While one thread gives up a kept stream and makes another in its place, no other
-   * thread may take that place. False while another thread has it.
+   * The right to make streams. While one thread gives up a kept stream and makes another in its place, no other thread may
+   * take that place.
    */
-  enterMakingStreams(): boolean
-  leaveMakingStreams(): void
+  readonly makingStreams: Right
   /** Streams that no work is on, which all threads keep together. False where enough are kept. */
   keepStream(device: number, stream: number): boolean
   takeStream(device: number): number | undefined
@@ -83,6 +103,11 @@ export interface Threads {
   /** True for the thread that asks first, which makes the streams that are kept. */
   begins(device: number): boolean
 }
+
+const freeRight = new Right(
+  () => true,
+  () => {},
+)
 
 /** Where no other thread is. */
 export const alone = (): Threads => ({
@@ -94,14 +119,11 @@ export const alone = (): Threads => ({
   allStreams: 0,
   entriesOfOthers: 0,
   announceCaptures: () => true,
-  enterRecording: () => true,
-  leaveRecording() {},
+  recording: freeRight,
   publishGates() {},
   standing: () => new Set(),
-  enterExclusive: () => true,
-  leaveExclusive() {},
-  enterMakingStreams: () => true,
-  leaveMakingStreams() {},
+  exclusive: freeRight,
+  makingStreams: freeRight,
   ...keptIn(new BigInt64Array(KEPT_DEVICES * KEPT_STREAMS), new Int32Array(2 * KEPT_DEVICES)),
 })
 
@@ -141,6 +163,18 @@ class ThreadTable implements Threads {
   readonly takeStream: Threads['takeStream']
   readonly streamsKept: Threads['streamsKept']
   readonly begins: Threads['begins']
+  readonly exclusive = new Right(
+    () => this.#enterExclusive(),
+    () => this.#leaveExclusive(),
+  )
+  readonly recording = new Right(
+    () => this.#enterRecording(),
+    () => this.#release(Head.RECORDING),
+  )
+  readonly makingStreams = new Right(
+    () => this.#take(Head.MAKING_STREAMS),
+    () => this.#release(Head.MAKING_STREAMS),
+  )
   readonly #words: Int32Array
   readonly #slot: number
   readonly #at: number
@@ -204,17 +238,6 @@ class ThreadTable implements Threads {
     return false
   }
 
-  enterRecording(): boolean {
-    const entered = this.#take(Head.RECORDING)
-    if (entered && this.#sumOfOthers(Slot.CAPTURES) === 0) return true
-    if (entered) this.leaveRecording()
-    return false
-  }
-
-  leaveRecording(): void {
-    Atomics.store(this.#words, Head.RECORDING, 0)
-  }
-
   get allStreams(): number {
     const used = this.#words[Head.MOST_SLOTS_USED] ?? 0
     let streams = 0
@@ -240,27 +263,26 @@ class ThreadTable implements Threads {
     return found
   }
 
-  enterExclusive(): boolean {
+  #enterExclusive(): boolean {
     this.#depth += 1
     if (this.#depth > 1) return true
     const entered = this.#take(Head.EXCLUSIVE)
     if (entered && !this.othersPending) return true
-    if (entered) Atomics.store(this.#words, Head.EXCLUSIVE, 0)
+    if (entered) this.#release(Head.EXCLUSIVE)
     this.#depth -= 1
     return false
   }
 
-  leaveExclusive(): void {
+  #leaveExclusive(): void {
     this.#depth -= 1
-    if (this.#depth === 0) Atomics.store(this.#words, Head.EXCLUSIVE, 0)
+    if (this.#depth === 0) this.#release(Head.EXCLUSIVE)
   }
 
-  enterMakingStreams(): boolean {
-    return this.#take(Head.MAKING_STREAMS)
-  }
-
-  leaveMakingStreams(): void {
-    Atomics.store(this.#words, Head.MAKING_STREAMS, 0)
+  #enterRecording(): boolean {
+    const entered = this.#take(Head.RECORDING)
+    if (entered && this.#sumOfOthers(Slot.CAPTURES) === 0) return true
+    if (entered) this.#release(Head.RECORDING)
+    return false
   }
 
   #findStanding(slot: number, at: number, found: Set<string>): void {
@@ -288,6 +310,10 @@ class ThreadTable implements Threads {
     const holder = Atomics.compareExchange(this.#words, word, 0, own)
     if (holder === 0) return true
     return this.#isGone(holder) && Atomics.compareExchange(this.#words, word, holder, own) === holder
+  }
+
+  #release(word: number): void {
+    Atomics.store(this.#words, word, 0)
   }
 
   #sumOfOthers(word: number): number {

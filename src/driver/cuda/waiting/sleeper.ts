@@ -1,6 +1,7 @@
 /**
- * How long the event loop sleeps between two looks at the GPU: not at all for a moment, then a fixed share of the time
- * already waited. A wait of any length is noticed late by that share at most, and costs a number of looks that grows
+ * What a thread does between two looks at the GPU.
+ *
+ * Its event loop does not sleep at all for a moment, then for a fixed share of the time already waited. A wait of any length is noticed late by that share at most, and costs a number of looks that grows
  * with the logarithm of its length. No thread waits for anything, so none can be in the way when the process ends.
  */
 import { isMainThread } from 'node:worker_threads'
@@ -14,6 +15,9 @@ const POLL_FOR = 200n * MICROSECOND
 const SHORTEST = 50n * MICROSECOND
 const LONGEST = 20n * MILLISECOND
 const SHARE = 32n
+
+/** The program may put fake timers in the place of these, and its waits must end all the same. */
+const { setImmediate, clearImmediate, setTimeout, clearTimeout } = globalThis
 
 const CLOCK_MONOTONIC = 1
 const TFD_NONBLOCK_CLOEXEC = 0o2004000
@@ -105,5 +109,18 @@ class TimerFd implements Timer {
     this.#memory.uint64[2] = nanoseconds / 1_000_000_000n
     this.#memory.uint64[3] = nanoseconds % 1_000_000_000n
     this.#settime(this.#fd, 0, this.#memory.address, 0)
+  }
+}
+
+/** A blocked thread spins first for so many nanoseconds: most waits are over by then, and a sleep costs more than they take. */
+const SPIN_FOR = 1_000_000
+const NAP_MICROSECONDS = 50
+
+/** What a blocked thread does between two looks: it spins at first, as CUDA does, then naps, so as not to burn a core. */
+export function makeRest(): (nanosecondsWaited: number) => void {
+  if (process.platform === 'win32') return () => {}
+  const usleep = koffi().load(null).func('int usleep(uint microseconds)')
+  return (waited) => {
+    if (waited > SPIN_FOR) usleep(NAP_MICROSECONDS)
   }
 }

@@ -4,8 +4,8 @@
  * purpose, and where they do not look as expected nothing is concluded from it.
  */
 
-import { type Reader, safeReader } from '../handles/memory-reader.js'
-import { ProcessHeap } from '../handles/process-heap.js'
+import { type Reader, safeReader } from './memory-reader.js'
+import { ProcessHeap } from './process-heap.js'
 
 /** Bytes of a stream's inner object that are searched for what is known of the stream. */
 const INNER_BYTES = 1024
