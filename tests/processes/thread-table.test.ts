@@ -62,9 +62,9 @@ test('streams that one thread keeps another takes, each once', { skip }, async (
   const other = new OtherThread()
   await other.ask({ keep: 4096 })
   await other.worker.terminate()
-  assert.equal(own.streamsKept(0), 1)
-  assert.equal(own.takeStream(0), 4096)
-  assert.equal(own.takeStream(0), undefined)
+  assert.equal(own.kept.count(0), 1)
+  assert.equal(own.kept.take(0), 4096)
+  assert.equal(own.kept.take(0), undefined)
 })
 
 test('a device is recorded while no other thread captures, and no capture begins meanwhile', { skip }, async () => {

@@ -13,11 +13,21 @@ for (const [name, make] of [
   ['the map is asked', mappingReader],
 ] as const) {
   test(`${name}: what is mapped is read, and what is not is undefined`, { skip }, () => {
-    const read = make()
+    const reader = make()
     const memory = new NativeMemory(16)
     memory.uint64[1] = 0x5a5a5a5a5a5an
-    assert.equal(read(memory.address + 8), 0x5a5a5a5a5a5a)
-    for (const address of UNMAPPED) assert.equal(read(address), undefined)
+    assert.equal(reader.pointerAt(memory.address + 8), 0x5a5a5a5a5a5a)
+    for (const address of UNMAPPED) assert.equal(reader.pointerAt(address), undefined)
+    memory.free()
+  })
+
+  test(`${name}: several words are read at once, all or none`, { skip }, () => {
+    const reader = make()
+    const memory = new NativeMemory(64)
+    memory.uint64.set([1n, 2n, 3n, 4n, 5n, 6n, 7n, 0x5a5a_5a5a_5a5a_5a5an])
+    assert.deepEqual([...(reader.wordsAt(memory.address, 8) ?? [])], [...memory.uint64])
+    assert.deepEqual([...(reader.wordsAt(memory.address + 8, 2) ?? [])], [2n, 3n])
+    for (const address of UNMAPPED) assert.equal(reader.wordsAt(address, 8), undefined)
     memory.free()
   })
 

@@ -53,7 +53,7 @@ test('streams are made ahead, but not while host functions are pending, in this 
   assert.deepEqual(calls, [])
   pend(false)
   reserve.fillWhereNeeded()
-  assert.equal(threads.streamsKept(DEVICE), MOST_KEPT)
+  assert.equal(threads.kept.count(DEVICE), MOST_KEPT)
 })
 
 test('a stream that is wanted meanwhile is made in the place of a kept one', () => {
@@ -68,7 +68,7 @@ test('a stream that is wanted meanwhile is made in the place of a kept one', () 
     calls.map((call) => call.split(' ')[0]),
     ['destroy', 'destroy', 'call'],
   )
-  assert.equal(threads.streamsKept(DEVICE), MOST_KEPT - 2)
+  assert.equal(threads.kept.count(DEVICE), MOST_KEPT - 2)
 })
 
 test('the last places are for those inside of a host function, who cannot wait', () => {

@@ -518,7 +518,8 @@ export class CudaDriver implements Driver {
     const { begun } = this.graphs
     for (const stream of begun.keys()) if (calls.contextOf(stream) === context && this.#captures(stream)) return true
     const mayCapture = (stream: StreamHandle): boolean => begun.size > 0 || this.#handedOut.has(stream)
-    for (const [stream, its] of calls.own) if (its === context && mayCapture(stream) && this.#captures(stream)) return true
+    for (const [stream, its] of calls.own)
+      if (its === context && mayCapture(stream) && this.#captures(stream)) return true
     return this.#captures(defaultStream(device, 2))
   }
 

@@ -31,7 +31,7 @@ parentPort?.on('message', (question: Question) => {
     threads.publishWork(1, question.entries)
     reply({ othersPending })
   } else {
-    threads.keepStream(0, question.keep)
+    threads.kept.keep(0, question.keep)
     reply({ othersPending })
   }
 })

@@ -1,11 +1,29 @@
-/** Reads a pointer from memory that may not be there. */
+/** Reads memory that may not be there: where it is not, that is an answer and no crash. */
 import { koffi, NativeMemory } from '../libcuda/native.js'
-
-/** The pointer that stands at an address, a multiple of 8; undefined where the address cannot be read. */
-export type Reader = (address: number) => number | undefined
 
 const P = 'uintptr_t'
 const PAGE = 4096
+/** The most that is read at once. */
+export const MOST_WORDS = 8
+
+/** Reads words of 8 bytes, each in one look where the system can. */
+export class Reader {
+  /** `copy` copies so many bytes to the words of `memory`. False where they cannot be read. */
+  constructor(
+    private readonly memory: NativeMemory,
+    private readonly copy: (address: number, byteLength: number) => boolean,
+  ) {}
+
+  /** The pointer that stands at an address; undefined where the address cannot be read. */
+  pointerAt(address: number): number | undefined {
+    return this.copy(address, 8) ? this.memory.pointerAt(0) : undefined
+  }
+
+  /** So many words from an address on, valid until the next look; undefined where they cannot all be read. */
+  wordsAt(address: number, count: number): BigUint64Array | undefined {
+    return this.copy(address, 8 * count) ? this.memory.uint64.subarray(0, count) : undefined
+  }
+}
 
 /** The way that works in this process: some containers forbid the best one. */
 export function safeReader(): Reader {
@@ -13,42 +31,44 @@ export function safeReader(): Reader {
   const byCopy = copyingReader()
   const known = new NativeMemory(8)
   known.uint64[0] = 42n
-  const works = byCopy(known.address) === 42
+  const works = byCopy.pointerAt(known.address) === 42
   known.free()
   return works ? byCopy : mappingReader()
 }
 
 /** Has the kernel copy the bytes, which answers with an error where others would crash. */
-function copyingReader(): Reader {
-  const memory = new NativeMemory(64)
+export function copyingReader(): Reader {
+  const memory = new NativeMemory(8 * MOST_WORDS)
+  // Two struct iovec: where to, and where from.
+  const vectors = new NativeMemory(32)
   const readv = koffi().load(null).func('process_vm_readv', 'int64', ['int', P, P, P, P, P])
   const { pid } = process
-  // Two struct iovec: where to, and where from.
-  const [local, remote, target] = [memory.address, memory.address + 16, memory.address + 32]
-  memory.uint64[0] = BigInt(target)
-  memory.uint64[1] = 8n
-  memory.uint64[3] = 8n
-  return (address) => {
-    memory.uint64[2] = BigInt(address)
-    return readv(pid, local, 1, remote, 1, 0) === 8 ? memory.pointerAt(32) : undefined
-  }
+  vectors.uint64[0] = BigInt(memory.address)
+  return new Reader(memory, (address, byteLength) => {
+    vectors.uint64[1] = vectors.uint64[3] = BigInt(byteLength)
+    vectors.uint64[2] = BigInt(address)
+    return readv(pid, vectors.address, 1, vectors.address + 16, 1, 0) === byteLength
+  })
 }
 
-/** Asks whether the page is mapped, and reads it then. A page that is mapped but must not be read still crashes. */
+/** Asks whether the pages are mapped, and reads them then. A page that is mapped but must not be read still crashes. */
 export function mappingReader(): Reader {
-  const memory = new NativeMemory(8)
+  const memory = new NativeMemory(8 * MOST_WORDS)
+  const answers = new NativeMemory(8)
   const mincore = koffi().load(null).func('mincore', 'int', [P, P, P])
   const { decode } = koffi()
-  return (address) => {
+  return new Reader(memory, (address, byteLength) => {
     const page = address - (address % PAGE)
-    return mincore(page, PAGE, memory.address) === 0 ? Number(decode.uint64(address)) : undefined
-  }
+    if (mincore(page, address + byteLength - page, answers.address) !== 0) return false
+    for (let at = 0; at < byteLength; at += 8) memory.uint64[at / 8] = BigInt(decode.uint64(address + at))
+    return true
+  })
 }
 
 function windowsReader(): Reader {
-  const memory = new NativeMemory(8)
+  const memory = new NativeMemory(8 * MOST_WORDS)
   const kernel = koffi().load('kernel32.dll')
   const current = kernel.func('GetCurrentProcess', P, [])() as number
   const read = kernel.func('ReadProcessMemory', 'int', [P, P, P, P, P])
-  return (address) => (read(current, address, memory.address, 8, 0) === 0 ? undefined : memory.pointerAt(0))
+  return new Reader(memory, (address, byteLength) => read(current, address, memory.address, byteLength, 0) !== 0)
 }

@@ -42,7 +42,7 @@ export class StreamReserve {
   fillWhereNeeded(): void {
     const { contexts, threads, exclusivelyNow } = this.parts
     for (const [device, context] of contexts.primaries) {
-      if (context === undefined || device >= KEPT_DEVICES || threads.streamsKept(device) >= FEW) continue
+      if (context === undefined || device >= KEPT_DEVICES || threads.kept.count(device) >= FEW) continue
       if (exclusivelyNow(() => this.fill(device)) === undefined) return
     }
   }
@@ -50,7 +50,7 @@ export class StreamReserve {
   /** To be called by a thread that has the right to make calls which wait for the device. */
   fill(device: number): void {
     const { contexts, threads } = this.parts
-    if (threads.streamsKept(device) >= MOST_KEPT) return
+    if (threads.kept.count(device) >= MOST_KEPT) return
     this.making(() => contexts.within(contexts.primary(device), () => this.#fillOf(device)))
   }
 
@@ -75,19 +75,19 @@ export class StreamReserve {
     const { threads } = this.parts
     const wanted = streams + (insideHostFunction ? 0 : LEFT_FOR_HOST_FUNCTIONS)
     return this.making(() => {
-      if (threads.streamsKept(device) < wanted) return undefined
+      if (threads.kept.count(device) < wanted) return undefined
       for (let left = streams; left > 0; left -= 1) this.#makePlace(device)
       return { made: call() }
     })
   }
 
   wants(device: number): boolean {
-    return this.parts.threads.streamsKept(device) < MOST_KEPT
+    return this.parts.threads.kept.count(device) < MOST_KEPT
   }
 
   /** Keeps a stream that is not wanted any more, and that no work is on. False where enough are kept. */
   keep(device: number, stream: number): boolean {
-    return this.parts.threads.keepStream(device, stream)
+    return this.parts.threads.kept.keep(device, stream)
   }
 
   /**
@@ -113,17 +113,17 @@ export class StreamReserve {
   #fillOf(device: number): void {
     const { threads, library } = this.parts
     const places: number[] = []
-    if (threads.begins(device)) while (places.length < PLACES_FOR_OTHERS) places.push(this.#make())
-    for (let left = MOST_KEPT - threads.streamsKept(device); left > 0; left -= 1) {
+    if (threads.kept.begins(device)) while (places.length < PLACES_FOR_OTHERS) places.push(this.#make())
+    for (let left = MOST_KEPT - threads.kept.count(device); left > 0; left -= 1) {
       const stream = this.#make()
-      if (!threads.keepStream(device, stream)) places.push(stream)
+      if (!threads.kept.keep(device, stream)) places.push(stream)
     }
     for (const stream of places) library.cuStreamDestroy_v2(stream)
   }
 
   #makePlace(device: number): void {
     const { threads, library } = this.parts
-    const kept = threads.takeStream(device)
+    const kept = threads.kept.take(device)
     if (kept !== undefined) library.cuStreamDestroy_v2(kept)
   }
 

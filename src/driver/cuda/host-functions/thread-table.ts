@@ -6,6 +6,7 @@
  * device is made while none of any thread is, and keeps new ones away.
  */
 import { threadId } from 'node:worker_threads'
+import { copyingReader } from '../handles/memory-reader.js'
 import { koffi, NativeMemory } from '../libcuda/native.js'
 import { fillAtExit } from './fill-at-exit.js'
 
@@ -30,7 +31,7 @@ const SLOTS = 500
 export const KEPT_DEVICES = 16
 const KEPT_STREAMS = 64
 const KEPT_AT = 32_768
-/** Behind the slots: how many streams are kept of each device, and whether streams have ever been made for it. */
+/** Behind the slots: the counts of the kept streams. */
 const COUNTS_AT = Head.WORDS + SLOTS * Slot.WORDS
 const TABLE_BYTES = KEPT_AT + KEPT_DEVICES * KEPT_STREAMS * 8
 const MAGIC = 0x57ea_3504
@@ -66,6 +67,46 @@ export class Right {
   }
 }
 
+/** Streams that all threads keep together, so many of each device. */
+export class KeptStreams {
+  /** `counts` has how many are kept of each device, then whether streams have ever been made for it. */
+  constructor(
+    private readonly places: BigInt64Array,
+    private readonly counts: Int32Array,
+  ) {}
+
+  /** False where enough are kept. */
+  keep(device: number, stream: number): boolean {
+    const isKept = placesOf(device).some(
+      (place) => Atomics.compareExchange(this.places, place, 0n, BigInt(stream)) === 0n,
+    )
+    if (isKept) Atomics.add(this.counts, device, 1)
+    return isKept
+  }
+
+  take(device: number): number | undefined {
+    for (const place of placesOf(device)) {
+      const stream = Atomics.exchange(this.places, place, 0n)
+      if (stream === 0n) continue
+      Atomics.sub(this.counts, device, 1)
+      return Number(stream)
+    }
+    return undefined
+  }
+
+  count(device: number): number {
+    return device < KEPT_DEVICES ? Atomics.load(this.counts, device) : 0
+  }
+
+  /** True for the thread that asks first, which makes the streams that are kept. */
+  begins(device: number): boolean {
+    return device < KEPT_DEVICES && Atomics.exchange(this.counts, KEPT_DEVICES + device, 1) === 0
+  }
+}
+
+const placesOf = (device: number): readonly number[] =>
+  device < KEPT_DEVICES ? Array.from({ length: KEPT_STREAMS }, (_, index) => device * KEPT_STREAMS + index) : []
+
 /** What the rest of the driver asks of other threads. */
 export interface Threads {
   /** How many host functions this thread has pending, for the others to see. */
@@ -96,12 +137,8 @@ export interface Threads {
    * take that place.
    */
   readonly makingStreams: Right
-  /** Streams that no work is on, which all threads keep together. False where enough are kept. */
-  keepStream(device: number, stream: number): boolean
-  takeStream(device: number): number | undefined
-  streamsKept(device: number): number
-  /** True for the thread that asks first, which makes the streams that are kept. */
-  begins(device: number): boolean
+  /** Streams that no work is on, which all threads keep together. */
+  readonly kept: KeptStreams
 }
 
 const freeRight = new Right(
@@ -124,7 +161,7 @@ export const alone = (): Threads => ({
   standing: () => new Set(),
   exclusive: freeRight,
   makingStreams: freeRight,
-  ...keptIn(new BigInt64Array(KEPT_DEVICES * KEPT_STREAMS), new Int32Array(2 * KEPT_DEVICES)),
+  kept: new KeptStreams(new BigInt64Array(KEPT_DEVICES * KEPT_STREAMS), new Int32Array(2 * KEPT_DEVICES)),
 })
 
 /** The table of this process, and this thread's slot in it; nothing to tell where the system has no such table. */
@@ -133,36 +170,7 @@ export function openThreadTable(): Threads {
   return table === undefined ? alone() : (takeSlot(table) ?? alone())
 }
 
-type KeptStreams = Pick<Threads, 'keepStream' | 'takeStream' | 'streamsKept' | 'begins'>
-
-function keptIn(places: BigInt64Array, counts: Int32Array): KeptStreams {
-  const of = (device: number): readonly number[] =>
-    device < KEPT_DEVICES ? Array.from({ length: KEPT_STREAMS }, (_, index) => device * KEPT_STREAMS + index) : []
-  return {
-    keepStream(device, stream) {
-      const isKept = of(device).some((place) => Atomics.compareExchange(places, place, 0n, BigInt(stream)) === 0n)
-      if (isKept) Atomics.add(counts, device, 1)
-      return isKept
-    },
-    takeStream(device) {
-      for (const place of of(device)) {
-        const stream = Atomics.exchange(places, place, 0n)
-        if (stream === 0n) continue
-        Atomics.sub(counts, device, 1)
-        return Number(stream)
-      }
-      return undefined
-    },
-    streamsKept: (device) => (device < KEPT_DEVICES ? Atomics.load(counts, device) : 0),
-    begins: (device) => device < KEPT_DEVICES && Atomics.exchange(counts, KEPT_DEVICES + device, 1) === 0,
-  }
-}
-
 class ThreadTable implements Threads {
-  readonly keepStream: Threads['keepStream']
-  readonly takeStream: Threads['takeStream']
-  readonly streamsKept: Threads['streamsKept']
-  readonly begins: Threads['begins']
   readonly exclusive = new Right(
     () => this.#enterExclusive(),
     () => this.#leaveExclusive(),
@@ -175,53 +183,49 @@ class ThreadTable implements Threads {
     () => this.#take(Head.MAKING_STREAMS),
     () => this.#release(Head.MAKING_STREAMS),
   )
-  readonly #words: Int32Array
-  readonly #slot: number
   readonly #at: number
   /** How far this thread is inside of exclusive calls: one may unload what another has put off. */
   #depth = 0
   /** The gates of other threads, by their address. */
   readonly #gatesOfOthers = new Map<number, Int32Array>()
 
-  constructor(words: Int32Array, kept: KeptStreams, slot: number) {
-    this.keepStream = kept.keepStream
-    this.takeStream = kept.takeStream
-    this.streamsKept = kept.streamsKept
-    this.begins = kept.begins
-    this.#words = words
-    this.#slot = slot
+  constructor(
+    private readonly words: Int32Array,
+    readonly kept: KeptStreams,
+    private readonly slot: number,
+  ) {
     this.#at = startOf(slot)
   }
 
   publish(pending: number): void {
-    Atomics.store(this.#words, this.#at + Slot.PENDING, pending)
+    Atomics.store(this.words, this.#at + Slot.PENDING, pending)
   }
 
   announce(pending: number): boolean {
-    const before = Atomics.load(this.#words, this.#at + Slot.PENDING)
+    const before = Atomics.load(this.words, this.#at + Slot.PENDING)
     this.publish(pending)
-    const holder = Atomics.load(this.#words, Head.EXCLUSIVE)
-    if (holder === 0 || holder === this.#slot + 1 || this.#isGone(holder)) return true
+    const holder = Atomics.load(this.words, Head.EXCLUSIVE)
+    if (holder === 0 || holder === this.slot + 1 || this.#isGone(holder)) return true
     this.publish(before)
     return false
   }
 
   get othersPending(): boolean {
-    const used = this.#words[Head.MOST_SLOTS_USED] ?? 0
+    const used = this.words[Head.MOST_SLOTS_USED] ?? 0
     if (used <= 1) return false
     for (let slot = 0; slot < used; slot += 1) {
-      if (slot !== this.#slot && Atomics.load(this.#words, startOf(slot) + Slot.PENDING) > 0) return true
+      if (slot !== this.slot && Atomics.load(this.words, startOf(slot) + Slot.PENDING) > 0) return true
     }
     return false
   }
 
   get others(): boolean {
-    return (this.#words[Head.MOST_SLOTS_USED] ?? 0) > 1
+    return (this.words[Head.MOST_SLOTS_USED] ?? 0) > 1
   }
 
   publishWork(streams: number, entries: number): void {
-    this.#words[this.#at + Slot.STREAMS] = streams
-    this.#words[this.#at + Slot.ENTRIES] = entries
+    this.words[this.#at + Slot.STREAMS] = streams
+    this.words[this.#at + Slot.ENTRIES] = entries
   }
 
   get entriesOfOthers(): number {
@@ -230,34 +234,34 @@ class ThreadTable implements Threads {
 
   announceCaptures(captures: number): boolean {
     const at = this.#at + Slot.CAPTURES
-    const before = Atomics.load(this.#words, at)
-    Atomics.store(this.#words, at, captures)
-    const holder = Atomics.load(this.#words, Head.RECORDING)
-    if (captures <= before || holder === 0 || holder === this.#slot + 1 || this.#isGone(holder)) return true
-    Atomics.store(this.#words, at, before)
+    const before = Atomics.load(this.words, at)
+    Atomics.store(this.words, at, captures)
+    const holder = Atomics.load(this.words, Head.RECORDING)
+    if (captures <= before || holder === 0 || holder === this.slot + 1 || this.#isGone(holder)) return true
+    Atomics.store(this.words, at, before)
     return false
   }
 
   get allStreams(): number {
-    const used = this.#words[Head.MOST_SLOTS_USED] ?? 0
+    const used = this.words[Head.MOST_SLOTS_USED] ?? 0
     let streams = 0
-    for (let slot = 0; slot < used; slot += 1) streams += this.#words[startOf(slot) + Slot.STREAMS] ?? 0
+    for (let slot = 0; slot < used; slot += 1) streams += this.words[startOf(slot) + Slot.STREAMS] ?? 0
     return streams
   }
 
   publishGates(kind: 'stream' | 'graph', address: number, pairs: number): void {
     const at = this.#at + (kind === 'stream' ? Slot.GATES : Slot.GRAPH_GATES)
-    this.#words[at + 1] = Math.floor(address / 2 ** 32)
-    this.#words[at] = address | 0
-    this.#words[this.#at + Slot.PAIRS] = pairs
+    this.words[at + 1] = Math.floor(address / 2 ** 32)
+    this.words[at] = address | 0
+    this.words[this.#at + Slot.PAIRS] = pairs
   }
 
   standing(): ReadonlySet<string> {
     const found = new Set<string>()
-    const used = this.#words[Head.MOST_SLOTS_USED] ?? 0
+    const used = this.words[Head.MOST_SLOTS_USED] ?? 0
     for (let slot = 0; slot < used; slot += 1) {
       const at = startOf(slot)
-      if (slot === this.#slot || Atomics.load(this.#words, at + Slot.PENDING) === 0) continue
+      if (slot === this.slot || Atomics.load(this.words, at + Slot.PENDING) === 0) continue
       for (const kind of [Slot.GATES, Slot.GRAPH_GATES]) this.#findStanding(slot, at + kind, found)
     }
     return found
@@ -286,11 +290,11 @@ class ThreadTable implements Threads {
   }
 
   #findStanding(slot: number, at: number, found: Set<string>): void {
-    const address = (this.#words[at + 1] ?? 0) * 2 ** 32 + ((this.#words[at] ?? 0) >>> 0)
+    const address = (this.words[at + 1] ?? 0) * 2 ** 32 + ((this.words[at] ?? 0) >>> 0)
     if (address === 0) return
     let gates = this.#gatesOfOthers.get(address)
     if (gates === undefined) {
-      gates = new NativeMemory((this.#words[startOf(slot) + Slot.PAIRS] ?? 0) * 8, address).int32
+      gates = new NativeMemory((this.words[startOf(slot) + Slot.PAIRS] ?? 0) * 8, address).int32
       this.#gatesOfOthers.set(address, gates)
     }
     for (let gate = 0; gate < gates.length; gate += 2) {
@@ -301,26 +305,26 @@ class ThreadTable implements Threads {
 
   /** A thread that was terminated inside of its call has left its slot, and the right with it. */
   #isGone(holder: number): boolean {
-    return Atomics.load(this.#words, startOf(holder - 1) + Slot.OWNER) === 0
+    return Atomics.load(this.words, startOf(holder - 1) + Slot.OWNER) === 0
   }
 
   /** Takes a right that one thread has at a time. */
   #take(word: number): boolean {
-    const own = this.#slot + 1
-    const holder = Atomics.compareExchange(this.#words, word, 0, own)
+    const own = this.slot + 1
+    const holder = Atomics.compareExchange(this.words, word, 0, own)
     if (holder === 0) return true
-    return this.#isGone(holder) && Atomics.compareExchange(this.#words, word, holder, own) === holder
+    return this.#isGone(holder) && Atomics.compareExchange(this.words, word, holder, own) === holder
   }
 
   #release(word: number): void {
-    Atomics.store(this.#words, word, 0)
+    Atomics.store(this.words, word, 0)
   }
 
   #sumOfOthers(word: number): number {
-    const used = this.#words[Head.MOST_SLOTS_USED] ?? 0
+    const used = this.words[Head.MOST_SLOTS_USED] ?? 0
     let sum = 0
     for (let slot = 0; slot < used; slot += 1) {
-      if (slot !== this.#slot) sum += Atomics.load(this.#words, startOf(slot) + word)
+      if (slot !== this.slot) sum += Atomics.load(this.words, startOf(slot) + word)
     }
     return sum
   }
@@ -349,17 +353,12 @@ function findTable(): NativeMemory | undefined {
 
 /** Is it a table of ours that stands there? Read by the kernel: what stands there may be anything. */
 function isSigned(place: number): boolean {
-  const memory = new NativeMemory(48)
-  const readv = koffi().load(null).func('process_vm_readv', 'int64', ['int', P, P, P, P, P])
-  const { address, uint32, uint64 } = memory
-  uint64[0] = BigInt(address + 32)
-  uint64[1] = 8n
-  uint64[2] = BigInt(place)
-  uint64[3] = 8n
+  const reader = copyingReader()
   for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
-    if (readv(process.pid, address, 1, address + 16, 1, 0) !== 8) return false
-    if (uint32[8] === MAGIC) return true
-    if (uint32[8] !== 0) return false
+    const [word] = reader.wordsAt(place, 1) ?? []
+    if (word === undefined) return false
+    const magic = Number(BigInt.asUintN(32, word))
+    if (magic !== 0) return magic === MAGIC
   }
   return false
 }
@@ -379,7 +378,11 @@ function takeSlot(table: NativeMemory): Threads | undefined {
       if (most > slot || Atomics.compareExchange(words, Head.MOST_SLOTS_USED, most, slot + 1) === most) break
     }
     const places = new BigInt64Array(words.buffer, KEPT_AT, KEPT_DEVICES * KEPT_STREAMS)
-    return new ThreadTable(words, keptIn(places, words.subarray(COUNTS_AT, COUNTS_AT + 2 * KEPT_DEVICES)), slot)
+    return new ThreadTable(
+      words,
+      new KeptStreams(places, words.subarray(COUNTS_AT, COUNTS_AT + 2 * KEPT_DEVICES)),
+      slot,
+    )
   }
   return undefined
 }
