@@ -1,4 +1,4 @@
-/** Waits for what tells nobody when it is over: looks now and then. */
+/** Waits for something that does not report when it is over: looks now and then. */
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Milliseconds between two looks: short at first, for what is done soon. */

@@ -5,9 +5,6 @@ import { closedHandle, refusedHandle } from '../../handle-errors.js'
 import type { MemoryCheck } from './memory-check.js'
 
 export class HandleCheck {
-  readonly #query: (event: EventHandle) => number
-  readonly #memory: MemoryCheck
-  readonly #hides: (event: EventHandle) => boolean
   /** Learns what streams and events look like; called once, before the first look at one. */
   #learn: (() => void) | undefined
   /**
@@ -25,14 +22,11 @@ export class HandleCheck {
    * caller's event once stood.
    */
   constructor(
-    query: (event: EventHandle) => number,
-    memory: MemoryCheck,
-    hides: (event: EventHandle) => boolean,
+    private readonly query: (event: EventHandle) => number,
+    private readonly memory: MemoryCheck,
+    private readonly hides: (event: EventHandle) => boolean,
     learn: () => void,
   ) {
-    this.#query = query
-    this.#memory = memory
-    this.#hides = hides
     this.#learn = learn
   }
 
@@ -51,22 +45,22 @@ export class HandleCheck {
   }
 
   eventDestroyed(event: EventHandle): void {
-    this.#destroyedEvents.set(event, this.#memory.lookOfEvent(event))
+    this.#destroyedEvents.set(event, this.memory.lookOfEvent(event))
   }
 
   /** Throws where the handle is no stream as far as can be seen. Returns the driver's number for it where that is seen. */
   checkStream(stream: StreamHandle): number | undefined {
     this.#learnOnce()
-    const verdict = this.#memory.stream(stream)
+    const verdict = this.memory.stream(stream)
     if (this.#destroyedStreams.has(stream)) {
       const before = this.#destroyedStreams.get(stream)
-      const stale = before === undefined || this.#memory.idOfStream(stream) === before
+      const stale = before === undefined || this.memory.idOfStream(stream) === before
       if (verdict !== 'alive' || stale) throw closedHandle('stream', stream)
       this.#destroyedStreams.delete(stream)
     }
     if (verdict === 'alive') {
       this.#seenStreams.add(stream)
-      return this.#memory.idOfStream(stream)
+      return this.memory.idOfStream(stream)
     }
     if (verdict === 'wrong' || this.#seenStreams.has(stream)) {
       throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', CUresult.INVALID_HANDLE))
@@ -77,10 +71,10 @@ export class HandleCheck {
   /** Throws where the handle is no event as far as can be seen. Returns its context where that is known. */
   checkEvent(event: EventHandle, contexts: Iterable<ContextHandle>): ContextHandle | undefined {
     this.#learnOnce()
-    const { verdict, context } = this.#memory.event(event, contexts)
+    const { verdict, context } = this.memory.event(event, contexts)
     if (this.#destroyedEvents.has(event)) {
-      const stale = this.#memory.lookOfEvent(event) === this.#destroyedEvents.get(event)
-      if (verdict !== 'alive' || stale || this.#hides(event)) throw closedHandle('event', event)
+      const stale = this.memory.lookOfEvent(event) === this.#destroyedEvents.get(event)
+      if (verdict !== 'alive' || stale || this.hides(event)) throw closedHandle('event', event)
       this.#destroyedEvents.delete(event)
     }
     // Asking about an event that was recorded in a capture would spoil the capture, and what is alive need not be asked.
@@ -91,7 +85,7 @@ export class HandleCheck {
     if (verdict === 'wrong' || this.#seenEvents.has(event)) {
       throw refusedHandle('event', event, cudaError('cuEventQuery', CUresult.INVALID_HANDLE))
     }
-    const result = this.#query(event)
+    const result = this.query(event)
     const known = result === CUresult.SUCCESS || result === CUresult.NOT_READY || result === CUresult.CAPTURED_EVENT
     if (!known) throw refusedHandle('event', event, cudaError('cuEventQuery', result))
     return undefined

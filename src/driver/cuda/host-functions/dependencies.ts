@@ -23,16 +23,14 @@ interface Facts {
 export class Dependencies {
   readonly #streams = new Map<StreamHandle, After>()
   readonly #events = new Map<EventHandle, After>()
-  readonly #isBlocking: (stream: StreamHandle) => boolean | undefined
-  readonly #deviceOf: (stream: StreamHandle) => number
   /** Of streams in use. Another library may have destroyed one since, so no stream is asked but while it is used. */
   readonly #facts = new Map<StreamHandle, Facts>()
 
   /** `isBlocking` has no answer for a stream that captures: to ask for its flags would spoil the capture. */
-  constructor(isBlocking: (stream: StreamHandle) => boolean | undefined, deviceOf: (stream: StreamHandle) => number) {
-    this.#isBlocking = isBlocking
-    this.#deviceOf = deviceOf
-  }
+  constructor(
+    private readonly isBlocking: (stream: StreamHandle) => boolean | undefined,
+    private readonly deviceOf: (stream: StreamHandle) => number,
+  ) {}
 
   clear(): void {
     this.#streams.clear()
@@ -93,8 +91,8 @@ export class Dependencies {
   #factsOf(stream: StreamHandle): Facts {
     const known = this.#facts.get(stream)
     if (known !== undefined) return known
-    const blocking = this.#isBlocking(stream)
-    const facts = { blocking: blocking ?? false, device: this.#deviceOf(stream) }
+    const blocking = this.isBlocking(stream)
+    const facts = { blocking: blocking ?? false, device: this.deviceOf(stream) }
     if (blocking !== undefined) this.#facts.set(stream, facts)
     return facts
   }

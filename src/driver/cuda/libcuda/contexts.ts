@@ -10,20 +10,18 @@ import type { NativeMemory } from './native.js'
 const UNCHANGED = -1
 
 export class Contexts {
-  readonly #library: Library
-  readonly #memory: NativeMemory
   readonly #primaries: (ContextHandle | undefined)[] = []
   readonly #devices = new Map<ContextHandle, number>()
 
-  constructor(library: Library, memory: NativeMemory) {
-    this.#library = library
-    this.#memory = memory
-  }
+  constructor(
+    private readonly library: Library,
+    private readonly memory: NativeMemory,
+  ) {}
 
   /** What CUDA calls the device of this ordinal: a CUdevice. */
   cudaDevice(device: number): number {
-    check('cuDeviceGet', this.#library.cuDeviceGet(this.#memory.address, device))
-    return this.#memory.int32[0] ?? 0
+    check('cuDeviceGet', this.library.cuDeviceGet(this.memory.address, device))
+    return this.memory.int32[0] ?? 0
   }
 
   /** The primary context of a device. */
@@ -31,8 +29,8 @@ export class Contexts {
     const known = this.#primaries[device]
     if (known !== undefined) return known
     const cudaDevice = this.cudaDevice(device)
-    check('cuDevicePrimaryCtxRetain', this.#library.cuDevicePrimaryCtxRetain(this.#memory.address, cudaDevice))
-    const context = this.#memory.pointerAt(0) as ContextHandle
+    check('cuDevicePrimaryCtxRetain', this.library.cuDevicePrimaryCtxRetain(this.memory.address, cudaDevice))
+    const context = this.memory.pointerAt(0) as ContextHandle
     this.#primaries[device] = context
     this.#devices.set(context, device)
     return context
@@ -54,9 +52,9 @@ export class Contexts {
     if (known !== undefined) return known
     check(
       'cuCtxGetDevice',
-      this.within(context, () => this.#library.cuCtxGetDevice(this.#memory.address)),
+      this.within(context, () => this.library.cuCtxGetDevice(this.memory.address)),
     )
-    const device = this.#memory.int32[0] ?? 0
+    const device = this.memory.int32[0] ?? 0
     // A primary context has to be known as its device's, so that it is not taken for another one.
     this.primary(device)
     this.#devices.set(context, device)
@@ -75,15 +73,15 @@ export class Contexts {
 
   /** Makes a context current. Returns what `#leave` puts back. */
   #enter(context: ContextHandle): number {
-    const before = this.#library.cuCtxGetCurrent(this.#memory.address) === 0 ? this.#memory.pointerAt(0) : 0
+    const before = this.library.cuCtxGetCurrent(this.memory.address) === 0 ? this.memory.pointerAt(0) : 0
     if (before === context) return UNCHANGED
-    const result = this.#library.cuCtxSetCurrent(context)
+    const result = this.library.cuCtxSetCurrent(context)
     if (result !== 0) throw cudaError('cuCtxSetCurrent', result)
     return before
   }
 
   /** Where no context was current the new one stays, as the CUDA runtime has it. */
   #leave(before: number): void {
-    if (before > 0) this.#library.cuCtxSetCurrent(before)
+    if (before > 0) this.library.cuCtxSetCurrent(before)
   }
 }

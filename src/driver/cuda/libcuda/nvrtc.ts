@@ -62,13 +62,14 @@ export function compileCudaNow(source: string, name: string, options: readonly s
 
 class Compilation implements Disposable {
   readonly nvrtc: Nvrtc
-  readonly #name: string
   readonly #memory = new NativeMemory(64)
 
-  constructor(source: string, name: string) {
+  constructor(
+    source: string,
+    private readonly name: string,
+  ) {
     loaded ??= load()
     this.nvrtc = loaded
-    this.#name = name
     const result = this.nvrtc.createProgram(this.#memory.address, source, name, 0, 0, 0)
     if (result !== 0)
       throw stateError('ERR_UNSUPPORTED', `nvrtcCreateProgram failed: ${this.nvrtc.errorString(result)}`)
@@ -83,7 +84,7 @@ class Compilation implements Disposable {
     const { nvrtc } = this
     if (result === 0) return this.#bytes(nvrtc.cubinSize, nvrtc.cubin)
     const log = Buffer.from(this.#bytes(nvrtc.logSize, nvrtc.log)).toString('utf8').replace(/\0$/, '').trim()
-    throw stateError('ERR_COMPILATION', `${this.#name} does not compile (${nvrtc.errorString(result)}):\n${log}`)
+    throw stateError('ERR_COMPILATION', `${this.name} does not compile (${nvrtc.errorString(result)}):\n${log}`)
   }
 
   [Symbol.dispose](): void {

@@ -7,17 +7,14 @@ export interface Block {
 }
 
 export class KeptBlocks {
-  readonly #most: number
   readonly #blocks: Block[] = []
   #bytes = 0
 
   /** `most` is how many bytes are worth keeping. */
-  constructor(most: number) {
-    this.#most = most
-  }
+  constructor(private readonly most: number) {}
 
   hasRoomFor(block: Block): boolean {
-    return this.#bytes + block.byteLength <= this.#most
+    return this.#bytes + block.byteLength <= this.most
   }
 
   keep(block: Block): void {

@@ -21,29 +21,20 @@ interface Pool {
 }
 
 export class EventPool {
-  readonly #library: Library
-  readonly #memory: NativeMemory
-  readonly #contexts: Contexts
-  readonly #reserve: Pick<StreamReserve, 'lend' | 'giveBack'>
   readonly #pools = new Map<ContextHandle, Pool>()
 
   constructor(
-    library: Library,
-    memory: NativeMemory,
-    contexts: Contexts,
-    reserve: Pick<StreamReserve, 'lend' | 'giveBack'>,
-  ) {
-    this.#library = library
-    this.#memory = memory
-    this.#contexts = contexts
-    this.#reserve = reserve
-  }
+    private readonly library: Library,
+    private readonly memory: NativeMemory,
+    private readonly contexts: Contexts,
+    private readonly reserve: Pick<StreamReserve, 'lend' | 'giveBack'>,
+  ) {}
 
   /** A new one. */
   create(context: ContextHandle, flags: number): EventHandle {
-    const result = this.#contexts.within(context, () => this.#library.cuEventCreate(this.#memory.address, flags))
+    const result = this.contexts.within(context, () => this.library.cuEventCreate(this.memory.address, flags))
     check('cuEventCreate', result)
-    return this.#memory.pointerAt(0) as EventHandle
+    return this.memory.pointerAt(0) as EventHandle
   }
 
   /** To be recorded at once: its last record, by whoever had it before, may be unfinished or part of a capture. */
@@ -56,7 +47,7 @@ export class EventPool {
     const free = this.#pool(context).free[flags]
     const isKept = free.length < MOST_KEPT
     if (isKept) free.push(event)
-    else this.#library.cuEventDestroy_v2(event)
+    else this.library.cuEventDestroy_v2(event)
     return isKept
   }
 
@@ -87,17 +78,17 @@ export class EventPool {
    * back when it is done.
    */
   copyOfRecord(event: EventHandle): { readonly copy: EventHandle; readonly giveBack: () => void } {
-    const context = this.#contexts.primary(0)
-    const stream = this.#contexts.within(context, () => this.#reserve.lend(0))
+    const context = this.contexts.primary(0)
+    const stream = this.contexts.within(context, () => this.reserve.lend(0))
     const copy = this.take(context)
     const giveBack = (): void => {
-      this.#reserve.giveBack(0, stream)
+      this.reserve.giveBack(0, stream)
       this.giveBack(context, copy)
     }
     try {
-      this.#contexts.within(context, () => {
-        check('cuStreamWaitEvent', this.#library.cuStreamWaitEvent(stream, event, 0))
-        check('cuEventRecord', this.#library.cuEventRecord(copy, stream))
+      this.contexts.within(context, () => {
+        check('cuStreamWaitEvent', this.library.cuStreamWaitEvent(stream, event, 0))
+        check('cuEventRecord', this.library.cuEventRecord(copy, stream))
       })
     } catch (error) {
       giveBack()

@@ -23,7 +23,6 @@ const CLOCK_MONOTONIC = 1
 const TFD_NONBLOCK_CLOEXEC = 0o2004000
 
 export class BackOffSleeper implements Sleeper {
-  readonly #timer: Timer
   #since: bigint | undefined
   #immediate: NodeJS.Immediate | undefined
 
@@ -31,9 +30,9 @@ export class BackOffSleeper implements Sleeper {
    * A worker has Node's own timers: where one is terminated at the moment in which the file is ready, koffi cannot call
    * JavaScript any more, and aborts the process.
    */
-  constructor(timer: Timer = process.platform === 'linux' && isMainThread ? new TimerFd() : new LoopTimer()) {
-    this.#timer = timer
-  }
+  constructor(
+    private readonly timer: Timer = process.platform === 'linux' && isMainThread ? new TimerFd() : new LoopTimer(),
+  ) {}
 
   sleep(wake: () => void): void {
     const now = process.hrtime.bigint()
@@ -44,14 +43,14 @@ export class BackOffSleeper implements Sleeper {
       return
     }
     const wanted = waited / SHARE
-    this.#timer.start(wanted < SHORTEST ? SHORTEST : wanted > LONGEST ? LONGEST : wanted, wake)
+    this.timer.start(wanted < SHORTEST ? SHORTEST : wanted > LONGEST ? LONGEST : wanted, wake)
   }
 
   cancel(): void {
     this.#since = undefined
     if (this.#immediate !== undefined) clearImmediate(this.#immediate)
     this.#immediate = undefined
-    this.#timer.stop()
+    this.timer.stop()
   }
 }
 
