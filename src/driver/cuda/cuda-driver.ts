@@ -204,7 +204,7 @@ export class CudaDriver implements Driver {
     this.graphs.streamGoes(stream)
     this.#calls.forget(stream)
     this.memory.forgetStream(stream)
-    // Nobody can come back with a handle that nobody has had.
+    // No other library can come back with a handle that none has had.
     if (this.#handedOut.has(stream)) {
       const told = this.#mayTellId(stream) && this.#library.cuStreamGetId(stream, this.#out.address) === 0
       this.parts.handles.streamDestroyed(stream, told ? this.#out.pointerAt(0) : undefined)
@@ -258,26 +258,20 @@ export class CudaDriver implements Driver {
 
   streamGetId(stream: StreamHandle): bigint {
     this.#refuseWhileCapturing(stream, 'cuStreamGetId')
-    this.parts.relaxed.run(() =>
-      this.#calls.onStream(stream, 'cuStreamGetId', (raw) => this.#library.cuStreamGetId(raw, this.#out.address)),
-    )
+    this.parts.relaxed.run(() => this.#ask(stream, 'cuStreamGetId'))
     return this.#out.uint64[0] ?? 0n
   }
 
   streamGetFlags(stream: StreamHandle): number {
     this.#refuseWhileCapturing(stream, 'cuStreamGetFlags')
-    this.parts.relaxed.run(() =>
-      this.#calls.onStream(stream, 'cuStreamGetFlags', (raw) => this.#library.cuStreamGetFlags(raw, this.#out.address)),
-    )
+    this.parts.relaxed.run(() => this.#ask(stream, 'cuStreamGetFlags'))
     return this.#out.uint32[0] ?? 0
   }
 
   streamGetPriority(stream: StreamHandle): number {
     // While a blocking stream captures both calls are refused, but only this one leaves the capture as it is.
     if (isNullStream(stream)) this.streamIsCapturing(stream)
-    this.#calls.onStream(stream, 'cuStreamGetPriority', (raw) =>
-      this.#library.cuStreamGetPriority(raw, this.#out.address),
-    )
+    this.#ask(stream, 'cuStreamGetPriority')
     return this.#out.int32[0] ?? 0
   }
 
@@ -347,7 +341,7 @@ export class CudaDriver implements Driver {
     return this.parts.relaxed.run(() => this.#library.cuStreamQuery(stream)) === 0
   }
 
-  /** Does the null stream order it? Undefined while it captures: to ask would spoil the capture. */
+  /** Does the null stream order it? Undefined while it captures: to ask would invalidate the capture. */
   isBlocking(stream: StreamHandle): boolean | undefined {
     if (isDefaultStream(stream)) return true
     if (this.streamIsCapturing(stream)) return undefined
@@ -431,7 +425,7 @@ export class CudaDriver implements Driver {
   }
 
   eventElapsedTime(start: EventHandle, end: EventHandle): number {
-    // It asks whether the events are done, which spoils captures as a query does.
+    // It asks whether the events are done, which invalidates captures as a query does.
     const { address } = this.#out
     check(
       'cuEventElapsedTime',
@@ -465,6 +459,11 @@ export class CudaDriver implements Driver {
     if (!this.#hostFunctions.tracksOrder) return
     this.parts.promises.keepRecord(event)
     this.#hostFunctions.forgetEvent(event)
+  }
+
+  /** Asks for something of a stream, which then stands where out parameters go. */
+  #ask(stream: StreamHandle, call: 'cuStreamGetId' | 'cuStreamGetFlags' | 'cuStreamGetPriority'): void {
+    this.#calls.onStream(stream, call, (raw) => this.#library[call](raw, this.#out.address))
   }
 
   #queryDefaultStream(stream: StreamHandle): boolean {
@@ -504,7 +503,7 @@ export class CudaDriver implements Driver {
     if (flags !== 0) this.#inGraphs.add(event)
   }
 
-  /** To ask a capturing stream for its id would spoil the capture. */
+  /** To ask a capturing stream for its id would invalidate the capture. */
   #mayTellId(stream: StreamHandle): boolean {
     return this.#library.cuStreamIsCapturing(stream, this.#out.address) === 0 && this.#out.int32[0] === 0
   }
@@ -543,7 +542,7 @@ export class CudaDriver implements Driver {
     return isNullStream(stream) ? undefined : this.graphs.captureOf(stream)
   }
 
-  /** These getters spoil a capture when they are asked about a capturing stream; the answer is the same without. */
+  /** These getters invalidate a capture when they are asked about a capturing stream; the answer is the same without. */
   #refuseWhileCapturing(stream: StreamHandle, call: string): void {
     if (this.streamIsCapturing(stream)) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
   }

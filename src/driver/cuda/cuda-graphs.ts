@@ -32,6 +32,21 @@ export interface CudaGraphsParts extends LibcudaParts {
 
 const CAPTURE_STATUS_ACTIVE = 1
 
+interface BegunCapture {
+  /** The driver's number for it. */
+  readonly id: bigint | undefined
+  /** `Captures.joins` when it began. */
+  readonly joins: number
+}
+
+interface CapturedGraph {
+  readonly hostFunctions: readonly CapturedHostFunction[]
+  /** At most: an instance has a stream of CUDA's own for each. */
+  readonly branches: number
+}
+
+const NOTHING_CAPTURED: CapturedGraph = { hostFunctions: [], branches: 1 }
+
 interface Instance {
   readonly context: ContextHandle
   lanes: readonly GraphLane[]
@@ -39,22 +54,18 @@ interface Instance {
 
 export class CudaGraphs implements GraphDriver {
   /**
-   * Streams that began a capture which was not ended since, as far as this thread knows, with the driver's number for it.
-   * The driver does not tell the number of a capture that is spoilt.
+   * Streams that began a capture which was not ended since, as far as this thread knows. The driver does not tell the
+   * number of a capture that is invalidated.
    */
-  readonly #begun = new Map<StreamHandle, bigint | undefined>()
+  readonly #begun = new Map<StreamHandle, BegunCapture>()
   /** Host functions captured so far, by the driver's number for the capture. */
   readonly #capturing = new Map<bigint, CapturedHostFunction[]>()
-  /** The graphs' branches, at most: an instance has a stream of CUDA's own for each. */
-  readonly #branches = new Map<GraphHandle, number>()
-  readonly #joinsAtBegin = new Map<StreamHandle, number>()
-  readonly #captured = new Map<GraphHandle, readonly CapturedHostFunction[]>()
+  readonly #captured = new Map<GraphHandle, CapturedGraph>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
 
   constructor(private readonly parts: CudaGraphsParts) {}
 
-  /** Streams that began a capture which was not ended since, as far as this thread knows. */
-  get begun(): ReadonlyMap<StreamHandle, bigint | undefined> {
+  get begun(): ReadonlyMap<StreamHandle, unknown> {
     return this.#begun
   }
 
@@ -65,35 +76,35 @@ export class CudaGraphs implements GraphDriver {
     const isKnown = this.#begun.has(stream)
     if (isKnown) begin()
     else captures.beginBy(begin)
-    this.#joinsAtBegin.set(stream, captures.joins)
-    this.#begun.set(stream, this.#captureInfo(stream).id)
+    const { joins } = captures
+    this.#begun.set(stream, { id: this.#captureInfo(stream).id, joins })
     if (isKnown) return
     captures.begun()
     hostFunctions.trackOrder()
   }
 
   end(stream: StreamHandle): GraphHandle {
-    const branches = 1 + this.parts.captures.joins - (this.#joinsAtBegin.get(stream) ?? 0)
-    const captured = this.#captureGoes(stream)
+    const branches = 1 + this.parts.captures.joins - (this.#begun.get(stream)?.joins ?? 0)
+    const hostFunctions = this.#captureGoes(stream)
     this.#captureOver(stream)
     this.parts.calls.onStream(stream, 'cuStreamEndCapture', (raw) =>
       this.parts.library.cuStreamEndCapture(raw, this.parts.memory.address),
     )
     const graph = this.parts.memory.pointerAt(0) as GraphHandle
-    this.#captured.set(graph, captured)
-    this.#branches.set(graph, branches)
+    this.#captured.set(graph, { hostFunctions, branches })
     return graph
   }
 
   abandon(stream: StreamHandle): void {
-    if (!this.#begun.has(stream)) return
+    const begun = this.#begun.get(stream)
+    if (begun === undefined) return
     const { id, valid } = this.#captureInfo(stream)
-    // Somebody else may have ended its own; to end one that it joined since would spoil that.
-    if (valid && id !== this.#begun.get(stream)) return
+    // Another library may have ended its own; to end one that it joined since would invalidate that.
+    if (valid && id !== begun.id) return
     try {
       this.destroy(this.end(stream))
     } catch {
-      // One that is spoilt gives no graph, and is over all the same.
+      // One that is invalidated gives no graph, and is over all the same.
     }
   }
 
@@ -133,7 +144,6 @@ export class CudaGraphs implements GraphDriver {
 
   destroy(graph: GraphHandle): void {
     this.#captured.delete(graph)
-    this.#branches.delete(graph)
     const result = this.parts.relaxed.run(() => this.parts.library.cuGraphDestroy(graph))
     check('cuGraphDestroy', result)
   }
@@ -159,13 +169,13 @@ export class CudaGraphs implements GraphDriver {
     const instantiate = (): number =>
       this.parts.relaxed.run(() => this.parts.library.cuGraphInstantiateWithFlags(this.parts.memory.address, graph, 0))
     const what = 'making an instance of a graph, for which CUDA waits for the device,'
-    const captured = this.#captured.get(graph) ?? []
+    const { hostFunctions, branches } = this.#captured.get(graph) ?? NOTHING_CAPTURED
     let lanes: GraphLane[] = []
     const armed = (): number => {
-      lanes = this.parts.graphGates.arm(context, captured)
+      lanes = this.parts.graphGates.arm(context, hostFunctions)
       return instantiate()
     }
-    const result = this.parts.driver.withStreams(context, this.#branches.get(graph) ?? 1, armed, what)
+    const result = this.parts.driver.withStreams(context, branches, armed, what)
     if (result !== 0) for (const lane of lanes) lane.destroy()
     check('cuGraphInstantiate', result)
     const exec = this.parts.memory.pointerAt(0) as GraphExecHandle
@@ -204,7 +214,7 @@ export class CudaGraphs implements GraphDriver {
   update(exec: GraphExecHandle, graph: GraphHandle): void {
     const instance = this.#instances.get(exec)
     if (instance === undefined) throw cudaError('cuGraphExecUpdate', CUresult.INVALID_HANDLE)
-    const lanes = this.parts.graphGates.arm(instance.context, this.#captured.get(graph) ?? [])
+    const lanes = this.parts.graphGates.arm(instance.context, this.#captured.get(graph)?.hostFunctions ?? [])
     const result = this.parts.library.cuGraphExecUpdate_v2(exec, graph, this.parts.memory.address)
     for (const lane of result === 0 ? instance.lanes : lanes) lane.destroy()
     check('cuGraphExecUpdate', result)
@@ -214,7 +224,7 @@ export class CudaGraphs implements GraphDriver {
   /** Lets go of the host functions of the capture that the stream is in, and returns them. */
   #captureGoes(stream: StreamHandle): readonly CapturedHostFunction[] {
     const { id, valid } = this.#captureInfo(stream)
-    const known = valid ? id : this.#begun.get(stream)
+    const known = valid ? id : this.#begun.get(stream)?.id
     if (known === undefined) return []
     const captured = this.#capturing.get(known) ?? []
     this.#capturing.delete(known)
@@ -223,7 +233,6 @@ export class CudaGraphs implements GraphDriver {
 
   /** The capture that the stream began, if it did, is over. */
   #captureOver(stream: StreamHandle): void {
-    this.#joinsAtBegin.delete(stream)
     if (!this.#begun.delete(stream)) return
     this.parts.captures.ended()
     this.parts.hostFunctions.calmDown()

@@ -20,7 +20,7 @@ import { ParameterBlock } from './libcuda/parameter-block.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 import type { Blocking } from './waiting/blocking.js'
 
-/** A function of a module. Whoever gets it twice gets it once. */
+/** A function of a module. Got twice, it is one. */
 interface CudaFunction {
   /** The CUfunction. */
   readonly handle: number
@@ -35,8 +35,9 @@ interface Callable {
   readonly parameters: ParameterBlock
 }
 
-/** What was got from one module. */
+/** A module, and all that was got from it. */
 interface Loaded {
+  readonly context: ContextHandle
   readonly functions: Map<string, CudaFunction>
   /** By name and signature. */
   readonly kernels: Map<string, KernelHandle>
@@ -64,7 +65,6 @@ const SHARED_MEMORY_WITHOUT_LEAVE = 48 * 1024
 export class CudaKernels implements KernelDriver {
   readonly #kernels = new Map<KernelHandle, Callable>()
   readonly #loaded = new Map<ModuleHandle, Loaded>()
-  readonly #contextOf = new Map<ModuleHandle, ContextHandle>()
   /** Closed, and not yet given back. */
   readonly #unloaded: { readonly module: ModuleHandle; readonly context: ContextHandle }[] = []
   readonly #config = new NativeMemory(CONFIG_BYTES + 2 * ATTRIBUTE_BYTES)
@@ -98,7 +98,7 @@ export class CudaKernels implements KernelDriver {
     }
     check('cuModuleLoadData', result)
     const module = this.parts.memory.pointerAt(0) as ModuleHandle
-    this.#contextOf.set(module, context)
+    this.#loaded.set(module, { context, functions: new Map(), kernels: new Map() })
     return module
   }
 
@@ -129,7 +129,6 @@ export class CudaKernels implements KernelDriver {
       this.#kernels.delete(kernel)
     }
     this.#loaded.delete(module)
-    this.#contextOf.delete(module)
     const result = this.parts.contexts.within(context, () =>
       this.parts.relaxed.run(() => this.parts.library.cuModuleUnload(module)),
     )
@@ -137,13 +136,15 @@ export class CudaKernels implements KernelDriver {
   }
 
   kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle {
-    const { functions, kernels } = this.#loadedOf(module)
+    const loaded = this.#loaded.get(module)
+    if (loaded === undefined) throw cudaError('cuModuleGetFunction', CUresult.INVALID_HANDLE)
+    const { context, functions, kernels } = loaded
     const found = functions.get(name) ?? this.#functionOf(module, name)
     const key = `${name}(${parameters})`
     const known = kernels.get(key)
     if (known !== undefined) return known
     this.#checkParameters(found, parameters)
-    this.#makeLocalMemory(found, module)
+    this.#makeLocalMemory(found, context)
     const block = new ParameterBlock(parameters)
     // The address of its block is a number that no other kernel has.
     const kernel = block.address as KernelHandle
@@ -204,12 +205,11 @@ export class CudaKernels implements KernelDriver {
    * The first launch of a kernel that needs more local memory than any before makes that, for which CUDA waits for the
    * device; so it is made here, where a module is loaded, and a launch never waits.
    */
-  #makeLocalMemory({ handle, name }: CudaFunction, module: ModuleHandle): void {
+  #makeLocalMemory({ handle, name }: CudaFunction, context: ContextHandle): void {
     const { address } = this.parts.memory
     check('cuFuncGetAttribute', this.parts.library.cuFuncGetAttribute(address, FUNCTION_ATTRIBUTE_LOCAL_SIZE, handle))
     const bytes = this.parts.memory.int32[0] ?? 0
-    const context = this.#contextOf.get(module)
-    if (bytes === 0 || context === undefined) return
+    if (bytes === 0) return
     const limit = this.parts.contexts.within(context, () => {
       check('cuCtxGetLimit', this.parts.library.cuCtxGetLimit(address, LIMIT_STACK_SIZE))
       return this.parts.memory.pointerAt(0)
@@ -221,15 +221,6 @@ export class CudaKernels implements KernelDriver {
       )
     const what = `making local memory for kernel '${name}', in which CUDA waits for the whole device,`
     check('cuCtxSetLimit', this.parts.blocking.exclusively(grow, what))
-  }
-
-  #loadedOf(module: ModuleHandle): Loaded {
-    let loaded = this.#loaded.get(module)
-    if (loaded === undefined) {
-      loaded = { functions: new Map(), kernels: new Map() }
-      this.#loaded.set(module, loaded)
-    }
-    return loaded
   }
 
   #functionOf(module: ModuleHandle, name: string): CudaFunction {

@@ -23,9 +23,9 @@ import { detach } from './memory/detach.js'
 import { HostCopies, type HostCopiesDriver } from './memory/host-copies.js'
 import { type Block, KeptBlocks } from './memory/kept-blocks.js'
 import { PeerAccess } from './memory/peer-access.js'
-import { allocatePinned } from './memory/pinned-memory.js'
 import type { EventPool } from './waiting/event-pool.js'
 
+const PORTABLE_AND_MAPPED = 0x3
 const POINTER_MEMORY_TYPE = 2
 const POINTER_IS_MANAGED = 8
 const POINTER_DEVICE_ORDINAL = 9
@@ -169,4 +169,14 @@ export class CudaMemory implements MemoryDriver {
     const free = (): void => void relaxed.run(() => library.cuMemFreeHost(block.pointer))
     if (this.#kept.hasRoomFor(block) || hostFunctions.exclusivelyNow(free) === undefined) this.#kept.keep(block)
   }
+}
+
+/** Pinned memory from the driver, which streams of every context can write and JavaScript can read. */
+export function allocatePinned(parts: LibcudaParts, byteLength: number, context: ContextHandle): Pointer {
+  const { library, memory, contexts, relaxed } = parts
+  const result = contexts.within(context, () =>
+    relaxed.run(() => library.cuMemHostAlloc(memory.address, byteLength, PORTABLE_AND_MAPPED)),
+  )
+  check('cuMemHostAlloc', result)
+  return memory.pointerAt(0) as Pointer
 }

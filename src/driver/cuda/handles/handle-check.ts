@@ -13,7 +13,7 @@ export class HandleCheck {
    */
   readonly #destroyedStreams = new Map<StreamHandle, number | undefined>()
   readonly #destroyedEvents = new Map<EventHandle, number>()
-  /** Looked alive once. Whoever owned one that looks otherwise now has destroyed it: to ask the driver could crash. */
+  /** Looked alive once. One that looks otherwise now was destroyed by its owner: to ask the driver could crash. */
   readonly #seenStreams = new Set<StreamHandle>()
   readonly #seenEvents = new Set<EventHandle>()
 
@@ -77,7 +77,7 @@ export class HandleCheck {
       if (verdict !== 'alive' || stale || this.hides(event)) throw closedHandle('event', event)
       this.#destroyedEvents.delete(event)
     }
-    // Asking about an event that was recorded in a capture would spoil the capture, and what is alive need not be asked.
+    // Asking about an event that was recorded in a capture would invalidate the capture, and what is alive need not be asked.
     if (verdict === 'alive') {
       this.#seenEvents.add(event)
       return context as ContextHandle

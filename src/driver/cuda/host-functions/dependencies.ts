@@ -26,7 +26,7 @@ export class Dependencies {
   /** Of streams in use. Another library may have destroyed one since, so no stream is asked but while it is used. */
   readonly #facts = new Map<StreamHandle, Facts>()
 
-  /** `isBlocking` has no answer for a stream that captures: to ask for its flags would spoil the capture. */
+  /** `isBlocking` has no answer for a stream that captures: to ask for its flags would invalidate the capture. */
   constructor(
     private readonly isBlocking: (stream: StreamHandle) => boolean | undefined,
     private readonly deviceOf: (stream: StreamHandle) => number,
@@ -49,11 +49,8 @@ export class Dependencies {
   }
 
   waitedForEvent(stream: StreamHandle, event: EventHandle): void {
-    this.#add(stream, this.#events.get(event))
-  }
-
-  waitedForStream(stream: StreamHandle, other: StreamHandle): void {
-    this.#add(stream, this.#afterStream(other))
+    const after = this.#events.get(event)
+    if (after !== undefined && after.size > 0) merge(this.#own(stream), after)
   }
 
   forgetStream(stream: StreamHandle): void {
@@ -121,10 +118,6 @@ export class Dependencies {
       if (holdsUp) merge(after, theirs)
     }
     return after
-  }
-
-  #add(stream: StreamHandle, more: After | undefined): void {
-    if (more !== undefined && more.size > 0) merge(this.#own(stream), more)
   }
 }
 

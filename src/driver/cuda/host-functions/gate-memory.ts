@@ -43,7 +43,7 @@ export class GateMemory {
     this.#allocate = () => allocate(GATE_SLOTS * SLOT_BYTES)
   }
 
-  /** A slot that nobody uses, or undefined. */
+  /** A slot that is not in use, or undefined. */
   take(): number | undefined {
     this.#prepared()
     return this.#free.pop()

@@ -1,5 +1,5 @@
 /**
- * How much more a stream takes before the driver blocks the caller. Behind a gate that would be for ever, since the
+ * How much more a stream takes before the driver blocks the caller. Behind a gate that would be forever, since the
  * caller is who opens it; so the library waits before the driver would, and runs host functions meanwhile.
  *
  * Measured on an H200: a hardware queue holds 1020 entries (a launch, a copy, a memset or a gate is one; records and

@@ -1,6 +1,6 @@
 /**
  * Contexts: the primary one of each device, retained once, and whichever else a stream lives in. The context that is
- * current on the thread belongs to everybody in the process, so what is changed for a call is put back after it.
+ * current on the thread is other libraries' too, so what is changed for a call is put back after it.
  */
 import { cudaError } from '../../cuda-results.js'
 import type { ContextHandle } from '../../driver.js'

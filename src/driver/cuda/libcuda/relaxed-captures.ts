@@ -1,4 +1,4 @@
-/** Calls that CUDA refuses while anybody in the process captures in global mode, unless the thread says that it knows. */
+/** Calls that CUDA refuses while any thread of the process captures in global mode, unless the calling one says that it knows. */
 import type { Library } from './library.js'
 import { NativeMemory } from './native.js'
 
@@ -11,7 +11,7 @@ export class RelaxedCaptures {
 
   constructor(private readonly library: Pick<Library, 'cuThreadExchangeStreamCaptureMode'>) {}
 
-  /** Runs `fn` without harm to a capture that somebody has under way. */
+  /** Runs `fn` without harm to a capture that is under way. */
   run<R>(fn: () => R): R {
     if (this.#relaxed) return fn()
     const { cuThreadExchangeStreamCaptureMode } = this.library

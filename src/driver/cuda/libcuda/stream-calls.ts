@@ -34,9 +34,9 @@ export class StreamCalls {
     if (this.#foreign.size > 0) this.#foreign.delete(stream)
   }
 
-  /** Somebody hands it over. False where it is for certain the stream that this handle meant before. */
+  /** Another library's is handed over. False where it is for certain the stream that this handle meant before. */
   adopt(stream: StreamHandle, context: ContextHandle, id: number | undefined): boolean {
-    // As long as we have one of our own, nobody else can have been given its handle.
+    // As long as we have one of our own, no other library can have been given its handle.
     if (this.#own.has(stream)) return false
     const before = this.#foreign.get(stream)
     this.#foreign.set(stream, { context, id })

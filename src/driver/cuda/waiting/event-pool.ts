@@ -1,4 +1,4 @@
-/** Events that nobody sees: for waits between streams, for promises, for times, and to look whether a context lives. */
+/** The driver's own events: for waits between streams, for promises, for times, and to look whether a context lives. */
 import { type ContextHandle, EventFlag, type EventHandle } from '../../driver.js'
 import type { StreamReserve } from '../handles/stream-reserve.js'
 import type { Contexts } from '../libcuda/contexts.js'
@@ -37,7 +37,7 @@ export class EventPool {
     return this.memory.pointerAt(0) as EventHandle
   }
 
-  /** To be recorded at once: its last record, by whoever had it before, may be unfinished or part of a capture. */
+  /** To be recorded at once: its last record, for an earlier use, may be unfinished or part of a capture. */
   take(context: ContextHandle, flags: PooledFlags = EventFlag.DISABLE_TIMING): EventHandle {
     return this.#pool(context).free[flags].pop() ?? this.create(context, flags)
   }
@@ -52,7 +52,7 @@ export class EventPool {
   }
 
   /**
-   * Is it one of those that nobody sees? Its address may once have been that of an event which the caller knew. Asked
+   * Is it one of the driver's own? Its address may once have been that of an event which the caller knew. Asked
    * rarely, so it is looked for, and not kept account of.
    */
   hides(event: EventHandle): boolean {
