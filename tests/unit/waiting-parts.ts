@@ -1,11 +1,11 @@
 /** The three parts of the CUDA driver's waiting, wired as it wires them, on whatever a test pretends. */
 import { Captures } from '../../src/driver/cuda/host-functions/captures.js'
-import { HostFunctions, type HostFunctionsParts } from '../../src/driver/cuda/host-functions/host-functions.js'
+import { HostFunctions, type WaitingParts } from '../../src/driver/cuda/host-functions/host-functions.js'
 import type { Threads } from '../../src/driver/cuda/host-functions/thread-table.js'
-import { Blocking, type BlockingParts } from '../../src/driver/cuda/waiting/blocking.js'
-import { CallsApart, type CallsApartParts } from '../../src/driver/cuda/waiting/calls-apart.js'
+import { Blocking } from '../../src/driver/cuda/waiting/blocking.js'
+import { CallsApart } from '../../src/driver/cuda/waiting/calls-apart.js'
 import { Completions } from '../../src/driver/cuda/waiting/completions.js'
-import { Promises, type PromisesParts } from '../../src/driver/cuda/waiting/promises.js'
+import { Promises } from '../../src/driver/cuda/waiting/promises.js'
 import { LoopPump, type Sleeper } from '../../src/driver/loop-pump.js'
 
 interface Pretended {
@@ -24,11 +24,10 @@ export function waitingOf(pretended: Pretended) {
     sleeper,
     () => true,
   )
-  const parts = { ...pretended, sleeper, captures, eventWaits, pump }
-  const hostFunctions = new HostFunctions(parts as unknown as HostFunctionsParts)
-  const more = { ...parts, hostFunctions }
-  const promises = new Promises(more as unknown as PromisesParts)
-  const blocking = new Blocking(more as unknown as BlockingParts)
-  const callsApart = new CallsApart(more as unknown as CallsApartParts)
+  const parts = { ...pretended, rest, sleeper, captures, eventWaits, pump } as unknown as WaitingParts
+  const hostFunctions = new HostFunctions(parts)
+  const promises = new Promises(parts, hostFunctions)
+  const blocking = new Blocking(parts, hostFunctions)
+  const callsApart = new CallsApart(parts, hostFunctions)
   return { hostFunctions, blocking, promises, callsApart, captures }
 }

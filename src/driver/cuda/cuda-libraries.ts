@@ -1,15 +1,12 @@
 /** Other libraries' work on a real GPU: they are called with CUDA's own handles, and queue what they like. */
 import { type ContextHandle, cudaHandleOf, LIBRARY_ENTRIES, type LibraryDriver, type LibraryWork } from '../driver.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
-import type { Contexts } from './libcuda/contexts.js'
 import { NativeThread } from './libcuda/native-thread.js'
-import type { RelaxedCaptures } from './libcuda/relaxed-captures.js'
+import type { LibcudaParts } from './libcuda/stream-calls.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { CallsApart } from './waiting/calls-apart.js'
 
-export interface CudaLibrariesParts {
-  readonly contexts: Contexts
-  readonly relaxed: RelaxedCaptures
+export interface CudaLibrariesParts extends LibcudaParts {
   readonly hostFunctions: HostFunctions
   readonly blocking: Blocking
   readonly callsApart: CallsApart

@@ -84,25 +84,14 @@ export function openCudaDriver(): Driver {
     sleeper,
     () => true,
   )
-  const parts = {
-    ...libcuda,
-    threads,
-    rest,
-    deadlockAfter,
-    reserve,
-    pool,
-    gates,
-    graphGates,
-    dependencies,
-    captures,
-    pump,
-  }
-  const isIdle = (stream: StreamHandle): boolean => driver.isIdle(stream)
   const depth = new QueueDepth(gates, connections, threads)
-  const hostFunctions = new HostFunctions({ ...parts, depth, eventWaits, isIdle })
-  const blocking = new Blocking({ ...parts, hostFunctions })
-  const promises = new Promises({ ...parts, hostFunctions, eventWaits, sleeper })
-  const callsApart = new CallsApart({ ...parts, hostFunctions })
+  const isIdle = (stream: StreamHandle): boolean => driver.isIdle(stream)
+  const pending = { gates, depth, dependencies, captures, eventWaits, isIdle }
+  const parts = { ...libcuda, ...pending, threads, pool, pump, sleeper, rest, deadlockAfter }
+  const hostFunctions = new HostFunctions(parts)
+  const blocking = new Blocking(parts, hostFunctions)
+  const promises: Promises = new Promises(parts, hostFunctions)
+  const callsApart = new CallsApart(parts, hostFunctions)
   const memoryCheck = new MemoryCheck()
   const handles = new HandleCheck(
     (event) => relaxed.run(() => library.cuEventQuery(event)),
@@ -110,7 +99,8 @@ export function openCudaDriver(): Driver {
     (event) => pool.hides(event),
     () => learn(libcuda, reserve, memoryCheck),
   )
-  const driver: CudaDriver = new CudaDriver({ ...parts, handles, hostFunctions, blocking, promises, callsApart })
+  const waiting = { captures, hostFunctions, blocking, promises, callsApart }
+  const driver: CudaDriver = new CudaDriver({ ...libcuda, ...waiting, threads, pool, reserve, graphGates, handles })
   return driver
 }
 

@@ -5,9 +5,8 @@
  */
 import { stateError } from '../../../base/errors.js'
 import { KEPT_DEVICES, type Threads } from '../host-functions/thread-table.js'
-import type { Contexts } from '../libcuda/contexts.js'
-import { check, type Library } from '../libcuda/library.js'
-import type { NativeMemory } from '../libcuda/native.js'
+import { check } from '../libcuda/library.js'
+import type { LibcudaParts } from '../libcuda/stream-calls.js'
 
 /** Streams that are kept for each device, by all threads of the process together. */
 export const MOST_KEPT = 64
@@ -18,11 +17,7 @@ const FEW = 32
 const PLACES_FOR_OTHERS = 36
 const NON_BLOCKING = 1
 
-export interface StreamReserveParts {
-  readonly library: Library
-  /** Where out parameters go. */
-  readonly memory: NativeMemory
-  readonly contexts: Contexts
+export interface StreamReserveParts extends LibcudaParts {
   readonly threads: Threads
   /** Makes a call that may wait for the device. Undefined where host functions are pending, and nothing was called. */
   readonly exclusivelyNow: <R>(call: () => R) => { readonly made: R } | undefined

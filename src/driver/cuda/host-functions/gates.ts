@@ -24,7 +24,12 @@ export abstract class GateLane {
   /** The first call is running: nothing else of this lane may. */
   running = false
 
-  constructor(readonly context: ContextHandle) {}
+  /** `slot` is where in `memory` the gates of the lane stand. */
+  constructor(
+    readonly context: ContextHandle,
+    protected readonly memory: GateMemory,
+    readonly slot: number,
+  ) {}
 
   /** Does the GPU stand at the gate of this call? */
   abstract arrived(call: GateCall): boolean
@@ -211,11 +216,11 @@ export class Gates {
 class StreamLane extends GateLane {
   constructor(
     context: ContextHandle,
-    private readonly memory: GateMemory,
-    readonly slot: number,
+    memory: GateMemory,
+    slot: number,
     private readonly forget: () => void,
   ) {
-    super(context)
+    super(context, memory, slot)
   }
 
   override arrived({ sequence }: GateCall): boolean {

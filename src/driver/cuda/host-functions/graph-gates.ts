@@ -84,12 +84,12 @@ export class GraphLane extends GateLane {
 
   constructor(
     context: ContextHandle,
-    private readonly memory: GateMemory,
-    private readonly slot: number,
+    memory: GateMemory,
+    slot: number,
     private readonly host: HostFunction,
     private readonly giveBack: () => void,
   ) {
-    super(context)
+    super(context, memory, slot)
   }
 
   /** The call that one more launch of the graph brings. */

@@ -11,9 +11,11 @@ import {
   type HostFunction,
   type StreamHandle,
 } from '../../driver.js'
-import type { LoopPump } from '../../loop-pump.js'
+import type { LoopPump, Sleeper } from '../../loop-pump.js'
 import type { Library } from '../libcuda/library.js'
 import type { RelaxedCaptures } from '../libcuda/relaxed-captures.js'
+import type { Completions } from '../waiting/completions.js'
+import type { EventPool } from '../waiting/event-pool.js'
 import type { Captures } from './captures.js'
 import type { Dependencies } from './dependencies.js'
 import type { Gates } from './gates.js'
@@ -21,20 +23,25 @@ import type { GraphLane } from './graph-gates.js'
 import type { QueueDepth } from './queue-depth.js'
 import type { Threads } from './thread-table.js'
 
-export interface HostFunctionsParts {
+/** What the waiting of the CUDA driver is made from: host functions, blocking, promises, calls on threads of their own. */
+export interface WaitingParts {
   readonly library: Library
   readonly relaxed: RelaxedCaptures
+  readonly threads: Threads
   readonly gates: Gates
   readonly depth: QueueDepth
   readonly dependencies: Dependencies
   readonly captures: Captures
-  readonly threads: Threads
+  readonly pool: EventPool
+  /** Promises for events that the caller can record anew. */
+  readonly eventWaits: Completions
   /** Turns the event loop while something is pending. */
   readonly pump: Pick<LoopPump, 'wake'>
-  /** Promises for events that the caller can record anew. */
-  readonly eventWaits: { readonly pending: number }
-  /** Gives an event that is never recorded: a query of it fails only where the context is lost. */
-  readonly pool: { unrecorded(context: ContextHandle): EventHandle }
+  readonly sleeper: Sleeper
+  /** Called over and over while JavaScript blocks: rests the processor after a while. */
+  readonly rest: (nanosecondsWaited: number) => void
+  /** Milliseconds without progress after which a wait inside a host function is given up. */
+  readonly deadlockAfter: number
   /** Is all the stream's work done? False where that cannot be asked without harm. */
   readonly isIdle: (stream: StreamHandle) => boolean
 }
@@ -42,7 +49,7 @@ export interface HostFunctionsParts {
 export class HostFunctions {
   #tracksOrder = false
 
-  constructor(private readonly parts: HostFunctionsParts) {}
+  constructor(private readonly parts: WaitingParts) {}
 
   /** Must the driver tell what is recorded, waited for and queued? It need not while nothing is pending. */
   get tracksOrder(): boolean {

@@ -1,24 +1,19 @@
 /** Calls that wait for the device on a thread of their own. While one is made no host function may be queued. */
 import { lookUntil } from '../../look-until.js'
-import type { Threads } from '../host-functions/thread-table.js'
+import type { HostFunctions, WaitingParts } from '../host-functions/host-functions.js'
 
 /** A call on a thread of its own: its result is undefined while it runs. */
 export interface NativeCall {
   readonly result: number | undefined
 }
 
-export interface CallsApartParts {
-  readonly hostFunctions: { readonly pending: boolean }
-  readonly threads: Threads
-  readonly rest: (nanosecondsWaited: number) => void
-  /** Milliseconds after which a call that does not end is not waited for any longer. */
-  readonly deadlockAfter: number
-}
-
 export class CallsApart {
   readonly #calls = new Set<NativeCall>()
 
-  constructor(private readonly parts: CallsApartParts) {}
+  constructor(
+    private readonly parts: WaitingParts,
+    private readonly hostFunctions: HostFunctions,
+  ) {}
 
   /**
    * Begins a call once no host function of any thread is pending, and resolves with its result. Until it is over none is
@@ -26,13 +21,13 @@ export class CallsApart {
    * milliseconds it begins all the same.
    */
   async make(begin: () => NativeCall, patience: number): Promise<number> {
-    const { hostFunctions, threads } = this.parts
+    const { threads } = this.parts
     const since = performance.now()
     let isExclusive = false
     try {
       // It is begun in the same breath in which the right is had: no host function is queued in between.
       const call = await lookUntil(() => {
-        isExclusive = !hostFunctions.pending && threads.exclusive.take()
+        isExclusive = !this.hostFunctions.pending && threads.exclusive.take()
         if (!isExclusive && performance.now() - since <= patience) return undefined
         const begun = begin()
         this.#calls.add(begun)

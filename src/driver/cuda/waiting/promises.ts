@@ -10,15 +10,10 @@ import {
   type Settle,
   type StreamHandle,
 } from '../../driver.js'
-import type { LoopPump, Sleeper, TurnResult } from '../../loop-pump.js'
-import type { Captures } from '../host-functions/captures.js'
-import type { Gates } from '../host-functions/gates.js'
-import type { HostFunctions } from '../host-functions/host-functions.js'
-import type { Threads } from '../host-functions/thread-table.js'
-import { check, type Library } from '../libcuda/library.js'
-import type { RelaxedCaptures } from '../libcuda/relaxed-captures.js'
+import type { TurnResult } from '../../loop-pump.js'
+import type { HostFunctions, WaitingParts } from '../host-functions/host-functions.js'
+import { check } from '../libcuda/library.js'
 import { Completions } from './completions.js'
-import type { EventPool } from './event-pool.js'
 
 interface LaterWait {
   readonly context: ContextHandle
@@ -27,25 +22,15 @@ interface LaterWait {
   isOver: boolean
 }
 
-export interface PromisesParts {
-  readonly library: Library
-  readonly relaxed: RelaxedCaptures
-  readonly hostFunctions: HostFunctions
-  readonly gates: Gates
-  readonly captures: Captures
-  readonly pool: EventPool
-  readonly threads: Threads
-  readonly eventWaits: Completions
-  readonly pump: Pick<LoopPump, 'wake'>
-  readonly sleeper: Sleeper
-}
-
 export class Promises {
   readonly #streams: Completions
   /** Waits for devices that begin once no other thread captures. */
   readonly #later: LaterWait[] = []
 
-  constructor(private readonly parts: PromisesParts) {
+  constructor(
+    private readonly parts: WaitingParts,
+    private readonly hostFunctions: HostFunctions,
+  ) {
     this.#streams = new Completions(parts.library)
   }
 
@@ -64,7 +49,8 @@ export class Promises {
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {
-    const { captures, eventWaits, hostFunctions, pump } = this.parts
+    const { hostFunctions } = this
+    const { captures, eventWaits, pump } = this.parts
     captures.refuseQuery(event)
     const cancel = eventWaits.add(event, event, settle)
     hostFunctions.trackOrder()
@@ -100,7 +86,8 @@ export class Promises {
 
   /** One turn of the event loop: runs what is due, settles what is done. */
   turn(): TurnResult {
-    const { relaxed, gates, hostFunctions, eventWaits, sleeper } = this.parts
+    const { hostFunctions } = this
+    const { relaxed, gates, eventWaits, sleeper } = this.parts
     if (this.#later.length > 0) this.#beginLater()
     hostFunctions.refreshRoom()
     const progress = relaxed.run(() => {
