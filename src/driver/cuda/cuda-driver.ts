@@ -36,7 +36,6 @@ import type { Captures } from './host-functions/captures.js'
 import type { GraphGates } from './host-functions/graph-gates.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
 import type { Threads } from './host-functions/thread-table.js'
-import type { Contexts } from './libcuda/contexts.js'
 import { check, checkDestroyed, type Library } from './libcuda/library.js'
 import type { NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts, StreamCalls } from './libcuda/stream-calls.js'
@@ -70,7 +69,6 @@ export class CudaDriver implements Driver {
   readonly #library: Library
   /** Where out parameters go. */
   readonly #out: NativeMemory
-  readonly #contexts: Contexts
   readonly #calls: StreamCalls
   readonly #hostFunctions: HostFunctions
   readonly #handedOut = new HandedOutStreams()
@@ -84,7 +82,6 @@ export class CudaDriver implements Driver {
   constructor(private readonly parts: CudaDriverParts) {
     this.#library = parts.library
     this.#out = parts.memory
-    this.#contexts = parts.contexts
     this.#calls = parts.calls
     this.#hostFunctions = parts.hostFunctions
     this.kernels = new CudaKernels(parts)
@@ -103,51 +100,54 @@ export class CudaDriver implements Driver {
   deviceName(device: number): string {
     check(
       'cuDeviceGetName',
-      this.#library.cuDeviceGetName(this.#out.address, NAME_BYTES, this.#contexts.cudaDevice(device)),
+      this.#library.cuDeviceGetName(this.#out.address, NAME_BYTES, this.parts.contexts.cudaDevice(device)),
     )
     const { bytes } = this.#out
     return Buffer.from(bytes.subarray(0, bytes.indexOf(0))).toString('utf8')
   }
 
   deviceUuid(device: number): string {
-    check('cuDeviceGetUuid', this.#library.cuDeviceGetUuid_v2(this.#out.address, this.#contexts.cudaDevice(device)))
+    check(
+      'cuDeviceGetUuid',
+      this.#library.cuDeviceGetUuid_v2(this.#out.address, this.parts.contexts.cudaDevice(device)),
+    )
     const digits = Buffer.from(this.#out.bytes.subarray(0, 16)).toString('hex')
     return `GPU-${digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')}`
   }
 
   deviceAttribute(device: number, attribute: number): number {
-    const cudaDevice = this.#contexts.cudaDevice(device)
+    const cudaDevice = this.parts.contexts.cudaDevice(device)
     check('cuDeviceGetAttribute', this.#library.cuDeviceGetAttribute(this.#out.address, attribute, cudaDevice))
     return this.#out.int32[0] ?? 0
   }
 
   deviceContext(device: number): ContextHandle {
-    return this.#contexts.primary(device)
+    return this.parts.contexts.primary(device)
   }
 
   streamPriorityRange(device: number): { readonly least: number; readonly greatest: number } {
     const { address } = this.#out
-    this.#calls.inContext(this.#contexts.primary(device), 'cuCtxGetStreamPriorityRange', () =>
+    this.#calls.inContext(this.parts.contexts.primary(device), 'cuCtxGetStreamPriorityRange', () =>
       this.#library.cuCtxGetStreamPriorityRange(address, address + 4),
     )
     return { least: this.#out.int32[0] ?? 0, greatest: this.#out.int32[1] ?? 0 }
   }
 
   deviceSynchronize(device: number): void {
-    const context = this.#contexts.primary(device)
+    const context = this.parts.contexts.primary(device)
     // The driver's own wait is refused while another thread captures, and invalidates that.
     if (this.#hostFunctions.anyPending || this.parts.threads.others) this.parts.blocking.forContext(context, device)
     else this.#calls.inContext(context, 'cuCtxSynchronize', () => this.#library.cuCtxSynchronize())
   }
 
   deviceFinished(device: number, settle: Settle): Cancel {
-    const context = this.#contexts.primary(device)
+    const context = this.parts.contexts.primary(device)
     if (this.#anyCaptures(device, context)) throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     return this.parts.promises.contextFinished(context, settle)
   }
 
   deviceRecordOwn(event: EventHandle, device: number): boolean {
-    const context = this.#contexts.primary(device)
+    const context = this.parts.contexts.primary(device)
     if (this.#anyCaptures(device, context)) return false
     const record = (): void => check('cuCtxRecordEvent', this.#library.cuCtxRecordEvent(context, event))
     // It would invalidate what another thread captures.
@@ -186,7 +186,7 @@ export class CudaDriver implements Driver {
     const make = (): R => this.parts.reserve.making(call)
     const now = this.#hostFunctions.exclusivelyNow(make)
     if (now !== undefined) return now.made
-    const device = this.#contexts.deviceOf(context)
+    const device = this.parts.contexts.deviceOf(context)
     const inPlace = this.parts.reserve.inPlaces(device, streams, this.#hostFunctions.isInside, call)
     if (inPlace !== undefined) return inPlace.made
     const filled = (): R => {
@@ -218,13 +218,13 @@ export class CudaDriver implements Driver {
   #deviceThatKeeps(stream: StreamHandle): number | undefined {
     const context = this.#calls.own.get(stream)
     if (context === undefined) return undefined
-    const device = this.#contexts.deviceOf(context)
+    const device = this.parts.contexts.deviceOf(context)
     return this.parts.reserve.wants(device) && this.isIdle(stream) ? device : undefined
   }
 
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
     if (cudaHandle === 0 || cudaHandle === 1 || cudaHandle === 2) {
-      return { stream: defaultStream(near, cudaHandle), device: near, context: this.#contexts.primary(near) }
+      return { stream: defaultStream(near, cudaHandle), device: near, context: this.parts.contexts.primary(near) }
     }
     const stream = cudaHandle as StreamHandle
     const id = this.parts.handles.checkStream(stream)
@@ -234,7 +234,7 @@ export class CudaDriver implements Driver {
       this.#hostFunctions.streamAdopted(stream)
       this.memory.forgetStream(stream)
     }
-    return { stream, context, device: this.#contexts.deviceOf(context) }
+    return { stream, context, device: this.parts.contexts.deviceOf(context) }
   }
 
   /** A stream in a capture that is invalidated does not tell its context. */
@@ -244,7 +244,7 @@ export class CudaDriver implements Driver {
     if (result !== CUresult.STREAM_CAPTURE_INVALIDATED) {
       throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', result))
     }
-    return this.#calls.contextOf(stream) ?? this.#contexts.primary(near)
+    return this.#calls.contextOf(stream) ?? this.parts.contexts.primary(near)
   }
 
   streamHandedOut(stream: StreamHandle): void {
@@ -328,7 +328,7 @@ export class CudaDriver implements Driver {
       return
     }
     const queue = (): void => this.#hostFunctions.queue(stream, cudaHandleOf(stream), context, host)
-    if (isDefaultStream(stream)) this.#contexts.within(context, queue)
+    if (isDefaultStream(stream)) this.parts.contexts.within(context, queue)
     else queue()
   }
 
@@ -389,9 +389,9 @@ export class CudaDriver implements Driver {
   }
 
   eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
-    const context = this.parts.handles.checkEvent(event, this.#contexts.known)
+    const context = this.parts.handles.checkEvent(event, this.parts.contexts.known)
     this.#takeEntries.add(event)
-    return context === undefined ? undefined : { context, device: this.#contexts.deviceOf(context) }
+    return context === undefined ? undefined : { context, device: this.parts.contexts.deviceOf(context) }
   }
 
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
@@ -440,7 +440,7 @@ export class CudaDriver implements Driver {
   }
 
   eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
-    const result = this.#contexts.within(context, () =>
+    const result = this.parts.contexts.within(context, () =>
       this.#library.cuIpcOpenEventHandle(this.#out.address, { reserved: bytes }),
     )
     const event = this.#out.pointerAt(0) as EventHandle

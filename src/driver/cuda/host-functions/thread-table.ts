@@ -67,8 +67,8 @@ export class Right {
   }
 }
 
-/** Streams that all threads keep together, so many of each device. */
-export class KeptStreams {
+/** Streams that the threads of a process keep together, so many of each device. */
+class KeptStreams {
   /** `counts` has how many are kept of each device, then whether streams have ever been made for it. */
   constructor(
     private readonly places: BigInt64Array,
@@ -108,38 +108,7 @@ const placesOf = (device: number): readonly number[] =>
   device < KEPT_DEVICES ? Array.from({ length: KEPT_STREAMS }, (_, index) => device * KEPT_STREAMS + index) : []
 
 /** What the rest of the driver asks of other threads. */
-export interface Threads {
-  /** How many host functions this thread has pending, for the others to see. */
-  publish(pending: number): void
-  /** Publishes more of them before they are queued. False while another thread makes a call that waits for the device. */
-  announce(pending: number): boolean
-  /** Does another thread have host functions pending? */
-  readonly othersPending: boolean
-  /** Are there other threads that use the library, or have been? */
-  readonly others: boolean
-  /** How many streams of this thread have work counted, and how many entries of hardware queues that is. */
-  publishWork(streams: number, entries: number): void
-  /** Streams of all threads, and the entries that others have counted. */
-  readonly allStreams: number
-  readonly entriesOfOthers: number
-  /** Publishes how many captures are under way, before one begins. False while another thread records a device. */
-  announceCaptures(captures: number): boolean
-  /** The right to record an event behind all work of a device, which would invalidate captures of other threads. */
-  readonly recording: Right
-  /** Where the gates of this thread lie: so many pairs of words, "arrived" and "go". */
-  publishGates(kind: 'stream' | 'graph', address: number, pairs: number): void
-  /** The gates at which streams stand that another thread must open, each by a name that it has until it is opened. */
-  standing(): ReadonlySet<string>
-  /** The right to make a call that waits for the device. It is not given while another thread has host functions pending. */
-  readonly exclusive: Right
-  /**
-   * The right to make streams. While one thread gives up a kept stream and makes another in its place, no other thread may
-   * take that place.
-   */
-  readonly makingStreams: Right
-  /** Streams that no work is on, which all threads keep together. */
-  readonly kept: KeptStreams
-}
+export type Threads = Pick<ThreadTable, keyof ThreadTable>
 
 const freeRight = new Right(
   () => true,
@@ -170,15 +139,21 @@ export function openThreadTable(): Threads {
   return table === undefined ? alone() : (takeSlot(table) ?? alone())
 }
 
-class ThreadTable implements Threads {
+class ThreadTable {
+  /** The right to make a call that waits for the device. It is not given while another thread has host functions pending. */
   readonly exclusive = new Right(
     () => this.#enterExclusive(),
     () => this.#leaveExclusive(),
   )
+  /** The right to record an event behind all work of a device, which would invalidate captures of other threads. */
   readonly recording = new Right(
     () => this.#enterRecording(),
     () => this.#release(Head.RECORDING),
   )
+  /**
+   * The right to make streams. While one thread gives up a kept stream and makes another in its place, no other thread may
+   * take that place.
+   */
   readonly makingStreams = new Right(
     () => this.#take(Head.MAKING_STREAMS),
     () => this.#release(Head.MAKING_STREAMS),
@@ -191,16 +166,19 @@ class ThreadTable implements Threads {
 
   constructor(
     private readonly words: Int32Array,
+    /** Streams that no work is on, which all threads keep together. */
     readonly kept: KeptStreams,
     private readonly slot: number,
   ) {
     this.#at = startOf(slot)
   }
 
+  /** How many host functions this thread has pending, for the others to see. */
   publish(pending: number): void {
     Atomics.store(this.words, this.#at + Slot.PENDING, pending)
   }
 
+  /** Publishes more of them before they are queued. False while another thread makes a call that waits for the device. */
   announce(pending: number): boolean {
     const before = Atomics.load(this.words, this.#at + Slot.PENDING)
     this.publish(pending)
@@ -210,6 +188,7 @@ class ThreadTable implements Threads {
     return false
   }
 
+  /** Does another thread have host functions pending? */
   get othersPending(): boolean {
     const used = this.words[Head.MOST_SLOTS_USED] ?? 0
     if (used <= 1) return false
@@ -219,10 +198,12 @@ class ThreadTable implements Threads {
     return false
   }
 
+  /** Are there other threads that use the library, or have been? */
   get others(): boolean {
     return (this.words[Head.MOST_SLOTS_USED] ?? 0) > 1
   }
 
+  /** How many streams of this thread have work counted, and how many entries of hardware queues that is. */
   publishWork(streams: number, entries: number): void {
     this.words[this.#at + Slot.STREAMS] = streams
     this.words[this.#at + Slot.ENTRIES] = entries
@@ -232,6 +213,7 @@ class ThreadTable implements Threads {
     return this.#sumOfOthers(Slot.ENTRIES)
   }
 
+  /** Publishes how many captures are under way, before one begins. False while another thread records a device. */
   announceCaptures(captures: number): boolean {
     const at = this.#at + Slot.CAPTURES
     const before = Atomics.load(this.words, at)
@@ -242,6 +224,7 @@ class ThreadTable implements Threads {
     return false
   }
 
+  /** Streams of all threads, and the entries that others have counted. */
   get allStreams(): number {
     const used = this.words[Head.MOST_SLOTS_USED] ?? 0
     let streams = 0
@@ -249,6 +232,7 @@ class ThreadTable implements Threads {
     return streams
   }
 
+  /** Where the gates of this thread lie: so many pairs of words, "arrived" and "go". */
   publishGates(kind: 'stream' | 'graph', address: number, pairs: number): void {
     const at = this.#at + (kind === 'stream' ? Slot.GATES : Slot.GRAPH_GATES)
     this.words[at + 1] = Math.floor(address / 2 ** 32)
@@ -256,6 +240,7 @@ class ThreadTable implements Threads {
     this.words[this.#at + Slot.PAIRS] = pairs
   }
 
+  /** The gates at which streams stand that another thread must open, each by a name that it has until it is opened. */
   standing(): ReadonlySet<string> {
     const found = new Set<string>()
     const used = this.words[Head.MOST_SLOTS_USED] ?? 0

@@ -2,12 +2,9 @@
  * Contexts: the primary one of each device, retained once, and whichever else a stream lives in. The context that is
  * current on the thread is other libraries' too, so what is changed for a call is put back after it.
  */
-import { cudaError } from '../../cuda-results.js'
 import type { ContextHandle } from '../../driver.js'
 import { check, type Library } from './library.js'
 import type { NativeMemory } from './native.js'
-
-const UNCHANGED = -1
 
 export class Contexts {
   readonly #primaries: (ContextHandle | undefined)[] = []
@@ -63,25 +60,15 @@ export class Contexts {
 
   /** Runs calls with a context current. */
   within<R>(context: ContextHandle, calls: () => R): R {
-    const before = this.#enter(context)
+    const { library, memory } = this
+    const before = library.cuCtxGetCurrent(memory.address) === 0 ? memory.pointerAt(0) : 0
+    if (before === context) return calls()
+    check('cuCtxSetCurrent', library.cuCtxSetCurrent(context))
     try {
       return calls()
     } finally {
-      this.#leave(before)
+      // Where no context was current the new one stays, as the CUDA runtime has it.
+      if (before !== 0) library.cuCtxSetCurrent(before)
     }
-  }
-
-  /** Makes a context current. Returns what `#leave` puts back. */
-  #enter(context: ContextHandle): number {
-    const before = this.library.cuCtxGetCurrent(this.memory.address) === 0 ? this.memory.pointerAt(0) : 0
-    if (before === context) return UNCHANGED
-    const result = this.library.cuCtxSetCurrent(context)
-    if (result !== 0) throw cudaError('cuCtxSetCurrent', result)
-    return before
-  }
-
-  /** Where no context was current the new one stays, as the CUDA runtime has it. */
-  #leave(before: number): void {
-    if (before > 0) this.library.cuCtxSetCurrent(before)
   }
 }

@@ -22,18 +22,7 @@ interface CompileFunction {
   async(...args: unknown[]): void
 }
 
-interface Nvrtc {
-  /** To be called after a compilation. */
-  readonly mendSignals: () => void
-  readonly createProgram: CFunction
-  readonly destroyProgram: CFunction
-  readonly compileProgram: CompileFunction
-  readonly logSize: CFunction
-  readonly log: CFunction
-  readonly cubinSize: CFunction
-  readonly cubin: CFunction
-  readonly errorString: (result: number) => string
-}
+type Nvrtc = ReturnType<typeof load>
 
 let loaded: Nvrtc | undefined
 
@@ -105,12 +94,13 @@ class Compilation implements Disposable {
   }
 }
 
-function load(): Nvrtc {
+function load() {
   const library = loadLibrary(NVRTC)
   const func = (name: string, args: string[], result = 'int'): CFunction =>
     library.func(name, result, args) as CFunction
   const compile = library.func('nvrtcCompileProgram', 'int', [P, 'int', 'const char **'])
   return {
+    /** To be called after a compilation. */
     mendSignals: oneShotSignals(),
     createProgram: func('nvrtcCreateProgram', [P, 'str', 'str', 'int', P, P]),
     destroyProgram: func('nvrtcDestroyProgram', [P]),
