@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MemoryCheck } from '../../src/driver/cuda/handles/memory-check.js'
-import { mappingReader, safeReader } from '../../src/driver/cuda/handles/memory-reader.js'
+import { mappingReader, safeReader } from '../../src/driver/cuda/libcuda/memory-reader.js'
 import { NativeMemory } from '../../src/driver/cuda/libcuda/native.js'
 
 const skip = process.platform === 'linux' ? false : 'reads memory as Linux does'

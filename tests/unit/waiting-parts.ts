@@ -1,8 +1,8 @@
 /** The three parts of the CUDA driver's waiting, wired as it wires them, on whatever a test pretends. */
 import { Captures } from '../../src/driver/cuda/host-functions/captures.js'
-import { HostFunctions, type WaitingParts } from '../../src/driver/cuda/host-functions/host-functions.js'
+import { HostFunctions, type HostFunctionsParts } from '../../src/driver/cuda/host-functions/host-functions.js'
 import type { Threads } from '../../src/driver/cuda/host-functions/thread-table.js'
-import { Blocking } from '../../src/driver/cuda/waiting/blocking.js'
+import { Blocking, type WaitingParts } from '../../src/driver/cuda/waiting/blocking.js'
 import { CallsApart } from '../../src/driver/cuda/waiting/calls-apart.js'
 import { Completions } from '../../src/driver/cuda/waiting/completions.js'
 import { Promises } from '../../src/driver/cuda/waiting/promises.js'
@@ -24,10 +24,11 @@ export function waitingOf(pretended: Pretended) {
     sleeper,
     () => true,
   )
-  const parts = { ...pretended, rest, sleeper, captures, eventWaits, pump } as unknown as WaitingParts
-  const hostFunctions = new HostFunctions(parts)
-  const promises = new Promises(parts, hostFunctions)
-  const blocking = new Blocking(parts, hostFunctions)
-  const callsApart = new CallsApart(parts, hostFunctions)
+  const given = { ...pretended, rest, sleeper, captures, eventWaits, pump }
+  const hostFunctions = new HostFunctions(given as unknown as HostFunctionsParts)
+  const parts = { ...given, hostFunctions } as unknown as WaitingParts
+  const promises = new Promises(parts)
+  const blocking = new Blocking(parts)
+  const callsApart = new CallsApart(parts)
   return { hostFunctions, blocking, promises, callsApart, captures }
 }

@@ -89,9 +89,9 @@ export function openCudaDriver(): Driver {
   const pending = { gates, depth, dependencies, captures, eventWaits, isIdle }
   const parts = { ...libcuda, ...pending, threads, pool, pump, sleeper, rest, deadlockAfter }
   const hostFunctions = new HostFunctions(parts)
-  const blocking = new Blocking(parts, hostFunctions)
-  const promises: Promises = new Promises(parts, hostFunctions)
-  const callsApart = new CallsApart(parts, hostFunctions)
+  const blocking = new Blocking({ ...parts, hostFunctions })
+  const promises = new Promises({ ...parts, hostFunctions })
+  const callsApart = new CallsApart({ ...parts, hostFunctions })
   const memoryCheck = new MemoryCheck()
   const handles = new HandleCheck(
     (event) => relaxed.run(() => library.cuEventQuery(event)),

@@ -3,8 +3,8 @@
  * threads of a process have modules of their own, but the same memory.
  */
 
+import { type Reader, safeReader } from '../libcuda/memory-reader.js'
 import { NativeMemory } from '../libcuda/native.js'
-import { type Reader, safeReader } from './memory-reader.js'
 
 /** A key, then the words that it stands for. */
 const WORDS = 8

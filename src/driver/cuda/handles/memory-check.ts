@@ -3,7 +3,7 @@
  * answer. What a CUstream and a CUevent look like inside is not documented, so it is learnt from ones made for the
  * purpose, and where they do not look as expected nothing is concluded from it.
  */
-import { safeReader } from './memory-reader.js'
+import { safeReader } from '../libcuda/memory-reader.js'
 
 /** Bytes of a stream's inner object that are searched for what is known of the stream. */
 const INNER_BYTES = 1024

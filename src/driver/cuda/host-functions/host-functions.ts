@@ -11,11 +11,9 @@ import {
   type HostFunction,
   type StreamHandle,
 } from '../../driver.js'
-import type { LoopPump, Sleeper } from '../../loop-pump.js'
+import type { LoopPump } from '../../loop-pump.js'
 import type { Library } from '../libcuda/library.js'
 import type { RelaxedCaptures } from '../libcuda/relaxed-captures.js'
-import type { Completions } from '../waiting/completions.js'
-import type { EventPool } from '../waiting/event-pool.js'
 import type { Captures } from './captures.js'
 import type { Dependencies } from './dependencies.js'
 import type { Gates } from './gates.js'
@@ -23,8 +21,7 @@ import type { GraphLane } from './graph-gates.js'
 import type { QueueDepth } from './queue-depth.js'
 import type { Threads } from './thread-table.js'
 
-/** What the waiting of the CUDA driver is made from: host functions, blocking, promises, calls on threads of their own. */
-export interface WaitingParts {
+export interface HostFunctionsParts {
   readonly library: Library
   readonly relaxed: RelaxedCaptures
   readonly threads: Threads
@@ -32,16 +29,12 @@ export interface WaitingParts {
   readonly depth: QueueDepth
   readonly dependencies: Dependencies
   readonly captures: Captures
-  readonly pool: EventPool
-  /** Promises for events that the caller can record anew. */
-  readonly eventWaits: Completions
   /** Turns the event loop while something is pending. */
   readonly pump: Pick<LoopPump, 'wake'>
-  readonly sleeper: Sleeper
-  /** Called over and over while JavaScript blocks: rests the processor after a while. */
-  readonly rest: (nanosecondsWaited: number) => void
-  /** Milliseconds without progress after which a wait inside a host function is given up. */
-  readonly deadlockAfter: number
+  /** Promises for events that the caller can record anew. */
+  readonly eventWaits: { readonly pending: number }
+  /** Gives an event that is never recorded: a query of it fails only where the context is lost. */
+  readonly pool: { unrecorded(context: ContextHandle): EventHandle }
   /** Is all the stream's work done? False where that cannot be asked without harm. */
   readonly isIdle: (stream: StreamHandle) => boolean
 }
@@ -49,7 +42,7 @@ export interface WaitingParts {
 export class HostFunctions {
   #tracksOrder = false
 
-  constructor(private readonly parts: WaitingParts) {}
+  constructor(private readonly parts: HostFunctionsParts) {}
 
   /** Must the driver tell what is recorded, waited for and queued? It need not while nothing is pending. */
   get tracksOrder(): boolean {

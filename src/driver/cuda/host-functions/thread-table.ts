@@ -6,7 +6,7 @@
  * device is made while none of any thread is, and keeps new ones away.
  */
 import { threadId } from 'node:worker_threads'
-import { copyingReader } from '../handles/memory-reader.js'
+import { copyingReader } from '../libcuda/memory-reader.js'
 import { koffi, NativeMemory } from '../libcuda/native.js'
 import { fillAtExit } from './fill-at-exit.js'
 

@@ -5,10 +5,13 @@
 import { CUresult, cudaError } from '../../cuda-results.js'
 import { comesAfterItself, deadlock, MOST_NESTED, tooDeep } from '../../deadlocks.js'
 import { type ContextHandle, canonicalStream, type EventHandle, type StreamHandle } from '../../driver.js'
+import type { Sleeper } from '../../loop-pump.js'
 import type { ComesAfter } from '../host-functions/dependencies.js'
 import type { GateCall } from '../host-functions/gates.js'
-import type { HostFunctions, WaitingParts } from '../host-functions/host-functions.js'
+import type { HostFunctions, HostFunctionsParts } from '../host-functions/host-functions.js'
 import { check } from '../libcuda/library.js'
+import type { Completions } from './completions.js'
+import type { EventPool } from './event-pool.js'
 
 /** Milliseconds in which host functions that queue others are likely to be through. */
 const CALM_WITHIN = 100
@@ -38,15 +41,25 @@ interface OthersStanding {
   readonly since: number
 }
 
+/** What blocking, promises and calls on threads of their own are made from. */
+export interface WaitingParts extends HostFunctionsParts {
+  readonly hostFunctions: HostFunctions
+  readonly pool: EventPool
+  readonly eventWaits: Completions
+  /** How the event loop sleeps between two turns. */
+  readonly sleeper: Sleeper
+  /** Called over and over while JavaScript blocks: rests the processor after a while. */
+  readonly rest: (nanosecondsWaited: number) => void
+  /** Milliseconds without progress after which a wait inside a host function is given up. */
+  readonly deadlockAfter: number
+}
+
 export class Blocking {
-  constructor(
-    private readonly parts: WaitingParts,
-    private readonly hostFunctions: HostFunctions,
-  ) {}
+  constructor(private readonly parts: WaitingParts) {}
 
   forStream(stream: StreamHandle, isDone: () => boolean): void {
     this.#block(isDone, () => this.parts.dependencies.streamComesAfter(stream), 'stream.synchronize()')
-    this.hostFunctions.streamIsEmpty(stream)
+    this.parts.hostFunctions.streamIsEmpty(stream)
   }
 
   forEvent(event: EventHandle, isDone: () => boolean): void {
@@ -77,8 +90,7 @@ export class Blocking {
 
   /** Waits until the stream's hardware queue takes so many entries more, where the driver would wait. */
   forRoom(stream: StreamHandle, entries: number, isEmpty: () => boolean): void {
-    const { hostFunctions } = this
-    const { gates, dependencies } = this.parts
+    const { hostFunctions, gates, dependencies } = this.parts
     const key = canonicalStream(stream)
     const hasRoom = (): boolean => hostFunctions.hasRoom(key, entries, isEmpty)
     if (hasRoom()) return
@@ -91,7 +103,7 @@ export class Blocking {
 
   /** Runs host functions until none of this thread is pending. Those dropped because the GPU faulted are not pending. */
   forHostFunctions(what: string): void {
-    this.#block(() => !this.hostFunctions.pending, needsAll, what)
+    this.#block(() => !this.parts.hostFunctions.pending, needsAll, what)
   }
 
   /** Waits for what another library does, as it says itself. */
@@ -104,8 +116,7 @@ export class Blocking {
    * is made no thread queues one. This thread's run meanwhile, the others' in their threads.
    */
   exclusively<R>(call: () => R, what: string): R {
-    const { hostFunctions } = this
-    const { threads, gates, deadlockAfter } = this.parts
+    const { hostFunctions, threads, gates, deadlockAfter } = this.parts
     const begun = performance.now()
     const first = gates.active.flatMap((lane) => lane.calls)
     const isAlone = (): boolean => {
@@ -131,8 +142,7 @@ export class Blocking {
   }
 
   #beforeLibraryCall(): void {
-    const { hostFunctions } = this
-    const { gates, deadlockAfter } = this.parts
+    const { hostFunctions, gates, deadlockAfter } = this.parts
     const begun = performance.now()
     const first = gates.active.flatMap((lane) => lane.calls)
     let [left, progress] = [first.length, begun]
@@ -147,7 +157,7 @@ export class Blocking {
   }
 
   #block(isDone: () => boolean, needs: Needs, what: string, neverRun = needs): void {
-    const { hostFunctions } = this
+    const { hostFunctions } = this.parts
     if (hostFunctions.isInside) this.#blockInside(isDone, needs, what, neverRun)
     else this.#blockOutside(isDone, what)
     // A thread that sleeps after this takes no turn in which it would tell the others.
@@ -157,8 +167,7 @@ export class Blocking {
 
   /** Runs every host function that comes due: each has returned before the next begins. */
   #blockOutside(isDone: () => boolean, what: string): void {
-    const { hostFunctions } = this
-    const { gates, rest } = this.parts
+    const { hostFunctions, gates, rest } = this.parts
     let since = performance.now()
     let others: OthersStanding | undefined
     for (let turn = 0; !isDone(); turn += 1) {
@@ -196,8 +205,7 @@ export class Blocking {
    * returned, and what they wait for may come after it: so others run only where nothing else happens any more.
    */
   #blockInside(isDone: () => boolean, needs: Needs, what: string, neverRun: Needs): void {
-    const { hostFunctions } = this
-    const { gates, rest, deadlockAfter } = this.parts
+    const { hostFunctions, gates, rest, deadlockAfter } = this.parts
     const patience = Math.min(PATIENCE, deadlockAfter * SHARE_OF_DEADLOCK)
     const isFull = gates.running.length >= MOST_NESTED
     /** As long as none runs, none is needed anew. */

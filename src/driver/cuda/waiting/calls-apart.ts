@@ -1,6 +1,6 @@
 /** Calls that wait for the device on a thread of their own. While one is made no host function may be queued. */
 import { lookUntil } from '../../look-until.js'
-import type { HostFunctions, WaitingParts } from '../host-functions/host-functions.js'
+import type { WaitingParts } from './blocking.js'
 
 /** A call on a thread of its own: its result is undefined while it runs. */
 export interface NativeCall {
@@ -10,10 +10,7 @@ export interface NativeCall {
 export class CallsApart {
   readonly #calls = new Set<NativeCall>()
 
-  constructor(
-    private readonly parts: WaitingParts,
-    private readonly hostFunctions: HostFunctions,
-  ) {}
+  constructor(private readonly parts: WaitingParts) {}
 
   /**
    * Begins a call once no host function of any thread is pending, and resolves with its result. Until it is over none is
@@ -27,7 +24,7 @@ export class CallsApart {
     try {
       // It is begun in the same breath in which the right is had: no host function is queued in between.
       const call = await lookUntil(() => {
-        isExclusive = !this.hostFunctions.pending && threads.exclusive.take()
+        isExclusive = !this.parts.hostFunctions.pending && threads.exclusive.take()
         if (!isExclusive && performance.now() - since <= patience) return undefined
         const begun = begin()
         this.#calls.add(begun)

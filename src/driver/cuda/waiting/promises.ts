@@ -11,8 +11,8 @@ import {
   type StreamHandle,
 } from '../../driver.js'
 import type { TurnResult } from '../../loop-pump.js'
-import type { HostFunctions, WaitingParts } from '../host-functions/host-functions.js'
 import { check } from '../libcuda/library.js'
+import type { WaitingParts } from './blocking.js'
 import { Completions } from './completions.js'
 
 interface LaterWait {
@@ -27,10 +27,7 @@ export class Promises {
   /** Waits for devices that begin once no other thread captures. */
   readonly #later: LaterWait[] = []
 
-  constructor(
-    private readonly parts: WaitingParts,
-    private readonly hostFunctions: HostFunctions,
-  ) {
+  constructor(private readonly parts: WaitingParts) {
     this.#streams = new Completions(parts.library)
   }
 
@@ -49,8 +46,7 @@ export class Promises {
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {
-    const { hostFunctions } = this
-    const { captures, eventWaits, pump } = this.parts
+    const { hostFunctions, captures, eventWaits, pump } = this.parts
     captures.refuseQuery(event)
     const cancel = eventWaits.add(event, event, settle)
     hostFunctions.trackOrder()
@@ -86,8 +82,7 @@ export class Promises {
 
   /** One turn of the event loop: runs what is due, settles what is done. */
   turn(): TurnResult {
-    const { hostFunctions } = this
-    const { relaxed, gates, eventWaits, sleeper } = this.parts
+    const { hostFunctions, relaxed, gates, eventWaits, sleeper } = this.parts
     if (this.#later.length > 0) this.#beginLater()
     hostFunctions.refreshRoom()
     const progress = relaxed.run(() => {

@@ -1,5 +1,5 @@
 /** Reads memory that may not be there: where it is not, that is an answer and no crash. */
-import { koffi, NativeMemory } from '../libcuda/native.js'
+import { koffi, NativeMemory } from './native.js'
 
 const P = 'uintptr_t'
 const PAGE = 4096
