@@ -1,6 +1,9 @@
 import { CudaError } from '../base/errors.js'
 
-/** CUresult numbers and their names, as in cuda.h 13.0. One table for both backends: the simulator must speak as the driver does. */
+/**
+ * CUresult numbers and their names, as in cuda.h 13.0. One table for both backends: the simulator must speak as the
+ * driver does.
+ */
 const RESULT_NAMES: Readonly<Record<number, string>> = {
   0: 'CUDA_SUCCESS',
   1: 'CUDA_ERROR_INVALID_VALUE',

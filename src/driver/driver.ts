@@ -67,7 +67,9 @@ export interface AdoptedStream {
   readonly device: number
 }
 
-/** Each verb names the function of cuda.h that it stands for. Where a comment names none, the verb is the library's own. */
+/**
+ * Each verb names the function of cuda.h that it stands for. Where a comment names none, the verb is the library's own.
+ */
 export interface Driver {
   readonly name: 'cuda' | 'sim'
   readonly memory: MemoryDriver
@@ -146,7 +148,10 @@ export interface Driver {
   streamSynchronize(stream: StreamHandle): void
   /** `cuStreamWaitEvent` */
   streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void
-  /** `cuEventRecord` of an event that only the driver knows on `other`, in its context, and `cuStreamWaitEvent` on `stream`. */
+  /**
+   * `cuEventRecord` of an event that only the driver knows on `other`, in its context, and `cuStreamWaitEvent` on
+   * `stream`.
+   */
   streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void
   /** Settles when all that is queued now is done. Throws where the driver refuses to look, as on a capturing stream. */
   streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel
@@ -165,9 +170,14 @@ export interface Driver {
    * recycled before. Of an event without such a past a query is true, and a wait waits for nothing.
    */
   eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle
-  /** `cuEventDestroy`. A graph that records the event, or waits for it, may be launched still, and knows it then as it did. */
+  /**
+   * `cuEventDestroy`. A graph that records the event, or waits for it, may be launched still, and knows it then as it
+   * did.
+   */
   eventDestroy(event: EventHandle): void
-  /** Destroys an event with no flags but DISABLE_TIMING whose handle was not handed out: the driver may use it again. */
+  /**
+   * Destroys an event with no flags but DISABLE_TIMING whose handle was not handed out: the driver may use it again.
+   */
   eventRecycle(context: ContextHandle, event: EventHandle): void
   /**
    * Takes in an event that another library owns; undefined where its device cannot be told. Throws ERR_INVALID_HANDLE or
@@ -176,7 +186,9 @@ export interface Driver {
   eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined
   /** `cuEventRecord`, or `cuEventRecordWithFlags` */
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void
-  /** The same with an event of the library's own: nothing that the program has asked for. The stream does not capture. */
+  /**
+   * The same with an event of the library's own: nothing that the program has asked for. The stream does not capture.
+   */
   eventRecordOwn(event: EventHandle, stream: StreamHandle): void
   /** `cuEventQuery` */
   eventQuery(event: EventHandle): boolean
@@ -256,11 +268,16 @@ export interface MemoryDriver {
   placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace
   /** JavaScript has asked for a view of pinned memory, to read or to write it. Only wrappers need to know. */
   viewed(pointer: Pointer, byteLength: number): void
-  /** `cuEventQuery`: is the event's latest record done? This invalidates no capture, and a fault is no answer but false. */
+  /**
+   * `cuEventQuery`: is the event's latest record done? This invalidates no capture, and a fault is no answer but false.
+   */
   isDone(event: EventHandle): boolean
 }
 
-/** The C types that a kernel's parameters can have, signed, unsigned and floating ones by their number of bits; in bytes. */
+/**
+ * The C types that a kernel's parameters can have, signed, unsigned and floating ones by their number of bits; in
+ * bytes.
+ */
 export const SCALAR_BYTES = {
   bool: 1,
   i8: 1,
@@ -371,7 +388,10 @@ export interface GraphDriver {
   update(exec: GraphExecHandle, graph: GraphHandle): void
 }
 
-/** Entries of a hardware queue that one call of a library takes at most: a few kernels, and what they copy and clear before. */
+/**
+ * Entries of a hardware queue that one call of a library takes at most: a few kernels, and what they copy and clear
+ * before.
+ */
 export const LIBRARY_ENTRIES = 8
 
 /** Work that another library queues on a stream. */
@@ -430,14 +450,19 @@ export interface ExportedMemory {
 export interface ImportedMemory {
   readonly pointer: Pointer
   readonly byteLength: number
-  /** `cuIpcCloseMemHandle`, to be called once: gives it up when the latest records of these events are done, and takes the events over. */
+  /**
+   * `cuIpcCloseMemHandle`, to be called once: gives it up when the latest records of these events are done, and takes
+   * the events over.
+   */
   readonly close: (after: readonly OwnEvent[]) => void
 }
 
 export interface SharingDriver {
   /** `cuMemAlloc`: there at once. Invalidates no capture. */
   allocate(byteLength: number, context: ContextHandle): Pointer
-  /** `cuMemFree`: gives such memory back once the latest records of these events are done, and takes the events over. */
+  /**
+   * `cuMemFree`: gives such memory back once the latest records of these events are done, and takes the events over.
+   */
   free(pointer: Pointer, after: readonly OwnEvent[]): void
   /** `cuIpcGetMemHandle`. Throws ERR_UNSUPPORTED for memory that CUDA cannot share. */
   exportMemory(pointer: Pointer, context: ContextHandle): ExportedMemory

@@ -8,7 +8,10 @@ import { DriverWrapper } from './driver-wrapper.js'
 const wrappables = new WeakMap<Driver, WrappableDriver>()
 
 export class WrappableDriver extends DriverWrapper {
-  /** The names that programs gave to streams that live; `id` is the driver's number for the stream, whose handle may be another's later. */
+  /**
+   * The names that programs gave to streams that live; `id` is the driver's number for the stream, whose handle may be
+   * another's later.
+   */
   readonly streamNames = new Map<StreamHandle, { readonly id: bigint; readonly name: string }>()
   /** From the backend outwards. */
   readonly #wrappers: DriverWrapper[] = []

@@ -1,6 +1,6 @@
 /**
- * The real GPU behind the Driver interface: libcuda's functions, each result checked once. It tells HostFunctions what is
- * queued, recorded, waited for and destroyed, and asks Blocking and Promises to wait.
+ * The real GPU behind the Driver interface: libcuda's functions, each result checked once. It reports to HostFunctions
+ * each host function, record, wait and destruction, and asks Blocking and Promises to wait.
  */
 import { stateError } from '../../base/errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
@@ -74,7 +74,9 @@ export class CudaDriver implements Driver {
   readonly #handedOut = new HandedOutStreams()
   readonly #inUse = new HandlesInUse()
   readonly #timedEvents = new Set<EventHandle>()
-  /** A record of these takes an entry of the hardware queue: those with timing, those of processes, and foreign ones. */
+  /**
+   * A record of these takes an entry of the hardware queue: those with timing, those of processes, and foreign ones.
+   */
   readonly #takeEntries = new Set<EventHandle>()
   /** A graph may record them, or wait for them, at any later time: they are never destroyed. */
   readonly #inGraphs = new Set<EventHandle>()
@@ -150,7 +152,7 @@ export class CudaDriver implements Driver {
     const context = this.parts.contexts.primary(device)
     if (this.#anyCaptures(device, context)) return false
     const record = (): void => check('cuCtxRecordEvent', this.#library.cuCtxRecordEvent(context, event))
-    // It would invalidate what another thread captures.
+    // It would invalidate another thread's capture.
     return this.parts.threads.recording.now(record) !== undefined
   }
 
@@ -522,7 +524,9 @@ export class CudaDriver implements Driver {
     return this.#captures(defaultStream(device, 2))
   }
 
-  /** As `streamIsCapturing`, and where the context is lost no answer but false: the call that was meant tells of that. */
+  /**
+   * As `streamIsCapturing`, and where the context is lost no answer but false: the call that was meant tells of that.
+   */
   #captures(stream: StreamHandle): boolean {
     let result = 0
     this.#calls.onStream(stream, 'cuStreamIsCapturing', (raw) => {
@@ -542,7 +546,9 @@ export class CudaDriver implements Driver {
     return isNullStream(stream) ? undefined : this.graphs.captureOf(stream)
   }
 
-  /** These getters invalidate a capture when they are asked about a capturing stream; the answer is the same without. */
+  /**
+   * These getters invalidate a capture when they are asked about a capturing stream; the answer is the same without.
+   */
   #refuseWhileCapturing(stream: StreamHandle, call: string): void {
     if (this.streamIsCapturing(stream)) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
   }

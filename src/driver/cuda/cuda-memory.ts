@@ -1,4 +1,7 @@
-/** Memory of real GPUs. Pinned memory that was closed is kept for the next that wants some: freeing it can wait for the whole device. */
+/**
+ * Memory of real GPUs. Pinned memory that was closed is kept for the next that wants some: freeing it can wait for the
+ * whole device.
+ */
 import {
   type ContextHandle,
   type CopyRoute,
@@ -30,7 +33,7 @@ const POINTER_MEMORY_TYPE = 2
 const POINTER_IS_MANAGED = 8
 const POINTER_DEVICE_ORDINAL = 9
 const MEMORY_TYPE_HOST = 1
-/** Pinned memory is handed out in multiples of this: what is closed fits the next more often. */
+/** Pinned memory is handed out in multiples of this: a closed block fits the next request more often. */
 const GRANULE = 65_536
 const MOST_KEPT = 256 * 1024 * 1024
 

@@ -1,6 +1,6 @@
 /**
  * Memory that other processes see. Freeing and unmapping it can wait for the whole device, host functions included, which
- * only this thread could run: so both happen when no host function is pending, and what is freed is kept for reuse.
+ * only this thread could run: so both happen when no host function is pending, and freed memory is kept for reuse.
  */
 import { stateError } from '../../base/errors.js'
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
@@ -15,7 +15,7 @@ import { type Block, KeptBlocks } from './memory/kept-blocks.js'
 export const IPC_HANDLE_BYTES = 64
 const LAZY_ENABLE_PEER_ACCESS = 1
 const POINTER_IS_LEGACY_CUDA_IPC_CAPABLE = 10
-/** What is smaller may lie in one block with other memory, all of which the other process would see. */
+/** A smaller allocation may lie in one block with other memory, all of which the other process would see. */
 const GRANULE = 2 * 1024 * 1024
 const MOST_KEPT = 256 * 1024 * 1024
 /** Milliseconds between two looks at mappings that could not be given up yet. */
@@ -203,7 +203,7 @@ export class CudaSharing implements SharingDriver {
 
 const textOf = (handle: Uint8Array): string => Buffer.from(handle).toString('hex')
 
-/** What the driver says of a call's argument is `explain`'s to put in words; the rest is about something else. */
+/** `explain` puts in words what the driver refuses about a call's argument; other results speak for themselves. */
 function refusal(result: number, call: string, explain: (cause: Error) => Error): Error {
   const cause = cudaError(call, result)
   return result === CUresult.OUT_OF_MEMORY || isContextLost(result) ? cause : explain(cause)

@@ -48,7 +48,9 @@ export class HandleCheck {
     this.#destroyedEvents.set(event, this.memory.lookOfEvent(event))
   }
 
-  /** Throws where the handle is no stream as far as can be seen. Returns the driver's number for it where that is seen. */
+  /**
+   * Throws where the handle is no stream as far as can be seen. Returns the driver's number for it where that is seen.
+   */
   checkStream(stream: StreamHandle): number | undefined {
     this.#learnOnce()
     const verdict = this.memory.stream(stream)
@@ -77,7 +79,7 @@ export class HandleCheck {
       if (verdict !== 'alive' || stale || this.hides(event)) throw closedHandle('event', event)
       this.#destroyedEvents.delete(event)
     }
-    // Asking about an event that was recorded in a capture would invalidate the capture, and what is alive need not be asked.
+    // Asking about an event that was recorded in a capture would invalidate the capture, and one that is alive need not be asked about.
     if (verdict === 'alive') {
       this.#seenEvents.add(event)
       return context as ContextHandle

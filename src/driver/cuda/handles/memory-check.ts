@@ -1,17 +1,17 @@
 /**
  * Looks at memory that may not be there. A wrong handle given to the driver is a segmentation fault; here it is an
- * answer. What a CUstream and a CUevent look like inside is not documented, so it is learnt from ones made for the
+ * answer. The inside of a CUstream and a CUevent is not documented, so it is learnt from ones made for the
  * purpose, and where they do not look as expected nothing is concluded from it.
  */
 import { safeReader } from '../libcuda/memory-reader.js'
 
-/** Bytes of a stream's inner object that are searched for what is known of the stream. */
+/** Bytes of a stream's inner object that are searched for its address and number. */
 const INNER_BYTES = 1024
 /** Words of an event that are looked at. */
 const EVENT_WORDS = 8
 const HASH_FACTOR = 0x9e3779b1
 
-/** What is known of a handle without asking the driver. */
+/** The verdict on a handle without asking the driver. */
 export type Verdict = 'alive' | 'unknown' | 'wrong'
 
 export class MemoryCheck {

@@ -58,7 +58,7 @@ export class StreamReserve {
 
   /**
    * Makes a call that makes so many streams on this device, though host functions are pending: in the places of kept ones.
-   * Undefined where there are not enough, and nothing was called. Some are left for those who are inside a host function:
+   * Undefined where there are not enough, and nothing was called. Some are left for calls inside a host function:
    * they cannot wait for it.
    */
   inPlaces<R>(

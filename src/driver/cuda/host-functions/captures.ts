@@ -1,6 +1,6 @@
 /**
  * Captures that this thread has under way, and the events whose latest record is a part of one: to query such an event
- * would invalidate the capture, and what waits for it becomes a part of the capture too.
+ * would invalidate the capture, and a stream that waits for it joins the capture.
  */
 import { CUresult, cudaError } from '../../cuda-results.js'
 import type { EventHandle } from '../../driver.js'
@@ -23,7 +23,7 @@ export class Captures {
     return this.#underWay
   }
 
-  /** Waits so far for what was recorded in captures: each may have made a branch of a graph. */
+  /** Waits so far for events recorded in captures: each may have made a branch of a graph. */
   get joins(): number {
     return this.#joins
   }
@@ -75,7 +75,9 @@ export class Captures {
     this.#recorded.delete(event)
   }
 
-  /** Throws where to query the event would invalidate a capture that is under way; afterwards the driver can be asked. */
+  /**
+   * Throws where to query the event would invalidate a capture that is under way; afterwards the driver can be asked.
+   */
   refuseQuery(event: EventHandle): void {
     if (this.#recorded.get(event)?.()) throw cudaError('cuEventQuery', CUresult.CAPTURED_EVENT)
     this.#recorded.delete(event)

@@ -14,7 +14,7 @@ import type { GateCall, GateLane } from './gates.js'
 type After = Map<GateLane, number>
 export type ComesAfter = (call: GateCall) => boolean
 
-/** What the null stream's rules go by. */
+/** The two things that the null stream's rules go by. */
 interface Facts {
   readonly blocking: boolean
   readonly device: number
@@ -58,7 +58,7 @@ export class Dependencies {
     this.#facts.delete(stream)
   }
 
-  /** Another stream may have been made with this handle: what it is like has to be asked anew. */
+  /** Another stream may have been made with this handle: its flags and device have to be asked anew. */
   streamAdopted(stream: StreamHandle): void {
     this.#facts.delete(stream)
   }

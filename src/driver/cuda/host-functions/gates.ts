@@ -155,7 +155,7 @@ export class Gates {
     }
   }
 
-  /** The stream's handle may be given to another stream: what is pending stays, but nothing is added to it. */
+  /** The stream's handle may be given to another stream: the calls that are pending stay, but none is added to them. */
   forget(stream: StreamHandle): void {
     this.#lanes.delete(stream)
   }

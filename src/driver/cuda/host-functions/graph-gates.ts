@@ -14,7 +14,7 @@ const OPERATIONS = 3
 /** sizeof(CUDA_BATCH_MEM_OP_NODE_PARAMS). */
 const NODE_PARAMS_BYTES = 32
 
-/** A host function that was captured: which node it became, and what it runs. */
+/** A host function that was captured: the node that it became, and the function. */
 export interface CapturedHostFunction {
   readonly node: number
   readonly host: HostFunction

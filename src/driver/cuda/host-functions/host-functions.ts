@@ -1,7 +1,7 @@
 /**
  * The host functions of this thread that are pending, and all that has to be known while any is: which streams and events
- * come after which of them, and how much more the hardware queues take. The driver tells what is queued, recorded, waited
- * for and destroyed; who waits asks here.
+ * come after which of them, and how much more the hardware queues take. The driver reports here each
+ * queued host function, record, wait and destruction; Blocking and Promises ask.
  */
 import { CUresult } from '../../cuda-results.js'
 import {
@@ -44,7 +44,7 @@ export class HostFunctions {
 
   constructor(private readonly parts: HostFunctionsParts) {}
 
-  /** Must the driver tell what is recorded, waited for and queued? It need not while nothing is pending. */
+  /** Must the driver report records, waits and entries? It need not while nothing is pending. */
   get tracksOrder(): boolean {
     return this.#tracksOrder
   }
@@ -96,7 +96,7 @@ export class HostFunctions {
     pump.wake()
   }
 
-  /** From now on it has to be known what is recorded: a capture has begun, or an event is waited for. */
+  /** From now on records have to be reported: a capture has begun, or a promise waits for an event. */
   trackOrder(): void {
     this.#tracksOrder = true
   }
@@ -113,7 +113,7 @@ export class HostFunctions {
   /** The event has been recorded. `captureOf` is as `Captures.recorded()` takes it. */
   recorded(event: EventHandle, stream: StreamHandle, captureOf: () => (() => boolean) | undefined): void {
     const { captures, dependencies } = this.parts
-    // What is recorded in a capture comes after nothing that runs.
+    // A record in a capture comes after nothing that runs.
     if (captures.recorded(event, captureOf)) dependencies.forgetEvent(event)
     else if (this.pending) dependencies.recorded(event, stream)
   }
@@ -123,10 +123,10 @@ export class HostFunctions {
     if (this.pending && !isCaptured) this.parts.dependencies.waitedForEvent(stream, event)
   }
 
-  /** The stream is gone, or was replaced: what comes by this handle later is another stream's. */
+  /** The stream is gone, or was replaced: later calls with this handle are about another stream. */
   forgetStream(stream: StreamHandle): void {
     const { gates, depth, dependencies } = this.parts
-    // What is queued is counted also while only other threads have host functions pending.
+    // Entries are counted also while only other threads have host functions pending.
     depth.forget(stream)
     if (!this.#tracksOrder) return
     gates.forget(stream)
@@ -166,12 +166,15 @@ export class HostFunctions {
     this.parts.depth.forget(canonicalStream(stream))
   }
 
-  /** Forgets what is counted and done: the other threads have the less room the more is counted. */
+  /** Forgets counted entries that are done: the more are counted, the less room the other threads have. */
   refreshRoom(): void {
     this.parts.depth.refresh(this.parts.isIdle)
   }
 
-  /** Makes a call that waits for the whole device, where that can be at once. Undefined where it cannot: nothing was called. */
+  /**
+   * Makes a call that waits for the whole device, where that can be at once. Undefined where it cannot: nothing was
+   * called.
+   */
   exclusivelyNow<R>(call: () => R): { readonly made: R } | undefined {
     return this.pending ? undefined : this.parts.threads.exclusive.now(call)
   }

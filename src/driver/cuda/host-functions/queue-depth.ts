@@ -1,6 +1,6 @@
 /**
- * How much more a stream takes before the driver blocks the caller. Behind a gate that would be forever, since the
- * caller is who opens it; so the library waits before the driver would, and runs host functions meanwhile.
+ * How much more a stream takes before the driver blocks the caller. Behind a gate that would be forever, since
+ * only the caller opens it; so the library waits before the driver would, and runs host functions meanwhile.
  *
  * Measured on an H200: a hardware queue holds 1020 entries (a launch, a copy, a memset or a gate is one; records and
  * waits for events are none), and streams share as many hardware queues as CUDA_DEVICE_MAX_CONNECTIONS says.
@@ -31,7 +31,7 @@ export class QueueDepth {
     private readonly threads: Threads = alone(),
   ) {}
 
-  /** Nothing is pending any more: what was counted does not matter. */
+  /** Nothing is pending any more: the counts do not matter. */
   clear(): void {
     if (this.#accounts.size === 0) return
     this.#accounts.clear()
@@ -45,7 +45,7 @@ export class QueueDepth {
     this.#changeBy(-entries)
   }
 
-  /** Forgets what is counted and done: other threads have the less room the more is. */
+  /** Forgets counted entries that are done: the more are counted, the less room other threads have. */
   refresh(isIdle: (stream: StreamHandle) => boolean): void {
     if (!this.threads.others || this.#entries < WORTH_A_LOOK) return
     for (const [stream, { entries }] of this.#accounts) {

@@ -1,5 +1,5 @@
 /**
- * What the threads of a process have to know of each other's host functions. Each thread has modules of its own, but one
+ * How the threads of a process tell each other of their host functions. Each thread has modules of its own, but one
  * GPU holds up the streams of all of them: work of one thread can stand behind a gate that only another one opens, and a
  * call in which CUDA waits for the whole device would wait for that gate, and keep other threads out of CUDA meanwhile.
  * So each thread writes into a table that all see how many host functions it has pending, and a call that waits for the
@@ -107,7 +107,7 @@ class KeptStreams {
 const placesOf = (device: number): readonly number[] =>
   device < KEPT_DEVICES ? Array.from({ length: KEPT_STREAMS }, (_, index) => device * KEPT_STREAMS + index) : []
 
-/** What the rest of the driver asks of other threads. */
+/** The table as the rest of the driver sees it; tests put others in its place. */
 export type Threads = Pick<ThreadTable, keyof ThreadTable>
 
 const freeRight = new Right(
@@ -140,7 +140,10 @@ export function openThreadTable(): Threads {
 }
 
 class ThreadTable {
-  /** The right to make a call that waits for the device. It is not given while another thread has host functions pending. */
+  /**
+   * The right to make a call that waits for the device. It is not given while another thread has host functions
+   * pending.
+   */
   readonly exclusive = new Right(
     () => this.#enterExclusive(),
     () => this.#leaveExclusive(),
@@ -159,7 +162,7 @@ class ThreadTable {
     () => this.#release(Head.MAKING_STREAMS),
   )
   readonly #at: number
-  /** How far this thread is inside of exclusive calls: one may unload what another has put off. */
+  /** How far this thread is inside of exclusive calls: one may unload a module that another has put off. */
   #depth = 0
   /** The gates of other threads, by their address. */
   readonly #gatesOfOthers = new Map<number, Int32Array>()
@@ -178,7 +181,9 @@ class ThreadTable {
     Atomics.store(this.words, this.#at + Slot.PENDING, pending)
   }
 
-  /** Publishes more of them before they are queued. False while another thread makes a call that waits for the device. */
+  /**
+   * Publishes more of them before they are queued. False while another thread makes a call that waits for the device.
+   */
   announce(pending: number): boolean {
     const before = Atomics.load(this.words, this.#at + Slot.PENDING)
     this.publish(pending)
@@ -317,7 +322,9 @@ class ThreadTable {
 
 const startOf = (slot: number): number => Head.WORDS + slot * Slot.WORDS
 
-/** Maps the table, or finds the one that another thread has mapped: a fixed place is all that threads have in common. */
+/**
+ * Maps the table, or finds the one that another thread has mapped: a fixed place is all that threads have in common.
+ */
 function findTable(): NativeMemory | undefined {
   const libc = koffi().load(null)
   const mmap = libc.func('mmap', 'int64', [P, P, 'int', 'int', 'int', 'int64'])
@@ -336,7 +343,7 @@ function findTable(): NativeMemory | undefined {
   return undefined
 }
 
-/** Is it a table of ours that stands there? Read by the kernel: what stands there may be anything. */
+/** Is it a table of ours that stands there? Read by the kernel, since anything may stand there. */
 function isSigned(place: number): boolean {
   const reader = copyingReader()
   for (let looks = 0; looks < MOST_LOOKS; looks += 1) {

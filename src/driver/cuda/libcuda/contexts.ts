@@ -1,6 +1,6 @@
 /**
  * Contexts: the primary one of each device, retained once, and whichever else a stream lives in. The context that is
- * current on the thread is other libraries' too, so what is changed for a call is put back after it.
+ * current on the thread is other libraries' too, so a change for one call is undone after it.
  */
 import type { ContextHandle } from '../../driver.js'
 import { check, type Library } from './library.js'

@@ -97,12 +97,14 @@ function askForConnections(library: Library): number {
   return MOST_CONNECTIONS
 }
 
-/** Throws what a driver function returned, unless it is success. */
+/** Throws the result of a driver function, unless it is success. */
 export function check(call: string, result: number): void {
   if (result !== 0) throw cudaError(call, result)
 }
 
-/** What is destroyed in a lost context is gone either way: the fault has been told elsewhere, or will be. */
+/**
+ * An object that is destroyed in a lost context is gone either way: the fault has been reported elsewhere, or will be.
+ */
 export function checkDestroyed(call: string, result: number): void {
   if (!isContextLost(result)) check(call, result)
 }

@@ -1,4 +1,6 @@
-/** NVRTC, CUDA's compiler as a library: found and loaded at the first compilation, which runs on a thread of its own. */
+/**
+ * NVRTC, CUDA's compiler as a library: found and loaded at the first compilation, which runs on a thread of its own.
+ */
 import { stateError } from '../../../base/errors.js'
 import { loadLibrary, type WantedLibrary } from './find-library.js'
 import { NativeMemory } from './native.js'

@@ -1,4 +1,7 @@
-/** Calls that CUDA refuses while any thread of the process captures in global mode, unless the calling one says that it knows. */
+/**
+ * Calls that CUDA refuses while any thread of the process captures in global mode, unless the calling one says that it
+ * knows.
+ */
 import type { Library } from './library.js'
 import { NativeMemory } from './native.js'
 

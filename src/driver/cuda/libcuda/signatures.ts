@@ -100,7 +100,7 @@ export type ArgumentType = 'int' | 'uint' | 'uint64' | 'uintptr_t' | 'CUipcEvent
 const AS_NUMBERS =
   'size_t CUdeviceptr CUcontext CUstream CUevent CUgraph CUgraphExec CUgraphNode CUmodule CUfunction CUmemoryPool'
 const ENUMS = 'CUdevice CUdevice_attribute CUfunction_attribute CUlimit CUpointer_attribute CUstreamCaptureMode'
-/** Of each C type that is no pointer. What is smaller than an int goes in a register of its own all the same. */
+/** Of each C type that is no pointer. A type smaller than an int goes in a register of its own all the same. */
 const ARGUMENT_TYPES: ReadonlyMap<string, ArgumentType> = new Map<string, ArgumentType>([
   ...AS_NUMBERS.split(' ').map((type) => [type, 'uintptr_t'] as const),
   ...['int', ...ENUMS.split(' ')].map((type) => [type, 'int'] as const),
@@ -110,7 +110,7 @@ const ARGUMENT_TYPES: ReadonlyMap<string, ArgumentType> = new Map<string, Argume
   ['CUipcMemHandle', 'CUipcMemHandle'],
 ])
 
-/** How koffi is to pass what stands between the parentheses of a C prototype. */
+/** How koffi is to pass the parameters of a C prototype. */
 export function argumentTypesOf(parameters: string): readonly ArgumentType[] {
   if (parameters === 'void') return []
   return parameters.split(', ').map((parameter) => {

@@ -58,7 +58,7 @@ export class StreamCalls {
     return this.#own.get(stream) ?? this.#foreign.get(stream)?.context
   }
 
-  /** Makes one call with a context current, and puts back what was. */
+  /** Makes one call with a context current, and puts back the one that was. */
   inContext(context: ContextHandle, call: string, fn: () => number): void {
     check(call, this.contexts.within(context, fn))
   }

@@ -16,7 +16,7 @@ export interface CopyOrderDriver {
 }
 
 export class CopyOrder {
-  /** Whether the null stream orders what is queued there. */
+  /** Does the null stream order the stream's work? */
   readonly #blocking = new Map<StreamHandle, boolean>()
 
   constructor(private readonly parts: LibcudaParts & { readonly pool: EventPool; readonly driver: CopyOrderDriver }) {}

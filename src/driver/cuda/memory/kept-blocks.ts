@@ -1,4 +1,7 @@
-/** Memory that was given back and is kept for the next that wants some: giving it to the driver can wait for the whole device. */
+/**
+ * Memory that was given back and is kept for the next that wants some: giving it to the driver can wait for the whole
+ * device.
+ */
 import type { Pointer } from '../../driver.js'
 
 export interface Block {

@@ -32,7 +32,7 @@ const LIBRARY_CALL = 'this call, which may wait for the whole device,'
 /** Which host functions a wait needs, as things stand: it cannot end before they have run. */
 type Needs = () => ComesAfter
 const needsAll: Needs = () => () => true
-/** It is not known what another library waits for. */
+/** The library does not know which work another library waits for. */
 const needsNone: Needs = () => () => false
 
 /** Gates at which streams of other threads have stood since then. */
@@ -69,7 +69,7 @@ export class Blocking {
   forContext(context: ContextHandle, device: number): void {
     const { pool, gates, relaxed, dependencies, library, threads } = this.parts
     const event = pool.take(context)
-    // What is queued from now on does not count.
+    // Later work does not count.
     let comesAfter: ComesAfter | undefined
     const needs: Needs = () => {
       comesAfter ??= dependencies.deviceComesAfter(
@@ -101,12 +101,14 @@ export class Blocking {
     this.#block(hasRoom, needs, 'queuing more work', behindItself)
   }
 
-  /** Runs host functions until none of this thread is pending. Those dropped because the GPU faulted are not pending. */
+  /**
+   * Runs host functions until none of this thread is pending. Those dropped because the GPU faulted are not pending.
+   */
   forHostFunctions(what: string): void {
     this.#block(() => !this.parts.hostFunctions.pending, needsAll, what)
   }
 
-  /** Waits for what another library does, as it says itself. */
+  /** Waits for work of another library, which says itself when it is done. */
   forLibrary(isDone: () => boolean, what: string): void {
     this.#block(isDone, needsNone, what)
   }

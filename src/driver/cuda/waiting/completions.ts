@@ -1,5 +1,5 @@
 /**
- * Promises of a real GPU. What is waited for in one stream is done in order, so one query a stream tells how far all of
+ * Promises of a real GPU. The work of one stream ends in order, so one query a stream tells how far all of
  * them are, however many wait.
  */
 import { CUresult, cudaError } from '../../cuda-results.js'
@@ -12,7 +12,7 @@ interface Wait {
   settle: Settle | undefined
 }
 
-/** What a query found: done, not done, or the reason why it never will be. */
+/** The answer to a query: done, not done, or the reason why it never will be. */
 interface Answer {
   readonly done: boolean
   readonly error: unknown
@@ -41,7 +41,7 @@ export class Completions {
     }
   }
 
-  /** Gives up asking for a group. What is returned settles the waits that have not been cancelled by then. */
+  /** Gives up asking for a group. The result settles the waits that have not been cancelled by then. */
   take(group: number): Settle | undefined {
     const waits = this.#groups.get(group)
     this.#groups.delete(group)
@@ -70,7 +70,7 @@ export class Completions {
     return { done: true, error: result === 0 ? undefined : cudaError('cuEventQuery', result) }
   }
 
-  /** Settles what is done. False where nothing was. */
+  /** Settles the waits that are over. False where none was. */
   poll(): boolean {
     let progress = false
     for (const [group, waits] of this.#groups) {

@@ -54,12 +54,14 @@ export class Promises {
     return cancel
   }
 
-  /** The stream is gone, or was replaced: what comes by this handle later is not in order with what is waited for. */
+  /** The stream is gone, or was replaced: later waits with this handle are not in order with those before. */
   forgetStream(stream: StreamHandle): void {
     this.#streams.detach(stream)
   }
 
-  /** The event is about to stand for other work, or to be destroyed: what waits for the old record goes on with an event of its own. */
+  /**
+   * The event is about to be recorded anew, or destroyed: waits for the old record go on with an event of their own.
+   */
   keepRecord(event: EventHandle): void {
     const { eventWaits, pool, relaxed, pump } = this.parts
     const settle = eventWaits.take(event)
@@ -80,7 +82,7 @@ export class Promises {
     pump.wake()
   }
 
-  /** One turn of the event loop: runs what is due, settles what is done. */
+  /** One turn of the event loop: runs host functions that are due, settles promises that are over. */
   turn(): TurnResult {
     const { hostFunctions, relaxed, gates, eventWaits, sleeper } = this.parts
     if (this.#later.length > 0) this.#beginLater()

@@ -1,5 +1,5 @@
 /**
- * What a thread does between two looks at the GPU.
+ * How a thread passes the time between two looks at the GPU.
  *
  * Its event loop does not sleep at all for a moment, then for a fixed share of the time already waited. A wait of any length is noticed late by that share at most, and costs a number of looks that grows
  * with the logarithm of its length. No thread waits for anything, so none can be in the way when the process ends.
@@ -84,7 +84,7 @@ class TimerFd implements Timer {
     const create = libc.func('timerfd_create', 'int', ['int', 'int'])
     this.#settime = libc.func('timerfd_settime', 'int', ['int', 'int', 'uintptr_t', 'uintptr_t'])
     this.#fd = create(CLOCK_MONOTONIC, TFD_NONBLOCK_CLOEXEC) as number
-    // When the thread's JavaScript ends, however it ends; what is made later, as the watch, is taken down before.
+    // When the thread's JavaScript ends, however it ends; things made later, as the watch, are taken down before.
     const addHook = libc.func('napi_add_env_cleanup_hook', 'int', ['void *', 'uintptr_t', 'uintptr_t'])
     addHook(koffi().node.env, Number(libc.symbol('close')), this.#fd)
     const handle = koffi().node.poll(this.#fd, { readable: true }, () => {})
@@ -111,11 +111,17 @@ class TimerFd implements Timer {
   }
 }
 
-/** A blocked thread spins first for so many nanoseconds: most waits are over by then, and a sleep costs more than they take. */
+/**
+ * A blocked thread spins first for so many nanoseconds: most waits are over by then, and a sleep costs more than they
+ * take.
+ */
 const SPIN_FOR = 1_000_000
 const NAP_MICROSECONDS = 50
 
-/** What a blocked thread does between two looks: it spins at first, as CUDA does, then naps, so as not to burn a core. */
+/**
+ * How a blocked thread passes the time between two looks: it spins at first, as CUDA does, then naps, so as not to burn
+ * a core.
+ */
 export function makeRest(): (nanosecondsWaited: number) => void {
   if (process.platform === 'win32') return () => {}
   const usleep = koffi().load(null).func('int usleep(uint microseconds)')
