@@ -20,11 +20,10 @@ import type { HostFunctions } from './host-functions/host-functions.js'
 import { check } from './libcuda/library.js'
 import { koffi } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
-import { AfterWork, type AfterWorkDriver } from './memory/after-work.js'
 import { CopyOrder, type CopyOrderDriver } from './memory/copy-order.js'
 import { detach } from './memory/detach.js'
 import { HostCopies, type HostCopiesDriver } from './memory/host-copies.js'
-import { type Block, KeptBlocks } from './memory/kept-blocks.js'
+import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/kept-blocks.js'
 import { PeerAccess } from './memory/peer-access.js'
 import type { EventPool } from './waiting/event-pool.js'
 
@@ -35,13 +34,12 @@ const POINTER_DEVICE_ORDINAL = 9
 const MEMORY_TYPE_HOST = 1
 /** Pinned memory is handed out in multiples of this: a closed block fits the next request more often. */
 const GRANULE = 65_536
-const MOST_KEPT = 256 * 1024 * 1024
 
-export interface CudaMemoryParts extends LibcudaParts {
+export interface CudaMemoryParts extends LibcudaParts, KeptBlocksParts {
   readonly hostFunctions: Pick<HostFunctions, 'countEntries' | 'exclusivelyNow'>
   readonly pool: EventPool
   readonly reserve: StreamReserve
-  readonly driver: AfterWorkDriver & CopyOrderDriver & HostCopiesDriver
+  readonly driver: KeptBlocksParts['driver'] & CopyOrderDriver & HostCopiesDriver
 }
 
 export class CudaMemory implements MemoryDriver {
@@ -49,19 +47,19 @@ export class CudaMemory implements MemoryDriver {
   readonly #copyOrder: CopyOrder
   readonly #hostCopies: HostCopies
   readonly #pinned = new Map<Pointer, Block>()
-  readonly #kept = new KeptBlocks(MOST_KEPT)
-  readonly #dying: AfterWork<Block>
+  readonly #kept: KeptBlocks
   /** For a buffer that could not be detached: its memory dies when the last view does. */
   readonly #undetached = new FinalizationRegistry(
     (dying: { readonly block: Block; readonly after: readonly OwnEvent[] }) =>
-      this.#dying.add(dying.block, dying.after),
+      this.#kept.giveBack(dying.block, dying.after),
   )
 
   constructor(private readonly parts: CudaMemoryParts) {
     this.#peers = new PeerAccess(parts)
     this.#copyOrder = new CopyOrder(parts)
     this.#hostCopies = new HostCopies(parts)
-    this.#dying = new AfterWork(parts.driver, (block) => this.#keep(block))
+    const { library, relaxed } = parts
+    this.#kept = new KeptBlocks(parts, (block) => relaxed.run(() => library.cuMemFreeHost(block.pointer)))
   }
 
   /** The handle is, or was, that of another stream. */
@@ -85,7 +83,7 @@ export class CudaMemory implements MemoryDriver {
   }
 
   allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory {
-    this.#dying.sweep()
+    this.#kept.sweep()
     const wanted = Math.ceil(byteLength / GRANULE) * GRANULE
     const block = this.#kept.take(wanted) ?? this.#allocatePinned(wanted, context)
     this.#pinned.set(block.pointer, block)
@@ -96,9 +94,9 @@ export class CudaMemory implements MemoryDriver {
     const block = this.#pinned.get(pointer)
     if (block === undefined) return
     this.#pinned.delete(pointer)
-    if (bytes === undefined || detach(bytes)) this.#dying.add(block, after)
+    if (bytes === undefined || detach(bytes)) this.#kept.giveBack(block, after)
     else this.#undetached.register(bytes, { block, after })
-    this.#dying.sweep()
+    this.#kept.sweep()
   }
 
   admit(pointer: Pointer, owner: number, user: number): boolean {
@@ -164,13 +162,6 @@ export class CudaMemory implements MemoryDriver {
 
   #allocatePinned(byteLength: number, context: ContextHandle): Block {
     return { pointer: allocatePinned(this.parts, byteLength, context), byteLength }
-  }
-
-  /** Freeing may wait for all that the device does, host functions included, which only this thread could run. */
-  #keep(block: Block): void {
-    const { library, relaxed, hostFunctions } = this.parts
-    const free = (): void => void relaxed.run(() => library.cuMemFreeHost(block.pointer))
-    if (this.#kept.hasRoomFor(block) || hostFunctions.exclusivelyNow(free) === undefined) this.#kept.keep(block)
   }
 }
 

@@ -6,29 +6,20 @@ import { stateError } from '../../base/errors.js'
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import type { ContextHandle, ExportedMemory, ImportedMemory, OwnEvent, Pointer, SharingDriver } from '../driver.js'
 import { Marks } from './handles/marks.js'
-import type { HostFunctions } from './host-functions/host-functions.js'
 import { check } from './libcuda/library.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
-import { AfterWork, type AfterWorkDriver } from './memory/after-work.js'
-import { type Block, KeptBlocks } from './memory/kept-blocks.js'
+import { AfterWork } from './memory/after-work.js'
+import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/kept-blocks.js'
 
 export const IPC_HANDLE_BYTES = 64
 const LAZY_ENABLE_PEER_ACCESS = 1
 const POINTER_IS_LEGACY_CUDA_IPC_CAPABLE = 10
 /** A smaller allocation may lie in one block with other memory, all of which the other process would see. */
 const GRANULE = 2 * 1024 * 1024
-const MOST_KEPT = 256 * 1024 * 1024
 /** Milliseconds between two looks at mappings that could not be given up yet. */
 const LOOK_AGAIN_AFTER = 20
 
-export interface CudaSharingParts extends LibcudaParts {
-  readonly hostFunctions: Pick<HostFunctions, 'exclusivelyNow'>
-  readonly driver: AfterWorkDriver
-}
-
-interface OwnBlock extends Block {
-  readonly context: ContextHandle
-}
+export interface CudaSharingParts extends LibcudaParts, KeptBlocksParts {}
 
 /** An allocation of another process, mapped into this one. Of several of the same memory CUDA keeps count. */
 interface Mapping {
@@ -40,9 +31,8 @@ interface Mapping {
 
 export class CudaSharing implements SharingDriver {
   readonly #marks = new Marks()
-  readonly #blocks = new Map<Pointer, OwnBlock>()
-  readonly #kept = new Map<ContextHandle, KeptBlocks>()
-  readonly #freed: AfterWork<OwnBlock>
+  readonly #blocks = new Map<Pointer, Block>()
+  readonly #kept: KeptBlocks
   /** Handles given away, by the allocation's address. */
   readonly #exported = new Map<number, string>()
   readonly #mappings = new Set<Mapping>()
@@ -50,18 +40,15 @@ export class CudaSharing implements SharingDriver {
   #lookAgain: NodeJS.Timeout | undefined
 
   constructor(private readonly parts: CudaSharingParts) {
-    this.#freed = new AfterWork(parts.driver, (block) => this.#keepOrFree(block))
+    this.#kept = new KeptBlocks(parts, (block) => this.#free(block))
     this.#closed = new AfterWork(parts.driver, (mapping) => this.#unmap(mapping))
   }
 
   allocate(byteLength: number, context: ContextHandle): Pointer {
-    this.#freed.sweep()
+    this.#kept.sweep()
     const wanted = Math.ceil(byteLength / GRANULE) * GRANULE
-    const block = this.#kept.get(context)?.take(wanted) ?? {
-      pointer: this.#allocate(wanted, context),
-      byteLength: wanted,
-    }
-    this.#blocks.set(block.pointer, { ...block, context })
+    const block = this.#kept.take(wanted, context) ?? this.#allocate(wanted, context)
+    this.#blocks.set(block.pointer, block)
     return block.pointer
   }
 
@@ -69,8 +56,8 @@ export class CudaSharing implements SharingDriver {
     const block = this.#blocks.get(pointer)
     if (block === undefined) return
     this.#blocks.delete(pointer)
-    this.#freed.add(block, after)
-    this.#freed.sweep()
+    this.#kept.giveBack(block, after)
+    this.#kept.sweep()
   }
 
   exportMemory(pointer: Pointer, context: ContextHandle): ExportedMemory {
@@ -112,42 +99,18 @@ export class CudaSharing implements SharingDriver {
     return this.#marks.read(mark, key)
   }
 
-  #allocate(byteLength: number, context: ContextHandle): Pointer {
+  #allocate(byteLength: number, context: ContextHandle): Block {
     const { library, memory } = this.parts
     const attempt = (): number => this.#in(context, () => library.cuMemAlloc_v2(memory.address, byteLength))
     let result = attempt()
-    if (result === CUresult.OUT_OF_MEMORY && this.#freeKept()) result = attempt()
+    if (result === CUresult.OUT_OF_MEMORY && this.#kept.freeAll()) result = attempt()
     check('cuMemAlloc', result)
-    return memory.pointerAt(0) as Pointer
+    return { pointer: memory.pointerAt(0) as Pointer, byteLength, context }
   }
 
-  #keepOrFree(block: OwnBlock): void {
-    let kept = this.#kept.get(block.context)
-    if (kept === undefined) {
-      kept = new KeptBlocks(MOST_KEPT)
-      this.#kept.set(block.context, kept)
-    }
-    const free = (): void => this.#free(block.pointer, block.context)
-    if (kept.hasRoomFor(block) || this.parts.hostFunctions.exclusivelyNow(free) === undefined) kept.keep(block)
-  }
-
-  /** Gives all that is kept to the driver, for want of memory. False where nothing could be given. */
-  #freeKept(): boolean {
-    let any = false
-    this.parts.hostFunctions.exclusivelyNow(() => {
-      for (const [context, kept] of this.#kept) {
-        for (const { pointer } of kept.takeAll()) {
-          this.#free(pointer, context)
-          any = true
-        }
-      }
-    })
-    return any
-  }
-
-  #free(pointer: Pointer, context: ContextHandle): void {
+  #free({ pointer, context }: Block): void {
     this.#exported.delete(pointer)
-    this.#in(context, () => this.parts.library.cuMemFree_v2(pointer))
+    if (context !== undefined) this.#in(context, () => this.parts.library.cuMemFree_v2(pointer))
   }
 
   #map(handle: Uint8Array, context: ContextHandle): Mapping {
