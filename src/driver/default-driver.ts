@@ -12,19 +12,19 @@ const WARNED = 'cuda-streams: warned of the simulator'
 /** Threads have modules of their own, but inherit this: the first that has to warn does so for all. */
 const warned = sharedFlag()
 
-/** What a variable of the environment puts behind the front: loaded only then, and given the variable's value. */
+/** The wrappers that variables of the environment put in: loaded only then, and given the variable's value. */
 const DOORS: Readonly<Record<string, string>> = {
   CUDA_STREAMS_SANITIZER: '../sanitizer/environment.js',
   CUDA_STREAMS_TIMELINE: '../timeline/whole-process.js',
 }
 
-/** What such a file exports. */
+/** The exports of such a file. */
 interface Door {
-  open(front: WrappableDriver, value: string): void
+  open(driver: WrappableDriver, value: string): void
 }
 
 let opened: WrappableDriver | undefined
-/** The same, once nobody has refused it. */
+/** The same, once no listener has refused it. */
 let chosen: WrappableDriver | undefined
 const doorsOpened = new Set<string>()
 const toBeTold = new Set<(driver: WrappableDriver) => void>()
@@ -42,21 +42,21 @@ export function whenDriverOpens(tell: (driver: WrappableDriver) => void): () => 
 
 function open(): WrappableDriver {
   opened ??= wrappableOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
-  const front = opened
-  // Not chosen before all have been told: whoever refuses refuses every use.
-  openDoors(front)
-  for (const tell of toBeTold) tell(front)
+  const driver = opened
+  // Not chosen before all have been told: a listener that refuses it refuses every use.
+  openDoors(driver)
+  for (const tell of toBeTold) tell(driver)
   toBeTold.clear()
-  chosen = front
-  return front
+  chosen = driver
+  return driver
 }
 
-function openDoors(front: WrappableDriver): void {
+function openDoors(driver: WrappableDriver): void {
   for (const [variable, path] of Object.entries(DOORS)) {
     const value = process.env[variable]
     if (value === undefined || value === '' || value === '0' || doorsOpened.has(variable)) continue
     const door: Door = createRequire(import.meta.url)(path)
-    door.open(front, value)
+    door.open(driver, value)
     doorsOpened.add(variable)
   }
 }
