@@ -1,6 +1,9 @@
 import { CudaError } from '../base/errors.js'
 
-/** CUresult numbers and their names, as in cuda.h 13.0. One table for both backends: the simulator must speak as the driver does. */
+/**
+ * CUresult numbers and their names, as in cuda.h 13.0. One table for both backends: the simulator must speak as the
+ * driver does.
+ */
 const RESULT_NAMES: Readonly<Record<number, string>> = {
   0: 'CUDA_SUCCESS',
   1: 'CUDA_ERROR_INVALID_VALUE',
@@ -117,7 +120,7 @@ const EXPLANATIONS: Readonly<Record<number, string>> = {
   709: 'The context is gone: its device was reset, or another library released it',
   719: 'A kernel failed. The context is lost: every later call on this device fails the same way until the process starts anew',
   900: 'This cannot be done while a stream captures: end the capture first, or do it before',
-  901: 'An earlier mistake has spoilt the capture: end it and begin anew',
+  901: 'An earlier mistake has invalidated the capture: end it and begin anew',
   904: 'A stream joined this capture and was never waited for: let the stream that began the capture wait for it before the end',
   905: 'The event was recorded outside the capture: record it inside, or wait with { external: true }',
   906: 'The null stream would wait for a stream that is capturing: use a non-blocking stream',

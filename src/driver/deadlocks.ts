@@ -13,5 +13,5 @@ export const comesAfterItself =
 export const tooDeep = `${MOST_NESTED} host functions wait one inside the other, and JavaScript's stack has no room for more. Return first, or await the finished() of it`
 
 export function deadlock(what: string, why: string): Error {
-  return stateError('ERR_DEADLOCK', `${what} would wait for ever: ${why}`)
+  return stateError('ERR_DEADLOCK', `${what} would wait forever: ${why}`)
 }

@@ -1,4 +1,4 @@
-/** The driver of a program that names none: chosen at the first use, never at import. */
+/** Which driver a program gets when it names none: chosen at the first use, never at import. */
 import { createRequire } from 'node:module'
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
 import { invalidValue, stateError } from '../base/errors.js'
@@ -12,21 +12,19 @@ const WARNED = 'cuda-streams: warned of the simulator'
 /** Threads have modules of their own, but inherit this: the first that has to warn does so for all. */
 const warned = sharedFlag()
 
-/**
- * Modules that variables of the environment put before the driver: loaded only then, and given the variable's value.
- */
+/** The wrappers that variables of the environment put in: loaded only then, and given the variable's value. */
 const DOORS: Readonly<Record<string, string>> = {
   CUDA_STREAMS_SANITIZER: '../sanitizer/environment.js',
   CUDA_STREAMS_TIMELINE: '../timeline/whole-process.js',
 }
 
-/** The exports of such a module. */
+/** The exports of such a file. */
 interface Door {
-  open(front: WrappableDriver, value: string): void
+  open(driver: WrappableDriver, value: string): void
 }
 
 let opened: WrappableDriver | undefined
-/** The same, once every module and listener has accepted it. */
+/** The same, once no listener has refused it. */
 let chosen: WrappableDriver | undefined
 const doorsOpened = new Set<string>()
 const toBeTold = new Set<(driver: WrappableDriver) => void>()
@@ -35,9 +33,7 @@ export function defaultDriver(): WrappableDriver {
   return chosen ?? open()
 }
 
-/**
- * Calls back with the default driver: now if it is open, else when it is opened. The result takes the callback back.
- */
+/** Calls back with the default driver: now if it is open, else when it is opened. The result takes that back. */
 export function whenDriverOpens(tell: (driver: WrappableDriver) => void): () => void {
   if (chosen === undefined) toBeTold.add(tell)
   else tell(chosen)
@@ -46,28 +42,28 @@ export function whenDriverOpens(tell: (driver: WrappableDriver) => void): () => 
 
 function open(): WrappableDriver {
   opened ??= wrappableOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
-  const front = opened
-  // Not chosen before all are called: one that throws refuses every use.
-  openDoors(front)
-  for (const tell of toBeTold) tell(front)
+  const driver = opened
+  // Not chosen before all have been told: a listener that refuses it refuses every use.
+  openDoors(driver)
+  for (const tell of toBeTold) tell(driver)
   toBeTold.clear()
-  chosen = front
-  return front
+  chosen = driver
+  return driver
 }
 
-function openDoors(front: WrappableDriver): void {
+function openDoors(driver: WrappableDriver): void {
   for (const [variable, path] of Object.entries(DOORS)) {
     const value = process.env[variable]
     if (value === undefined || value === '' || value === '0' || doorsOpened.has(variable)) continue
     const door: Door = createRequire(import.meta.url)(path)
-    door.open(front, value)
+    door.open(driver, value)
     doorsOpened.add(variable)
   }
 }
 
 /**
  * The driver to ask about a handle that came without a device. Simulations stand side by side, each with handles of its
- * own, so the owner is found by the handle; a real driver is only ever asked about its own handles.
+ * own, so the right one can be told; a real driver is only ever asked about its own handles.
  */
 export function driverForHandle(handle: number, near: WrappableDriver): WrappableDriver {
   const owner = near.name === 'sim' ? simulatorOfHandle(handle) : undefined

@@ -1,7 +1,7 @@
 /**
  * The wall between the nouns and a GPU. Its verbs are CUDA's own, on plain handles; the backends behind it are
  * driver/cuda (libcuda) and driver/sim (a simulated GPU), and a wrapper may stand in between. The rule of this layer:
- * a verb that the GPU refuses throws `CudaError`, and no verb checks what the nouns have checked already.
+ * a verb that the GPU refuses throws `CudaError`, and no verb checks again what the nouns have checked.
  */
 
 declare const kind: unique symbol
@@ -34,7 +34,7 @@ export function defaultStream(device: number, which: 0 | 1 | 2): StreamHandle {
 export const DEFAULT_STREAM_LIMIT = 4096
 export const isDefaultStream = (stream: StreamHandle): boolean => stream < DEFAULT_STREAM_LIMIT
 export const deviceOfDefaultStream = (stream: StreamHandle): number => stream >>> 2
-/** What CUDA itself calls this stream: 0, 1 or 2 for a default stream, else its address. */
+/** CUDA's own handle of this stream: 0, 1 or 2 for a default stream, else its address. */
 export const cudaHandleOf = (stream: StreamHandle): number => (isDefaultStream(stream) ? stream & 3 : stream)
 /** Both names of a device's null stream are one stream. */
 export const canonicalStream = (stream: StreamHandle): StreamHandle =>
@@ -47,9 +47,9 @@ export const EventFlag = { DEFAULT: 0, BLOCKING_SYNC: 1, DISABLE_TIMING: 2, INTE
 export const ExternalFlag = { NONE: 0, EXTERNAL: 1 } as const
 export type ExternalFlag = (typeof ExternalFlag)[keyof typeof ExternalFlag]
 
-/** What became of a wait: called once, with nothing when the work is done, or with the reason why it never will be. */
+/** How a wait ends: called once, with nothing when the work is done, or with the reason why it never will be. */
 export type Settle = (error?: unknown) => void
-/** Stops a wait whose result nobody needs. Calling it after the wait has settled does nothing. */
+/** Stops a wait whose result is not needed any more. Calling it after the wait has settled does nothing. */
 export type Cancel = () => void
 
 /** A host function as the driver runs it: `status` is 0, or the CUresult of the fault that came before it. */
@@ -57,7 +57,7 @@ export interface HostFunction {
   readonly run: (status: number) => void
   /** True: `cuStreamAddCallback`, also run after a fault. False: `cuLaunchHostFunc`, dropped then, as CUDA does. */
   readonly runsAfterFault: boolean
-  /** The library's own, as those of a download: whoever counts what a program queued leaves it out. */
+  /** The library's own, as those of a download: it does not count as something that the program queued. */
   readonly own?: boolean
 }
 
@@ -67,51 +67,62 @@ export interface AdoptedStream {
   readonly device: number
 }
 
+/**
+ * Each verb names the function of cuda.h that it stands for. Where a comment names none, the verb is the library's own.
+ */
 export interface Driver {
   readonly name: 'cuda' | 'sim'
-  readonly graphs: GraphDriver
-  readonly kernels: KernelDriver
-  readonly libraries: LibraryDriver
   readonly memory: MemoryDriver
+  readonly kernels: KernelDriver
+  readonly graphs: GraphDriver
+  readonly libraries: LibraryDriver
   readonly sharing: SharingDriver
 
+  // Devices
+
+  /** `cuDeviceGetCount` */
   deviceCount(): number
+  /** `cuDeviceGetName` */
   deviceName(device: number): string
-  /** 16 bytes as lower-case hexadecimal in the 8-4-4-4-12 form, with 'GPU-' before it. */
+  /** `cuDeviceGetUuid`: 16 bytes as lower-case hexadecimal in the 8-4-4-4-12 form, with 'GPU-' before it. */
   deviceUuid(device: number): string
-  /** `attribute` is a CUdevice_attribute. */
+  /** `cuDeviceGetAttribute`: `attribute` is a CUdevice_attribute. */
   deviceAttribute(device: number, attribute: number): number
-  /** The device's primary context, retained at the first call. */
+  /** `cuDevicePrimaryCtxRetain`, at the first call. */
   deviceContext(device: number): ContextHandle
+  /** `cuCtxGetStreamPriorityRange` */
   streamPriorityRange(device: number): { readonly least: number; readonly greatest: number }
+  /** `cuCtxSynchronize` */
   deviceSynchronize(device: number): void
   /**
-   * Settles when all that is queued on the device now is done. Throws where the driver refuses to look; a capture there that
-   * this thread can know of is left as it was.
+   * `cuCtxRecordEvent`: settles when all that is queued on the device now is done. Throws where the driver refuses to look;
+   * a capture there that this thread can know of is left as it was.
    */
   deviceFinished(device: number, settle: Settle): Cancel
   /**
-   * Records an event of the library's own, made in the device's primary context, behind all work of the device. False where
-   * a stream there captures, as far as this thread can know: nothing is done then.
+   * `cuCtxRecordEvent`: records an event of the library's own, made in the device's primary context, behind all work of the
+   * device. False where a stream there captures, as far as this thread can know: nothing is done then.
    */
   deviceRecordOwn(event: EventHandle, device: number): boolean
-  /** Throws what a GPU that has faulted answers to every call, where that is known by now (`cuEventQuery`). */
+  /** `cuEventQuery`: throws what a GPU that has faulted answers to every call, where that is known by now. */
   contextCheck(context: ContextHandle): void
-  /** Runs host functions as they come due, and blocks until none is pending on any stream of any device. */
-  drainHostFunctions(): void
-  /** Runs calls that would spoil a capture which anybody has under way (`cuThreadExchangeStreamCaptureMode`). */
+  /** `cuThreadExchangeStreamCaptureMode`: runs calls that would otherwise invalidate a capture of any thread. */
   relaxed<R>(calls: () => R): R
 
+  // Streams
+
+  /** `cuStreamCreateWithPriority` */
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle
+  /** `cuStreamDestroy` */
   streamDestroy(stream: StreamHandle): void
   /**
-   * Takes in a stream that another library owns, by CUDA's own handle; 0, 1 and 2 are default streams of the device
-   * `near`. Throws ERR_INVALID_HANDLE or ERR_CLOSED for what is none.
+   * `cuStreamGetCtx`: takes in a stream that another library owns, by CUDA's own handle; 0, 1 and 2 are default streams of
+   * the device `near`. Throws ERR_INVALID_HANDLE or ERR_CLOSED for a number that is no stream's handle.
    */
   streamAdopt(cudaHandle: number, near: number): AdoptedStream
   /**
-   * Somebody outside of the library has the stream's handle from now on, and may queue work that passes no driver. The
-   * stream may be destroyed already.
+   * Code outside of the library has the stream's handle from now on, and may queue work that passes no driver. The stream
+   * may be destroyed already.
    */
   streamHandedOut(stream: StreamHandle): void
   /** Was it ever? Default streams always were. */
@@ -121,41 +132,75 @@ export interface Driver {
    * meanwhile. No other verb that queues work waits, so all of them come after this.
    */
   streamMakeRoom(stream: StreamHandle, entries: number): void
-  /** Does its hardware queue take so many entries more now? Waits for nothing, and spoils no capture. */
+  /** Does its hardware queue take so many entries more now? Waits for nothing, and invalidates no capture. */
   streamHasRoom(stream: StreamHandle, entries: number): boolean
+  /** `cuStreamGetId` */
   streamGetId(stream: StreamHandle): bigint
+  /** `cuStreamGetFlags` */
   streamGetFlags(stream: StreamHandle): number
+  /** `cuStreamGetPriority` */
   streamGetPriority(stream: StreamHandle): number
+  /** `cuStreamIsCapturing` */
   streamIsCapturing(stream: StreamHandle): boolean
+  /** `cuStreamQuery` */
   streamQuery(stream: StreamHandle): boolean
+  /** `cuStreamSynchronize` */
   streamSynchronize(stream: StreamHandle): void
+  /** `cuStreamWaitEvent` */
   streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void
-  /** Records an event that nobody sees on `other`, in its context, and makes `stream` wait for it. */
+  /**
+   * `cuEventRecord` of an event that only the driver knows on `other`, in its context, and `cuStreamWaitEvent` on
+   * `stream`.
+   */
   streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void
   /** Settles when all that is queued now is done. Throws where the driver refuses to look, as on a capturing stream. */
   streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel
+
+  // Host functions
+
+  /** `cuLaunchHostFunc` or `cuStreamAddCallback` */
   streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void
+  /** Runs host functions as they come due, and blocks until none is pending on any stream of any device. */
+  drainHostFunctions(): void
+
+  // Events
 
   /**
-   * `recordedNext`: whoever asks records it before anything else, so it may be one that others have recorded and recycled.
-   * Of an event without such a past a query is true, and a wait waits for nothing.
+   * `cuEventCreate`. `recordedNext`: the caller records it before anything else, so it may be one that was recorded and
+   * recycled before. Of an event without such a past a query is true, and a wait waits for nothing.
    */
   eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle
-  /** A graph that records the event, or waits for it, may be launched still, and knows it then as it did. */
+  /**
+   * `cuEventDestroy`. A graph that records the event, or waits for it, may be launched still, and knows it then as it
+   * did.
+   */
   eventDestroy(event: EventHandle): void
-  /** Destroys an event, with no flags but DISABLE_TIMING, whose handle nobody has seen: it may be made use of again. */
+  /**
+   * Destroys an event with no flags but DISABLE_TIMING whose handle was not handed out: the driver may use it again.
+   */
   eventRecycle(context: ContextHandle, event: EventHandle): void
-  /** Takes in an event that another library owns; undefined where its device cannot be told. Throws ERR_INVALID_HANDLE or ERR_CLOSED for what is none. */
+  /**
+   * Takes in an event that another library owns; undefined where its device cannot be told. Throws ERR_INVALID_HANDLE or
+   * ERR_CLOSED for a number that is no event's handle.
+   */
   eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined
+  /** `cuEventRecord`, or `cuEventRecordWithFlags` */
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void
-  /** The same with an event of the library's own: nothing that the program has asked for. The stream does not capture. */
+  /**
+   * The same with an event of the library's own: nothing that the program has asked for. The stream does not capture.
+   */
   eventRecordOwn(event: EventHandle, stream: StreamHandle): void
+  /** `cuEventQuery` */
   eventQuery(event: EventHandle): boolean
+  /** `cuEventSynchronize` */
   eventSynchronize(event: EventHandle): void
+  /** Settles when the event's latest record is done. */
   eventFinished(event: EventHandle, settle: Settle): Cancel
-  /** Milliseconds between two records. */
+  /** `cuEventElapsedTime`: milliseconds between two records. */
   eventElapsedTime(start: EventHandle, end: EventHandle): number
+  /** `cuIpcGetEventHandle` */
   eventGetIpcHandle(event: EventHandle): Uint8Array
+  /** `cuIpcOpenEventHandle` */
   eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle
 }
 
@@ -169,12 +214,12 @@ export interface TwoDevices {
 }
 
 /**
- * What a driver has to be told of a copy that is not an ordinary one: it goes between two devices, or from one piece of
- * the host's memory to another.
+ * Which way a copy that is not an ordinary one goes: between two devices, or from one piece of the host's memory to
+ * another.
  */
 export type CopyRoute = TwoDevices | 'withinHost'
 
-/** What is known of another library's memory. */
+/** Where another library's memory is. */
 export interface MemoryPlace {
   readonly device: number
   /** It is memory of the host, pinned or managed. */
@@ -197,16 +242,16 @@ export interface MemoryDriver {
   allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer
   /** `cuMemFreeAsync`: gone once the stream's work gets here. */
   free(pointer: Pointer, stream: StreamHandle): void
-  /** `cuMemHostAlloc`, portable and mapped. Spoils no capture. Its bytes are those that GPUs of the driver see. */
+  /** `cuMemHostAlloc`, portable and mapped. Invalidates no capture. Its bytes are those that GPUs of the driver see. */
   allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory
   /**
-   * Detaches `bytes`, the ArrayBuffer that came with it, if that is still reachable; gives the memory back once the
-   * latest records of these events are done, and takes the events over.
+   * `cuMemFreeHost`: detaches `bytes`, the ArrayBuffer that came with it, if that is still reachable; gives the memory back
+   * once the latest records of these events are done, and takes the events over.
    */
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void
   /**
    * Lets the device `user` reach memory of the device `owner` (`cuCtxEnablePeerAccess`, `cuMemPoolSetAccess`), which it
-   * must before work on one of its streams uses that. False where the two cannot reach each other. Spoils no capture.
+   * must before work on one of its streams uses that. False where the two cannot reach each other. Invalidates no capture.
    */
   admit(pointer: Pointer, owner: number, user: number): boolean
   /**
@@ -221,16 +266,19 @@ export interface MemoryDriver {
    * driver does not know it.
    */
   placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace
-  /** JavaScript has asked for a view of pinned memory, to read or to write it. Backends need not know; wrappers want to. */
+  /** JavaScript has asked for a view of pinned memory, to read or to write it. Only wrappers need to know. */
   viewed(pointer: Pointer, byteLength: number): void
-  /** Is the event's latest record done? Unlike a query this spoils no capture, and a fault is no answer but false. */
+  /**
+   * `cuEventQuery`: is the event's latest record done? This invalidates no capture, and a fault is no answer but false.
+   */
   isDone(event: EventHandle): boolean
 }
 
-/** The C types that a kernel's parameters can have: signed, unsigned and floating ones, by their number of bits. */
-export type ScalarType = 'bool' | 'i8' | 'u8' | 'i16' | 'u16' | 'i32' | 'u32' | 'i64' | 'u64' | 'f32' | 'f64'
-
-export const SCALAR_BYTES: Readonly<Record<ScalarType, number>> = {
+/**
+ * The C types that a kernel's parameters can have, signed, unsigned and floating ones by their number of bits; in
+ * bytes.
+ */
+export const SCALAR_BYTES = {
   bool: 1,
   i8: 1,
   u8: 1,
@@ -242,7 +290,8 @@ export const SCALAR_BYTES: Readonly<Record<ScalarType, number>> = {
   u64: 8,
   f32: 4,
   f64: 8,
-}
+} as const
+export type ScalarType = keyof typeof SCALAR_BYTES
 
 export interface LaunchShape {
   /** Blocks in each direction. */
@@ -257,7 +306,7 @@ export interface LaunchShape {
   readonly cluster: readonly [number, number, number] | undefined
 }
 
-/** What a kernel does with the memory behind a pointer: reads it, writes it, or both. */
+/** How a kernel uses the memory behind a pointer: reads it, writes it, or both. */
 export type Access = 'in' | 'out' | 'inout'
 
 /** Memory that a kernel is given. */
@@ -283,18 +332,22 @@ export interface Twin {
 export interface KernelDriver {
   /** Queues a kernel's twin. Throws ERR_UNSUPPORTED on a driver that runs the kernel itself. */
   launchTwin(stream: StreamHandle, twin: Twin): void
-  /** As `compile`, and blocks until it is done. */
+  /** `nvrtcCompileProgram`: as `compile`, and blocks until it is done. */
   compileNow(source: string, name: string, options: readonly string[]): Uint8Array
-  /** Compiles CUDA C++ to code that `load` takes. Rejects with ERR_COMPILATION, or ERR_UNSUPPORTED without a compiler. */
+  /**
+   * `nvrtcCompileProgram`: compiles CUDA C++ to code that `load` takes. Rejects with ERR_COMPILATION, or ERR_UNSUPPORTED
+   * without a compiler.
+   */
   compile(source: string, name: string, options: readonly string[]): Promise<Uint8Array>
   /** `cuModuleLoadData`: cubin, PTX (ending in a zero) or fatbin. */
   load(image: Uint8Array, context: ContextHandle): ModuleHandle
+  /** `cuModuleUnload` */
   unload(module: ModuleHandle, context: ContextHandle): void
   /** `cuModuleGetFunction`. Throws ERR_INVALID_ARG_VALUE where these are not the kernel's parameters. */
   kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle
   /** The name that the kernel has in its module. */
   nameOf(kernel: KernelHandle): string
-  /** `cuLaunchKernel`. `memory` is what is known of the pointers among the values: wrappers want it, a GPU does not. */
+  /** `cuLaunchKernelEx`. `memory` tells of the pointers among the values, for wrappers: a GPU does not need it. */
   launch(
     kernel: KernelHandle,
     stream: StreamHandle,
@@ -311,24 +364,34 @@ export const CaptureMode = { GLOBAL: 0, THREAD_LOCAL: 1, RELAXED: 2 } as const
 export type CaptureMode = (typeof CaptureMode)[keyof typeof CaptureMode]
 
 export interface GraphDriver {
+  /** `cuStreamBeginCapture` */
   begin(stream: StreamHandle, mode: CaptureMode): void
-  /** Ends the capture that this stream began. */
+  /** `cuStreamEndCapture`, of the capture that this stream began. */
   end(stream: StreamHandle): GraphHandle
-  /** Ends the capture that this stream began, if that is still under way, and throws away what was captured. */
+  /** The same, if that capture is still under way, and throws the graph away. */
   abandon(stream: StreamHandle): void
+  /** `cuGraphDestroy` */
   destroy(graph: GraphHandle): void
+  /** `cuGraphGetNodes` */
   nodeCount(graph: GraphHandle): number
-  /** The graph in Graphviz's language. */
+  /** `cuGraphDebugDotPrint`: the graph in Graphviz's language. */
   toDot(graph: GraphHandle): string
+  /** `cuGraphInstantiateWithFlags` */
   instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle
+  /** `cuGraphExecDestroy` */
   destroyExec(exec: GraphExecHandle): void
+  /** `cuGraphUpload` */
   upload(exec: GraphExecHandle, stream: StreamHandle): void
+  /** `cuGraphLaunch` */
   launch(exec: GraphExecHandle, stream: StreamHandle): void
-  /** Puts another graph of the same shape into an instantiated one. */
+  /** `cuGraphExecUpdate`: puts another graph of the same shape into an instantiated one. */
   update(exec: GraphExecHandle, graph: GraphHandle): void
 }
 
-/** Entries of a hardware queue that one call of a library takes at most: a few kernels, and what they copy and clear before. */
+/**
+ * Entries of a hardware queue that one call of a library takes at most: a few kernels, and what they copy and clear
+ * before.
+ */
 export const LIBRARY_ENTRIES = 8
 
 /** Work that another library queues on a stream. */
@@ -337,7 +400,7 @@ export interface LibraryWork {
   readonly name: string
   readonly stream: StreamHandle
   readonly context: ContextHandle
-  /** What is known of the memory that it touches: wrappers want it, a GPU does not. */
+  /** The memory that it touches, as far as that is known, for wrappers: a GPU does not need it. */
   readonly memory: readonly KernelMemory[]
   /** Queues it on CUDA's own handle of the stream, with the context current. Throws what the library refuses. */
   call(stream: number): void
@@ -353,7 +416,7 @@ export interface LibraryTwin {
 }
 
 export interface LibraryDriver {
-  /** Host functions are pending: a call that waits for the device in native code would wait for ever. */
+  /** Host functions are pending: a call that waits for the device in native code would wait forever. */
   readonly hostFunctionsPending: boolean
   /**
    * Makes the calls, each in its context, in hardware queues that have room for LIBRARY_ENTRIES of each. `together` stands around
@@ -363,7 +426,7 @@ export interface LibraryDriver {
   queue(work: readonly LibraryWork[], together?: (calls: () => void) => void): void
   /**
    * Makes a call that queues nothing, such as one that makes a handle, with the context current. It may wait for the
-   * device, and spoils no capture of the thread: host functions that are pending are run before. Throws ERR_DEADLOCK
+   * device, and invalidates no capture of the thread: host functions that are pending are run before. Throws ERR_DEADLOCK
    * inside one, and ERR_UNSUPPORTED on a driver that runs no GPU code.
    */
   call<R>(context: ContextHandle, fn: () => R): R
@@ -387,14 +450,19 @@ export interface ExportedMemory {
 export interface ImportedMemory {
   readonly pointer: Pointer
   readonly byteLength: number
-  /** To be called once: gives it up when the latest records of these events are done, and takes the events over. */
+  /**
+   * `cuIpcCloseMemHandle`, to be called once: gives it up when the latest records of these events are done, and takes
+   * the events over.
+   */
   readonly close: (after: readonly OwnEvent[]) => void
 }
 
 export interface SharingDriver {
-  /** `cuMemAlloc`: there at once. Spoils no capture. */
+  /** `cuMemAlloc`: there at once. Invalidates no capture. */
   allocate(byteLength: number, context: ContextHandle): Pointer
-  /** Gives such memory back once the latest records of these events are done, and takes the events over. */
+  /**
+   * `cuMemFree`: gives such memory back once the latest records of these events are done, and takes the events over.
+   */
   free(pointer: Pointer, after: readonly OwnEvent[]): void
   /** `cuIpcGetMemHandle`. Throws ERR_UNSUPPORTED for memory that CUDA cannot share. */
   exportMemory(pointer: Pointer, context: ContextHandle): ExportedMemory

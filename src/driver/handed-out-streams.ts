@@ -1,4 +1,4 @@
-/** Streams whose handle somebody outside of the library has: they may be given work that no driver of ours sees. */
+/** Streams of which code outside of the library has the handle: it may queue work there that no driver of ours sees. */
 import { isDefaultStream, type StreamHandle } from './driver.js'
 
 export class HandedOutStreams {
@@ -13,7 +13,7 @@ export class HandedOutStreams {
     this.#streams.delete(stream)
   }
 
-  /** Everybody has the default streams. */
+  /** Every program has the default streams. */
   has(stream: StreamHandle): boolean {
     return isDefaultStream(stream) || this.#streams.has(stream)
   }

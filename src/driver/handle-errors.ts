@@ -1,7 +1,7 @@
 /** What both backends say of a handle that cannot be wrapped. */
 import { type CudaError, stateError } from '../base/errors.js'
 
-/** Handles below this are no addresses: somebody has taken a library's number for its handle. */
+/** Handles below this are no addresses: the program has taken a library's number for its handle. */
 const SMALL = 65_536
 
 export function refusedHandle(kind: 'stream' | 'event', handle: number, cause: CudaError): Error {

@@ -17,18 +17,15 @@ export interface Sleeper {
 const { setImmediate: atNextTurn } = globalThis
 
 export class LoopPump {
-  readonly #turn: () => TurnResult
-  readonly #sleeper: Sleeper
-  readonly #keepsAlive: () => boolean
   #immediate: NodeJS.Immediate | undefined
   #sleeping = false
 
   /** `keepsAlive` says whether what is pending must keep the process running; it is asked at every turn. */
-  constructor(turn: () => TurnResult, sleeper: Sleeper, keepsAlive: () => boolean) {
-    this.#turn = turn
-    this.#sleeper = sleeper
-    this.#keepsAlive = keepsAlive
-  }
+  constructor(
+    private readonly turn: () => TurnResult,
+    private readonly sleeper: Sleeper,
+    private readonly keepsAlive: () => boolean,
+  ) {}
 
   /** Something was queued: look at the next turn. */
   wake(): void {
@@ -39,26 +36,26 @@ export class LoopPump {
 
   #stopSleeping(): void {
     if (!this.#sleeping) return
-    this.#sleeper.cancel()
+    this.sleeper.cancel()
     this.#sleeping = false
   }
 
   #schedule(): void {
     this.#immediate ??= atNextTurn(this.#run)
-    if (this.#keepsAlive()) this.#immediate.ref()
+    if (this.keepsAlive()) this.#immediate.ref()
     else this.#immediate.unref()
   }
 
   readonly #run = (): void => {
     this.#immediate = undefined
     this.#stopSleeping()
-    const result = this.#turn()
+    const result = this.turn()
     if (this.#immediate !== undefined) return
     if (result === 'soon') this.#schedule()
     else if (result === 'later') {
       this.#sleeping = true
-      this.#sleeper.sleep(this.#wakeUp)
-    } else this.#sleeper.cancel()
+      this.sleeper.sleep(this.#wakeUp)
+    } else this.sleeper.cancel()
   }
 
   readonly #wakeUp = (): void => {

@@ -1,10 +1,10 @@
-/** Names that programs give to their streams, for all who tell of streams: the sanitizer and timelines. */
+/** Names that programs give to their streams, for the sanitizer and timelines, which tell of streams. */
 import { canonicalStream, type Driver, type StreamHandle } from './driver.js'
 import { backendOf, type WrappableDriver, wrappableOf } from './wrappable-driver.js'
 
 /** A stream that has got a name. */
 export interface NamedStream {
-  /** The front that the stream is used through. */
+  /** The driver that the stream is used through. */
   readonly driver: WrappableDriver
   readonly stream: StreamHandle
   readonly device: number

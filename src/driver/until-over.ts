@@ -1,7 +1,9 @@
-/** For those who have to know when a wait without blocking is over, whatever becomes of it. */
+/** Tells when a wait without blocking is over, however it ends. */
 import type { Cancel, Settle } from './driver.js'
 
-/** Starts a wait. Calls `over` when it settles, when nobody needs it any more, or at once where the start is refused. */
+/**
+ * Starts a wait. Calls `over` when it settles, when it is not needed any more, or at once where the start is refused.
+ */
 export function untilOver(start: (told: Settle) => Cancel, settle: Settle, over: () => void): Cancel {
   try {
     const cancel = start((error) => {

@@ -1,23 +1,24 @@
 /**
- * What the nouns hold: a backend's front, which passes everything on. Wrappers are put in behind it and taken out again
- * while streams live, without anyone holding a driver that is not in use any more.
+ * The driver that the nouns hold: it stands before a backend and passes everything on. Wrappers are put in behind it and
+ * taken out again while streams live, so that no noun holds a driver that is not in use any more.
  */
 import type { Driver, StreamHandle } from './driver.js'
 import { DriverWrapper } from './driver-wrapper.js'
 
-const fronts = new WeakMap<Driver, WrappableDriver>()
+const wrappables = new WeakMap<Driver, WrappableDriver>()
 
 export class WrappableDriver extends DriverWrapper {
-  /** The driver behind all wrappers. */
-  readonly backend: Driver
-  /** What programs call streams that live; `id` is the driver's number for the stream, whose handle may be another's later. */
+  /**
+   * The names that programs gave to streams that live; `id` is the driver's number for the stream, whose handle may be
+   * another's later.
+   */
   readonly streamNames = new Map<StreamHandle, { readonly id: bigint; readonly name: string }>()
   /** From the backend outwards. */
   readonly #wrappers: DriverWrapper[] = []
 
-  constructor(backend: Driver) {
+  /** `backend` is the driver behind all wrappers. */
+  constructor(readonly backend: Driver) {
     super(backend)
-    this.backend = backend
   }
 
   override streamDestroy(stream: StreamHandle): void {
@@ -45,17 +46,17 @@ export class WrappableDriver extends DriverWrapper {
   }
 }
 
-/** The one front of a backend. */
+/** The one driver that the nouns of a backend hold. */
 export function wrappableOf(backend: Driver): WrappableDriver {
-  let front = fronts.get(backend)
-  if (front === undefined) {
-    front = new WrappableDriver(backend)
-    fronts.set(backend, front)
+  let wrappable = wrappables.get(backend)
+  if (wrappable === undefined) {
+    wrappable = new WrappableDriver(backend)
+    wrappables.set(backend, wrappable)
   }
-  return front
+  return wrappable
 }
 
-/** The backend behind a driver's front and its wrappers. */
+/** The backend behind a driver and its wrappers. */
 export function backendOf(driver: Driver): Driver {
   return driver instanceof DriverWrapper ? backendOf(driver.inner) : driver
 }

@@ -1,6 +1,6 @@
 /**
- * The real GPU behind the Driver interface: libcuda's functions, each result checked once. Waiting, in which host
- * functions have to run, is waiting.ts; how they stop a stream is gates.ts.
+ * The real GPU behind the Driver interface: libcuda's functions, each result checked once. It reports to HostFunctions
+ * each host function, record, wait and destruction, and asks Blocking and Promises to wait.
  */
 import { stateError } from '../../base/errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
@@ -18,9 +18,7 @@ import {
   type HostFunction,
   isDefaultStream,
   isNullStream,
-  type MemoryDriver,
   type Settle,
-  type SharingDriver,
   StreamFlag,
   type StreamHandle,
 } from '../driver.js'
@@ -29,226 +27,192 @@ import { refusedHandle } from '../handle-errors.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaKernels } from './cuda-kernels.js'
 import { CudaLibraries } from './cuda-libraries.js'
-import { CudaMemory, type CudaMemoryParts } from './cuda-memory.js'
-import { CudaSharing, type CudaSharingParts, IPC_HANDLE_BYTES } from './cuda-sharing.js'
+import { CudaMemory } from './cuda-memory.js'
+import { CudaSharing, IPC_HANDLE_BYTES } from './cuda-sharing.js'
 import type { HandleCheck } from './handles/handle-check.js'
 import { HandlesInUse } from './handles/handles-in-use.js'
 import type { StreamReserve } from './handles/stream-reserve.js'
+import type { Captures } from './host-functions/captures.js'
 import type { GraphGates } from './host-functions/graph-gates.js'
-import type { Contexts } from './libcuda/contexts.js'
+import type { HostFunctions } from './host-functions/host-functions.js'
+import type { Threads } from './host-functions/thread-table.js'
 import { check, checkDestroyed, type Library } from './libcuda/library.js'
 import type { NativeMemory } from './libcuda/native.js'
-import type { RelaxedCaptures } from './libcuda/relaxed-captures.js'
-import { StreamCalls } from './libcuda/stream-calls.js'
-import { CopyOrder } from './memory/copy-order.js'
-import { HostCopies } from './memory/host-copies.js'
-import { PeerAccess } from './memory/peer-access.js'
+import type { LibcudaParts, StreamCalls } from './libcuda/stream-calls.js'
+import type { Blocking } from './waiting/blocking.js'
+import type { CallsApart } from './waiting/calls-apart.js'
 import { type EventPool, isPooled } from './waiting/event-pool.js'
-import type { Waiting } from './waiting/waiting.js'
+import type { Promises } from './waiting/promises.js'
 
 const NAME_BYTES = 256
+
+export interface CudaDriverParts extends LibcudaParts {
+  readonly handles: HandleCheck
+  readonly reserve: StreamReserve
+  readonly threads: Threads
+  readonly graphGates: GraphGates
+  readonly captures: Captures
+  readonly hostFunctions: HostFunctions
+  readonly blocking: Blocking
+  readonly promises: Promises
+  readonly callsApart: CallsApart
+  readonly pool: EventPool
+}
 
 export class CudaDriver implements Driver {
   readonly name = 'cuda'
   readonly graphs: CudaGraphs
   readonly kernels: CudaKernels
   readonly libraries: CudaLibraries
-  readonly memory: MemoryDriver
-  readonly sharing: SharingDriver
+  readonly memory: CudaMemory
+  readonly sharing: CudaSharing
   readonly #library: Library
-  readonly #memory: NativeMemory
-  readonly #contexts: Contexts
-  readonly #handles: HandleCheck
-  readonly #waiting: Waiting
-  readonly #reserve: StreamReserve
-  readonly #pool: EventPool
+  /** Where out parameters go. */
+  readonly #out: NativeMemory
   readonly #calls: StreamCalls
-  readonly #relaxed: RelaxedCaptures
-  readonly #copyOrder: CopyOrder
+  readonly #hostFunctions: HostFunctions
   readonly #handedOut = new HandedOutStreams()
   readonly #inUse = new HandlesInUse()
   readonly #timedEvents = new Set<EventHandle>()
-  /** A record of these takes an entry of the hardware queue: those with timing, those of processes, and foreign ones. */
+  /**
+   * A record of these takes an entry of the hardware queue: those with timing, those of processes, and foreign ones.
+   */
   readonly #takeEntries = new Set<EventHandle>()
   /** A graph may record them, or wait for them, at any later time: they are never destroyed. */
   readonly #inGraphs = new Set<EventHandle>()
 
-  constructor(parts: {
-    readonly library: Library
-    /** Where out parameters go. */
-    readonly memory: NativeMemory
-    readonly contexts: Contexts
-    readonly relaxed: RelaxedCaptures
-    readonly handles: HandleCheck
-    readonly waiting: Waiting
-    readonly pool: EventPool
-    readonly graphGates: GraphGates
-    readonly reserve: StreamReserve
-  }) {
+  constructor(private readonly parts: CudaDriverParts) {
     this.#library = parts.library
-    this.#memory = parts.memory
-    this.#contexts = parts.contexts
-    this.#handles = parts.handles
-    this.#waiting = parts.waiting
-    this.#reserve = parts.reserve
-    this.#pool = parts.pool
-    this.#relaxed = parts.relaxed
-    this.#calls = new StreamCalls(parts.contexts)
-    const { onStream, inContextOf, contextOf } = this.#calls
-    const count: CudaMemoryParts['count'] = (stream, entries) => parts.waiting.countEntries(stream, entries)
-    const exclusivelyNow: CudaMemoryParts['exclusivelyNow'] = (call) => parts.waiting.exclusivelyNow(call) !== undefined
-    this.kernels = new CudaKernels(parts.library, parts.memory, parts.contexts, {
-      onStream,
-      count,
-      exclusively: (call, what) => parts.waiting.exclusively(call, what),
-      exclusivelyNow,
-      relaxed: (calls) => parts.relaxed.run(calls),
-    })
-    this.libraries = new CudaLibraries({ ...parts, count })
-    this.graphs = new CudaGraphs(parts.library, parts.memory, parts.relaxed, parts.graphGates, {
-      onStream,
-      count,
-      captureGoes: () => parts.waiting.captureGoes(),
-      captureStays: () => parts.waiting.captureStays(),
-      captureBegins: () => parts.waiting.captureBegins(),
-      captureEnds: () => parts.waiting.captureEnds(),
-      captureJoins: () => parts.waiting.captureJoins,
-      withStreams: (context, streams, call, what) => this.#withStreams(context, streams, call, what),
-      goes: (lanes) => parts.waiting.graphGoes(lanes),
-      stays: () => parts.waiting.graphStays(),
-      launched: (stream, lanes) => parts.waiting.graphLaunched(stream, lanes),
-    })
-    const recycle: CudaMemoryParts['recycle'] = ({ context, event }) => this.eventRecycle(context, event)
-    this.#copyOrder = new CopyOrder({ ...parts, contextOf, isBlocking: (stream) => this.isBlocking(stream) })
-    const beforeCopy: CudaMemoryParts['beforeCopy'] = (...copy) => this.#copyOrder.before(...copy)
-    const peers = new PeerAccess(parts)
-    const hostCopies = new HostCopies({
-      ...parts,
-      contextOf,
-      isCapturing: (stream) => this.#isCapturing(stream),
-      queueHostFunction: (stream, context, run) =>
-        this.streamLaunchHostFunction(stream, context, { run, runsAfterFault: false, own: true }),
-    })
-    const more = { hostCopies, inContextOf, peers, beforeCopy, count, recycle, exclusivelyNow }
-    const memory = new CudaMemory({ ...parts, ...more })
-    const isDone: CudaSharingParts['isDone'] = ({ event }) => memory.isDone(event)
-    this.memory = memory
-    this.sharing = new CudaSharing({ ...parts, isDone, recycle, exclusivelyNow })
+    this.#out = parts.memory
+    this.#calls = parts.calls
+    this.#hostFunctions = parts.hostFunctions
+    this.kernels = new CudaKernels(parts)
+    this.libraries = new CudaLibraries(parts)
+    const ownParts = { ...parts, driver: this }
+    this.graphs = new CudaGraphs(ownParts)
+    this.memory = new CudaMemory(ownParts)
+    this.sharing = new CudaSharing(ownParts)
   }
 
   deviceCount(): number {
-    check('cuDeviceGetCount', this.#library.cuDeviceGetCount(this.#memory.address))
-    return this.#memory.int32[0] ?? 0
+    check('cuDeviceGetCount', this.#library.cuDeviceGetCount(this.#out.address))
+    return this.#out.int32[0] ?? 0
   }
 
   deviceName(device: number): string {
     check(
       'cuDeviceGetName',
-      this.#library.cuDeviceGetName(this.#memory.address, NAME_BYTES, this.#contexts.cudaDevice(device)),
+      this.#library.cuDeviceGetName(this.#out.address, NAME_BYTES, this.parts.contexts.cudaDevice(device)),
     )
-    const { bytes } = this.#memory
+    const { bytes } = this.#out
     return Buffer.from(bytes.subarray(0, bytes.indexOf(0))).toString('utf8')
   }
 
   deviceUuid(device: number): string {
-    check('cuDeviceGetUuid', this.#library.cuDeviceGetUuid_v2(this.#memory.address, this.#contexts.cudaDevice(device)))
-    const digits = Buffer.from(this.#memory.bytes.subarray(0, 16)).toString('hex')
+    check(
+      'cuDeviceGetUuid',
+      this.#library.cuDeviceGetUuid_v2(this.#out.address, this.parts.contexts.cudaDevice(device)),
+    )
+    const digits = Buffer.from(this.#out.bytes.subarray(0, 16)).toString('hex')
     return `GPU-${digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')}`
   }
 
   deviceAttribute(device: number, attribute: number): number {
-    const cudaDevice = this.#contexts.cudaDevice(device)
-    check('cuDeviceGetAttribute', this.#library.cuDeviceGetAttribute(this.#memory.address, attribute, cudaDevice))
-    return this.#memory.int32[0] ?? 0
+    const cudaDevice = this.parts.contexts.cudaDevice(device)
+    check('cuDeviceGetAttribute', this.#library.cuDeviceGetAttribute(this.#out.address, attribute, cudaDevice))
+    return this.#out.int32[0] ?? 0
   }
 
   deviceContext(device: number): ContextHandle {
-    return this.#contexts.primary(device)
+    return this.parts.contexts.primary(device)
   }
 
   streamPriorityRange(device: number): { readonly least: number; readonly greatest: number } {
-    const { address } = this.#memory
-    this.#calls.inContext(this.#contexts.primary(device), 'cuCtxGetStreamPriorityRange', () =>
+    const { address } = this.#out
+    this.#calls.inContext(this.parts.contexts.primary(device), 'cuCtxGetStreamPriorityRange', () =>
       this.#library.cuCtxGetStreamPriorityRange(address, address + 4),
     )
-    return { least: this.#memory.int32[0] ?? 0, greatest: this.#memory.int32[1] ?? 0 }
+    return { least: this.#out.int32[0] ?? 0, greatest: this.#out.int32[1] ?? 0 }
   }
 
   deviceSynchronize(device: number): void {
-    const context = this.#contexts.primary(device)
+    const context = this.parts.contexts.primary(device)
     // The driver's own wait is refused while another thread captures, and invalidates that.
-    if (this.#waiting.anyPending || this.#waiting.hasOtherThreads) this.#waiting.forContext(context, device)
+    if (this.#hostFunctions.anyPending || this.parts.threads.others) this.parts.blocking.forContext(context, device)
     else this.#calls.inContext(context, 'cuCtxSynchronize', () => this.#library.cuCtxSynchronize())
   }
 
   deviceFinished(device: number, settle: Settle): Cancel {
-    const context = this.#contexts.primary(device)
+    const context = this.parts.contexts.primary(device)
     if (this.#anyCaptures(device, context)) throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
-    return this.#waiting.contextFinished(context, settle)
+    return this.parts.promises.contextFinished(context, settle)
   }
 
   deviceRecordOwn(event: EventHandle, device: number): boolean {
-    const context = this.#contexts.primary(device)
+    const context = this.parts.contexts.primary(device)
     if (this.#anyCaptures(device, context)) return false
-    return this.#waiting.recordContextNow(context, event)
+    const record = (): void => check('cuCtxRecordEvent', this.#library.cuCtxRecordEvent(context, event))
+    // It would invalidate another thread's capture.
+    return this.parts.threads.recording.now(record) !== undefined
   }
 
   contextCheck(context: ContextHandle): void {
-    const unrecorded = this.#pool.unrecorded(context)
+    const unrecorded = this.parts.pool.unrecorded(context)
     check(
       'cuEventQuery',
-      this.#relaxed.run(() => this.#library.cuEventQuery(unrecorded)),
+      this.parts.relaxed.run(() => this.#library.cuEventQuery(unrecorded)),
     )
   }
 
   drainHostFunctions(): void {
-    this.#waiting.forHostFunctions('device.drainHostFunctions()')
+    this.parts.blocking.forHostFunctions('device.drainHostFunctions()')
   }
 
   relaxed<R>(calls: () => R): R {
-    return this.#relaxed.run(calls)
+    return this.parts.relaxed.run(calls)
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    const create = (): number => this.#library.cuStreamCreateWithPriority(this.#memory.address, flags, priority)
+    const create = (): number => this.#library.cuStreamCreateWithPriority(this.#out.address, flags, priority)
     const createThere = (): void => this.#calls.inContext(context, 'cuStreamCreateWithPriority', create)
-    this.#withStreams(context, 1, createThere, 'making one more stream, for which CUDA waits for the device,')
-    const stream = this.#memory.pointerAt(0) as StreamHandle
-    this.#handles.streamCreated(stream)
+    this.withStreams(context, 1, createThere, 'making one more stream, for which CUDA waits for the device,')
+    const stream = this.#out.pointerAt(0) as StreamHandle
+    this.parts.handles.streamCreated(stream)
     this.#calls.created(stream, context)
     return stream
   }
 
   /** Makes a call that makes streams: at once where there is place for them, else when no host function is pending. */
-  #withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string): R {
-    this.#reserve.fillWhereNeeded()
-    const make = (): R => this.#reserve.making(call)
-    const now = this.#waiting.exclusivelyNow(make)
+  withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string): R {
+    this.parts.reserve.fillWhereNeeded()
+    const make = (): R => this.parts.reserve.making(call)
+    const now = this.#hostFunctions.exclusivelyNow(make)
     if (now !== undefined) return now.made
-    const device = this.#contexts.deviceOf(context)
-    const inPlace = this.#reserve.inPlaces(device, streams, this.#waiting.insideHostFunction, call)
+    const device = this.parts.contexts.deviceOf(context)
+    const inPlace = this.parts.reserve.inPlaces(device, streams, this.#hostFunctions.isInside, call)
     if (inPlace !== undefined) return inPlace.made
     const filled = (): R => {
-      this.#reserve.fill(device)
+      this.parts.reserve.fill(device)
       return make()
     }
-    return this.#waiting.exclusively(filled, what)
+    return this.parts.blocking.exclusively(filled, what)
   }
 
   streamDestroy(stream: StreamHandle): void {
     if (this.#inUse.postpones(stream, () => this.streamDestroy(stream))) return
     const device = this.#deviceThatKeeps(stream)
-    this.#waiting.forgetStream(stream)
+    this.parts.promises.forgetStream(stream)
+    this.#hostFunctions.forgetStream(stream)
     this.graphs.streamGoes(stream)
     this.#calls.forget(stream)
-    this.#copyOrder.forget(stream)
-    // Nobody can come back with a handle that nobody has had.
+    this.memory.forgetStream(stream)
+    // No other library can come back with a handle that none has had.
     if (this.#handedOut.has(stream)) {
-      const told = this.#mayTellId(stream) && this.#library.cuStreamGetId(stream, this.#memory.address) === 0
-      this.#handles.streamDestroyed(stream, told ? this.#memory.pointerAt(0) : undefined)
+      const told = this.#mayTellId(stream) && this.#library.cuStreamGetId(stream, this.#out.address) === 0
+      this.parts.handles.streamDestroyed(stream, told ? this.#out.pointerAt(0) : undefined)
       this.#handedOut.forget(stream)
     }
-    if (device !== undefined && this.#reserve.keep(device, stream)) return
+    if (device !== undefined && this.parts.reserve.keep(device, stream)) return
     checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
   }
 
@@ -256,36 +220,37 @@ export class CudaDriver implements Driver {
   #deviceThatKeeps(stream: StreamHandle): number | undefined {
     const context = this.#calls.own.get(stream)
     if (context === undefined) return undefined
-    const device = this.#contexts.deviceOf(context)
-    return this.#reserve.wants(device) && this.isIdle(stream) ? device : undefined
+    const device = this.parts.contexts.deviceOf(context)
+    return this.parts.reserve.wants(device) && this.isIdle(stream) ? device : undefined
   }
 
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
     if (cudaHandle === 0 || cudaHandle === 1 || cudaHandle === 2) {
-      return { stream: defaultStream(near, cudaHandle), device: near, context: this.#contexts.primary(near) }
+      return { stream: defaultStream(near, cudaHandle), device: near, context: this.parts.contexts.primary(near) }
     }
     const stream = cudaHandle as StreamHandle
-    const id = this.#handles.checkStream(stream)
+    const id = this.parts.handles.checkStream(stream)
     const context = this.#contextOfAdopted(stream, near)
     if (this.#calls.adopt(stream, context, id)) {
-      this.#waiting.streamAdopted(stream)
-      this.#copyOrder.forget(stream)
+      this.parts.promises.forgetStream(stream)
+      this.#hostFunctions.streamAdopted(stream)
+      this.memory.forgetStream(stream)
     }
-    return { stream, context, device: this.#contexts.deviceOf(context) }
+    return { stream, context, device: this.parts.contexts.deviceOf(context) }
   }
 
   /** A stream in a capture that is invalidated does not tell its context. */
   #contextOfAdopted(stream: StreamHandle, near: number): ContextHandle {
-    const result = this.#library.cuStreamGetCtx(stream, this.#memory.address)
-    if (result === 0) return this.#memory.pointerAt(0) as ContextHandle
+    const result = this.#library.cuStreamGetCtx(stream, this.#out.address)
+    if (result === 0) return this.#out.pointerAt(0) as ContextHandle
     if (result !== CUresult.STREAM_CAPTURE_INVALIDATED) {
       throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', result))
     }
-    return this.#calls.contextOf(stream) ?? this.#contexts.primary(near)
+    return this.#calls.contextOf(stream) ?? this.parts.contexts.primary(near)
   }
 
   streamHandedOut(stream: StreamHandle): void {
-    if (this.#calls.contextOf(stream) === undefined) this.#handles.streamDestroyed(stream, undefined)
+    if (this.#calls.contextOf(stream) === undefined) this.parts.handles.streamDestroyed(stream, undefined)
     else this.#handedOut.add(stream)
   }
 
@@ -295,36 +260,28 @@ export class CudaDriver implements Driver {
 
   streamGetId(stream: StreamHandle): bigint {
     this.#refuseWhileCapturing(stream, 'cuStreamGetId')
-    this.#relaxed.run(() =>
-      this.#calls.onStream(stream, 'cuStreamGetId', (raw) => this.#library.cuStreamGetId(raw, this.#memory.address)),
-    )
-    return this.#memory.uint64[0] ?? 0n
+    this.parts.relaxed.run(() => this.#ask(stream, 'cuStreamGetId'))
+    return this.#out.uint64[0] ?? 0n
   }
 
   streamGetFlags(stream: StreamHandle): number {
     this.#refuseWhileCapturing(stream, 'cuStreamGetFlags')
-    this.#relaxed.run(() =>
-      this.#calls.onStream(stream, 'cuStreamGetFlags', (raw) =>
-        this.#library.cuStreamGetFlags(raw, this.#memory.address),
-      ),
-    )
-    return this.#memory.uint32[0] ?? 0
+    this.parts.relaxed.run(() => this.#ask(stream, 'cuStreamGetFlags'))
+    return this.#out.uint32[0] ?? 0
   }
 
   streamGetPriority(stream: StreamHandle): number {
     // While a blocking stream captures both calls are refused, but only this one leaves the capture as it is.
     if (isNullStream(stream)) this.streamIsCapturing(stream)
-    this.#calls.onStream(stream, 'cuStreamGetPriority', (raw) =>
-      this.#library.cuStreamGetPriority(raw, this.#memory.address),
-    )
-    return this.#memory.int32[0] ?? 0
+    this.#ask(stream, 'cuStreamGetPriority')
+    return this.#out.int32[0] ?? 0
   }
 
   streamIsCapturing(stream: StreamHandle): boolean {
     this.#calls.onStream(stream, 'cuStreamIsCapturing', (raw) =>
-      this.#library.cuStreamIsCapturing(raw, this.#memory.address),
+      this.#library.cuStreamIsCapturing(raw, this.#out.address),
     )
-    return this.#memory.int32[0] !== 0
+    return this.#out.int32[0] !== 0
   }
 
   streamQuery(stream: StreamHandle): boolean {
@@ -336,7 +293,7 @@ export class CudaDriver implements Driver {
   }
 
   streamSynchronize(stream: StreamHandle): void {
-    if (stream < DEFAULT_STREAM_LIMIT || this.#waiting.tracksOrder || this.#waiting.anyPending) {
+    if (stream < DEFAULT_STREAM_LIMIT || this.#hostFunctions.anyPending) {
       this.#synchronizeWith(stream)
       return
     }
@@ -345,7 +302,7 @@ export class CudaDriver implements Driver {
   }
 
   streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
-    if (this.#waiting.tracksOrder) this.#waiting.waitedForEvent(stream, event)
+    if (this.#hostFunctions.tracksOrder) this.#hostFunctions.waitedForEvent(stream, event)
     if (stream < DEFAULT_STREAM_LIMIT || external !== 0) {
       this.#waitWith(stream, event, external)
       return
@@ -355,14 +312,14 @@ export class CudaDriver implements Driver {
   }
 
   streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
-    const between = this.#waiting.eventBetween(otherContext)
+    const between = this.parts.pool.shared(otherContext)
     this.eventRecord(between, other, 0)
     this.streamWaitEvent(stream, between, 0)
   }
 
   streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
     if (this.streamIsCapturing(stream)) throw cudaError('cuStreamQuery', CUresult.STREAM_CAPTURE_UNSUPPORTED)
-    return this.#waiting.streamFinished(stream, context, (event) => this.eventRecord(event, stream, 0), settle)
+    return this.parts.promises.streamFinished(stream, context, (event) => this.eventRecord(event, stream, 0), settle)
   }
 
   streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, host: HostFunction): void {
@@ -372,8 +329,8 @@ export class CudaDriver implements Driver {
       this.graphs.captureHostFunction(stream, host)
       return
     }
-    const queue = (): void => this.#waiting.queueHostFunction(stream, cudaHandleOf(stream), context, host)
-    if (isDefaultStream(stream)) this.#contexts.within(context, queue)
+    const queue = (): void => this.#hostFunctions.queue(stream, cudaHandleOf(stream), context, host)
+    if (isDefaultStream(stream)) this.parts.contexts.within(context, queue)
     else queue()
   }
 
@@ -383,10 +340,10 @@ export class CudaDriver implements Driver {
    */
   isIdle(stream: StreamHandle): boolean {
     if (!this.#calls.own.has(stream) || this.#captures(stream)) return false
-    return this.#relaxed.run(() => this.#library.cuStreamQuery(stream)) === 0
+    return this.parts.relaxed.run(() => this.#library.cuStreamQuery(stream)) === 0
   }
 
-  /** Does the null stream order it? Undefined while it captures: to ask would spoil the capture. */
+  /** Does the null stream order it? Undefined while it captures: to ask would invalidate the capture. */
   isBlocking(stream: StreamHandle): boolean | undefined {
     if (isDefaultStream(stream)) return true
     if (this.streamIsCapturing(stream)) return undefined
@@ -394,20 +351,20 @@ export class CudaDriver implements Driver {
   }
 
   streamMakeRoom(stream: StreamHandle, entries: number): void {
-    if (!this.#waiting.anyPending || this.#isCapturing(stream)) return
-    this.#inUse.during(stream, () => this.#waiting.forRoom(stream, entries, () => this.streamQuery(stream)))
+    if (!this.#hostFunctions.anyPending || this.#isCapturing(stream)) return
+    this.#inUse.during(stream, () => this.parts.blocking.forRoom(stream, entries, () => this.streamQuery(stream)))
   }
 
   streamHasRoom(stream: StreamHandle, entries: number): boolean {
-    if (!this.#waiting.anyPending || this.#isCapturing(stream)) return true
-    return this.#waiting.hasRoom(stream, entries, () => this.streamQuery(stream))
+    if (!this.#hostFunctions.anyPending || this.#isCapturing(stream)) return true
+    return this.#hostFunctions.hasRoom(stream, entries, () => this.streamQuery(stream))
   }
 
   eventCreate(context: ContextHandle, flags: number, recordedNext = false): EventHandle {
-    if (recordedNext && flags === EventFlag.DISABLE_TIMING) return this.#pool.take(context)
+    if (recordedNext && flags === EventFlag.DISABLE_TIMING) return this.parts.pool.take(context)
     const isKept = recordedNext && isPooled(flags)
-    const event = isKept ? this.#pool.take(context, flags) : this.#pool.create(context, flags)
-    this.#handles.eventCreated(event)
+    const event = isKept ? this.parts.pool.take(context, flags) : this.parts.pool.create(context, flags)
+    this.parts.handles.eventCreated(event)
     // The handle may have been that of another library's event.
     this.#inGraphs.delete(event)
     if ((flags & EventFlag.DISABLE_TIMING) === 0) this.#timedEvents.add(event)
@@ -420,27 +377,27 @@ export class CudaDriver implements Driver {
     if (this.#inGraphs.has(event)) return
     this.#timedEvents.delete(event)
     this.#takeEntries.delete(event)
-    this.#waiting.forgetEvent(event)
-    this.#handles.eventDestroyed(event)
+    this.#forgetEvent(event)
+    this.parts.handles.eventDestroyed(event)
     checkDestroyed('cuEventDestroy', this.#library.cuEventDestroy_v2(event))
   }
 
   eventRecycle(context: ContextHandle, event: EventHandle): void {
     if (this.#inUse.postpones(event, () => this.eventRecycle(context, event))) return
     if (this.#inGraphs.has(event)) return
-    this.#waiting.forgetEvent(event)
+    this.#forgetEvent(event)
     const flags = this.#timedEvents.has(event) ? EventFlag.DEFAULT : EventFlag.DISABLE_TIMING
-    if (!this.#pool.giveBack(context, event, flags)) this.#timedEvents.delete(event)
+    if (!this.parts.pool.giveBack(context, event, flags)) this.#timedEvents.delete(event)
   }
 
   eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
-    const context = this.#handles.checkEvent(event, this.#contexts.known)
+    const context = this.parts.handles.checkEvent(event, this.parts.contexts.known)
     this.#takeEntries.add(event)
-    return context === undefined ? undefined : { context, device: this.#contexts.deviceOf(context) }
+    return context === undefined ? undefined : { context, device: this.parts.contexts.deviceOf(context) }
   }
 
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    if (stream < DEFAULT_STREAM_LIMIT || external !== 0 || this.#waiting.tracksOrder) {
+    if (stream < DEFAULT_STREAM_LIMIT || external !== 0 || this.#hostFunctions.tracksOrder) {
       this.#recordWith(event, stream, external)
       return
     }
@@ -460,43 +417,55 @@ export class CudaDriver implements Driver {
   }
 
   eventSynchronize(event: EventHandle): void {
-    if (this.#waiting.anyPending) {
-      this.#inUse.during(event, () => this.#waiting.forEvent(event, () => this.eventQuery(event)))
+    if (this.#hostFunctions.anyPending) {
+      this.#inUse.during(event, () => this.parts.blocking.forEvent(event, () => this.eventQuery(event)))
     } else check('cuEventSynchronize', this.#library.cuEventSynchronize(event))
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {
-    return this.#waiting.eventFinished(event, settle)
+    return this.parts.promises.eventFinished(event, settle)
   }
 
   eventElapsedTime(start: EventHandle, end: EventHandle): number {
-    // It asks whether the events are done, which spoils captures as a query does.
-    const { address } = this.#memory
+    // It asks whether the events are done, which invalidates captures as a query does.
+    const { address } = this.#out
     check(
       'cuEventElapsedTime',
-      this.#relaxed.run(() => this.#library.cuEventElapsedTime(address, start, end)),
+      this.parts.relaxed.run(() => this.#library.cuEventElapsedTime(address, start, end)),
     )
-    return this.#memory.float32[0] ?? 0
+    return this.#out.float32[0] ?? 0
   }
 
   eventGetIpcHandle(event: EventHandle): Uint8Array {
-    check('cuIpcGetEventHandle', this.#library.cuIpcGetEventHandle(this.#memory.address, event))
-    return this.#memory.bytes.slice(0, IPC_HANDLE_BYTES)
+    check('cuIpcGetEventHandle', this.#library.cuIpcGetEventHandle(this.#out.address, event))
+    return this.#out.bytes.slice(0, IPC_HANDLE_BYTES)
   }
 
   eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
-    const result = this.#contexts.within(context, () =>
-      this.#library.cuIpcOpenEventHandle(this.#memory.address, { reserved: bytes }),
+    const result = this.parts.contexts.within(context, () =>
+      this.#library.cuIpcOpenEventHandle(this.#out.address, { reserved: bytes }),
     )
-    const event = this.#memory.pointerAt(0) as EventHandle
+    const event = this.#out.pointerAt(0) as EventHandle
     if (result !== 0) {
       const cause = cudaError('cuIpcOpenEventHandle', result)
       const why = 'are they what ipcHandle() returned, in another process that still runs?'
       throw stateError('ERR_INVALID_HANDLE', `These 64 bytes open no event: ${why}`, cause)
     }
-    this.#handles.eventCreated(event)
+    this.parts.handles.eventCreated(event)
     this.#takeEntries.add(event)
     return event
+  }
+
+  /** The event is about to be destroyed, or used for something else. */
+  #forgetEvent(event: EventHandle): void {
+    if (!this.#hostFunctions.tracksOrder) return
+    this.parts.promises.keepRecord(event)
+    this.#hostFunctions.forgetEvent(event)
+  }
+
+  /** Asks for something of a stream, which then stands where out parameters go. */
+  #ask(stream: StreamHandle, call: 'cuStreamGetId' | 'cuStreamGetFlags' | 'cuStreamGetPriority'): void {
+    this.#calls.onStream(stream, call, (raw) => this.#library[call](raw, this.#out.address))
   }
 
   #queryDefaultStream(stream: StreamHandle): boolean {
@@ -509,16 +478,16 @@ export class CudaDriver implements Driver {
   }
 
   #synchronizeWith(stream: StreamHandle): void {
-    if (this.#waiting.anyPending) {
-      this.#inUse.during(stream, () => this.#waiting.forStream(stream, () => this.streamQuery(stream)))
+    if (this.#hostFunctions.anyPending) {
+      this.#inUse.during(stream, () => this.parts.blocking.forStream(stream, () => this.streamQuery(stream)))
     } else this.#calls.onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
   }
 
   /** CUDA refuses the external flags outside of a capture, where they mean nothing. */
   #recordWith(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    if (this.#waiting.tracksOrder) {
-      if (this.#takeEntries.has(event)) this.#waiting.countEntries(stream, 1)
-      this.#waiting.beforeRecord(event)
+    if (this.#hostFunctions.tracksOrder) {
+      if (this.#takeEntries.has(event)) this.#hostFunctions.countEntries(stream, 1)
+      this.parts.promises.keepRecord(event)
     }
     if (external !== 0 && this.#isCapturing(stream)) {
       this.#calls.onStream(stream, 'cuEventRecordWithFlags', (raw) =>
@@ -526,8 +495,8 @@ export class CudaDriver implements Driver {
       )
       this.#inGraphs.add(event)
     } else this.#calls.onStream(stream, 'cuEventRecord', (raw) => this.#library.cuEventRecord(event, raw))
-    if (!this.#waiting.tracksOrder) return
-    this.#waiting.recorded(event, stream, () => (external === 0 ? this.#captureOf(stream) : undefined))
+    if (!this.#hostFunctions.tracksOrder) return
+    this.#hostFunctions.recorded(event, stream, () => (external === 0 ? this.#captureOf(stream) : undefined))
   }
 
   #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
@@ -536,9 +505,9 @@ export class CudaDriver implements Driver {
     if (flags !== 0) this.#inGraphs.add(event)
   }
 
-  /** To ask a capturing stream for its id would spoil the capture. */
+  /** To ask a capturing stream for its id would invalidate the capture. */
   #mayTellId(stream: StreamHandle): boolean {
-    return this.#library.cuStreamIsCapturing(stream, this.#memory.address) === 0 && this.#memory.int32[0] === 0
+    return this.#library.cuStreamIsCapturing(stream, this.#out.address) === 0 && this.#out.int32[0] === 0
   }
 
   /**
@@ -546,22 +515,25 @@ export class CudaDriver implements Driver {
    * those of our own that may be in one. What other libraries capture on streams of theirs is not known.
    */
   #anyCaptures(device: number, context: ContextHandle): boolean {
-    const { own, contextOf } = this.#calls
+    const calls = this.#calls
     const { begun } = this.graphs
-    for (const stream of begun.keys()) if (contextOf(stream) === context && this.#captures(stream)) return true
+    for (const stream of begun.keys()) if (calls.contextOf(stream) === context && this.#captures(stream)) return true
     const mayCapture = (stream: StreamHandle): boolean => begun.size > 0 || this.#handedOut.has(stream)
-    for (const [stream, its] of own) if (its === context && mayCapture(stream) && this.#captures(stream)) return true
+    for (const [stream, its] of calls.own)
+      if (its === context && mayCapture(stream) && this.#captures(stream)) return true
     return this.#captures(defaultStream(device, 2))
   }
 
-  /** As `streamIsCapturing`, and where the context is lost no answer but false: the call that was meant tells of that. */
+  /**
+   * As `streamIsCapturing`, and where the context is lost no answer but false: the call that was meant tells of that.
+   */
   #captures(stream: StreamHandle): boolean {
     let result = 0
     this.#calls.onStream(stream, 'cuStreamIsCapturing', (raw) => {
-      result = this.#library.cuStreamIsCapturing(raw, this.#memory.address)
+      result = this.#library.cuStreamIsCapturing(raw, this.#out.address)
       return 0
     })
-    return result === 0 && this.#memory.int32[0] !== 0
+    return result === 0 && this.#out.int32[0] !== 0
   }
 
   /** A null stream never captures, and asking whether it does is refused while a blocking stream captures. */
@@ -574,7 +546,9 @@ export class CudaDriver implements Driver {
     return isNullStream(stream) ? undefined : this.graphs.captureOf(stream)
   }
 
-  /** These getters spoil a capture when they are asked about a capturing stream; the answer is the same without. */
+  /**
+   * These getters invalidate a capture when they are asked about a capturing stream; the answer is the same without.
+   */
   #refuseWhileCapturing(stream: StreamHandle, call: string): void {
     if (this.streamIsCapturing(stream)) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
   }

@@ -13,35 +13,39 @@ import {
   isDefaultStream,
   type StreamHandle,
 } from '../driver.js'
+import type { Captures } from './host-functions/captures.js'
 import type { CapturedHostFunction, GraphGates, GraphLane } from './host-functions/graph-gates.js'
-import { check, checkDestroyed, type Library } from './libcuda/library.js'
-import { koffi, type NativeMemory } from './libcuda/native.js'
-import type { RelaxedCaptures } from './libcuda/relaxed-captures.js'
+import type { HostFunctions } from './host-functions/host-functions.js'
+import { check, checkDestroyed } from './libcuda/library.js'
+import { koffi } from './libcuda/native.js'
+import type { LibcudaParts } from './libcuda/stream-calls.js'
 
-/** The rest of the driver, as far as graphs need it. */
-export interface CudaGraphsParts {
-  /** Makes one call on a stream, with its context current where it is a default stream. */
-  onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void
-  /** A capture is about to begin; it was refused; it has begun. */
-  captureGoes(): void
-  captureStays(): void
-  captureBegins(): void
-  captureEnds(): void
-  /** Waits so far for what was recorded in captures: each may have made a branch of a graph. */
-  captureJoins(): number
-  /** Makes a call that may make so many streams of CUDA's own in a context. */
-  withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string): R
-  /** Entries of the stream's hardware queue are about to be taken. */
-  count(stream: StreamHandle, entries: number): void
-  /** A graph with these gates is about to be launched. */
-  goes(lanes: readonly GraphLane[]): void
-  /** It was refused. */
-  stays(): void
-  /** A graph with these gates was launched on the stream. */
-  launched(stream: StreamHandle, lanes: readonly GraphLane[]): void
+export interface CudaGraphsParts extends LibcudaParts {
+  readonly graphGates: GraphGates
+  readonly hostFunctions: HostFunctions
+  readonly captures: Captures
+  readonly driver: {
+    /** Makes a call that may make so many streams of CUDA's own in a context. */
+    withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string): R
+  }
 }
 
 const CAPTURE_STATUS_ACTIVE = 1
+
+interface BegunCapture {
+  /** The driver's number for it. */
+  readonly id: bigint | undefined
+  /** `Captures.joins` when it began. */
+  readonly joins: number
+}
+
+interface CapturedGraph {
+  readonly hostFunctions: readonly CapturedHostFunction[]
+  /** At most: an instance has a stream of CUDA's own for each. */
+  readonly branches: number
+}
+
+const NOTHING_CAPTURED: CapturedGraph = { hostFunctions: [], branches: 1 }
 
 interface Instance {
   readonly context: ContextHandle
@@ -49,79 +53,58 @@ interface Instance {
 }
 
 export class CudaGraphs implements GraphDriver {
-  readonly #library: Library
-  readonly #memory: NativeMemory
-  readonly #relaxed: RelaxedCaptures
-  readonly #gates: GraphGates
-  readonly #around: CudaGraphsParts
   /**
-   * Streams that began a capture which was not ended since, as far as this thread knows, with the driver's number for it.
-   * The driver does not tell the number of a capture that is spoilt.
+   * Streams that began a capture which was not ended since, as far as this thread knows. The driver does not tell the
+   * number of a capture that is invalidated.
    */
-  readonly #begun = new Map<StreamHandle, bigint | undefined>()
+  readonly #begun = new Map<StreamHandle, BegunCapture>()
   /** Host functions captured so far, by the driver's number for the capture. */
   readonly #capturing = new Map<bigint, CapturedHostFunction[]>()
-  /** The graphs' branches, at most: an instance has a stream of CUDA's own for each. */
-  readonly #branches = new Map<GraphHandle, number>()
-  readonly #joinsAtBegin = new Map<StreamHandle, number>()
-  readonly #captured = new Map<GraphHandle, readonly CapturedHostFunction[]>()
+  readonly #captured = new Map<GraphHandle, CapturedGraph>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
 
-  constructor(
-    library: Library,
-    memory: NativeMemory,
-    relaxed: RelaxedCaptures,
-    gates: GraphGates,
-    around: CudaGraphsParts,
-  ) {
-    this.#library = library
-    this.#memory = memory
-    this.#relaxed = relaxed
-    this.#gates = gates
-    this.#around = around
-  }
+  constructor(private readonly parts: CudaGraphsParts) {}
 
-  /** Streams that began a capture which was not ended since, as far as this thread knows. */
-  get begun(): ReadonlyMap<StreamHandle, bigint | undefined> {
+  get begun(): ReadonlyMap<StreamHandle, unknown> {
     return this.#begun
   }
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
-    const known = this.#begun.has(stream)
-    if (!known) this.#around.captureGoes()
-    try {
-      this.#around.onStream(stream, 'cuStreamBeginCapture', (raw) => this.#library.cuStreamBeginCapture_v2(raw, mode))
-    } catch (error) {
-      if (!known) this.#around.captureStays()
-      throw error
-    }
-    this.#joinsAtBegin.set(stream, this.#around.captureJoins())
-    this.#begun.set(stream, this.#captureInfo(stream).id)
-    if (!known) this.#around.captureBegins()
+    const { calls, library, captures, hostFunctions } = this.parts
+    const begin = (): void =>
+      calls.onStream(stream, 'cuStreamBeginCapture', (raw) => library.cuStreamBeginCapture_v2(raw, mode))
+    const isKnown = this.#begun.has(stream)
+    if (isKnown) begin()
+    else captures.beginBy(begin)
+    const { joins } = captures
+    this.#begun.set(stream, { id: this.#captureInfo(stream).id, joins })
+    if (isKnown) return
+    captures.begun()
+    hostFunctions.trackOrder()
   }
 
   end(stream: StreamHandle): GraphHandle {
-    const branches = 1 + this.#around.captureJoins() - (this.#joinsAtBegin.get(stream) ?? 0)
-    const captured = this.#captureGoes(stream)
+    const branches = 1 + this.parts.captures.joins - (this.#begun.get(stream)?.joins ?? 0)
+    const hostFunctions = this.#captureGoes(stream)
     this.#captureOver(stream)
-    this.#around.onStream(stream, 'cuStreamEndCapture', (raw) =>
-      this.#library.cuStreamEndCapture(raw, this.#memory.address),
+    this.parts.calls.onStream(stream, 'cuStreamEndCapture', (raw) =>
+      this.parts.library.cuStreamEndCapture(raw, this.parts.memory.address),
     )
-    const graph = this.#memory.pointerAt(0) as GraphHandle
-    this.#captured.set(graph, captured)
-    this.#branches.set(graph, branches)
+    const graph = this.parts.memory.pointerAt(0) as GraphHandle
+    this.#captured.set(graph, { hostFunctions, branches })
     return graph
   }
 
   abandon(stream: StreamHandle): void {
-    if (!this.#begun.has(stream)) return
+    const begun = this.#begun.get(stream)
+    if (begun === undefined) return
     const { id, valid } = this.#captureInfo(stream)
-    // Somebody else may have ended its own; to end one that it joined since would spoil that.
-    if (valid && id !== this.#begun.get(stream)) return
+    // Another library may have ended its own; to end one that it joined since would invalidate that.
+    if (valid && id !== begun.id) return
     try {
       this.destroy(this.end(stream))
     } catch {
-      // One that is spoilt gives no graph, and is over all the same.
+      // One that is invalidated gives no graph, and is over all the same.
     }
   }
 
@@ -151,7 +134,7 @@ export class CudaGraphs implements GraphDriver {
 
   /** Captures a host function: a gate that becomes a node. */
   captureHostFunction(stream: StreamHandle, host: HostFunction): void {
-    this.#around.onStream(stream, 'cuLaunchHostFunc', (raw) => this.#gates.capture(raw))
+    this.parts.calls.onStream(stream, 'cuLaunchHostFunc', (raw) => this.parts.graphGates.capture(raw))
     const { id, node } = this.#captureInfo(stream)
     if (id === undefined) return
     const captured = this.#capturing.get(id)
@@ -161,22 +144,21 @@ export class CudaGraphs implements GraphDriver {
 
   destroy(graph: GraphHandle): void {
     this.#captured.delete(graph)
-    this.#branches.delete(graph)
-    const result = this.#relaxed.run(() => this.#library.cuGraphDestroy(graph))
+    const result = this.parts.relaxed.run(() => this.parts.library.cuGraphDestroy(graph))
     check('cuGraphDestroy', result)
   }
 
   nodeCount(graph: GraphHandle): number {
-    check('cuGraphGetNodes', this.#library.cuGraphGetNodes(graph, 0, this.#memory.address))
-    return this.#memory.pointerAt(0)
+    check('cuGraphGetNodes', this.parts.library.cuGraphGetNodes(graph, 0, this.parts.memory.address))
+    return this.parts.memory.pointerAt(0)
   }
 
   toDot(graph: GraphHandle): string {
     const directory = mkdtempSync(join(tmpdir(), 'cuda-graph-'))
     try {
       const path = join(directory, 'graph.dot')
-      this.#memory.bytes.set(Buffer.from(`${path}\0`))
-      check('cuGraphDebugDotPrint', this.#library.cuGraphDebugDotPrint(graph, this.#memory.address, 0))
+      this.parts.memory.bytes.set(Buffer.from(`${path}\0`))
+      check('cuGraphDebugDotPrint', this.parts.library.cuGraphDebugDotPrint(graph, this.parts.memory.address, 0))
       return readFileSync(path, 'utf8')
     } finally {
       rmSync(directory, { recursive: true, force: true })
@@ -185,18 +167,18 @@ export class CudaGraphs implements GraphDriver {
 
   instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
     const instantiate = (): number =>
-      this.#relaxed.run(() => this.#library.cuGraphInstantiateWithFlags(this.#memory.address, graph, 0))
+      this.parts.relaxed.run(() => this.parts.library.cuGraphInstantiateWithFlags(this.parts.memory.address, graph, 0))
     const what = 'making an instance of a graph, for which CUDA waits for the device,'
-    const captured = this.#captured.get(graph) ?? []
+    const { hostFunctions, branches } = this.#captured.get(graph) ?? NOTHING_CAPTURED
     let lanes: GraphLane[] = []
     const armed = (): number => {
-      lanes = this.#gates.arm(context, captured)
+      lanes = this.parts.graphGates.arm(context, hostFunctions)
       return instantiate()
     }
-    const result = this.#around.withStreams(context, this.#branches.get(graph) ?? 1, armed, what)
+    const result = this.parts.driver.withStreams(context, branches, armed, what)
     if (result !== 0) for (const lane of lanes) lane.destroy()
     check('cuGraphInstantiate', result)
-    const exec = this.#memory.pointerAt(0) as GraphExecHandle
+    const exec = this.parts.memory.pointerAt(0) as GraphExecHandle
     this.#instances.set(exec, { context, lanes })
     return exec
   }
@@ -204,46 +186,36 @@ export class CudaGraphs implements GraphDriver {
   destroyExec(exec: GraphExecHandle): void {
     for (const lane of this.#instances.get(exec)?.lanes ?? []) lane.destroy()
     this.#instances.delete(exec)
-    const result = this.#relaxed.run(() => this.#library.cuGraphExecDestroy(exec))
+    const result = this.parts.relaxed.run(() => this.parts.library.cuGraphExecDestroy(exec))
     checkDestroyed('cuGraphExecDestroy', result)
   }
 
   upload(exec: GraphExecHandle, stream: StreamHandle): void {
-    this.#around.count(stream, 1)
-    this.#around.onStream(stream, 'cuGraphUpload', (raw) => this.#library.cuGraphUpload(exec, raw))
+    this.parts.hostFunctions.countEntries(stream, 1)
+    this.parts.calls.onStream(stream, 'cuGraphUpload', (raw) => this.parts.library.cuGraphUpload(exec, raw))
   }
 
   launch(exec: GraphExecHandle, stream: StreamHandle): void {
     const lanes = this.#instances.get(exec)?.lanes ?? []
-    this.#around.count(stream, 1)
-    if (lanes.length === 0) {
-      this.#launch(exec, stream)
-      return
-    }
-    this.#around.goes(lanes)
-    try {
-      this.#launch(exec, stream)
-    } catch (error) {
-      this.#around.stays()
-      throw error
-    }
-    this.#around.launched(stream, lanes)
+    this.parts.hostFunctions.countEntries(stream, 1)
+    if (lanes.length === 0) this.#launch(exec, stream)
+    else this.parts.hostFunctions.queueGraph(stream, lanes, () => this.#launch(exec, stream))
   }
 
   #launch(exec: GraphExecHandle, stream: StreamHandle): void {
     if (isDefaultStream(stream)) {
-      this.#around.onStream(stream, 'cuGraphLaunch', (raw) => this.#library.cuGraphLaunch(exec, raw))
+      this.parts.calls.onStream(stream, 'cuGraphLaunch', (raw) => this.parts.library.cuGraphLaunch(exec, raw))
       return
     }
-    const result = this.#library.cuGraphLaunch(exec, stream)
+    const result = this.parts.library.cuGraphLaunch(exec, stream)
     if (result !== 0) throw cudaError('cuGraphLaunch', result)
   }
 
   update(exec: GraphExecHandle, graph: GraphHandle): void {
     const instance = this.#instances.get(exec)
     if (instance === undefined) throw cudaError('cuGraphExecUpdate', CUresult.INVALID_HANDLE)
-    const lanes = this.#gates.arm(instance.context, this.#captured.get(graph) ?? [])
-    const result = this.#library.cuGraphExecUpdate_v2(exec, graph, this.#memory.address)
+    const lanes = this.parts.graphGates.arm(instance.context, this.#captured.get(graph)?.hostFunctions ?? [])
+    const result = this.parts.library.cuGraphExecUpdate_v2(exec, graph, this.parts.memory.address)
     for (const lane of result === 0 ? instance.lanes : lanes) lane.destroy()
     check('cuGraphExecUpdate', result)
     instance.lanes = lanes
@@ -252,7 +224,7 @@ export class CudaGraphs implements GraphDriver {
   /** Lets go of the host functions of the capture that the stream is in, and returns them. */
   #captureGoes(stream: StreamHandle): readonly CapturedHostFunction[] {
     const { id, valid } = this.#captureInfo(stream)
-    const known = valid ? id : this.#begun.get(stream)
+    const known = valid ? id : this.#begun.get(stream)?.id
     if (known === undefined) return []
     const captured = this.#capturing.get(known) ?? []
     this.#capturing.delete(known)
@@ -261,8 +233,9 @@ export class CudaGraphs implements GraphDriver {
 
   /** The capture that the stream began, if it did, is over. */
   #captureOver(stream: StreamHandle): void {
-    this.#joinsAtBegin.delete(stream)
-    if (this.#begun.delete(stream)) this.#around.captureEnds()
+    if (!this.#begun.delete(stream)) return
+    this.parts.captures.ended()
+    this.parts.hostFunctions.calmDown()
   }
 
   /** The driver's number for the capture that a stream is in, and the node that was captured last on it. */
@@ -271,15 +244,15 @@ export class CudaGraphs implements GraphDriver {
     readonly valid: boolean
     readonly node: number
   } {
-    const { address, uint64 } = this.#memory
+    const { address, uint64 } = this.parts.memory
     uint64.fill(0n, 0, 5)
     const [status, id, nodes, count, edges] = [0, 8, 16, 24, 32].map((offset) => address + offset)
-    this.#around.onStream(stream, 'cuStreamGetCaptureInfo', (raw) =>
-      this.#library.cuStreamGetCaptureInfo_v3(raw, status ?? 0, id ?? 0, 0, nodes ?? 0, edges ?? 0, count ?? 0),
+    this.parts.calls.onStream(stream, 'cuStreamGetCaptureInfo', (raw) =>
+      this.parts.library.cuStreamGetCaptureInfo_v3(raw, status ?? 0, id ?? 0, 0, nodes ?? 0, edges ?? 0, count ?? 0),
     )
-    const capturing = this.#memory.uint32[0] !== 0
-    const valid = this.#memory.uint32[0] === CAPTURE_STATUS_ACTIVE
-    const firstNode = uint64[3] === 0n ? 0 : Number(koffi().decode.uint64(this.#memory.pointerAt(16)))
+    const capturing = this.parts.memory.uint32[0] !== 0
+    const valid = this.parts.memory.uint32[0] === CAPTURE_STATUS_ACTIVE
+    const firstNode = uint64[3] === 0n ? 0 : Number(koffi().decode.uint64(this.parts.memory.pointerAt(16)))
     return { id: capturing ? uint64[1] : undefined, valid, node: firstNode }
   }
 }

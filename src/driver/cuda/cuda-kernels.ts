@@ -12,13 +12,15 @@ import {
   type ScalarType,
   type StreamHandle,
 } from '../driver.js'
-import type { Contexts } from './libcuda/contexts.js'
+import type { HostFunctions } from './host-functions/host-functions.js'
 import { check, checkDestroyed, type Library } from './libcuda/library.js'
 import { NativeMemory } from './libcuda/native.js'
 import { compileCuda, compileCudaNow } from './libcuda/nvrtc.js'
 import { ParameterBlock } from './libcuda/parameter-block.js'
+import type { LibcudaParts } from './libcuda/stream-calls.js'
+import type { Blocking } from './waiting/blocking.js'
 
-/** A function of a module. Whoever gets it twice gets it once. */
+/** A function of a module. Got twice, it is one. */
 interface CudaFunction {
   /** The CUfunction. */
   readonly handle: number
@@ -33,25 +35,17 @@ interface Callable {
   readonly parameters: ParameterBlock
 }
 
-/** What was got from one module. */
+/** A module, and all that was got from it. */
 interface Loaded {
+  readonly context: ContextHandle
   readonly functions: Map<string, CudaFunction>
   /** By name and signature. */
   readonly kernels: Map<string, KernelHandle>
 }
 
-/** The rest of the driver, as far as kernels need it. */
-export interface CudaKernelsParts {
-  /** Makes one call on a stream, with its context current where it is a default stream. */
-  onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void
-  /** Entries of the stream's hardware queue are about to be taken. */
-  count(stream: StreamHandle, entries: number): void
-  /** Makes a call in which CUDA waits for the whole device, once no host function of any thread is pending. */
-  exclusively<R>(call: () => R, what: string): R
-  /** The same where that can be at once. False where it cannot: nothing was called. */
-  exclusivelyNow(call: () => void): boolean
-  /** Makes calls that may not be made beside a capture otherwise. */
-  relaxed<R>(calls: () => R): R
+export interface CudaKernelsParts extends LibcudaParts {
+  readonly hostFunctions: Pick<HostFunctions, 'countEntries' | 'exclusivelyNow'>
+  readonly blocking: Pick<Blocking, 'exclusively'>
 }
 
 /** It takes four arguments where cuLaunchKernel takes eleven, each of which costs. */
@@ -69,22 +63,13 @@ const LIMIT_STACK_SIZE = 0
 const SHARED_MEMORY_WITHOUT_LEAVE = 48 * 1024
 
 export class CudaKernels implements KernelDriver {
-  readonly #library: Library
-  readonly #memory: NativeMemory
-  readonly #contexts: Contexts
-  readonly #around: CudaKernelsParts
   readonly #kernels = new Map<KernelHandle, Callable>()
   readonly #loaded = new Map<ModuleHandle, Loaded>()
-  readonly #contextOf = new Map<ModuleHandle, ContextHandle>()
   /** Closed, and not yet given back. */
   readonly #unloaded: { readonly module: ModuleHandle; readonly context: ContextHandle }[] = []
   readonly #config = new NativeMemory(CONFIG_BYTES + 2 * ATTRIBUTE_BYTES)
 
-  constructor(library: Library, memory: NativeMemory, contexts: Contexts, around: CudaKernelsParts) {
-    this.#library = library
-    this.#memory = memory
-    this.#contexts = contexts
-    this.#around = around
+  constructor(private readonly parts: CudaKernelsParts) {
     this.#config.bytes.fill(0)
   }
 
@@ -104,7 +89,7 @@ export class CudaKernels implements KernelDriver {
     const copy = copyOf(image)
     let result: number
     try {
-      result = this.#around.exclusively(
+      result = this.parts.blocking.exclusively(
         () => this.#load(copy.address, context),
         'loading a module, in which CUDA waits for the whole device,',
       )
@@ -112,15 +97,15 @@ export class CudaKernels implements KernelDriver {
       copy.free()
     }
     check('cuModuleLoadData', result)
-    const module = this.#memory.pointerAt(0) as ModuleHandle
-    this.#contextOf.set(module, context)
+    const module = this.parts.memory.pointerAt(0) as ModuleHandle
+    this.#loaded.set(module, { context, functions: new Map(), kernels: new Map() })
     return module
   }
 
   #load(image: number, context: ContextHandle): number {
     this.#unloadKept()
-    return this.#contexts.within(context, () =>
-      this.#around.relaxed(() => this.#library.cuModuleLoadData(this.#memory.address, image)),
+    return this.parts.contexts.within(context, () =>
+      this.parts.relaxed.run(() => this.parts.library.cuModuleLoadData(this.parts.memory.address, image)),
     )
   }
 
@@ -132,7 +117,7 @@ export class CudaKernels implements KernelDriver {
 
   #unloadKept(): void {
     if (this.#unloaded.length === 0) return
-    this.#around.exclusivelyNow(() => {
+    this.parts.hostFunctions.exclusivelyNow(() => {
       for (const { module, context } of this.#unloaded.splice(0)) this.#unload(module, context)
     })
   }
@@ -144,21 +129,22 @@ export class CudaKernels implements KernelDriver {
       this.#kernels.delete(kernel)
     }
     this.#loaded.delete(module)
-    this.#contextOf.delete(module)
-    const result = this.#contexts.within(context, () =>
-      this.#around.relaxed(() => this.#library.cuModuleUnload(module)),
+    const result = this.parts.contexts.within(context, () =>
+      this.parts.relaxed.run(() => this.parts.library.cuModuleUnload(module)),
     )
     checkDestroyed('cuModuleUnload', result)
   }
 
   kernel(module: ModuleHandle, name: string, parameters: readonly ScalarType[]): KernelHandle {
-    const { functions, kernels } = this.#loadedOf(module)
+    const loaded = this.#loaded.get(module)
+    if (loaded === undefined) throw cudaError('cuModuleGetFunction', CUresult.INVALID_HANDLE)
+    const { context, functions, kernels } = loaded
     const found = functions.get(name) ?? this.#functionOf(module, name)
     const key = `${name}(${parameters})`
     const known = kernels.get(key)
     if (known !== undefined) return known
     this.#checkParameters(found, parameters)
-    this.#makeLocalMemory(found, module)
+    this.#makeLocalMemory(found, context)
     const block = new ParameterBlock(parameters)
     // The address of its block is a number that no other kernel has.
     const kernel = block.address as KernelHandle
@@ -176,33 +162,37 @@ export class CudaKernels implements KernelDriver {
     const callable = this.#kernels.get(kernel)
     if (callable === undefined) throw cudaError(LAUNCH, CUresult.INVALID_HANDLE)
     const { handle } = callable.function
-    if (shape.sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE) allowSharedMemory(this.#library, callable.function, shape)
-    this.#around.count(stream, 1)
+    if (shape.sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE)
+      allowSharedMemory(this.parts.library, callable.function, shape)
+    this.parts.hostFunctions.countEntries(stream, 1)
     const parameters = callable.parameters.write(values)
     if (isDefaultStream(stream)) {
-      this.#around.onStream(stream, LAUNCH, (raw) =>
-        this.#library.cuLaunchKernelEx(this.#configure(raw, shape), handle, parameters, 0),
+      this.parts.calls.onStream(stream, LAUNCH, (raw) =>
+        this.parts.library.cuLaunchKernelEx(this.#configure(raw, shape), handle, parameters, 0),
       )
       return
     }
-    const result = this.#library.cuLaunchKernelEx(this.#configure(stream, shape), handle, parameters, 0)
+    const result = this.parts.library.cuLaunchKernelEx(this.#configure(stream, shape), handle, parameters, 0)
     if (result !== 0) throw cudaError(LAUNCH, result)
   }
 
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {
     const call = 'cuOccupancyMaxActiveBlocksPerMultiprocessor'
-    const { address } = this.#memory
+    const { address } = this.parts.memory
     const handle = this.#kernels.get(kernel)?.function.handle ?? 0
-    check(call, this.#library.cuOccupancyMaxActiveBlocksPerMultiprocessor(address, handle, blockSize, sharedMemory))
-    return this.#memory.int32[0] ?? 0
+    check(
+      call,
+      this.parts.library.cuOccupancyMaxActiveBlocksPerMultiprocessor(address, handle, blockSize, sharedMemory),
+    )
+    return this.parts.memory.int32[0] ?? 0
   }
 
   /** Holds the signature against what the driver knows of the kernel: the size of each parameter. */
   #checkParameters({ handle, name }: CudaFunction, parameters: readonly ScalarType[]): void {
     const sizes: number[] = []
-    const { address } = this.#memory
-    while (this.#library.cuFuncGetParamInfo(handle, sizes.length, address, address + 8) === 0) {
-      sizes.push(this.#memory.pointerAt(8))
+    const { address } = this.parts.memory
+    while (this.parts.library.cuFuncGetParamInfo(handle, sizes.length, address, address + 8) === 0) {
+      sizes.push(this.parts.memory.pointerAt(8))
     }
     const given = parameters.map((type) => SCALAR_BYTES[type])
     if (String(sizes) === String(given)) return
@@ -215,40 +205,30 @@ export class CudaKernels implements KernelDriver {
    * The first launch of a kernel that needs more local memory than any before makes that, for which CUDA waits for the
    * device; so it is made here, where a module is loaded, and a launch never waits.
    */
-  #makeLocalMemory({ handle, name }: CudaFunction, module: ModuleHandle): void {
-    const { address } = this.#memory
-    check('cuFuncGetAttribute', this.#library.cuFuncGetAttribute(address, FUNCTION_ATTRIBUTE_LOCAL_SIZE, handle))
-    const bytes = this.#memory.int32[0] ?? 0
-    const context = this.#contextOf.get(module)
-    if (bytes === 0 || context === undefined) return
-    const limit = this.#contexts.within(context, () => {
-      check('cuCtxGetLimit', this.#library.cuCtxGetLimit(address, LIMIT_STACK_SIZE))
-      return this.#memory.pointerAt(0)
+  #makeLocalMemory({ handle, name }: CudaFunction, context: ContextHandle): void {
+    const { address } = this.parts.memory
+    check('cuFuncGetAttribute', this.parts.library.cuFuncGetAttribute(address, FUNCTION_ATTRIBUTE_LOCAL_SIZE, handle))
+    const bytes = this.parts.memory.int32[0] ?? 0
+    if (bytes === 0) return
+    const limit = this.parts.contexts.within(context, () => {
+      check('cuCtxGetLimit', this.parts.library.cuCtxGetLimit(address, LIMIT_STACK_SIZE))
+      return this.parts.memory.pointerAt(0)
     })
     if (bytes <= limit) return
     const grow = (): number =>
-      this.#contexts.within(context, () =>
-        this.#around.relaxed(() => this.#library.cuCtxSetLimit(LIMIT_STACK_SIZE, bytes)),
+      this.parts.contexts.within(context, () =>
+        this.parts.relaxed.run(() => this.parts.library.cuCtxSetLimit(LIMIT_STACK_SIZE, bytes)),
       )
     const what = `making local memory for kernel '${name}', in which CUDA waits for the whole device,`
-    check('cuCtxSetLimit', this.#around.exclusively(grow, what))
-  }
-
-  #loadedOf(module: ModuleHandle): Loaded {
-    let loaded = this.#loaded.get(module)
-    if (loaded === undefined) {
-      loaded = { functions: new Map(), kernels: new Map() }
-      this.#loaded.set(module, loaded)
-    }
-    return loaded
+    check('cuCtxSetLimit', this.parts.blocking.exclusively(grow, what))
   }
 
   #functionOf(module: ModuleHandle, name: string): CudaFunction {
     const text = copyOf(Buffer.from(name))
-    const result = this.#library.cuModuleGetFunction(this.#memory.address, module, text.address)
+    const result = this.parts.library.cuModuleGetFunction(this.parts.memory.address, module, text.address)
     text.free()
     check('cuModuleGetFunction', result)
-    return { handle: this.#memory.pointerAt(0), name, sharedMemory: 0 }
+    return { handle: this.parts.memory.pointerAt(0), name, sharedMemory: 0 }
   }
 
   /** Writes a CUlaunchConfig down. Returns its address. */

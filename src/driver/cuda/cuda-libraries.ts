@@ -1,54 +1,42 @@
 /** Other libraries' work on a real GPU: they are called with CUDA's own handles, and queue what they like. */
-import {
-  type ContextHandle,
-  cudaHandleOf,
-  LIBRARY_ENTRIES,
-  type LibraryDriver,
-  type LibraryWork,
-  type StreamHandle,
-} from '../driver.js'
-import type { Contexts } from './libcuda/contexts.js'
+import { type ContextHandle, cudaHandleOf, LIBRARY_ENTRIES, type LibraryDriver, type LibraryWork } from '../driver.js'
+import type { HostFunctions } from './host-functions/host-functions.js'
 import { NativeThread } from './libcuda/native-thread.js'
-import type { RelaxedCaptures } from './libcuda/relaxed-captures.js'
-import type { Waiting } from './waiting/waiting.js'
+import type { LibcudaParts } from './libcuda/stream-calls.js'
+import type { Blocking } from './waiting/blocking.js'
+import type { CallsApart } from './waiting/calls-apart.js'
 
-export interface CudaLibrariesParts {
-  readonly contexts: Contexts
-  readonly relaxed: RelaxedCaptures
-  readonly waiting: Waiting
-  /** Entries of the stream's hardware queue are about to be taken. */
-  count(stream: StreamHandle, entries: number): void
+export interface CudaLibrariesParts extends LibcudaParts {
+  readonly hostFunctions: HostFunctions
+  readonly blocking: Blocking
+  readonly callsApart: CallsApart
 }
 
 export class CudaLibraries implements LibraryDriver {
-  readonly #parts: CudaLibrariesParts
-
-  constructor(parts: CudaLibrariesParts) {
-    this.#parts = parts
-  }
+  constructor(private readonly parts: CudaLibrariesParts) {}
 
   get hostFunctionsPending(): boolean {
-    return this.#parts.waiting.hostFunctionsPending
+    return this.parts.hostFunctions.pending
   }
 
   queue(work: readonly LibraryWork[], together: (calls: () => void) => void = (calls) => calls()): void {
-    const { contexts, count } = this.#parts
-    for (const { stream } of work) count(stream, LIBRARY_ENTRIES)
+    const { contexts, hostFunctions } = this.parts
+    for (const { stream } of work) hostFunctions.countEntries(stream, LIBRARY_ENTRIES)
     together(() => {
       for (const each of work) contexts.within(each.context, () => each.call(cudaHandleOf(each.stream)))
     })
   }
 
   call<R>(context: ContextHandle, fn: () => R): R {
-    const { contexts, relaxed, waiting } = this.#parts
-    return waiting.libraryCall(() => contexts.within(context, () => relaxed.run(fn)))
+    const { contexts, relaxed, blocking } = this.parts
+    return blocking.libraryCall(() => contexts.within(context, () => relaxed.run(fn)))
   }
 
   apart(address: number, argument: number, patience: number): Promise<number> {
-    return this.#parts.waiting.apart(() => new NativeThread(address, argument), patience)
+    return this.parts.callsApart.make(() => new NativeThread(address, argument), patience)
   }
 
   waitUntil(isDone: () => boolean, what: string): void {
-    this.#parts.waiting.forLibrary(isDone, what)
+    this.parts.blocking.forLibrary(isDone, what)
   }
 }

@@ -1,4 +1,7 @@
-/** Memory of real GPUs. Pinned memory that was closed is kept for the next that wants some: freeing it can wait for the whole device. */
+/**
+ * Memory of real GPUs. Pinned memory that was closed is kept for the next that wants some: freeing it can wait for the
+ * whole device.
+ */
 import {
   type ContextHandle,
   type CopyRoute,
@@ -8,62 +11,64 @@ import {
   type MemoryDriver,
   type MemoryPlace,
   type OwnEvent,
+  type PinnedMemory,
   type Pointer,
   type StreamHandle,
 } from '../driver.js'
+import type { StreamReserve } from './handles/stream-reserve.js'
+import type { HostFunctions } from './host-functions/host-functions.js'
 import { check } from './libcuda/library.js'
 import { koffi } from './libcuda/native.js'
-import type { StreamCalls } from './libcuda/stream-calls.js'
+import type { LibcudaParts } from './libcuda/stream-calls.js'
+import { CopyOrder, type CopyOrderDriver } from './memory/copy-order.js'
 import { detach } from './memory/detach.js'
-import type { HostCopies } from './memory/host-copies.js'
-import { type Block, KeptBlocks } from './memory/kept-blocks.js'
-import type { PeerAccess } from './memory/peer-access.js'
-import { allocatePinned, type PinnedMemoryParts } from './memory/pinned-memory.js'
-import { AfterWork } from './waiting/after-work.js'
+import { HostCopies, type HostCopiesDriver } from './memory/host-copies.js'
+import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/kept-blocks.js'
+import { PeerAccess } from './memory/peer-access.js'
+import type { EventPool } from './waiting/event-pool.js'
 
+const PORTABLE_AND_MAPPED = 0x3
 const POINTER_MEMORY_TYPE = 2
 const POINTER_IS_MANAGED = 8
 const POINTER_DEVICE_ORDINAL = 9
 const MEMORY_TYPE_HOST = 1
-/** Pinned memory is handed out in multiples of this: what is closed fits the next more often. */
+/** Pinned memory is handed out in multiples of this: a closed block fits the next request more often. */
 const GRANULE = 65_536
-const MOST_KEPT = 256 * 1024 * 1024
 
-export interface CudaMemoryParts extends PinnedMemoryParts {
-  readonly inContextOf: StreamCalls['inContextOf']
-  readonly peers: PeerAccess
-  /** In front of a copy from or to the host, with the stream's context current. Returns a CUresult. */
-  readonly beforeCopy: (stream: StreamHandle, raw: number, byteLength: number) => number
-  /** Entries of the stream's hardware queue are about to be taken. */
-  readonly count: (stream: StreamHandle, entries: number) => void
-  readonly hostCopies: HostCopies
-  readonly recycle: (own: OwnEvent) => void
-  /** Makes a call that waits for the whole device, where no thread has host functions pending. False where one has. */
-  readonly exclusivelyNow: (call: () => void) => boolean
+export interface CudaMemoryParts extends LibcudaParts, KeptBlocksParts {
+  readonly hostFunctions: Pick<HostFunctions, 'countEntries' | 'exclusivelyNow'>
+  readonly pool: EventPool
+  readonly reserve: StreamReserve
+  readonly driver: KeptBlocksParts['driver'] & CopyOrderDriver & HostCopiesDriver
 }
 
 export class CudaMemory implements MemoryDriver {
-  readonly #parts: CudaMemoryParts
+  readonly #peers: PeerAccess
+  readonly #copyOrder: CopyOrder
+  readonly #hostCopies: HostCopies
   readonly #pinned = new Map<Pointer, Block>()
-  readonly #kept = new KeptBlocks(MOST_KEPT)
-  readonly #dying: AfterWork<Block>
+  readonly #kept: KeptBlocks
   /** For a buffer that could not be detached: its memory dies when the last view does. */
   readonly #undetached = new FinalizationRegistry(
     (dying: { readonly block: Block; readonly after: readonly OwnEvent[] }) =>
-      this.#dying.add(dying.block, dying.after),
+      this.#kept.giveBack(dying.block, dying.after),
   )
 
-  constructor(parts: CudaMemoryParts) {
-    this.#parts = parts
-    this.#dying = new AfterWork({
-      isDone: ({ event }) => this.isDone(event),
-      recycle: parts.recycle,
-      giveUp: (block) => this.#keep(block),
-    })
+  constructor(private readonly parts: CudaMemoryParts) {
+    this.#peers = new PeerAccess(parts)
+    this.#copyOrder = new CopyOrder(parts)
+    this.#hostCopies = new HostCopies(parts)
+    const { library, relaxed } = parts
+    this.#kept = new KeptBlocks(parts, (block) => relaxed.run(() => library.cuMemFreeHost(block.pointer)))
+  }
+
+  /** The handle is, or was, that of another stream. */
+  forgetStream(stream: StreamHandle): void {
+    this.#copyOrder.forget(stream)
   }
 
   allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
-    const { library, memory, contexts, relaxed } = this.#parts
+    const { library, memory, contexts, relaxed } = this.parts
     const raw = cudaHandleOf(stream)
     const result = contexts.within(context, () =>
       relaxed.run(() => library.cuMemAllocAsync(memory.address, byteLength, raw)),
@@ -73,15 +78,12 @@ export class CudaMemory implements MemoryDriver {
   }
 
   free(pointer: Pointer, stream: StreamHandle): void {
-    const { library, relaxed, inContextOf } = this.#parts
-    inContextOf(stream, 'cuMemFreeAsync', (raw) => relaxed.run(() => library.cuMemFreeAsync(pointer, raw)))
+    const { library, relaxed, calls } = this.parts
+    calls.inContextOf(stream, 'cuMemFreeAsync', (raw) => relaxed.run(() => library.cuMemFreeAsync(pointer, raw)))
   }
 
-  allocatePinned(
-    byteLength: number,
-    context: ContextHandle,
-  ): { readonly pointer: Pointer; readonly bytes: ArrayBuffer } {
-    this.#dying.sweep()
+  allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory {
+    this.#kept.sweep()
     const wanted = Math.ceil(byteLength / GRANULE) * GRANULE
     const block = this.#kept.take(wanted) ?? this.#allocatePinned(wanted, context)
     this.#pinned.set(block.pointer, block)
@@ -92,51 +94,53 @@ export class CudaMemory implements MemoryDriver {
     const block = this.#pinned.get(pointer)
     if (block === undefined) return
     this.#pinned.delete(pointer)
-    if (bytes === undefined || detach(bytes)) this.#dying.add(block, after)
+    if (bytes === undefined || detach(bytes)) this.#kept.giveBack(block, after)
     else this.#undetached.register(bytes, { block, after })
-    this.#dying.sweep()
+    this.#kept.sweep()
   }
 
   admit(pointer: Pointer, owner: number, user: number): boolean {
-    return this.#parts.peers.admit(pointer, owner, user)
+    return this.#peers.admit(pointer, owner, user)
   }
 
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void {
-    const { library, contexts, count, inContextOf, beforeCopy, hostCopies } = this.#parts
-    count(stream, 1)
+    const { library, contexts, hostFunctions, calls } = this.parts
+    hostFunctions.countEntries(stream, 1)
     if (route === 'withinHost') {
-      hostCopies.copy(destination, source, byteLength, stream)
+      this.#hostCopies.copy(destination, source, byteLength, stream)
       return
     }
     if (route === undefined) {
-      inContextOf(
+      calls.inContextOf(
         stream,
         'cuMemcpyAsync',
-        (raw) => beforeCopy(stream, raw, byteLength) || library.cuMemcpyAsync(destination, source, byteLength, raw),
+        (raw) =>
+          this.#copyOrder.before(stream, raw, byteLength) ||
+          library.cuMemcpyAsync(destination, source, byteLength, raw),
       )
       return
     }
     const to = contexts.primary(route.to)
     const from = contexts.primary(route.from)
-    inContextOf(stream, 'cuMemcpyPeerAsync', (raw) =>
+    calls.inContextOf(stream, 'cuMemcpyPeerAsync', (raw) =>
       library.cuMemcpyPeerAsync(destination, to, source, from, byteLength, raw),
     )
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
-    const { library, count: countEntries, inContextOf } = this.#parts
-    countEntries(stream, 1)
+    const { library, hostFunctions, calls } = this.parts
+    hostFunctions.countEntries(stream, 1)
     if (width === 1) {
-      inContextOf(stream, 'cuMemsetD8Async', (raw) => library.cuMemsetD8Async(pointer, value, count, raw))
+      calls.inContextOf(stream, 'cuMemsetD8Async', (raw) => library.cuMemsetD8Async(pointer, value, count, raw))
     } else if (width === 2) {
-      inContextOf(stream, 'cuMemsetD16Async', (raw) => library.cuMemsetD16Async(pointer, value, count, raw))
+      calls.inContextOf(stream, 'cuMemsetD16Async', (raw) => library.cuMemsetD16Async(pointer, value, count, raw))
     } else {
-      inContextOf(stream, 'cuMemsetD32Async', (raw) => library.cuMemsetD32Async(pointer, value, count, raw))
+      calls.inContextOf(stream, 'cuMemsetD32Async', (raw) => library.cuMemsetD32Async(pointer, value, count, raw))
     }
   }
 
   placeOf(pointer: Pointer, _byteLength: number, near: number): MemoryPlace {
-    const { library, memory, contexts } = this.#parts
+    const { library, memory, contexts } = this.parts
     const { address } = memory
     memory.uint64.fill(0n, 0, 3)
     const ask = (attribute: number, at: number): number =>
@@ -153,17 +157,20 @@ export class CudaMemory implements MemoryDriver {
   viewed(): void {}
 
   isDone(event: EventHandle): boolean {
-    return this.#parts.relaxed.run(() => this.#parts.library.cuEventQuery(event)) === 0
+    return this.parts.relaxed.run(() => this.parts.library.cuEventQuery(event)) === 0
   }
 
   #allocatePinned(byteLength: number, context: ContextHandle): Block {
-    return { pointer: allocatePinned(this.#parts, byteLength, context), byteLength }
+    return { pointer: allocatePinned(this.parts, byteLength, context), byteLength }
   }
+}
 
-  /** Freeing may wait for all that the device does, host functions included, which only this thread could run. */
-  #keep(block: Block): void {
-    const { library, relaxed, exclusivelyNow } = this.#parts
-    const free = (): void => void relaxed.run(() => library.cuMemFreeHost(block.pointer))
-    if (this.#kept.hasRoomFor(block) || !exclusivelyNow(free)) this.#kept.keep(block)
-  }
+/** Pinned memory from the driver, which streams of every context can write and JavaScript can read. */
+export function allocatePinned(parts: LibcudaParts, byteLength: number, context: ContextHandle): Pointer {
+  const { library, memory, contexts, relaxed } = parts
+  const result = contexts.within(context, () =>
+    relaxed.run(() => library.cuMemHostAlloc(memory.address, byteLength, PORTABLE_AND_MAPPED)),
+  )
+  check('cuMemHostAlloc', result)
+  return memory.pointerAt(0) as Pointer
 }

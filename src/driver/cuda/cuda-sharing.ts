@@ -1,42 +1,25 @@
 /**
  * Memory that other processes see. Freeing and unmapping it can wait for the whole device, host functions included, which
- * only this thread could run: so both happen when no host function is pending, and what is freed is kept for reuse.
+ * only this thread could run: so both happen when no host function is pending, and freed memory is kept for reuse.
  */
 import { stateError } from '../../base/errors.js'
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import type { ContextHandle, ExportedMemory, ImportedMemory, OwnEvent, Pointer, SharingDriver } from '../driver.js'
 import { Marks } from './handles/marks.js'
-import type { Contexts } from './libcuda/contexts.js'
-import { check, type Library } from './libcuda/library.js'
-import type { NativeMemory } from './libcuda/native.js'
-import type { RelaxedCaptures } from './libcuda/relaxed-captures.js'
-import { type Block, KeptBlocks } from './memory/kept-blocks.js'
-import { AfterWork } from './waiting/after-work.js'
+import { check } from './libcuda/library.js'
+import type { LibcudaParts } from './libcuda/stream-calls.js'
+import { AfterWork } from './memory/after-work.js'
+import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/kept-blocks.js'
 
 export const IPC_HANDLE_BYTES = 64
 const LAZY_ENABLE_PEER_ACCESS = 1
 const POINTER_IS_LEGACY_CUDA_IPC_CAPABLE = 10
-/** What is smaller may lie in one block with other memory, all of which the other process would see. */
+/** A smaller allocation may lie in one block with other memory, all of which the other process would see. */
 const GRANULE = 2 * 1024 * 1024
-const MOST_KEPT = 256 * 1024 * 1024
 /** Milliseconds between two looks at mappings that could not be given up yet. */
 const LOOK_AGAIN_AFTER = 20
 
-export interface CudaSharingParts {
-  readonly library: Library
-  /** Where out parameters go. */
-  readonly memory: NativeMemory
-  readonly contexts: Contexts
-  readonly relaxed: RelaxedCaptures
-  readonly isDone: (own: OwnEvent) => boolean
-  readonly recycle: (own: OwnEvent) => void
-  /** Makes a call that waits for the whole device, where no thread has host functions pending. False where one has. */
-  readonly exclusivelyNow: (call: () => void) => boolean
-}
-
-interface OwnBlock extends Block {
-  readonly context: ContextHandle
-}
+export interface CudaSharingParts extends LibcudaParts, KeptBlocksParts {}
 
 /** An allocation of another process, mapped into this one. Of several of the same memory CUDA keeps count. */
 interface Mapping {
@@ -47,32 +30,25 @@ interface Mapping {
 }
 
 export class CudaSharing implements SharingDriver {
-  readonly #parts: CudaSharingParts
   readonly #marks = new Marks()
-  readonly #blocks = new Map<Pointer, OwnBlock>()
-  readonly #kept = new Map<ContextHandle, KeptBlocks>()
-  readonly #freed: AfterWork<OwnBlock>
+  readonly #blocks = new Map<Pointer, Block>()
+  readonly #kept: KeptBlocks
   /** Handles given away, by the allocation's address. */
   readonly #exported = new Map<number, string>()
   readonly #mappings = new Set<Mapping>()
   readonly #closed: AfterWork<Mapping>
   #lookAgain: NodeJS.Timeout | undefined
 
-  constructor(parts: CudaSharingParts) {
-    this.#parts = parts
-    const { isDone, recycle } = parts
-    this.#freed = new AfterWork({ isDone, recycle, giveUp: (block) => this.#keepOrFree(block) })
-    this.#closed = new AfterWork({ isDone, recycle, giveUp: (mapping) => this.#unmap(mapping) })
+  constructor(private readonly parts: CudaSharingParts) {
+    this.#kept = new KeptBlocks(parts, (block) => this.#free(block))
+    this.#closed = new AfterWork(parts.driver, (mapping) => this.#unmap(mapping))
   }
 
   allocate(byteLength: number, context: ContextHandle): Pointer {
-    this.#freed.sweep()
+    this.#kept.sweep()
     const wanted = Math.ceil(byteLength / GRANULE) * GRANULE
-    const block = this.#kept.get(context)?.take(wanted) ?? {
-      pointer: this.#allocate(wanted, context),
-      byteLength: wanted,
-    }
-    this.#blocks.set(block.pointer, { ...block, context })
+    const block = this.#kept.take(wanted, context) ?? this.#allocate(wanted, context)
+    this.#blocks.set(block.pointer, block)
     return block.pointer
   }
 
@@ -80,12 +56,12 @@ export class CudaSharing implements SharingDriver {
     const block = this.#blocks.get(pointer)
     if (block === undefined) return
     this.#blocks.delete(pointer)
-    this.#freed.add(block, after)
-    this.#freed.sweep()
+    this.#kept.giveBack(block, after)
+    this.#kept.sweep()
   }
 
   exportMemory(pointer: Pointer, context: ContextHandle): ExportedMemory {
-    const { library, memory } = this.#parts
+    const { library, memory } = this.parts
     const mapping = this.#mappingAt(pointer)
     if (mapping !== undefined) return { handle: mapping.handle, byteOffset: pointer - mapping.pointer }
     return this.#in(context, () => {
@@ -123,46 +99,22 @@ export class CudaSharing implements SharingDriver {
     return this.#marks.read(mark, key)
   }
 
-  #allocate(byteLength: number, context: ContextHandle): Pointer {
-    const { library, memory } = this.#parts
+  #allocate(byteLength: number, context: ContextHandle): Block {
+    const { library, memory } = this.parts
     const attempt = (): number => this.#in(context, () => library.cuMemAlloc_v2(memory.address, byteLength))
     let result = attempt()
-    if (result === CUresult.OUT_OF_MEMORY && this.#freeKept()) result = attempt()
+    if (result === CUresult.OUT_OF_MEMORY && this.#kept.freeAll()) result = attempt()
     check('cuMemAlloc', result)
-    return memory.pointerAt(0) as Pointer
+    return { pointer: memory.pointerAt(0) as Pointer, byteLength, context }
   }
 
-  #keepOrFree(block: OwnBlock): void {
-    let kept = this.#kept.get(block.context)
-    if (kept === undefined) {
-      kept = new KeptBlocks(MOST_KEPT)
-      this.#kept.set(block.context, kept)
-    }
-    const free = (): void => this.#free(block.pointer, block.context)
-    if (kept.hasRoomFor(block) || !this.#parts.exclusivelyNow(free)) kept.keep(block)
-  }
-
-  /** Gives all that is kept to the driver, for want of memory. False where nothing could be given. */
-  #freeKept(): boolean {
-    let any = false
-    this.#parts.exclusivelyNow(() => {
-      for (const [context, kept] of this.#kept) {
-        for (const { pointer } of kept.takeAll()) {
-          this.#free(pointer, context)
-          any = true
-        }
-      }
-    })
-    return any
-  }
-
-  #free(pointer: Pointer, context: ContextHandle): void {
+  #free({ pointer, context }: Block): void {
     this.#exported.delete(pointer)
-    this.#in(context, () => this.#parts.library.cuMemFree_v2(pointer))
+    if (context !== undefined) this.#in(context, () => this.parts.library.cuMemFree_v2(pointer))
   }
 
   #map(handle: Uint8Array, context: ContextHandle): Mapping {
-    const { library, memory } = this.#parts
+    const { library, memory } = this.parts
     return this.#in(context, () => {
       const { address } = memory
       const opened = library.cuIpcOpenMemHandle_v2(address, { reserved: handle }, LAZY_ENABLE_PEER_ACCESS)
@@ -186,11 +138,11 @@ export class CudaSharing implements SharingDriver {
 
   #unmap(mapping: Mapping): void {
     const { pointer, context } = mapping
-    this.#in(context, () => this.#parts.library.cuIpcCloseMemHandle(pointer))
+    this.#in(context, () => this.parts.library.cuIpcCloseMemHandle(pointer))
   }
 
   #sweepMappings(): void {
-    if (this.#closed.pending) this.#parts.exclusivelyNow(() => this.#closed.sweep())
+    if (this.#closed.pending) this.parts.hostFunctions.exclusivelyNow(() => this.#closed.sweep())
     if (!this.#closed.pending || this.#lookAgain !== undefined) return
     this.#lookAgain = setTimeout(() => {
       this.#lookAgain = undefined
@@ -207,14 +159,14 @@ export class CudaSharing implements SharingDriver {
 
   /** Runs calls with a context current, and without harm to a capture. */
   #in<R>(context: ContextHandle, calls: () => R): R {
-    const { contexts, relaxed } = this.#parts
+    const { contexts, relaxed } = this.parts
     return contexts.within(context, () => relaxed.run(calls))
   }
 }
 
 const textOf = (handle: Uint8Array): string => Buffer.from(handle).toString('hex')
 
-/** What the driver says of a call's argument is `explain`'s to put in words; the rest is about something else. */
+/** `explain` puts in words what the driver refuses about a call's argument; other results speak for themselves. */
 function refusal(result: number, call: string, explain: (cause: Error) => Error): Error {
   const cause = cudaError(call, result)
   return result === CUresult.OUT_OF_MEMORY || isContextLost(result) ? cause : explain(cause)

@@ -1,26 +1,39 @@
 /** Builds the driver from its parts. */
 import { invalidValue } from '../../base/errors.js'
 import { deadlock } from '../deadlocks.js'
-import { type Driver, deviceOfDefaultStream, EventFlag, isDefaultStream, type StreamHandle } from '../driver.js'
+import {
+  type ContextHandle,
+  type Driver,
+  deviceOfDefaultStream,
+  EventFlag,
+  isDefaultStream,
+  type StreamHandle,
+} from '../driver.js'
+import { LoopPump } from '../loop-pump.js'
 import { CudaDriver } from './cuda-driver.js'
+import { allocatePinned } from './cuda-memory.js'
 import { HandleCheck } from './handles/handle-check.js'
+import { MemoryCheck } from './handles/memory-check.js'
 import { StreamReserve } from './handles/stream-reserve.js'
+import { Captures } from './host-functions/captures.js'
 import { Dependencies } from './host-functions/dependencies.js'
 import { GateMemory } from './host-functions/gate-memory.js'
 import { Gates } from './host-functions/gates.js'
 import { GraphGates } from './host-functions/graph-gates.js'
+import { HostFunctions } from './host-functions/host-functions.js'
 import { QueueDepth } from './host-functions/queue-depth.js'
 import { openThreadTable } from './host-functions/thread-table.js'
 import { Contexts } from './libcuda/contexts.js'
-import { check, type Library, startLibrary } from './libcuda/library.js'
+import { check, startLibrary } from './libcuda/library.js'
 import { NativeMemory } from './libcuda/native.js'
 import { RelaxedCaptures } from './libcuda/relaxed-captures.js'
-import { MemoryCheck } from './memory/memory-check.js'
-import { allocatePinned } from './memory/pinned-memory.js'
+import { type LibcudaParts, StreamCalls } from './libcuda/stream-calls.js'
+import { Blocking } from './waiting/blocking.js'
+import { CallsApart } from './waiting/calls-apart.js'
+import { Completions } from './waiting/completions.js'
 import { EventPool } from './waiting/event-pool.js'
-import { makeRest } from './waiting/rest.js'
-import { BackOffSleeper } from './waiting/sleeper.js'
-import { Waiting } from './waiting/waiting.js'
+import { Promises } from './waiting/promises.js'
+import { BackOffSleeper, makeRest } from './waiting/sleeper.js'
 
 const DEADLOCK_TIMEOUT = 10_000
 
@@ -32,80 +45,76 @@ export function openCudaDriver(): Driver {
   const { library, connections } = startLibrary()
   const memory = new NativeMemory(4096)
   const contexts = new Contexts(library, memory)
+  const relaxed = new RelaxedCaptures(library)
+  const libcuda: LibcudaParts = { library, memory, contexts, relaxed, calls: new StreamCalls(contexts) }
   const threads = openThreadTable()
   const rest = makeRest()
-  const restAMoment = (): void => rest(Number.POSITIVE_INFINITY)
+  const deadlockAfter = deadlockTimeout()
   const reserve = new StreamReserve({
-    library,
-    memory,
-    contexts,
+    ...libcuda,
     threads,
-    rest: restAMoment,
-    exclusivelyNow: (call) => waiting.exclusivelyNow(call),
+    rest,
+    exclusivelyNow: (call) => hostFunctions.exclusivelyNow(call),
   })
   const pool = new EventPool(library, memory, contexts, reserve)
-  const relaxed = new RelaxedCaptures(library)
-  const parts = { library, memory, contexts, relaxed }
   /** It lives as long as the process. */
   const gateMemory = (kind: 'stream' | 'graph'): GateMemory =>
     new GateMemory(
-      (bytes) => allocatePinned(parts, bytes, contexts.primary(0)),
+      (bytes) => allocatePinned(libcuda, bytes, contexts.primary(0)),
       (address, slots) => threads.publishGates(kind, address, slots),
     )
-  const deadlockAfter = deadlockTimeout()
   const restForOthers = (waited: number): void => {
     if (waited > deadlockAfter) throw deadlock('queuing a host function', keptOut(deadlockAfter))
-    restAMoment()
+    rest(Number.POSITIVE_INFINITY)
   }
   const gates = new Gates(library, gateMemory('stream'), threads, restForOthers, () => {
-    waiting.forApart()
+    callsApart.waitForAll()
     reserve.fillWhereNeeded()
   })
   const graphGates = new GraphGates(library, gateMemory('graph'))
   const dependencies = new Dependencies(
     (stream) => driver.isBlocking(stream),
-    (stream) => (isDefaultStream(stream) ? deviceOfDefaultStream(stream) : deviceOf(library, memory, contexts, stream)),
+    (stream) => deviceOf(libcuda, stream),
   )
-  const waiting = new Waiting({
-    library,
-    relaxed,
-    gates,
-    depth: new QueueDepth(gates, connections, threads),
-    dependencies,
-    pool,
-    sleeper: new BackOffSleeper(),
-    rest,
-    threads,
-    isIdle: (stream) => driver.isIdle(stream),
-    deadlockAfter,
-  })
+  const captures = new Captures(threads, rest)
+  const eventWaits = new Completions(library)
+  const sleeper = new BackOffSleeper()
+  const pump: LoopPump = new LoopPump(
+    () => promises.turn(),
+    sleeper,
+    () => true,
+  )
+  const depth = new QueueDepth(gates, connections, threads)
+  const isIdle = (stream: StreamHandle): boolean => driver.isIdle(stream)
+  const pending = { gates, depth, dependencies, captures, eventWaits, isIdle }
+  const parts = { ...libcuda, ...pending, threads, pool, pump, sleeper, rest, deadlockAfter }
+  const hostFunctions = new HostFunctions(parts)
+  const blocking = new Blocking({ ...parts, hostFunctions })
+  const promises = new Promises({ ...parts, hostFunctions })
+  const callsApart = new CallsApart({ ...parts, hostFunctions })
   const memoryCheck = new MemoryCheck()
   const handles = new HandleCheck(
     (event) => relaxed.run(() => library.cuEventQuery(event)),
     memoryCheck,
     (event) => pool.hides(event),
-    () => learn(library, memory, contexts, reserve, memoryCheck),
+    () => learn(libcuda, reserve, memoryCheck),
   )
-  const driver: CudaDriver = new CudaDriver({ ...parts, handles, waiting, pool, graphGates, reserve })
+  const waiting = { captures, hostFunctions, blocking, promises, callsApart }
+  const driver: CudaDriver = new CudaDriver({ ...libcuda, ...waiting, threads, pool, reserve, graphGates, handles })
   return driver
 }
 
 const keptOut = (milliseconds: number): string =>
   `another thread has been inside a call that waits for the device for ${milliseconds} ms, and new host functions would hold it up`
 
-function deviceOf(library: Library, memory: NativeMemory, contexts: Contexts, stream: StreamHandle): number {
+function deviceOf({ library, memory, contexts }: LibcudaParts, stream: StreamHandle): number {
+  if (isDefaultStream(stream)) return deviceOfDefaultStream(stream)
   check('cuStreamGetCtx', library.cuStreamGetCtx(stream, memory.address))
-  return contexts.deviceOf(memory.pointerAt(0) as never)
+  return contexts.deviceOf(memory.pointerAt(0) as ContextHandle)
 }
 
 /** Two streams, so that a number which stands somewhere by chance is not taken for theirs. */
-function learn(
-  library: Library,
-  memory: NativeMemory,
-  contexts: Contexts,
-  reserve: StreamReserve,
-  memoryCheck: MemoryCheck,
-): void {
+function learn({ library, memory, contexts }: LibcudaParts, reserve: StreamReserve, memoryCheck: MemoryCheck): void {
   const context = contexts.primary(0)
   contexts.within(context, () => {
     const streams = [0, 1].map(() => {

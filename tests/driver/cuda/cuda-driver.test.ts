@@ -2,7 +2,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CudaDriver } from '../../../src/driver/cuda/cuda-driver.js'
+import { Captures } from '../../../src/driver/cuda/host-functions/captures.js'
+import { alone } from '../../../src/driver/cuda/host-functions/thread-table.js'
+import type { Contexts } from '../../../src/driver/cuda/libcuda/contexts.js'
 import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
+import { StreamCalls } from '../../../src/driver/cuda/libcuda/stream-calls.js'
 import {
   CaptureMode,
   type ContextHandle,
@@ -96,22 +100,27 @@ function pretend() {
     cuStreamGetId: () => calls.push(`cuStreamGetId ${isRelaxed}`) * 0,
     cuStreamGetFlags: () => calls.push(`cuStreamGetFlags ${isRelaxed}`) * 0,
   }
+  const contexts = {
+    primary: (device: number) => CONTEXTS[device],
+    deviceOf: (context: ContextHandle) => CONTEXTS.indexOf(context),
+    within: <R>(context: ContextHandle, fn: () => R): R => {
+      const before = current
+      current = context
+      try {
+        return fn()
+      } finally {
+        current = before
+      }
+    },
+  }
+  const threads = alone()
   const parts = {
     library,
     memory,
-    contexts: {
-      primary: (device: number) => CONTEXTS[device],
-      deviceOf: (context: ContextHandle) => CONTEXTS.indexOf(context),
-      within: <R>(context: ContextHandle, fn: () => R): R => {
-        const before = current
-        current = context
-        try {
-          return fn()
-        } finally {
-          current = before
-        }
-      },
-    },
+    contexts,
+    calls: new StreamCalls(contexts as unknown as Contexts),
+    threads,
+    captures: new Captures(threads, () => {}),
     relaxed: {
       run: <R>(fn: () => R): R => {
         isRelaxed = true
@@ -126,24 +135,19 @@ function pretend() {
       ...{ streamCreated: () => {}, streamDestroyed: () => {}, checkStream: () => {} },
       ...{ eventCreated: () => {}, eventDestroyed: () => {} },
     },
-    waiting: {
-      hostFunctionsPending: false,
+    hostFunctions: {
+      pending: false,
       anyPending: false,
       tracksOrder: false,
-      captureGoes: () => {},
-      captureStays: () => {},
-      captureBegins: () => {},
-      captureEnds: () => {},
+      trackOrder: () => {},
+      calmDown: () => {},
       forgetStream: () => {},
-      forgetEvent: () => {},
-      exclusively: <R>(call: () => R): R => call(),
-      exclusivelyNow: <R>(call: () => R) => ({ made: call() }),
       streamAdopted: () => {},
-      hasOtherThreads: false,
-      recordContextNow(context: ContextHandle) {
-        library.cuCtxRecordEvent(context)
-        return true
-      },
+      exclusivelyNow: <R>(call: () => R) => ({ made: call() }),
+    },
+    blocking: { exclusively: <R>(call: () => R): R => call() },
+    promises: {
+      forgetStream: () => {},
       contextFinished: (context: ContextHandle) => {
         library.cuCtxRecordEvent(context)
         return () => {}

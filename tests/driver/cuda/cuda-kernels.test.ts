@@ -2,8 +2,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { CudaKernels, type CudaKernelsParts } from '../../../src/driver/cuda/cuda-kernels.js'
-import type { Contexts } from '../../../src/driver/cuda/libcuda/contexts.js'
-import type { Library } from '../../../src/driver/cuda/libcuda/library.js'
 import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
 import type { ContextHandle, LaunchShape, StreamHandle } from '../../../src/driver/driver.js'
 
@@ -57,17 +55,16 @@ function pretend() {
     },
   }
   const contexts = { within: <R>(_context: number, calls: () => R): R => calls() }
-  const around: CudaKernelsParts = {
-    onStream: () => {},
-    count: () => {},
-    relaxed: (calls) => calls(),
-    exclusively: (call) => call(),
-    exclusivelyNow(call) {
-      call()
-      return true
-    },
+  const parts = {
+    library,
+    memory,
+    contexts,
+    calls: { onStream: () => {} },
+    relaxed: { run: <R>(calls: () => R): R => calls() },
+    blocking: { exclusively: <R>(call: () => R): R => call() },
+    hostFunctions: { countEntries: () => {}, exclusivelyNow: <R>(call: () => R) => ({ made: call() }) },
   }
-  const kernels = new CudaKernels(library as unknown as Library, memory, contexts as unknown as Contexts, around)
+  const kernels = new CudaKernels(parts as unknown as CudaKernelsParts)
   return { kernels, granted, launched, names }
 }
 

@@ -26,15 +26,17 @@ const parts = {
       return fn()
     },
   },
-  waiting: {
-    hostFunctionsPending: true,
+  hostFunctions: {
+    pending: true,
+    countEntries: (stream: number, entries: number) => log.push(`${entries} on ${stream}`),
+  },
+  blocking: {
     libraryCall(call: () => unknown) {
       log.push('host functions')
       return call()
     },
     forLibrary: (isDone: () => boolean, what: string) => log.push(`${what} ${isDone()}`),
   },
-  count: (stream: number, entries: number) => log.push(`${entries} on ${stream}`),
 }
 const libraries = new CudaLibraries(parts as never)
 

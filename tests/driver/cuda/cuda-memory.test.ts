@@ -38,14 +38,19 @@ function pretend() {
     memory,
     contexts: { within: <R>(_context: number, calls: () => R): R => calls() },
     relaxed: new RelaxedCaptures(library),
-    count: () => {},
-    recycle: ({ event }: OwnEvent) => recycled.push(event),
-    exclusivelyNow(call: () => void) {
-      if (!state.hostFunctions) call()
-      return !state.hostFunctions
+    hostFunctions: {
+      countEntries: () => {},
+      exclusivelyNow: <R>(call: () => R) => (state.hostFunctions ? undefined : { made: call() }),
+    },
+    driver: {
+      get memory() {
+        return pinned
+      },
+      eventRecycle: (_context: ContextHandle, event: EventHandle) => recycled.push(event),
     },
   }
-  return { pinned: new CudaMemory(parts as unknown as CudaMemoryParts), calls, undone, recycled, state }
+  const pinned: CudaMemory = new CudaMemory(parts as unknown as CudaMemoryParts)
+  return { pinned, calls, undone, recycled, state }
 }
 
 describe('pinned memory of the CUDA backend', { skip }, () => {

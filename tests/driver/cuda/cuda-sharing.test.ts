@@ -54,11 +54,12 @@ function pretend() {
     memory,
     contexts: { within: <R>(_context: number, calls: () => R): R => calls() },
     relaxed: new RelaxedCaptures(library),
-    isDone: ({ event }: OwnEvent) => !undone.has(event),
-    recycle: ({ event }: OwnEvent) => recycled.push(event),
-    exclusivelyNow(call: () => void) {
-      if (!state.hostFunctions) call()
-      return !state.hostFunctions
+    hostFunctions: {
+      exclusivelyNow: <R>(call: () => R) => (state.hostFunctions ? undefined : { made: call() }),
+    },
+    driver: {
+      memory: { isDone: (event: EventHandle) => !undone.has(event) },
+      eventRecycle: (_context: ContextHandle, event: EventHandle) => recycled.push(event),
     },
   }
   return { sharing: new CudaSharing(parts as unknown as CudaSharingParts), calls, undone, recycled, state }

@@ -19,9 +19,9 @@ const threads = openThreadTable()
 
 parentPort?.on('message', (question: Question) => {
   const { othersPending } = threads
-  if (question === 'exclusive') reply({ othersPending, entered: threads.enterExclusive() })
+  if (question === 'exclusive') reply({ othersPending, entered: threads.exclusive.take() })
   else if (question === 'leave') {
-    threads.leaveExclusive()
+    threads.exclusive.giveBack()
     reply({ othersPending })
   } else if ('publish' in question) {
     const entered = threads.announce(question.publish)
@@ -31,7 +31,7 @@ parentPort?.on('message', (question: Question) => {
     threads.publishWork(1, question.entries)
     reply({ othersPending })
   } else {
-    threads.keepStream(0, question.keep)
+    threads.kept.keep(0, question.keep)
     reply({ othersPending })
   }
 })

@@ -2,12 +2,9 @@
 import { CUresult, cudaError } from '../../cuda-results.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
 import { closedHandle, refusedHandle } from '../../handle-errors.js'
-import type { MemoryCheck } from '../memory/memory-check.js'
+import type { MemoryCheck } from './memory-check.js'
 
 export class HandleCheck {
-  readonly #query: (event: EventHandle) => number
-  readonly #memory: MemoryCheck
-  readonly #hides: (event: EventHandle) => boolean
   /** Learns what streams and events look like; called once, before the first look at one. */
   #learn: (() => void) | undefined
   /**
@@ -16,7 +13,7 @@ export class HandleCheck {
    */
   readonly #destroyedStreams = new Map<StreamHandle, number | undefined>()
   readonly #destroyedEvents = new Map<EventHandle, number>()
-  /** Looked alive once. Whoever owned one that looks otherwise now has destroyed it: to ask the driver could crash. */
+  /** Looked alive once. One that looks otherwise now was destroyed by its owner: to ask the driver could crash. */
   readonly #seenStreams = new Set<StreamHandle>()
   readonly #seenEvents = new Set<EventHandle>()
 
@@ -25,14 +22,11 @@ export class HandleCheck {
    * caller's event once stood.
    */
   constructor(
-    query: (event: EventHandle) => number,
-    memory: MemoryCheck,
-    hides: (event: EventHandle) => boolean,
+    private readonly query: (event: EventHandle) => number,
+    private readonly memory: MemoryCheck,
+    private readonly hides: (event: EventHandle) => boolean,
     learn: () => void,
   ) {
-    this.#query = query
-    this.#memory = memory
-    this.#hides = hides
     this.#learn = learn
   }
 
@@ -51,22 +45,24 @@ export class HandleCheck {
   }
 
   eventDestroyed(event: EventHandle): void {
-    this.#destroyedEvents.set(event, this.#memory.lookOfEvent(event))
+    this.#destroyedEvents.set(event, this.memory.lookOfEvent(event))
   }
 
-  /** Throws where the handle is no stream as far as can be seen. Returns the driver's number for it where that is seen. */
+  /**
+   * Throws where the handle is no stream as far as can be seen. Returns the driver's number for it where that is seen.
+   */
   checkStream(stream: StreamHandle): number | undefined {
     this.#learnOnce()
-    const verdict = this.#memory.stream(stream)
+    const verdict = this.memory.stream(stream)
     if (this.#destroyedStreams.has(stream)) {
       const before = this.#destroyedStreams.get(stream)
-      const stale = before === undefined || this.#memory.idOfStream(stream) === before
+      const stale = before === undefined || this.memory.idOfStream(stream) === before
       if (verdict !== 'alive' || stale) throw closedHandle('stream', stream)
       this.#destroyedStreams.delete(stream)
     }
     if (verdict === 'alive') {
       this.#seenStreams.add(stream)
-      return this.#memory.idOfStream(stream)
+      return this.memory.idOfStream(stream)
     }
     if (verdict === 'wrong' || this.#seenStreams.has(stream)) {
       throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', CUresult.INVALID_HANDLE))
@@ -77,13 +73,13 @@ export class HandleCheck {
   /** Throws where the handle is no event as far as can be seen. Returns its context where that is known. */
   checkEvent(event: EventHandle, contexts: Iterable<ContextHandle>): ContextHandle | undefined {
     this.#learnOnce()
-    const { verdict, context } = this.#memory.event(event, contexts)
+    const { verdict, context } = this.memory.event(event, contexts)
     if (this.#destroyedEvents.has(event)) {
-      const stale = this.#memory.lookOfEvent(event) === this.#destroyedEvents.get(event)
-      if (verdict !== 'alive' || stale || this.#hides(event)) throw closedHandle('event', event)
+      const stale = this.memory.lookOfEvent(event) === this.#destroyedEvents.get(event)
+      if (verdict !== 'alive' || stale || this.hides(event)) throw closedHandle('event', event)
       this.#destroyedEvents.delete(event)
     }
-    // Asking about an event that was recorded in a capture would spoil the capture, and what is alive need not be asked.
+    // Asking about an event that was recorded in a capture would invalidate the capture, and one that is alive need not be asked about.
     if (verdict === 'alive') {
       this.#seenEvents.add(event)
       return context as ContextHandle
@@ -91,7 +87,7 @@ export class HandleCheck {
     if (verdict === 'wrong' || this.#seenEvents.has(event)) {
       throw refusedHandle('event', event, cudaError('cuEventQuery', CUresult.INVALID_HANDLE))
     }
-    const result = this.#query(event)
+    const result = this.query(event)
     const known = result === CUresult.SUCCESS || result === CUresult.NOT_READY || result === CUresult.CAPTURED_EVENT
     if (!known) throw refusedHandle('event', event, cudaError('cuEventQuery', result))
     return undefined

@@ -1,6 +1,6 @@
 /**
  * Streams and events that a blocking call asks about again and again. A host function that runs meanwhile may close one:
- * the driver is told when the call is over, since to ask about what is destroyed is a segmentation fault.
+ * the driver is told when the call is over, since to ask about a destroyed one is a segmentation fault.
  */
 export class HandlesInUse {
   readonly #users = new Map<number, number>()

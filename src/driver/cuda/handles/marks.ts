@@ -3,8 +3,8 @@
  * threads of a process have modules of their own, but the same memory.
  */
 
+import { type Reader, safeReader } from '../libcuda/memory-reader.js'
 import { NativeMemory } from '../libcuda/native.js'
-import { type Reader, safeReader } from './memory-reader.js'
 
 /** A key, then the words that it stands for. */
 const WORDS = 8
@@ -37,10 +37,10 @@ export class Marks {
   read(mark: number, key: number): readonly number[] | undefined {
     if (key === 0 || mark % 8 !== 0) return undefined
     this.#reader ??= safeReader()
-    const read = this.#reader
-    if (read(mark) !== key) return undefined
-    const rest = Array.from({ length: WORDS - 1 }, (_, index) => read(mark + 8 * (index + 1)) ?? -1)
+    const reader = this.#reader
+    if (reader.pointerAt(mark) !== key) return undefined
+    const rest = Array.from(reader.wordsAt(mark + 8, WORDS - 1) ?? [], Number)
     // It may have been lowered, and raised for something else, in the meantime.
-    return read(mark) === key ? rest : undefined
+    return reader.pointerAt(mark) === key ? rest : undefined
   }
 }

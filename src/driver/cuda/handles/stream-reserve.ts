@@ -5,9 +5,8 @@
  */
 import { stateError } from '../../../base/errors.js'
 import { KEPT_DEVICES, type Threads } from '../host-functions/thread-table.js'
-import type { Contexts } from '../libcuda/contexts.js'
-import { check, type Library } from '../libcuda/library.js'
-import type { NativeMemory } from '../libcuda/native.js'
+import { check } from '../libcuda/library.js'
+import type { LibcudaParts } from '../libcuda/stream-calls.js'
 
 /** Streams that are kept for each device, by all threads of the process together. */
 export const MOST_KEPT = 64
@@ -18,60 +17,48 @@ const FEW = 32
 const PLACES_FOR_OTHERS = 36
 const NON_BLOCKING = 1
 
-export interface StreamReserveParts {
-  readonly library: Library
-  /** Where out parameters go. */
-  readonly memory: NativeMemory
-  readonly contexts: Contexts
+export interface StreamReserveParts extends LibcudaParts {
   readonly threads: Threads
   /** Makes a call that may wait for the device. Undefined where host functions are pending, and nothing was called. */
   readonly exclusivelyNow: <R>(call: () => R) => { readonly made: R } | undefined
-  /** Rests the processor for a moment. */
-  readonly rest: () => void
+  readonly rest: (nanosecondsWaited: number) => void
 }
 
 export class StreamReserve {
-  readonly #parts: StreamReserveParts
   /** Streams of the library itself that it has no use for now, by device. */
   readonly #lent = new Map<number, number[]>()
 
-  constructor(parts: StreamReserveParts) {
-    this.#parts = parts
-  }
+  constructor(private readonly parts: StreamReserveParts) {}
 
   /**
    * Makes the streams of devices that are new, or have few left; nothing where host functions are pending. The device may
    * stand at something that only the program ends, so it is done early, and seldom.
    */
   fillWhereNeeded(): void {
-    const { contexts, threads, exclusivelyNow } = this.#parts
+    const { contexts, threads, exclusivelyNow } = this.parts
     for (const [device, context] of contexts.primaries) {
-      if (context === undefined || device >= KEPT_DEVICES || threads.streamsKept(device) >= FEW) continue
+      if (context === undefined || device >= KEPT_DEVICES || threads.kept.count(device) >= FEW) continue
       if (exclusivelyNow(() => this.fill(device)) === undefined) return
     }
   }
 
   /** To be called by a thread that has the right to make calls which wait for the device. */
   fill(device: number): void {
-    const { contexts, threads } = this.#parts
-    if (threads.streamsKept(device) >= MOST_KEPT) return
+    const { contexts, threads } = this.parts
+    if (threads.kept.count(device) >= MOST_KEPT) return
     this.making(() => contexts.within(contexts.primary(device), () => this.#fillOf(device)))
   }
 
   /** Makes a call that makes streams, while no other thread does. */
   making<R>(call: () => R): R {
-    const { threads, rest } = this.#parts
-    while (!threads.enterMakingStreams()) rest()
-    try {
-      return call()
-    } finally {
-      threads.leaveMakingStreams()
-    }
+    const { threads, rest } = this.parts
+    while (!threads.makingStreams.take()) rest(Number.POSITIVE_INFINITY)
+    return threads.makingStreams.during(call)
   }
 
   /**
    * Makes a call that makes so many streams on this device, though host functions are pending: in the places of kept ones.
-   * Undefined where there are not enough, and nothing was called. Some are left for those who are inside a host function:
+   * Undefined where there are not enough, and nothing was called. Some are left for calls inside a host function:
    * they cannot wait for it.
    */
   inPlaces<R>(
@@ -80,22 +67,22 @@ export class StreamReserve {
     insideHostFunction: boolean,
     call: () => R,
   ): { readonly made: R } | undefined {
-    const { threads } = this.#parts
+    const { threads } = this.parts
     const wanted = streams + (insideHostFunction ? 0 : LEFT_FOR_HOST_FUNCTIONS)
     return this.making(() => {
-      if (threads.streamsKept(device) < wanted) return undefined
+      if (threads.kept.count(device) < wanted) return undefined
       for (let left = streams; left > 0; left -= 1) this.#makePlace(device)
       return { made: call() }
     })
   }
 
   wants(device: number): boolean {
-    return this.#parts.threads.streamsKept(device) < MOST_KEPT
+    return this.parts.threads.kept.count(device) < MOST_KEPT
   }
 
   /** Keeps a stream that is not wanted any more, and that no work is on. False where enough are kept. */
   keep(device: number, stream: number): boolean {
-    return this.#parts.threads.keepStream(device, stream)
+    return this.parts.threads.kept.keep(device, stream)
   }
 
   /**
@@ -107,7 +94,7 @@ export class StreamReserve {
     const lent = this.#lent.get(device)?.pop()
     if (lent !== undefined) return lent
     const make = (): number => this.#make()
-    const found = this.inPlaces(device, 1, true, make) ?? this.#parts.exclusivelyNow(() => this.making(make))
+    const found = this.inPlaces(device, 1, true, make) ?? this.parts.exclusivelyNow(() => this.making(make))
     if (found === undefined) throw noneLeft()
     return found.made
   }
@@ -119,24 +106,24 @@ export class StreamReserve {
   }
 
   #fillOf(device: number): void {
-    const { threads, library } = this.#parts
+    const { threads, library } = this.parts
     const places: number[] = []
-    if (threads.begins(device)) while (places.length < PLACES_FOR_OTHERS) places.push(this.#make())
-    for (let left = MOST_KEPT - threads.streamsKept(device); left > 0; left -= 1) {
+    if (threads.kept.begins(device)) while (places.length < PLACES_FOR_OTHERS) places.push(this.#make())
+    for (let left = MOST_KEPT - threads.kept.count(device); left > 0; left -= 1) {
       const stream = this.#make()
-      if (!threads.keepStream(device, stream)) places.push(stream)
+      if (!threads.kept.keep(device, stream)) places.push(stream)
     }
     for (const stream of places) library.cuStreamDestroy_v2(stream)
   }
 
   #makePlace(device: number): void {
-    const { threads, library } = this.#parts
-    const kept = threads.takeStream(device)
+    const { threads, library } = this.parts
+    const kept = threads.kept.take(device)
     if (kept !== undefined) library.cuStreamDestroy_v2(kept)
   }
 
   #make(): number {
-    const { library, memory } = this.#parts
+    const { library, memory } = this.parts
     check('cuStreamCreateWithPriority', library.cuStreamCreateWithPriority(memory.address, NON_BLOCKING, 0))
     return memory.pointerAt(0)
   }

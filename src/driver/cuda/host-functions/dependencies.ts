@@ -14,7 +14,7 @@ import type { GateCall, GateLane } from './gates.js'
 type After = Map<GateLane, number>
 export type ComesAfter = (call: GateCall) => boolean
 
-/** What the null stream's rules go by. */
+/** The two things that the null stream's rules go by. */
 interface Facts {
   readonly blocking: boolean
   readonly device: number
@@ -23,16 +23,14 @@ interface Facts {
 export class Dependencies {
   readonly #streams = new Map<StreamHandle, After>()
   readonly #events = new Map<EventHandle, After>()
-  readonly #isBlocking: (stream: StreamHandle) => boolean | undefined
-  readonly #deviceOf: (stream: StreamHandle) => number
   /** Of streams in use. Another library may have destroyed one since, so no stream is asked but while it is used. */
   readonly #facts = new Map<StreamHandle, Facts>()
 
-  /** `isBlocking` has no answer for a stream that captures: to ask for its flags would spoil the capture. */
-  constructor(isBlocking: (stream: StreamHandle) => boolean | undefined, deviceOf: (stream: StreamHandle) => number) {
-    this.#isBlocking = isBlocking
-    this.#deviceOf = deviceOf
-  }
+  /** `isBlocking` has no answer for a stream that captures: to ask for its flags would invalidate the capture. */
+  constructor(
+    private readonly isBlocking: (stream: StreamHandle) => boolean | undefined,
+    private readonly deviceOf: (stream: StreamHandle) => number,
+  ) {}
 
   clear(): void {
     this.#streams.clear()
@@ -51,11 +49,8 @@ export class Dependencies {
   }
 
   waitedForEvent(stream: StreamHandle, event: EventHandle): void {
-    this.#add(stream, this.#events.get(event))
-  }
-
-  waitedForStream(stream: StreamHandle, other: StreamHandle): void {
-    this.#add(stream, this.#afterStream(other))
+    const after = this.#events.get(event)
+    if (after !== undefined && after.size > 0) merge(this.#own(stream), after)
   }
 
   forgetStream(stream: StreamHandle): void {
@@ -63,7 +58,7 @@ export class Dependencies {
     this.#facts.delete(stream)
   }
 
-  /** Another stream may have been made with this handle: what it is like has to be asked anew. */
+  /** Another stream may have been made with this handle: its flags and device have to be asked anew. */
   streamAdopted(stream: StreamHandle): void {
     this.#facts.delete(stream)
   }
@@ -93,8 +88,8 @@ export class Dependencies {
   #factsOf(stream: StreamHandle): Facts {
     const known = this.#facts.get(stream)
     if (known !== undefined) return known
-    const blocking = this.#isBlocking(stream)
-    const facts = { blocking: blocking ?? false, device: this.#deviceOf(stream) }
+    const blocking = this.isBlocking(stream)
+    const facts = { blocking: blocking ?? false, device: this.deviceOf(stream) }
     if (blocking !== undefined) this.#facts.set(stream, facts)
     return facts
   }
@@ -123,10 +118,6 @@ export class Dependencies {
       if (holdsUp) merge(after, theirs)
     }
     return after
-  }
-
-  #add(stream: StreamHandle, more: After | undefined): void {
-    if (more !== undefined && more.size > 0) merge(this.#own(stream), more)
   }
 }
 

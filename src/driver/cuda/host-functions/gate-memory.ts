@@ -31,18 +31,19 @@ export interface WaitOperation {
 
 export class GateMemory {
   readonly #allocate: () => number
-  readonly #made: (address: number, slots: number) => void
   readonly #operations = new NativeMemory(MOST_OPERATIONS * OPERATION_BYTES)
   readonly #free: number[] = []
   #words: NativeMemory | undefined
 
   /** `allocate` gives the address of so many bytes of pinned memory, valid in every context; `made` is told of it. */
-  constructor(allocate: (bytes: number) => number, made: (address: number, slots: number) => void) {
+  constructor(
+    allocate: (bytes: number) => number,
+    private readonly made: (address: number, slots: number) => void,
+  ) {
     this.#allocate = () => allocate(GATE_SLOTS * SLOT_BYTES)
-    this.#made = made
   }
 
-  /** A slot that nobody uses, or undefined. */
+  /** A slot that is not in use, or undefined. */
   take(): number | undefined {
     this.#prepared()
     return this.#free.pop()
@@ -86,7 +87,7 @@ export class GateMemory {
       this.#words = new NativeMemory(GATE_SLOTS * SLOT_BYTES, this.#allocate())
       this.#words.bytes.fill(0)
       fillAtExit(this.#words.address, this.#words.bytes.length, EVERY_GATE_OPEN)
-      this.#made(this.#words.address, GATE_SLOTS)
+      this.made(this.#words.address, GATE_SLOTS)
       for (let slot = GATE_SLOTS - 1; slot >= 0; slot -= 1) this.#free.push(slot)
     }
     return this.#words.int32

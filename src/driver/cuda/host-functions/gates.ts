@@ -20,14 +20,16 @@ export interface GateCall {
 
 /** Host functions that run one after the other, because one stream, or one node of a graph, stands at their gates. */
 export abstract class GateLane {
-  readonly context: ContextHandle
   readonly calls: GateCall[] = []
   /** The first call is running: nothing else of this lane may. */
   running = false
 
-  constructor(context: ContextHandle) {
-    this.context = context
-  }
+  /** `slot` is where in `memory` the gates of the lane stand. */
+  constructor(
+    readonly context: ContextHandle,
+    protected readonly memory: GateMemory,
+    readonly slot: number,
+  ) {}
 
   /** Does the GPU stand at the gate of this call? */
   abstract arrived(call: GateCall): boolean
@@ -40,29 +42,18 @@ export class Gates {
   #pending = 0
   /** The calls that JavaScript is inside of, innermost last. */
   readonly running: GateCall[] = []
-  readonly #library: Library
-  readonly #memory: GateMemory
-  readonly #threads: Threads
-  readonly #rest: (waited: number) => void
-  /** Makes what cannot be made while a stream stands at a gate. */
-  readonly #beforeFirst: () => void
   readonly #lanes = new Map<StreamHandle, StreamLane>()
   readonly #sequences = new Int32Array(GATE_SLOTS)
   #active: GateLane[] = []
 
   constructor(
-    library: Library,
-    memory: GateMemory,
-    threads: Threads = alone(),
-    rest: (waited: number) => void = () => {},
-    beforeFirst: () => void = () => {},
-  ) {
-    this.#library = library
-    this.#memory = memory
-    this.#threads = threads
-    this.#rest = rest
-    this.#beforeFirst = beforeFirst
-  }
+    private readonly library: Library,
+    private readonly memory: GateMemory,
+    private readonly threads: Threads = alone(),
+    private readonly rest: (millisecondsWaited: number) => void = () => {},
+    /** Makes what cannot be made while a stream stands at a gate. */
+    private readonly beforeFirst: () => void = () => {},
+  ) {}
 
   /** Host functions queued and not over. */
   get pending(): number {
@@ -77,9 +68,9 @@ export class Gates {
   announce(count: number): void {
     const begun = performance.now()
     for (;;) {
-      if (this.#pending === 0) this.#beforeFirst()
-      if (this.#threads.announce(this.#pending + count)) return
-      this.#rest(performance.now() - begun)
+      if (this.#pending === 0) this.beforeFirst()
+      if (this.threads.announce(this.#pending + count)) return
+      this.rest(performance.now() - begun)
     }
   }
 
@@ -112,11 +103,11 @@ export class Gates {
     const lane = this.#lanes.get(stream) ?? this.#openLane(stream, context)
     const { slot } = lane
     const sequence = ((this.#sequences[slot] ?? 0) + 1) | 0
-    const operations = this.#memory.describe(slot, [
+    const operations = this.memory.describe(slot, [
       { write: 'arrived', value: sequence },
       { waitUntilGo: WaitUntil.AT_LEAST, value: sequence },
     ])
-    const result = this.#library.cuStreamBatchMemOp_v2(raw, 2, operations, 0)
+    const result = this.library.cuStreamBatchMemOp_v2(raw, 2, operations, 0)
     if (result !== 0 && lane.calls.length === 0) lane.emptied()
     check('cuLaunchHostFunc', result)
     this.#sequences[slot] = sequence
@@ -164,14 +155,14 @@ export class Gates {
     }
   }
 
-  /** The stream's handle may be given to another stream: what is pending stays, but nothing is added to it. */
+  /** The stream's handle may be given to another stream: the calls that are pending stay, but none is added to them. */
   forget(stream: StreamHandle): void {
     this.#lanes.delete(stream)
   }
 
   #count(more: number): void {
     this.#pending += more
-    this.#threads.publish(this.#pending)
+    this.threads.publish(this.#pending)
   }
 
   #dueLane(mayRun?: (call: GateCall) => boolean): GateLane | undefined {
@@ -201,14 +192,14 @@ export class Gates {
   }
 
   #openLane(stream: StreamHandle, context: ContextHandle): StreamLane {
-    const slot = this.#memory.take()
+    const slot = this.memory.take()
     if (slot === undefined) {
       throw stateError(
         'ERR_UNSUPPORTED',
         `Host functions are pending on ${GATE_SLOTS} streams: wait for some of them first`,
       )
     }
-    const lane: StreamLane = new StreamLane(context, this.#memory, slot, () => {
+    const lane: StreamLane = new StreamLane(context, this.memory, slot, () => {
       if (this.#lanes.get(stream) === lane) this.#lanes.delete(stream)
     })
     this.#lanes.set(stream, lane)
@@ -223,28 +214,26 @@ export class Gates {
 
 /** The gates of one stream, which share a slot: each waits for a higher "go" than the one before. */
 class StreamLane extends GateLane {
-  readonly slot: number
-  readonly #memory: GateMemory
-  readonly #forget: () => void
-
-  constructor(context: ContextHandle, memory: GateMemory, slot: number, forget: () => void) {
-    super(context)
-    this.#memory = memory
-    this.slot = slot
-    this.#forget = forget
+  constructor(
+    context: ContextHandle,
+    memory: GateMemory,
+    slot: number,
+    private readonly forget: () => void,
+  ) {
+    super(context, memory, slot)
   }
 
   override arrived({ sequence }: GateCall): boolean {
-    return ((this.#memory.arrived(this.slot) - sequence) | 0) >= 0
+    return ((this.memory.arrived(this.slot) - sequence) | 0) >= 0
   }
 
   override open({ sequence }: GateCall): void {
-    this.#memory.setGo(this.slot, sequence)
+    this.memory.setGo(this.slot, sequence)
   }
 
   /** The slot may be taken anew at once: its sequence counts on, so a gate that was opened stays open. */
   override emptied(): void {
-    this.#forget()
-    this.#memory.giveBack(this.slot)
+    this.forget()
+    this.memory.giveBack(this.slot)
   }
 }

@@ -14,30 +14,28 @@ const OPERATIONS = 3
 /** sizeof(CUDA_BATCH_MEM_OP_NODE_PARAMS). */
 const NODE_PARAMS_BYTES = 32
 
-/** A host function that was captured: which node it became, and what it runs. */
+/** A host function that was captured: the node that it became, and the function. */
 export interface CapturedHostFunction {
   readonly node: number
   readonly host: HostFunction
 }
 
 export class GraphGates {
-  readonly #library: Library
-  readonly #memory: GateMemory
   readonly #params = new NativeMemory(NODE_PARAMS_BYTES)
   /** Given back in this order: a gate that was just opened must not be armed anew at once. */
   readonly #given: number[] = []
   /** Where captured gates point until their graph is instantiated. */
   #placeholder: number | undefined
 
-  constructor(library: Library, memory: GateMemory) {
-    this.#library = library
-    this.#memory = memory
-  }
+  constructor(
+    private readonly library: Library,
+    private readonly memory: GateMemory,
+  ) {}
 
   /** Queues the gate on a capturing stream, where it becomes a node. Returns a CUresult. */
   capture(raw: number): number {
     this.#placeholder ??= this.#take()
-    return this.#library.cuStreamBatchMemOp_v2(raw, OPERATIONS, this.#describe(this.#placeholder), 0)
+    return this.library.cuStreamBatchMemOp_v2(raw, OPERATIONS, this.#describe(this.#placeholder), 0)
   }
 
   /** Gives a graph's gates slots of their own, which the instance that is made from it next has for itself. */
@@ -46,12 +44,12 @@ export class GraphGates {
     try {
       for (const { node, host } of captured) {
         const slot = this.#take()
-        lanes.push(new GraphLane(context, this.#memory, slot, host, () => this.#given.push(slot)))
+        lanes.push(new GraphLane(context, this.memory, slot, host, () => this.#given.push(slot)))
         this.#params.uint64[0] = BigInt(context)
         this.#params.uint32[2] = OPERATIONS
         this.#params.uint64[2] = BigInt(this.#describe(slot))
         this.#params.uint32[6] = 0
-        const result = this.#library.cuGraphBatchMemOpNodeSetParams(node, this.#params.address)
+        const result = this.library.cuGraphBatchMemOpNodeSetParams(node, this.#params.address)
         check('cuGraphBatchMemOpNodeSetParams', result)
       }
       return lanes
@@ -62,7 +60,7 @@ export class GraphGates {
   }
 
   #take(): number {
-    const slot = this.#memory.take() ?? this.#given.shift()
+    const slot = this.memory.take() ?? this.#given.shift()
     if (slot === undefined) {
       const what = `${GATE_SLOTS} host functions stand in graphs, and a GPU has gates for no more`
       throw stateError('ERR_UNSUPPORTED', `${what}: close instances of graphs that are not launched any more`)
@@ -71,7 +69,7 @@ export class GraphGates {
   }
 
   #describe(slot: number): number {
-    return this.#memory.describe(slot, [
+    return this.memory.describe(slot, [
       { write: 'arrived', value: 1 },
       { waitUntilGo: WaitUntil.EQUAL, value: 1 },
       { write: 'go', value: 0 },
@@ -81,43 +79,41 @@ export class GraphGates {
 
 /** The gate of one host function in one instance of a graph. */
 export class GraphLane extends GateLane {
-  readonly #memory: GateMemory
-  readonly #slot: number
-  readonly #host: HostFunction
-  readonly #giveBack: () => void
   #launches = 0
   #destroyed = false
 
-  constructor(context: ContextHandle, memory: GateMemory, slot: number, host: HostFunction, giveBack: () => void) {
-    super(context)
-    this.#memory = memory
-    this.#slot = slot
-    this.#host = host
-    this.#giveBack = giveBack
+  constructor(
+    context: ContextHandle,
+    memory: GateMemory,
+    slot: number,
+    private readonly host: HostFunction,
+    private readonly giveBack: () => void,
+  ) {
+    super(context, memory, slot)
   }
 
   /** The call that one more launch of the graph brings. */
   next(stream: StreamHandle): GateCall {
     this.#launches += 1
-    return { lane: this, stream, sequence: this.#launches, host: this.#host }
+    return { lane: this, stream, sequence: this.#launches, host: this.host }
   }
 
   /** The instance of the graph is gone; launches of it may still be pending. */
   destroy(): void {
     this.#destroyed = true
-    if (this.calls.length === 0) this.#giveBack()
+    if (this.calls.length === 0) this.giveBack()
   }
 
   override arrived(): boolean {
-    return this.#memory.arrived(this.#slot) === 1
+    return this.memory.arrived(this.slot) === 1
   }
 
   override open(): void {
-    this.#memory.setArrived(this.#slot, 0)
-    this.#memory.setGo(this.#slot, 1)
+    this.memory.setArrived(this.slot, 0)
+    this.memory.setGo(this.slot, 1)
   }
 
   override emptied(): void {
-    if (this.#destroyed) this.#giveBack()
+    if (this.#destroyed) this.giveBack()
   }
 }

@@ -1,6 +1,6 @@
 /**
- * How much more a stream takes before the driver blocks the caller. Behind a gate that would be for ever, since the
- * caller is who opens it; so the library waits before the driver would, and runs host functions meanwhile.
+ * How much more a stream takes before the driver blocks the caller. Behind a gate that would be forever, since
+ * only the caller opens it; so the library waits before the driver would, and runs host functions meanwhile.
  *
  * Measured on an H200: a hardware queue holds 1020 entries (a launch, a copy, a memset or a gate is one; records and
  * waits for events are none), and streams share as many hardware queues as CUDA_DEVICE_MAX_CONNECTIONS says.
@@ -21,20 +21,17 @@ interface Account {
 }
 
 export class QueueDepth {
-  readonly #gates: Gates
-  readonly #connections: number
-  readonly #threads: Threads
   /** Of all accounts. */
   #entries = 0
   readonly #accounts = new Map<StreamHandle, Account>()
 
-  constructor(gates: Gates, connections: number, threads: Threads = alone()) {
-    this.#gates = gates
-    this.#connections = connections
-    this.#threads = threads
-  }
+  constructor(
+    private readonly gates: Gates,
+    private readonly connections: number,
+    private readonly threads: Threads = alone(),
+  ) {}
 
-  /** Nothing is pending any more: what was counted does not matter. */
+  /** Nothing is pending any more: the counts do not matter. */
   clear(): void {
     if (this.#accounts.size === 0) return
     this.#accounts.clear()
@@ -48,9 +45,9 @@ export class QueueDepth {
     this.#changeBy(-entries)
   }
 
-  /** Forgets what is counted and done: other threads have the less room the more is. */
+  /** Forgets counted entries that are done: the more are counted, the less room other threads have. */
   refresh(isIdle: (stream: StreamHandle) => boolean): void {
-    if (!this.#threads.others || this.#entries < WORTH_A_LOOK) return
+    if (!this.threads.others || this.#entries < WORTH_A_LOOK) return
     for (const [stream, { entries }] of this.#accounts) {
       if (entries >= WORTH_A_LOOK / 10 && isIdle(stream)) this.forget(stream)
     }
@@ -82,9 +79,9 @@ export class QueueDepth {
       this.forget(stream)
       return true
     }
-    const lane = this.#gates.laneOf(stream)
+    const lane = this.gates.laneOf(stream)
     // Once the stream stands at its last gate, all that was queued before it is done.
-    if (lane !== undefined && lane.calls.length === 1 && this.#gates.arrivedAt(lane)) {
+    if (lane !== undefined && lane.calls.length === 1 && this.gates.arrivedAt(lane)) {
       this.#changeBy(account.sinceGate + 1 - account.entries)
       account.entries = account.sinceGate + 1
     }
@@ -93,15 +90,15 @@ export class QueueDepth {
 
   /** Streams that share a hardware queue share its entries, and which do is the driver's secret: assume the worse. */
   #limit(): number {
-    const streams = Math.max(this.#accounts.size, this.#threads.allStreams)
-    const sharing = streams <= this.#connections / 2 ? 1 : Math.ceil(streams / this.#connections) + 1
+    const streams = Math.max(this.#accounts.size, this.threads.allStreams)
+    const sharing = streams <= this.connections / 2 ? 1 : Math.ceil(streams / this.connections) + 1
     // Any of the others' may stand in the same queue.
-    const free = Math.max(1, QUEUE_ENTRIES - this.#threads.entriesOfOthers)
+    const free = Math.max(1, QUEUE_ENTRIES - this.threads.entriesOfOthers)
     return Math.min(free, Math.floor(QUEUE_ENTRIES / sharing))
   }
 
   #changeBy(entries: number): void {
     this.#entries += entries
-    this.#threads.publishWork(this.#accounts.size, this.#entries)
+    this.threads.publishWork(this.#accounts.size, this.#entries)
   }
 }

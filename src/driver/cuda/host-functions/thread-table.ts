@@ -1,11 +1,12 @@
 /**
- * What the threads of a process have to know of each other's host functions. Each thread has modules of its own, but one
+ * How the threads of a process tell each other of their host functions. Each thread has modules of its own, but one
  * GPU holds up the streams of all of them: work of one thread can stand behind a gate that only another one opens, and a
  * call in which CUDA waits for the whole device would wait for that gate, and keep other threads out of CUDA meanwhile.
  * So each thread writes into a table that all see how many host functions it has pending, and a call that waits for the
  * device is made while none of any thread is, and keeps new ones away.
  */
 import { threadId } from 'node:worker_threads'
+import { copyingReader } from '../libcuda/memory-reader.js'
 import { koffi, NativeMemory } from '../libcuda/native.js'
 import { fillAtExit } from './fill-at-exit.js'
 
@@ -30,7 +31,7 @@ const SLOTS = 500
 export const KEPT_DEVICES = 16
 const KEPT_STREAMS = 64
 const KEPT_AT = 32_768
-/** Behind the slots: how many streams are kept of each device, and whether streams have ever been made for it. */
+/** Behind the slots: the counts of the kept streams. */
 const COUNTS_AT = Head.WORDS + SLOTS * Slot.WORDS
 const TABLE_BYTES = KEPT_AT + KEPT_DEVICES * KEPT_STREAMS * 8
 const MAGIC = 0x57ea_3504
@@ -43,46 +44,76 @@ const PRIVATE_ANONYMOUS_NOT_REPLACING = 0x100022
 /** Looks at a table that another thread is about to sign. */
 const MOST_LOOKS = 1000
 
-/** What the rest of the driver asks of other threads. */
-export interface Threads {
-  /** How many host functions this thread has pending, for the others to see. */
-  publish(pending: number): void
-  /** Publishes more of them before they are queued. False while another thread makes a call that waits for the device. */
-  announce(pending: number): boolean
-  /** Does another thread have host functions pending? */
-  readonly othersPending: boolean
-  /** Are there other threads that use the library, or have been? */
-  readonly others: boolean
-  /** How many streams of this thread have work counted, and how many entries of hardware queues that is. */
-  publishWork(streams: number, entries: number): void
-  /** Streams of all threads, and the entries that others have counted. */
-  readonly allStreams: number
-  readonly entriesOfOthers: number
-  /** Publishes how many captures are under way, before one begins. False while another thread records a device. */
-  announceCaptures(captures: number): boolean
-  /** Takes the right to record an event behind all work of a device, which would invalidate captures of other threads. */
-  enterRecording(): boolean
-  leaveRecording(): void
-  /** Where the gates of this thread lie: so many pairs of words, "arrived" and "go". */
-  publishGates(kind: 'stream' | 'graph', address: number, pairs: number): void
-  /** The gates at which streams stand that another thread must open, each by a name that it has until it is opened. */
-  standing(): ReadonlySet<string>
-  /** Takes the right to make a call that waits for the device. False where a thread has host functions pending. */
-  enterExclusive(): boolean
-  leaveExclusive(): void
-  /**
-   * Takes the right to make streams. While one thread gives up a kept stream and makes another in its place, no other
-   * thread may take that place. False while another thread has it.
-   */
-  enterMakingStreams(): boolean
-  leaveMakingStreams(): void
-  /** Streams that no work is on, which all threads keep together. False where enough are kept. */
-  keepStream(device: number, stream: number): boolean
-  takeStream(device: number): number | undefined
-  streamsKept(device: number): number
-  /** True for the thread that asks first, which makes the streams that are kept. */
-  begins(device: number): boolean
+/** Something that one thread of the process may do at a time. */
+export class Right {
+  /** `take` is false where the right cannot be had now. */
+  constructor(
+    readonly take: () => boolean,
+    readonly giveBack: () => void,
+  ) {}
+
+  /** Makes a call for which the right was taken, and gives it back. */
+  during<R>(call: () => R): R {
+    try {
+      return call()
+    } finally {
+      this.giveBack()
+    }
+  }
+
+  /** Takes the right for a call where it can be had at once. Undefined where it cannot: nothing was called. */
+  now<R>(call: () => R): { readonly made: R } | undefined {
+    return this.take() ? { made: this.during(call) } : undefined
+  }
 }
+
+/** Streams that the threads of a process keep together, so many of each device. */
+class KeptStreams {
+  /** `counts` has how many are kept of each device, then whether streams have ever been made for it. */
+  constructor(
+    private readonly places: BigInt64Array,
+    private readonly counts: Int32Array,
+  ) {}
+
+  /** False where enough are kept. */
+  keep(device: number, stream: number): boolean {
+    const isKept = placesOf(device).some(
+      (place) => Atomics.compareExchange(this.places, place, 0n, BigInt(stream)) === 0n,
+    )
+    if (isKept) Atomics.add(this.counts, device, 1)
+    return isKept
+  }
+
+  take(device: number): number | undefined {
+    for (const place of placesOf(device)) {
+      const stream = Atomics.exchange(this.places, place, 0n)
+      if (stream === 0n) continue
+      Atomics.sub(this.counts, device, 1)
+      return Number(stream)
+    }
+    return undefined
+  }
+
+  count(device: number): number {
+    return device < KEPT_DEVICES ? Atomics.load(this.counts, device) : 0
+  }
+
+  /** True for the thread that asks first, which makes the streams that are kept. */
+  begins(device: number): boolean {
+    return device < KEPT_DEVICES && Atomics.exchange(this.counts, KEPT_DEVICES + device, 1) === 0
+  }
+}
+
+const placesOf = (device: number): readonly number[] =>
+  device < KEPT_DEVICES ? Array.from({ length: KEPT_STREAMS }, (_, index) => device * KEPT_STREAMS + index) : []
+
+/** The table as the rest of the driver sees it; tests put others in its place. */
+export type Threads = Pick<ThreadTable, keyof ThreadTable>
+
+const freeRight = new Right(
+  () => true,
+  () => {},
+)
 
 /** Where no other thread is. */
 export const alone = (): Threads => ({
@@ -94,15 +125,12 @@ export const alone = (): Threads => ({
   allStreams: 0,
   entriesOfOthers: 0,
   announceCaptures: () => true,
-  enterRecording: () => true,
-  leaveRecording() {},
+  recording: freeRight,
   publishGates() {},
   standing: () => new Set(),
-  enterExclusive: () => true,
-  leaveExclusive() {},
-  enterMakingStreams: () => true,
-  leaveMakingStreams() {},
-  ...keptIn(new BigInt64Array(KEPT_DEVICES * KEPT_STREAMS), new Int32Array(2 * KEPT_DEVICES)),
+  exclusive: freeRight,
+  makingStreams: freeRight,
+  kept: new KeptStreams(new BigInt64Array(KEPT_DEVICES * KEPT_STREAMS), new Int32Array(2 * KEPT_DEVICES)),
 })
 
 /** The table of this process, and this thread's slot in it; nothing to tell where the system has no such table. */
@@ -111,164 +139,152 @@ export function openThreadTable(): Threads {
   return table === undefined ? alone() : (takeSlot(table) ?? alone())
 }
 
-type KeptStreams = Pick<Threads, 'keepStream' | 'takeStream' | 'streamsKept' | 'begins'>
-
-function keptIn(places: BigInt64Array, counts: Int32Array): KeptStreams {
-  const of = (device: number): readonly number[] =>
-    device < KEPT_DEVICES ? Array.from({ length: KEPT_STREAMS }, (_, index) => device * KEPT_STREAMS + index) : []
-  return {
-    keepStream(device, stream) {
-      const isKept = of(device).some((place) => Atomics.compareExchange(places, place, 0n, BigInt(stream)) === 0n)
-      if (isKept) Atomics.add(counts, device, 1)
-      return isKept
-    },
-    takeStream(device) {
-      for (const place of of(device)) {
-        const stream = Atomics.exchange(places, place, 0n)
-        if (stream === 0n) continue
-        Atomics.sub(counts, device, 1)
-        return Number(stream)
-      }
-      return undefined
-    },
-    streamsKept: (device) => (device < KEPT_DEVICES ? Atomics.load(counts, device) : 0),
-    begins: (device) => device < KEPT_DEVICES && Atomics.exchange(counts, KEPT_DEVICES + device, 1) === 0,
-  }
-}
-
-class ThreadTable implements Threads {
-  readonly keepStream: Threads['keepStream']
-  readonly takeStream: Threads['takeStream']
-  readonly streamsKept: Threads['streamsKept']
-  readonly begins: Threads['begins']
-  readonly #words: Int32Array
-  readonly #slot: number
+class ThreadTable {
+  /**
+   * The right to make a call that waits for the device. It is not given while another thread has host functions
+   * pending.
+   */
+  readonly exclusive = new Right(
+    () => this.#enterExclusive(),
+    () => this.#leaveExclusive(),
+  )
+  /** The right to record an event behind all work of a device, which would invalidate captures of other threads. */
+  readonly recording = new Right(
+    () => this.#enterRecording(),
+    () => this.#release(Head.RECORDING),
+  )
+  /**
+   * The right to make streams. While one thread gives up a kept stream and makes another in its place, no other thread may
+   * take that place.
+   */
+  readonly makingStreams = new Right(
+    () => this.#take(Head.MAKING_STREAMS),
+    () => this.#release(Head.MAKING_STREAMS),
+  )
   readonly #at: number
-  /** How far this thread is inside of exclusive calls: one may unload what another has put off. */
+  /** How far this thread is inside of exclusive calls: one may unload a module that another has put off. */
   #depth = 0
   /** The gates of other threads, by their address. */
   readonly #gatesOfOthers = new Map<number, Int32Array>()
 
-  constructor(words: Int32Array, kept: KeptStreams, slot: number) {
-    this.keepStream = kept.keepStream
-    this.takeStream = kept.takeStream
-    this.streamsKept = kept.streamsKept
-    this.begins = kept.begins
-    this.#words = words
-    this.#slot = slot
+  constructor(
+    private readonly words: Int32Array,
+    /** Streams that no work is on, which all threads keep together. */
+    readonly kept: KeptStreams,
+    private readonly slot: number,
+  ) {
     this.#at = startOf(slot)
   }
 
+  /** How many host functions this thread has pending, for the others to see. */
   publish(pending: number): void {
-    Atomics.store(this.#words, this.#at + Slot.PENDING, pending)
+    Atomics.store(this.words, this.#at + Slot.PENDING, pending)
   }
 
+  /**
+   * Publishes more of them before they are queued. False while another thread makes a call that waits for the device.
+   */
   announce(pending: number): boolean {
-    const before = Atomics.load(this.#words, this.#at + Slot.PENDING)
+    const before = Atomics.load(this.words, this.#at + Slot.PENDING)
     this.publish(pending)
-    const holder = Atomics.load(this.#words, Head.EXCLUSIVE)
-    if (holder === 0 || holder === this.#slot + 1 || this.#isGone(holder)) return true
+    const holder = Atomics.load(this.words, Head.EXCLUSIVE)
+    if (holder === 0 || holder === this.slot + 1 || this.#isGone(holder)) return true
     this.publish(before)
     return false
   }
 
+  /** Does another thread have host functions pending? */
   get othersPending(): boolean {
-    const used = this.#words[Head.MOST_SLOTS_USED] ?? 0
+    const used = this.words[Head.MOST_SLOTS_USED] ?? 0
     if (used <= 1) return false
     for (let slot = 0; slot < used; slot += 1) {
-      if (slot !== this.#slot && Atomics.load(this.#words, startOf(slot) + Slot.PENDING) > 0) return true
+      if (slot !== this.slot && Atomics.load(this.words, startOf(slot) + Slot.PENDING) > 0) return true
     }
     return false
   }
 
+  /** Are there other threads that use the library, or have been? */
   get others(): boolean {
-    return (this.#words[Head.MOST_SLOTS_USED] ?? 0) > 1
+    return (this.words[Head.MOST_SLOTS_USED] ?? 0) > 1
   }
 
+  /** How many streams of this thread have work counted, and how many entries of hardware queues that is. */
   publishWork(streams: number, entries: number): void {
-    this.#words[this.#at + Slot.STREAMS] = streams
-    this.#words[this.#at + Slot.ENTRIES] = entries
+    this.words[this.#at + Slot.STREAMS] = streams
+    this.words[this.#at + Slot.ENTRIES] = entries
   }
 
   get entriesOfOthers(): number {
     return this.#sumOfOthers(Slot.ENTRIES)
   }
 
+  /** Publishes how many captures are under way, before one begins. False while another thread records a device. */
   announceCaptures(captures: number): boolean {
     const at = this.#at + Slot.CAPTURES
-    const before = Atomics.load(this.#words, at)
-    Atomics.store(this.#words, at, captures)
-    const holder = Atomics.load(this.#words, Head.RECORDING)
-    if (captures <= before || holder === 0 || holder === this.#slot + 1 || this.#isGone(holder)) return true
-    Atomics.store(this.#words, at, before)
+    const before = Atomics.load(this.words, at)
+    Atomics.store(this.words, at, captures)
+    const holder = Atomics.load(this.words, Head.RECORDING)
+    if (captures <= before || holder === 0 || holder === this.slot + 1 || this.#isGone(holder)) return true
+    Atomics.store(this.words, at, before)
     return false
   }
 
-  enterRecording(): boolean {
-    const entered = this.#take(Head.RECORDING)
-    if (entered && this.#sumOfOthers(Slot.CAPTURES) === 0) return true
-    if (entered) this.leaveRecording()
-    return false
-  }
-
-  leaveRecording(): void {
-    Atomics.store(this.#words, Head.RECORDING, 0)
-  }
-
+  /** Streams of all threads, and the entries that others have counted. */
   get allStreams(): number {
-    const used = this.#words[Head.MOST_SLOTS_USED] ?? 0
+    const used = this.words[Head.MOST_SLOTS_USED] ?? 0
     let streams = 0
-    for (let slot = 0; slot < used; slot += 1) streams += this.#words[startOf(slot) + Slot.STREAMS] ?? 0
+    for (let slot = 0; slot < used; slot += 1) streams += this.words[startOf(slot) + Slot.STREAMS] ?? 0
     return streams
   }
 
+  /** Where the gates of this thread lie: so many pairs of words, "arrived" and "go". */
   publishGates(kind: 'stream' | 'graph', address: number, pairs: number): void {
     const at = this.#at + (kind === 'stream' ? Slot.GATES : Slot.GRAPH_GATES)
-    this.#words[at + 1] = Math.floor(address / 2 ** 32)
-    this.#words[at] = address | 0
-    this.#words[this.#at + Slot.PAIRS] = pairs
+    this.words[at + 1] = Math.floor(address / 2 ** 32)
+    this.words[at] = address | 0
+    this.words[this.#at + Slot.PAIRS] = pairs
   }
 
+  /** The gates at which streams stand that another thread must open, each by a name that it has until it is opened. */
   standing(): ReadonlySet<string> {
     const found = new Set<string>()
-    const used = this.#words[Head.MOST_SLOTS_USED] ?? 0
+    const used = this.words[Head.MOST_SLOTS_USED] ?? 0
     for (let slot = 0; slot < used; slot += 1) {
       const at = startOf(slot)
-      if (slot === this.#slot || Atomics.load(this.#words, at + Slot.PENDING) === 0) continue
+      if (slot === this.slot || Atomics.load(this.words, at + Slot.PENDING) === 0) continue
       for (const kind of [Slot.GATES, Slot.GRAPH_GATES]) this.#findStanding(slot, at + kind, found)
     }
     return found
   }
 
-  enterExclusive(): boolean {
+  #enterExclusive(): boolean {
     this.#depth += 1
     if (this.#depth > 1) return true
     const entered = this.#take(Head.EXCLUSIVE)
     if (entered && !this.othersPending) return true
-    if (entered) Atomics.store(this.#words, Head.EXCLUSIVE, 0)
+    if (entered) this.#release(Head.EXCLUSIVE)
     this.#depth -= 1
     return false
   }
 
-  leaveExclusive(): void {
+  #leaveExclusive(): void {
     this.#depth -= 1
-    if (this.#depth === 0) Atomics.store(this.#words, Head.EXCLUSIVE, 0)
+    if (this.#depth === 0) this.#release(Head.EXCLUSIVE)
   }
 
-  enterMakingStreams(): boolean {
-    return this.#take(Head.MAKING_STREAMS)
-  }
-
-  leaveMakingStreams(): void {
-    Atomics.store(this.#words, Head.MAKING_STREAMS, 0)
+  #enterRecording(): boolean {
+    const entered = this.#take(Head.RECORDING)
+    if (entered && this.#sumOfOthers(Slot.CAPTURES) === 0) return true
+    if (entered) this.#release(Head.RECORDING)
+    return false
   }
 
   #findStanding(slot: number, at: number, found: Set<string>): void {
-    const address = (this.#words[at + 1] ?? 0) * 2 ** 32 + ((this.#words[at] ?? 0) >>> 0)
+    const address = (this.words[at + 1] ?? 0) * 2 ** 32 + ((this.words[at] ?? 0) >>> 0)
     if (address === 0) return
     let gates = this.#gatesOfOthers.get(address)
     if (gates === undefined) {
-      gates = new NativeMemory((this.#words[startOf(slot) + Slot.PAIRS] ?? 0) * 8, address).int32
+      gates = new NativeMemory((this.words[startOf(slot) + Slot.PAIRS] ?? 0) * 8, address).int32
       this.#gatesOfOthers.set(address, gates)
     }
     for (let gate = 0; gate < gates.length; gate += 2) {
@@ -279,22 +295,26 @@ class ThreadTable implements Threads {
 
   /** A thread that was terminated inside of its call has left its slot, and the right with it. */
   #isGone(holder: number): boolean {
-    return Atomics.load(this.#words, startOf(holder - 1) + Slot.OWNER) === 0
+    return Atomics.load(this.words, startOf(holder - 1) + Slot.OWNER) === 0
   }
 
   /** Takes a right that one thread has at a time. */
   #take(word: number): boolean {
-    const own = this.#slot + 1
-    const holder = Atomics.compareExchange(this.#words, word, 0, own)
+    const own = this.slot + 1
+    const holder = Atomics.compareExchange(this.words, word, 0, own)
     if (holder === 0) return true
-    return this.#isGone(holder) && Atomics.compareExchange(this.#words, word, holder, own) === holder
+    return this.#isGone(holder) && Atomics.compareExchange(this.words, word, holder, own) === holder
+  }
+
+  #release(word: number): void {
+    Atomics.store(this.words, word, 0)
   }
 
   #sumOfOthers(word: number): number {
-    const used = this.#words[Head.MOST_SLOTS_USED] ?? 0
+    const used = this.words[Head.MOST_SLOTS_USED] ?? 0
     let sum = 0
     for (let slot = 0; slot < used; slot += 1) {
-      if (slot !== this.#slot) sum += Atomics.load(this.#words, startOf(slot) + word)
+      if (slot !== this.slot) sum += Atomics.load(this.words, startOf(slot) + word)
     }
     return sum
   }
@@ -302,7 +322,9 @@ class ThreadTable implements Threads {
 
 const startOf = (slot: number): number => Head.WORDS + slot * Slot.WORDS
 
-/** Maps the table, or finds the one that another thread has mapped: a fixed place is all that threads have in common. */
+/**
+ * Maps the table, or finds the one that another thread has mapped: a fixed place is all that threads have in common.
+ */
 function findTable(): NativeMemory | undefined {
   const libc = koffi().load(null)
   const mmap = libc.func('mmap', 'int64', [P, P, 'int', 'int', 'int', 'int64'])
@@ -321,19 +343,14 @@ function findTable(): NativeMemory | undefined {
   return undefined
 }
 
-/** Is it a table of ours that stands there? Read by the kernel: what stands there may be anything. */
+/** Is it a table of ours that stands there? Read by the kernel, since anything may stand there. */
 function isSigned(place: number): boolean {
-  const memory = new NativeMemory(48)
-  const readv = koffi().load(null).func('process_vm_readv', 'int64', ['int', P, P, P, P, P])
-  const { address, uint32, uint64 } = memory
-  uint64[0] = BigInt(address + 32)
-  uint64[1] = 8n
-  uint64[2] = BigInt(place)
-  uint64[3] = 8n
+  const reader = copyingReader()
   for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
-    if (readv(process.pid, address, 1, address + 16, 1, 0) !== 8) return false
-    if (uint32[8] === MAGIC) return true
-    if (uint32[8] !== 0) return false
+    const [word] = reader.wordsAt(place, 1) ?? []
+    if (word === undefined) return false
+    const magic = Number(BigInt.asUintN(32, word))
+    if (magic !== 0) return magic === MAGIC
   }
   return false
 }
@@ -353,7 +370,11 @@ function takeSlot(table: NativeMemory): Threads | undefined {
       if (most > slot || Atomics.compareExchange(words, Head.MOST_SLOTS_USED, most, slot + 1) === most) break
     }
     const places = new BigInt64Array(words.buffer, KEPT_AT, KEPT_DEVICES * KEPT_STREAMS)
-    return new ThreadTable(words, keptIn(places, words.subarray(COUNTS_AT, COUNTS_AT + 2 * KEPT_DEVICES)), slot)
+    return new ThreadTable(
+      words,
+      new KeptStreams(places, words.subarray(COUNTS_AT, COUNTS_AT + 2 * KEPT_DEVICES)),
+      slot,
+    )
   }
   return undefined
 }

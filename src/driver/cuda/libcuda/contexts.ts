@@ -1,29 +1,24 @@
 /**
  * Contexts: the primary one of each device, retained once, and whichever else a stream lives in. The context that is
- * current on the thread belongs to everybody in the process, so what is changed for a call is put back after it.
+ * current on the thread is other libraries' too, so a change for one call is undone after it.
  */
-import { cudaError } from '../../cuda-results.js'
 import type { ContextHandle } from '../../driver.js'
 import { check, type Library } from './library.js'
 import type { NativeMemory } from './native.js'
 
-const UNCHANGED = -1
-
 export class Contexts {
-  readonly #library: Library
-  readonly #memory: NativeMemory
   readonly #primaries: (ContextHandle | undefined)[] = []
   readonly #devices = new Map<ContextHandle, number>()
 
-  constructor(library: Library, memory: NativeMemory) {
-    this.#library = library
-    this.#memory = memory
-  }
+  constructor(
+    private readonly library: Library,
+    private readonly memory: NativeMemory,
+  ) {}
 
   /** What CUDA calls the device of this ordinal: a CUdevice. */
   cudaDevice(device: number): number {
-    check('cuDeviceGet', this.#library.cuDeviceGet(this.#memory.address, device))
-    return this.#memory.int32[0] ?? 0
+    check('cuDeviceGet', this.library.cuDeviceGet(this.memory.address, device))
+    return this.memory.int32[0] ?? 0
   }
 
   /** The primary context of a device. */
@@ -31,8 +26,8 @@ export class Contexts {
     const known = this.#primaries[device]
     if (known !== undefined) return known
     const cudaDevice = this.cudaDevice(device)
-    check('cuDevicePrimaryCtxRetain', this.#library.cuDevicePrimaryCtxRetain(this.#memory.address, cudaDevice))
-    const context = this.#memory.pointerAt(0) as ContextHandle
+    check('cuDevicePrimaryCtxRetain', this.library.cuDevicePrimaryCtxRetain(this.memory.address, cudaDevice))
+    const context = this.memory.pointerAt(0) as ContextHandle
     this.#primaries[device] = context
     this.#devices.set(context, device)
     return context
@@ -54,9 +49,9 @@ export class Contexts {
     if (known !== undefined) return known
     check(
       'cuCtxGetDevice',
-      this.within(context, () => this.#library.cuCtxGetDevice(this.#memory.address)),
+      this.within(context, () => this.library.cuCtxGetDevice(this.memory.address)),
     )
-    const device = this.#memory.int32[0] ?? 0
+    const device = this.memory.int32[0] ?? 0
     // A primary context has to be known as its device's, so that it is not taken for another one.
     this.primary(device)
     this.#devices.set(context, device)
@@ -65,25 +60,15 @@ export class Contexts {
 
   /** Runs calls with a context current. */
   within<R>(context: ContextHandle, calls: () => R): R {
-    const before = this.#enter(context)
+    const { library, memory } = this
+    const before = library.cuCtxGetCurrent(memory.address) === 0 ? memory.pointerAt(0) : 0
+    if (before === context) return calls()
+    check('cuCtxSetCurrent', library.cuCtxSetCurrent(context))
     try {
       return calls()
     } finally {
-      this.#leave(before)
+      // Where no context was current the new one stays, as the CUDA runtime has it.
+      if (before !== 0) library.cuCtxSetCurrent(before)
     }
-  }
-
-  /** Makes a context current. Returns what `#leave` puts back. */
-  #enter(context: ContextHandle): number {
-    const before = this.#library.cuCtxGetCurrent(this.#memory.address) === 0 ? this.#memory.pointerAt(0) : 0
-    if (before === context) return UNCHANGED
-    const result = this.#library.cuCtxSetCurrent(context)
-    if (result !== 0) throw cudaError('cuCtxSetCurrent', result)
-    return before
-  }
-
-  /** Where no context was current the new one stays, as the CUDA runtime has it. */
-  #leave(before: number): void {
-    if (before > 0) this.#library.cuCtxSetCurrent(before)
   }
 }

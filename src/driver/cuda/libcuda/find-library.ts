@@ -84,7 +84,10 @@ function namedPaths(named: string, { names }: WantedLibrary): readonly string[] 
   return isFolder ? (names[process.platform] ?? []).map((name) => join(named, name)) : [named]
 }
 
-/** By name alone first: the loader then gives what is loaded already, such as PyTorch's own, and never a second one. */
+/**
+ * By name alone first: the loader then gives a library that is loaded already, such as PyTorch's own, and never a
+ * second one.
+ */
 function* likelyPaths({ names }: WantedLibrary): Iterable<string> {
   const here = names[process.platform] ?? []
   yield* here
@@ -98,7 +101,7 @@ function inFolder(folder: string, names: readonly string[]): readonly string[] {
   return existsSync(folder) ? names.map((name) => join(folder, name)) : []
 }
 
-/** What is in a folder by these names, newest version first; nothing where there is no folder. */
+/** The files of a folder with these names, newest version first; none where there is no folder. */
 function inside(folder: string, names: RegExp): string[] {
   try {
     const found = readdirSync(folder).filter((name) => names.test(name))

@@ -2,7 +2,14 @@
 import { stateError } from '../../../base/errors.js'
 import { cudaError, isContextLost } from '../../cuda-results.js'
 import { koffi, NativeMemory } from './native.js'
-import { type ArgumentType, type DriverFunction, type NewerFunction, SIGNATURES, type Signature } from './signatures.js'
+import {
+  type ArgumentType,
+  argumentTypesOf,
+  type DriverFunction,
+  NEWER_FUNCTIONS,
+  type NewerFunction,
+  SIGNATURES,
+} from './signatures.js'
 
 type CFunction = (...args: (number | object)[]) => number
 export type Library = { readonly [name in Exclude<DriverFunction, NewerFunction>]: CFunction } & {
@@ -58,12 +65,12 @@ function declare(library: ReturnType<typeof import('koffi').load>): Library {
   const ipcHandle = koffi().struct({ reserved: koffi().array('uint8', 64) })
   const typeOf = (type: ArgumentType): string | typeof ipcHandle => (type.startsWith('CUipc') ? ipcHandle : type)
   const functions: Partial<Record<DriverFunction, CFunction>> = {}
-  const signatures: Readonly<Record<string, Signature>> = SIGNATURES
-  for (const [name, { args, since }] of Object.entries(signatures)) {
+  for (const [name, parameters] of Object.entries(SIGNATURES)) {
     try {
-      functions[name as DriverFunction] = library.func(name, 'int', args.map(typeOf)) as CFunction
+      const types = argumentTypesOf(parameters).map(typeOf)
+      functions[name as DriverFunction] = library.func(name, 'int', types) as CFunction
     } catch (cause) {
-      if (since !== undefined) continue
+      if (name in NEWER_FUNCTIONS) continue
       const version = `${Math.floor(OLDEST_DRIVER / 1000)}.${(OLDEST_DRIVER % 1000) / 10}`
       throw stateError(
         'ERR_NO_DRIVER',
@@ -90,12 +97,14 @@ function askForConnections(library: Library): number {
   return MOST_CONNECTIONS
 }
 
-/** Throws what a driver function returned, unless it is success. */
+/** Throws the result of a driver function, unless it is success. */
 export function check(call: string, result: number): void {
   if (result !== 0) throw cudaError(call, result)
 }
 
-/** What is destroyed in a lost context is gone either way: the fault has been told elsewhere, or will be. */
+/**
+ * An object that is destroyed in a lost context is gone either way: the fault has been reported elsewhere, or will be.
+ */
 export function checkDestroyed(call: string, result: number): void {
   if (!isContextLost(result)) check(call, result)
 }

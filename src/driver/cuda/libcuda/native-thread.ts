@@ -20,7 +20,7 @@ export class NativeThread {
     if (status !== 0) throw new Error(`pthread_create returned ${status}`)
   }
 
-  /** What the function returned; undefined while it runs. */
+  /** The function's result; undefined while it runs. */
   get result(): number | undefined {
     if (this.#result !== undefined) return this.#result
     if (this.#join(this.#memory.pointerAt(0), this.#memory.address + 8) !== 0) return undefined

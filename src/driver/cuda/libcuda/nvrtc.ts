@@ -1,4 +1,6 @@
-/** NVRTC, CUDA's compiler as a library: found and loaded at the first compilation, which runs on a thread of its own. */
+/**
+ * NVRTC, CUDA's compiler as a library: found and loaded at the first compilation, which runs on a thread of its own.
+ */
 import { stateError } from '../../../base/errors.js'
 import { loadLibrary, type WantedLibrary } from './find-library.js'
 import { NativeMemory } from './native.js'
@@ -22,18 +24,7 @@ interface CompileFunction {
   async(...args: unknown[]): void
 }
 
-interface Nvrtc {
-  /** To be called after a compilation. */
-  readonly mendSignals: () => void
-  readonly createProgram: CFunction
-  readonly destroyProgram: CFunction
-  readonly compileProgram: CompileFunction
-  readonly logSize: CFunction
-  readonly log: CFunction
-  readonly cubinSize: CFunction
-  readonly cubin: CFunction
-  readonly errorString: (result: number) => string
-}
+type Nvrtc = ReturnType<typeof load>
 
 let loaded: Nvrtc | undefined
 
@@ -62,13 +53,14 @@ export function compileCudaNow(source: string, name: string, options: readonly s
 
 class Compilation implements Disposable {
   readonly nvrtc: Nvrtc
-  readonly #name: string
   readonly #memory = new NativeMemory(64)
 
-  constructor(source: string, name: string) {
+  constructor(
+    source: string,
+    private readonly name: string,
+  ) {
     loaded ??= load()
     this.nvrtc = loaded
-    this.#name = name
     const result = this.nvrtc.createProgram(this.#memory.address, source, name, 0, 0, 0)
     if (result !== 0)
       throw stateError('ERR_UNSUPPORTED', `nvrtcCreateProgram failed: ${this.nvrtc.errorString(result)}`)
@@ -83,7 +75,7 @@ class Compilation implements Disposable {
     const { nvrtc } = this
     if (result === 0) return this.#bytes(nvrtc.cubinSize, nvrtc.cubin)
     const log = Buffer.from(this.#bytes(nvrtc.logSize, nvrtc.log)).toString('utf8').replace(/\0$/, '').trim()
-    throw stateError('ERR_COMPILATION', `${this.#name} does not compile (${nvrtc.errorString(result)}):\n${log}`)
+    throw stateError('ERR_COMPILATION', `${this.name} does not compile (${nvrtc.errorString(result)}):\n${log}`)
   }
 
   [Symbol.dispose](): void {
@@ -104,12 +96,13 @@ class Compilation implements Disposable {
   }
 }
 
-function load(): Nvrtc {
+function load() {
   const library = loadLibrary(NVRTC)
   const func = (name: string, args: string[], result = 'int'): CFunction =>
     library.func(name, result, args) as CFunction
   const compile = library.func('nvrtcCompileProgram', 'int', [P, 'int', 'const char **'])
   return {
+    /** To be called after a compilation. */
     mendSignals: oneShotSignals(),
     createProgram: func('nvrtcCreateProgram', [P, 'str', 'str', 'int', P, P]),
     destroyProgram: func('nvrtcDestroyProgram', [P]),

@@ -1,4 +1,4 @@
-/** What a launch hands over to a kernel, written as C has it. */
+/** The arguments that a launch hands over to a kernel, laid out as in C. */
 import { SCALAR_BYTES, type ScalarType } from '../../driver.js'
 import { NativeMemory } from './native.js'
 

@@ -7,27 +7,36 @@ import {
   type StreamHandle,
 } from '../../driver.js'
 import type { Contexts } from './contexts.js'
-import { check } from './library.js'
+import { check, type Library } from './library.js'
+import type { NativeMemory } from './native.js'
+import type { RelaxedCaptures } from './relaxed-captures.js'
+
+/** All that it takes to call the driver library. */
+export interface LibcudaParts {
+  readonly library: Library
+  /** Where out parameters go. */
+  readonly memory: NativeMemory
+  readonly contexts: Contexts
+  readonly relaxed: RelaxedCaptures
+  readonly calls: StreamCalls
+}
 
 export class StreamCalls {
-  readonly #contexts: Contexts
   /** Of the streams that this library made: they live, so that each may be asked at any time. */
   readonly #own = new Map<StreamHandle, ContextHandle>()
   /** Of those that other libraries own, and may have destroyed by now, with the driver's number where it is known. */
   readonly #foreign = new Map<StreamHandle, { readonly context: ContextHandle; readonly id: number | undefined }>()
 
-  constructor(contexts: Contexts) {
-    this.#contexts = contexts
-  }
+  constructor(private readonly contexts: Contexts) {}
 
   created(stream: StreamHandle, context: ContextHandle): void {
     this.#own.set(stream, context)
     if (this.#foreign.size > 0) this.#foreign.delete(stream)
   }
 
-  /** Somebody hands it over. False where it is for certain the stream that this handle meant before. */
+  /** Another library's is handed over. False where it is for certain the stream that this handle meant before. */
   adopt(stream: StreamHandle, context: ContextHandle, id: number | undefined): boolean {
-    // As long as we have one of our own, nobody else can have been given its handle.
+    // As long as we have one of our own, no other library can have been given its handle.
     if (this.#own.has(stream)) return false
     const before = this.#foreign.get(stream)
     this.#foreign.set(stream, { context, id })
@@ -44,24 +53,24 @@ export class StreamCalls {
     return this.#own
   }
 
-  readonly contextOf = (stream: StreamHandle): ContextHandle | undefined =>
-    isDefaultStream(stream)
-      ? this.#contexts.primary(deviceOfDefaultStream(stream))
-      : (this.#own.get(stream) ?? this.#foreign.get(stream)?.context)
+  contextOf(stream: StreamHandle): ContextHandle | undefined {
+    if (isDefaultStream(stream)) return this.contexts.primary(deviceOfDefaultStream(stream))
+    return this.#own.get(stream) ?? this.#foreign.get(stream)?.context
+  }
 
-  /** Makes one call with a context current, and puts back what was. */
-  readonly inContext = (context: ContextHandle, call: string, fn: () => number): void => {
-    check(call, this.#contexts.within(context, fn))
+  /** Makes one call with a context current, and puts back the one that was. */
+  inContext(context: ContextHandle, call: string, fn: () => number): void {
+    check(call, this.contexts.within(context, fn))
   }
 
   /** Makes one call on a stream; for a default stream, with its device's context current. */
-  readonly onStream = (stream: StreamHandle, call: string, fn: (raw: number) => number): void => {
+  onStream(stream: StreamHandle, call: string, fn: (raw: number) => number): void {
     if (isDefaultStream(stream)) this.inContextOf(stream, call, fn)
     else check(call, fn(stream))
   }
 
   /** The same, with the context of any stream current: what memory a call may touch goes by the current context. */
-  readonly inContextOf = (stream: StreamHandle, call: string, fn: (raw: number) => number): void => {
+  inContextOf(stream: StreamHandle, call: string, fn: (raw: number) => number): void {
     const context = this.contextOf(stream)
     if (context === undefined) check(call, fn(stream))
     else this.inContext(context, call, () => fn(cudaHandleOf(stream)))

@@ -3,29 +3,23 @@
  * copy's stream has nothing to do, although work that the null stream puts before the copy may still write there
  * (docs/cuda-facts.md). A record and a wait for it in front give the stream something to do for just as long.
  */
-import type { ContextHandle, StreamHandle } from '../../driver.js'
-import type { Library } from '../libcuda/library.js'
+import type { StreamHandle } from '../../driver.js'
+import type { LibcudaParts } from '../libcuda/stream-calls.js'
 import type { EventPool } from '../waiting/event-pool.js'
 
 /** Seen up to 24 KiB, and not from 32 KiB on; another GPU may draw the line elsewhere. */
 const MOST_READ_AT_THE_CALL = 65_536
 
-export interface CopyOrderParts {
-  readonly library: Library
-  readonly pool: EventPool
+export interface CopyOrderDriver {
   /** Does the null stream order it? Undefined while it captures. */
-  readonly isBlocking: (stream: StreamHandle) => boolean | undefined
-  readonly contextOf: (stream: StreamHandle) => ContextHandle | undefined
+  isBlocking(stream: StreamHandle): boolean | undefined
 }
 
 export class CopyOrder {
-  readonly #parts: CopyOrderParts
-  /** Whether the null stream orders what is queued there. */
+  /** Does the null stream order the stream's work? */
   readonly #blocking = new Map<StreamHandle, boolean>()
 
-  constructor(parts: CopyOrderParts) {
-    this.#parts = parts
-  }
+  constructor(private readonly parts: LibcudaParts & { readonly pool: EventPool; readonly driver: CopyOrderDriver }) {}
 
   /** The handle is, or was, that of another stream. */
   forget(stream: StreamHandle): void {
@@ -35,8 +29,8 @@ export class CopyOrder {
   /** To be called in front of a copy, with the stream's context current. Returns a CUresult. */
   before(stream: StreamHandle, raw: number, byteLength: number): number {
     if (byteLength > MOST_READ_AT_THE_CALL || !this.#isBlocking(stream)) return 0
-    const { library, pool, contextOf } = this.#parts
-    const context = contextOf(stream)
+    const { library, pool, calls } = this.parts
+    const context = calls.contextOf(stream)
     if (context === undefined) return 0
     const event = pool.shared(context)
     return library.cuEventRecord(event, raw) || library.cuStreamWaitEvent(raw, event, 0)
@@ -45,7 +39,7 @@ export class CopyOrder {
   #isBlocking(stream: StreamHandle): boolean {
     const known = this.#blocking.get(stream)
     if (known !== undefined) return known
-    const blocking = this.#parts.isBlocking(stream)
+    const blocking = this.parts.driver.isBlocking(stream)
     if (blocking !== undefined) this.#blocking.set(stream, blocking)
     // What a graph copies is never read early.
     return blocking ?? false

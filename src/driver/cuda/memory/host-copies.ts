@@ -2,48 +2,51 @@
  * Copies from one piece of the host's memory to another. `cuMemcpyAsync` returns from these only when the stream has come
  * to them (docs/cuda-facts.md), which behind a host function is never; `cuMemcpyBatchAsync` queues them like any other.
  */
-import { type ContextHandle, cudaHandleOf, isNullStream, type Pointer, type StreamHandle } from '../../driver.js'
+import {
+  type ContextHandle,
+  cudaHandleOf,
+  type Driver,
+  isNullStream,
+  type Pointer,
+  type StreamHandle,
+} from '../../driver.js'
 import type { StreamReserve } from '../handles/stream-reserve.js'
-import type { Contexts } from '../libcuda/contexts.js'
-import { check, type Library } from '../libcuda/library.js'
+import { check } from '../libcuda/library.js'
 import { koffi, NativeMemory } from '../libcuda/native.js'
+import type { LibcudaParts } from '../libcuda/stream-calls.js'
 import type { EventPool } from '../waiting/event-pool.js'
 
 /** CU_MEMCPY_SRC_ACCESS_ORDER_STREAM. */
 const IN_STREAM_ORDER = 1
 const CALL = 'cuMemcpyBatchAsync'
 
-export interface HostCopiesParts {
-  readonly library: Library
-  readonly contexts: Contexts
+export type HostCopiesDriver = Pick<Driver, 'streamIsCapturing' | 'streamLaunchHostFunction'>
+
+export interface HostCopiesParts extends LibcudaParts {
   readonly pool: EventPool
   readonly reserve: StreamReserve
-  readonly contextOf: (stream: StreamHandle) => ContextHandle | undefined
-  readonly isCapturing: (stream: StreamHandle) => boolean
-  /** Queues a function of the library's own, which runs in JavaScript when the stream comes to it. */
-  readonly queueHostFunction: (stream: StreamHandle, context: ContextHandle, run: () => void) => void
+  readonly driver: HostCopiesDriver
 }
 
 export class HostCopies {
-  readonly #parts: HostCopiesParts
   /** One copy of a batch: its addresses, its length, and a CUmemcpyAttributes of zeros but for the order. */
   #batch: NativeMemory | undefined
   /** The streams beside null streams, by context. */
   readonly #besides = new Map<ContextHandle, number>()
   #memcpy: ((destination: number, source: number, byteLength: number) => number) | undefined
 
-  constructor(parts: HostCopiesParts) {
-    this.#parts = parts
-  }
+  constructor(private readonly parts: HostCopiesParts) {}
 
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {
-    const { library, contexts, contextOf, isCapturing, queueHostFunction } = this.#parts
-    const context = contextOf(stream) ?? contexts.primary(0)
+    const { library, contexts, calls, driver } = this.parts
+    const context = calls.contextOf(stream) ?? contexts.primary(0)
+    const isCapturing = (): boolean => !isNullStream(stream) && driver.streamIsCapturing(stream)
     // A graph takes such a copy, but its launch would wait for the stream as the copy does.
-    if (library.cuMemcpyBatchAsync === undefined || isCapturing(stream)) {
+    if (library.cuMemcpyBatchAsync === undefined || isCapturing()) {
       this.#memcpy ??= koffi().load(null).func('memmove', 'uintptr_t', ['uintptr_t', 'uintptr_t', 'uintptr_t'])
       const memcpy = this.#memcpy
-      queueHostFunction(stream, context, () => void memcpy(destination, source, byteLength))
+      const run = (): void => void memcpy(destination, source, byteLength)
+      driver.streamLaunchHostFunction(stream, context, { run, runsAfterFault: false, own: true })
       return
     }
     contexts.within(context, () => {
@@ -54,7 +57,7 @@ export class HostCopies {
 
   /** The call refuses the null stream: a stream beside it makes its copies, each between two waits. */
   #besideNullStream(destination: Pointer, source: Pointer, byteLength: number, context: ContextHandle): void {
-    const { library, contexts, pool, reserve } = this.#parts
+    const { library, contexts, pool, reserve } = this.parts
     const beside = this.#besides.get(context) ?? reserve.lend(contexts.deviceOf(context))
     this.#besides.set(context, beside)
     const event = pool.shared(context)
@@ -75,7 +78,7 @@ export class HostCopies {
     uint64[2] = BigInt(byteLength)
     uint32[6] = IN_STREAM_ORDER
     const [attributes, indices, failed] = [address + 24, address + 48, address + 56]
-    const copy = this.#parts.library.cuMemcpyBatchAsync
+    const copy = this.parts.library.cuMemcpyBatchAsync
     return copy?.(address, address + 8, address + 16, 1, attributes, indices, 1, failed, raw) ?? 0
   }
 }

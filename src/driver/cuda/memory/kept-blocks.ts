@@ -1,45 +1,78 @@
-/** Memory that was given back and is kept for the next that wants some: giving it to the driver can wait for the whole device. */
-import type { Pointer } from '../../driver.js'
+/**
+ * Memory that was given back, and is kept for the next request once the GPU is done with it: giving it to the driver can
+ * wait for the whole device, host functions included, which only this thread could run.
+ */
+import type { ContextHandle, OwnEvent, Pointer } from '../../driver.js'
+import type { HostFunctions } from '../host-functions/host-functions.js'
+import { AfterWork, type AfterWorkDriver } from './after-work.js'
 
 export interface Block {
   readonly pointer: Pointer
   readonly byteLength: number
+  /** Whose memory it is; undefined where that is no matter. */
+  readonly context?: ContextHandle
 }
 
+export interface KeptBlocksParts {
+  readonly driver: AfterWorkDriver
+  readonly hostFunctions: Pick<HostFunctions, 'exclusivelyNow'>
+}
+
+/** Bytes that are worth keeping, of each context. */
+const MOST_KEPT = 256 * 1024 * 1024
+
 export class KeptBlocks {
-  readonly #most: number
-  readonly #blocks: Block[] = []
-  #bytes = 0
+  #blocks: Block[] = []
+  readonly #leaving: AfterWork<Block>
 
-  /** `most` is how many bytes are worth keeping. */
-  constructor(most: number) {
-    this.#most = most
+  /** `free` gives a block to the driver. */
+  constructor(
+    private readonly parts: KeptBlocksParts,
+    private readonly free: (block: Block) => void,
+  ) {
+    this.#leaving = new AfterWork(parts.driver, (block) => this.#keepOrFree(block))
   }
 
-  hasRoomFor(block: Block): boolean {
-    return this.#bytes + block.byteLength <= this.#most
+  /** Keeps or frees the block when the latest records of these events, which it takes over, are done. */
+  giveBack(block: Block, after: readonly OwnEvent[]): void {
+    this.#leaving.add(block, after)
   }
 
-  keep(block: Block): void {
-    this.#blocks.push(block)
-    this.#bytes += block.byteLength
+  /** Looks for blocks that the GPU is done with. */
+  sweep(): void {
+    this.#leaving.sweep()
   }
 
   /** The smallest that is large enough, and not so large that much is wasted. */
-  take(wanted: number): Block | undefined {
+  take(wanted: number, context?: ContextHandle): Block | undefined {
     let best: Block | undefined
-    for (const block of this.#blocks) {
+    for (const block of this.#of(context)) {
       if (block.byteLength < wanted || block.byteLength > 2 * wanted) continue
       if (best === undefined || block.byteLength < best.byteLength) best = block
     }
-    if (best === undefined) return undefined
-    this.#blocks.splice(this.#blocks.indexOf(best), 1)
-    this.#bytes -= best.byteLength
+    if (best !== undefined) this.#blocks.splice(this.#blocks.indexOf(best), 1)
     return best
   }
 
-  takeAll(): readonly Block[] {
-    this.#bytes = 0
-    return this.#blocks.splice(0)
+  /** Gives all that is kept to the driver, for want of memory. False where nothing could be given. */
+  freeAll(): boolean {
+    let any = false
+    this.parts.hostFunctions.exclusivelyNow(() => {
+      for (const block of this.#blocks.splice(0)) {
+        this.free(block)
+        any = true
+      }
+    })
+    return any
+  }
+
+  #keepOrFree(block: Block): void {
+    const bytes = this.#of(block.context).reduce((sum, { byteLength }) => sum + byteLength, block.byteLength)
+    const mustKeep = (): boolean => this.parts.hostFunctions.exclusivelyNow(() => this.free(block)) === undefined
+    if (bytes <= MOST_KEPT || mustKeep()) this.#blocks.push(block)
+  }
+
+  #of(context: ContextHandle | undefined): readonly Block[] {
+    return this.#blocks.filter((block) => block.context === context)
   }
 }

@@ -1,8 +1,10 @@
 /**
- * Promises of a real GPU. What is waited for in one stream is done in order, so one query a stream tells how far all of
+ * Promises of a real GPU. The work of one stream ends in order, so one query a stream tells how far all of
  * them are, however many wait.
  */
+import { CUresult, cudaError } from '../../cuda-results.js'
 import type { Cancel, EventHandle, Settle } from '../../driver.js'
+import type { Library } from '../libcuda/library.js'
 
 interface Wait {
   readonly event: EventHandle
@@ -10,20 +12,20 @@ interface Wait {
   settle: Settle | undefined
 }
 
-/** What a query found: done, not done, or the reason why it never will be. */
-export type Answer = { readonly done: boolean; readonly error: unknown }
+/** The answer to a query: done, not done, or the reason why it never will be. */
+interface Answer {
+  readonly done: boolean
+  readonly error: unknown
+}
 
 export class Completions {
   /** Promises not settled. */
   pending = 0
-  readonly #query: (event: EventHandle) => Answer
   readonly #groups = new Map<number, Wait[]>()
   /** Numbers below any handle or its negative. */
   #detached = -(2 ** 50)
 
-  constructor(query: (event: EventHandle) => Answer) {
-    this.#query = query
-  }
+  constructor(private readonly library: Pick<Library, 'cuEventQuery'>) {}
 
   /** Waits for an event. Waits of one group are done in the order in which they came. */
   add(group: number, event: EventHandle, settle: Settle, release?: (event: EventHandle) => void): Cancel {
@@ -39,7 +41,7 @@ export class Completions {
     }
   }
 
-  /** Gives up asking for a group. What is returned settles the waits that have not been cancelled by then. */
+  /** Gives up asking for a group. The result settles the waits that have not been cancelled by then. */
   take(group: number): Settle | undefined {
     const waits = this.#groups.get(group)
     this.#groups.delete(group)
@@ -62,7 +64,13 @@ export class Completions {
     return this.#groups.has(group)
   }
 
-  /** Settles what is done. False where nothing was. */
+  query(event: EventHandle): Answer {
+    const result = this.library.cuEventQuery(event)
+    if (result === CUresult.NOT_READY) return { done: false, error: undefined }
+    return { done: true, error: result === 0 ? undefined : cudaError('cuEventQuery', result) }
+  }
+
+  /** Settles the waits that are over. False where none was. */
   poll(): boolean {
     let progress = false
     for (const [group, waits] of this.#groups) {
@@ -80,7 +88,7 @@ export class Completions {
     const over = []
     for (const wait of waits) {
       if (wait.settle !== undefined) {
-        const { done, error } = this.#query(wait.event)
+        const { done, error } = this.query(wait.event)
         if (!done) break
         over.push({ wait, error })
       } else over.push({ wait, error: undefined })

@@ -1,4 +1,4 @@
-/** Events that nobody sees: for waits between streams, for promises, for times, and to look whether a context lives. */
+/** The driver's own events: for waits between streams, for promises, for times, and to look whether a context lives. */
 import { type ContextHandle, EventFlag, type EventHandle } from '../../driver.js'
 import type { StreamReserve } from '../handles/stream-reserve.js'
 import type { Contexts } from '../libcuda/contexts.js'
@@ -21,32 +21,23 @@ interface Pool {
 }
 
 export class EventPool {
-  readonly #library: Library
-  readonly #memory: NativeMemory
-  readonly #contexts: Contexts
-  readonly #reserve: Pick<StreamReserve, 'lend' | 'giveBack'>
   readonly #pools = new Map<ContextHandle, Pool>()
 
   constructor(
-    library: Library,
-    memory: NativeMemory,
-    contexts: Contexts,
-    reserve: Pick<StreamReserve, 'lend' | 'giveBack'>,
-  ) {
-    this.#library = library
-    this.#memory = memory
-    this.#contexts = contexts
-    this.#reserve = reserve
-  }
+    private readonly library: Library,
+    private readonly memory: NativeMemory,
+    private readonly contexts: Contexts,
+    private readonly reserve: Pick<StreamReserve, 'lend' | 'giveBack'>,
+  ) {}
 
   /** A new one. */
   create(context: ContextHandle, flags: number): EventHandle {
-    const result = this.#contexts.within(context, () => this.#library.cuEventCreate(this.#memory.address, flags))
+    const result = this.contexts.within(context, () => this.library.cuEventCreate(this.memory.address, flags))
     check('cuEventCreate', result)
-    return this.#memory.pointerAt(0) as EventHandle
+    return this.memory.pointerAt(0) as EventHandle
   }
 
-  /** To be recorded at once: its last record, by whoever had it before, may be unfinished or part of a capture. */
+  /** To be recorded at once: its last record, for an earlier use, may be unfinished or part of a capture. */
   take(context: ContextHandle, flags: PooledFlags = EventFlag.DISABLE_TIMING): EventHandle {
     return this.#pool(context).free[flags].pop() ?? this.create(context, flags)
   }
@@ -56,12 +47,12 @@ export class EventPool {
     const free = this.#pool(context).free[flags]
     const isKept = free.length < MOST_KEPT
     if (isKept) free.push(event)
-    else this.#library.cuEventDestroy_v2(event)
+    else this.library.cuEventDestroy_v2(event)
     return isKept
   }
 
   /**
-   * Is it one of those that nobody sees? Its address may once have been that of an event which the caller knew. Asked
+   * Is it one of the driver's own? Its address may once have been that of an event which the caller knew. Asked
    * rarely, so it is looked for, and not kept account of.
    */
   hides(event: EventHandle): boolean {
@@ -87,17 +78,17 @@ export class EventPool {
    * back when it is done.
    */
   copyOfRecord(event: EventHandle): { readonly copy: EventHandle; readonly giveBack: () => void } {
-    const context = this.#contexts.primary(0)
-    const stream = this.#contexts.within(context, () => this.#reserve.lend(0))
+    const context = this.contexts.primary(0)
+    const stream = this.contexts.within(context, () => this.reserve.lend(0))
     const copy = this.take(context)
     const giveBack = (): void => {
-      this.#reserve.giveBack(0, stream)
+      this.reserve.giveBack(0, stream)
       this.giveBack(context, copy)
     }
     try {
-      this.#contexts.within(context, () => {
-        check('cuStreamWaitEvent', this.#library.cuStreamWaitEvent(stream, event, 0))
-        check('cuEventRecord', this.#library.cuEventRecord(copy, stream))
+      this.contexts.within(context, () => {
+        check('cuStreamWaitEvent', this.library.cuStreamWaitEvent(stream, event, 0))
+        check('cuEventRecord', this.library.cuEventRecord(copy, stream))
       })
     } catch (error) {
       giveBack()

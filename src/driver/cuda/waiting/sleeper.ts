@@ -1,6 +1,7 @@
 /**
- * How long the event loop sleeps between two looks at the GPU: not at all for a moment, then a fixed share of the time
- * already waited. A wait of any length is noticed late by that share at most, and costs a number of looks that grows
+ * How a thread passes the time between two looks at the GPU.
+ *
+ * Its event loop does not sleep at all for a moment, then for a fixed share of the time already waited. A wait of any length is noticed late by that share at most, and costs a number of looks that grows
  * with the logarithm of its length. No thread waits for anything, so none can be in the way when the process ends.
  */
 import { isMainThread } from 'node:worker_threads'
@@ -15,11 +16,13 @@ const SHORTEST = 50n * MICROSECOND
 const LONGEST = 20n * MILLISECOND
 const SHARE = 32n
 
+/** The program may put fake timers in the place of these, and its waits must end all the same. */
+const { setImmediate, clearImmediate, setTimeout, clearTimeout } = globalThis
+
 const CLOCK_MONOTONIC = 1
 const TFD_NONBLOCK_CLOEXEC = 0o2004000
 
 export class BackOffSleeper implements Sleeper {
-  readonly #timer: Timer
   #since: bigint | undefined
   #immediate: NodeJS.Immediate | undefined
 
@@ -27,9 +30,9 @@ export class BackOffSleeper implements Sleeper {
    * A worker has Node's own timers: where one is terminated at the moment in which the file is ready, koffi cannot call
    * JavaScript any more, and aborts the process.
    */
-  constructor(timer: Timer = process.platform === 'linux' && isMainThread ? new TimerFd() : new LoopTimer()) {
-    this.#timer = timer
-  }
+  constructor(
+    private readonly timer: Timer = process.platform === 'linux' && isMainThread ? new TimerFd() : new LoopTimer(),
+  ) {}
 
   sleep(wake: () => void): void {
     const now = process.hrtime.bigint()
@@ -40,14 +43,14 @@ export class BackOffSleeper implements Sleeper {
       return
     }
     const wanted = waited / SHARE
-    this.#timer.start(wanted < SHORTEST ? SHORTEST : wanted > LONGEST ? LONGEST : wanted, wake)
+    this.timer.start(wanted < SHORTEST ? SHORTEST : wanted > LONGEST ? LONGEST : wanted, wake)
   }
 
   cancel(): void {
     this.#since = undefined
     if (this.#immediate !== undefined) clearImmediate(this.#immediate)
     this.#immediate = undefined
-    this.#timer.stop()
+    this.timer.stop()
   }
 }
 
@@ -81,7 +84,7 @@ class TimerFd implements Timer {
     const create = libc.func('timerfd_create', 'int', ['int', 'int'])
     this.#settime = libc.func('timerfd_settime', 'int', ['int', 'int', 'uintptr_t', 'uintptr_t'])
     this.#fd = create(CLOCK_MONOTONIC, TFD_NONBLOCK_CLOEXEC) as number
-    // When the thread's JavaScript ends, however it ends; what is made later, as the watch, is taken down before.
+    // When the thread's JavaScript ends, however it ends; things made later, as the watch, are taken down before.
     const addHook = libc.func('napi_add_env_cleanup_hook', 'int', ['void *', 'uintptr_t', 'uintptr_t'])
     addHook(koffi().node.env, Number(libc.symbol('close')), this.#fd)
     const handle = koffi().node.poll(this.#fd, { readable: true }, () => {})
@@ -105,5 +108,24 @@ class TimerFd implements Timer {
     this.#memory.uint64[2] = nanoseconds / 1_000_000_000n
     this.#memory.uint64[3] = nanoseconds % 1_000_000_000n
     this.#settime(this.#fd, 0, this.#memory.address, 0)
+  }
+}
+
+/**
+ * A blocked thread spins first for so many nanoseconds: most waits are over by then, and a sleep costs more than they
+ * take.
+ */
+const SPIN_FOR = 1_000_000
+const NAP_MICROSECONDS = 50
+
+/**
+ * How a blocked thread passes the time between two looks: it spins at first, as CUDA does, then naps, so as not to burn
+ * a core.
+ */
+export function makeRest(): (nanosecondsWaited: number) => void {
+  if (process.platform === 'win32') return () => {}
+  const usleep = koffi().load(null).func('int usleep(uint microseconds)')
+  return (waited) => {
+    if (waited > SPIN_FOR) usleep(NAP_MICROSECONDS)
   }
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HandleCheck } from '../../../../src/driver/cuda/handles/handle-check.js'
-import { MemoryCheck, type Verdict } from '../../../../src/driver/cuda/memory/memory-check.js'
+import { MemoryCheck, type Verdict } from '../../../../src/driver/cuda/handles/memory-check.js'
 import type { EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
 
 const skip = process.platform === 'linux' ? false : 'reads memory as Linux does'

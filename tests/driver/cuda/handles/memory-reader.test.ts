@@ -1,9 +1,9 @@
 /** Memory that is not there is an answer, not a crash: by the kernel's copy, and where that is forbidden by its map. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { mappingReader, safeReader } from '../../../../src/driver/cuda/handles/memory-reader.js'
+import { MemoryCheck } from '../../../../src/driver/cuda/handles/memory-check.js'
+import { mappingReader, safeReader } from '../../../../src/driver/cuda/libcuda/memory-reader.js'
 import { NativeMemory } from '../../../../src/driver/cuda/libcuda/native.js'
-import { MemoryCheck } from '../../../../src/driver/cuda/memory/memory-check.js'
 
 const skip = process.platform === 'linux' ? false : 'reads memory as Linux does'
 const UNMAPPED = [8, 0x1000, 0x1000_0000_0000, 0x7fff_ffff_f000]
@@ -13,11 +13,21 @@ for (const [name, make] of [
   ['the map is asked', mappingReader],
 ] as const) {
   test(`${name}: what is mapped is read, and what is not is undefined`, { skip }, () => {
-    const read = make()
+    const reader = make()
     const memory = new NativeMemory(16)
     memory.uint64[1] = 0x5a5a5a5a5a5an
-    assert.equal(read(memory.address + 8), 0x5a5a5a5a5a5a)
-    for (const address of UNMAPPED) assert.equal(read(address), undefined)
+    assert.equal(reader.pointerAt(memory.address + 8), 0x5a5a5a5a5a5a)
+    for (const address of UNMAPPED) assert.equal(reader.pointerAt(address), undefined)
+    memory.free()
+  })
+
+  test(`${name}: several words are read at once, all or none`, { skip }, () => {
+    const reader = make()
+    const memory = new NativeMemory(64)
+    memory.uint64.set([1n, 2n, 3n, 4n, 5n, 6n, 7n, 0x5a5a_5a5a_5a5a_5a5an])
+    assert.deepEqual([...(reader.wordsAt(memory.address, 8) ?? [])], [...memory.uint64])
+    assert.deepEqual([...(reader.wordsAt(memory.address + 8, 2) ?? [])], [2n, 3n])
+    for (const address of UNMAPPED) assert.equal(reader.wordsAt(address, 8), undefined)
     memory.free()
   })
 

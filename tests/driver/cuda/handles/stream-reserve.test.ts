@@ -6,7 +6,7 @@ import {
   StreamReserve,
   type StreamReserveParts,
 } from '../../../../src/driver/cuda/handles/stream-reserve.js'
-import { alone, type Threads } from '../../../../src/driver/cuda/host-functions/thread-table.js'
+import { alone, Right, type Threads } from '../../../../src/driver/cuda/host-functions/thread-table.js'
 import { refused } from '../../../conformance/expect.js'
 
 const DEVICE = 0
@@ -57,7 +57,7 @@ test('streams are made ahead, but not while host functions are pending, in this 
   assert.deepEqual(calls, [])
   pend(false)
   reserve.fillWhereNeeded()
-  assert.equal(threads.streamsKept(DEVICE), MOST_KEPT)
+  assert.equal(threads.kept.count(DEVICE), MOST_KEPT)
 })
 
 test('a stream that is wanted meanwhile is made in the place of a kept one', () => {
@@ -72,7 +72,7 @@ test('a stream that is wanted meanwhile is made in the place of a kept one', () 
     calls.map((call) => call.split(' ')[0]),
     ['destroy', 'destroy', 'call'],
   )
-  assert.equal(threads.streamsKept(DEVICE), MOST_KEPT - 2)
+  assert.equal(threads.kept.count(DEVICE), MOST_KEPT - 2)
 })
 
 test('the last places are for those inside of a host function, who cannot wait', () => {
@@ -102,11 +102,13 @@ test('while one thread makes a stream in a place that it has made, no other thre
   const taken: boolean[] = []
   const threads: Threads = {
     ...alone(),
-    enterMakingStreams() {
-      busy -= 1
-      return busy === 0
-    },
-    leaveMakingStreams: () => void taken.push(false),
+    makingStreams: new Right(
+      () => {
+        busy -= 1
+        return busy === 0
+      },
+      () => void taken.push(false),
+    ),
   }
   const { reserve, rests } = pretend(threads)
   assert.equal(

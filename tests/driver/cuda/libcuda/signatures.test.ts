@@ -1,7 +1,7 @@
 /** The ledger of driver functions and the tables of numbers, each row against cuda.h where a toolkit is installed. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type ArgumentType, SIGNATURES, type Signature } from '../../../../src/driver/cuda/libcuda/signatures.js'
+import { type ArgumentType, argumentTypesOf, SIGNATURES } from '../../../../src/driver/cuda/libcuda/signatures.js'
 import { CUresult, cudaResultName } from '../../../../src/driver/cuda-results.js'
 import { DEVICE_ATTRIBUTES } from '../../../../src/driver/device-attributes.js'
 import { EventFlag, ExternalFlag, StreamFlag } from '../../../../src/driver/driver.js'
@@ -27,7 +27,9 @@ const found = findCudaHeader()
 const skip = 'tried' in found ? `no CUDA toolkit here: tried ${found.tried.join(', ')}` : false
 if (typeof skip === 'string') console.log(`skipped: ${skip}`)
 
-const rows: readonly (readonly [string, Signature])[] = Object.entries(SIGNATURES)
+const rows = Object.entries(SIGNATURES).map(
+  ([name, parameters]) => [name, { c: `CUresult ${name}(${parameters})`, args: argumentTypesOf(parameters) }] as const,
+)
 
 function argumentTypeOf({ type }: Parameter, header: CudaHeader): ArgumentType {
   if (type.endsWith('*') || header.isHandle(type) || type === 'size_t' || type === 'CUdeviceptr') {

@@ -5,9 +5,11 @@ import { Completions } from '../../../../src/driver/cuda/waiting/completions.js'
 import type { EventHandle } from '../../../../src/driver/driver.js'
 
 const EVENT = 7 as EventHandle
+/** CUDA_ERROR_NOT_READY. */
+const NOT_READY = 600
 
 test('a wait that is handed on, because its event is recorded anew, can be cancelled: it is pending once and over once', () => {
-  const waits = new Completions(() => ({ done: false, error: undefined }))
+  const waits = new Completions({ cuEventQuery: () => NOT_READY })
   const settled: string[] = []
   const cancel = waits.add(EVENT, EVENT, () => settled.push('first'))
   waits.add(EVENT, EVENT, () => settled.push('second'))
@@ -25,7 +27,7 @@ test('a wait that is handed on, because its event is recorded anew, can be cance
 })
 
 test('where all waits of an event are cancelled nothing is handed on', () => {
-  const waits = new Completions(() => ({ done: false, error: undefined }))
+  const waits = new Completions({ cuEventQuery: () => NOT_READY })
   waits.add(EVENT, EVENT, () => assert.fail('it was cancelled'))()
   assert.equal(waits.take(EVENT), undefined)
   assert.equal(waits.pending, 0)

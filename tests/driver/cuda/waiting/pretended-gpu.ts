@@ -3,8 +3,8 @@ import type { TestContext } from 'node:test'
 import { Dependencies } from '../../../../src/driver/cuda/host-functions/dependencies.js'
 import { Gates } from '../../../../src/driver/cuda/host-functions/gates.js'
 import { alone } from '../../../../src/driver/cuda/host-functions/thread-table.js'
-import { Waiting, type WaitingParts } from '../../../../src/driver/cuda/waiting/waiting.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
+import { waitingOf } from './waiting-parts.js'
 
 export const DEADLOCK_AFTER = 10_000
 /** Stream handles begin here; those below are default streams'. */
@@ -16,7 +16,7 @@ type Item = () => boolean
 export class PretendedGpu {
   /** Milliseconds: passes while somebody waits. */
   clock = 0
-  readonly waiting: Waiting
+  readonly #waiting: ReturnType<typeof waitingOf>
   /** Host functions that JavaScript is inside of, and the most that there were at one time. */
   readonly depth = { now: 0, most: 0 }
   readonly #streams = new Map<number, { readonly items: Item[]; readonly context: ContextHandle }>()
@@ -81,7 +81,7 @@ export class PretendedGpu {
       isIdle: () => false,
       sleeper: { sleep: () => {}, cancel: () => {} },
     }
-    this.waiting = new Waiting(parts as unknown as WaitingParts)
+    this.#waiting = waitingOf(parts)
   }
 
   /** A non-blocking stream. */
@@ -102,7 +102,7 @@ export class PretendedGpu {
         depth.now -= 1
       },
     }
-    this.waiting.queueHostFunction(stream, stream, this.#context(stream), host)
+    this.#waiting.hostFunctions.queue(stream, stream, this.#context(stream), host)
   }
 
   busy(stream: StreamHandle, milliseconds: number): void {
@@ -121,32 +121,32 @@ export class PretendedGpu {
   /** The first stream waits for all that the second holds. */
   wait(stream: StreamHandle, other: StreamHandle): void {
     const event = this.record(other)
-    this.waiting.waitedForEvent(stream, event)
+    this.#waiting.hostFunctions.waitedForEvent(stream, event)
     this.#queue(stream, () => this.#events.get(event)?.() ?? true)
   }
 
   record(stream: StreamHandle): EventHandle {
     const event = (100 + this.#events.size) as EventHandle
     this.#events.set(event, this.#doneWith([stream]))
-    this.waiting.recorded(event, stream, () => undefined)
+    this.#waiting.hostFunctions.recorded(event, stream, () => undefined)
     return event
   }
 
   synchronize(stream: StreamHandle): void {
-    this.waiting.forStream(stream, () => this.#isIdle(stream))
+    this.#waiting.blocking.forStream(stream, () => this.#isIdle(stream))
   }
 
   synchronizeEvent(event: EventHandle): void {
-    this.waiting.forEvent(event, () => this.#isDone(event))
+    this.#waiting.blocking.forEvent(event, () => this.#isDone(event))
   }
 
   synchronizeDevice(device: number): void {
-    this.waiting.forContext((device + 1) as ContextHandle, device)
+    this.#waiting.blocking.forContext((device + 1) as ContextHandle, device)
   }
 
   /** As if the stream's hardware queue were full. */
   reserve(stream: StreamHandle): void {
-    this.waiting.forRoom(stream, 1, () => this.#isIdle(stream))
+    this.#waiting.blocking.forRoom(stream, 1, () => this.#isIdle(stream))
   }
 
   /** Waits, outside of any host function, until all streams are idle. */

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Gates } from '../../../../src/driver/cuda/host-functions/gates.js'
 import { QueueDepth } from '../../../../src/driver/cuda/host-functions/queue-depth.js'
-import { alone } from '../../../../src/driver/cuda/host-functions/thread-table.js'
-import { Waiting, type WaitingParts } from '../../../../src/driver/cuda/waiting/waiting.js'
+import { alone, Right } from '../../../../src/driver/cuda/host-functions/thread-table.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
 import { refused, turns } from '../../../conformance/expect.js'
+import { waitingOf } from './waiting-parts.js'
 
 const DEADLOCK_AFTER = 50
 const EVENT = 7 as EventHandle
@@ -52,13 +52,13 @@ function pretend(isDue: () => boolean = () => true) {
     depth: { clear: () => {}, refresh: () => {}, forget: () => {} },
     dependencies: { clear: () => {} },
   }
-  const waiting = new Waiting(parts as unknown as WaitingParts)
+  const { blocking, hostFunctions } = waitingOf(parts)
   const queue = (run: () => void = () => {}): void => void lane.calls.push({ lane, run })
-  return { waiting, gates, queue }
+  return { blocking, hostFunctions, gates, queue }
 }
 
 test('all host functions that are pending are run, and those that they queue', () => {
-  const { waiting, gates, queue } = pretend()
+  const { blocking, gates, queue } = pretend()
   let ran = 0
   queue(() => {
     ran += 1
@@ -69,58 +69,58 @@ test('all host functions that are pending are run, and those that they queue', (
       ran += 1
     })
   })
-  waiting.libraryCall(() => {})
+  blocking.libraryCall(() => {})
   assert.equal(ran, 3)
   assert.equal(gates.pending, 0)
 })
 
 test('host functions that queue themselves anew without end do not hold up the call', () => {
-  const { waiting, queue } = pretend()
+  const { blocking, queue } = pretend()
   let ran = 0
   const again = (): void => {
     ran += 1
     queue(again)
   }
   queue(again)
-  waiting.libraryCall(() => {})
+  blocking.libraryCall(() => {})
   assert.ok(ran > 1)
 })
 
 test('nor do host functions that never come due', () => {
-  const { waiting, gates, queue } = pretend(() => false)
+  const { blocking, gates, queue } = pretend(() => false)
   queue()
   const begin = performance.now()
-  waiting.libraryCall(() => {})
+  blocking.libraryCall(() => {})
   assert.ok(performance.now() - begin > DEADLOCK_AFTER)
   assert.equal(gates.pending, 1)
 })
 
 test('inside a host function there is nothing to wait for: it is one of those pending', () => {
-  const { waiting, gates, queue } = pretend()
+  const { blocking, hostFunctions, gates, queue } = pretend()
   queue(() => {
     gates.running.push(...(gates.active[0]?.calls ?? []))
-    assert.equal(waiting.insideHostFunction, true)
-    refused(() => waiting.libraryCall(() => {}), 'ERR_DEADLOCK', /inside a host function/)
+    assert.equal(hostFunctions.isInside, true)
+    refused(() => blocking.libraryCall(() => {}), 'ERR_DEADLOCK', /inside a host function/)
     gates.running.length = 0
   })
-  waiting.libraryCall(() => {})
-  assert.equal(waiting.insideHostFunction, false)
+  blocking.libraryCall(() => {})
+  assert.equal(hostFunctions.isInside, false)
 })
 
 test('while a library is waited for, host functions run', () => {
-  const { waiting, queue } = pretend()
+  const { blocking, queue } = pretend()
   let ran = 0
   const again = (): void => {
     ran += 1
     if (ran < 5) queue(again)
   }
   queue(again)
-  waiting.forLibrary(() => ran === 5, 'the library')
+  blocking.forLibrary(() => ran === 5, 'the library')
   assert.equal(ran, 5)
   const mistake = new Error('what the library ran into')
   assert.throws(
     () =>
-      waiting.forLibrary(() => {
+      blocking.forLibrary(() => {
         throw mistake
       }, 'the library'),
     mistake,
@@ -134,9 +134,9 @@ test('a stream that is closed counts no more, though only another thread has hos
     threads: { ...alone(), othersPending: true },
     depth: { forget: (stream: number) => forgotten.push(stream) },
   }
-  const waiting = new Waiting(parts as unknown as WaitingParts)
-  waiting.forgetStream(0x1000 as StreamHandle)
-  waiting.streamAdopted(0x2000 as StreamHandle)
+  const { hostFunctions } = waitingOf(parts)
+  hostFunctions.forgetStream(0x1000 as StreamHandle)
+  hostFunctions.streamAdopted(0x2000 as StreamHandle)
   assert.deepEqual(forgotten, [0x1000, 0x2000])
 })
 
@@ -155,13 +155,15 @@ function pretendApart(pend: () => boolean, others: () => boolean = () => false) 
     },
     threads: {
       ...alone(),
-      enterExclusive: () => {
-        held.exclusive = !others()
-        return held.exclusive
-      },
-      leaveExclusive: () => {
-        held.exclusive = false
-      },
+      exclusive: new Right(
+        () => {
+          held.exclusive = !others()
+          return held.exclusive
+        },
+        () => {
+          held.exclusive = false
+        },
+      ),
     },
     deadlockAfter: DEADLOCK_AFTER,
     rest: () => {
@@ -169,15 +171,15 @@ function pretendApart(pend: () => boolean, others: () => boolean = () => false) 
       if (rested === 3) call.result = 0
     },
   }
-  const waiting = new Waiting(parts as unknown as WaitingParts)
-  return { waiting, held, call, rested: () => rested }
+  const { callsApart } = waitingOf(parts)
+  return { callsApart, held, call, rested: () => rested }
 }
 
 test('a call on a thread of its own begins when no host function is pending, and keeps new ones away until it is over', async () => {
   let pending = true
   let begun = false
-  const { waiting, held, call, rested } = pretendApart(() => pending)
-  const result = waiting.apart(() => {
+  const { callsApart, held, call, rested } = pretendApart(() => pending)
+  const result = callsApart.make(() => {
     begun = true
     assert.ok(held.exclusive)
     return call
@@ -186,25 +188,25 @@ test('a call on a thread of its own begins when no host function is pending, and
   assert.equal(begun, false)
   pending = false
   while (!begun) await turns(1)
-  waiting.forApart()
+  callsApart.waitForAll()
   assert.equal(rested(), 3, 'who wants to queue a host function blocks until the call is over')
   assert.equal(await result, 0)
   assert.equal(held.exclusive, false)
 })
 
 test('it begins all the same where host functions stay pending: they may stand behind what it ends', async () => {
-  const { waiting, held, call } = pretendApart(() => true)
+  const { callsApart, held, call } = pretendApart(() => true)
   call.result = 7
-  assert.equal(await waiting.apart(() => call, 5), 7)
+  assert.equal(await callsApart.make(() => call, 5), 7)
   assert.equal(held.exclusive, false)
 })
 
 test('a call that does not end holds up the next host function for the time of a deadlock at most', async () => {
-  const { waiting } = pretendApart(() => false)
+  const { callsApart } = pretendApart(() => false)
   const endless: { result: number | undefined } = { result: undefined }
-  const result = waiting.apart(() => endless, 0)
+  const result = callsApart.make(() => endless, 0)
   const begun = performance.now()
-  waiting.forApart()
+  callsApart.waitForAll()
   assert.ok(performance.now() - begun >= DEADLOCK_AFTER)
   endless.result = 0
   assert.equal(await result, 0)
@@ -227,16 +229,16 @@ test('where the old record of an event cannot be kept, a wait for it goes on, an
     dependencies: { clear: () => {} },
     sleeper: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
   }
-  const waiting = new Waiting(parts as unknown as WaitingParts)
+  const { hostFunctions, promises } = waitingOf(parts)
   const settled: unknown[] = []
-  waiting.eventFinished(EVENT, (error) => settled.push(error))
-  assert.throws(() => waiting.beforeRecord(EVENT), refusal)
+  promises.eventFinished(EVENT, (error) => settled.push(error))
+  assert.throws(() => promises.keepRecord(EVENT), refusal)
   await turns(5)
   assert.deepEqual(settled, [])
   isDone = true
   await turns(5)
   assert.deepEqual(settled, [undefined])
-  assert.equal(waiting.tracksOrder, false, 'nothing is pending any more')
+  assert.equal(hostFunctions.tracksOrder, false, 'nothing is pending any more')
 })
 
 test('what a thread has waited for counts no more for the others, which would have no room for it', () => {
@@ -255,14 +257,14 @@ test('what a thread has waited for counts no more for the others, which would ha
     depth: new QueueDepth(gates as unknown as Gates, 32, threads),
     isIdle: (stream: number) => idle.has(stream),
   }
-  const waiting = new Waiting(parts as unknown as WaitingParts)
+  const { hostFunctions, blocking } = waitingOf(parts)
   const [own, foreign] = [0x1000 as StreamHandle, 0x2000 as StreamHandle]
-  waiting.countEntries(own, 900)
+  hostFunctions.countEntries(own, 900)
   idle.add(own)
-  waiting.forEvent(EVENT, () => true)
+  blocking.forEvent(EVENT, () => true)
   assert.equal(published.at(-1), 0, 'an event that came after the work of a stream of its own')
-  waiting.countEntries(foreign, 100)
-  waiting.forStream(foreign, () => true)
+  hostFunctions.countEntries(foreign, 100)
+  blocking.forStream(foreign, () => true)
   assert.equal(published.at(-1), 0, 'a stream of which only the wait tells that it is empty')
 })
 
@@ -270,7 +272,13 @@ test('a device that is recorded later, since another thread captures, does not i
   let [others, recorded] = [true, 0]
   const parts = {
     gates: { pending: 0, running: [], active: [] },
-    threads: { ...alone(), enterRecording: () => !others },
+    threads: {
+      ...alone(),
+      recording: new Right(
+        () => !others,
+        () => {},
+      ),
+    },
     relaxed: { run: (fn: () => unknown) => fn() },
     library: {
       cuEventQuery: () => 0,
@@ -284,25 +292,27 @@ test('a device that is recorded later, since another thread captures, does not i
     dependencies: { clear: () => {} },
     sleeper: { sleep: (wake: () => void) => setImmediate(wake).unref(), cancel: () => {} },
   }
-  const waiting = new Waiting(parts as unknown as WaitingParts)
+  const { promises, captures, hostFunctions } = waitingOf(parts)
   const settled: unknown[] = []
-  waiting.contextFinished(1 as ContextHandle, (error) => settled.push(error))
-  waiting.captureGoes()
-  waiting.captureBegins()
+  promises.contextFinished(1 as ContextHandle, (error) => settled.push(error))
+  captures.beginBy(() => {})
+  captures.begun()
+  hostFunctions.trackOrder()
   others = false
   await turns(5)
   assert.equal(recorded, 0)
-  waiting.captureEnds()
+  captures.ended()
+  hostFunctions.calmDown()
   await turns(5)
   assert.deepEqual([recorded, settled], [1, [undefined]])
 })
 
 test('a call that needs a moment without host functions is ERR_DEADLOCK where they queue themselves anew without end', () => {
-  const { waiting, queue } = pretend()
+  const { blocking, queue } = pretend()
   const again = (): void => queue(again)
   queue(again)
   refused(
-    () => waiting.exclusively(() => assert.fail('it was called'), 'loading a module'),
+    () => blocking.exclusively(() => assert.fail('it was called'), 'loading a module'),
     'ERR_DEADLOCK',
     /let them pause/,
   )

@@ -1,24 +1,22 @@
 /** Things that the GPU may still use, until it is done with them. */
-import type { OwnEvent } from '../../driver.js'
+import type { Driver, MemoryDriver, OwnEvent } from '../../driver.js'
 
 interface Leaving<T> {
   readonly thing: T
   readonly after: readonly OwnEvent[]
 }
 
-export interface AfterWorkParts<T> {
-  readonly isDone: (own: OwnEvent) => boolean
-  readonly recycle: (own: OwnEvent) => void
-  readonly giveUp: (thing: T) => void
+export interface AfterWorkDriver extends Pick<Driver, 'eventRecycle'> {
+  readonly memory: Pick<MemoryDriver, 'isDone'>
 }
 
 export class AfterWork<T> {
-  readonly #parts: AfterWorkParts<T>
   #leaving: Leaving<T>[] = []
 
-  constructor(parts: AfterWorkParts<T>) {
-    this.#parts = parts
-  }
+  constructor(
+    private readonly driver: AfterWorkDriver,
+    private readonly giveUp: (thing: T) => void,
+  ) {}
 
   get pending(): boolean {
     return this.#leaving.length > 0
@@ -33,12 +31,12 @@ export class AfterWork<T> {
     const leaving = this.#leaving
     this.#leaving = []
     for (const { thing, after } of leaving) {
-      if (!after.every(this.#parts.isDone)) {
+      if (!after.every(({ event }) => this.driver.memory.isDone(event))) {
         this.#leaving.push({ thing, after })
         continue
       }
-      for (const own of after) this.#parts.recycle(own)
-      this.#parts.giveUp(thing)
+      for (const { context, event } of after) this.driver.eventRecycle(context, event)
+      this.giveUp(thing)
     }
   }
 }

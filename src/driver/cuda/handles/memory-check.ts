@@ -1,23 +1,20 @@
 /**
  * Looks at memory that may not be there. A wrong handle given to the driver is a segmentation fault; here it is an
- * answer. What a CUstream and a CUevent look like inside is not documented, so it is learnt from ones made for the
+ * answer. The inside of a CUstream and a CUevent is not documented, so it is learnt from ones made for the
  * purpose, and where they do not look as expected nothing is concluded from it.
  */
+import { safeReader } from '../libcuda/memory-reader.js'
 
-import { type Reader, safeReader } from '../handles/memory-reader.js'
-import { ProcessHeap } from '../handles/process-heap.js'
-
-/** Bytes of a stream's inner object that are searched for what is known of the stream. */
+/** Bytes of a stream's inner object that are searched for its address and number. */
 const INNER_BYTES = 1024
+/** Words of an event that are looked at. */
 const EVENT_WORDS = 8
 const HASH_FACTOR = 0x9e3779b1
 
-/** What is known of a handle without asking the driver. */
+/** The verdict on a handle without asking the driver. */
 export type Verdict = 'alive' | 'unknown' | 'wrong'
 
 export class MemoryCheck {
-  readonly #reader: Reader
-  readonly #heap = new ProcessHeap()
   /** Where in a stream's inner object its own address stands; undefined where that could not be learnt. */
   #selfOffset: number | undefined
   /** Where the driver's number for it stands. */
@@ -25,9 +22,7 @@ export class MemoryCheck {
   /** Does an event begin with the address of its context? */
   #eventNamesContext = false
 
-  constructor(reader: Reader = safeReader()) {
-    this.#reader = reader
-  }
+  constructor(private readonly reader = safeReader()) {}
 
   /** Learns from live streams and a live event what such things look like. */
   learn(streams: readonly { readonly handle: number; readonly id: number }[], event: number, context: number): void {
@@ -53,11 +48,9 @@ export class MemoryCheck {
 
   /** A hash of all that can be seen of an event, to be compared later. Each event that is closed is looked at. */
   lookOfEvent(handle: number): number {
-    const inHeap = handle % 8 === 0 && this.#heap.holds(handle, 8 * EVENT_WORDS)
     let look = 0
-    for (let word = 0; word < EVENT_WORDS; word += 1) {
-      const address = handle + 8 * word
-      const value = inHeap ? this.#heap.pointerAt(address) : (this.#pointerAt(address) ?? -1)
+    for (const word of this.reader.wordsAt(handle, EVENT_WORDS) ?? []) {
+      const value = Number(word)
       look = (Math.imul(look, HASH_FACTOR) + (value >>> 0) + Math.floor(value / 2 ** 32)) | 0
     }
     return look
@@ -90,8 +83,6 @@ export class MemoryCheck {
 
   /** The pointer that stands at an address, if the address can be read. */
   #pointerAt(address: number): number | undefined {
-    if (address % 8 !== 0) return undefined
-    if (this.#heap.holds(address, 8)) return this.#heap.pointerAt(address)
-    return this.#reader(address)
+    return address % 8 === 0 ? this.reader.pointerAt(address) : undefined
   }
 }

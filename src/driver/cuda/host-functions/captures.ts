@@ -1,0 +1,85 @@
+/**
+ * Captures that this thread has under way, and the events whose latest record is a part of one: to query such an event
+ * would invalidate the capture, and a stream that waits for it joins the capture.
+ */
+import { CUresult, cudaError } from '../../cuda-results.js'
+import type { EventHandle } from '../../driver.js'
+import type { Threads } from './thread-table.js'
+
+export class Captures {
+  #underWay = 0
+  #joins = 0
+  /** By event: is the capture under way still? */
+  readonly #recorded = new Map<EventHandle, () => boolean>()
+
+  /** `rest` rests the processor while another thread keeps captures away. */
+  constructor(
+    private readonly threads: Threads,
+    private readonly rest: (nanosecondsWaited: number) => void,
+  ) {}
+
+  /** Captures that this library began and has not ended. */
+  get underWay(): number {
+    return this.#underWay
+  }
+
+  /** Waits so far for events recorded in captures: each may have made a branch of a graph. */
+  get joins(): number {
+    return this.#joins
+  }
+
+  /** Must it be known which events are recorded, and waited for? */
+  get matter(): boolean {
+    return this.#underWay > 0 || this.#recorded.size > 0
+  }
+
+  /** Makes the call that begins a capture. The other threads are told before, and again where it is refused. */
+  beginBy(call: () => void): void {
+    while (!this.threads.announceCaptures(this.#underWay + 1)) this.rest(Number.POSITIVE_INFINITY)
+    try {
+      call()
+    } catch (error) {
+      this.threads.announceCaptures(this.#underWay)
+      throw error
+    }
+  }
+
+  begun(): void {
+    this.#underWay += 1
+  }
+
+  ended(): void {
+    this.#underWay = Math.max(0, this.#underWay - 1)
+    this.threads.announceCaptures(this.#underWay)
+  }
+
+  /**
+   * The event has been recorded. `captureOf` tells whether that was a part of a capture: its result then tells whether the
+   * capture is under way still. True where it was.
+   */
+  recorded(event: EventHandle, captureOf: () => (() => boolean) | undefined): boolean {
+    const capture = this.#underWay > 0 ? captureOf() : undefined
+    if (capture === undefined) this.#recorded.delete(event)
+    else this.#recorded.set(event, capture)
+    return capture !== undefined
+  }
+
+  /** A stream waits for the event. True where its latest record was a part of a capture. */
+  waitedFor(event: EventHandle): boolean {
+    const isCaptured = this.#recorded.has(event)
+    if (isCaptured) this.#joins += 1
+    return isCaptured
+  }
+
+  forgetEvent(event: EventHandle): void {
+    this.#recorded.delete(event)
+  }
+
+  /**
+   * Throws where to query the event would invalidate a capture that is under way; afterwards the driver can be asked.
+   */
+  refuseQuery(event: EventHandle): void {
+    if (this.#recorded.get(event)?.()) throw cudaError('cuEventQuery', CUresult.CAPTURED_EVENT)
+    this.#recorded.delete(event)
+  }
+}

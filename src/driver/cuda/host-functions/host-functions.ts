@@ -1,0 +1,193 @@
+/**
+ * The host functions of this thread that are pending, and all that has to be known while any is: which streams and events
+ * come after which of them, and how much more the hardware queues take. The driver reports here each
+ * queued host function, record, wait and destruction; Blocking and Promises ask.
+ */
+import { CUresult } from '../../cuda-results.js'
+import {
+  type ContextHandle,
+  canonicalStream,
+  type EventHandle,
+  type HostFunction,
+  type StreamHandle,
+} from '../../driver.js'
+import type { LoopPump } from '../../loop-pump.js'
+import type { Library } from '../libcuda/library.js'
+import type { RelaxedCaptures } from '../libcuda/relaxed-captures.js'
+import type { Captures } from './captures.js'
+import type { Dependencies } from './dependencies.js'
+import type { Gates } from './gates.js'
+import type { GraphLane } from './graph-gates.js'
+import type { QueueDepth } from './queue-depth.js'
+import type { Threads } from './thread-table.js'
+
+export interface HostFunctionsParts {
+  readonly library: Library
+  readonly relaxed: RelaxedCaptures
+  readonly threads: Threads
+  readonly gates: Gates
+  readonly depth: QueueDepth
+  readonly dependencies: Dependencies
+  readonly captures: Captures
+  /** Turns the event loop while something is pending. */
+  readonly pump: Pick<LoopPump, 'wake'>
+  /** Promises for events that the caller can record anew. */
+  readonly eventWaits: { readonly pending: number }
+  /** Gives an event that is never recorded: a query of it fails only where the context is lost. */
+  readonly pool: { unrecorded(context: ContextHandle): EventHandle }
+  /** Is all the stream's work done? False where that cannot be asked without harm. */
+  readonly isIdle: (stream: StreamHandle) => boolean
+}
+
+export class HostFunctions {
+  #tracksOrder = false
+
+  constructor(private readonly parts: HostFunctionsParts) {}
+
+  /** Must the driver report records, waits and entries? It need not while nothing is pending. */
+  get tracksOrder(): boolean {
+    return this.#tracksOrder
+  }
+
+  /** Of this thread. */
+  get pending(): boolean {
+    return this.parts.gates.pending > 0
+  }
+
+  /** Of any thread: a native wait could be for one that only its thread runs. */
+  get anyPending(): boolean {
+    return this.parts.gates.pending > 0 || this.parts.threads.othersPending
+  }
+
+  /** Is JavaScript inside a host function? */
+  get isInside(): boolean {
+    return this.parts.gates.running.length > 0
+  }
+
+  /** Queues one on `raw`, CUDA's own handle of the stream, whose context must be current for a default stream. */
+  queue(stream: StreamHandle, raw: number, context: ContextHandle, host: HostFunction): void {
+    const key = canonicalStream(stream)
+    const { gates, depth, dependencies, pump } = this.parts
+    const call = gates.queue(key, raw, context, host)
+    depth.count(key, 1)
+    depth.gateQueued(key)
+    dependencies.queued(key, call)
+    this.#tracksOrder = true
+    pump.wake()
+  }
+
+  /** Makes the call that launches a graph with these gates on the stream. */
+  queueGraph(stream: StreamHandle, lanes: readonly GraphLane[], launch: () => void): void {
+    const { gates, dependencies, threads, pump } = this.parts
+    gates.announce(lanes.length)
+    try {
+      launch()
+    } catch (error) {
+      threads.publish(gates.pending)
+      throw error
+    }
+    const key = canonicalStream(stream)
+    for (const lane of lanes) {
+      const call = lane.next(key)
+      gates.add(call)
+      dependencies.queued(key, call)
+    }
+    this.#tracksOrder = true
+    pump.wake()
+  }
+
+  /** From now on records have to be reported: a capture has begun, or a promise waits for an event. */
+  trackOrder(): void {
+    this.#tracksOrder = true
+  }
+
+  /** Forgets what no longer matters, where something that was pending may be over. */
+  calmDown(): void {
+    if (!this.#tracksOrder || this.pending) return
+    const { threads, depth, dependencies, eventWaits, captures } = this.parts
+    if (!threads.othersPending) depth.clear()
+    dependencies.clear()
+    this.#tracksOrder = eventWaits.pending > 0 || captures.matter
+  }
+
+  /** The event has been recorded. `captureOf` is as `Captures.recorded()` takes it. */
+  recorded(event: EventHandle, stream: StreamHandle, captureOf: () => (() => boolean) | undefined): void {
+    const { captures, dependencies } = this.parts
+    // A record in a capture comes after nothing that runs.
+    if (captures.recorded(event, captureOf)) dependencies.forgetEvent(event)
+    else if (this.pending) dependencies.recorded(event, stream)
+  }
+
+  waitedForEvent(stream: StreamHandle, event: EventHandle): void {
+    const isCaptured = this.parts.captures.waitedFor(event)
+    if (this.pending && !isCaptured) this.parts.dependencies.waitedForEvent(stream, event)
+  }
+
+  /** The stream is gone, or was replaced: later calls with this handle are about another stream. */
+  forgetStream(stream: StreamHandle): void {
+    const { gates, depth, dependencies } = this.parts
+    // Entries are counted also while only other threads have host functions pending.
+    depth.forget(stream)
+    if (!this.#tracksOrder) return
+    gates.forget(stream)
+    dependencies.forgetStream(stream)
+  }
+
+  /** Another library may have destroyed the stream that had this handle, and made a new one. */
+  streamAdopted(stream: StreamHandle): void {
+    const { gates, depth, dependencies } = this.parts
+    depth.forget(stream)
+    if (!this.pending) return
+    gates.forget(stream)
+    dependencies.streamAdopted(stream)
+  }
+
+  forgetEvent(event: EventHandle): void {
+    this.parts.captures.forgetEvent(event)
+    this.parts.dependencies.forgetEvent(event)
+  }
+
+  /** Entries of the stream's hardware queue are about to be taken. */
+  countEntries(stream: StreamHandle, entries: number): void {
+    if (this.anyPending) this.parts.depth.count(canonicalStream(stream), entries)
+  }
+
+  /** Does the stream's hardware queue take so many entries more? `isEmpty` asks the driver whether nothing is in it. */
+  hasRoom(stream: StreamHandle, entries: number, isEmpty: () => boolean): boolean {
+    const { depth, gates, relaxed } = this.parts
+    if (this.anyPending)
+      return depth.hasRoom(canonicalStream(stream), entries, () => relaxed.run(isEmpty)) && !gates.full
+    depth.clear()
+    return true
+  }
+
+  /** All that the stream held is done. */
+  streamIsEmpty(stream: StreamHandle): void {
+    this.parts.depth.forget(canonicalStream(stream))
+  }
+
+  /** Forgets counted entries that are done: the more are counted, the less room the other threads have. */
+  refreshRoom(): void {
+    this.parts.depth.refresh(this.parts.isIdle)
+  }
+
+  /**
+   * Makes a call that waits for the whole device, where that can be at once. Undefined where it cannot: nothing was
+   * called.
+   */
+  exclusivelyNow<R>(call: () => R): { readonly made: R } | undefined {
+    return this.pending ? undefined : this.parts.threads.exclusive.now(call)
+  }
+
+  /** A stream in a lost context never arrives at its gate: asks each context that has gates whether it lives. */
+  lookForFaults(): void {
+    const { gates, pool, relaxed, library } = this.parts
+    const seen = new Set<ContextHandle>()
+    for (const { context } of [...gates.active]) {
+      if (seen.has(context)) continue
+      seen.add(context)
+      const result = relaxed.run(() => library.cuEventQuery(pool.unrecorded(context)))
+      if (result !== 0 && result !== CUresult.NOT_READY) gates.fail(context, result)
+    }
+  }
+}

@@ -1,0 +1,248 @@
+/**
+ * Waits that block JavaScript on a real GPU. While one lasts, host functions that come due must run, or the stream would
+ * never go on: so each wait looks in turn whether it is over and whether a stream stands at a gate.
+ */
+import { CUresult, cudaError } from '../../cuda-results.js'
+import { comesAfterItself, deadlock, MOST_NESTED, tooDeep } from '../../deadlocks.js'
+import { type ContextHandle, canonicalStream, type EventHandle, type StreamHandle } from '../../driver.js'
+import type { Sleeper } from '../../loop-pump.js'
+import type { ComesAfter } from '../host-functions/dependencies.js'
+import type { GateCall } from '../host-functions/gates.js'
+import type { HostFunctions, HostFunctionsParts } from '../host-functions/host-functions.js'
+import { check } from '../libcuda/library.js'
+import type { Completions } from './completions.js'
+import type { EventPool } from './event-pool.js'
+
+/** Milliseconds in which host functions that queue others are likely to be through. */
+const CALM_WITHIN = 100
+
+/**
+ * Milliseconds for which a wait inside a host function stands still before others run which, as far as is known here,
+ * it does not need. Streams that share a hardware queue are not known, nor waits that other libraries queue, and neither
+ * can be told from work that takes its time. One that is run while there is only such work may wait for what comes
+ * after the outer one, and gets an ERR_DEADLOCK that it would not have got a moment later: so this is longer than most
+ * work takes.
+ */
+const PATIENCE = 250
+/** It is at most this part of the time after which the wait is given up. */
+const SHARE_OF_DEADLOCK = 1 / 4
+
+const LIBRARY_CALL = 'this call, which may wait for the whole device,'
+
+/** Which host functions a wait needs, as things stand: it cannot end before they have run. */
+type Needs = () => ComesAfter
+const needsAll: Needs = () => () => true
+/** The library does not know which work another library waits for. */
+const needsNone: Needs = () => () => false
+
+/** Gates at which streams of other threads have stood since then. */
+interface OthersStanding {
+  readonly gates: ReadonlySet<string>
+  readonly since: number
+}
+
+/** What blocking, promises and calls on threads of their own are made from. */
+export interface WaitingParts extends HostFunctionsParts {
+  readonly hostFunctions: HostFunctions
+  readonly pool: EventPool
+  readonly eventWaits: Completions
+  /** How the event loop sleeps between two turns. */
+  readonly sleeper: Sleeper
+  /** Called over and over while JavaScript blocks: rests the processor after a while. */
+  readonly rest: (nanosecondsWaited: number) => void
+  /** Milliseconds without progress after which a wait inside a host function is given up. */
+  readonly deadlockAfter: number
+}
+
+export class Blocking {
+  constructor(private readonly parts: WaitingParts) {}
+
+  forStream(stream: StreamHandle, isDone: () => boolean): void {
+    this.#block(isDone, () => this.parts.dependencies.streamComesAfter(stream), 'stream.synchronize()')
+    this.parts.hostFunctions.streamIsEmpty(stream)
+  }
+
+  forEvent(event: EventHandle, isDone: () => boolean): void {
+    this.#block(isDone, () => this.parts.dependencies.eventComesAfter(event), 'event.synchronize()')
+  }
+
+  forContext(context: ContextHandle, device: number): void {
+    const { pool, gates, relaxed, dependencies, library, threads } = this.parts
+    const event = pool.take(context)
+    // Later work does not count.
+    let comesAfter: ComesAfter | undefined
+    const needs: Needs = () => {
+      comesAfter ??= dependencies.deviceComesAfter(
+        device,
+        gates.active.filter((lane) => lane.context === context),
+      )
+      return comesAfter
+    }
+    try {
+      this.#block(() => threads.recording.take(), needs, 'device.synchronize()')
+      threads.recording.during(() => check('cuCtxRecordEvent', library.cuCtxRecordEvent(context, event)))
+      // A stream of another device may capture: CUDA lets a device be waited for meanwhile, but no event be asked.
+      this.#block(() => relaxed.run(() => this.#isDone(event)), needs, 'device.synchronize()')
+    } finally {
+      pool.giveBack(context, event)
+    }
+  }
+
+  /** Waits until the stream's hardware queue takes so many entries more, where the driver would wait. */
+  forRoom(stream: StreamHandle, entries: number, isEmpty: () => boolean): void {
+    const { hostFunctions, gates, dependencies } = this.parts
+    const key = canonicalStream(stream)
+    const hasRoom = (): boolean => hostFunctions.hasRoom(key, entries, isEmpty)
+    if (hasRoom()) return
+    // Where no more gates can be had, whichever runs may give one back.
+    const needs: Needs = () => (gates.full ? needsAll() : dependencies.streamComesAfter(key))
+    // What the stream holds before something that comes after the running one may go on, and make room.
+    const behindItself: Needs = () => (call) => call.stream === key
+    this.#block(hasRoom, needs, 'queuing more work', behindItself)
+  }
+
+  /**
+   * Runs host functions until none of this thread is pending. Those dropped because the GPU faulted are not pending.
+   */
+  forHostFunctions(what: string): void {
+    this.#block(() => !this.parts.hostFunctions.pending, needsAll, what)
+  }
+
+  /** Waits for work of another library, which says itself when it is done. */
+  forLibrary(isDone: () => boolean, what: string): void {
+    this.#block(isDone, needsNone, what)
+  }
+
+  /**
+   * Makes a call that waits for the whole device in native code, once no host function of any thread is pending; while it
+   * is made no thread queues one. This thread's run meanwhile, the others' in their threads.
+   */
+  exclusively<R>(call: () => R, what: string): R {
+    const { hostFunctions, threads, gates, deadlockAfter } = this.parts
+    const begun = performance.now()
+    const first = gates.active.flatMap((lane) => lane.calls)
+    const isAlone = (): boolean => {
+      if (!hostFunctions.pending && threads.exclusive.take()) return true
+      const isLate = performance.now() - begun > deadlockAfter
+      if (isLate && first.every(isOver)) throw deadlock(what, neverNone(deadlockAfter))
+      return false
+    }
+    this.#block(isAlone, needsAll, what)
+    return threads.exclusive.during(call)
+  }
+
+  /**
+   * Makes a call that may wait for the device in native code, after the host functions that are pending. Those of this
+   * thread are not waited for where they queue themselves anew without end, or do not come due: the call may wait for the
+   * device, and may not.
+   */
+  libraryCall<R>(call: () => R): R {
+    const { threads } = this.parts
+    this.#beforeLibraryCall()
+    this.#block(() => threads.exclusive.take(), needsNone, LIBRARY_CALL)
+    return threads.exclusive.during(call)
+  }
+
+  #beforeLibraryCall(): void {
+    const { hostFunctions, gates, deadlockAfter } = this.parts
+    const begun = performance.now()
+    const first = gates.active.flatMap((lane) => lane.calls)
+    let [left, progress] = [first.length, begun]
+    const isDone = (): boolean => {
+      if (!hostFunctions.pending) return true
+      const now = performance.now()
+      const remaining = first.filter((call) => !isOver(call)).length
+      if (remaining < left) [left, progress] = [remaining, now]
+      return remaining === 0 ? now - begun > CALM_WITHIN : now - progress > deadlockAfter
+    }
+    this.#block(isDone, needsAll, LIBRARY_CALL)
+  }
+
+  #block(isDone: () => boolean, needs: Needs, what: string, neverRun = needs): void {
+    const { hostFunctions } = this.parts
+    if (hostFunctions.isInside) this.#blockInside(isDone, needs, what, neverRun)
+    else this.#blockOutside(isDone, what)
+    // A thread that sleeps after this takes no turn in which it would tell the others.
+    hostFunctions.refreshRoom()
+    hostFunctions.calmDown()
+  }
+
+  /** Runs every host function that comes due: each has returned before the next begins. */
+  #blockOutside(isDone: () => boolean, what: string): void {
+    const { hostFunctions, gates, rest } = this.parts
+    let since = performance.now()
+    let others: OthersStanding | undefined
+    for (let turn = 0; !isDone(); turn += 1) {
+      if (gates.runDue()) {
+        since = performance.now()
+        others = undefined
+        continue
+      }
+      const waited = performance.now() - since
+      if (turn % 64 === 63) {
+        hostFunctions.lookForFaults()
+        if (waited > CALM_WITHIN) others = this.#lookAtOthers(others, what)
+      }
+      rest(waited * 1e6)
+    }
+  }
+
+  /**
+   * A stream of another thread may stand in the way, at a gate that only that thread opens: where one stands all the time,
+   * that thread runs no host functions, and waiting for it may never end.
+   */
+  #lookAtOthers(before: OthersStanding | undefined, what: string): OthersStanding | undefined {
+    const { threads, deadlockAfter } = this.parts
+    if (!threads.othersPending) return undefined
+    const now = performance.now()
+    const standing = threads.standing()
+    const still = before === undefined ? standing : new Set([...standing].filter((gate) => before.gates.has(gate)))
+    if (still.size === 0) return undefined
+    if (before !== undefined && now - before.since > deadlockAfter) throw deadlock(what, heldByOthers(deadlockAfter))
+    return { gates: still, since: before?.since ?? now }
+  }
+
+  /**
+   * Runs the host functions that the wait needs. The one that JavaScript is inside of cannot go on before they have
+   * returned, and what they wait for may come after it: so others run only where nothing else happens any more.
+   */
+  #blockInside(isDone: () => boolean, needs: Needs, what: string, neverRun: Needs): void {
+    const { hostFunctions, gates, rest, deadlockAfter } = this.parts
+    const patience = Math.min(PATIENCE, deadlockAfter * SHARE_OF_DEADLOCK)
+    const isFull = gates.running.length >= MOST_NESTED
+    /** As long as none runs, none is needed anew. */
+    let isNeeded: ComesAfter | undefined
+    let since = performance.now()
+    let neededSince = since
+    for (let turn = 0; !isDone(); turn += 1) {
+      if (turn === 0 && gates.running.some(neverRun())) throw deadlock(what, comesAfterItself)
+      isNeeded ??= needs()
+      if (isFull && gates.isDue(isNeeded)) throw deadlock(what, tooDeep)
+      const isPatient = performance.now() - neededSince < patience
+      if (!isFull && gates.runDue(isPatient ? isNeeded : undefined)) {
+        since = performance.now()
+        if (isPatient) neededSince = since
+        isNeeded = undefined
+        continue
+      }
+      const waited = performance.now() - since
+      if (waited > deadlockAfter) throw deadlock(what, noProgress(deadlockAfter))
+      if (turn % 64 === 63) hostFunctions.lookForFaults()
+      rest(waited * 1e6)
+    }
+  }
+
+  #isDone(event: EventHandle): boolean {
+    const result = this.parts.library.cuEventQuery(event)
+    if (result !== 0 && result !== CUresult.NOT_READY) throw cudaError('cuEventQuery', result)
+    return result === 0
+  }
+}
+
+const isOver = (call: GateCall): boolean => !call.lane.calls.includes(call)
+const neverNone = (milliseconds: number): string =>
+  `it is made while no host function is pending, and for ${milliseconds} ms some have been all the time, of this thread or another: each that ran was followed by the next. Make it before they begin, or let them pause; CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds`
+const heldByOthers = (milliseconds: number): string =>
+  `a stream of another thread has stood at a host function for ${milliseconds} ms, which only that thread can run, and may hold this one up. Let its event loop turn, or let it wait by this library; CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds`
+const noProgress = (milliseconds: number): string =>
+  `it was called inside a host function, and nothing went on for ${milliseconds} ms: the two streams may share a hardware queue. Return first, or await the finished() of it; CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds`

@@ -1,0 +1,24 @@
+/** The event loop's sleep between two looks at a GPU. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { BackOffSleeper } from '../../../../src/driver/cuda/waiting/sleeper.js'
+
+/** As it is before the test puts a fake one in its place. */
+const { setImmediate: atNextTurn } = globalThis
+
+test('a program with fake timers is woken all the same, at once and after a while', async (t) => {
+  t.mock.timers.enable({ apis: ['setImmediate', 'setTimeout', 'setInterval'] })
+  const sleeper = new BackOffSleeper()
+  const begin = process.hrtime.bigint()
+  let woken = 0
+  const again = (): void => {
+    woken += 1
+    if (process.hrtime.bigint() - begin < 5_000_000n) sleeper.sleep(again)
+    else woken = Number.POSITIVE_INFINITY
+  }
+  sleeper.sleep(again)
+  for (let turn = 0; turn < 1_000_000 && Number.isFinite(woken); turn += 1)
+    await new Promise((next) => atNextTurn(next))
+  assert.equal(woken, Number.POSITIVE_INFINITY)
+  sleeper.cancel()
+})

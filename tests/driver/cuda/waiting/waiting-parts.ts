@@ -1,0 +1,34 @@
+/** The three parts of the CUDA driver's waiting, wired as it wires them, on whatever a test pretends. */
+import { Captures } from '../../../../src/driver/cuda/host-functions/captures.js'
+import { HostFunctions, type HostFunctionsParts } from '../../../../src/driver/cuda/host-functions/host-functions.js'
+import type { Threads } from '../../../../src/driver/cuda/host-functions/thread-table.js'
+import { Blocking, type WaitingParts } from '../../../../src/driver/cuda/waiting/blocking.js'
+import { CallsApart } from '../../../../src/driver/cuda/waiting/calls-apart.js'
+import { Completions } from '../../../../src/driver/cuda/waiting/completions.js'
+import { Promises } from '../../../../src/driver/cuda/waiting/promises.js'
+import { LoopPump, type Sleeper } from '../../../../src/driver/loop-pump.js'
+
+interface Pretended {
+  readonly threads: Threads
+  readonly rest?: () => void
+  readonly sleeper?: Sleeper
+  readonly library?: object
+}
+
+export function waitingOf(pretended: Pretended) {
+  const { threads, rest = () => {}, sleeper = { sleep: () => {}, cancel: () => {} }, library = {} } = pretended
+  const captures = new Captures(threads, rest)
+  const eventWaits = new Completions(library as never)
+  const pump: LoopPump = new LoopPump(
+    () => promises.turn(),
+    sleeper,
+    () => true,
+  )
+  const given = { ...pretended, rest, sleeper, captures, eventWaits, pump }
+  const hostFunctions = new HostFunctions(given as unknown as HostFunctionsParts)
+  const parts = { ...given, hostFunctions } as unknown as WaitingParts
+  const promises = new Promises(parts)
+  const blocking = new Blocking(parts)
+  const callsApart = new CallsApart(parts)
+  return { hostFunctions, blocking, promises, callsApart, captures }
+}
