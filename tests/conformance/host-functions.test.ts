@@ -28,6 +28,19 @@ onEveryBackend('host functions', (bench) => {
     ])
   })
 
+  test('C2 the making of 200 more streams runs no host function', async () => {
+    using stream = bench.stream()
+    let hasRun = false
+    stream.launchHostFunc(() => {
+      hasRun = true
+    })
+    const more = Array.from({ length: 200 }, () => new Stream({ device }))
+    assert.equal(hasRun, false)
+    for (const each of more) each.close()
+    await stream.finished()
+    assert.equal(hasRun, true)
+  })
+
   test('H1 another stream that waits is held until it has run', async () => {
     using stream = bench.stream()
     using waiting = bench.stream()

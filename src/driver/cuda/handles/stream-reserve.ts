@@ -4,15 +4,13 @@
  * made that nothing is queued on; while any is pending, one of them makes place for each stream that is wanted.
  */
 import { stateError } from '../../../base/errors.js'
-import { KEPT_DEVICES, type Threads } from '../host-functions/thread-table.js'
+import { KEPT_DEVICES, KEPT_STREAMS, type Threads } from '../host-functions/thread-table.js'
 import { check } from '../libcuda/library.js'
 import type { LibcudaParts } from '../libcuda/stream-calls.js'
 
-/** Streams that are kept for each device, by all threads of the process together. */
-export const MOST_KEPT = 64
 const LEFT_FOR_HOST_FUNCTIONS = 16
 /** Fewer than these are made more of when no host function is pending. */
-const FEW = 32
+const FEW = KEPT_STREAMS / 2
 /** Places that are left for streams which other libraries make. */
 const PLACES_FOR_OTHERS = 36
 const NON_BLOCKING = 1
@@ -45,7 +43,7 @@ export class StreamReserve {
   /** To be called by a thread that has the right to make calls which wait for the device. */
   fill(device: number): void {
     const { contexts, threads } = this.parts
-    if (threads.kept.count(device) >= MOST_KEPT) return
+    if (threads.kept.count(device) >= KEPT_STREAMS) return
     this.making(() => contexts.within(contexts.primary(device), () => this.#fillOf(device)))
   }
 
@@ -77,7 +75,7 @@ export class StreamReserve {
   }
 
   wants(device: number): boolean {
-    return this.parts.threads.kept.count(device) < MOST_KEPT
+    return this.parts.threads.kept.count(device) < KEPT_STREAMS
   }
 
   /** Keeps a stream that is not wanted any more, and that no work is on. False where enough are kept. */
@@ -109,7 +107,7 @@ export class StreamReserve {
     const { threads, library } = this.parts
     const places: number[] = []
     if (threads.kept.begins(device)) while (places.length < PLACES_FOR_OTHERS) places.push(this.#make())
-    for (let left = MOST_KEPT - threads.kept.count(device); left > 0; left -= 1) {
+    for (let left = KEPT_STREAMS - threads.kept.count(device); left > 0; left -= 1) {
       const stream = this.#make()
       if (!threads.kept.keep(device, stream)) places.push(stream)
     }
@@ -132,5 +130,5 @@ export class StreamReserve {
 const noneLeft = (): Error =>
   stateError(
     'ERR_UNSUPPORTED',
-    `The library needs a stream of its own, and while host functions are pending CUDA makes no more than the ${MOST_KEPT} that were made before: let some host functions run first`,
+    `The library needs a stream of its own, and while host functions are pending CUDA makes no more than the ${KEPT_STREAMS} that were made before: let some host functions run first`,
   )

@@ -29,12 +29,12 @@ const Slot = {
 const SLOTS = 500
 /** Streams kept for those that are wanted while host functions are pending: so many of each of the first devices. */
 export const KEPT_DEVICES = 16
-const KEPT_STREAMS = 64
+export const KEPT_STREAMS = 256
 const KEPT_AT = 32_768
 /** Behind the slots: the counts of the kept streams. */
 const COUNTS_AT = Head.WORDS + SLOTS * Slot.WORDS
 const TABLE_BYTES = KEPT_AT + KEPT_DEVICES * KEPT_STREAMS * 8
-const MAGIC = 0x57ea_3504
+const MAGIC = 0x57ea_3505
 
 /** Where the table is looked for: places that no allocator of the usual systems hands out. */
 const PLACES: readonly number[] = [0x2c5d_0000_0000, 0x3a9b_0000_0000, 0x1e27_0000_0000]
@@ -77,15 +77,18 @@ class KeptStreams {
 
   /** False where enough are kept. */
   keep(device: number, stream: number): boolean {
-    const isKept = placesOf(device).some(
-      (place) => Atomics.compareExchange(this.places, place, 0n, BigInt(stream)) === 0n,
-    )
-    if (isKept) Atomics.add(this.counts, device, 1)
-    return isKept
+    const [begin, end] = placesOf(device)
+    for (let place = begin; place < end; place += 1) {
+      if (Atomics.compareExchange(this.places, place, 0n, BigInt(stream)) !== 0n) continue
+      Atomics.add(this.counts, device, 1)
+      return true
+    }
+    return false
   }
 
   take(device: number): number | undefined {
-    for (const place of placesOf(device)) {
+    const [begin, end] = placesOf(device)
+    for (let place = begin; place < end; place += 1) {
       const stream = Atomics.exchange(this.places, place, 0n)
       if (stream === 0n) continue
       Atomics.sub(this.counts, device, 1)
@@ -104,8 +107,8 @@ class KeptStreams {
   }
 }
 
-const placesOf = (device: number): readonly number[] =>
-  device < KEPT_DEVICES ? Array.from({ length: KEPT_STREAMS }, (_, index) => device * KEPT_STREAMS + index) : []
+const placesOf = (device: number): readonly [begin: number, end: number] =>
+  device < KEPT_DEVICES ? [device * KEPT_STREAMS, (device + 1) * KEPT_STREAMS] : [0, 0]
 
 /** The table as the rest of the driver sees it; tests put others in its place. */
 export type Threads = Pick<ThreadTable, keyof ThreadTable>

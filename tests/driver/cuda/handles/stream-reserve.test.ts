@@ -1,12 +1,8 @@
 /** Streams made ahead, by a driver that is pretended. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import {
-  MOST_KEPT,
-  StreamReserve,
-  type StreamReserveParts,
-} from '../../../../src/driver/cuda/handles/stream-reserve.js'
-import { alone, Right, type Threads } from '../../../../src/driver/cuda/host-functions/thread-table.js'
+import { StreamReserve, type StreamReserveParts } from '../../../../src/driver/cuda/handles/stream-reserve.js'
+import { alone, KEPT_STREAMS, Right, type Threads } from '../../../../src/driver/cuda/host-functions/thread-table.js'
 import { refused } from '../../../conformance/expect.js'
 
 const DEVICE = 0
@@ -57,7 +53,7 @@ test('streams are made ahead, but not while host functions are pending, in this 
   assert.deepEqual(calls, [])
   pend(false)
   reserve.fillWhereNeeded()
-  assert.equal(threads.kept.count(DEVICE), MOST_KEPT)
+  assert.equal(threads.kept.count(DEVICE), KEPT_STREAMS)
 })
 
 test('a stream that is wanted meanwhile is made in the place of a kept one', () => {
@@ -72,7 +68,7 @@ test('a stream that is wanted meanwhile is made in the place of a kept one', () 
     calls.map((call) => call.split(' ')[0]),
     ['destroy', 'destroy', 'call'],
   )
-  assert.equal(threads.kept.count(DEVICE), MOST_KEPT - 2)
+  assert.equal(threads.kept.count(DEVICE), KEPT_STREAMS - 2)
 })
 
 test('the last places are for those inside of a host function, who cannot wait', () => {
@@ -80,7 +76,7 @@ test('the last places are for those inside of a host function, who cannot wait',
   reserve.fillWhereNeeded()
   pend()
   const make = (inside: boolean): unknown => reserve.inPlaces(DEVICE, 1, inside, () => 'made')
-  for (let left = MOST_KEPT - LEFT; left > 0; left -= 1) assert.deepEqual(make(false), { made: 'made' })
+  for (let left = KEPT_STREAMS - LEFT; left > 0; left -= 1) assert.deepEqual(make(false), { made: 'made' })
   assert.equal(make(false), undefined)
   for (let left = LEFT; left > 0; left -= 1) assert.deepEqual(make(true), { made: 'made' })
   assert.equal(make(true), undefined)
@@ -90,7 +86,7 @@ test('a stream lent to the library comes back, and where none can be made it is 
   const { reserve, pend } = pretend()
   reserve.fillWhereNeeded()
   pend()
-  const lent = Array.from({ length: MOST_KEPT }, () => reserve.lend(DEVICE))
+  const lent = Array.from({ length: KEPT_STREAMS }, () => reserve.lend(DEVICE))
   refused(() => reserve.lend(DEVICE), 'ERR_UNSUPPORTED', /let some host functions run first/)
   const [first = 0] = lent
   reserve.giveBack(DEVICE, first)
