@@ -1,4 +1,5 @@
 /** CUDA streams for TypeScript. Importing this loads no library and touches no GPU. */
+
 import './shortcuts.js'
 
 export { CudaError } from './base/errors.js'
@@ -29,10 +30,11 @@ export type {
 } from './kernels/kernel-signature.js'
 export { type CompileOptions, Program } from './kernels/program.js'
 export type { Extent3, Index3, SimulatedGrid, SimulatedThread } from './kernels/twin-threads.js'
-export { type AllocOptions, DeviceBuffer, type ForeignMemoryOptions } from './memory/device-buffer.js'
+export { DeviceBuffer, type ForeignMemoryOptions } from './memory/device-buffer.js'
 export { PinnedBuffer, type ViewConstructor } from './memory/pinned-buffer.js'
 export type { Bytes, DownloaderOptions, FillOptions } from './memory/transfers.js'
-export { ExternalStream, Stream } from './stream.js'
+export type { AllocOptions } from './shortcuts.js'
+export { ExternalStream, Stream, type WaitStreamOptions } from './stream.js'
 export type { EventOptions } from './streams/event-core.js'
 export type { SharedBuffer, SharedEvent, SharedObject, SharedStream } from './streams/shared.js'
 export type {
@@ -40,6 +42,5 @@ export type {
   RecordOptions,
   StreamOptions,
   WaitEventOptions,
-  WaitStreamOptions,
 } from './streams/stream-options.js'
 export { type CudaStreamLike, cudaStream, type PythonStreamLike, type StreamSource } from './streams/stream-source.js'

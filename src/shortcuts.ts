@@ -7,14 +7,28 @@ import { invalidType, invalidValue } from './base/errors.js'
 import { Device, isDevice, readOptionsOn } from './device.js'
 import { Event, isEvent } from './event.js'
 import { checkLength } from './memory/buffer-core.js'
-import { type AllocOptions, allocateInterprocess, allocateOn, type DeviceBuffer } from './memory/device-buffer.js'
+import { allocateInterprocess, allocateOn, type DeviceBuffer } from './memory/device-buffer.js'
 import { allocatePinned, type PinnedBuffer } from './memory/pinned-buffer.js'
-import { defaultStreamOf, ExternalStream, Stream } from './stream.js'
+import { defaultStreamOf, ExternalStream, isStream, Stream } from './stream.js'
 import { currentCore } from './streams/current.js'
 import { EVENT_OPTIONS, type EventOptions } from './streams/event-core.js'
-import { isStream, streamCoreOf } from './streams/stream-core.js'
+import { streamCoreOf } from './streams/stream-core.js'
 import type { StreamOptions, WaitEventOptions } from './streams/stream-options.js'
 import { type CudaStreamLike, isStreamLike, type PythonStreamLike } from './streams/stream-source.js'
+
+/** Where and how device memory is allocated. */
+export interface AllocOptions {
+  /**
+   * The stream in whose order the memory is allocated and, unless another library owns the stream, freed in the end.
+   * Default: the current stream of the device. Excludes `interprocess`.
+   */
+  readonly stream?: Stream | undefined
+  /**
+   * Other processes can open the memory by `ipcHandle()`. It comes from `cuMemAlloc`, without a stream, in steps of 2
+   * MiB. Default: false.
+   */
+  readonly interprocess?: boolean | undefined
+}
 
 declare module './device.js' {
   interface Device {

@@ -31,21 +31,8 @@ import { currentOn, defaultCoresOf } from './streams/current.js'
 import { EVENT_OPTIONS, EventCore, PLAIN, settingsOf } from './streams/event-core.js'
 import { hostFunction } from './streams/host-function.js'
 import { announce, isShared, type SharedStream } from './streams/shared.js'
-import {
-  checkWrapOptions,
-  isStream,
-  receiveStream,
-  StreamBase,
-  StreamCore,
-  streamCoreOf,
-} from './streams/stream-core.js'
-import type {
-  ExternalStreamOptions,
-  RecordOptions,
-  StreamOptions,
-  WaitEventOptions,
-  WaitStreamOptions,
-} from './streams/stream-options.js'
+import { checkWrapOptions, receiveStream, StreamBase, StreamCore, streamCoreOf } from './streams/stream-core.js'
+import type { ExternalStreamOptions, RecordOptions, StreamOptions, WaitEventOptions } from './streams/stream-options.js'
 import {
   type CudaStreamLike,
   cudaStream,
@@ -54,6 +41,15 @@ import {
   type PythonStreamLike,
   type StreamSource,
 } from './streams/stream-source.js'
+
+/** How a stream waits for another. */
+export interface WaitStreamOptions extends WaitEventOptions {
+  /** The event to record on the other stream, and of its device. Default: one of the library's own. */
+  readonly event?: Event | undefined
+}
+
+/** Is it a Stream, and not merely an heir to one, as a proxy is? */
+export const isStream = (value: unknown): value is Stream => streamCoreOf(value) !== undefined
 
 const RECORD_OPTIONS = [...EVENT_OPTIONS, 'external'] as const
 const WAIT_OPTIONS = ['event', 'external'] as const

@@ -7,9 +7,8 @@ import { another, type Device, elsewhere } from '../device.js'
 import type { GraphExecHandle, GraphHandle } from '../driver/driver.js'
 import { HandleCore } from '../kernels/handle-core.js'
 import { type Launchable, launchOn } from '../kernels/launchable.js'
-import type { Stream } from '../stream.js'
 import { currentCore } from '../streams/current.js'
-import { type StreamCore, streamCoreOf } from '../streams/stream-core.js'
+import { type StreamBase, type StreamCore, streamCoreOf } from '../streams/stream-core.js'
 
 type GraphCore = HandleCore<GraphHandle>
 type ExecCore = HandleCore<GraphExecHandle>
@@ -168,7 +167,7 @@ export class GraphExec implements Disposable, Launchable {
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device
    * @throws {CudaError} 900 while the stream captures, which invalidates the capture
    */
-  upload(stream?: Stream): this {
+  upload(stream?: StreamBase): this {
     const core = execCore(this)
     const target = targetOf(core, stream)
     target.makeRoom(1)
@@ -183,7 +182,7 @@ export class GraphExec implements Disposable, Launchable {
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device
    * @throws {CudaError} 900 while the stream captures, which invalidates the capture
    */
-  launch(stream?: Stream): this {
+  launch(stream?: StreamBase): this {
     const core = execCore(this)
     launchExec(core, targetOf(core, stream))
     return this
@@ -261,7 +260,7 @@ function launchExec(core: ExecCore, target: StreamCore): void {
 }
 
 /** The stream given, or the current one of the instance's device. */
-function targetOf(exec: ExecCore, stream: Stream | undefined): StreamCore {
+function targetOf(exec: ExecCore, stream: StreamBase | undefined): StreamCore {
   exec.checkOpen()
   const target = stream === undefined ? currentCore(exec.device) : streamCoreOf(stream)
   if (target === undefined) throw invalidType('stream', 'a Stream', stream)

@@ -4,7 +4,6 @@ import { CudaError, invalidReceiver, stateError } from '../base/errors.js'
 import { type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
 import { driverForHandle } from '../driver/default-driver.js'
 import type { Driver, EventHandle, MemoryPlace, Pointer } from '../driver/driver.js'
-import type { Stream } from '../stream.js'
 import { announce, checkFact, isShared, notAsShared, receive, type SharedBuffer } from '../streams/shared.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { freeDeferred } from './allocation-stream.js'
@@ -12,20 +11,6 @@ import { DeviceAllocation, ForeignAllocation, InterprocessAllocation, SharedAllo
 import { Memory } from './buffer.js'
 import { BufferCore, checkLength } from './buffer-core.js'
 import { checkIpcBytes, exportMemory, importMemory } from './interprocess-memory.js'
-
-/** Where and how device memory is allocated. */
-export interface AllocOptions {
-  /**
-   * The stream in whose order the memory is allocated and, unless another library owns the stream, freed in the end.
-   * Default: the current stream of the device. Excludes `interprocess`.
-   */
-  readonly stream?: Stream | undefined
-  /**
-   * Other processes can open the memory by `ipcHandle()`. It comes from `cuMemAlloc`, without a stream, in steps of 2
-   * MiB. Default: false.
-   */
-  readonly interprocess?: boolean | undefined
-}
 
 /** The device and the owner of memory that another library owns. */
 export interface ForeignMemoryOptions {

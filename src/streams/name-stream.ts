@@ -3,8 +3,7 @@
 import { invalidType } from '../base/errors.js'
 import { driverOf } from '../device.js'
 import { giveName } from '../driver/stream-names.js'
-import type { Stream } from '../stream.js'
-import { isStream, openStream } from './stream-core.js'
+import { openStream, type StreamBase, streamCoreOf } from './stream-core.js'
 
 /**
  * Gives a stream a name, for reports of the sanitizer and for timelines. The name is the stream's, and not the
@@ -21,8 +20,8 @@ import { isStream, openStream } from './stream-core.js'
  * const copies = nameStream(new Stream(), 'copies')
  * ```
  */
-export function nameStream<S extends Stream>(stream: S, name: string): S {
-  if (!isStream(stream)) throw invalidType('stream', 'a Stream', stream)
+export function nameStream<S extends StreamBase>(stream: S, name: string): S {
+  if (streamCoreOf(stream) === undefined) throw invalidType('stream', 'a Stream', stream)
   if (typeof name !== 'string') throw invalidType('name', 'a string', name)
   const { device, handle, ordinal, id } = openStream(stream)
   giveName({ driver: driverOf(device), stream: handle, device: ordinal, id, name })

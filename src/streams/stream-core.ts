@@ -18,7 +18,6 @@ import {
   StreamFlag,
   type StreamHandle,
 } from '../driver/driver.js'
-import type { Stream } from '../stream.js'
 import type { EventCore } from './event-core.js'
 import { checkFact, isShared, receive, type SharedStream, withdraw } from './shared.js'
 import type { ExternalStreamOptions, StreamOptions } from './stream-options.js'
@@ -269,8 +268,6 @@ export abstract class StreamBase {
   }
 }
 
-export const isStream = (value: unknown): value is Stream => streamCoreOf(value) !== undefined
-
 /** The core of an open stream, for calls that may queue work there. */
 export function openStream(stream: unknown): StreamCore {
   const core = streamCoreOf(stream)
@@ -293,7 +290,7 @@ export function receiveStream(shared: SharedStream): {
 }
 
 /** The options of a wrapper, for a stream that needs none. */
-export function checkWrapOptions(stream: Stream, options: ExternalStreamOptions | undefined): void {
+export function checkWrapOptions(stream: StreamBase, options: ExternalStreamOptions | undefined): void {
   const given = readOptions(options, WRAP_OPTIONS)
   const core = openStream(stream)
   checkOwner(given.owner)

@@ -1,6 +1,5 @@
 /** The options of streams, records and waits. */
 import type { Device } from '../device.js'
-import type { Event } from '../event.js'
 import type { EventOptions } from './event-core.js'
 
 /** How a stream is made. */
@@ -31,10 +30,4 @@ export interface RecordOptions extends EventOptions {
 export interface WaitEventOptions {
   /** While capturing: a wait for an event recorded outside the graph. No effect otherwise. Default false. */
   readonly external?: boolean | undefined
-}
-
-/** How a stream waits for another. */
-export interface WaitStreamOptions extends WaitEventOptions {
-  /** The event to record on the other stream, and of its device. Default: one of the library's own. */
-  readonly event?: Event | undefined
 }
