@@ -1,3 +1,4 @@
+/** Devices: GPUs, real or simulated. */
 import { inspect } from 'node:util'
 import { Ambient } from './base/ambient.js'
 import { checkFunction, checkInteger, checkThis, type Given, isInstance, readOptions } from './base/arguments.js'

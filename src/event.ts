@@ -1,3 +1,4 @@
+/** Events: marks in the work of streams. */
 import { inspect } from 'node:util'
 import { checkBytes, checkOwner, isInstance, readOptions } from './base/arguments.js'
 import { CudaError, explained, heardFrom, inspected, invalidReceiver, invalidType, printed } from './base/errors.js'

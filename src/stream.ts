@@ -1,3 +1,4 @@
+/** Streams: queues of GPU work, with all of their methods. */
 import type { ReadableStream, WritableStream } from 'node:stream/web'
 import { inspect } from 'node:util'
 import { checkBoolean, checkFunction, checkThis, type Given, isInstance, readOptions } from './base/arguments.js'
