@@ -46,9 +46,15 @@ const LONGEST = 120_000
 const pretended = pretendedCuda()
 const skip = typeof pretended === 'string' ? pretended : false
 
-function run(args: readonly string[]): Promise<{ readonly code: unknown; readonly output: string }> {
+function run(
+  args: readonly string[],
+  more: NodeJS.ProcessEnv = {},
+): Promise<{ readonly code: unknown; readonly output: string }> {
   assert.ok(typeof pretended !== 'string')
-  const child = spawn(process.execPath, ['--expose-gc', ...args], { env: pretended.env, timeout: LONGEST })
+  const child = spawn(process.execPath, ['--expose-gc', ...args], {
+    env: { ...pretended.env, ...more },
+    timeout: LONGEST,
+  })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += String(text)))
   return new Promise((resolve) => child.on('close', (code, signal) => resolve({ code: signal ?? code, output })))
@@ -78,5 +84,11 @@ describe('on a pretended GPU', { skip, concurrency: 2 }, () => {
     const { code, output } = await run([fileOf('./rounds.js')])
     assert.equal(code, 0, output.slice(-4000))
     assert.match(output, /750 rounds on Pretended GPU/)
+  })
+
+  test('a wait inside a host function is no deadlock of the threads that wait for its stream', async () => {
+    const { code, output } = await run([fileOf('./waits-inside.js')], { CUDA_STREAMS_DEADLOCK_TIMEOUT: '2000' })
+    assert.equal(code, 0, output.slice(-4000))
+    assert.deepEqual(output.trim().split('\n').sort(), ['inside: ERR_DEADLOCK', 'outside: ended'])
   })
 })

@@ -24,6 +24,7 @@ const Slot = {
   GRAPH_GATES: 6,
   ENTRIES: 8,
   CAPTURES: 9,
+  WAITING: 10,
   WORDS: 16,
 } as const
 const SLOTS = 500
@@ -34,7 +35,7 @@ const KEPT_AT = 32_768
 /** Behind the slots: the counts of the kept streams. */
 const COUNTS_AT = Head.WORDS + SLOTS * Slot.WORDS
 const TABLE_BYTES = KEPT_AT + KEPT_DEVICES * KEPT_STREAMS * 8
-const MAGIC = 0x57ea_3505
+const MAGIC = 0x57ea_3506
 
 /** Where the table is looked for: places that no allocator of the usual systems hands out. */
 const PLACES: readonly number[] = [0x2c5d_0000_0000, 0x3a9b_0000_0000, 0x1e27_0000_0000]
@@ -125,6 +126,7 @@ export const alone = (): Threads => ({
   othersPending: false,
   others: false,
   publishWork() {},
+  publishWaiting() {},
   allStreams: 0,
   entriesOfOthers: 0,
   announceCaptures: () => true,
@@ -248,6 +250,11 @@ class ThreadTable {
     this.words[this.#at + Slot.PAIRS] = pairs
   }
 
+  /** How many waits inside host functions this thread is in: each is given up where nothing goes on. */
+  publishWaiting(waits: number): void {
+    Atomics.store(this.words, this.#at + Slot.WAITING, waits)
+  }
+
   /** The gates at which streams stand that another thread must open, each by a name that it has until it is opened. */
   standing(): ReadonlySet<string> {
     const found = new Set<string>()
@@ -255,6 +262,8 @@ class ThreadTable {
     for (let slot = 0; slot < used; slot += 1) {
       const at = startOf(slot)
       if (slot === this.slot || Atomics.load(this.words, at + Slot.PENDING) === 0) continue
+      // It waits by the library, and opens them when that is over or given up.
+      if (Atomics.load(this.words, at + Slot.WAITING) > 0) continue
       for (const kind of [Slot.GATES, Slot.GRAPH_GATES]) this.#findStanding(slot, at + kind, found)
     }
     return found

@@ -55,6 +55,8 @@ export interface WaitingParts extends HostFunctionsParts {
 }
 
 export class Blocking {
+  #waitsInside = 0
+
   constructor(private readonly parts: WaitingParts) {}
 
   forStream(stream: StreamHandle, isDone: () => boolean): void {
@@ -160,7 +162,7 @@ export class Blocking {
 
   #block(isDone: () => boolean, needs: Needs, what: string, neverRun = needs): void {
     const { hostFunctions } = this.parts
-    if (hostFunctions.isInside) this.#blockInside(isDone, needs, what, neverRun)
+    if (hostFunctions.isInside) this.#insideHostFunction(() => this.#blockInside(isDone, needs, what, neverRun))
     else this.#blockOutside(isDone, what)
     // A thread that sleeps after this takes no turn in which it would tell the others.
     hostFunctions.refreshRoom()
@@ -200,6 +202,19 @@ export class Blocking {
     if (still.size === 0) return undefined
     if (before !== undefined && now - before.since > deadlockAfter) throw deadlock(what, heldByOthers(deadlockAfter))
     return { gates: still, since: before?.since ?? now }
+  }
+
+  /** Its streams stand meanwhile, and other threads need not take that for a deadlock: this wait ends by itself. */
+  #insideHostFunction(wait: () => void): void {
+    const { threads } = this.parts
+    this.#waitsInside += 1
+    threads.publishWaiting(this.#waitsInside)
+    try {
+      wait()
+    } finally {
+      this.#waitsInside -= 1
+      threads.publishWaiting(this.#waitsInside)
+    }
   }
 
   /**
