@@ -1,6 +1,7 @@
 /** Kernels with a twin, kernels of a module, and work of other libraries. */
-import { Program } from 'cuda-streams'
+import { type Module, Program } from 'cuda-streams'
 import type { Action, Actor } from '../actor.js'
+import { codeOf } from '../books.js'
 import { add, addModel, affine, affineModel, mirror, mirrorModel } from '../kernels.js'
 import { queueForeignFill } from '../libcuda.js'
 import { modelOf, type Piece } from '../pieces.js'
@@ -72,14 +73,26 @@ const SOURCE = `extern "C" __global__ void flip(unsigned char* bytes, int count)
   if (i < count) bytes[i] = ~bytes[i];
 }`
 
+/** CUDA waits for the whole device when code is loaded: other threads that never pause keep it from being begun. */
+async function loadedWherePaused({ machine, books }: Actor): Promise<Module | undefined> {
+  try {
+    return await Program.compile(SOURCE, { device: machine.device })
+  } catch (error) {
+    if (codeOf(error) !== 'ERR_DEADLOCK' || machine.isAlone) throw error
+    books.counts.deadlocks += 1
+    return undefined
+  }
+}
+
 /** A module is compiled, loaded, used and closed while its kernel is queued. */
-async function module(actor: Actor): Promise<void> {
+async function playModule(actor: Actor): Promise<void> {
   const { machine } = actor
   if (machine.isSimulated) {
     actor.rejected('Program.compile() on the simulator', 'ERR_UNSUPPORTED', Program.compile(SOURCE))
     return
   }
-  const loaded = await Program.compile(SOURCE, { device: machine.device })
+  const loaded = await loadedWherePaused(actor)
+  if (loaded === undefined) return
   const flip = loaded.kernel('flip', ['inout u8*', 'i32'])
   const piece = actor.piece(
     (each) => isNear(actor, each),
@@ -100,5 +113,5 @@ export const kernelActions: readonly Action[] = [
   { name: 'add', weight: 4, play: launchAdd },
   { name: 'mirror', weight: 1, play: launchMirror },
   { name: 'external', weight: 2, play: external },
-  { name: 'module', weight: 0.05, play: module },
+  { name: 'module', weight: 0.05, play: playModule },
 ]
