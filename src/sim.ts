@@ -1,5 +1,5 @@
 /** The door of the simulated machine: what a test needs that a GPU does not offer. */
-// Devices and streams of a simulation have all their methods, also where nobody imports the main door.
+// Devices and streams of a simulation have all their methods, also where the main entry point is not imported.
 import './shortcuts.js'
 
 export type { Disagreement, Exploration, Order } from './explore/exploration.js'
