@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DeviceBuffer, Stream } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
+import { collectUntil } from './expect.js'
 
 const LENGTH = 1 << 20
 
@@ -37,6 +38,22 @@ onEveryBackend('memory and its allocation stream', (bench) => {
       home.close()
       buffer.close()
     }))
+
+  test('M9 its allocation stream is dropped, and collected while the memory is still used', async () => {
+    const dropped = (): { readonly buffer: DeviceBuffer; readonly stream: WeakRef<Stream> } => {
+      const home = bench.stream()
+      const buffer = device.alloc(LENGTH, { stream: home })
+      home.fill(buffer, 7)
+      return { buffer, stream: new WeakRef(home) }
+    }
+    const { buffer, stream } = dropped()
+    assert.ok(await collectUntil(() => stream.deref() === undefined))
+    using reader = bench.stream()
+    const bytes = await reader.download(buffer)
+    assert.ok(bytes.every((byte) => byte === 7))
+    buffer.close()
+    await reader.finished()
+  })
 
   test('M9 closed before its allocation stream', () =>
     usedWhenClosed((buffer, home) => {
