@@ -3,7 +3,7 @@
  * answer. The inside of a CUstream and a CUevent is not documented, so it is learnt from ones made for the
  * purpose, and where they do not look as expected nothing is concluded from it.
  */
-import { safeReader } from '../libcuda/memory-reader.js'
+import { heapReader, safeReader } from '../libcuda/memory-reader.js'
 
 /** Bytes of a stream's inner object that are searched for its address and number. */
 const INNER_BYTES = 1024
@@ -21,6 +21,8 @@ export class MemoryCheck {
   #idOffset: number | undefined
   /** Does an event begin with the address of its context? */
   #eventNamesContext = false
+
+  readonly #inHeap = heapReader()
 
   constructor(private readonly reader = safeReader()) {}
 
@@ -83,6 +85,6 @@ export class MemoryCheck {
 
   /** The pointer that stands at an address, if the address can be read. */
   #pointerAt(address: number): number | undefined {
-    return address % 8 === 0 ? this.reader.pointerAt(address) : undefined
+    return address % 8 === 0 ? (this.#inHeap(address) ?? this.reader.pointerAt(address)) : undefined
   }
 }

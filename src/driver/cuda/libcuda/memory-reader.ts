@@ -9,9 +9,6 @@ export const MOST_WORDS = 8
 
 /** Reads words of 8 bytes, each in one look where the system can. */
 export class Reader {
-  readonly #heap = processHeap()
-  readonly #decode: (address: number) => number | bigint = koffi().decode.uint64
-
   /** `copy` copies so many bytes to the words of `memory`. False where they cannot be read. */
   constructor(
     private readonly memory: NativeMemory,
@@ -20,7 +17,6 @@ export class Reader {
 
   /** The pointer that stands at an address; undefined where the address cannot be read. */
   pointerAt(address: number): number | undefined {
-    if (address >= this.#heap.start && address + 8 <= this.#heap.end()) return Number(this.#decode(address))
     return this.copy(address, 8) ? this.memory.pointerAt(0) : undefined
   }
 
@@ -31,17 +27,19 @@ export class Reader {
 }
 
 /**
- * The heap that grows by brk, where small objects of the main thread live: it can be read without asking the kernel, which
- * costs more than all the rest of a look. Only Linux has it.
+ * Reads pointers in the heap that grows by brk, where small objects of the main thread live, without asking the kernel,
+ * which costs more than all the rest of a look. Undefined for an address elsewhere. Only Linux has such a heap.
  */
-function processHeap(): { readonly start: number; readonly end: () => number } {
-  const none = { start: Number.POSITIVE_INFINITY, end: () => 0 }
+export function heapReader(): (address: number) => number | undefined {
+  const none = (): undefined => undefined
   if (process.platform !== 'linux') return none
   try {
-    const start = readFileSync('/proc/self/maps', 'latin1').match(/^([0-9a-f]+)-[0-9a-f]+ .*\[heap\]$/m)?.[1]
-    if (start === undefined) return none
-    const sbrk = koffi().load(null).func('sbrk', 'uintptr_t', ['intptr_t'])
-    return { start: Number.parseInt(start, 16), end: () => sbrk(0) as number }
+    const line = readFileSync('/proc/self/maps', 'latin1').match(/^([0-9a-f]+)-[0-9a-f]+ .*\[heap\]$/m)
+    if (line?.[1] === undefined) return none
+    const start = Number.parseInt(line[1], 16)
+    const sbrk = koffi().load(null).func('sbrk', P, ['intptr_t'])
+    const { uint64 } = koffi().decode
+    return (address) => (address >= start && address + 8 <= sbrk(0) ? Number(uint64(address)) : undefined)
   } catch {
     // Without /proc, or without sbrk, nothing is known to lie in the heap.
     return none

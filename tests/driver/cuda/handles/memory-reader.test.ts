@@ -2,11 +2,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MemoryCheck } from '../../../../src/driver/cuda/handles/memory-check.js'
-import { mappingReader, safeReader } from '../../../../src/driver/cuda/libcuda/memory-reader.js'
+import { mappingReader, Reader, safeReader } from '../../../../src/driver/cuda/libcuda/memory-reader.js'
 import { NativeMemory } from '../../../../src/driver/cuda/libcuda/native.js'
 
 const skip = process.platform === 'linux' ? false : 'reads memory as Linux does'
 const UNMAPPED = [8, 0x1000, 0x1000_0000_0000, 0x7fff_ffff_f000]
+
+test('a way that is forbidden reads nothing, in the heap either: that is how it is found out', { skip }, () => {
+  const memory = new NativeMemory(8)
+  assert.equal(new Reader(memory, () => false).pointerAt(memory.address), undefined)
+  memory.free()
+})
 
 for (const [name, make] of [
   ['the kernel copies', safeReader],
