@@ -1,7 +1,7 @@
 /** Events: marks in the work of streams. */
 import { inspect } from 'node:util'
 import { checkBytes, checkOwner, isInstance, readOptions } from './base/arguments.js'
-import { CudaError, explained, heardFrom, inspected, invalidReceiver, invalidType, printed } from './base/errors.js'
+import { CudaError, explained, heardFrom, inspected, invalidType, printed, refuseReceiver } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
 import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
 import type { EventHandle } from './driver/driver.js'
@@ -296,15 +296,11 @@ function newEvent(options: (EventOptions & { readonly device?: Device | number |
 }
 
 export function eventCore(event: unknown): EventCore {
-  const core = eventCoreOf(event)
-  if (core === undefined) throw invalidReceiver('an Event', event)
-  return core
+  return eventCoreOf(event) ?? refuseReceiver('an Event', event)
 }
 
 function open(event: unknown): EventCore {
-  const core = eventCore(event)
-  if (core.closed) core.checkOpen()
-  return core
+  return eventCore(event).checkOpen()
 }
 
 /** The work that a wait is for, in the words of an error. */

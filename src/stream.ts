@@ -2,7 +2,7 @@
 import type { ReadableStream, WritableStream } from 'node:stream/web'
 import { inspect } from 'node:util'
 import { checkBoolean, checkFunction, checkThis, type Given, isInstance, readOptions } from './base/arguments.js'
-import { heardFrom, inspected, invalidReceiver, invalidType, printed, stateError } from './base/errors.js'
+import { heardFrom, inspected, invalidType, printed, refuseReceiver, stateError } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
 import { type Context, Device, elsewhere, resolveDevice } from './device.js'
 import { canonicalStream, cudaHandleOf, ExternalFlag, type HostFunction } from './driver/driver.js'
@@ -846,15 +846,11 @@ function ownOfShared(shared: SharedStream): Stream | undefined {
 }
 
 function coreOf(stream: unknown): StreamCore {
-  const core = streamCoreOf(stream)
-  if (core === undefined) throw invalidReceiver('a Stream', stream)
-  return core
+  return streamCoreOf(stream) ?? refuseReceiver('a Stream', stream)
 }
 
 function open(stream: unknown): StreamCore {
-  const core = coreOf(stream)
-  if (core.closed) core.checkOpen()
-  return core
+  return coreOf(stream).checkOpen()
 }
 
 type GivenRecordOptions = Given<RecordOptions, (typeof RECORD_OPTIONS)[number]>

@@ -110,6 +110,11 @@ export function invalidReceiver(expected: string, given: unknown): TypeError & {
   )
 }
 
+/** Throws `invalidReceiver`: for the right side of a `??`. */
+export function refuseReceiver(expected: string, given: unknown): never {
+  throw invalidReceiver(expected, given)
+}
+
 export function invalidValue(message: string): TypeError & { code: string } {
   return withCode(new TypeError(message), 'ERR_INVALID_ARG_VALUE')
 }

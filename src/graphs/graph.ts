@@ -1,7 +1,7 @@
 /** Graphs and their instances; graphs come from captures (capture.ts). */
 import { inspect } from 'node:util'
 import { isInstance } from '../base/arguments.js'
-import { inspected, invalidReceiver, invalidType, printed, stateError } from '../base/errors.js'
+import { inspected, invalidType, printed, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { another, type Device, elsewhere } from '../device.js'
 import type { GraphExecHandle, GraphHandle } from '../driver/driver.js'
@@ -121,15 +121,11 @@ export function graphOf({ driver, device, context }: StreamCore, handle: GraphHa
 }
 
 function graphCore(graph: unknown): GraphCore {
-  const core = graphCoreOf(graph)
-  if (core === undefined) throw invalidReceiver('a Graph', graph)
-  return core
+  return graphCoreOf(graph) ?? refuseReceiver('a Graph', graph)
 }
 
 function openGraph(graph: unknown): GraphCore {
-  const core = graphCore(graph)
-  core.checkOpen()
-  return core
+  return graphCore(graph).checkOpen()
 }
 
 /**
@@ -247,9 +243,7 @@ export class GraphExec implements Disposable, Launchable {
 }
 
 function execCore(exec: unknown): ExecCore {
-  const core = execCoreOf(exec)
-  if (core === undefined) throw invalidReceiver('a GraphExec', exec)
-  return core
+  return execCoreOf(exec) ?? refuseReceiver('a GraphExec', exec)
 }
 
 function launchExec(core: ExecCore, target: StreamCore): void {

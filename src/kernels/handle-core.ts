@@ -20,8 +20,9 @@ export class HandleCore<H extends number> extends NativeResource {
     this.driver = driverOf(device)
   }
 
-  checkOpen(): void {
+  checkOpen(): this {
     if (this.gone) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    return this
   }
 
   override destroy(): void {

@@ -9,7 +9,7 @@ import {
   isInstance,
   readOptions,
 } from '../base/arguments.js'
-import { inspected, invalidReceiver, invalidType, outOfRange, printed, stateError } from '../base/errors.js'
+import { inspected, invalidType, outOfRange, printed, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
 import type { KernelHandle, LaunchShape, ModuleHandle } from '../driver/driver.js'
@@ -153,9 +153,7 @@ export class Module implements Disposable {
 const unload = ({ driver, handle, context }: HandleCore<ModuleHandle>): void => driver.kernels.unload(handle, context)
 
 function coreOf(module: unknown): HandleCore<ModuleHandle> {
-  const core = moduleCoreOf(module)
-  if (core === undefined) throw invalidReceiver('a Module', module)
-  return core
+  return moduleCoreOf(module) ?? refuseReceiver('a Module', module)
 }
 
 /** A kernel as a launch works on it. */
@@ -253,9 +251,7 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
 }
 
 function kernelCore(kernel: unknown): KernelCore {
-  const core = kernelCoreOf(kernel)
-  if (core === undefined) throw invalidReceiver('a Kernel', kernel)
-  return core
+  return kernelCoreOf(kernel) ?? refuseReceiver('a Kernel', kernel)
 }
 
 /**

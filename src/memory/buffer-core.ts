@@ -45,12 +45,17 @@ export class BufferCore implements OpenMemory {
     this.pointer = (allocation.pointer + byteOffset) as Pointer
   }
 
+  get isPinned(): boolean {
+    return this.allocation instanceof PinnedAllocation
+  }
+
   get closed(): boolean {
     return this.#closed || this.whole.#closed
   }
 
-  checkOpen(): void {
+  checkOpen(): this {
     if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    return this
   }
 
   /** This core, for use with a driver. Throws ERR_CLOSED, or ERR_DEVICE_MISMATCH where it belongs to another driver. */
@@ -133,7 +138,7 @@ export class BufferCore implements OpenMemory {
   }
 
   toString(): string {
-    const name = this.allocation instanceof PinnedAllocation ? 'PinnedBuffer' : 'DeviceBuffer'
+    const name = this.isPinned ? 'PinnedBuffer' : 'DeviceBuffer'
     const address = `0x${this.pointer.toString(16)}`
     return `${name}(${address}, ${this.byteLength} bytes, ${this.device}${this.closed ? ', closed' : ''})`
   }

@@ -1,7 +1,7 @@
 /** The common base of DeviceBuffer and PinnedBuffer: an address, a length, slices, and an end. */
 import { inspect } from 'node:util'
 import { isInstance } from '../base/arguments.js'
-import { inspected, invalidReceiver, invalidType, printed } from '../base/errors.js'
+import { inspected, invalidType, printed, refuseReceiver } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import type { Device } from '../device.js'
 import type { Driver } from '../driver/driver.js'
@@ -90,7 +90,5 @@ export function openMemory(memory: Memory, driver: Driver): BufferCore {
 }
 
 function coreOf(memory: unknown): BufferCore {
-  const core = bufferCoreOf(memory)
-  if (core === undefined) throw invalidReceiver('a buffer', memory)
-  return core
+  return bufferCoreOf(memory) ?? refuseReceiver('a buffer', memory)
 }

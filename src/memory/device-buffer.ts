@@ -1,6 +1,6 @@
 /** Device memory, of this library and of others. */
 import { checkOwner, checkPointer, readOptions } from '../base/arguments.js'
-import { CudaError, invalidReceiver, stateError } from '../base/errors.js'
+import { CudaError, refuseReceiver, stateError } from '../base/errors.js'
 import { type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
 import { driverForHandle } from '../driver/default-driver.js'
 import type { Driver, EventHandle, MemoryPlace, Pointer } from '../driver/driver.js'
@@ -8,7 +8,7 @@ import { announce, checkFact, isShared, notAsShared, receive, type SharedBuffer 
 import type { StreamCore } from '../streams/stream-core.js'
 import { freeDeferred } from './allocation-stream.js'
 import { DeviceAllocation, ForeignAllocation, InterprocessAllocation, SharedAllocation } from './allocations.js'
-import { Memory } from './buffer.js'
+import { bufferCoreOf, Memory } from './buffer.js'
 import { BufferCore, checkLength } from './buffer-core.js'
 import { checkIpcBytes, exportMemory, importMemory } from './interprocess-memory.js'
 
@@ -20,11 +20,8 @@ export interface ForeignMemoryOptions {
   readonly owner?: object | undefined
 }
 
-/** The core of a DeviceBuffer; undefined for any other value. */
-let deviceCoreOf: (value: unknown) => BufferCore | undefined
-
 /** Is the value a DeviceBuffer itself? A proxy of one is not, nor is an object that inherits from one. */
-export const isDeviceBuffer = (value: unknown): value is DeviceBuffer => deviceCoreOf(value) !== undefined
+export const isDeviceBuffer = (value: unknown): value is DeviceBuffer => bufferCoreOf(value)?.isPinned === false
 
 /**
  * Memory on a GPU. A slice keeps the whole reachable; a buffer that the program cannot reach any more is closed.
@@ -33,15 +30,12 @@ export const isDeviceBuffer = (value: unknown): value is DeviceBuffer => deviceC
  * `device`, `owner`, `closed` and `close()` still answer. An argument of the wrong type is ERR_INVALID_ARG_TYPE.
  */
 export class DeviceBuffer extends Memory {
-  readonly #core: BufferCore
-
   /** Use `device.alloc(byteLength)`. */
   constructor(core: never)
   /** @internal */
   constructor(core: BufferCore)
   constructor(core: BufferCore) {
     super(core, 'had from device.alloc(byteLength) or DeviceBuffer.from(pointer, byteLength)')
-    this.#core = core
   }
 
   /**
@@ -165,10 +159,6 @@ export class DeviceBuffer extends Memory {
   override get [Symbol.toStringTag](): string {
     return 'DeviceBuffer'
   }
-
-  static {
-    deviceCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
-  }
 }
 
 /** `device.alloc()` in the order of a stream. */
@@ -192,15 +182,12 @@ export function allocateInterprocess(device: Device, byteLength: number): Device
 }
 
 function coreOf(buffer: unknown): BufferCore {
-  const core = deviceCoreOf(buffer)
-  if (core === undefined) throw invalidReceiver('a DeviceBuffer', buffer)
-  return core
+  const core = bufferCoreOf(buffer)
+  return core !== undefined && !core.isPinned ? core : refuseReceiver('a DeviceBuffer', buffer)
 }
 
 function open(buffer: unknown): BufferCore {
-  const core = coreOf(buffer)
-  core.checkOpen()
-  return core
+  return coreOf(buffer).checkOpen()
 }
 
 function bufferOfShared(shared: SharedBuffer): DeviceBuffer {

@@ -1,8 +1,8 @@
 /** Pinned memory of the host, and its views in JavaScript. */
-import { invalidReceiver, invalidType, invalidValue } from '../base/errors.js'
+import { invalidType, invalidValue, refuseReceiver } from '../base/errors.js'
 import { contextOf, type Device, driverOf } from '../device.js'
 import { PinnedAllocation } from './allocations.js'
-import { Memory } from './buffer.js'
+import { bufferCoreOf, Memory } from './buffer.js'
 import { BufferCore } from './buffer-core.js'
 
 /** A constructor of typed arrays, such as `Float32Array`. */
@@ -21,9 +21,6 @@ export interface ViewConstructor<V extends ArrayBufferView> {
 /** Views of a pinned buffer keep it reachable, by the ArrayBuffer that they look at. */
 const buffersOfViews = new WeakMap<ArrayBuffer, PinnedBuffer>()
 
-/** The core of a PinnedBuffer; undefined for any other value. */
-let pinnedCoreOf: (value: unknown) => BufferCore | undefined
-
 /**
  * Page-locked memory of the host, which GPUs copy from and to without help of the processor. Slices and views keep the
  * whole reachable; a buffer that the program cannot reach any more is closed.
@@ -32,15 +29,12 @@ let pinnedCoreOf: (value: unknown) => BufferCore | undefined
  * `device`, `closed` and `close()` still answer. An argument of the wrong type is ERR_INVALID_ARG_TYPE.
  */
 export class PinnedBuffer extends Memory {
-  readonly #core: BufferCore
-
   /** Use `device.allocPinned(byteLength)`. */
   constructor(core: never)
   /** @internal */
   constructor(core: BufferCore)
   constructor(core: BufferCore) {
     super(core, 'had from device.allocPinned(byteLength)')
-    this.#core = core
   }
 
   /**
@@ -93,10 +87,6 @@ export class PinnedBuffer extends Memory {
   override get [Symbol.toStringTag](): string {
     return 'PinnedBuffer'
   }
-
-  static {
-    pinnedCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
-  }
 }
 
 /** `device.allocPinned()`, for a length that was checked. */
@@ -117,9 +107,8 @@ export function pinnedCore(device: Device, byteLength: number): BufferCore {
 }
 
 function coreOf(buffer: unknown): BufferCore {
-  const core = pinnedCoreOf(buffer)
-  if (core === undefined) throw invalidReceiver('a PinnedBuffer', buffer)
-  return core
+  const core = bufferCoreOf(buffer)
+  return core?.isPinned ? core : refuseReceiver('a PinnedBuffer', buffer)
 }
 
 /** The bytes of an element. Throws ERR_INVALID_ARG_TYPE for a function that makes no views. */

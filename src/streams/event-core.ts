@@ -105,8 +105,9 @@ export class EventCore extends NativeResource implements EventSettings {
     throw stateError('ERR_DEVICE_MISMATCH', `${this} belongs to ${owner} than the object it is used with`)
   }
 
-  checkOpen(): void {
+  checkOpen(): this {
     if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    return this
   }
 
   /**

@@ -3,7 +3,7 @@
  * graphs work on cores, and so do the streams that the library makes for itself.
  */
 import { checkBoolean, checkOwner, readOptions } from '../base/arguments.js'
-import { invalidReceiver, invalidType, stateError } from '../base/errors.js'
+import { invalidType, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable, NativeResource } from '../base/finalization.js'
 import { nextSerial } from '../base/identity.js'
 import { contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
@@ -172,8 +172,9 @@ export class StreamCore extends NativeResource {
     throw stateError('ERR_DEVICE_MISMATCH', `The stream is on ${this.device}, not on ${where} as options.device says`)
   }
 
-  checkOpen(): void {
+  checkOpen(): this {
     if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    return this
   }
 
   /**
@@ -185,7 +186,7 @@ export class StreamCore extends NativeResource {
   makeRoom(entries: number): void {
     this.quiet = false
     if (entries > 0) this.driver.streamMakeRoom(this.handle, entries)
-    if (this.closed) this.checkOpen()
+    this.checkOpen()
   }
 
   /** Records an event, which must be open; room has been made for it. */
@@ -270,8 +271,7 @@ export abstract class StreamBase {
 
 /** The core of an open stream, for calls that may queue work there. */
 export function openStream(stream: unknown): StreamCore {
-  const core = streamCoreOf(stream)
-  if (core === undefined) throw invalidReceiver('a Stream', stream)
+  const core = streamCoreOf(stream) ?? refuseReceiver('a Stream', stream)
   core.makeRoom(0)
   return core
 }
