@@ -185,7 +185,8 @@ export class StreamCore extends NativeResource {
    */
   makeRoom(entries: number): void {
     this.quiet = false
-    if (entries > 0) this.driver.streamMakeRoom(this.handle, entries)
+    // CUDA crashes for the handle of a stream that is destroyed.
+    if (entries > 0 && !this.closed) this.driver.streamMakeRoom(this.handle, entries)
     this.checkOpen()
   }
 

@@ -211,7 +211,9 @@ export class SimDriver implements Driver, WorkQueue {
 
   streamMakeRoom(handle: StreamHandle, entries: number): void {
     const stream = this.#registry.peekStream(handle)
-    if (stream !== undefined) this.#waits.makeRoom(stream, entries)
+    // Where CUDA crashes.
+    if (stream === undefined) throw cudaError('cuStreamIsCapturing', CUresult.INVALID_HANDLE)
+    this.#waits.makeRoom(stream, entries)
   }
 
   streamHasRoom(handle: StreamHandle, entries: number): boolean {

@@ -135,13 +135,13 @@ export class Communicator implements AsyncDisposable {
         throwIfAborted(signal)
         await sleep(1)
       }
-      const begin = (): NcclHandle => new NcclHandle(library, id, clique, rank, timeout)
+      const begin = (): NcclHandle => new NcclHandle(library, id, clique, rank, timeout, device.ordinal)
       handle = device.driver === 'sim' ? begin() : libraries.call(context, begin)
       await handle.done('ncclCommInitRankConfig', signal)
       return new Communicator(handle, device)
     } catch (error) {
       if (handle === undefined) clique.leave(rank)
-      else await handle.fail(error)
+      else void handle.fail(error)
       throw error
     }
   }
@@ -327,7 +327,7 @@ export class Communicator implements AsyncDisposable {
       await handle.work.finished(giveUp.signal)
     } catch (error) {
       // A question that the driver merely refuses is no fault of the communicator.
-      if (!(error instanceof CudaError) || isContextLost(error.number)) await handle.fail(error)
+      if (!(error instanceof CudaError) || isContextLost(error.number)) void handle.fail(error)
       throw error
     } finally {
       clearInterval(look)
@@ -366,7 +366,7 @@ export class Communicator implements AsyncDisposable {
       handle.library.finalize(handle.address)
       await handle.done('ncclCommFinalize', signal)
     } catch (error) {
-      await handle.fail(error)
+      void handle.fail(error)
       throw error
     }
     await handle.end('ncclCommDestroy')

@@ -28,6 +28,7 @@ export class NcclHandle extends NativeResource {
     readonly clique: Clique,
     readonly rank: number,
     readonly timeout: number,
+    readonly device: number,
   ) {
     super()
     const { address, memory } = library.initRank(id, rank, clique.size)
@@ -71,7 +72,8 @@ export class NcclHandle extends NativeResource {
 
   /**
    * Gives it up for this failure: its work on the GPU goes on, with whatever bytes are there. Never rejects, so that the
-   * first failure is the one that is reported.
+   * first failure is the one that is reported; a caller reports it without waiting for this, because NCCL waits for the
+   * device, and so for host functions that the caller may let go on.
    */
   async fail(failure: unknown): Promise<void> {
     this.failure ??= failure
@@ -84,7 +86,7 @@ export class NcclHandle extends NativeResource {
       this.clique.leave(this.rank)
       this.work.forgetAll()
       this.#ended = this.library
-        .apart(how, this.address, this.clique.driver.libraries)
+        .apart(how, this.address, this.clique.driver, this.device)
         .finally(() => this.#memory.free())
       // A caller that waits for it is told; without one it is not uncaught.
       this.#ended.catch(() => {})

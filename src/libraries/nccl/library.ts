@@ -2,7 +2,7 @@
 import { LibraryError, stateError } from '../../base/errors.js'
 import { type LoadedLibrary, loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
 import { koffi, NativeMemory } from '../../driver/cuda/libcuda/native.js'
-import type { LibraryDriver } from '../../driver/driver.js'
+import type { Driver } from '../../driver/driver.js'
 import { declareFunctions, type LibraryFunction, type LibrarySignature } from '../c-function.js'
 
 const NCCL: WantedLibrary = {
@@ -184,8 +184,8 @@ export class NcclLibrary {
   }
 
   /** Calls it on a thread of its own, since it waits for the device. */
-  async apart(call: EndCall, communicator: number, libraries: LibraryDriver): Promise<void> {
-    this.#check(call, await libraries.apart(this.#addressOf(call), communicator, PATIENCE[call]))
+  async apart(call: EndCall, communicator: number, driver: Driver, _device: number): Promise<void> {
+    this.#check(call, await driver.libraries.apart(this.#addressOf(call), communicator, PATIENCE[call]))
   }
 
   #check(call: string, result: number): void {

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { stateError } from '../../base/errors.js'
-import type { LibraryWork } from '../../driver/driver.js'
+import type { Driver, LibraryWork } from '../../driver/driver.js'
 import type { StreamCore } from '../../streams/stream-core.js'
 import type { UsedMemory } from '../library-memory.js'
 import type { NcclRequest } from './clique.js'
@@ -71,7 +71,13 @@ export class SimulatedNccl implements NcclBackend {
 
   finalize(): void {}
 
-  async apart(_call: string, communicator: number): Promise<void> {
+  async apart(_call: string, communicator: number, driver: Driver, device: number): Promise<void> {
+    this.#leave(communicator)
+    // As NCCL waits for the device, unless that faulted or captures.
+    await new Promise<void>((resolve) => driver.deviceFinished(device, () => resolve())).catch(() => {})
+  }
+
+  #leave(communicator: number): void {
     const place = this.#places.get(communicator)
     this.#places.delete(communicator)
     if (place === undefined || place.meeting.isComplete) return
