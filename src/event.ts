@@ -1,6 +1,6 @@
 /** Events: marks in the work of streams. */
 import { inspect } from 'node:util'
-import { checkBytes, checkOwner, isInstance, readOptions } from './base/arguments.js'
+import { checkBytes, checkOwner, readOptions } from './base/arguments.js'
 import { CudaError, explained, heardFrom, inspected, invalidType, printed, refuseReceiver } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
 import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
@@ -65,7 +65,7 @@ export class Event implements Disposable {
    * for a device that does not exist; ERR_INVALID_ARG_TYPE
    */
   constructor(options?: EventOptions & { readonly device?: Device | number | undefined }) {
-    const core = isInstance(options, EventCore) ? options : newEvent(options)
+    const core = EventCore.is(options) ? options : newEvent(options)
     this.device = core.device
     this.timing = core.timing
     this.blockingSync = core.blockingSync
@@ -289,9 +289,9 @@ export class Event implements Disposable {
 }
 
 function newEvent(options: (EventOptions & { readonly device?: Device | number | undefined }) | undefined): EventCore {
-  const given = readOptions(options, NEW_EVENT_OPTIONS)
+  const given = options === undefined ? undefined : readOptions(options, NEW_EVENT_OPTIONS)
   const settings = settingsOf(given)
-  const device = resolveDevice(given.device)
+  const device = resolveDevice(given?.device)
   return new EventCore(device, contextOf(device), settings)
 }
 

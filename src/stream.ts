@@ -93,7 +93,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   constructor(options?: StreamOptions) {
-    const core = isInstance(options, StreamCore) ? options : StreamCore.make(options)
+    const core = StreamCore.is(options) ? options : StreamCore.make(options)
     super(core)
     this.device = core.device
     this.serial = core.serial

@@ -62,6 +62,10 @@ export class StreamCore extends NativeResource {
     this.ordinal = device.ordinal
   }
 
+  static is(value: unknown): value is StreamCore {
+    return typeof value === 'object' && value !== null && #users in value
+  }
+
   /** A new stream: `cuStreamCreateWithPriority`. */
   static make(options: StreamOptions | undefined): StreamCore {
     const given = readOptions(options, STREAM_OPTIONS)
