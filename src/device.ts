@@ -280,6 +280,7 @@ export function readOptionsOn<T extends object, K extends keyof T>(
   options: T | undefined,
   names: readonly K[],
 ): Given<T, K> {
+  if (options === undefined) return readOptions<T, K>(options, names)
   const given = readOptions(options as T & DeviceOption, [...names, 'device'])
   const named: Device | number | undefined = given.device
   if (named === undefined) return given

@@ -6,15 +6,7 @@ import { destroyWhenUnreachable } from './base/finalization.js'
 import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
 import type { EventHandle } from './driver/driver.js'
 import { finished, type WaitOptions } from './driver/finished.js'
-import {
-  EVENT_OPTIONS,
-  EventCore,
-  type EventOptions,
-  flagsOf,
-  PLAIN,
-  settingsIn,
-  settingsOf,
-} from './streams/event-core.js'
+import { EVENT_OPTIONS, EventCore, type EventOptions, flagsOf, PLAIN, settingsIn } from './streams/event-core.js'
 import { announce, checkFact, receive, type SharedEvent } from './streams/shared.js'
 
 const NEW_EVENT_OPTIONS = [...EVENT_OPTIONS, 'device'] as const
@@ -289,10 +281,8 @@ export class Event implements Disposable {
 }
 
 function newEvent(options: (EventOptions & { readonly device?: Device | number | undefined }) | undefined): EventCore {
-  const given = options === undefined ? undefined : readOptions(options, NEW_EVENT_OPTIONS)
-  const settings = settingsOf(given)
-  const device = resolveDevice(given?.device)
-  return new EventCore(device, contextOf(device), settings)
+  const given = readOptions(options, NEW_EVENT_OPTIONS)
+  return EventCore.make(resolveDevice(given.device), given)
 }
 
 export function eventCore(event: unknown): EventCore {

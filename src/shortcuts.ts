@@ -11,8 +11,8 @@ import { allocateInterprocess, allocateOn, type DeviceBuffer } from './memory/de
 import { allocatePinned, type PinnedBuffer } from './memory/pinned-buffer.js'
 import { defaultStreamOf, ExternalStream, isStream, Stream } from './stream.js'
 import { currentCore } from './streams/current.js'
-import { EVENT_OPTIONS, type EventOptions } from './streams/event-core.js'
-import { streamCoreOf } from './streams/stream-core.js'
+import { EVENT_OPTIONS, EventCore, type EventOptions } from './streams/event-core.js'
+import { STREAM_OPTIONS, StreamCore, streamCoreOf } from './streams/stream-core.js'
 import type { StreamOptions, WaitEventOptions } from './streams/stream-options.js'
 import { type CudaStreamLike, isStreamLike, type PythonStreamLike } from './streams/stream-source.js'
 
@@ -123,15 +123,13 @@ function createStream(this: Device, options?: StreamOptions): Stream
 function createStream(this: Device, given?: StreamOptions | CudaStreamLike | PythonStreamLike): Stream {
   const device = checkThis(this, isDevice, 'a Device')
   if (isStreamLike(given)) return new ExternalStream(given, { device })
-  const { priority, nonBlocking } = readOptionsOn(device, given, ['priority', 'nonBlocking'])
-  return new Stream({ priority, nonBlocking, device })
+  return new Stream(StreamCore.make(device, readOptionsOn(device, given, STREAM_OPTIONS)))
 }
 Device.prototype.createStream = createStream
 
 Device.prototype.createEvent = function (options?: EventOptions): Event {
   const device = checkThis(this, isDevice, 'a Device')
-  const { timing, blockingSync, interprocess } = readOptionsOn(device, options, EVENT_OPTIONS)
-  return new Event({ timing, blockingSync, interprocess, device })
+  return new Event(EventCore.make(device, readOptionsOn(device, options, EVENT_OPTIONS)))
 }
 
 Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): DeviceBuffer {

@@ -32,7 +32,14 @@ import { currentOn, defaultCoresOf } from './streams/current.js'
 import { EVENT_OPTIONS, EventCore, PLAIN, settingsOf } from './streams/event-core.js'
 import { hostFunction } from './streams/host-function.js'
 import { announce, isShared, type SharedStream } from './streams/shared.js'
-import { checkWrapOptions, receiveStream, StreamBase, StreamCore, streamCoreOf } from './streams/stream-core.js'
+import {
+  checkWrapOptions,
+  receiveStream,
+  STREAM_OPTIONS,
+  StreamBase,
+  StreamCore,
+  streamCoreOf,
+} from './streams/stream-core.js'
 import type { ExternalStreamOptions, RecordOptions, StreamOptions, WaitEventOptions } from './streams/stream-options.js'
 import {
   type CudaStreamLike,
@@ -52,6 +59,7 @@ export interface WaitStreamOptions extends WaitEventOptions {
 /** Is it a Stream, and not merely an heir to one, as a proxy is? */
 export const isStream = (value: unknown): value is Stream => streamCoreOf(value) !== undefined
 
+const NEW_STREAM_OPTIONS = [...STREAM_OPTIONS, 'device'] as const
 const RECORD_OPTIONS = [...EVENT_OPTIONS, 'external'] as const
 const WAIT_OPTIONS = ['event', 'external'] as const
 
@@ -93,7 +101,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   constructor(options?: StreamOptions) {
-    const core = StreamCore.is(options) ? options : StreamCore.make(options)
+    const core = StreamCore.is(options) ? options : newStream(options)
     super(core)
     this.device = core.device
     this.serial = core.serial
@@ -843,6 +851,11 @@ function ownOfShared(shared: SharedStream): Stream | undefined {
   const { owner, device, cudaHandle } = receiveStream(shared)
   if (isStream(owner)) return owner
   return cudaHandle < 2 ? defaultStreamOf(device) : undefined
+}
+
+function newStream(options: StreamOptions | undefined): StreamCore {
+  const given = readOptions(options, NEW_STREAM_OPTIONS)
+  return StreamCore.make(resolveDevice(given.device), given)
 }
 
 function coreOf(stream: unknown): StreamCore {
