@@ -300,8 +300,8 @@ export class Communicator implements AsyncDisposable {
    * Resolves when all work is done that was queued through this communicator until now, on closed streams too; captured
    * work is not waited for. A network reports a rank that died, but NVLink does not: there the GPU waits forever, so
    * give a `signal` with a time limit where that can happen. When it is aborted, or NCCL reports an error
-   * (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which lets the streams go on, and the
-   * promise rejects with the reason.
+   * (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which lets the streams go on. The promise
+   * rejects with the reason at once; await `abort()` to know that NCCL has let go.
    * @param options `signal`: an AbortSignal that gives the communicator up
    * @throws {Error} (as a rejection) ERR_CLOSED, also where it is aborted meanwhile; ERR_INVALID_ARG_TYPE;
    * `signal.reason`
