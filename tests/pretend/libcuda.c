@@ -246,14 +246,18 @@ static void checkRange(const void *at, size_t bytes, const char *call) {
 }
 
 #define API __attribute__((visibility("default")))
+/* PRETENDED_INIT makes it a driver that does not start, PRETENDED_VERSION one for another CUDA. */
+static int number(const char *variable, int otherwise) { const char *value = getenv(variable); return value ? atoi(value) : otherwise; }
 API R cuInit(u32 f) { (void)f;
+  if (number("PRETENDED_INIT", OK)) return number("PRETENDED_INIT", OK);
   LOCK;
   if (!started) { started = 1; if (getenv("PRETENDED_BLOCK")) places = block = atoi(getenv("PRETENDED_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
   UNLOCK; return OK; }
-API R cuDriverGetVersion(int *v) { *v = 13000; return OK; }
+API R cuDriverGetVersion(int *v) { *v = number("PRETENDED_VERSION", 13000); return OK; }
 API R cuDeviceGetCount(int *n) { if (!started) return 3; *n = 1; return OK; }
 API R cuDeviceGet(int *d, int o) { *d = o; return OK; }
 API R cuDeviceGetName(char *n, int l, int d) { (void)d; snprintf(n, (size_t)l, "Pretended GPU"); return OK; }
+API R cuDeviceTotalMem_v2(size_t *n, int d) { (void)d; *n = (size_t)64 << 30; return OK; }
 API R cuDeviceGetUuid_v2(u8 *u, int d) { memset(u, 7 + d, 16); return OK; }
 API R cuDeviceGetAttribute(int *v, int a, int d) { (void)d;
   switch (a) { case 1: case 2: case 3: *v = 1024; break; case 4: *v = 64; break; case 5: *v = 0x7fffffff; break; case 6: case 7: *v = 65535; break; case 8: *v = 49152; break; case 10: *v = 32; break; case 16: *v = 132; break; case 39: *v = 2048; break; case 75: *v = 9; break; case 76: *v = 0; break; case 97: *v = 232448; break; default: *v = 1; } return OK; }
@@ -434,6 +438,7 @@ API R cuMemGetInfo_v2(size_t *left, size_t *all) { pthread_mutex_lock(&g); size_
 /* -- the compiler */
 typedef struct { char *source; } Program;
 API R nvrtcCreateProgram(void **out, const char *source, const char *name, int n, void *h, void *i) { (void)name; (void)n; (void)h; (void)i; Program *p = calloc(1, sizeof *p); p->source = strdup(source); *out = p; return 0; }
+API R nvrtcVersion(int *major, int *minor) { *major = 13; *minor = 0; return 0; }
 API R nvrtcDestroyProgram(void **p) { free(((Program *)*p)->source); free(*p); *p = 0; return 0; }
 API R nvrtcCompileProgram(void *p, int n, const char **o) { (void)p; (void)n; (void)o; return 0; }
 API R nvrtcGetProgramLogSize(void *p, size_t *n) { (void)p; *n = 1; return 0; }

@@ -2,9 +2,9 @@
  * Finds and loads the shared libraries that come with CUDA, wherever they were installed: by the toolkit, by a package
  * of the system, or by pip for a Python that is on the path.
  */
-import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs'
-import { delimiter, dirname, join } from 'node:path'
-import { stateError } from '../../../base/errors.js'
+import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { basename, delimiter, dirname, join } from 'node:path'
+import { messageOf, stateError } from '../../../base/errors.js'
 import { koffi } from './native.js'
 
 export type LoadedLibrary = ReturnType<typeof import('koffi').load>
@@ -39,7 +39,7 @@ export function loadLibrary(wanted: WantedLibrary): LoadedLibrary {
       return koffi().load(path)
     } catch (error) {
       // That a file is not there needs no telling twice.
-      if (existsSync(path)) reasons.push(error instanceof Error ? error.message : String(error))
+      if (existsSync(path)) reasons.push(messageOf(error))
     }
   }
   const where = named ? `${wanted.variable} names ${named}` : `set ${wanted.variable} to the file or to its folder`
@@ -48,6 +48,12 @@ export function loadLibrary(wanted: WantedLibrary): LoadedLibrary {
     'ERR_UNSUPPORTED',
     `${wanted.title} was not found: tried ${tried.join(', ') || 'nothing, for it does not exist here'}${why}. ${wanted.wayOut}; ${where}`,
   )
+}
+
+/** The file of a library that is loaded, by the beginning of its name; where the system does not tell, nothing. */
+export function loadedFile(name: string): string | undefined {
+  const maps = existsSync('/proc/self/maps') ? readFileSync('/proc/self/maps', 'utf8') : ''
+  return maps.match(/\/.*/g)?.find((path) => basename(path).startsWith(name))
 }
 
 /** The folders in which pip puts CUDA's libraries for the Pythons on the path: each has `lib` and `include` in it. */
