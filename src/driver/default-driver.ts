@@ -89,7 +89,7 @@ function withoutCudaDriver(wanted: string): Driver {
   if (wanted === 'cuda') throw noDriver(absence())
   const simulator = openSimulator()
   if (Atomics.exchange(warned, 0, 1) === 1) return simulator
-  process.emitWarning(`Using the simulated GPU. ${absence()}`, {
+  process.emitWarning('Using the simulated GPU, since this machine has no NVIDIA driver', {
     type: 'CudaStreamsWarning',
     code: 'CUDA_STREAMS_SIMULATED',
     detail:

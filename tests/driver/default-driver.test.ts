@@ -4,15 +4,16 @@
  */
 import assert from 'node:assert/strict'
 import { execFile, spawnSync } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { installedProject, type Koffi } from '../helpers/installed-project.js'
+import { type Machine, onMachine } from '../helpers/machine.js'
 import { root } from '../helpers/root.js'
 import { pretendedCuda } from '../pretend/pretend.js'
-import type { Machine } from './another-machine.js'
 
 /** What a row needs that not every machine has. */
 type Libcuda = 'pretended' | { readonly c: string } | { readonly bytes: string }
@@ -22,9 +23,9 @@ interface Row {
   readonly title: string
   /** What the error says, by any value but sim; nothing where auto is the simulator. */
   readonly error?: RegExp
-  readonly koffi?: 'absent' | 'without its binary' | 'with another file for its binary'
+  readonly koffi?: Koffi
   readonly libcuda?: Libcuda
-  readonly machine?: Omit<Machine, 'project'>
+  readonly machine?: Machine
   readonly env?: Readonly<Record<string, string>>
   readonly options?: readonly string[]
   /** The process is left as it is: only what it may read differs. */
@@ -105,7 +106,7 @@ const ROWS: readonly Row[] = [
   { title: UNLOADABLE, libcuda: { bytes: '' }, error: /libcuda\.so\.1: .*too short/ },
   { title: UNLOADABLE, libcuda: { bytes: 'no library '.repeat(99) }, error: /libcuda\.so\.1: .*invalid ELF header/ },
   { title: UNLOADABLE, libcuda: { c: 'void gone(void); void f(void) { gone(); }' }, error: /undefined symbol: gone/ },
-  { title: TOO_OLD, libcuda: { c: 'int unused;' }, error: /libcuda\.so\.1 lacks cuInit: CUDA 12\.5 or later.* 555/ },
+  { title: TOO_OLD, libcuda: { c: 'int unused;' }, error: /libcuda lacks cuInit: CUDA 12\.5 or later.* 555/ },
   {
     title: TOO_OLD,
     libcuda: { c: 'int cuInit(int f) { return f; } int cuDriverGetVersion(int *v) { *v = 12060; return 0; }' },
@@ -141,36 +142,11 @@ const skip = process.platform === 'linux' ? false : 'the machines are told by fi
 const pretended = pretendedCuda()
 const compiler = spawnSync('cc', ['--version']).error?.message
 const child = fileURLToPath(new URL('./choose-child.js', import.meta.url))
-const preload = new URL('./another-machine.js', import.meta.url).href
 const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-choice-'))
 after(() => {
   rmSync(folder, { recursive: true })
   if (typeof pretended !== 'string') pretended.remove()
 })
-
-/** A folder with the library in its node_modules, and koffi in the state that is asked for. */
-function projectWith(koffi: Row['koffi']): string {
-  const project = join(folder, `koffi ${koffi ?? 'whole'}`)
-  const modules = join(project, 'node_modules')
-  if (spawnSync('test', ['-d', modules]).status === 0) return project
-  const own = join(modules, 'cuda-streams')
-  mkdirSync(own, { recursive: true })
-  cpSync(join(root, 'package.json'), join(own, 'package.json'))
-  cpSync(join(root, 'dist', 'src'), join(own, 'dist', 'src'), { recursive: true })
-  cpSync(child, join(project, 'child.js'))
-  writeFileSync(join(project, 'package.json'), '{ "type": "module" }')
-  const installed = (name: string): void =>
-    cpSync(join(root, 'node_modules', name), join(modules, name), { recursive: true, dereference: true })
-  if (koffi !== 'absent') installed('koffi')
-  if (koffi === undefined || koffi === 'with another file for its binary') installed('@koromix')
-  if (koffi === 'with another file for its binary')
-    for (const libc of ['linux', 'musl'])
-      writeFileSync(
-        join(modules, '@koromix', `koffi-linux-${process.arch}`, `${libc}_${process.arch}`, 'koffi.node'),
-        'x',
-      )
-  return project
-}
 
 /** The folder of a libcuda, or why it cannot be made. */
 function folderOf(libcuda: Libcuda, nth: number): { readonly path: string } | string {
@@ -196,21 +172,18 @@ async function chosenBy(
 ): Promise<Chosen | string> {
   const found = libcuda === undefined ? undefined : folderOf(libcuda, nth)
   if (typeof found === 'string') return found
-  const project = projectWith(koffi)
-  const described: Machine = { ...machine, project: folder, files: { ...machine?.files } }
+  const project = installedProject(folder, koffi)
   const variables: NodeJS.ProcessEnv = {
     PATH: process.env['PATH'],
-    MACHINE: JSON.stringify(described),
+    ...(asIs ? {} : onMachine({ ...machine, koffi: join(project, 'package.json') })),
     ...(found === undefined ? {} : { LD_LIBRARY_PATH: found.path }),
     ...env,
   }
-  const args = asIs ? [`--allow-fs-read=${folder}`] : ['--import', preload]
+  const readable = asIs ? [folder, join(root, 'dist')].map((path) => `--allow-fs-read=${path}`) : []
   const library = join(project, 'node_modules', 'cuda-streams', 'dist', 'src', 'index.js')
-  const { stdout } = await promisify(execFile)(
-    process.execPath,
-    [...options, ...args, join(project, 'child.js'), library],
-    { env: variables },
-  )
+  const { stdout } = await promisify(execFile)(process.execPath, [...options, ...readable, child, library], {
+    env: variables,
+  })
   return JSON.parse(stdout)
 }
 
@@ -237,7 +210,7 @@ describe('B1 on a machine where', { skip, concurrency: 2 }, () => {
       assert.match(chosen.cuda, /set CUDA_STREAMS_DRIVER=sim$/)
       if (error === undefined) {
         assert.deepEqual([chosen.unset, chosen.auto, chosen.sim], ['sim', 'sim', 'sim'])
-        assert.match(chosen.warnings, /^Using the simulated GPU\. [^\n]*NVIDIA[^\n]*$/)
+        assert.match(chosen.warnings, /^Using the simulated GPU, since this machine has no NVIDIA driver$/)
       } else {
         assert.match(chosen.cuda, error)
         assert.deepEqual([chosen.unset, chosen.auto], [chosen.cuda, chosen.cuda])

@@ -29,6 +29,8 @@ enum { OK = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, N
 enum { ENTRIES = 1020, CHANNELS = 32, FIRST_PLACES = 33, MORE_PLACES = 36, MOST_STREAMS = 1 << 16 };
 /* PRETENDED_BLOCK=1 makes it strict: each stream that finds no place waits for the device. */
 static int block = MORE_PLACES;
+/* PRETENDED_FORGETS=1 makes it broken: copies do not arrive. */
+static int forgets;
 
 typedef struct Stream Stream;
 typedef struct Op Op;
@@ -127,7 +129,7 @@ static void forget(void *at);
 static int run(Op *op) {
   switch (op->kind) {
     case SET: if (op->width == 1) memset(op->to, (int)op->value, op->bytes); else for (size_t i = 0; i < op->bytes; i++) { if (op->width == 2) ((uint16_t *)op->to)[i] = (uint16_t)op->value; else ((u32 *)op->to)[i] = op->value; } return 1;
-    case COPY: memmove(op->to, op->from, op->bytes); return 1;
+    case COPY: if (!forgets) memmove(op->to, op->from, op->bytes); return 1;
     case MEMOPS: return memops(op);
     case FREE: forget(op->to); return 1;
     case KERNEL: runKernel(op); return op->until == 0 || now() >= op->until;
@@ -246,12 +248,15 @@ static void checkRange(const void *at, size_t bytes, const char *call) {
 }
 
 #define API __attribute__((visibility("default")))
-/* PRETENDED_INIT makes it a driver that does not start, PRETENDED_VERSION one for another CUDA. */
+/* PRETENDED_INIT makes it a driver that does not start, or hangs (-1) or crashes (-2) at that; PRETENDED_VERSION one for another CUDA. */
 static int number(const char *variable, int otherwise) { const char *value = getenv(variable); return value ? atoi(value) : otherwise; }
 API R cuInit(u32 f) { (void)f;
-  if (number("PRETENDED_INIT", OK)) return number("PRETENDED_INIT", OK);
+  int init = number("PRETENDED_INIT", OK);
+  if (init == -1) for (;;) pause();
+  if (init == -2) DIE("cuInit crashes");
+  if (init) return init;
   LOCK;
-  if (!started) { started = 1; if (getenv("PRETENDED_BLOCK")) places = block = atoi(getenv("PRETENDED_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
+  if (!started) { started = 1; forgets = getenv("PRETENDED_FORGETS") != 0; if (getenv("PRETENDED_BLOCK")) places = block = atoi(getenv("PRETENDED_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
   UNLOCK; return OK; }
 API R cuDriverGetVersion(int *v) { *v = number("PRETENDED_VERSION", 13000); return OK; }
 API R cuDeviceGetCount(int *n) { if (!started) return 3; *n = 1; return OK; }

@@ -3,7 +3,7 @@
  * of the system, or by pip for a Python that is on the path.
  */
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
-import { basename, delimiter, dirname, join } from 'node:path'
+import { delimiter, dirname, join } from 'node:path'
 import { messageOf, stateError } from '../../../base/errors.js'
 import { koffi } from './native.js'
 
@@ -30,13 +30,14 @@ const TOOLKIT_FOLDERS: Readonly<Partial<Record<NodeJS.Platform, readonly string[
  * @throws ERR_UNSUPPORTED, with the places tried
  */
 export function loadLibrary(wanted: WantedLibrary): LoadedLibrary {
+  const { load } = koffi()
   const tried: string[] = []
   const reasons: string[] = []
   const named = process.env[wanted.variable]
   for (const path of named ? namedPaths(named, wanted) : likelyPaths(wanted)) {
     tried.push(path)
     try {
-      return koffi().load(path)
+      return load(path)
     } catch (error) {
       // That a file is not there needs no telling twice.
       if (existsSync(path)) reasons.push(messageOf(error))
@@ -50,10 +51,15 @@ export function loadLibrary(wanted: WantedLibrary): LoadedLibrary {
   )
 }
 
-/** The file of a library that is loaded, by the beginning of its name; where the system does not tell, nothing. */
-export function loadedFile(name: string): string | undefined {
-  const maps = existsSync('/proc/self/maps') ? readFileSync('/proc/self/maps', 'utf8') : ''
-  return maps.match(/\/.*/g)?.find((path) => basename(path).startsWith(name))
+/** The file that a loaded library, which exports this symbol, comes from; undefined where that is not told. */
+export function fileOf(library: LoadedLibrary, symbol: string): string | undefined {
+  try {
+    const address = Number(library.symbol(symbol))
+    const lines = readFileSync('/proc/self/maps', 'utf8').matchAll(/^(\w+)-(\w+) .*?(\/.*)$/gm)
+    return [...lines].find(([, from, to]) => Number(`0x${from}`) <= address && address < Number(`0x${to}`))?.[3]
+  } catch {
+    return undefined
+  }
 }
 
 /** The folders in which pip puts CUDA's libraries for the Pythons on the path: each has `lib` and `include` in it. */

@@ -51,7 +51,8 @@ function loadFirst(name: string): LoadedLibrary {
     throw new Error(
       `${name} is not here. Install the driver's libraries for computing; a container is given them by --gpus all, with 'compute' among NVIDIA_DRIVER_CAPABILITIES`,
     )
-  if (isMusl()) reasons.push("this is musl (Alpine), and NVIDIA's libraries need glibc: take another image")
+  if (glibcVersion() === undefined)
+    reasons.push("this is musl (Alpine), and NVIDIA's libraries need glibc: take another image")
   throw new Error(reasons.join('; '))
 }
 
@@ -111,7 +112,8 @@ function isThere(path: string): boolean {
   }
 }
 
-function isMusl(): boolean {
+/** The version of the C library that this process runs on, where it is glibc. */
+export function glibcVersion(): string | undefined {
   const { header } = JSON.parse(JSON.stringify(process.report.getReport()))
-  return header.glibcVersionRuntime === undefined
+  return header.glibcVersionRuntime
 }

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { explained } from '../../../base/errors.js'
 import { cudaError, isContextLost } from '../../cuda-results.js'
-import { type LoadedLibrary, loadedFile } from './find-library.js'
+import { fileOf, type LoadedLibrary } from './find-library.js'
 import { loadLibcuda, noDriver } from './installed-driver.js'
 import { koffi, NativeMemory } from './native.js'
 import {
@@ -64,7 +64,8 @@ export function startLibrary(): { readonly library: Library; readonly connection
 
 function unusable(libcuda: LoadedLibrary, problem: string, cause?: unknown): Error {
   const version = cudaVersion(libcuda)
-  const name = `${loadedFile('libcuda') ?? 'libcuda'}${version === undefined ? '' : `, for CUDA ${versionText(version)},`}`
+  const file = fileOf(libcuda, 'cuInit') ?? 'libcuda'
+  const name = version === undefined ? file : `${file}, for CUDA ${versionText(version)},`
   return noDriver(`The NVIDIA driver of this machine cannot be used: ${name} ${problem}`, cause)
 }
 
@@ -72,7 +73,8 @@ function unusable(libcuda: LoadedLibrary, problem: string, cause?: unknown): Err
 export function cudaVersion(libcuda: LoadedLibrary): number | undefined {
   const memory = new NativeMemory(8)
   try {
-    return libcuda.func('cuDriverGetVersion', 'int', ['uintptr_t'])(memory.address) === 0 ? memory.int32[0] : undefined
+    const result = libcuda.func('cuDriverGetVersion', 'int', ['uintptr_t'])(memory.address)
+    return result === 0 ? memory.int32[0] : undefined
   } catch {
     return undefined
   } finally {

@@ -22,10 +22,10 @@ const FAILURES: readonly (readonly [RegExp, string])[] = [
     `its binary for ${process.platform}-${process.arch} is missing. Install on the platform that the program runs on, without --omit=optional; where the program is bundled, leave koffi outside of the bundle`,
   ],
   [
-    /ERR_DLOPEN_DISABLED/,
+    /DLOPEN_DISABLED/,
     'Node may not load native addons. Start it with --allow-addons beside --permission, and without --no-addons',
   ],
-  [/ERR_ACCESS_DENIED/, 'Node may not read its files. Start it with --allow-fs-read for node_modules'],
+  [/ACCESS_DENIED/, 'Node may not read its files. Start it with --allow-fs-read for node_modules'],
   [/NotCapable/, 'Deno may not load it. Start it with --allow-ffi, --allow-read, --allow-env and --allow-sys'],
   [/./, 'its binary does not load. Install it anew'],
 ]

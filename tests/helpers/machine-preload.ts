@@ -1,23 +1,13 @@
-/**
- * Loaded before the library (`--import`), it makes this machine look like the one of MACHINE: its platform, its C library,
- * and the files of an NVIDIA driver, of which it has none but those that are named.
- */
+/** Loaded before a program, it hides the NVIDIA driver of this machine, and shows that of the machine that is described. */
 import fs from 'node:fs'
 import { createRequire, syncBuiltinESMExports } from 'node:module'
+import { tmpdir } from 'node:os'
+import { type Machine, VARIABLE } from './machine.js'
 
-export interface Machine {
-  readonly platform?: NodeJS.Platform
-  readonly musl?: boolean
-  /** Files that are there, with what they contain. */
-  readonly files?: Readonly<Record<string, string>>
-  /** The folder of the project: what lies in it is as it is. */
-  readonly project: string
-}
-
-const { platform, musl, files = {}, project }: Machine = JSON.parse(process.env['MACHINE'] ?? '')
+const { platform, musl, files = {}, koffi: from }: Machine = JSON.parse(process.env[VARIABLE] ?? '{}')
 const OF_A_DRIVER = /nvidia|nvmap|libcuda|nvcuda|ld\.so\.cache/
 const isOurs = (path: unknown): path is string =>
-  typeof path === 'string' && OF_A_DRIVER.test(path) && !path.startsWith(project)
+  typeof path === 'string' && OF_A_DRIVER.test(path) && !path.startsWith(tmpdir())
 const { statSync, existsSync, readFileSync } = fs
 
 function missing(path: string): Error {
@@ -45,7 +35,7 @@ syncBuiltinESMExports()
 // The loader of this machine may find a driver that the other one lacks.
 if (process.env['LD_LIBRARY_PATH'] === undefined) {
   try {
-    const koffi = createRequire(process.argv[1] ?? '')('koffi')
+    const koffi = createRequire(from ?? import.meta.url)('koffi')
     const { load } = koffi
     koffi.load = (path: string | null) => {
       if (isOurs(path))
