@@ -6,7 +6,7 @@ import { stripVTControlCharacters } from 'node:util'
 import { messageOf } from '../base/errors.js'
 import { driverTraces, glibcVersion, kernelDriverVersion } from '../driver/cuda/libcuda/installed-driver.js'
 import { OLDEST_CUDA, versionText } from '../driver/cuda/libcuda/library.js'
-import type { Findings, Report } from './report.js'
+import { type Findings, type Report, SEPARATOR } from './report.js'
 import { isUnknown, VARIABLES } from './variables.js'
 
 /** A step of the examination that begins, and what has been found before. */
@@ -67,8 +67,8 @@ async function examineApart(seconds: number): Promise<Findings> {
     // A recording would overwrite the program's own.
     const env = { ...process.env, CUDA_STREAMS_TIMELINE: '', NODE_NO_WARNINGS: '1' }
     const child = spawn(process.execPath, [...process.execArgv, file], { env, stdio: ['ignore', 'pipe', 'pipe'] })
-    const ended = new Promise<string>((resolve, reject) => {
-      child.on('error', reject)
+    const ended = new Promise<string>((resolve) => {
+      child.on('error', (error) => resolve(messageOf(error)))
       child.on('close', (code, signal) => resolve(signal ?? `exit code ${code}`))
     })
     let said = ''
@@ -79,7 +79,10 @@ async function examineApart(seconds: number): Promise<Findings> {
       child.kill('SIGKILL')
     }, seconds * 1000)
     for await (const line of createInterface(child.stdout)) {
-      last = JSON.parse(line)
+      // Libraries print, too.
+      const [, progress] = line.split(SEPARATOR)
+      if (progress === undefined) continue
+      last = JSON.parse(progress)
       timer.refresh()
       if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${last.step === 'end' ? '' : `${last.step} …`}`)
     }

@@ -14,7 +14,7 @@ import { NVRTC } from '../driver/cuda/libcuda/nvrtc.js'
 import { CUBLAS } from '../libraries/cublas/library.js'
 import { NCCL } from '../libraries/nccl/library.js'
 import '../shortcuts.js'
-import type { DeviceReport, Findings, Part } from './report.js'
+import { type DeviceReport, type Findings, type Part, SEPARATOR } from './report.js'
 
 type CFunction = (...args: number[]) => number
 
@@ -65,7 +65,7 @@ const found: Findings = { devices: [], libraries: {}, problems: [] }
 let libcuda: LoadedLibrary | undefined
 
 function begin(step: string): void {
-  writeSync(1, `${JSON.stringify({ step, found })}\n`)
+  writeSync(1, `${SEPARATOR}${JSON.stringify({ step, found })}\n`)
 }
 
 function part(examine: () => Part): Part {

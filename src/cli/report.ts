@@ -24,6 +24,9 @@ export interface Findings {
   readonly problems: string[]
 }
 
+/** Begins the lines by which that process tells of them: the mark for JSON between other output (RFC 7464). */
+export const SEPARATOR = '\u001e'
+
 export interface Report extends Findings {
   /** Does all work that is asked for? That is, are there no problems? */
   readonly ok: boolean

@@ -206,6 +206,12 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
       )
     })
 
+    test('is not confused by what libraries print', async () => {
+      const report = await doctor({ pretended: true, env: { PRETENDED_SAYS: '{"step":"end"}\n{ a half line' } })
+      assert.ok(report.ok)
+      assert.equal(report.devices.length, 1)
+    })
+
     const rows: readonly (readonly [title: string, env: NodeJS.ProcessEnv, problem: RegExp])[] = [
       ['too old', { PRETENDED_VERSION: '12020' }, /for CUDA 12\.2, is too old/],
       ['without a device', { PRETENDED_INIT: '100' }, /CUDA_ERROR_NO_DEVICE/],

@@ -81,7 +81,12 @@ const ROWS: readonly Row[] = [
   },
   { title: NO_ADDONS, machine: DRIVER, options: [PERMISSION, '--allow-fs-read=*'], error: /--allow-addons/ },
   { title: NO_ADDONS, machine: DRIVER, options: ['--no-addons'], error: /without --no-addons/ },
-  { title: NO_LOOKING, asIs: true, options: [PERMISSION], error: /cannot be told: no permission to look for \// },
+  {
+    title: NO_LOOKING,
+    asIs: true,
+    options: [PERMISSION],
+    error: /cannot be told: \/.* may not be looked for\. .*--allow-fs-read=\*/,
+  },
   { title: NO_LIBRARY, machine: { files: { '/dev/nvidiactl': '' } }, error: /NVIDIA_DRIVER_CAPABILITIES/ },
   { title: NO_LIBRARY, machine: { files: { '/proc/driver/nvidia/version': '' } }, error: /--gpus all/ },
   { title: NO_LIBRARY, machine: { files: { '/dev/nvmap': '' } }, error: /\/dev\/nvmap.*libcuda\.so\.1 is not here/ },

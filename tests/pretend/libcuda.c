@@ -248,13 +248,15 @@ static void checkRange(const void *at, size_t bytes, const char *call) {
 }
 
 #define API __attribute__((visibility("default")))
-/* PRETENDED_INIT makes it a driver that does not start, or hangs (-1) or crashes (-2) at that; PRETENDED_VERSION one for another CUDA. */
+/* PRETENDED_INIT makes it a driver that does not start, or hangs (-1) or crashes (-2) at that; PRETENDED_VERSION one for another CUDA;
+ * PRETENDED_SAYS is what it prints at its start. */
 static int number(const char *variable, int otherwise) { const char *value = getenv(variable); return value ? atoi(value) : otherwise; }
 API R cuInit(u32 f) { (void)f;
   int init = number("PRETENDED_INIT", OK);
   if (init == -1) for (;;) pause();
   if (init == -2) DIE("cuInit crashes");
   if (init) return init;
+  if (getenv("PRETENDED_SAYS")) { printf("%s", getenv("PRETENDED_SAYS")); fflush(stdout); }
   LOCK;
   if (!started) { started = 1; forgets = getenv("PRETENDED_FORGETS") != 0; if (getenv("PRETENDED_BLOCK")) places = block = atoi(getenv("PRETENDED_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
   UNLOCK; return OK; }

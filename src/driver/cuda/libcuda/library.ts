@@ -26,20 +26,17 @@ const NOT_INITIALIZED = 3
 /** As many hardware queues as the driver gives: streams that share one hold each other up. */
 const MOST_CONNECTIONS = 32
 
-/** The way out of what cuInit returns. */
-const WAYS_OUT: Readonly<Record<number, () => string>> = {
-  34: () => "It is the CUDA toolkit's stub, which is for linking: take its folder off LD_LIBRARY_PATH",
-  100: wayToADevice,
-  101: () => 'A device cannot be used: see nvidia-smi, and CUDA_VISIBLE_DEVICES if it is set',
-  304: () => 'The system refused to open the device: look at the permissions of /dev/nvidia*',
-  802: () =>
-    'Where GPUs are linked by NVSwitch, the fabric manager must run: see systemctl status nvidia-fabricmanager',
-  803: () => 'The driver in the kernel is of another version: restart the machine after an update, or the container',
-  804: () =>
-    'The package cuda-compat does not work with this GPU: take its folder off LD_LIBRARY_PATH, or update the driver',
-  805: () => 'The MPS daemon does not answer: start it, or unset CUDA_MPS_PIPE_DIRECTORY',
-  999: () =>
-    'The kernel module nvidia_uvm may be missing (sudo nvidia-modprobe -u), or the driver was updated: restart the machine',
+const NO_DEVICE = 100
+/** The way out of the other results of cuInit. */
+const WAYS_OUT: Readonly<Record<number, string>> = {
+  34: "It is the CUDA toolkit's stub, which is for linking: take its folder off LD_LIBRARY_PATH",
+  101: 'A device cannot be used: see nvidia-smi, and CUDA_VISIBLE_DEVICES if it is set',
+  304: 'The system refused to open the device: look at the permissions of /dev/nvidia*',
+  802: 'Where GPUs are linked by NVSwitch, the fabric manager must run: see systemctl status nvidia-fabricmanager',
+  803: 'The driver in the kernel is of another version: restart the machine after an update, or the container',
+  804: 'The package cuda-compat does not work with this GPU: take its folder off LD_LIBRARY_PATH, or update the driver',
+  805: 'The MPS daemon does not answer: start it, or unset CUDA_MPS_PIPE_DIRECTORY',
+  999: 'The kernel module nvidia_uvm may be missing (sudo nvidia-modprobe -u), or the driver was updated: restart the machine',
 }
 
 /**
@@ -56,7 +53,8 @@ export function startLibrary(): { readonly library: Library; readonly connection
   const connections = askForConnections(library)
   const result = library.cuInit(0)
   if (result !== 0) {
-    const cause = explained(cudaError('cuInit', result), WAYS_OUT[result]?.() ?? 'nvidia-smi may tell more')
+    const wayOut = result === NO_DEVICE ? wayToADevice() : (WAYS_OUT[result] ?? 'nvidia-smi may tell more')
+    const cause = explained(cudaError('cuInit', result), wayOut)
     throw unusable(loaded, `does not start: ${cause.message}`, cause)
   }
   return { library, connections }
