@@ -31,8 +31,8 @@ const currentDevice = new Ambient<Device>()
  * A GPU, real or simulated. There is one object for each ordinal of a driver.
  *
  * The first use of the default driver opens it: CUDA_STREAMS_DRIVER names it, 'cuda' or 'sim'; without it or with
- * 'auto' it is the NVIDIA driver and, where that is missing, the simulator with a warning. That first use throws
- * ERR_NO_DRIVER where 'cuda' is asked for and does not start, ERR_INVALID_ARG_VALUE for another name.
+ * 'auto' it is the NVIDIA driver and, on a machine that has none, the simulator with a warning. That first use throws
+ * ERR_NO_DRIVER where the NVIDIA driver cannot be used, ERR_INVALID_ARG_VALUE for another name.
  */
 export class Device {
   /** The device's number in the order of the driver, from 0. */

@@ -141,6 +141,9 @@ export function inspected(value: unknown): string {
   }
 }
 
+/** What was thrown, in words. */
+export const messageOf = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown))
+
 /** A value as it reads in an error message: short, and never a throw, even where the value throws when looked at. */
 export function describe(value: unknown): string {
   try {

@@ -1,7 +1,7 @@
 /** What `npm pack` packs is the whole library: in a project of its own each door compiles under strict options, and runs. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -100,5 +100,11 @@ describe('the packed package', { skip }, () => {
 
   it('can be required', () => {
     assert.equal(run(process.execPath, 'common.cjs'), 'Device(0, sim)\n')
+  })
+
+  it('has the command', () => {
+    const { bin } = JSON.parse(readFileSync(join(folder, 'node_modules', 'cuda-streams', 'package.json'), 'utf8'))
+    const command = join(folder, 'node_modules', 'cuda-streams', bin['cuda-streams'])
+    assert.match(run(process.execPath, command, 'doctor'), /device 0 .*the self-test passed/)
   })
 })

@@ -5,7 +5,7 @@ import { koffi, NativeMemory } from '../../driver/cuda/libcuda/native.js'
 import type { Driver } from '../../driver/driver.js'
 import { declareFunctions, type LibraryFunction, type LibrarySignature } from '../c-function.js'
 
-const NCCL: WantedLibrary = {
+export const NCCL: WantedLibrary = {
   title: 'NCCL',
   names: { linux: ['libnccl.so.2', 'libnccl.so'] },
   variable: 'CUDA_STREAMS_NCCL',
