@@ -253,7 +253,8 @@ export function deviceOf(driver: WrappableDriver, ordinal: number): Device {
   const known = devices.get(ordinal)
   if (known !== undefined) return known
   const count = driver.deviceCount()
-  const expected = (): string => `from 0 to ${count - 1}: driver '${driver.name}' has ${count} device(s)`
+  const way = driver.name === 'sim' ? ' (CUDA_STREAMS_SIM_DEVICES, or simulate({ devices }), gives it more)' : ''
+  const expected = (): string => `from 0 to ${count - 1}: driver '${driver.name}' has ${count} device(s)${way}`
   const device = makeDevice(driver, checkInteger(ordinal, 'ordinal', 0, count - 1, expected))
   devices.set(ordinal, device)
   return device

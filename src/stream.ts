@@ -300,7 +300,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     // Options are read, and protocols asked, before anything is opened: what runs then may close it.
     const own = eventCoreOf(target)
     if (own !== undefined) {
-      const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, WAIT_OPTIONS))
+      const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, ['external']))
       core.makeRoom(0)
       core.driver.streamWaitEvent(core.handle, own.openFor(core.driver), external)
       return this

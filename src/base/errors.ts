@@ -97,8 +97,15 @@ export function stateError(code: StateCode, message: string, cause?: unknown): E
   return withCode(cause === undefined ? new Error(message) : new Error(message, { cause }), code)
 }
 
-export function invalidType(name: string, expected: string, given: unknown): TypeError & { code: string } {
-  return withCode(new TypeError(`${name} must be ${expected}, not ${describe(given)}`), 'ERR_INVALID_ARG_TYPE')
+/** `way` is the way out, where the expectation does not show it. */
+export function invalidType(
+  name: string,
+  expected: string,
+  given: unknown,
+  way?: string,
+): TypeError & { code: string } {
+  const what = `${name} must be ${expected}, not ${describe(given)}`
+  return withCode(new TypeError(way === undefined ? what : `${what}: ${way}`), 'ERR_INVALID_ARG_TYPE')
 }
 
 /** A member was called on an object that is not of its class. */

@@ -4,13 +4,11 @@ import { inspected, invalidType, invalidValue, printed } from '../base/errors.js
 import { notCloneable } from '../base/identity.js'
 import { type Device, driverOf, isDevice } from '../device.js'
 import type { LaunchShape, ScalarType } from '../driver/driver.js'
-import { queueWith } from '../memory/queue-with-memory.js'
 import type { StreamCore } from '../streams/stream-core.js'
-import { type Kernel, type LaunchConfig, Module, Shapes } from './kernel.js'
+import { type Kernel, type LaunchConfig, Module, queueLaunch, Shapes } from './kernel.js'
 import { type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
-  type CheckedArgument,
   checkArguments,
   type Parameter,
   type ParameterType,
@@ -164,7 +162,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
   [launchOn](stream: StreamCore, config: unknown, args: unknown[]): void {
     checkThis(this, isDefinedKernel, 'a DefinedKernel')
     if (stream.device.driver === 'cuda') this.#compiledFor(stream.device)[launchOn](stream, config, args)
-    else this.#launchTwin(stream, config as LaunchConfig, checkArguments(this.#parameters, args))
+    else this.#launchTwin(stream, config as LaunchConfig, args)
   }
 
   toString(): string {
@@ -189,8 +187,9 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     return kernel
   }
 
-  #launchTwin(stream: StreamCore, config: LaunchConfig, args: CheckedArgument[]): void {
+  #launchTwin(stream: StreamCore, config: LaunchConfig, given: unknown[]): void {
     const shape = this.#shapes.of(config)
+    const args = checkArguments(this.#parameters, given)
     for (const [index, { access }] of this.#parameters.entries()) {
       if (access === undefined || typeof args[index] === 'object') continue
       const expected = 'a DeviceBuffer or PinnedBuffer: the simulator knows no bare addresses'
@@ -206,7 +205,8 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
       const given = twinArguments(this.#parameters, values, bytes) as unknown as TwinArguments<S>
       this.#run(shape, given)
     }
-    queueWith(stream, memory, () => driver.kernels.launchTwin(handle, { name, memory, nanoseconds, run, shape }))
+    const twin = { name, memory, nanoseconds, run, shape }
+    queueLaunch(stream, memory, shape, () => driver.kernels.launchTwin(handle, twin))
     stream.last = `kernel '${name}'`
   }
 

@@ -6,12 +6,24 @@ import {
   checkInteger,
   checkText,
   type Given,
+  isBag,
   isInstance,
   readOptions,
 } from '../base/arguments.js'
-import { inspected, invalidType, outOfRange, printed, refuseReceiver, stateError } from '../base/errors.js'
+import {
+  CudaError,
+  explained,
+  inspected,
+  invalidType,
+  outOfRange,
+  printed,
+  refuseReceiver,
+  stateError,
+} from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
+import { CUresult } from '../driver/cuda-results.js'
+import type { DeviceAttribute } from '../driver/device-attributes.js'
 import type { KernelHandle, LaunchShape, ModuleHandle } from '../driver/driver.js'
 import { queueWith } from '../memory/queue-with-memory.js'
 import type { StreamCore } from '../streams/stream-core.js'
@@ -232,7 +244,7 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
     const { driver, handle } = stream
     const memory = openArguments(values, core.parameters, driver) ?? NO_MEMORY
     const queue = (): void => driver.kernels.launch(core.handle, handle, shape, values as LaunchValues, memory)
-    queueWith(stream, memory, queue)
+    queueLaunch(stream, memory, shape, queue)
     stream.last = core.label
   }
 
@@ -280,9 +292,8 @@ export class Shapes {
 
   #isSame(config: LaunchConfig): boolean {
     try {
+      for (const key in config) if (!isConfigName(key)) return false
       return (
-        typeof config === 'object' &&
-        config !== null &&
         config.grid === this.#grid &&
         config.block === this.#block &&
         config.sharedMemory === this.#sharedMemory &&
@@ -290,18 +301,58 @@ export class Shapes {
         config.cluster === undefined
       )
     } catch {
-      // It is read once more below, and throws there if it still does.
+      // It is read once more, and throws there if it still does.
       return false
     }
   }
 }
 
 const CONFIG = ['grid', 'block', 'sharedMemory', 'cooperative', 'cluster'] as const
+/** Quicker than to search the list, at each launch. */
+const isConfigName = (key: string): boolean =>
+  key === 'grid' || key === 'block' || key === 'sharedMemory' || key === 'cooperative' || key === 'cluster'
 type GivenConfig = Given<LaunchConfig, (typeof CONFIG)[number]>
 
 function readConfig(config: LaunchConfig): GivenConfig {
-  if (config === undefined) throw invalidType('config', 'an object such as { grid, block }', config)
-  return readOptions(config, CONFIG, 'config')
+  if (isBag(config)) return readOptions(config, CONFIG, 'config')
+  const way = "the configuration comes before the kernel's arguments, as in launch(kernel, { grid, block }, ...args)"
+  throw invalidType('config', 'an object such as { grid, block }', config, way)
+}
+
+/** Queues a launch. Of a shape that it refuses the driver does not say why; the error does. */
+export function queueLaunch(
+  stream: StreamCore,
+  memory: readonly ArgumentMemory[],
+  shape: LaunchShape,
+  queue: () => void,
+): void {
+  try {
+    queueWith(stream, memory, queue)
+  } catch (error) {
+    if (!(error instanceof CudaError) || error.number !== CUresult.INVALID_VALUE) throw error
+    const why = beyondLimits(stream.device, shape)
+    throw why === undefined ? error : explained(error, why)
+  }
+}
+
+/** The limit of the device that a shape goes beyond. */
+function beyondLimits(device: Device, { grid, block, sharedMemory }: LaunchShape): string | undefined {
+  const [x, y, z] = block
+  const asked: readonly (readonly [what: string, count: number, limit: DeviceAttribute])[] = [
+    [`threads in each block (config.block is ${block.join(' x ')})`, x * y * z, 'maxThreadsPerBlock'],
+    ['threads of config.block in x', x, 'maxBlockDimX'],
+    ['threads of config.block in y', y, 'maxBlockDimY'],
+    ['threads of config.block in z', z, 'maxBlockDimZ'],
+    ['blocks of config.grid in x', grid[0], 'maxGridDimX'],
+    ['blocks of config.grid in y', grid[1], 'maxGridDimY'],
+    ['blocks of config.grid in z', grid[2], 'maxGridDimZ'],
+    ['bytes of config.sharedMemory', sharedMemory, 'maxSharedMemoryPerBlockOptin'],
+  ]
+  for (const [what, count, limit] of asked) {
+    const most = device.attribute(limit)
+    if (count > most) return `The launch has ${count} ${what}; ${device} takes at most ${most}, its '${limit}'`
+  }
+  return undefined
 }
 
 /** Checks a launch's configuration. */

@@ -10,6 +10,7 @@ import {
   type Given,
   isInstance,
   readOptions,
+  readProperties,
 } from '../base/arguments.js'
 import { invalidType, invalidValue, stateError } from '../base/errors.js'
 import { notCloneable } from '../base/identity.js'
@@ -321,7 +322,7 @@ export class Timeline {
 function deviceFor({ device, simulation }: Given<TimelineOptions, 'device' | 'simulation'>): Device {
   if (simulation === undefined) return resolveDevice(device)
   if (device !== undefined) throw invalidValue('Give either options.device or options.simulation, not both')
-  const { devices = [] } = readOptions(simulation, ['devices'], 'options.simulation')
+  const { devices = [] } = readProperties(simulation, ['devices'], 'options.simulation')
   const [first] = checkArray(devices, 'options.simulation.devices', 'an array of devices')
   if (!isDevice(first)) throw invalidType('options.simulation', 'what simulate() returned', simulation)
   return first

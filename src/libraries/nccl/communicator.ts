@@ -16,6 +16,7 @@ import { checkAlive } from './group.js'
 import { NcclHandle } from './handle.js'
 import { type NcclBackend, openNccl } from './library.js'
 import {
+  type CallOption,
   type CommunicatorOptions,
   checkId,
   checkRank,
@@ -199,7 +200,7 @@ export class Communicator implements AsyncDisposable {
    * @param options `type` of the elements, `op` (default 'sum'), and `stream`
    */
   allReduce(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
-    const call = Communicator.#call(this, options)
+    const call = Communicator.#call(this, options, 'op')
     call.reduction()
     const count = call.elements(destination, 'destination')
     call.checkBuffersApart(call.expect(source, 'source', count), destination, 0)
@@ -214,7 +215,7 @@ export class Communicator implements AsyncDisposable {
    * @param options `type` of the elements, `root` and `stream`
    */
   broadcast(source: DeviceBuffer | undefined, destination: DeviceBuffer, options: TransferOptions & RootOptions): this {
-    const call = Communicator.#call(this, options)
+    const call = Communicator.#call(this, options, 'root')
     const root = call.root()
     const count = call.elements(destination, 'destination')
     const given = this.rank === root ? [read(call.expect(source, 'source', count))] : []
@@ -230,7 +231,7 @@ export class Communicator implements AsyncDisposable {
    * @param options `type` of the elements, `op`, `root` and `stream`
    */
   reduce(source: DeviceBuffer, destination: DeviceBuffer | undefined, options: ReductionOptions & RootOptions): this {
-    const call = Communicator.#call(this, options)
+    const call = Communicator.#call(this, options, 'op', 'root')
     call.reduction()
     const root = call.root()
     const count = call.elements(source, 'source')
@@ -262,7 +263,7 @@ export class Communicator implements AsyncDisposable {
    * @param options `type` of the elements, `op` and `stream`
    */
   reduceScatter(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
-    const call = Communicator.#call(this, options)
+    const call = Communicator.#call(this, options, 'op')
     call.reduction()
     const count = call.elements(destination, 'destination')
     call.expect(source, 'source', count * this.size)
@@ -278,7 +279,7 @@ export class Communicator implements AsyncDisposable {
    * @param options `type` of the elements, `peer`: the other rank, and `stream`
    */
   send(source: DeviceBuffer, options: PeerOptions): this {
-    const call = Communicator.#call(this, options)
+    const call = Communicator.#call(this, options, 'peer')
     call.peer()
     call.ask('ncclSend', call.elements(source, 'source'), [read(source)])
     return this
@@ -290,7 +291,7 @@ export class Communicator implements AsyncDisposable {
    * @param options `type` of the elements, `peer`: the other rank, and `stream`
    */
   recv(destination: DeviceBuffer, options: PeerOptions): this {
-    const call = Communicator.#call(this, options)
+    const call = Communicator.#call(this, options, 'peer')
     call.peer()
     call.ask('ncclRecv', call.elements(destination, 'destination'), [written(destination)])
     return this
@@ -391,9 +392,9 @@ export class Communicator implements AsyncDisposable {
     return inspected(this)
   }
 
-  static #call(value: Communicator, options: TransferOptions): NcclCall {
+  static #call(value: Communicator, options: TransferOptions, ...takes: CallOption[]): NcclCall {
     const communicator = checkThis(value, isCommunicator, 'a Communicator')
-    return new NcclCall(communicator.#handle, communicator.device, options)
+    return new NcclCall(communicator.#handle, communicator.device, options, takes)
   }
 
   #letGo(): void {
