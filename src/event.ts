@@ -1,6 +1,8 @@
 /** Events: marks in the work of streams. */
+
 import { inspect } from 'node:util'
 import { checkBytes, checkOwner, isInstance, readOptions } from './base/arguments.js'
+import type { OwnBytes } from './base/bytes.js'
 import { CudaError, explained, heardFrom, inspected, invalidType, printed, refuseReceiver } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
 import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
@@ -223,7 +225,7 @@ export class Event implements Disposable {
    * @throws {CudaError} 400 for another event
    * @throws {Error} ERR_UNSUPPORTED on the simulator; ERR_CLOSED
    */
-  ipcHandle(): Uint8Array {
+  ipcHandle(): OwnBytes {
     const { driver, handle } = open(this)
     return driver.eventGetIpcHandle(handle)
   }

@@ -1,5 +1,7 @@
 /** Device memory, of this library and of others. */
+
 import { checkOwner, checkPointer, readOptions } from '../base/arguments.js'
+import type { OwnBytes } from '../base/bytes.js'
 import { CudaError, refuseReceiver, stateError } from '../base/errors.js'
 import { type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
 import { driverForHandle } from '../driver/default-driver.js'
@@ -107,7 +109,7 @@ export class DeviceBuffer extends Memory {
    * other processes have closed theirs.
    * @throws {Error} ERR_UNSUPPORTED for other memory and on the simulator, ERR_CLOSED
    */
-  ipcHandle(): Uint8Array {
+  ipcHandle(): OwnBytes {
     const { allocation, byteOffset, byteLength } = open(this)
     return exportMemory(allocation, byteOffset, byteLength)
   }

@@ -128,7 +128,7 @@ const RIGHT: ReadonlyMap<string, () => readonly unknown[]> = new Map([
   ['copy', () => [one(main.DeviceBuffer), one(main.PinnedBuffer)]],
   ['fill', () => [one(main.DeviceBuffer), 1, {}]],
   ['upload', () => [one(main.DeviceBuffer), new Uint8Array(64)]],
-  ['download', () => [one(main.DeviceBuffer)]],
+  ['download', () => [one(main.DeviceBuffer), Float32Array]],
   ['downloader', () => [one(main.DeviceBuffer), {}]],
   ['uploader', () => [one(main.DeviceBuffer)]],
   ['record', () => [one(main.Event), {}]],

@@ -1,7 +1,9 @@
 /** Collective communication between GPUs by NCCL, in stream order. Importing this loads no library. */
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { checkArray, checkSignal, checkThis, isInstance, readOptions } from '../../base/arguments.js'
+import type { OwnBytes } from '../../base/bytes.js'
 import { CudaError, inspected, invalidType, invalidValue, printed, stateError } from '../../base/errors.js'
 import { destroyWhenUnreachable } from '../../base/finalization.js'
 import { nextSerial } from '../../base/identity.js'
@@ -43,7 +45,7 @@ let simulated: SimulatedNccl | undefined
  * its folder) or is older than 2.14
  * @throws {LibraryError} where NCCL refuses
  */
-export function uniqueId(): Uint8Array {
+export function uniqueId(): OwnBytes {
   return ncclOf(Device.current).uniqueId()
 }
 
