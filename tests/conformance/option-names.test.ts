@@ -51,7 +51,8 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
   const stream = held.use(bench.stream())
   const event = held.use(device.createEvent())
   const buffer = held.use(device.alloc(256, { stream }))
-  const twin = defineKernel({ name: 'none', source: '', signature: [], simulateGrid: () => {} })
+  const source = 'extern "C" __global__ void none() {}'
+  const twin = defineKernel({ name: 'none', source, signature: [], simulateGrid: () => {} })
   const streams: readonly Row[] = [
     ['streams/stream-core', 'new Stream()', STREAM, (o) => new Stream(o)],
     ['streams/stream-core', 'new ExternalStream()', 'device, owner', (o) => new ExternalStream(stream.handle, o)],
