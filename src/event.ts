@@ -1,9 +1,16 @@
 /** Events: marks in the work of streams. */
 
-import { inspect } from 'node:util'
 import { checkBytes, checkOwner, isInstance, readOptions } from './base/arguments.js'
 import type { OwnBytes } from './base/bytes.js'
-import { CudaError, explained, heardFrom, inspected, invalidType, printed, refuseReceiver } from './base/errors.js'
+import {
+  CudaError,
+  explained,
+  heardFrom,
+  inspectAsPrinted,
+  invalidType,
+  printed,
+  refuseReceiver,
+} from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
 import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
 import type { EventHandle } from './driver/driver.js'
@@ -281,14 +288,11 @@ export class Event implements Disposable {
     return eventCoreOf(this)?.toString() ?? printed(this)
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
   static {
     eventCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
   }
 }
+inspectAsPrinted(Event)
 
 function newEvent(options: (EventOptions & { readonly device?: Device | number | undefined }) | undefined): EventCore {
   const given = readOptions(options, NEW_EVENT_OPTIONS)

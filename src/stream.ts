@@ -1,12 +1,12 @@
 /** Streams: queues of GPU work, with all of their methods. */
-import { inspect } from 'node:util'
 import { checkBoolean, checkFunction, checkThis, type Given, isInstance, readOptions } from './base/arguments.js'
 import type { OwnBytes } from './base/bytes.js'
-import { heardFrom, inspected, invalidType, printed, refuseReceiver, stateError } from './base/errors.js'
+import { heardFrom, inspectAsPrinted, invalidType, printed, refuseReceiver, stateError } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
-import { type Context, Device, elsewhere, resolveDevice } from './device.js'
+import { type Context, Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import { canonicalStream, cudaHandleOf, ExternalFlag, type HostFunction } from './driver/driver.js'
 import { finished, type WaitOptions } from './driver/finished.js'
+import { giveName } from './driver/stream-names.js'
 import { Event, eventCore, eventCoreOf, isEvent } from './event.js'
 import { beginCapture, type CaptureModeName, type CaptureOptions, capture, endCapture } from './graphs/capture.js'
 import type { Graph, GraphExec } from './graphs/graph.js'
@@ -802,16 +802,13 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     return streamCoreOf(this)?.toString() ?? printed(this)
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
   /** The stream of another library that has the stream protocol. */
   #wrapped(target: unknown): Stream {
     if (isStreamLike(target)) return new Stream(StreamCore.adopt(handleOf(target), this.device))
     throw invalidType('target', 'an Event, a Stream or an object with a stream protocol (wrap a handle first)', target)
   }
 }
+inspectAsPrinted(Stream)
 
 /** A stream that another library owns. This library never destroys it: `close()` only lets go of it. */
 export class ExternalStream extends Stream {
@@ -846,6 +843,29 @@ export class ExternalStream extends Stream {
   override get [Symbol.toStringTag](): string {
     return 'ExternalStream'
   }
+}
+
+/**
+ * Gives a stream a name, for reports of the sanitizer and for timelines. The name is the stream's, and not the
+ * object's: other wrappers of the stream have it too.
+ * @param stream The stream.
+ * @param name Any text.
+ * @returns the stream
+ * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED
+ * @throws {CudaError} 900 while the stream captures, unless `id` was asked before
+ * @example
+ * ```ts
+ * import { nameStream } from 'cuda-streams/timeline'
+ *
+ * const copies = nameStream(new Stream(), 'copies')
+ * ```
+ */
+export function nameStream<S extends Stream>(stream: S, name: string): S {
+  if (!isStream(stream)) throw invalidType('stream', 'a Stream', stream)
+  if (typeof name !== 'string') throw invalidType('name', 'a string', name)
+  const { device, handle, ordinal, id } = open(stream)
+  giveName({ driver: driverOf(device), stream: handle, device: ordinal, id, name })
+  return stream
 }
 
 const isExternalStream = (value: unknown): value is ExternalStream => isStream(value) && value instanceof ExternalStream

@@ -139,13 +139,16 @@ export function printed(value: unknown): string {
   }
 }
 
-/** For `[inspect.custom]`: an object as it prints itself. */
-export function inspected(value: unknown): string {
-  try {
-    return String(value)
-  } catch {
-    return describe(value)
+/** Lets `console.log()` show the objects of a class as they print themselves. */
+export function inspectAsPrinted({ prototype }: { readonly prototype: object }): void {
+  const value = function (this: unknown): string {
+    try {
+      return String(this)
+    } catch {
+      return describe(this)
+    }
   }
+  Object.defineProperty(prototype, inspect.custom, { configurable: true, writable: true, value })
 }
 
 /** A value as it reads in an error message: short, and never a throw, even where the value throws when looked at. */

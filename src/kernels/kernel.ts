@@ -1,4 +1,4 @@
-import { inspect, types } from 'node:util'
+import { types } from 'node:util'
 import {
   bytesOf,
   checkArray,
@@ -13,7 +13,7 @@ import {
 import {
   CudaError,
   explained,
-  inspected,
+  inspectAsPrinted,
   invalidType,
   outOfRange,
   printed,
@@ -37,7 +37,7 @@ import {
   parseSignature,
   passedAs,
 } from './kernel-signature.js'
-import { type Launchable, launchOn } from './launchable.js'
+import { launchOn } from './launchable.js'
 
 /**
  * A number of blocks or threads in one direction, or in up to three: y and z are 1 by default. Whole numbers, at least
@@ -67,6 +67,7 @@ const NO_MEMORY: readonly ArgumentMemory[] = []
 
 let moduleCoreOf: (value: unknown) => HandleCore<ModuleHandle> | undefined
 let kernelCoreOf: (value: unknown) => KernelCore | undefined
+let makeKernel: <S extends readonly ParameterType[]>(core: KernelCore) => Kernel<S>
 
 /** GPU code, loaded on a device. */
 export class Module implements Disposable {
@@ -128,7 +129,7 @@ export class Module implements Disposable {
     // A getter of the signature may have closed it.
     core.checkOpen()
     const handle = core.driver.kernels.kernel(core.handle, name, parameters.map(passedAs))
-    return new Kernel<S>(new KernelCore(this, core, name, parameters, handle))
+    return makeKernel<S>(new KernelCore(this, core, name, parameters, handle))
   }
 
   /**
@@ -153,14 +154,11 @@ export class Module implements Disposable {
     return moduleCoreOf(this)?.toString() ?? printed(this)
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
   static {
     moduleCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
   }
 }
+inspectAsPrinted(Module)
 
 const unload = ({ driver, handle, context }: HandleCore<ModuleHandle>): void => driver.kernels.unload(handle, context)
 
@@ -198,20 +196,18 @@ class KernelCore {
 }
 
 /** A kernel for `stream.launch(kernel, config, ...args)`, on streams of its module's device. */
-export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[]> implements Launchable {
+export class Kernel<out S extends readonly ParameterType[] = readonly ParameterType[]> {
   /** The kernel's name in the module. */
   readonly name: string
   /** The module that the kernel is a part of. The kernel can be launched while the module is open. */
   readonly module: Module
   readonly #core: KernelCore
-  /** Only a type: the arguments that a launch takes. */
+
+  /** @internal Only a type: the arguments that a launch takes. Declarations have it as `out S`. */
   declare readonly args: ArgumentsOf<S>
 
   /** Use `module.kernel(name, signature)`. */
-  constructor(core: never)
-  /** @internal */
-  constructor(core: KernelCore)
-  constructor(core: KernelCore) {
+  private constructor(core: KernelCore) {
     if (!isInstance(core, KernelCore)) throw invalidType('Kernel', 'had from module.kernel(name, signature)', core)
     this.module = core.module
     this.name = core.name
@@ -233,6 +229,7 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
     return core.code.driver.kernels.activeBlocks(core.handle, blockSize, sharedMemory)
   }
 
+  /** @internal */
   [launchOn](stream: StreamCore, config: unknown, args: unknown[]): void {
     const core = kernelCore(this)
     // Before anything is opened: a getter of the configuration may close it.
@@ -253,14 +250,12 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
     return core === undefined ? printed(this) : `Kernel(${core.name}, ${core.code.device})`
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
   static {
+    makeKernel = (core) => new Kernel(core)
     kernelCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
   }
 }
+inspectAsPrinted(Kernel)
 
 function kernelCore(kernel: unknown): KernelCore {
   return kernelCoreOf(kernel) ?? refuseReceiver('a Kernel', kernel)

@@ -7,6 +7,8 @@ import { bufferCoreOf, Memory } from './buffer.js'
 import { BufferCore } from './buffer-core.js'
 import { type ViewConstructor, viewOf } from './views.js'
 
+let makeBuffer: (core: BufferCore) => PinnedBuffer
+
 /** Views of a pinned buffer keep it reachable, by the ArrayBuffer that they look at. */
 const buffersOfViews = new WeakMap<ArrayBuffer, PinnedBuffer>()
 
@@ -19,10 +21,7 @@ const buffersOfViews = new WeakMap<ArrayBuffer, PinnedBuffer>()
  */
 export class PinnedBuffer extends Memory {
   /** Use `device.allocPinned(byteLength)`. */
-  constructor(core: never)
-  /** @internal */
-  constructor(core: BufferCore)
-  constructor(core: BufferCore) {
+  private constructor(core: BufferCore) {
     super(core, 'had from device.allocPinned(byteLength)')
   }
 
@@ -68,12 +67,16 @@ export class PinnedBuffer extends Memory {
   override get [Symbol.toStringTag](): string {
     return 'PinnedBuffer'
   }
+
+  static {
+    makeBuffer = (core) => new PinnedBuffer(core)
+  }
 }
 
 /** `device.allocPinned()`, for a length that was checked. */
 export function allocatePinned(device: Device, byteLength: number): PinnedBuffer {
   const core = pinnedCore(device, byteLength)
-  const buffer = new PinnedBuffer(core)
+  const buffer = makeBuffer(core)
   buffersOfViews.set(core.ownBuffer(), buffer)
   return buffer
 }

@@ -114,8 +114,8 @@ async function renew(): Promise<void> {
 }
 
 /** One of the objects that were made last. */
-function one<T extends object>(of: abstract new (...args: never[]) => T): T {
-  const found = objects.find((each): each is T => each instanceof of)
+function one<T extends object>(of: { readonly prototype: T; readonly name: string }): T {
+  const found = objects.find((each): each is T => Object.prototype.isPrototypeOf.call(of.prototype, each))
   if (found === undefined) throw new Error(`there is no ${of.name}`)
   return found
 }

@@ -1,10 +1,9 @@
 /** Collective communication between GPUs by NCCL, in stream order. Importing this loads no library. */
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { inspect } from 'node:util'
 import { checkArray, checkSignal, checkThis, isInstance, readOptions } from '../../base/arguments.js'
 import type { OwnBytes } from '../../base/bytes.js'
-import { CudaError, inspected, invalidType, invalidValue, printed, stateError } from '../../base/errors.js'
+import { CudaError, inspectAsPrinted, invalidType, invalidValue, printed, stateError } from '../../base/errors.js'
 import { destroyWhenUnreachable } from '../../base/finalization.js'
 import { nextSerial } from '../../base/identity.js'
 import { contextOf, Device, driverOf, elsewhere, resolveDevice } from '../../device.js'
@@ -390,10 +389,6 @@ export class Communicator implements AsyncDisposable {
     return `Communicator(rank ${this.rank} of ${this.size}, ${this.device}${this.closed ? ', closed' : ''})`
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
   static #call(value: Communicator, options: TransferOptions, ...takes: CallOption[]): NcclCall {
     const communicator = checkThis(value, isCommunicator, 'a Communicator')
     return new NcclCall(communicator.#handle, communicator.device, options, takes)
@@ -407,6 +402,7 @@ export class Communicator implements AsyncDisposable {
     isCommunicator = (value): value is Communicator => typeof value === 'object' && value !== null && #handle in value
   }
 }
+inspectAsPrinted(Communicator)
 
 /** As `signal.throwIfAborted()`, which a program may have replaced. */
 function throwIfAborted(signal: AbortSignal | undefined): void {
