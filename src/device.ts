@@ -1,8 +1,7 @@
 /** Devices: GPUs, real or simulated. */
-import { inspect } from 'node:util'
 import { Ambient } from './base/ambient.js'
 import { checkFunction, checkInteger, checkThis, type Given, isInstance, readOptions } from './base/arguments.js'
-import { heardFrom, inspected, invalidType, invalidValue, printed, stateError } from './base/errors.js'
+import { heardFrom, inspectAsPrinted, invalidType, invalidValue, printed, stateError } from './base/errors.js'
 import { notCloneable } from './base/identity.js'
 import { defaultDriver } from './driver/default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
@@ -38,6 +37,7 @@ export class Device {
   /** The device's number in the order of the driver, from 0. */
   readonly ordinal: number
   /**
+   * @internal
    * Keeps the object from being copied to another thread, and from being deep-equal to a device of another simulation.
    */
   protected readonly cloning: symbol = notCloneable()
@@ -214,10 +214,6 @@ export class Device {
     return isDevice(this) ? `Device(${this.ordinal}, ${this.#driver.name})` : printed(this)
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
   static #driverOf(device: Device): WrappableDriver {
     return checkThis(device, isDevice, 'a Device').#driver
   }
@@ -228,6 +224,7 @@ export class Device {
     makeDevice = (driver, ordinal) => new Device(driver, ordinal)
   }
 }
+inspectAsPrinted(Device)
 
 /** The words of a message for the driver of an object that belongs elsewhere. */
 export function another(driver: Driver, other: Driver): string {
@@ -253,7 +250,8 @@ export function deviceOf(driver: WrappableDriver, ordinal: number): Device {
   const known = devices.get(ordinal)
   if (known !== undefined) return known
   const count = driver.deviceCount()
-  const expected = (): string => `from 0 to ${count - 1}: driver '${driver.name}' has ${count} device(s)`
+  const way = driver.name === 'sim' ? ' (CUDA_STREAMS_SIM_DEVICES, or simulate({ devices }), gives it more)' : ''
+  const expected = (): string => `from 0 to ${count - 1}: driver '${driver.name}' has ${count} device(s)${way}`
   const device = makeDevice(driver, checkInteger(ordinal, 'ordinal', 0, count - 1, expected))
   devices.set(ordinal, device)
   return device

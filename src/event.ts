@@ -1,7 +1,15 @@
 /** Events: marks in the work of streams. */
-import { inspect } from 'node:util'
 import { checkBytes, checkOwner, readOptions } from './base/arguments.js'
-import { CudaError, explained, heardFrom, inspected, invalidType, printed, refuseReceiver } from './base/errors.js'
+import type { OwnBytes } from './base/bytes.js'
+import {
+  CudaError,
+  explained,
+  heardFrom,
+  inspectAsPrinted,
+  invalidType,
+  printed,
+  refuseReceiver,
+} from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
 import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
 import type { EventHandle } from './driver/driver.js'
@@ -215,7 +223,7 @@ export class Event implements Disposable {
    * @throws {CudaError} 400 for another event
    * @throws {Error} ERR_UNSUPPORTED on the simulator; ERR_CLOSED
    */
-  ipcHandle(): Uint8Array {
+  ipcHandle(): OwnBytes {
     const { driver, handle } = open(this)
     return driver.eventGetIpcHandle(handle)
   }
@@ -271,14 +279,11 @@ export class Event implements Disposable {
     return eventCoreOf(this)?.toString() ?? printed(this)
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
   static {
     eventCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
   }
 }
+inspectAsPrinted(Event)
 
 function newEvent(options: (EventOptions & { readonly device?: Device | number | undefined }) | undefined): EventCore {
   const given = readOptions(options, NEW_EVENT_OPTIONS)

@@ -1,5 +1,5 @@
 /** cuda-streams/timeline: records what ran when, and draws it. */
-export { nameStream } from './streams/name-stream.js'
+export { nameStream } from './stream.js'
 export {
   type OperationMessage,
   type Publisher,
