@@ -8,7 +8,7 @@ const LIBRARY = import.meta.url.endsWith(`/${OWN_FILE}`) ? import.meta.url.slice
 /** The same in the stacks of a bundle that has source maps, with `node --enable-source-maps`. */
 const PACKAGED = '/cuda-streams/dist/src/'
 /** `at name (path:row:column)`, or the same without a name; a built-in function has no path. */
-const FRAME = /^\s+at (?:.* \(|async )?((?:file:\/\/|\/|[A-Za-z]:\\|node:)[^()]*):(\d+):(\d+)\)?$/
+const FRAME = /^\s+at (?:.* \(|async )?((?:[a-z]+:\/\/|\/|[A-Za-z]:\\|node:)[^()]*):(\d+):(\d+)\)?$/
 /** Calls inside the library are seldom more than ten deep; an exploration's own callers lie between too. */
 const FRAMES = 24
 const FRAMES_OF_TWO = 40
