@@ -1,5 +1,5 @@
 /** The Markdown pages of the repository, as far as the tests of the guides read them. */
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from '../helpers/root.js'
 
@@ -40,10 +40,16 @@ export interface Page {
   readonly anchors: ReadonlySet<string>
 }
 
-/** README.md and its neighbours, and the guides. */
+/** README.md and its neighbours, the guides, and what is said beside the examples and the tests. */
 export function readPages(): readonly Page[] {
-  const names = (folder: string): string[] => readdirSync(join(root, folder)).filter((name) => name.endsWith('.md'))
-  const paths = [...names('.'), ...names('docs').map((name) => `docs/${name}`)]
+  const own = readdirSync(root).filter((name) => name.endsWith('.md'))
+  const folders = ['docs', 'examples', 'tests', '.github'].filter((folder) => existsSync(join(root, folder)))
+  const below = folders.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.md'))
+      .map((name) => `${folder}/${name.replaceAll('\\', '/')}`),
+  )
+  const paths = [...own, ...below]
   return paths.sort().map((path) => parsePage(path, readFileSync(join(root, path), 'utf8')))
 }
 
