@@ -128,7 +128,7 @@ export class Device {
    * promise keeps the process alive. The call itself never throws.
    * @param options `signal`: an AbortSignal that gives up the wait; the GPU's work goes on
    * @throws {CudaError} (as a rejection) if the GPU faults; 900 while a stream of the device captures, in any mode,
-   * which invalidates the capture
+   * which does not invalidate the capture
    * @throws {Error} (as a rejection) `signal.reason` if aborted; ERR_INVALID_ARG_TYPE
    */
   finished(options?: WaitOptions): Promise<void> {

@@ -1,4 +1,7 @@
 /** cuda-streams/timeline: records what ran when, and draws it. */
+// So that CUDA_STREAMS_TIMELINE works in a bundle too.
+import './timeline/whole-process.js'
+
 export { nameStream } from './stream.js'
 export {
   type OperationMessage,
