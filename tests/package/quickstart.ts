@@ -59,7 +59,7 @@ function runLines(folder: string, code: string, install: (command: string) => vo
     printed += stdout
     const finds = line.includes('CUDA_STREAMS_SANITIZER')
     if (finds)
-      assert.match(stderr, /Race: nothing orders[^]*Add `Stream\(\w+\)\.wait\(Stream\(\w+\)\)` before this copy/)
+      assert.match(stderr, /Race: nothing orders[\s\S]*Add `Stream\(\w+\)\.wait\(Stream\(\w+\)\)` before this copy/)
     else assert.equal(stderr.replace(/^npm (warn|notice).*\n/gm, ''), '', line)
   }
   return printed
