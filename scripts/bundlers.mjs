@@ -107,7 +107,9 @@ try {
     rmSync(join(folder, 'run.html'), { force: true })
     const version = JSON.parse(must(`cat node_modules/${packages[0]}/package.json`)).version
     const faults = Object.entries(found).flatMap(([what, good]) => (good ? [] : [what]))
-    console.log(`${name} ${version}: ${faults.length === 0 ? 'all is well' : `NOT ${faults.join(', ')}\n${stdout}${stderr}`}`)
+    console.log(
+      `${name} ${version}: ${faults.length === 0 ? 'all is well' : `NOT ${faults.join(', ')}\n${stdout}${stderr}`}`,
+    )
     if (faults.length > 0) process.exitCode = 1
   }
 } finally {
