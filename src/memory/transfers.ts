@@ -1,5 +1,5 @@
 /** Moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
-import { ReadableStream, WritableStream } from 'node:stream/web'
+import * as web from 'node:stream/web'
 import { types } from 'node:util'
 import { bare, bytesOf, checkInteger, readOptions } from '../base/arguments.js'
 import type { OwnBytes } from '../base/bytes.js'
@@ -122,7 +122,7 @@ export function uploader(
       await uploadPart(part, bytes)
     },
   }
-  return new WritableStream(bare(sink), { highWaterMark: CHUNK_BYTES, size: sizeOf })
+  return new web.WritableStream(bare(sink), { highWaterMark: CHUNK_BYTES, size: sizeOf })
 }
 
 /** `stream.downloader()`, with the function that downloads each chunk. */
@@ -146,7 +146,7 @@ export function downloader(
       if (offset === buffer.byteLength) controller.close()
     },
   }
-  return new ReadableStream(bare(source), bare({ highWaterMark: 0 }))
+  return new web.ReadableStream(bare(source), bare({ highWaterMark: 0 }))
 }
 
 function checkBuffer(value: unknown, name: string): BufferCore {
