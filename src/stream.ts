@@ -4,6 +4,7 @@ import { inspect } from 'node:util'
 import { checkBoolean, checkFunction, checkThis, type Given, isInstance, readOptions } from './base/arguments.js'
 import { heardFrom, inspected, invalidType, printed, refuseReceiver, stateError } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
+import { pollsInVain, tellOfPolling } from './base/polling.js'
 import { type Context, Device, elsewhere, resolveDevice } from './device.js'
 import { canonicalStream, cudaHandleOf, ExternalFlag, type HostFunction } from './driver/driver.js'
 import { finished, type WaitOptions } from './driver/finished.js'
@@ -329,7 +330,9 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   query(): boolean {
     const core = open(this)
     try {
-      return core.driver.streamQuery(core.handle)
+      const isDone = core.driver.streamQuery(core.handle)
+      if (!isDone && pollsInVain()) tellOfPolling('stream.query()', core, core.driver.streamHeldBy(core.handle))
+      return isDone
     } catch (error) {
       throw heardFrom(error, whom(core))
     }

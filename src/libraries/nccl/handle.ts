@@ -2,10 +2,13 @@
 import { performance } from 'node:perf_hooks'
 import { stateError } from '../../base/errors.js'
 import { NativeResource } from '../../base/finalization.js'
+import { seconds, warnAfter, warnOnce } from '../../base/warnings.js'
 import { lookUntil } from '../../driver/look-until.js'
 import type { Clique } from './clique.js'
 import type { EndCall, NcclBackend } from './library.js'
 import { QueuedWork } from './queued-work.js'
+
+const MOST_NAMED = 8
 
 export class NcclHandle extends NativeResource {
   readonly address: number
@@ -17,6 +20,8 @@ export class NcclHandle extends NativeResource {
   closing = false
   readonly #memory: { free(): void }
   #ended: Promise<void> | undefined
+  /** When the wait began that a warning told of. */
+  #warnedOf: number | undefined
 
   /**
    * Calls NCCL, which goes on on a thread of its own: `done` tells when the communicator is there.
@@ -63,11 +68,28 @@ export class NcclHandle extends NativeResource {
     })
   }
 
-  /** Throws ERR_DEADLOCK where other ranks have been waited for too long. */
+  /** Throws ERR_DEADLOCK where other ranks have been waited for too long, and warns long before. */
   checkTime(since: number, call: string): void {
-    if (performance.now() - since <= this.timeout) return
+    const waited = performance.now() - since
+    if (waited > warnAfter() && this.#warnedOf !== since) {
+      this.#warnedOf = since
+      this.#warn(call)
+    }
+    if (waited <= this.timeout) return
     const why = 'do all ranks make the same calls in the same order, and are their processes alive?'
     throw stateError('ERR_DEADLOCK', `${call} has waited for the other ranks for ${this.timeout} ms: ${why}`)
+  }
+
+  #warn(call: string): void {
+    const { rank, clique, library } = this
+    const what = `${call} of rank ${rank} of ${clique.size}`
+    const waits = `${what} has waited for the other ranks for ${seconds(warnAfter())}`
+    const missing = Array.from({ length: clique.size }, (_, other) => other).filter((other) => !clique.ranks.has(other))
+    const there = `this thread has ${ranksInWords([...clique.ranks])}`
+    const why =
+      missing.length === 0 ? 'all ranks are in this thread' : `${there}; ${ranksInWords(missing)} must ${library.come}`
+    const wayOut = `All ranks must make this call with the same id and size; options.timeout, here ${seconds(this.timeout)}, limits the wait`
+    warnOnce('CUDA_STREAMS_RANKS', `${waits}: ${why}. ${wayOut}`)
   }
 
   /**
@@ -99,3 +121,6 @@ export class NcclHandle extends NativeResource {
     void this.end('ncclCommDestroy')
   }
 }
+
+const ranksInWords = (ranks: readonly number[]): string =>
+  `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.slice(0, MOST_NAMED).join(', ')}${ranks.length > MOST_NAMED ? ', ...' : ''}`

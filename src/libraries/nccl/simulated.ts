@@ -31,6 +31,7 @@ class Meeting {
 
 /** Ranks meet in this thread; nothing else is done here. */
 export class SimulatedNccl implements NcclBackend {
+  readonly come = 'be made here too: on the simulator all ranks are in one thread'
   /** Those that wait for more ranks, by their ids. */
   readonly #meetings = new Map<string, Meeting>()
   /** By the number that stands for the communicator's address. */

@@ -4,6 +4,7 @@
  * for "go"; JavaScript sees the first, runs the function, and writes the second.
  */
 import { stateError } from '../../../base/errors.js'
+import { shortCallSite } from '../../../base/stack.js'
 import type { ContextHandle, HostFunction, StreamHandle } from '../../driver.js'
 import { check, type Library } from '../libcuda/library.js'
 import { GATE_SLOTS, type GateMemory, WaitUntil } from './gate-memory.js'
@@ -16,7 +17,15 @@ export interface GateCall {
   /** Counts up in each lane. */
   readonly sequence: number
   readonly host: HostFunction
+  /** Where it was queued, if that was looked up. */
+  readonly site: string | undefined
 }
+
+/** To look up where a host function was queued costs more than to queue it: the first ones are, then ever fewer. */
+const ALL_UP_TO = 16
+
+export const siteOf = (sequence: number): string | undefined =>
+  sequence <= ALL_UP_TO || (sequence & (sequence - 1)) === 0 ? shortCallSite() : undefined
 
 /** Host functions that run one after the other, because one stream, or one node of a graph, stands at their gates. */
 export abstract class GateLane {
@@ -34,6 +43,11 @@ export abstract class GateLane {
   /** Does the GPU stand at the gate of this call? */
   abstract arrived(call: GateCall): boolean
   abstract open(call: GateCall): void
+
+  label({ stream, sequence, site }: GateCall): void {
+    this.memory.label(this.slot, stream, sequence, site)
+  }
+
   /** The last call is over. */
   abstract emptied(): void
 }
@@ -111,7 +125,7 @@ export class Gates {
     if (result !== 0 && lane.calls.length === 0) lane.emptied()
     check('cuLaunchHostFunc', result)
     this.#sequences[slot] = sequence
-    const call = { lane, stream, sequence, host }
+    const call = { lane, stream, sequence, host, site: siteOf(sequence) }
     this.add(call)
     return call
   }
@@ -119,6 +133,7 @@ export class Gates {
   /** A call whose gate stands on the GPU now. */
   add(call: GateCall): void {
     const { lane } = call
+    lane.label(call)
     if (lane.calls.length === 0) this.#active.push(lane)
     lane.calls.push(call)
     this.#count(1)
@@ -166,6 +181,7 @@ export class Gates {
   }
 
   #dueLane(mayRun?: (call: GateCall) => boolean): GateLane | undefined {
+    this.threads.beat()
     for (const lane of this.#active) {
       const [first] = lane.calls
       if (lane.running || first === undefined) continue

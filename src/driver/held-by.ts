@@ -1,0 +1,13 @@
+/** What holds work up and only this thread can end, in the words of warnings. */
+import { canonicalStream, cudaHandleOf, deviceOfDefaultStream, isDefaultStream, type StreamHandle } from './driver.js'
+
+export function streamInWords(stream: StreamHandle): string {
+  if (!isDefaultStream(stream)) return `the stream 0x${stream.toString(16)}`
+  const which = cudaHandleOf(canonicalStream(stream)) === 0 ? 'null' : 'per-thread default'
+  return `the ${which} stream of device ${deviceOfDefaultStream(stream)}`
+}
+
+/** `site` is where the program queued it, if that is known. */
+export function heldBy(what: 'a host function' | 'a latch', stream: StreamHandle, site: string | undefined): string {
+  return `${what} on ${streamInWords(stream)}${site === undefined ? '' : ` (queued at ${site})`}`
+}
