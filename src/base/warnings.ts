@@ -9,7 +9,7 @@ let after: number | undefined
 
 /** Milliseconds that a variable of the environment asks for; more than 0 unless `none` is allowed too. */
 export function millisecondsOf(variable: string, byDefault: number, none = false): number {
-  const wanted = process.env[variable]
+  const wanted = Object.hasOwn(process.env, variable) ? process.env[variable] : undefined
   if (wanted === undefined || wanted === '') return byDefault
   const milliseconds = Number(wanted)
   if (Number.isFinite(milliseconds) && (milliseconds > 0 || (none && milliseconds === 0))) return milliseconds

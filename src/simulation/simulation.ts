@@ -125,8 +125,9 @@ export function busy(stream: Stream, nanoseconds: number): void {
  */
 export function latch(stream: Stream): { open(): void } {
   const { driver, handle } = simulated(stream)
+  const site = shortCallSite()
   const operation = driver.enqueue(handle, SimOperationKind.LATCH, 0)
-  operation.site = shortCallSite()
+  operation.site = site
   return { open: () => driver.machine.open(operation) }
 }
 

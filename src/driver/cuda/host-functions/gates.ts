@@ -22,7 +22,7 @@ export interface GateCall {
 }
 
 /** To look up where a host function was queued costs more than to queue it: the first ones are, then ever fewer. */
-const ALL_UP_TO = 16
+const ALL_UP_TO = 4
 
 export const siteOf = (sequence: number): string | undefined =>
   sequence <= ALL_UP_TO || (sequence & (sequence - 1)) === 0 ? shortCallSite() : undefined
@@ -117,6 +117,8 @@ export class Gates {
     const lane = this.#lanes.get(stream) ?? this.#openLane(stream, context)
     const { slot } = lane
     const sequence = ((this.#sequences[slot] ?? 0) + 1) | 0
+    const call = { lane, stream, sequence, host, site: siteOf(sequence) }
+    lane.label(call)
     const operations = this.memory.describe(slot, [
       { write: 'arrived', value: sequence },
       { waitUntilGo: WaitUntil.AT_LEAST, value: sequence },
@@ -125,7 +127,6 @@ export class Gates {
     if (result !== 0 && lane.calls.length === 0) lane.emptied()
     check('cuLaunchHostFunc', result)
     this.#sequences[slot] = sequence
-    const call = { lane, stream, sequence, host, site: siteOf(sequence) }
     this.add(call)
     return call
   }
@@ -133,7 +134,6 @@ export class Gates {
   /** A call whose gate stands on the GPU now. */
   add(call: GateCall): void {
     const { lane } = call
-    lane.label(call)
     if (lane.calls.length === 0) this.#active.push(lane)
     lane.calls.push(call)
     this.#count(1)

@@ -95,7 +95,10 @@ export class GraphLane extends GateLane {
   /** The call that one more launch of the graph brings. */
   next(stream: StreamHandle): GateCall {
     this.#launches += 1
-    return { lane: this, stream, sequence: this.#launches, host: this.host, site: siteOf(this.#launches) }
+    const sequence = this.#launches
+    const call = { lane: this, stream, sequence, host: this.host, site: siteOf(sequence) }
+    this.label(call)
+    return call
   }
 
   /** The instance of the graph is gone; launches of it may still be pending. */
