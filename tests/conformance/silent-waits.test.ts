@@ -76,7 +76,7 @@ const ROWS: Readonly<Record<Scenario, Row>> = {
   otherThreadWaits: blocked('queued at'),
   insideHostFunction: blocked('queued at'),
   graphBlocked: blocked('of a graph launched at'),
-  uploadBlocked: blocked('queued at'),
+  downloadBlocked: blocked('queued at'),
   loopForAWhile: blocked('queued at'),
   streamQueryForAWhile: polling('stream.query'),
   worker: blocked('queued at', String.raw`Worker thread \d+`),

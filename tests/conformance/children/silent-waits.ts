@@ -49,10 +49,12 @@ function isReady({ start, end }: { readonly start: Event; readonly end: Event })
   }
 }
 
-/** cuStreamSynchronize, as another library calls it. */
-function synchronizeNatively(stream: Stream): void {
+/** Blocks as another library does, for a stream or for the whole device. */
+function synchronizeNatively(stream?: Stream): void {
   const koffi = createRequire(import.meta.url)('koffi') as typeof import('koffi')
-  koffi.load('libcuda.so.1').func('cuStreamSynchronize', 'int', ['uintptr_t'])(Number(stream.handle))
+  const library = koffi.load('libcuda.so.1')
+  if (stream === undefined) library.func('cuCtxSynchronize', 'int', [])()
+  else library.func('cuStreamSynchronize', 'int', ['uintptr_t'])(Number(stream.handle))
 }
 
 function again(stream: Stream): void {
@@ -162,10 +164,10 @@ const scenarios = {
     exec.launch(stream)
     synchronizeNatively(stream)
   },
-  uploadBlocked: (bench) => {
+  downloadBlocked: (bench) => {
     const stream = bench.stream()
-    void stream.upload(bench.device.alloc(32 * MIB, { stream }), new Uint8Array(32 * MIB))
-    synchronizeNatively(stream)
+    void stream.download(bench.device.alloc(64, { stream }))
+    synchronizeNatively()
   },
   worker: async () => {
     await once(new Worker(new URL(import.meta.url), { workerData: 'block', argv: process.argv.slice(2) }), 'exit')

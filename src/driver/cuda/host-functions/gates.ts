@@ -44,6 +44,7 @@ export abstract class GateLane {
   abstract arrived(call: GateCall): boolean
   abstract open(call: GateCall): void
 
+  /** Writes down for the watchdog the call that is the first of the lane now. */
   label({ stream, sequence, site }: GateCall): void {
     this.memory.label(this.slot, stream, sequence, site)
   }
@@ -118,7 +119,7 @@ export class Gates {
     const { slot } = lane
     const sequence = ((this.#sequences[slot] ?? 0) + 1) | 0
     const call = { lane, stream, sequence, host, site: siteOf(sequence) }
-    lane.label(call)
+    if (lane.calls.length === 0) lane.label(call)
     const operations = this.memory.describe(slot, [
       { write: 'arrived', value: sequence },
       { waitUntilGo: WaitUntil.AT_LEAST, value: sequence },
@@ -201,6 +202,8 @@ export class Gates {
       this.running.splice(this.running.indexOf(call), 1)
       lane.running = false
       lane.calls.shift()
+      const [next] = lane.calls
+      if (next !== undefined) lane.label(next)
       lane.open(call)
       this.#count(-1)
       if (lane.calls.length === 0) this.#retire(lane)

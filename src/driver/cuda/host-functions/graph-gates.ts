@@ -97,7 +97,7 @@ export class GraphLane extends GateLane {
     this.#launches += 1
     const sequence = this.#launches
     const call = { lane: this, stream, sequence, host: this.host, site: siteOf(sequence) }
-    this.label(call)
+    if (this.calls.length === 0) this.label(call)
     return call
   }
 
