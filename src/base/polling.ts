@@ -40,10 +40,7 @@ export function tellOfPolling(call: string, whom: object, heldBy: string | undef
   if (heldBy === undefined) return
   const site = shortCallSite()
   const where = site === undefined ? '' : ` at ${site}`
-  const why = `${whom} comes after ${heldBy}, which only this thread can run or open`
-  const wayOut = 'await finished() instead, or give the event loop a turn between two calls'
-  warnOnce(
-    'CUDA_STREAMS_POLLING',
-    `${call} has been called${where} for ${seconds(warnAfter())} in a loop that never ends: ${why}. So ${wayOut}`,
-  )
+  const how = `for ${seconds(warnAfter())} without a turn of the event loop`
+  const wayOut = 'Await finished() instead, or give the event loop a turn between two calls'
+  warnOnce('CUDA_STREAMS_POLLING', `${call} has been called${where} ${how}: ${whom} comes after ${heldBy}. ${wayOut}`)
 }

@@ -7,7 +7,12 @@ export function streamInWords(stream: StreamHandle): string {
   return `the ${which} stream of device ${deviceOfDefaultStream(stream)}`
 }
 
+const ENDS = {
+  'a host function': 'which runs in a turn of the event loop',
+  'a latch': 'which stands until its open() is called',
+} as const
+
 /** `site` is where the program queued it, if that is known. */
-export function heldBy(what: 'a host function' | 'a latch', stream: StreamHandle, site: string | undefined): string {
-  return `${what} on ${streamInWords(stream)}${site === undefined ? '' : ` (queued at ${site})`}`
+export function heldBy(what: keyof typeof ENDS, stream: StreamHandle, site: string | undefined): string {
+  return `${what} on ${streamInWords(stream)}${site === undefined ? '' : ` (queued at ${site})`}, ${ENDS[what]}`
 }

@@ -29,18 +29,20 @@ interface Row {
 }
 
 const polling = (call: string): Row => {
-  const says = (at: string): RegExp =>
-    new RegExp(`${call}\\(\\) has been called at ${SITE}.* comes after a host function on the (stream 0x|null)${at}`)
-  return {
-    sim: ['POLLING', says('.*, which only this thread can run')],
-    cuda: ['POLLING', says(`.*\\(queued at ${SITE}`)],
-  }
+  const says = (queued: string): RegExp =>
+    new RegExp(
+      `${call}\\(\\) has been called at ${SITE}.* comes after a host function on the stream 0x\\w+${queued}, which runs`,
+    )
+  return { sim: ['POLLING', says('')], cuda: ['POLLING', says(` \\(queued at ${SITE}.*\\)`)] }
 }
 const LATCH: Row = {
-  sim: ['LATCH', new RegExp(`stands behind a latch on the stream 0x\\w+ \\(queued at .*${SITE}.*only its open\\(\\)`)],
+  sim: [
+    'LATCH',
+    new RegExp(`comes after a latch on the stream 0x\\w+ \\(queued at .*${SITE}.*, which stands until its open\\(\\)`),
+  ],
 }
 const blocked = (stands: string, thread = 'The main thread'): Row => {
-  const says = new RegExp(`${thread} has looked .*stands at a host function, ${stands} ${SITE}.*drainHostFunctions`)
+  const says = new RegExp(`${thread} has been .*stands at a host function \\(${stands} ${SITE}.*drainHostFunctions`)
   return { cuda: ['BLOCKED_THREAD', says] }
 }
 const ENDS: Row = { sim: 'ends', cuda: 'ends' }
@@ -67,7 +69,9 @@ const ROWS: Readonly<Record<Scenario, Row>> = {
   uploader: LATCH,
   graph: LATCH,
   drain: { sim: ['DRAIN', /returns only when none is/], cuda: ['DRAIN', /returns only when none is/] },
-  ranks: { sim: ['RANKS', /rank 1 of 3 .*this thread has rank 1; ranks 0, 2 must be made here too/] },
+  ranks: {
+    sim: ['RANKS', /rank 1 of 3 has waited .*This thread has rank 1; ranks 0, 2 must be made in this thread, too/],
+  },
   captureOfOther: { cuda: ['CAPTURE', /Call endCapture\(\)/] },
   loop: blocked('queued at'),
   memoryLoop: blocked('queued at'),

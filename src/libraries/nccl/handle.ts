@@ -9,6 +9,8 @@ import type { EndCall, NcclBackend } from './library.js'
 import { QueuedWork } from './queued-work.js'
 
 const MOST_NAMED = 8
+const WHY =
+  'Do all ranks make the same calls in the same order, those of create() with one id and size, and are their processes alive'
 
 export class NcclHandle extends NativeResource {
   readonly address: number
@@ -76,20 +78,17 @@ export class NcclHandle extends NativeResource {
       this.#warn(call)
     }
     if (waited <= this.timeout) return
-    const why = 'do all ranks make the same calls in the same order, and are their processes alive?'
-    throw stateError('ERR_DEADLOCK', `${call} has waited for the other ranks for ${this.timeout} ms: ${why}`)
+    throw stateError('ERR_DEADLOCK', `${call} has waited for the other ranks for ${this.timeout} ms. ${WHY}?`)
   }
 
   #warn(call: string): void {
-    const { rank, clique, library } = this
-    const what = `${call} of rank ${rank} of ${clique.size}`
-    const waits = `${what} has waited for the other ranks for ${seconds(warnAfter())}`
+    const { rank, clique, library, timeout } = this
     const missing = Array.from({ length: clique.size }, (_, other) => other).filter((other) => !clique.ranks.has(other))
-    const there = `this thread has ${ranksInWords([...clique.ranks])}`
-    const why =
-      missing.length === 0 ? 'all ranks are in this thread' : `${there}; ${ranksInWords(missing)} must ${library.come}`
-    const wayOut = `All ranks must make this call with the same id and size; options.timeout, here ${seconds(this.timeout)}, limits the wait`
-    warnOnce('CUDA_STREAMS_RANKS', `${waits}: ${why}. ${wayOut}`)
+    const others =
+      missing.length === 0 ? 'all ranks are in this thread' : `${ranksInWords(missing)} must ${library.come}`
+    const which = `This thread has ${ranksInWords([...clique.ranks])}; ${others}`
+    const what = `${call} of rank ${rank} of ${clique.size} has waited for the other ranks for ${seconds(warnAfter())}`
+    warnOnce('CUDA_STREAMS_RANKS', `${what}, of at most ${seconds(timeout)} (options.timeout). ${which}. ${WHY}?`)
   }
 
   /**

@@ -52,12 +52,12 @@ class Watch {
   #tell(slot: number, first: StandingGate, count: number): void {
     const owner = (this.#words[startOf(slot) + Slot.OWNER] ?? 1) - 1
     const thread = owner === 0 ? 'The main thread' : `Worker thread ${owner}`
-    const others = count === 1 ? '' : `, and ${count - 1} more stand so`
+    const others = count === 1 ? '' : `; ${count - 1} more stand so`
     const message =
-      `${thread} has looked for no host functions for ${seconds(this.watched.after)}, and ` +
-      `${this.#inWords(slot, first)}, which only that thread can run or return from${others}. It is inside a call or a ` +
-      'loop that gives the event loop no turn, and that never ends if it waits for the GPU. Before a blocking call of ' +
-      'another library, call device.drainHostFunctions(); instead of a loop, await finished().'
+      `${thread} has been inside one call or loop for ${seconds(this.watched.after)}, while ` +
+      `${this.#inWords(slot, first)}, which only that thread can run and return from${others}. If the call waits for the ` +
+      'GPU, it never ends. Call device.drainHostFunctions() before a blocking call of another library, and await ' +
+      'finished() instead of a loop'
     if (this.#told.has(message)) return
     this.#told.add(message)
     try {

@@ -140,7 +140,7 @@ export const inWords = ({ kind, stream, site }: SimOperation): string =>
   heldBy(kind === SimOperationKind.HOST ? 'a host function' : 'a latch', stream.handle, site)
 
 const stands = (latch: SimOperation, milliseconds: number): string =>
-  `Work that is waited for stands behind ${inWords(latch)}, which has not been opened for ${seconds(milliseconds)}, and nothing else goes on: only its open() ends this`
+  `Nothing has gone on for ${seconds(milliseconds)}: work that is waited for comes after ${inWords(latch)}`
 
 function waitFor(last: SimOperation): HostWait {
   return { last, isOver: () => last.over, needs: (host) => host.isBefore(last) }
