@@ -1,8 +1,12 @@
 /** Stacks as text, and which of their lines are the program's own. */
 import { fileURLToPath } from 'node:url'
 
-/** The folder of this package's code, as it stands in stacks: `file:///…/dist/src/`. */
-const LIBRARY = new URL('../', import.meta.url).href
+/** This file within the folder of the package's code. In a bundle it is elsewhere, and so is all of the library. */
+const OWN_FILE = 'base/stack.js'
+/** That folder, as it stands in stacks: `file:///…/dist/src/`; undefined in a bundle. */
+const LIBRARY = import.meta.url.endsWith(`/${OWN_FILE}`) ? import.meta.url.slice(0, -OWN_FILE.length) : undefined
+/** The same in the stacks of a bundle that has source maps, with `node --enable-source-maps`. */
+const PACKAGED = '/cuda-streams/dist/src/'
 const ASYNC = 'at async '
 /** Calls inside the library are seldom more than ten deep; an exploration's own callers lie between too. */
 const FRAMES = 24
@@ -84,8 +88,8 @@ function placeOf(line: string): { readonly file: string; readonly row: string; r
 }
 
 function ownerOf(file: string): StackFrame['owner'] {
-  if (!(file.startsWith('/') || file.startsWith('file:') || file.startsWith('node:') || file[1] === ':'))
-    return undefined
+  if (!(file.startsWith('/') || file.startsWith('node:') || file[1] === ':' || file.includes('://'))) return undefined
   if (file.startsWith('node:')) return 'node'
-  return file.startsWith(LIBRARY) ? 'library' : 'program'
+  const isLibrary = LIBRARY === undefined ? file.includes(PACKAGED) : file.startsWith(LIBRARY)
+  return isLibrary ? 'library' : 'program'
 }

@@ -27,6 +27,7 @@ const CONFORMANCE = [
     'host-functions',
     'identity',
     'memory',
+    'option-names',
     'options',
     'ordering',
     'process-life',
