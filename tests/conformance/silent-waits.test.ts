@@ -81,6 +81,7 @@ const ROWS: Readonly<Record<Scenario, Row>> = {
   insideHostFunction: blocked('queued at'),
   graphBlocked: blocked('of a graph launched at'),
   downloadBlocked: blocked('queued at'),
+  afterWorker: blocked('queued at'),
   loopForAWhile: blocked('queued at'),
   streamQueryForAWhile: polling('stream.query'),
   worker: blocked('queued at', String.raw`Worker thread \d+`),

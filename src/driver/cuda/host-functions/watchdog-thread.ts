@@ -74,10 +74,8 @@ class Watch {
     const length = uint32[Label.LENGTH] ?? 0
     const site = Buffer.from(bytes.subarray(Label.TEXT, Label.TEXT + length)).toString('utf8')
     const isThisOne = uint32[Label.SEQUENCE] === arrived >>> 0
-    const where = ofGraph
-      ? `of a graph launched at ${site}`
-      : `${isThisOne ? '' : 'queued after one '}queued at ${site}`
-    return `${streamInWords(stream)} stands at a host function${length === 0 ? '' : `, ${where}`}`
+    const where = ofGraph ? 'of a graph launched at' : `${isThisOne ? '' : 'behind one '}queued at`
+    return `${streamInWords(stream)} stands at a host function${length === 0 ? '' : ` (${where} ${site})`}`
   }
 }
 
