@@ -24,8 +24,19 @@ export interface GateCall {
 /** To look up where a host function was queued costs more than to queue it: the first ones are, then ever fewer. */
 const ALL_UP_TO = 4
 
-export const siteOf = (sequence: number): string | undefined =>
-  sequence <= ALL_UP_TO || (sequence & (sequence - 1)) === 0 ? shortCallSite() : undefined
+/** Undefined also where it cannot be told, as at the end of JavaScript's stack. Runs no code of the program. */
+export function siteOf(sequence: number): string | undefined {
+  if (sequence >>> 0 > ALL_UP_TO && (sequence & (sequence - 1)) !== 0) return undefined
+  const { prepareStackTrace } = Error
+  try {
+    Reflect.set(Error, 'prepareStackTrace', undefined)
+    return shortCallSite()
+  } catch {
+    return undefined
+  } finally {
+    Reflect.set(Error, 'prepareStackTrace', prepareStackTrace)
+  }
+}
 
 /** Host functions that run one after the other, because one stream, or one node of a graph, stands at their gates. */
 export abstract class GateLane {
