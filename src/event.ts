@@ -11,7 +11,9 @@ import {
   refuseReceiver,
 } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
+import { pollsInVain, tellOfPolling } from './base/polling.js'
 import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
+import { CUresult } from './driver/cuda-results.js'
 import type { EventHandle } from './driver/driver.js'
 import { finished, type WaitOptions } from './driver/finished.js'
 import { EVENT_OPTIONS, EventCore, type EventOptions, flagsOf, PLAIN, settingsIn } from './streams/event-core.js'
@@ -151,7 +153,9 @@ export class Event implements Disposable {
   query(): boolean {
     const { driver, handle } = open(this)
     try {
-      return driver.eventQuery(handle)
+      const isDone = driver.eventQuery(handle)
+      if (!isDone && pollsInVain()) tellOfPolling('event.query()', this, driver.eventHeldBy(handle))
+      return isDone
     } catch (error) {
       throw heardFrom(error, whom(this))
     }
@@ -213,7 +217,12 @@ export class Event implements Disposable {
     try {
       return end.driver.eventElapsedTime(begin, end.handle)
     } catch (error) {
-      throw error instanceof CudaError ? explainElapsed(from, end, error) : error
+      if (!(error instanceof CudaError)) throw error
+      if (error.number === CUresult.NOT_READY && pollsInVain()) {
+        const held = end.driver.eventHeldBy(begin) ?? end.driver.eventHeldBy(end.handle)
+        tellOfPolling('event.elapsedSince()', this, held)
+      }
+      throw explainElapsed(from, end, error)
     }
   }
 

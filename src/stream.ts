@@ -3,6 +3,7 @@ import { checkBoolean, checkFunction, checkThis, type Given, isInstance, readOpt
 import type { OwnBytes } from './base/bytes.js'
 import { heardFrom, inspectAsPrinted, invalidType, printed, refuseReceiver, stateError } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
+import { pollsInVain, tellOfPolling } from './base/polling.js'
 import { type Context, Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import { canonicalStream, cudaHandleOf, ExternalFlag, type HostFunction } from './driver/driver.js'
 import { finished, type WaitOptions } from './driver/finished.js'
@@ -338,7 +339,9 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   query(): boolean {
     const core = open(this)
     try {
-      return core.driver.streamQuery(core.handle)
+      const isDone = core.driver.streamQuery(core.handle)
+      if (!isDone && pollsInVain()) tellOfPolling('stream.query()', core, core.driver.streamHeldBy(core.handle))
+      return isDone
     } catch (error) {
       throw heardFrom(error, whom(core))
     }

@@ -7,8 +7,7 @@ const OWN_FILE = 'base/stack.js'
 const LIBRARY = import.meta.url.endsWith(`/${OWN_FILE}`) ? import.meta.url.slice(0, -OWN_FILE.length) : undefined
 /** The same in the stacks of a bundle that has source maps, with `node --enable-source-maps`. */
 const PACKAGED = '/cuda-streams/dist/src/'
-/** `at name (path:row:column)`, or the same without a name; a built-in function has no path. */
-const FRAME = /^\s+at (?:.* \(|async )?((?:[a-z]+:\/\/|\/|[A-Za-z]:\\|node:)[^()]*):(\d+):(\d+)\)?$/
+const ASYNC = 'at async '
 /** Calls inside the library are seldom more than ten deep; an exploration's own callers lie between too. */
 const FRAMES = 24
 const FRAMES_OF_TWO = 40
@@ -55,7 +54,7 @@ export function shortCallSite(): string | undefined {
   const sites: string[] = []
   for (const { line, path, row, owner } of framesOf(takeStack(FRAMES_OF_TWO))) {
     // What runs the program is no part of it.
-    if (line.startsWith('at async ')) break
+    if (line.startsWith(ASYNC)) break
     if (owner === 'program') sites.push(`${path.startsWith(here) ? path.slice(here.length) : path}:${row}`)
     else if (owner === 'library' && sites.length > 0) break
   }
@@ -65,17 +64,31 @@ export function shortCallSite(): string | undefined {
 
 /** One by one: to read a frame costs a microsecond, and most callers want the innermost. */
 function* framesOf(stack: string): Generator<StackFrame> {
-  for (const line of stack.split('\n')) {
-    if (!/^\s+at /.test(line)) continue
-    const [, file = '', row = '', column = ''] = FRAME.exec(line) ?? []
+  for (const each of stack.split('\n')) {
+    const line = each.trim()
+    if (line === each || !line.startsWith('at ')) continue
+    const { file, row, column } = placeOf(line)
     const owner = ownerOf(file)
     const path = owner === 'program' && file.startsWith('file:') ? fileURLToPath(file) : file
-    yield { line: line.trim(), path, row, column, owner }
+    yield { line, path, row, column, owner }
   }
 }
 
+/**
+ * Of `at name (path:row:column)`, or the same without a name; a built-in function has no path. By hand: where the stack is
+ * about to run over, V8 ends the process when it compiles a regular expression.
+ */
+function placeOf(line: string): { readonly file: string; readonly row: string; readonly column: string } {
+  const begin = line.endsWith(')') ? line.lastIndexOf('(') + 1 : line.startsWith(ASYNC) ? ASYNC.length : 'at '.length
+  const place = line.slice(begin, line.endsWith(')') ? -1 : undefined)
+  const atColumn = place.lastIndexOf(':')
+  const atRow = place.lastIndexOf(':', atColumn - 1)
+  if (atRow < 1 || place.includes(')')) return { file: '', row: '', column: '' }
+  return { file: place.slice(0, atRow), row: place.slice(atRow + 1, atColumn), column: place.slice(atColumn + 1) }
+}
+
 function ownerOf(file: string): StackFrame['owner'] {
-  if (file === '') return undefined
+  if (!(file.startsWith('/') || file.startsWith('node:') || file[1] === ':' || file.includes('://'))) return undefined
   if (file.startsWith('node:')) return 'node'
   const isLibrary = LIBRARY === undefined ? file.includes(PACKAGED) : file.startsWith(LIBRARY)
   return isLibrary ? 'library' : 'program'

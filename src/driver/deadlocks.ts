@@ -1,5 +1,6 @@
 /** What both backends say of a wait that cannot end. */
 import { stateError } from '../base/errors.js'
+import { seconds, warnAfter, warnOnce } from '../base/warnings.js'
 
 /**
  * Host functions that may wait one inside the other. They share one JavaScript stack, and one that has run over takes the
@@ -15,3 +16,19 @@ export const tooDeep = `${MOST_NESTED} host functions wait one inside the other,
 export function deadlock(what: string, why: string): Error {
   return stateError('ERR_DEADLOCK', `${what} would wait forever: ${why}`)
 }
+
+/**
+ * Tells whether a drain is over, where `isOver` says so. Warns where all that was pending at first has run long ago: the
+ * host functions queue each other.
+ */
+export function drained(isOver: () => boolean, haveFirstRun: () => boolean): () => boolean {
+  const begun = performance.now()
+  return () => {
+    if (isOver()) return true
+    if (performance.now() - begun > warnAfter() && haveFirstRun()) warnOnce('CUDA_STREAMS_DRAIN', endless(warnAfter()))
+    return false
+  }
+}
+
+const endless = (milliseconds: number): string =>
+  `device.drainHostFunctions() has run host functions for ${seconds(milliseconds)}. Those that were pending at first have run, and others are pending that they have queued: it returns only when none is. Let them stop queuing the next one before you drain them`

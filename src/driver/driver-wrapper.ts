@@ -147,6 +147,9 @@ export class DriverWrapper implements Driver {
   streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
     this.inner.streamWaitStream(stream, other, otherContext)
   }
+  streamHeldBy(stream: StreamHandle): string | undefined {
+    return this.inner.streamHeldBy(stream)
+  }
   streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
     return this.inner.streamFinished(stream, context, settle)
   }
@@ -177,6 +180,9 @@ export class DriverWrapper implements Driver {
   }
   eventSynchronize(event: EventHandle): void {
     this.inner.eventSynchronize(event)
+  }
+  eventHeldBy(event: EventHandle): string | undefined {
+    return this.inner.eventHeldBy(event)
   }
   eventFinished(event: EventHandle, settle: Settle): Cancel {
     return this.inner.eventFinished(event, settle)

@@ -1,6 +1,7 @@
 /** Simulations, and the operations on their streams that no GPU offers. */
 import { checkBoolean, checkInteger, checkNanoseconds, checkPointer, readOptions } from '../base/arguments.js'
 import { invalidType, stateError } from '../base/errors.js'
+import { shortCallSite } from '../base/stack.js'
 import { contextOf, type Device, deviceOf, driverOf, isDevice, readOptionsOn } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
 import { StreamFlag, type StreamHandle } from '../driver/driver.js'
@@ -124,7 +125,9 @@ export function busy(stream: Stream, nanoseconds: number): void {
  */
 export function latch(stream: Stream): { open(): void } {
   const { driver, handle } = simulated(stream)
+  const site = shortCallSite()
   const operation = driver.enqueue(handle, SimOperationKind.LATCH, 0)
+  operation.site = site
   return { open: () => driver.machine.open(operation) }
 }
 

@@ -184,10 +184,15 @@ describe('the guides leave out', { skip }, () => {
       ),
     ])
     const ours = /\b(?:CUDA_STREAMS|BENCH)_[A-Z_]+\b/g
-    // The code of a warning.
-    const variables = new Set(
-      [...read, ...namesIn('dist/src', ours)].filter((name) => name !== 'CUDA_STREAMS_SIMULATED'),
+    const warnings = /(?<=\bcode: '|\bwarnOnce\(\s*'|\[)CUDA_STREAMS_[A-Z_]+(?='|\])/g
+    const codes = namesIn('dist/src', warnings)
+    assert.deepEqual(
+      codes,
+      [
+        ...new Set(spansOf((path) => path === 'docs/errors.md').match(new RegExp(`\\b(?:${codes.join('|')})\\b`, 'g'))),
+      ].sort(),
     )
+    const variables = new Set([...read, ...namesIn('dist/src', ours)].filter((name) => !codes.includes(name)))
     assert.ok(variables.has('CUDA_STREAMS_DRIVER') && variables.has('HOME') && variables.has('BENCH_PYTHON'))
     const documented = spansOf((path) => path === 'docs/environment.md')
     const missing = [...variables].filter((name) => !new RegExp(`\\b${name}\\b`).test(documented))

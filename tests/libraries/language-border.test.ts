@@ -13,6 +13,7 @@ import { CUresult, cudaError } from '../../src/driver/cuda-results.js'
 import { collectUntil, follow, refused, rejected, turns } from '../conformance/expect.js'
 import { fakeLibraries, pretendedDevices } from './fake-libraries.js'
 
+process.env['CUDA_STREAMS_WARN_AFTER'] = '100'
 const fake = fakeLibraries()
 const skip = typeof fake === 'string' ? fake : false
 if (typeof fake === 'string') console.log(`skipped: ${fake}`)
@@ -542,6 +543,30 @@ describe('across the language border', { skip }, () => {
       // It is under way already, on a thread of its own: this waits for it.
       await communicator.abort()
       assert.equal(fake.said().at(-1), 'abort 7')
+    })
+
+    it('C6 waiting for other ranks is told of long before the time is up, once: in create(), a call and close()', async () => {
+      const told: string[] = []
+      const hear = ({ code, message }: Error & { code?: string }): void => void told.push(`${code} ${message}`)
+      process.on('warning', hear)
+      try {
+        const communicator = await device.run(() => make({ rank: 1, size: 3, timeout: 400 }))
+        const closing = await device.run(() => make({ rank: 2, size: 3, timeout: 400 }))
+        fake.polls(-1)
+        await rejected(() => device.run(() => make({ rank: 1, size: 12, timeout: 400 })), 'ERR_DEADLOCK')
+        refused(() => communicator.allReduce(a, a, { type: 'f32', stream }), 'ERR_DEADLOCK')
+        await rejected(() => closing.close(), 'ERR_DEADLOCK')
+      } finally {
+        process.off('warning', hear)
+      }
+      const what = (call: string, ranks: string, missing: string): RegExp =>
+        new RegExp(
+          `^CUDA_STREAMS_RANKS ${call} of rank ${ranks} has waited for the other ranks for 0.1 s, of at most 0.4 s .*; ranks ${missing} must come from other threads or processes`,
+        )
+      assert.equal(told.length, 3, told.join('\n'))
+      assert.match(told[0] ?? '', what('ncclCommInitRankConfig', '1 of 12', '0, 2, 3, 4, 5, 6, 7, 8, ...'))
+      assert.match(told[1] ?? '', what('ncclAllReduce', '1 of 3', '0, 2'))
+      assert.match(told[2] ?? '', what('ncclCommFinalize', '2 of 3', '0, 1'))
     })
 
     it('waiting for other ranks ends with the time, and with the signal', async () => {

@@ -32,6 +32,7 @@ const CONFORMANCE = [
     'ordering',
     'process-life',
     'sharing',
+    'silent-waits',
   ],
   ...['stream-protocol', 'streams', 'transfers'],
 ]

@@ -1,4 +1,7 @@
-/** The rule of docs/errors.md: before a blocking call of another library, drainHostFunctions(). */
+/**
+ * The rule of docs/errors.md: before a blocking call of another library, drainHostFunctions(); and the watchdog, which
+ * tells where it was forgotten.
+ */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { describe, it } from 'node:test'
@@ -28,7 +31,9 @@ interface Ended {
 
 function run(how: 'drain' | 'plunge', code: string): Promise<Ended> {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [CHILD, how, code], { env: { ...process.env, NODE_TEST_CONTEXT: undefined } })
+    const child = spawn(process.execPath, [CHILD, how, code], {
+      env: { ...process.env, NODE_TEST_CONTEXT: undefined, CUDA_STREAMS_WARN_AFTER: '1000' },
+    })
     let output = ''
     let hung = false
     let patience = setTimeout(() => child.kill('SIGKILL'), LONGEST_MS)
@@ -68,11 +73,14 @@ describe('a blocking call of another library', { skip: reason, timeout: 900_000 
     })
   }
 
-  it('does not return without it, which is why there is a rule', async () => {
-    const call = CALLS.find(([library]) => here.some((name) => name.startsWith(library)))
-    assert.ok(call, 'no library is here')
-    const { output, hung } = await run('plunge', call[1])
-    assert.match(output, /ran 0\nblocking\n/)
-    assert.equal(hung, true, `it came back, so the rule is not needed: ${output}`)
-  })
+  for (const [library, code] of CALLS) {
+    const missing = here.some((name) => name.startsWith(library)) ? false : `${library} is not here`
+
+    it(`does not return without it, which the watchdog tells: ${code}`, { skip: missing }, async () => {
+      const { output, hung } = await run('plunge', code)
+      assert.match(output, /ran 0\nblocking\n/)
+      assert.equal(hung, true, `it came back, so the rule is not needed: ${output}`)
+      assert.match(output, /\[CUDA_STREAMS_BLOCKED_THREAD\].*The main thread .* \(queued at \S*blocking-call\.js:\d+/)
+    })
+  }
 })

@@ -318,6 +318,10 @@ export class CudaDriver implements Driver {
     this.streamWaitEvent(stream, between, 0)
   }
 
+  streamHeldBy(stream: StreamHandle): string | undefined {
+    return this.#hostFunctions.heldBy((dependencies) => dependencies.streamComesAfter(stream))
+  }
+
   streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
     if (this.streamIsCapturing(stream)) throw cudaError('cuStreamQuery', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     return this.parts.promises.streamFinished(stream, context, (event) => this.eventRecord(event, stream, 0), settle)
@@ -421,6 +425,10 @@ export class CudaDriver implements Driver {
     if (this.#hostFunctions.anyPending) {
       this.#inUse.during(event, () => this.parts.blocking.forEvent(event, () => this.eventQuery(event)))
     } else check('cuEventSynchronize', this.#library.cuEventSynchronize(event))
+  }
+
+  eventHeldBy(event: EventHandle): string | undefined {
+    return this.#hostFunctions.heldBy((dependencies) => dependencies.eventComesAfter(event))
   }
 
   eventFinished(event: EventHandle, settle: Settle): Cancel {

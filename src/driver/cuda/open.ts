@@ -1,5 +1,5 @@
 /** Builds the driver from its parts. */
-import { invalidValue } from '../../base/errors.js'
+import { millisecondsOf } from '../../base/warnings.js'
 import { deadlock } from '../deadlocks.js'
 import {
   type ContextHandle,
@@ -23,6 +23,7 @@ import { GraphGates } from './host-functions/graph-gates.js'
 import { HostFunctions } from './host-functions/host-functions.js'
 import { QueueDepth } from './host-functions/queue-depth.js'
 import { openThreadTable } from './host-functions/thread-table.js'
+import { makeWatchdog } from './host-functions/watchdog.js'
 import { Contexts } from './libcuda/contexts.js'
 import { check, startLibrary } from './libcuda/library.js'
 import { NativeMemory } from './libcuda/native.js'
@@ -51,7 +52,7 @@ export function openCudaDriver(): Driver | undefined {
   const libcuda: LibcudaParts = { library, memory, contexts, relaxed, calls: new StreamCalls(contexts) }
   const threads = openThreadTable()
   const rest = makeRest()
-  const deadlockAfter = deadlockTimeout()
+  const deadlockAfter = millisecondsOf('CUDA_STREAMS_DEADLOCK_TIMEOUT', DEADLOCK_TIMEOUT)
   const reserve = new StreamReserve({
     ...libcuda,
     threads,
@@ -63,8 +64,9 @@ export function openCudaDriver(): Driver | undefined {
   const gateMemory = (kind: 'stream' | 'graph'): GateMemory =>
     new GateMemory(
       (bytes) => allocatePinned(libcuda, bytes, contexts.primary(0)),
-      (address, slots) => threads.publishGates(kind, address, slots),
+      (address, slots, labels) => threads.publishGates(kind, address, slots, labels),
     )
+  const startWatchdog = makeWatchdog(threads)
   const restForOthers = (waited: number): void => {
     if (waited > deadlockAfter) throw deadlock('queuing a host function', keptOut(deadlockAfter))
     rest(Number.POSITIVE_INFINITY)
@@ -72,6 +74,7 @@ export function openCudaDriver(): Driver | undefined {
   const gates = new Gates(library, gateMemory('stream'), threads, restForOthers, () => {
     callsApart.waitForAll()
     reserve.fillWhereNeeded()
+    startWatchdog()
   })
   const graphGates = new GraphGates(library, gateMemory('graph'))
   const dependencies = new Dependencies(
@@ -130,12 +133,4 @@ function learn({ library, memory, contexts }: LibcudaParts, reserve: StreamReser
     library.cuEventDestroy_v2(event)
     for (const { handle } of streams) reserve.giveBack(0, handle)
   })
-}
-
-function deadlockTimeout(): number {
-  const wanted = process.env['CUDA_STREAMS_DEADLOCK_TIMEOUT']
-  if (wanted === undefined || wanted === '') return DEADLOCK_TIMEOUT
-  const milliseconds = Number(wanted)
-  if (Number.isFinite(milliseconds) && milliseconds > 0) return milliseconds
-  throw invalidValue(`CUDA_STREAMS_DEADLOCK_TIMEOUT must be a number of milliseconds, not '${wanted}'`)
 }

@@ -26,7 +26,7 @@ import { HandedOutStreams } from '../handed-out-streams.js'
 import { CaptureRules } from './capture-rules.js'
 import { Ranges, rangeOf } from './handles.js'
 import { FaultPlan } from './machine/fault-plan.js'
-import { HostWaits, hasRoom } from './machine/host-waits.js'
+import { HostWaits, hasRoom, inWords } from './machine/host-waits.js'
 import { Machine } from './machine/machine.js'
 import { SimEvent, type SimNodeWork, type SimOperation, type SimStream } from './machine/machine-state.js'
 import type { Scheduler, Steps } from './machine/scheduler.js'
@@ -244,19 +244,15 @@ export class SimDriver implements Driver, WorkQueue {
   streamQuery(handle: StreamHandle): boolean {
     const stream = this.#registry.liveStream(handle, 'cuStreamQuery')
     this.#refuseLooking(stream, 'cuStreamQuery')
-    const isNull = stream === stream.device.nullStream
-    const tails = isNull ? [...this.machine.nullStreamTails(stream.device)] : [stream.tail]
-    this.machine.scheduler.look({ operations: tails, memory: undefined })
+    this.machine.scheduler.look({ operations: this.#tailsOf(stream), memory: undefined })
     this.#registry.alive(stream.device, 'cuStreamQuery')
-    return isNull ? stream.device.blockingUnfinished === 0 : stream.unfinished === 0
+    return stream === stream.device.nullStream ? stream.device.blockingUnfinished === 0 : stream.unfinished === 0
   }
 
   streamSynchronize(handle: StreamHandle): void {
     const stream = this.#registry.liveStream(handle, 'cuStreamSynchronize')
     this.#refuseLooking(stream, 'cuStreamSynchronize')
-    const isNull = stream === stream.device.nullStream
-    const tails = isNull ? this.machine.nullStreamTails(stream.device) : [stream.tail]
-    this.#waits.blockFor(this.machine.marker(stream, tails), 'stream.synchronize()')
+    this.#waits.blockFor(this.machine.marker(stream, this.#tailsOf(stream)), 'stream.synchronize()')
     this.#registry.alive(stream.device, 'cuStreamSynchronize')
   }
 
@@ -273,6 +269,11 @@ export class SimDriver implements Driver, WorkQueue {
     const between = new SimEvent(other.device, 0 as EventHandle, EventFlag.DISABLE_TIMING)
     this.#record(between, other, 0)
     this.#wait(this.#registry.liveStream(handle, 'cuStreamWaitEvent'), between)
+  }
+
+  streamHeldBy(handle: StreamHandle): string | undefined {
+    const stream = this.#registry.peekStream(handle)
+    return stream === undefined ? undefined : this.#heldBy(this.#tailsOf(stream))
   }
 
   streamFinished(handle: StreamHandle, _context: ContextHandle, settle: Settle): Cancel {
@@ -343,6 +344,10 @@ export class SimDriver implements Driver, WorkQueue {
     this.#registry.alive(event.device, 'cuEventSynchronize')
   }
 
+  eventHeldBy(handle: EventHandle): string | undefined {
+    return this.#heldBy([this.#registry.peekEvent(handle)?.record])
+  }
+
   eventFinished(handle: EventHandle, settle: Settle): Cancel {
     const event = this.#registry.event(handle, 'cuEventQuery')
     this.#registry.alive(event.device, 'cuEventQuery')
@@ -402,6 +407,16 @@ export class SimDriver implements Driver, WorkQueue {
     const { base, numbers } = ranges.take(byteLength)
     for (const range of numbers) drivers.set(range, new WeakRef(this))
     return base
+  }
+
+  /** The operations that have to be over for all the stream's work to be. */
+  #tailsOf(stream: SimStream): readonly (SimOperation | undefined)[] {
+    return stream === stream.device.nullStream ? [...this.machine.nullStreamTails(stream.device)] : [stream.tail]
+  }
+
+  #heldBy(operations: readonly (SimOperation | undefined)[]): string | undefined {
+    const [held] = operations.flatMap((each) => (each === undefined ? [] : (this.machine.holdsUp(each) ?? [])))
+    return held === undefined ? undefined : inWords(held)
   }
 
   #record(event: SimEvent, stream: SimStream, external: ExternalFlag): void {

@@ -2,10 +2,15 @@
 import { performance } from 'node:perf_hooks'
 import { stateError } from '../../base/errors.js'
 import { NativeResource } from '../../base/finalization.js'
+import { seconds, warnAfter, warnOnce } from '../../base/warnings.js'
 import { lookUntil } from '../../driver/look-until.js'
 import type { Clique } from './clique.js'
 import type { EndCall, NcclBackend } from './library.js'
 import { QueuedWork } from './queued-work.js'
+
+const MOST_NAMED = 8
+const WHY =
+  'Do all ranks make the same calls in the same order, those of create() with one id and size, and are their processes alive'
 
 export class NcclHandle extends NativeResource {
   readonly address: number
@@ -17,6 +22,8 @@ export class NcclHandle extends NativeResource {
   closing = false
   readonly #memory: { free(): void }
   #ended: Promise<void> | undefined
+  /** When the wait began that a warning told of. */
+  #warnedOf: number | undefined
 
   /**
    * Calls NCCL, which goes on on a thread of its own: `done` tells when the communicator is there.
@@ -63,11 +70,25 @@ export class NcclHandle extends NativeResource {
     })
   }
 
-  /** Throws ERR_DEADLOCK where other ranks have been waited for too long. */
+  /** Throws ERR_DEADLOCK where other ranks have been waited for too long, and warns long before. */
   checkTime(since: number, call: string): void {
-    if (performance.now() - since <= this.timeout) return
-    const why = 'do all ranks make the same calls in the same order, and are their processes alive?'
-    throw stateError('ERR_DEADLOCK', `${call} has waited for the other ranks for ${this.timeout} ms: ${why}`)
+    const waited = performance.now() - since
+    if (waited > warnAfter() && this.#warnedOf !== since) {
+      this.#warnedOf = since
+      this.#warn(call)
+    }
+    if (waited <= this.timeout) return
+    throw stateError('ERR_DEADLOCK', `${call} has waited for the other ranks for ${this.timeout} ms. ${WHY}?`)
+  }
+
+  #warn(call: string): void {
+    const { rank, clique, library, timeout } = this
+    const missing = Array.from({ length: clique.size }, (_, other) => other).filter((other) => !clique.ranks.has(other))
+    const others =
+      missing.length === 0 ? 'all ranks are in this thread' : `${ranksInWords(missing)} must ${library.come}`
+    const which = `This thread has ${ranksInWords([...clique.ranks])}; ${others}`
+    const what = `${call} of rank ${rank} of ${clique.size} has waited for the other ranks for ${seconds(warnAfter())}`
+    warnOnce('CUDA_STREAMS_RANKS', `${what}, of at most ${seconds(timeout)} (options.timeout). ${which}. ${WHY}?`)
   }
 
   /**
@@ -99,3 +120,6 @@ export class NcclHandle extends NativeResource {
     void this.end('ncclCommDestroy')
   }
 }
+
+const ranksInWords = (ranks: readonly number[]): string =>
+  `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.slice(0, MOST_NAMED).join(', ')}${ranks.length > MOST_NAMED ? ', ...' : ''}`

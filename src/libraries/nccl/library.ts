@@ -113,6 +113,8 @@ const PATIENCE = { ncclCommDestroy: 10_000, ncclCommAbort: 250 } as const
 export type EndCall = keyof typeof PATIENCE
 
 export class NcclLibrary {
+  /** Of ranks that are in no thread that is known here, for warnings. */
+  readonly come: string = 'come from other threads or processes, and NCCL does not tell which have come'
   readonly #functions: Readonly<Record<NcclFunction, LibraryFunction>>
   readonly #addressOf: (name: EndCall) => number
   readonly #errorString: (result: number) => string

@@ -33,6 +33,7 @@ class Meeting {
 
 /** Ranks meet in this thread; nothing else is done here. */
 export class SimulatedNccl implements NcclBackend {
+  readonly come = 'be made in this thread, too: on the simulator all ranks are in one'
   /** Those that wait for more ranks, by their ids. */
   readonly #meetings = new Map<string, Meeting>()
   /** By the number that stands for the communicator's address. */

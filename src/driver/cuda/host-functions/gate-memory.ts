@@ -5,6 +5,7 @@
 
 import { NativeMemory } from '../libcuda/native.js'
 import { fillAtExit } from './fill-at-exit.js'
+import { LABEL_BYTES, Label } from './thread-slots.js'
 
 /** Gates that can be in use at one time: one for each stream with host functions pending, one for each graph's. */
 export const GATE_SLOTS = 4096
@@ -34,11 +35,15 @@ export class GateMemory {
   readonly #operations = new NativeMemory(MOST_OPERATIONS * OPERATION_BYTES)
   readonly #free: number[] = []
   #words: NativeMemory | undefined
+  #labels: NativeMemory | undefined
 
-  /** `allocate` gives the address of so many bytes of pinned memory, valid in every context; `made` is told of it. */
+  /**
+   * `allocate` gives the address of so many bytes of pinned memory, valid in every context; `made` is told of it, and of
+   * the labels.
+   */
   constructor(
     allocate: (bytes: number) => number,
-    private readonly made: (address: number, slots: number) => void,
+    private readonly made: (address: number, slots: number, labels: number) => void,
   ) {
     this.#allocate = () => allocate(GATE_SLOTS * SLOT_BYTES)
   }
@@ -65,6 +70,19 @@ export class GateMemory {
     Atomics.store(this.#prepared(), slot * 2 + 1, value)
   }
 
+  /** Writes down for the watchdog what stands at the slot's gate; `site` is where it was queued, if that is known. */
+  label(slot: number, stream: number, sequence: number, site: string | undefined): void {
+    if (this.#labels === undefined) return
+    const { uint32, bytes } = this.#labels
+    const word = (slot * LABEL_BYTES) / 4
+    uint32[word + Label.STREAM] = stream
+    uint32[word + Label.STREAM + 1] = stream / 2 ** 32
+    if (site === undefined) return
+    const text = bytes.subarray(slot * LABEL_BYTES + Label.TEXT, (slot + 1) * LABEL_BYTES)
+    uint32[word + Label.LENGTH] = new TextEncoder().encodeInto(site, text).written
+    uint32[word + Label.SEQUENCE] = sequence
+  }
+
   /** Writes the operations down as CUDA takes them. Returns their address, valid until the next call. */
   describe(slot: number, operations: readonly (WriteOperation | WaitOperation)[]): number {
     this.#prepared()
@@ -87,7 +105,8 @@ export class GateMemory {
       this.#words = new NativeMemory(GATE_SLOTS * SLOT_BYTES, this.#allocate())
       this.#words.bytes.fill(0)
       fillAtExit(this.#words.address, this.#words.bytes.length, EVERY_GATE_OPEN)
-      this.made(this.#words.address, GATE_SLOTS)
+      this.#labels = new NativeMemory(GATE_SLOTS * LABEL_BYTES)
+      this.made(this.#words.address, GATE_SLOTS, this.#labels.address)
       for (let slot = GATE_SLOTS - 1; slot >= 0; slot -= 1) this.#free.push(slot)
     }
     return this.#words.int32

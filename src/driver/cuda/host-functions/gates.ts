@@ -4,6 +4,7 @@
  * for "go"; JavaScript sees the first, runs the function, and writes the second.
  */
 import { stateError } from '../../../base/errors.js'
+import { shortCallSite } from '../../../base/stack.js'
 import type { ContextHandle, HostFunction, StreamHandle } from '../../driver.js'
 import { check, type Library } from '../libcuda/library.js'
 import { GATE_SLOTS, type GateMemory, WaitUntil } from './gate-memory.js'
@@ -16,6 +17,25 @@ export interface GateCall {
   /** Counts up in each lane. */
   readonly sequence: number
   readonly host: HostFunction
+  /** Where it was queued, if that was looked up. */
+  readonly site: string | undefined
+}
+
+/** To look up where a host function was queued costs more than to queue it: the first ones are, then ever fewer. */
+const ALL_UP_TO = 4
+
+/** Undefined also where it cannot be told, as at the end of JavaScript's stack. Runs no code of the program. */
+export function siteOf(sequence: number): string | undefined {
+  if (sequence >>> 0 > ALL_UP_TO && (sequence & (sequence - 1)) !== 0) return undefined
+  const { prepareStackTrace } = Error
+  try {
+    Reflect.set(Error, 'prepareStackTrace', undefined)
+    return shortCallSite()
+  } catch {
+    return undefined
+  } finally {
+    Reflect.set(Error, 'prepareStackTrace', prepareStackTrace)
+  }
 }
 
 /** Host functions that run one after the other, because one stream, or one node of a graph, stands at their gates. */
@@ -34,6 +54,12 @@ export abstract class GateLane {
   /** Does the GPU stand at the gate of this call? */
   abstract arrived(call: GateCall): boolean
   abstract open(call: GateCall): void
+
+  /** Writes down for the watchdog the call that is the first of the lane now. */
+  label({ stream, sequence, site }: GateCall): void {
+    this.memory.label(this.slot, stream, sequence, site)
+  }
+
   /** The last call is over. */
   abstract emptied(): void
 }
@@ -103,6 +129,8 @@ export class Gates {
     const lane = this.#lanes.get(stream) ?? this.#openLane(stream, context)
     const { slot } = lane
     const sequence = ((this.#sequences[slot] ?? 0) + 1) | 0
+    const call = { lane, stream, sequence, host, site: siteOf(sequence) }
+    if (lane.calls.length === 0) lane.label(call)
     const operations = this.memory.describe(slot, [
       { write: 'arrived', value: sequence },
       { waitUntilGo: WaitUntil.AT_LEAST, value: sequence },
@@ -111,7 +139,6 @@ export class Gates {
     if (result !== 0 && lane.calls.length === 0) lane.emptied()
     check('cuLaunchHostFunc', result)
     this.#sequences[slot] = sequence
-    const call = { lane, stream, sequence, host }
     this.add(call)
     return call
   }
@@ -166,6 +193,7 @@ export class Gates {
   }
 
   #dueLane(mayRun?: (call: GateCall) => boolean): GateLane | undefined {
+    this.threads.beat()
     for (const lane of this.#active) {
       const [first] = lane.calls
       if (lane.running || first === undefined) continue
@@ -185,6 +213,8 @@ export class Gates {
       this.running.splice(this.running.indexOf(call), 1)
       lane.running = false
       lane.calls.shift()
+      const [next] = lane.calls
+      if (next !== undefined) lane.label(next)
       lane.open(call)
       this.#count(-1)
       if (lane.calls.length === 0) this.#retire(lane)

@@ -8,7 +8,7 @@ import type { ContextHandle, HostFunction, StreamHandle } from '../../driver.js'
 import { check, type Library } from '../libcuda/library.js'
 import { NativeMemory } from '../libcuda/native.js'
 import { GATE_SLOTS, type GateMemory, WaitUntil } from './gate-memory.js'
-import { type GateCall, GateLane } from './gates.js'
+import { type GateCall, GateLane, siteOf } from './gates.js'
 
 const OPERATIONS = 3
 /** sizeof(CUDA_BATCH_MEM_OP_NODE_PARAMS). */
@@ -95,7 +95,10 @@ export class GraphLane extends GateLane {
   /** The call that one more launch of the graph brings. */
   next(stream: StreamHandle): GateCall {
     this.#launches += 1
-    return { lane: this, stream, sequence: this.#launches, host: this.host }
+    const sequence = this.#launches
+    const call = { lane: this, stream, sequence, host: this.host, site: siteOf(sequence) }
+    if (this.calls.length === 0) this.label(call)
+    return call
   }
 
   /** The instance of the graph is gone; launches of it may still be pending. */

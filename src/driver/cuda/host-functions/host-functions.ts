@@ -11,11 +11,12 @@ import {
   type HostFunction,
   type StreamHandle,
 } from '../../driver.js'
+import { heldBy } from '../../held-by.js'
 import type { LoopPump } from '../../loop-pump.js'
 import type { Library } from '../libcuda/library.js'
 import type { RelaxedCaptures } from '../libcuda/relaxed-captures.js'
 import type { Captures } from './captures.js'
-import type { Dependencies } from './dependencies.js'
+import type { ComesAfter, Dependencies } from './dependencies.js'
 import type { Gates } from './gates.js'
 import type { GraphLane } from './graph-gates.js'
 import type { QueueDepth } from './queue-depth.js'
@@ -159,6 +160,17 @@ export class HostFunctions {
       return depth.hasRoom(canonicalStream(stream), entries, () => relaxed.run(isEmpty)) && !gates.full
     depth.clear()
     return true
+  }
+
+  /** In words: one of those pending that something comes after. The caller tells of it, so the watchdog need not. */
+  heldBy(after: (dependencies: Dependencies) => ComesAfter): string | undefined {
+    if (!this.pending) return undefined
+    const { gates, dependencies, threads } = this.parts
+    const comesAfter = after(dependencies)
+    const call = gates.active.flatMap(({ calls }) => calls.slice(0, 1)).find(comesAfter)
+    if (call === undefined) return undefined
+    threads.told()
+    return heldBy('a host function', call.stream, call.site)
   }
 
   /** All that the stream held is done. */

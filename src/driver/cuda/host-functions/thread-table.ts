@@ -9,33 +9,18 @@ import { threadId } from 'node:worker_threads'
 import { copyingReader } from '../libcuda/memory-reader.js'
 import { koffi, NativeMemory } from '../libcuda/native.js'
 import { fillAtExit } from './fill-at-exit.js'
+import { Head, SLOTS, Slot, StandingGates, startOf, TOLD } from './thread-slots.js'
 
-/** Words of the table's head. */
-const Head = { MAGIC: 0, EXCLUSIVE: 1, MOST_SLOTS_USED: 2, RECORDING: 3, MAKING_STREAMS: 4, WORDS: 16 } as const
 /** Words that say which thread has a right: the number of its slot and one, or zero. */
-const RIGHTS = [Head.EXCLUSIVE, Head.RECORDING, Head.MAKING_STREAMS]
-/** Words of a thread's slot. */
-const Slot = {
-  OWNER: 0,
-  PENDING: 1,
-  STREAMS: 2,
-  PAIRS: 3,
-  GATES: 4,
-  GRAPH_GATES: 6,
-  ENTRIES: 8,
-  CAPTURES: 9,
-  WAITING: 10,
-  WORDS: 16,
-} as const
-const SLOTS = 500
+const RIGHTS = [Head.EXCLUSIVE, Head.RECORDING, Head.MAKING_STREAMS, Head.WATCHING]
 /** Streams kept for those that are wanted while host functions are pending: so many of each of the first devices. */
 export const KEPT_DEVICES = 16
 export const KEPT_STREAMS = 256
 const KEPT_AT = 32_768
 /** Behind the slots: the counts of the kept streams. */
 const COUNTS_AT = Head.WORDS + SLOTS * Slot.WORDS
-const TABLE_BYTES = KEPT_AT + KEPT_DEVICES * KEPT_STREAMS * 8
-const MAGIC = 0x57ea_3506
+export const TABLE_BYTES = KEPT_AT + KEPT_DEVICES * KEPT_STREAMS * 8
+const MAGIC = 0x57ea_3507
 
 /** Where the table is looked for: places that no allocator of the usual systems hands out. */
 const PLACES: readonly number[] = [0x2c5d_0000_0000, 0x3a9b_0000_0000, 0x1e27_0000_0000]
@@ -132,6 +117,13 @@ export const alone = (): Threads => ({
   announceCaptures: () => true,
   recording: freeRight,
   publishGates() {},
+  beat() {},
+  told() {},
+  address: 0,
+  watching: new Right(
+    () => false,
+    () => {},
+  ),
   standing: () => new Set(),
   exclusive: freeRight,
   makingStreams: freeRight,
@@ -166,19 +158,26 @@ class ThreadTable {
     () => this.#take(Head.MAKING_STREAMS),
     () => this.#release(Head.MAKING_STREAMS),
   )
+  /** The right to watch the threads of the process: one watchdog is enough. */
+  readonly watching = new Right(
+    () => this.#take(Head.WATCHING),
+    () => this.#release(Head.WATCHING),
+  )
   readonly #at: number
   /** How far this thread is inside of exclusive calls: one may unload a module that another has put off. */
   #depth = 0
-  /** The gates of other threads, by their address. */
-  readonly #gatesOfOthers = new Map<number, Int32Array>()
+  readonly #standing: StandingGates
 
   constructor(
     private readonly words: Int32Array,
     /** Streams that no work is on, which all threads keep together. */
     readonly kept: KeptStreams,
     private readonly slot: number,
+    /** Of the table. */
+    readonly address: number,
   ) {
     this.#at = startOf(slot)
+    this.#standing = new StandingGates(words)
   }
 
   /** How many host functions this thread has pending, for the others to see. */
@@ -242,12 +241,23 @@ class ThreadTable {
     return streams
   }
 
-  /** Where the gates of this thread lie: so many pairs of words, "arrived" and "go". */
-  publishGates(kind: 'stream' | 'graph', address: number, pairs: number): void {
-    const at = this.#at + (kind === 'stream' ? Slot.GATES : Slot.GRAPH_GATES)
-    this.words[at + 1] = Math.floor(address / 2 ** 32)
-    this.words[at] = address | 0
+  /** Where the gates of this thread lie: so many pairs of words, "arrived" and "go"; and a label for each. */
+  publishGates(kind: 'stream' | 'graph', address: number, pairs: number, labels: number): void {
     this.words[this.#at + Slot.PAIRS] = pairs
+    this.#publishAddress(kind === 'stream' ? Slot.LABELS : Slot.GRAPH_LABELS, labels)
+    this.#publishAddress(kind === 'stream' ? Slot.GATES : Slot.GRAPH_GATES, address)
+  }
+
+  /** This thread looks for host functions that are due. */
+  beat(): void {
+    const at = this.#at + Slot.BEAT
+    this.words[at] = ((this.words[at] ?? 0) + 1) & ~TOLD
+  }
+
+  /** This thread has told why it does not look: the watchdog need not. */
+  told(): void {
+    const at = this.#at + Slot.BEAT
+    this.words[at] = (this.words[at] ?? 0) | TOLD
   }
 
   /** How many waits inside host functions this thread is in: each is given up where nothing goes on. */
@@ -264,7 +274,7 @@ class ThreadTable {
       if (slot === this.slot || Atomics.load(this.words, at + Slot.PENDING) === 0) continue
       // It waits by the library, and opens them when that is over or given up.
       if (Atomics.load(this.words, at + Slot.WAITING) > 0) continue
-      for (const kind of [Slot.GATES, Slot.GRAPH_GATES]) this.#findStanding(slot, at + kind, found)
+      for (const { name } of this.#standing.of(slot)) found.add(name)
     }
     return found
   }
@@ -291,20 +301,6 @@ class ThreadTable {
     return false
   }
 
-  #findStanding(slot: number, at: number, found: Set<string>): void {
-    const address = (this.words[at + 1] ?? 0) * 2 ** 32 + ((this.words[at] ?? 0) >>> 0)
-    if (address === 0) return
-    let gates = this.#gatesOfOthers.get(address)
-    if (gates === undefined) {
-      gates = new NativeMemory((this.words[startOf(slot) + Slot.PAIRS] ?? 0) * 8, address).int32
-      this.#gatesOfOthers.set(address, gates)
-    }
-    for (let gate = 0; gate < gates.length; gate += 2) {
-      const arrived = Atomics.load(gates, gate)
-      if (((arrived - Atomics.load(gates, gate + 1)) | 0) > 0) found.add(`${address + gate * 4}:${arrived}`)
-    }
-  }
-
   /** A thread that was terminated inside of its call has left its slot, and the right with it. */
   #isGone(holder: number): boolean {
     return Atomics.load(this.words, startOf(holder - 1) + Slot.OWNER) === 0
@@ -322,6 +318,11 @@ class ThreadTable {
     Atomics.store(this.words, word, 0)
   }
 
+  #publishAddress(word: number, address: number): void {
+    this.words[this.#at + word + 1] = Math.floor(address / 2 ** 32)
+    this.words[this.#at + word] = address | 0
+  }
+
   #sumOfOthers(word: number): number {
     const used = this.words[Head.MOST_SLOTS_USED] ?? 0
     let sum = 0
@@ -331,8 +332,6 @@ class ThreadTable {
     return sum
   }
 }
-
-const startOf = (slot: number): number => Head.WORDS + slot * Slot.WORDS
 
 /**
  * Maps the table, or finds the one that another thread has mapped: a fixed place is all that threads have in common.
@@ -386,6 +385,7 @@ function takeSlot(table: NativeMemory): Threads | undefined {
       words,
       new KeptStreams(places, words.subarray(COUNTS_AT, COUNTS_AT + 2 * KEPT_DEVICES)),
       slot,
+      table.address,
     )
   }
   return undefined

@@ -3,7 +3,7 @@
  * never go on: so each wait looks in turn whether it is over and whether a stream stands at a gate.
  */
 import { CUresult, cudaError } from '../../cuda-results.js'
-import { comesAfterItself, deadlock, MOST_NESTED, tooDeep } from '../../deadlocks.js'
+import { comesAfterItself, deadlock, drained, MOST_NESTED, tooDeep } from '../../deadlocks.js'
 import { type ContextHandle, canonicalStream, type EventHandle, type StreamHandle } from '../../driver.js'
 import type { Sleeper } from '../../loop-pump.js'
 import type { ComesAfter } from '../host-functions/dependencies.js'
@@ -107,7 +107,13 @@ export class Blocking {
    * Runs host functions until none of this thread is pending. Those dropped because the GPU faulted are not pending.
    */
   forHostFunctions(what: string): void {
-    this.#block(() => !this.parts.hostFunctions.pending, needsAll, what)
+    const { gates, hostFunctions } = this.parts
+    const first = gates.active.flatMap((lane) => lane.calls)
+    const isDone = drained(
+      () => !hostFunctions.pending,
+      () => first.every(isOver),
+    )
+    this.#block(isDone, needsAll, what)
   }
 
   /** Waits for work of another library, which says itself when it is done. */

@@ -2,6 +2,8 @@
  * Waits by promise on a real GPU, and the turn of the event loop in which they are settled and host functions that are due
  * are run.
  */
+
+import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
 import {
   type Cancel,
   type ContextHandle,
@@ -18,6 +20,7 @@ import { Completions } from './completions.js'
 interface LaterWait {
   readonly context: ContextHandle
   readonly settle: Settle
+  readonly since: number
   cancel: Cancel | undefined
   isOver: boolean
 }
@@ -112,7 +115,7 @@ export class Promises {
 
   /** Another thread captures, and to record the device would invalidate that: it begins when the capture is over. */
   #finishedLater(context: ContextHandle, settle: Settle): Cancel {
-    const wait: LaterWait = { context, settle, cancel: undefined, isOver: false }
+    const wait: LaterWait = { context, settle, since: performance.now(), cancel: undefined, isOver: false }
     this.#later.push(wait)
     this.parts.pump.wake()
     return () => {
@@ -132,7 +135,9 @@ export class Promises {
           wait.settle(error)
         }
       }
-      if (captures.underWay > 0 || threads.recording.now(begin) === undefined) this.#later.push(wait)
+      if (captures.underWay === 0 && threads.recording.now(begin) !== undefined) continue
+      this.#later.push(wait)
+      if (performance.now() - wait.since > warnAfter()) warnOnce('CUDA_STREAMS_CAPTURE', captured(warnAfter()))
     }
   }
 
@@ -150,3 +155,6 @@ export class Promises {
     return cancel
   }
 }
+
+const captured = (milliseconds: number): string =>
+  `device.finished() has waited for ${seconds(milliseconds)} for a capture of a stream, of this thread or another, to end: to ask before would invalidate it. Call endCapture() on the stream that began it, or await the finished() of the streams that matter`

@@ -1,9 +1,12 @@
 /** How the host waits for the machine: blocked, or turn by turn of the event loop. */
-import { comesAfterItself, deadlock, MOST_NESTED, tooDeep } from '../../deadlocks.js'
+import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
+import { comesAfterItself, deadlock, drained, MOST_NESTED, tooDeep } from '../../deadlocks.js'
+import { heldBy } from '../../held-by.js'
 import { LoopPump, type Sleeper, type TurnResult } from '../../loop-pump.js'
 import type { Machine } from './machine.js'
 import type { SimOperation, SimStream } from './machine-state.js'
 import type { HostWait, Runs } from './scheduler.js'
+import { SimOperationKind } from './work.js'
 
 /** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
@@ -12,6 +15,9 @@ const LONGEST_TIMEOUT = 2 ** 31 - 1
 export class HostWaits {
   readonly #pump: LoopPump
   #abandoned = false
+  /** Since when something has been pending, as far as the event loop has seen. */
+  #pendingSince: number | undefined
+  readonly #warnAfter = warnAfter()
 
   /** `all` are those of the machines of the process. */
   constructor(
@@ -20,7 +26,7 @@ export class HostWaits {
   ) {
     this.#pump = new LoopPump(
       () => this.#turn(),
-      new Park(),
+      new Park(() => this.#warn()),
       () => this.#pending > 0,
     )
   }
@@ -46,7 +52,12 @@ export class HostWaits {
   }
 
   drainHostFunctions(): void {
-    const isOver = (): boolean => this.machine.hostFunctionsPending === 0
+    const { machine } = this
+    const last = machine.lastSequence
+    const isOver = drained(
+      () => machine.hostFunctionsPending === 0,
+      () => machine.hasNoHostFunctionUpTo(last),
+    )
     this.#block({ isOver, needs: () => true, last: undefined }, 'device.drainHostFunctions()')
   }
 
@@ -57,6 +68,8 @@ export class HostWaits {
   #turn(): TurnResult {
     if (this.#abandoned) return 'idle'
     if (this.machine.scheduler.turn()) return 'soon'
+    if (this.#pending === 0) this.#pendingSince = undefined
+    else this.#pendingSince ??= performance.now()
     return this.#pending > 0 ? 'later' : 'idle'
   }
 
@@ -82,24 +95,52 @@ export class HostWaits {
     return !this.#abandoned && this.machine.hostFunctionsPending > 0 && this.machine.scheduler.step()
   }
 
+  /**
+   * Nothing goes on by itself any more, and promises or host functions are pending: they wait for latches. Tells of those
+   * that have stood for a while. The result is the time in milliseconds after which to call this again.
+   */
+  #warn(): number {
+    const now = performance.now()
+    const late = now - this.#warnAfter
+    let next = (this.#pendingSince ?? now) - late
+    if (next > 0) return next
+    next = this.#warnAfter
+    for (const latch of this.machine.latchesStanding) {
+      if (!this.machine.isWaitedFor(latch)) continue
+      if (latch.standsSince > late) next = Math.min(next, latch.standsSince - late)
+      else warnOnce('CUDA_STREAMS_LATCH', stands(latch, this.#warnAfter))
+    }
+    return next
+  }
+
   #whyStuck(): string {
-    return `nothing runs any more, and ${this.machine.latchesStanding} latch(es) stand. Open the latch first, or await the finished() of it`
+    return `nothing runs any more, and ${this.machine.latchesStanding.size} latch(es) stand. Open the latch first, or await the finished() of it`
   }
 }
 
-/** Keeps the process alive, as pending work does on a GPU. Nothing happens until a call comes, so nothing is watched. */
+/** Keeps the process alive, as pending work does on a GPU. Nothing happens until a call comes. */
 class Park implements Sleeper {
   #timer: NodeJS.Timeout | undefined
 
-  sleep(): void {
-    this.#timer = setInterval(() => {}, LONGEST_TIMEOUT)
+  /** `look` tells after how many milliseconds it is to be called again. */
+  constructor(private readonly look: () => number) {}
+
+  readonly sleep = (): void => {
+    this.#timer = setTimeout(this.sleep, Math.min(Math.ceil(this.look()), LONGEST_TIMEOUT))
   }
 
   cancel(): void {
-    clearInterval(this.#timer)
+    clearTimeout(this.#timer)
     this.#timer = undefined
   }
 }
+
+/** An operation that stands until JavaScript runs or opens it. */
+export const inWords = ({ kind, stream, site }: SimOperation): string =>
+  heldBy(kind === SimOperationKind.HOST ? 'a host function' : 'a latch', stream.handle, site)
+
+const stands = (latch: SimOperation, milliseconds: number): string =>
+  `Nothing has gone on for ${seconds(milliseconds)}: work that is waited for comes after ${inWords(latch)}`
 
 function waitFor(last: SimOperation): HostWait {
   return { last, isOver: () => last.over, needs: (host) => host.isBefore(last) }

@@ -154,6 +154,9 @@ export class SimOperation implements Listed<SimOperation> {
   inStream = true
   /** The observer's number for it. */
   observed = -1
+  /** Of a latch, for warnings: where it was made, and since when a stream stands there, by the clock on the wall. */
+  site: string | undefined
+  standsSince = Number.POSITIVE_INFINITY
 
   /**
    * @param sequence the order in which operations were queued
@@ -180,6 +183,11 @@ export class SimOperation implements Listed<SimOperation> {
   /** Does it take one of the places that a stream's hardware queue has? Records and waits do not. */
   get takesEntry(): boolean {
     return this.kind !== SimOperationKind.INSTANT
+  }
+
+  /** Does it stand at the front, for JavaScript to run or open it? */
+  get waitsForHost(): boolean {
+    return (this.kind === SimOperationKind.HOST || this.kind === SimOperationKind.LATCH) && this.#state === READY
   }
 
   get isBlocked(): boolean {

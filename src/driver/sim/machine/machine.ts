@@ -213,8 +213,27 @@ export class Machine implements Steps {
     return Machine.#nested
   }
 
-  get latchesStanding(): number {
-    return this.#latches.size
+  /** A host function or latch that only this thread can run or open, and that the operation comes after. */
+  holdsUp(operation: SimOperation): SimOperation | undefined {
+    return this.#live.all().find((each) => each.waitsForHost && each.isBefore(operation))
+  }
+
+  /** The number of the operation that was made last. */
+  get lastSequence(): number {
+    return this.#sequence
+  }
+
+  hasNoHostFunctionUpTo(sequence: number): boolean {
+    return !this.#live.all().some((each) => each.host !== undefined && each.sequence <= sequence)
+  }
+
+  get latchesStanding(): ReadonlySet<SimOperation> {
+    return this.#latches
+  }
+
+  /** Does a promise or host function that is pending come after the latch? */
+  isWaitedFor(latch: SimOperation): boolean {
+    return this.#live.all().some((each) => (each.settle ?? each.host) !== undefined && latch.isBefore(each))
   }
 
   end(operation: SimOperation): void {
@@ -440,6 +459,7 @@ export class Machine implements Steps {
       return
     }
     this.#latches.add(operation)
+    operation.standsSince = performance.now()
     this.observer?.started(operation, this.scheduler.now)
   }
 

@@ -11,6 +11,7 @@ it('what is refused in the middle keeps no gates', () => {
   const memory = {
     take: () => (left > 0 ? left-- : undefined),
     describe: () => 0,
+    label: () => {},
   }
   const library = { cuGraphBatchMemOpNodeSetParams: () => 0 }
   const gates = new GraphGates(library as unknown as Library, memory as unknown as GateMemory)

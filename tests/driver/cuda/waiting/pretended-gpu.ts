@@ -35,6 +35,7 @@ export class PretendedGpu {
       giveBack: () => {},
       arrived: (slot: number) => words.arrived.get(slot) ?? 0,
       setGo: (slot: number, sequence: number) => words.go.set(slot, sequence),
+      label: () => {},
       describe(slot: number, [{ value }]: [{ value: number }]) {
         described = { slot, sequence: value }
       },

@@ -321,7 +321,7 @@ test('a call that needs a moment without host functions is ERR_DEADLOCK where th
 test('a host function that cannot be queued, since another thread waits for the device, is an error and takes no gate', () => {
   let taken = 0
   const published: number[] = []
-  const memory = { take: () => (taken += 1), giveBack: () => (taken -= 1), describe: () => 0 }
+  const memory = { take: () => (taken += 1), giveBack: () => (taken -= 1), describe: () => 0, label: () => {} }
   const threads = { ...alone(), announce: () => false, publish: (pending: number) => published.push(pending) }
   const gates = new Gates({} as never, memory as never, threads, () => {
     throw new Error('that was long enough')

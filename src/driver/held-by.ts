@@ -1,0 +1,18 @@
+/** What holds work up and only this thread can end, in the words of warnings. */
+import { canonicalStream, cudaHandleOf, deviceOfDefaultStream, isDefaultStream, type StreamHandle } from './driver.js'
+
+export function streamInWords(stream: StreamHandle): string {
+  if (!isDefaultStream(stream)) return `the stream 0x${stream.toString(16)}`
+  const which = cudaHandleOf(canonicalStream(stream)) === 0 ? 'null' : 'per-thread default'
+  return `the ${which} stream of device ${deviceOfDefaultStream(stream)}`
+}
+
+const ENDS = {
+  'a host function': 'which runs in a turn of the event loop',
+  'a latch': 'which stands until its open() is called',
+} as const
+
+/** `site` is where the program queued it, if that is known. */
+export function heldBy(what: keyof typeof ENDS, stream: StreamHandle, site: string | undefined): string {
+  return `${what} on ${streamInWords(stream)}${site === undefined ? '' : ` (queued at ${site})`}, ${ENDS[what]}`
+}
