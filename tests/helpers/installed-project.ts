@@ -19,11 +19,11 @@ export function installedProject(folder: string, koffi?: Koffi): string {
   if (koffi !== 'absent') install('koffi')
   if (koffi === undefined || koffi === 'with another file for its binary') install('@koromix')
   if (koffi === 'with another file for its binary') {
-    for (const libc of ['linux', 'musl'])
-      writeFileSync(
-        join(modules, '@koromix', `koffi-linux-${process.arch}`, `${libc}_${process.arch}`, 'koffi.node'),
-        'x',
-      )
+    for (const libc of ['linux', 'musl']) {
+      const place = join(modules, '@koromix', `koffi-linux-${process.arch}`, `${libc}_${process.arch}`)
+      mkdirSync(place, { recursive: true })
+      writeFileSync(join(place, 'koffi.node'), 'x')
+    }
   }
   return project
 }
