@@ -15,10 +15,11 @@ const cache = join(root, '.cache', 'typescript')
 const VERSIONS = ['5.4.5', '5.5.4', '5.6.3', '5.7.3', '5.8.3', '5.9.3', '6.0.3']
 const OWN = JSON.parse(readFileSync(join(modules, 'typescript', 'package.json'), 'utf8')).version
 const RESOLUTIONS = { node16: 'node16', nodenext: 'nodenext', bundler: 'esnext' }
-/** What a project has: with @types/node no lib but the language's, without it the one of browsers. */
+/** A project's types: @types/node and no lib but the language's; the lib of browsers; both, as where `lib` is not set. */
 const TYPES = {
   '@types/node': { types: ['node'], lib: ['es2022'] },
   'lib dom': { types: [], lib: ['es2022', 'dom', 'dom.iterable'] },
+  both: { types: ['node'] },
 }
 
 const isQuick = process.argv.includes('--quick')
@@ -77,10 +78,11 @@ const hasOldest = existsSync(compilerIn(folderOf(oldest)))
 if (isQuick && !hasOldest) console.log(`skipped: TypeScript ${oldest} is not here; npm run test:types installs it`)
 const versions = isQuick ? [...(hasOldest ? [oldest] : []), OWN] : [...VERSIONS, OWN]
 const resolutions = isQuick ? ['nodenext'] : Object.keys(RESOLUTIONS)
+const projects = isQuick ? ['lib dom', 'both'] : Object.keys(TYPES)
 for (const version of versions) install(version)
 const project = makeProject()
 const cells = versions.flatMap((version) =>
-  resolutions.flatMap((resolution) => Object.keys(TYPES).map((types) => ({ version, resolution, types }))),
+  resolutions.flatMap((resolution) => projects.map((types) => ({ version, resolution, types }))),
 )
 let done = 0
 async function worker(queue) {
@@ -97,7 +99,7 @@ try {
   rmSync(project, { recursive: true, force: true })
 }
 if (process.stderr.isTTY) process.stderr.write('\r')
-const columns = resolutions.flatMap((resolution) => Object.keys(TYPES).map((types) => `${resolution}, ${types}`))
+const columns = resolutions.flatMap((resolution) => projects.map((types) => `${resolution}, ${types}`))
 console.log(`| TypeScript | ${columns.join(' | ')} |\n|---|${columns.map(() => '---|').join('')}`)
 for (const version of versions) {
   const row = cells.filter((cell) => cell.version === version)
