@@ -29,6 +29,7 @@ interface Attempt {
 const UNSET: NonNullable<ChildOptions['env']> = {
   CUDA_STREAMS_DRIVER: undefined,
   CUDA_STREAMS_SIM_DEVICES: undefined,
+  CUDA_STREAMS_SIM_SEED: undefined,
   NODE_NO_WARNINGS: undefined,
 }
 /** Where there is a GPU, this hides it: the driver loads and has no device. */

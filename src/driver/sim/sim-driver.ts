@@ -40,7 +40,7 @@ import { noOtherProcess, SimSharing } from './sim-sharing.js'
 
 export interface SimDriverOptions {
   readonly devices: number
-  /** Of the allowed orders; 0 is the natural one. */
+  /** Of the allowed orders; with 0 effects on memory are put off, and else nothing is by chance. */
   readonly seed: number
   /** Picks the faults that are random. Default: the seed. */
   readonly faultSeed?: number
@@ -244,7 +244,7 @@ export class SimDriver implements Driver, WorkQueue {
     this.#refuseLooking(stream, 'cuStreamQuery')
     const isNull = stream === stream.device.nullStream
     const tails = isNull ? [...this.machine.nullStreamTails(stream.device)] : [stream.tail]
-    this.machine.scheduler.look({ operations: tails, memory: undefined })
+    this.machine.look(tails)
     this.#registry.alive(stream.device, 'cuStreamQuery')
     return isNull ? stream.device.blockingUnfinished === 0 : stream.unfinished === 0
   }
@@ -329,7 +329,7 @@ export class SimDriver implements Driver, WorkQueue {
 
   eventQuery(handle: EventHandle): boolean {
     const event = this.#liveEvent(handle, 'cuEventQuery')
-    this.machine.scheduler.look({ operations: [event.record], memory: undefined })
+    this.machine.look([event.record])
     this.#registry.alive(event.device, 'cuEventQuery')
     return event.record === undefined || event.record.over
   }
@@ -356,7 +356,7 @@ export class SimDriver implements Driver, WorkQueue {
     this.#registry.alive(end.device, call)
     const [from, to] = [this.#timedRecord(start, call), this.#timedRecord(end, call)]
     if (start.device !== end.device) throw cudaError(call, CUresult.INVALID_HANDLE)
-    this.machine.scheduler.look({ operations: [from, to], memory: undefined })
+    this.machine.look([from, to])
     if (!from.over || !to.over) throw cudaError(call, CUresult.NOT_READY)
     return (to.time - from.time) / 1e6
   }
