@@ -6,6 +6,7 @@ import { type Device, driverOf, isDevice } from '../device.js'
 import type { LaunchShape, ScalarType } from '../driver/driver.js'
 import { queueWith } from '../memory/queue-with-memory.js'
 import type { StreamCore } from '../streams/stream-core.js'
+import { CHECKED_THREADS, checkedViews } from './checked-views.js'
 import { type Kernel, type LaunchConfig, Module, Shapes } from './kernel.js'
 import { type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
@@ -111,6 +112,9 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
   /** Runs the twin. */
   readonly #run: (shape: LaunchShape, args: TwinArguments<S>) => void
   readonly #parameters: readonly Parameter[]
+  /** What errors call the arguments, and those among them that are memory. */
+  readonly #names: readonly string[]
+  readonly #memoryNames: readonly string[]
   readonly #compiled = new Map<Device, Kernel>()
   readonly #shapes = new Shapes()
   /** Only a type: the arguments that a launch takes. */
@@ -134,12 +138,22 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
       throw invalidValue('A kernel needs either definition.simulate or definition.simulateGrid, and not both')
     }
     this.#run = ({ grid, block, sharedMemory }, args) => {
-      if (simulateGrid !== undefined) simulateGrid({ gridDim: grid, blockDim: block, sharedMemory }, ...args)
-      else if (simulate !== undefined) runThreads(grid, block, sharedMemory, (thread) => simulate(thread, ...args))
+      simulateGrid?.({ gridDim: grid, blockDim: block, sharedMemory }, ...args)
+      if (simulate === undefined) return
+      const longest = lengthOfLongest(args)
+      let checked: TwinArguments<S> | undefined
+      runThreads(grid, block, sharedMemory, (thread) => {
+        const beyond = thread.globalX - longest
+        if (!(beyond >= 0 && beyond < CHECKED_THREADS)) return simulate(thread, ...args)
+        checked ??= checkedViews(this.name, args, this.#names)
+        return simulate(thread, ...checked)
+      })
     }
     this.#nanoseconds = checkNanoseconds(nanoseconds, 'definition.nanoseconds')
     this.#parameters = parseSignature(signature)
     this.#signature = this.#parameters.map(typeOf)
+    this.#names = this.#signature.map((type, index) => `argument ${index}, '${type}'`)
+    this.#memoryNames = this.#names.filter((_, index) => this.#parameters[index]?.access !== undefined)
   }
 
   /**
@@ -200,13 +214,15 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     const { driver, handle } = stream
     const memory = openArguments(args, this.#parameters, driver) ?? []
     const values = args as LaunchValues
-    const name = this.name
-    const nanoseconds = this.#nanoseconds
+    const { name } = this
+    const [nanoseconds, memoryNames] = [this.#nanoseconds, this.#memoryNames]
     const run = (bytes: readonly Uint8Array[]): void => {
       const given = twinArguments(this.#parameters, values, bytes) as unknown as TwinArguments<S>
       this.#run(shape, given)
     }
-    queueWith(stream, memory, () => driver.kernels.launchTwin(handle, { name, memory, nanoseconds, run, shape }))
+    queueWith(stream, memory, () =>
+      driver.kernels.launchTwin(handle, { name, memory, memoryNames, nanoseconds, run, shape }),
+    )
     stream.last = `kernel '${name}'`
   }
 
@@ -243,6 +259,12 @@ export function defineKernel<const S extends readonly ParameterType[]>(
 function optionsFor(device: Device): readonly string[] {
   const { major, minor } = device.computeCapability
   return [`--gpu-architecture=sm_${major}${minor}`]
+}
+
+/** Elements of the longest view; without any, more than there are threads. */
+function lengthOfLongest(args: readonly unknown[]): number {
+  const lengths = args.map((value) => (ArrayBuffer.isView(value) ? (value as unknown as ArrayLike<unknown>).length : 0))
+  return args.some(ArrayBuffer.isView) ? Math.max(...lengths) : Number.POSITIVE_INFINITY
 }
 
 function twinArguments(

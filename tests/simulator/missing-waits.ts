@@ -95,15 +95,18 @@ export const commonest: readonly OrderingBug[] = [
     b.wait(mended ? a.record() : early)
     return read(b, data)
   }),
-  bug(named('pinned memory written by a host function, copied by another stream'), ({ device, stream, zeros }, mended) => {
-    const [a, b, data] = [stream(), stream(), zeros()]
-    const pinned = device.allocPinned(BYTES)
-    pinned.bytes.fill(0)
-    a.launchHostFunc(() => pinned.bytes.fill(1))
-    if (mended) b.wait(a)
-    b.copy(data, pinned)
-    return read(b, data)
-  }),
+  bug(
+    named('pinned memory written by a host function, copied by another stream'),
+    ({ device, stream, zeros }, mended) => {
+      const [a, b, data] = [stream(), stream(), zeros()]
+      const pinned = device.allocPinned(BYTES)
+      pinned.bytes.fill(0)
+      a.launchHostFunc(() => pinned.bytes.fill(1))
+      if (mended) b.wait(a)
+      b.copy(data, pinned)
+      return read(b, data)
+    },
+  ),
   bug(named('pinned memory read without a wait'), async ({ device, stream, zeros }, mended) => {
     const [a, data] = [stream(), zeros()]
     const pinned = device.allocPinned(BYTES)
