@@ -21,7 +21,7 @@ async function told(stream: Stream, queue: () => void): Promise<string[]> {
     (error) => errors.push(`${Reflect.get(error as object, 'code')}: ${(error as Error).message}`),
     async () => {
       queue()
-      await stream.finished()
+      stream.synchronize()
     },
   )
   return errors
@@ -29,47 +29,51 @@ async function told(stream: Stream, queue: () => void): Promise<string[]> {
 
 type Signature = readonly ['in u32*', 'out u32*', 'u32']
 
-const kernelOf = (simulateGrid: (from: Uint32Array, to: Uint32Array) => void): DefinedKernel<Signature> =>
+const kernelOf = (simulateGrid: (from: Uint32Array, to: Uint32Array) => unknown): DefinedKernel<Signature> =>
   defineKernel({
     name: 'k',
     source: '',
     signature: ['in u32*', 'out u32*', 'u32'],
-    simulateGrid: (_grid, from, to) => simulateGrid(from, to),
+    simulateGrid: (_grid, from, to) => void simulateGrid(from, to),
   })
 
 type Launch = (from: DeviceBuffer, to: DeviceBuffer) => readonly [DeviceBuffer, DeviceBuffer]
 const whole: Launch = (from, to) => [from, to]
 const slices: Launch = (from, to) => [from.slice(64, 32), to.slice(128, 32)]
 
-const WRONG: Readonly<Record<string, readonly [(from: Uint32Array, to: Uint32Array) => void, Launch, RegExp]>> = {
+const WRONG: Readonly<Record<string, readonly [(from: Uint32Array, to: Uint32Array) => unknown, Launch, RegExp]>> = {
   'the first element of what it reads': [
-    (from) => void (from[0] = 9),
+    (from) => from.fill(9, 0, 0 + 1),
     whole,
     /^ERR_INVALID_ARG_VALUE: .*kernel k writes byte 0 of the 4096 of argument 0, 'in u32\*', which it may only read. Say 'inout'/,
   ],
-  'the last element': [(from) => void (from[1023] = 9), whole, /byte 4092 of the 4096 of argument 0, 'in u32\*'/],
-  'a slice that it reads': [(from) => void (from[2] = 9), slices, /byte 8 of the 32 of argument 0, 'in u32\*'/],
+  'the last element': [
+    (from) => from.fill(9, 1023, 1023 + 1),
+    whole,
+    /byte 4092 of the 4096 of argument 0, 'in u32\*'/,
+  ],
+  'a slice that it reads': [(from) => from.fill(9, 2, 2 + 1), slices, /byte 8 of the 32 of argument 0, 'in u32\*'/],
   'the allocation of which it has a slice': [
-    (_, to) => void (new Uint32Array(to.buffer)[0] = 9),
+    (_, to) => new Uint32Array(to.buffer).fill(9, 0, 1),
     slices,
     /outside of the memory that it was given, at byte 0 of the allocation. The \.buffer of a view/,
   ],
   'behind its slice': [
-    (_, to) => void (new Uint32Array(to.buffer, to.byteOffset)[8] = 9),
+    (_, to) => new Uint32Array(to.buffer, to.byteOffset).fill(9, 8, 9),
     slices,
     /outside of the memory that it was given, at byte 160 of the allocation/,
   ],
   'what it reads and writes, as two arguments': [
-    (from) => void (from[200] = 9),
+    (from) => from.fill(9, 200, 200 + 1),
     (from) => [from, from.slice(0, 400)],
     /byte 800 of the 4096 of argument 0/,
   ],
 }
 
-const RIGHT: Readonly<Record<string, readonly [(from: Uint32Array, to: Uint32Array) => void, Launch]>> = {
+const RIGHT: Readonly<Record<string, readonly [(from: Uint32Array, to: Uint32Array) => unknown, Launch]>> = {
   'what it is to write': [(from, to) => to.set(from), whole],
   'all of its slice': [(from, to) => to.set(from), slices],
-  'in place': [(from, to) => from.forEach((value, index) => (to[index] = value + 1)), (from) => [from, from]],
+  'in place': [(from, to) => to.set(from.map((value) => value + 1)), (from) => [from, from]],
   'two slices of one allocation': [(from, to) => to.set(from), (from) => [from.slice(0, 512), from.slice(512, 512)]],
 }
 
@@ -112,7 +116,7 @@ describe('a twin on the simulator', () => {
     const [from, to] = [device.alloc(KIB * KIB, { stream }), device.alloc(4, { stream })]
     const writes = (at: number) => () =>
       stream.launch(
-        kernelOf((view) => void (view[at] = 9)),
+        kernelOf((view) => view.fill(9, at, at + 1)),
         { grid: 1, block: 1 },
         from,
         to,
@@ -145,6 +149,9 @@ describe('a twin on the simulator', () => {
 })
 
 describe('a thread of a twin', () => {
+  const setOwn = (at: number, x: Float32Array): void => {
+    x[at] = at
+  }
   const LENGTH = 1000
   const launched = async (simulate: (globalX: number, x: Float32Array, one: Int32Array) => unknown, block = 256) => {
     const { device, stream } = machine()
@@ -161,7 +168,7 @@ describe('a thread of a twin', () => {
   }
 
   it('that has no element is told so where it reads or writes one', async () => {
-    const write = await launched((at, x) => (x[at] = at))
+    const write = await launched(setOwn)
     assert.equal(write.errors.length, 1)
     assert.match(
       write.errors[0] ?? '',
@@ -174,9 +181,9 @@ describe('a thread of a twin', () => {
   })
 
   it('that returns early, or has something else to do, is right; so is a launch that fits', async () => {
-    assert.deepEqual((await launched((at, x) => at < x.length && (x[at] = at))).errors, [])
-    assert.deepEqual((await launched((at, x) => (x[at] = at), 250)).errors, [])
-    const counted = await launched((_, __, one) => (one[0] = (one[0] ?? 0) + 1))
+    assert.deepEqual((await launched((at, x) => at < x.length && setOwn(at, x))).errors, [])
+    assert.deepEqual((await launched(setOwn, 250)).errors, [])
+    const counted = await launched((_, __, one) => one.set([(one[0] ?? 0) + 1]))
     assert.deepEqual(counted, { errors: [], one: 1024 })
     const methods = await launched((_, x, one) => {
       assert.ok(x instanceof Float32Array)
