@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { simulate } from 'cuda-streams/sim'
+import { type Event, Stream } from 'cuda-streams'
+import { latch, simulate } from 'cuda-streams/sim'
 import { bugs } from '../../examples/ordering-bugs/bugs.js'
 import type { Program } from '../../examples/ordering-bugs/scene.js'
 import { root } from '../helpers/root.js'
@@ -47,5 +48,32 @@ describe('a missing wait, on the simulator', () => {
     const table = page.split('\n').filter((line) => /^\|.*\| never\s*\|$/.test(line))
     const plain = table.map((line) => line.replaceAll(/\s*\|\s*/g, ' | ').trim())
     assert.deepEqual(plain, rows, `${PAGE} has to have:\n${rows.join('\n')}`)
+  })
+})
+
+describe('effects that are put off', () => {
+  it('are never done before a host function that they come after, whatever else is waited for', async () => {
+    const [device] = simulate().devices
+    assert.ok(device)
+    const [stream, other] = [new Stream({ device }), new Stream({ device })]
+    const [first, second] = [device.alloc(4), device.alloc(4)]
+    for (const looks of [
+      (event: Event) => event.finished(),
+      async (event: Event) => event.synchronize(),
+      async (event: Event) => void (event.query() || event.synchronize()),
+      (event: Event) => other.wait(event).finished(),
+      async (event: Event) => void (await other.wait(event).download(first)),
+      (event: Event) => new Promise<void>((resolve) => void other.wait(event).launchHostFunc(resolve)),
+    ]) {
+      const pinned = device.allocPinned(4)
+      stream.fill(first, 1)
+      const filled = stream.record()
+      const gate = latch(stream)
+      stream.launchHostFunc(() => pinned.bytes.fill(9))
+      stream.copy(second, pinned)
+      gate.open()
+      await looks(filled)
+      assert.deepEqual([...(await stream.download(second))], [9, 9, 9, 9])
+    }
   })
 })

@@ -7,6 +7,9 @@ import type { Access } from '../driver.js'
 
 /** Bytes of a stretch that are compared: half of them at each end. */
 const COMPARED = 2 ** 18
+/** Copies are made here, as far as there is room: a launch inside of another one's twin makes that one's worthless. */
+const SCRATCH = 2 ** 20
+let scratch: Uint8Array | undefined
 
 export interface TwinPiece {
   readonly bytes: Uint8Array
@@ -26,19 +29,23 @@ export interface Change {
   readonly at: number
 }
 
-/** Call it before the twin runs; the result says afterwards what has changed first. */
+/**
+ * Call it before the twin runs; the result says afterwards what has changed first, unless other memory was watched
+ * meanwhile.
+ */
 export function watchWrites(pieces: readonly TwinPiece[], comparesAll: boolean): () => Change | undefined {
-  const stretches: Stretch[] = []
+  const kept = new Kept()
+  const keep = comparesAll ? kept.add.bind(kept) : kept.addEnds.bind(kept)
   for (const buffer of new Set(pieces.map(({ bytes }) => bytes.buffer))) {
     let from = 0
     for (const { byteOffset, byteLength } of writable(pieces, buffer)) {
-      keep(stretches, buffer, from, byteOffset, comparesAll)
+      keep(buffer, from, byteOffset)
       from = Math.max(from, byteOffset + byteLength)
     }
-    keep(stretches, buffer, from, buffer.byteLength, comparesAll)
+    keep(buffer, from, buffer.byteLength)
   }
   return () => {
-    for (const { now, before } of stretches) {
+    for (const { now, before } of kept.stretches) {
       if (Buffer.compare(now, before) === 0) continue
       return placeOf(
         pieces,
@@ -56,19 +63,32 @@ const writable = (pieces: readonly TwinPiece[], buffer: ArrayBufferLike): readon
     .map(({ bytes }) => bytes)
     .sort((a, b) => a.byteOffset - b.byteOffset)
 
-function keep(stretches: Stretch[], buffer: ArrayBufferLike, from: number, to: number, all: boolean): void {
-  const half = COMPARED / 2
-  const ends =
-    all || to - from <= COMPARED
-      ? [[from, to]]
-      : [
-          [from, from + half],
-          [to - half, to],
-        ]
-  for (const [begin = 0, end = 0] of ends) {
-    if (end <= begin) continue
-    const now = new Uint8Array(buffer, begin, end - begin)
-    stretches.push({ now, before: now.slice() })
+class Kept {
+  readonly stretches: Stretch[] = []
+  #used = 0
+
+  /** Keeps a copy of these bytes. */
+  add(buffer: ArrayBufferLike, from: number, to: number): void {
+    if (to <= from) return
+    const now = new Uint8Array(buffer, from, to - from)
+    let before: Uint8Array
+    if (this.#used + now.length > SCRATCH) before = now.slice()
+    else {
+      scratch ??= new Uint8Array(SCRATCH)
+      before = scratch.subarray(this.#used, this.#used + now.length)
+      before.set(now)
+      this.#used += now.length
+    }
+    this.stretches.push({ now, before })
+  }
+
+  /** The same; of a long stretch only both ends. */
+  addEnds(buffer: ArrayBufferLike, from: number, to: number): void {
+    if (to - from <= COMPARED) this.add(buffer, from, to)
+    else {
+      this.add(buffer, from, from + COMPARED / 2)
+      this.add(buffer, to - COMPARED / 2, to)
+    }
   }
 }
 

@@ -57,7 +57,7 @@ export class LateEffects {
 
   /** Does the effects of an operation that is over, and of all before it; of one that is not, those before it. */
   demand(operation: SimOperation): void {
-    const demanded = operation.over ? (operation.owes ? [operation] : []) : operation.after.filter(({ owes }) => owes)
+    const demanded = (operation.over ? [operation] : operation.after).flatMap(owing)
     if (demanded.length === 0) return
     this.#tidy()
     const all = this.#inOneStream
@@ -98,9 +98,9 @@ export class LateEffects {
       if (rivals !== undefined && this.#underWay.size < DEEPEST) {
         for (const rival of rivals.laterThan(operation)) this.#doIfPossible(rival, rivals)
       }
-      if (operation.over) this.#late -= weightOf(operation)
       this.effect(operation)
       this.#owing -= 1
+      if (operation.over) this.#late -= weightOf(operation)
     } finally {
       this.#underWay.delete(operation)
     }
@@ -188,6 +188,10 @@ const writes = (touch: Touch): boolean => touch.writes
 
 const weightOf = (operation: SimOperation): number =>
   1 + (freesMemory(operation) ? (operation.touches[0]?.byteLength ?? 0) / MEBIBYTE : 0)
+
+/** Itself where it owes its effect; else those before it that do, if it is over. */
+const owing = (operation: SimOperation): readonly SimOperation[] =>
+  operation.owesEffect ? [operation] : operation.after.filter(({ owesEffect }) => owesEffect)
 
 /** Not so where the call that was to queue it was cut off. */
 const isWaiting = ({ owesEffect, lead }: SimOperation): boolean => owesEffect && lead.queued
