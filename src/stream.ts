@@ -61,7 +61,7 @@ export interface WaitStreamOptions extends WaitEventOptions {
 /** Is it a Stream, and not merely an heir to one, as a proxy is? */
 export const isStream = (value: unknown): value is Stream => streamCoreOf(value) !== undefined
 
-const NEW_STREAM_OPTIONS = [...STREAM_OPTIONS, 'device'] as const
+const NEW_STREAM_OPTIONS = ['device', ...STREAM_OPTIONS] as const
 const RECORD_OPTIONS = [...EVENT_OPTIONS, 'external'] as const
 const WAIT_OPTIONS = ['event', 'external'] as const
 

@@ -77,12 +77,15 @@ function withoutCudaDriver(wanted: string): Driver {
 }
 
 function openSimulator(): Driver {
-  const wanted = process.env['CUDA_STREAMS_SIM_DEVICES'] || '1'
-  const devices = Number(wanted)
-  if (!Number.isInteger(devices) || devices < 1 || devices > MOST_DEVICES) {
-    throw invalidValue(`CUDA_STREAMS_SIM_DEVICES must be a whole number from 1 to ${MOST_DEVICES}, not '${wanted}'`)
-  }
-  return new SimDriver({ devices, seed: 0 })
+  const devices = wholeNumber('CUDA_STREAMS_SIM_DEVICES', '1', 1, MOST_DEVICES)
+  return new SimDriver({ devices, seed: wholeNumber('CUDA_STREAMS_SIM_SEED', '0', 0, Number.MAX_SAFE_INTEGER) })
+}
+
+function wholeNumber(variable: string, byDefault: string, least: number, most: number): number {
+  const wanted = process.env[variable] || byDefault
+  const value = Number(wanted)
+  if (/^\d+$/.test(wanted) && value >= least && value <= most) return value
+  throw invalidValue(`${variable} must be a whole number from ${least} to ${most}, not '${wanted}'`)
 }
 
 function sharedFlag(): Int32Array {

@@ -329,8 +329,12 @@ export interface Twin {
   readonly name: string
   /** The memory that it works on. */
   readonly memory: readonly KernelMemory[]
+  /** What errors call each piece of it. Default: `memory[0]` and so on. */
+  readonly memoryNames?: readonly string[]
   /** Virtual nanoseconds that it takes. */
   readonly nanoseconds: number
+  /** All that it may not write is compared with what it was before, and not just the ends of long stretches. */
+  readonly comparesAll?: boolean
   /** How many threads run it, where it stands for a kernel of the caller's. */
   readonly shape: LaunchShape | undefined
   /** Does the work, on the bytes of each piece of memory. What it throws is an uncaught exception. */
@@ -419,6 +423,8 @@ export interface LibraryWork {
 export interface LibraryTwin {
   /** Virtual nanoseconds that it takes. */
   readonly nanoseconds: number
+  /** As in `Twin`. */
+  readonly comparesAll?: boolean
   /** Does the work, on the bytes of each piece of memory, in their order. What it throws is an uncaught exception. */
   readonly run: (bytes: readonly Uint8Array[]) => void
 }

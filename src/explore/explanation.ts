@@ -1,9 +1,9 @@
 /** Where two orders part, and which wait is missing. */
-import type { Touch } from '../driver/sim/machine/work.js'
+import { type Touch, touchesOverlap } from '../driver/sim/machine/work.js'
 import { Causality, type Race } from './causality.js'
 import type { Run } from './run.js'
 import type { Known } from './step-recorder.js'
-import { type Conflict, HOST, type Step, touchesOverlap } from './steps.js'
+import { type Conflict, HOST, type Step } from './steps.js'
 
 export interface Explained {
   /** The first step that differs. */

@@ -3,8 +3,8 @@ import { shortCallSite } from '../base/stack.js'
 import type { Choice, Director, Where } from '../driver/sim/machine/chosen-scheduler.js'
 import type { SimOperation, SimStream } from '../driver/sim/machine/machine-state.js'
 import type { HostLook } from '../driver/sim/machine/scheduler.js'
-import { SimOperationKind, type Touch } from '../driver/sim/machine/work.js'
-import { HOST, type Step, touchesOverlap } from './steps.js'
+import { SimOperationKind, type Touch, touchesOverlap } from '../driver/sim/machine/work.js'
+import { HOST, type Step } from './steps.js'
 
 /** Chooses the step that comes at `place` of the run. */
 export type Picker = (choices: readonly Choice[], place: number, steps: readonly Step[]) => Choice

@@ -1,6 +1,6 @@
 /** The steps of a run, and which of them depend on each other: those whose order cannot be observed may be exchanged. */
 import type { Choice } from '../driver/sim/machine/chosen-scheduler.js'
-import type { Touch } from '../driver/sim/machine/work.js'
+import { type Touch, touchesOverlap } from '../driver/sim/machine/work.js'
 
 /** Stands for the host, where an operation is told by its number. */
 export const HOST = 0
@@ -43,17 +43,6 @@ export function conflictOf(a: Step, b: Step): Conflict | undefined {
   if (meet(a.looks, b.ended) || meet(b.looks, a.ended)) return 'look'
   if (a.javascript && b.javascript) return 'javascript'
   return a.faults || b.faults ? 'fault' : undefined
-}
-
-/** The first two that have bytes in common, one of them writing. */
-export function touchesOverlap(some: readonly Touch[], others: readonly Touch[]): readonly [Touch, Touch] | undefined {
-  for (const a of some) {
-    for (const b of others) {
-      if (!a.writes && !b.writes) continue
-      if (a.pointer < b.pointer + b.byteLength && b.pointer < a.pointer + a.byteLength) return [a, b]
-    }
-  }
-  return undefined
 }
 
 function meet(looked: ReadonlySet<number>, ended: ReadonlySet<number>): boolean {

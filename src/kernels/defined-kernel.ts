@@ -4,6 +4,7 @@ import { notCloneable } from '../base/identity.js'
 import { type Device, driverOf, isDevice } from '../device.js'
 import type { LaunchShape, ScalarType } from '../driver/driver.js'
 import type { StreamCore } from '../streams/stream-core.js'
+import { CHECKED_THREADS, checkedViews } from './checked-views.js'
 import { type Kernel, type LaunchConfig, Module, queueLaunch, Shapes } from './kernel.js'
 import { type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
@@ -108,6 +109,9 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   /** Runs the twin. */
   readonly #run: (shape: LaunchShape, args: readonly unknown[]) => void
   readonly #parameters: readonly Parameter[]
+  /** What errors call the arguments, and those among them that are memory. */
+  readonly #names: readonly string[]
+  readonly #memoryNames: readonly string[]
   readonly #compiled = new Map<Device, Kernel>()
   readonly #shapes = new Shapes()
   /** @internal Only a type: the arguments that a launch takes. Declarations have it as `out S`. */
@@ -132,12 +136,22 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     }
     this.#run = ({ grid, block, sharedMemory }, values) => {
       const args = values as unknown as TwinArguments<S>
-      if (simulateGrid !== undefined) simulateGrid({ gridDim: grid, blockDim: block, sharedMemory }, ...args)
-      else if (simulate !== undefined) runThreads(grid, block, sharedMemory, (thread) => simulate(thread, ...args))
+      simulateGrid?.({ gridDim: grid, blockDim: block, sharedMemory }, ...args)
+      if (simulate === undefined) return
+      const longest = lengthOfLongest(args)
+      let checked: TwinArguments<S> | undefined
+      runThreads(grid, block, sharedMemory, (thread) => {
+        const beyond = thread.globalX - longest
+        if (!(beyond >= 0 && beyond < CHECKED_THREADS)) return simulate(thread, ...args)
+        checked ??= checkedViews(this.name, args, this.#names)
+        return simulate(thread, ...checked)
+      })
     }
     this.#nanoseconds = checkNanoseconds(nanoseconds, 'definition.nanoseconds')
     this.#parameters = parseSignature(signature)
     this.#signature = this.#parameters.map(typeOf)
+    this.#names = this.#signature.map((type, index) => `argument ${index}, '${type}'`)
+    this.#memoryNames = this.#names.filter((_, index) => this.#parameters[index]?.access !== undefined)
   }
 
   /**
@@ -196,12 +210,12 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     const { driver, handle } = stream
     const memory = openArguments(args, this.#parameters, driver) ?? []
     const values = args as LaunchValues
-    const name = this.name
-    const nanoseconds = this.#nanoseconds
+    const { name } = this
+    const [nanoseconds, memoryNames] = [this.#nanoseconds, this.#memoryNames]
     const run = (bytes: readonly Uint8Array[]): void => {
       this.#run(shape, twinArguments(this.#parameters, values, bytes))
     }
-    const twin = { name, memory, nanoseconds, run, shape }
+    const twin = { name, memory, memoryNames, nanoseconds, run, shape }
     queueLaunch(stream, memory, shape, () => driver.kernels.launchTwin(handle, twin))
     stream.last = `kernel '${name}'`
   }
@@ -240,6 +254,12 @@ export function defineKernel<const S extends readonly ParameterType[]>(
 function optionsFor(device: Device): readonly string[] {
   const { major, minor } = device.computeCapability
   return [`--gpu-architecture=sm_${major}${minor}`]
+}
+
+/** Elements of the longest view; without any, more than there are threads. */
+function lengthOfLongest(args: readonly unknown[]): number {
+  const lengths = args.map((value) => (ArrayBuffer.isView(value) ? (value as unknown as ArrayLike<unknown>).length : 0))
+  return args.some(ArrayBuffer.isView) ? Math.max(...lengths) : Number.POSITIVE_INFINITY
 }
 
 function twinArguments(

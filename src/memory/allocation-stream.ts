@@ -75,8 +75,13 @@ export class AllocationStream {
     }
     this.#pieces -= 1
     if (this.#pieces > 0 || this.#end === undefined) return
-    this.stream.driver.eventRecycle(this.#end.context, this.#end.event)
+    const { context, event } = this.#end
     this.#end = undefined
+    try {
+      this.stream.driver.eventRecycle(context, event)
+    } catch {
+      // The stack has run over: an event is left, but the memory is given back, which must not be done once more.
+    }
   }
 
   /** On a stream of its own: a wait for all work of the device must not hold up other memory that is to be freed. */

@@ -12,7 +12,9 @@ export class SanitizerKernels extends KernelWrapper {
   }
 
   override launchTwin(stream: StreamHandle, twin: Twin): void {
-    this.#launch(stream, `kernel '${twin.name}'`, twin.memory, () => super.launchTwin(stream, twin))
+    this.#launch(stream, `kernel '${twin.name}'`, twin.memory, () =>
+      super.launchTwin(stream, { ...twin, comparesAll: true }),
+    )
   }
 
   override launch(

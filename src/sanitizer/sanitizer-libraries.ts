@@ -3,6 +3,10 @@ import type { ContextHandle, LibraryDriver, LibraryWork } from '../driver/driver
 import type { DriverWrapper } from '../driver/driver-wrapper.js'
 import type { Detector } from './detector.js'
 
+/** What a twin may not write is compared in full. */
+const comparingAll = (work: LibraryWork): LibraryWork =>
+  work.twin === undefined ? work : { ...work, twin: { ...work.twin, comparesAll: true } }
+
 export class SanitizerLibraries implements LibraryDriver {
   constructor(
     private readonly wrapper: DriverWrapper,
@@ -19,7 +23,7 @@ export class SanitizerLibraries implements LibraryDriver {
 
   queue(work: readonly LibraryWork[], together?: (calls: () => void) => void): void {
     for (const { name, stream, memory } of work) this.detector.probe(stream, name, memory)
-    this.#inner.queue(work, together)
+    this.#inner.queue(work.map(comparingAll), together)
     for (const { name, stream, memory } of work) this.detector.work(stream, name, memory)
   }
 

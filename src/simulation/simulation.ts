@@ -20,7 +20,8 @@ export interface SimulationOptions {
   readonly devices?: number | undefined
   /**
    * An integer: which of the allowed orders it takes, and which of the faults that have a probability come. Default 0:
-   * the natural one.
+   * operations take their time and no more, and what they do to memory is put off for as long as CUDA allows, so that a
+   * wait which is missing shows as wrong bytes. With another seed operations start late at random.
    */
   readonly seed?: number | undefined
   /** The calls and operations that are to fail. More can be asked for later, by `simulation.inject()`. */
@@ -58,8 +59,7 @@ const foreignStreams = new WeakMap<SimDriver, Set<bigint>>()
 /**
  * A private machine beside the default driver, which is not opened by this. Its devices are used as any: `new Stream({
  * device })`.
- * @param options `devices` (default 1), `seed` for the order of work (default 0, the natural one) and `faults` (default
- * none)
+ * @param options `devices` (default 1), `seed` for the order of work (default 0) and `faults` (default none)
  * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a fault that is none; ERR_OUT_OF_RANGE for `devices`,
  * and numbers in a fault
  * @example

@@ -40,15 +40,16 @@ onEveryBackend('memory and its allocation stream', (bench) => {
     }))
 
   test('M9 its allocation stream is dropped, and collected while the memory is still used', async () => {
-    const dropped = (): { readonly buffer: DeviceBuffer; readonly stream: WeakRef<Stream> } => {
+    const dropped = () => {
       const home = bench.stream()
       const buffer = device.alloc(LENGTH, { stream: home })
       home.fill(buffer, 7)
-      return { buffer, stream: new WeakRef(home) }
+      return { buffer, filled: home.record(), stream: new WeakRef(home) }
     }
-    const { buffer, stream } = dropped()
+    const { buffer, filled, stream } = dropped()
     assert.ok(await collectUntil(() => stream.deref() === undefined))
     using reader = bench.stream()
+    reader.wait(filled)
     const bytes = await reader.download(buffer)
     assert.ok(bytes.every((byte) => byte === 7))
     buffer.close()

@@ -187,6 +187,8 @@ onEveryBackend('beside a capture', (bench) => {
       const unreachable = garbage(other)
       return async () => {
         for (const reference of garbage(other, false)) unreachable.push(reference)
+        // Until the program has waited for it, the simulator may put off the work that uses the memory.
+        await other.finished()
         assert.ok(await collectUntil(() => unreachable.every((reference) => reference.deref() === undefined)))
         device.allocPinned(4096).close()
       }

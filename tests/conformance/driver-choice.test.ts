@@ -30,8 +30,10 @@ interface Attempt {
 const UNSET: NonNullable<ChildOptions['env']> = {
   CUDA_STREAMS_DRIVER: undefined,
   CUDA_STREAMS_SIM_DEVICES: undefined,
+  CUDA_STREAMS_SIM_SEED: undefined,
   NODE_NO_WARNINGS: undefined,
 }
+const UNWRITTEN = [0xcd, 0xcd, 0xcd, 0xcd]
 /** Where there is a GPU, this hides it: the driver loads and does not start. */
 const NO_DEVICE = { CUDA_VISIBLE_DEVICES: '-1' }
 /** A machine without an NVIDIA driver, also where there is one. */
@@ -171,13 +173,30 @@ test('B3 variables that are empty are variables that are not set', async () => {
   assert.equal(choice.count, 1)
 })
 
-test('B4 a number of devices that is none is ERR_INVALID_ARG_VALUE', async () => {
-  for (const value of ['0', '-1', '1.5', 'many', '1000000']) {
-    const env = { CUDA_STREAMS_DRIVER: 'sim', CUDA_STREAMS_SIM_DEVICES: value }
-    const { first } = await ask<{ first: Attempt }>('firstUse', env)
-    assert.equal(first.code, 'ERR_INVALID_ARG_VALUE')
-    assert.ok(first.message?.includes(`'${value}'`), first.message)
-    assert.match(first.message ?? '', /CUDA_STREAMS_SIM_DEVICES/)
+test('B4 a number of devices or a seed that is none is ERR_INVALID_ARG_VALUE', async () => {
+  const wrong = {
+    CUDA_STREAMS_SIM_DEVICES: ['0', '-1', '1.5', 'many', '1000000', '1e1', ' 1'],
+    CUDA_STREAMS_SIM_SEED: ['-1', '1.5', 'many', '9007199254740993', '0x10', '7 '],
+  }
+  for (const [variable, values] of Object.entries(wrong)) {
+    for (const value of values) {
+      const { first } = await ask<{ first: Attempt }>('firstUse', { CUDA_STREAMS_DRIVER: 'sim', [variable]: value })
+      assert.equal(first.code, 'ERR_INVALID_ARG_VALUE')
+      assert.ok(first.message?.includes(`'${value}'`), first.message)
+      assert.ok(first.message?.includes(variable), first.message)
+    }
+  }
+})
+
+test('B4 CUDA_STREAMS_SIM_SEED gives the default simulator a seed; without one a missing wait shows', async () => {
+  for (const [seed, expected] of [
+    ['', { seed: 0, bytes: UNWRITTEN }],
+    ['0', { seed: 0, bytes: UNWRITTEN }],
+    // With this one the fill comes first, by chance.
+    ['3', { seed: 3, bytes: [7, 7, 7, 7] }],
+  ] as const) {
+    const env = { CUDA_STREAMS_DRIVER: 'sim', CUDA_STREAMS_SIM_SEED: seed }
+    assert.deepEqual(await ask<unknown>('missingWait', env), expected, `seed '${seed}'`)
   }
 })
 

@@ -12,6 +12,8 @@ const CHUNK = 2 ** 18
 export const PIECE = 2 ** 26
 
 export abstract class MemoryBlock {
+  /** How often any block was prepared, read or written. */
+  static uses = 0
   freed = false
 
   constructor(
@@ -53,6 +55,7 @@ export abstract class MemoryBlock {
   }
 
   #view(pointer: Pointer, byteLength: number): Uint8Array | undefined {
+    MemoryBlock.uses += 1
     this.prepare(pointer, byteLength)
     const { buffer } = this
     return buffer && new Uint8Array(buffer, pointer - this.pointer, byteLength)
@@ -68,6 +71,7 @@ export class DeviceMemory extends MemoryBlock {
 
   override prepare(pointer: Pointer, byteLength: number): unknown {
     if (this.freed) return undefined
+    MemoryBlock.uses += 1
     const bytes = this.#existing()
     if (this.#untouched === 0 || byteLength === 0) return undefined
     const from = pointer - this.pointer

@@ -39,7 +39,7 @@ export class Registry {
   removeStream(stream: SimStream): void {
     this.#streams.delete(stream.handle)
     stream.destroyed = true
-    if (stream.unfinished === 0) stream.device.forget(stream)
+    stream.device.forgetDestroyed(stream)
     this.handles.giveBack('stream', stream.handle)
   }
 

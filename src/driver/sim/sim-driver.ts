@@ -42,7 +42,7 @@ import { noOtherProcess, SimSharing } from './sim-sharing.js'
 
 export interface SimDriverOptions {
   readonly devices: number
-  /** Of the allowed orders; 0 is the natural one. */
+  /** Of the allowed orders; with 0 effects on memory are put off, and else nothing is by chance. */
   readonly seed: number
   /** Picks the faults that are random. Default: the seed. */
   readonly faultSeed?: number
@@ -244,7 +244,7 @@ export class SimDriver implements Driver, WorkQueue {
   streamQuery(handle: StreamHandle): boolean {
     const stream = this.#registry.liveStream(handle, 'cuStreamQuery')
     this.#refuseLooking(stream, 'cuStreamQuery')
-    this.machine.scheduler.look({ operations: this.#tailsOf(stream), memory: undefined })
+    this.machine.look(this.#tailsOf(stream))
     this.#registry.alive(stream.device, 'cuStreamQuery')
     return stream === stream.device.nullStream ? stream.device.blockingUnfinished === 0 : stream.unfinished === 0
   }
@@ -332,7 +332,7 @@ export class SimDriver implements Driver, WorkQueue {
 
   eventQuery(handle: EventHandle): boolean {
     const event = this.#liveEvent(handle, 'cuEventQuery')
-    this.machine.scheduler.look({ operations: [event.record], memory: undefined })
+    this.machine.look([event.record])
     this.#registry.alive(event.device, 'cuEventQuery')
     return event.record === undefined || event.record.over
   }
@@ -363,7 +363,7 @@ export class SimDriver implements Driver, WorkQueue {
     this.#registry.alive(end.device, call)
     const [from, to] = [this.#timedRecord(start, call), this.#timedRecord(end, call)]
     if (start.device !== end.device) throw cudaError(call, CUresult.INVALID_HANDLE)
-    this.machine.scheduler.look({ operations: [from, to], memory: undefined })
+    this.machine.look([from, to])
     if (!from.over || !to.over) throw cudaError(call, CUresult.NOT_READY)
     return (to.time - from.time) / 1e6
   }

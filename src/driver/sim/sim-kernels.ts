@@ -7,9 +7,11 @@ import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
 import type { KernelDriver, LaunchShape, StreamHandle, Twin } from '../driver.js'
 import type { CaptureRules } from './capture-rules.js'
 import { SimOperationKind, type Touch, type Work } from './machine/work.js'
+import { MemoryBlock } from './memory-blocks.js'
 import { simulatedAttribute } from './properties.js'
 import type { Registry } from './registry.js'
 import type { SimMemory, WorkQueue } from './sim-memory.js'
+import { type Change, watchWrites } from './written-memory.js'
 
 const CALL = 'cuLaunchKernelEx'
 /** Bytes that this Node lets a typed array have. */
@@ -82,13 +84,39 @@ class TwinWork implements Work {
   }
 
   effect(): void {
-    const { memory, run } = this.twin
+    const { memory, run, comparesAll = false } = this.twin
     const pieces = memory.map(({ pointer, byteLength }) => this.memory.bytesAt(pointer, byteLength, CALL))
+    const changed = watchWrites(
+      pieces.map((bytes, index) => ({ bytes, access: memory[index]?.access ?? 'inout' })),
+      comparesAll,
+    )
+    const uses = MemoryBlock.uses
     surfacing(() => run(pieces))
     const lost = pieces.findIndex((piece, index) => piece.byteLength !== memory[index]?.byteLength)
-    if (lost < 0) return
+    if (lost < 0) {
+      // Work that a twin queues or waits for may have written there.
+      if (MemoryBlock.uses === uses) this.#refuse(changed())
+      return
+    }
     const what = `The JavaScript of ${this.what} transferred its view of memory (no. ${lost}) away, and the memory with it`
     throw invalidValue(`${what}: what it held is lost. Transfer a copy, made by slice()`)
+  }
+
+  #refuse(change: Change | undefined): void {
+    if (change === undefined) return
+    const { memory, memoryNames } = this.twin
+    const { piece, at } = change
+    const who = `The JavaScript of ${this.what} writes`
+    if (piece === undefined) {
+      const wayOut =
+        'The .buffer of a view is the whole allocation: a view of it needs the byteOffset and the length, too'
+      throw invalidValue(`${who} outside of the memory that it was given, at byte ${at} of the allocation. ${wayOut}`)
+    }
+    const name = memoryNames?.[piece] ?? `memory[${piece}]`
+    const wayOut = `Say 'inout' or 'out' there if the GPU code writes it, or leave it as it is`
+    throw invalidValue(
+      `${who} byte ${at} of the ${memory[piece]?.byteLength} of ${name}, which it may only read. ${wayOut}`,
+    )
   }
 }
 

@@ -146,7 +146,7 @@ export class SimMemory implements MemoryDriver {
   isDone(event: EventHandle): boolean {
     this.machine.scheduler.tick()
     const found = this.registry.peekEvent(event)
-    this.machine.scheduler.look({ operations: [found?.record], memory: undefined })
+    this.machine.look([found?.record])
     return found !== undefined && found.device.fault === 0 && (found.record === undefined || found.record.over)
   }
 

@@ -1,7 +1,7 @@
 /** What the conformance tests run in processes of their own. Usage: scenarios.js <sim:seed | cuda | none> <scenario> */
 import { isMainThread, Worker } from 'node:worker_threads'
 import { Device, Event, Stream } from 'cuda-streams'
-import { simulate } from 'cuda-streams/sim'
+import { simulate, simulationOf } from 'cuda-streams/sim'
 import { openCudaWorkbench } from '../../helpers/cuda-workbench.js'
 import { simWorkbench, type Workbench } from '../../helpers/workbench.js'
 
@@ -176,6 +176,13 @@ const withoutBench = {
     // Warnings come a tick later.
     await new Promise(setImmediate)
     answer({ driver, count, ordinals, current: Device.current.ordinal, streamOn: stream.device.driver, warnings })
+  },
+  missingWait: async () => {
+    const [producer, consumer] = [new Stream(), new Stream()]
+    const data = Device.current.alloc(4)
+    producer.fill(data, 7)
+    const bytes = await consumer.download(data)
+    answer({ seed: simulationOf(Device.current).seed, bytes: [...bytes] })
   },
   /** Each thread has modules of its own, and so chooses for itself. */
   workers: async () => {

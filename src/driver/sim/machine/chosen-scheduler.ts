@@ -43,6 +43,7 @@ const STEP = 100
 
 export class ChosenScheduler implements Scheduler {
   readonly explores = true
+  readonly putsOff = false
   now = 0
   readonly #ready = new Set<SimOperation>()
   readonly #due = new Map<SimOperation, number>()

@@ -49,6 +49,8 @@ export class HostWaits {
 
   blockFor(last: SimOperation, what: string): void {
     this.#block(waitFor(last), what)
+    if (this.machine.comesAfterTwin(last)) throw deadlock(what, comesAfterItself)
+    this.machine.observe(last)
   }
 
   drainHostFunctions(): void {

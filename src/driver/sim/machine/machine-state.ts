@@ -14,7 +14,7 @@ import {
   type StreamHandle,
 } from '../../driver.js'
 import type { Listed } from './live-operations.js'
-import { SimOperationKind, type Work } from './work.js'
+import { SimOperationKind, type Touch, type Work } from './work.js'
 
 export class SimDevice {
   /** Where its operations run: the numbers of its kernel slots, and of the engines that copy from and to the host. */
@@ -54,9 +54,10 @@ export class SimDevice {
   /** The operations that have to be over for all its work to be. */
   *tails(): Generator<SimOperation | undefined> {
     for (const stream of this.#listed) {
-      if (stream.unfinished === 0) {
+      if (stream.unfinished === 0 && stream.tail?.owes !== true) {
         stream.listed = false
         this.#listed.delete(stream)
+        this.forgetDestroyed(stream)
       }
       // Also where it is over: an exploration has to know that it was waited for.
       yield stream.tail
@@ -70,10 +71,16 @@ export class SimDevice {
     this.blockingUnfinished = 0
   }
 
-  /** A stream that is destroyed, and whose work is done. */
-  forget(stream: SimStream): void {
+  /** Forgets the stream if it is destroyed and its work is done, with all effects. */
+  forgetDestroyed(stream: SimStream): void {
+    if (!stream.destroyed || stream.unfinished > 0 || stream.tail?.owes === true) return
     this.touched.delete(stream)
     this.#listed.delete(stream)
+  }
+
+  /** The same for all streams. */
+  forgetAllDestroyed(): void {
+    for (const stream of this.#listed) this.forgetDestroyed(stream)
   }
 }
 
@@ -131,6 +138,7 @@ export class SimOperation implements Listed<SimOperation> {
   #state: number = BLOCKED
   #blockers = 0
   #dependents: SimOperation[] | undefined
+  #touches: readonly Touch[] | undefined
   /** Virtual nanoseconds: when it will end while it runs, when it ended once it is done. */
   time = 0
   /** It runs: its time is known. */
@@ -148,7 +156,10 @@ export class SimOperation implements Listed<SimOperation> {
   work: Work | undefined
   /** The CUresult of the fault that it ends in, or 0. */
   fails = 0
-  /** The unfinished operations that it was queued behind, until it is over itself; for one that remembers all, and forever. */
+  /**
+   * The operations that it was queued behind: those unfinished or owing, and once it is over those that owe; for one that
+   * remembers all, and forever.
+   */
   after: readonly SimOperation[] = NONE
   /** False for a marker, which stands beside the streams. */
   inStream = true
@@ -199,8 +210,25 @@ export class SimOperation implements Listed<SimOperation> {
     return this.kind === SimOperationKind.INSTANT && this.work === undefined && this.#blockers === 0
   }
 
+  /** It has an effect, which is not there yet. */
+  get owesEffect(): boolean {
+    return this.work !== undefined && !this.hadEffect
+  }
+
+  /** What its effect reads and writes. */
+  get touches(): readonly Touch[] {
+    this.#touches ??= this.work?.touches ?? []
+    return this.#touches
+  }
+
+  /** Of one that is over: its effect is not there yet, or that of one before it. */
+  get owes(): boolean {
+    return this.owesEffect || (this.after !== NONE && this.after.some(({ owesEffect }) => owesEffect))
+  }
+
   waitFor(predecessor: SimOperation | undefined): void {
-    if (predecessor === undefined || (predecessor.#state >= DONE && !this.remembers)) return
+    if (predecessor === undefined) return
+    if (predecessor.#state >= DONE && !this.remembers && !predecessor.owes) return
     if (this.after === NONE) this.after = [predecessor]
     else (this.after as SimOperation[]).push(predecessor)
     this.#waitFor(predecessor)
@@ -259,15 +287,40 @@ export class SimOperation implements Listed<SimOperation> {
     return true
   }
 
+  /** Its effect is there. */
+  effectIsDone(): void {
+    this.hadEffect = true
+    if (!this.over) return
+    this.work = undefined
+    this.after = NONE
+  }
+
   /** Ends it and takes one blocker from each operation that waits for it, which are returned. */
   end(dropped: boolean): readonly SimOperation[] {
     this.#state = dropped ? DROPPED : DONE
-    if (!this.remembers) this.after = NONE
+    if (!this.remembers && this.after !== NONE) this.after = dropped ? NONE : thatOwe(this.after)
     const dependents = this.#dependents ?? NONE
     this.#dependents = undefined
     for (const dependent of dependents) dependent.#blockers -= 1
     return dependents
   }
+}
+
+/** Those with effects that are not there yet; in the place of one that has none, such as a wait, those before it. */
+function thatOwe(operations: readonly SimOperation[]): readonly SimOperation[] {
+  const [first, second] = operations
+  if (first === undefined || !operations.some(({ owes }) => owes)) return NONE
+  if (second === undefined) return first.owesEffect ? operations : first.after
+  /** The latest of each stream stands for those before it. */
+  const latest = new Map<SimStream | SimOperation, SimOperation>()
+  for (const operation of operations) {
+    for (const one of operation.owesEffect ? [operation] : operation.after) {
+      const key = one.inStream ? one.stream : one
+      const known = latest.get(key)
+      if (one.owesEffect && (known === undefined || known.sequence < one.sequence)) latest.set(key, one)
+    }
+  }
+  return [...latest.values()]
 }
 
 /** The work of a node, done each time that the graph is launched. */

@@ -12,6 +12,7 @@ import type { CapturedNode } from '../../captured-graph.js'
 import { cudaError } from '../../cuda-results.js'
 import type { HostFunction, Settle } from '../../driver.js'
 import type { FaultPlan } from './fault-plan.js'
+import { LateEffects } from './late-effects.js'
 import { LiveOperations } from './live-operations.js'
 import { type SimDevice, type SimEvent, type SimNodeWork, SimOperation, type SimStream } from './machine-state.js'
 import type { HostWait, Scheduler, Steps } from './scheduler.js'
@@ -45,6 +46,8 @@ export class Machine implements Steps {
   damaged = false
   readonly scheduler: Scheduler
   readonly #explores: boolean
+  /** Undefined where every effect is there when its operation is over. */
+  readonly #late: LateEffects | undefined
   #sequence = 0
   /** Queued, and not over. */
   readonly #live = new LiveOperations<SimOperation>()
@@ -66,6 +69,7 @@ export class Machine implements Steps {
   ) {
     this.scheduler = scheduler(this)
     this.#explores = this.scheduler.explores
+    if (this.scheduler.putsOff) this.#late = new LateEffects((operation) => this.#effect(operation))
   }
 
   /** Queues work behind all that is in the stream. `fails` is the CUresult of the fault that it ends in, or 0. */
@@ -140,6 +144,19 @@ export class Machine implements Steps {
     for (const stream of device.touched) yield stream.tail
   }
 
+  /** The host asks whether all of these are over. */
+  look(operations: readonly (SimOperation | undefined)[]): void {
+    this.scheduler.look({ operations, memory: undefined })
+    if (this.#late === undefined || this.#late.isIdle) return
+    for (const operation of operations) if (operation?.over === false) return
+    for (const operation of operations) this.observe(operation)
+  }
+
+  /** The host goes on in the knowledge that the operation is over: all effects before it have to be there. */
+  observe(operation: SimOperation | undefined): void {
+    if (operation !== undefined && this.#late?.isIdle === false) this.#late.demand(operation)
+  }
+
   /** Tells `settle` when the operation is over. Returns what takes that back. */
   notify(operation: SimOperation, settle: Settle): () => void {
     this.onWork()
@@ -147,6 +164,7 @@ export class Machine implements Steps {
       operation.settle = settle
       this.waitsPending += 1
       if (!operation.over) return
+      this.observe(operation)
       this.#owed.add(operation)
       this.scheduler.settleLater(operation)
     })
@@ -189,6 +207,7 @@ export class Machine implements Steps {
     let hasRun = false
     try {
       this.observer?.started(operation, this.scheduler.now)
+      this.observe(operation)
       operation.host?.run(status)
       hasRun = true
     } finally {
@@ -206,6 +225,11 @@ export class Machine implements Steps {
   /** Does it come after a host function that runs? Inside of that it would never end. */
   comesAfterRunning(wait: HostWait): boolean {
     return this.#running.some((host) => wait.needs(host))
+  }
+
+  /** Does it come after an operation that JavaScript is inside of, as a twin is? */
+  comesAfterTwin(operation: SimOperation): boolean {
+    return this.#late?.isIdle === false && this.#late.comesAfterUnderWay(operation)
   }
 
   /** Host functions, also those of other machines, that JavaScript is inside of. */
@@ -250,6 +274,7 @@ export class Machine implements Steps {
   break(fault: number, cause?: SimOperation): void {
     this.onWork()
     this.#change(() => {
+      this.#doAllEffects()
       for (const device of this.devices) device.fault = fault
       if (cause !== undefined) this.#finish(cause)
       for (const operation of this.scheduler.drop()) this.#finish(operation)
@@ -314,6 +339,7 @@ export class Machine implements Steps {
     for (const operation of operations) {
       operation.lead = lead
       this.#live.add(operation)
+      if (operation.work !== undefined) this.#late?.queued(operation)
     }
     lead.queued = true
     try {
@@ -340,6 +366,7 @@ export class Machine implements Steps {
 
   /** Makes out what follows from the operations themselves: which waits for which, which are ready, and all counts. */
   #makeOutAnew(): void {
+    this.#doAllEffects()
     for (const operation of this.#live.all()) {
       if (operation.over || !operation.lead.queued) this.#live.remove(operation)
     }
@@ -486,6 +513,8 @@ export class Machine implements Steps {
       this.#leave(operation)
       const dependents = operation.end(operation.stream.device.fault !== 0)
       this.#live.remove(operation)
+      if (operation.stream.unfinished === 0) this.#leaveTail(operation.stream)
+      if (operation.work !== undefined && this.#late?.putOff(operation) === true) this.#doAllEffects()
       for (const dependent of dependents) {
         if (dependent.stream.device.fault !== 0) ending.push(dependent)
         else if (dependent.becomeReady()) {
@@ -498,40 +527,52 @@ export class Machine implements Steps {
 
   /** The bookkeeping for an operation that is about to be over. */
   #leave(operation: SimOperation): void {
-    const { stream, work } = operation
+    const { stream } = operation
     const { device } = stream
-    if (device.fault === 0 && work !== undefined && !operation.hadEffect) this.#effect(operation, work)
+    const putsOff = this.#late !== undefined && device.fault === 0 && operation.owesEffect
+    if (!putsOff && device.fault === 0) this.#effect(operation)
     if (operation.settle !== undefined) {
+      this.observe(operation)
       this.#owed.add(operation)
       this.scheduler.settleLater(operation)
     }
     if (operation.inStream) this.#leaveStream(operation)
     this.scheduler.over(operation)
     this.observer?.ended(operation)
-    operation.work = undefined
+    if (!putsOff) operation.work = undefined
     if (device.fault !== 0) this.#dropHostFunction(operation)
   }
 
   /** An effect that throws is a mistake of the program's, or of this library's: the machine goes on. */
-  #effect(operation: SimOperation, work: Work): void {
+  #effect(operation: SimOperation): void {
+    const { work } = operation
+    if (work === undefined || operation.hadEffect) return
     try {
       work.effect()
     } catch (error) {
       if (isStackOverflow(error)) throw error
       throwUncaught(error)
     }
-    operation.hadEffect = true
+    operation.effectIsDone()
+    operation.stream.device.forgetDestroyed(operation.stream)
+  }
+
+  /** Later operations need not wait for those that are over; but an exploration has to know that they came after them. */
+  #leaveTail(stream: SimStream): void {
+    if (!this.#explores && stream.tail?.owes !== true) stream.tail = undefined
+    if (stream.destroyed) stream.device.forgetDestroyed(stream)
+  }
+
+  /** The effects that are put off are done, so that all streams can be forgotten that are destroyed. */
+  #doAllEffects(): void {
+    this.#late?.doAll()
+    for (const device of this.devices) device.forgetAllDestroyed()
   }
 
   #leaveStream(operation: SimOperation): void {
     const { stream } = operation
     const { device } = stream
     stream.unfinished -= 1
-    if (stream.unfinished === 0) {
-      // Later operations need not wait for those that are over; but an exploration has to know that they came after them.
-      if (!this.#explores) stream.tail = undefined
-      if (stream.destroyed) device.forget(stream)
-    }
     if (operation.takesEntry) stream.entries -= 1
     if (!stream.nonBlocking) device.blockingUnfinished -= 1
   }

@@ -49,6 +49,8 @@ export interface Scheduler {
   readonly now: number
   /** True: every operation keeps what it came after, and one that changes memory ends only when the scheduler says so. */
   readonly explores: boolean
+  /** True: what operations do to memory is put off for as long as CUDA allows, see `LateEffects`. */
+  readonly putsOff: boolean
   /** A new operation, before it can be ready; told only to one that explores. */
   queued(operation: SimOperation): void
   /** Nothing that the operation comes after is left. */

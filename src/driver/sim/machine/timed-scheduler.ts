@@ -1,7 +1,7 @@
 /**
  * Virtual time: a ready operation takes its while, on a kernel slot or a copy engine if it needs one, and the one that is
- * done first ends first. Without a seed that is the natural order; with one, operations start late at random, which
- * reaches the orders that the rules allow.
+ * done first ends first. Without a seed that is the natural order, and effects on memory are put off; with one, operations
+ * start late at random, which reaches the orders that the rules allow.
  */
 import { type DueHostFunction, DueHostFunctions } from './due-host-functions.js'
 import { Heap } from './heap.js'
@@ -47,6 +47,7 @@ class Slots {
 
 export class TimedScheduler implements Scheduler {
   readonly explores: boolean = false
+  readonly putsOff: boolean
   now = 0
   readonly #random: Random | undefined
   #running = new Heap<SimOperation>(endsBefore)
@@ -61,6 +62,7 @@ export class TimedScheduler implements Scheduler {
     seed: number,
   ) {
     this.#random = seed === 0 ? undefined : new Random(seed)
+    this.putsOff = seed === 0
     this.#due = new DueHostFunctions(this.#random)
   }
 

@@ -23,6 +23,17 @@ export interface Touch {
   readonly writes: boolean
 }
 
+/** The first two that have bytes in common, one of them writing. */
+export function touchesOverlap(some: readonly Touch[], others: readonly Touch[]): readonly [Touch, Touch] | undefined {
+  for (const a of some) {
+    for (const b of others) {
+      if (!a.writes && !b.writes) continue
+      if (a.pointer < b.pointer + b.byteLength && b.pointer < a.pointer + a.byteLength) return [a, b]
+    }
+  }
+  return undefined
+}
+
 /** The effect of an operation on memory, beside taking time. */
 export interface Work {
   /** As people call it: 'copy', 'kernel scale'. */

@@ -1,0 +1,101 @@
+/**
+ * What a twin has changed and may not: the memory that its launch only reads, and what lies around the slices that it was
+ * given. It shows by comparison, so what is written as it was before is not noticed, and of long stretches only both ends
+ * are compared unless all is asked for.
+ */
+import type { Access } from '../driver.js'
+
+/** Bytes of a stretch that are compared: half of them at each end. */
+const COMPARED = 2 ** 18
+/** Copies are made here, as far as there is room: a launch inside of another one's twin makes that one's worthless. */
+const SCRATCH = 2 ** 20
+let scratch: Uint8Array | undefined
+
+export interface TwinPiece {
+  readonly bytes: Uint8Array
+  readonly access: Access
+}
+
+/** Bytes that no part of the launch may write, and a copy of them from before. */
+interface Stretch {
+  readonly now: Uint8Array
+  readonly before: Uint8Array
+}
+
+export interface Change {
+  /** The number of the piece that is only read and was written to; undefined where that lies in none. */
+  readonly piece: number | undefined
+  /** Of the byte, from the beginning of the piece or else of the whole allocation. */
+  readonly at: number
+}
+
+/**
+ * Call it before the twin runs; the result says afterwards what has changed first, unless other memory was watched
+ * meanwhile.
+ */
+export function watchWrites(pieces: readonly TwinPiece[], comparesAll: boolean): () => Change | undefined {
+  const kept = new Kept()
+  const keep = comparesAll ? kept.add.bind(kept) : kept.addEnds.bind(kept)
+  for (const buffer of new Set(pieces.map(({ bytes }) => bytes.buffer))) {
+    let from = 0
+    for (const { byteOffset, byteLength } of writable(pieces, buffer)) {
+      keep(buffer, from, byteOffset)
+      from = Math.max(from, byteOffset + byteLength)
+    }
+    keep(buffer, from, buffer.byteLength)
+  }
+  return () => {
+    for (const { now, before } of kept.stretches) {
+      if (Buffer.compare(now, before) === 0) continue
+      return placeOf(
+        pieces,
+        now,
+        now.findIndex((byte, index) => byte !== before[index]),
+      )
+    }
+    return undefined
+  }
+}
+
+const writable = (pieces: readonly TwinPiece[], buffer: ArrayBufferLike): readonly Uint8Array[] =>
+  pieces
+    .filter(({ bytes, access }) => bytes.buffer === buffer && access !== 'in')
+    .map(({ bytes }) => bytes)
+    .sort((a, b) => a.byteOffset - b.byteOffset)
+
+class Kept {
+  readonly stretches: Stretch[] = []
+  #used = 0
+
+  /** Keeps a copy of these bytes. */
+  add(buffer: ArrayBufferLike, from: number, to: number): void {
+    if (to <= from) return
+    const now = new Uint8Array(buffer, from, to - from)
+    let before: Uint8Array
+    if (this.#used + now.length > SCRATCH) before = now.slice()
+    else {
+      scratch ??= new Uint8Array(SCRATCH)
+      before = scratch.subarray(this.#used, this.#used + now.length)
+      before.set(now)
+      this.#used += now.length
+    }
+    this.stretches.push({ now, before })
+  }
+
+  /** The same; of a long stretch only both ends. */
+  addEnds(buffer: ArrayBufferLike, from: number, to: number): void {
+    if (to - from <= COMPARED) this.add(buffer, from, to)
+    else {
+      this.add(buffer, from, from + COMPARED / 2)
+      this.add(buffer, to - COMPARED / 2, to)
+    }
+  }
+}
+
+function placeOf(pieces: readonly TwinPiece[], { buffer, byteOffset }: Uint8Array, index: number): Change {
+  const at = byteOffset + index
+  const piece = pieces.findIndex(
+    ({ bytes }) => bytes.buffer === buffer && at >= bytes.byteOffset && at < bytes.byteOffset + bytes.byteLength,
+  )
+  return { piece: piece < 0 ? undefined : piece, at: piece < 0 ? at : at - (pieces[piece]?.bytes.byteOffset ?? 0) }
+}

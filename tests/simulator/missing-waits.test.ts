@@ -1,0 +1,79 @@
+/** A wait that is missing shows on the default simulator, every time; a program that has its waits is right in every order. */
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { type Event, Stream } from 'cuda-streams'
+import { latch, simulate } from 'cuda-streams/sim'
+import { bugs } from '../../examples/ordering-bugs/bugs.js'
+import type { Program } from '../../examples/ordering-bugs/scene.js'
+import { root } from '../helpers/root.js'
+import { commonest } from './missing-waits.js'
+
+/** These depend on when a host function runs: nothing puts that off. */
+const OF_HOST_FUNCTIONS: readonly string[] = [
+  'pinned memory written by a host function, copied by another stream',
+  'two host functions, one variable',
+  'fill queued by a host function',
+]
+const SEEDS = Array.from({ length: 20 }, (_, index) => index + 1)
+const PAGE = 'docs/exploration.md'
+
+async function resultOf(program: Program, seed?: number): Promise<string> {
+  using simulation = simulate({ devices: 2, seed })
+  return JSON.stringify(await program(simulation))
+}
+
+describe('a missing wait, on the simulator', () => {
+  const rows: string[] = []
+
+  for (const { name, broken, mended } of [...commonest, ...bugs]) {
+    it(`shows without a seed, each time, and never where the wait is there: ${name}`, async () => {
+      const right = await resultOf(mended)
+      let shown = 0
+      for (const seed of SEEDS) {
+        assert.equal(await resultOf(mended, seed), right, `mended, seed ${seed}`)
+        if ((await resultOf(broken, seed)) !== right) shown += 1
+      }
+      const wrong = await resultOf(broken)
+      if (OF_HOST_FUNCTIONS.includes(name)) assert.equal(wrong, right, 'it shows now: say so in the docs')
+      else assert.notEqual(wrong, right)
+      assert.equal(await resultOf(broken), wrong, 'the default simulator takes one order')
+      rows.push(`| ${name} | ${wrong === right ? 'no' : 'yes'} | ${shown} of ${SEEDS.length} | never |`)
+    })
+  }
+
+  it('is in the table of the guide as it was found here', async () => {
+    const page = await readFile(join(root, PAGE), 'utf8')
+    const table = page.split('\n').filter((line) => /^\|.*\| never\s*\|$/.test(line))
+    const plain = table.map((line) => line.replaceAll(/\s*\|\s*/g, ' | ').trim())
+    assert.deepEqual(plain, rows, `${PAGE} has to have:\n${rows.join('\n')}`)
+  })
+})
+
+describe('effects that are put off', () => {
+  it('are never done before a host function that they come after, whatever else is waited for', async () => {
+    const [device] = simulate().devices
+    assert.ok(device)
+    const [stream, other] = [new Stream({ device }), new Stream({ device })]
+    const [first, second] = [device.alloc(4), device.alloc(4)]
+    for (const looks of [
+      (event: Event) => event.finished(),
+      async (event: Event) => event.synchronize(),
+      async (event: Event) => void (event.query() || event.synchronize()),
+      (event: Event) => other.wait(event).finished(),
+      async (event: Event) => void (await other.wait(event).download(first)),
+      (event: Event) => new Promise<void>((resolve) => void other.wait(event).launchHostFunc(resolve)),
+    ]) {
+      const pinned = device.allocPinned(4)
+      stream.fill(first, 1)
+      const filled = stream.record()
+      const gate = latch(stream)
+      stream.launchHostFunc(() => pinned.bytes.fill(9))
+      stream.copy(second, pinned)
+      gate.open()
+      await looks(filled)
+      assert.deepEqual([...(await stream.download(second))], [9, 9, 9, 9])
+    }
+  })
+})
