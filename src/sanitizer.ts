@@ -15,4 +15,4 @@ export {
   type SanitizerStatistics,
   sanitize,
 } from './sanitizer/sanitizer.js'
-export { nameStream } from './streams/name-stream.js'
+export { nameStream } from './stream.js'

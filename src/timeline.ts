@@ -2,7 +2,7 @@
 // So that CUDA_STREAMS_TIMELINE works in a bundle too.
 import './timeline/whole-process.js'
 
-export { nameStream } from './streams/name-stream.js'
+export { nameStream } from './stream.js'
 export {
   type OperationMessage,
   type Publisher,

@@ -1,6 +1,7 @@
 /** Which driver a program gets when it names none: chosen at the first use, never at import. */
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
-import { invalidValue, stateError } from '../base/errors.js'
+import { invalidValue } from '../base/errors.js'
+import { absence, noDriver } from './cuda/libcuda/installed-driver.js'
 import { openCudaDriver } from './cuda/open.js'
 import type { Driver } from './driver.js'
 import { wrapAsEnvironmentSays } from './environment-wrappers.js'
@@ -50,42 +51,29 @@ export function driverForHandle(handle: number, near: WrappableDriver): Wrappabl
 
 function choose(wanted: string): Driver {
   switch (wanted) {
-    case 'cuda':
-      return cudaOrNothing()
     case 'sim':
       return openSimulator()
+    case 'cuda':
     case 'auto':
     case '':
-      return cudaOrSimulator()
+      return openCudaDriver() ?? withoutCudaDriver(wanted)
     default:
       throw invalidValue(`CUDA_STREAMS_DRIVER must be 'cuda', 'sim' or 'auto', not '${wanted}'`)
   }
 }
 
-function cudaOrNothing(): Driver {
-  try {
-    return openCudaDriver()
-  } catch (error) {
-    if (!(error instanceof Error) || Reflect.get(error, 'code') !== 'ERR_NO_DRIVER') throw error
-    const wayOut = 'Set CUDA_STREAMS_DRIVER=sim for a simulated GPU, or =auto for one where there is no other'
-    throw stateError('ERR_NO_DRIVER', `${error.message}. ${wayOut}`, error.cause)
-  }
-}
-
-function cudaOrSimulator(): Driver {
-  try {
-    return openCudaDriver()
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    const simulator = openSimulator()
-    if (Atomics.exchange(warned, 0, 1) === 1) return simulator
-    process.emitWarning(`Using the simulated GPU: ${reason}`, {
-      type: 'CudaStreamsWarning',
-      code: 'CUDA_STREAMS_SIMULATED',
-      detail: 'Set CUDA_STREAMS_DRIVER=sim to choose it without this warning, or =cuda to have its absence an error.',
-    })
-    return simulator
-  }
+/** Where this machine has no NVIDIA driver. One that does not work is an error, lest a GPU be simulated by accident. */
+function withoutCudaDriver(wanted: string): Driver {
+  if (wanted === 'cuda') throw noDriver(absence())
+  const simulator = openSimulator()
+  if (Atomics.exchange(warned, 0, 1) === 1) return simulator
+  process.emitWarning('Using the simulated GPU, since this machine has no NVIDIA driver', {
+    type: 'CudaStreamsWarning',
+    code: 'CUDA_STREAMS_SIMULATED',
+    detail:
+      'Set CUDA_STREAMS_DRIVER=sim to choose it without this warning, or =cuda to make the lack of a driver an error.',
+  })
+  return simulator
 }
 
 function openSimulator(): Driver {

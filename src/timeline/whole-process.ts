@@ -5,7 +5,7 @@ import { isMainThread, threadId } from 'node:worker_threads'
 import { invalidValue } from '../base/errors.js'
 import { provideWrapper } from '../driver/environment-wrappers.js'
 import { Session } from './session.js'
-import { Timeline } from './timeline.js'
+import { timelineOf } from './timeline.js'
 
 /** An operation that is not done when the process ends has no end in the file. */
 provideWrapper('CUDA_STREAMS_TIMELINE', (driver, file) => {
@@ -19,7 +19,7 @@ provideWrapper('CUDA_STREAMS_TIMELINE', (driver, file) => {
   const session = new Session(driver, undefined)
   process.once('exit', () => {
     try {
-      writeFileSync(path, new Timeline(session.stopNow() as never).render(path))
+      writeFileSync(path, timelineOf(session.stopNow()).render(path))
     } catch (error) {
       // The process ends as it would have ended; but the program asked for that file.
       console.error(

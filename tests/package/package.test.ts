@@ -1,6 +1,6 @@
 /** What `npm pack` packs is the whole library: in a project of its own each door compiles under strict options, and runs. */
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -84,5 +84,11 @@ describe('the packed package', { skip }, () => {
 
   it('can be required', () => {
     assert.equal(run(process.execPath, 'common.cjs'), 'Device(0, sim)\n')
+  })
+
+  it('has the command', () => {
+    const { bin } = JSON.parse(readFileSync(join(folder, 'node_modules', 'cuda-streams', 'package.json'), 'utf8'))
+    const command = join(folder, 'node_modules', 'cuda-streams', bin['cuda-streams'])
+    assert.match(run(process.execPath, command, 'doctor'), /device 0 .*the self-test passed/)
   })
 })
