@@ -587,7 +587,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * Begins to write this stream's work down instead of running it (`cuStreamBeginCapture`). Other streams join by
    * waiting for an event of it, and must be waited for before the end. Until the end, in every mode, CudaError 900 or
    * 907 refuses to ask or to wait for the capture's streams and events or the whole device, and to launch a graph on
-   * those streams; this invalidates the capture, but for `finished()` of a stream or event. `alloc`, `upload` and
+   * those streams; this invalidates the capture, but for `finished()` of a stream, an event or the device. `alloc`, `upload` and
    * `download` there are ERR_UNSUPPORTED. Captured work does not count as a use of buffers.
    * @param mode Other calls that the capture forbids meanwhile: 'threadLocal' (default), 'global' or 'relaxed'.
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for no mode; ERR_CLOSED
