@@ -1,8 +1,9 @@
 /** Stacks as text, and which of their lines are the program's own. */
 import { fileURLToPath } from 'node:url'
 
-/** The folder of this package's code, as it stands in stacks: `file:///…/dist/src/`. */
+/** The folder of this package's code, as it stands in stacks: `file:///…/dist/src/`, and on Bun without `file://`. */
 const LIBRARY = new URL('../', import.meta.url).href
+const LIBRARY_FOLDER = fileURLToPath(LIBRARY)
 /** `at name (path:row:column)`, or the same without a name; a built-in function has no path. */
 const FRAME = /^\s+at (?:.* \(|async )?((?:file:\/\/|\/|[A-Za-z]:\\|node:)[^()]*):(\d+):(\d+)\)?$/
 /** Calls inside the library are seldom more than ten deep; an exploration's own callers lie between too. */
@@ -21,7 +22,8 @@ interface StackFrame {
 
 /** The stack of the function that calls this, as text with a first line that is no frame; so many frames of it at most. */
 export function takeStack(frames: number): string {
-  const holder = { stack: '' }
+  // Without a prototype: Deno would ask a program's own for a name and a message.
+  const holder = { __proto__: null, stack: '' }
   const limit = Error.stackTraceLimit
   Error.stackTraceLimit = frames
   Error.captureStackTrace(holder, takeStack)
@@ -73,5 +75,5 @@ function* framesOf(stack: string): Generator<StackFrame> {
 function ownerOf(file: string): StackFrame['owner'] {
   if (file === '') return undefined
   if (file.startsWith('node:')) return 'node'
-  return file.startsWith(LIBRARY) ? 'library' : 'program'
+  return file.startsWith(LIBRARY) || file.startsWith(LIBRARY_FOLDER) ? 'library' : 'program'
 }

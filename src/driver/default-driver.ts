@@ -2,11 +2,15 @@
 import { createRequire } from 'node:module'
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
 import { invalidValue, stateError } from '../base/errors.js'
-import { openCudaDriver } from './cuda/open.js'
 import type { Driver } from './driver.js'
 import { MOST_DEVICES } from './sim/properties.js'
-import { SimDriver, simulatorOfHandle } from './sim/sim-driver.js'
 import { type WrappableDriver, wrappableOf } from './wrappable-driver.js'
+
+/** Most of the library's code is one driver or the other, so each is loaded only when it is chosen. */
+const load = createRequire(import.meta.url)
+const cuda = (): typeof import('./cuda/open.js') => load('./cuda/open.js')
+const openCudaDriver = (): Driver => cuda().openCudaDriver()
+const simulator = (): typeof import('./sim/sim-driver.js') => load('./sim/sim-driver.js')
 
 const WARNED = 'cuda-streams: warned of the simulator'
 /** Threads have modules of their own, but inherit this: the first that has to warn does so for all. */
@@ -55,7 +59,7 @@ function openDoors(driver: WrappableDriver): void {
   for (const [variable, path] of Object.entries(DOORS)) {
     const value = process.env[variable]
     if (value === undefined || value === '' || value === '0' || doorsOpened.has(variable)) continue
-    const door: Door = createRequire(import.meta.url)(path)
+    const door: Door = load(path)
     door.open(driver, value)
     doorsOpened.add(variable)
   }
@@ -66,7 +70,7 @@ function openDoors(driver: WrappableDriver): void {
  * own, so the right one can be told; a real driver is only ever asked about its own handles.
  */
 export function driverForHandle(handle: number, near: WrappableDriver): WrappableDriver {
-  const owner = near.name === 'sim' ? simulatorOfHandle(handle) : undefined
+  const owner = near.name === 'sim' ? simulator().simulatorOfHandle(handle) : undefined
   return owner === undefined ? near : wrappableOf(owner)
 }
 
@@ -99,14 +103,14 @@ function cudaOrSimulator(): Driver {
     return openCudaDriver()
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    const simulator = openSimulator()
-    if (Atomics.exchange(warned, 0, 1) === 1) return simulator
+    const simulated = openSimulator()
+    if (Atomics.exchange(warned, 0, 1) === 1) return simulated
     process.emitWarning(`Using the simulated GPU: ${reason}`, {
       type: 'CudaStreamsWarning',
       code: 'CUDA_STREAMS_SIMULATED',
       detail: 'Set CUDA_STREAMS_DRIVER=sim to choose it without this warning, or =cuda to have its absence an error.',
     })
-    return simulator
+    return simulated
   }
 }
 
@@ -116,6 +120,7 @@ function openSimulator(): Driver {
   if (!Number.isInteger(devices) || devices < 1 || devices > MOST_DEVICES) {
     throw invalidValue(`CUDA_STREAMS_SIM_DEVICES must be a whole number from 1 to ${MOST_DEVICES}, not '${wanted}'`)
   }
+  const { SimDriver } = simulator()
   return new SimDriver({ devices, seed: 0 })
 }
 

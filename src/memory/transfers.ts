@@ -1,5 +1,5 @@
 /** Moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
-import { ReadableStream, WritableStream } from 'node:stream/web'
+import type { ReadableStream, WritableStream } from 'node:stream/web'
 import { types } from 'node:util'
 import { bare, bytesOf, checkInteger, readOptions } from '../base/arguments.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
@@ -31,6 +31,8 @@ type Buffer = DeviceBuffer | PinnedBuffer
 
 const CHUNK_BYTES = 4 * 1024 * 1024
 const FILL_OPTIONS = ['width'] as const
+/** Loaded at the first use, in milliseconds; those in globalThis may be the program's own. */
+const webStreams = () => process.getBuiltinModule('node:stream/web')
 
 /** `stream.copy()`. */
 export function copy(stream: StreamCore, destination: unknown, source: unknown): void {
@@ -109,6 +111,7 @@ export function uploader(
       await uploadPart(part, bytes)
     },
   }
+  const { WritableStream } = webStreams()
   return new WritableStream(bare(sink), { highWaterMark: CHUNK_BYTES, size: sizeOf })
 }
 
@@ -133,6 +136,7 @@ export function downloader(
       if (offset === buffer.byteLength) controller.close()
     },
   }
+  const { ReadableStream } = webStreams()
   return new ReadableStream(bare(source), bare({ highWaterMark: 0 }))
 }
 

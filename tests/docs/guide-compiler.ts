@@ -24,7 +24,6 @@ const OPTIONS = {
     rootDir: '.',
     outDir: 'out',
     declaration: false,
-    sourceMap: false,
     noUnusedLocals: false,
     noUnusedParameters: false,
     // docs/python.md speaks of files of an example as if the reader had taken them.

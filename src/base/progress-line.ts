@@ -1,0 +1,26 @@
+/** How far long work is, on one line of a terminal that is written anew. Silent where standard error is no terminal. */
+
+/** Milliseconds before the first line, so that what is quick says nothing; and between two. */
+const FIRST = 500
+const BETWEEN = 100
+
+export class ProgressLine {
+  #next = performance.now() + FIRST
+  #shown = false
+
+  constructor(private readonly terminal: Pick<NodeJS.WriteStream, 'isTTY' | 'columns' | 'write'> = process.stderr) {}
+
+  /** `text` is asked only where it is written. */
+  show(text: () => string): void {
+    if (!this.terminal.isTTY || performance.now() < this.#next) return
+    this.#next = performance.now() + BETWEEN
+    this.#shown = true
+    this.terminal.write(`\r\x1b[K${text().slice(0, (this.terminal.columns || 80) - 1)}`)
+  }
+
+  /** Before anything else is printed, and at the end. */
+  erase(): void {
+    if (this.#shown) this.terminal.write('\r\x1b[K')
+    this.#shown = false
+  }
+}
