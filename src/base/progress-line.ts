@@ -15,12 +15,13 @@ export class ProgressLine {
     if (!this.terminal.isTTY || performance.now() < this.#next) return
     this.#next = performance.now() + BETWEEN
     this.#shown = true
-    this.terminal.write(`\r\x1b[K${text().slice(0, (this.terminal.columns || 80) - 1)}`)
+    // What others print meanwhile begins where the line begins.
+    this.terminal.write(`\r\x1b[K${text().slice(0, (this.terminal.columns || 80) - 1)}\r`)
   }
 
-  /** Before anything else is printed, and at the end. */
+  /** Before something else is printed, and at the end. */
   erase(): void {
-    if (this.#shown) this.terminal.write('\r\x1b[K')
+    if (this.#shown) this.terminal.write('\x1b[K')
     this.#shown = false
   }
 }

@@ -1,16 +1,11 @@
 /** Which driver a program gets when it names none: chosen at the first use, never at import. */
 import { createRequire } from 'node:module'
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
+import { cudaBackend, simulatedBackend } from '#backends'
 import { invalidValue, stateError } from '../base/errors.js'
 import type { Driver } from './driver.js'
 import { MOST_DEVICES } from './sim/properties.js'
 import { type WrappableDriver, wrappableOf } from './wrappable-driver.js'
-
-/** Most of the library's code is one driver or the other, so each is loaded only when it is chosen. */
-const load = createRequire(import.meta.url)
-const cuda = (): typeof import('./cuda/open.js') => load('./cuda/open.js')
-const openCudaDriver = (): Driver => cuda().openCudaDriver()
-const simulator = (): typeof import('./sim/sim-driver.js') => load('./sim/sim-driver.js')
 
 const WARNED = 'cuda-streams: warned of the simulator'
 /** Threads have modules of their own, but inherit this: the first that has to warn does so for all. */
@@ -59,7 +54,7 @@ function openDoors(driver: WrappableDriver): void {
   for (const [variable, path] of Object.entries(DOORS)) {
     const value = process.env[variable]
     if (value === undefined || value === '' || value === '0' || doorsOpened.has(variable)) continue
-    const door: Door = load(path)
+    const door: Door = createRequire(import.meta.url)(path)
     door.open(driver, value)
     doorsOpened.add(variable)
   }
@@ -70,7 +65,7 @@ function openDoors(driver: WrappableDriver): void {
  * own, so the right one can be told; a real driver is only ever asked about its own handles.
  */
 export function driverForHandle(handle: number, near: WrappableDriver): WrappableDriver {
-  const owner = near.name === 'sim' ? simulator().simulatorOfHandle(handle) : undefined
+  const owner = near.name === 'sim' ? simulatedBackend().simulatorOfHandle(handle) : undefined
   return owner === undefined ? near : wrappableOf(owner)
 }
 
@@ -90,7 +85,7 @@ function choose(wanted: string): Driver {
 
 function cudaOrNothing(): Driver {
   try {
-    return openCudaDriver()
+    return cudaBackend().openCudaDriver()
   } catch (error) {
     if (!(error instanceof Error) || Reflect.get(error, 'code') !== 'ERR_NO_DRIVER') throw error
     const wayOut = 'Set CUDA_STREAMS_DRIVER=sim for a simulated GPU, or =auto for one where there is no other'
@@ -100,17 +95,17 @@ function cudaOrNothing(): Driver {
 
 function cudaOrSimulator(): Driver {
   try {
-    return openCudaDriver()
+    return cudaBackend().openCudaDriver()
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    const simulated = openSimulator()
-    if (Atomics.exchange(warned, 0, 1) === 1) return simulated
+    const simulator = openSimulator()
+    if (Atomics.exchange(warned, 0, 1) === 1) return simulator
     process.emitWarning(`Using the simulated GPU: ${reason}`, {
       type: 'CudaStreamsWarning',
       code: 'CUDA_STREAMS_SIMULATED',
       detail: 'Set CUDA_STREAMS_DRIVER=sim to choose it without this warning, or =cuda to have its absence an error.',
     })
-    return simulated
+    return simulator
   }
 }
 
@@ -120,7 +115,7 @@ function openSimulator(): Driver {
   if (!Number.isInteger(devices) || devices < 1 || devices > MOST_DEVICES) {
     throw invalidValue(`CUDA_STREAMS_SIM_DEVICES must be a whole number from 1 to ${MOST_DEVICES}, not '${wanted}'`)
   }
-  const { SimDriver } = simulator()
+  const { SimDriver } = simulatedBackend()
   return new SimDriver({ devices, seed: 0 })
 }
 

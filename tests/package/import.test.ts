@@ -105,8 +105,9 @@ function staticallyImported(path: string, found = new Map<string, string>()): Re
   if (found.has(path)) return found
   const text = readFileSync(path, 'utf8')
   found.set(path, text)
-  for (const [, name = ''] of text.matchAll(/^(?:import|export)\b[^;'"]*?['"](\.[^'"]+)['"]/gm)) {
-    staticallyImported(join(dirname(path), name), found)
+  for (const [, name = ''] of text.matchAll(/^(?:import|export)\b[^;'"=]*?['"]([.#][^'"]+)['"]/gm)) {
+    const next = name.startsWith('#') ? fileURLToPath(import.meta.resolve(name)) : join(dirname(path), name)
+    staticallyImported(next, found)
   }
   return found
 }

@@ -56,7 +56,9 @@ describe('the tarball', () => {
 
   it('has no tests, benchmarks or sources of TypeScript but those of examples', () => {
     assert.deepEqual(
-      packed.filter((path) => /^(dist\/(tests|bench)|tests|bench|src|scripts)\/|^dist\/examples\/.*\.d\.ts$/.test(path)),
+      packed.filter((path) =>
+        /^(dist\/(tests|bench)|tests|bench|src|scripts)\/|^dist\/examples\/.*\.d\.ts$/.test(path),
+      ),
       [],
     )
   })
