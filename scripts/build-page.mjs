@@ -1,4 +1,4 @@
-// Makes dist/src/timeline/page.html: the page of a timeline with its style and script inside, for the data to be put in.
+// Makes dist/src/timeline/page-template.js: the page of a timeline with its style and script inside, for the data to be put in.
 // The script's modules are put one behind the other; imports run one way, so each comes after those that it needs.
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -16,7 +16,8 @@ export function buildPage(root, compiler) {
   const page = readFileSync(join(source, 'page.html'), 'utf8')
     .replace('/*STYLE*/', () => readFileSync(join(source, 'page.css'), 'utf8'))
     .replace('/*SCRIPT*/', () => `(() => {\n'use strict'\n${script}})()\n`)
-  writeFileSync(join(root, 'dist', 'src', 'timeline', 'page.html'), page)
+  const file = join(root, 'dist', 'src', 'timeline', 'page-template.js')
+  writeFileSync(file, `export const TEMPLATE = ${JSON.stringify(page)};\n`)
   return 0
 }
 

@@ -36,7 +36,10 @@ function check({ package: name, version, file, options }, tarball) {
     console.log(`${name} is skipped: it cannot be installed (${error.message.split('\n')[0]})`)
     return
   }
-  const { status, stdout, stderr } = run(process.execPath, [join(folder, 'node_modules', name, file), ...options(tarball)])
+  const { status, stdout, stderr } = run(process.execPath, [
+    join(folder, 'node_modules', name, file),
+    ...options(tarball),
+  ])
   console.log(`${name} ${version}: ${status === 0 ? 'nothing wrong' : `exit code ${status}`}`)
   if (status === 0) return
   console.log(`${stdout}${stderr}`)

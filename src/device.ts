@@ -1,8 +1,7 @@
 /** Devices: GPUs, real or simulated. */
-import { inspect } from 'node:util'
 import { Ambient } from './base/ambient.js'
 import { checkFunction, checkInteger, checkThis, type Given, isInstance, readOptions } from './base/arguments.js'
-import { heardFrom, inspected, invalidType, invalidValue, printed, stateError } from './base/errors.js'
+import { heardFrom, inspectAsPrinted, invalidType, invalidValue, printed, stateError } from './base/errors.js'
 import { notCloneable } from './base/identity.js'
 import { defaultDriver } from './driver/default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
@@ -31,13 +30,14 @@ const currentDevice = new Ambient<Device>()
  * A GPU, real or simulated. There is one object for each ordinal of a driver.
  *
  * The first use of the default driver opens it: CUDA_STREAMS_DRIVER names it, 'cuda' or 'sim'; without it or with
- * 'auto' it is the NVIDIA driver and, where that is missing, the simulator with a warning. That first use throws
- * ERR_NO_DRIVER where 'cuda' is asked for and does not start, ERR_INVALID_ARG_VALUE for another name.
+ * 'auto' it is the NVIDIA driver and, on a machine that has none, the simulator with a warning. That first use throws
+ * ERR_NO_DRIVER where the NVIDIA driver cannot be used, ERR_INVALID_ARG_VALUE for another name.
  */
 export class Device {
   /** The device's number in the order of the driver, from 0. */
   readonly ordinal: number
   /**
+   * @internal
    * Keeps the object from being copied to another thread, and from being deep-equal to a device of another simulation.
    */
   protected readonly cloning: symbol = notCloneable()
@@ -128,7 +128,7 @@ export class Device {
    * promise keeps the process alive. The call itself never throws.
    * @param options `signal`: an AbortSignal that gives up the wait; the GPU's work goes on
    * @throws {CudaError} (as a rejection) if the GPU faults; 900 while a stream of the device captures, in any mode,
-   * which invalidates the capture
+   * which does not invalidate the capture
    * @throws {Error} (as a rejection) `signal.reason` if aborted; ERR_INVALID_ARG_TYPE
    */
   finished(options?: WaitOptions): Promise<void> {
@@ -214,10 +214,6 @@ export class Device {
     return isDevice(this) ? `Device(${this.ordinal}, ${this.#driver.name})` : printed(this)
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
   static #driverOf(device: Device): WrappableDriver {
     return checkThis(device, isDevice, 'a Device').#driver
   }
@@ -228,6 +224,7 @@ export class Device {
     makeDevice = (driver, ordinal) => new Device(driver, ordinal)
   }
 }
+inspectAsPrinted(Device)
 
 /** The words of a message for the driver of an object that belongs elsewhere. */
 export function another(driver: Driver, other: Driver): string {
@@ -253,7 +250,8 @@ export function deviceOf(driver: WrappableDriver, ordinal: number): Device {
   const known = devices.get(ordinal)
   if (known !== undefined) return known
   const count = driver.deviceCount()
-  const expected = (): string => `from 0 to ${count - 1}: driver '${driver.name}' has ${count} device(s)`
+  const way = driver.name === 'sim' ? ' (CUDA_STREAMS_SIM_DEVICES, or simulate({ devices }), gives it more)' : ''
+  const expected = (): string => `from 0 to ${count - 1}: driver '${driver.name}' has ${count} device(s)${way}`
   const device = makeDevice(driver, checkInteger(ordinal, 'ordinal', 0, count - 1, expected))
   devices.set(ordinal, device)
   return device
@@ -280,6 +278,7 @@ export function readOptionsOn<T extends object, K extends keyof T>(
   options: T | undefined,
   names: readonly K[],
 ): Given<T, K> {
+  if (options === undefined) return readOptions<T, K>(options, names)
   const given = readOptions(options as T & DeviceOption, [...names, 'device'])
   const named: Device | number | undefined = given.device
   if (named === undefined) return given

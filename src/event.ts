@@ -1,20 +1,20 @@
 /** Events: marks in the work of streams. */
-import { inspect } from 'node:util'
-import { checkBytes, checkOwner, isInstance, readOptions } from './base/arguments.js'
-import { CudaError, explained, heardFrom, inspected, invalidType, printed, refuseReceiver } from './base/errors.js'
+import { checkBytes, checkOwner, readOptions } from './base/arguments.js'
+import type { OwnBytes } from './base/bytes.js'
+import {
+  CudaError,
+  explained,
+  heardFrom,
+  inspectAsPrinted,
+  invalidType,
+  printed,
+  refuseReceiver,
+} from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
 import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
 import type { EventHandle } from './driver/driver.js'
 import { finished, type WaitOptions } from './driver/finished.js'
-import {
-  EVENT_OPTIONS,
-  EventCore,
-  type EventOptions,
-  flagsOf,
-  PLAIN,
-  settingsIn,
-  settingsOf,
-} from './streams/event-core.js'
+import { EVENT_OPTIONS, EventCore, type EventOptions, flagsOf, PLAIN, settingsIn } from './streams/event-core.js'
 import { announce, checkFact, receive, type SharedEvent } from './streams/shared.js'
 
 const NEW_EVENT_OPTIONS = [...EVENT_OPTIONS, 'device'] as const
@@ -65,7 +65,7 @@ export class Event implements Disposable {
    * for a device that does not exist; ERR_INVALID_ARG_TYPE
    */
   constructor(options?: EventOptions & { readonly device?: Device | number | undefined }) {
-    const core = isInstance(options, EventCore) ? options : newEvent(options)
+    const core = EventCore.is(options) ? options : newEvent(options)
     this.device = core.device
     this.timing = core.timing
     this.blockingSync = core.blockingSync
@@ -223,7 +223,7 @@ export class Event implements Disposable {
    * @throws {CudaError} 400 for another event
    * @throws {Error} ERR_UNSUPPORTED on the simulator; ERR_CLOSED
    */
-  ipcHandle(): Uint8Array {
+  ipcHandle(): OwnBytes {
     const { driver, handle } = open(this)
     return driver.eventGetIpcHandle(handle)
   }
@@ -279,20 +279,15 @@ export class Event implements Disposable {
     return eventCoreOf(this)?.toString() ?? printed(this)
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
   static {
     eventCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
   }
 }
+inspectAsPrinted(Event)
 
 function newEvent(options: (EventOptions & { readonly device?: Device | number | undefined }) | undefined): EventCore {
   const given = readOptions(options, NEW_EVENT_OPTIONS)
-  const settings = settingsOf(given)
-  const device = resolveDevice(given.device)
-  return new EventCore(device, contextOf(device), settings)
+  return EventCore.make(resolveDevice(given.device), given)
 }
 
 export function eventCore(event: unknown): EventCore {

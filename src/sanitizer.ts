@@ -1,5 +1,7 @@
 /** cuda-streams/sanitizer: finds the wait that is missing between streams. */
 import './shortcuts.js'
+// So that CUDA_STREAMS_SANITIZER works in a bundle too.
+import './sanitizer/environment.js'
 
 export { SanitizerError } from './sanitizer/findings.js'
 export type { ReportedOperation, ReportKind, SanitizerReport } from './sanitizer/reports.js'
@@ -13,4 +15,4 @@ export {
   type SanitizerStatistics,
   sanitize,
 } from './sanitizer/sanitizer.js'
-export { nameStream } from './streams/name-stream.js'
+export { nameStream } from './stream.js'

@@ -1,18 +1,19 @@
 /**
- * The members of Device and Event that make or use objects above these classes: streams, events and memory. They stand here,
+ * The members of Device, Event and GraphExec that make or use objects above these classes: streams, events and memory. They stand here,
  * and not in the classes, so that imports run one way.
  */
 import { checkBoolean, checkThis, readOptions } from './base/arguments.js'
 import { invalidType, invalidValue } from './base/errors.js'
 import { Device, isDevice, readOptionsOn } from './device.js'
 import { Event, isEvent } from './event.js'
+import { GraphExec, launchExec, uploadExec } from './graphs/graph.js'
 import { checkLength } from './memory/buffer-core.js'
 import { allocateInterprocess, allocateOn, type DeviceBuffer } from './memory/device-buffer.js'
 import { allocatePinned, type PinnedBuffer } from './memory/pinned-buffer.js'
 import { defaultStreamOf, ExternalStream, isStream, Stream } from './stream.js'
 import { currentCore } from './streams/current.js'
-import { EVENT_OPTIONS, type EventOptions } from './streams/event-core.js'
-import { streamCoreOf } from './streams/stream-core.js'
+import { EVENT_OPTIONS, EventCore, type EventOptions } from './streams/event-core.js'
+import { STREAM_OPTIONS, StreamCore, streamCoreOf } from './streams/stream-core.js'
 import type { StreamOptions, WaitEventOptions } from './streams/stream-options.js'
 import { type CudaStreamLike, isStreamLike, type PythonStreamLike } from './streams/stream-source.js'
 
@@ -111,6 +112,25 @@ declare module './event.js' {
   }
 }
 
+declare module './graphs/graph.js' {
+  interface GraphExec {
+    /**
+     * Moves the data of a launch to the GPU ahead of time (`cuGraphUpload`).
+     * @param stream Default: the current stream of the instance's device.
+     * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device
+     * @throws {CudaError} 900 while the stream captures, which invalidates the capture
+     */
+    upload(stream?: Stream): this
+    /**
+     * Queues all work of the instance (`cuGraphLaunch`). Its host functions run at each launch.
+     * @param stream Default: the current stream of the instance's device.
+     * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device
+     * @throws {CudaError} 900 while the stream captures, which invalidates the capture
+     */
+    launch(stream?: Stream): this
+  }
+}
+
 Object.defineProperty(Device.prototype, 'defaultStream', {
   configurable: true,
   get(this: Device): Stream {
@@ -123,15 +143,13 @@ function createStream(this: Device, options?: StreamOptions): Stream
 function createStream(this: Device, given?: StreamOptions | CudaStreamLike | PythonStreamLike): Stream {
   const device = checkThis(this, isDevice, 'a Device')
   if (isStreamLike(given)) return new ExternalStream(given, { device })
-  const { priority, nonBlocking } = readOptionsOn(device, given, ['priority', 'nonBlocking'])
-  return new Stream({ priority, nonBlocking, device })
+  return new Stream(StreamCore.make(device, readOptionsOn(device, given, STREAM_OPTIONS)))
 }
 Device.prototype.createStream = createStream
 
 Device.prototype.createEvent = function (options?: EventOptions): Event {
   const device = checkThis(this, isDevice, 'a Device')
-  const { timing, blockingSync, interprocess } = readOptionsOn(device, options, EVENT_OPTIONS)
-  return new Event({ timing, blockingSync, interprocess, device })
+  return new Event(EventCore.make(device, readOptionsOn(device, options, EVENT_OPTIONS)))
 }
 
 Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): DeviceBuffer {
@@ -161,6 +179,16 @@ Event.prototype.record = function (stream?: Stream, options?: { readonly externa
 Event.prototype.wait = function (stream?: Stream, options?: WaitEventOptions): Event {
   const event = checkThis(this, isEvent, 'an Event')
   streamFor(event, stream).wait(event, options)
+  return this
+}
+
+GraphExec.prototype.upload = function (stream?: Stream): GraphExec {
+  uploadExec(this, stream)
+  return this
+}
+
+GraphExec.prototype.launch = function (stream?: Stream): GraphExec {
+  launchExec(this, stream)
   return this
 }
 

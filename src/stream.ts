@@ -1,12 +1,12 @@
 /** Streams: queues of GPU work, with all of their methods. */
-import type { ReadableStream, WritableStream } from 'node:stream/web'
-import { inspect } from 'node:util'
 import { checkBoolean, checkFunction, checkThis, type Given, isInstance, readOptions } from './base/arguments.js'
-import { heardFrom, inspected, invalidType, printed, refuseReceiver, stateError } from './base/errors.js'
+import type { OwnBytes } from './base/bytes.js'
+import { heardFrom, inspectAsPrinted, invalidType, printed, refuseReceiver, stateError } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
-import { type Context, Device, elsewhere, resolveDevice } from './device.js'
+import { type Context, Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import { canonicalStream, cudaHandleOf, ExternalFlag, type HostFunction } from './driver/driver.js'
 import { finished, type WaitOptions } from './driver/finished.js'
+import { giveName } from './driver/stream-names.js'
 import { Event, eventCore, eventCoreOf, isEvent } from './event.js'
 import { beginCapture, type CaptureModeName, type CaptureOptions, capture, endCapture } from './graphs/capture.js'
 import type { Graph, GraphExec } from './graphs/graph.js'
@@ -28,11 +28,19 @@ import {
   upload,
   uploader,
 } from './memory/transfers.js'
+import type { ViewConstructor } from './memory/views.js'
 import { currentOn, defaultCoresOf } from './streams/current.js'
 import { EVENT_OPTIONS, EventCore, PLAIN, settingsOf } from './streams/event-core.js'
 import { hostFunction } from './streams/host-function.js'
 import { announce, isShared, type SharedStream } from './streams/shared.js'
-import { checkWrapOptions, receiveStream, StreamBase, StreamCore, streamCoreOf } from './streams/stream-core.js'
+import {
+  checkWrapOptions,
+  receiveStream,
+  STREAM_OPTIONS,
+  StreamBase,
+  StreamCore,
+  streamCoreOf,
+} from './streams/stream-core.js'
 import type { ExternalStreamOptions, RecordOptions, StreamOptions, WaitEventOptions } from './streams/stream-options.js'
 import {
   type CudaStreamLike,
@@ -52,6 +60,7 @@ export interface WaitStreamOptions extends WaitEventOptions {
 /** Is it a Stream, and not merely an heir to one, as a proxy is? */
 export const isStream = (value: unknown): value is Stream => streamCoreOf(value) !== undefined
 
+const NEW_STREAM_OPTIONS = [...STREAM_OPTIONS, 'device'] as const
 const RECORD_OPTIONS = [...EVENT_OPTIONS, 'external'] as const
 const WAIT_OPTIONS = ['event', 'external'] as const
 
@@ -93,7 +102,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   constructor(options?: StreamOptions) {
-    const core = isInstance(options, StreamCore) ? options : StreamCore.make(options)
+    const core = StreamCore.is(options) ? options : newStream(options)
     super(core)
     this.device = core.device
     this.serial = core.serial
@@ -300,7 +309,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     // Options are read, and protocols asked, before anything is opened: what runs then may close it.
     const own = eventCoreOf(target)
     if (own !== undefined) {
-      const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, WAIT_OPTIONS))
+      const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, ['external']))
       core.makeRoom(0)
       core.driver.streamWaitEvent(core.handle, own.openFor(core.driver), external)
       return this
@@ -431,8 +440,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Queues a copy of a buffer to a new ordinary array (`cuMemcpyAsync`, through pinned memory). Work that is queued on
-   * the stream afterwards may overwrite the buffer. The call itself never throws.
+   * Queues a copy of a buffer to a new Uint8Array (`cuMemcpyAsync`, through pinned memory). Work that is queued on the
+   * stream afterwards may overwrite the buffer. The call itself never throws.
    * @param buffer The buffer to read.
    * @returns a promise of the bytes
    * @throws {Error} (as a rejection) as `upload` throws; ERR_UNSUPPORTED for more bytes than this Node's arrays have
@@ -440,11 +449,39 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @example
    * ```ts
    * const bytes = await stream.download(buffer)
-   * const floats = new Float32Array(bytes.buffer)
    * ```
    */
-  async download(buffer: DeviceBuffer | PinnedBuffer): Promise<Uint8Array> {
-    return download(open(this), buffer)
+  download(buffer: DeviceBuffer | PinnedBuffer): Promise<OwnBytes>
+  /**
+   * The same, to a new typed array.
+   * @param buffer The buffer to read.
+   * @param type A constructor of typed arrays, such as Float32Array.
+   * @returns a promise of the array
+   * @throws {Error} (as a rejection) as above; ERR_INVALID_ARG_VALUE where the buffer is no whole number of elements,
+   * ERR_INVALID_ARG_TYPE for a value that is no constructor of typed arrays
+   * @example
+   * ```ts
+   * const floats = await stream.download(buffer, Float32Array)
+   * ```
+   */
+  download<V extends ArrayBufferView>(buffer: DeviceBuffer | PinnedBuffer, type: ViewConstructor<V>): Promise<V>
+  /**
+   * The same, to an array that is there already, and is written piece by piece until the promise is settled. Where two
+   * downloads have one array, the bytes are those that were written last.
+   * @param buffer The buffer to read.
+   * @param into A typed array, a DataView or an ArrayBuffer, shared or not, of the buffer's length.
+   * @returns a promise of that array
+   * @throws {Error} (as a rejection) as above; ERR_OUT_OF_RANGE where the lengths differ, ERR_INVALID_ARG_VALUE for an
+   * array that is detached or shortened, also meanwhile
+   * @example
+   * ```ts
+   * const image = new Uint8ClampedArray(buffer.byteLength)
+   * await stream.download(buffer, image)
+   * ```
+   */
+  download<A extends Bytes>(buffer: DeviceBuffer | PinnedBuffer, into: A): Promise<A>
+  async download(buffer: DeviceBuffer | PinnedBuffer, to: unknown = Uint8Array): Promise<unknown> {
+    return download(open(this), buffer, to)
   }
 
   /**
@@ -470,7 +507,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @param options `chunkBytes`: the bytes of each chunk but the last, at least 1 (default 4 MiB)
    * @throws {Error} (at once) ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for `chunkBytes`, ERR_CLOSED, ERR_DEVICE_MISMATCH
    */
-  downloader(buffer: DeviceBuffer | PinnedBuffer, options?: DownloaderOptions): ReadableStream<Uint8Array> {
+  downloader(buffer: DeviceBuffer | PinnedBuffer, options?: DownloaderOptions): ReadableStream<OwnBytes> {
     const { chunkBytes } = readOptions(options, ['chunkBytes'])
     return downloader(open(this), buffer, chunkBytes, (part) => this.download(part))
   }
@@ -773,16 +810,13 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     return streamCoreOf(this)?.toString() ?? printed(this)
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
   /** The stream of another library that has the stream protocol. */
   #wrapped(target: unknown): Stream {
     if (isStreamLike(target)) return new Stream(StreamCore.adopt(handleOf(target), this.device))
     throw invalidType('target', 'an Event, a Stream or an object with a stream protocol (wrap a handle first)', target)
   }
 }
+inspectAsPrinted(Stream)
 
 /** A stream that another library owns. This library never destroys it: `close()` only lets go of it. */
 export class ExternalStream extends Stream {
@@ -819,6 +853,29 @@ export class ExternalStream extends Stream {
   }
 }
 
+/**
+ * Gives a stream a name, for reports of the sanitizer and for timelines. The name is the stream's, and not the
+ * object's: other wrappers of the stream have it too.
+ * @param stream The stream.
+ * @param name Any text.
+ * @returns the stream
+ * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED
+ * @throws {CudaError} 900 while the stream captures, unless `id` was asked before
+ * @example
+ * ```ts
+ * import { nameStream } from 'cuda-streams/timeline'
+ *
+ * const copies = nameStream(new Stream(), 'copies')
+ * ```
+ */
+export function nameStream<S extends Stream>(stream: S, name: string): S {
+  if (!isStream(stream)) throw invalidType('stream', 'a Stream', stream)
+  if (typeof name !== 'string') throw invalidType('name', 'a string', name)
+  const { device, handle, ordinal, id } = open(stream)
+  giveName({ driver: driverOf(device), stream: handle, device: ordinal, id, name })
+  return stream
+}
+
 const isExternalStream = (value: unknown): value is ExternalStream => isStream(value) && value instanceof ExternalStream
 
 const defaultStreams = new WeakMap<Device, { readonly legacy: Stream; readonly perThread: Stream }>()
@@ -843,6 +900,11 @@ function ownOfShared(shared: SharedStream): Stream | undefined {
   const { owner, device, cudaHandle } = receiveStream(shared)
   if (isStream(owner)) return owner
   return cudaHandle < 2 ? defaultStreamOf(device) : undefined
+}
+
+function newStream(options: StreamOptions | undefined): StreamCore {
+  const given = readOptions(options, NEW_STREAM_OPTIONS)
+  return StreamCore.make(resolveDevice(given.device), given)
 }
 
 function coreOf(stream: unknown): StreamCore {

@@ -1,5 +1,8 @@
 /** cuda-streams/timeline: records what ran when, and draws it. */
-export { nameStream } from './streams/name-stream.js'
+// So that CUDA_STREAMS_TIMELINE works in a bundle too.
+import './timeline/whole-process.js'
+
+export { nameStream } from './stream.js'
 export {
   type OperationMessage,
   type Publisher,

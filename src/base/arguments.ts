@@ -28,7 +28,8 @@ const NOTHING = Object.freeze(new Bag())
 /**
  * The options of these names, each read once. Read them before anything is opened: a getter may close it. They may be
  * inherited, but not from Object.prototype, where any library of the program may have put something.
- * @throws ERR_INVALID_ARG_TYPE for an object that is no bag of options, such as an AbortSignal; any error of a getter
+ * @throws ERR_INVALID_ARG_TYPE for an object that is no bag of options, such as an AbortSignal; ERR_INVALID_ARG_VALUE
+ * for a name that is not among these; any error of a getter
  */
 export function readOptions<T extends object, K extends keyof T>(
   options: T | undefined,
@@ -36,8 +37,19 @@ export function readOptions<T extends object, K extends keyof T>(
   name = 'options',
 ): Given<T, K> {
   if (options === undefined) return NOTHING as Given<T, K>
+  return readProperties(options, names, name, false)
+}
+
+/** The same, unless told otherwise of an object that may have more properties than these. */
+export function readProperties<T extends object, K extends keyof T>(
+  options: T,
+  names: readonly K[],
+  name: string,
+  mayHaveMore = true,
+): Given<T, K> {
   try {
     checkBag(options, name)
+    if (!mayHaveMore) for (const key in options) if (!isOneOf(names, key)) refuseName(options, key, names, name)
     const read = new Bag() as { [Name in K]: T[Name] | undefined }
     const prototype = prototypeOf(options)
     if (prototype !== Object.prototype && prototype !== null) readInherited(options, names, read)
@@ -68,14 +80,57 @@ export function propertyOf(object: object, key: PropertyKey): unknown {
   return Reflect.get(object, key)
 }
 
-/** Throws for an object that is not plain: an object with a tag of its own, such as a Map, is no bag of options. */
-function checkBag(options: unknown, name: string): void {
-  if (typeof options !== 'object' || options === null) throw invalidType(name, 'an object', options)
-  const tag = Object.prototype.toString.call(options)
+const isOneOf = (names: readonly PropertyKey[], key: PropertyKey): boolean => names.includes(key)
+
+/**
+ * Throws for an option of another name, whatever its value. An object of a class, or one that inherits from a bag, may
+ * have more properties.
+ */
+function refuseName(options: object, key: string, names: readonly PropertyKey[], name: string): void {
+  const prototype = prototypeOf(options)
+  const isPlain = prototype === null || prototypeOf(prototype) === null
+  if (!isPlain || !Object.hasOwn(options, key)) return
+  const meant = nearest(key, names.map(String))
+  const way = meant === undefined ? `the options are '${names.join("', '")}'` : `did you mean '${meant}'?`
+  throw invalidValue(`unknown option '${key}' in ${name}: ${way}`)
+}
+
+/** The name that was probably meant: at most a third of its letters are wrong. */
+function nearest(given: string, names: readonly string[]): string | undefined {
+  const distances = names.map((name) => distance(given.toLowerCase(), name.toLowerCase()))
+  const least = Math.min(...distances)
+  const name = names[distances.indexOf(least)]
+  return name !== undefined && least <= name.length / 3 ? name : undefined
+}
+
+/** The letters to be changed, put in or left out to make one word of the other. */
+function distance(a: string, b: string): number {
+  let above = Array.from({ length: b.length + 1 }, (_, index) => index)
+  for (const [row, letter] of [...a].entries()) {
+    const line = [row + 1]
+    for (const [at, other] of [...b].entries()) {
+      const changed = (above[at] ?? 0) + (letter === other ? 0 : 1)
+      line.push(Math.min(changed, (above[at + 1] ?? 0) + 1, (line[at] ?? 0) + 1))
+    }
+    above = line
+  }
+  return above.at(-1) ?? 0
+}
+
+/** Is it a bag of options? An object with a tag of its own, such as a Map, is none. */
+export function isBag(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null || isRevoked(value)) return false
+  const tag = Object.prototype.toString.call(value)
   // A tag that every object has been given says nothing.
-  if (tag === '[object Object]' || tag === Object.prototype.toString.call(new Object())) return
-  if (Array.isArray(options)) throw invalidType(name, 'an object', options)
-  const option = OPTION_FOR.get(tag)
+  return tag === '[object Object]' || tag === Object.prototype.toString.call(new Object())
+}
+
+function checkBag(options: unknown, name: string): void {
+  if (isBag(options)) return
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw invalidType(name, 'an object', options)
+  }
+  const option = OPTION_FOR.get(Object.prototype.toString.call(options))
   throw invalidType(name, option === undefined ? 'an object of options' : `options, as in { ${option} }`, options)
 }
 

@@ -97,8 +97,15 @@ export function stateError(code: StateCode, message: string, cause?: unknown): E
   return withCode(cause === undefined ? new Error(message) : new Error(message, { cause }), code)
 }
 
-export function invalidType(name: string, expected: string, given: unknown): TypeError & { code: string } {
-  return withCode(new TypeError(`${name} must be ${expected}, not ${describe(given)}`), 'ERR_INVALID_ARG_TYPE')
+/** `way` is the way out, where the expectation does not show it. */
+export function invalidType(
+  name: string,
+  expected: string,
+  given: unknown,
+  way?: string,
+): TypeError & { code: string } {
+  const what = `${name} must be ${expected}, not ${describe(given)}`
+  return withCode(new TypeError(way === undefined ? what : `${what}: ${way}`), 'ERR_INVALID_ARG_TYPE')
 }
 
 /** A member was called on an object that is not of its class. */
@@ -132,14 +139,20 @@ export function printed(value: unknown): string {
   }
 }
 
-/** For `[inspect.custom]`: an object as it prints itself. */
-export function inspected(value: unknown): string {
-  try {
-    return String(value)
-  } catch {
-    return describe(value)
+/** Lets `console.log()` show the objects of a class as they print themselves. */
+export function inspectAsPrinted({ prototype }: { readonly prototype: object }): void {
+  const value = function (this: unknown): string {
+    try {
+      return String(this)
+    } catch {
+      return describe(this)
+    }
   }
+  Object.defineProperty(prototype, inspect.custom, { configurable: true, writable: true, value })
 }
+
+/** What was thrown, in words. */
+export const messageOf = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown))
 
 /** A value as it reads in an error message: short, and never a throw, even where the value throws when looked at. */
 export function describe(value: unknown): string {

@@ -49,25 +49,29 @@ const registry = new FinalizationRegistry((resource: NativeResource) => {
  * collector picks.
  */
 const keepers = new Set<object[]>()
-let owners: object[] = []
-let young: NativeResource[] = []
+// Filled up to `count`. Arrays that grow and shrink are allocated anew each time when they are nearly empty.
+const owners = new Array<object | undefined>(MOST_YOUNG).fill(undefined)
+const young = new Array<NativeResource | undefined>(MOST_YOUNG).fill(undefined)
+let count = 0
 let growUpAtNextTurn: NodeJS.Immediate | undefined
 
 /** Destroys the resource once its owner is unreachable, unless it is released before. */
 export function destroyWhenUnreachable(owner: object, resource: NativeResource): void {
   if (keepers.size > 0) for (const kept of keepers) kept.push(owner)
-  owners.push(owner)
-  young.push(resource)
-  if (young.length >= MOST_YOUNG) growUp()
+  owners[count] = owner
+  young[count] = resource
+  count += 1
+  if (count === MOST_YOUNG) growUp()
   else growUpAtNextTurn ??= setImmediate(growUp).unref()
 }
 
 function forget(resource: NativeResource): void {
   if (resource.registered) registry.unregister(resource)
-  else if (young.at(-1) === resource) {
+  else if (count > 0 && young[count - 1] === resource) {
     // Closed right after it was made: nothing keeps it from dying young.
-    young.pop()
-    owners.pop()
+    count -= 1
+    young[count] = undefined
+    owners[count] = undefined
   }
 }
 
@@ -81,12 +85,13 @@ export function keepReachable(): () => boolean {
 function growUp(): void {
   if (growUpAtNextTurn !== undefined) clearImmediate(growUpAtNextTurn)
   growUpAtNextTurn = undefined
-  for (const [index, resource] of young.entries()) {
-    const owner = owners[index]
-    if (resource.gone || owner === undefined) continue
+  for (let index = 0; index < count; index += 1) {
+    const [owner, resource] = [owners[index], young[index]]
+    owners[index] = undefined
+    young[index] = undefined
+    if (owner === undefined || resource === undefined || resource.gone) continue
     resource.registered = true
     registry.register(owner, resource, resource)
   }
-  owners = []
-  young = []
+  count = 0
 }

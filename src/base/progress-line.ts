@@ -4,15 +4,19 @@
 const FIRST = 500
 const BETWEEN = 100
 
+/** Its file is asked, and not for a property, which a stream that is no terminal lacks. */
+const terminalOf = (): NodeJS.WriteStream | undefined =>
+  process.getBuiltinModule('node:tty').isatty(2) ? process.stderr : undefined
+
 export class ProgressLine {
   #next = performance.now() + FIRST
   #shown = false
 
-  constructor(private readonly terminal: Pick<NodeJS.WriteStream, 'isTTY' | 'columns' | 'write'> = process.stderr) {}
+  constructor(private readonly terminal: Pick<NodeJS.WriteStream, 'columns' | 'write'> | undefined = terminalOf()) {}
 
   /** `text` is asked only where it is written. */
   show(text: () => string): void {
-    if (!this.terminal.isTTY || performance.now() < this.#next) return
+    if (this.terminal === undefined || performance.now() < this.#next) return
     this.#next = performance.now() + BETWEEN
     this.#shown = true
     // What others print meanwhile begins where the line begins.
@@ -21,7 +25,7 @@ export class ProgressLine {
 
   /** Before something else is printed, and at the end. */
   erase(): void {
-    if (this.#shown) this.terminal.write('\x1b[K')
+    if (this.#shown) this.terminal?.write('\x1b[K')
     this.#shown = false
   }
 }

@@ -1,11 +1,16 @@
 /** Stacks as text, and which of their lines are the program's own. */
 import { fileURLToPath } from 'node:url'
 
-/** The folder of this package's code, as it stands in stacks: `file:///…/dist/src/`, and on Bun without `file://`. */
-const LIBRARY = new URL('../', import.meta.url).href
-const LIBRARY_FOLDER = fileURLToPath(LIBRARY)
+/** This file within the folder of the package's code. In a bundle it is elsewhere, and so is all of the library. */
+const OWN_FILE = 'base/stack.js'
+/** That folder, as it stands in stacks: `file:///…/dist/src/`; undefined in a bundle. */
+const LIBRARY = import.meta.url.endsWith(`/${OWN_FILE}`) ? import.meta.url.slice(0, -OWN_FILE.length) : undefined
+/** The same in the stacks of Bun, which have paths. */
+const LIBRARY_FOLDER = LIBRARY === undefined ? undefined : fileURLToPath(LIBRARY)
+/** The same in the stacks of a bundle that has source maps, with `node --enable-source-maps`. */
+const PACKAGED = '/cuda-streams/dist/src/'
 /** `at name (path:row:column)`, or the same without a name; a built-in function has no path. */
-const FRAME = /^\s+at (?:.* \(|async )?((?:file:\/\/|\/|[A-Za-z]:\\|node:)[^()]*):(\d+):(\d+)\)?$/
+const FRAME = /^\s+at (?:.* \(|async )?((?:[a-z]+:\/\/|\/|[A-Za-z]:\\|node:)[^()]*):(\d+):(\d+)\)?$/
 /** Calls inside the library are seldom more than ten deep; an exploration's own callers lie between too. */
 const FRAMES = 24
 const FRAMES_OF_TWO = 40
@@ -75,5 +80,9 @@ function* framesOf(stack: string): Generator<StackFrame> {
 function ownerOf(file: string): StackFrame['owner'] {
   if (file === '') return undefined
   if (file.startsWith('node:')) return 'node'
-  return file.startsWith(LIBRARY) || file.startsWith(LIBRARY_FOLDER) ? 'library' : 'program'
+  const isLibrary =
+    LIBRARY === undefined || LIBRARY_FOLDER === undefined
+      ? file.includes(PACKAGED)
+      : file.startsWith(LIBRARY) || file.startsWith(LIBRARY_FOLDER)
+  return isLibrary ? 'library' : 'program'
 }

@@ -1,9 +1,9 @@
 /** Which driver a program gets when it names none: chosen at the first use, never at import. */
-import { createRequire } from 'node:module'
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
 import { cudaBackend, simulatedBackend } from '#backends'
-import { invalidValue, stateError } from '../base/errors.js'
+import { invalidValue } from '../base/errors.js'
 import type { Driver } from './driver.js'
+import { wrapAsEnvironmentSays } from './environment-wrappers.js'
 import { MOST_DEVICES } from './sim/properties.js'
 import { type WrappableDriver, wrappableOf } from './wrappable-driver.js'
 
@@ -11,21 +11,9 @@ const WARNED = 'cuda-streams: warned of the simulator'
 /** Threads have modules of their own, but inherit this: the first that has to warn does so for all. */
 const warned = sharedFlag()
 
-/** The wrappers that variables of the environment put in: loaded only then, and given the variable's value. */
-const DOORS: Readonly<Record<string, string>> = {
-  CUDA_STREAMS_SANITIZER: '../sanitizer/environment.js',
-  CUDA_STREAMS_TIMELINE: '../timeline/whole-process.js',
-}
-
-/** The exports of such a file. */
-interface Door {
-  open(driver: WrappableDriver, value: string): void
-}
-
 let opened: WrappableDriver | undefined
 /** The same, once no listener has refused it. */
 let chosen: WrappableDriver | undefined
-const doorsOpened = new Set<string>()
 const toBeTold = new Set<(driver: WrappableDriver) => void>()
 
 export function defaultDriver(): WrappableDriver {
@@ -43,21 +31,11 @@ function open(): WrappableDriver {
   opened ??= wrappableOf(choose(process.env['CUDA_STREAMS_DRIVER'] ?? 'auto'))
   const driver = opened
   // Not chosen before all have been told: a listener that refuses it refuses every use.
-  openDoors(driver)
+  wrapAsEnvironmentSays(driver)
   for (const tell of toBeTold) tell(driver)
   toBeTold.clear()
   chosen = driver
   return driver
-}
-
-function openDoors(driver: WrappableDriver): void {
-  for (const [variable, path] of Object.entries(DOORS)) {
-    const value = process.env[variable]
-    if (value === undefined || value === '' || value === '0' || doorsOpened.has(variable)) continue
-    const door: Door = createRequire(import.meta.url)(path)
-    door.open(driver, value)
-    doorsOpened.add(variable)
-  }
 }
 
 /**
@@ -71,42 +49,30 @@ export function driverForHandle(handle: number, near: WrappableDriver): Wrappabl
 
 function choose(wanted: string): Driver {
   switch (wanted) {
-    case 'cuda':
-      return cudaOrNothing()
     case 'sim':
       return openSimulator()
+    case 'cuda':
     case 'auto':
     case '':
-      return cudaOrSimulator()
+      return cudaBackend().openCudaDriver() ?? withoutCudaDriver(wanted)
     default:
       throw invalidValue(`CUDA_STREAMS_DRIVER must be 'cuda', 'sim' or 'auto', not '${wanted}'`)
   }
 }
 
-function cudaOrNothing(): Driver {
-  try {
-    return cudaBackend().openCudaDriver()
-  } catch (error) {
-    if (!(error instanceof Error) || Reflect.get(error, 'code') !== 'ERR_NO_DRIVER') throw error
-    const wayOut = 'Set CUDA_STREAMS_DRIVER=sim for a simulated GPU, or =auto for one where there is no other'
-    throw stateError('ERR_NO_DRIVER', `${error.message}. ${wayOut}`, error.cause)
-  }
-}
-
-function cudaOrSimulator(): Driver {
-  try {
-    return cudaBackend().openCudaDriver()
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    const simulator = openSimulator()
-    if (Atomics.exchange(warned, 0, 1) === 1) return simulator
-    process.emitWarning(`Using the simulated GPU: ${reason}`, {
-      type: 'CudaStreamsWarning',
-      code: 'CUDA_STREAMS_SIMULATED',
-      detail: 'Set CUDA_STREAMS_DRIVER=sim to choose it without this warning, or =cuda to have its absence an error.',
-    })
-    return simulator
-  }
+/** Where this machine has no NVIDIA driver. One that does not work is an error, lest a GPU be simulated by accident. */
+function withoutCudaDriver(wanted: string): Driver {
+  const { absence, noDriver } = cudaBackend()
+  if (wanted === 'cuda') throw noDriver(absence())
+  const simulator = openSimulator()
+  if (Atomics.exchange(warned, 0, 1) === 1) return simulator
+  process.emitWarning('Using the simulated GPU, since this machine has no NVIDIA driver', {
+    type: 'CudaStreamsWarning',
+    code: 'CUDA_STREAMS_SIMULATED',
+    detail:
+      'Set CUDA_STREAMS_DRIVER=sim to choose it without this warning, or =cuda to make the lack of a driver an error.',
+  })
+  return simulator
 }
 
 function openSimulator(): Driver {

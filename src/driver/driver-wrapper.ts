@@ -3,6 +3,7 @@
  * begin with. The sub-drivers are passed on as they are; a wrapper puts its own in their place, which for memory, kernels
  * and graphs begin with the classes at the end of this file.
  */
+import type { OwnBytes } from '../base/bytes.js'
 import type {
   AdoptedStream,
   Cancel,
@@ -183,7 +184,7 @@ export class DriverWrapper implements Driver {
   eventElapsedTime(start: EventHandle, end: EventHandle): number {
     return this.inner.eventElapsedTime(start, end)
   }
-  eventGetIpcHandle(event: EventHandle): Uint8Array {
+  eventGetIpcHandle(event: EventHandle): OwnBytes {
     return this.inner.eventGetIpcHandle(event)
   }
   eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {

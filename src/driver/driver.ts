@@ -3,6 +3,7 @@
  * driver/cuda (libcuda) and driver/sim (a simulated GPU), and a wrapper may stand in between. The rule of this layer:
  * a verb that the GPU refuses throws `CudaError`, and no verb checks again what the nouns have checked.
  */
+import type { OwnBytes } from '../base/bytes.js'
 
 declare const kind: unique symbol
 
@@ -199,7 +200,7 @@ export interface Driver {
   /** `cuEventElapsedTime`: milliseconds between two records. */
   eventElapsedTime(start: EventHandle, end: EventHandle): number
   /** `cuIpcGetEventHandle` */
-  eventGetIpcHandle(event: EventHandle): Uint8Array
+  eventGetIpcHandle(event: EventHandle): OwnBytes
   /** `cuIpcOpenEventHandle` */
   eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle
 }

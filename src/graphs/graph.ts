@@ -1,20 +1,21 @@
 /** Graphs and their instances; graphs come from captures (capture.ts). */
-import { inspect } from 'node:util'
 import { isInstance } from '../base/arguments.js'
-import { inspected, invalidType, printed, refuseReceiver, stateError } from '../base/errors.js'
+import { inspectAsPrinted, invalidType, printed, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { another, type Device, elsewhere } from '../device.js'
 import type { GraphExecHandle, GraphHandle } from '../driver/driver.js'
 import { HandleCore } from '../kernels/handle-core.js'
-import { type Launchable, launchOn } from '../kernels/launchable.js'
+import { launchOn } from '../kernels/launchable.js'
 import { currentCore } from '../streams/current.js'
-import { type StreamBase, type StreamCore, streamCoreOf } from '../streams/stream-core.js'
+import { type StreamCore, streamCoreOf } from '../streams/stream-core.js'
 
 type GraphCore = HandleCore<GraphHandle>
 type ExecCore = HandleCore<GraphExecHandle>
 
 let graphCoreOf: (value: unknown) => GraphCore | undefined
 let execCoreOf: (value: unknown) => ExecCore | undefined
+let makeGraph: (core: GraphCore) => Graph
+let makeExec: (core: ExecCore) => GraphExec
 
 /**
  * Work written down by a capture: a template, to be instantiated. It outlives the streams it was captured from, but
@@ -29,10 +30,7 @@ export class Graph implements Disposable {
   readonly #core: GraphCore
 
   /** Use `stream.capture(fn)` or `stream.endCapture()`. */
-  constructor(core: never)
-  /** @internal */
-  constructor(core: GraphCore)
-  constructor(core: GraphCore) {
+  private constructor(core: GraphCore) {
     if (!isInstance(core, HandleCore)) throw invalidType('Graph', 'had from stream.capture(fn)', core)
     this.device = core.device
     this.serial = core.serial
@@ -82,7 +80,7 @@ export class Graph implements Disposable {
   instantiate(): GraphExec {
     const { driver, device, handle, context } = openGraph(this)
     const exec = driver.graphs.instantiate(handle, context)
-    return new GraphExec(
+    return makeExec(
       new HandleCore('GraphExec', device, exec, (core) => driver.graphs.destroyExec(core.handle), context),
     )
   }
@@ -106,18 +104,16 @@ export class Graph implements Disposable {
     return graphCoreOf(this)?.toString() ?? printed(this)
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
   static {
+    makeGraph = (core) => new Graph(core)
     graphCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
   }
 }
+inspectAsPrinted(Graph)
 
 /** The graph that a capture on this stream gave. */
 export function graphOf({ driver, device, context }: StreamCore, handle: GraphHandle): Graph {
-  return new Graph(new HandleCore('Graph', device, handle, (core) => driver.graphs.destroy(core.handle), context))
+  return makeGraph(new HandleCore('Graph', device, handle, (core) => driver.graphs.destroy(core.handle), context))
 }
 
 function graphCore(graph: unknown): GraphCore {
@@ -133,7 +129,7 @@ function openGraph(graph: unknown): GraphCore {
  * keeps no buffers or modules reachable. An instance that is closed is ERR_CLOSED, and only `device`, `closed` and
  * `close()` still answer.
  */
-export class GraphExec implements Disposable, Launchable {
+export class GraphExec implements Disposable {
   /** The device of the streams that the instance can be launched on. */
   readonly device: Device
   /** The number of this object: no other object of this thread has it. */
@@ -141,10 +137,7 @@ export class GraphExec implements Disposable, Launchable {
   readonly #core: ExecCore
 
   /** Use `graph.instantiate()`. */
-  constructor(core: never)
-  /** @internal */
-  constructor(core: ExecCore)
-  constructor(core: ExecCore) {
+  private constructor(core: ExecCore) {
     if (!isInstance(core, HandleCore)) throw invalidType('GraphExec', 'had from graph.instantiate()', core)
     this.device = core.device
     this.serial = core.serial
@@ -155,33 +148,6 @@ export class GraphExec implements Disposable, Launchable {
   /** Was the instance closed? */
   get closed(): boolean {
     return execCore(this).gone
-  }
-
-  /**
-   * Moves the data of a launch to the GPU ahead of time (`cuGraphUpload`).
-   * @param stream Default: the current stream of the instance's device.
-   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device
-   * @throws {CudaError} 900 while the stream captures, which invalidates the capture
-   */
-  upload(stream?: StreamBase): this {
-    const core = execCore(this)
-    const target = targetOf(core, stream)
-    target.makeRoom(1)
-    core.checkOpen()
-    core.driver.graphs.upload(core.handle, target.handle)
-    return this
-  }
-
-  /**
-   * Queues all work of the instance (`cuGraphLaunch`). Its host functions run at each launch.
-   * @param stream Default: the current stream of the instance's device.
-   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH for a stream of another device
-   * @throws {CudaError} 900 while the stream captures, which invalidates the capture
-   */
-  launch(stream?: StreamBase): this {
-    const core = execCore(this)
-    launchExec(core, targetOf(core, stream))
-    return this
   }
 
   /**
@@ -228,33 +194,46 @@ export class GraphExec implements Disposable, Launchable {
     return execCoreOf(this)?.toString() ?? printed(this)
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
+  /** @internal */
   [launchOn](stream: StreamCore): void {
     const core = execCore(this)
-    launchExec(core, checkDevice(core, stream))
+    launchOnStream(core, checkDevice(core, stream))
   }
 
   static {
+    makeExec = (core) => new GraphExec(core)
     execCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
   }
 }
+inspectAsPrinted(GraphExec)
 
 function execCore(exec: unknown): ExecCore {
   return execCoreOf(exec) ?? refuseReceiver('a GraphExec', exec)
 }
 
-function launchExec(core: ExecCore, target: StreamCore): void {
+/** `exec.upload()`, on the stream given or the current one of the instance's device. */
+export function uploadExec(exec: GraphExec, stream: unknown): void {
+  const core = execCore(exec)
+  const target = targetOf(core, stream)
+  target.makeRoom(1)
+  core.checkOpen()
+  core.driver.graphs.upload(core.handle, target.handle)
+}
+
+/** `exec.launch()`, on the stream given or the current one of the instance's device. */
+export function launchExec(exec: GraphExec, stream: unknown): void {
+  const core = execCore(exec)
+  launchOnStream(core, targetOf(core, stream))
+}
+
+function launchOnStream(core: ExecCore, target: StreamCore): void {
   target.makeRoom(1)
   core.checkOpen()
   core.driver.graphs.launch(core.handle, target.handle)
   target.last = 'a graph'
 }
 
-/** The stream given, or the current one of the instance's device. */
-function targetOf(exec: ExecCore, stream: StreamBase | undefined): StreamCore {
+function targetOf(exec: ExecCore, stream: unknown): StreamCore {
   exec.checkOpen()
   const target = stream === undefined ? currentCore(exec.device) : streamCoreOf(stream)
   if (target === undefined) throw invalidType('stream', 'a Stream', stream)

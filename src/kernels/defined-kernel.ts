@@ -1,23 +1,20 @@
-import { inspect } from 'node:util'
 import { checkFunction, checkNanoseconds, checkText, checkThis, readOptions } from '../base/arguments.js'
-import { inspected, invalidType, invalidValue, printed } from '../base/errors.js'
+import { inspectAsPrinted, invalidType, invalidValue, printed } from '../base/errors.js'
 import { notCloneable } from '../base/identity.js'
 import { type Device, driverOf, isDevice } from '../device.js'
 import type { LaunchShape, ScalarType } from '../driver/driver.js'
-import { queueWith } from '../memory/queue-with-memory.js'
 import type { StreamCore } from '../streams/stream-core.js'
-import { type Kernel, type LaunchConfig, Module, Shapes } from './kernel.js'
+import { type Kernel, type LaunchConfig, Module, queueLaunch, Shapes } from './kernel.js'
 import { type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
-  type CheckedArgument,
   checkArguments,
   type Parameter,
   type ParameterType,
   parseSignature,
   typeOf,
 } from './kernel-signature.js'
-import { type Launchable, launchOn } from './launchable.js'
+import { launchOn } from './launchable.js'
 import { runThreads, type SimulatedGrid, type SimulatedThread } from './twin-threads.js'
 
 /** The twin's view of a pointer's memory, by the type of its elements: the memory itself, from the address on. */
@@ -100,20 +97,20 @@ let isDefinedKernel: (value: unknown) => value is DefinedKernel
 /**
  * One kernel for both drivers: GPU source, compiled for each device at its first use there, and a twin in JavaScript.
  */
-export class DefinedKernel<S extends readonly ParameterType[] = readonly ParameterType[]> implements Launchable {
+export class DefinedKernel<out S extends readonly ParameterType[] = readonly ParameterType[]> {
   /** The kernel's name in the source. */
   readonly name: string
-  /** Keeps the object from being copied to another thread. */
+  /** @internal Keeps the object from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
   readonly #source: string
   readonly #signature: readonly ParameterType[]
   readonly #nanoseconds: number
   /** Runs the twin. */
-  readonly #run: (shape: LaunchShape, args: TwinArguments<S>) => void
+  readonly #run: (shape: LaunchShape, args: readonly unknown[]) => void
   readonly #parameters: readonly Parameter[]
   readonly #compiled = new Map<Device, Kernel>()
   readonly #shapes = new Shapes()
-  /** Only a type: the arguments that a launch takes. */
+  /** @internal Only a type: the arguments that a launch takes. Declarations have it as `out S`. */
   declare readonly args: ArgumentsOf<S>
 
   /**
@@ -133,7 +130,8 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     if ((simulate === undefined) === (simulateGrid === undefined)) {
       throw invalidValue('A kernel needs either definition.simulate or definition.simulateGrid, and not both')
     }
-    this.#run = ({ grid, block, sharedMemory }, args) => {
+    this.#run = ({ grid, block, sharedMemory }, values) => {
+      const args = values as unknown as TwinArguments<S>
       if (simulateGrid !== undefined) simulateGrid({ gridDim: grid, blockDim: block, sharedMemory }, ...args)
       else if (simulate !== undefined) runThreads(grid, block, sharedMemory, (thread) => simulate(thread, ...args))
     }
@@ -161,18 +159,15 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     return this
   }
 
+  /** @internal */
   [launchOn](stream: StreamCore, config: unknown, args: unknown[]): void {
     checkThis(this, isDefinedKernel, 'a DefinedKernel')
     if (stream.device.driver === 'cuda') this.#compiledFor(stream.device)[launchOn](stream, config, args)
-    else this.#launchTwin(stream, config as LaunchConfig, checkArguments(this.#parameters, args))
+    else this.#launchTwin(stream, config as LaunchConfig, args)
   }
 
   toString(): string {
     return isDefinedKernel(this) ? `DefinedKernel(${this.name})` : printed(this)
-  }
-
-  [inspect.custom](): string {
-    return inspected(this)
   }
 
   /** Compiles where `prepare()` was not called, which blocks meanwhile. */
@@ -189,8 +184,9 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     return kernel
   }
 
-  #launchTwin(stream: StreamCore, config: LaunchConfig, args: CheckedArgument[]): void {
+  #launchTwin(stream: StreamCore, config: LaunchConfig, given: unknown[]): void {
     const shape = this.#shapes.of(config)
+    const args = checkArguments(this.#parameters, given)
     for (const [index, { access }] of this.#parameters.entries()) {
       if (access === undefined || typeof args[index] === 'object') continue
       const expected = 'a DeviceBuffer or PinnedBuffer: the simulator knows no bare addresses'
@@ -203,10 +199,10 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
     const name = this.name
     const nanoseconds = this.#nanoseconds
     const run = (bytes: readonly Uint8Array[]): void => {
-      const given = twinArguments(this.#parameters, values, bytes) as unknown as TwinArguments<S>
-      this.#run(shape, given)
+      this.#run(shape, twinArguments(this.#parameters, values, bytes))
     }
-    queueWith(stream, memory, () => driver.kernels.launchTwin(handle, { name, memory, nanoseconds, run, shape }))
+    const twin = { name, memory, nanoseconds, run, shape }
+    queueLaunch(stream, memory, shape, () => driver.kernels.launchTwin(handle, twin))
     stream.last = `kernel '${name}'`
   }
 
@@ -215,6 +211,7 @@ export class DefinedKernel<S extends readonly ParameterType[] = readonly Paramet
       typeof value === 'object' && value !== null && #compiled in value
   }
 }
+inspectAsPrinted(DefinedKernel)
 
 /**
  * One kernel for both drivers: `stream.launch(kernel, config, ...args)` runs it on the driver of the stream. Nothing is

@@ -1,4 +1,4 @@
-import { inspect, types } from 'node:util'
+import { types } from 'node:util'
 import {
   bytesOf,
   checkArray,
@@ -6,12 +6,24 @@ import {
   checkInteger,
   checkText,
   type Given,
+  isBag,
   isInstance,
   readOptions,
 } from '../base/arguments.js'
-import { inspected, invalidType, outOfRange, printed, refuseReceiver, stateError } from '../base/errors.js'
+import {
+  CudaError,
+  explained,
+  inspectAsPrinted,
+  invalidType,
+  outOfRange,
+  printed,
+  refuseReceiver,
+  stateError,
+} from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
+import { CUresult } from '../driver/cuda-results.js'
+import type { DeviceAttribute } from '../driver/device-attributes.js'
 import type { KernelHandle, LaunchShape, ModuleHandle } from '../driver/driver.js'
 import { queueWith } from '../memory/queue-with-memory.js'
 import type { StreamCore } from '../streams/stream-core.js'
@@ -25,7 +37,7 @@ import {
   parseSignature,
   passedAs,
 } from './kernel-signature.js'
-import { type Launchable, launchOn } from './launchable.js'
+import { launchOn } from './launchable.js'
 
 /**
  * A number of blocks or threads in one direction, or in up to three: y and z are 1 by default. Whole numbers, at least
@@ -55,6 +67,7 @@ const NO_MEMORY: readonly ArgumentMemory[] = []
 
 let moduleCoreOf: (value: unknown) => HandleCore<ModuleHandle> | undefined
 let kernelCoreOf: (value: unknown) => KernelCore | undefined
+let makeKernel: <S extends readonly ParameterType[]>(core: KernelCore) => Kernel<S>
 
 /** GPU code, loaded on a device. */
 export class Module implements Disposable {
@@ -116,7 +129,7 @@ export class Module implements Disposable {
     // A getter of the signature may have closed it.
     core.checkOpen()
     const handle = core.driver.kernels.kernel(core.handle, name, parameters.map(passedAs))
-    return new Kernel<S>(new KernelCore(this, core, name, parameters, handle))
+    return makeKernel<S>(new KernelCore(this, core, name, parameters, handle))
   }
 
   /**
@@ -141,14 +154,11 @@ export class Module implements Disposable {
     return moduleCoreOf(this)?.toString() ?? printed(this)
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
   static {
     moduleCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
   }
 }
+inspectAsPrinted(Module)
 
 const unload = ({ driver, handle, context }: HandleCore<ModuleHandle>): void => driver.kernels.unload(handle, context)
 
@@ -186,20 +196,18 @@ class KernelCore {
 }
 
 /** A kernel for `stream.launch(kernel, config, ...args)`, on streams of its module's device. */
-export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[]> implements Launchable {
+export class Kernel<out S extends readonly ParameterType[] = readonly ParameterType[]> {
   /** The kernel's name in the module. */
   readonly name: string
   /** The module that the kernel is a part of. The kernel can be launched while the module is open. */
   readonly module: Module
   readonly #core: KernelCore
-  /** Only a type: the arguments that a launch takes. */
+
+  /** @internal Only a type: the arguments that a launch takes. Declarations have it as `out S`. */
   declare readonly args: ArgumentsOf<S>
 
   /** Use `module.kernel(name, signature)`. */
-  constructor(core: never)
-  /** @internal */
-  constructor(core: KernelCore)
-  constructor(core: KernelCore) {
+  private constructor(core: KernelCore) {
     if (!isInstance(core, KernelCore)) throw invalidType('Kernel', 'had from module.kernel(name, signature)', core)
     this.module = core.module
     this.name = core.name
@@ -221,6 +229,7 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
     return core.code.driver.kernels.activeBlocks(core.handle, blockSize, sharedMemory)
   }
 
+  /** @internal */
   [launchOn](stream: StreamCore, config: unknown, args: unknown[]): void {
     const core = kernelCore(this)
     // Before anything is opened: a getter of the configuration may close it.
@@ -232,7 +241,7 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
     const { driver, handle } = stream
     const memory = openArguments(values, core.parameters, driver) ?? NO_MEMORY
     const queue = (): void => driver.kernels.launch(core.handle, handle, shape, values as LaunchValues, memory)
-    queueWith(stream, memory, queue)
+    queueLaunch(stream, memory, shape, queue)
     stream.last = core.label
   }
 
@@ -241,14 +250,12 @@ export class Kernel<S extends readonly ParameterType[] = readonly ParameterType[
     return core === undefined ? printed(this) : `Kernel(${core.name}, ${core.code.device})`
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
   static {
+    makeKernel = (core) => new Kernel(core)
     kernelCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
   }
 }
+inspectAsPrinted(Kernel)
 
 function kernelCore(kernel: unknown): KernelCore {
   return kernelCoreOf(kernel) ?? refuseReceiver('a Kernel', kernel)
@@ -280,9 +287,8 @@ export class Shapes {
 
   #isSame(config: LaunchConfig): boolean {
     try {
+      for (const key in config) if (!isConfigName(key)) return false
       return (
-        typeof config === 'object' &&
-        config !== null &&
         config.grid === this.#grid &&
         config.block === this.#block &&
         config.sharedMemory === this.#sharedMemory &&
@@ -290,18 +296,58 @@ export class Shapes {
         config.cluster === undefined
       )
     } catch {
-      // It is read once more below, and throws there if it still does.
+      // It is read once more, and throws there if it still does.
       return false
     }
   }
 }
 
 const CONFIG = ['grid', 'block', 'sharedMemory', 'cooperative', 'cluster'] as const
+/** Quicker than to search the list, at each launch. */
+const isConfigName = (key: string): boolean =>
+  key === 'grid' || key === 'block' || key === 'sharedMemory' || key === 'cooperative' || key === 'cluster'
 type GivenConfig = Given<LaunchConfig, (typeof CONFIG)[number]>
 
 function readConfig(config: LaunchConfig): GivenConfig {
-  if (config === undefined) throw invalidType('config', 'an object such as { grid, block }', config)
-  return readOptions(config, CONFIG, 'config')
+  if (isBag(config)) return readOptions(config, CONFIG, 'config')
+  const way = "the configuration comes before the kernel's arguments, as in launch(kernel, { grid, block }, ...args)"
+  throw invalidType('config', 'an object such as { grid, block }', config, way)
+}
+
+/** Queues a launch. Of a shape that it refuses the driver does not say why; the error does. */
+export function queueLaunch(
+  stream: StreamCore,
+  memory: readonly ArgumentMemory[],
+  shape: LaunchShape,
+  queue: () => void,
+): void {
+  try {
+    queueWith(stream, memory, queue)
+  } catch (error) {
+    if (!(error instanceof CudaError) || error.number !== CUresult.INVALID_VALUE) throw error
+    const why = beyondLimits(stream.device, shape)
+    throw why === undefined ? error : explained(error, why)
+  }
+}
+
+/** The limit of the device that a shape goes beyond. */
+function beyondLimits(device: Device, { grid, block, sharedMemory }: LaunchShape): string | undefined {
+  const [x, y, z] = block
+  const asked: readonly (readonly [what: string, count: number, limit: DeviceAttribute])[] = [
+    [`threads in each block (config.block is ${block.join(' x ')})`, x * y * z, 'maxThreadsPerBlock'],
+    ['threads of config.block in x', x, 'maxBlockDimX'],
+    ['threads of config.block in y', y, 'maxBlockDimY'],
+    ['threads of config.block in z', z, 'maxBlockDimZ'],
+    ['blocks of config.grid in x', grid[0], 'maxGridDimX'],
+    ['blocks of config.grid in y', grid[1], 'maxGridDimY'],
+    ['blocks of config.grid in z', grid[2], 'maxGridDimZ'],
+    ['bytes of config.sharedMemory', sharedMemory, 'maxSharedMemoryPerBlockOptin'],
+  ]
+  for (const [what, count, limit] of asked) {
+    const most = device.attribute(limit)
+    if (count > most) return `The launch has ${count} ${what}; ${device} takes at most ${most}, its '${limit}'`
+  }
+  return undefined
 }
 
 /** Checks a launch's configuration. */

@@ -1,6 +1,7 @@
 /** A buffer as the rest of the library works on it: the whole of an allocation, or a slice. The nouns are above it. */
 import { constants } from 'node:buffer'
 import { checkInteger } from '../base/arguments.js'
+import type { OwnBytes } from '../base/bytes.js'
 import { stateError } from '../base/errors.js'
 import { nextSerial } from '../base/identity.js'
 import { another, type Device } from '../device.js'
@@ -30,7 +31,7 @@ export class BufferCore implements OpenMemory {
   /** Of the whole: the ArrayBuffer of the views of pinned memory. */
   bytes: ArrayBuffer | undefined
   #closed = false
-  #view: Uint8Array | undefined
+  #view: OwnBytes | undefined
 
   /** `keeps` is the buffer that a slice keeps reachable: its end would be the slice's. */
   constructor(
@@ -83,7 +84,7 @@ export class BufferCore implements OpenMemory {
   }
 
   /** The bytes of pinned memory. The driver is not told: it is where programs look at them. */
-  ownBytes(): Uint8Array {
+  ownBytes(): OwnBytes {
     this.checkFitsArray(this.byteLength)
     this.#view ??= new Uint8Array(this.ownBuffer(), this.byteOffset, this.byteLength)
     return this.#view

@@ -1,7 +1,6 @@
 /** The common base of DeviceBuffer and PinnedBuffer: an address, a length, slices, and an end. */
-import { inspect } from 'node:util'
 import { isInstance } from '../base/arguments.js'
-import { inspected, invalidType, printed, refuseReceiver } from '../base/errors.js'
+import { inspectAsPrinted, invalidType, printed, refuseReceiver } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import type { Device } from '../device.js'
 import type { Driver } from '../driver/driver.js'
@@ -70,14 +69,11 @@ export abstract class Memory implements Disposable {
     return bufferCoreOf(this)?.toString() ?? printed(this)
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
   static {
     bufferCoreOf = (value) => (typeof value === 'object' && value !== null && #core in value ? value.#core : undefined)
   }
 }
+inspectAsPrinted(Memory)
 
 export const isMemory = (value: unknown): value is Memory => bufferCoreOf(value) !== undefined
 

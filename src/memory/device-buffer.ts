@@ -1,5 +1,7 @@
 /** Device memory, of this library and of others. */
+
 import { checkOwner, checkPointer, readOptions } from '../base/arguments.js'
+import type { OwnBytes } from '../base/bytes.js'
 import { CudaError, refuseReceiver, stateError } from '../base/errors.js'
 import { type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
 import { driverForHandle } from '../driver/default-driver.js'
@@ -7,7 +9,13 @@ import type { Driver, EventHandle, MemoryPlace, Pointer } from '../driver/driver
 import { announce, checkFact, isShared, notAsShared, receive, type SharedBuffer } from '../streams/shared.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { freeDeferred } from './allocation-stream.js'
-import { DeviceAllocation, ForeignAllocation, InterprocessAllocation, SharedAllocation } from './allocations.js'
+import {
+  type Allocation,
+  DeviceAllocation,
+  ForeignAllocation,
+  InterprocessAllocation,
+  SharedAllocation,
+} from './allocations.js'
 import { bufferCoreOf, Memory } from './buffer.js'
 import { BufferCore, checkLength } from './buffer-core.js'
 import { checkIpcBytes, exportMemory, importMemory } from './interprocess-memory.js'
@@ -20,6 +28,8 @@ export interface ForeignMemoryOptions {
   readonly owner?: object | undefined
 }
 
+let makeBuffer: (allocation: Allocation) => DeviceBuffer
+
 /** Is the value a DeviceBuffer itself? A proxy of one is not, nor is an object that inherits from one. */
 export const isDeviceBuffer = (value: unknown): value is DeviceBuffer => bufferCoreOf(value)?.isPinned === false
 
@@ -31,10 +41,7 @@ export const isDeviceBuffer = (value: unknown): value is DeviceBuffer => bufferC
  */
 export class DeviceBuffer extends Memory {
   /** Use `device.alloc(byteLength)`. */
-  constructor(core: never)
-  /** @internal */
-  constructor(core: BufferCore)
-  constructor(core: BufferCore) {
+  private constructor(core: BufferCore) {
     super(core, 'had from device.alloc(byteLength) or DeviceBuffer.from(pointer, byteLength)')
   }
 
@@ -98,7 +105,7 @@ export class DeviceBuffer extends Memory {
   static fromIpcHandle(bytes: Uint8Array, options?: { readonly device?: Device | number | undefined }): DeviceBuffer {
     const { device } = readOptions(options, ['device'])
     const exported = checkIpcBytes(bytes)
-    return new DeviceBuffer(new BufferCore(importMemory(exported, resolveDevice(device))))
+    return makeBuffer(importMemory(exported, resolveDevice(device)))
   }
 
   /**
@@ -107,7 +114,7 @@ export class DeviceBuffer extends Memory {
    * other processes have closed theirs.
    * @throws {Error} ERR_UNSUPPORTED for other memory and on the simulator, ERR_CLOSED
    */
-  ipcHandle(): Uint8Array {
+  ipcHandle(): OwnBytes {
     const { allocation, byteOffset, byteLength } = open(this)
     return exportMemory(allocation, byteOffset, byteLength)
   }
@@ -159,6 +166,10 @@ export class DeviceBuffer extends Memory {
   override get [Symbol.toStringTag](): string {
     return 'DeviceBuffer'
   }
+
+  static {
+    makeBuffer = (allocation) => new DeviceBuffer(new BufferCore(allocation))
+  }
 }
 
 /** `device.alloc()` in the order of a stream. */
@@ -173,12 +184,12 @@ export function allocateOn(stream: StreamCore, device: Device, byteLength: numbe
     throw stateError('ERR_UNSUPPORTED', `${stream} captures: allocate before the capture begins, or on another stream`)
   }
   freeDeferred(stream.driver)
-  return new DeviceBuffer(new BufferCore(new DeviceAllocation(device, stream, byteLength)))
+  return makeBuffer(new DeviceAllocation(device, stream, byteLength))
 }
 
 /** `device.alloc()` of memory that other processes may see. */
 export function allocateInterprocess(device: Device, byteLength: number): DeviceBuffer {
-  return new DeviceBuffer(new BufferCore(new InterprocessAllocation(device, byteLength)))
+  return makeBuffer(new InterprocessAllocation(device, byteLength))
 }
 
 function coreOf(buffer: unknown): BufferCore {
@@ -204,7 +215,7 @@ function bufferOfShared(shared: SharedBuffer): DeviceBuffer {
   }
   const event = ready === 0 ? undefined : (ready as EventHandle)
   const { isOfHost } = placeOf(driverOf(device), pointer, byteLength, device.ordinal)
-  return new DeviceBuffer(new BufferCore(new SharedAllocation(device, pointer, byteLength, event, isOfHost)))
+  return makeBuffer(new SharedAllocation(device, pointer, byteLength, event, isOfHost))
 }
 
 /** A slice's token may name any part of the whole. */

@@ -4,6 +4,7 @@
  */
 
 import { checkBytes } from '../base/arguments.js'
+import type { OwnBytes } from '../base/bytes.js'
 import { stateError } from '../base/errors.js'
 import { contextOf, type Device, driverOf } from '../device.js'
 import { type Allocation, ImportedAllocation } from './allocations.js'
@@ -11,7 +12,7 @@ import { type Allocation, ImportedAllocation } from './allocations.js'
 const CUDA_BYTES = 64
 const ALL_BYTES = 80
 
-export function exportMemory(allocation: Allocation, byteOffset: number, byteLength: number): Uint8Array {
+export function exportMemory(allocation: Allocation, byteOffset: number, byteLength: number): OwnBytes {
   const { driver, pointer, device } = allocation
   const exported = driver.sharing.exportMemory(pointer, contextOf(device))
   const bytes = new Uint8Array(ALL_BYTES)

@@ -1,22 +1,13 @@
 /** Pinned memory of the host, and its views in JavaScript. */
-import { invalidType, invalidValue, refuseReceiver } from '../base/errors.js'
+import type { OwnBytes } from '../base/bytes.js'
+import { refuseReceiver } from '../base/errors.js'
 import { contextOf, type Device, driverOf } from '../device.js'
 import { PinnedAllocation } from './allocations.js'
 import { bufferCoreOf, Memory } from './buffer.js'
 import { BufferCore } from './buffer-core.js'
+import { type ViewConstructor, viewOf } from './views.js'
 
-/** A constructor of typed arrays, such as `Float32Array`. */
-export interface ViewConstructor<V extends ArrayBufferView> {
-  /** The bytes of an element. */
-  readonly BYTES_PER_ELEMENT: number
-  /**
-   * Makes a view.
-   * @param buffer The memory.
-   * @param byteOffset Where the view begins, in bytes.
-   * @param length The elements of the view.
-   */
-  new (buffer: ArrayBuffer, byteOffset: number, length: number): V
-}
+let makeBuffer: (core: BufferCore) => PinnedBuffer
 
 /** Views of a pinned buffer keep it reachable, by the ArrayBuffer that they look at. */
 const buffersOfViews = new WeakMap<ArrayBuffer, PinnedBuffer>()
@@ -30,10 +21,7 @@ const buffersOfViews = new WeakMap<ArrayBuffer, PinnedBuffer>()
  */
 export class PinnedBuffer extends Memory {
   /** Use `device.allocPinned(byteLength)`. */
-  constructor(core: never)
-  /** @internal */
-  constructor(core: BufferCore)
-  constructor(core: BufferCore) {
+  private constructor(core: BufferCore) {
     super(core, 'had from device.allocPinned(byteLength)')
   }
 
@@ -42,7 +30,7 @@ export class PinnedBuffer extends Memory {
    * for. Closing the buffer detaches the array at once: its length is 0 then.
    * @throws {Error} ERR_CLOSED; ERR_UNSUPPORTED for more bytes than this Node's typed arrays have: take slices
    */
-  get bytes(): Uint8Array {
+  get bytes(): OwnBytes {
     const core = coreOf(this)
     core.viewed()
     return core.ownBytes()
@@ -63,15 +51,7 @@ export class PinnedBuffer extends Memory {
   view<V extends ArrayBufferView>(type: ViewConstructor<V>): V {
     const core = coreOf(this)
     core.viewed()
-    const width = checkWidth(type)
-    const { byteLength, byteOffset } = core
-    if (byteLength % width !== 0 || byteOffset % width !== 0) {
-      throw invalidValue(`${core} is no whole number of elements of ${width} bytes, or begins in the middle of one`)
-    }
-    core.checkFitsArray(byteLength / width)
-    const view = new type(core.ownBuffer(), byteOffset, byteLength / width)
-    if (ArrayBuffer.isView(view)) return view
-    throw noViewConstructor(type)
+    return viewOf(type, core, core.byteOffset, () => core.ownBuffer())
   }
 
   /**
@@ -87,12 +67,16 @@ export class PinnedBuffer extends Memory {
   override get [Symbol.toStringTag](): string {
     return 'PinnedBuffer'
   }
+
+  static {
+    makeBuffer = (core) => new PinnedBuffer(core)
+  }
 }
 
 /** `device.allocPinned()`, for a length that was checked. */
 export function allocatePinned(device: Device, byteLength: number): PinnedBuffer {
   const core = pinnedCore(device, byteLength)
-  const buffer = new PinnedBuffer(core)
+  const buffer = makeBuffer(core)
   buffersOfViews.set(core.ownBuffer(), buffer)
   return buffer
 }
@@ -110,24 +94,3 @@ function coreOf(buffer: unknown): BufferCore {
   const core = bufferCoreOf(buffer)
   return core?.isPinned ? core : refuseReceiver('a PinnedBuffer', buffer)
 }
-
-/** The bytes of an element. Throws ERR_INVALID_ARG_TYPE for a function that makes no views. */
-function checkWidth(type: unknown): number {
-  const width: unknown = isConstructor(type) ? Reflect.get(type, 'BYTES_PER_ELEMENT') : undefined
-  if (typeof width === 'number' && Number.isInteger(width) && width > 0) return width
-  throw noViewConstructor(type)
-}
-
-/** Can it be called with `new`? The question does not call it. */
-function isConstructor(value: unknown): value is new () => object {
-  if (typeof value !== 'function') return false
-  try {
-    Reflect.construct(Object, [], value)
-    return true
-  } catch {
-    return false
-  }
-}
-
-const noViewConstructor = (given: unknown): Error =>
-  invalidType('type', 'a constructor of typed arrays such as Float32Array', given)

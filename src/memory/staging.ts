@@ -148,11 +148,13 @@ export function stageUpload(stream: StreamCore, buffer: BufferCore, bytes: Uint8
   return pending.promise(() => stream.driver.contextCheck(stream.context))
 }
 
-/** Queues the copy of these bytes to an array; the promise is done when they are there. */
-export async function stageDownload(stream: StreamCore, buffer: BufferCore): Promise<Uint8Array> {
+/**
+ * Queues the copy of these bytes to an array of their length; the promise is done when they are there. It rejects with
+ * ERR_INVALID_ARG_VALUE where the array has been detached or shortened by then.
+ */
+export function stageDownload(stream: StreamCore, buffer: BufferCore, into: Uint8Array): Promise<void> {
   const ring = ringOf(downloads, stream)
   const { byteLength } = buffer
-  const result = new Uint8Array(byteLength)
   const pending = new Pending(ring)
   for (let begin = 0; begin < byteLength; begin += MOST_AT_ONCE * CHUNK_BYTES) {
     const end = Math.min(byteLength, begin + MOST_AT_ONCE * CHUNK_BYTES)
@@ -167,12 +169,15 @@ export async function stageDownload(stream: StreamCore, buffer: BufferCore): Pro
       queueCopy(stream, memory, at(buffer, offset), length)
       helper.driver.streamWaitStream(helper.handle, stream.handle, stream.context)
       allocation.beforeUse(helper)
-      queueHostFunction(helper, pending, () => result.set(memory.ownBytes(), offset))
+      queueHostFunction(helper, pending, () =>
+        into.length === byteLength
+          ? into.set(memory.ownBytes(), offset)
+          : invalidValue('into was detached or shortened before its download was done'),
+      )
       allocation.afterUse(helper)
     }
   }
-  await pending.promise()
-  return result
+  return pending.promise()
 }
 
 /** The helper fills the place once its earlier work is done; the stream waits for that. */
@@ -188,13 +193,10 @@ function fillLater(
   stream.driver.streamWaitStream(stream.handle, helper.handle, helper.context)
 }
 
-/** After a fault it runs nothing, but is over all the same. */
-function queueHostFunction({ driver, handle, context }: StreamCore, pending: Pending, run: () => void): void {
+/** An error is what `run` returns, if anything. After a fault it is not run, but is over all the same. */
+function queueHostFunction({ driver, handle, context }: StreamCore, pending: Pending, run: () => unknown): void {
   const host = hostFunction(
-    (status) => {
-      if (status === 0) run()
-      pending.over(status === 0 ? undefined : cudaError('cuMemcpyAsync', status))
-    },
+    (status) => pending.over(status === 0 ? run() : cudaError('cuMemcpyAsync', status)),
     true,
     true,
   )

@@ -15,7 +15,7 @@ const hiddenStreams = new WeakMap<Device, StreamCore>()
 export function hiddenStream(device: Device): StreamCore {
   let hidden = hiddenStreams.get(device)
   if (hidden === undefined) {
-    hidden = StreamCore.make({ device })
+    hidden = StreamCore.make(device)
     hiddenStreams.set(device, hidden)
   }
   return hidden

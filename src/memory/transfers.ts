@@ -2,6 +2,7 @@
 import type { ReadableStream, WritableStream } from 'node:stream/web'
 import { types } from 'node:util'
 import { bare, bytesOf, checkInteger, readOptions } from '../base/arguments.js'
+import type { OwnBytes } from '../base/bytes.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
 import type { FillWidth } from '../driver/driver.js'
 import type { StreamCore } from '../streams/stream-core.js'
@@ -11,6 +12,7 @@ import type { DeviceBuffer } from './device-buffer.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueCopy, queueFill } from './queue-with-memory.js'
 import { stageDownload, stageUpload } from './staging.js'
+import { type ViewConstructor, viewOf } from './views.js'
 
 /** Bytes of an ordinary array: a typed array, a DataView, a Buffer, or a whole ArrayBuffer, shared or not. */
 export type Bytes = ArrayBufferView | ArrayBufferLike
@@ -84,12 +86,23 @@ export function upload(stream: StreamCore, buffer: unknown, source: unknown): Pr
   return staged
 }
 
-/** `stream.download()`. */
-export async function download(stream: StreamCore, buffer: unknown): Promise<Uint8Array> {
+/** `stream.download()`: to a new array of a constructor, or to an array that is given. */
+export async function download(stream: StreamCore, buffer: unknown, to: unknown): Promise<Bytes> {
   const from = checkBuffer(buffer, 'buffer').openFor(stream.driver)
+  const array = typeof to === 'function' ? newArray(from, to) : to
+  if (!isBytes(array)) throw invalidType('into', 'an array to fill, or a constructor such as Float32Array', array)
+  const bytes = bytesOf(array, 'into')
+  checkLengths(from.byteLength, 'into', bytes.length, 'the buffer')
+  // A constructor of the program's may have closed them.
+  stream.checkOpen()
+  from.checkOpen()
   refuseCapture(stream, 'download()')
-  from.checkFitsArray(from.byteLength)
-  return stageDownload(stream, from)
+  await stageDownload(stream, from, bytes)
+  return array
+}
+
+function newArray(from: BufferCore, type: object): ArrayBufferView {
+  return viewOf(type as ViewConstructor<ArrayBufferView>, from, 0, () => new ArrayBuffer(from.byteLength))
 }
 
 /** `stream.uploader()`, with the function that uploads each chunk. */
@@ -120,13 +133,13 @@ export function downloader(
   stream: StreamCore,
   buffer: Buffer,
   chunkBytes: unknown,
-  downloadPart: (part: Buffer) => Promise<Uint8Array>,
-): ReadableStream<Uint8Array> {
+  downloadPart: (part: Buffer) => Promise<OwnBytes>,
+): ReadableStream<OwnBytes> {
   checkBuffer(buffer, 'buffer').openFor(stream.driver)
   const longest = chunkBytes === undefined ? CHUNK_BYTES : checkInteger(chunkBytes, 'options.chunkBytes', 1)
   let offset = 0
   const source = {
-    pull: async (controller: { enqueue(chunk: Uint8Array): void; close(): void }): Promise<void> => {
+    pull: async (controller: { enqueue(chunk: OwnBytes): void; close(): void }): Promise<void> => {
       const length = Math.min(longest, buffer.byteLength - offset)
       if (length > 0) {
         const part = buffer.slice(offset, length)
@@ -146,12 +159,14 @@ function checkBuffer(value: unknown, name: string): BufferCore {
   return core
 }
 
-function checkLengths(wanted: number, name: string, given: number): void {
-  if (given !== wanted) throw outOfRange(name, `${wanted} bytes long, as the destination is (take a slice)`, given)
+function checkLengths(wanted: number, name: string, given: number, as = 'the destination'): void {
+  if (given !== wanted) throw outOfRange(name, `${wanted} bytes long, as ${as} is (take a slice)`, given)
 }
 
+const isBytes = (value: unknown): value is Bytes => ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)
+
 function checkSource(source: unknown, name: string): Uint8Array {
-  if (ArrayBuffer.isView(source) || types.isAnyArrayBuffer(source)) return bytesOf(source, name)
+  if (isBytes(source)) return bytesOf(source, name)
   throw invalidType(name, 'a typed array, a DataView or an ArrayBuffer', source)
 }
 

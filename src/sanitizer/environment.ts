@@ -1,7 +1,7 @@
 /** CUDA_STREAMS_SANITIZER: starts a sanitizer when the default driver is opened. */
-import type { WrappableDriver } from '../driver/wrappable-driver.js'
+import { provideWrapper } from '../driver/environment-wrappers.js'
 import { checkMode, Sanitizer } from './sanitizer.js'
 
-export function open(_front: WrappableDriver, value: string): void {
+provideWrapper('CUDA_STREAMS_SANITIZER', (_driver, value) => {
   Sanitizer.start({ mode: value === '1' ? 'print' : checkMode(value, 'CUDA_STREAMS_SANITIZER') })
-}
+})

@@ -96,11 +96,11 @@ const linesOf = (stack: TakenStack | undefined): readonly string[] =>
 
 const HEADINGS: Readonly<Record<ReportKind, string>> = {
   race: 'Race: nothing orders two accesses',
-  'host-access': 'JavaScript touches pinned memory while queued work does',
-  'use-before-allocation': 'Memory is used, and nothing orders that after its allocation',
-  'use-after-free': 'Memory is used, and nothing orders that before it is given back',
+  'host-access': 'JavaScript accesses pinned memory that queued work still uses',
+  'use-before-allocation': 'Nothing orders a use of memory after its allocation',
+  'use-after-free': 'Nothing orders a use of memory before it is freed',
   'unrecorded-event': 'A wait for an event that was never recorded waits for nothing',
-  'foreign-memory': "Another library's memory is used on a stream that waits for none of the wrapped streams",
+  'foreign-memory': "Another library's memory is used on a stream that waits for no wrapped stream",
 }
 
 function textOf({ kind, first, second, memory, advice }: Omit<SanitizerReport, 'message'>): string {
@@ -120,7 +120,7 @@ function sideLines(which: string, side: ReportedOperation): string[] {
   const does = side.access === undefined ? '' : ` ${DOES[side.access]}`
   const on = side.stream === undefined ? ' in JavaScript' : ` on ${side.stream}`
   const lines = [
-    `  ${which}${side.what}${does}${on}${side.exactStack ? '' : ' (the lines are those of an earlier one like it)'}`,
+    `  ${which}${side.what}${does}${on}${side.exactStack ? '' : ' (the stack is that of an earlier operation of this kind)'}`,
   ]
   lines.push(...side.stack.map((line) => `      ${line}`))
   if (side.capturedAt.length > 0) lines.push('    captured', ...side.capturedAt.map((line) => `      ${line}`))
@@ -133,7 +133,7 @@ function sideLines(which: string, side: ReportedOperation): string[] {
 function adviceFor({ kind, first, second }: Finding): string {
   const last = second.operation
   if (kind === 'unrecorded-event') {
-    return 'Record the event before this wait; a record that comes later is not waited for.'
+    return 'Record the event before this wait: the wait does not refer to later records.'
   }
   if (kind === 'foreign-memory') {
     return `If a wrapped stream wrote it, add \`${last.stream?.label}.wait(thatStream)\` before this ${last.what}.`
@@ -146,7 +146,7 @@ function orderingAdvice(first: CheckedOperation, second: CheckedOperation): stri
   if (first.kind === 'free') return 'Close the buffer only after this, or keep it open as long as graphs use it.'
   const from = first.stream?.label
   if (second.stream === undefined) {
-    const before = second.kind === 'free' ? 'before the buffer is closed' : 'before JavaScript looks'
+    const before = second.kind === 'free' ? 'before the buffer is closed' : 'before JavaScript accesses it'
     return `Add \`await ${from}.finished()\` or \`${from}.synchronize()\` ${before}.`
   }
   if (isSameLaunch(first, second)) {

@@ -97,7 +97,7 @@ let isSanitizer: (value: unknown) => value is Sanitizer
 export class Sanitizer implements Disposable {
   /** How findings are reported. */
   readonly mode: SanitizerMode
-  /** Keeps the object from being copied to another thread. */
+  /** @internal Keeps the object from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
   readonly #findings: Findings
   readonly #takeBack: () => void

@@ -73,6 +73,15 @@ export class EventCore extends NativeResource implements EventSettings {
     this.handle = adopted ?? this.driver.eventCreate(context, flagsOf(settings), tenure === 'recordedNext')
   }
 
+  static is(value: unknown): value is EventCore {
+    return typeof value === 'object' && value !== null && #reusable in value
+  }
+
+  /** A new event: `cuEventCreate`. */
+  static make(device: Device, given?: GivenEventOptions): EventCore {
+    return new EventCore(device, contextOf(device), settingsOf(given))
+  }
+
   /** Another library's event. Where the driver cannot tell its device, that is the one given, or the current one. */
   static adopt(handle: bigint | number, wanted: Device | number | undefined, owner: object | undefined): EventCore {
     const adopted = checkPointer(handle, 'handle', 'an event handle (a bigint or a safe integer)') as EventHandle

@@ -4,7 +4,7 @@
  * which object it is: a made-up handle would reach the driver otherwise, which crashes on some.
  */
 import { threadId } from 'node:worker_threads'
-import { type Given, isRevoked, readOptions } from '../base/arguments.js'
+import { type Given, isRevoked, readProperties } from '../base/arguments.js'
 import { describe, invalidType, invalidValue, stateError } from '../base/errors.js'
 import { processName } from '../base/process-name.js'
 import { Device, driverOf } from '../device.js'
@@ -144,7 +144,7 @@ export function receive<T extends SharedObject, K extends keyof T>(
   names: readonly K[],
 ): Received<T, K> {
   if (!isShared(shared)) throw notShared(kind, shared)
-  const said = readOptions<T, K | (typeof COMMON)[number]>(shared, [...COMMON, ...names], 'shared')
+  const said = readProperties<T, K | (typeof COMMON)[number]>(shared, [...COMMON, ...names], 'shared')
   if (said.cudaStreams !== kind) throw notShared(kind, shared)
   const thread = checkNumber(said.thread, 'thread')
   const key = checkNumber(said.key, 'key')

@@ -2,7 +2,7 @@
  * A stream as the rest of the library works on it. The noun above it, `Stream`, is what programs hold; memory, kernels and
  * graphs work on cores, and so do the streams that the library makes for itself.
  */
-import { checkBoolean, checkOwner, readOptions } from '../base/arguments.js'
+import { checkBoolean, checkOwner, type Given, readOptions } from '../base/arguments.js'
 import { invalidType, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable, NativeResource } from '../base/finalization.js'
 import { nextSerial } from '../base/identity.js'
@@ -23,7 +23,8 @@ import { checkFact, isShared, receive, type SharedStream, withdraw } from './sha
 import type { ExternalStreamOptions, StreamOptions } from './stream-options.js'
 import { handleOf, type StreamSource } from './stream-source.js'
 
-const STREAM_OPTIONS = ['device', 'priority', 'nonBlocking'] as const
+/** The names of `StreamOptions` but for the device. */
+export const STREAM_OPTIONS = ['priority', 'nonBlocking'] as const
 const WRAP_OPTIONS = ['device', 'owner'] as const
 
 const NOTHING: readonly undefined[] = []
@@ -62,19 +63,21 @@ export class StreamCore extends NativeResource {
     this.ordinal = device.ordinal
   }
 
+  static is(value: unknown): value is StreamCore {
+    return typeof value === 'object' && value !== null && #users in value
+  }
+
   /** A new stream: `cuStreamCreateWithPriority`. */
-  static make(options: StreamOptions | undefined): StreamCore {
-    const given = readOptions(options, STREAM_OPTIONS)
-    const device = resolveDevice(given.device)
-    const priority = checkPriority(given.priority)
-    const flags = checkBoolean(given.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
+  static make(device: Device, given?: Given<StreamOptions, (typeof STREAM_OPTIONS)[number]>): StreamCore {
+    const priority = checkPriority(given?.priority)
+    const flags = checkBoolean(given?.nonBlocking, 'options.nonBlocking', true) ? StreamFlag.NON_BLOCKING : 0
     const context = contextOf(device)
     return new StreamCore(device, context, driverOf(device).streamCreate(context, flags, priority), 'owned')
   }
 
   /** A stream of the library's own, to be destroyed once `owner` is unreachable. */
   static makeFor(owner: object, device: Device): StreamCore {
-    const made = StreamCore.make({ device })
+    const made = StreamCore.make(device)
     destroyWhenUnreachable(owner, made)
     return made
   }

@@ -72,6 +72,7 @@ export interface Publisher extends Disposable {
   close(): void
 }
 
+/** @internal */
 interface Channels {
   readonly operations: Channel
   /** Undefined where they are not wanted. */
@@ -100,7 +101,7 @@ export function publish(options?: PublishOptions): Publisher {
   return publishOn(PUBLIC, options)
 }
 
-/** The same, on channels that may be the caller's own: what other publishers tell is not heard there. */
+/** @internal The same, on channels that may be the caller's own: what other publishers tell is not heard there. */
 export function publishOn(channels: Channels, options: PublishOptions | undefined): Publisher {
   const { device: named, interval = INTERVAL } = readOptions(options, ['device', 'interval'])
   if (typeof interval !== 'number') throw invalidType('options.interval', 'a number of milliseconds', interval)

@@ -1,8 +1,8 @@
-/** The page: a template that the build has put together (scripts/build-page.mjs), and the data in it. */
-import { readFileSync } from 'node:fs'
+/** The page: a template, and the data in it. */
 import type { Analysis } from './analysis.js'
 import { KIND_NAMES } from './kinds.js'
 import type { PageData } from './page-format.js'
+import { TEMPLATE } from './page-template.js'
 import { Names, NO_ROW } from './table.js'
 import type { Trace } from './trace.js'
 import { nodeTracks } from './tracks.js'
@@ -14,10 +14,9 @@ const MOST_GAPS = 500
 const BINDING_KINDS = ['unknown', 'stream', 'wait', 'nullStream', 'host', 'eventLoop', 'engine'] as const
 
 export function toHtml(trace: Trace, analysis: Analysis, title: string): string {
-  const template = readFileSync(new URL('./page.html', import.meta.url), 'utf8')
   // Nothing in the data may end the element that it stands in.
   const data = JSON.stringify(pageData(trace, analysis, title)).replaceAll('<', '\\u003c')
-  return template.replaceAll(TITLE, () => escaped(title)).replace(DATA, () => data)
+  return TEMPLATE.replaceAll(TITLE, () => escaped(title)).replace(DATA, () => data)
 }
 
 export function escaped(text: string): string {

@@ -10,6 +10,7 @@ import {
   type Given,
   isInstance,
   readOptions,
+  readProperties,
 } from '../base/arguments.js'
 import { invalidType, invalidValue, stateError } from '../base/errors.js'
 import { notCloneable } from '../base/identity.js'
@@ -58,18 +59,20 @@ const MOST = 2 ** 28
 
 let isRecording: (value: unknown) => value is Recording
 let isTimeline: (value: unknown) => value is Timeline
+let record: (session: Session) => Recording
+/** The timeline of a recording that is over. */
+export let timelineOf: (trace: Trace) => Timeline
 
 /** A recording under way. */
 export class Recording {
-  /** Keeps it from being copied to another thread. */
+  /** @internal Keeps it from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
   readonly #session: Session
 
   /** Use `Timeline.start()`. */
-  constructor(session: never) {
-    const given: unknown = session
-    if (!isInstance(given, Session)) throw invalidType('Recording', 'had from Timeline.start(options)', given)
-    this.#session = given
+  private constructor(session: Session) {
+    if (!isInstance(session, Session)) throw invalidType('Recording', 'had from Timeline.start(options)', session)
+    this.#session = session
     running.push(this)
   }
 
@@ -79,7 +82,7 @@ export class Recording {
    */
   async stop(): Promise<Timeline> {
     Recording.#end(this)
-    return new Timeline((await this.#session.stop()) as never)
+    return timelineOf(await this.#session.stop())
   }
 
   /**
@@ -88,7 +91,7 @@ export class Recording {
    */
   stopNow(): Timeline {
     Recording.#end(this)
-    return new Timeline(this.#session.stopNow() as never)
+    return timelineOf(this.#session.stopNow())
   }
 
   static #end(value: Recording): void {
@@ -98,6 +101,7 @@ export class Recording {
   }
 
   static {
+    record = (session) => new Recording(session)
     isRecording = (value): value is Recording => typeof value === 'object' && value !== null && #session in value
   }
 }
@@ -115,7 +119,7 @@ const running: Recording[] = []
  * ```
  */
 export class Timeline {
-  /** Keeps it from being copied to another thread: send `toJson()`, or the plain objects that it has. */
+  /** @internal Keeps it from being copied to another thread: send `toJson()`, or the plain objects that it has. */
   protected readonly cloning: symbol = notCloneable()
   readonly #trace: Trace
   #operations: readonly TimelineOperation[] | undefined
@@ -125,11 +129,10 @@ export class Timeline {
   readonly streams: readonly TimelineStream[]
 
   /** Use `Timeline.record()`. */
-  constructor(trace: never) {
-    const given: unknown = trace
-    if (!isTrace(given)) throw invalidType('Timeline', 'had from Timeline.record(fn)', given)
-    this.#trace = given
-    this.streams = streamsOf(given)
+  private constructor(trace: Trace) {
+    if (!isTrace(trace)) throw invalidType('Timeline', 'had from Timeline.record(fn)', trace)
+    this.#trace = trace
+    this.streams = streamsOf(trace)
   }
 
   /**
@@ -164,7 +167,7 @@ export class Timeline {
     const { limit = DEFAULT_LIMIT } = given
     checkInteger(limit, 'options.limit', 1, MOST)
     const callSites = checkBoolean(given.callSites, 'options.callSites', false)
-    return new Recording(new Session(driverOf(device), device.ordinal, limit, callSites) as never)
+    return record(new Session(driverOf(device), device.ordinal, limit, callSites))
   }
 
   /**
@@ -314,6 +317,7 @@ export class Timeline {
   }
 
   static {
+    timelineOf = (trace) => new Timeline(trace)
     isTimeline = (value): value is Timeline => typeof value === 'object' && value !== null && #trace in value
   }
 }
@@ -321,7 +325,7 @@ export class Timeline {
 function deviceFor({ device, simulation }: Given<TimelineOptions, 'device' | 'simulation'>): Device {
   if (simulation === undefined) return resolveDevice(device)
   if (device !== undefined) throw invalidValue('Give either options.device or options.simulation, not both')
-  const { devices = [] } = readOptions(simulation, ['devices'], 'options.simulation')
+  const { devices = [] } = readProperties(simulation, ['devices'], 'options.simulation')
   const [first] = checkArray(devices, 'options.simulation.devices', 'an array of devices')
   if (!isDevice(first)) throw invalidType('options.simulation', 'what simulate() returned', simulation)
   return first

@@ -3,12 +3,12 @@ import { writeFileSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { isMainThread, threadId } from 'node:worker_threads'
 import { invalidValue } from '../base/errors.js'
-import type { WrappableDriver } from '../driver/wrappable-driver.js'
+import { provideWrapper } from '../driver/environment-wrappers.js'
 import { Session } from './session.js'
-import { Timeline } from './timeline.js'
+import { timelineOf } from './timeline.js'
 
-/** Called when the driver is opened. An operation that is not done when the process ends has no end in the file. */
-export function open(driver: WrappableDriver, file: string): void {
+/** An operation that is not done when the process ends has no end in the file. */
+provideWrapper('CUDA_STREAMS_TIMELINE', (driver, file) => {
   const extension = extname(file)
   if (!['.html', '.htm', '.json', '.svg'].includes(extension.toLowerCase())) {
     throw invalidValue(`CUDA_STREAMS_TIMELINE must be a file ending in .html, .json or .svg, not '${file}'`)
@@ -19,7 +19,7 @@ export function open(driver: WrappableDriver, file: string): void {
   const session = new Session(driver, undefined)
   process.once('exit', () => {
     try {
-      writeFileSync(path, new Timeline(session.stopNow() as never).render(path))
+      writeFileSync(path, timelineOf(session.stopNow()).render(path))
     } catch (error) {
       // The process ends as it would have ended; but the program asked for that file.
       console.error(
@@ -27,4 +27,4 @@ export function open(driver: WrappableDriver, file: string): void {
       )
     }
   })
-}
+})

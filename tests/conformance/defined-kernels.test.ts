@@ -1,10 +1,10 @@
 /** Kernels with a twin: the same program gives the same bytes on a GPU and on the simulator. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defineKernel, type LaunchConfig, Stream } from 'cuda-streams'
+import { type DeviceAttribute, defineKernel, type LaunchConfig, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
-import { ONE_DEVICE, secondDevice } from './expect.js'
+import { ONE_DEVICE, refused, refusedByDriver, secondDevice } from './expect.js'
 
 const axpy = defineKernel({
   name: 'axpy',
@@ -177,20 +177,18 @@ onEveryBackend('kernels with a twin', (bench) => {
     using stream = bench.stream()
     using x = device.alloc(4)
     await axpy.prepare(device)
-    const shapes: readonly LaunchConfig[] = [
-      { grid: 1, block: 1025 },
-      { grid: 1, block: [32, 33] },
-      { grid: 1, block: [1, 1, 65] },
-      { grid: [1, 65536], block: 1 },
-      { grid: [1, 1, 65536], block: 1 },
-      { grid: 1, block: 1, sharedMemory: 300_000 },
+    const shapes: readonly (readonly [LaunchConfig, limit: DeviceAttribute, asked: string])[] = [
+      [{ grid: 1, block: 2048 }, 'maxThreadsPerBlock', '2048 threads in each block (config.block is 2048 x 1 x 1)'],
+      [{ grid: 1, block: [32, 33] }, 'maxThreadsPerBlock', '1056 threads in each block (config.block is 32 x 33 x 1)'],
+      [{ grid: 1, block: [1, 1, 65] }, 'maxBlockDimZ', '65 threads of config.block in z'],
+      [{ grid: [1, 65536], block: 1 }, 'maxGridDimY', '65536 blocks of config.grid in y'],
+      [{ grid: [1, 1, 65536], block: 1 }, 'maxGridDimZ', '65536 blocks of config.grid in z'],
+      [{ grid: 1, block: 1, sharedMemory: 300_000 }, 'maxSharedMemoryPerBlockOptin', '300000 bytes of config.shared'],
     ]
-    for (const shape of shapes) {
-      assert.throws(
-        () => stream.launch(axpy, shape, 1, x, x, 0),
-        { name: 'CudaError', number: 1 },
-        JSON.stringify(shape),
-      )
+    for (const [shape, limit, asked] of shapes) {
+      const { message } = refusedByDriver(() => stream.launch(axpy, shape, 1, x, x, 0), 1)
+      assert.ok(message.includes(`The launch has ${asked}`), message)
+      assert.ok(message.endsWith(`${device} takes at most ${device.attribute(limit)}, its '${limit}'`), message)
     }
     stream.launch(axpy, { grid: 1, block: [32, 32] }, 1, x, x, 0).launch(axpy, { grid: 65536, block: 1 }, 1, x, x, 0)
     await stream.finished()
@@ -249,7 +247,22 @@ onEveryBackend('kernels with a twin', (bench) => {
     assert.ok(other)
     using foreign = other.alloc(4 * n)
     assert.throws(() => stream.launch(axpy, config, 1, foreign, x, n), { code: 'ERR_DEVICE_MISMATCH' })
-    const launch = (...args: unknown[]): void => void Reflect.apply(stream.launch, stream, [axpy, config, ...args])
+    const launchWith = (...args: unknown[]): void => void Reflect.apply(stream.launch, stream, [axpy, ...args])
+    const launch = (...args: unknown[]): void => launchWith(config, ...args)
+    for (const [first, said] of [
+      [x, /DeviceBuffer/],
+      [undefined, /undefined/],
+      [2, /2/],
+      [[1, 256], /\[ 1, 256 \]/],
+      [new Float32Array(1), /Float32Array/],
+    ] as const) {
+      const says = [
+        /^config must be an object such as \{ grid, block \}, not /,
+        said,
+        /launch\(kernel, \{ grid, block \}/,
+      ]
+      refused(() => launchWith(first, x, x, n), 'ERR_INVALID_ARG_TYPE', ...says)
+    }
     assert.throws(() => launch(1, x, x), { code: 'ERR_INVALID_ARG_VALUE', message: /4 argument/ })
     assert.throws(() => launch('1', x, x, n), { code: 'ERR_INVALID_ARG_TYPE' })
     assert.throws(() => launch(1, {}, x, n), { code: 'ERR_INVALID_ARG_TYPE', message: /DeviceBuffer/ })

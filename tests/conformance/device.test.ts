@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inspect } from 'node:util'
 import { Device, type DeviceAttribute, Stream } from 'cuda-streams'
+import { simulate } from 'cuda-streams/sim'
 import { DEVICE_ATTRIBUTES } from '../../src/driver/device-attributes.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { follow, refused, stillWorks, turns } from './expect.js'
@@ -25,6 +26,10 @@ test('D1 Device.get() of an ordinal that does not exist is ERR_OUT_OF_RANGE', ()
   for (const ordinal of [count, count + 99, -1]) {
     refused(() => Device.get(ordinal), 'ERR_OUT_OF_RANGE', new RegExp(`not ${ordinal}`), /from 0 to/, /device\(s\)/)
   }
+  using simulation = simulate()
+  const [device] = simulation.devices
+  const more = /CUDA_STREAMS_SIM_DEVICES, or simulate\(\{ devices \}\), gives it more/
+  refused(() => device?.run(() => new Stream({ device: 1 })), 'ERR_OUT_OF_RANGE', /driver 'sim' has 1 device/, more)
 })
 
 test('D1 Device.get() of what is no integer is ERR_INVALID_ARG_TYPE', () => {

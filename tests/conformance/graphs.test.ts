@@ -365,6 +365,14 @@ onEveryBackend('graphs', (bench) => {
     }
   })
 
+  test('G12 a graph where its instance belongs is refused, with the call that makes one', () => {
+    using stream = bench.stream()
+    using graph = stream.capture(() => {})
+    const launch = (target: unknown): unknown => Reflect.apply(stream.launch, stream, [target])
+    refused(() => launch(graph), 'ERR_INVALID_ARG_TYPE', /^target .* not Graph .*: graph\.instantiate\(\) makes/)
+    refused(() => launch({}), 'ERR_INVALID_ARG_TYPE', /^target must be a GraphExec or a Kernel, not \{\}$/)
+  })
+
   test('G11 a graph is drawn as Graphviz takes it', () => {
     using stream = bench.stream()
     using graph = stream.capture(() => {

@@ -67,8 +67,8 @@ onEveryBackend('memory', (bench) => {
       refused(() => buffer.slice(50, -1), 'ERR_OUT_OF_RANGE', /byteLength/)
       refused(() => buffer.slice(0, 1.5), 'ERR_INVALID_ARG_TYPE', /byteLength/)
     }
-    refused(() => new DeviceBuffer({} as never), 'ERR_INVALID_ARG_TYPE', /device\.alloc/)
-    refused(() => new PinnedBuffer(undefined as never), 'ERR_INVALID_ARG_TYPE', /allocPinned/)
+    refused(() => Reflect.construct(DeviceBuffer, [{}]), 'ERR_INVALID_ARG_TYPE', /device\.alloc/)
+    refused(() => Reflect.construct(PinnedBuffer, []), 'ERR_INVALID_ARG_TYPE', /allocPinned/)
   })
 
   test('M3 views that do not fit are refused', () => {

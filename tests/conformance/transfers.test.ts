@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import type { ReadableStream as WebReadable } from 'node:stream/web'
 import { test } from 'node:test'
-import { type Bytes, DeviceBuffer, ExternalStream, Stream } from 'cuda-streams'
+import { type Bytes, DeviceBuffer, ExternalStream, Stream, type ViewConstructor } from 'cuda-streams'
 import { fault, latch, simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
 import { beginCapture, endQuietly, follow, ONE_DEVICE, refused, rejected, secondDevice, turns } from './expect.js'
@@ -18,6 +18,21 @@ const MIB = 1024 * 1024
 interface Resizable extends ArrayBuffer {
   resize(byteLength: number): void
 }
+
+const resizable = (byteLength: number, maxByteLength = byteLength): Resizable =>
+  Reflect.construct(ArrayBuffer, [byteLength, { maxByteLength }]) as Resizable
+
+/** Float16Array is one since Node 24. */
+const TYPED_ARRAYS: readonly ViewConstructor<ArrayBufferView>[] = [
+  ...[Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint16Array, Int32Array, Uint32Array],
+  ...[Float32Array, Float64Array, BigInt64Array, BigUint64Array],
+  ...[Reflect.get(globalThis, 'Float16Array') as ViewConstructor<ArrayBufferView> | undefined].filter(
+    (type) => type !== undefined,
+  ),
+]
+
+const bytesIn = (array: Bytes): Uint8Array =>
+  ArrayBuffer.isView(array) ? new Uint8Array(array.buffer, array.byteOffset, array.byteLength) : new Uint8Array(array)
 
 /** Bytes that tell where they belong. */
 function pattern(length: number, seed = 1): Uint8Array {
@@ -407,6 +422,182 @@ onEveryBackend('transfers', (bench) => {
     assert.deepEqual(seen, [3])
   })
 
+  test('T9 download makes an array of each constructor, over memory of its own', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(64)
+    using pinned = device.allocPinned(64)
+    class Samples extends Float32Array {}
+    const types: readonly ViewConstructor<ArrayBufferView>[] = [...TYPED_ARRAYS, Samples]
+    stream.upload(buffer, pattern(64))
+    stream.copy(pinned, buffer)
+    for (const source of [buffer, pinned, buffer.slice(0, 64)]) {
+      for (const type of types) {
+        const array = await stream.download(source, type)
+        assert.ok(array instanceof type, type.name)
+        assert.ok(array.buffer instanceof ArrayBuffer)
+        assert.deepEqual([array.byteOffset, array.buffer.byteLength], [0, 64], type.name)
+        assertSame(bytesIn(array), pattern(64))
+      }
+    }
+    assert.equal((await stream.download(buffer.slice(8, 0), Float64Array)).length, 0)
+    assert.equal((await stream.download(buffer, undefined as never)) instanceof Uint8Array, true)
+  })
+
+  test('T9 download fills the array that it is given, and resolves with it', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(64)
+    stream.upload(buffer, pattern(64))
+    const within = new Uint8Array(128).fill(9)
+    const arrays: readonly Bytes[] = [
+      ...TYPED_ARRAYS.map((type) => new type(new ArrayBuffer(64), 0, 64 / type.BYTES_PER_ELEMENT)),
+      new DataView(new ArrayBuffer(64)),
+      new ArrayBuffer(64),
+      new SharedArrayBuffer(64),
+      new Int32Array(new SharedArrayBuffer(64)),
+      Buffer.alloc(64),
+      within.subarray(32, 96),
+      new DataView(within.buffer, 32, 64),
+      resizable(64),
+      new Uint16Array(resizable(64)),
+      device.allocPinned(64).view(Float32Array),
+    ]
+    for (const into of arrays) {
+      assert.equal(await stream.download(buffer, into), into)
+      assertSame(bytesIn(into), pattern(64))
+    }
+    assert.deepEqual([...within.subarray(0, 32), ...within.subarray(96)], Array(64).fill(9), 'what lies beside')
+    const none = new Float32Array(0)
+    assert.equal(await stream.download(buffer.slice(0, 0), none), none)
+  })
+
+  test('T9 an array that the bytes do not fit is refused before anything is queued', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(20)
+    const detached = new Uint8Array(20)
+    structuredClone(detached.buffer, { transfer: [detached.buffer] })
+    const far = new Uint8Array(resizable(20), 4, 8)
+    const shrunk = far.buffer as Resizable
+    shrunk.resize(4)
+    using latch = bench.latch(stream)
+    const event = stream.record()
+    const wrong: readonly (readonly [unknown, code: string, says: RegExp])[] = [
+      [new Uint8Array(19), 'ERR_OUT_OF_RANGE', /into must be 20 bytes long, as the buffer is .*, not 19/],
+      [new Float32Array(6), 'ERR_OUT_OF_RANGE', /not 24/],
+      [new SharedArrayBuffer(0), 'ERR_OUT_OF_RANGE', /not 0/],
+      [far, 'ERR_OUT_OF_RANGE', /not 0/],
+      [Float64Array, 'ERR_INVALID_ARG_VALUE', /no whole number of elements of 8 bytes/],
+      [detached, 'ERR_INVALID_ARG_VALUE', /detached/],
+      [detached.buffer, 'ERR_INVALID_ARG_VALUE', /detached/],
+      [DataView, 'ERR_INVALID_ARG_TYPE', /a constructor of typed arrays such as Float32Array/],
+      [Array, 'ERR_INVALID_ARG_TYPE', /a constructor of typed arrays/],
+      [() => new Uint8Array(20), 'ERR_INVALID_ARG_TYPE', /a constructor of typed arrays/],
+      [null, 'ERR_INVALID_ARG_TYPE', /an array to fill, or a constructor such as Float32Array, not null/],
+      [[], 'ERR_INVALID_ARG_TYPE', /an array to fill/],
+      [{ type: Float32Array }, 'ERR_INVALID_ARG_TYPE', /an array to fill/],
+      [buffer, 'ERR_INVALID_ARG_TYPE', /an array to fill/],
+      ['f32', 'ERR_INVALID_ARG_TYPE', /an array to fill/],
+    ]
+    for (const [into, code, says] of wrong) await rejected(() => stream.download(buffer, into as never), code, says)
+    latch.open()
+    await stream.finished()
+    assert.equal(event.query(), true)
+  })
+
+  test('T9 a constructor that makes another array, or closes what the download uses, does no harm', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    using buffer = device.alloc(16)
+    const closed = device.alloc(16)
+    stream.fill(buffer, 3)
+    const making = (make: (...given: ConstructorParameters<typeof Uint8Array>) => unknown): never =>
+      class extends Uint8Array {
+        constructor(...given: ConstructorParameters<typeof Uint8Array>) {
+          super(0)
+          // biome-ignore lint/correctness/noConstructorReturn: a program may do so
+          return make(...given) as never
+        }
+      } as never
+    const longer = making(() => new Uint8Array(17))
+    await rejected(() => stream.download(buffer, longer), 'ERR_OUT_OF_RANGE', /not 17/)
+    await rejected(
+      () =>
+        stream.download(
+          buffer,
+          making(() => ({})),
+        ),
+      'ERR_INVALID_ARG_TYPE',
+      /constructor/,
+    )
+    const own = new Float32Array(4)
+    assert.equal(
+      await stream.download(
+        buffer,
+        making(() => own),
+      ),
+      own,
+    )
+    assertSame(bytesIn(own), new Uint8Array(16).fill(3))
+    const closing = (what: Disposable): never =>
+      making((...given) => {
+        what[Symbol.dispose]()
+        return new Uint8Array(...given)
+      })
+    await rejected(() => stream.download(closed, closing(closed)), 'ERR_CLOSED')
+    await rejected(() => other.download(buffer, closing(other)), 'ERR_CLOSED')
+  })
+
+  test('T9 an array that is lost or shortened during its download is left alone, and the promise rejects', async () => {
+    for (const byteLength of [64, 20 * MIB]) {
+      using buffer = device.alloc(byteLength)
+      using stream = bench.stream()
+      stream.fill(buffer, 7)
+      const losses: Readonly<Record<string, (memory: Resizable) => void>> = {
+        transferred: (memory) => void structuredClone(memory, { transfer: [memory] }),
+        shortened: (memory) => memory.resize(byteLength - 1),
+        emptied: (memory) => memory.resize(0),
+      }
+      const kinds: readonly ((memory: Resizable) => Bytes)[] = [
+        (memory) => memory,
+        (memory) => new Uint8Array(memory),
+        (memory) => new DataView(memory, 0, byteLength),
+      ]
+      for (const [how, lose] of Object.entries(losses)) {
+        for (const kind of kinds) {
+          const memory = resizable(byteLength)
+          using latch = bench.latch(stream)
+          const download = stream.download(buffer, kind(memory))
+          lose(memory)
+          latch.open()
+          await rejected(() => download, 'ERR_INVALID_ARG_VALUE', /detached or shortened/)
+          if (memory.byteLength > 0) assert.equal(new Uint8Array(memory).indexOf(7), -1, how)
+        }
+      }
+      const pinned = device.allocPinned(byteLength)
+      using latch = bench.latch(stream)
+      const download = stream.download(buffer, pinned.bytes)
+      pinned.close()
+      latch.open()
+      await rejected(() => download, 'ERR_INVALID_ARG_VALUE', /detached or shortened/)
+      const grown = resizable(byteLength, byteLength + 8)
+      const whole = stream.download(buffer, new Uint8Array(grown, 0, byteLength))
+      grown.resize(byteLength + 8)
+      assertSame(await whole, new Uint8Array(byteLength).fill(7))
+      assertSame(new Uint8Array(grown, byteLength), new Uint8Array(8))
+    }
+  })
+
+  test('T9 of two downloads of one stream to one array the later one stays', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(20 * MIB)
+    const into = new Uint8Array(20 * MIB)
+    stream.fill(buffer, 1)
+    const first = stream.download(buffer, into)
+    stream.fill(buffer, 2)
+    const second = stream.download(buffer, into)
+    assert.deepEqual([await first, await second], [into, into])
+    assertSame(into, new Uint8Array(20 * MIB).fill(2))
+  })
+
   test('T3 an array whose bytes are elsewhere is refused', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(8)
@@ -432,7 +623,7 @@ onEveryBackend('transfers', (bench) => {
     for (const sourceOf of sources) {
       using stream = bench.stream()
       using buffer = device.alloc(64, { stream })
-      const bytes = Reflect.construct(ArrayBuffer, [64, { maxByteLength: 64 }]) as Resizable
+      const bytes = resizable(64)
       new Uint8Array(bytes).fill(5)
       const source = sourceOf(bytes)
       stream.launchHostFunc(() => bytes.resize(16))

@@ -1,4 +1,4 @@
-/** Compiles the code blocks of the guides and doc comments against the package's own declarations, all in one run of the compiler. */
+/** Compiles the code of the guides and doc comments against the package's own declarations, as strictly as a project may. */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -17,19 +17,20 @@ export interface Compiled {
   readonly script: string
 }
 
-/** Blocks may be fragments: what they use of the package is imported, and PRELUDE declares the rest. */
-const OPTIONS = {
-  extends: '../../tsconfig.json',
-  compilerOptions: {
-    rootDir: '.',
-    outDir: 'out',
-    declaration: false,
-    noUnusedLocals: false,
-    noUnusedParameters: false,
-    // docs/python.md speaks of files of an example as if the reader had taken them.
-    rootDirs: ['.', '../examples/python'],
-  },
-  include: ['*.ts'],
+/** The options that docs/quickstart.md recommends, and stricter ones. */
+const STRICT = {
+  strict: true,
+  noUncheckedIndexedAccess: true,
+  exactOptionalPropertyTypes: true,
+  noPropertyAccessFromIndexSignature: true,
+  noImplicitOverride: true,
+  verbatimModuleSyntax: true,
+  module: 'nodenext',
+  target: 'es2022',
+  types: ['node'],
+  skipLibCheck: true,
+  allowJs: true,
+  checkJs: true,
 }
 
 export class GuideCompiler {
@@ -42,16 +43,46 @@ export class GuideCompiler {
     this.#folder = mkdtempSync(join(root, 'dist', 'guides-'))
   }
 
-  compile(blocks: readonly Block[]): readonly Compiled[] {
-    writeFileSync(join(this.#folder, 'tsconfig.json'), JSON.stringify(OPTIONS))
-    writeFileSync(join(this.#folder, 'prelude.ts'), PRELUDE)
-    for (const block of blocks) {
-      // The code keeps the line it has on its page, so that errors name that line.
-      const before = this.#importsFor(block.code) + '\n'.repeat(block.line - 1)
-      writeFileSync(join(this.#folder, `${nameOf(block)}.ts`), `${before}${block.code}\nexport {}\n`)
-    }
+  /** Each block by itself, as a reader pastes it into an empty file. */
+  pasted(blocks: readonly Block[]): readonly Compiled[] {
+    return this.#compile('pasted', blocks, ({ code }) => code)
+  }
+
+  /** Blocks may be fragments: what they use of the package is imported, and PRELUDE declares the rest. */
+  fragments(blocks: readonly Block[]): readonly Compiled[] {
+    return this.#compile('fragments', blocks, ({ code }) => this.#importsFor(code) + code, PRELUDE)
+  }
+
+  /** A folder for programs to run in, which may write files there. */
+  emptyProject(): string {
+    const folder = join(this.#folder, 'project')
+    mkdirSync(folder)
+    writeFileSync(join(folder, 'package.json'), '{ "private": true }')
+    return folder
+  }
+
+  remove(): void {
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  #compile(
+    name: string,
+    blocks: readonly Block[],
+    textOf: (block: Block) => string,
+    prelude?: string,
+  ): readonly Compiled[] {
+    const folder = join(this.#folder, name)
+    mkdirSync(folder)
+    // docs/python.md speaks of files of an example as if the reader had taken them.
+    const roots = { rootDir: '.', outDir: 'out', rootDirs: ['.', '../../examples/python'] }
+    // The browser has names that PRELUDE declares, such as `event`.
+    const compilerOptions = { ...STRICT, ...roots, ...(prelude && { lib: ['es2023', 'esnext.disposable'] }) }
+    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*'] }))
+    if (prelude !== undefined) writeFileSync(join(folder, 'prelude.ts'), prelude)
+    // What comes before the code stands on its first line, so that errors name the line of the block.
+    for (const block of blocks) writeFileSync(join(folder, fileOf(block)), `${textOf(block)}\nexport {}\n`)
     const { stdout, stderr } = spawnSync(process.execPath, [compiler(), '--pretty', 'false', '-p', '.'], {
-      cwd: this.#folder,
+      cwd: folder,
       encoding: 'utf8',
     })
     const said = `${stdout}${stderr}`.split('\n').filter((line) => line !== '')
@@ -60,12 +91,8 @@ export class GuideCompiler {
     return blocks.map((block) => ({
       block,
       errors: errorsOf(block, said),
-      script: join(this.#folder, 'out', `${nameOf(block)}.js`),
+      script: join(folder, 'out', fileOf(block).replace(/\.ts$/, '.js')),
     }))
-  }
-
-  remove(): void {
-    rmSync(this.#folder, { recursive: true, force: true })
   }
 
   #importsFor(code: string): string {
@@ -76,7 +103,7 @@ export class GuideCompiler {
     )
     if (used.length === 0) return ''
     const names = used.map(([name, isType]) => (isType ? `type ${name}` : name))
-    return `import { ${names.join(', ')} } from 'cuda-streams'`
+    return `import { ${names.join(', ')} } from 'cuda-streams';`
   }
 }
 
@@ -106,21 +133,23 @@ function exportedNames(): ReadonlyMap<string, boolean> {
   return names
 }
 
-function nameOf({ page, line }: Block): string {
-  return `${page.replace(/\.(md|ts)$/, '').replaceAll('/', '.')}.${line}`
+function fileOf({ page, line, language }: Block): string {
+  return `${page.replace(/\.(md|ts)$/, '').replaceAll('/', '.')}.${line}.${language}`
 }
 
 function isOf(block: Block, line: string): boolean {
-  return line.startsWith(`${nameOf(block)}.ts(`)
+  return line.startsWith(`${fileOf(block)}(`)
 }
 
-/** The errors in a block, each with the indented lines that explain it. */
+/** The errors in a block, each at its line of the page, with the indented lines that explain it. */
 function errorsOf(block: Block, said: readonly string[]): readonly string[] {
   const errors: string[] = []
   let own = false
   for (const line of said) {
     if (!/^\s/.test(line)) own = isOf(block, line)
-    if (own) errors.push(line.replace(`${nameOf(block)}.ts`, block.page))
+    if (!own) continue
+    const [, row = '1', rest = line] = /\((\d+)(,.*)$/.exec(line) ?? []
+    errors.push(rest === line ? line : `${block.page}(${Number(row) + block.line - 1}${rest}`)
   }
   return errors
 }

@@ -1,16 +1,23 @@
 /** The Markdown pages of the repository, as far as the tests of the guides read them. */
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from '../helpers/root.js'
 
-/** A fenced block of TypeScript. */
+/** A fenced block of code. */
 export interface Block {
   /** The page's path from the root of the repository. */
   readonly page: string
   /** The line of the page on which the code begins, counted from 1. */
   readonly line: number
+  readonly language: 'ts' | 'js' | 'sh'
   readonly code: string
+  /** What it prints, where a block of `text` follows it. */
+  readonly output?: string
 }
+
+/** The first line of a block that cannot run by itself says so: what it needs, or that it continues the block before it. */
+export const NEEDS = /^\/\/ Needs /
+export const CONTINUES = /^\/\/ Continues /
 
 export interface CodeSpan {
   readonly line: number
@@ -33,10 +40,16 @@ export interface Page {
   readonly anchors: ReadonlySet<string>
 }
 
-/** README.md and its neighbours, and the guides. */
+/** README.md and its neighbours, the guides, and what is said beside the examples and the tests. */
 export function readPages(): readonly Page[] {
-  const names = (folder: string): string[] => readdirSync(join(root, folder)).filter((name) => name.endsWith('.md'))
-  const paths = [...names('.'), ...names('docs').map((name) => `docs/${name}`)]
+  const own = readdirSync(root).filter((name) => name.endsWith('.md'))
+  const folders = ['docs', 'examples', 'tests', '.github'].filter((folder) => existsSync(join(root, folder)))
+  const below = folders.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.md'))
+      .map((name) => `${folder}/${name.replaceAll('\\', '/')}`),
+  )
+  const paths = [...own, ...below]
   return paths.sort().map((path) => parsePage(path, readFileSync(join(root, path), 'utf8')))
 }
 
@@ -55,6 +68,7 @@ export function examplesOf(path: string, source: string): readonly Block[] {
 
 export function parsePage(path: string, markdown: string): Page {
   const blocks: Block[] = []
+  let previous = ''
   const codeSpans: CodeSpan[] = []
   const links: Link[] = []
   const anchors = new Set<string>()
@@ -67,7 +81,15 @@ export function parsePage(path: string, markdown: string): Page {
         fence.code.push(text)
         continue
       }
-      if (fence.language === 'ts') blocks.push({ page: path, line: fence.line, code: fence.code.join('\n') })
+      const code = fence.code.join('\n')
+      const { language, line } = fence
+      if (language === 'ts' || language === 'js' || language === 'sh') blocks.push({ page: path, line, language, code })
+      const last = blocks.at(-1)
+      if (language === 'text') {
+        if (last === undefined || previous === '') throw new Error(`${path}:${line}: output of no block`)
+        blocks.splice(-1, 1, { ...last, output: code })
+      }
+      previous = blocks.at(-1)?.line === line ? language : ''
       fence = undefined
       continue
     }

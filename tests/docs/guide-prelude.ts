@@ -20,13 +20,12 @@ declare global {
   const pinned: cuda.PinnedBuffer
   const x: cuda.DeviceBuffer
   const y: cuda.DeviceBuffer
+  const parentPort: typeof import('node:worker_threads').parentPort
+  const worker: import('node:worker_threads').Worker
   const axpy: cuda.Kernel<readonly ['f32', 'in f32*', 'inout f32*', 'i32']>
   const config: cuda.LaunchConfig
   const float32Array: Float32Array
   const file: import('node:stream').Readable
-  const parentPort: typeof import('node:worker_threads').parentPort
-  const worker: import('node:worker_threads').Worker
-  const python: import('../examples/python/python.js').Python
   function queueOurWork(handle: bigint): void
 
   // What expressions in tables use.

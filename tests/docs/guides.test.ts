@@ -1,6 +1,8 @@
-/** The guides and the examples of doc comments are true: their code compiles, their programs run, their members exist, and their links lead somewhere. */
+/**
+ * The guides and the examples of doc comments are true: each block of a guide, pasted into an empty file of a strict project,
+ * compiles, runs on the simulator and prints what the page says; members exist, and links lead somewhere.
+ */
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { after, describe, it } from 'node:test'
@@ -9,12 +11,24 @@ import { Device, DeviceBuffer, Event, ExternalStream, PinnedBuffer, Stream } fro
 import { foreignStream, simulate } from 'cuda-streams/sim'
 import { root } from '../helpers/root.js'
 import { compilerUnavailable, GuideCompiler } from './guide-compiler.js'
-import { type Block, examplesOf, type Page, parsePage, readExamples, readPages } from './guide-pages.js'
+import {
+  type Block,
+  CONTINUES,
+  examplesOf,
+  NEEDS,
+  type Page,
+  parsePage,
+  readExamples,
+  readPages,
+} from './guide-pages.js'
+import { runPrograms } from './guide-runner.js'
 
 const skip = compilerUnavailable() ?? false
 if (typeof skip === 'string') console.log(`skipped: ${skip}`)
 
-const WRONG = ['```ts', 'stream.synchronise()', '```'].join('\n')
+const WRONG = ['```ts', 'const a: number = 1', "a.synchronise('')", '```'].join('\n')
+/** More would make the pages hard to paste from. */
+const MOST_CONTINUED = 6
 
 /** Pages whose expressions between backticks are all of this library. */
 const TABLES = new Set(['docs/coming-from.md', 'docs/default-streams.md'])
@@ -28,57 +42,77 @@ function expressionsOf({ path, codeSpans }: Page): Block {
     if (!EXPRESSION.test(code)) continue
     lines[line - 1] = `${lines[line - 1] ?? ''}{ ${code.replace('…', '{}')} } `
   }
-  return { page: path, line: 1, code: Array.from(lines, (line) => line ?? '').join('\n') }
+  return { page: path, line: 1, language: 'ts', code: Array.from(lines, (line) => line ?? '').join('\n') }
 }
 
-/** Programs, which need nothing from outside: they bring their own simulated machine, or check what comes of them. */
-function isProgram({ code }: Block): boolean {
-  return code.includes("from 'cuda-streams/sim'") || code.includes("from 'node:assert/strict'")
+/** The programs of a page: a block that continues the one before it is pasted behind that. */
+function programsOf({ blocks }: Page): readonly Block[] {
+  const programs: Block[] = []
+  for (const block of blocks) {
+    const before = programs.at(-1)
+    if (block.language === 'sh') continue
+    if (!CONTINUES.test(block.code)) programs.push(block)
+    else if (before === undefined) throw new Error(`${titleOf(block)} continues nothing`)
+    else programs.push({ ...block, line: block.line - linesOf(before), code: `${before.code}\n${block.code}` })
+  }
+  return programs
 }
+
+const linesOf = ({ code }: Block): number => code.split('\n').length
 
 function titleOf({ page, line }: Block): string {
   return `${page}:${line}`
 }
 
-describe('the code in the guides', { skip }, () => {
+describe('the code in the guides', { skip }, async () => {
   if (skip !== false) return
   const pages = readPages()
-  const blocks = pages.flatMap((page) => page.blocks)
-  const expressions = pages.filter(({ path }) => TABLES.has(path)).map(expressionsOf)
-  const wrong = parsePage('wrong.md', WRONG).blocks
+  const programs = pages.flatMap(programsOf)
+  const fragments = [...readExamples(), ...pages.filter(({ path }) => TABLES.has(path)).map(expressionsOf)]
   const compiler = new GuideCompiler()
-  const examples = readExamples()
-  const compiled = compiler.compile([...blocks, ...examples, ...expressions, ...wrong])
+  const pasted = compiler.pasted([...programs, ...parsePage('wrong.md', WRONG).blocks])
+  const compiled = [...pasted, ...compiler.fragments(fragments)]
+  const runnable = pasted.filter(({ block, errors }) => !NEEDS.test(block.code) && errors.length === 0)
+  const folder = compiler.emptyProject()
+  const runs = await runPrograms(
+    runnable.map(({ script }) => script),
+    folder,
+  )
   after(() => compiler.remove())
 
   it('is found', () => {
-    assert.ok(blocks.length > 10, `${blocks.length} blocks`)
-    assert.ok(blocks.filter(isProgram).length > 3, 'programs')
-    assert.ok(examples.length > 20, `${examples.length} examples`)
+    assert.ok(programs.length > 40, `${programs.length} programs`)
+    assert.ok(fragments.length > 20, `${fragments.length} examples`)
     const source = ['/**', ' * @example', ' * ```ts', ' *   stream.use()', ' * ```', ' */', 'use(): this {', '}'].join(
       '\n',
     )
-    assert.deepEqual(examplesOf('src/it.ts', source), [{ page: 'src/it.ts', line: 4, code: '  stream.use()' }])
+    const example = { page: 'src/it.ts', line: 4, language: 'ts', code: '  stream.use()' }
+    assert.deepEqual(examplesOf('src/it.ts', source), [example])
+    const printed = ['```js', 'print(1)', '```', 'prints', '```text', '1', '```'].join('\n')
+    assert.equal(parsePage('it.md', printed).blocks[0]?.output, '1')
+  })
+
+  it('stands for itself, but for a few blocks that say what they continue', () => {
+    const continued = pages.flatMap(({ blocks }) => blocks).filter(({ code }) => CONTINUES.test(code))
+    assert.ok(continued.length <= MOST_CONTINUED, continued.map(titleOf).join(', '))
   })
 
   for (const { block, errors, script } of compiled) {
     if (block.page === 'wrong.md') continue
     it(`${titleOf(block)} compiles`, () => {
-      const way = 'Mend the block, or declare what it uses in it or in tests/docs/guide-prelude.ts'
-      assert.equal(errors.length, 0, `${errors.join('\n')}\n${way}`)
+      assert.equal(errors.length, 0, errors.join('\n'))
     })
-    if (!isProgram(block)) continue
-    it(`${titleOf(block)} runs`, () => {
-      const env = { ...process.env, NODE_OPTIONS: '', CUDA_STREAMS_DRIVER: 'sim' }
-      const { status, stderr } = spawnSync(process.execPath, [script], { encoding: 'utf8', timeout: 60_000, env })
-      assert.equal(status, 0, stderr)
-      assert.equal(stderr, '')
+    const run = runs.get(script)
+    if (run === undefined) continue
+    it(`${titleOf(block)} runs${block.output === undefined ? '' : ', and prints what the page says'}`, () => {
+      assert.equal(run.trouble, '')
+      if (block.output !== undefined) assert.equal(run.output.trimEnd(), block.output)
     })
   }
 
   it('is told where it does not compile, with its line', () => {
     const found = compiled.find(({ block }) => block.page === 'wrong.md')
-    assert.match(found?.errors.join('\n') ?? '', /^wrong\.md\(2,8\): error TS\d+: .*synchronise/)
+    assert.match(found?.errors.join('\n') ?? '', /^wrong\.md\(3,3\): error TS\d+: .*synchronise/)
   })
 })
 

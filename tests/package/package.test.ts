@@ -1,12 +1,11 @@
 /** What `npm pack` packs is the whole library: in a project of its own each door compiles under strict options, and runs. */
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { compiler, compilerUnavailable } from '../docs/guide-compiler.js'
-import { root } from '../helpers/root.js'
+import { installPacked, packInto, runIn } from './packed.js'
 
 const skip = compilerUnavailable() ?? false
 if (typeof skip === 'string') console.log(`skipped: ${skip}`)
@@ -68,25 +67,10 @@ describe('the packed package', { skip }, () => {
   const folder = mkdtempSync(join(tmpdir(), 'a project '))
   after(() => rmSync(folder, { recursive: true, force: true }))
 
-  const run = (command: string, ...args: readonly string[]): string => {
-    const env = { ...process.env, NODE_OPTIONS: '', CUDA_STREAMS_DRIVER: 'sim' }
-    const options = { cwd: folder, encoding: 'utf8', timeout: 120_000, env } as const
-    const { status, stdout, stderr } = spawnSync(command, args, options)
-    assert.equal(status, 0, `${stdout}${stderr}`)
-    return stdout
-  }
+  const run = (command: string, ...args: readonly string[]): string => runIn(folder, command, ...args).stdout
 
   before(() => {
-    const modules = join(folder, 'node_modules')
-    const own = join(modules, 'cuda-streams')
-    mkdirSync(own, { recursive: true })
-    // Without its scripts, which would build dist/ anew under the feet of the other tests.
-    const args = ['pack', root, '--ignore-scripts', '--json', '--pack-destination', folder]
-    const [{ filename }] = JSON.parse(run('npm', ...args)) as [{ readonly filename: string }]
-    run('tar', '-xzf', filename, '-C', own, '--strip-components=1')
-    for (const name of ['koffi', '@koromix', '@types', 'undici-types']) {
-      symlinkSync(join(root, 'node_modules', name), join(modules, name))
-    }
+    installPacked(folder, packInto(folder), ['koffi', '@koromix', '@types', 'undici-types'])
     writeFileSync(join(folder, 'package.json'), '{ "private": true }')
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(OPTIONS))
     writeFileSync(join(folder, 'module.mts'), MODULE)
@@ -100,5 +84,11 @@ describe('the packed package', { skip }, () => {
 
   it('can be required', () => {
     assert.equal(run(process.execPath, 'common.cjs'), 'Device(0, sim)\n')
+  })
+
+  it('has the command', () => {
+    const { bin } = JSON.parse(readFileSync(join(folder, 'node_modules', 'cuda-streams', 'package.json'), 'utf8'))
+    const command = join(folder, 'node_modules', 'cuda-streams', bin['cuda-streams'])
+    assert.match(run(process.execPath, command, 'doctor'), /device 0 .*the self-test passed/)
   })
 })

@@ -87,6 +87,8 @@ async function useEverything(simulation: Simulation, device: main.Device, second
   stream.copy(a, pinned).fill(a, 1, {}).fill(b, 2, { width: 2 }).fill(shared, 3)
   await stream.upload(a, new Uint8Array(64))
   await stream.download(b)
+  await stream.download(b, Uint8Array)
+  await stream.download(b, new ArrayBuffer(b.byteLength))
   pinned.view(Float32Array)[0] = 1
   for await (const chunk of stream.downloader(a, {})) void chunk
   await new Blob([new Uint8Array(8)]).stream().pipeTo(stream.uploader(a))

@@ -22,7 +22,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['stream'],
   ['shortcuts'],
   ['libraries', 'simulation', 'sanitizer', 'timeline'],
-  ['explore'],
+  ['explore', 'cli'],
   ['door'],
 ]
 /** The entry points of the package, which are lists of exports. */
@@ -70,8 +70,12 @@ export function broken({ from, to, ofTypes }: Import): string | undefined {
   if (other === 'door') return 'an entry point is imported by no file of the library'
   if (other === 'driver/sim' && !['default-driver', 'simulation', 'explore'].includes(room))
     return 'only default-driver, simulation and explore know the simulator’s backend'
-  if (other === 'driver/cuda' && room !== 'default-driver' && !(room === 'libraries' && /\/libcuda\//.test(to)))
-    return 'only default-driver knows the CUDA backend; libraries may import driver/cuda/libcuda'
+  if (
+    other === 'driver/cuda' &&
+    room !== 'default-driver' &&
+    !(['libraries', 'cli'].includes(room) && /\/libcuda\//.test(to))
+  )
+    return 'only default-driver knows the CUDA backend; libraries and cli may import driver/cuda/libcuda'
   if (ofTypes) return undefined
   if (WATCHERS.includes(room) && !['base', 'driver', ...(TOP_FILES.includes(from) ? NOUNS : [])].includes(other))
     return `${room} imports base and driver, and the nouns only in ${TOP_FILES.join(' and ')}`

@@ -1,13 +1,13 @@
 /** What `npm pack` packs holds together: its links, its entry points, and its examples, which print what their READMEs say. */
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { pythonUnavailable } from '../../examples/python/python.js'
 import { parsePage } from '../docs/guide-pages.js'
 import { root } from '../helpers/root.js'
+import { installPacked, packInto, runIn } from './packed.js'
 
 const EXAMPLES = readdirSync(join(root, 'examples'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
 /** What differs from machine to machine. */
@@ -20,18 +20,8 @@ describe('the tarball', () => {
   after(() => rmSync(project, { recursive: true, force: true }))
 
   before(() => {
-    mkdirSync(own, { recursive: true })
-    // Without its scripts, which would build dist/ anew under the feet of the other tests.
-    const args = ['pack', root, '--ignore-scripts', '--json', '--pack-destination', project]
-    const { status, stdout, stderr } = spawnSync('npm', args, { encoding: 'utf8', shell: process.platform === 'win32' })
-    assert.equal(status, 0, stderr)
-    const [{ filename, files }] = JSON.parse(stdout) as [{ filename: string; files: readonly { path: string }[] }]
-    packed = files.map(({ path }) => path)
-    const unpacked = spawnSync('tar', ['-xzf', filename, '-C', own, '--strip-components=1'], { cwd: project })
-    assert.equal(unpacked.status, 0, String(unpacked.stderr))
-    for (const name of ['koffi', '@koromix']) {
-      symlinkSync(join(root, 'node_modules', name), join(project, 'node_modules', name), 'junction')
-    }
+    installPacked(project, packInto(project), ['koffi', '@koromix'])
+    packed = readdirSync(own, { encoding: 'utf8', recursive: true }).map((path) => path.replaceAll('\\', '/'))
   })
 
   it('has every file that its README and package.json name', () => {
@@ -71,12 +61,7 @@ describe('the tarball', () => {
       assert.ok(command !== undefined && expected !== undefined, 'the README has a command and its output')
       const args = [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, word = '']) => quoted ?? word)
       if (text.includes('libpython') && pythonUnavailable() !== undefined) return context.skip(pythonUnavailable())
-      const { status, stdout, stderr } = spawnSync(process.execPath, args, {
-        cwd: own,
-        encoding: 'utf8',
-        env: { ...process.env, NODE_OPTIONS: '', CUDA_STREAMS_DRIVER: 'sim' },
-      })
-      assert.equal(status, 0, stderr)
+      const { stdout, stderr } = runIn(own, process.execPath, ...args)
       // Which of the things that it needs is missing depends on the machine.
       const skipped = /^skipped: .*/
       assert.equal(plain(stdout + stderr).replace(skipped, 'skipped'), plain(expected).replace(skipped, 'skipped'))

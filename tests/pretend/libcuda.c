@@ -29,6 +29,8 @@ enum { OK = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, N
 enum { ENTRIES = 1020, CHANNELS = 32, FIRST_PLACES = 33, MORE_PLACES = 36, MOST_STREAMS = 1 << 16 };
 /* PRETENDED_BLOCK=1 makes it strict: each stream that finds no place waits for the device. */
 static int block = MORE_PLACES;
+/* PRETENDED_FORGETS=1 makes it broken: copies do not arrive. */
+static int forgets;
 
 typedef struct Stream Stream;
 typedef struct Op Op;
@@ -127,7 +129,7 @@ static void forget(void *at);
 static int run(Op *op) {
   switch (op->kind) {
     case SET: if (op->width == 1) memset(op->to, (int)op->value, op->bytes); else for (size_t i = 0; i < op->bytes; i++) { if (op->width == 2) ((uint16_t *)op->to)[i] = (uint16_t)op->value; else ((u32 *)op->to)[i] = op->value; } return 1;
-    case COPY: memmove(op->to, op->from, op->bytes); return 1;
+    case COPY: if (!forgets) memmove(op->to, op->from, op->bytes); return 1;
     case MEMOPS: return memops(op);
     case FREE: forget(op->to); return 1;
     case KERNEL: runKernel(op); return op->until == 0 || now() >= op->until;
@@ -246,14 +248,23 @@ static void checkRange(const void *at, size_t bytes, const char *call) {
 }
 
 #define API __attribute__((visibility("default")))
+/* PRETENDED_INIT makes it a driver that does not start, or hangs (-1) or crashes (-2) at that; PRETENDED_VERSION one for another CUDA;
+ * PRETENDED_SAYS is what it prints at its start. */
+static int number(const char *variable, int otherwise) { const char *value = getenv(variable); return value ? atoi(value) : otherwise; }
 API R cuInit(u32 f) { (void)f;
+  int init = number("PRETENDED_INIT", OK);
+  if (init == -1) for (;;) pause();
+  if (init == -2) DIE("cuInit crashes");
+  if (init) return init;
+  if (getenv("PRETENDED_SAYS")) { printf("%s", getenv("PRETENDED_SAYS")); fflush(stdout); }
   LOCK;
-  if (!started) { started = 1; if (getenv("PRETENDED_BLOCK")) places = block = atoi(getenv("PRETENDED_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
+  if (!started) { started = 1; forgets = getenv("PRETENDED_FORGETS") != 0; if (getenv("PRETENDED_BLOCK")) places = block = atoi(getenv("PRETENDED_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
   UNLOCK; return OK; }
-API R cuDriverGetVersion(int *v) { *v = 13000; return OK; }
+API R cuDriverGetVersion(int *v) { *v = number("PRETENDED_VERSION", 13000); return OK; }
 API R cuDeviceGetCount(int *n) { if (!started) return 3; *n = 1; return OK; }
 API R cuDeviceGet(int *d, int o) { *d = o; return OK; }
 API R cuDeviceGetName(char *n, int l, int d) { (void)d; snprintf(n, (size_t)l, "Pretended GPU"); return OK; }
+API R cuDeviceTotalMem_v2(size_t *n, int d) { (void)d; *n = (size_t)64 << 30; return OK; }
 API R cuDeviceGetUuid_v2(u8 *u, int d) { memset(u, 7 + d, 16); return OK; }
 API R cuDeviceGetAttribute(int *v, int a, int d) { (void)d;
   switch (a) { case 1: case 2: case 3: *v = 1024; break; case 4: *v = 64; break; case 5: *v = 0x7fffffff; break; case 6: case 7: *v = 65535; break; case 8: *v = 49152; break; case 10: *v = 32; break; case 16: *v = 132; break; case 39: *v = 2048; break; case 75: *v = 9; break; case 76: *v = 0; break; case 97: *v = 232448; break; default: *v = 1; } return OK; }
@@ -434,6 +445,7 @@ API R cuMemGetInfo_v2(size_t *left, size_t *all) { pthread_mutex_lock(&g); size_
 /* -- the compiler */
 typedef struct { char *source; } Program;
 API R nvrtcCreateProgram(void **out, const char *source, const char *name, int n, void *h, void *i) { (void)name; (void)n; (void)h; (void)i; Program *p = calloc(1, sizeof *p); p->source = strdup(source); *out = p; return 0; }
+API R nvrtcVersion(int *major, int *minor) { *major = 13; *minor = 0; return 0; }
 API R nvrtcDestroyProgram(void **p) { free(((Program *)*p)->source); free(*p); *p = 0; return 0; }
 API R nvrtcCompileProgram(void *p, int n, const char **o) { (void)p; (void)n; (void)o; return 0; }
 API R nvrtcGetProgramLogSize(void *p, size_t *n) { (void)p; *n = 1; return 0; }

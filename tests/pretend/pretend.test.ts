@@ -23,7 +23,17 @@ const CONFORMANCE = [
     'foreign-streams',
     'heard',
   ],
-  ...['allocation-streams', 'host-functions', 'identity', 'memory', 'options', 'ordering', 'process-life', 'sharing'],
+  ...[
+    'allocation-streams',
+    'host-functions',
+    'identity',
+    'memory',
+    'option-names',
+    'options',
+    'ordering',
+    'process-life',
+    'sharing',
+  ],
   ...['stream-protocol', 'streams', 'transfers'],
 ]
 /** What the pretended libcuda lacks for the others. */

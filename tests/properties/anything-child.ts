@@ -114,8 +114,8 @@ async function renew(): Promise<void> {
 }
 
 /** One of the objects that were made last. */
-function one<T extends object>(of: abstract new (...args: never[]) => T): T {
-  const found = objects.find((each): each is T => each instanceof of)
+function one<T extends object>(of: { readonly prototype: T; readonly name: string }): T {
+  const found = objects.find((each): each is T => Object.prototype.isPrototypeOf.call(of.prototype, each))
   if (found === undefined) throw new Error(`there is no ${of.name}`)
   return found
 }
@@ -128,7 +128,7 @@ const RIGHT: ReadonlyMap<string, () => readonly unknown[]> = new Map([
   ['copy', () => [one(main.DeviceBuffer), one(main.PinnedBuffer)]],
   ['fill', () => [one(main.DeviceBuffer), 1, {}]],
   ['upload', () => [one(main.DeviceBuffer), new Uint8Array(64)]],
-  ['download', () => [one(main.DeviceBuffer)]],
+  ['download', () => [one(main.DeviceBuffer), Float32Array]],
   ['downloader', () => [one(main.DeviceBuffer), {}]],
   ['uploader', () => [one(main.DeviceBuffer)]],
   ['record', () => [one(main.Event), {}]],

@@ -41,6 +41,10 @@ test('wrong arguments about memory are refused by name', async () => {
     wrong.nothingOfOurs,
     wrong.oneOf(undefined, new Uint8Array(63), new ArrayBuffer(65), new Float64Array(9), buffer),
   )
+  const noArray = wrong.either(
+    wrong.nothingOfOurs,
+    wrong.oneOf(null, Array, Stream, Uint8Array.from, new Uint8Array(63), new SharedArrayBuffer(65), buffer),
+  )
   const noValue = wrong.either(wrong.noInteger, wrong.oneOf(undefined, 256, -129, 2 ** 40))
   const noPointer = wrong.either(wrong.noHandleNumber, wrong.oneOf(undefined, 4096n, 2n ** 47n, -1n, closed))
   const noIpcBytes = wrong.noBytes.filter((value) => !(value instanceof Uint8Array && value.length === 80))
@@ -49,7 +53,11 @@ test('wrong arguments about memory are refused by name', async () => {
     fc
       .oneof(
         fc.tuple(fc.constantFrom('thread', 'key', 'mark', 'device'), wrong.noInteger),
-        fc.tuple(fc.constantFrom('cudaStreams', 'process'), wrong.nothingOfOurs),
+        fc.tuple(
+          fc.constantFrom('cudaStreams', 'process'),
+          // That word is right where a stream is shared.
+          wrong.nothingOfOurs.filter((value) => value !== 'stream'),
+        ),
       )
       .map(([name, value]) => ({ ...share(), [name]: value }))
   const noStream = wrong.either(wrong.nothingOfOurs, wrong.oneOf(otherStream, buffer))
@@ -77,6 +85,7 @@ test('wrong arguments about memory are refused by name', async () => {
     ['upload', (value) => stream.upload(buffer, value), noSource],
     ['upload to', (value) => stream.upload(value, new Uint8Array(64)), noBuffer],
     ['download', (value) => stream.download(value), noBuffer.filter((value) => value !== short)],
+    ['download to', (value) => stream.download(buffer, value), noArray],
     [
       'downloader',
       (chunkBytes) => stream.downloader(buffer, { chunkBytes }),

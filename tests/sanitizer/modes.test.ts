@@ -174,7 +174,7 @@ describe('a sanitizer', () => {
       assert.equal(first?.stack.length === 0, stacks === 'none')
       assert.equal(second.stack.length === 0, stacks === 'none')
       assert.equal(first?.exactStack, stacks !== 'sampled')
-      assert.equal(report.message.includes('those of an earlier one like it'), stacks === 'sampled')
+      assert.equal(report.message.includes('that of an earlier operation of this kind'), stacks === 'sampled')
     }
   })
 

@@ -273,7 +273,31 @@ export async function memory(device: Device, stream: Stream): Promise<void> {
   stream.upload(buffer, new SharedArrayBuffer(16))
   stream.upload(buffer, Buffer.alloc(16))
   stream.upload(pinned, new BigUint64Array(2))
-  const downloaded: Uint8Array = await stream.download(buffer)
+  same<ReturnType<typeof stream.downloader>, ReadableStream<Uint8Array<ArrayBuffer>>>(true)
+  const downloaded = await stream.download(buffer)
+  const [asFloats, asLongs] = [
+    await stream.download(buffer, Float32Array),
+    await stream.download(buffer, BigInt64Array),
+  ]
+  const filled = await stream.download(buffer, new Float64Array(new SharedArrayBuffer(16)))
+  const view = await stream.download(buffer, new DataView(new ArrayBuffer(16)))
+  const shared = await stream.download(buffer, new SharedArrayBuffer(16))
+  same<typeof downloaded, Uint8Array<ArrayBuffer>>(true)
+  same<typeof asFloats, Float32Array<ArrayBuffer>>(true)
+  same<typeof asLongs, BigInt64Array<ArrayBuffer>>(true)
+  same<typeof filled, Float64Array<SharedArrayBuffer>>(true)
+  same<typeof view, DataView<ArrayBuffer>>(true)
+  same<typeof shared, SharedArrayBuffer>(true)
+  same<typeof pinned.bytes | ReturnType<typeof buffer.ipcHandle>, Uint8Array<ArrayBuffer>>(true)
+  const views = [pinned.view(Float32Array)] as const
+  same<typeof views, readonly [Float32Array<ArrayBuffer>]>(true)
+  new Blob([downloaded, asFloats, pinned.bytes])
+  await crypto.subtle.digest('SHA-256', downloaded)
+  await new Response(stream.downloader(buffer)).body?.pipeTo(stream.uploader(buffer))
+  // @ts-expect-error no constructor of typed arrays
+  await stream.download(buffer, Array)
+  // @ts-expect-error no array
+  await stream.download(buffer, 16)
   {
     using one = device.alloc(1)
     using other = device.allocPinned(1)

@@ -2,6 +2,7 @@
  * The real GPU behind the Driver interface: libcuda's functions, each result checked once. It reports to HostFunctions
  * each host function, record, wait and destruction, and asks Blocking and Promises to wait.
  */
+import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
@@ -436,7 +437,7 @@ export class CudaDriver implements Driver {
     return this.#out.float32[0] ?? 0
   }
 
-  eventGetIpcHandle(event: EventHandle): Uint8Array {
+  eventGetIpcHandle(event: EventHandle): OwnBytes {
     check('cuIpcGetEventHandle', this.#library.cuIpcGetEventHandle(this.#out.address, event))
     return this.#out.bytes.slice(0, IPC_HANDLE_BYTES)
   }

@@ -35,14 +35,18 @@ import { EventPool } from './waiting/event-pool.js'
 import { Promises } from './waiting/promises.js'
 import { BackOffSleeper, makeRest } from './waiting/sleeper.js'
 
+export { absence, noDriver } from './libcuda/installed-driver.js'
+
 const DEADLOCK_TIMEOUT = 10_000
 
 /**
- * Starts the NVIDIA driver.
- * @throws ERR_NO_DRIVER, with what was tried
+ * Starts the NVIDIA driver; undefined where this machine has none.
+ * @throws ERR_NO_DRIVER where it has one that does not work
  */
-export function openCudaDriver(): Driver {
-  const { library, connections } = startLibrary()
+export function openCudaDriver(): Driver | undefined {
+  const started = startLibrary()
+  if (started === undefined) return undefined
+  const { library, connections } = started
   const memory = new NativeMemory(4096)
   const contexts = new Contexts(library, memory)
   const relaxed = new RelaxedCaptures(library)

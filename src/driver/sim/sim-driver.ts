@@ -2,7 +2,9 @@
  * The simulated GPU behind the Driver interface: the verbs. The machine runs the operations, the registry knows the objects
  * behind the handles, and capture-rules.ts says which calls a capture allows.
  */
+
 import { bare } from '../../base/arguments.js'
+import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
@@ -361,7 +363,7 @@ export class SimDriver implements Driver, WorkQueue {
     return (to.time - from.time) / 1e6
   }
 
-  eventGetIpcHandle(): Uint8Array {
+  eventGetIpcHandle(): OwnBytes {
     throw noOtherProcess('share an event with')
   }
 

@@ -1,7 +1,6 @@
 /** Matrix products by cuBLAS, in stream order. Importing this loads no library. */
-import { inspect } from 'node:util'
 import { checkThis, readOptions } from '../../base/arguments.js'
-import { inspected, invalidType, invalidValue, outOfRange, printed, stateError } from '../../base/errors.js'
+import { inspectAsPrinted, invalidType, invalidValue, outOfRange, printed, stateError } from '../../base/errors.js'
 import { destroyWhenUnreachable } from '../../base/finalization.js'
 import { nextSerial } from '../../base/identity.js'
 import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from '../../device.js'
@@ -166,10 +165,6 @@ export class Cublas implements Disposable {
     return `Cublas(${this.#stream ?? this.device}${this.#closed ? ', closed' : ''})`
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
   #checkOpen(): void {
     if (this.#closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
   }
@@ -222,6 +217,7 @@ export class Cublas implements Disposable {
     isCublas = (value): value is Cublas => typeof value === 'object' && value !== null && #workspace in value
   }
 }
+inspectAsPrinted(Cublas)
 
 const allOf = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'inout', byteLength: buffer.byteLength })
 

@@ -3,7 +3,7 @@ import { LibraryError } from '../../base/errors.js'
 import { loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
 import { declareFunctions, type LibraryFunction, type LibrarySignature } from '../c-function.js'
 
-const CUBLAS: WantedLibrary = {
+export const CUBLAS: WantedLibrary = {
   title: 'cuBLAS',
   names: {
     linux: ['libcublas.so.13', 'libcublas.so.12', 'libcublas.so'],

@@ -8,6 +8,7 @@ import { ask, checkAlive } from './group.js'
 import type { NcclHandle } from './handle.js'
 import { NCCL_OPERATIONS, NCCL_TYPES, type NcclFunction } from './library.js'
 import {
+  type CallOption,
   checkRank,
   checkReduction,
   type GivenCall,
@@ -34,8 +35,9 @@ export class NcclCall {
     private readonly handle: NcclHandle,
     device: Device,
     options: TransferOptions,
+    takes: readonly CallOption[],
   ) {
-    this.#given = readCall(options)
+    this.#given = readCall(options, takes)
     const { type, stream } = this.#given
     checkAlive(handle)
     if (typeof type !== 'string' || !Object.hasOwn(NCCL_TYPES, type)) {

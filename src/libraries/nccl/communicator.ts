@@ -1,8 +1,9 @@
 /** Collective communication between GPUs by NCCL, in stream order. Importing this loads no library. */
+
 import { setTimeout as sleep } from 'node:timers/promises'
-import { inspect } from 'node:util'
 import { checkArray, checkSignal, checkThis, isInstance, readOptions } from '../../base/arguments.js'
-import { CudaError, inspected, invalidType, invalidValue, printed, stateError } from '../../base/errors.js'
+import type { OwnBytes } from '../../base/bytes.js'
+import { CudaError, inspectAsPrinted, invalidType, invalidValue, printed, stateError } from '../../base/errors.js'
 import { destroyWhenUnreachable } from '../../base/finalization.js'
 import { nextSerial } from '../../base/identity.js'
 import { contextOf, Device, driverOf, elsewhere, resolveDevice } from '../../device.js'
@@ -16,6 +17,7 @@ import { checkAlive } from './group.js'
 import { NcclHandle } from './handle.js'
 import { type NcclBackend, openNccl } from './library.js'
 import {
+  type CallOption,
   type CommunicatorOptions,
   checkId,
   checkRank,
@@ -42,7 +44,7 @@ let simulated: SimulatedNccl | undefined
  * its folder) or is older than 2.14
  * @throws {LibraryError} where NCCL refuses
  */
-export function uniqueId(): Uint8Array {
+export function uniqueId(): OwnBytes {
   return ncclOf(Device.current).uniqueId()
 }
 
@@ -199,7 +201,7 @@ export class Communicator implements AsyncDisposable {
    * @param options `type` of the elements, `op` (default 'sum'), and `stream`
    */
   allReduce(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
-    const call = Communicator.#call(this, options)
+    const call = Communicator.#call(this, options, 'op')
     call.reduction()
     const count = call.elements(destination, 'destination')
     call.checkBuffersApart(call.expect(source, 'source', count), destination, 0)
@@ -214,7 +216,7 @@ export class Communicator implements AsyncDisposable {
    * @param options `type` of the elements, `root` and `stream`
    */
   broadcast(source: DeviceBuffer | undefined, destination: DeviceBuffer, options: TransferOptions & RootOptions): this {
-    const call = Communicator.#call(this, options)
+    const call = Communicator.#call(this, options, 'root')
     const root = call.root()
     const count = call.elements(destination, 'destination')
     const given = this.rank === root ? [read(call.expect(source, 'source', count))] : []
@@ -230,7 +232,7 @@ export class Communicator implements AsyncDisposable {
    * @param options `type` of the elements, `op`, `root` and `stream`
    */
   reduce(source: DeviceBuffer, destination: DeviceBuffer | undefined, options: ReductionOptions & RootOptions): this {
-    const call = Communicator.#call(this, options)
+    const call = Communicator.#call(this, options, 'op', 'root')
     call.reduction()
     const root = call.root()
     const count = call.elements(source, 'source')
@@ -262,7 +264,7 @@ export class Communicator implements AsyncDisposable {
    * @param options `type` of the elements, `op` and `stream`
    */
   reduceScatter(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
-    const call = Communicator.#call(this, options)
+    const call = Communicator.#call(this, options, 'op')
     call.reduction()
     const count = call.elements(destination, 'destination')
     call.expect(source, 'source', count * this.size)
@@ -278,7 +280,7 @@ export class Communicator implements AsyncDisposable {
    * @param options `type` of the elements, `peer`: the other rank, and `stream`
    */
   send(source: DeviceBuffer, options: PeerOptions): this {
-    const call = Communicator.#call(this, options)
+    const call = Communicator.#call(this, options, 'peer')
     call.peer()
     call.ask('ncclSend', call.elements(source, 'source'), [read(source)])
     return this
@@ -290,7 +292,7 @@ export class Communicator implements AsyncDisposable {
    * @param options `type` of the elements, `peer`: the other rank, and `stream`
    */
   recv(destination: DeviceBuffer, options: PeerOptions): this {
-    const call = Communicator.#call(this, options)
+    const call = Communicator.#call(this, options, 'peer')
     call.peer()
     call.ask('ncclRecv', call.elements(destination, 'destination'), [written(destination)])
     return this
@@ -300,8 +302,8 @@ export class Communicator implements AsyncDisposable {
    * Resolves when all work is done that was queued through this communicator until now, on closed streams too; captured
    * work is not waited for. A network reports a rank that died, but NVLink does not: there the GPU waits forever, so
    * give a `signal` with a time limit where that can happen. When it is aborted, or NCCL reports an error
-   * (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which lets the streams go on, and the
-   * promise rejects with the reason.
+   * (`ncclCommGetAsyncError`), the communicator is given up as by `abort()`, which lets the streams go on. The promise
+   * rejects with the reason at once; await `abort()` to know that NCCL has let go.
    * @param options `signal`: an AbortSignal that gives the communicator up
    * @throws {Error} (as a rejection) ERR_CLOSED, also where it is aborted meanwhile; ERR_INVALID_ARG_TYPE;
    * `signal.reason`
@@ -387,13 +389,9 @@ export class Communicator implements AsyncDisposable {
     return `Communicator(rank ${this.rank} of ${this.size}, ${this.device}${this.closed ? ', closed' : ''})`
   }
 
-  [inspect.custom](): string {
-    return inspected(this)
-  }
-
-  static #call(value: Communicator, options: TransferOptions): NcclCall {
+  static #call(value: Communicator, options: TransferOptions, ...takes: CallOption[]): NcclCall {
     const communicator = checkThis(value, isCommunicator, 'a Communicator')
-    return new NcclCall(communicator.#handle, communicator.device, options)
+    return new NcclCall(communicator.#handle, communicator.device, options, takes)
   }
 
   #letGo(): void {
@@ -404,6 +402,7 @@ export class Communicator implements AsyncDisposable {
     isCommunicator = (value): value is Communicator => typeof value === 'object' && value !== null && #handle in value
   }
 }
+inspectAsPrinted(Communicator)
 
 /** As `signal.throwIfAborted()`, which a program may have replaced. */
 function throwIfAborted(signal: AbortSignal | undefined): void {

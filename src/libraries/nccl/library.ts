@@ -1,11 +1,12 @@
 /** NCCL as a C library: finding it, its functions, its numbers. A test holds them against nccl.h. */
+import type { OwnBytes } from '../../base/bytes.js'
 import { LibraryError, stateError } from '../../base/errors.js'
 import { type LoadedLibrary, loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
 import { koffi, NativeMemory } from '../../driver/cuda/libcuda/native.js'
 import type { Driver } from '../../driver/driver.js'
 import { declareFunctions, type LibraryFunction, type LibrarySignature } from '../c-function.js'
 
-const NCCL: WantedLibrary = {
+export const NCCL: WantedLibrary = {
   title: 'NCCL',
   names: { linux: ['libnccl.so.2', 'libnccl.so'] },
   variable: 'CUDA_STREAMS_NCCL',
@@ -132,7 +133,7 @@ export class NcclLibrary {
     return this.#memory.int32[0] ?? 0
   }
 
-  uniqueId(): Uint8Array {
+  uniqueId(): OwnBytes {
     this.call('ncclGetUniqueId', this.#memory.address)
     return this.#memory.bytes.slice(0, UNIQUE_ID_BYTES)
   }

@@ -64,13 +64,14 @@ const MOST_RANKS = 2 ** 31 - 1
 const FAMILY_OFFSET = 8
 const FAMILIES = [2, 10]
 
+/** The options that not all calls take. */
+export type CallOption = 'op' | 'root' | 'peer'
 /** The options of all calls together; each call takes some of them. */
-const CALL = ['type', 'stream', 'op', 'root', 'peer'] as const
-export type GivenCall = Given<ReductionOptions & RootOptions & PeerOptions, (typeof CALL)[number]>
+export type GivenCall = Given<ReductionOptions & RootOptions & PeerOptions, 'type' | 'stream' | CallOption>
 
-export function readCall(options: TransferOptions): GivenCall {
+export function readCall(options: TransferOptions, takes: readonly CallOption[]): GivenCall {
   if (options === undefined) throw invalidType('options', 'an object such as { type }', options)
-  return readOptions(options as ReductionOptions & RootOptions & PeerOptions, CALL)
+  return readOptions(options as ReductionOptions & RootOptions & PeerOptions, ['type', 'stream', ...takes])
 }
 
 export const checkSize = (size: unknown): number => checkInteger(size, 'options.size', 1, MOST_RANKS)

@@ -2,7 +2,9 @@
  * NCCL for simulated devices: what ranks ask for together is computed in JavaScript, on the stream of one of them, after
  * all of their earlier work and before all of their later work. All ranks have to be in one thread.
  */
+
 import { randomBytes } from 'node:crypto'
+import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
 import type { Driver, LibraryWork } from '../../driver/driver.js'
 import type { StreamCore } from '../../streams/stream-core.js'
@@ -42,7 +44,7 @@ export class SimulatedNccl implements NcclBackend {
   }
 
   /** Looks as NCCL's own: random bytes, then an address. */
-  uniqueId(): Uint8Array {
+  uniqueId(): OwnBytes {
     const id = new Uint8Array(UNIQUE_ID_BYTES)
     id.set(randomBytes(8))
     id.set([2, 0, 0, 1, 127, 0, 0, 1], 8)

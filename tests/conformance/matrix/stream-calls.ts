@@ -366,6 +366,33 @@ const moving: readonly Call[] = [
     answers: (scene, value) => checkArray(value as Uint8Array, scene.wordRead(0)),
   },
   {
+    name: 'stream.download(buffer, constructor)',
+    members: [],
+    act: 'allocates',
+    memory: [source],
+    takesRoom: 'on both drivers',
+    prepare: (scene) => () => scene.stream.download(scene.buffer(0), Int32Array),
+    answers: (scene, value) => {
+      assert.ok(value instanceof Int32Array)
+      checkArray(new Uint8Array(value.buffer), scene.wordRead(0))
+    },
+  },
+  {
+    name: 'stream.download(buffer, array)',
+    members: [],
+    act: 'allocates',
+    memory: [source],
+    takesRoom: 'on both drivers',
+    uses: ['the array'],
+    closedCodes: ['ERR_INVALID_ARG_VALUE', 'ERR_OUT_OF_RANGE'],
+    prepare: (scene) => {
+      const bytes = new Uint8Array(BYTES)
+      scene.closers.set('the array', () => void structuredClone(bytes.buffer, { transfer: [bytes.buffer] }))
+      return () => scene.stream.download(scene.buffer(0), bytes)
+    },
+    answers: (scene, value) => checkArray(value as Uint8Array, scene.wordRead(0)),
+  },
+  {
     name: 'stream.uploader()',
     members: ['Stream#uploader'],
     act: 'makes',

@@ -195,6 +195,19 @@ const memory: readonly UserCode[] = [
     { memory: [filled] },
     (scene, hooked) => () => scene.stream.fill(scene.buffer(0), FILLED, hooked()),
   ),
+  {
+    name: 'stream.download(buffer, constructor)',
+    memory: [source],
+    prepare: (scene, act) => {
+      class Closing extends Uint8Array {
+        constructor(...given: readonly [ArrayBuffer, number, number]) {
+          super(...given)
+          act()
+        }
+      }
+      return () => scene.stream.download(scene.buffer(0), Closing)
+    },
+  },
   ...forEachOption(
     'stream.downloader(buffer, options)',
     () => ({ chunkBytes: BYTES }),

@@ -2,9 +2,9 @@
  * Finds and loads the shared libraries that come with CUDA, wherever they were installed: by the toolkit, by a package
  * of the system, or by pip for a Python that is on the path.
  */
-import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
-import { stateError } from '../../../base/errors.js'
+import { messageOf, stateError } from '../../../base/errors.js'
 import { koffi } from './native.js'
 
 export type LoadedLibrary = ReturnType<typeof import('koffi').load>
@@ -30,16 +30,17 @@ const TOOLKIT_FOLDERS: Readonly<Partial<Record<NodeJS.Platform, readonly string[
  * @throws ERR_UNSUPPORTED, with the places tried
  */
 export function loadLibrary(wanted: WantedLibrary): LoadedLibrary {
+  const { load } = koffi()
   const tried: string[] = []
   const reasons: string[] = []
   const named = process.env[wanted.variable]
   for (const path of named ? namedPaths(named, wanted) : likelyPaths(wanted)) {
     tried.push(path)
     try {
-      return koffi().load(path)
+      return load(path)
     } catch (error) {
       // That a file is not there needs no telling twice.
-      if (existsSync(path)) reasons.push(error instanceof Error ? error.message : String(error))
+      if (existsSync(path)) reasons.push(messageOf(error))
     }
   }
   const where = named ? `${wanted.variable} names ${named}` : `set ${wanted.variable} to the file or to its folder`
@@ -48,6 +49,17 @@ export function loadLibrary(wanted: WantedLibrary): LoadedLibrary {
     'ERR_UNSUPPORTED',
     `${wanted.title} was not found: tried ${tried.join(', ') || 'nothing, for it does not exist here'}${why}. ${wanted.wayOut}; ${where}`,
   )
+}
+
+/** The file that a loaded library, which exports this symbol, comes from; undefined where that is not told. */
+export function fileOf(library: LoadedLibrary, symbol: string): string | undefined {
+  try {
+    const address = Number(library.symbol(symbol))
+    const lines = readFileSync('/proc/self/maps', 'utf8').matchAll(/^(\w+)-(\w+) .*?(\/.*)$/gm)
+    return [...lines].find(([, from, to]) => Number(`0x${from}`) <= address && address < Number(`0x${to}`))?.[3]
+  } catch {
+    return undefined
+  }
 }
 
 /** The folders in which pip puts CUDA's libraries for the Pythons on the path: each has `lib` and `include` in it. */

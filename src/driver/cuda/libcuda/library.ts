@@ -1,6 +1,9 @@
-/** Finds libcuda, declares each function once, and starts the driver. Nothing here knows what the functions are for. */
-import { stateError } from '../../../base/errors.js'
+/** Declares each function of libcuda once, and starts the driver. Nothing here knows what the functions are for. */
+import { existsSync } from 'node:fs'
+import { explained } from '../../../base/errors.js'
 import { cudaError, isContextLost } from '../../cuda-results.js'
+import { fileOf, type LoadedLibrary } from './find-library.js'
+import { loadLibcuda, noDriver } from './installed-driver.js'
 import { koffi, NativeMemory } from './native.js'
 import {
   type ArgumentType,
@@ -16,67 +19,89 @@ export type Library = { readonly [name in Exclude<DriverFunction, NewerFunction>
   readonly [name in NewerFunction]: CFunction | undefined
 }
 
-const CANDIDATES: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
-  linux: [
-    'libcuda.so.1',
-    '/usr/lib/x86_64-linux-gnu/libcuda.so.1',
-    '/usr/lib/aarch64-linux-gnu/libcuda.so.1',
-    '/usr/lib64/libcuda.so.1',
-    '/usr/lib/wsl/lib/libcuda.so.1',
-    '/usr/local/nvidia/lib64/libcuda.so.1',
-  ],
-  win32: ['nvcuda.dll'],
-}
-const OLDEST_DRIVER = 12050
+/** The CUDA that a driver must at least be for, and the first driver that was. */
+export const OLDEST_CUDA = 12050
+const OLDEST = `CUDA ${versionText(OLDEST_CUDA)} or later is needed, so update the driver to 555 or later`
 const NOT_INITIALIZED = 3
 /** As many hardware queues as the driver gives: streams that share one hold each other up. */
 const MOST_CONNECTIONS = 32
 
-/** The declared functions of the driver, started, and the number of hardware queues it was started with. */
-export function startLibrary(): { readonly library: Library; readonly connections: number } {
-  const library = declare(loadCudaLibrary())
+const NO_DEVICE = 100
+/** The way out of the other results of cuInit. */
+const WAYS_OUT: Readonly<Record<number, string>> = {
+  34: "It is the CUDA toolkit's stub, which is for linking: take its folder off LD_LIBRARY_PATH",
+  101: 'A device cannot be used: see nvidia-smi, and CUDA_VISIBLE_DEVICES if it is set',
+  304: 'The system refused to open the device: look at the permissions of /dev/nvidia*',
+  802: 'Where GPUs are linked by NVSwitch, the fabric manager must run: see systemctl status nvidia-fabricmanager',
+  803: 'The driver in the kernel is of another version: restart the machine after an update, or the container',
+  804: 'The package cuda-compat does not work with this GPU: take its folder off LD_LIBRARY_PATH, or update the driver',
+  805: 'The MPS daemon does not answer: start it, or unset CUDA_MPS_PIPE_DIRECTORY',
+  999: 'The kernel module nvidia_uvm may be missing (sudo nvidia-modprobe -u), or the driver was updated: restart the machine',
+}
+
+/**
+ * The functions of the driver, started, and the number of hardware queues it was started with; undefined where this
+ * machine has no NVIDIA driver.
+ * @throws ERR_NO_DRIVER where it has one that does not work
+ */
+export function startLibrary(): { readonly library: Library; readonly connections: number } | undefined {
+  const loaded = loadLibcuda()
+  if (loaded === undefined) return undefined
+  const version = cudaVersion(loaded)
+  if (version !== undefined && version < OLDEST_CUDA) throw unusable(loaded, `is too old: ${OLDEST}`)
+  const library = declare(loaded)
   const connections = askForConnections(library)
   const result = library.cuInit(0)
   if (result !== 0) {
-    const cause = cudaError('cuInit', result)
-    throw stateError('ERR_NO_DRIVER', `The NVIDIA driver is installed but does not start: ${cause.message}`, cause)
+    const wayOut = result === NO_DEVICE ? wayToADevice() : (WAYS_OUT[result] ?? 'nvidia-smi may tell more')
+    const cause = explained(cudaError('cuInit', result), wayOut)
+    throw unusable(loaded, `does not start: ${cause.message}`, cause)
   }
   return { library, connections }
 }
 
-function loadCudaLibrary(): ReturnType<typeof import('koffi').load> {
-  const candidates = CANDIDATES[process.platform] ?? []
-  const reasons = new Set<string>()
-  for (const path of candidates) {
-    try {
-      return koffi().load(path)
-    } catch (error) {
-      reasons.add(error instanceof Error ? error.message : String(error))
-    }
-  }
-  const tried =
-    candidates.length === 0
-      ? `CUDA does not exist for ${process.platform}`
-      : `tried ${candidates.join(', ')} (${[...reasons].join('; ')})`
-  throw stateError('ERR_NO_DRIVER', `The NVIDIA driver was not found: ${tried}`)
+function unusable(libcuda: LoadedLibrary, problem: string, cause?: unknown): Error {
+  const version = cudaVersion(libcuda)
+  const file = fileOf(libcuda, 'cuInit') ?? 'libcuda'
+  const name = version === undefined ? file : `${file}, for CUDA ${versionText(version)},`
+  return noDriver(`The NVIDIA driver of this machine cannot be used: ${name} ${problem}`, cause)
 }
 
-function declare(library: ReturnType<typeof import('koffi').load>): Library {
+/** The CUDA that a driver is for, such as 13000; undefined where it does not tell, as a stub does not. */
+export function cudaVersion(libcuda: LoadedLibrary): number | undefined {
+  const memory = new NativeMemory(8)
+  try {
+    const result = libcuda.func('cuDriverGetVersion', 'int', ['uintptr_t'])(memory.address)
+    return result === 0 ? memory.int32[0] : undefined
+  } catch {
+    return undefined
+  } finally {
+    memory.free()
+  }
+}
+
+/** 13000 is 13.0. */
+export function versionText(cuda: number): string {
+  return `${Math.floor(cuda / 1000)}.${(cuda % 1000) / 10}`
+}
+
+function wayToADevice(): string {
+  const { CUDA_VISIBLE_DEVICES: visible } = process.env
+  if (visible !== undefined) return `CUDA_VISIBLE_DEVICES is '${visible}', which may hide all devices: unset it`
+  if (existsSync('/dev/nvidiactl')) return 'nvidia-smi -L lists the devices; a device in MIG mode needs an instance'
+  return 'Without /dev/nvidia* there is no device: start a container with --gpus all, in Kubernetes with a limit for nvidia.com/gpu; outside of one, load the kernel module (sudo modprobe nvidia)'
+}
+
+function declare(libcuda: LoadedLibrary): Library {
   const ipcHandle = koffi().struct({ reserved: koffi().array('uint8', 64) })
   const typeOf = (type: ArgumentType): string | typeof ipcHandle => (type.startsWith('CUipc') ? ipcHandle : type)
   const functions: Partial<Record<DriverFunction, CFunction>> = {}
   for (const [name, parameters] of Object.entries(SIGNATURES)) {
     try {
       const types = argumentTypesOf(parameters).map(typeOf)
-      functions[name as DriverFunction] = library.func(name, 'int', types) as CFunction
+      functions[name as DriverFunction] = libcuda.func(name, 'int', types) as CFunction
     } catch (cause) {
-      if (name in NEWER_FUNCTIONS) continue
-      const version = `${Math.floor(OLDEST_DRIVER / 1000)}.${(OLDEST_DRIVER % 1000) / 10}`
-      throw stateError(
-        'ERR_NO_DRIVER',
-        `The NVIDIA driver lacks ${name}: it must support CUDA ${version} or later`,
-        cause,
-      )
+      if (!(name in NEWER_FUNCTIONS)) throw unusable(libcuda, `lacks ${name}: ${OLDEST}`, cause)
     }
   }
   // Built key by key it would be a dictionary to V8, and each call a look-up; a copy has a fixed shape.

@@ -1,6 +1,8 @@
 /** koffi, loaded at the first use of a real driver: importing the package loads no library. */
 import { createRequire } from 'node:module'
+import { inspect } from 'node:util'
 import type * as Koffi from 'koffi'
+import { messageOf, stateError } from '../../../base/errors.js'
 
 let loaded: typeof Koffi | undefined
 
@@ -9,6 +11,26 @@ const STACK_BYTES = 16 * 1024 * 1024
 const RTLD_NOW = 2
 const RTLD_NODELETE = 0x1000
 
+/** Why koffi cannot be loaded, by the code and message of the error, and the way out. */
+const FAILURES: readonly (readonly [RegExp, string])[] = [
+  [
+    /find (module|package) '?koffi/i,
+    'it is not installed. Install it (npm install koffi); where the program is bundled, leave it outside of the bundle',
+  ],
+  [
+    /native Koffi module|koffi\.node'|Cannot find module '.*@koromix/,
+    `its binary for ${process.platform}-${process.arch} is missing. Install on the platform that the program runs on, without --omit=optional; where the program is bundled, leave koffi outside of the bundle`,
+  ],
+  [
+    /DLOPEN_DISABLED/,
+    'Node may not load native addons. Start it with --allow-addons beside --permission, and without --no-addons',
+  ],
+  [/ACCESS_DENIED/, 'Node may not read its files. Start it with --allow-fs-read for node_modules'],
+  [/NotCapable/, 'Deno may not load it. Start it with --allow-ffi, --allow-read, --allow-env and --allow-sys'],
+  [/./, 'its binary does not load. Install it anew'],
+]
+
+/** @throws ERR_NO_DRIVER, with the way out */
 export function koffi(): typeof Koffi {
   loaded ??= load()
   return loaded
@@ -16,7 +38,17 @@ export function koffi(): typeof Koffi {
 
 function load(): typeof Koffi {
   const require = createRequire(import.meta.url)
-  const library = require('koffi') as typeof Koffi
+  let library: typeof Koffi
+  try {
+    library = require('koffi')
+  } catch (error) {
+    const [, why] = FAILURES.find(([pattern]) => pattern.test(inspect(error))) ?? []
+    throw stateError(
+      'ERR_NO_DRIVER',
+      `koffi, which calls the NVIDIA driver, cannot be loaded: ${why} (${messageOf(error).split('\n')[0]})`,
+      error,
+    )
+  }
   try {
     library.config({ ...library.config(), sync_stack_size: STACK_BYTES, async_stack_size: STACK_BYTES })
   } catch {

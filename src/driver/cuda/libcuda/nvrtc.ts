@@ -8,7 +8,7 @@ import { oneShotSignals } from './one-shot-signals.js'
 
 const P = 'uintptr_t'
 
-const NVRTC: WantedLibrary = {
+export const NVRTC: WantedLibrary = {
   title: "NVRTC, CUDA's compiler,",
   names: {
     linux: ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so'],

@@ -1,0 +1,98 @@
+/** Looks at all that the library needs here: what loads libraries in a process of its own, with a time limit. */
+import { spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { stripVTControlCharacters } from 'node:util'
+import { messageOf } from '../base/errors.js'
+import { driverTraces, glibcVersion, kernelDriverVersion } from '../driver/cuda/libcuda/installed-driver.js'
+import { OLDEST_CUDA, versionText } from '../driver/cuda/libcuda/library.js'
+import { type Findings, type Report, SEPARATOR } from './report.js'
+import { isUnknown, VARIABLES } from './variables.js'
+
+/** A step of the examination that begins, and what has been found before. */
+interface Progress {
+  readonly step: string
+  readonly found: Findings
+}
+
+/**
+ * @param version The version of the package.
+ * @param seconds How long a step may take.
+ */
+export async function examine(version: string, seconds: number): Promise<Report> {
+  const { problems: met, ...found } = await examineApart(seconds)
+  const unknown = Object.keys(process.env).filter(isUnknown)
+  const problems = [...met, ...unknown.map((name) => `There is no variable ${name}: see docs/environment.md`)]
+  const { bun, deno, node } = process.versions
+  const glibc = orElse(undefined, glibcVersion)
+  const set = [...VARIABLES, ...unknown].flatMap((name) => {
+    const value = process.env[name]
+    return value === undefined ? [] : [[name, value]]
+  })
+  return {
+    ok: problems.length === 0,
+    problems,
+    version,
+    runtime: bun
+      ? { name: 'bun', version: bun }
+      : deno
+        ? { name: 'deno', version: deno }
+        : { name: 'node', version: node },
+    platform: { system: process.platform, arch: process.arch, libc: glibc === undefined ? null : `glibc ${glibc}` },
+    variables: Object.fromEntries(set),
+    traces: orElse([], driverTraces),
+    kernelDriver: orElse(undefined, kernelDriverVersion) ?? null,
+    neededCuda: versionText(OLDEST_CUDA),
+    ...found,
+  }
+}
+
+/** Where the process may not look. */
+function orElse<T>(otherwise: T, look: () => T): T {
+  try {
+    return look()
+  } catch {
+    return otherwise
+  }
+}
+
+async function examineApart(seconds: number): Promise<Findings> {
+  let last: Progress = { step: 'start', found: { devices: [], libraries: {}, problems: [] } }
+  const failed = (why: string): Findings => ({
+    ...last.found,
+    problems: [...last.found.problems, `The examination ended at this step: ${last.step}. ${why}`],
+  })
+  try {
+    const file = fileURLToPath(new URL('./examination.js', import.meta.url))
+    // A recording would overwrite the program's own.
+    const env = { ...process.env, CUDA_STREAMS_TIMELINE: '', NODE_NO_WARNINGS: '1' }
+    const child = spawn(process.execPath, [...process.execArgv, file], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+    const ended = new Promise<string>((resolve) => {
+      child.on('error', (error) => resolve(messageOf(error)))
+      child.on('close', (code, signal) => resolve(signal ?? `exit code ${code}`))
+    })
+    let said = ''
+    let late = false
+    child.stderr.setEncoding('utf8').on('data', (text) => (said += text))
+    const timer = setTimeout(() => {
+      late = true
+      child.kill('SIGKILL')
+    }, seconds * 1000)
+    for await (const line of createInterface(child.stdout)) {
+      // Libraries print, too.
+      const [, progress] = line.split(SEPARATOR)
+      if (progress === undefined) continue
+      last = JSON.parse(progress)
+      timer.refresh()
+      if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${last.step === 'end' ? '' : `${last.step} …`}`)
+    }
+    const how = await ended
+    clearTimeout(timer)
+    if (late) return failed(`It took longer than ${seconds} s`)
+    if (last.step !== 'end' || how !== 'exit code 0')
+      return failed(`The process ended with ${how}. ${stripVTControlCharacters(said).trim()}`)
+    return last.found
+  } catch (error) {
+    return failed(messageOf(error))
+  }
+}

@@ -1,0 +1,170 @@
+/**
+ * The part of the doctor that loads libraries and uses devices, in a process of its own, which a broken driver may end or
+ * hold up. Before each step it prints a line with the step, and with what has been found until then.
+ */
+import { writeSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { messageOf } from '../base/errors.js'
+import { Device } from '../device.js'
+import { fileOf, type LoadedLibrary, loadLibrary, type WantedLibrary } from '../driver/cuda/libcuda/find-library.js'
+import { absence, loadLibcuda } from '../driver/cuda/libcuda/installed-driver.js'
+import { cudaVersion, versionText } from '../driver/cuda/libcuda/library.js'
+import { koffi, NativeMemory } from '../driver/cuda/libcuda/native.js'
+import { NVRTC } from '../driver/cuda/libcuda/nvrtc.js'
+import { CUBLAS } from '../libraries/cublas/library.js'
+import { NCCL } from '../libraries/nccl/library.js'
+import '../shortcuts.js'
+import { type DeviceReport, type Findings, type Part, SEPARATOR } from './report.js'
+
+type CFunction = (...args: number[]) => number
+
+interface KnownLibrary {
+  readonly wanted: WantedLibrary
+  /** The function that tells the version, with its arguments. */
+  readonly function: string
+  readonly args: readonly string[]
+  /** Calls it, and puts the version into words. */
+  version(call: CFunction, memory: NativeMemory): string
+}
+
+const P = 'uintptr_t'
+const LIBRARIES: Readonly<Record<string, KnownLibrary>> = {
+  NVRTC: {
+    wanted: NVRTC,
+    function: 'nvrtcVersion',
+    args: [P, P],
+    version(call, { address, int32 }) {
+      call(address, address + 4)
+      return int32.slice(0, 2).join('.')
+    },
+  },
+  cuBLAS: {
+    wanted: CUBLAS,
+    function: 'cublasGetProperty',
+    args: ['int', P],
+    version(call, { address, int32 }) {
+      for (const part of [0, 1, 2]) call(part, address + 4 * part)
+      return int32.slice(0, 3).join('.')
+    },
+  },
+  NCCL: {
+    wanted: NCCL,
+    function: 'ncclGetVersion',
+    args: [P],
+    version(call, { address, int32 }) {
+      call(address)
+      const [version = 0] = int32
+      return [version / 10_000, (version / 100) % 100, version % 100].map(Math.floor).join('.')
+    },
+  },
+}
+const BYTES = 2 ** 20
+const VALUE = 0xa5
+
+const found: Findings = { devices: [], libraries: {}, problems: [] }
+let libcuda: LoadedLibrary | undefined
+
+function begin(step: string): void {
+  writeSync(1, `${SEPARATOR}${JSON.stringify({ step, found })}\n`)
+}
+
+function part(examine: () => Part): Part {
+  try {
+    return examine()
+  } catch (error) {
+    return { problem: messageOf(error) }
+  }
+}
+
+function examineKoffi(): Part {
+  const { version } = koffi()
+  const files = Object.keys(createRequire(import.meta.url).cache)
+  return { version, file: files.find((path) => path.endsWith('koffi.node')) ?? null }
+}
+
+function examineLibcuda(): Part {
+  libcuda = loadLibcuda()
+  if (libcuda === undefined) return { problem: absence() }
+  const version = cudaVersion(libcuda)
+  return {
+    version: version === undefined ? 'unknown' : versionText(version),
+    file: fileOf(libcuda, 'cuInit') ?? null,
+  }
+}
+
+function examineLibrary({ wanted, function: name, args, version }: KnownLibrary): Part {
+  const library = loadLibrary(wanted)
+  return {
+    version: version(library.func(name, 'int', [...args]) as CFunction, new NativeMemory(16)),
+    file: fileOf(library, name) ?? null,
+  }
+}
+
+function chooseDriver(): void {
+  const { CUDA_STREAMS_DRIVER: value } = process.env
+  try {
+    const { driver } = Device.get(0)
+    const byItself = driver === 'cuda' ? 'the NVIDIA driver works' : 'this machine has no NVIDIA driver'
+    found.driver = { name: driver, why: !value || value === 'auto' ? byItself : `CUDA_STREAMS_DRIVER=${value}` }
+  } catch (error) {
+    found.driver = { name: null, why: messageOf(error) }
+    found.problems.push(messageOf(error))
+  }
+}
+
+function memoryOf({ driver, ordinal }: Device): number | null {
+  if (driver !== 'cuda' || libcuda === undefined) return null
+  const { address, int32, uint64 } = new NativeMemory(8)
+  libcuda.func('cuDeviceGet', 'int', [P, 'int'])(address, ordinal)
+  libcuda.func('cuDeviceTotalMem_v2', 'int', [P, 'int'])(address, int32[0])
+  return Number(uint64[0])
+}
+
+async function examineDevice(ordinal: number): Promise<DeviceReport> {
+  const device = Device.get(ordinal)
+  const { major, minor } = device.computeCapability
+  const about = { ordinal, name: device.name, memory: memoryOf(device), computeCapability: `${major}.${minor}` }
+  begin(`self-test of device ${ordinal}`)
+  try {
+    await selfTest(device)
+    return { ...about, works: true }
+  } catch (error) {
+    found.problems.push(`The self-test of device ${ordinal} (${about.name}) failed: ${messageOf(error)}`)
+    return { ...about, works: false }
+  }
+}
+
+/** A fill, a copy, a copy to the host, and a host function that looks at the bytes. */
+async function selfTest(device: Device): Promise<void> {
+  using stream = device.createStream()
+  using source = device.alloc(BYTES, { stream })
+  using target = device.alloc(BYTES, { stream })
+  using pinned = device.allocPinned(BYTES)
+  const bytes = pinned.view(Uint8Array)
+  let right: number | undefined
+  stream.fill(source, VALUE).copy(target, source).copy(pinned, target)
+  stream.launchHostFunc(() => {
+    right = bytes.reduce((count, byte) => count + Number(byte === VALUE), 0)
+  })
+  await stream.finished()
+  if (right === undefined) throw new Error('the host function did not run')
+  if (right !== BYTES) throw new Error(`${BYTES - right} of ${BYTES} bytes are wrong`)
+}
+
+begin('koffi')
+found.koffi = part(examineKoffi)
+begin('libcuda')
+found.libcuda = part(examineLibcuda)
+begin('choice of the driver')
+chooseDriver()
+for (let ordinal = 0; found.driver?.name && ordinal < Device.count(); ordinal++) {
+  begin(`device ${ordinal}`)
+  found.devices.push(await examineDevice(ordinal))
+}
+for (const [name, library] of Object.entries(LIBRARIES)) {
+  begin(name)
+  const report = part(() => examineLibrary(library))
+  found.libraries[name] = report
+  if ('problem' in report && process.env[library.wanted.variable]) found.problems.push(report.problem)
+}
+begin('end')

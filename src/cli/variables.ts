@@ -1,0 +1,28 @@
+/** The environment variables that have an effect on the library: those of docs/environment.md. */
+export const VARIABLES: readonly string[] = [
+  'CUDA_STREAMS_DRIVER',
+  'CUDA_STREAMS_SIM_DEVICES',
+  'CUDA_STREAMS_DEADLOCK_TIMEOUT',
+  'CUDA_STREAMS_SANITIZER',
+  'CUDA_STREAMS_TIMELINE',
+  'CUDA_STREAMS_CUBLAS',
+  'CUDA_STREAMS_NCCL',
+  'CUDA_STREAMS_NVRTC',
+  'CUDA_VISIBLE_DEVICES',
+  'CUDA_DEVICE_MAX_CONNECTIONS',
+  'CUDA_MPS_PIPE_DIRECTORY',
+  'NVIDIA_VISIBLE_DEVICES',
+  'NVIDIA_DRIVER_CAPABILITIES',
+  'LD_LIBRARY_PATH',
+  'SystemRoot',
+  'CUDA_HOME',
+  'CUDA_PATH',
+  'VIRTUAL_ENV',
+  'CONDA_PREFIX',
+  'PATH',
+  'HOME',
+]
+
+/** Begins as one of the library's own, but has no effect: a mistake in the name. The tests and examples have more. */
+export const isUnknown = (name: string): boolean =>
+  /^CUDA_STREAMS?_(?!TEST_|LIBPYTHON$)/.test(name) && !VARIABLES.includes(name)

@@ -1,0 +1,41 @@
+/** The wrappers that variables of the environment put in front of the default driver. */
+import { createRequire } from 'node:module'
+import { stateError } from '../base/errors.js'
+import type { WrappableDriver } from './wrappable-driver.js'
+
+/** Puts the wrapper in, as the variable's value says. */
+type PutIn = (driver: WrappableDriver, value: string) => void
+
+/** The files that provide them: loaded only where the variable is set, or by the entry point of the same name. */
+const FILES: Readonly<Record<string, string>> = {
+  CUDA_STREAMS_SANITIZER: '../sanitizer/environment.js',
+  CUDA_STREAMS_TIMELINE: '../timeline/whole-process.js',
+}
+const provided = new Map<string, PutIn>()
+const done = new Set<string>()
+
+/** Called by those files when they are loaded. */
+export function provideWrapper(variable: string, putIn: PutIn): void {
+  provided.set(variable, putIn)
+}
+
+export function wrapAsEnvironmentSays(driver: WrappableDriver): void {
+  for (const [variable, file] of Object.entries(FILES)) {
+    const value = process.env[variable]
+    if (value === undefined || value === '' || value === '0' || done.has(variable)) continue
+    if (!provided.has(variable)) load(variable, file)
+    provided.get(variable)?.(driver, value)
+    done.add(variable)
+  }
+}
+
+function load(variable: string, file: string): void {
+  try {
+    createRequire(import.meta.url)(file)
+  } catch (error) {
+    if (!(error instanceof Error) || Reflect.get(error, 'code') !== 'MODULE_NOT_FOUND') throw error
+    const entryPoint = `cuda-streams/${file.split('/')[1]}`
+    const wayOut = `import '${entryPoint}' in the program that is bundled, or leave the variable unset`
+    throw stateError('ERR_UNSUPPORTED', `${variable} is set, but this bundle lacks the code for it: ${wayOut}`, error)
+  }
+}

@@ -1,0 +1,38 @@
+/** Which lines of a stack are the program's own, also in a bundle, where the library's files are the program's. */
+import assert from 'node:assert/strict'
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { pathToFileURL } from 'node:url'
+import * as own from '../../src/base/stack.js'
+import { root } from '../helpers/root.js'
+
+type Stacks = Pick<typeof own, 'programLines'>
+
+const BASE = new URL('../../src/base/', import.meta.url).href
+
+test('the lines of the library are told by its folder, and those of a bundle by its source map', async (context) => {
+  const folder = mkdtempSync(join(tmpdir(), 'bundle-'))
+  context.after(() => rmSync(folder, { recursive: true, force: true }))
+  const bundle = join(folder, 'bundle.mjs')
+  copyFileSync(join(root, 'dist', 'src', 'base', 'stack.js'), bundle)
+  const bundled = (await import(pathToFileURL(bundle).href)) as Stacks
+
+  const program = 'at work (file:///app/program.js:3:5)'
+  const mapped = 'at fill (/app/node_modules/cuda-streams/dist/src/stream.js:9:1)'
+  const ofWebpack = 'at fill (webpack://app/node_modules/cuda-streams/dist/src/stream.js:9:1)'
+  const rows: readonly (readonly [stacks: Stacks, line: string, isShown: boolean])[] = [
+    [own, program, true],
+    [own, `at check (${BASE}errors.js:1:1)`, false],
+    [own, 'at node:internal/timers:1:1', false],
+    [bundled, program, true],
+    [bundled, `at fill (${pathToFileURL(bundle).href}:1:1)`, true],
+    [bundled, mapped, false],
+    [bundled, ofWebpack, false],
+  ]
+  for (const [stacks, line, isShown] of rows) {
+    const shown = stacks.programLines(`Error\n    ${line}`)
+    assert.deepEqual(shown, isShown ? [line] : [], `${stacks === own ? 'own' : 'bundled'}: ${line}`)
+  }
+})

@@ -1,0 +1,285 @@
+/** `npx cuda-streams doctor`: what it says and how it ends, as text and as JSON, whatever is broken. */
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, test } from 'node:test'
+import type { Report } from '../../src/cli/report.js'
+import { textOf } from '../../src/cli/report.js'
+import { VARIABLES } from '../../src/cli/variables.js'
+import { installedProject, type Koffi } from '../helpers/installed-project.js'
+import { onMachine } from '../helpers/machine.js'
+import { root } from '../helpers/root.js'
+import { fakeLibraries } from '../libraries/fake-libraries.js'
+import { pretendedCuda } from '../pretend/pretend.js'
+
+const MAIN = join('dist', 'src', 'cli', 'main.js')
+const LIBRARIES = ['CUDA_STREAMS_CUBLAS', 'CUDA_STREAMS_NCCL'] as const
+const skip = process.platform === 'linux' ? false : 'the machines are told by files of Linux'
+const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-doctor-'))
+const pretended = pretendedCuda()
+const noFakes = fakeLibraries()
+const fakes = Object.fromEntries(LIBRARIES.map((name) => [name, process.env[name]]))
+for (const name of LIBRARIES) delete process.env[name]
+after(() => {
+  rmSync(folder, { recursive: true })
+  if (typeof pretended !== 'string') pretended.remove()
+})
+
+interface Machine {
+  readonly env?: NodeJS.ProcessEnv
+  readonly pretended?: true
+  readonly koffi?: Koffi
+  readonly options?: readonly string[]
+}
+
+interface Ended {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** A machine without an NVIDIA driver, or with a pretended one, runs the command. */
+function run(args: readonly string[], { env, koffi, options = [], ...machine }: Machine = {}): Promise<Ended> {
+  const project = koffi === undefined ? root : join(installedProject(folder, koffi), 'node_modules', 'cuda-streams')
+  const variables: NodeJS.ProcessEnv = {
+    PATH: process.env['PATH'],
+    ...onMachine({ koffi: join(project, 'package.json') }),
+    ...(machine.pretended && typeof pretended !== 'string'
+      ? { LD_LIBRARY_PATH: pretended.env['LD_LIBRARY_PATH'], PRETENDED_BLOCK: '1' }
+      : {}),
+    ...env,
+  }
+  return new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      [...options, join(project, MAIN), ...args],
+      { env: variables, timeout: 60_000 },
+      (error, stdout, stderr) => resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
+    )
+  })
+}
+
+/** Both forms say the same. */
+async function doctor(machine: Machine, ...args: readonly string[]): Promise<Report & { readonly text: string }> {
+  const [asText, asJson] = await Promise.all([
+    run(['doctor', ...args], machine),
+    run(['doctor', '--json', ...args], machine),
+  ])
+  const report: Report = JSON.parse(asJson.stdout)
+  assert.equal(asText.code, report.ok ? 0 : 1, asText.stderr)
+  assert.equal(asJson.code, asText.code)
+  assert.equal(report.ok, report.problems.length === 0)
+  assert.equal(asText.stderr + asJson.stderr, '')
+  for (const problem of report.problems) assert.ok(asText.stdout.includes(problem.split('\n')[0] ?? ''), problem)
+  assert.equal(asText.stdout.includes('All that is asked for works.'), report.ok)
+  assert.doesNotMatch(asText.stdout, /\[3\dm|undefined|\[object|null/)
+  return { ...report, text: asText.stdout }
+}
+
+describe('the command', { concurrency: 2 }, () => {
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const rows: readonly (readonly [args: readonly string[], code: 0 | 2, said: RegExp])[] = [
+    [['--help'], 0, /^Usage: cuda-streams doctor/],
+    [['doctor', '-h'], 0, /^Usage: /],
+    [['--version'], 0, new RegExp(`^${version}\n$`)],
+    [['-v'], 0, new RegExp(`^${version}\n$`)],
+    [[], 2, /^The command is 'doctor', not ''\n\nUsage: /],
+    [['nurse'], 2, /^The command is 'doctor', not 'nurse'\n/],
+    [['doctor', 'me'], 2, /^The command is 'doctor', not 'doctor me'\n/],
+    [['doctor', '--jason'], 2, /--jason/],
+    [['doctor', '--timeout'], 2, /--timeout/],
+    [['doctor', '--timeout', 'long'], 2, /^--timeout must be a number of seconds, not 'long'\n/],
+    [['doctor', '--timeout', '0'], 2, /^--timeout must be/],
+  ]
+  for (const [args, code, said] of rows) {
+    test(`${args.join(' ') || 'without arguments'} ends with ${code}`, async () => {
+      const ended = await run(args)
+      assert.equal(ended.code, code)
+      assert.match(code === 0 ? ended.stdout : ended.stderr, said)
+      assert.equal(code === 0 ? ended.stderr : ended.stdout, '')
+    })
+  }
+
+  test('is the file that package.json names', () => {
+    const { bin } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+    assert.deepEqual(bin, { 'cuda-streams': MAIN })
+    assert.match(readFileSync(join(root, MAIN), 'utf8'), /^#!\/usr\/bin\/env node\n/)
+  })
+})
+
+describe('the doctor', { skip, concurrency: 2 }, () => {
+  test('finds a machine without an NVIDIA driver right: it has the simulator', async () => {
+    const report = await doctor({})
+    assert.ok(report.ok)
+    assert.deepEqual(report.driver, { name: 'sim', why: 'this machine has no NVIDIA driver' })
+    assert.deepEqual(
+      report.devices.map(({ works }) => works),
+      [true],
+    )
+    assert.deepEqual(report.traces, [])
+    assert.ok(report.koffi && 'version' in report.koffi && existsSync(report.koffi.file ?? ''))
+    assert.match(report.text, /^✓ device 0 .*the self-test passed$/m)
+    assert.deepEqual(Object.keys(report.libraries), ['NVRTC', 'cuBLAS', 'NCCL'])
+  })
+
+  test('does without koffi', async () => {
+    const report = await doctor({ koffi: 'absent' })
+    assert.ok(report.ok)
+    assert.equal(report.driver?.name, 'sim')
+    assert.match(report.text, /^– koffi .*npm install koffi/m)
+    assert.match(report.text, /^– NCCL .*koffi/m)
+  })
+
+  test('is wanted to find CUDA by CUDA_STREAMS_DRIVER=cuda', async () => {
+    const report = await doctor({ env: { CUDA_STREAMS_DRIVER: 'cuda' } })
+    assert.equal(report.driver?.name, null)
+    assert.match(report.problems.join(), /^This machine has no NVIDIA driver/)
+    assert.match(report.text, /^✗ driver +none: see below$/m)
+    assert.deepEqual(report.variables['CUDA_STREAMS_DRIVER'], 'cuda')
+  })
+
+  test('tries each device', async () => {
+    const report = await doctor({ env: { CUDA_STREAMS_DRIVER: 'sim', CUDA_STREAMS_SIM_DEVICES: '3' } })
+    assert.deepEqual(
+      report.devices.map(({ ordinal, works }) => [ordinal, works]),
+      [
+        [0, true],
+        [1, true],
+        [2, true],
+      ],
+    )
+    assert.equal(report.driver?.why, 'CUDA_STREAMS_DRIVER=sim')
+  })
+
+  test('finds variables that are wrong, not known, or name what is not there', async () => {
+    const wrong = await doctor({ env: { CUDA_STREAMS_DRIVER: 'gpu' } })
+    assert.match(wrong.problems.join(), /^CUDA_STREAMS_DRIVER must be/)
+    const unknown = await doctor({
+      env: { CUDA_STREAMS_DRIVERS: 'cuda', CUDA_STREAM_SIM: '1', CUDA_STREAMS_TEST_SEED: '1' },
+    })
+    assert.deepEqual(unknown.problems.map((problem) => problem.split(':')[0]).sort(), [
+      'There is no variable CUDA_STREAMS_DRIVERS',
+      'There is no variable CUDA_STREAM_SIM',
+    ])
+    const named = await doctor({ env: { CUDA_STREAMS_NCCL: '/nowhere' } })
+    assert.match(named.problems.join(), /^NCCL was not found: tried \/nowhere/)
+  })
+
+  test('leaves the file of a timeline alone', async () => {
+    const file = join(folder, 'run.json')
+    assert.ok((await doctor({ env: { CUDA_STREAMS_TIMELINE: file } })).ok)
+    assert.ok(!existsSync(file))
+  })
+
+  test('finds the libraries', { skip: typeof noFakes === 'string' && noFakes }, async () => {
+    const { libraries, ok } = await doctor({ env: fakes })
+    const file = fakes['CUDA_STREAMS_NCCL'] ?? null
+    assert.ok(ok)
+    assert.deepEqual(libraries['cuBLAS'], { version: '13.14.15', file })
+    assert.deepEqual(libraries['NCCL'], { version: '2.28.9', file })
+  })
+
+  test('says where the process may not do what it needs', async () => {
+    const permission = Number(process.versions.node.split('.')[0]) < 22 ? '--experimental-permission' : '--permission'
+    const { code, stdout } = await run(['doctor'], { options: [permission, '--allow-fs-read=*'] })
+    assert.equal(code, 1)
+    assert.match(stdout, /^ {2}The examination ended at this step: start\. Access to this API has been restricted/m)
+  })
+
+  describe('with a pretended GPU', { skip: typeof pretended === 'string' && pretended }, () => {
+    test('finds all of it', async () => {
+      const nvrtc = typeof pretended === 'string' ? '' : pretended.env['CUDA_STREAMS_NVRTC']
+      const report = await doctor({ pretended: true, env: { CUDA_STREAMS_NVRTC: nvrtc } })
+      assert.ok(report.ok, report.text)
+      assert.deepEqual(report.driver, { name: 'cuda', why: 'the NVIDIA driver works' })
+      assert.deepEqual(report.libcuda, { version: '13.0', file: nvrtc })
+      assert.deepEqual(report.libraries['NVRTC'], { version: '13.0', file: nvrtc })
+      assert.deepEqual(report.traces, [nvrtc])
+      assert.deepEqual(report.devices, [
+        { ordinal: 0, name: 'Pretended GPU', memory: 2 ** 36, computeCapability: '9.0', works: true },
+      ])
+      assert.match(
+        report.text,
+        /^✓ device 0 .*Pretended GPU, 64\.0 GiB, compute capability 9\.0: the self-test passed$/m,
+      )
+    })
+
+    test('is not confused by what libraries print', async () => {
+      const report = await doctor({ pretended: true, env: { PRETENDED_SAYS: '{"step":"end"}\n{ a half line' } })
+      assert.ok(report.ok)
+      assert.equal(report.devices.length, 1)
+    })
+
+    const rows: readonly (readonly [title: string, env: NodeJS.ProcessEnv, problem: RegExp])[] = [
+      ['too old', { PRETENDED_VERSION: '12020' }, /for CUDA 12\.2, is too old/],
+      ['without a device', { PRETENDED_INIT: '100' }, /CUDA_ERROR_NO_DEVICE/],
+      ['that hangs', { PRETENDED_INIT: '-1' }, /this step: choice of the driver\. It took longer than 2 s$/],
+      [
+        'that crashes',
+        { PRETENDED_INIT: '-2' },
+        /choice of the driver\. The process ended with SIGABRT\. .*cuInit crashes/,
+      ],
+      [
+        'that loses copies',
+        { PRETENDED_FORGETS: '1' },
+        /^The self-test of device 0 \(Pretended GPU\) failed: 1048576 of 1048576 bytes are wrong$/,
+      ],
+    ]
+    for (const [title, env, problem] of rows) {
+      test(`finds one ${title}`, async () => {
+        const report = await doctor({ pretended: true, env }, '--timeout', '2')
+        assert.equal(report.problems.length, 1, report.text)
+        assert.match(report.problems[0] ?? '', problem)
+        assert.ok(report.koffi && report.libcuda, 'what was found before is there')
+      })
+    }
+  })
+})
+
+test('colours are for terminals that have them', () => {
+  const report = { ...JSON.parse(jsonOfThePage()), problems: ['one'] }
+  const { stdout } = process
+  const before = { isTTY: stdout.isTTY, hasColors: stdout.hasColors }
+  try {
+    Object.assign(stdout, { isTTY: true, hasColors: () => true })
+    assert.ok(textOf(report).includes('\u001b[32m✓\u001b[39m'))
+    Object.assign(stdout, { hasColors: () => false })
+    assert.ok(!textOf(report).includes('\u001b'))
+  } finally {
+    Object.assign(stdout, before)
+  }
+})
+
+const page = (): string => readFileSync(join(root, 'docs', 'doctor.md'), 'utf8')
+const jsonOfThePage = (): string => /^```json\n([\s\S]*?)^```/m.exec(page())?.[1] ?? ''
+
+test('docs/doctor.md shows the shape of the report, and the text of that report', { skip }, async () => {
+  const shown: Report = JSON.parse(jsonOfThePage())
+  assert.ok(page().includes(`\n${textOf(shown)}\n`), textOf(shown))
+  const { text: _, ...found } = await doctor({})
+  /** Names and kinds of all that is in it; variables are anybody's. */
+  const shape = (value: unknown): unknown =>
+    Array.isArray(value)
+      ? value.slice(0, 1).map(shape)
+      : typeof value === 'object' && value !== null && !('problem' in value)
+        ? Object.fromEntries(
+            Object.entries(value).map(([key, member]) => [key, key === 'variables' ? {} : shape(member)]),
+          )
+        : 0
+  assert.deepEqual(
+    shape({ ...found, traces: [], problems: [], libcuda: 0, libraries: 0 }),
+    shape({ ...shown, traces: [], problems: [], libcuda: 0, libraries: 0 }),
+  )
+})
+
+test('docs/environment.md and the doctor have the same variables', () => {
+  const text = readFileSync(join(root, 'docs', 'environment.md'), 'utf8')
+  const [, section = ''] = text.split(/^## Of the library$/m)
+  const tables = (section.split(/^## /m)[0] ?? '').split(/^### What `auto` takes$[\s\S]*?(?=^### )/m).join('')
+  const names = [...tables.matchAll(/^\|([^|]*)\|/gm)].flatMap(([, cell = '']) =>
+    [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name),
+  )
+  assert.deepEqual(names.toSorted(), VARIABLES.toSorted())
+})

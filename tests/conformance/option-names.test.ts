@@ -1,0 +1,311 @@
+/** Every bag of options in the library, and what becomes of names that no option has. */
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { runInNewContext } from 'node:vm'
+import { DeviceBuffer, defineKernel, Event, ExternalStream, Module, Program, Stream } from 'cuda-streams'
+import { Cublas } from 'cuda-streams/cublas'
+import { Communicator } from 'cuda-streams/nccl'
+import { traceOperations } from 'cuda-streams/opentelemetry'
+import { declareAccess, Sanitizer, sanitize } from 'cuda-streams/sanitizer'
+import { explore, foreignStream, replay, simulate, simulationOf } from 'cuda-streams/sim'
+import { publish, Timeline } from 'cuda-streams/timeline'
+import { root } from '../helpers/root.js'
+import { onEveryBackend } from '../helpers/suite.js'
+import type { Workbench } from '../helpers/workbench.js'
+import { checkError, refused } from './expect.js'
+
+/** A call that takes options: where they are read, their names, and the call. */
+type Row = readonly [file: string, call: string, names: string, pass: (options: never) => unknown]
+
+const STREAM = 'device, priority, nonBlocking'
+const EVENT = 'timing, blockingSync, interprocess'
+const GEMM = 'type, m, n, k, transposeA, transposeB, alpha, beta, order, lda, ldb, ldc'
+const BATCH = `${GEMM}, batchCount, strideA, strideB, strideC`
+const FAULT = 'call, operation, nth, times, probability, result'
+const EXPLORE = 'devices, maxRuns, maxMilliseconds, seed, strategy, faults'
+const LAUNCH = 'grid, block, sharedMemory, cooperative, cluster'
+const KERNEL = 'name, source, signature, simulate, simulateGrid, nanoseconds'
+
+/** Objects of the rows, which are closed with it. */
+class Held implements Disposable {
+  readonly #ends: (() => unknown)[] = []
+
+  use<T extends Disposable>(object: T): T {
+    this.defer(() => object[Symbol.dispose]())
+    return object
+  }
+
+  defer(end: () => unknown): void {
+    this.#ends.unshift(end)
+  }
+
+  [Symbol.dispose](): void {
+    for (const end of this.#ends) end()
+  }
+}
+
+function rowsOf(bench: Workbench, held: Held): readonly Row[] {
+  const { device } = bench
+  const stream = held.use(bench.stream())
+  const event = held.use(device.createEvent())
+  const buffer = held.use(device.alloc(256, { stream }))
+  const source = 'extern "C" __global__ void none() {}'
+  const twin = defineKernel({ name: 'none', source, signature: [], simulateGrid: () => {} })
+  const streams: readonly Row[] = [
+    ['streams/stream-core', 'new Stream()', STREAM, (o) => new Stream(o)],
+    ['streams/stream-core', 'new ExternalStream()', 'device, owner', (o) => new ExternalStream(stream.handle, o)],
+    ['streams/stream-core', 'Stream.from(stream)', 'device, owner', (o) => Stream.from(stream, o)],
+    ['shortcuts', 'device.createStream()', 'priority, nonBlocking, device', (o) => device.createStream(o)],
+    ['stream', 'stream.record()', `${EVENT}, external`, (o) => stream.record(o)],
+    ['stream', 'stream.record(event)', `${EVENT}, external`, (o) => stream.record(event, o)],
+    ['stream', 'event.record(stream)', `${EVENT}, external`, (o) => event.record(stream, o)],
+    ['stream', 'stream.wait(event)', 'external', (o) => stream.wait(event, o)],
+    ['stream', 'event.wait(stream)', 'external', (o) => event.wait(stream, o)],
+    ['stream', 'stream.wait(stream)', 'event, external', (o) => stream.wait(bench.stream(), o)],
+    ['stream', 'stream.downloader()', 'chunkBytes', (o) => stream.downloader(buffer, o)],
+    ['memory/transfers', 'stream.fill()', 'width', (o) => stream.fill(buffer, 0, o)],
+    ['graphs/capture', 'stream.capture()', 'mode', (o) => stream.capture(() => {}, o)],
+    ['driver/finished', 'stream.finished()', 'signal', (o) => stream.finished(o)],
+    ['driver/finished', 'event.finished()', 'signal', (o) => event.finished(o)],
+    ['driver/finished', 'device.finished()', 'signal', (o) => device.finished(o)],
+  ]
+  const events: readonly Row[] = [
+    ['event', 'new Event()', `${EVENT}, device`, (o) => new Event(o)],
+    ['event', 'Event.fromHandle()', 'device, owner', (o) => Event.fromHandle(event.handle, o)],
+    ['event', 'Event.fromIpcHandle()', 'device', (o) => Event.fromIpcHandle(new Uint8Array(64), o)],
+    ['shortcuts', 'device.createEvent()', `${EVENT}, device`, (o) => device.createEvent(o)],
+  ]
+  const memory: readonly Row[] = [
+    ['shortcuts', 'device.alloc()', 'stream, interprocess', (o) => device.alloc(8, o)],
+    ['memory/device-buffer', 'DeviceBuffer.from()', 'device, owner', (o) => DeviceBuffer.from(buffer.pointer, 8, o)],
+    [
+      'memory/device-buffer',
+      'DeviceBuffer.fromIpcHandle()',
+      'device',
+      (o) => {
+        return DeviceBuffer.fromIpcHandle(new Uint8Array(80), o)
+      },
+    ],
+  ]
+  const kernels: readonly Row[] = [
+    ['kernels/kernel', 'stream.launch()', LAUNCH, (o) => stream.launch(twin, Object.assign(o, { grid: 1, block: 1 }))],
+    ['kernels/kernel', 'Module.load()', 'device', (o) => Module.load('', o)],
+    ['kernels/program', 'Program.compile()', 'arch, options, device, name', (o) => Program.compile('', o)],
+    ['kernels/defined-kernel', 'defineKernel()', KERNEL, (o) => defineKernel(o)],
+    [
+      'kernels/external-work',
+      'stream.external()',
+      'name, memory, simulate, nanoseconds',
+      (o) => {
+        return stream.external(o, () => {})
+      },
+    ],
+    [
+      'kernels/external-work',
+      'stream.external({ memory })',
+      'buffer, access',
+      (each) => {
+        return stream.external({ name: 'theirs', memory: [each] }, () => {})
+      },
+    ],
+  ]
+  const tools: readonly Row[] = [
+    ['simulation/simulation', 'simulate()', 'devices, seed, faults', (o) => simulate(o)],
+    ['simulation/faults', 'simulate({ faults })', FAULT, (fault) => simulate({ faults: [fault] })],
+    ['explore/explore', 'explore()', EXPLORE, (o) => explore(() => {}, o)],
+    ['explore/explore', 'replay()', 'devices, seed, faults', (o) => replay(() => {}, '2:5=7,9=0', o)],
+    ['sanitizer/sanitizer', 'Sanitizer.start()', 'mode, device, stacks', (o) => Sanitizer.start(o)],
+    ['sanitizer/sanitizer', 'sanitize()', 'device, stacks', (o) => sanitize(() => {}, o)],
+    ['sanitizer/sanitizer', 'declareAccess()', 'reads, writes', (o) => declareAccess(stream, o)],
+    ['timeline/timeline', 'Timeline.start()', 'device, simulation, callSites, limit', (o) => Timeline.start(o)],
+    [
+      'timeline/timeline',
+      'Timeline.record()',
+      'device, simulation, callSites, limit',
+      (o) => {
+        return Timeline.record(() => {}, o)
+      },
+    ],
+    [
+      'timeline/timeline',
+      'timeline.toHtml()',
+      'title',
+      async (o) => {
+        return (await Timeline.record(() => {}, { device })).toHtml(o)
+      },
+    ],
+    [
+      'timeline/svg',
+      'timeline.toSvg()',
+      'width, from, to, title, arrows, criticalPath',
+      async (o) => {
+        return (await Timeline.record(() => {}, { device })).toSvg(o)
+      },
+    ],
+    ['timeline/channels', 'publish()', 'device, interval', (o) => publish(o)],
+    ['timeline/spans', 'traceOperations()', 'tracer, device, interval', (o) => traceOperations(o)],
+    ['libraries/cublas/cublas', 'new Cublas()', 'device, workspace', (o) => new Cublas(stream, o)],
+    [
+      'libraries/nccl/communicator',
+      'Communicator.create()',
+      'id, rank, size, device, timeout, signal',
+      (o) => {
+        return Communicator.create(o)
+      },
+    ],
+    [
+      'libraries/nccl/communicator',
+      'Communicator.createAll()',
+      'timeout, signal',
+      (o) => {
+        return Communicator.createAll([device], o)
+      },
+    ],
+  ]
+  return [...streams, ...events, ...memory, ...kernels, ...tools, ...(bench.name === 'sim' ? simulated() : [])]
+
+  /** Objects that a machine may lack the library for, and others that only the simulator has. */
+  function simulated(): readonly Row[] {
+    const cublas = held.use(new Cublas(stream))
+    const ranks = Communicator.createAll([device])
+    held.defer(() => void ranks.then(([rank]) => rank?.close()))
+    const withRank = (call: (rank: Communicator) => unknown) => async (): Promise<unknown> => {
+      const [rank] = await ranks
+      assert.ok(rank)
+      return call(rank)
+    }
+    const nccl = (call: string, takes: string, pass: (rank: Communicator, options: never) => unknown): Row => {
+      const names = takes === 'signal' ? takes : ['type', 'stream', takes].filter((each) => each !== '').join(', ')
+      const file = takes === 'signal' ? 'communicator' : 'options'
+      return [`libraries/nccl/${file}`, `rank.${call}()`, names, (o) => withRank((rank) => pass(rank, o))()]
+    }
+    return [
+      ['simulation/simulation', 'foreignStream()', 'nonBlocking, priority, device', (o) => foreignStream(device, o)],
+      ['simulation/faults', 'simulation.inject()', FAULT, (fault) => simulationOf(device).inject(fault)],
+      ['libraries/cublas/gemm-shape', 'cublas.gemm()', GEMM, (o) => cublas.gemm(buffer, buffer, buffer, o)],
+      [
+        'libraries/cublas/gemm-shape',
+        'cublas.gemmStridedBatched()',
+        BATCH,
+        (o) => {
+          return cublas.gemmStridedBatched(buffer, buffer, buffer, o)
+        },
+      ],
+      nccl('allReduce', 'op', (rank, o) => rank.allReduce(buffer, buffer, o)),
+      nccl('broadcast', 'root', (rank, o) => rank.broadcast(buffer, buffer, o)),
+      nccl('reduce', 'op, root', (rank, o) => rank.reduce(buffer, buffer, o)),
+      nccl('allGather', '', (rank, o) => rank.allGather(buffer, buffer, o)),
+      nccl('reduceScatter', 'op', (rank, o) => rank.reduceScatter(buffer, buffer, o)),
+      nccl('send', 'peer', (rank, o) => rank.send(buffer, o)),
+      nccl('recv', 'peer', (rank, o) => rank.recv(buffer, o)),
+      nccl('finished', 'signal', (rank, o) => rank.finished(o)),
+      nccl('close', 'signal', (rank, o) => rank.close(o)),
+    ]
+  }
+}
+
+/** The refusal, whether the call throws or rejects. */
+async function refusal(act: () => unknown, ...says: readonly RegExp[]): Promise<void> {
+  let result: unknown
+  try {
+    result = await act()
+  } catch (error) {
+    checkError(error, 'ERR_INVALID_ARG_VALUE', ...says)
+    return
+  }
+  assert.fail(`ERR_INVALID_ARG_VALUE was expected, not ${String(result)}`)
+}
+
+onEveryBackend('names of options', (bench) => {
+  const { device } = bench
+
+  test('A6 a name that no option has is refused by every call, with the names that there are', async () => {
+    using held = new Held()
+    for (const [, call, names, pass] of rowsOf(bench, held)) {
+      const list = names.split(', ').join("', '")
+      const says = new RegExp(`^unknown option 'wwwwwwwwwwww' in .*: the options are '${list}'$`)
+      await refusal(() => pass({ wwwwwwwwwwww: 1 } as never), says).catch((error: unknown) => {
+        throw new Error(`${call} with { wwwwwwwwwwww }`, { cause: error })
+      })
+    }
+  })
+
+  test('A6 a name that is nearly an option’s is refused by every call, with the one that was meant', async () => {
+    using held = new Held()
+    for (const [, call, names, pass] of rowsOf(bench, held)) {
+      for (const name of names.split(', ').filter((each) => each.length > 2)) {
+        const [first = '', ...rest] = name
+        const slips = [name.toUpperCase(), `${first}${first}${rest.join('')}`, `${name}s`]
+        for (const slip of slips.filter((each) => !names.split(', ').includes(each))) {
+          const says = new RegExp(`^unknown option '${slip}' in .*: did you mean '${name}'\\?$`)
+          await refusal(() => pass({ [slip]: undefined } as never), says).catch((error: unknown) => {
+            throw new Error(`${call} with { ${slip} }`, { cause: error })
+          })
+        }
+      }
+    }
+  })
+
+  test('A6 bags of every realm and none are read by name; an object of a class, and one that inherits, may have more', () => {
+    const unknown = { prioritty: -1 }
+    const refusedBags = [
+      { ...unknown },
+      { prioritty: undefined },
+      Object.assign(Object.create(null), unknown),
+      runInNewContext('({ prioritty: -1 })'),
+      new Proxy(unknown, {}),
+    ]
+    for (const bag of refusedBags) {
+      refused(() => device.createStream(bag), 'ERR_INVALID_ARG_VALUE', /'prioritty'.*did you mean 'priority'/)
+    }
+    class Settings {
+      prioritty = -1
+      priority = 0
+    }
+    const takenBags: readonly object[] = [
+      new Settings(),
+      Object.assign(Object.create({ priority: 0 }), unknown),
+      { [Symbol('prioritty')]: -1 },
+      Object.defineProperty({}, 'prioritty', { value: -1 }),
+    ]
+    for (const bag of takenBags) device.createStream(bag).close()
+  })
+})
+
+test('A6 a launch of the same shape as the last one is read as well', () => {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  using stream = device.createStream()
+  const kernel = defineKernel({ name: 'none', source: '', signature: [], simulateGrid: () => {} })
+  stream.launch(kernel, { grid: 1, block: 1 })
+  const slip = { grid: 1, block: 1, sharedmemory: 64 }
+  refused(() => stream.launch(kernel, slip), 'ERR_INVALID_ARG_VALUE', /'sharedmemory'.*'sharedMemory'/)
+  stream.synchronize()
+})
+
+const folder = join(root, 'src')
+const skip = existsSync(folder) ? false : 'the sources are not here, only what was compiled of them'
+if (typeof skip === 'string') console.log(`skipped: ${skip}`)
+
+test('A6 the table has a row for each place where options are read', { skip }, () => {
+  const places: string[] = []
+  for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
+    if (!name.endsWith('.ts') || name === join('base', 'arguments.ts')) continue
+    const text = readFileSync(join(folder, name), 'utf8').replaceAll(/function readOptionsOn.*?\n}/gs, '')
+    for (const _ of text.matchAll(/\breadOptions(?:On)?\(/g))
+      places.push(name.replace(/\.ts$/, '').replaceAll('\\', '/'))
+  }
+  assert.ok(places.length > 40)
+  const { devices } = simulate()
+  const [device] = devices
+  assert.ok(device)
+  const bench = { name: 'sim', device, stream: () => device.createStream() } as unknown as Workbench
+  using held = new Held()
+  const rows = rowsOf(bench, held).map(([file]) => file)
+  const count = (all: readonly string[], one: string): number => all.filter((each) => each === one).length
+  const missing = [...new Set(places)].filter((place) => count(rows, place) < count(places, place))
+  assert.deepEqual(missing, [])
+})

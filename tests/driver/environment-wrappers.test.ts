@@ -1,0 +1,43 @@
+/** The variables that put a wrapper in front of the default driver, where the package's files are not beside each other: in a bundle. */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { root } from '../helpers/root.js'
+
+const PROGRAM = `
+import { Stream } from './src/index.js'
+const [a, b] = [new Stream(), new Stream()]
+const buffer = a.device.alloc(16, { stream: a })
+a.fill(buffer, 1)
+b.fill(buffer, 2)
+`
+
+describe('a bundle', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'bundle-'))
+  after(() => rmSync(folder, { recursive: true, force: true }))
+  cpSync(join(root, 'dist', 'src'), join(folder, 'src'), { recursive: true })
+  rmSync(join(folder, 'src', 'sanitizer', 'environment.js'))
+  rmSync(join(folder, 'src', 'timeline', 'whole-process.js'))
+  writeFileSync(
+    join(folder, 'package.json'),
+    '{ "type": "module", "imports": { "#backends": "./src/driver/backends.js" } }',
+  )
+  writeFileSync(join(folder, 'program.js'), PROGRAM)
+
+  for (const [variable, value] of [
+    ['CUDA_STREAMS_SANITIZER', '1'],
+    ['CUDA_STREAMS_TIMELINE', 'run.html'],
+  ] as const) {
+    it(`without the code that ${variable} needs says what to import`, () => {
+      const env = { ...process.env, NODE_OPTIONS: '', CUDA_STREAMS_DRIVER: 'sim', [variable]: value }
+      const { status, stderr } = spawnSync(process.execPath, ['program.js'], { cwd: folder, encoding: 'utf8', env })
+      assert.equal(status, 1)
+      const entryPoint = variable === 'CUDA_STREAMS_SANITIZER' ? 'cuda-streams/sanitizer' : 'cuda-streams/timeline'
+      assert.match(stderr, new RegExp(`${variable} is set, but this bundle .* import '${entryPoint}' in the program`))
+      assert.match(stderr, /code: 'ERR_UNSUPPORTED'/)
+    })
+  }
+})

@@ -1,0 +1,50 @@
+/** Loaded before a program, it hides the NVIDIA driver of this machine, and shows that of the machine that is described. */
+import fs from 'node:fs'
+import { createRequire, syncBuiltinESMExports } from 'node:module'
+import { tmpdir } from 'node:os'
+import { type Machine, VARIABLE } from './machine.js'
+
+const { platform, musl, files = {}, koffi: from }: Machine = JSON.parse(process.env[VARIABLE] ?? '{}')
+const OF_A_DRIVER = /nvidia|nvmap|libcuda|nvcuda|ld\.so\.cache/
+const isOurs = (path: unknown): path is string =>
+  typeof path === 'string' && OF_A_DRIVER.test(path) && !path.startsWith(tmpdir())
+const { statSync, existsSync, readFileSync } = fs
+
+function missing(path: string): Error {
+  return Object.assign(new Error(`ENOENT: no such file or directory, stat '${path}'`), {
+    code: 'ENOENT',
+    syscall: 'stat',
+  })
+}
+
+Object.assign(fs, {
+  statSync: (path: string, ...more: never[]) => {
+    if (!isOurs(path)) return statSync(path, ...more)
+    if (path in files) return statSync('/')
+    throw missing(path)
+  },
+  existsSync: (path: string) => (isOurs(path) ? path in files : existsSync(path)),
+  readFileSync: (path: string, ...more: never[]) => {
+    if (!isOurs(path)) return readFileSync(path, ...more)
+    if (path in files) return files[path]
+    throw missing(path)
+  },
+})
+syncBuiltinESMExports()
+
+// The loader of this machine may find a driver that the other one lacks.
+if (process.env['LD_LIBRARY_PATH'] === undefined) {
+  try {
+    const koffi = createRequire(from ?? import.meta.url)('koffi')
+    const { load } = koffi
+    koffi.load = (path: string | null) => {
+      if (isOurs(path))
+        throw new Error(`Failed to load shared library: ${path in files ? 'Exec format error' : 'not here'}`)
+      return load(path)
+    }
+  } catch {
+    // koffi cannot be loaded: that is what is tried.
+  }
+}
+if (musl) process.report.getReport = () => ({ header: {} })
+if (platform !== undefined) Object.defineProperty(process, 'platform', { value: platform })

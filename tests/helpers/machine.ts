@@ -1,0 +1,18 @@
+/** Another machine than this one, as far as its NVIDIA driver goes: for a process that is told so by its environment. */
+
+export interface Machine {
+  readonly platform?: NodeJS.Platform
+  readonly musl?: boolean
+  /** The files of a driver that are there, with what they contain, beside those in the folder for temporary files. */
+  readonly files?: Readonly<Record<string, string>>
+  /** Where koffi is looked for: a file of the project. */
+  readonly koffi?: string
+}
+
+export const VARIABLE = 'PRETENDED_MACHINE'
+
+/** The environment of a process on that machine; without anything it is one without an NVIDIA driver. */
+export const onMachine = (machine: Machine = {}): Readonly<Record<string, string>> => ({
+  [VARIABLE]: JSON.stringify(machine),
+  NODE_OPTIONS: `--import ${new URL('./machine-preload.js', import.meta.url).href}`,
+})
