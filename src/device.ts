@@ -1,4 +1,8 @@
 /** Devices: GPUs, real or simulated. */
+
+// The declarations of every entry point reach this file, and name Disposable, which a program's `lib` may lack.
+/// <reference lib="esnext.disposable" preserve="true" />
+
 import { Ambient } from './base/ambient.js'
 import { checkFunction, checkInteger, checkThis, type Given, isInstance, readOptions } from './base/arguments.js'
 import { heardFrom, inspectAsPrinted, invalidType, invalidValue, printed, stateError } from './base/errors.js'

@@ -77,7 +77,7 @@ async function show(library: Library, device: Device, delay: Delay, hold: Hold, 
     if (!good) bad += 1
   }
   const without = EXCHANGES.length - exchangesOf(library).length
-  if (without > 0) console.log(row(library.name, `(${without} more that it has no means for)`))
+  if (without > 0) console.log(row(library.name, `(${without} more that it does not support)`))
   table.close()
   return bad
 }

@@ -15,7 +15,7 @@ export type LibraryFunction = ((...args: (number | object)[]) => number) & {
   async(...args: unknown[]): void
 }
 
-/** Declares the functions of a ledger that return a status. `typeOf` says what koffi makes of types of the library's own. */
+/** @internal Declares the functions of a ledger that return a status. `typeOf` says what koffi makes of types of the library's own. */
 export function declareFunctions<N extends string>(
   library: LoadedLibrary,
   signatures: Readonly<Record<N, LibrarySignature>>,

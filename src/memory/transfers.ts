@@ -1,5 +1,4 @@
 /** Moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
-import type { ReadableStream, WritableStream } from 'node:stream/web'
 import { types } from 'node:util'
 import { bare, bytesOf, checkInteger, readOptions } from '../base/arguments.js'
 import type { OwnBytes } from '../base/bytes.js'
@@ -124,8 +123,7 @@ export function uploader(
       await uploadPart(part, bytes)
     },
   }
-  const { WritableStream } = webStreams()
-  return new WritableStream(bare(sink), { highWaterMark: CHUNK_BYTES, size: sizeOf })
+  return new (webStreams().WritableStream)(bare(sink), { highWaterMark: CHUNK_BYTES, size: sizeOf })
 }
 
 /** `stream.downloader()`, with the function that downloads each chunk. */
@@ -149,8 +147,7 @@ export function downloader(
       if (offset === buffer.byteLength) controller.close()
     },
   }
-  const { ReadableStream } = webStreams()
-  return new ReadableStream(bare(source), bare({ highWaterMark: 0 }))
+  return new (webStreams().ReadableStream)(bare(source), bare({ highWaterMark: 0 }))
 }
 
 function checkBuffer(value: unknown, name: string): BufferCore {

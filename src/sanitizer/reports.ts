@@ -146,7 +146,7 @@ function orderingAdvice(first: CheckedOperation, second: CheckedOperation): stri
   if (first.kind === 'free') return 'Close the buffer only after this, or keep it open as long as graphs use it.'
   const from = first.stream?.label
   if (second.stream === undefined) {
-    const before = second.kind === 'free' ? 'before the buffer is closed' : 'before JavaScript accesses it'
+    const before = second.kind === 'free' ? 'before the buffer is closed' : 'before JavaScript accesses the memory'
     return `Add \`await ${from}.finished()\` or \`${from}.synchronize()\` ${before}.`
   }
   if (isSameLaunch(first, second)) {

@@ -264,7 +264,7 @@ export let streamCoreOf: (value: unknown) => StreamCore | undefined
 export abstract class StreamBase {
   readonly #core: StreamCore
 
-  constructor(core: StreamCore) {
+  protected constructor(core: StreamCore) {
     this.#core = core
   }
 

@@ -83,7 +83,7 @@ export interface IdleGap {
   readonly reason: BindingKind
   /** The wait in the stream that held it up; undefined where there was none. */
   readonly wait: TimelineOperation | undefined
-  /** The operation that was waited for; undefined where that is none of the recording. */
+  /** The operation that was waited for; undefined if it was not recorded. */
   readonly cause: TimelineOperation | undefined
 }
 

@@ -12,27 +12,27 @@ export class RowTable {
   /** Operations that there was no room for. */
   dropped = 0
   #capacity = FIRST_CAPACITY
-  kind = new Uint8Array(FIRST_CAPACITY)
+  kind: Uint8Array = new Uint8Array(FIRST_CAPACITY)
   /** Which lane it is on. */
-  lane = new Uint32Array(FIRST_CAPACITY)
+  lane: Uint32Array = new Uint32Array(FIRST_CAPACITY)
   /** Which of the names. */
-  name = new Uint32Array(FIRST_CAPACITY)
-  bytes = new Float64Array(FIRST_CAPACITY)
+  name: Uint32Array = new Uint32Array(FIRST_CAPACITY)
+  bytes: Float64Array = new Float64Array(FIRST_CAPACITY)
   /**
    * When the call that queued it began and returned, in nanoseconds of the recording's clock. A call that waits has NaN
    * until it has returned, or its promise settled.
    */
-  called = new Float64Array(FIRST_CAPACITY)
-  returned = new Float64Array(FIRST_CAPACITY)
+  called: Float64Array = new Float64Array(FIRST_CAPACITY)
+  returned: Float64Array = new Float64Array(FIRST_CAPACITY)
   /** When it ran. NaN while that is not known. */
-  start = new Float64Array(FIRST_CAPACITY)
-  end = new Float64Array(FIRST_CAPACITY)
+  start: Float64Array = new Float64Array(FIRST_CAPACITY)
+  end: Float64Array = new Float64Array(FIRST_CAPACITY)
   /** The record that a wait refers to. */
-  cause = new Int32Array(FIRST_CAPACITY)
+  cause: Int32Array = new Int32Array(FIRST_CAPACITY)
   /** The launch of the graph that it belongs to. */
-  parent = new Int32Array(FIRST_CAPACITY)
+  parent: Int32Array = new Int32Array(FIRST_CAPACITY)
   /** Which of the call sites. */
-  site = new Int32Array(FIRST_CAPACITY)
+  site: Int32Array = new Int32Array(FIRST_CAPACITY)
 
   get isFull(): boolean {
     return this.length >= this.limit

@@ -3,7 +3,6 @@
  * what came of them.
  */
 import { spawn } from 'node:child_process'
-import { basename } from 'node:path'
 import { json, text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
@@ -41,8 +40,8 @@ async function run(script: string): Promise<Run> {
   const [output, warnings] = await outputs
   if (warnings !== '') troubles.push(warnings)
   if (code !== 0 && troubles.length === 0) troubles.push(`It ended with the code ${code}`)
-  // A reader's file has another name.
-  return { output: output.replaceAll(basename(script), 'program.js'), trouble: troubles.join('\n') }
+  // A reader's file has another name, and is in the folder in which it runs.
+  return { output: output.replaceAll(script, 'program.js'), trouble: troubles.join('\n') }
 }
 
 if (process.argv[1] === OWN_FILE) {

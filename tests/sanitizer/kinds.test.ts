@@ -319,7 +319,8 @@ onEveryBackend('sanitizer', (bench) => {
       const report = await onlyReportOf(bench, program(false))
       assert.equal(report.kind, 'host-access')
       assert.deepEqual([report.first?.what, report.second.what, report.second.stream], ['copy', 'a view', undefined])
-      const advice = 'Add `await downloads.finished()` or `downloads.synchronize()` before JavaScript looks.'
+      const advice =
+        'Add `await downloads.finished()` or `downloads.synchronize()` before JavaScript accesses the memory.'
       assert.equal(report.advice, advice)
     })
 

@@ -115,8 +115,8 @@ export class Cublas implements Disposable {
    * @param b B: k × n elements.
    * @param c C: m × n elements; must not overlap A or B.
    * @param options `m`, `n`, `k`, the element `type`, and more: see GemmOptions
-   * @throws {Error} ERR_OUT_OF_RANGE where a buffer is too short, or a size or distance is none; ERR_INVALID_ARG_TYPE,
-   * ERR_INVALID_ARG_VALUE for a type or order that is none, and a buffer that begins in the middle of an element;
+   * @throws {Error} ERR_OUT_OF_RANGE for a buffer that is too short and a size or distance out of range; ERR_INVALID_ARG_TYPE,
+   * ERR_INVALID_ARG_VALUE for an unknown type or order, and a buffer that begins in the middle of an element;
    * ERR_CLOSED, ERR_DEVICE_MISMATCH for a buffer of another device; ERR_DEADLOCK for the first of its kind inside a
    * host function. Nothing is queued then.
    * @throws {LibraryError} where cuBLAS refuses

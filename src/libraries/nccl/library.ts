@@ -119,6 +119,7 @@ export class NcclLibrary {
   readonly #lastError: (communicator: number) => string | null
   readonly #memory = new NativeMemory(UNIQUE_ID_BYTES)
 
+  /** @internal */
   constructor(library: LoadedLibrary) {
     const uniqueId = koffi().struct({ internal: koffi().array('uint8', UNIQUE_ID_BYTES) })
     this.#functions = declareFunctions(library, NCCL_SIGNATURES, (type) => (type === 'ncclUniqueId' ? uniqueId : type))

@@ -108,7 +108,7 @@ function isThere(path: string): boolean {
   } catch (error) {
     // The system has answered. A refusal of Node's or Deno's permissions names no call of the system.
     if (error instanceof Error && 'syscall' in error) return false
-    const hint = 'Allow it (Node: --allow-fs-read=*, Deno: --allow-read)'
+    const hint = 'Allow it (Node: --allow-fs-read=*, Deno: --allow-all)'
     throw noDriver(
       `Whether this machine has an NVIDIA driver cannot be told: ${path} may not be looked for. ${hint}`,
       error,

@@ -18,7 +18,7 @@ const FAILURES: readonly (readonly [RegExp, string])[] = [
     'it is not installed. Install it (npm install koffi); where the program is bundled, leave it outside of the bundle',
   ],
   [
-    /native Koffi module|koffi\.node'|Cannot find module '.*@koromix/,
+    /the native Koffi module|koffi\.node'|Cannot find module '.*@koromix/,
     `its binary for ${process.platform}-${process.arch} is missing. Install on the platform that the program runs on, without --omit=optional; where the program is bundled, leave koffi outside of the bundle`,
   ],
   [

@@ -1,0 +1,115 @@
+/**
+ * A program as users write them, with much of the public surface. scripts/types-matrix.mjs compiles it against the packed
+ * package under many compilers, with `skipLibCheck: false`; so it uses no syntax that TypeScript 5.4 lacks.
+ */
+import {
+  type Bytes,
+  Device,
+  DeviceBuffer,
+  defineKernel,
+  type Event,
+  ExternalStream,
+  type Graph,
+  type GraphExec,
+  type Kernel,
+  type LaunchConfig,
+  Module,
+  type PinnedBuffer,
+  Program,
+  Stream,
+} from 'cuda-streams'
+import { Cublas } from 'cuda-streams/cublas'
+import { Communicator, group, uniqueId } from 'cuda-streams/nccl'
+import { traceOperations } from 'cuda-streams/opentelemetry'
+import { nameStream, Sanitizer, sanitize } from 'cuda-streams/sanitizer'
+import { busy, explore, latch, type Simulation, simulate } from 'cuda-streams/sim'
+import { publish, Timeline } from 'cuda-streams/timeline'
+
+const axpy = defineKernel({
+  name: 'axpy',
+  source: '',
+  signature: ['f32', 'in f32*', 'inout f32*', 'i32'],
+  simulate: ({ globalX: i }, a, x, y, n) => {
+    if (i < n) y[i] = a * (x[i] ?? 0) + (y[i] ?? 0)
+  },
+})
+const config: LaunchConfig = { grid: [4, 1], block: 256 }
+
+export async function streams(device: Device): Promise<void> {
+  const stream: Stream = nameStream(new Stream({ device, priority: -1, nonBlocking: true }), 'copies')
+  const theirs: Stream = new ExternalStream({ __cuda_stream__: () => [0, 1n] as const }, { device: -1, owner: {} })
+  const event: Event = stream.wait(theirs).record({ timing: true })
+  const scopes: Disposable[] = [stream, event, stream.enter()]
+  const waits: AsyncDisposable = stream
+  theirs.wait(event, { external: true }).launchHostFunc((text) => text.length, 'text')
+  await stream.finished({ signal: new AbortController().signal })
+  for (const scope of scopes) scope[Symbol.dispose]()
+  await waits[Symbol.asyncDispose]()
+  // @ts-expect-error no option
+  new Stream({ nonblocking: true })
+  // @ts-expect-error made by Device.get()
+  new Device()
+  // @ts-expect-error made by device.alloc()
+  new DeviceBuffer()
+}
+
+export async function memory(stream: Stream, file: ReadableStream<Uint8Array>): Promise<void> {
+  const buffer: DeviceBuffer = stream.device.alloc(16, { stream })
+  const pinned: PinnedBuffer = stream.device.allocPinned(16)
+  stream.copy(pinned, buffer).fill(buffer, 0, { width: 4 })
+  const sources: Bytes[] = [new Float32Array(4), new DataView(new ArrayBuffer(16)), new SharedArrayBuffer(16)]
+  for (const source of sources) await stream.upload(buffer, source)
+  const bytes = await stream.download(buffer)
+  const floats = await stream.download(buffer, Float32Array)
+  const longs: BigInt64Array = await stream.download(buffer, BigInt64Array)
+  const filled: Uint16Array = await stream.download(buffer, new Uint16Array(8))
+  const first: number | undefined = floats[0]
+  const own: ArrayBuffer = bytes.buffer.slice(0)
+  new Blob([bytes, floats, pinned.bytes, pinned.view(Float64Array)])
+  await crypto.subtle.digest('SHA-256', bytes)
+  const response = await fetch('http://localhost/weights')
+  await response.body?.pipeTo(stream.uploader(buffer))
+  await file.pipeTo(stream.uploader(buffer))
+  await stream.downloader(buffer, { chunkBytes: 4 }).pipeTo(stream.uploader(buffer))
+  new Response(stream.downloader(buffer))
+  void [first, own, longs, filled]
+}
+
+export async function work(stream: Stream, x: DeviceBuffer, y: DeviceBuffer): Promise<void> {
+  stream.launch(axpy, config, 2, x, y, 1024)
+  // @ts-expect-error an argument is missing
+  stream.launch(axpy, config, 2, x, y)
+  // @ts-expect-error the configuration is missing
+  stream.launch(axpy, 2, x, y, 1024)
+  const module: Module = await Program.compile('', { arch: 'sm_90' })
+  const kernel = module.kernel('scale', ['f64', 'inout f64*'])
+  stream.launch(kernel, { grid: 1, block: [8, 8] }, 2, x)
+  // @ts-expect-error memory where a number belongs
+  stream.launch(kernel, { grid: 1, block: 1 }, x, x)
+  const some: Kernel = kernel
+  // @ts-expect-error a kernel of other parameters
+  const other: Kernel<readonly ['i32']> = kernel
+  const graph: Graph = stream.capture(() => void stream.launch(axpy, config, 2, x, y, 1024), { mode: 'relaxed' })
+  const exec: GraphExec = graph.instantiate().upload(stream).launch(stream)
+  stream.launch(exec)
+  // @ts-expect-error a graph is instantiated first
+  stream.launch(graph)
+  void [some, other, Module.load('', { device: stream.device })]
+}
+
+export async function libraries(stream: Stream, a: DeviceBuffer): Promise<void> {
+  new Cublas(stream).gemm(a, a, a, { type: 'f32', m: 1, n: 1, k: 1 })
+  const ranks: Communicator = await Communicator.create({ id: uniqueId(), rank: 0, size: 1 })
+  group(() => ranks.allReduce(a, a, { type: 'f32', op: 'sum' }))
+}
+
+export async function tools(stream: Stream): Promise<void> {
+  const simulation: Simulation = simulate({ devices: 2, seed: 7, faults: [{ operation: 'copy' }] })
+  busy(stream, 1000)
+  latch(stream).open()
+  const { verdict } = await explore(({ devices: [device] }) => device?.createStream().finished())
+  const timeline = await Timeline.record(() => sanitize(() => stream.finished()))
+  timeline.toSvg({ width: 800 })
+  for (const each of [publish(), traceOperations(), Sanitizer.start(), simulation]) each[Symbol.dispose]()
+  void [verdict, timeline.gaps]
+}
