@@ -1,5 +1,6 @@
 /** The comparison on a GPU: all contestants take turns, row by row and round by round, in one sitting. */
 
+import { ProgressLine } from '../src/base/progress-line.js'
 import { type Contestant, type Row, type RowKey, rows } from './catalogue.js'
 import { type Cell, median, table } from './table.js'
 
@@ -44,6 +45,7 @@ export async function match(
   const samples = new Samples()
   const failures = new Map<string, string>()
   const began = performance.now()
+  const line = new ProgressLine()
   const playRound = async (group: readonly Row[], round: number): Promise<void> => {
     for (const { key, calls } of group) {
       for (let turn = 0; turn < contestants.length; turn++) {
@@ -51,6 +53,7 @@ export async function match(
         if (contestant === undefined || !contestant.keys.has(key)) continue
         const label = `${contestant.name}, ${key}`
         if (failures.has(label)) continue
+        line.show(() => `round ${round} of ${rounds}: ${label}`)
         try {
           const perCall = await contestant.run(key, calls)
           if (round > 0) samples.add(contestant.name, key, round, perCall)
@@ -72,6 +75,7 @@ export async function match(
   const moves = all.filter(({ bytes }) => bytes !== undefined)
   const roundsOfCalls = await play(calls, began + limitMs * PART_OF_CALLS)
   const roundsOfMoves = await play(moves, began + limitMs)
+  line.erase()
   return {
     rounds: Math.min(roundsOfCalls, roundsOfMoves),
     rows: rows.map((row) => compare(row, ours, others, samples)),

@@ -7,6 +7,7 @@ import { createServer } from 'node:net'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { Device } from 'cuda-streams'
+import { ProgressLine } from '../src/base/progress-line.js'
 import { median, table } from './table.js'
 
 const RANKS = 2
@@ -117,11 +118,13 @@ async function main(): Promise<void> {
   const contestants = attempts.flatMap((attempt) => (attempt.status === 'fulfilled' ? [attempt.value] : []))
   for (const attempt of attempts) if (attempt.status === 'rejected') console.log(`Not here: ${attempt.reason}`)
   for (const { name, version } of contestants) console.log(`${name}: ${version}`)
+  const line = new ProgressLine()
   const lines = []
   for (const { title, bytes, count } of SIZES) {
     const samples = new Map(contestants.map(({ name }) => [name, [] as number[]]))
     for (const contestant of contestants) await round(contestant, bytes, count)
     for (let turn = 0; turn < ROUNDS; turn += 1) {
+      line.show(() => `${title}: round ${turn} of ${ROUNDS}`)
       // Whoever goes first in one round goes last in the next.
       const order = turn % 2 === 0 ? contestants : [...contestants].reverse()
       for (const contestant of order) samples.get(contestant.name)?.push(await round(contestant, bytes, count))
@@ -133,6 +136,7 @@ async function main(): Promise<void> {
       lines.push([`${title}, ${name}`, (milliseconds * 1000).toFixed(1), algorithm.toFixed(2), bus.toFixed(2)])
     }
   }
+  line.erase()
   console.log(table(['allReduce, f32, 2 ranks', 'µs', 'algorithm GB/s', 'bus GB/s'], lines))
   for (const { ranks } of contestants) for (const rank of ranks) rank.leave()
 }

@@ -4,6 +4,7 @@
  */
 import { Device } from 'cuda-streams'
 import { Sanitizer, type SanitizerOptions } from 'cuda-streams/sanitizer'
+import { ProgressLine } from '../src/base/progress-line.js'
 import { closePipeline, OPERATIONS, openPipeline, runPipeline, SLOTS } from './pipeline.js'
 import { median, table } from './table.js'
 
@@ -32,6 +33,7 @@ const KINDS: readonly (readonly [string, SanitizerOptions | undefined])[] = [
 
 const device = Device.get(0)
 console.log(`${device.name}, Node ${process.version}; µs an operation, medians of ${ROUNDS} rounds that take turns\n`)
+const line = new ProgressLine()
 const lines: (string | number)[][] = []
 for (const [title, every] of [
   ['synchronized every 100 items', 100],
@@ -41,6 +43,7 @@ for (const [title, every] of [
     const taken = KINDS.map((): number[] => [])
     for (const [, options] of KINDS) measure(device, 500, every, options)
     for (let round = 0; round < ROUNDS; round += 1) {
+      line.show(() => `${operations} operations, ${title}: round ${round} of ${ROUNDS}`)
       for (const [index, [, options]] of KINDS.entries()) {
         taken[index]?.push(measure(device, operations / OPERATIONS, every, options))
       }
@@ -51,4 +54,5 @@ for (const [title, every] of [
     lines.push([`${operations} operations, ${title}`, without.toFixed(2), ...added])
   }
 }
+line.erase()
 console.log(table(['pipeline', ...KINDS.map(([title]) => title)], lines))

@@ -2,6 +2,7 @@
 
 import type { Device, Stream } from 'cuda-streams'
 import { busy, simulate } from 'cuda-streams/sim'
+import { ProgressLine } from '../src/base/progress-line.js'
 import { median, table } from './table.js'
 
 export interface SimulatedRow {
@@ -23,6 +24,7 @@ interface Workload {
   readonly go: (bench: Bench) => void
 }
 
+const line = new ProgressLine()
 const MEASURE_MS = 800
 const WARM_UP_MS = 200
 
@@ -125,7 +127,8 @@ export interface ScaleRow {
 
 /** A program of a million operations: work, a record of it, and a wait for it by the next stream. */
 export function benchScale(): ScaleRow[] {
-  return SCALES.map(({ streams: count, seed }) => {
+  const rows = SCALES.map(({ streams: count, seed }, index) => {
+    line.show(() => `a million operations, ${index + 1} of ${SCALES.length}`)
     using simulation = simulate({ seed })
     const [device] = simulation.devices
     if (device === undefined) throw new Error('a simulation has a device')
@@ -150,6 +153,8 @@ export function benchScale(): ScaleRow[] {
       heapMebibytes: (process.memoryUsage().heapUsed - before) / 2 ** 20,
     }
   })
+  line.erase()
+  return rows
 }
 
 export function printScale(rows: readonly ScaleRow[]): void {
@@ -169,10 +174,12 @@ export function benchSimulated(device: Device): SimulatedRow[] {
     other: device.createStream(),
     third: device.createStream(),
   }
-  const rows = workloads.map((workload) => {
+  const rows = workloads.map((workload, index) => {
+    line.show(() => `${index + 1} of ${workloads.length}: ${workload.title}`)
     repeat(workload, bench, WARM_UP_MS)
     return { title: workload.title, operationsPerSecond: repeat(workload, bench, MEASURE_MS) }
   })
+  line.erase()
   for (const stream of [bench.stream, bench.other, bench.third]) stream.close()
   return rows
 }

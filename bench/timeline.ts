@@ -5,6 +5,7 @@
  */
 import { Device, defineKernel, type Stream } from 'cuda-streams'
 import { type Recording, Timeline } from 'cuda-streams/timeline'
+import { ProgressLine } from '../src/base/progress-line.js'
 import { closePipeline, OPERATIONS, openPipeline, runPipeline, SLOTS } from './pipeline.js'
 import { median, table } from './table.js'
 
@@ -58,11 +59,13 @@ function time({ call }: Row): number {
   return spent
 }
 
+const line = new ProgressLine()
 const lines = []
 for (const row of rows) {
   const without: number[] = []
   const recorded: number[] = []
   for (let round = 0; round < ROUNDS + WARM_UP; round += 1) {
+    line.show(() => `${row.title}: round ${round} of ${ROUNDS + WARM_UP}`)
     const bare = time(row)
     const recording: Recording = Timeline.start({ device })
     const timed = time(row)
@@ -78,6 +81,7 @@ for (const row of rows) {
   const each = (timed - bare) / row.operations
   lines.push([row.title, bare.toFixed(0), timed.toFixed(0), each.toFixed(0)])
 }
+line.erase()
 console.log(
   `${device.name}, driver ${device.driver}, Node ${process.version}; median of ${ROUNDS} rounds of ${CALLS} calls\n`,
 )
@@ -105,6 +109,7 @@ function timePipeline(recorded: boolean): { readonly run: number; readonly end: 
 
 const pipelines: Record<'without' | 'recorded' | 'end', number[]> = { without: [], recorded: [], end: [] }
 for (let round = 0; round <= PIPELINE_ROUNDS; round += 1) {
+  line.show(() => `a pipeline: round ${round} of ${PIPELINE_ROUNDS}`)
   const [without, recorded] = [timePipeline(false), timePipeline(true)]
   await new Promise((resolve) => setImmediate(resolve))
   if (round === 0) continue
@@ -112,6 +117,7 @@ for (let round = 0; round <= PIPELINE_ROUNDS; round += 1) {
   pipelines.recorded.push(recorded.run)
   pipelines.end.push(recorded.end)
 }
+line.erase()
 const [plain = 0, withRecording = 0, end = 0] = [pipelines.without, pipelines.recorded, pipelines.end].map(median)
 console.log(
   `\na pipeline of ${OPERATIONS_OF_PIPELINE} operations, µs each, median of ${PIPELINE_ROUNDS}: ${plain.toFixed(2)} without, ${withRecording.toFixed(2)} recorded, ${(withRecording - plain).toFixed(2)} more; ${end.toFixed(2)} to read the times at the end`,

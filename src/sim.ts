@@ -5,6 +5,7 @@ import './shortcuts.js'
 export type { Disagreement, Exploration, Order } from './explore/exploration.js'
 export {
   type ExploreOptions,
+  type ExploreProgress,
   explore,
   type ReplayOptions,
   replay,

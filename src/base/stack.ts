@@ -5,6 +5,8 @@ import { fileURLToPath } from 'node:url'
 const OWN_FILE = 'base/stack.js'
 /** That folder, as it stands in stacks: `file:///…/dist/src/`; undefined in a bundle. */
 const LIBRARY = import.meta.url.endsWith(`/${OWN_FILE}`) ? import.meta.url.slice(0, -OWN_FILE.length) : undefined
+/** The same in the stacks of Bun, which have paths. */
+const LIBRARY_FOLDER = LIBRARY === undefined ? undefined : fileURLToPath(LIBRARY)
 /** The same in the stacks of a bundle that has source maps, with `node --enable-source-maps`. */
 const PACKAGED = '/cuda-streams/dist/src/'
 const ASYNC = 'at async '
@@ -24,7 +26,8 @@ interface StackFrame {
 
 /** The stack of the function that calls this, as text with a first line that is no frame; so many frames of it at most. */
 export function takeStack(frames: number): string {
-  const holder = { stack: '' }
+  // Without a prototype: Deno would ask a program's own for a name and a message.
+  const holder = { __proto__: null, stack: '' }
   const limit = Error.stackTraceLimit
   Error.stackTraceLimit = frames
   Error.captureStackTrace(holder, takeStack)
@@ -90,6 +93,9 @@ function placeOf(line: string): { readonly file: string; readonly row: string; r
 function ownerOf(file: string): StackFrame['owner'] {
   if (!(file.startsWith('/') || file.startsWith('node:') || file[1] === ':' || file.includes('://'))) return undefined
   if (file.startsWith('node:')) return 'node'
-  const isLibrary = LIBRARY === undefined ? file.includes(PACKAGED) : file.startsWith(LIBRARY)
+  const isLibrary =
+    LIBRARY === undefined || LIBRARY_FOLDER === undefined
+      ? file.includes(PACKAGED)
+      : file.startsWith(LIBRARY) || file.startsWith(LIBRARY_FOLDER)
   return isLibrary ? 'library' : 'program'
 }

@@ -1,12 +1,10 @@
 /** Which driver a program gets when it names none: chosen at the first use, never at import. */
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
+import { cudaBackend, simulatedBackend } from '#backends'
 import { invalidValue } from '../base/errors.js'
-import { absence, noDriver } from './cuda/libcuda/installed-driver.js'
-import { openCudaDriver } from './cuda/open.js'
 import type { Driver } from './driver.js'
 import { wrapAsEnvironmentSays } from './environment-wrappers.js'
 import { MOST_DEVICES } from './sim/properties.js'
-import { SimDriver, simulatorOfHandle } from './sim/sim-driver.js'
 import { type WrappableDriver, wrappableOf } from './wrappable-driver.js'
 
 const WARNED = 'cuda-streams: warned of the simulator'
@@ -45,7 +43,7 @@ function open(): WrappableDriver {
  * own, so the right one can be told; a real driver is only ever asked about its own handles.
  */
 export function driverForHandle(handle: number, near: WrappableDriver): WrappableDriver {
-  const owner = near.name === 'sim' ? simulatorOfHandle(handle) : undefined
+  const owner = near.name === 'sim' ? simulatedBackend().simulatorOfHandle(handle) : undefined
   return owner === undefined ? near : wrappableOf(owner)
 }
 
@@ -56,7 +54,7 @@ function choose(wanted: string): Driver {
     case 'cuda':
     case 'auto':
     case '':
-      return openCudaDriver() ?? withoutCudaDriver(wanted)
+      return cudaBackend().openCudaDriver() ?? withoutCudaDriver(wanted)
     default:
       throw invalidValue(`CUDA_STREAMS_DRIVER must be 'cuda', 'sim' or 'auto', not '${wanted}'`)
   }
@@ -64,6 +62,7 @@ function choose(wanted: string): Driver {
 
 /** Where this machine has no NVIDIA driver. One that does not work is an error, lest a GPU be simulated by accident. */
 function withoutCudaDriver(wanted: string): Driver {
+  const { absence, noDriver } = cudaBackend()
   if (wanted === 'cuda') throw noDriver(absence())
   const simulator = openSimulator()
   if (Atomics.exchange(warned, 0, 1) === 1) return simulator
@@ -77,6 +76,7 @@ function withoutCudaDriver(wanted: string): Driver {
 }
 
 function openSimulator(): Driver {
+  const { SimDriver } = simulatedBackend()
   const devices = wholeNumber('CUDA_STREAMS_SIM_DEVICES', '1', 1, MOST_DEVICES)
   return new SimDriver({ devices, seed: wholeNumber('CUDA_STREAMS_SIM_SEED', '0', 0, Number.MAX_SAFE_INTEGER) })
 }

@@ -14,7 +14,7 @@ export interface Sleeper {
 }
 
 /** Tests that put fake timers in the place of this one mean the program's own. */
-const { setImmediate: atNextTurn } = globalThis
+const { setImmediate: atNextTurn, clearImmediate: notAtNextTurn } = globalThis
 
 export class LoopPump {
   #immediate: NodeJS.Immediate | undefined
@@ -42,8 +42,13 @@ export class LoopPump {
 
   #schedule(): void {
     this.#immediate ??= atNextTurn(this.#run)
-    if (this.keepsAlive()) this.#immediate.ref()
-    else this.#immediate.unref()
+    if (!this.keepsAlive()) this.#immediate.unref()
+    else if (!this.#immediate.hasRef()) {
+      // Anew: on Bun an immediate that was unref'd may never come, though it is ref'd again.
+      const before = this.#immediate
+      this.#immediate = atNextTurn(this.#run)
+      notAtNextTurn(before)
+    }
   }
 
   readonly #run = (): void => {

@@ -1,6 +1,7 @@
 /** Finds an order that changes what a program observes, or says that none does. */
 import { checkFunction, checkInteger, readOptions } from '../base/arguments.js'
 import { describe, invalidValue } from '../base/errors.js'
+import { ProgressLine } from '../base/progress-line.js'
 import { Ranges } from '../driver/sim/handles.js'
 import { MOST_DEVICES } from '../driver/sim/properties.js'
 import { checkFaults, type Fault } from '../simulation/faults.js'
@@ -40,6 +41,19 @@ export interface ExploreOptions {
   readonly strategy?: Strategy | undefined
   /** The faults of every run; the seed decides those that have a probability. Default: none. */
   readonly faults?: readonly Fault[] | undefined
+  /**
+   * Called after each run of the search; the exploration rejects with what it throws. Default: where standard error is a
+   * terminal, a line there that is erased at the end.
+   */
+  readonly onProgress?: ((progress: ExploreProgress) => void) | undefined
+}
+
+/** How far an exploration is. */
+export interface ExploreProgress {
+  /** How often the program was run to find something. */
+  readonly runs: number
+  /** How often it will be at most. */
+  readonly maxRuns: number
 }
 
 /** The same as for the exploration that printed the schedule. */
@@ -52,6 +66,7 @@ export interface ReplayOptions {
   readonly seed?: number | undefined
 }
 
+const OPTIONS = ['devices', 'maxRuns', 'maxMilliseconds', 'seed', 'strategy', 'faults', 'onProgress'] as const
 const MAX_RUNS = 1000
 const SEED = 1
 const STRATEGIES: readonly Strategy[] = ['auto', 'reduced', 'every', 'priority', 'uniform']
@@ -64,6 +79,7 @@ const SHRINKING_TIME = 5000
 interface Settings extends Conditions {
   readonly maxRuns: number
   readonly strategy: Strategy
+  readonly onProgress: ((progress: ExploreProgress) => void) | undefined
 }
 
 /**
@@ -86,9 +102,13 @@ interface Settings extends Conditions {
 export async function explore(program: ExploredProgram, options?: ExploreOptions): Promise<Exploration> {
   checkFunction(program, 'program')
   const settings = settingsOf(options)
+  const line = new ProgressLine()
+  const showRuns = ({ runs, maxRuns }: ExploreProgress): void =>
+    line.show(() => `explore(): ${runs} runs of at most ${maxRuns}`)
   try {
-    return await exploreWith(program, settings)
+    return await exploreWith(program, settings, settings.onProgress ?? showRuns)
   } finally {
+    line.erase()
     settings.ranges.giveBack()
   }
 }
@@ -118,7 +138,11 @@ export async function replay(program: ExploredProgram, schedule: Schedule, optio
   throw invalidValue(`The schedule '${schedule}' does not fit: ${why}`)
 }
 
-async function exploreWith(program: ExploredProgram, settings: Settings): Promise<Exploration> {
+async function exploreWith(
+  program: ExploredProgram,
+  settings: Settings,
+  onProgress: (progress: ExploreProgress) => void,
+): Promise<Exploration> {
   const { maxRuns, deadline, strategy } = settings
   const search = new Search(strategy !== 'every')
   const searches = strategy === 'auto' || strategy === 'reduced' || strategy === 'every'
@@ -127,13 +151,18 @@ async function exploreWith(program: ExploredProgram, settings: Settings): Promis
   if (usual.outcome.kind === 'unfinished') return unfinished(settings, usual)
   const differs = (run: Run): boolean => run.outcome.kind === 'deadlock' || !sameOutcome(run.outcome, usual.outcome)
   let found = usual.outcome.kind === 'deadlock' ? usual : undefined
-  let runs = 1
+  let runs = 0
+  const count = (): void => {
+    runs += 1
+    onProgress({ runs, maxRuns })
+  }
+  count()
   const goesOn = (): boolean => found === undefined && runs < maxRuns && Date.now() < deadline
   let left = searches && search.next(usual.steps)
   while (left && goesOn() && runs < mostSearched) {
     const run = await runOnce(program, settings, search.pick)
     if (run.outcome.kind === 'unfinished') break
-    runs += 1
+    count()
     if (search.strayed !== undefined) throw strayed(search.strayed)
     if (!search.redundant && differs(run)) found = run
     left = search.next(run.steps)
@@ -143,7 +172,7 @@ async function exploreWith(program: ExploredProgram, settings: Settings): Promis
   for (let nth = 0; samples && goesOn(); nth += 1) {
     const run = await runOnce(program, settings, randomPicker(settings, nth, usual.steps.length))
     if (run.outcome.kind === 'unfinished') break
-    runs += 1
+    count()
     if (differs(run)) found = run
   }
   return report(program, settings, usual, found, { complete, runs })
@@ -232,8 +261,9 @@ async function shrink(program: ExploredProgram, conditions: Conditions, usual: R
 }
 
 function settingsOf(options: ExploreOptions | undefined): Settings {
-  const given = readOptions(options, ['devices', 'maxRuns', 'maxMilliseconds', 'seed', 'strategy', 'faults'])
-  const { maxRuns = MAX_RUNS, maxMilliseconds, strategy = 'auto' } = given
+  const given = readOptions(options, OPTIONS)
+  const { maxRuns = MAX_RUNS, maxMilliseconds, strategy = 'auto', onProgress } = given
+  if (onProgress !== undefined) checkFunction(onProgress, 'options.onProgress')
   if (!STRATEGIES.includes(strategy)) {
     throw invalidValue(`options.strategy must be one of ${STRATEGIES.join(', ')}, not ${describe(strategy)}`)
   }
@@ -243,6 +273,7 @@ function settingsOf(options: ExploreOptions | undefined): Settings {
     maxRuns: checkInteger(maxRuns, 'options.maxRuns', 1),
     deadline: Date.now() + (limit ?? Number.POSITIVE_INFINITY),
     strategy,
+    onProgress,
   }
 }
 

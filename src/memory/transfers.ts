@@ -1,5 +1,4 @@
 /** Moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
-import * as web from 'node:stream/web'
 import { types } from 'node:util'
 import { bare, bytesOf, checkInteger, readOptions } from '../base/arguments.js'
 import type { OwnBytes } from '../base/bytes.js'
@@ -33,6 +32,8 @@ type Buffer = DeviceBuffer | PinnedBuffer
 
 const CHUNK_BYTES = 4 * 1024 * 1024
 const FILL_OPTIONS = ['width'] as const
+/** Loaded at the first use, in milliseconds; those in globalThis may be the program's own. */
+const webStreams = () => process.getBuiltinModule('node:stream/web')
 
 /** `stream.copy()`. */
 export function copy(stream: StreamCore, destination: unknown, source: unknown): void {
@@ -122,7 +123,7 @@ export function uploader(
       await uploadPart(part, bytes)
     },
   }
-  return new web.WritableStream(bare(sink), { highWaterMark: CHUNK_BYTES, size: sizeOf })
+  return new (webStreams().WritableStream)(bare(sink), { highWaterMark: CHUNK_BYTES, size: sizeOf })
 }
 
 /** `stream.downloader()`, with the function that downloads each chunk. */
@@ -146,7 +147,7 @@ export function downloader(
       if (offset === buffer.byteLength) controller.close()
     },
   }
-  return new web.ReadableStream(bare(source), bare({ highWaterMark: 0 }))
+  return new (webStreams().ReadableStream)(bare(source), bare({ highWaterMark: 0 }))
 }
 
 function checkBuffer(value: unknown, name: string): BufferCore {

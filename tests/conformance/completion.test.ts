@@ -7,6 +7,7 @@ import { mock, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { Stream, WaitOptions } from 'cuda-streams'
 import type { Latch } from '../helpers/latch.js'
+import { withoutFakeTimers } from '../helpers/run-time.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { follow, refused, rejected, stillWorks, turns } from './expect.js'
 
@@ -289,7 +290,7 @@ onEveryBackend('completion', (bench) => {
       assert.equal(getEventListeners(signal, 'abort').length, 0)
     }))
 
-  test('C3 a program with fake timers waits all the same', async () => {
+  test('C3 a program with fake timers waits all the same', { skip: withoutFakeTimers }, async () => {
     using stream = bench.stream()
     mock.timers.enable({ apis: ['setImmediate', 'setTimeout', 'setInterval'] })
     try {

@@ -24,7 +24,7 @@ const EVENT = 'timing, blockingSync, interprocess'
 const GEMM = 'type, m, n, k, transposeA, transposeB, alpha, beta, order, lda, ldb, ldc'
 const BATCH = `${GEMM}, batchCount, strideA, strideB, strideC`
 const FAULT = 'call, operation, nth, times, probability, result'
-const EXPLORE = 'devices, maxRuns, maxMilliseconds, seed, strategy, faults'
+const EXPLORE = 'devices, maxRuns, maxMilliseconds, seed, strategy, faults, onProgress'
 const LAUNCH = 'grid, block, sharedMemory, cooperative, cluster'
 const KERNEL = 'name, source, signature, simulate, simulateGrid, nanoseconds'
 

@@ -21,7 +21,10 @@ describe('a bundle', () => {
   cpSync(join(root, 'dist', 'src'), join(folder, 'src'), { recursive: true })
   rmSync(join(folder, 'src', 'sanitizer', 'environment.js'))
   rmSync(join(folder, 'src', 'timeline', 'whole-process.js'))
-  writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
+  writeFileSync(
+    join(folder, 'package.json'),
+    '{ "type": "module", "imports": { "#backends": "./src/driver/backends.js" } }',
+  )
   writeFileSync(join(folder, 'program.js'), PROGRAM)
 
   for (const [variable, value] of [

@@ -3,7 +3,16 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type DeviceBuffer, Stream } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
-import { busy, type ExploredProgram, explore, fault, latch, replay, type Simulation } from 'cuda-streams/sim'
+import {
+  busy,
+  type ExploredProgram,
+  type ExploreProgress,
+  explore,
+  fault,
+  latch,
+  replay,
+  type Simulation,
+} from 'cuda-streams/sim'
 import { Timeline } from 'cuda-streams/timeline'
 import { add, read, scale, set } from '../../examples/ordering-bugs/scene.js'
 
@@ -524,6 +533,31 @@ describe('a host function that waits', () => {
     assert.equal(verdict, 'disagree', message)
     assert.equal(disagreement?.first.outcome.value, "[ 'second', 'first' ]")
     assert.equal(disagreement?.second.outcome.value, "[ 'first', 'second' ]")
+  })
+})
+
+describe('how far an exploration is', () => {
+  it('is told after each run of the search, and an error of that ends it', async () => {
+    const told: string[] = []
+    const onProgress = ({ runs, maxRuns }: ExploreProgress): void => void told.push(`${runs} of ${maxRuns}`)
+    const { runs } = await explore(independent(2, 2), { maxRuns: 50, onProgress })
+    assert.ok(runs > 1)
+    assert.deepEqual(
+      told,
+      Array.from({ length: runs }, (_, index) => `${index + 1} of 50`),
+    )
+    const mine = new Error('mine')
+    const throws = (): never => {
+      throw mine
+    }
+    await assert.rejects(explore(independent(2, 2), { onProgress: throws }), (error) => error === mine)
+    await assert.rejects(
+      explore(() => {}, { onProgress: 'no' as never }),
+      {
+        code: 'ERR_INVALID_ARG_TYPE',
+        message: /options\.onProgress/,
+      },
+    )
   })
 })
 

@@ -2,11 +2,9 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
 
-const start = performance.now()
 await import('cuda-streams')
 const doors = process.argv.slice(2)
 for (const door of doors) await import(door)
-const milliseconds = performance.now() - start
 
 /** Of a virtual file that not every platform has. */
 function lines(path: string): string[] {
@@ -31,11 +29,11 @@ function openFiles(): string[] {
   }
 }
 
-const report = process.report.getReport() as unknown as { readonly sharedObjects: readonly string[] }
+/** Bun's and Deno's reports have none. */
+const report = process.report.getReport() as unknown as { readonly sharedObjects?: readonly string[] }
 console.log(
   JSON.stringify({
-    milliseconds,
-    sharedObjects: report.sharedObjects,
+    sharedObjects: report.sharedObjects ?? [],
     mapped: lines('/proc/self/maps'),
     openFiles: openFiles(),
     modules: Object.keys(createRequire(import.meta.url).cache),

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { it } from 'node:test'
+import { runsModule } from '../helpers/run-time.js'
 
 it('a program that imports only the door of the simulator can allocate, copy, launch and capture', () => {
   const program = `
@@ -10,7 +11,7 @@ it('a program that imports only the door of the simulator can allocate, copy, la
     const stream = device.createStream()
     const found = [device.alloc, device.allocPinned, stream.copy, stream.upload, stream.launch, stream.capture, stream.external]
     console.log(found.map((method) => typeof method).join())`
-  const printed = execFileSync(process.execPath, ['--input-type=module', '-e', program], {
+  const printed = execFileSync(process.execPath, runsModule(program), {
     encoding: 'utf8',
     cwd: new URL('.', import.meta.url),
     env: { ...process.env, CUDA_STREAMS_DRIVER: 'sim', NODE_OPTIONS: '' },

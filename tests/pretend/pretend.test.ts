@@ -8,6 +8,7 @@ import { spawn } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { after, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { runsTestFile } from '../helpers/run-time.js'
 import { pretendedCuda } from './pretend.js'
 
 const CONFORMANCE = [
@@ -62,7 +63,7 @@ function run(
   more: NodeJS.ProcessEnv = {},
 ): Promise<{ readonly code: unknown; readonly output: string }> {
   assert.ok(typeof pretended !== 'string')
-  const child = spawn(process.execPath, ['--expose-gc', ...args], {
+  const child = spawn(process.execPath, args, {
     env: { ...pretended.env, ...more },
     timeout: LONGEST,
   })
@@ -85,20 +86,22 @@ describe('on a pretended GPU', { skip, concurrency: 2 }, () => {
 
   for (const path of [...CONFORMANCE.map((name) => `conformance/${name}`), ...PROCESSES.map((n) => `processes/${n}`)]) {
     test(path, async () => {
-      const { code, output } = await run(['--test-reporter=tap', fileOf(`../${path}.test.js`)])
+      const { code, output } = await run(runsTestFile(fileOf(`../${path}.test.js`)))
       assert.equal(code, 0, output.slice(-4000))
       if (path.startsWith('conformance')) assert.match(output, /Pretended GPU/)
     })
   }
 
   test('five threads make streams, queue host functions and fill queues', async () => {
-    const { code, output } = await run([fileOf('./rounds.js')])
+    const { code, output } = await run(['--expose-gc', fileOf('./rounds.js')])
     assert.equal(code, 0, output.slice(-4000))
     assert.match(output, /750 rounds on Pretended GPU/)
   })
 
   test('a wait inside a host function is no deadlock of the threads that wait for its stream', async () => {
-    const { code, output } = await run([fileOf('./waits-inside.js')], { CUDA_STREAMS_DEADLOCK_TIMEOUT: '2000' })
+    const { code, output } = await run(['--expose-gc', fileOf('./waits-inside.js')], {
+      CUDA_STREAMS_DEADLOCK_TIMEOUT: '2000',
+    })
     assert.equal(code, 0, output.slice(-4000))
     assert.deepEqual(output.trim().split('\n').sort(), ['inside: ERR_DEADLOCK', 'outside: ended'])
   })

@@ -164,7 +164,7 @@ function judge(error: unknown, how: string): void {
   if (error instanceof wrong.Hostility || typeof Reflect.get(Object(error), 'code') === 'string') return
   const { name, message, stack = '' } = error as Error
   // A class that was passed as a callback cannot be called; and an aborted wait rejects with the signal's reason.
-  if (/cannot be invoked without 'new'|requires 'new'/.test(message) || name === 'AbortError') return
+  if (/cannot be invoked without 'new'|requires 'new'|without \|new\|/.test(message) || name === 'AbortError') return
   const where = stack.split('\n').find((line) => line.includes('/dist/src/')) ?? ''
   const what = `${how} ${name}: ${message} ${where.trim()}`
   if (!surprises.has(what)) surprises.set(what, latest)

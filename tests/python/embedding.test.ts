@@ -8,6 +8,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type * as Koffi from 'koffi'
 import { PythonError, pythonUnavailable, startPython } from '../../examples/python/python.js'
+import { runsModule } from '../helpers/run-time.js'
 
 const ON_LINUX = process.platform === 'linux'
 
@@ -199,7 +200,7 @@ describe('Python inside Node', { skip: reason ?? false }, () => {
       writeSync(1, 'from Node\\n')
       python.run('import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()')
     `
-    const output = execFileSync(process.execPath, ['--input-type=module', '-e', script], {
+    const output = execFileSync(process.execPath, runsModule(script), {
       encoding: 'utf8',
       cwd: fileURLToPath(new URL('.', import.meta.url)),
       timeout: 30_000,

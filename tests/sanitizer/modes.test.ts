@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { type Device, Event, Stream } from 'cuda-streams'
 import { declareAccess, declareWait, nameStream, Sanitizer, SanitizerError, sanitize } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
+import { runsModule } from '../helpers/run-time.js'
 
 const BYTES = 64
 
@@ -308,7 +309,7 @@ function execute(
   env: Readonly<Record<string, string>>,
 ): { readonly status: number | null; readonly stdout: string; readonly stderr: string } {
   const cwd = fileURLToPath(new URL('.', import.meta.url))
-  return spawnSync(process.execPath, ['--input-type=module', '-e', code], {
+  return spawnSync(process.execPath, runsModule(code), {
     cwd,
     encoding: 'utf8',
     timeout: 60_000,

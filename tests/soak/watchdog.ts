@@ -6,6 +6,7 @@ import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { ProgressLine } from '../../src/base/progress-line.js'
 import { laneName, readTrace } from './trace.js'
 
 /** How a soak ended, as an exit code. */
@@ -39,7 +40,13 @@ export function watch({ script, args, env, silence, most }: Watched): Promise<nu
     let hung: string | undefined
     const hear = new Hearing(trace, silence)
     const began = performance.now()
+    const line = new ProgressLine()
+    const progress = (): string => {
+      const actions = readTrace(trace).reduce((sum, { count }) => sum + count, 0)
+      return `soak: ${Math.round((performance.now() - began) / 1000)} s, ${actions} actions`
+    }
     const look = setInterval(() => {
+      line.show(progress)
       hung = performance.now() - began > most * 1000 ? `has not ended after ${most} s` : hear.silentFor()
       if (hung === undefined) return
       clearInterval(look)
@@ -47,6 +54,7 @@ export function watch({ script, args, env, silence, most }: Watched): Promise<nu
     }, LOOK_MILLISECONDS)
     const end = (code: number, lost?: string): void => {
       clearInterval(look)
+      line.erase()
       if (lost !== undefined) console.log(`${lost}. Last actions, the latest last:\n${told(trace)}`)
       rmSync(folder, { recursive: true, force: true })
       resolve(code)

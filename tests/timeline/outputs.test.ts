@@ -9,6 +9,7 @@ import { defineKernel, Stream } from 'cuda-streams'
 import { busy, simulate } from 'cuda-streams/sim'
 import { nameStream, Timeline } from 'cuda-streams/timeline'
 import type { PageData } from '../../src/timeline/page-format.js'
+import { runsModule } from '../helpers/run-time.js'
 import { checkTraceFile } from './trace-format.js'
 
 const directory = mkdtempSync(join(tmpdir(), 'cuda-streams-timeline-'))
@@ -130,7 +131,7 @@ describe('CUDA_STREAMS_TIMELINE', () => {
     busy(stream, 2000)
     process.chdir('/')`
   const run = (file: string, source = program) =>
-    spawnSync(process.execPath, ['--input-type=module', '-e', source], {
+    spawnSync(process.execPath, runsModule(source), {
       encoding: 'utf8',
       // Where this package is found by its name.
       cwd: import.meta.dirname,

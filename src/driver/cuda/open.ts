@@ -36,6 +36,8 @@ import { EventPool } from './waiting/event-pool.js'
 import { Promises } from './waiting/promises.js'
 import { BackOffSleeper, makeRest } from './waiting/sleeper.js'
 
+export { absence, noDriver } from './libcuda/installed-driver.js'
+
 const DEADLOCK_TIMEOUT = 10_000
 
 /**

@@ -28,11 +28,9 @@ export class BackOffSleeper implements Sleeper {
 
   /**
    * A worker has Node's own timers: where one is terminated at the moment in which the file is ready, koffi cannot call
-   * JavaScript any more, and aborts the process.
+   * JavaScript any more, and aborts the process. So have Bun and Deno: they have no libuv to watch a file.
    */
-  constructor(
-    private readonly timer: Timer = process.platform === 'linux' && isMainThread ? new TimerFd() : new LoopTimer(),
-  ) {}
+  constructor(private readonly timer: Timer = canWatchFiles() ? new TimerFd() : new LoopTimer()) {}
 
   sleep(wake: () => void): void {
     const now = process.hrtime.bigint()
@@ -53,6 +51,9 @@ export class BackOffSleeper implements Sleeper {
     this.timer.stop()
   }
 }
+
+const canWatchFiles = (): boolean =>
+  process.platform === 'linux' && isMainThread && !('bun' in process.versions) && !('deno' in process.versions)
 
 interface Timer {
   start(nanoseconds: bigint, wake: () => void): void

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, test } from 'node:test'
+import { runsModule } from '../../../helpers/run-time.js'
 
 /** Puts the handler of SIGTERM back by `signal()`, as NVRTC 13.0 does, and then blocks. */
 const program = (mends: boolean): string => `
@@ -17,7 +18,7 @@ const program = (mends: boolean): string => `
 `
 
 async function endOf(mends: boolean): Promise<unknown> {
-  const child = spawn(process.execPath, ['--input-type=module', '-e', program(mends)], {
+  const child = spawn(process.execPath, runsModule(program(mends)), {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   await once(child.stdout, 'data')

@@ -2,11 +2,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { BackOffSleeper } from '../../../../src/driver/cuda/waiting/sleeper.js'
+import { withoutFakeTimers } from '../../../helpers/run-time.js'
 
 /** As it is before the test puts a fake one in its place. */
 const { setImmediate: atNextTurn } = globalThis
 
-test('a program with fake timers is woken all the same, at once and after a while', async (t) => {
+const skip = withoutFakeTimers
+
+test('a program with fake timers is woken all the same, at once and after a while', { skip }, async (t) => {
   t.mock.timers.enable({ apis: ['setImmediate', 'setTimeout', 'setInterval'] })
   const sleeper = new BackOffSleeper()
   const begin = process.hrtime.bigint()

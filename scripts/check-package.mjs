@@ -1,0 +1,51 @@
+// Has publint and attw (are the types wrong?) look at what `npm pack` packs. They are installed into .cache/; where npm cannot
+// reach its registry they are skipped, which is printed.
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { install } from './run-times.mjs'
+import { root } from './test-files.mjs'
+
+const TOOLS = [
+  { package: 'publint', version: '0.3.25', file: 'src/cli.js', options: (tarball) => ['run', tarball, '--strict'] },
+  {
+    package: '@arethetypeswrong/cli',
+    version: '0.18.5',
+    file: 'dist/index.js',
+    // The package is ESM, which Node 20.19 and later can require(); resolution as in Node 10 knows no entry points.
+    options: (tarball) => [tarball, '--profile', 'esm-only', '--ignore-rules', 'cjs-resolves-to-esm', '--no-emoji'],
+  },
+]
+
+const scratch = mkdtempSync(join(tmpdir(), 'cuda-streams-package-'))
+try {
+  const packed = run('npm', ['pack', root, '--ignore-scripts', '--json', '--pack-destination', scratch])
+  if (packed.status !== 0) throw new Error(packed.stderr)
+  const tarball = join(scratch, JSON.parse(packed.stdout)[0].filename)
+  for (const tool of TOOLS) check(tool, tarball)
+} finally {
+  rmSync(scratch, { recursive: true })
+}
+
+function check({ package: name, version, file, options }, tarball) {
+  let folder
+  try {
+    folder = install(`${name.replace(/.*\//, '')}-${version}`, `${name}@${version}`)
+  } catch (error) {
+    console.log(`${name} is skipped: it cannot be installed (${error.message.split('\n')[0]})`)
+    return
+  }
+  const { status, stdout, stderr } = run(process.execPath, [
+    join(folder, 'node_modules', name, file),
+    ...options(tarball),
+  ])
+  console.log(`${name} ${version}: ${status === 0 ? 'nothing wrong' : `exit code ${status}`}`)
+  if (status === 0) return
+  console.log(`${stdout}${stderr}`)
+  process.exitCode = 1
+}
+
+function run(command, args) {
+  return spawnSync(command, args, { encoding: 'utf8', shell: command === 'npm' && process.platform === 'win32' })
+}

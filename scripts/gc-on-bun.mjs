@@ -1,0 +1,2 @@
+// What `node --expose-gc` gives the tests.
+globalThis.gc = () => Bun.gc(true)

@@ -1,0 +1,71 @@
+// What the tests find missing in Bun and Deno: a whole file that is left out, or tests whose title contains `test`. With
+// `sometimes` such a test may pass. test-matrix.mjs prints each, and fails where a test of this list passes or is gone.
+
+const KEPT =
+  'its garbage collector takes what merely looks like a pointer on the stack for one, and keeps what it points to'
+const THROWN =
+  '`bun test` takes an uncaught exception for a failure, though the program handles it; `bun` alone does not'
+const TAIL_CALLS = 'a function that ends in a call of another is not in the stacks of that: a call site may be missing'
+const WORKERS =
+  'a worker that is terminated does not run the clean-up that native code has asked for (Node-API): what it had pending counts as pending still'
+
+const BUN = [
+  { file: 'conformance/identity', test: 'A4 ', reason: 'its refusal to clone an object does not say why' },
+  {
+    file: 'driver/cuda/libcuda/one-shot-signals',
+    test: 'a compiler that puts handlers back by signal()',
+    reason: 'it does not need what is mended there for Node',
+  },
+  { file: 'peers/cuda-core', test: 'that the program cannot reach are collected', sometimes: true, reason: KEPT },
+  { file: 'peers/cuda-core-host-functions', test: 'that the program cannot reach', sometimes: true, reason: KEPT },
+  { file: 'peers/cuda-core-host-functions', test: 'the collector leave launches', sometimes: true, reason: KEPT },
+  { file: 'peers/cupy', test: 'a stream that is collected with work in its queue', sometimes: true, reason: KEPT },
+  { file: 'peers/cuda-core-host-functions', test: 'what one throws is an uncaught exception', reason: THROWN },
+  { file: 'pretend/pretend', test: 'conformance/identity', reason: 'as conformance/identity itself' },
+  { file: 'sanitizer/modes', test: 'tells of two lines once', reason: TAIL_CALLS },
+  { file: 'sanitizer/random', test: 'agrees with the judge', reason: TAIL_CALLS },
+  { file: 'simulator/memory', test: 'is used near its end as any', reason: 'it has no arrays of more than 4 GiB' },
+  { file: 'simulator/memory', test: 'says what is too long', reason: 'it has no arrays of more than 4 GiB' },
+  { file: 'simulator/stack', reason: THROWN },
+  { file: 'soak/soak', reason: `the soak counts what is collected, and ${KEPT}` },
+]
+
+const DENO = [
+  {
+    file: 'conformance/driver-choice',
+    test: 'B1 of all threads of a process',
+    reason: 'text given to `-e` or to a worker cannot import() anything',
+  },
+  {
+    file: 'driver/cuda/libcuda/one-shot-signals',
+    test: 'a compiler that puts handlers back by signal()',
+    reason: 'it does not need what is mended there for Node',
+  },
+  {
+    file: 'package/receivers',
+    test: 'printing does not throw',
+    reason: 'its inspect() throws at a Proxy that was revoked',
+  },
+  { file: 'pretend/pretend', test: 'a wait inside a host function', reason: 'parentPort has no close()' },
+  { file: 'processes/thread-table', test: 'a thread sees what others have pending', sometimes: true, reason: WORKERS },
+  {
+    file: 'processes/thread-table',
+    test: 'a call that waits for the device is made',
+    sometimes: true,
+    reason: WORKERS,
+  },
+  { file: 'processes/thread-table', test: 'a device is recorded while no other', sometimes: true, reason: WORKERS },
+  { file: 'processes/thread-table', test: 'entries that other threads have counted', sometimes: true, reason: WORKERS },
+  { file: 'processes/worker-first', test: 'workers leave no file open', sometimes: true, reason: WORKERS },
+  { file: 'pretend/pretend', test: 'processes/worker-first', sometimes: true, reason: WORKERS },
+  {
+    file: 'simulator/stack',
+    test: 'does so too where functions are called for the first time',
+    reason: 'it aborts where the stack ends inside its own native code',
+  },
+  { file: 'soak/soak', reason: 'the soak starts and ends workers all the time, and parentPort has no close()' },
+]
+
+const GAPS = { bun: BUN, deno: DENO }
+
+export const gapsOf = (name) => (GAPS[name] ?? []).map((gap) => ({ ...gap, file: `${gap.file}.test.js` }))

@@ -1,0 +1,14 @@
+/** What differs between Node, Bun and Deno where a test starts a process of the run time that it is run by. */
+
+const ARGUMENTS = process.env['CUDA_STREAMS_TEST_ARGUMENTS'] ?? '["--expose-gc", "--test-reporter=tap"]'
+
+/** The arguments that run a test file. */
+export const runsTestFile = (path: string): string[] => [...JSON.parse(ARGUMENTS), path]
+
+/** Why a test that puts fake timers in the place of real ones cannot run here, or false. */
+export const withoutFakeTimers =
+  'deno' in process.versions && 'the fake timers of Deno take the place of those too that the library has kept'
+
+/** The arguments that run the text of a module. */
+export const runsModule = (text: string): string[] =>
+  'deno' in process.versions ? ['eval', text] : ['--input-type=module', '-e', text]

@@ -1,0 +1,70 @@
+/** What `npm pack` packs holds together: its links, its entry points, and its examples, which print what their READMEs say. */
+import assert from 'node:assert/strict'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { pythonUnavailable } from '../../examples/python/python.js'
+import { parsePage } from '../docs/guide-pages.js'
+import { root } from '../helpers/root.js'
+import { installPacked, packInto, runIn } from './packed.js'
+
+const EXAMPLES = readdirSync(join(root, 'examples'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+/** What differs from machine to machine. */
+const plain = (text: string): string => text.trim().replace(/queued in \d+ ms/, 'queued in 0 ms')
+
+describe('the tarball', () => {
+  const project = mkdtempSync(join(tmpdir(), 'cuda-streams-tarball-'))
+  const own = join(project, 'node_modules', 'cuda-streams')
+  let packed: readonly string[] = []
+  after(() => rmSync(project, { recursive: true, force: true }))
+
+  before(() => {
+    installPacked(project, packInto(project), ['koffi', '@koromix'])
+    packed = readdirSync(own, { encoding: 'utf8', recursive: true }).map((path) => path.replaceAll('\\', '/'))
+  })
+
+  it('has every file that its README and package.json name', () => {
+    const { links } = parsePage('README.md', readFileSync(join(own, 'README.md'), 'utf8'))
+    const targets = links.map(({ target }) => target.replace(/#.*/, '')).filter((t) => t !== '' && !t.includes(':'))
+    assert.ok(targets.length > 10, 'the README has links')
+    const manifest = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8')) as { readonly exports: object }
+    const entries = [...JSON.stringify(manifest.exports).matchAll(/"\.\/([^"]+\.\w+)"/g)].map(([, path = '']) => path)
+    assert.ok(entries.length > 10, 'package.json has entry points')
+    const absent = [...targets, ...entries].filter((path) => !existsSync(join(own, path)))
+    assert.deepEqual(absent, [])
+  })
+
+  it('names no source map, and has none', () => {
+    const naming = packed.filter(
+      (path) =>
+        /\.(js|d\.ts|map)$/.test(path) &&
+        /sourceMappingURL=|^\{"version":3/.test(readFileSync(join(own, path), 'utf8')),
+    )
+    assert.deepEqual(naming, [])
+  })
+
+  it('has no tests, benchmarks or sources of TypeScript but those of examples', () => {
+    assert.deepEqual(
+      packed.filter((path) =>
+        /^(dist\/(tests|bench)|tests|bench|src|scripts)\/|^dist\/examples\/.*\.d\.ts$/.test(path),
+      ),
+      [],
+    )
+  })
+
+  for (const { name } of EXAMPLES) {
+    it(`has the example ${name}, which prints what its README says`, (context) => {
+      const text = readFileSync(join(own, 'examples', name, 'README.md'), 'utf8')
+      const command = /```sh\nCUDA_STREAMS_DRIVER=sim node (.*)\n```/.exec(text)?.[1]
+      const expected = /```text\n(.*?)```/s.exec(text)?.[1]
+      assert.ok(command !== undefined && expected !== undefined, 'the README has a command and its output')
+      const args = [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, word = '']) => quoted ?? word)
+      if (text.includes('libpython') && pythonUnavailable() !== undefined) return context.skip(pythonUnavailable())
+      const { stdout, stderr } = runIn(own, process.execPath, ...args)
+      // Which of the things that it needs is missing depends on the machine.
+      const skipped = /^skipped: .*/
+      assert.equal(plain(stdout + stderr).replace(skipped, 'skipped'), plain(expected).replace(skipped, 'skipped'))
+    })
+  }
+})
