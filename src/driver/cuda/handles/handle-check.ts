@@ -34,10 +34,13 @@ export class HandleCheck {
     if (this.#destroyedStreams.size > 0) this.#destroyedStreams.delete(stream)
   }
 
-  /** To be told just before. `id` is the driver's number for the stream, where it told. */
+  /**
+   * To be told just before. `id` is the driver's number for the stream, where it told: in a capture it does not, and its
+   * memory is looked at.
+   */
   streamDestroyed(stream: StreamHandle, id: number | undefined): void {
     this.#learnOnce()
-    this.#destroyedStreams.set(stream, id)
+    this.#destroyedStreams.set(stream, id ?? this.memory.idOfStream(stream))
   }
 
   eventCreated(event: EventHandle): void {

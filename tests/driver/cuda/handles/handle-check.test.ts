@@ -43,6 +43,17 @@ test('an address that once was ours is theirs, once a stream of theirs was found
   }
 })
 
+test('a stream that was destroyed in a capture, where the driver tells no number, is known by its memory', () => {
+  const stream = 0x1000 as StreamHandle
+  const seen = { id: 5 }
+  const memory = { stream: () => 'alive', idOfStream: () => seen.id } as unknown as MemoryCheck
+  const check = new HandleCheck(query, memory, () => false, lost)
+  check.streamDestroyed(stream, undefined)
+  assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' })
+  seen.id = 6
+  check.checkStream(stream)
+})
+
 test('what looked alive once and does not now has been destroyed; what never did is the driver’s to judge', () => {
   const [stream, stranger] = [0x10_0000 as StreamHandle, 0x20_0000 as StreamHandle]
   const [event, strange] = [0x30_0000 as EventHandle, 0x40_0000 as EventHandle]
