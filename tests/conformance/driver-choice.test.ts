@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
-import { onMachine } from '../helpers/machine.js'
+import { onMachine, preload } from '../helpers/machine.js'
 import { type ChildOptions, runScenario } from './child.js'
 import type { Scenario } from './children/scenarios.js'
 
@@ -204,7 +204,7 @@ test('B1 of all threads of a process the first that falls back says so', async (
   const code = `
     const { Worker } = require('node:worker_threads')
     import('${import.meta.resolve('cuda-streams')}').then(() => {
-      const thread = "import('${import.meta.resolve('cuda-streams')}').then(({ Device }) => console.log(Device.get().driver))"
+      const thread = "import('${preload}').then(() => import('${import.meta.resolve('cuda-streams')}')).then(({ Device }) => console.log(Device.get().driver))"
       for (let i = 0; i < 3; i++) new Worker(thread, { eval: true })
     })`
   const { status, stdout, stderr } = spawnSync(process.execPath, ['-e', code], {

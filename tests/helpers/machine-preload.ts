@@ -2,6 +2,7 @@
 import fs from 'node:fs'
 import { createRequire, syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { type Machine, VARIABLE } from './machine.js'
 
 const { platform, musl, files = {}, koffi: from }: Machine = JSON.parse(process.env[VARIABLE] ?? '{}')
@@ -33,18 +34,18 @@ Object.assign(fs, {
 syncBuiltinESMExports()
 
 // The loader of this machine may find a driver that the other one lacks.
-if (process.env['LD_LIBRARY_PATH'] === undefined) {
-  try {
-    const koffi = createRequire(from ?? import.meta.url)('koffi')
-    const { load } = koffi
-    koffi.load = (path: string | null) => {
-      if (isOurs(path))
-        throw new Error(`Failed to load shared library: ${path in files ? 'Exec format error' : 'not here'}`)
-      return load(path)
-    }
-  } catch {
-    // koffi cannot be loaded: that is what is tried.
+const folders = (process.env['LD_LIBRARY_PATH'] ?? '').split(':').filter((folder) => folder !== '')
+const isNamed = (name: string): boolean => folders.some((folder) => existsSync(join(folder, name)))
+try {
+  const koffi = createRequire(from ?? import.meta.url)('koffi')
+  const { load } = koffi
+  koffi.load = (path: string | null) => {
+    if (isOurs(path) && !isNamed(path))
+      throw new Error(`Failed to load shared library: ${path in files ? 'Exec format error' : 'not here'}`)
+    return load(path)
   }
+} catch {
+  // koffi cannot be loaded: that is what is tried.
 }
 if (musl) process.report.getReport = () => ({ header: {} })
 if (platform !== undefined) Object.defineProperty(process, 'platform', { value: platform })

@@ -11,8 +11,11 @@ export interface Machine {
 
 export const VARIABLE = 'PRETENDED_MACHINE'
 
+/** To be imported by a worker thread first: an eval'd one does not import what NODE_OPTIONS names. */
+export const preload = new URL('./machine-preload.js', import.meta.url).href
+
 /** The environment of a process on that machine; without anything it is one without an NVIDIA driver. */
 export const onMachine = (machine: Machine = {}): Readonly<Record<string, string>> => ({
   [VARIABLE]: JSON.stringify(machine),
-  NODE_OPTIONS: `--import ${new URL('./machine-preload.js', import.meta.url).href}`,
+  NODE_OPTIONS: `--import ${preload}`,
 })
