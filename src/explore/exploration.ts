@@ -33,6 +33,8 @@ export interface Exploration {
   readonly verdict: 'agree' | 'disagree' | 'deadlock' | 'unfinished'
   /** Every order that could matter was run. Where it is false, and they agree, an order that was not run may not. */
   readonly complete: boolean
+  /** Why `complete` is false where all agree; undefined otherwise. */
+  readonly incomplete: string | undefined
   /** How often the program was run to find this. */
   readonly runs: number
   /** The one that random orders, and faults with a probability, were picked by. */

@@ -128,25 +128,31 @@ async function exploreWith(program: ExploredProgram, settings: Settings): Promis
   const differs = (run: Run): boolean => run.outcome.kind === 'deadlock' || !sameOutcome(run.outcome, usual.outcome)
   let found = usual.outcome.kind === 'deadlock' ? usual : undefined
   let runs = 1
+  let { gap } = usual
   const goesOn = (): boolean => found === undefined && runs < maxRuns && Date.now() < deadline
   let left = searches && search.next(usual.steps)
   while (left && goesOn() && runs < mostSearched) {
     const run = await runOnce(program, settings, search.pick)
     if (run.outcome.kind === 'unfinished') break
     runs += 1
-    if (search.strayed !== undefined) throw strayed(search.strayed)
+    gap ??= run.gap
+    // What cannot be held back comes at one time or another.
+    if (search.strayed !== undefined && gap === undefined) throw strayed(search.strayed)
+    if (search.strayed !== undefined) break
     if (!search.redundant && differs(run)) found = run
     left = search.next(run.steps)
   }
-  const complete = searches && !left
-  const samples = !complete && strategy !== 'reduced' && strategy !== 'every'
+  const samples = (!searches || left) && strategy !== 'reduced' && strategy !== 'every'
   for (let nth = 0; samples && goesOn(); nth += 1) {
     const run = await runOnce(program, settings, randomPicker(settings, nth, usual.steps.length))
     if (run.outcome.kind === 'unfinished') break
     runs += 1
     if (differs(run)) found = run
   }
-  return report(program, settings, usual, found, { complete, runs })
+  const spent = runs < maxRuns && Date.now() >= deadline ? 'maxMilliseconds' : 'maxRuns'
+  const budget = searches && !left ? undefined : searches ? `${spent} was too little` : `strategy is '${strategy}'`
+  const incomplete = gap === undefined ? budget : `the program: ${gap}`
+  return report(program, settings, usual, found, { incomplete, runs })
 }
 
 function randomPicker({ seed, strategy }: Settings, nth: number, steps: number): Picker {
@@ -158,7 +164,7 @@ function randomPicker({ seed, strategy }: Settings, nth: number, steps: number):
 /** Not one order was run to its end. */
 function unfinished({ seed }: Settings, { outcome }: Run): Exploration {
   const message = `The program did not come to its end once before maxMilliseconds were over (seed ${seed})`
-  const nothing = { complete: false, deadlock: undefined, disagreement: undefined }
+  const nothing = { complete: false, incomplete: undefined, deadlock: undefined, disagreement: undefined }
   return { ...nothing, verdict: 'unfinished', runs: 1, seed, outcome, message }
 }
 
@@ -167,13 +173,15 @@ async function report(
   settings: Settings,
   usual: Run,
   found: Run | undefined,
-  { complete, runs }: Pick<Exploration, 'complete' | 'runs'>,
+  { incomplete, runs }: Pick<Exploration, 'incomplete' | 'runs'>,
 ): Promise<Exploration> {
   const { seed } = settings
-  const about = { complete, runs, seed, outcome: usual.outcome }
+  const complete = incomplete === undefined
+  const about = { complete, incomplete, runs, seed, outcome: usual.outcome }
   if (found === undefined) {
     const agreement = runs === 1 ? 'One order was run' : `All ${runs} orders that were run agree`
-    const message = `${agreement}${complete ? ': no other could matter' : ', and there may be more'} (seed ${seed})`
+    const others = complete ? `: no other could matter (seed ${seed})` : `, and there may be more (seed ${seed}): ${incomplete}`
+    const message = `${agreement}${others}`
     return { ...about, verdict: 'agree', deadlock: undefined, disagreement: undefined, message }
   }
   const shrunk = found === usual ? usual : await shrink(program, settings, usual, found)
@@ -192,7 +200,7 @@ async function report(
           step: explained.step,
           missing: explained.missing,
         }
-  const exploration = { ...about, complete: false, verdict, deadlock, disagreement } as const
+  const exploration = { ...about, complete: false, incomplete: undefined, verdict, deadlock, disagreement } as const
   return { ...exploration, message: messageOf(exploration, settings.faults.length > 0) }
 }
 

@@ -11,9 +11,9 @@ export type Picker = (choices: readonly Choice[], place: number, steps: readonly
 
 export const processOf = ({ operation }: Choice): number => operation?.sequence ?? HOST
 
-const RANKS: Readonly<Record<Choice['kind'], number>> = { host: 0, run: 1, settle: 2, end: 3 }
+const RANKS: Readonly<Record<Choice['kind'], number>> = { host: 0, run: 1, settle: 2, end: 3, turn: 4 }
 
-/** JavaScript first; of operations, those queued first. */
+/** JavaScript first, of operations those queued first; but a turn of the event loop only where nothing else can happen. */
 export function usualChoice(choices: readonly Choice[]): Choice {
   return choices.reduce((best, choice) => {
     const ranks = RANKS[choice.kind] - RANKS[best.kind]
@@ -48,14 +48,35 @@ export class StepRecorder implements Director {
   readonly #openedAt = new Map<number, number>()
   /** Memory that JavaScript has views of. */
   readonly #viewed: Touch[] = []
+  /** Places of the steps that ended what held an entry of the stream's hardware queue. */
+  readonly #freed = new Map<SimStream, number[]>()
+  #lastRun = 0
+  /** Why there are orders that could matter, and that cannot be chosen; and where, if that is known. */
+  gap: string | undefined
 
+  /** `latest`: when the program is to be given up, by `Date.now()`. */
   constructor(
     private readonly pick: Picker,
     private readonly devices: number,
+    private readonly latest: number,
     private readonly wantsSites = false,
   ) {
-    const where: Where = { running: false, depth: 0, waitsFor: undefined, runnable: undefined }
+    const where: Where = { running: false, depth: 0, wait: undefined, runnable: undefined, since: undefined }
     this.#begin({ kind: 'host', operation: undefined }, HOST, where)
+  }
+
+  get isLate(): boolean {
+    return Date.now() >= this.latest
+  }
+
+  checkTime(): void {
+    if (this.isLate) throw new Error('The run was given up: there was no more time')
+  }
+
+  leftOut(why: string): void {
+    if (this.gap !== undefined) return
+    const site = shortCallSite()
+    this.gap = site === undefined ? why : `${why}, at ${site}`
   }
 
   choose(choices: readonly Choice[], where: Where): Choice {
@@ -75,10 +96,16 @@ export class StepRecorder implements Director {
     this.operations.set(operation.sequence, { operation, what, stream, nth, touches, queuedAt, site })
   }
 
-  over({ sequence, stream }: SimOperation): void {
-    this.#overAt.set(sequence, this.steps.length - 1)
+  over({ sequence, stream, takesEntry, inStream }: SimOperation): void {
+    const place = this.steps.length - 1
+    this.#overAt.set(sequence, place)
     this.#step.ended.add(sequence)
     if (this.#inside.includes(sequence)) this.#inside.splice(this.#inside.indexOf(sequence), 1)
+    if (takesEntry && inStream) {
+      const freed = this.#freed.get(stream)
+      if (freed === undefined) this.#freed.set(stream, [place])
+      else freed.push(place)
+    }
     if (stream.device.fault !== 0) this.#step.faults = true
   }
 
@@ -111,6 +138,7 @@ export class StepRecorder implements Director {
     const begins = javascript && !where.running
     // JavaScript that begins may look through any view that it kept.
     if (kind === 'run') this.#inside.push(processOf(choice))
+    if (kind === 'run') this.#lastRun = this.steps.length
     if (kind === 'run' && operation?.host?.own !== true) this.ran.push(processOf(choice))
     const touches = begins ? [...this.#viewed] : kind === 'end' ? [...(operation?.work?.touches ?? [])] : []
     this.steps.push({
@@ -131,10 +159,16 @@ export class StepRecorder implements Director {
     })
   }
 
-  #causesOf({ kind, operation }: Choice, { running, waitsFor }: Where): number[] {
+  #causesOf({ kind, operation }: Choice, { wait, since }: Where): number[] {
     if (operation === undefined) {
-      if (running) return []
-      return waitsFor === undefined ? [...this.steps.keys()] : this.#ends([waitsFor])
+      if (since !== undefined) return [since]
+      if (wait === undefined) return []
+      if (wait.last !== undefined) return this.#ends([wait.last])
+      if (wait.room === undefined) return [this.#lastRun]
+      const { stream, left } = wait.room
+      const freed = this.#freed.get(stream) ?? []
+      const place = freed[freed.length + stream.entries - left - 1]
+      return place === undefined ? [] : [place]
     }
     if (kind === 'settle') return this.#ends([operation])
     const queuedAt = this.operations.get(operation.sequence)?.queuedAt ?? 0

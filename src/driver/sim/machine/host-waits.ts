@@ -47,7 +47,7 @@ export class HostWaits {
 
   drainHostFunctions(): void {
     const isOver = (): boolean => this.machine.hostFunctionsPending === 0
-    this.#block({ isOver, needs: () => true, last: undefined }, 'device.drainHostFunctions()')
+    this.#block({ isOver, needs: () => true, last: undefined, room: undefined }, 'device.drainHostFunctions()')
   }
 
   get #pending(): number {
@@ -102,7 +102,7 @@ class Park implements Sleeper {
 }
 
 function waitFor(last: SimOperation): HostWait {
-  return { last, isOver: () => last.over, needs: (host) => host.isBefore(last) }
+  return { last, room: undefined, isOver: () => last.over, needs: (host) => host.isBefore(last) }
 }
 
 /** What a stream captures goes into a graph, and takes no entry. */
@@ -111,5 +111,6 @@ export function hasRoom(stream: SimStream, entries: number): boolean {
 }
 
 function waitForRoom(stream: SimStream, entries: number): HostWait {
-  return { last: undefined, isOver: () => hasRoom(stream, entries), needs: (host) => host.holdsUp(stream) }
+  const room = { stream, left: QUEUE_ENTRIES - entries }
+  return { last: undefined, room, isOver: () => hasRoom(stream, entries), needs: (host) => host.holdsUp(stream) }
 }
