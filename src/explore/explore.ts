@@ -180,7 +180,9 @@ async function report(
   const about = { complete, incomplete, runs, seed, outcome: usual.outcome }
   if (found === undefined) {
     const agreement = runs === 1 ? 'One order was run' : `All ${runs} orders that were run agree`
-    const others = complete ? `: no other could matter (seed ${seed})` : `, and there may be more (seed ${seed}): ${incomplete}`
+    const others = complete
+      ? `: no other could matter (seed ${seed})`
+      : `, and there may be more (seed ${seed}): ${incomplete}`
     const message = `${agreement}${others}`
     return { ...about, verdict: 'agree', deadlock: undefined, disagreement: undefined, message }
   }

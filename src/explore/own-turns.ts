@@ -33,7 +33,7 @@ export class OwnTurns implements Disposable {
     },
     before: (id) => {
       const request = this.#requests.get(id)
-      if (request === undefined ? !this.#sources.has(id) : !isPending(request)) return
+      if (request === undefined && !this.#sources.has(id)) return
       if (request !== undefined && !repeats(request)) this.#requests.delete(id)
       this.count += 1
       this.turned(request?.since)
@@ -84,13 +84,17 @@ export class OwnTurns implements Disposable {
   #add(id: number, resource: object): void {
     const request = { resource, since: this.now() }
     this.#requests.set(id, request)
+    // What a program does not wait for, and the library's own, loses its reference right after it was made.
+    queueMicrotask(() => {
+      if (!hasRef(resource)) this.#requests.delete(id)
+    })
     if (!isShort(request)) this.slow(Number(Reflect.get(resource, '_idleTimeout')))
   }
 
   #first(isWanted: (request: Request) => boolean): number | undefined {
     for (const [id, request] of this.#requests) {
       if (isCancelled(request)) this.#requests.delete(id)
-      else if (isPending(request) && isWanted(request)) return request.since
+      else if (isWanted(request)) return request.since
     }
     return undefined
   }
@@ -106,8 +110,7 @@ const isShort = ({ resource }: Request): boolean => {
   return typeof milliseconds !== 'number' || milliseconds <= LONGEST_SLEEP
 }
 
-/** Not what a program does not wait for, as the library's own. */
-function isPending({ resource }: Request): boolean {
-  const hasRef: unknown = Reflect.get(resource, 'hasRef')
-  return typeof hasRef !== 'function' || hasRef.call(resource) === true
+function hasRef(resource: object): boolean {
+  const ask: unknown = Reflect.get(resource, 'hasRef')
+  return typeof ask !== 'function' || ask.call(resource) === true
 }

@@ -139,7 +139,8 @@ async function reachEnd(
     let step = scheduler.next(end === undefined ? own.next : undefined)
     if (step === undefined && last !== undefined) step = scheduler.next(last)
     if (step === undefined && end !== undefined) return end
-    if (step === 'turn') while (own.count === turns && own.nextOfAll !== undefined && !recording.isLate) await setImmediate()
+    if (step === 'turn')
+      while (own.count === turns && own.nextOfAll !== undefined && !recording.isLate) await setImmediate()
     else if (step !== 'end') await allJavascript(own)
     if (step !== undefined || own.mayCome) quietSince = undefined
     else quietSince ??= Date.now()

@@ -231,7 +231,8 @@ export class ChosenScheduler implements Scheduler {
     this.#awaitsTurn = false
     if (this.#running) return
     this.#since = since
-    if (this.#due.size > 0 || !this.#settles.isEmpty) this.director.leftOut('several turns of its event loop come at once')
+    if (this.#due.size > 0 || !this.#settles.isEmpty)
+      this.director.leftOut('several turns of its event loop come at once')
   }
 
   /** The run is over: nothing is chosen any more. */
