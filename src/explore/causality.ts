@@ -91,6 +91,8 @@ export class Causality {
     for (let at = others.length - 1; at >= 0; at -= 1) {
       const earlier = others[at] as number
       if (earlier === 0 || isIn(needed, JAVASCRIPT, earlier)) return
+      // What comes after a wait comes after the waits before it.
+      if (step.kind === 'host' && this.steps[earlier]?.kind === 'host') return
       // Where a host function waits, only what it needs could have run instead.
       if (step.kind === 'run' && this.steps[earlier]?.runnable?.has(step.process) === false) continue
       this.races.push({ first: earlier, second: place, conflict: 'javascript', needed })
