@@ -1,6 +1,6 @@
 /** Directs one run, by asking a picker, and writes down its steps. */
 import { shortCallSite } from '../base/stack.js'
-import type { Choice, Director, Where } from '../driver/sim/machine/chosen-scheduler.js'
+import { type Choice, type Director, isFreeBeside, type Where } from '../driver/sim/machine/chosen-scheduler.js'
 import type { SimOperation, SimStream } from '../driver/sim/machine/machine-state.js'
 import type { HostLook } from '../driver/sim/machine/scheduler.js'
 import { SimOperationKind, type Touch } from '../driver/sim/machine/work.js'
@@ -47,10 +47,11 @@ export class StepRecorder implements Director {
   /** Operations behind a latch come after the step that opened it, too. */
   readonly #openedAt = new Map<number, number>()
   /** Memory that JavaScript has views of. */
-  readonly #viewed: Touch[] = []
+  #viewed: Touch[] = []
   /** Places of the steps that ended what held an entry of the stream's hardware queue. */
   readonly #freed = new Map<SimStream, number[]>()
   #lastRun = 0
+  #lastFree = 0
   /** Why there are orders that could matter, and that cannot be chosen; and where, if that is known. */
   gap: string | undefined
 
@@ -90,7 +91,9 @@ export class StepRecorder implements Director {
     const stream = streamName(operation.stream, this.devices)
     const nth = (this.#counts.get(`${what} ${stream}`) ?? 0) + 1
     this.#counts.set(`${what} ${stream}`, nth)
-    const touches = operation.work?.touches ?? []
+    const { touches = [] } = operation.work ?? {}
+    // Pinned memory that is closed is taken from JavaScript.
+    if (what === 'free') this.#viewed = this.#viewed.filter((view) => touchesOverlap([view], touches) === undefined)
     const queuedAt = this.steps.length - 1
     const site = this.wantsSites ? shortCallSite() : undefined
     this.operations.set(operation.sequence, { operation, what, stream, nth, touches, queuedAt, site })
@@ -99,7 +102,7 @@ export class StepRecorder implements Director {
   over({ sequence, stream, takesEntry, inStream }: SimOperation): void {
     const place = this.steps.length - 1
     this.#overAt.set(sequence, place)
-    this.#step.ended.add(sequence)
+    this.#step.ended = added(this.#step.ended, sequence)
     if (this.#inside.includes(sequence)) this.#inside.splice(this.#inside.indexOf(sequence), 1)
     if (takesEntry && inStream) {
       const freed = this.#freed.get(stream)
@@ -116,12 +119,14 @@ export class StepRecorder implements Director {
   looks({ operations, memory }: HostLook): void {
     const step = this.#step
     if (this.wantsSites) step.site ??= shortCallSite()
-    for (const operation of operations ?? []) if (operation !== undefined) step.looks.add(operation.sequence)
+    for (const operation of operations ?? [])
+      if (operation !== undefined) step.looks = added(step.looks, operation.sequence)
     if (memory === undefined) return
     const { pointer, byteLength } = memory
-    step.touches.push({ pointer, byteLength, writes: true })
+    const touch = { pointer, byteLength, writes: true }
+    step.touches = [...step.touches, touch]
     const isKnown = this.#viewed.some((known) => known.pointer === pointer && known.byteLength === byteLength)
-    if (!isKnown) this.#viewed.push({ pointer, byteLength, writes: true })
+    if (!isKnown) this.#viewed = [...this.#viewed, touch]
   }
 
   isViewed({ work }: SimOperation): boolean {
@@ -140,7 +145,7 @@ export class StepRecorder implements Director {
     if (kind === 'run') this.#inside.push(processOf(choice))
     if (kind === 'run') this.#lastRun = this.steps.length
     if (kind === 'run' && operation?.host?.own !== true) this.ran.push(processOf(choice))
-    const touches = begins ? [...this.#viewed] : kind === 'end' ? [...(operation?.work?.touches ?? [])] : []
+    const touches = begins ? this.#viewed : kind === 'end' ? (operation?.work?.touches ?? []) : []
     this.steps.push({
       kind,
       process: processOf(choice),
@@ -152,8 +157,8 @@ export class StepRecorder implements Director {
       runnable: where.runnable && new Set([...where.runnable].map(({ sequence }) => sequence)),
       causes: this.#causesOf(choice, where),
       touches,
-      looks: new Set(),
-      ended: new Set(),
+      looks: NONE,
+      ended: NONE,
       faults: false,
       site: undefined,
     })
@@ -172,13 +177,25 @@ export class StepRecorder implements Director {
     }
     if (kind === 'settle') return this.#ends([operation])
     const queuedAt = this.operations.get(operation.sequence)?.queuedAt ?? 0
-    return [queuedAt, ...this.#ends(operation.after)]
+    const causes = [queuedAt, ...this.#ends(operation.after)]
+    if (isFreeBeside(operation)) {
+      causes.push(this.#lastFree)
+      this.#lastFree = this.steps.length
+    }
+    return causes
   }
 
   #ends(operations: readonly SimOperation[]): number[] {
     const places = operations.flatMap(({ sequence }) => [this.#overAt.get(sequence), this.#openedAt.get(sequence)])
     return places.filter((place) => place !== undefined)
   }
+}
+
+const NONE: ReadonlySet<number> = new Set()
+
+/** Most steps have nothing to add. */
+function added(numbers: ReadonlySet<number>, number: number): ReadonlySet<number> {
+  return numbers === NONE ? new Set([number]) : (numbers as Set<number>).add(number)
 }
 
 /** Streams are numbered in the order in which they were made, from 1; those that the library makes for itself count too. */

@@ -65,6 +65,8 @@ export class ChosenScheduler implements Scheduler {
   readonly explores = true
   now = 0
   readonly #ready = new Set<SimOperation>()
+  /** Frees beside the streams: so many may be left to the end that they are done in their order. */
+  readonly #frees = new Set<SimOperation>()
   readonly #due = new Map<SimOperation, number>()
   /** Host functions that have not run, due or not. */
   readonly #hosts = new Set<SimOperation>()
@@ -102,12 +104,14 @@ export class ChosenScheduler implements Scheduler {
 
   ready(operation: SimOperation): void {
     if (operation.kind === SimOperationKind.HOST) this.#due.set(operation, 0)
+    else if (isFreeBeside(operation)) this.#frees.add(operation)
     else this.#ready.add(operation)
   }
 
   over(operation: SimOperation): void {
     operation.time = this.now
     this.#ready.delete(operation)
+    this.#frees.delete(operation)
     this.#hosts.delete(operation)
     this.director.over(operation)
   }
@@ -118,9 +122,10 @@ export class ChosenScheduler implements Scheduler {
   }
 
   drop(): Iterable<SimOperation> {
-    const dropped = [...this.#ready]
+    const dropped = [...this.#ready, ...this.#frees]
     for (const [operation, status] of this.#due) if (status === 0) dropped.push(operation)
     this.#ready.clear()
+    this.#frees.clear()
     for (const operation of dropped) this.#due.delete(operation)
     return dropped
   }
@@ -134,7 +139,7 @@ export class ChosenScheduler implements Scheduler {
   }
 
   reset(live: readonly SimOperation[]): void {
-    for (const kept of [this.#ready, this.#due, this.#hosts, this.#settles]) kept.clear()
+    for (const kept of [this.#ready, this.#frees, this.#due, this.#hosts, this.#settles]) kept.clear()
     for (const operation of live) if (operation.host !== undefined) this.#hosts.add(operation)
   }
 
@@ -240,11 +245,6 @@ export class ChosenScheduler implements Scheduler {
     this.#stopped = true
   }
 
-  /** Nothing can happen until JavaScript does something. */
-  get stuck(): boolean {
-    return this.#ready.size + this.#due.size === 0 && this.#settles.isEmpty
-  }
-
   /** The program makes a call: JavaScript may have got going by itself. */
   #enter(): void {
     this.director.checkTime()
@@ -287,6 +287,10 @@ export class ChosenScheduler implements Scheduler {
   /** Adds what the GPU can do. */
   #withEnds(choices: Choice[]): Choice[] {
     for (const operation of this.#ready) choices.push({ kind: 'end', operation })
+    for (const operation of this.#frees) {
+      choices.push({ kind: 'end', operation })
+      break
+    }
     return choices
   }
 
@@ -326,9 +330,15 @@ export class ChosenScheduler implements Scheduler {
       this.steps.runHostFunction(operation, status)
     } else {
       this.#ready.delete(operation)
+      this.#frees.delete(operation)
       this.steps.end(operation)
     }
   }
+}
+
+/** A free in no stream, which comes after nothing but the uses of its memory. */
+export function isFreeBeside({ kind, inStream }: SimOperation): boolean {
+  return kind === SimOperationKind.INSTANT && !inStream
 }
 
 /** Operations that are over, and whose promises are to be settled: those of one stream in their order. */
