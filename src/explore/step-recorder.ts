@@ -179,7 +179,7 @@ export class StepRecorder implements Director {
     const queuedAt = this.operations.get(operation.sequence)?.queuedAt ?? 0
     const causes = [queuedAt, ...this.#ends(operation.after)]
     if (isFreeBeside(operation)) {
-      causes.push(this.#lastFree)
+      causes.unshift(this.#lastFree)
       this.#lastFree = this.steps.length
     }
     return causes
