@@ -151,8 +151,7 @@ async function exploreWith(program: ExploredProgram, settings: Settings): Promis
   }
   const spent = runs < maxRuns && Date.now() >= deadline ? 'maxMilliseconds' : 'maxRuns'
   const budget = searches && !left ? undefined : searches ? `${spent} was too little` : `strategy is '${strategy}'`
-  const incomplete = gap === undefined ? budget : `the program: ${gap}`
-  return report(program, settings, usual, found, { incomplete, runs })
+  return report(program, settings, usual, found, { incomplete: gap ?? budget, runs })
 }
 
 function randomPicker({ seed, strategy }: Settings, nth: number, steps: number): Picker {

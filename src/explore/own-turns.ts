@@ -62,9 +62,12 @@ export class OwnTurns implements Disposable {
     return programs.run(this, fn)
   }
 
-  /** When it was asked for what the event loop will come to; undefined where there is nothing. */
-  get next(): number | undefined {
-    return this.#first(isShort)
+  /**
+   * When it was asked for what the event loop will come to; undefined where there is nothing. `isOver`: the program has
+   * returned, and leaves timers that repeat as they are.
+   */
+  next(isOver: boolean): number | undefined {
+    return this.#first((request) => isShort(request) && !(isOver && repeats(request)))
   }
 
   /** The same, with timers that are not waited for as long as anything else happens. */

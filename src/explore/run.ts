@@ -136,7 +136,7 @@ async function reachEnd(
   while (!recording.isLate && scheduler.idle <= 2 * MOST_IDLE) {
     const turns = own.count
     const last = end === undefined ? own.nextOfAll : undefined
-    let step = scheduler.next(end === undefined ? own.next : undefined)
+    let step = scheduler.next(own.next(end !== undefined))
     if (step === undefined && last !== undefined) step = scheduler.next(last)
     if (step === undefined && end !== undefined) return end
     if (step === 'turn')
@@ -146,7 +146,8 @@ async function reachEnd(
     else quietSince ??= Date.now()
     if (quietSince !== undefined && Date.now() - quietSince > QUIET_TIME) break
   }
-  return recording.isLate ? UNFINISHED : { kind: 'deadlock', value: standing(recording) }
+  if (recording.isLate) return UNFINISHED
+  return end ?? { kind: 'deadlock', value: standing(recording) }
 }
 
 /** Resolves when JavaScript has nothing to do, and before the event loop comes to anything of the program's. */
@@ -154,7 +155,7 @@ async function allJavascript(own: OwnTurns): Promise<void> {
   for (let rounds = 0; rounds < 4; rounds += 1) {
     await new Promise<void>((resolve) => queueMicrotask(() => process.nextTick(resolve)))
   }
-  if (own.next === undefined) await setImmediate()
+  if (own.next(false) === undefined) await setImmediate()
 }
 
 /** The operations that will never be over. */

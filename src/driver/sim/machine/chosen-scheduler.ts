@@ -55,7 +55,7 @@ const OUTSIDE: Where = { running: false, depth: 0, wait: undefined, runnable: un
 const STEP = 100
 /** So often the host may ask how far one operation is, and the event loop turn, while the GPU could go on and does not. */
 const MOST_ASKED = 3
-const MOST_TURNS = 50
+const MOST_TURNS = 20
 /** So many host functions and promises come before a turn that the program asked for, in the usual order. */
 const MOST_SERVED = 1000
 /** So often the program may ask, or wait for a turn, where nothing can change the answer but itself. */
@@ -219,11 +219,11 @@ export class ChosenScheduler implements Scheduler {
       return this.#choose(choices, where) ? this.#chosen.kind : undefined
     }
     if (this.#served >= MOST_SERVED) {
-      this.director.leftOut('it goes on and on before the event loop turns')
+      this.director.leftOut('the program goes on and on before the event loop turns')
       this.#choose([TURN], where)
     } else {
       if (this.#turns < MOST_TURNS) choices.push(TURN)
-      else this.director.leftOut('it has the event loop turn again and again')
+      else this.director.leftOut('the program has the event loop turn again and again')
       this.#choose(choices, where)
       if (this.#chosen === TURN) this.#turns += 1
     }
@@ -237,7 +237,7 @@ export class ChosenScheduler implements Scheduler {
     if (this.#running) return
     this.#since = since
     if (this.#due.size > 0 || !this.#settles.isEmpty)
-      this.director.leftOut('several turns of its event loop come at once')
+      this.director.leftOut('several turns of the event loop come at once')
   }
 
   /** The run is over: nothing is chosen any more. */
@@ -250,7 +250,8 @@ export class ChosenScheduler implements Scheduler {
     this.director.checkTime()
     if (this.#running || this.#stopped) return
     this.#running = true
-    if (this.#since === undefined) this.director.leftOut('it goes on by what explore() does not see or hold back')
+    if (this.#since === undefined)
+      this.director.leftOut('the program goes on by what explore() cannot see or hold back')
     this.#point(TURN)
     this.#since = undefined
   }
