@@ -27,7 +27,8 @@ export interface ExploreOptions {
   readonly maxRuns?: number | undefined
   /**
    * No run of the search begins later than so many milliseconds from the call, an integer, and one that is under way
-   * then is given up, the first one after a second at least. Default: no limit.
+   * then is given up, the first one after a second at least: in the event loop, and by an error from the program's next
+   * call to the library. A loop that makes no calls cannot be ended. Default: no limit.
    */
   readonly maxMilliseconds?: number | undefined
   /** Picks the orders that are taken at random: an integer. Default 1. */
@@ -73,9 +74,10 @@ interface Settings extends Conditions {
  * one. No time passes: how long operations take says nothing of their order.
  *
  * All that the program does must follow from that order: it makes its own streams and buffers, and awaits only the
- * simulation and what follows from it. JavaScript that keeps a view of pinned memory is taken to look through it when a
- * wait is over, and just after an operation was queued that uses the memory; at other times only `bytes` and `view()`
- * tell that it looks.
+ * simulation, turns of the event loop that it asks for, and what follows from these. How far the GPU is at such a turn is
+ * part of the order. JavaScript that keeps a view of pinned memory is taken to look through it when a wait or a turn is
+ * over, and just after an operation was queued that uses the memory; at other times only `bytes` and `view()` tell that
+ * it looks.
  * @param program A function, sync or async, that gets the simulation.
  * @param options `devices` (default 1), `maxRuns` (default 1000), `strategy` (default 'auto'), and more: see
  * ExploreOptions
