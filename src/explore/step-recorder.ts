@@ -91,7 +91,7 @@ export class StepRecorder implements Director {
     const stream = streamName(operation.stream, this.devices)
     const nth = (this.#counts.get(`${what} ${stream}`) ?? 0) + 1
     this.#counts.set(`${what} ${stream}`, nth)
-    const { touches = [] } = operation.work ?? {}
+    const touches = operation.work?.touches ?? []
     // Pinned memory that is closed is taken from JavaScript.
     if (what === 'free') this.#viewed = this.#viewed.filter((view) => touchesOverlap([view], touches) === undefined)
     const queuedAt = this.steps.length - 1
