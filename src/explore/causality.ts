@@ -1,4 +1,5 @@
 /** Which steps of a run come before which in every order that looks the same, and which only happened to. */
+import { Accesses } from './accesses.js'
 import { type Conflict, conflictOf, type Step } from './steps.js'
 
 /** Two steps, by their places, whose order matters and follows from nothing. */
@@ -6,107 +7,160 @@ export interface Race {
   readonly first: number
   readonly second: number
   readonly conflict: Conflict
+  /** What comes before the second for another reason than that there is one JavaScript thread. */
+  readonly needed: Clock
 }
 
-/** A set of places of steps. */
-class StepSet {
-  readonly #words: Uint32Array
-  constructor(length: number) {
-    this.#words = new Uint32Array((length + 31) >>> 5)
-  }
-  has(place: number): boolean {
-    return (((this.#words[place >>> 5] ?? 0) >>> (place & 31)) & 1) === 1
-  }
-  add(place: number): void {
-    this.#words[place >>> 5] = (this.#words[place >>> 5] ?? 0) | (1 << (place & 31))
-  }
-  addAll(other: StepSet): void {
-    for (let at = 0; at < this.#words.length; at += 1)
-      this.#words[at] = (this.#words[at] ?? 0) | (other.#words[at] ?? 0)
-  }
-}
+/**
+ * A set of steps with all that come before them. The steps stand in chains, each step after the one before it in its chain:
+ * for each chain the place of the last one that is in the set, or -1.
+ */
+type Clock = number[]
+
+/** All steps in which JavaScript runs. */
+const JAVASCRIPT = 0
 
 export class Causality {
-  /** For each step: all that comes before it in every order that looks the same. */
-  readonly #before: StepSet[] = []
-  /** The same without those that only come before it because there is one JavaScript thread. */
-  readonly #needed: StepSet[] = []
   readonly races: Race[] = []
+  /** For each step its chain, and what comes before it or is it. */
+  readonly #chainOf: number[] = []
+  readonly #clocks: Clock[] = []
+  /** The places of the steps of each chain. */
+  readonly #chains: number[][] = [[]]
+  /** Those with which JavaScript begins anew: all, and by how many blocking waits it is in. */
+  readonly #begins: number[] = []
+  readonly #beginsAt = new Map<number, number[]>()
+  readonly #memory = new Accesses()
+  /** Of operations, by their numbers: the steps that looked at them last, and that ended them. */
+  readonly #lookedAt = new Map<number, number>()
+  readonly #endedAt = new Map<number, number>()
+  #lastFault: number | undefined
 
   /** Finds the races of which the second step is not before `from`. */
   constructor(
     private readonly steps: readonly Step[],
     from = 0,
   ) {
-    let lastJavascript: number | undefined
     for (const [place, step] of steps.entries()) {
-      const needed = this.#join(step.causes)
-      const before = this.#join(step.javascript && lastJavascript !== undefined ? [lastJavascript] : [], needed)
-      this.#needed.push(needed)
+      const clock: Clock = this.#chains.map(() => -1)
+      for (const cause of step.causes) this.#include(clock, cause)
+      const needed = [...clock]
       if (step.begins && place >= from) this.#raceOfJavascript(place, needed)
-      for (let earlier = place - 1; earlier >= 0; earlier -= 1) {
-        if (before.has(earlier)) continue
+      const last = step.javascript ? this.#chains[JAVASCRIPT]?.at(-1) : undefined
+      if (last !== undefined) this.#include(clock, last)
+      for (const earlier of this.#conflicting(step)) {
+        this.#include(needed, earlier)
+        if (isIn(clock, this.#chain(earlier), earlier)) continue
         const conflict = conflictOf(steps[earlier] as Step, step)
         if (conflict === undefined) continue
-        if (place >= from) this.races.push({ first: earlier, second: place, conflict })
-        this.#include(before, earlier)
+        if (place >= from) this.races.push({ first: earlier, second: place, conflict, needed })
+        this.#include(clock, earlier)
       }
-      this.#before.push(before)
-      if (step.javascript) lastJavascript = place
+      this.#append(place, step, clock)
     }
   }
 
   /** Processes that could go first if the second step of a race were to come before the first. */
-  initials({ first, second }: Race): number[] {
+  initials({ first, second, needed }: Race): number[] {
+    // Of each chain those that come before the second, and not after the first: the foremost stands for all.
     const moved: number[] = []
-    for (let place = first + 1; place < second; place += 1) if (!this.#comesBefore(first, place)) moved.push(place)
+    for (const chain of this.#chains) {
+      const place = firstAfter(chain, first)
+      if (place !== undefined && place < second && !this.#comesBefore(first, place)) moved.push(place)
+    }
     const initials = moved
-      .filter((place, at) => !moved.slice(0, at).some((earlier) => this.#comesBefore(earlier, place)))
-      .map((place) => this.#process(place))
-    if (!moved.some((place) => this.#holdsUp(place, second))) initials.unshift(this.#process(second))
-    return initials
-  }
-
-  /** Must it come before the other for another reason than that there is one JavaScript thread? */
-  #holdsUp(earlier: number, later: number): boolean {
-    if (this.#needed[later]?.has(earlier)) return true
-    const conflict = conflictOf(this.steps[earlier] as Step, this.steps[later] as Step)
-    return conflict !== undefined && conflict !== 'javascript'
-  }
-
-  #process(place: number): number {
-    return (this.steps[place] as Step).process
+      .filter((place) => !moved.some((other) => other !== place && this.#comesBefore(other, place)))
+      .sort((a, b) => a - b)
+    if (!moved.some((place) => isIn(needed, this.#chain(place), place))) initials.unshift(second)
+    return initials.map((place) => (this.steps[place] as Step).process)
   }
 
   #comesBefore(earlier: number, later: number): boolean {
-    return (this.#before[later] as StepSet).has(earlier)
+    return isIn(this.#clocks[later] as Clock, this.#chain(earlier), earlier)
+  }
+
+  #chain(place: number): number {
+    return this.#chainOf[place] ?? JAVASCRIPT
   }
 
   /** JavaScript could have done another thing first: it is one thread, and the simulator picked. */
-  #raceOfJavascript(place: number, needed: StepSet): void {
+  #raceOfJavascript(place: number, needed: Clock): void {
     const step = this.steps[place] as Step
-    for (let earlier = place - 1; earlier > 0; earlier -= 1) {
-      const other = this.steps[earlier] as Step
-      // A host function can run in any wait; the program goes on where it stopped.
-      if (!other.begins || (step.kind !== 'run' && other.depth !== step.depth)) continue
-      if (needed.has(earlier)) return
+    // A host function can run in any wait; the program goes on where it stopped.
+    const others = step.kind === 'run' ? this.#begins : (this.#beginsAt.get(step.depth) ?? [])
+    for (let at = others.length - 1; at >= 0; at -= 1) {
+      const earlier = others[at] as number
+      if (earlier === 0 || isIn(needed, JAVASCRIPT, earlier)) return
+      // What comes after a wait comes after the waits before it.
+      if (step.kind === 'host' && this.steps[earlier]?.kind === 'host') return
       // Where a host function waits, only what it needs could have run instead.
-      if (step.kind === 'run' && other.runnable?.has(step.process) === false) continue
-      this.races.push({ first: earlier, second: place, conflict: 'javascript' })
+      if (step.kind === 'run' && this.steps[earlier]?.runnable?.has(step.process) === false) continue
+      this.races.push({ first: earlier, second: place, conflict: 'javascript', needed })
       return
     }
   }
 
-  #join(places: readonly number[], start?: StepSet): StepSet {
-    const joined = new StepSet(this.steps.length)
-    if (start !== undefined) joined.addAll(start)
-    for (const place of places) this.#include(joined, place)
-    return joined
+  /** The steps so far that are in conflict with this one, the last first, but those that another of them comes after. */
+  #conflicting({ touches, looks, ended, faults }: Step): readonly number[] {
+    const found = new Set<number | undefined>([this.#lastFault])
+    for (const touch of touches) for (const place of this.#memory.conflicting(touch)) found.add(place)
+    for (const operation of looks) found.add(this.#endedAt.get(operation))
+    for (const operation of ended) found.add(this.#lookedAt.get(operation))
+    if (faults) for (const chain of this.#chains) found.add(chain.at(-1))
+    return [...found].filter((place) => place !== undefined).sort((a, b) => b - a)
   }
 
-  #include(places: StepSet, place: number): void {
-    places.add(place)
-    const before = this.#before[place]
-    if (before !== undefined) places.addAll(before)
+  #append(
+    place: number,
+    { javascript, begins, depth, causes, touches, looks, ended, faults }: Step,
+    clock: Clock,
+  ): void {
+    const chain = javascript ? JAVASCRIPT : this.#chainAfter(causes, clock)
+    for (const touch of touches) {
+      this.#memory.add(touch, place, (earlier) => isIn(clock, this.#chain(earlier), earlier))
+    }
+    for (const operation of looks) this.#lookedAt.set(operation, place)
+    for (const operation of ended) this.#endedAt.set(operation, place)
+    if (faults) this.#lastFault = place
+    if (begins) {
+      this.#begins.push(place)
+      const atDepth = this.#beginsAt.get(depth)
+      if (atDepth === undefined) this.#beginsAt.set(depth, [place])
+      else atDepth.push(place)
+    }
+    clock[chain] = place
+    this.#chains[chain]?.push(place)
+    this.#chainOf.push(chain)
+    this.#clocks.push(clock)
   }
+
+  /** A chain of which the last step comes before: that of a cause, or any; or a new one. */
+  #chainAfter(causes: readonly number[], clock: Clock): number {
+    const isOpen = (chain: number): boolean => chain !== JAVASCRIPT && clock[chain] === this.#chains[chain]?.at(-1)
+    for (const cause of causes) if (isOpen(this.#chain(cause))) return this.#chain(cause)
+    for (let chain = 1; chain < this.#chains.length; chain += 1) if (isOpen(chain)) return chain
+    return this.#chains.push([]) - 1
+  }
+
+  /** Adds a step and all that comes before it. */
+  #include(clock: Clock, place: number): void {
+    const other = this.#clocks[place] as Clock
+    for (let chain = 0; chain < other.length; chain += 1) {
+      if ((other[chain] as number) > (clock[chain] ?? -1)) clock[chain] = other[chain] as number
+    }
+  }
+}
+
+function isIn(clock: Clock, chain: number, place: number): boolean {
+  return (clock[chain] ?? -1) >= place
+}
+
+function firstAfter(places: readonly number[], place: number): number | undefined {
+  let [low, high] = [0, places.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((places[middle] as number) <= place) low = middle + 1
+    else high = middle
+  }
+  return places[low]
 }

@@ -28,7 +28,8 @@ export interface ExploreOptions {
   readonly maxRuns?: number | undefined
   /**
    * No run of the search begins later than so many milliseconds from the call, an integer, and one that is under way
-   * then is given up, the first one after a second at least. Default: no limit.
+   * then is given up, the first one after a second at least: in the event loop, and by an error from the program's next
+   * call to the library. A loop that makes no calls cannot be ended. Default: no limit.
    */
   readonly maxMilliseconds?: number | undefined
   /** Picks the orders that are taken at random: an integer. Default 1. */
@@ -89,9 +90,10 @@ interface Settings extends Conditions {
  * one. No time passes: how long operations take says nothing of their order.
  *
  * All that the program does must follow from that order: it makes its own streams and buffers, and awaits only the
- * simulation and what follows from it. JavaScript that keeps a view of pinned memory is taken to look through it when a
- * wait is over, and just after an operation was queued that uses the memory; at other times only `bytes` and `view()`
- * tell that it looks.
+ * simulation, turns of the event loop that it asks for, and what follows from these. How far the GPU is at such a turn is
+ * part of the order. JavaScript that keeps a view of pinned memory is taken to look through it when a wait or a turn is
+ * over, and just after an operation was queued that uses the memory; at other times only `bytes` and `view()` tell that
+ * it looks.
  * @param program A function, sync or async, that gets the simulation.
  * @param options `devices` (default 1), `maxRuns` (default 1000), `strategy` (default 'auto'), and more: see
  * ExploreOptions
@@ -151,6 +153,7 @@ async function exploreWith(
   if (usual.outcome.kind === 'unfinished') return unfinished(settings, usual)
   const differs = (run: Run): boolean => run.outcome.kind === 'deadlock' || !sameOutcome(run.outcome, usual.outcome)
   let found = usual.outcome.kind === 'deadlock' ? usual : undefined
+  let { gap } = usual
   let runs = 0
   const count = (): void => {
     runs += 1
@@ -163,19 +166,23 @@ async function exploreWith(
     const run = await runOnce(program, settings, search.pick)
     if (run.outcome.kind === 'unfinished') break
     count()
-    if (search.strayed !== undefined) throw strayed(search.strayed)
+    gap ??= run.gap
+    // What cannot be held back comes at one time or another.
+    if (search.strayed !== undefined && gap === undefined) throw strayed(search.strayed)
+    if (search.strayed !== undefined) break
     if (!search.redundant && differs(run)) found = run
     left = search.next(run.steps)
   }
-  const complete = searches && !left
-  const samples = !complete && strategy !== 'reduced' && strategy !== 'every'
+  const samples = (!searches || left) && strategy !== 'reduced' && strategy !== 'every'
   for (let nth = 0; samples && goesOn(); nth += 1) {
     const run = await runOnce(program, settings, randomPicker(settings, nth, usual.steps.length))
     if (run.outcome.kind === 'unfinished') break
     count()
     if (differs(run)) found = run
   }
-  return report(program, settings, usual, found, { complete, runs })
+  const spent = runs < maxRuns && Date.now() >= deadline ? 'maxMilliseconds' : 'maxRuns'
+  const budget = searches && !left ? undefined : searches ? `${spent} was too little` : `strategy is '${strategy}'`
+  return report(program, settings, usual, found, { incomplete: gap ?? budget, runs })
 }
 
 function randomPicker({ seed, strategy }: Settings, nth: number, steps: number): Picker {
@@ -187,7 +194,7 @@ function randomPicker({ seed, strategy }: Settings, nth: number, steps: number):
 /** Not one order was run to its end. */
 function unfinished({ seed }: Settings, { outcome }: Run): Exploration {
   const message = `The program did not come to its end once before maxMilliseconds were over (seed ${seed})`
-  const nothing = { complete: false, deadlock: undefined, disagreement: undefined }
+  const nothing = { complete: false, incomplete: undefined, deadlock: undefined, disagreement: undefined }
   return { ...nothing, verdict: 'unfinished', runs: 1, seed, outcome, message }
 }
 
@@ -196,13 +203,17 @@ async function report(
   settings: Settings,
   usual: Run,
   found: Run | undefined,
-  { complete, runs }: Pick<Exploration, 'complete' | 'runs'>,
+  { incomplete, runs }: Pick<Exploration, 'incomplete' | 'runs'>,
 ): Promise<Exploration> {
   const { seed } = settings
-  const about = { complete, runs, seed, outcome: usual.outcome }
+  const complete = incomplete === undefined
+  const about = { complete, incomplete, runs, seed, outcome: usual.outcome }
   if (found === undefined) {
     const agreement = runs === 1 ? 'One order was run' : `All ${runs} orders that were run agree`
-    const message = `${agreement}${complete ? ': no other could matter' : ', and there may be more'} (seed ${seed})`
+    const others = complete
+      ? `: no other could matter (seed ${seed})`
+      : `, and there may be more (seed ${seed}): ${incomplete}`
+    const message = `${agreement}${others}`
     return { ...about, verdict: 'agree', deadlock: undefined, disagreement: undefined, message }
   }
   const shrunk = found === usual ? usual : await shrink(program, settings, usual, found)
@@ -221,7 +232,7 @@ async function report(
           step: explained.step,
           missing: explained.missing,
         }
-  const exploration = { ...about, complete: false, verdict, deadlock, disagreement } as const
+  const exploration = { ...about, complete: false, incomplete: undefined, verdict, deadlock, disagreement } as const
   return { ...exploration, message: messageOf(exploration, settings.faults.length > 0) }
 }
 

@@ -3,12 +3,13 @@ import { setImmediate } from 'node:timers/promises'
 import { keepReachable } from '../base/finalization.js'
 import { collectingUncaught } from '../base/uncaught.js'
 import type { Ranges } from '../driver/sim/handles.js'
-import { ChosenScheduler } from '../driver/sim/machine/chosen-scheduler.js'
+import { ChosenScheduler, MOST_IDLE } from '../driver/sim/machine/chosen-scheduler.js'
 import type { PlannedFault } from '../driver/sim/machine/fault-plan.js'
 import { SimOperationKind } from '../driver/sim/machine/work.js'
 import { SimDriver } from '../driver/sim/sim-driver.js'
 import { type Simulation, simulationFor } from '../simulation/simulation.js'
 import { type Outcome, observed, observedError } from './outcome.js'
+import { OwnTurns } from './own-turns.js'
 import { detoursOf, type Schedule, scheduleOf } from './schedule.js'
 import { type Known, type Picker, StepRecorder } from './step-recorder.js'
 import type { Step } from './steps.js'
@@ -32,10 +33,12 @@ export interface Run {
   readonly schedule: Schedule
   readonly steps: readonly Step[]
   readonly operations: ReadonlyMap<number, Known>
+  /** Why there are orders that could matter, and that no picker can choose. */
+  readonly gap: string | undefined
 }
 
-/** Turns of the event loop without anything to do after which nothing will come of itself. */
-const QUIET_TURNS = 20
+/** Milliseconds in which nothing happens, and nothing is to come, after which nothing will. */
+const QUIET_TIME = 50
 /** Milliseconds that a run has, however late it begins. */
 const LEAST_TIME = 1000
 
@@ -45,7 +48,8 @@ export async function runOnce(
   pick: Picker,
   wantsSites = false,
 ): Promise<Run> {
-  const recording = new StepRecorder(pick, devices, wantsSites)
+  const latest = Math.max(deadline, Date.now() + LEAST_TIME)
+  const recording = new StepRecorder(pick, devices, latest, wantsSites)
   ranges.rewind()
   let scheduler: ChosenScheduler | undefined
   const driver = new SimDriver({
@@ -58,28 +62,26 @@ export async function runOnce(
       return scheduler
     },
   })
+  // The event loop turns for it below.
+  driver.machine.onWork = () => {}
   for (const fault of faults) driver.machine.faults.add(fault)
   const uncaught: string[] = []
   let deadlock: End | undefined
   const letGo = keepReachable()
-  const latest = Math.max(deadline, Date.now() + LEAST_TIME)
-  const isLate = (): boolean => Date.now() >= latest
+  using own = new OwnTurns(
+    () => recording.steps.length - 1,
+    (since) => scheduler?.turned(since),
+    (milliseconds) => recording.leftOut(`a timer of ${milliseconds} ms is taken to come after all else`),
+  )
   try {
     const end = await collectingUncaught(
       (error) => {
         uncaught.push(observedError(error))
         if (isDeadlock(error)) deadlock ??= { kind: 'deadlock', value: observedError(error) }
       },
-      async () => {
-        let isOver = false
-        const ended = ending(program, simulationFor(driver)).finally(() => {
-          isOver = true
-        })
-        const reached = await Promise.race([ended, quiet(driver, recording, () => isOver || isLate())])
-        isOver = true
-        while (scheduler?.stuck === false && !isLate()) await setImmediate()
-        if (scheduler?.stuck === false) return UNFINISHED
-        return reached ?? { kind: 'deadlock' as const, value: standing(recording) }
+      () => {
+        const ended = own.run(() => ending(program, simulationFor(driver)))
+        return scheduler === undefined ? ended : reachEnd(ended, scheduler, recording, own)
       },
     )
     const ran = recording.ran.flatMap((process) => recording.operations.get(process) ?? []).map(nameOf)
@@ -88,6 +90,7 @@ export async function runOnce(
       schedule: scheduleOf(devices, detoursOf(recording.steps)),
       steps: recording.steps,
       operations: recording.operations,
+      gap: recording.gap,
     }
   } finally {
     scheduler?.stop()
@@ -114,15 +117,45 @@ function isDeadlock(error: unknown): boolean {
   return typeof error === 'object' && error !== null && Reflect.get(error, 'code') === 'ERR_DEADLOCK'
 }
 
-/** Resolves when the program waits for the GPU, and the GPU for the program; or when `isOver`. */
-async function quiet({ machine }: SimDriver, { steps }: StepRecorder, isOver: () => boolean): Promise<undefined> {
-  let seen = 0
-  for (let turns = 0; turns < QUIET_TURNS && !isOver(); ) {
-    const waits = machine.waitsPending + machine.hostFunctionsPending + machine.hostFunctionsDropped > 0
-    turns = waits && steps.length === seen ? turns + 1 : 0
-    seen = steps.length
-    await setImmediate()
+/**
+ * Lets the machine, and what the program has put into the event loop, go on until the program is over and the machine has
+ * nothing to do, or neither can go on.
+ */
+async function reachEnd(
+  ended: Promise<End>,
+  scheduler: ChosenScheduler,
+  recording: StepRecorder,
+  own: OwnTurns,
+): Promise<End> {
+  let end: End | undefined
+  void ended.then((reached) => {
+    end = reached
+  })
+  let quietSince: number | undefined
+  await allJavascript(own)
+  while (!recording.isLate && scheduler.idle <= 2 * MOST_IDLE) {
+    const turns = own.count
+    const last = end === undefined ? own.nextOfAll : undefined
+    let step = scheduler.next(own.next(end !== undefined))
+    if (step === undefined && last !== undefined) step = scheduler.next(last)
+    if (step === undefined && end !== undefined) return end
+    if (step === 'turn')
+      while (own.count === turns && own.nextOfAll !== undefined && !recording.isLate) await setImmediate()
+    else if (step !== 'end') await allJavascript(own)
+    if (step !== undefined || own.mayCome) quietSince = undefined
+    else quietSince ??= Date.now()
+    if (quietSince !== undefined && Date.now() - quietSince > QUIET_TIME) break
   }
+  if (recording.isLate) return UNFINISHED
+  return end ?? { kind: 'deadlock', value: standing(recording) }
+}
+
+/** Resolves when JavaScript has nothing to do, and before the event loop comes to anything of the program's. */
+async function allJavascript(own: OwnTurns): Promise<void> {
+  for (let rounds = 0; rounds < 4; rounds += 1) {
+    await new Promise<void>((resolve) => queueMicrotask(() => process.nextTick(resolve)))
+  }
+  if (own.next(false) === undefined) await setImmediate()
 }
 
 /** The operations that will never be over. */

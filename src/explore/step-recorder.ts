@@ -1,6 +1,6 @@
 /** Directs one run, by asking a picker, and writes down its steps. */
 import { shortCallSite } from '../base/stack.js'
-import type { Choice, Director, Where } from '../driver/sim/machine/chosen-scheduler.js'
+import { type Choice, type Director, isFreeBeside, type Where } from '../driver/sim/machine/chosen-scheduler.js'
 import type { SimOperation, SimStream } from '../driver/sim/machine/machine-state.js'
 import type { HostLook } from '../driver/sim/machine/scheduler.js'
 import { SimOperationKind, type Touch, touchesOverlap } from '../driver/sim/machine/work.js'
@@ -11,9 +11,9 @@ export type Picker = (choices: readonly Choice[], place: number, steps: readonly
 
 export const processOf = ({ operation }: Choice): number => operation?.sequence ?? HOST
 
-const RANKS: Readonly<Record<Choice['kind'], number>> = { host: 0, run: 1, settle: 2, end: 3 }
+const RANKS: Readonly<Record<Choice['kind'], number>> = { host: 0, run: 1, settle: 2, end: 3, turn: 4 }
 
-/** JavaScript first; of operations, those queued first. */
+/** JavaScript first, of operations those queued first; but a turn of the event loop only where nothing else can happen. */
 export function usualChoice(choices: readonly Choice[]): Choice {
   return choices.reduce((best, choice) => {
     const ranks = RANKS[choice.kind] - RANKS[best.kind]
@@ -47,15 +47,37 @@ export class StepRecorder implements Director {
   /** Operations behind a latch come after the step that opened it, too. */
   readonly #openedAt = new Map<number, number>()
   /** Memory that JavaScript has views of. */
-  readonly #viewed: Touch[] = []
+  #viewed: Touch[] = []
+  /** Places of the steps that ended what held an entry of the stream's hardware queue. */
+  readonly #freed = new Map<SimStream, number[]>()
+  #lastRun = 0
+  #lastFree = 0
+  /** Why there are orders that could matter, and that cannot be chosen; and where, if that is known. */
+  gap: string | undefined
 
+  /** `latest`: when the program is to be given up, by `Date.now()`. */
   constructor(
     private readonly pick: Picker,
     private readonly devices: number,
+    private readonly latest: number,
     private readonly wantsSites = false,
   ) {
-    const where: Where = { running: false, depth: 0, waitsFor: undefined, runnable: undefined }
+    const where: Where = { running: false, depth: 0, wait: undefined, runnable: undefined, since: undefined }
     this.#begin({ kind: 'host', operation: undefined }, HOST, where)
+  }
+
+  get isLate(): boolean {
+    return Date.now() >= this.latest
+  }
+
+  checkTime(): void {
+    if (this.isLate) throw new Error('The run was given up: there was no more time')
+  }
+
+  leftOut(why: string): void {
+    if (this.gap !== undefined) return
+    const site = shortCallSite()
+    this.gap = site === undefined ? why : `${why}, at ${site}`
   }
 
   choose(choices: readonly Choice[], where: Where): Choice {
@@ -70,15 +92,23 @@ export class StepRecorder implements Director {
     const nth = (this.#counts.get(`${what} ${stream}`) ?? 0) + 1
     this.#counts.set(`${what} ${stream}`, nth)
     const touches = operation.work?.touches ?? []
+    // Pinned memory that is closed is taken from JavaScript.
+    if (what === 'free') this.#viewed = this.#viewed.filter((view) => touchesOverlap([view], touches) === undefined)
     const queuedAt = this.steps.length - 1
     const site = this.wantsSites ? shortCallSite() : undefined
     this.operations.set(operation.sequence, { operation, what, stream, nth, touches, queuedAt, site })
   }
 
-  over({ sequence, stream }: SimOperation): void {
-    this.#overAt.set(sequence, this.steps.length - 1)
-    this.#step.ended.add(sequence)
+  over({ sequence, stream, takesEntry, inStream }: SimOperation): void {
+    const place = this.steps.length - 1
+    this.#overAt.set(sequence, place)
+    this.#step.ended = added(this.#step.ended, sequence)
     if (this.#inside.includes(sequence)) this.#inside.splice(this.#inside.indexOf(sequence), 1)
+    if (takesEntry && inStream) {
+      const freed = this.#freed.get(stream)
+      if (freed === undefined) this.#freed.set(stream, [place])
+      else freed.push(place)
+    }
     if (stream.device.fault !== 0) this.#step.faults = true
   }
 
@@ -89,12 +119,14 @@ export class StepRecorder implements Director {
   looks({ operations, memory }: HostLook): void {
     const step = this.#step
     if (this.wantsSites) step.site ??= shortCallSite()
-    for (const operation of operations ?? []) if (operation !== undefined) step.looks.add(operation.sequence)
+    for (const operation of operations ?? [])
+      if (operation !== undefined) step.looks = added(step.looks, operation.sequence)
     if (memory === undefined) return
     const { pointer, byteLength } = memory
-    step.touches.push({ pointer, byteLength, writes: true })
+    const touch = { pointer, byteLength, writes: true }
+    step.touches = [...step.touches, touch]
     const isKnown = this.#viewed.some((known) => known.pointer === pointer && known.byteLength === byteLength)
-    if (!isKnown) this.#viewed.push({ pointer, byteLength, writes: true })
+    if (!isKnown) this.#viewed = [...this.#viewed, touch]
   }
 
   isViewed({ work }: SimOperation): boolean {
@@ -111,8 +143,9 @@ export class StepRecorder implements Director {
     const begins = javascript && !where.running
     // JavaScript that begins may look through any view that it kept.
     if (kind === 'run') this.#inside.push(processOf(choice))
+    if (kind === 'run') this.#lastRun = this.steps.length
     if (kind === 'run' && operation?.host?.own !== true) this.ran.push(processOf(choice))
-    const touches = begins ? [...this.#viewed] : kind === 'end' ? [...(operation?.work?.touches ?? [])] : []
+    const touches = begins ? this.#viewed : kind === 'end' ? (operation?.work?.touches ?? []) : []
     this.steps.push({
       kind,
       process: processOf(choice),
@@ -124,27 +157,45 @@ export class StepRecorder implements Director {
       runnable: where.runnable && new Set([...where.runnable].map(({ sequence }) => sequence)),
       causes: this.#causesOf(choice, where),
       touches,
-      looks: new Set(),
-      ended: new Set(),
+      looks: NONE,
+      ended: NONE,
       faults: false,
       site: undefined,
     })
   }
 
-  #causesOf({ kind, operation }: Choice, { running, waitsFor }: Where): number[] {
+  #causesOf({ kind, operation }: Choice, { wait, since }: Where): number[] {
     if (operation === undefined) {
-      if (running) return []
-      return waitsFor === undefined ? [...this.steps.keys()] : this.#ends([waitsFor])
+      if (since !== undefined) return [since]
+      if (wait === undefined) return []
+      if (wait.last !== undefined) return this.#ends([wait.last])
+      if (wait.room === undefined) return [this.#lastRun]
+      const { stream, left } = wait.room
+      const freed = this.#freed.get(stream) ?? []
+      const place = freed[freed.length + stream.entries - left - 1]
+      return place === undefined ? [] : [place]
     }
     if (kind === 'settle') return this.#ends([operation])
     const queuedAt = this.operations.get(operation.sequence)?.queuedAt ?? 0
-    return [queuedAt, ...this.#ends(operation.after)]
+    const causes = [queuedAt, ...this.#ends(operation.after)]
+    if (isFreeBeside(operation)) {
+      causes.unshift(this.#lastFree)
+      this.#lastFree = this.steps.length
+    }
+    return causes
   }
 
   #ends(operations: readonly SimOperation[]): number[] {
     const places = operations.flatMap(({ sequence }) => [this.#overAt.get(sequence), this.#openedAt.get(sequence)])
     return places.filter((place) => place !== undefined)
   }
+}
+
+const NONE: ReadonlySet<number> = new Set()
+
+/** Most steps have nothing to add. */
+function added(numbers: ReadonlySet<number>, number: number): ReadonlySet<number> {
+  return numbers === NONE ? new Set([number]) : (numbers as Set<number>).add(number)
 }
 
 /** Streams are numbered in the order in which they were made, from 1; those that the library makes for itself count too. */

@@ -23,11 +23,11 @@ export interface Step {
   readonly runnable: ReadonlySet<number> | undefined
   /** Earlier steps without which this one could not be. */
   readonly causes: readonly number[]
-  readonly touches: Touch[]
+  touches: readonly Touch[]
   /** Operations that the host asked about. */
-  readonly looks: Set<number>
+  looks: ReadonlySet<number>
   /** Operations that it ended. */
-  readonly ended: Set<number>
+  ended: ReadonlySet<number>
   /** It lost the devices. */
   faults: boolean
   /** Where JavaScript did this, if sites were asked for. */

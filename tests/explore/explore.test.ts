@@ -561,6 +561,53 @@ describe('how far an exploration is', () => {
   })
 })
 
+describe('a long program', () => {
+  it('takes time and memory as it is long, also where the host runs ahead of the GPU', {
+    timeout: 120_000,
+  }, async () => {
+    const frames: ExploredProgram = async (simulation) => {
+      const { streams, buffers } = open(simulation, 2)
+      const [producer, consumer] = streams as [Stream, Stream]
+      const [data, result] = buffers as [DeviceBuffer, DeviceBuffer]
+      for (let frame = 0; frame < 25_000; frame += 1) {
+        producer.wait(consumer)
+        producer.fill(data, frame & 255)
+        consumer.wait(producer)
+        consumer.copy(result, data)
+      }
+      await consumer.finished()
+    }
+    // What is kept for each pair of steps takes gigabytes here, and minutes.
+    const { runs, complete, message } = await explore(frames)
+    assert.deepEqual({ runs, complete }, { runs: 1, complete: true }, message)
+  })
+
+  it('has a message of a page, and all steps in the listings', async () => {
+    const frames: ExploredProgram = async (simulation) => {
+      const { streams, buffers } = open(simulation, 2)
+      const [producer, consumer] = streams as [Stream, Stream]
+      const [data, result] = buffers as [DeviceBuffer, DeviceBuffer]
+      for (let frame = 0; frame < 300; frame += 1) {
+        set(producer, data, frame)
+        if (frame !== 299) consumer.wait(producer)
+        consumer.copy(result, data).launchHostFunc(() => {})
+        producer.wait(consumer)
+      }
+      return read(consumer, result)
+    }
+    const { verdict, message, disagreement } = await explore(frames)
+    assert.equal(verdict, 'disagree')
+    assert.ok(message.length < 4000, message)
+    assert.match(
+      message,
+      /^They part at step \d+\. fill \(no\. 300\) on stream 1 at .* and copy \(no\. 300\) on stream 2/m,
+    )
+    assert.match(message, /^The second order \(of \d+ steps \d+ differ, the last of them step \d+\):$/m)
+    assert.match(message, /all \d+ steps: disagreement\.second\.listing$/m)
+    assert.ok((disagreement?.second.listing.split('\n').length ?? 0) > 900)
+  })
+})
+
 describe('a program that polls', () => {
   it('comes to an end, blocking or not', async () => {
     const polls: ExploredProgram = async (simulation) => {

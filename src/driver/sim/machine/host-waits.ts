@@ -60,7 +60,7 @@ export class HostWaits {
       () => machine.hostFunctionsPending === 0,
       () => machine.hasNoHostFunctionUpTo(last),
     )
-    this.#block({ isOver, needs: () => true, last: undefined }, 'device.drainHostFunctions()')
+    this.#block({ isOver, needs: () => true, last: undefined, room: undefined }, 'device.drainHostFunctions()')
   }
 
   get #pending(): number {
@@ -145,7 +145,7 @@ const stands = (latch: SimOperation, milliseconds: number): string =>
   `Nothing has gone on for ${seconds(milliseconds)}: work that is waited for comes after ${inWords(latch)}`
 
 function waitFor(last: SimOperation): HostWait {
-  return { last, isOver: () => last.over, needs: (host) => host.isBefore(last) }
+  return { last, room: undefined, isOver: () => last.over, needs: (host) => host.isBefore(last) }
 }
 
 /** What a stream captures goes into a graph, and takes no entry. */
@@ -154,5 +154,6 @@ export function hasRoom(stream: SimStream, entries: number): boolean {
 }
 
 function waitForRoom(stream: SimStream, entries: number): HostWait {
-  return { last: undefined, isOver: () => hasRoom(stream, entries), needs: (host) => host.holdsUp(stream) }
+  const room = { stream, left: QUEUE_ENTRIES - entries }
+  return { last: undefined, room, isOver: () => hasRoom(stream, entries), needs: (host) => host.holdsUp(stream) }
 }

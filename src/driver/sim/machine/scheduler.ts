@@ -3,7 +3,7 @@
  * that is due runs, and when a promise is settled. The machine knows which operation must come after which; a scheduler picks
  * among the rest.
  */
-import type { SimOperation } from './machine-state.js'
+import type { SimOperation, SimStream } from './machine-state.js'
 import type { Touch } from './work.js'
 
 /** The machine, as far as a scheduler moves it. */
@@ -35,6 +35,8 @@ export interface HostWait {
   needs(host: SimOperation): boolean
   /** The operation that is waited for, where it is one. */
   readonly last: SimOperation | undefined
+  /** Where it is room in a hardware queue: the stream, and how many entries may be left. */
+  readonly room: { readonly stream: SimStream; readonly left: number } | undefined
 }
 
 /**
