@@ -1,0 +1,84 @@
+/** Runs programs that are lists of steps: under every order, under the sanitizer, and with its advice followed. */
+import { Sanitizer, type SanitizerMode, type SanitizerReport } from 'cuda-streams/sanitizer'
+import { explore, type Exploration, type Simulation, simulate } from 'cuda-streams/sim'
+import { type Stage, type Step, streamOf } from './pairs.js'
+
+const MOST_RUNS = 400
+
+/** Runs the steps. What it returns is all that the program observed. */
+export async function perform(steps: readonly Step[], simulation: Simulation): Promise<unknown> {
+  const [device] = simulation.devices
+  if (device === undefined) throw new Error('a simulation has a device')
+  const stage: Stage = { simulation, device, streams: new Map(), results: [], keep: new Map() }
+  for (const { name, run } of steps) {
+    const holder = { [`step_${name.replaceAll(' ', '_')}`]: (): unknown => run(stage) }
+    await Object.values(holder)[0]?.()
+  }
+  return Promise.all(stage.results)
+}
+
+/** The oracle: does every order of the GPU come to the same? With a sanitizer, does it where that mends? */
+export function explored(steps: readonly Step[], devices: number, mode?: SanitizerMode): Promise<Exploration> {
+  return explore(
+    async (simulation) => {
+      const [device] = simulation.devices
+      const sanitizer = mode === undefined ? undefined : Sanitizer.start({ device, mode, stacks: 'none' })
+      try {
+        return await perform(steps, simulation)
+      } finally {
+        sanitizer?.stop()
+      }
+    },
+    { devices, maxRuns: MOST_RUNS },
+  )
+}
+
+/** What the sanitizer says of one run. */
+export async function reportsOf(steps: readonly Step[], devices: number): Promise<readonly SanitizerReport[]> {
+  using simulation = simulate({ devices })
+  const [device] = simulation.devices
+  using sanitizer = Sanitizer.start({ device })
+  await perform(steps, simulation)
+  return sanitizer.reports.filter(({ severity }) => severity === 'error')
+}
+
+/** The line of the program that a stack is about. */
+const stepIn = (stack: readonly string[]): string | undefined => /\bstep_(\w+)/.exec(stack.join('\n'))?.[1]
+
+/** What the advice says is put where it says so; undefined where it is none that can be followed word for word. */
+export function followed(steps: readonly Step[], { advice, first, second }: SanitizerReport): readonly Step[] | undefined {
+  const at = (stack: readonly string[] | undefined): number =>
+    steps.findIndex(({ name }) => name.replaceAll(' ', '_') === stepIn(stack ?? []))
+  const insert = (index: number, run: Step['run']): readonly Step[] | undefined =>
+    index < 0 ? undefined : [...steps.slice(0, index), { name: `advice ${steps.length}`, run }, ...steps.slice(index)]
+  const later = at(second.stack)
+  const kept = /Record an event before `([\w.]+)` is closed .*`([\w.]+)\.wait\(\w+\)`/.exec(advice)
+  if (kept !== null) {
+    const [, from = '', to = ''] = kept
+    const waits = later < 0 ? undefined : insert(later, (s) => streamOf(s, to).wait(s.keep.get('advised') as never))
+    if (waits === undefined) return undefined
+    const behind = at(first?.stack) + 1
+    const record: Step = { name: 'advised record', run: (s) => s.keep.set('advised', streamOf(s, from).record()) }
+    return [...waits.slice(0, behind), record, ...waits.slice(behind)]
+  }
+  const wait = /`([\w.]+)\.wait\(([\w.]+)\)`/.exec(advice)
+  if (wait !== null) return insert(later, (s) => streamOf(s, wait[1] ?? '').wait(streamOf(s, wait[2] ?? '')))
+  const host = /`await ([\w.]+)\.finished\(\)`/.exec(advice)
+  if (host !== null) return insert(later, async (s) => streamOf(s, host[1] ?? '').finished())
+  return undefined
+}
+
+const MOST_ADVICE = 5
+
+/** Follows one advice after the other until nothing is reported; undefined where that does not come about. */
+export async function mendedByAdvice(steps: readonly Step[], devices: number): Promise<readonly Step[] | undefined> {
+  let mended = steps
+  for (let count = 0; count < MOST_ADVICE; count += 1) {
+    const [report] = await reportsOf(mended, devices)
+    if (report === undefined) return mended
+    const next = followed(mended, report)
+    if (next === undefined) return undefined
+    mended = next
+  }
+  return undefined
+}
