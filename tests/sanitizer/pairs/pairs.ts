@@ -2,14 +2,7 @@
  * Pairs of programs, made from a table: two accesses to the same word × an order that fails to hold them apart, and the twin
  * with one that does. A program is a list of steps with names, so that advice can be followed before one of them.
  */
-import {
-  type Device,
-  type DeviceBuffer,
-  defineKernel,
-  type GraphExec,
-  type PinnedBuffer,
-  Stream,
-} from 'cuda-streams'
+import { type Device, type DeviceBuffer, defineKernel, type GraphExec, type PinnedBuffer, Stream } from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
 import { nameStream } from 'cuda-streams/sanitizer'
 import type { Simulation } from 'cuda-streams/sim'
@@ -271,11 +264,7 @@ const BROKEN: Readonly<Record<string, Place>> = {
 }
 
 const MENDED: Readonly<Record<string, Place>> = {
-  'b.wait(a)': (first, second) => [
-    first,
-    step('wait', (s) => streamOf(s, 'b').wait(streamOf(s, 'a'))),
-    second('b'),
-  ],
+  'b.wait(a)': (first, second) => [first, step('wait', (s) => streamOf(s, 'b').wait(streamOf(s, 'a'))), second('b')],
   'an event': (first, second) => [
     first,
     recordA('record'),
@@ -288,11 +277,7 @@ const MENDED: Readonly<Record<string, Place>> = {
     step('wait again', (s) => streamOf(s, 'b').wait(streamOf(s, 'c'))),
     second('b'),
   ],
-  'a.synchronize()': (first, second) => [
-    first,
-    step('sync', (s) => streamOf(s, 'a').synchronize()),
-    second('b'),
-  ],
+  'a.synchronize()': (first, second) => [first, step('sync', (s) => streamOf(s, 'a').synchronize()), second('b')],
   'await a.finished()': (first, second) => [
     first,
     step('await', async (s) => streamOf(s, 'a').finished()),
@@ -345,8 +330,7 @@ const end = step('end', async (stage) => {
 
 function programOf(first: Access, second: Access, on: 'device' | 'pinned', place: Place): readonly Step[] {
   const one = step('first', (stage) => first.run(stage, 'first', streamOf(stage, 'a')))
-  const two = (stream: string): Step =>
-    step('second', (stage) => second.run(stage, 'second', streamOf(stage, stream)))
+  const two = (stream: string): Step => step('second', (stage) => second.run(stage, 'second', streamOf(stage, stream)))
   const prepared = [[first, 'first'] as const, [second, 'second'] as const]
   return [beginning(on, prepared), ...place(one, two), end]
 }
@@ -364,7 +348,8 @@ export function pairs(): readonly PairedProgram[] {
       // JavaScript is not on a stream: what holds the stream alone does not hold it.
       const wrong = inJavaScript ? broken.filter(([name]) => !name.includes('null stream')) : broken
       const right = inJavaScript
-        ? mended.filter(([name]) => name === 'an event that was waited for' || /a\.|device\./.test(name))
+        ? mended
+            .filter(([name]) => name === 'an event that was waited for' || /a\.|device\./.test(name))
             .filter(([name]) => name !== 'b.wait(a)')
         : mended
       const [badName, bad] = wrong[result.length % wrong.length] as [string, Place]

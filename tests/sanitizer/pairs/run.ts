@@ -1,6 +1,6 @@
 /** Runs programs that are lists of steps: under every order, under the sanitizer, and with its advice followed. */
 import { Sanitizer, type SanitizerMode, type SanitizerReport } from 'cuda-streams/sanitizer'
-import { explore, type Exploration, type Simulation, simulate } from 'cuda-streams/sim'
+import { type Exploration, explore, type Simulation, simulate } from 'cuda-streams/sim'
 import { type Stage, type Step, streamOf } from './pairs.js'
 
 const MOST_RUNS = 400
@@ -46,7 +46,10 @@ export async function reportsOf(steps: readonly Step[], devices: number): Promis
 const stepIn = (stack: readonly string[]): string | undefined => /\bstep_(\w+)/.exec(stack.join('\n'))?.[1]
 
 /** What the advice says is put where it says so; undefined where it is none that can be followed word for word. */
-export function followed(steps: readonly Step[], { advice, first, second }: SanitizerReport): readonly Step[] | undefined {
+export function followed(
+  steps: readonly Step[],
+  { advice, first, second }: SanitizerReport,
+): readonly Step[] | undefined {
   const at = (stack: readonly string[] | undefined): number =>
     steps.findIndex(({ name }) => name.replaceAll(' ', '_') === stepIn(stack ?? []))
   const insert = (index: number, run: Step['run']): readonly Step[] | undefined =>
