@@ -306,14 +306,28 @@ export interface LaunchShape {
   readonly cluster: readonly [number, number, number] | undefined
 }
 
-/** How a kernel uses the memory behind a pointer: reads it, writes it, or both. */
-export type Access = 'in' | 'out' | 'inout'
+/**
+ * How a kernel uses the memory behind a pointer: reads it, writes it, or both. 'atomic' is both, by atomic operations
+ * alone, whose order among each other does not matter to the kernels.
+ */
+export type Access = 'in' | 'out' | 'inout' | 'atomic'
 
 /** Memory that a kernel is given. */
 export interface KernelMemory {
   readonly pointer: Pointer
   readonly byteLength: number
   readonly access: Access
+  /** Only these of its bytes are touched. Default: all. */
+  readonly rows?: MemoryRows | undefined
+}
+
+/** Matrices at equal distances, the rows of each at equal distances: in bytes, from the first byte of the memory on. */
+export interface MemoryRows {
+  readonly rowLength: number
+  readonly rows: number
+  readonly rowDistance: number
+  readonly matrices: number
+  readonly matrixDistance: number
 }
 
 /** A kernel written in JavaScript, for a driver that runs no GPU code. */

@@ -13,7 +13,7 @@ import type { StreamCore } from '../streams/stream-core.js'
 export interface ExternalMemory {
   /** A buffer of the stream's driver. */
   readonly buffer: DeviceBuffer | PinnedBuffer
-  /** Is the memory read, written or both? Default 'inout'. */
+  /** Is the memory read, written or both, or touched by atomic operations alone? Default 'inout'. */
   readonly access?: Access | undefined
 }
 
@@ -37,7 +37,7 @@ interface GivenMemory {
   readonly access: Access
 }
 
-const ACCESSES: readonly Access[] = ['in', 'out', 'inout']
+const ACCESSES: readonly Access[] = ['in', 'out', 'inout', 'atomic']
 const DURATION = 1000
 const WORK = ['name', 'memory', 'simulate', 'nanoseconds'] as const
 
@@ -67,7 +67,7 @@ function readMemory(each: unknown, index: number): GivenMemory {
   const { buffer, access = 'inout' } = readOptions(each as ExternalMemory | undefined, ['buffer', 'access'], name)
   if (!isMemory(buffer)) throw invalidType(`${name}.buffer`, 'a DeviceBuffer or a PinnedBuffer', buffer)
   if (!ACCESSES.includes(access)) {
-    throw invalidValue(`${name}.access must be 'in', 'out' or 'inout', not ${describe(access)}`)
+    throw invalidValue(`${name}.access must be 'in', 'out', 'inout' or 'atomic', not ${describe(access)}`)
   }
   return { buffer, access }
 }

@@ -9,8 +9,11 @@ import { CheckedOperation, type CheckedOperationKind, type StreamName, type Touc
 import type { RaceFound } from './ranges.js'
 import { type Region, Regions } from './regions.js'
 import type { Finding } from './reports.js'
+import { plain, scatteredOf } from './rows.js'
 import type { SampledSite, Stacks, TakenStack } from './stacks.js'
 import type { CapturedWork, StreamStrand } from './streams.js'
+
+const NONE: readonly Touched[] = []
 
 export class Detector {
   readonly regions: Regions
@@ -32,7 +35,7 @@ export class Detector {
     const stream = this.order.streams.at(handle)
     if (stream.capture !== undefined) return
     const at = this.order.nextOf(stream)
-    this.#look((stack) => this.#operation(at, stream, what, 'work', stack), memory)
+    this.#look((stack) => this.#operation(at, stream, what, 'work', stack, memory), memory)
   }
 
   /** Work was queued that touches memory. */
@@ -44,12 +47,12 @@ export class Detector {
     const stack = this.stacks.sample(sites, what, stream)
     if (stream.capture !== undefined) {
       const regions = memory.map(({ pointer }) => this.regions.at(pointer))
-      const copied = memory.map(({ pointer, byteLength, access }) => ({ pointer, byteLength, access }))
+      const copied = memory.map(plain)
       stream.capture.add(stream, { kind: 'work', what, memory: copied, regions, stream, stack })
       return
     }
     const at = stream.next()
-    this.#touch(this.#operation(at, stream, what, kind, stack), memory, stream)
+    this.#touch(this.#operation(at, stream, what, kind, stack, memory), memory, stream)
   }
 
   allocated(pointer: Pointer, byteLength: number, handle: StreamHandle): void {
@@ -89,7 +92,8 @@ export class Detector {
     const what = running === undefined ? 'a view' : 'a host function'
     // Looked at only: work that is queued later comes after it, and a host function that runs later does too.
     this.#look(
-      (stack) => this.#operation(at, running?.stream, what, 'javascript', stack, running?.captured, running?.sequence),
+      (stack) =>
+        this.#operation(at, running?.stream, what, 'javascript', stack, NONE, running?.captured, running?.sequence),
       [{ pointer, byteLength, access: 'inout' }],
     )
   }
@@ -121,7 +125,7 @@ export class Detector {
   #nodeLaunched(stream: StreamStrand, work: CapturedWork, at: StrandPoint, stack: TakenStack | undefined): void {
     if (work.kind === 'host') work.launched(stream, at, work)
     if (work.kind !== 'work') return
-    this.#touch(this.#operation(at, stream, work.what, 'work', stack, work), work.memory, stream, work.regions)
+    this.#touch(this.#operation(at, stream, work.what, 'work', stack, work.memory, work), work.memory, stream, work.regions)
   }
 
   #free(region: Region, free: CheckedOperation): void {
@@ -153,7 +157,7 @@ export class Detector {
         found(freed, 'out', pointer, pointer + byteLength)
         continue
       }
-      region.ranges.touch(operation, pointer, pointer + byteLength, access !== 'in', found)
+      region.ranges.touch(operation, pointer, pointer + byteLength, access, found)
       this.regions.touched(this.order.host)
       if (region.kind === 'foreign' && this.#isAskedAbout(region, stream)) {
         findings ??= []
@@ -175,7 +179,7 @@ export class Detector {
       }
       const { ranges, freed } = this.regions.at(pointer)
       if (freed !== undefined) found(freed, 'out', pointer, pointer + byteLength)
-      ranges.look(operation, pointer, pointer + byteLength, access !== 'in', found)
+      ranges.look(operation, pointer, pointer + byteLength, access, found)
     }
     if (findings.length > 0) this.findings.add(findings, operation)
   }
@@ -193,10 +197,11 @@ export class Detector {
     what: string,
     kind: CheckedOperationKind,
     stack: TakenStack | undefined,
+    memory: readonly Touched[] = NONE,
     captured?: CapturedWork,
     sequence?: number,
   ): CheckedOperation {
     if (sequence === undefined) this.#sequence += 1
-    return new CheckedOperation(at, sequence ?? this.#sequence, what, kind, stream, stack, captured)
+    return new CheckedOperation(at, sequence ?? this.#sequence, what, kind, stream, stack, captured, scatteredOf(memory))
   }
 }

@@ -1,6 +1,7 @@
 /** What touches memory: queued work, or JavaScript itself. */
-import type { Access, Pointer } from '../driver/driver.js'
+import type { KernelMemory } from '../driver/driver.js'
 import type { Clock, StrandPoint } from './clocks.js'
+import type { Scattered } from './rows.js'
 import type { TakenStack } from './stacks.js'
 
 export type CheckedOperationKind = 'work' | 'allocation' | 'free' | 'javascript'
@@ -13,11 +14,7 @@ export interface StreamName {
 }
 
 /** Memory that an operation touches. */
-export interface Touched {
-  readonly pointer: Pointer
-  readonly byteLength: number
-  readonly access: Access
-}
+export type Touched = Pick<KernelMemory, 'pointer' | 'byteLength' | 'access' | 'rows'>
 
 /** Are both nodes of one launch? Unordered, they can be of no two: launches of a stream come one after another. */
 export function isSameLaunch(first: CheckedOperation, second: CheckedOperation): boolean {
@@ -42,6 +39,7 @@ export class CheckedOperation implements StrandPoint {
     readonly stack: TakenStack | undefined,
     /** For a node of a graph: where, and on which stream, it was captured. */
     readonly captured: { readonly stream: StreamName; readonly stack: TakenStack | undefined } | undefined,
+    readonly scattered: Scattered,
   ) {
     this.slot = at.slot
     this.tick = at.tick

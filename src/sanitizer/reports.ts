@@ -114,7 +114,12 @@ function bytesOf(pointer: bigint, byteLength: number): string {
   return `${byteLength} byte${byteLength === 1 ? '' : 's'} from 0x${pointer.toString(16)} to 0x${(pointer + BigInt(byteLength)).toString(16)}`
 }
 
-const DOES: Readonly<Record<Access, string>> = { in: 'reads', out: 'writes', inout: 'reads and writes' }
+const DOES: Readonly<Record<Access, string>> = {
+  in: 'reads',
+  out: 'writes',
+  inout: 'reads and writes',
+  atomic: 'updates atomically',
+}
 
 function sideLines(which: string, side: ReportedOperation): string[] {
   const does = side.access === undefined ? '' : ` ${DOES[side.access]}`
