@@ -1,14 +1,13 @@
 /** cuda-streams/sanitizer: finds the wait that is missing between streams. */
 import './shortcuts.js'
 
-export { SanitizerError } from './sanitizer/findings.js'
-export type { ReportedOperation, ReportKind, SanitizerReport } from './sanitizer/reports.js'
+export { SanitizerError, type SanitizerMode, type Suppression, type SuppressionUse } from './sanitizer/findings.js'
+export type { ReportedBuffer, ReportedOperation, ReportKind, SanitizerReport } from './sanitizer/reports.js'
 export {
   type DeclaredAccess,
   declareAccess,
   declareWait,
   Sanitizer,
-  type SanitizerMode,
   type SanitizerOptions,
   type SanitizerStatistics,
   sanitize,

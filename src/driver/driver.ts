@@ -219,6 +219,9 @@ export interface TwoDevices {
  */
 export type CopyRoute = TwoDevices | 'withinHost'
 
+/** What the program has called for. Default 'copy'. */
+export type CopyName = 'copy' | 'upload' | 'download'
+
 /** Where another library's memory is. */
 export interface MemoryPlace {
   readonly device: number
@@ -256,9 +259,17 @@ export interface MemoryDriver {
   admit(pointer: Pointer, owner: number, user: number): boolean
   /**
    * `cuMemcpyAsync` between any two places that the stream's device reaches; `cuMemcpyPeerAsync` where the route tells
-   * that they are memory of two devices that it does not; `cuMemcpyBatchAsync` within the host. Never blocks.
+   * that they are memory of two devices that it does not; `cuMemcpyBatchAsync` within the host. Never blocks. Only wrappers
+   * need the name.
    */
-  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void
+  copy(
+    destination: Pointer,
+    source: Pointer,
+    byteLength: number,
+    stream: StreamHandle,
+    route?: CopyRoute,
+    name?: CopyName,
+  ): void
   /** `cuMemsetD8Async`, `D16` or `D32`. */
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void
   /**
@@ -317,6 +328,8 @@ export interface KernelMemory {
   readonly pointer: Pointer
   readonly byteLength: number
   readonly access: Access
+  /** Which argument of the kernel it is, from 0. */
+  readonly argument?: number
   /** Only these of its bytes are touched. Default: all. */
   readonly rows?: MemoryRows | undefined
 }

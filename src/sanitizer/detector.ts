@@ -1,15 +1,16 @@
 /** Checks each use of memory against those before it. */
 import type { OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
+import type { DriverWrapper } from '../driver/driver-wrapper.js'
 import { NOWHERE, type StrandPoint } from './clocks.js'
 import { type Findings, raceOf } from './findings.js'
 import type { GraphInstance } from './graph-instance.js'
 import type { HappensBefore } from './happens-before.js'
-import type { HostFunctionPlace } from './host-functions.js'
-import { CheckedOperation, type CheckedOperationKind, type StreamName, type Touched } from './operations.js'
+import type { HostFunctionPlace, RunningHostFunction } from './host-functions.js'
+import { Mender } from './mender.js'
+import { CheckedOperation, type CheckedOperationKind, type Touched } from './operations.js'
 import type { RaceFound } from './ranges.js'
-import { type Region, Regions } from './regions.js'
-import type { Finding } from './reports.js'
-import { plain, scatteredOf } from './rows.js'
+import { type Region, type RegionKind, Regions } from './regions.js'
+import { comesFromBefore, type Finding } from './reports.js'
 import type { SampledSite, Stacks, TakenStack } from './stacks.js'
 import type { CapturedWork, StreamStrand } from './streams.js'
 
@@ -17,25 +18,28 @@ const NONE: readonly Touched[] = []
 
 export class Detector {
   readonly regions: Regions
+  readonly #mender: Mender
   #sequence = 0
   /** Of calls that are not uses of one piece of memory. */
   readonly #calls: SampledSite[] = []
 
   constructor(
+    wrapper: DriverWrapper,
     readonly order: HappensBefore,
     private readonly findings: Findings,
     readonly stacks: Stacks,
   ) {
     this.regions = new Regions(order.pending)
+    this.#mender = new Mender(wrapper, order)
   }
 
-  /** Called before work is queued: where races are thrown, the work is refused. */
+  /** Called before work is queued: where races are thrown, the work is refused; where they are mended, a wait is queued. */
   probe(handle: StreamHandle, what: string, memory: readonly Touched[]): void {
-    if (!this.findings.throws) return
+    if (!this.findings.throws && !this.findings.mends) return
     const stream = this.order.streams.at(handle)
     if (stream.capture !== undefined) return
     const at = this.order.nextOf(stream)
-    this.#look((stack) => this.#operation(at, stream, what, 'work', stack, memory), memory)
+    this.#look((stack) => this.#operation(at, stream, what, 'work', stack, memory), memory, stream)
   }
 
   /** Work was queued that touches memory. */
@@ -43,16 +47,16 @@ export class Detector {
     const stream = this.order.arriveAt(handle)
     const [main] = memory
     if (main === undefined) return
-    const sites = kind === 'work' ? this.regions.at(main.pointer).sites : this.#calls
-    const stack = this.stacks.sample(sites, what, stream)
+    const region = this.regions.at(main.pointer)
+    const stack = this.stacks.sample(kind === 'work' ? region.sites : this.#calls, what, stream)
+    if (kind === 'allocation') region.made = stack
     if (stream.capture !== undefined) {
       const regions = memory.map(({ pointer }) => this.regions.at(pointer))
-      const copied = memory.map(plain)
-      stream.capture.add(stream, { kind: 'work', what, memory: copied, regions, stream, stack })
+      stream.capture.add(stream, { kind: 'work', what, memory, regions, stream, stack })
       return
     }
     const at = stream.next()
-    this.#touch(this.#operation(at, stream, what, kind, stack, memory), memory, stream)
+    this.#touch(this.#operation(at, stream, what, kind, stack, memory), stream)
   }
 
   allocated(pointer: Pointer, byteLength: number, handle: StreamHandle): void {
@@ -60,23 +64,41 @@ export class Detector {
     this.work(handle, 'allocation', [{ pointer, byteLength, access: 'out' }], 'allocation')
   }
 
+  /** Memory that is there without a stream. */
+  allocatedApart(pointer: Pointer, byteLength: number, kind: RegionKind): void {
+    this.regions.allocated(pointer, byteLength, kind).made = this.stacks.sample(this.#calls, 'allocation', this)
+  }
+
+  /** Called before memory is given back in the order of a stream. */
+  probeFree(pointer: Pointer, handle: StreamHandle): void {
+    const region = this.regions.startingAt(pointer)
+    if (region === undefined || !this.findings.mends) return
+    const stream = this.order.streams.at(handle)
+    const memory = [wholeOf(region)]
+    const at = this.order.nextOf(stream)
+    this.#look((stack) => this.#operation(at, stream, 'free', 'free', stack, memory), memory, stream)
+  }
+
   freed(pointer: Pointer, handle: StreamHandle): void {
     const region = this.regions.startingAt(pointer)
     if (region === undefined) return
     const stream = this.order.arriveAt(handle)
-    const stack = this.stacks.sample(this.#calls, 'free', stream)
-    this.#free(region, this.#operation(stream.next(), stream, 'free', 'free', stack))
+    this.#free(region, stream.next(), 'free', stream)
   }
 
   /** Memory that belongs to no stream is given back once these events, which the driver takes over, are done. */
   closing(pointer: Pointer, after: readonly OwnEvent[], close: () => void): void {
-    const at = this.order.afterEvents(after.map(({ event }) => event))
+    const region = this.regions.startingAt(pointer)
+    const handles = after.map(({ event }) => event)
+    if (region !== undefined && this.findings.mends) {
+      const memory = [wholeOf(region)]
+      const at = this.order.afterEvents(handles)
+      this.#look((stack) => this.#operation(at, undefined, 'close', 'free', stack, memory), memory, undefined)
+    }
+    const at = this.order.afterEvents(handles)
     close()
     this.takenOver(after)
-    const region = this.regions.startingAt(pointer)
-    if (region === undefined) return
-    const stack = this.stacks.sample(this.#calls, 'close', this)
-    this.#free(region, this.#operation(at, undefined, 'close', 'free', stack))
+    if (region !== undefined) this.#free(region, at, 'close', undefined)
   }
 
   /** The driver does away with these events. */
@@ -90,22 +112,34 @@ export class Detector {
     const clock = (running?.knows ?? this.order.host).clock
     const at = running === undefined ? { slot: NOWHERE, tick: 1, clock } : { ...running.at, clock }
     const what = running === undefined ? 'a view' : 'a host function'
+    const memory: readonly Touched[] = [{ pointer, byteLength, access: 'inout' }]
     // Looked at only: work that is queued later comes after it, and a host function that runs later does too.
-    this.#look(
-      (stack) =>
-        this.#operation(at, running?.stream, what, 'javascript', stack, NONE, running?.captured, running?.sequence),
-      [{ pointer, byteLength, access: 'inout' }],
-    )
+    this.#look((stack) => this.#operation(at, running?.stream, what, 'javascript', stack, memory, running), memory, undefined)
   }
 
   hostFunctionQueued(handle: StreamHandle, place: HostFunctionPlace): void {
     const stream = this.order.arriveAt(handle)
+    const queued = this.stacks.sample(this.#calls, 'host function', stream)
     const launched = (on: StreamStrand, at: StrandPoint, captured: CapturedWork | undefined): void => {
       this.#sequence += 1
-      place.launched({ at, stream: on, captured, sequence: this.#sequence })
+      place.launched({ at, stream: on, captured, queued, sequence: this.#sequence })
     }
     if (stream.capture === undefined) launched(stream, stream.next(), undefined)
-    else stream.capture.add(stream, { kind: 'host', launched, stream, stack: this.stacks.take() })
+    else stream.capture.add(stream, { kind: 'host', launched, stream, stack: queued })
+  }
+
+  /** Called before a graph is launched. What nothing orders with the beginning of the launch may have an order within it. */
+  probeLaunch(instance: GraphInstance | undefined, handle: StreamHandle): void {
+    if (!this.findings.mends || instance === undefined) return
+    const stream = this.order.streams.at(handle)
+    if (stream.capture !== undefined || instance.nodes.some(({ work }) => work.kind === 'wait')) return
+    for (const { work } of instance.nodes) {
+      if (work.kind !== 'work') continue
+      const at = this.order.nextOf(stream)
+      const make = (stack: TakenStack | undefined): CheckedOperation =>
+        this.#operation(at, stream, work.what, 'work', stack, work.memory, undefined, work)
+      this.#look(make, work.memory, stream)
+    }
   }
 
   /** `instance` is undefined where it is older than the sanitizer. */
@@ -116,33 +150,31 @@ export class Detector {
 
   waitedInVain(handle: StreamHandle): void {
     const stream = this.order.streams.at(handle)
-    const stack = this.stacks.sample(this.#calls, 'wait', stream)
-    const wait = this.#operation(stream, stream, 'wait', 'work', stack)
+    const wait = this.#operation(stream, stream, 'wait', 'work', this.stacks.take(), NONE)
     const second = { operation: wait, access: undefined }
-    this.findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0 }], wait)
+    this.findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0 }])
   }
 
   #nodeLaunched(stream: StreamStrand, work: CapturedWork, at: StrandPoint, stack: TakenStack | undefined): void {
     if (work.kind === 'host') work.launched(stream, at, work)
     if (work.kind !== 'work') return
-    this.#touch(this.#operation(at, stream, work.what, 'work', stack, work.memory, work), work.memory, stream, work.regions)
+    const operation = this.#operation(at, stream, work.what, 'work', stack, work.memory, undefined, work)
+    this.#touch(operation, stream, work.regions)
   }
 
-  #free(region: Region, free: CheckedOperation): void {
-    const whole = { pointer: region.start as Pointer, byteLength: region.end - region.start, access: 'out' } as const
+  #free(region: Region, at: StrandPoint, what: 'free' | 'close', stream: StreamStrand | undefined): void {
+    const memory = [wholeOf(region)]
+    const stack = this.stacks.sample(this.#calls, what, stream ?? this)
+    const free = this.#operation(at, stream, what, 'free', stack, memory)
     try {
-      this.#look(() => free, [whole])
+      this.#look((exact) => this.#exactly(free, exact), memory, undefined)
     } finally {
       this.regions.free(region, free)
     }
   }
 
-  #touch(
-    operation: CheckedOperation,
-    memory: readonly Touched[],
-    stream: StreamStrand,
-    regions?: readonly Region[],
-  ): void {
+  #touch(operation: CheckedOperation, stream: StreamStrand, regions?: readonly Region[]): void {
+    const { memory } = operation
     let findings: Finding[] | undefined
     for (let index = 0; index < memory.length; index += 1) {
       const { pointer, byteLength, access } = memory[index] as Touched
@@ -151,7 +183,7 @@ export class Detector {
       const freed = regions?.[index]?.freed ?? region.freed
       const found: RaceFound = (other, itsAccess, start, end) => {
         findings ??= []
-        findings.push(raceOf(other, itsAccess, operation, access, start, end))
+        findings.push(raceOf(other, itsAccess, operation, access, start, end, region))
       }
       if (freed !== undefined) {
         found(freed, 'out', pointer, pointer + byteLength)
@@ -165,23 +197,62 @@ export class Detector {
         findings.push({ kind: 'foreign-memory', first: undefined, second, start: pointer, end: pointer + byteLength })
       }
     }
-    if (findings !== undefined) this.findings.add(findings, operation)
+    if (findings !== undefined) this.#found(this.#exactly(operation, undefined), findings)
   }
 
-  /** Finds what races with an operation that is not written down. Its stack is taken only where there is something to tell. */
-  #look(make: (stack: TakenStack | undefined) => CheckedOperation, memory: readonly Touched[]): void {
+  /**
+   * Finds what races with an operation that is not written down. Its stack is taken only where there is something to tell.
+   * Where races are mended, `stream` waits, or without one JavaScript does.
+   */
+  #look(
+    make: (stack: TakenStack | undefined) => CheckedOperation,
+    memory: readonly Touched[],
+    stream: StreamStrand | undefined,
+  ): void {
     let operation = make(undefined)
     const findings: Finding[] = []
     for (const { pointer, byteLength, access } of memory) {
+      const region = this.regions.at(pointer)
       const found: RaceFound = (other, itsAccess, start, end) => {
         if (findings.length === 0) operation = make(this.stacks.take())
-        findings.push(raceOf(other, itsAccess, operation, access, start, end))
+        findings.push(raceOf(other, itsAccess, operation, access, start, end, region))
       }
-      const { ranges, freed } = this.regions.at(pointer)
-      if (freed !== undefined) found(freed, 'out', pointer, pointer + byteLength)
-      ranges.look(operation, pointer, pointer + byteLength, access, found)
+      if (region.freed !== undefined) found(region.freed, 'out', pointer, pointer + byteLength)
+      region.ranges.look(operation, pointer, pointer + byteLength, access, found)
     }
-    if (findings.length > 0) this.findings.add(findings, operation)
+    if (findings.length > 0) this.#found(operation, findings, (others) => this.#mend(operation, others, stream))
+  }
+
+  #found(
+    operation: CheckedOperation,
+    findings: readonly Finding[],
+    mend?: (awaited: readonly CheckedOperation[]) => boolean,
+  ): void {
+    for (const { first, second } of findings) for (const side of [first, second]) reported(side?.operation.stack)
+    const left = this.findings.gathered(findings, operation)
+    if (left.length === 0) return
+    if (!this.findings.mends) {
+      this.findings.add(left)
+      return
+    }
+    // An operation that others race with which were called later cannot wait for them.
+    const awaited = left.every((finding) => finding.awaited !== undefined) ? (left[0]?.awaited ?? []) : []
+    const mended = mend?.(awaited) === true
+    this.findings.add(left.map((finding) => ({ ...finding, mended })))
+  }
+
+  /** Lets an operation that is about to happen come after those that it races with, if that is the order that was meant. */
+  #mend(operation: CheckedOperation, awaited: readonly CheckedOperation[], stream: StreamStrand | undefined): boolean {
+    const canBe = (other: CheckedOperation): boolean => other.kind !== 'free' && !comesFromBefore(other, operation)
+    const streams = awaited.flatMap((other) => (other.stream !== undefined && canBe(other) ? [other.stream] : []))
+    if (streams.length === 0 || streams.length < awaited.length) return false
+    return stream === undefined ? this.#mender.waitOnHost(streams) : this.#mender.queueWaits(stream, streams)
+  }
+
+  /** The stack of the call under way in place of one of its kind. */
+  #exactly(operation: CheckedOperation, stack: TakenStack | undefined): CheckedOperation {
+    if (operation.stack?.exact === false) operation.stack = stack ?? this.stacks.take()
+    return operation
   }
 
   /** Of each region and stream once. */
@@ -193,15 +264,25 @@ export class Detector {
 
   #operation(
     at: StrandPoint,
-    stream: StreamName | undefined,
+    stream: StreamStrand | undefined,
     what: string,
     kind: CheckedOperationKind,
     stack: TakenStack | undefined,
-    memory: readonly Touched[] = NONE,
+    memory: readonly Touched[],
+    running?: RunningHostFunction,
     captured?: CapturedWork,
-    sequence?: number,
   ): CheckedOperation {
-    if (sequence === undefined) this.#sequence += 1
-    return new CheckedOperation(at, sequence ?? this.#sequence, what, kind, stream, stack, captured, scatteredOf(memory))
+    if (running === undefined) this.#sequence += 1
+    const inside = running ?? this.order.running.innermost
+    const place = captured ?? running?.captured
+    const sequence = running?.sequence ?? this.#sequence
+    return new CheckedOperation(at, sequence, what, kind, stream, stack, memory, place, inside)
   }
+}
+
+const wholeOf = ({ start, end }: Region): Touched => ({ pointer: start as Pointer, byteLength: end - start, access: 'out' })
+
+/** Its lines may be those of another call: from now on each call of its kind has a stack of its own. */
+function reported(stack: TakenStack | undefined): void {
+  if (stack?.site !== undefined) stack.site.isReported = true
 }

@@ -3,18 +3,27 @@ import type { KernelMemory } from '../driver/driver.js'
 import type { Clock, StrandPoint } from './clocks.js'
 import type { Scattered } from './rows.js'
 import type { TakenStack } from './stacks.js'
+import type { StreamStrand } from './streams.js'
 
 export type CheckedOperationKind = 'work' | 'allocation' | 'free' | 'javascript'
 
-/** What a report calls a stream. */
-export interface StreamName {
-  readonly label: string
-  /** Where it was made, if that was seen. */
-  readonly made: TakenStack | undefined
+/** Memory that an operation touches. */
+export type Touched = Pick<KernelMemory, 'pointer' | 'byteLength' | 'access' | 'rows' | 'argument'>
+
+/** Where a node of a graph was captured. */
+export interface CapturedPlace {
+  readonly stream: StreamStrand
+  readonly stack: TakenStack | undefined
 }
 
-/** Memory that an operation touches. */
-export type Touched = Pick<KernelMemory, 'pointer' | 'byteLength' | 'access' | 'rows'>
+/** A host function that touches memory, or queues work, when it runs. */
+export interface HostFunctionOrigin {
+  readonly stream: StreamStrand
+  /** The order of the calls: when it was queued. */
+  readonly sequence: number
+  /** Where it was queued. */
+  readonly queued: TakenStack | undefined
+}
 
 /** Are both nodes of one launch? Unordered, they can be of no two: launches of a stream come one after another. */
 export function isSameLaunch(first: CheckedOperation, second: CheckedOperation): boolean {
@@ -35,14 +44,24 @@ export class CheckedOperation implements StrandPoint {
     readonly what: string,
     readonly kind: CheckedOperationKind,
     /** Undefined for JavaScript outside of host functions. */
-    readonly stream: StreamName | undefined,
-    readonly stack: TakenStack | undefined,
-    /** For a node of a graph: where, and on which stream, it was captured. */
-    readonly captured: { readonly stream: StreamName; readonly stack: TakenStack | undefined } | undefined,
-    readonly scattered: Scattered,
+    readonly stream: StreamStrand | undefined,
+    /** It may be that of an earlier one of its kind until there is something to report. */
+    public stack: TakenStack | undefined,
+    readonly memory: readonly Touched[],
+    readonly captured: CapturedPlace | undefined,
+    /** The host function that it happens in. */
+    readonly inside: HostFunctionOrigin | undefined,
   ) {
     this.slot = at.slot
     this.tick = at.tick
     this.clock = at.clock
+  }
+
+  /** Set where some of the memory is touched in rows with gaps between them. */
+  get scattered(): Scattered {
+    for (let index = 0; index < this.memory.length; index += 1) {
+      if (this.memory[index]?.rows !== undefined) return this.memory
+    }
+    return undefined
   }
 }

@@ -132,7 +132,8 @@ export class Ranges {
   /** Can there be something that races with `other`, and not with the operation that has just come after it? */
   #isStillNeeded({ start, end }: MemoryRange, other: CheckedOperation, operation: CheckedOperation): boolean {
     if (!isBefore(other, operation) || (this.pending?.mayMeet(other, operation) ?? false)) return true
-    return operation.scattered !== undefined && !covers(operation.scattered, other.scattered, start, end)
+    const { scattered } = operation
+    return scattered !== undefined && !covers(scattered, other.scattered, start, end)
   }
 
   /** The first range that ends behind an address. */
@@ -178,8 +179,9 @@ function checkAgainst(
   for (let index = 0; index < others.length; index += 1) {
     const other = others[index] as CheckedOperation
     if (isBefore(other, operation) || isBefore(operation, other)) continue
-    if (other.scattered === undefined && operation.scattered === undefined) found(other, access, start, end)
-    else if (meet(other.scattered, operation.scattered, start, end)) found(other, access, start, end)
+    const [these, those] = [other.scattered, operation.scattered]
+    const areWhole = these === undefined && those === undefined
+    if (areWhole || meet(these, those, start, end)) found(other, access, start, end)
   }
 }
 

@@ -8,15 +8,6 @@ export type Scattered = readonly Touched[] | undefined
 /** Rows to look at. What lies so entangled that there are more is let pass. */
 const MOST_LOOKS = 65_536
 
-/** Nothing that has to do with the buffers themselves is kept. */
-export function scatteredOf(memory: readonly Touched[]): Scattered {
-  return memory.some(({ rows }) => rows !== undefined) ? memory.map(plain) : undefined
-}
-
-export function plain({ pointer, byteLength, access, rows }: Touched): Touched {
-  return { pointer, byteLength, access, rows }
-}
-
 /** Do two operations that both reach into these bytes touch one of them, one of the two to write? */
 export function meet(one: Scattered, other: Scattered, start: number, end: number): boolean {
   const [those, these] = one === undefined ? [other ?? [], one] : [one, other]

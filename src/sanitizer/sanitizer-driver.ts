@@ -39,7 +39,7 @@ export class SanitizerDriver extends DriverWrapper {
 
   constructor(inner: Driver, findings: Findings, stacks: StackMode) {
     super(inner)
-    this.detector = new Detector(new HappensBefore(this), findings, new Stacks(stacks))
+    this.detector = new Detector(this, new HappensBefore(this), findings, new Stacks(stacks))
     this.#graphs = new SanitizerGraphs(this, this.detector)
     this.#kernels = new SanitizerKernels(this, this.detector)
     this.#libraries = new SanitizerLibraries(this, this.detector)

@@ -2,12 +2,14 @@
 import { CapturedGraph } from '../driver/captured-graph.js'
 import { cudaHandleOf, deviceOfDefaultStream, isDefaultStream, type StreamHandle } from '../driver/driver.js'
 import { Strand, type StrandPoint } from './clocks.js'
-import type { StreamName, Touched } from './operations.js'
+import type { Touched } from './operations.js'
 import type { Region } from './regions.js'
 import type { TakenStack } from './stacks.js'
 
-export class StreamStrand extends Strand implements StreamName {
+export class StreamStrand extends Strand {
   name: string | undefined
+  /** It was destroyed, and can be given nothing more. */
+  closed = false
   /** The tick it began with. */
   readonly since = this.tick
   /** The driver could not be asked about it, since it captured. */

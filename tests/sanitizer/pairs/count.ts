@@ -4,7 +4,7 @@ import { explored, mendedByAdvice, reportsOf } from './run.js'
 
 const wanted = process.argv.slice(2)
 const all = pairs().filter(({ name }) => wanted.every((word) => name.includes(word)))
-const counts = { pairs: all.length, noBug: 0, notMended: 0, missed: 0, falseAlarm: 0, advice: 0, adviceWrong: 0 }
+const counts = { pairs: all.length, noBug: 0, notMended: 0, missed: 0, falseAlarm: 0, advice: 0, adviceWrong: 0, mends: 0, mendsNot: 0 }
 for (const { name, devices, bug, mended } of all) {
   const [broken, right] = [await explored(bug, devices), await explored(mended, devices)]
   const told: string[] = []
@@ -18,6 +18,11 @@ for (const { name, devices, bug, mended } of all) {
     const verdict = advised === undefined ? 'none' : (await explored(advised, devices)).verdict
     if (verdict === 'agree') counts.advice += 1
     else told.push(`advice (${verdict}): ${found[0]?.message}`), (counts.adviceWrong += 1)
+  }
+  if (process.env['MEND'] !== '0') {
+    const { verdict } = await explored(bug, devices, 'mend')
+    if (verdict === 'agree') counts.mends += 1
+    else told.push(`mend mode: ${verdict}`), (counts.mendsNot += 1)
   }
   if (told.length > 0) console.log(`${name}\n  ${told.join('\n  ')}`)
 }

@@ -1,5 +1,6 @@
 /** Runs programs that are lists of steps: under every order, under the sanitizer, and with its advice followed. */
-import { Sanitizer, type SanitizerMode, type SanitizerReport } from 'cuda-streams/sanitizer'
+import type { Event } from 'cuda-streams'
+import { type ReportedOperation, Sanitizer, type SanitizerMode, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { type Exploration, explore, type Simulation, simulate } from 'cuda-streams/sim'
 import { type Stage, type Step, streamOf } from './pairs.js'
 
@@ -45,6 +46,9 @@ export async function reportsOf(steps: readonly Step[], devices: number): Promis
 /** The line of the program that a stack is about. */
 const stepIn = (stack: readonly string[]): string | undefined => /\bstep_(\w+)/.exec(stack.join('\n'))?.[1]
 
+/** Where one is to stand before an operation: before the step, or for a host function before the one that queues it. */
+const linesOf = ({ stack, queuedAt }: ReportedOperation): readonly string[] => (queuedAt.length > 0 ? queuedAt : stack)
+
 /** What the advice says is put where it says so; undefined where it is none that can be followed word for word. */
 export function followed(
   steps: readonly Step[],
@@ -54,18 +58,31 @@ export function followed(
     steps.findIndex(({ name }) => name.replaceAll(' ', '_') === stepIn(stack ?? []))
   const insert = (index: number, run: Step['run']): readonly Step[] | undefined =>
     index < 0 ? undefined : [...steps.slice(0, index), { name: `advice ${steps.length}`, run }, ...steps.slice(index)]
-  const later = at(second.stack)
-  const kept = /Record an event before `([\w.]+)` is closed .*`([\w.]+)\.wait\(\w+\)`/.exec(advice)
+  const later = at(linesOf(second))
+  const kept = /Record an event before `([\w.]+)` is closed .*`(?:await done\.finished\(\)|([\w.]+)\.wait\(done\))`/.exec(advice)
   if (kept !== null) {
-    const [, from = '', to = ''] = kept
-    const waits = later < 0 ? undefined : insert(later, (s) => streamOf(s, to).wait(s.keep.get('advised') as never))
+    const [, from = '', to] = kept
+    const done = (s: Stage): Event => s.keep.get('advised') as Event
+    const wait: Step['run'] = (s) => (to === undefined ? done(s).finished() : streamOf(s, to).wait(done(s)))
+    const waits = later < 0 ? undefined : insert(later, wait)
     if (waits === undefined) return undefined
-    const behind = at(first?.stack) + 1
+    const behind = at(first && linesOf(first)) + 1
     const record: Step = { name: 'advised record', run: (s) => s.keep.set('advised', streamOf(s, from).record()) }
     return [...waits.slice(0, behind), record, ...waits.slice(behind)]
   }
-  const wait = /`([\w.]+)\.wait\(([\w.]+)\)`/.exec(advice)
-  if (wait !== null) return insert(later, (s) => streamOf(s, wait[1] ?? '').wait(streamOf(s, wait[2] ?? '')))
+  const turned = /`await ([\w.]+)\.finished\(\)`, then `([\w.]+)\.wait\(([\w.]+)\)`/.exec(advice)
+  if (turned !== null) {
+    return insert(at(first && linesOf(first)), async (s) => {
+      await streamOf(s, turned[1] ?? '').finished()
+      streamOf(s, turned[2] ?? '').wait(streamOf(s, turned[3] ?? ''))
+    })
+  }
+  const waits = [...advice.matchAll(/`([\w.]+)\.wait\(([\w.]+)\)`/g)]
+  if (waits.length > 0) {
+    return insert(later, (s) => {
+      for (const [, to = '', from = ''] of waits) streamOf(s, to).wait(streamOf(s, from))
+    })
+  }
   const host = /`await ([\w.]+)\.finished\(\)`/.exec(advice)
   if (host !== null) return insert(later, async (s) => streamOf(s, host[1] ?? '').finished())
   return undefined
