@@ -47,13 +47,15 @@ export interface SuppressionUse extends Suppression {
 }
 
 /** How a sanitizer reports what it finds. */
-export type SanitizerMode = 'collect' | 'throw' | 'print' | 'mend'
+export type SanitizerMode = 'collect' | 'throw' | 'print'
 
-export const MODES: readonly SanitizerMode[] = ['collect', 'throw', 'print', 'mend']
+export const MODES: readonly SanitizerMode[] = ['collect', 'throw', 'print']
 
 /** How findings are dealt with. */
 export interface FindingsOptions {
   readonly mode: SanitizerMode
+  /** Waits that are missing are queued. */
+  readonly mend: boolean
   readonly suppress: readonly Suppression[]
   /** Called with each report at once. */
   readonly tell: ((report: SanitizerReport) => void) | undefined
@@ -69,21 +71,20 @@ export class Findings {
   readonly #tell: FindingsOptions['tell']
   /** Each error is thrown, so that the call which completes a race is refused. */
   readonly throws: boolean
-  /** Waits that are missing are queued. */
   readonly mends: boolean
 
-  constructor({ mode, suppress, tell }: FindingsOptions) {
+  constructor({ mode, mend, suppress, tell }: FindingsOptions) {
     this.throws = mode === 'throw'
-    this.mends = mode === 'mend'
+    this.mends = mend
     this.suppressed = suppress.map(({ match, reason }) => ({ match, reason, count: 0 }))
     this.#tell = tell
   }
 
-  /** Findings about an operation. Throws in 'throw' mode, if one is an error. */
+  /** Findings about an operation. Throws in 'throw' mode, if one is an error that was not mended. */
   add(findings: readonly Finding[]): void {
     const reports = findings.flatMap((finding) => this.#new(finding) ?? [])
     for (const report of reports) this.#keep(report)
-    const errors = reports.filter(({ severity }) => severity === 'error')
+    const errors = reports.filter(({ severity, mended }) => severity === 'error' && mended !== true)
     if (!this.throws || errors.length === 0) return
     throw new SanitizerError(errors)
   }
@@ -122,7 +123,7 @@ export class Findings {
 
   /** The report, if there was none like it. In 'throw' mode every error is new: each call is refused. */
   #new(finding: Finding): SanitizerReport | undefined {
-    if (this.throws && !isWarning(finding.kind)) return reportOf(finding)
+    if (this.throws && finding.mended !== true && !isWarning(finding.kind)) return reportOf(finding)
     return this.#isNew(finding) ? reportOf(finding) : undefined
   }
 

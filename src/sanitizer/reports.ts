@@ -66,7 +66,7 @@ export interface SanitizerReport {
   readonly buffer: ReportedBuffer | undefined
   /** The line to add, and where. */
   readonly advice: string
-  /** In 'mend' mode: has the library queued the wait that was missing, or waited itself? */
+  /** With `mend`: has the library queued the wait that was missing, or waited itself? */
   readonly mended: boolean | undefined
   /** All of it, to be printed. */
   readonly message: string

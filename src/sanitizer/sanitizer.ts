@@ -40,8 +40,6 @@ export interface SanitizerOptions {
    * - `throw`: besides, the call that completes a race throws a `SanitizerError`; copies, fills and kernels are not
    *   queued then
    * - `print`: on stderr, when the process ends or at `stop()`
-   * - `mend`: as `print`; besides, the wait that is missing is queued before the work that lacks it, or JavaScript waits
-   *   where it lacks one. What cannot be mended so is said.
    */
   readonly mode?: SanitizerMode | undefined
   /** A device of the driver to look at: all devices of that driver are. Default: the default driver, once it is opened. */
@@ -51,6 +49,11 @@ export interface SanitizerOptions {
    * one piece of memory by one stream, and then one of sixty-four; `all`; or `none`.
    */
   readonly stacks?: 'sampled' | 'all' | 'none' | undefined
+  /**
+   * Queues the wait that is missing before the work that lacks it, or lets JavaScript wait where it lacks one, so that
+   * the program runs right while it is mended. Reports say whether that could be done. Default false.
+   */
+  readonly mend?: boolean | undefined
   /**
    * What is not to be reported, thrown or mended, and why. What was held back is listed where the findings are printed.
    * Default: nothing.
@@ -98,6 +101,7 @@ function listen(how: 'on' | 'off'): void {
 class Start {
   constructor(
     readonly mode: SanitizerMode,
+    readonly mend: boolean,
     readonly device: Device | undefined,
     readonly stacks: StackMode,
     readonly suppress: readonly Suppression[],
@@ -138,12 +142,12 @@ export class Sanitizer implements Disposable {
   /** Use `Sanitizer.start()`. */
   private constructor(start: Start) {
     if (!isInstance(start, Start)) throw invalidType('Sanitizer', 'had from Sanitizer.start(options)', start)
-    const { mode, device, stacks, suppress, atOnce, exitCode } = start
+    const { mode, mend, device, stacks, suppress, atOnce, exitCode } = start
     this.mode = mode
-    this.#prints = (mode === 'print' || mode === 'mend') && !atOnce
+    this.#prints = mode === 'print' && !atOnce
     this.#exitCode = exitCode
     const tell = atOnce ? ({ message }: SanitizerReport): void => write(message) : undefined
-    this.#findings = new Findings({ mode, suppress, tell })
+    this.#findings = new Findings({ mode, mend, suppress, tell })
     const wrap = (driver: WrappableDriver): void => this.#wrap(driver, stacks)
     if (device === undefined) this.#takeBack = whenDriverOpens(wrap)
     else {
@@ -161,19 +165,20 @@ export class Sanitizer implements Disposable {
    * Looks at all work that is queued from now on. Without a device nothing is opened: it begins with the default
    * driver.
    * @param options `mode` (default 'collect'), `device` (default: the default driver's), `stacks` (default 'sampled'),
-   * `suppress`, `atOnce` and `exitCode`: see SanitizerOptions
+   * `mend`, `suppress`, `atOnce` and `exitCode`: see SanitizerOptions
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE; ERR_OUT_OF_RANGE for a device that does not exist, and
    * an `exitCode` that is none
    */
   static start(options?: SanitizerOptions): Sanitizer {
-    const given = readOptions(options, ['mode', 'device', 'stacks', 'suppress', 'atOnce', 'exitCode'])
+    const given = readOptions(options, ['mode', 'mend', 'device', 'stacks', 'suppress', 'atOnce', 'exitCode'])
     const { mode = 'collect', device, stacks = 'sampled', suppress = [], exitCode } = given
     const where = device === undefined ? undefined : resolveDevice(device)
     const wanted = checkChoice(mode, 'options.mode', MODES)
     const taken = checkChoice(stacks, 'options.stacks', STACK_MODES)
+    const mend = checkBoolean(given.mend, 'options.mend', false)
     const atOnce = checkBoolean(given.atOnce, 'options.atOnce', false)
     const code = exitCode === undefined ? undefined : checkInteger(exitCode, 'options.exitCode', 1, 255)
-    return new Sanitizer(new Start(wanted, where, taken, checkSuppressions(suppress), atOnce, code))
+    return new Sanitizer(new Start(wanted, mend, where, taken, checkSuppressions(suppress), atOnce, code))
   }
 
   /** The sanitizers that have not been stopped, that of CUDA_STREAMS_SANITIZER among them. */

@@ -20,7 +20,7 @@ for (const { name, devices, bug, mended } of all) {
     else told.push(`advice (${verdict}): ${found[0]?.message}`), (counts.adviceWrong += 1)
   }
   if (process.env['MEND'] !== '0') {
-    const { verdict } = await explored(bug, devices, 'mend')
+    const { verdict } = await explored(bug, devices, true)
     if (verdict === 'agree') counts.mends += 1
     else told.push(`mend mode: ${verdict}`), (counts.mendsNot += 1)
   }

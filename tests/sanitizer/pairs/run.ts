@@ -1,6 +1,6 @@
 /** Runs programs that are lists of steps: under every order, under the sanitizer, and with its advice followed. */
 import type { Event } from 'cuda-streams'
-import { type ReportedOperation, Sanitizer, type SanitizerMode, type SanitizerReport } from 'cuda-streams/sanitizer'
+import { type ReportedOperation, Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { type Exploration, explore, type Simulation, simulate } from 'cuda-streams/sim'
 import { type Stage, type Step, streamOf } from './pairs.js'
 
@@ -19,11 +19,11 @@ export async function perform(steps: readonly Step[], simulation: Simulation): P
 }
 
 /** The oracle: does every order of the GPU come to the same? With a sanitizer, does it where that mends? */
-export function explored(steps: readonly Step[], devices: number, mode?: SanitizerMode): Promise<Exploration> {
+export function explored(steps: readonly Step[], devices: number, mend = false): Promise<Exploration> {
   return explore(
     async (simulation) => {
       const [device] = simulation.devices
-      const sanitizer = mode === undefined ? undefined : Sanitizer.start({ device, mode, stacks: 'none' })
+      const sanitizer = mend ? Sanitizer.start({ device, mend, stacks: 'none' }) : undefined
       try {
         return await perform(steps, simulation)
       } finally {
