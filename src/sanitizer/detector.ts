@@ -7,10 +7,11 @@ import type { GraphInstance } from './graph-instance.js'
 import type { HappensBefore } from './happens-before.js'
 import type { HostFunctionPlace, RunningHostFunction } from './host-functions.js'
 import { Mender } from './mender.js'
-import { CheckedOperation, type CheckedOperationKind, type Touched } from './operations.js'
+import { CheckedOperation, type CheckedOperationKind, isInOneTurn, type Touched } from './operations.js'
+import { PinnedViews } from './pinned-views.js'
 import type { RaceFound } from './ranges.js'
 import { type Region, type RegionKind, Regions } from './regions.js'
-import { comesFromBefore, type Finding } from './reports.js'
+import { comesFromBefore, type Finding, KEPT_VIEW } from './reports.js'
 import type { SampledSite, Stacks, TakenStack } from './stacks.js'
 import type { CapturedWork, StreamStrand } from './streams.js'
 
@@ -19,6 +20,14 @@ const NONE: readonly Touched[] = []
 export class Detector {
   readonly regions: Regions
   readonly #mender: Mender
+  readonly #views: PinnedViews
+  /** To compare bytes takes longer than to queue a copy of them, so it is done where no GPU waits. */
+  readonly #comparesReads: boolean
+  /** The program has queued host functions, which touch memory when they run. */
+  #hasHostFunctions = false
+  /** What was called since then JavaScript has not waited after. */
+  #turnBegan = 0
+  #turn: NodeJS.Immediate | undefined
   #sequence = 0
   /** Of calls that are not uses of one piece of memory. */
   readonly #calls: SampledSite[] = []
@@ -31,10 +40,27 @@ export class Detector {
   ) {
     this.regions = new Regions(order.pending)
     this.#mender = new Mender(wrapper, order)
+    this.#comparesReads = wrapper.name === 'sim'
+    this.#views = new PinnedViews(
+      order.host,
+      (region, operation, start, end, access) => {
+        const findings: Finding[] = []
+        region.scripts.touch(operation, start, end, access, (other, its, from, to) => {
+          if (!isInOneTurn(other, operation)) findings.push(raceOf(other, its, operation, access, from, to, region))
+        })
+        this.#found(operation, findings)
+      },
+      (region, read, start, end) => this.#changed(region, read, start, end),
+    )
+    order.beforeHostKnows = () => {
+      this.#views.look()
+      this.#turned()
+    }
   }
 
   /** Called before work is queued: where races are thrown, the work is refused; where they are mended, a wait is queued. */
   probe(handle: StreamHandle, what: string, memory: readonly Touched[]): void {
+    this.#views.look()
     if (!this.findings.throws && !this.findings.mends) return
     const stream = this.order.streams.at(handle)
     if (stream.capture !== undefined) return
@@ -65,8 +91,10 @@ export class Detector {
   }
 
   /** Memory that is there without a stream. */
-  allocatedApart(pointer: Pointer, byteLength: number, kind: RegionKind): void {
-    this.regions.allocated(pointer, byteLength, kind).made = this.stacks.sample(this.#calls, 'allocation', this)
+  allocatedApart(pointer: Pointer, byteLength: number, kind: RegionKind, bytes?: ArrayBuffer): void {
+    const region = this.regions.allocated(pointer, byteLength, kind)
+    region.made = this.stacks.sample(this.#calls, 'allocation', this)
+    if (bytes !== undefined) region.bytes = new WeakRef(bytes)
   }
 
   /** Called before memory is given back in the order of a stream. */
@@ -113,11 +141,54 @@ export class Detector {
     const at = running === undefined ? { slot: NOWHERE, tick: 1, clock } : { ...running.at, clock }
     const what = running === undefined ? 'a view' : 'a host function'
     const memory: readonly Touched[] = [{ pointer, byteLength, access: 'inout' }]
+    this.#views.look()
     // Looked at only: work that is queued later comes after it, and a host function that runs later does too.
-    this.#look((stack) => this.#operation(at, running?.stream, what, 'javascript', stack, memory, running), memory, undefined)
+    const make = (stack: TakenStack | undefined): CheckedOperation =>
+      this.#operation(at, running?.stream, what, 'javascript', stack, memory, running)
+    this.#look(make, memory, undefined)
+    const region = this.regions.at(pointer)
+    if (region.kind !== 'pinned') return
+    region.isViewed = true
+    if (!this.#hasHostFunctions) return
+    const stack = this.stacks.sample(region.sites, what, running?.stream ?? this)
+    const point = running === undefined ? this.order.host.next() : at
+    const operation = this.#operation(point, running?.stream, what, 'javascript', stack, memory, running)
+    if (running === undefined) operation.since = this.#turnBegan
+    this.#views.asked(region, operation, pointer, pointer + byteLength)
   }
 
-  hostFunctionQueued(handle: StreamHandle, place: HostFunctionPlace): void {
+  /** What JavaScript has done until now is none of the host function's, and what that does none of what comes behind it. */
+  hostFunctionRuns(isOwn: boolean): void {
+    this.#views.look()
+    if (!isOwn) this.#views.forgetReads()
+    this.#turned()
+  }
+
+  #hostFunctionQueued(): void {
+    this.#hasHostFunctions = true
+    if (this.#turn !== undefined) return
+    this.#turn = setImmediate(() => {
+      this.#turn = undefined
+      this.#turned()
+    }).unref()
+  }
+
+  /** Host functions that were queued until now may have run. */
+  #turned(): void {
+    this.#turnBegan = this.#sequence
+  }
+
+  /** Queued work reads bytes that have changed, and nobody asked for them: through a view that was kept from earlier. */
+  #changed(region: Region, read: CheckedOperation, start: number, end: number): void {
+    const { host } = this.order
+    const at = { slot: NOWHERE, tick: 1, clock: host.clock }
+    const memory: readonly Touched[] = [{ pointer: start as Pointer, byteLength: end - start, access: 'out' }]
+    const view = this.#operation(at, undefined, KEPT_VIEW, 'javascript', this.stacks.take(), memory)
+    this.#found(view, [raceOf(read, 'in', view, 'out', start, end, region)])
+  }
+
+  hostFunctionQueued(handle: StreamHandle, place: HostFunctionPlace, isOwn: boolean): void {
+    if (!isOwn) this.#hostFunctionQueued()
     const stream = this.order.arriveAt(handle)
     const queued = this.stacks.sample(this.#calls, 'host function', stream)
     const launched = (on: StreamStrand, at: StrandPoint, captured: CapturedWork | undefined): void => {
@@ -190,6 +261,7 @@ export class Detector {
         continue
       }
       region.ranges.touch(operation, pointer, pointer + byteLength, access, found)
+      if (region.kind === 'pinned' && this.#comparesReads) this.#views.queued(region, operation, pointer, byteLength, access)
       this.regions.touched(this.order.host)
       if (region.kind === 'foreign' && this.#isAskedAbout(region, stream)) {
         findings ??= []
@@ -228,17 +300,23 @@ export class Detector {
     findings: readonly Finding[],
     mend?: (awaited: readonly CheckedOperation[]) => boolean,
   ): void {
+    if (findings.length === 0) return
     for (const { first, second } of findings) for (const side of [first, second]) reported(side?.operation.stack)
     const left = this.findings.gathered(findings, operation)
     if (left.length === 0) return
+    // What JavaScript has done by now cannot be refused.
+    const throws = this.findings.throws && (operation.kind !== 'javascript' || mend !== undefined)
     if (!this.findings.mends) {
-      this.findings.add(left)
+      this.findings.add(left, throws)
       return
     }
     // An operation that others race with which were called later cannot wait for them.
     const awaited = left.every((finding) => finding.awaited !== undefined) ? (left[0]?.awaited ?? []) : []
     const mended = mend?.(awaited) === true
-    this.findings.add(left.map((finding) => ({ ...finding, mended })))
+    this.findings.add(
+      left.map((finding) => ({ ...finding, mended })),
+      throws,
+    )
   }
 
   /** Lets an operation that is about to happen come after those that it races with, if that is the order that was meant. */

@@ -4,7 +4,7 @@ import { isBefore } from './clocks.js'
 import { type CheckedOperation, isSameLaunch } from './operations.js'
 import type { Region } from './regions.js'
 import { type Finding, isWarning, type ReportKind, reportOf, type SanitizerReport } from './reports.js'
-import { shownLines } from './stacks.js'
+import { tellingLines } from './stacks.js'
 
 /** Thrown in 'throw' mode, and by `sanitize()`. */
 export class SanitizerError extends Error {
@@ -81,12 +81,11 @@ export class Findings {
   }
 
   /** Findings about an operation. Throws in 'throw' mode, if one is an error that was not mended. */
-  add(findings: readonly Finding[]): void {
+  add(findings: readonly Finding[], throws = this.throws): void {
     const reports = findings.flatMap((finding) => this.#new(finding) ?? [])
     for (const report of reports) this.#keep(report)
     const errors = reports.filter(({ severity, mended }) => severity === 'error' && mended !== true)
-    if (!this.throws || errors.length === 0) return
-    throw new SanitizerError(errors)
+    if (throws && errors.length > 0) throw new SanitizerError(errors)
   }
 
   /** Those of an operation that no suppression is for: one for each pair of operations. */
@@ -133,7 +132,7 @@ export class Findings {
     if (this.#known.has(known)) return false
     if (this.#known.size >= MOST_KNOWN) this.#known.clear()
     this.#known.add(known)
-    const lines = keyOf(finding, shownLines)
+    const lines = keyOf(finding, tellingLines)
     if (this.#told.has(lines)) return false
     this.#told.add(lines)
     return true
@@ -171,9 +170,9 @@ export function raceOf(
   return { kind: kindOf(first.operation, second.operation), first, second, start, end, region }
 }
 
-/** What allocates or frees neither reads nor writes; what JavaScript does with a view cannot be known. */
+/** What allocates or frees neither reads nor writes; what JavaScript does with a view is often not known. */
 function accessOf({ kind }: CheckedOperation, access: Access): Access | undefined {
-  return kind === 'work' ? access : undefined
+  return kind === 'work' || (kind === 'javascript' && access !== 'inout') ? access : undefined
 }
 
 function kindOf(first: CheckedOperation, second: CheckedOperation): ReportKind {

@@ -30,11 +30,18 @@ export function isSameLaunch(first: CheckedOperation, second: CheckedOperation):
   return first.captured !== undefined && second.captured !== undefined && first.stream === second.stream
 }
 
+/** Is one a host function that was queued, without a wait between, before JavaScript looked? Then it runs later. */
+export function isInOneTurn(one: CheckedOperation, other: CheckedOperation): boolean {
+  return one.sequence > other.since || other.sequence > one.since
+}
+
 /** One thing that touches memory, and where it stands in the order. In one shape for all: there are many of them. */
 export class CheckedOperation implements StrandPoint {
   readonly slot: number
   readonly tick: number
   readonly clock: Clock
+  /** Of JavaScript that looks: host functions that were queued after this call cannot have run, since it has not waited. */
+  since = Number.MAX_SAFE_INTEGER
 
   constructor(
     at: StrandPoint,

@@ -14,6 +14,12 @@ export class Region {
   readonly ranges: Ranges
   /** Where it was allocated. */
   made: TakenStack | undefined
+  /** Of pinned memory: what JavaScript sees of it. */
+  bytes: WeakRef<ArrayBuffer> | undefined
+  /** The program has asked for a view of it. */
+  isViewed = false
+  /** What JavaScript itself does with it, in host functions and between them. */
+  readonly scripts: Ranges
   /** The operation that gave it back. */
   freed: CheckedOperation | undefined
   /** Of foreign memory: the streams that it has been looked at for. */
@@ -30,6 +36,7 @@ export class Region {
     this.end = start + byteLength
     // Host functions have to do with pinned memory only.
     this.ranges = new Ranges(kind === 'pinned' || kind === 'unknown' ? pending : undefined)
+    this.scripts = new Ranges(pending)
   }
 }
 
@@ -97,6 +104,7 @@ export class Regions {
   free(region: Region, by: CheckedOperation): void {
     region.freed = by
     region.ranges.clear()
+    region.scripts.clear()
     this.#remember(this.#freed, region)
   }
 
@@ -114,7 +122,10 @@ export class Regions {
     this.#touches += 1
     if (this.#touches < this.#nextSweep) return
     this.#touches = 0
-    for (const { ranges } of [this.#elsewhere, ...this.#regions]) ranges.sweep(host)
+    for (const { ranges, scripts } of [this.#elsewhere, ...this.#regions]) {
+      ranges.sweep(host)
+      scripts.sweep(host)
+    }
     this.#nextSweep = Math.max(FIRST_SWEEP, 2 * (this.rangeCount + this.#regions.length))
   }
 

@@ -85,6 +85,9 @@ export interface Finding {
   readonly mended?: boolean | undefined
 }
 
+/** Where it was written cannot be known, only that it has been. */
+export const KEPT_VIEW = 'a view that was kept (it has been used by now)'
+
 export function isWarning(kind: ReportKind): boolean {
   return kind === 'unrecorded-event' || kind === 'foreign-memory'
 }
@@ -227,7 +230,7 @@ export function comesFromBefore(first: CheckedOperation, { kind, inside }: Check
 
 function placeOf({ captured, kind, what, stream }: CheckedOperation): string {
   if (kind === 'free') return 'the buffer is closed'
-  if (stream === undefined) return 'JavaScript looks'
+  if (stream === undefined) return what === KEPT_VIEW ? 'JavaScript writes there' : 'JavaScript looks'
   if (captured !== undefined) return 'this launch of the graph'
   return kind === 'javascript' ? 'this host function is queued' : `this ${what}`
 }

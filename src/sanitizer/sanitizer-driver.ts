@@ -135,9 +135,17 @@ export class SanitizerDriver extends DriverWrapper {
 
   override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
     const place = new HostFunctionPlace(this.#order)
-    const run = (status: number): void => place.run(() => call.run(status))
+    const { own = false } = call
+    const run = (status: number): void => {
+      this.detector.hostFunctionRuns(own)
+      try {
+        place.run(() => call.run(status))
+      } finally {
+        this.detector.hostFunctionRuns(own)
+      }
+    }
     super.streamLaunchHostFunction(stream, context, { ...call, run })
-    this.detector.hostFunctionQueued(stream, place)
+    this.detector.hostFunctionQueued(stream, place, own)
   }
 
   override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {

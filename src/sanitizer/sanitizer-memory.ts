@@ -37,7 +37,7 @@ export class SanitizerMemory extends MemoryWrapper {
 
   override allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory {
     const pinned = super.allocatePinned(byteLength, context)
-    this.detector.allocatedApart(pinned.pointer, byteLength, 'pinned')
+    this.detector.allocatedApart(pinned.pointer, byteLength, 'pinned', pinned.bytes)
     return pinned
   }
 

@@ -5,9 +5,14 @@ import { programLines, takeStack } from '../base/stack.js'
 const OWN_FRAMES = 10
 const CALLERS = 8
 const SHOWN = 6
+const TELLING = 3
 
 /** The lines that a report shows: the program's own, innermost first. */
 export const shownLines = (stack: string): readonly string[] => programLines(stack).slice(0, SHOWN)
+
+/** Those that tell one place from another. How many of the outer ones there are depends on the library's own frames. */
+export const tellingLines = (stack: string): readonly string[] =>
+  shownLines(stack).filter((line) => !line.endsWith('(<anonymous>)')).slice(0, TELLING)
 
 /** A stack, and whether it is that of the operation itself or of an earlier one of its kind. */
 export interface TakenStack {

@@ -1,9 +1,10 @@
 /** Counts, for every pair: `node dist/tests/sanitizer/pairs/count.js [words of names]`. */
 import { pairs } from './pairs.js'
+import { stories } from './stories.js'
 import { explored, mendedByAdvice, reportsOf } from './run.js'
 
 const wanted = process.argv.slice(2)
-const all = pairs().filter(({ name }) => wanted.every((word) => name.includes(word)))
+const all = [...pairs(), ...stories].filter(({ name }) => wanted.every((word) => name.includes(word)))
 const counts = { pairs: all.length, noBug: 0, notMended: 0, missed: 0, falseAlarm: 0, advice: 0, adviceWrong: 0, mends: 0, mendsNot: 0 }
 for (const { name, devices, bug, mended } of all) {
   const [broken, right] = [await explored(bug, devices), await explored(mended, devices)]
