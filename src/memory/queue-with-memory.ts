@@ -76,7 +76,7 @@ export function queueCopy(
   if (byteLength === 0) return
   const memory = from.allocation === to.allocation ? [to] : [to, from]
   const { driver, handle } = use
-  const copy = (route?: CopyRoute): void => 
+  const copy = (route?: CopyRoute): void =>
     driver.memory.copy(to.pointer, from.pointer, byteLength, handle, route, name)
   const route = routeOf(to, from)
   if (route === undefined || route === 'withinHost') queueWith(use, memory, () => copy(route))

@@ -7,7 +7,13 @@ import type { GraphInstance } from './graph-instance.js'
 import type { HappensBefore } from './happens-before.js'
 import type { HostFunctionPlace, RunningHostFunction } from './host-functions.js'
 import { Mender } from './mender.js'
-import { CheckedOperation, type CheckedOperationKind, isInOneTurn, type Touched } from './operations.js'
+import {
+  CheckedOperation,
+  type CheckedOperationKind,
+  isInOneTurn,
+  type OperationStream,
+  type Touched,
+} from './operations.js'
 import { PinnedViews } from './pinned-views.js'
 import type { RaceFound } from './ranges.js'
 import { type Region, type RegionKind, Regions } from './regions.js'
@@ -238,7 +244,7 @@ export class Detector {
     const stack = this.stacks.sample(this.#calls, what, stream ?? this)
     const free = this.#operation(at, stream, what, 'free', stack, memory)
     try {
-      this.#look((exact) => this.#exactly(free, exact), memory, undefined)
+      this.#look((exact) => (exact === undefined ? free : this.#exactly(free, exact)), memory, undefined)
     } finally {
       this.regions.free(region, free)
     }
@@ -261,7 +267,8 @@ export class Detector {
         continue
       }
       region.ranges.touch(operation, pointer, pointer + byteLength, access, found)
-      if (region.kind === 'pinned' && this.#comparesReads) this.#views.queued(region, operation, pointer, byteLength, access)
+      if (region.kind === 'pinned' && this.#comparesReads)
+        this.#views.queued(region, operation, pointer, byteLength, access)
       this.regions.touched(this.order.host)
       if (region.kind === 'foreign' && this.#isAskedAbout(region, stream)) {
         findings ??= []
@@ -342,7 +349,7 @@ export class Detector {
 
   #operation(
     at: StrandPoint,
-    stream: StreamStrand | undefined,
+    stream: OperationStream | undefined,
     what: string,
     kind: CheckedOperationKind,
     stack: TakenStack | undefined,
@@ -358,7 +365,11 @@ export class Detector {
   }
 }
 
-const wholeOf = ({ start, end }: Region): Touched => ({ pointer: start as Pointer, byteLength: end - start, access: 'out' })
+const wholeOf = ({ start, end }: Region): Touched => ({
+  pointer: start as Pointer,
+  byteLength: end - start,
+  access: 'out',
+})
 
 /** Its lines may be those of another call: from now on each call of its kind has a stack of its own. */
 function reported(stack: TakenStack | undefined): void {

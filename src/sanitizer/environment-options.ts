@@ -22,7 +22,9 @@ export function optionsOf(value: string): SanitizerOptions {
     else if (word === 'suppressions' && given !== '') options.suppress = suppressionsIn(given)
     else if (part.trim() !== '1') {
       const words = "'mend', 'at-once', 'exit-code=…', 'stacks=…' or 'suppressions=FILE'"
-      throw invalidValue(`CUDA_STREAMS_SANITIZER must be one of '${MODES.join("', '")}', and with commas ${words}, not '${part}'`)
+      throw invalidValue(
+        `CUDA_STREAMS_SANITIZER must be one of '${MODES.join("', '")}', and with commas ${words}, not '${part}'`,
+      )
     }
   }
   return options

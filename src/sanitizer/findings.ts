@@ -21,7 +21,8 @@ export class SanitizerError extends Error {
     super(reports.map(({ message }) => message).join('\n\n'))
     this.reports = reports
     const lines = reports[0]?.second.stack ?? []
-    if (lines.length > 0) this.stack = [`SanitizerError: ${this.message}`, ...lines.map((line) => `    ${line}`)].join('\n')
+    if (lines.length > 0)
+      this.stack = [`SanitizerError: ${this.message}`, ...lines.map((line) => `    ${line}`)].join('\n')
   }
 
   static {
@@ -194,7 +195,9 @@ function gathered(findings: readonly Finding[], operation: CheckedOperation): Fi
   }
   const age = (finding: Finding): number => other(finding)?.sequence ?? 0
   const sorted = [...pairs.values()].sort((a, b) => age(b) - age(a))
-  const awaited = latestOf(sorted.flatMap((finding) => (finding.second.operation === operation ? (other(finding) ?? []) : [])))
+  const awaited = latestOf(
+    sorted.flatMap((finding) => (finding.second.operation === operation ? (other(finding) ?? []) : [])),
+  )
   return sorted.map((finding) => (finding.second.operation === operation ? { ...finding, awaited } : finding))
 }
 

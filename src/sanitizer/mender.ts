@@ -2,6 +2,7 @@
 import { type ContextHandle, cudaHandleOf, EventFlag } from '../driver/driver.js'
 import type { DriverWrapper } from '../driver/driver-wrapper.js'
 import type { HappensBefore } from './happens-before.js'
+import type { OperationStream } from './operations.js'
 import type { StreamStrand } from './streams.js'
 
 export class Mender {
@@ -11,10 +12,10 @@ export class Mender {
   ) {}
 
   /** Lets the stream's next work come after all that the others hold. False where that cannot be. */
-  queueWaits(stream: StreamStrand, others: Iterable<StreamStrand>): boolean {
+  queueWaits(stream: StreamStrand, others: Iterable<OperationStream>): boolean {
     return attempted(() => {
       for (const other of others) {
-        if (stream.capture !== undefined || other.capture !== undefined) return false
+        if (stream.isCapturing || other.isCapturing) return false
         if (!(other.closed ? this.#waitForDevice(stream, other) : this.#waitFor(stream, other))) return false
       }
       return true
@@ -22,7 +23,7 @@ export class Mender {
   }
 
   /** Blocks the JavaScript thread until the streams are done. False where it cannot wait for them. */
-  waitOnHost(others: Iterable<StreamStrand>): boolean {
+  waitOnHost(others: Iterable<OperationStream>): boolean {
     const { inner } = this.wrapper
     return attempted(() => {
       for (const { handle, device, closed } of others) {
@@ -35,14 +36,14 @@ export class Mender {
     })
   }
 
-  #waitFor(stream: StreamStrand, other: StreamStrand): boolean {
+  #waitFor(stream: StreamStrand, other: OperationStream): boolean {
     this.wrapper.inner.streamWaitStream(stream.handle, other.handle, this.#contextOf(other))
     this.order.waitForStream(stream.handle, other.handle)
     return true
   }
 
   /** A stream that is closed can be given no record: what is waited for is all work of its device. */
-  #waitForDevice(stream: StreamStrand, { device }: StreamStrand): boolean {
+  #waitForDevice(stream: StreamStrand, { device }: OperationStream): boolean {
     const { inner } = this.wrapper
     const context = inner.deviceContext(device)
     const event = inner.eventCreate(context, EventFlag.DISABLE_TIMING, true)
@@ -56,7 +57,7 @@ export class Mender {
     }
   }
 
-  #contextOf({ handle, device }: StreamStrand): ContextHandle {
+  #contextOf({ handle, device }: OperationStream): ContextHandle {
     return this.wrapper.inner.streamAdopt(cudaHandleOf(handle), device).context
   }
 }

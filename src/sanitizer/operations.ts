@@ -1,24 +1,35 @@
 /** What touches memory: queued work, or JavaScript itself. */
-import type { KernelMemory } from '../driver/driver.js'
+import type { KernelMemory, StreamHandle } from '../driver/driver.js'
 import type { Clock, StrandPoint } from './clocks.js'
-import type { Scattered } from './rows.js'
 import type { TakenStack } from './stacks.js'
-import type { StreamStrand } from './streams.js'
 
 export type CheckedOperationKind = 'work' | 'allocation' | 'free' | 'javascript'
 
 /** Memory that an operation touches. */
 export type Touched = Pick<KernelMemory, 'pointer' | 'byteLength' | 'access' | 'rows' | 'argument'>
 
+/** The stream of an operation. */
+export interface OperationStream {
+  readonly handle: StreamHandle
+  readonly device: number
+  /** What a report calls it. */
+  readonly label: string
+  /** Where it was made, if that was seen. */
+  readonly made: TakenStack | undefined
+  /** It was destroyed, and can be given nothing more. */
+  readonly closed: boolean
+  readonly isCapturing: boolean
+}
+
 /** Where a node of a graph was captured. */
 export interface CapturedPlace {
-  readonly stream: StreamStrand
+  readonly stream: OperationStream
   readonly stack: TakenStack | undefined
 }
 
 /** A host function that touches memory, or queues work, when it runs. */
 export interface HostFunctionOrigin {
-  readonly stream: StreamStrand
+  readonly stream: OperationStream
   /** The order of the calls: when it was queued. */
   readonly sequence: number
   /** Where it was queued. */
@@ -51,7 +62,7 @@ export class CheckedOperation implements StrandPoint {
     readonly what: string,
     readonly kind: CheckedOperationKind,
     /** Undefined for JavaScript outside of host functions. */
-    readonly stream: StreamStrand | undefined,
+    readonly stream: OperationStream | undefined,
     /** It may be that of an earlier one of its kind until there is something to report. */
     public stack: TakenStack | undefined,
     readonly memory: readonly Touched[],
@@ -65,7 +76,7 @@ export class CheckedOperation implements StrandPoint {
   }
 
   /** Set where some of the memory is touched in rows with gaps between them. */
-  get scattered(): Scattered {
+  get scattered(): readonly Touched[] | undefined {
     for (let index = 0; index < this.memory.length; index += 1) {
       if (this.memory[index]?.rows !== undefined) return this.memory
     }

@@ -44,7 +44,13 @@ interface UsedBytes {
 }
 
 /** Told of what JavaScript has done there. */
-export type ScriptAccess = (region: Region, operation: CheckedOperation, start: number, end: number, access: Access) => void
+export type ScriptAccess = (
+  region: Region,
+  operation: CheckedOperation,
+  start: number,
+  end: number,
+  access: Access,
+) => void
 
 export class PinnedViews {
   /** Views of which it is not known yet whether JavaScript writes there. */
@@ -111,5 +117,7 @@ export class PinnedViews {
 
 function bytesOf({ bytes, start }: Region, from: number, to: number): Uint8Array {
   const memory = bytes?.deref()
-  return memory === undefined || memory.byteLength === 0 ? new Uint8Array() : new Uint8Array(memory, from - start, to - from)
+  return memory === undefined || memory.byteLength === 0
+    ? new Uint8Array()
+    : new Uint8Array(memory, from - start, to - from)
 }

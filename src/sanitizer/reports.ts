@@ -170,7 +170,8 @@ function sideLines(which: string, side: ReportedOperation): string[] {
   ]
   lines.push(...side.stack.map((line) => `      ${line}`))
   if (side.capturedAt.length > 0) lines.push('    captured', ...side.capturedAt.map((line) => `      ${line}`))
-  if (side.queuedAt.length > 0) lines.push('    in a host function queued', ...side.queuedAt.map((line) => `      ${line}`))
+  if (side.queuedAt.length > 0)
+    lines.push('    in a host function queued', ...side.queuedAt.map((line) => `      ${line}`))
   const [made] = side.streamMadeAt
   if (made !== undefined && side.stream?.startsWith('Stream(0x')) lines.push(`    ${side.stream} was made ${made}`)
   return lines
@@ -186,10 +187,18 @@ function adviceFor({ kind, first, second, awaited }: Finding): string {
     return `If a wrapped stream wrote it, add \`${last.stream?.label}.wait(thatStream)\` before this ${last.what}.`
   }
   if (first === undefined) return ''
-  return orderingAdvice(first.operation, last, awaited === undefined || awaited.length === 0 ? [first.operation] : awaited)
+  return orderingAdvice(
+    first.operation,
+    last,
+    awaited === undefined || awaited.length === 0 ? [first.operation] : awaited,
+  )
 }
 
-function orderingAdvice(first: CheckedOperation, second: CheckedOperation, awaited: readonly CheckedOperation[]): string {
+function orderingAdvice(
+  first: CheckedOperation,
+  second: CheckedOperation,
+  awaited: readonly CheckedOperation[],
+): string {
   if (first.kind === 'free') return 'Close the buffer only after this, or keep it open as long as graphs use it.'
   const [from, to] = [first.stream?.label, second.stream?.label]
   if (comesFromBefore(first, second)) {
@@ -217,7 +226,9 @@ function orderingAdvice(first: CheckedOperation, second: CheckedOperation, await
 }
 
 function waitFor(from: string | undefined, { stream }: CheckedOperation): string {
-  return stream === undefined ? `\`await ${from}.finished()\` or \`${from}.synchronize()\`` : `\`${stream.label}.wait(${from})\``
+  return stream === undefined
+    ? `\`await ${from}.finished()\` or \`${from}.synchronize()\``
+    : `\`${stream.label}.wait(${from})\``
 }
 
 /**

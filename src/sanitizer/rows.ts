@@ -48,9 +48,14 @@ function reaches(piece: Touched, start: number, end: number): boolean {
 }
 
 /** The pieces of memory that are touched within these bytes. */
-function* rowsIn({ pointer, byteLength, rows }: Touched, start: number, end: number): Iterable<readonly [number, number]> {
+function* rowsIn(
+  { pointer, byteLength, rows }: Touched,
+  start: number,
+  end: number,
+): Iterable<readonly [number, number]> {
   if (rows === undefined) {
-    if (pointer < end && pointer + byteLength > start) yield [Math.max(pointer, start), Math.min(pointer + byteLength, end)]
+    if (pointer < end && pointer + byteLength > start)
+      yield [Math.max(pointer, start), Math.min(pointer + byteLength, end)]
     return
   }
   for (let matrix = 0; matrix < rows.matrices; matrix += 1) {

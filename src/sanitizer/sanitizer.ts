@@ -26,7 +26,14 @@ import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { isStream, type Stream } from '../stream.js'
 import { openStream } from '../streams/stream-core.js'
 import type { Detector } from './detector.js'
-import { Findings, MODES, SanitizerError, type SanitizerMode, type Suppression, type SuppressionUse } from './findings.js'
+import {
+  Findings,
+  MODES,
+  SanitizerError,
+  type SanitizerMode,
+  type Suppression,
+  type SuppressionUse,
+} from './findings.js'
 import type { Touched } from './operations.js'
 import type { SanitizerReport } from './reports.js'
 import { SanitizerDriver } from './sanitizer-driver.js'
@@ -237,7 +244,8 @@ export class Sanitizer implements Disposable {
       write(`cuda-streams sanitizer: ${reports.length} finding(s)${ofThem}\n\n${texts}`)
     }
     for (const { match, reason, count } of suppressed) {
-      if (this.mode !== 'collect') write(`cuda-streams sanitizer: ${count} finding(s) with '${match}' suppressed: ${reason}`)
+      if (this.mode !== 'collect')
+        write(`cuda-streams sanitizer: ${count} finding(s) with '${match}' suppressed: ${reason}`)
     }
     const isError = reports.some(({ severity, mended }) => severity === 'error' && mended !== true)
     if (isError && this.#exitCode !== undefined) process.exitCode ||= this.#exitCode
@@ -283,7 +291,10 @@ function checkSuppressions(given: unknown): readonly Suppression[] {
  * })
  * ```
  */
-export async function sanitize<R>(fn: () => R | Promise<R>, options?: Pick<SanitizerOptions, 'device' | 'stacks' | 'suppress'>): Promise<R> {
+export async function sanitize<R>(
+  fn: () => R | Promise<R>,
+  options?: Pick<SanitizerOptions, 'device' | 'stacks' | 'suppress'>,
+): Promise<R> {
   checkFunction(fn, 'fn')
   const { device, stacks, suppress } = readOptions(options, ['device', 'stacks', 'suppress'])
   const sanitizer = Sanitizer.start({ device, stacks, suppress, mode: 'collect' })

@@ -12,7 +12,9 @@ export const shownLines = (stack: string): readonly string[] => programLines(sta
 
 /** Those that tell one place from another. How many of the outer ones there are depends on the library's own frames. */
 export const tellingLines = (stack: string): readonly string[] =>
-  shownLines(stack).filter((line) => !line.endsWith('(<anonymous>)')).slice(0, TELLING)
+  shownLines(stack)
+    .filter((line) => !line.endsWith('(<anonymous>)'))
+    .slice(0, TELLING)
 
 /** A stack, and whether it is that of the operation itself or of an earlier one of its kind. */
 export interface TakenStack {

@@ -2,13 +2,12 @@
 import { CapturedGraph } from '../driver/captured-graph.js'
 import { cudaHandleOf, deviceOfDefaultStream, isDefaultStream, type StreamHandle } from '../driver/driver.js'
 import { Strand, type StrandPoint } from './clocks.js'
-import type { Touched } from './operations.js'
+import type { OperationStream, Touched } from './operations.js'
 import type { Region } from './regions.js'
 import type { TakenStack } from './stacks.js'
 
-export class StreamStrand extends Strand {
+export class StreamStrand extends Strand implements OperationStream {
   name: string | undefined
-  /** It was destroyed, and can be given nothing more. */
   closed = false
   /** The tick it began with. */
   readonly since = this.tick
@@ -32,6 +31,10 @@ export class StreamStrand extends Strand {
     public nonBlocking: boolean,
   ) {
     super(begin)
+  }
+
+  get isCapturing(): boolean {
+    return this.capture !== undefined
   }
 
   get label(): string {

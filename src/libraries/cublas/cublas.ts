@@ -12,7 +12,14 @@ import { isStream, Stream } from '../../stream.js'
 import { openStream } from '../../streams/stream-core.js'
 import { checkDeviceBuffer, type GivenMemory, openGiven, type UsedMemory } from '../library-memory.js'
 import { callGemm, type GemmFunction } from './gemm-call.js'
-import { type GemmOptions, type GemmShape, type Layout, type StridedBatchOptions, shapeOfBatch, shapeOfGemm } from './gemm-shape.js'
+import {
+  type GemmOptions,
+  type GemmShape,
+  type Layout,
+  type StridedBatchOptions,
+  shapeOfBatch,
+  shapeOfGemm,
+} from './gemm-shape.js'
 import { multiply } from './gemm-twin.js'
 import { CublasHandle } from './handle.js'
 import { isKnown, kindOf, learn } from './known-products.js'

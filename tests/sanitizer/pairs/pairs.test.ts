@@ -34,7 +34,8 @@ const NOT_MENDED: Exceptions = {
 }
 const FOLLOWED = 5
 
-const isIn = (exceptions: Exceptions, name: string): boolean => Object.keys(exceptions).some((one) => name.startsWith(one))
+const isIn = (exceptions: Exceptions, name: string): boolean =>
+  Object.keys(exceptions).some((one) => name.startsWith(one))
 
 function check({ name, devices, bug, mended }: PairedProgram, isFollowed: boolean): void {
   it(name, async () => {
@@ -42,7 +43,10 @@ function check({ name, devices, bug, mended }: PairedProgram, isFollowed: boolea
     const right = await explored(mended, devices)
     assert.deepEqual([right.verdict, right.complete], ['agree', true], `its twin is none: ${right.message}`)
     const alarms = await reportsOf(mended, devices)
-    assert.deepEqual(alarms.map(({ message }) => message), [])
+    assert.deepEqual(
+      alarms.map(({ message }) => message),
+      [],
+    )
     const found = await reportsOf(bug, devices)
     assert.equal(found.length === 0, isIn(MISSED, name), 'it is found')
     if (found.length === 0 || !isFollowed) return

@@ -51,19 +51,25 @@ const look = defineKernel({
   name: 'look',
   source: 'not compiled',
   signature: ['in f32*', 'out f32*'],
-  simulate: (_, data, seen) => void (seen[0] = data[0] ?? 0),
+  simulate: (_, data, seen) => {
+    seen[0] = data[0] ?? 0
+  },
 })
 const triple = defineKernel({
   name: 'triple',
   source: 'not compiled',
   signature: ['inout f32*', 'f32'],
-  simulate: (_, data, value) => void (data[0] = 3 * (data[0] ?? 0) + value),
+  simulate: (_, data, value) => {
+    data[0] = 3 * (data[0] ?? 0) + value
+  },
 })
 const put = defineKernel({
   name: 'put',
   source: 'not compiled',
   signature: ['out f32*', 'f32'],
-  simulate: (_, data, value) => void (data[0] = value),
+  simulate: (_, data, value) => {
+    data[0] = value
+  },
 })
 
 function memoryOf(stage: Stage, name: string, byteLength = WORD): DeviceBuffer {
@@ -88,7 +94,7 @@ interface Access {
 }
 
 /** The value that a side writes: each its own, so that the last one shows. */
-const valueOf = (side: string): number => (side === 'first' ? 5 : 7)
+const numberOf = (side: string): number => (side === 'first' ? 5 : 7)
 const byteOf = (side: string): number => (side === 'first' ? 0x3f : 0x41)
 
 const external = (write: boolean) => (stage: Stage, side: string, stream: Stream) =>
@@ -119,7 +125,7 @@ const gemm = (write: boolean) => (stage: Stage, side: string, stream: Stream) =>
   const cublas = new Cublas(stream)
   const [x, y] = [memoryOf(stage, 'one'), memoryOf(stage, `seen by ${side}`)]
   const data = dataOf(stage) as DeviceBuffer
-  if (write) cublas.gemm(x, x, data, { type: 'f32', m: 1, n: 1, k: 1, alpha: valueOf(side) })
+  if (write) cublas.gemm(x, x, data, { type: 'f32', m: 1, n: 1, k: 1, alpha: numberOf(side) })
   else cublas.gemm(data, x, y, { type: 'f32', m: 1, n: 1, k: 1 })
   cublas.close()
 }
@@ -141,13 +147,13 @@ export const ACCESSES: readonly Access[] = [
     name: 'kernel out',
     writes: true,
     on: undefined,
-    run: (stage, side, stream) => void stream.launch(put, ONE, dataOf(stage), valueOf(side)),
+    run: (stage, side, stream) => void stream.launch(put, ONE, dataOf(stage), numberOf(side)),
   },
   {
     name: 'kernel inout',
     writes: true,
     on: undefined,
-    run: (stage, side, stream) => void stream.launch(triple, ONE, dataOf(stage), valueOf(side)),
+    run: (stage, side, stream) => void stream.launch(triple, ONE, dataOf(stage), numberOf(side)),
   },
   {
     name: 'kernel in',
@@ -159,7 +165,7 @@ export const ACCESSES: readonly Access[] = [
     name: 'upload',
     writes: true,
     on: 'device',
-    run: (stage, side, stream) => void stream.upload(dataOf(stage), new Float32Array([valueOf(side)])),
+    run: (stage, side, stream) => void stream.upload(dataOf(stage), new Float32Array([numberOf(side)])),
   },
   {
     name: 'download',
@@ -183,7 +189,7 @@ export const ACCESSES: readonly Access[] = [
     on: 'pinned',
     run: (stage, side, stream) =>
       void stream.launchHostFunc(() => {
-        bytesOf(stage)[0] = valueOf(side)
+        bytesOf(stage)[0] = numberOf(side)
       }),
   },
   {
@@ -201,7 +207,7 @@ export const VIEWS: readonly Access[] = [
     writes: true,
     on: 'pinned',
     run: (stage, side) => {
-      bytesOf(stage)[0] = valueOf(side)
+      bytesOf(stage)[0] = numberOf(side)
     },
   },
   { name: 'view to read', writes: false, on: 'pinned', run: (stage) => stage.results.push(bytesOf(stage)[0]) },
@@ -347,7 +353,9 @@ export function pairs(): readonly PairedProgram[] {
       const inJavaScript = VIEWS.includes(second)
       // JavaScript is not on a stream: what holds the stream alone does not hold it.
       // A host function does not run before JavaScript has waited for something.
-      const isOrder = (name: string): boolean => !inJavaScript || (!name.includes('null stream') && (!first.name.startsWith('host') || name.startsWith('a host wait')))
+      const isOrder = (name: string): boolean =>
+        !inJavaScript ||
+        (!name.includes('null stream') && (!first.name.startsWith('host') || name.startsWith('a host wait')))
       const wrong = broken.filter(([name]) => isOrder(name))
       const right = inJavaScript
         ? mended

@@ -59,7 +59,8 @@ export function followed(
   const insert = (index: number, run: Step['run']): readonly Step[] | undefined =>
     index < 0 ? undefined : [...steps.slice(0, index), { name: `advice ${steps.length}`, run }, ...steps.slice(index)]
   const later = at(linesOf(second))
-  const kept = /Record an event before `([\w.]+)` is closed .*`(?:await done\.finished\(\)|([\w.]+)\.wait\(done\))`/.exec(advice)
+  const kept =
+    /Record an event before `([\w.]+)` is closed .*`(?:await done\.finished\(\)|([\w.]+)\.wait\(done\))`/.exec(advice)
   if (kept !== null) {
     const [, from = '', to] = kept
     const done = (s: Stage): Event => s.keep.get('advised') as Event
