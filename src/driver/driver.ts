@@ -328,10 +328,10 @@ export interface KernelMemory {
   readonly pointer: Pointer
   readonly byteLength: number
   readonly access: Access
-  /** Which argument of the kernel it is, from 0. */
-  readonly argument?: number
-  /** Only these of its bytes are touched. Default: all. */
-  readonly rows?: MemoryRows | undefined
+  /** Which argument of the kernel it is, from 0; undefined where it is none. */
+  readonly argument: number | undefined
+  /** Only these of its bytes are touched; undefined: all. */
+  readonly rows: MemoryRows | undefined
 }
 
 /** Matrices at equal distances, the rows of each at equal distances: in bytes, from the first byte of the memory on. */

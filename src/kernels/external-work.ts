@@ -39,6 +39,7 @@ interface GivenMemory {
 
 const ACCESSES: readonly Access[] = ['in', 'out', 'inout', 'atomic']
 const DURATION = 1000
+const WHOLE = { argument: undefined, rows: undefined }
 const WORK = ['name', 'memory', 'simulate', 'nanoseconds'] as const
 
 /** `stream.external()`. */
@@ -54,7 +55,7 @@ export function queueExternal(stream: StreamCore, work: ExternalWork, call: (han
   const { driver, handle, context } = stream
   const cores = pieces.map(({ buffer }) => openMemory(buffer, driver))
   const memory = cores.map(({ allocation, pointer, byteLength }, index) => {
-    return { allocation, pointer, byteLength, access: pieces[index]?.access ?? 'inout' }
+    return { allocation, pointer, byteLength, access: pieces[index]?.access ?? 'inout', ...WHOLE }
   })
   driver.streamHandedOut(handle)
   const queued = { name, stream: handle, context, memory, twin, call: (stream: number) => call(BigInt(stream)) }

@@ -14,8 +14,8 @@ export interface GivenMemory {
   readonly access: Access
   /** Bytes that are touched, from the buffer's beginning. */
   readonly byteLength: number
-  /** Only these of them are. Default: all. */
-  readonly rows?: MemoryRows | undefined
+  /** Only these of them are; undefined: all. */
+  readonly rows: MemoryRows | undefined
 }
 
 /**
@@ -41,6 +41,6 @@ export type UsedMemory = OpenMemory & KernelMemory
 export function openGiven(given: readonly GivenMemory[], use: StreamCore): readonly UsedMemory[] {
   return given.map(({ buffer, access, byteLength, rows }) => {
     const { allocation, pointer } = openMemory(buffer, use.driver)
-    return { allocation, pointer, byteLength, access, rows }
+    return { allocation, pointer, byteLength, access, rows, argument: undefined }
   })
 }

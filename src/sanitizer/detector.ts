@@ -13,6 +13,7 @@ import {
   isInOneTurn,
   type OperationStream,
   type Touched,
+  touching,
 } from './operations.js'
 import { PinnedViews } from './pinned-views.js'
 import type { RaceFound } from './ranges.js'
@@ -22,6 +23,8 @@ import type { SampledSite, Stacks, TakenStack } from './stacks.js'
 import type { CapturedWork, StreamStrand } from './streams.js'
 
 const NONE: readonly Touched[] = []
+/** Of a warning, which is about one operation. */
+const ALONE = { region: undefined, awaited: undefined, mended: undefined }
 
 export class Detector {
   readonly regions: Regions
@@ -93,7 +96,7 @@ export class Detector {
 
   allocated(pointer: Pointer, byteLength: number, handle: StreamHandle): void {
     this.regions.allocated(pointer, byteLength, 'device')
-    this.work(handle, 'allocation', [{ pointer, byteLength, access: 'out' }], 'allocation')
+    this.work(handle, 'allocation', [touching(pointer, byteLength, 'out')], 'allocation')
   }
 
   /** Memory that is there without a stream. */
@@ -146,7 +149,7 @@ export class Detector {
     const clock = (running?.knows ?? this.order.host).clock
     const at = running === undefined ? { slot: NOWHERE, tick: 1, clock } : { ...running.at, clock }
     const what = running === undefined ? 'a view' : 'a host function'
-    const memory: readonly Touched[] = [{ pointer, byteLength, access: 'inout' }]
+    const memory: readonly Touched[] = [touching(pointer, byteLength, 'inout')]
     this.#views.look()
     // Looked at only: work that is queued later comes after it, and a host function that runs later does too.
     const make = (stack: TakenStack | undefined): CheckedOperation =>
@@ -188,7 +191,7 @@ export class Detector {
   #changed(region: Region, read: CheckedOperation, start: number, end: number): void {
     const { host } = this.order
     const at = { slot: NOWHERE, tick: 1, clock: host.clock }
-    const memory: readonly Touched[] = [{ pointer: start as Pointer, byteLength: end - start, access: 'out' }]
+    const memory: readonly Touched[] = [touching(start as Pointer, end - start, 'out')]
     const view = this.#operation(at, undefined, KEPT_VIEW, 'javascript', this.stacks.take(), memory)
     this.#found(view, [raceOf(read, 'in', view, 'out', start, end, region)])
   }
@@ -229,7 +232,7 @@ export class Detector {
     const stream = this.order.streams.at(handle)
     const wait = this.#operation(stream, stream, 'wait', 'work', this.stacks.take(), NONE)
     const second = { operation: wait, access: undefined }
-    this.findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0 }])
+    this.findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0, ...ALONE }])
   }
 
   #nodeLaunched(stream: StreamStrand, work: CapturedWork, at: StrandPoint, stack: TakenStack | undefined): void {
@@ -273,7 +276,14 @@ export class Detector {
       if (region.kind === 'foreign' && this.#isAskedAbout(region, stream)) {
         findings ??= []
         const second = { operation, access }
-        findings.push({ kind: 'foreign-memory', first: undefined, second, start: pointer, end: pointer + byteLength })
+        findings.push({
+          kind: 'foreign-memory',
+          first: undefined,
+          second,
+          start: pointer,
+          end: pointer + byteLength,
+          ...ALONE,
+        })
       }
     }
     if (findings !== undefined) this.#found(this.#exactly(operation, undefined), findings)
@@ -365,11 +375,7 @@ export class Detector {
   }
 }
 
-const wholeOf = ({ start, end }: Region): Touched => ({
-  pointer: start as Pointer,
-  byteLength: end - start,
-  access: 'out',
-})
+const wholeOf = ({ start, end }: Region): Touched => touching(start as Pointer, end - start, 'out')
 
 /** Its lines may be those of another call: from now on each call of its kind has a stack of its own. */
 function reported(stack: TakenStack | undefined): void {

@@ -44,6 +44,7 @@ export interface Suppression {
 
 /** A suppression, and how many findings it has held back. */
 export interface SuppressionUse extends Suppression {
+  /** Different findings. */
   readonly count: number
 }
 
@@ -168,7 +169,16 @@ export function raceOf(
   const one = { operation: other, access: accessOf(other, itsAccess) }
   const two = { operation, access: accessOf(operation, access) }
   const [first, second] = other.sequence < operation.sequence ? [one, two] : [two, one]
-  return { kind: kindOf(first.operation, second.operation), first, second, start, end, region }
+  return {
+    kind: kindOf(first.operation, second.operation),
+    first,
+    second,
+    start,
+    end,
+    region,
+    awaited: undefined,
+    mended: undefined,
+  }
 }
 
 /** What allocates or frees neither reads nor writes; what JavaScript does with a view is often not known. */

@@ -1,5 +1,5 @@
 /** What touches memory: queued work, or JavaScript itself. */
-import type { KernelMemory, StreamHandle } from '../driver/driver.js'
+import type { Access, KernelMemory, Pointer, StreamHandle } from '../driver/driver.js'
 import type { Clock, StrandPoint } from './clocks.js'
 import type { TakenStack } from './stacks.js'
 
@@ -7,6 +7,11 @@ export type CheckedOperationKind = 'work' | 'allocation' | 'free' | 'javascript'
 
 /** Memory that an operation touches. */
 export type Touched = Pick<KernelMemory, 'pointer' | 'byteLength' | 'access' | 'rows' | 'argument'>
+
+/** All of these bytes. */
+export const touching = (pointer: Pointer, byteLength: number, access: Access): Touched => {
+  return { pointer, byteLength, access, argument: undefined, rows: undefined }
+}
 
 /** The stream of an operation. */
 export interface OperationStream {

@@ -44,7 +44,9 @@ export interface ReportedOperation {
 
 /** The whole of a buffer that a report is about. */
 export interface ReportedBuffer {
+  /** Its first address. */
   readonly pointer: bigint
+  /** Its length in bytes. */
   readonly byteLength: number
   /** Where the program allocated it. */
   readonly allocatedAt: readonly string[]
@@ -79,10 +81,10 @@ export interface Finding {
   readonly second: { readonly operation: CheckedOperation; readonly access: Access | undefined }
   readonly start: number
   readonly end: number
-  readonly region?: Region | undefined
+  readonly region: Region | undefined
   /** All that the second operation has to wait for, on different streams; the first one's is among it. */
-  readonly awaited?: readonly CheckedOperation[] | undefined
-  readonly mended?: boolean | undefined
+  readonly awaited: readonly CheckedOperation[] | undefined
+  readonly mended: boolean | undefined
 }
 
 /** Where it was written cannot be known, only that it has been. */

@@ -13,7 +13,7 @@ import type {
 } from '../driver/driver.js'
 import { type DriverWrapper, MemoryWrapper } from '../driver/driver-wrapper.js'
 import type { Detector } from './detector.js'
-import type { Touched } from './operations.js'
+import { type Touched, touching } from './operations.js'
 
 export class SanitizerMemory extends MemoryWrapper {
   constructor(
@@ -53,17 +53,14 @@ export class SanitizerMemory extends MemoryWrapper {
     route?: CopyRoute,
     name: CopyName = 'copy',
   ): void {
-    const memory: readonly Touched[] = [
-      { pointer: destination, byteLength, access: 'out' },
-      { pointer: source, byteLength, access: 'in' },
-    ]
+    const memory: readonly Touched[] = [touching(destination, byteLength, 'out'), touching(source, byteLength, 'in')]
     this.detector.probe(stream, name, memory)
     super.copy(destination, source, byteLength, stream, route, name)
     this.detector.work(stream, name, memory)
   }
 
   override fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
-    const memory: readonly Touched[] = [{ pointer, byteLength: count * width, access: 'out' }]
+    const memory: readonly Touched[] = [touching(pointer, count * width, 'out')]
     this.detector.probe(stream, 'fill', memory)
     super.fill(pointer, value, width, count, stream)
     this.detector.work(stream, 'fill', memory)

@@ -34,7 +34,7 @@ import {
   type Suppression,
   type SuppressionUse,
 } from './findings.js'
-import type { Touched } from './operations.js'
+import { type Touched, touching } from './operations.js'
 import type { SanitizerReport } from './reports.js'
 import { SanitizerDriver } from './sanitizer-driver.js'
 import { STACK_MODES, type StackMode } from './stacks.js'
@@ -377,6 +377,6 @@ function openedStream(stream: unknown, name: string): ReturnType<typeof openStre
 function touched(buffers: readonly unknown[], name: string, access: 'in' | 'out', driver: Driver): Touched[] {
   return buffers.map((buffer) => {
     if (!isMemory(buffer)) throw invalidType(name, 'an array of DeviceBuffers and PinnedBuffers', buffer)
-    return { pointer: openMemory(buffer, driver).pointer, byteLength: buffer.byteLength, access }
+    return touching(openMemory(buffer, driver).pointer, buffer.byteLength, access)
   })
 }

@@ -21,7 +21,7 @@ export interface TakenStack {
   readonly stack: string
   readonly exact: boolean
   /** Of the calls that it is one of. */
-  readonly site?: SampledSite | undefined
+  readonly site: SampledSite | undefined
 }
 
 /** What one stream does again and again with memory of one size, and a stack of it. */
@@ -57,7 +57,7 @@ export class Stacks {
 
   /** The stack of the call under way, where stacks are taken at all. */
   take(): TakenStack | undefined {
-    return this.mode === 'none' ? undefined : { stack: takeStack(OWN_FRAMES + CALLERS), exact: true }
+    return this.mode === 'none' ? undefined : { stack: takeStack(OWN_FRAMES + CALLERS), exact: true, site: undefined }
   }
 
   /**
@@ -75,7 +75,7 @@ export class Stacks {
     this.#taken += 1
     const stack = takeStack(OWN_FRAMES + CALLERS)
     site.latest = { stack, exact: false, site }
-    return { stack, exact: true }
+    return { stack, exact: true, site: undefined }
   }
 }
 

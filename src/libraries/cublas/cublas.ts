@@ -231,7 +231,12 @@ export class Cublas implements Disposable {
   }
 }
 
-const allOf = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'inout', byteLength: buffer.byteLength })
+const allOf = (buffer: DeviceBuffer): GivenMemory => ({
+  buffer,
+  access: 'inout',
+  byteLength: buffer.byteLength,
+  rows: undefined,
+})
 
 /** Undefined where there are no gaps. */
 function rowsOf(layout: Layout, batchCount: number, bytes: number): MemoryRows | undefined {
