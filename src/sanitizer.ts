@@ -3,14 +3,13 @@ import './shortcuts.js'
 // So that CUDA_STREAMS_SANITIZER works in a bundle too.
 import './sanitizer/environment.js'
 
-export { SanitizerError } from './sanitizer/findings.js'
-export type { ReportedOperation, ReportKind, SanitizerReport } from './sanitizer/reports.js'
+export { SanitizerError, type SanitizerMode, type Suppression, type SuppressionUse } from './sanitizer/findings.js'
+export type { ReportedBuffer, ReportedOperation, ReportKind, SanitizerReport } from './sanitizer/reports.js'
 export {
   type DeclaredAccess,
   declareAccess,
   declareWait,
   Sanitizer,
-  type SanitizerMode,
   type SanitizerOptions,
   type SanitizerStatistics,
   sanitize,

@@ -4,6 +4,7 @@ import type { OwnBytes } from './base/bytes.js'
 import { heardFrom, inspectAsPrinted, invalidType, printed, refuseReceiver, stateError } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
 import { pollsInVain, tellOfPolling } from './base/polling.js'
+import { calledFromHere } from './base/stack.js'
 import { type Context, Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import { canonicalStream, cudaHandleOf, ExternalFlag, type HostFunction } from './driver/driver.js'
 import { finished, type WaitOptions } from './driver/finished.js'
@@ -499,7 +500,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   uploader(buffer: DeviceBuffer | PinnedBuffer): WritableStream<Bytes> {
-    return uploader(open(this), buffer, (part, bytes) => this.upload(part, bytes))
+    const called = calledFromHere()
+    return uploader(open(this), buffer, (part, bytes) => called(() => this.upload(part, bytes)))
   }
 
   /**
@@ -512,7 +514,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   downloader(buffer: DeviceBuffer | PinnedBuffer, options?: DownloaderOptions): ReadableStream<OwnBytes> {
     const { chunkBytes } = readOptions(options, ['chunkBytes'])
-    return downloader(open(this), buffer, chunkBytes, (part) => this.download(part))
+    const called = calledFromHere()
+    return downloader(open(this), buffer, chunkBytes, (part) => called(() => this.download(part)))
   }
 
   /**

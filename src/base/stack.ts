@@ -24,6 +24,23 @@ interface StackFrame {
   readonly owner: 'program' | 'library' | 'node' | undefined
 }
 
+/** Where a call comes from that is made later, when the program's own lines are not on the stack any more. */
+let origin = ''
+
+/** Returns a function that runs others as if they were called from here. */
+export function calledFromHere(): <R>(fn: () => R) => R {
+  const here = takeStack(FRAMES)
+  return (fn) => {
+    const outer = origin
+    origin = here
+    try {
+      return fn()
+    } finally {
+      origin = outer
+    }
+  }
+}
+
 /** The stack of the function that calls this, as text with a first line that is no frame; so many frames of it at most. */
 export function takeStack(frames: number): string {
   // Without a prototype: Deno would ask a program's own for a name and a message.
@@ -33,7 +50,7 @@ export function takeStack(frames: number): string {
   Error.captureStackTrace(holder, takeStack)
   Error.stackTraceLimit = limit
   // As text: a stack that is kept as it is keeps the objects reachable whose methods are in it.
-  return holder.stack
+  return origin === '' ? holder.stack : `${holder.stack}\n${origin}`
 }
 
 /** The lines of a stack that are the program's own, innermost first. */

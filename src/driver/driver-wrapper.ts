@@ -9,6 +9,7 @@ import type {
   Cancel,
   CaptureMode,
   ContextHandle,
+  CopyName,
   CopyRoute,
   Driver,
   EventHandle,
@@ -222,8 +223,15 @@ export class MemoryWrapper implements MemoryDriver {
   admit(pointer: Pointer, owner: number, user: number): boolean {
     return this.inner.admit(pointer, owner, user)
   }
-  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void {
-    this.inner.copy(destination, source, byteLength, stream, route)
+  copy(
+    destination: Pointer,
+    source: Pointer,
+    byteLength: number,
+    stream: StreamHandle,
+    route?: CopyRoute,
+    name?: CopyName,
+  ): void {
+    this.inner.copy(destination, source, byteLength, stream, route, name)
   }
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
     this.inner.fill(pointer, value, width, count, stream)

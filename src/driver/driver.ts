@@ -227,6 +227,9 @@ export interface TwoDevices {
  */
 export type CopyRoute = TwoDevices | 'withinHost'
 
+/** What the program has called for. Default 'copy'. */
+export type CopyName = 'copy' | 'upload' | 'download'
+
 /** Where another library's memory is. */
 export interface MemoryPlace {
   readonly device: number
@@ -264,9 +267,17 @@ export interface MemoryDriver {
   admit(pointer: Pointer, owner: number, user: number): boolean
   /**
    * `cuMemcpyAsync` between any two places that the stream's device reaches; `cuMemcpyPeerAsync` where the route tells
-   * that they are memory of two devices that it does not; `cuMemcpyBatchAsync` within the host. Never blocks.
+   * that they are memory of two devices that it does not; `cuMemcpyBatchAsync` within the host. Never blocks. Only wrappers
+   * need the name.
    */
-  copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void
+  copy(
+    destination: Pointer,
+    source: Pointer,
+    byteLength: number,
+    stream: StreamHandle,
+    route?: CopyRoute,
+    name?: CopyName,
+  ): void
   /** `cuMemsetD8Async`, `D16` or `D32`. */
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void
   /**
@@ -314,14 +325,30 @@ export interface LaunchShape {
   readonly cluster: readonly [number, number, number] | undefined
 }
 
-/** How a kernel uses the memory behind a pointer: reads it, writes it, or both. */
-export type Access = 'in' | 'out' | 'inout'
+/**
+ * How a kernel uses the memory behind a pointer: reads it, writes it, or both. 'atomic' is both, by atomic operations
+ * alone, whose order among each other does not matter to the kernels.
+ */
+export type Access = 'in' | 'out' | 'inout' | 'atomic'
 
 /** Memory that a kernel is given. */
 export interface KernelMemory {
   readonly pointer: Pointer
   readonly byteLength: number
   readonly access: Access
+  /** Which argument of the kernel it is, from 0; undefined where it is none. */
+  readonly argument: number | undefined
+  /** Only these of its bytes are touched; undefined: all. */
+  readonly rows: MemoryRows | undefined
+}
+
+/** Matrices at equal distances, the rows of each at equal distances: in bytes, from the first byte of the memory on. */
+export interface MemoryRows {
+  readonly rowLength: number
+  readonly rows: number
+  readonly rowDistance: number
+  readonly matrices: number
+  readonly matrixDistance: number
 }
 
 /** A kernel written in JavaScript, for a driver that runs no GPU code. */

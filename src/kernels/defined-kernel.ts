@@ -45,11 +45,13 @@ export interface ViewOf {
 }
 
 /** The twin's argument for a parameter: a view of the memory for a pointer, a number or bigint for a value. */
-export type TwinArgument<P extends ParameterType> = P extends `${string} ${infer T extends ScalarType}*`
+export type TwinArgument<P extends ParameterType> = P extends `inout atomic ${infer T extends ScalarType}*`
   ? ViewOf[T]
-  : P extends 'i64' | 'u64'
-    ? bigint
-    : number
+  : P extends `${string} ${infer T extends ScalarType}*`
+    ? ViewOf[T]
+    : P extends 'i64' | 'u64'
+      ? bigint
+      : number
 
 /** The twin's arguments for all parameters. */
 export type TwinArguments<S extends readonly ParameterType[]> = { readonly [I in keyof S]: TwinArgument<S[I]> }

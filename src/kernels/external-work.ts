@@ -13,7 +13,7 @@ import type { StreamCore } from '../streams/stream-core.js'
 export interface ExternalMemory {
   /** A buffer of the stream's driver. */
   readonly buffer: DeviceBuffer | PinnedBuffer
-  /** Is the memory read, written or both? Default 'inout'. */
+  /** Is the memory read, written or both, or touched by atomic operations alone? Default 'inout'. */
   readonly access?: Access | undefined
 }
 
@@ -37,8 +37,9 @@ interface GivenMemory {
   readonly access: Access
 }
 
-const ACCESSES: readonly Access[] = ['in', 'out', 'inout']
+const ACCESSES: readonly Access[] = ['in', 'out', 'inout', 'atomic']
 const DURATION = 1000
+const WHOLE = { argument: undefined, rows: undefined }
 const WORK = ['name', 'memory', 'simulate', 'nanoseconds'] as const
 
 /** `stream.external()`. */
@@ -54,7 +55,7 @@ export function queueExternal(stream: StreamCore, work: ExternalWork, call: (han
   const { driver, handle, context } = stream
   const cores = pieces.map(({ buffer }) => openMemory(buffer, driver))
   const memory = cores.map(({ allocation, pointer, byteLength }, index) => {
-    return { allocation, pointer, byteLength, access: pieces[index]?.access ?? 'inout' }
+    return { allocation, pointer, byteLength, access: pieces[index]?.access ?? 'inout', ...WHOLE }
   })
   driver.streamHandedOut(handle)
   const queued = { name, stream: handle, context, memory, twin, call: (stream: number) => call(BigInt(stream)) }
@@ -67,7 +68,7 @@ function readMemory(each: unknown, index: number): GivenMemory {
   const { buffer, access = 'inout' } = readOptions(each as ExternalMemory | undefined, ['buffer', 'access'], name)
   if (!isMemory(buffer)) throw invalidType(`${name}.buffer`, 'a DeviceBuffer or a PinnedBuffer', buffer)
   if (!ACCESSES.includes(access)) {
-    throw invalidValue(`${name}.access must be 'in', 'out' or 'inout', not ${describe(access)}`)
+    throw invalidValue(`${name}.access must be 'in', 'out', 'inout' or 'atomic', not ${describe(access)}`)
   }
   return { buffer, access }
 }

@@ -36,7 +36,14 @@ export function openArguments(
     }
     args[index] = pointer
     memory ??= []
-    memory.push({ allocation, pointer, byteLength, access: parameters[index]?.access ?? 'inout' })
+    memory.push({
+      allocation,
+      pointer,
+      byteLength,
+      access: parameters[index]?.access ?? 'inout',
+      argument: index,
+      rows: undefined,
+    })
   }
   return memory
 }

@@ -8,8 +8,11 @@ import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 
 export type { Access, ScalarType } from '../driver/driver.js'
-/** A scalar such as 'f32', or a pointer with the kernel's access to its memory, such as 'in f32*'. */
-export type ParameterType = ScalarType | `${Access} ${ScalarType}*`
+/**
+ * A scalar such as 'f32', or a pointer with the kernel's access to its memory, such as 'in f32*'. 'atomic f32*', in full
+ * 'inout atomic f32*', is for memory that the kernel touches by atomic operations alone.
+ */
+export type ParameterType = ScalarType | `${Access | 'inout atomic'} ${ScalarType}*`
 
 /**
  * Memory as an argument for a pointer: a buffer on a device, a pinned one, or an address. An address is passed without
@@ -36,7 +39,7 @@ export interface Parameter {
   readonly access: Access | undefined
 }
 
-const POINTER = /^(in|out|inout) ([a-z0-9]+)\*$/
+const POINTER = /^(in|out|inout|(?:inout )?atomic) ([a-z0-9]+)\*$/
 
 /** Integer ranges; i64 and u64 as bigints. */
 const RANGES: Readonly<Partial<Record<ScalarType, readonly [number | bigint, number | bigint]>>> = {
@@ -58,10 +61,10 @@ export function parseSignature(signature: unknown): readonly Parameter[] {
     if (!isScalar(type)) {
       const scalars = Object.keys(SCALAR_BYTES).join(', ')
       throw invalidValue(
-        `signature[${index}] is '${text}': it must be one of ${scalars}, or for a pointer 'in', 'out' or 'inout', then one of them and *`,
+        `signature[${index}] is '${text}': it must be one of ${scalars}, or for a pointer 'in', 'out', 'inout' or 'atomic', then one of them and *`,
       )
     }
-    return { type, access: access as Access | undefined }
+    return { type, access: (access === 'inout atomic' ? 'atomic' : access) as Access | undefined }
   })
 }
 

@@ -1,7 +1,7 @@
 /** Buffers as arguments of a library's functions: checked when they are given, opened when the work is queued. */
 import { invalidType, invalidValue, stateError } from '../base/errors.js'
 import { driverOf, elsewhere } from '../device.js'
-import type { Access, KernelMemory } from '../driver/driver.js'
+import type { Access, KernelMemory, MemoryRows } from '../driver/driver.js'
 import { openMemory } from '../memory/buffer.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
 import { type DeviceBuffer, isDeviceBuffer } from '../memory/device-buffer.js'
@@ -14,6 +14,8 @@ export interface GivenMemory {
   readonly access: Access
   /** Bytes that are touched, from the buffer's beginning. */
   readonly byteLength: number
+  /** Only these of them are; undefined: all. */
+  readonly rows: MemoryRows | undefined
 }
 
 /**
@@ -37,8 +39,8 @@ export type UsedMemory = OpenMemory & KernelMemory
 
 /** Throws ERR_CLOSED or ERR_DEVICE_MISMATCH. */
 export function openGiven(given: readonly GivenMemory[], use: StreamCore): readonly UsedMemory[] {
-  return given.map(({ buffer, access, byteLength }) => {
+  return given.map(({ buffer, access, byteLength, rows }) => {
     const { allocation, pointer } = openMemory(buffer, use.driver)
-    return { allocation, pointer, byteLength, access }
+    return { allocation, pointer, byteLength, access, rows, argument: undefined }
   })
 }

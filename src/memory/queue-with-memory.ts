@@ -1,7 +1,7 @@
 /** Queues work that uses memory, and tracks that use. */
 
 import { stateError } from '../base/errors.js'
-import type { CopyRoute, FillWidth } from '../driver/driver.js'
+import type { CopyName, CopyRoute, FillWidth } from '../driver/driver.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import type { OpenMemory } from './buffer-core.js'
 
@@ -66,11 +66,18 @@ export function queueAllWith(parts: readonly MemoryUse[], queue: () => void): vo
   for (const { use, memory } of running) for (const { allocation } of memory) allocation.afterUse(use)
 }
 
-export function queueCopy(use: StreamCore, to: OpenMemory, from: OpenMemory, byteLength: number): void {
+export function queueCopy(
+  use: StreamCore,
+  to: OpenMemory,
+  from: OpenMemory,
+  byteLength: number,
+  name?: CopyName,
+): void {
   if (byteLength === 0) return
   const memory = from.allocation === to.allocation ? [to] : [to, from]
   const { driver, handle } = use
-  const copy = (route?: CopyRoute): void => driver.memory.copy(to.pointer, from.pointer, byteLength, handle, route)
+  const copy = (route?: CopyRoute): void =>
+    driver.memory.copy(to.pointer, from.pointer, byteLength, handle, route, name)
   const route = routeOf(to, from)
   if (route === undefined || route === 'withinHost') queueWith(use, memory, () => copy(route))
   else {

@@ -141,7 +141,7 @@ export function stageUpload(stream: StreamCore, buffer: BufferCore, bytes: Uint8
       const { memory, ready } = ring.place(part.length)
       if (ready) memory.ownBytes().set(part)
       else fillLater(ring.helper, stream, memory, part.slice(), pending)
-      queueCopy(stream, at(buffer, offset), memory, part.length)
+      queueCopy(stream, at(buffer, offset), memory, part.length, 'upload')
     }
   }
   // A copy that is queued on a GPU which has faulted is refused late, or never.
@@ -166,7 +166,7 @@ export function stageDownload(stream: StreamCore, buffer: BufferCore, into: Uint
       const { memory, ready } = ring.place(length)
       const { allocation } = memory
       if (!ready) allocation.comeAfterUses(stream)
-      queueCopy(stream, memory, at(buffer, offset), length)
+      queueCopy(stream, memory, at(buffer, offset), length, 'download')
       helper.driver.streamWaitStream(helper.handle, stream.handle, stream.context)
       allocation.beforeUse(helper)
       queueHostFunction(helper, pending, () =>

@@ -1,38 +1,80 @@
 /** Checks each use of memory against those before it. */
 import type { OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
+import type { DriverWrapper } from '../driver/driver-wrapper.js'
 import { NOWHERE, type StrandPoint } from './clocks.js'
 import { type Findings, raceOf } from './findings.js'
 import type { GraphInstance } from './graph-instance.js'
 import type { HappensBefore } from './happens-before.js'
-import type { HostFunctionPlace } from './host-functions.js'
-import { CheckedOperation, type CheckedOperationKind, type StreamName, type Touched } from './operations.js'
+import type { HostFunctionPlace, RunningHostFunction } from './host-functions.js'
+import { Mender } from './mender.js'
+import {
+  CheckedOperation,
+  type CheckedOperationKind,
+  isInOneTurn,
+  type OperationStream,
+  type Touched,
+  touching,
+} from './operations.js'
+import { PinnedViews } from './pinned-views.js'
 import type { RaceFound } from './ranges.js'
-import { type Region, Regions } from './regions.js'
-import type { Finding } from './reports.js'
+import { type Region, type RegionKind, Regions } from './regions.js'
+import { comesFromBefore, type Finding, KEPT_VIEW } from './reports.js'
 import type { SampledSite, Stacks, TakenStack } from './stacks.js'
 import type { CapturedWork, StreamStrand } from './streams.js'
 
+const NONE: readonly Touched[] = []
+/** Of a warning, which is about one operation. */
+const ALONE = { region: undefined, awaited: undefined, mended: undefined }
+
 export class Detector {
   readonly regions: Regions
+  readonly #mender: Mender
+  readonly #views: PinnedViews
+  /** To compare bytes takes longer than to queue a copy of them, so it is done where no GPU waits. */
+  readonly #comparesReads: boolean
+  /** The program has queued host functions, which touch memory when they run. */
+  #hasHostFunctions = false
+  /** What was called since then JavaScript has not waited after. */
+  #turnBegan = 0
+  #turn: NodeJS.Immediate | undefined
   #sequence = 0
   /** Of calls that are not uses of one piece of memory. */
   readonly #calls: SampledSite[] = []
 
   constructor(
+    wrapper: DriverWrapper,
     readonly order: HappensBefore,
     private readonly findings: Findings,
     readonly stacks: Stacks,
   ) {
     this.regions = new Regions(order.pending)
+    this.#mender = new Mender(wrapper, order)
+    this.#comparesReads = wrapper.name === 'sim'
+    this.#views = new PinnedViews(
+      order.host,
+      (region, operation, start, end, access) => {
+        const findings: Finding[] = []
+        region.scripts.touch(operation, start, end, access, (other, its, from, to) => {
+          if (!isInOneTurn(other, operation)) findings.push(raceOf(other, its, operation, access, from, to, region))
+        })
+        this.#found(operation, findings)
+      },
+      (region, read, start, end) => this.#changed(region, read, start, end),
+    )
+    order.beforeHostKnows = () => {
+      this.#views.look()
+      this.#turned()
+    }
   }
 
-  /** Called before work is queued: where races are thrown, the work is refused. */
+  /** Called before work is queued: where races are thrown, the work is refused; where they are mended, a wait is queued. */
   probe(handle: StreamHandle, what: string, memory: readonly Touched[]): void {
-    if (!this.findings.throws) return
+    this.#views.look()
+    if (!this.findings.throws && !this.findings.mends) return
     const stream = this.order.streams.at(handle)
     if (stream.capture !== undefined) return
     const at = this.order.nextOf(stream)
-    this.#look((stack) => this.#operation(at, stream, what, 'work', stack), memory)
+    this.#look((stack) => this.#operation(at, stream, what, 'work', stack, memory), memory, stream)
   }
 
   /** Work was queued that touches memory. */
@@ -40,40 +82,60 @@ export class Detector {
     const stream = this.order.arriveAt(handle)
     const [main] = memory
     if (main === undefined) return
-    const sites = kind === 'work' ? this.regions.at(main.pointer).sites : this.#calls
-    const stack = this.stacks.sample(sites, what, stream)
+    const region = this.regions.at(main.pointer)
+    const stack = this.stacks.sample(kind === 'work' ? region.sites : this.#calls, what, stream)
+    if (kind === 'allocation') region.made = stack
     if (stream.capture !== undefined) {
       const regions = memory.map(({ pointer }) => this.regions.at(pointer))
-      const copied = memory.map(({ pointer, byteLength, access }) => ({ pointer, byteLength, access }))
-      stream.capture.add(stream, { kind: 'work', what, memory: copied, regions, stream, stack })
+      stream.capture.add(stream, { kind: 'work', what, memory, regions, stream, stack })
       return
     }
     const at = stream.next()
-    this.#touch(this.#operation(at, stream, what, kind, stack), memory, stream)
+    this.#touch(this.#operation(at, stream, what, kind, stack, memory), stream)
   }
 
   allocated(pointer: Pointer, byteLength: number, handle: StreamHandle): void {
     this.regions.allocated(pointer, byteLength, 'device')
-    this.work(handle, 'allocation', [{ pointer, byteLength, access: 'out' }], 'allocation')
+    this.work(handle, 'allocation', [touching(pointer, byteLength, 'out')], 'allocation')
+  }
+
+  /** Memory that is there without a stream. */
+  allocatedApart(pointer: Pointer, byteLength: number, kind: RegionKind, bytes?: ArrayBuffer): void {
+    const region = this.regions.allocated(pointer, byteLength, kind)
+    region.made = this.stacks.sample(this.#calls, 'allocation', this)
+    if (bytes !== undefined) region.bytes = new WeakRef(bytes)
+  }
+
+  /** Called before memory is given back in the order of a stream. */
+  probeFree(pointer: Pointer, handle: StreamHandle): void {
+    const region = this.regions.startingAt(pointer)
+    if (region === undefined || !this.findings.mends) return
+    const stream = this.order.streams.at(handle)
+    const memory = [wholeOf(region)]
+    const at = this.order.nextOf(stream)
+    this.#look((stack) => this.#operation(at, stream, 'free', 'free', stack, memory), memory, stream)
   }
 
   freed(pointer: Pointer, handle: StreamHandle): void {
     const region = this.regions.startingAt(pointer)
     if (region === undefined) return
     const stream = this.order.arriveAt(handle)
-    const stack = this.stacks.sample(this.#calls, 'free', stream)
-    this.#free(region, this.#operation(stream.next(), stream, 'free', 'free', stack))
+    this.#free(region, stream.next(), 'free', stream)
   }
 
   /** Memory that belongs to no stream is given back once these events, which the driver takes over, are done. */
   closing(pointer: Pointer, after: readonly OwnEvent[], close: () => void): void {
-    const at = this.order.afterEvents(after.map(({ event }) => event))
+    const region = this.regions.startingAt(pointer)
+    const handles = after.map(({ event }) => event)
+    if (region !== undefined && this.findings.mends) {
+      const memory = [wholeOf(region)]
+      const at = this.order.afterEvents(handles)
+      this.#look((stack) => this.#operation(at, undefined, 'close', 'free', stack, memory), memory, undefined)
+    }
+    const at = this.order.afterEvents(handles)
     close()
     this.takenOver(after)
-    const region = this.regions.startingAt(pointer)
-    if (region === undefined) return
-    const stack = this.stacks.sample(this.#calls, 'close', this)
-    this.#free(region, this.#operation(at, undefined, 'close', 'free', stack))
+    if (region !== undefined) this.#free(region, at, 'close', undefined)
   }
 
   /** The driver does away with these events. */
@@ -87,21 +149,77 @@ export class Detector {
     const clock = (running?.knows ?? this.order.host).clock
     const at = running === undefined ? { slot: NOWHERE, tick: 1, clock } : { ...running.at, clock }
     const what = running === undefined ? 'a view' : 'a host function'
+    const memory: readonly Touched[] = [touching(pointer, byteLength, 'inout')]
+    this.#views.look()
     // Looked at only: work that is queued later comes after it, and a host function that runs later does too.
-    this.#look(
-      (stack) => this.#operation(at, running?.stream, what, 'javascript', stack, running?.captured, running?.sequence),
-      [{ pointer, byteLength, access: 'inout' }],
-    )
+    const make = (stack: TakenStack | undefined): CheckedOperation =>
+      this.#operation(at, running?.stream, what, 'javascript', stack, memory, running)
+    this.#look(make, memory, undefined)
+    const region = this.regions.at(pointer)
+    if (region.kind !== 'pinned') return
+    region.isViewed = true
+    if (!this.#hasHostFunctions) return
+    const stack = this.stacks.sample(region.sites, what, running?.stream ?? this)
+    const point = running === undefined ? this.order.host.next() : at
+    const operation = this.#operation(point, running?.stream, what, 'javascript', stack, memory, running)
+    if (running === undefined) operation.since = this.#turnBegan
+    this.#views.asked(region, operation, pointer, pointer + byteLength)
   }
 
-  hostFunctionQueued(handle: StreamHandle, place: HostFunctionPlace): void {
+  /** What JavaScript has done until now is none of the host function's, and what that does none of what comes behind it. */
+  hostFunctionRuns(isOwn: boolean): void {
+    this.#views.look()
+    if (!isOwn) this.#views.forgetReads()
+    this.#turned()
+  }
+
+  #hostFunctionQueued(): void {
+    this.#hasHostFunctions = true
+    if (this.#turn !== undefined) return
+    this.#turn = setImmediate(() => {
+      this.#turn = undefined
+      this.#turned()
+    }).unref()
+  }
+
+  /** Host functions that were queued until now may have run. */
+  #turned(): void {
+    this.#turnBegan = this.#sequence
+  }
+
+  /** Queued work reads bytes that have changed, and nobody asked for them: through a view that was kept from earlier. */
+  #changed(region: Region, read: CheckedOperation, start: number, end: number): void {
+    const { host } = this.order
+    const at = { slot: NOWHERE, tick: 1, clock: host.clock }
+    const memory: readonly Touched[] = [touching(start as Pointer, end - start, 'out')]
+    const view = this.#operation(at, undefined, KEPT_VIEW, 'javascript', this.stacks.take(), memory)
+    this.#found(view, [raceOf(read, 'in', view, 'out', start, end, region)])
+  }
+
+  hostFunctionQueued(handle: StreamHandle, place: HostFunctionPlace, isOwn: boolean): void {
+    if (!isOwn) this.#hostFunctionQueued()
     const stream = this.order.arriveAt(handle)
+    const queued = this.stacks.sample(this.#calls, 'host function', stream)
     const launched = (on: StreamStrand, at: StrandPoint, captured: CapturedWork | undefined): void => {
       this.#sequence += 1
-      place.launched({ at, stream: on, captured, sequence: this.#sequence })
+      place.launched({ at, stream: on, captured, queued, sequence: this.#sequence })
     }
     if (stream.capture === undefined) launched(stream, stream.next(), undefined)
-    else stream.capture.add(stream, { kind: 'host', launched, stream, stack: this.stacks.take() })
+    else stream.capture.add(stream, { kind: 'host', launched, stream, stack: queued })
+  }
+
+  /** Called before a graph is launched. What nothing orders with the beginning of the launch may have an order within it. */
+  probeLaunch(instance: GraphInstance | undefined, handle: StreamHandle): void {
+    if (!this.findings.mends || instance === undefined) return
+    const stream = this.order.streams.at(handle)
+    if (stream.capture !== undefined || instance.nodes.some(({ work }) => work.kind === 'wait')) return
+    for (const { work } of instance.nodes) {
+      if (work.kind !== 'work') continue
+      const at = this.order.nextOf(stream)
+      const make = (stack: TakenStack | undefined): CheckedOperation =>
+        this.#operation(at, stream, work.what, 'work', stack, work.memory, undefined, work)
+      this.#look(make, work.memory, stream)
+    }
   }
 
   /** `instance` is undefined where it is older than the sanitizer. */
@@ -112,33 +230,31 @@ export class Detector {
 
   waitedInVain(handle: StreamHandle): void {
     const stream = this.order.streams.at(handle)
-    const stack = this.stacks.sample(this.#calls, 'wait', stream)
-    const wait = this.#operation(stream, stream, 'wait', 'work', stack)
+    const wait = this.#operation(stream, stream, 'wait', 'work', this.stacks.take(), NONE)
     const second = { operation: wait, access: undefined }
-    this.findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0 }], wait)
+    this.findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0, ...ALONE }])
   }
 
   #nodeLaunched(stream: StreamStrand, work: CapturedWork, at: StrandPoint, stack: TakenStack | undefined): void {
     if (work.kind === 'host') work.launched(stream, at, work)
     if (work.kind !== 'work') return
-    this.#touch(this.#operation(at, stream, work.what, 'work', stack, work), work.memory, stream, work.regions)
+    const operation = this.#operation(at, stream, work.what, 'work', stack, work.memory, undefined, work)
+    this.#touch(operation, stream, work.regions)
   }
 
-  #free(region: Region, free: CheckedOperation): void {
-    const whole = { pointer: region.start as Pointer, byteLength: region.end - region.start, access: 'out' } as const
+  #free(region: Region, at: StrandPoint, what: 'free' | 'close', stream: StreamStrand | undefined): void {
+    const memory = [wholeOf(region)]
+    const stack = this.stacks.sample(this.#calls, what, stream ?? this)
+    const free = this.#operation(at, stream, what, 'free', stack, memory)
     try {
-      this.#look(() => free, [whole])
+      this.#look((exact) => (exact === undefined ? free : this.#exactly(free, exact)), memory, undefined)
     } finally {
       this.regions.free(region, free)
     }
   }
 
-  #touch(
-    operation: CheckedOperation,
-    memory: readonly Touched[],
-    stream: StreamStrand,
-    regions?: readonly Region[],
-  ): void {
+  #touch(operation: CheckedOperation, stream: StreamStrand, regions?: readonly Region[]): void {
+    const { memory } = operation
     let findings: Finding[] | undefined
     for (let index = 0; index < memory.length; index += 1) {
       const { pointer, byteLength, access } = memory[index] as Touched
@@ -147,37 +263,91 @@ export class Detector {
       const freed = regions?.[index]?.freed ?? region.freed
       const found: RaceFound = (other, itsAccess, start, end) => {
         findings ??= []
-        findings.push(raceOf(other, itsAccess, operation, access, start, end))
+        findings.push(raceOf(other, itsAccess, operation, access, start, end, region))
       }
       if (freed !== undefined) {
         found(freed, 'out', pointer, pointer + byteLength)
         continue
       }
-      region.ranges.touch(operation, pointer, pointer + byteLength, access !== 'in', found)
+      region.ranges.touch(operation, pointer, pointer + byteLength, access, found)
+      if (region.kind === 'pinned' && this.#comparesReads)
+        this.#views.queued(region, operation, pointer, byteLength, access)
       this.regions.touched(this.order.host)
       if (region.kind === 'foreign' && this.#isAskedAbout(region, stream)) {
         findings ??= []
         const second = { operation, access }
-        findings.push({ kind: 'foreign-memory', first: undefined, second, start: pointer, end: pointer + byteLength })
+        findings.push({
+          kind: 'foreign-memory',
+          first: undefined,
+          second,
+          start: pointer,
+          end: pointer + byteLength,
+          ...ALONE,
+        })
       }
     }
-    if (findings !== undefined) this.findings.add(findings, operation)
+    if (findings !== undefined) this.#found(this.#exactly(operation, undefined), findings)
   }
 
-  /** Finds what races with an operation that is not written down. Its stack is taken only where there is something to tell. */
-  #look(make: (stack: TakenStack | undefined) => CheckedOperation, memory: readonly Touched[]): void {
+  /**
+   * Finds what races with an operation that is not written down. Its stack is taken only where there is something to tell.
+   * Where races are mended, `stream` waits, or without one JavaScript does.
+   */
+  #look(
+    make: (stack: TakenStack | undefined) => CheckedOperation,
+    memory: readonly Touched[],
+    stream: StreamStrand | undefined,
+  ): void {
     let operation = make(undefined)
     const findings: Finding[] = []
     for (const { pointer, byteLength, access } of memory) {
+      const region = this.regions.at(pointer)
       const found: RaceFound = (other, itsAccess, start, end) => {
         if (findings.length === 0) operation = make(this.stacks.take())
-        findings.push(raceOf(other, itsAccess, operation, access, start, end))
+        findings.push(raceOf(other, itsAccess, operation, access, start, end, region))
       }
-      const { ranges, freed } = this.regions.at(pointer)
-      if (freed !== undefined) found(freed, 'out', pointer, pointer + byteLength)
-      ranges.look(operation, pointer, pointer + byteLength, access !== 'in', found)
+      if (region.freed !== undefined) found(region.freed, 'out', pointer, pointer + byteLength)
+      region.ranges.look(operation, pointer, pointer + byteLength, access, found)
     }
-    if (findings.length > 0) this.findings.add(findings, operation)
+    if (findings.length > 0) this.#found(operation, findings, (others) => this.#mend(operation, others, stream))
+  }
+
+  #found(
+    operation: CheckedOperation,
+    findings: readonly Finding[],
+    mend?: (awaited: readonly CheckedOperation[]) => boolean,
+  ): void {
+    if (findings.length === 0) return
+    for (const { first, second } of findings) for (const side of [first, second]) reported(side?.operation.stack)
+    const left = this.findings.gathered(findings, operation)
+    if (left.length === 0) return
+    // What JavaScript has done by now cannot be refused.
+    const throws = this.findings.throws && (operation.kind !== 'javascript' || mend !== undefined)
+    if (!this.findings.mends) {
+      this.findings.add(left, throws)
+      return
+    }
+    // An operation that others race with which were called later cannot wait for them.
+    const awaited = left.every((finding) => finding.awaited !== undefined) ? (left[0]?.awaited ?? []) : []
+    const mended = mend?.(awaited) === true
+    this.findings.add(
+      left.map((finding) => ({ ...finding, mended })),
+      throws,
+    )
+  }
+
+  /** Lets an operation that is about to happen come after those that it races with, if that is the order that was meant. */
+  #mend(operation: CheckedOperation, awaited: readonly CheckedOperation[], stream: StreamStrand | undefined): boolean {
+    const canBe = (other: CheckedOperation): boolean => other.kind !== 'free' && !comesFromBefore(other, operation)
+    const streams = awaited.flatMap((other) => (other.stream !== undefined && canBe(other) ? [other.stream] : []))
+    if (streams.length === 0 || streams.length < awaited.length) return false
+    return stream === undefined ? this.#mender.waitOnHost(streams) : this.#mender.queueWaits(stream, streams)
+  }
+
+  /** The stack of the call under way in place of one of its kind. */
+  #exactly(operation: CheckedOperation, stack: TakenStack | undefined): CheckedOperation {
+    if (operation.stack?.exact === false) operation.stack = stack ?? this.stacks.take()
+    return operation
   }
 
   /** Of each region and stream once. */
@@ -189,14 +359,25 @@ export class Detector {
 
   #operation(
     at: StrandPoint,
-    stream: StreamName | undefined,
+    stream: OperationStream | undefined,
     what: string,
     kind: CheckedOperationKind,
     stack: TakenStack | undefined,
+    memory: readonly Touched[],
+    running?: RunningHostFunction,
     captured?: CapturedWork,
-    sequence?: number,
   ): CheckedOperation {
-    if (sequence === undefined) this.#sequence += 1
-    return new CheckedOperation(at, sequence ?? this.#sequence, what, kind, stream, stack, captured)
+    if (running === undefined) this.#sequence += 1
+    const inside = running ?? this.order.running.innermost
+    const place = captured ?? running?.captured
+    const sequence = running?.sequence ?? this.#sequence
+    return new CheckedOperation(at, sequence, what, kind, stream, stack, memory, place, inside)
   }
+}
+
+const wholeOf = ({ start, end }: Region): Touched => touching(start as Pointer, end - start, 'out')
+
+/** Its lines may be those of another call: from now on each call of its kind has a stack of its own. */
+function reported(stack: TakenStack | undefined): void {
+  if (stack?.site !== undefined) stack.site.isReported = true
 }

@@ -1,8 +1,10 @@
 /** Gathers findings: each once, no more than a program's author can read, and reported in the way that was asked for. */
 import type { Access } from '../driver/driver.js'
+import { isBefore } from './clocks.js'
 import { type CheckedOperation, isSameLaunch } from './operations.js'
+import type { Region } from './regions.js'
 import { type Finding, isWarning, type ReportKind, reportOf, type SanitizerReport } from './reports.js'
-import { shownLines } from './stacks.js'
+import { tellingLines } from './stacks.js'
 
 /** Thrown in 'throw' mode, and by `sanitize()`. */
 export class SanitizerError extends Error {
@@ -18,6 +20,9 @@ export class SanitizerError extends Error {
   constructor(reports: readonly SanitizerReport[]) {
     super(reports.map(({ message }) => message).join('\n\n'))
     this.reports = reports
+    const lines = reports[0]?.second.stack ?? []
+    if (lines.length > 0)
+      this.stack = [`SanitizerError: ${this.message}`, ...lines.map((line) => `    ${line}`)].join('\n')
   }
 
   static {
@@ -29,36 +34,110 @@ const MOST_REPORTS = 100
 /** So many findings are known again by their whole stacks. */
 const MOST_KNOWN = 1024
 
+/** What is not to be reported, and why. */
+export interface Suppression {
+  /** A part of the report's message: a name, a file and line, an operation. */
+  readonly match: string
+  /** Why it is no mistake, or not yet mended. */
+  readonly reason: string
+}
+
+/** A suppression, and how many findings it has held back. */
+export interface SuppressionUse extends Suppression {
+  /** Different findings. */
+  readonly count: number
+}
+
+/** How a sanitizer reports what it finds. */
+export type SanitizerMode = 'collect' | 'throw' | 'print'
+
+export const MODES: readonly SanitizerMode[] = ['collect', 'throw', 'print']
+
+/** How findings are dealt with. */
+export interface FindingsOptions {
+  readonly mode: SanitizerMode
+  /** Waits that are missing are queued. */
+  readonly mend: boolean
+  readonly suppress: readonly Suppression[]
+  /** Called with each report at once. */
+  readonly tell: ((report: SanitizerReport) => void) | undefined
+}
+
 export class Findings {
   readonly reports: SanitizerReport[] = []
+  readonly suppressed: { readonly match: string; readonly reason: string; count: number }[]
   /** By the lines that are reported. */
   readonly #told = new Set<string>()
   /** By their stacks as they were taken: to take the lines out of one costs more than to take it. */
   readonly #known = new Set<string>()
+  readonly #tell: FindingsOptions['tell']
+  /** Each error is thrown, so that the call which completes a race is refused. */
+  readonly throws: boolean
+  readonly mends: boolean
 
-  /** `throws`: each error is thrown, so that the call which completes a race is refused. */
-  constructor(readonly throws: boolean) {}
+  constructor({ mode, mend, suppress, tell }: FindingsOptions) {
+    this.throws = mode === 'throw'
+    this.mends = mend
+    this.suppressed = suppress.map(({ match, reason }) => ({ match, reason, count: 0 }))
+    this.#tell = tell
+  }
 
-  /** Findings about an operation. Throws in 'throw' mode, if one is an error. */
-  add(findings: readonly Finding[], operation: CheckedOperation): void {
-    const reports = gathered(findings, operation).flatMap((finding) => this.#new(finding) ?? [])
-    this.reports.push(...reports.slice(0, MOST_REPORTS - this.reports.length))
-    const errors = reports.filter(({ severity }) => severity === 'error')
-    if (this.throws && errors.length > 0) throw new SanitizerError(errors)
+  /** Findings about an operation. Throws in 'throw' mode, if one is an error that was not mended. */
+  add(findings: readonly Finding[], throws = this.throws): void {
+    const reports = findings.flatMap((finding) => this.#new(finding) ?? [])
+    for (const report of reports) this.#keep(report)
+    const errors = reports.filter(({ severity, mended }) => severity === 'error' && mended !== true)
+    if (throws && errors.length > 0) throw new SanitizerError(errors)
+  }
+
+  /** Those of an operation that no suppression is for: one for each pair of operations. */
+  gathered(findings: readonly Finding[], operation: CheckedOperation): readonly Finding[] {
+    const pairs = gathered(findings, operation)
+    return this.suppressed.length === 0 ? pairs : pairs.filter((finding) => !this.#isSuppressed(finding))
+  }
+
+  #isSuppressed(finding: Finding): boolean {
+    const { message } = reportOf(finding)
+    const suppression = this.suppressed.find(({ match }) => message.includes(match))
+    if (suppression !== undefined && this.#isNew(finding)) suppression.count += 1
+    return suppression !== undefined
+  }
+
+  /**
+   * One whose earlier lines are those of another call makes room for the same with the right ones: once it is known, the
+   * stacks of such calls are taken.
+   */
+  #keep(report: SanitizerReport): void {
+    const { first, kind, second } = report
+    const isSame = (other: SanitizerReport): boolean =>
+      other.kind === kind &&
+      other.first?.what === first?.what &&
+      other.second.what === second.what &&
+      other.second.stack[0] === second.stack[0]
+    const at = this.reports.findIndex((other) => other.first?.exactStack === false && isSame(other))
+    if (first?.exactStack === false && this.reports.some(isSame)) return
+    if (at >= 0) this.reports[at] = report
+    else if (this.reports.length < MOST_REPORTS) this.reports.push(report)
+    else return
+    this.#tell?.(report)
   }
 
   /** The report, if there was none like it. In 'throw' mode every error is new: each call is refused. */
   #new(finding: Finding): SanitizerReport | undefined {
-    if (this.throws && !isWarning(finding.kind)) return reportOf(finding)
-    if (this.reports.length >= MOST_REPORTS) return undefined
+    if (this.throws && finding.mended !== true && !isWarning(finding.kind)) return reportOf(finding)
+    return this.#isNew(finding) ? reportOf(finding) : undefined
+  }
+
+  #isNew(finding: Finding): boolean {
+    if (this.reports.length >= MOST_REPORTS) return false
     const known = keyOf(finding, (stack) => [stack])
-    if (this.#known.has(known)) return undefined
+    if (this.#known.has(known)) return false
     if (this.#known.size >= MOST_KNOWN) this.#known.clear()
     this.#known.add(known)
-    const lines = keyOf(finding, shownLines)
-    if (this.#told.has(lines)) return undefined
+    const lines = keyOf(finding, tellingLines)
+    if (this.#told.has(lines)) return false
     this.#told.add(lines)
-    return reportOf(finding)
+    return true
   }
 }
 
@@ -70,7 +149,7 @@ function keyOf({ kind, first, second }: Finding, linesIn: (stack: string) => rea
   const inOneGraph = first !== undefined && isSameLaunch(first.operation, second.operation)
   const sideOf = ({ what, stream, stack, captured }: CheckedOperation): readonly string[] => {
     const stacks = inOneGraph ? [captured?.stack] : [stack, captured?.stack]
-    const lines = stacks.flatMap((taken) => (taken === undefined ? [] : linesIn(taken.stack)))
+    const lines = stacks.flatMap((taken) => (taken === undefined ? [] : [String(taken.exact), ...linesIn(taken.stack)]))
     const label = (inOneGraph ? captured?.stream : stream)?.label ?? ''
     return [what, ...(lines.length > 0 ? lines : [label])]
   }
@@ -85,16 +164,26 @@ export function raceOf(
   access: Access,
   start: number,
   end: number,
+  region: Region,
 ): Finding {
   const one = { operation: other, access: accessOf(other, itsAccess) }
   const two = { operation, access: accessOf(operation, access) }
   const [first, second] = other.sequence < operation.sequence ? [one, two] : [two, one]
-  return { kind: kindOf(first.operation, second.operation), first, second, start, end }
+  return {
+    kind: kindOf(first.operation, second.operation),
+    first,
+    second,
+    start,
+    end,
+    region,
+    awaited: undefined,
+    mended: undefined,
+  }
 }
 
-/** What allocates or frees neither reads nor writes; what JavaScript does with a view cannot be known. */
+/** What allocates or frees neither reads nor writes; what JavaScript does with a view is often not known. */
 function accessOf({ kind }: CheckedOperation, access: Access): Access | undefined {
-  return kind === 'work' ? access : undefined
+  return kind === 'work' || (kind === 'javascript' && access !== 'inout') ? access : undefined
 }
 
 function kindOf(first: CheckedOperation, second: CheckedOperation): ReportKind {
@@ -115,5 +204,21 @@ function gathered(findings: readonly Finding[], operation: CheckedOperation): Fi
     pairs.set(other(finding), { ...(known ?? finding), start, end })
   }
   const age = (finding: Finding): number => other(finding)?.sequence ?? 0
-  return [...pairs.values()].sort((a, b) => age(b) - age(a))
+  const sorted = [...pairs.values()].sort((a, b) => age(b) - age(a))
+  const awaited = latestOf(
+    sorted.flatMap((finding) => (finding.second.operation === operation ? (other(finding) ?? []) : [])),
+  )
+  return sorted.map((finding) => (finding.second.operation === operation ? { ...finding, awaited } : finding))
+}
+
+/** Those that no other of them comes after. */
+function latestOf(operations: readonly CheckedOperation[]): readonly CheckedOperation[] {
+  const latest: CheckedOperation[] = []
+  for (const operation of operations) {
+    const { stream } = operation
+    if (stream !== undefined && latest.every((other) => other.stream !== stream && !isBefore(operation, other))) {
+      latest.push(operation)
+    }
+  }
+  return latest
 }

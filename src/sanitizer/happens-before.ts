@@ -14,6 +14,8 @@ import { Capture, type EventState, type StreamStrand } from './streams.js'
 
 export class HappensBefore implements LaunchOrder {
   readonly pending = new PendingHostFunctions()
+  /** Called before JavaScript knows more. */
+  beforeHostKnows: () => void = () => {}
   readonly strands = new Strands()
   /** The JavaScript thread: what it knows to be done. */
   readonly host = this.strands.host
@@ -124,6 +126,7 @@ export class HappensBefore implements LaunchOrder {
 
   /** The JavaScript thread has found out, or waited until, all up to these points is done. */
   hostKnows(points: readonly StrandPoint[]): void {
+    this.beforeHostKnows()
     this.running.learns(points)
     this.#threadKnows(points)
   }

@@ -1,12 +1,11 @@
 /** Host functions: where they stand in the order, which of them run now, and what each of those comes after. */
 import { type Clock, isBefore, NOWHERE, Strand, type StrandPoint } from './clocks.js'
+import type { HostFunctionOrigin } from './operations.js'
 import type { PendingHostFunctions } from './pending.js'
-import type { CapturedWork, StreamStrand } from './streams.js'
+import type { CapturedWork } from './streams.js'
 
-export interface LaunchedHostFunction {
+export interface LaunchedHostFunction extends HostFunctionOrigin {
   readonly at: StrandPoint
-  readonly sequence: number
-  readonly stream: StreamStrand
   /** Its node's work, where a graph runs it. */
   readonly captured: CapturedWork | undefined
 }

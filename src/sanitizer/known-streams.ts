@@ -81,7 +81,9 @@ export class KnownStreams {
 
   destroyed(handle: StreamHandle): void {
     const stream = this.#streams.get(handle)
-    if (stream !== undefined) this.#end(stream)
+    if (stream === undefined) return
+    stream.closed = true
+    this.#end(stream)
   }
 
   known(handle: StreamHandle): StreamStrand | undefined {

@@ -1,22 +1,44 @@
 /** What touches memory: queued work, or JavaScript itself. */
-import type { Access, Pointer } from '../driver/driver.js'
+import type { Access, KernelMemory, Pointer, StreamHandle } from '../driver/driver.js'
 import type { Clock, StrandPoint } from './clocks.js'
 import type { TakenStack } from './stacks.js'
 
 export type CheckedOperationKind = 'work' | 'allocation' | 'free' | 'javascript'
 
-/** What a report calls a stream. */
-export interface StreamName {
+/** Memory that an operation touches. */
+export type Touched = Pick<KernelMemory, 'pointer' | 'byteLength' | 'access' | 'rows' | 'argument'>
+
+/** All of these bytes. */
+export const touching = (pointer: Pointer, byteLength: number, access: Access): Touched => {
+  return { pointer, byteLength, access, argument: undefined, rows: undefined }
+}
+
+/** The stream of an operation. */
+export interface OperationStream {
+  readonly handle: StreamHandle
+  readonly device: number
+  /** What a report calls it. */
   readonly label: string
   /** Where it was made, if that was seen. */
   readonly made: TakenStack | undefined
+  /** It was destroyed, and can be given nothing more. */
+  readonly closed: boolean
+  readonly isCapturing: boolean
 }
 
-/** Memory that an operation touches. */
-export interface Touched {
-  readonly pointer: Pointer
-  readonly byteLength: number
-  readonly access: Access
+/** Where a node of a graph was captured. */
+export interface CapturedPlace {
+  readonly stream: OperationStream
+  readonly stack: TakenStack | undefined
+}
+
+/** A host function that touches memory, or queues work, when it runs. */
+export interface HostFunctionOrigin {
+  readonly stream: OperationStream
+  /** The order of the calls: when it was queued. */
+  readonly sequence: number
+  /** Where it was queued. */
+  readonly queued: TakenStack | undefined
 }
 
 /** Are both nodes of one launch? Unordered, they can be of no two: launches of a stream come one after another. */
@@ -24,11 +46,18 @@ export function isSameLaunch(first: CheckedOperation, second: CheckedOperation):
   return first.captured !== undefined && second.captured !== undefined && first.stream === second.stream
 }
 
+/** Is one a host function that was queued, without a wait between, before JavaScript looked? Then it runs later. */
+export function isInOneTurn(one: CheckedOperation, other: CheckedOperation): boolean {
+  return one.sequence > other.since || other.sequence > one.since
+}
+
 /** One thing that touches memory, and where it stands in the order. In one shape for all: there are many of them. */
 export class CheckedOperation implements StrandPoint {
   readonly slot: number
   readonly tick: number
   readonly clock: Clock
+  /** Of JavaScript that looks: host functions that were queued after this call cannot have run, since it has not waited. */
+  since = Number.MAX_SAFE_INTEGER
 
   constructor(
     at: StrandPoint,
@@ -38,13 +67,24 @@ export class CheckedOperation implements StrandPoint {
     readonly what: string,
     readonly kind: CheckedOperationKind,
     /** Undefined for JavaScript outside of host functions. */
-    readonly stream: StreamName | undefined,
-    readonly stack: TakenStack | undefined,
-    /** For a node of a graph: where, and on which stream, it was captured. */
-    readonly captured: { readonly stream: StreamName; readonly stack: TakenStack | undefined } | undefined,
+    readonly stream: OperationStream | undefined,
+    /** It may be that of an earlier one of its kind until there is something to report. */
+    public stack: TakenStack | undefined,
+    readonly memory: readonly Touched[],
+    readonly captured: CapturedPlace | undefined,
+    /** The host function that it happens in. */
+    readonly inside: HostFunctionOrigin | undefined,
   ) {
     this.slot = at.slot
     this.tick = at.tick
     this.clock = at.clock
+  }
+
+  /** Set where some of the memory is touched in rows with gaps between them. */
+  get scattered(): readonly Touched[] | undefined {
+    for (let index = 0; index < this.memory.length; index += 1) {
+      if (this.memory[index]?.rows !== undefined) return this.memory
+    }
+    return undefined
   }
 }

@@ -4,7 +4,7 @@ import type { StrandPoint } from './clocks.js'
 import type { CheckedOperation } from './operations.js'
 import type { PendingHostFunctions } from './pending.js'
 import { Ranges } from './ranges.js'
-import type { SampledSite } from './stacks.js'
+import type { SampledSite, TakenStack } from './stacks.js'
 
 /** 'unknown': allocated before the sanitizer began, or by code that it cannot see. */
 export type RegionKind = 'device' | 'pinned' | 'foreign' | 'unknown'
@@ -12,7 +12,14 @@ export type RegionKind = 'device' | 'pinned' | 'foreign' | 'unknown'
 export class Region {
   readonly end: number
   readonly ranges: Ranges
-  sites: SampledSite[] = []
+  /** Where it was allocated. */
+  made: TakenStack | undefined
+  /** Of pinned memory: what JavaScript sees of it. */
+  bytes: WeakRef<ArrayBuffer> | undefined
+  /** The program has asked for a view of it. */
+  isViewed = false
+  /** What JavaScript itself does with it, in host functions and between them. */
+  readonly scripts: Ranges
   /** The operation that gave it back. */
   freed: CheckedOperation | undefined
   /** Of foreign memory: the streams that it has been looked at for. */
@@ -23,16 +30,20 @@ export class Region {
     readonly start: number,
     byteLength: number,
     pending: PendingHostFunctions,
+    /** Of all memory of its size: a program that allocates for each frame does the same with all of it. */
+    readonly sites: SampledSite[],
   ) {
     this.end = start + byteLength
     // Host functions have to do with pinned memory only.
     this.ranges = new Ranges(kind === 'pinned' || kind === 'unknown' ? pending : undefined)
+    this.scripts = new Ranges(pending)
   }
 }
 
 /** So many foreign regions are remembered, and so many that are given back. */
 const MOST_REMEMBERED = 4096
 const FIRST_SWEEP = 4096
+const MOST_SIZES = 256
 
 export class Regions {
   /** In the order of their addresses, without overlap. */
@@ -40,13 +51,15 @@ export class Regions {
   /** What lies in no region. */
   readonly #elsewhere: Region
   readonly #freed: Region[] = []
+  /** By the size of the memory. */
+  readonly #sites = new Map<number, SampledSite[]>()
   readonly #foreign: Region[] = []
   #last: Region
   #touches = 0
   #nextSweep = FIRST_SWEEP
 
   constructor(private readonly pending: PendingHostFunctions) {
-    this.#elsewhere = new Region('unknown', 0, Number.MAX_SAFE_INTEGER, pending)
+    this.#elsewhere = new Region('unknown', 0, Number.MAX_SAFE_INTEGER, pending, [])
     this.#last = this.#elsewhere
   }
 
@@ -61,8 +74,10 @@ export class Regions {
     return this.#regions.length
   }
 
-  allocated(pointer: Pointer, byteLength: number, kind: RegionKind): void {
-    this.#replace(new Region(kind, pointer, byteLength, this.pending))
+  allocated(pointer: Pointer, byteLength: number, kind: RegionKind): Region {
+    const region = new Region(kind, pointer, byteLength, this.pending, this.#sitesOf(byteLength))
+    this.#replace(region)
+    return region
   }
 
   /** Memory of another library. Memory that is wrapped twice, or in parts, is one region. */
@@ -73,7 +88,7 @@ export class Regions {
       return
     const start = Math.min(pointer, ...overlapping.map((region) => region.start))
     const last = Math.max(end, ...overlapping.map((region) => region.end))
-    const region = new Region('foreign', start, last - start, this.pending)
+    const region = new Region('foreign', start, last - start, this.pending, this.#sitesOf(last - start))
     for (const part of overlapping) region.ranges.absorb(part.ranges)
     this.#replace(region)
     this.#remember(this.#foreign, region)
@@ -89,7 +104,7 @@ export class Regions {
   free(region: Region, by: CheckedOperation): void {
     region.freed = by
     region.ranges.clear()
-    region.sites = []
+    region.scripts.clear()
     this.#remember(this.#freed, region)
   }
 
@@ -107,8 +122,20 @@ export class Regions {
     this.#touches += 1
     if (this.#touches < this.#nextSweep) return
     this.#touches = 0
-    for (const { ranges } of [this.#elsewhere, ...this.#regions]) ranges.sweep(host)
+    for (const { ranges, scripts } of [this.#elsewhere, ...this.#regions]) {
+      ranges.sweep(host)
+      scripts.sweep(host)
+    }
     this.#nextSweep = Math.max(FIRST_SWEEP, 2 * (this.rangeCount + this.#regions.length))
+  }
+
+  #sitesOf(byteLength: number): SampledSite[] {
+    const known = this.#sites.get(byteLength)
+    if (known !== undefined) return known
+    if (this.#sites.size >= MOST_SIZES) this.#sites.clear()
+    const sites: SampledSite[] = []
+    this.#sites.set(byteLength, sites)
+    return sites
   }
 
   #remember(list: Region[], region: Region): void {

@@ -1,6 +1,7 @@
 /** What the sanitizer has to say, as data and as text. */
 import type { Access } from '../driver/driver.js'
-import { type CheckedOperation, isSameLaunch } from './operations.js'
+import { type CheckedOperation, type HostFunctionOrigin, isSameLaunch } from './operations.js'
+import type { Region } from './regions.js'
 import { shownLines, type TakenStack } from './stacks.js'
 
 /**
@@ -31,10 +32,24 @@ export interface ReportedOperation {
   readonly stack: readonly string[]
   /** False: the stack is that of an earlier operation of this kind, on this stream and with this memory. */
   readonly exactStack: boolean
+  /** Which argument of the kernel the memory is, from 0. */
+  readonly argument: number | undefined
   /** For a node of a graph: where it was captured. */
   readonly capturedAt: readonly string[]
+  /** For what a host function does: where that was queued. */
+  readonly queuedAt: readonly string[]
   /** Where its stream was made, if that was seen. */
   readonly streamMadeAt: readonly string[]
+}
+
+/** The whole of a buffer that a report is about. */
+export interface ReportedBuffer {
+  /** Its first address. */
+  readonly pointer: bigint
+  /** Its length in bytes. */
+  readonly byteLength: number
+  /** Where the program allocated it. */
+  readonly allocatedAt: readonly string[]
 }
 
 /** One thing that was found. */
@@ -49,8 +64,12 @@ export interface SanitizerReport {
   readonly second: ReportedOperation
   /** The bytes that both touch, or all that the one does. */
   readonly memory: { readonly pointer: bigint; readonly byteLength: number } | undefined
+  /** The buffer that these bytes lie in, where its allocation was seen. */
+  readonly buffer: ReportedBuffer | undefined
   /** The line to add, and where. */
   readonly advice: string
+  /** With `mend`: has the library queued the wait that was missing, or waited itself? */
+  readonly mended: boolean | undefined
   /** All of it, to be printed. */
   readonly message: string
 }
@@ -62,31 +81,46 @@ export interface Finding {
   readonly second: { readonly operation: CheckedOperation; readonly access: Access | undefined }
   readonly start: number
   readonly end: number
+  readonly region: Region | undefined
+  /** All that the second operation has to wait for, on different streams; the first one's is among it. */
+  readonly awaited: readonly CheckedOperation[] | undefined
+  readonly mended: boolean | undefined
 }
+
+/** Where it was written cannot be known, only that it has been. */
+export const KEPT_VIEW = 'a view that was kept (it has been used by now)'
 
 export function isWarning(kind: ReportKind): boolean {
   return kind === 'unrecorded-event' || kind === 'foreign-memory'
 }
 
 export function reportOf(finding: Finding): SanitizerReport {
-  const { kind, start, end } = finding
-  const first = finding.first === undefined ? undefined : told(finding.first.operation, finding.first.access)
-  const second = told(finding.second.operation, finding.second.access)
+  const { kind, start, end, region, mended } = finding
+  const first = finding.first === undefined ? undefined : told(finding.first, finding)
+  const second = told(finding.second, finding)
   const memory = end > start ? { pointer: BigInt(start), byteLength: end - start } : undefined
+  const buffer = region?.made === undefined ? undefined : bufferOf(region)
   const severity = isWarning(kind) ? 'warning' : 'error'
-  const report = { kind, severity, first, second, memory, advice: adviceFor(finding) } as const
+  const report = { kind, severity, first, second, memory, buffer, advice: adviceFor(finding), mended } as const
   return { ...report, message: textOf(report) }
 }
 
-function told(operation: CheckedOperation, access: Access | undefined): ReportedOperation {
-  const { what, stream, stack, captured } = operation
+function bufferOf({ start, end, made }: Region): ReportedBuffer {
+  return { pointer: BigInt(start), byteLength: end - start, allocatedAt: linesOf(made) }
+}
+
+function told({ operation, access }: Finding['second'], { start, end }: Finding): ReportedOperation {
+  const { what, stream, stack, captured, memory, kind, inside } = operation
+  const given = memory.find(({ pointer, byteLength }) => pointer < end && pointer + byteLength > start)
   return {
     what,
     access,
     stream: stream?.label,
     stack: linesOf(stack),
     exactStack: stack?.exact ?? true,
+    argument: kind === 'work' ? given?.argument : undefined,
     capturedAt: linesOf(captured?.stack),
+    queuedAt: linesOf(inside?.queued),
     streamMadeAt: linesOf(stream?.made),
   }
 }
@@ -103,34 +137,50 @@ const HEADINGS: Readonly<Record<ReportKind, string>> = {
   'foreign-memory': "Another library's memory is used on a stream that waits for no wrapped stream",
 }
 
-function textOf({ kind, first, second, memory, advice }: Omit<SanitizerReport, 'message'>): string {
+function textOf({ kind, first, second, memory, buffer, advice, mended }: Omit<SanitizerReport, 'message'>): string {
   const where = memory === undefined ? '' : ` (${bytesOf(memory.pointer, memory.byteLength)})`
+  const within = memory === undefined || buffer === undefined ? [] : bufferLines(buffer, memory.pointer)
   const sides =
     first === undefined ? sideLines('', second) : [...sideLines('first, ', first), ...sideLines('then, ', second)]
-  return [`${HEADINGS[kind]}${where}`, ...sides, `  ${advice}`].join('\n')
+  const end = mended === undefined ? [] : [mended ? '  Mended: the library has queued that wait.' : '  Not mended.']
+  return [`${HEADINGS[kind]}${where}`, ...within, ...sides, `  ${advice}`, ...end].join('\n')
+}
+
+function bufferLines({ pointer, byteLength, allocatedAt: [line] }: ReportedBuffer, from: bigint): string[] {
+  const offset = from - pointer
+  const place = offset === 0n ? 'at the beginning' : `from byte ${offset} on`
+  return [`  ${place} of a buffer of ${byteLength} bytes${line === undefined ? '' : `, allocated ${line}`}`]
 }
 
 function bytesOf(pointer: bigint, byteLength: number): string {
   return `${byteLength} byte${byteLength === 1 ? '' : 's'} from 0x${pointer.toString(16)} to 0x${(pointer + BigInt(byteLength)).toString(16)}`
 }
 
-const DOES: Readonly<Record<Access, string>> = { in: 'reads', out: 'writes', inout: 'reads and writes' }
+const DOES: Readonly<Record<Access, string>> = {
+  in: 'reads',
+  out: 'writes',
+  inout: 'reads and writes',
+  atomic: 'updates atomically',
+}
 
 function sideLines(which: string, side: ReportedOperation): string[] {
-  const does = side.access === undefined ? '' : ` ${DOES[side.access]}`
+  const argument = side.argument === undefined ? '' : ` its argument ${side.argument}`
+  const does = side.access === undefined ? '' : ` ${DOES[side.access]}${argument}`
   const on = side.stream === undefined ? ' in JavaScript' : ` on ${side.stream}`
   const lines = [
     `  ${which}${side.what}${does}${on}${side.exactStack ? '' : ' (the stack is that of an earlier operation of this kind)'}`,
   ]
   lines.push(...side.stack.map((line) => `      ${line}`))
   if (side.capturedAt.length > 0) lines.push('    captured', ...side.capturedAt.map((line) => `      ${line}`))
+  if (side.queuedAt.length > 0)
+    lines.push('    in a host function queued', ...side.queuedAt.map((line) => `      ${line}`))
   const [made] = side.streamMadeAt
   if (made !== undefined && side.stream?.startsWith('Stream(0x')) lines.push(`    ${side.stream} was made ${made}`)
   return lines
 }
 
 /** The line that a program lacks. */
-function adviceFor({ kind, first, second }: Finding): string {
+function adviceFor({ kind, first, second, awaited }: Finding): string {
   const last = second.operation
   if (kind === 'unrecorded-event') {
     return 'Record the event before this wait: the wait does not refer to later records.'
@@ -139,25 +189,61 @@ function adviceFor({ kind, first, second }: Finding): string {
     return `If a wrapped stream wrote it, add \`${last.stream?.label}.wait(thatStream)\` before this ${last.what}.`
   }
   if (first === undefined) return ''
-  return orderingAdvice(first.operation, last)
+  return orderingAdvice(
+    first.operation,
+    last,
+    awaited === undefined || awaited.length === 0 ? [first.operation] : awaited,
+  )
 }
 
-function orderingAdvice(first: CheckedOperation, second: CheckedOperation): string {
+function orderingAdvice(
+  first: CheckedOperation,
+  second: CheckedOperation,
+  awaited: readonly CheckedOperation[],
+): string {
   if (first.kind === 'free') return 'Close the buffer only after this, or keep it open as long as graphs use it.'
-  const from = first.stream?.label
-  if (second.stream === undefined) {
-    const before = second.kind === 'free' ? 'before the buffer is closed' : 'before JavaScript accesses the memory'
-    return `Add \`await ${from}.finished()\` or \`${from}.synchronize()\` ${before}.`
+  const [from, to] = [first.stream?.label, second.stream?.label]
+  if (comesFromBefore(first, second)) {
+    const { label } = (second.inside as HostFunctionOrigin).stream
+    const lines = `\`await ${label}.finished()\`, then \`${from}.wait(${to})\``
+    return `A host function of ${label}, queued before, queues this ${second.what}: add ${lines} before the ${first.what}.`
   }
   if (isSameLaunch(first, second)) {
     const [earlier, later] = [first.captured?.stream.label, second.captured?.stream.label]
     return `Add \`${later}.wait(${earlier})\` before this ${second.what}, inside the capture.`
   }
-  const before = second.kind === 'free' ? 'before the buffer is closed' : `before this ${nounOf(second)}`
-  return `Add \`${second.stream.label}.wait(${from})\` ${before}.`
+  const before = `before ${placeOf(second)}`
+  const sentences: string[] = []
+  const open = awaited.filter(({ stream }) => stream?.closed !== true)
+  const waits = open.map(({ stream }) => waitFor(stream?.label, second))
+  if (waits.length > 0) sentences.push(`Add ${waits.join(' and ')} ${before}.`)
+  for (const { stream } of awaited.filter((one) => !open.includes(one))) {
+    const wait = to === undefined ? 'await done.finished()' : `${to}.wait(done)`
+    const { label = '' } = stream ?? {}
+    sentences.push(
+      `Record an event before \`${label}\` is closed (\`const done = ${label}.record()\`), and add \`${wait}\` ${before}.`,
+    )
+  }
+  return sentences.join(' ')
 }
 
-function nounOf({ captured, kind, what }: CheckedOperation): string {
-  if (captured !== undefined) return 'launch of the graph'
-  return kind === 'javascript' ? 'host function is queued' : what
+function waitFor(from: string | undefined, { stream }: CheckedOperation): string {
+  return stream === undefined
+    ? `\`await ${from}.finished()\` or \`${from}.synchronize()\``
+    : `\`${stream.label}.wait(${from})\``
+}
+
+/**
+ * Is the later one queued by a host function that was queued before the earlier one? Then it is the one that is meant to come
+ * first, and a wait before it would turn the order round.
+ */
+export function comesFromBefore(first: CheckedOperation, { kind, inside }: CheckedOperation): boolean {
+  return kind === 'work' && inside !== undefined && first.inside === undefined && first.sequence > inside.sequence
+}
+
+function placeOf({ captured, kind, what, stream }: CheckedOperation): string {
+  if (kind === 'free') return 'the buffer is closed'
+  if (stream === undefined) return what === KEPT_VIEW ? 'JavaScript writes there' : 'JavaScript accesses the memory'
+  if (captured !== undefined) return 'this launch of the graph'
+  return kind === 'javascript' ? 'this host function is queued' : `this ${what}`
 }

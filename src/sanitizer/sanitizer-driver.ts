@@ -39,7 +39,7 @@ export class SanitizerDriver extends DriverWrapper {
 
   constructor(inner: Driver, findings: Findings, stacks: StackMode) {
     super(inner)
-    this.detector = new Detector(new HappensBefore(this), findings, new Stacks(stacks))
+    this.detector = new Detector(this, new HappensBefore(this), findings, new Stacks(stacks))
     this.#graphs = new SanitizerGraphs(this, this.detector)
     this.#kernels = new SanitizerKernels(this, this.detector)
     this.#libraries = new SanitizerLibraries(this, this.detector)
@@ -135,9 +135,17 @@ export class SanitizerDriver extends DriverWrapper {
 
   override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
     const place = new HostFunctionPlace(this.#order)
-    const run = (status: number): void => place.run(() => call.run(status))
+    const { own = false } = call
+    const run = (status: number): void => {
+      this.detector.hostFunctionRuns(own)
+      try {
+        place.run(() => call.run(status))
+      } finally {
+        this.detector.hostFunctionRuns(own)
+      }
+    }
     super.streamLaunchHostFunction(stream, context, { ...call, run })
-    this.detector.hostFunctionQueued(stream, place)
+    this.detector.hostFunctionQueued(stream, place, own)
   }
 
   override eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {

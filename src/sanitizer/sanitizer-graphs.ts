@@ -56,8 +56,10 @@ export class SanitizerGraphs extends GraphWrapper {
   }
 
   override launch(exec: GraphExecHandle, stream: StreamHandle): void {
+    const instance = this.#instances.get(exec)
+    this.detector.probeLaunch(instance, stream)
     super.launch(exec, stream)
-    this.detector.launched(`launch of graph ${exec}`, this.#instances.get(exec), stream)
+    this.detector.launched(`launch of graph ${exec}`, instance, stream)
   }
 
   override update(exec: GraphExecHandle, graph: GraphHandle): void {

@@ -1,6 +1,7 @@
 /** Memory: allocations, copies, fills, frees, and views of pinned memory. */
 import type {
   ContextHandle,
+  CopyName,
   CopyRoute,
   EventHandle,
   FillWidth,
@@ -12,7 +13,7 @@ import type {
 } from '../driver/driver.js'
 import { type DriverWrapper, MemoryWrapper } from '../driver/driver-wrapper.js'
 import type { Detector } from './detector.js'
-import type { Touched } from './operations.js'
+import { type Touched, touching } from './operations.js'
 
 export class SanitizerMemory extends MemoryWrapper {
   constructor(
@@ -29,13 +30,14 @@ export class SanitizerMemory extends MemoryWrapper {
   }
 
   override free(pointer: Pointer, stream: StreamHandle): void {
+    this.detector.probeFree(pointer, stream)
     super.free(pointer, stream)
     this.detector.freed(pointer, stream)
   }
 
   override allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory {
     const pinned = super.allocatePinned(byteLength, context)
-    this.detector.regions.allocated(pinned.pointer, byteLength, 'pinned')
+    this.detector.allocatedApart(pinned.pointer, byteLength, 'pinned', pinned.bytes)
     return pinned
   }
 
@@ -49,18 +51,16 @@ export class SanitizerMemory extends MemoryWrapper {
     byteLength: number,
     stream: StreamHandle,
     route?: CopyRoute,
+    name: CopyName = 'copy',
   ): void {
-    const memory: readonly Touched[] = [
-      { pointer: destination, byteLength, access: 'out' },
-      { pointer: source, byteLength, access: 'in' },
-    ]
-    this.detector.probe(stream, 'copy', memory)
-    super.copy(destination, source, byteLength, stream, route)
-    this.detector.work(stream, 'copy', memory)
+    const memory: readonly Touched[] = [touching(destination, byteLength, 'out'), touching(source, byteLength, 'in')]
+    this.detector.probe(stream, name, memory)
+    super.copy(destination, source, byteLength, stream, route, name)
+    this.detector.work(stream, name, memory)
   }
 
   override fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
-    const memory: readonly Touched[] = [{ pointer, byteLength: count * width, access: 'out' }]
+    const memory: readonly Touched[] = [touching(pointer, count * width, 'out')]
     this.detector.probe(stream, 'fill', memory)
     super.fill(pointer, value, width, count, stream)
     this.detector.work(stream, 'fill', memory)

@@ -22,7 +22,7 @@ export class SanitizerSharing implements SharingDriver {
 
   allocate(byteLength: number, context: ContextHandle): Pointer {
     const pointer = this.#inner.allocate(byteLength, context)
-    this.detector.regions.allocated(pointer, byteLength, 'device')
+    this.detector.allocatedApart(pointer, byteLength, 'device')
     return pointer
   }
 

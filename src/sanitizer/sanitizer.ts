@@ -2,7 +2,16 @@
  * Finds missing waits: two uses of the same memory that nothing orders. It stands before a driver, real or simulated, and
  * follows the calls; one run covers every timing of the GPU that this order of calls can have.
  */
-import { checkArray, checkChoice, checkFunction, checkThis, isInstance, readOptions } from '../base/arguments.js'
+import {
+  checkArray,
+  checkBoolean,
+  checkChoice,
+  checkFunction,
+  checkInteger,
+  checkThis,
+  isInstance,
+  readOptions,
+} from '../base/arguments.js'
 import { invalidType, stateError } from '../base/errors.js'
 import { notCloneable } from '../base/identity.js'
 import { another, type Device, driverOf, resolveDevice } from '../device.js'
@@ -17,18 +26,18 @@ import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { isStream, type Stream } from '../stream.js'
 import { openStream } from '../streams/stream-core.js'
 import type { Detector } from './detector.js'
-import { Findings, SanitizerError } from './findings.js'
-import type { Touched } from './operations.js'
+import {
+  Findings,
+  MODES,
+  SanitizerError,
+  type SanitizerMode,
+  type Suppression,
+  type SuppressionUse,
+} from './findings.js'
+import { type Touched, touching } from './operations.js'
 import type { SanitizerReport } from './reports.js'
 import { SanitizerDriver } from './sanitizer-driver.js'
-import type { StackMode } from './stacks.js'
-
-/** How a sanitizer reports what it finds. */
-export type SanitizerMode = 'collect' | 'throw' | 'print'
-
-const MODES: readonly SanitizerMode[] = ['collect', 'throw', 'print']
-
-export const checkMode = (mode: unknown, name: string): SanitizerMode => checkChoice(mode, name, MODES)
+import { STACK_MODES, type StackMode } from './stacks.js'
 
 /** The options of a sanitizer. */
 export interface SanitizerOptions {
@@ -47,6 +56,20 @@ export interface SanitizerOptions {
    * one piece of memory by one stream, and then one of sixty-four; `all`; or `none`.
    */
   readonly stacks?: 'sampled' | 'all' | 'none' | undefined
+  /**
+   * Queues the wait that is missing before the work that lacks it, or lets JavaScript wait where it lacks one, so that
+   * the program runs right while it is mended. Reports say whether that could be done. Default false.
+   */
+  readonly mend?: boolean | undefined
+  /**
+   * What is not to be reported, thrown or mended, and why. What was held back is listed where the findings are printed.
+   * Default: nothing.
+   */
+  readonly suppress?: readonly Suppression[] | undefined
+  /** Prints each finding when it is found, instead of at the end. Default false. */
+  readonly atOnce?: boolean | undefined
+  /** The process ends with this code, 1 to 255, where there is an error among the findings. Default: as without. */
+  readonly exitCode?: number | undefined
 }
 
 /** The present size of a sanitizer's memory. */
@@ -61,20 +84,36 @@ export interface SanitizerStatistics {
   readonly events: number
 }
 
-const STACKS: readonly StackMode[] = ['sampled', 'all', 'none']
-
 const running = new Set<Sanitizer>()
 
-/** Sanitizers that print when the process ends. Together they have one listener: Node warns of a leak where there are many. */
-const printing = new Set<Sanitizer>()
-let printAll: () => void
+/** Sanitizers that have something to do when the process ends. Together they have one listener of each kind: Node warns of many. */
+const atEnd = new Set<Sanitizer>()
+let endAll: () => void
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const
+
+/** The process ends by a signal that the program does not listen to: the signal is sent again once all is printed. */
+function endBySignal(signal: NodeJS.Signals): void {
+  endAll()
+  listen('off')
+  atEnd.clear()
+  if (process.listenerCount(signal) === 0) process.kill(process.pid, signal)
+}
+
+function listen(how: 'on' | 'off'): void {
+  process[how]('exit', endAll)
+  for (const signal of SIGNALS) process[how](signal, endBySignal)
+}
 
 /** Lets only this file make sanitizers. */
 class Start {
   constructor(
     readonly mode: SanitizerMode,
+    readonly mend: boolean,
     readonly device: Device | undefined,
     readonly stacks: StackMode,
+    readonly suppress: readonly Suppression[],
+    readonly atOnce: boolean,
+    readonly exitCode: number | undefined,
   ) {}
 }
 
@@ -101,6 +140,8 @@ export class Sanitizer implements Disposable {
   protected readonly cloning: symbol = notCloneable()
   readonly #findings: Findings
   readonly #takeBack: () => void
+  readonly #prints: boolean
+  readonly #exitCode: number | undefined
   /** Set once it looks at a driver. */
   #wrapped: { readonly driver: Driver; readonly detector: Detector; readonly unwrap: () => void } | undefined
   #stopped = false
@@ -108,18 +149,21 @@ export class Sanitizer implements Disposable {
   /** Use `Sanitizer.start()`. */
   private constructor(start: Start) {
     if (!isInstance(start, Start)) throw invalidType('Sanitizer', 'had from Sanitizer.start(options)', start)
-    const { mode, device, stacks } = start
+    const { mode, mend, device, stacks, suppress, atOnce, exitCode } = start
     this.mode = mode
-    this.#findings = new Findings(mode === 'throw')
+    this.#prints = mode === 'print' && !atOnce
+    this.#exitCode = exitCode
+    const tell = atOnce ? ({ message }: SanitizerReport): void => write(message) : undefined
+    this.#findings = new Findings({ mode, mend, suppress, tell })
     const wrap = (driver: WrappableDriver): void => this.#wrap(driver, stacks)
     if (device === undefined) this.#takeBack = whenDriverOpens(wrap)
     else {
       wrap(driverOf(device))
       this.#takeBack = () => {}
     }
-    if (mode === 'print') {
-      if (printing.size === 0) process.on('exit', printAll)
-      printing.add(this)
+    if (this.#prints || exitCode !== undefined || suppress.length > 0) {
+      if (atEnd.size === 0) listen('on')
+      atEnd.add(this)
     }
     running.add(this)
   }
@@ -127,15 +171,21 @@ export class Sanitizer implements Disposable {
   /**
    * Looks at all work that is queued from now on. Without a device nothing is opened: it begins with the default
    * driver.
-   * @param options `mode` (default 'collect'), `device` (default: the default driver's) and `stacks` (default
-   * 'sampled')
-   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE; ERR_OUT_OF_RANGE for a device that does not exist
+   * @param options `mode` (default 'collect'), `device` (default: the default driver's), `stacks` (default 'sampled'),
+   * `mend`, `suppress`, `atOnce` and `exitCode`: see SanitizerOptions
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE; ERR_OUT_OF_RANGE for a device that does not exist, and
+   * an `exitCode` that is none
    */
   static start(options?: SanitizerOptions): Sanitizer {
-    const { mode = 'collect', device, stacks = 'sampled' } = readOptions(options, ['mode', 'device', 'stacks'])
+    const given = readOptions(options, ['mode', 'mend', 'device', 'stacks', 'suppress', 'atOnce', 'exitCode'])
+    const { mode = 'collect', device, stacks = 'sampled', suppress = [], exitCode } = given
     const where = device === undefined ? undefined : resolveDevice(device)
-    const wanted = checkMode(mode, 'options.mode')
-    return new Sanitizer(new Start(wanted, where, checkChoice(stacks, 'options.stacks', STACKS)))
+    const wanted = checkChoice(mode, 'options.mode', MODES)
+    const taken = checkChoice(stacks, 'options.stacks', STACK_MODES)
+    const mend = checkBoolean(given.mend, 'options.mend', false)
+    const atOnce = checkBoolean(given.atOnce, 'options.atOnce', false)
+    const code = exitCode === undefined ? undefined : checkInteger(exitCode, 'options.exitCode', 1, 255)
+    return new Sanitizer(new Start(wanted, mend, where, taken, checkSuppressions(suppress), atOnce, code))
   }
 
   /** The sanitizers that have not been stopped, that of CUDA_STREAMS_SANITIZER among them. */
@@ -146,6 +196,11 @@ export class Sanitizer implements Disposable {
   /** The findings so far, in their order; a hundred at most. */
   get reports(): readonly SanitizerReport[] {
     return checkThis(this, isSanitizer, 'a Sanitizer').#findings.reports
+  }
+
+  /** The suppressions, with the number of different findings that each has held back. */
+  get suppressed(): readonly SuppressionUse[] {
+    return checkThis(this, isSanitizer, 'a Sanitizer').#findings.suppressed
   }
 
   /** The present size of the sanitizer's memory. */
@@ -165,9 +220,9 @@ export class Sanitizer implements Disposable {
     running.delete(this)
     this.#takeBack()
     this.#wrapped?.unwrap()
-    if (!printing.delete(this)) return
-    if (printing.size === 0) process.off('exit', printAll)
-    this.#print()
+    if (!atEnd.delete(this)) return
+    if (atEnd.size === 0) listen('off')
+    this.#end()
   }
 
   /** `stop()`, for `using`. */
@@ -180,26 +235,49 @@ export class Sanitizer implements Disposable {
     this.#wrapped = { driver, detector: wrapper.detector, unwrap }
   }
 
-  #print(): void {
-    if (this.reports.length === 0) return
-    const texts = this.reports.map(({ message }) => message)
-    process.stderr.write(`cuda-streams sanitizer: ${texts.length} finding(s)\n\n${texts.join('\n\n')}\n`)
+  #end(): void {
+    const { reports, suppressed } = this.#findings
+    if (this.#prints && reports.length > 0) {
+      const mended = reports.filter((report) => report.mended).length
+      const ofThem = mended === 0 ? '' : `, ${mended} mended`
+      const texts = reports.map(({ message }) => message).join('\n\n')
+      write(`cuda-streams sanitizer: ${reports.length} finding(s)${ofThem}\n\n${texts}`)
+    }
+    for (const { match, reason, count } of suppressed) {
+      if (this.mode !== 'collect')
+        write(`cuda-streams sanitizer: ${count} finding(s) with '${match}' suppressed: ${reason}`)
+    }
+    const isError = reports.some(({ severity, mended }) => severity === 'error' && mended !== true)
+    if (isError && this.#exitCode !== undefined) process.exitCode ||= this.#exitCode
   }
 
   static {
     detectorsOn = (driver) =>
       [...running].flatMap((one) => (one.#wrapped?.driver === driver ? [one.#wrapped.detector] : []))
-    printAll = () => {
-      for (const one of printing) one.#print()
+    endAll = () => {
+      for (const one of atEnd) one.#end()
     }
     isSanitizer = (value): value is Sanitizer => typeof value === 'object' && value !== null && #findings in value
   }
 }
 
+const write = (text: string): void => void process.stderr.write(`${text}\n`)
+
+function checkSuppressions(given: unknown): readonly Suppression[] {
+  return checkArray(given, 'options.suppress', 'an array of { match, reason }').map((each, index) => {
+    const name = `options.suppress[${index}]`
+    const { match, reason } = readOptions(each as Suppression | undefined, ['match', 'reason'], name)
+    for (const [key, text] of Object.entries({ match, reason })) {
+      if (typeof text !== 'string' || text === '') throw invalidType(`${name}.${key}`, 'a text that is not empty', text)
+    }
+    return { match: String(match), reason: String(reason) }
+  })
+}
+
 /**
  * Runs a function under a sanitizer, and waits for it.
  * @param fn A function, sync or async.
- * @param options `device` and `stacks`, as for `Sanitizer.start()`
+ * @param options `device`, `stacks` and `suppress`, as for `Sanitizer.start()`
  * @returns a promise of the function's result
  * @throws {Error} (as a rejection) a SanitizerError, ERR_RACE, with the findings, warnings aside; else any error of the
  * function; for wrong options as `Sanitizer.start()`
@@ -213,10 +291,13 @@ export class Sanitizer implements Disposable {
  * })
  * ```
  */
-export async function sanitize<R>(fn: () => R | Promise<R>, options?: Omit<SanitizerOptions, 'mode'>): Promise<R> {
+export async function sanitize<R>(
+  fn: () => R | Promise<R>,
+  options?: Pick<SanitizerOptions, 'device' | 'stacks' | 'suppress'>,
+): Promise<R> {
   checkFunction(fn, 'fn')
-  const { device, stacks } = readOptions(options, ['device', 'stacks'])
-  const sanitizer = Sanitizer.start({ device, stacks, mode: 'collect' })
+  const { device, stacks, suppress } = readOptions(options, ['device', 'stacks', 'suppress'])
+  const sanitizer = Sanitizer.start({ device, stacks, suppress, mode: 'collect' })
   try {
     const result = await fn()
     const errors = sanitizer.reports.filter(({ severity }) => severity === 'error')
@@ -296,6 +377,6 @@ function openedStream(stream: unknown, name: string): ReturnType<typeof openStre
 function touched(buffers: readonly unknown[], name: string, access: 'in' | 'out', driver: Driver): Touched[] {
   return buffers.map((buffer) => {
     if (!isMemory(buffer)) throw invalidType(name, 'an array of DeviceBuffers and PinnedBuffers', buffer)
-    return { pointer: openMemory(buffer, driver).pointer, byteLength: buffer.byteLength, access }
+    return touching(openMemory(buffer, driver).pointer, buffer.byteLength, access)
   })
 }

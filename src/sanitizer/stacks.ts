@@ -5,22 +5,37 @@ import { programLines, takeStack } from '../base/stack.js'
 const OWN_FRAMES = 10
 const CALLERS = 8
 const SHOWN = 6
+const TELLING = 3
 
 /** The lines that a report shows: the program's own, innermost first. */
 export const shownLines = (stack: string): readonly string[] => programLines(stack).slice(0, SHOWN)
+
+/** Those that tell one place from another. How many of the outer ones there are depends on the library's own frames. */
+export const tellingLines = (stack: string): readonly string[] =>
+  shownLines(stack)
+    .filter((line) => !line.endsWith('(<anonymous>)'))
+    .slice(0, TELLING)
 
 /** A stack, and whether it is that of the operation itself or of an earlier one of its kind. */
 export interface TakenStack {
   readonly stack: string
   readonly exact: boolean
+  /** Of the calls that it is one of. */
+  readonly site: SampledSite | undefined
 }
 
-/** What one stream does again and again with the same memory, and a stack of it. */
-export interface SampledSite {
-  readonly what: string
-  readonly by: object
-  count: number
-  stack: string
+/** What one stream does again and again with memory of one size, and a stack of it. */
+export class SampledSite {
+  count = 0
+  /** There was something to report of these calls: from now on each has its own stack. */
+  isReported = false
+  /** The latest stack that was taken, for those that have none of their own. */
+  latest: TakenStack | undefined
+
+  constructor(
+    readonly what: string,
+    readonly by: object,
+  ) {}
 }
 
 /** Of each site so many stacks are taken at first; then one of so many. */
@@ -33,6 +48,8 @@ const MOST_SITES = 64
 /** Which operations have their stack taken. */
 export type StackMode = 'sampled' | 'all' | 'none'
 
+export const STACK_MODES: readonly StackMode[] = ['sampled', 'all', 'none']
+
 export class Stacks {
   #taken = 0
 
@@ -40,7 +57,7 @@ export class Stacks {
 
   /** The stack of the call under way, where stacks are taken at all. */
   take(): TakenStack | undefined {
-    return this.mode === 'none' ? undefined : { stack: takeStack(OWN_FRAMES + CALLERS), exact: true }
+    return this.mode === 'none' ? undefined : { stack: takeStack(OWN_FRAMES + CALLERS), exact: true, site: undefined }
   }
 
   /**
@@ -50,28 +67,25 @@ export class Stacks {
   sample(sites: SampledSite[], what: string, by: object): TakenStack | undefined {
     if (this.mode !== 'sampled') return this.take()
     const site = find(sites, what, by)
-    if (site === undefined) {
-      const stack = this.#take()
-      if (sites.length >= MOST_SITES) sites.splice(0, MOST_SITES / 2)
-      sites.push({ what, by, count: 1, stack })
-      return { stack, exact: true }
-    }
     site.count += 1
-    const exact = site.count % EVERY === 0 || (site.count <= FIRST && this.#taken < MOST_FIRST)
-    if (exact) site.stack = this.#take()
-    return { stack: site.stack, exact }
-  }
-
-  #take(): string {
+    const { count, latest, isReported } = site
+    if (latest !== undefined && !isReported && count % EVERY !== 0 && (count > FIRST || this.#taken >= MOST_FIRST)) {
+      return latest
+    }
     this.#taken += 1
-    return takeStack(OWN_FRAMES + CALLERS)
+    const stack = takeStack(OWN_FRAMES + CALLERS)
+    site.latest = { stack, exact: false, site }
+    return { stack, exact: true, site: undefined }
   }
 }
 
-function find(sites: readonly SampledSite[], what: string, by: object): SampledSite | undefined {
+function find(sites: SampledSite[], what: string, by: object): SampledSite {
   for (let index = 0; index < sites.length; index += 1) {
     const site = sites[index] as SampledSite
     if (site.by === by && site.what === what) return site
   }
-  return undefined
+  if (sites.length >= MOST_SITES) sites.splice(0, MOST_SITES / 2)
+  const made = new SampledSite(what, by)
+  sites.push(made)
+  return made
 }

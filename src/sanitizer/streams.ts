@@ -2,12 +2,13 @@
 import { CapturedGraph } from '../driver/captured-graph.js'
 import { cudaHandleOf, deviceOfDefaultStream, isDefaultStream, type StreamHandle } from '../driver/driver.js'
 import { Strand, type StrandPoint } from './clocks.js'
-import type { StreamName, Touched } from './operations.js'
+import type { OperationStream, Touched } from './operations.js'
 import type { Region } from './regions.js'
 import type { TakenStack } from './stacks.js'
 
-export class StreamStrand extends Strand implements StreamName {
+export class StreamStrand extends Strand implements OperationStream {
   name: string | undefined
+  closed = false
   /** The tick it began with. */
   readonly since = this.tick
   /** The driver could not be asked about it, since it captured. */
@@ -30,6 +31,10 @@ export class StreamStrand extends Strand implements StreamName {
     public nonBlocking: boolean,
   ) {
     super(begin)
+  }
+
+  get isCapturing(): boolean {
+    return this.capture !== undefined
   }
 
   get label(): string {

@@ -1,5 +1,5 @@
 /** Copies, fills, allocations and frees, on their way to the driver. */
-import type { ContextHandle, CopyRoute, FillWidth, Pointer, StreamHandle } from '../driver/driver.js'
+import type { ContextHandle, CopyName, CopyRoute, FillWidth, Pointer, StreamHandle } from '../driver/driver.js'
 import { type DriverWrapper, MemoryWrapper } from '../driver/driver-wrapper.js'
 import { RowKind } from './kinds.js'
 import type { RowWriter } from './row-writer.js'
@@ -30,10 +30,11 @@ export class TimelineMemory extends MemoryWrapper {
     byteLength: number,
     stream: StreamHandle,
     route?: CopyRoute,
+    name?: CopyName,
   ): void {
     const { writer } = this
     const row = writer.begin(RowKind.COPY, stream, writer.common.copy, byteLength)
-    writer.during(row, stream, () => super.copy(destination, source, byteLength, stream, route))
+    writer.during(row, stream, () => super.copy(destination, source, byteLength, stream, route, name))
   }
 
   override fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {

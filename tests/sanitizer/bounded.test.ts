@@ -199,7 +199,9 @@ it('events that the driver takes over with memory of another process are forgott
   Object.defineProperty(driver, 'sharing', {
     value: { importMemory: () => ({ pointer, byteLength: BYTES, close: (after: unknown) => closed.push(after) }) },
   })
-  const detector = new Detector(new HappensBefore(new DriverWrapper(driver)), new Findings(false), new Stacks('none'))
+  const wrapper = new DriverWrapper(driver)
+  const findings = new Findings({ mode: 'collect', mend: false, suppress: [], tell: undefined })
+  const detector = new Detector(wrapper, new HappensBefore(wrapper), findings, new Stacks('none'))
   const sharing = new SanitizerSharing(new DriverWrapper(driver), detector)
   const imported = sharing.importMemory(new Uint8Array(64), context)
   assert.deepEqual([imported.pointer, imported.byteLength], [pointer, BYTES])

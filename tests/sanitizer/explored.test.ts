@@ -167,10 +167,10 @@ function workOf(index: number, writes: boolean, seen: string[]): Work {
   })
 }
 
-/** What JavaScript does to pinned memory: it commutes with itself, since no order of host functions is a race. */
-function look(pinned: PinnedBuffer): void {
+/** What JavaScript does to pinned memory: nothing else commutes with it. */
+function look(pinned: PinnedBuffer, index: number): void {
   const words = pinned.view(Uint32Array)
-  for (const at of words.keys()) words[at] = (words[at] ?? 0) + 1
+  for (const [at, word] of words.entries()) words[at] = Math.imul(word, 2 * index + 3) + 7 * index * index + 2
 }
 
 const at = <T>(list: readonly T[], index: number): T => list[index] as T
@@ -236,14 +236,14 @@ async function run({ streams: kinds, graph, steps: all }: Program, simulation: S
     else if (step.what === 'record') at(streams, step.stream).record(at(events, step.event))
     else if (step.what === 'wait') at(streams, step.stream).wait(at(events, step.event))
     else if (step.what === 'waitStream') at(streams, step.stream).wait(at(streams, step.other))
-    else if (step.what === 'host') at(streams, step.stream).launchHostFunc(() => look(pinned))
+    else if (step.what === 'host') at(streams, step.stream).launchHostFunc(() => look(pinned, index))
     else if (step.what === 'synchronize') at(streams, step.stream).synchronize()
     else if (step.what === 'finished') await at(streams, step.stream).finished()
     else if (step.what === 'promise') giveUp(at(streams, step.stream))
     else if (step.what === 'replace') replace(step.stream)
     else if (step.what === 'giveUpCapture') giveUpCapture(step.stream, step.other, step.use)
     else if (step.what === 'launch') exec.launch(at(streams, step.stream))
-    else look(pinned)
+    else look(pinned, index)
   }
   await device.finished()
   const last = device.allocPinned(4 * WORDS)

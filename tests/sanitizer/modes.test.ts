@@ -1,14 +1,14 @@
 /** How a sanitizer is started and stopped, and how it tells what it found. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { type Device, Event, Stream } from 'cuda-streams'
 import { declareAccess, declareWait, nameStream, Sanitizer, SanitizerError, sanitize } from 'cuda-streams/sanitizer'
-import { simulate } from 'cuda-streams/sim'
+import { latch, simulate } from 'cuda-streams/sim'
 import { runsModule } from '../helpers/run-time.js'
 
 const BYTES = 64
@@ -113,6 +113,170 @@ describe("mode 'throw'", () => {
       sanitizer.reports.map(({ kind }) => kind),
       ['unrecorded-event'],
     )
+  })
+})
+
+describe('an error that is thrown', () => {
+  it('has the line of the caller in its stack, and none of the library', () => {
+    const device = machine()
+    using _ = Sanitizer.start({ mode: 'throw', device })
+    try {
+      race(device)
+      assert.fail('it throws')
+    } catch (error) {
+      assert.ok(error instanceof SanitizerError)
+      assert.match(error.stack ?? '', /^SanitizerError: Race: [\s\S]*\n {4}at race \(.*modes\.test/)
+      assert.doesNotMatch(error.stack ?? '', /dist\/src\//)
+    }
+  })
+})
+
+describe('mending', () => {
+  for (const mode of ['collect', 'throw'] as const) {
+    it(`queues the wait that is missing, in '${mode}' mode`, async () => {
+      const device = machine()
+      using sanitizer = Sanitizer.start({ mode, mend: true, device })
+      const [left, right] = [nameStream(new Stream({ device }), 'left'), nameStream(new Stream({ device }), 'right')]
+      const data = device.alloc(1)
+      device.synchronize()
+      const held = latch(left)
+      left.fill(data, 1)
+      for (let count = 0; count < 3; count += 1) right.fill(data, 2)
+      assert.equal(right.query(), false, 'it stands behind what it lacked a wait for')
+      held.open()
+      assert.deepEqual([...(await right.download(data))], [2])
+      const [report, ...others] = sanitizer.reports
+      assert.deepEqual([report?.mended, others.length], [true, 0])
+      assert.match(report?.message ?? '', /Add `right\.wait\(left\)` before this fill\.\n {2}Mended: /)
+    })
+  }
+
+  it('lets JavaScript wait before it looks', () => {
+    const device = machine()
+    using sanitizer = Sanitizer.start({ mend: true, device })
+    const stream = new Stream({ device })
+    const [data, pinned] = [device.alloc(1), device.allocPinned(1)]
+    pinned.bytes[0] = 1
+    stream.fill(data, 7)
+    stream.copy(pinned, data)
+    assert.deepEqual([...pinned.bytes], [7])
+    assert.deepEqual(
+      sanitizer.reports.map(({ mended }) => mended),
+      [true],
+    )
+  })
+
+  it('waits for all of a device where the stream is closed', async () => {
+    const device = machine()
+    using sanitizer = Sanitizer.start({ mend: true, device })
+    const [left, right] = [new Stream({ device }), new Stream({ device })]
+    const data = device.alloc(1)
+    device.synchronize()
+    left.fill(data, 1)
+    left.close()
+    right.fill(data, 2)
+    assert.deepEqual([...(await right.download(data))], [2])
+    assert.match(sanitizer.reports[0]?.message ?? '', /Record an event before `.*` is closed[\s\S]*Mended: /)
+  })
+
+  it('says what it cannot mend, and throws it where it is to', () => {
+    const program = (device: Device): void => {
+      const [left, right] = [new Stream({ device }), new Stream({ device })]
+      const data = device.alloc(1)
+      const graph = left.capture(() => {
+        right.wait(left)
+        left.fill(data, 1)
+        right.fill(data, 2)
+        left.wait(right)
+      })
+      device.synchronize()
+      graph.instantiate().launch(left)
+    }
+    const device = machine()
+    using sanitizer = Sanitizer.start({ mend: true, device })
+    program(device)
+    assert.match(sanitizer.reports[0]?.message ?? '', /Not mended\./)
+    const other = machine()
+    using _ = Sanitizer.start({ mode: 'throw', mend: true, device: other })
+    assert.throws(() => program(other), { code: 'ERR_RACE' })
+  })
+})
+
+describe('suppressions', () => {
+  it('hold back what they name, and are listed with their reasons', () => {
+    const device = machine()
+    const suppress = [
+      { match: 'on idle', reason: 'nothing reads it' },
+      { match: 'no such thing', reason: 'old' },
+    ]
+    using sanitizer = Sanitizer.start({ mode: 'throw', device, suppress })
+    const [left, right] = [new Stream({ device }), nameStream(new Stream({ device }), 'idle')]
+    const data = device.alloc(BYTES)
+    device.synchronize()
+    for (let count = 0; count < 3; count += 1) {
+      left.wait(right).fill(data, 1)
+      right.fill(data, 2)
+    }
+    assert.deepEqual(sanitizer.reports, [])
+    assert.deepEqual(
+      sanitizer.suppressed.map(({ match, count }) => [match, count]),
+      [
+        ['on idle', 1],
+        ['no such thing', 0],
+      ],
+    )
+    assert.throws(() => race(device), { code: 'ERR_RACE' })
+  })
+
+  it('need a reason', () => {
+    for (const suppress of [[{ match: 'a' }], [{ match: '', reason: 'b' }], [7], 7]) {
+      assert.throws(() => Sanitizer.start({ suppress: suppress as never }), { code: 'ERR_INVALID_ARG_TYPE' })
+    }
+  })
+})
+
+describe('both lines of a race', () => {
+  it('are the right ones, also after many turns of a loop', () => {
+    const device = machine()
+    using sanitizer = Sanitizer.start({ device })
+    const [left, right] = [new Stream({ device }), new Stream({ device })]
+    const data = device.alloc(BYTES)
+    device.synchronize()
+    const lines = {
+      innocent: () => left.fill(data, 1),
+      wrong: () => left.fill(data, 2),
+      late: () => right.fill(data, 3),
+    }
+    for (let turn = 0; turn < 200; turn += 1) {
+      lines.innocent()
+      if (turn < 100) continue
+      lines.wrong()
+      lines.late()
+      left.wait(right)
+    }
+    const [report, ...others] = sanitizer.reports
+    assert.deepEqual(
+      others.map(({ message }) => message),
+      [],
+      report?.message,
+    )
+    assert.match(report?.first?.stack[0] ?? '', /wrong/)
+    assert.match(report?.second.stack[0] ?? '', /late/)
+    assert.deepEqual([report?.first?.exactStack, report?.second.exactStack], [true, true])
+  })
+
+  it('the later one also where it happens once', () => {
+    const device = machine()
+    using sanitizer = Sanitizer.start({ device })
+    const [left, right] = [new Stream({ device }), new Stream({ device })]
+    const data = device.alloc(BYTES)
+    device.synchronize()
+    for (let turn = 0; turn < 40; turn += 1) right.fill(data, 3)
+    right.synchronize()
+    left.fill(data, 1)
+    const once = (): unknown => right.fill(data, 3)
+    once()
+    assert.match(sanitizer.reports[0]?.second.stack[0] ?? '', /once/)
   })
 })
 
@@ -307,7 +471,12 @@ function staticImports(path: string, seen = new Map<string, string>()): Readonly
 function execute(
   code: string,
   env: Readonly<Record<string, string>>,
-): { readonly status: number | null; readonly stdout: string; readonly stderr: string } {
+): {
+  readonly status: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly stdout: string
+  readonly stderr: string
+} {
   const cwd = fileURLToPath(new URL('.', import.meta.url))
   return spawnSync(process.execPath, runsModule(code), {
     cwd,
@@ -342,6 +511,47 @@ describe('CUDA_STREAMS_SANITIZER', () => {
     assert.equal(stderr, '')
   })
 
+  it('=mend queues the wait, and says so', () => {
+    const { status, stderr } = execute(RACE, { CUDA_STREAMS_SANITIZER: 'mend,exit-code=3' })
+    assert.equal(status, 0, 'what is mended is no error')
+    assert.match(stderr, /1 finding\(s\), 1 mended[\s\S]*Mended: /)
+  })
+
+  it('prints at once, and sets the exit code, where it is asked to', () => {
+    const { status, stderr } = execute(`${RACE}; console.error('the program ends')`, {
+      CUDA_STREAMS_SANITIZER: 'print,at-once,exit-code=3,stacks=all',
+    })
+    assert.equal(status, 3)
+    assert.match(stderr, /^Race: [\s\S]*\nthe program ends\n$/)
+  })
+
+  for (const [signal, listens] of [
+    ['SIGINT', false],
+    ['SIGTERM', false],
+    ['SIGINT', true],
+  ] as const) {
+    it(`prints at ${signal}${listens ? ', and leaves the rest to the program that listens to it' : ''}`, () => {
+      const listener = listens ? `process.on('${signal}', () => process.exit(7))` : ''
+      const code = `${listener}; ${RACE}; process.kill(process.pid, '${signal}'); setInterval(() => {}, 1000)`
+      const { status, signal: ended, stderr } = execute(code, { CUDA_STREAMS_SANITIZER: '1' })
+      assert.deepEqual([status, ended], listens ? [7, null] : [null, signal])
+      assert.equal(stderr.match(/1 finding\(s\)/g)?.length, 1)
+    })
+  }
+
+  it('takes suppressions from a file, and lists them', () => {
+    const directory = mkdtempSync(join(tmpdir(), 'cuda-streams-suppressions-'))
+    const path = join(directory, 'list.txt')
+    writeFileSync(path, '# what follows is known\n\nfill writes # nobody reads it\n')
+    const { status, stderr } = execute(RACE, { CUDA_STREAMS_SANITIZER: `print,exit-code=3,suppressions=${path}` })
+    writeFileSync(path, 'fill writes\n')
+    const refused = execute(RACE, { CUDA_STREAMS_SANITIZER: `suppressions=${path}` })
+    rmSync(directory, { recursive: true })
+    assert.equal(status, 0)
+    assert.equal(stderr, "cuda-streams sanitizer: 1 finding(s) with 'fill writes' suppressed: nobody reads it\n")
+    assert.match(refused.stderr, /list\.txt:1 gives no reason/)
+  })
+
   it('=throw throws at the call', () => {
     const { status, stderr } = execute(RACE, { CUDA_STREAMS_SANITIZER: 'throw' })
     assert.equal(status, 1)
@@ -371,7 +581,8 @@ describe('CUDA_STREAMS_SANITIZER', () => {
       import { Device } from 'cuda-streams'
       for (let i = 0; i < 2; i++) try { Device.get() } catch (error) { console.log(error.code, error.message) }`
     const { stdout } = execute(code, { CUDA_STREAMS_SANITIZER: 'loud' })
-    const line = "ERR_INVALID_ARG_VALUE CUDA_STREAMS_SANITIZER must be one of 'collect', 'throw', 'print', not 'loud'\n"
+    const words = "and with commas 'mend', 'at-once', 'exit-code=…', 'stacks=…' or 'suppressions=FILE', not 'loud'"
+    const line = `ERR_INVALID_ARG_VALUE CUDA_STREAMS_SANITIZER must be one of 'collect', 'throw', 'print', ${words}\n`
     assert.equal(stdout, line.repeat(2))
   })
 

@@ -4,14 +4,21 @@ import { inspectAsPrinted, invalidType, invalidValue, outOfRange, printed, state
 import { destroyWhenUnreachable } from '../../base/finalization.js'
 import { nextSerial } from '../../base/identity.js'
 import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from '../../device.js'
-import { LIBRARY_ENTRIES, type LibraryWork } from '../../driver/driver.js'
+import { LIBRARY_ENTRIES, type LibraryWork, type MemoryRows } from '../../driver/driver.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import { queueWith } from '../../memory/queue-with-memory.js'
 import { isStream, Stream } from '../../stream.js'
 import { openStream } from '../../streams/stream-core.js'
 import { checkDeviceBuffer, type GivenMemory, openGiven, type UsedMemory } from '../library-memory.js'
 import { callGemm, type GemmFunction } from './gemm-call.js'
-import { type GemmOptions, type GemmShape, type StridedBatchOptions, shapeOfBatch, shapeOfGemm } from './gemm-shape.js'
+import {
+  type GemmOptions,
+  type GemmShape,
+  type Layout,
+  type StridedBatchOptions,
+  shapeOfBatch,
+  shapeOfGemm,
+} from './gemm-shape.js'
 import { multiply } from './gemm-twin.js'
 import { CublasHandle } from './handle.js'
 import { isKnown, kindOf, learn } from './known-products.js'
@@ -172,17 +179,18 @@ export class Cublas implements Disposable {
   #queue(name: GemmFunction, shape: GemmShape, a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer): void {
     const stream = this.#stream ?? Stream.current(this.device)
     const { bytes } = CUBLAS_TYPES[shape.type]
-    const given = (buffer: DeviceBuffer, letter: 'A' | 'B' | 'C', elements: number): GivenMemory => {
+    const given = (buffer: DeviceBuffer, letter: 'A' | 'B' | 'C', layout: Layout): GivenMemory => {
       checkDeviceBuffer(buffer, letter, bytes, stream)
+      const { elements } = layout
       const byteLength = elements * bytes
       if (buffer.byteLength < byteLength) {
         const expected = `${byteLength} bytes long or longer, for ${elements} elements of ${shape.type}`
         throw outOfRange(letter, expected, buffer.byteLength)
       }
       const access = letter !== 'C' ? 'in' : shape.beta === 0 ? 'out' : 'inout'
-      return { buffer, access, byteLength }
+      return { buffer, access, byteLength, rows: rowsOf(layout, shape.batchCount, bytes) }
     }
-    const matrices = [given(a, 'A', shape.a.elements), given(b, 'B', shape.b.elements), given(c, 'C', shape.c.elements)]
+    const matrices = [given(a, 'A', shape.a), given(b, 'B', shape.b), given(c, 'C', shape.c)]
     const workspace = this.#workspace === undefined ? [] : [allOf(this.#workspace)]
     const open = () => {
       this.#checkOpen()
@@ -219,7 +227,20 @@ export class Cublas implements Disposable {
 }
 inspectAsPrinted(Cublas)
 
-const allOf = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'inout', byteLength: buffer.byteLength })
+const allOf = (buffer: DeviceBuffer): GivenMemory => ({
+  buffer,
+  access: 'inout',
+  byteLength: buffer.byteLength,
+  rows: undefined,
+})
+
+/** Undefined where there are no gaps. */
+function rowsOf(layout: Layout, batchCount: number, bytes: number): MemoryRows | undefined {
+  const { lines, length, leading, stride, elements } = layout
+  if (lines * length * batchCount === elements) return undefined
+  const [rowLength, rowDistance, matrixDistance] = [length * bytes, leading * bytes, stride * bytes]
+  return { rowLength, rows: lines, rowDistance, matrices: batchCount, matrixDistance }
+}
 
 /** Where C overlaps A or B cuBLAS would write elements that it has yet to read. Throws ERR_INVALID_ARG_VALUE. */
 function checkOperandsApart(shape: GemmShape, [first, second, result]: readonly UsedMemory[]): void {

@@ -120,7 +120,7 @@ export class NcclCall {
       isSend: name === 'ncclSend',
       says: peer === undefined ? `${name}(${what})` : what,
     }
-    const computed = { name, type, op: op ?? 'sum', root: root ?? 0 }
+    const computed = { name, type, op: op ?? 'sum' }
     const call = (pointers: readonly number[], raw: number): void =>
       library.call(name, ...buffersOf(pointers), count, NCCL_TYPES[type].data, ...numbers, address, raw)
     ask({ ...request, ...computed, handle, stream: this.#stream, memory, call })

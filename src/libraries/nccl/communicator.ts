@@ -416,5 +416,15 @@ function ncclOf(device: Device): NcclBackend {
   return simulated
 }
 
-const read = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'in', byteLength: buffer.byteLength })
-const written = (buffer: DeviceBuffer): GivenMemory => ({ buffer, access: 'out', byteLength: buffer.byteLength })
+const read = (buffer: DeviceBuffer): GivenMemory => ({
+  buffer,
+  access: 'in',
+  byteLength: buffer.byteLength,
+  rows: undefined,
+})
+const written = (buffer: DeviceBuffer): GivenMemory => ({
+  buffer,
+  access: 'out',
+  byteLength: buffer.byteLength,
+  rows: undefined,
+})

@@ -1,17 +1,19 @@
 /**
- * NCCL for simulated devices: what ranks ask for together is computed in JavaScript, on the stream of one of them, after
- * all of their earlier work and before all of their later work. All ranks have to be in one thread.
+ * NCCL for simulated devices: what ranks ask for together is computed in JavaScript, on the streams of all of them. A rank's
+ * result comes after what the ranks have read that it is made of, and after nothing else of the others. All ranks have to
+ * be in one thread.
  */
 
 import { randomBytes } from 'node:crypto'
 import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
-import type { Driver, LibraryWork } from '../../driver/driver.js'
+import type { Driver, EventHandle, LibraryTwin, OwnEvent } from '../../driver/driver.js'
+import { recordedEvent } from '../../memory/stream-uses.js'
 import type { StreamCore } from '../../streams/stream-core.js'
 import type { UsedMemory } from '../library-memory.js'
 import type { NcclRequest } from './clique.js'
 import { type NcclBackend, UNIQUE_ID_BYTES } from './library.js'
-import { type ComputedCall, perform } from './twin.js'
+import { type ComputedCall, combined, partFor } from './twin.js'
 
 /** About what a link of 400 GB/s takes, and a start. */
 const START_NS = 10_000
@@ -98,34 +100,77 @@ export interface SimulatedPart {
   readonly memory: readonly UsedMemory[]
 }
 
-/** Queues what ranks ask for, each request with those of the other ranks that belong to it. */
+/**
+ * Queues what ranks ask for, each request with those of the other ranks that belong to it. NCCL runs the calls of a group
+ * side by side, so that no rank's reading waits for what it writes in another call.
+ */
 export function queueSimulated(parts: readonly SimulatedPart[]): void {
-  for (const together of matched(parts)) {
-    const [leader, ...others] = together
-    if (leader === undefined) continue
-    const { driver, handle, context } = leader.use
-    const elsewhere = others.filter(({ use }) => use.handle !== handle)
-    for (const { use } of elsewhere) driver.streamWaitStream(handle, use.handle, use.context)
-    const memory = together.flatMap((part) => part.memory)
-    const bytes = memory.reduce((sum, { byteLength }) => sum + byteLength, 0)
-    const run = (contents: readonly Uint8Array[]): void => {
-      let at = 0
-      perform(
-        together.map(({ operation, memory: { length } }) => {
-          at += length
-          return { call: operation, bytes: contents.slice(at - length, at) }
-        }),
-      )
-    }
-    const { name } = leader.operation
-    const twin = { nanoseconds: START_NS + Math.round(bytes / BYTES_PER_NS), run }
-    const call = (): never => {
-      throw stateError('ERR_UNSUPPORTED', `${name} is simulated`)
-    }
-    const work: LibraryWork = { name, stream: handle, context, memory, twin, call }
-    driver.libraries.queue([work])
-    for (const { use } of elsewhere) driver.streamWaitStream(use.handle, handle, context)
+  const exchanges = matched(parts).map((together) => new Exchange(together))
+  try {
+    for (const exchange of exchanges) exchange.queueReads()
+    for (const exchange of exchanges) exchange.queueWrites()
+  } finally {
+    for (const exchange of exchanges) exchange.recycle()
   }
+}
+
+/** What the ranks do together: what each has read, and an event behind that. */
+class Exchange {
+  readonly #parts: readonly SimulatedPart[]
+  readonly #nanoseconds: number
+  readonly #sources: Uint8Array[] = []
+  readonly #events: (OwnEvent & { readonly use: StreamCore })[] = []
+  #reduced: Uint8Array | undefined
+
+  constructor(parts: readonly SimulatedPart[]) {
+    this.#parts = [...parts].sort((a, b) => a.operation.rank - b.operation.rank)
+    const bytes = parts.reduce((sum, { memory }) => memory.reduce((all, { byteLength }) => all + byteLength, sum), 0)
+    this.#nanoseconds = Math.round(bytes / BYTES_PER_NS)
+  }
+
+  queueReads(): void {
+    for (const part of this.#parts) {
+      const memory = part.memory.filter(({ access }) => access === 'in')
+      if (memory.length === 0) continue
+      const at = this.#events.length
+      queueTwin(part, memory, START_NS, ([source = new Uint8Array()]) => {
+        this.#sources[at] = source.slice()
+        this.#reduced = undefined
+      })
+      const { use } = part
+      const record = (event: EventHandle): void => use.driver.eventRecord(event, use.handle, 0)
+      this.#events.push({ ...recordedEvent(use, record), use })
+    }
+  }
+
+  queueWrites(): void {
+    for (const part of this.#parts) {
+      const memory = part.memory.filter(({ access }) => access === 'out')
+      if (memory.length === 0) continue
+      const { driver, handle } = part.use
+      for (const { event, use } of this.#events) if (use.handle !== handle) driver.streamWaitEvent(handle, event, 0)
+      queueTwin(part, memory, this.#nanoseconds, ([destination]) => {
+        this.#reduced ??= combined(part.operation, this.#sources)
+        destination?.set(partFor(part.operation, this.#reduced, this.#sources.length))
+      })
+    }
+  }
+
+  recycle(): void {
+    for (const { context, event, use } of this.#events) use.driver.eventRecycle(context, event)
+  }
+}
+
+function queueTwin(
+  { operation: { name }, use: { driver, handle, context } }: SimulatedPart,
+  memory: readonly UsedMemory[],
+  nanoseconds: number,
+  run: LibraryTwin['run'],
+): void {
+  const call = (): never => {
+    throw stateError('ERR_UNSUPPORTED', `${name} is simulated`)
+  }
+  driver.libraries.queue([{ name, stream: handle, context, memory, twin: { nanoseconds, run }, call }])
 }
 
 /** The first collectives of all ranks belong together, then the second ones; each send belongs to its receive. */

@@ -7,62 +7,30 @@ import type { NcclReduction, NcclType } from './options.js'
 export interface ComputedCall {
   readonly name: NcclFunction
   readonly rank: number
-  readonly isSend: boolean
   readonly type: NcclType
   readonly op: NcclReduction
-  readonly root: number
-}
-
-/** One rank's call, and the bytes of its buffers. */
-export interface RankBytes {
-  readonly call: ComputedCall
-  /** In the order of its memory: what is read, then what is written; a broadcast has them the other way. */
-  readonly bytes: readonly Uint8Array[]
 }
 
 type Value = number | bigint
 
-/** Computes the results of all ranks. The destination of one may be the source of another: all is read before. */
-export function perform(unordered: readonly RankBytes[]): void {
-  const ranks = [...unordered].sort((a, b) => a.call.rank - b.call.rank)
-  const first = ranks[0]?.call
-  if (first === undefined) return
-  const { name, type, op, root } = first
-  const source = ({ bytes }: RankBytes): Uint8Array => (bytes[0] ?? new Uint8Array()).slice()
-  const sources = ranks.map(source)
-  const write = (to: Uint8Array | undefined, from: Uint8Array): void => to?.set(from)
+/** What all ranks come to together, from what each of them that gives something has read, in the order of the ranks. */
+export function combined({ name, type, op }: ComputedCall, sources: readonly Uint8Array[]): Uint8Array {
   switch (name) {
-    case 'ncclAllReduce': {
-      const result = reduced(type, op, sources)
-      for (const { bytes } of ranks) write(bytes[1], result)
-      return
-    }
-    case 'ncclReduce': {
-      write(ranks[root]?.bytes[1], reduced(type, op, sources))
-      return
-    }
-    case 'ncclReduceScatter': {
-      const result = reduced(type, op, sources)
-      const part = result.length / ranks.length
-      for (const [rank, { bytes }] of ranks.entries()) write(bytes[1], result.subarray(rank * part, (rank + 1) * part))
-      return
-    }
-    case 'ncclAllGather': {
-      const all = new Uint8Array(Buffer.concat(sources))
-      for (const { bytes } of ranks) write(bytes[1], all)
-      return
-    }
-    case 'ncclBroadcast': {
-      const sent = ranks[root]?.bytes[1]?.slice()
-      if (sent !== undefined) for (const { bytes } of ranks) write(bytes[0], sent)
-      return
-    }
-    default: {
-      const sender = ranks.find(({ call }) => call.isSend)
-      const receiver = ranks.find(({ call }) => !call.isSend)
-      if (sender !== undefined) write(receiver?.bytes[0], source(sender))
-    }
+    case 'ncclAllReduce':
+    case 'ncclReduce':
+    case 'ncclReduceScatter':
+      return reduced(type, op, sources)
+    case 'ncclAllGather':
+      return new Uint8Array(Buffer.concat(sources))
+    default:
+      return sources[0] ?? new Uint8Array()
   }
+}
+
+/** What of it one rank gets, of so many. */
+export function partFor({ name, rank }: ComputedCall, whole: Uint8Array, ranks: number): Uint8Array {
+  const length = whole.length / ranks
+  return name === 'ncclReduceScatter' ? whole.subarray(rank * length, (rank + 1) * length) : whole
 }
 
 function reduced(type: NcclType, op: NcclReduction, sources: readonly Uint8Array[]): Uint8Array {
@@ -72,12 +40,12 @@ function reduced(type: NcclType, op: NcclReduction, sources: readonly Uint8Array
   const target = viewOf(result)
   for (let at = 0; at < result.length; at += NCCL_TYPES[type].bytes) {
     const values = views.map((view) => get(view, at))
-    set(target, at, combined(op, values))
+    set(target, at, joined(op, values))
   }
   return result
 }
 
-function combined(op: NcclReduction, values: readonly Value[]): Value {
+function joined(op: NcclReduction, values: readonly Value[]): Value {
   const join = (a: Value, b: Value): Value => {
     if (op === 'max') return a > b ? a : b
     if (op === 'min') return a < b ? a : b

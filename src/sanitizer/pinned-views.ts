@@ -1,0 +1,123 @@
+/**
+ * What JavaScript does with pinned memory, as far as the bytes show it: whether it wrote through a view that it asked for,
+ * and whether it wrote through one that it had kept while queued work still reads.
+ */
+import type { Access, Pointer } from '../driver/driver.js'
+import { isBefore, type StrandPoint } from './clocks.js'
+import type { CheckedOperation } from './operations.js'
+import type { Region } from './regions.js'
+
+/** Of more bytes than this only pieces are compared. */
+const WHOLE = 65_536
+const PIECES = 16
+const PIECE = WHOLE / PIECES
+/** So many reads are looked at, and so many writes followed. */
+const MOST = 64
+
+/** Bytes as they were. */
+class Snapshot {
+  readonly #pieces: readonly (readonly [offset: number, bytes: Uint8Array])[]
+
+  constructor(
+    private readonly region: Region,
+    readonly start: number,
+    readonly end: number,
+  ) {
+    const bytes = bytesOf(region, start, end)
+    const { length } = bytes
+    const distance = (length - PIECE) / (PIECES - 1)
+    const offsets = length <= WHOLE ? [0] : Array.from({ length: PIECES }, (_, index) => Math.floor(index * distance))
+    const piece = length <= WHOLE ? length : PIECE
+    this.#pieces = offsets.map((offset) => [offset, bytes.slice(offset, offset + piece)])
+  }
+
+  get hasChanged(): boolean {
+    const now = bytesOf(this.region, this.start, this.end)
+    return this.#pieces.some(([at, bytes]) => Buffer.compare(bytes, now.subarray(at, at + bytes.length)) !== 0)
+  }
+}
+
+interface UsedBytes {
+  readonly region: Region
+  readonly operation: CheckedOperation
+  readonly before: Snapshot
+}
+
+/** Told of what JavaScript has done there. */
+export type ScriptAccess = (
+  region: Region,
+  operation: CheckedOperation,
+  start: number,
+  end: number,
+  access: Access,
+) => void
+
+export class PinnedViews {
+  /** Views of which it is not known yet whether JavaScript writes there. */
+  #views: UsedBytes[] = []
+  /** Queued work that reads what the program has views of. */
+  #reads: UsedBytes[] = []
+  /** Queued work that writes there, which JavaScript does not know to be done. */
+  #writes: Omit<UsedBytes, 'before'>[] = []
+
+  constructor(
+    private readonly host: StrandPoint,
+    private readonly accessed: ScriptAccess,
+    /** The bytes of a queued read have changed, and JavaScript does not know that it is over. */
+    private readonly changed: (region: Region, read: CheckedOperation, start: number, end: number) => void,
+  ) {}
+
+  asked(region: Region, operation: CheckedOperation, start: number, end: number): void {
+    this.#views.push({ region, operation, before: new Snapshot(region, start, end) })
+  }
+
+  /** Work was queued that uses the memory. What it writes is none of JavaScript's. */
+  queued(region: Region, operation: CheckedOperation, start: Pointer, byteLength: number, access: Access): void {
+    if (access !== 'in') {
+      this.#reads = this.#reads.filter((read) => read.region !== region)
+      this.#writes = this.#writes.filter((write) => !isBefore(write.operation, this.host))
+      this.#writes.push({ region, operation })
+      // Of so many it cannot be followed which are done: until a view is asked for again, reads there are not looked at.
+      if (this.#writes.length > MOST) for (const write of this.#writes.splice(0)) write.region.isViewed = false
+    } else if (region.isViewed && !this.#isWritten(region)) {
+      if (this.#reads.length >= MOST) this.#reads.shift()
+      this.#reads.push({ region, operation, before: new Snapshot(region, start, start + byteLength) })
+    }
+  }
+
+  #isWritten(region: Region): boolean {
+    return this.#writes.some((write) => write.region === region && !isBefore(write.operation, this.host))
+  }
+
+  /** Called before anything happens that may change the bytes, or what JavaScript knows. */
+  look(): void {
+    if (this.#views.length > 0) {
+      const views = this.#views
+      this.#views = []
+      for (const { region, operation, before } of views) {
+        this.accessed(region, operation, before.start, before.end, before.hasChanged ? 'out' : 'in')
+      }
+    }
+    if (this.#reads.length === 0) return
+    const reads = this.#reads
+    this.#reads = []
+    for (const read of reads) {
+      const { region, operation, before } = read
+      if (region.freed !== undefined || isBefore(operation, this.host)) continue
+      if (before.hasChanged) this.changed(region, operation, before.start, before.end)
+      else this.#reads.push(read)
+    }
+  }
+
+  /** A host function has run, which may have written in its own order. */
+  forgetReads(): void {
+    this.#reads.length = 0
+  }
+}
+
+function bytesOf({ bytes, start }: Region, from: number, to: number): Uint8Array {
+  const memory = bytes?.deref()
+  return memory === undefined || memory.byteLength === 0
+    ? new Uint8Array()
+    : new Uint8Array(memory, from - start, to - from)
+}

@@ -1,0 +1,179 @@
+/** Ranks of NCCL are ordered as far as bytes flow between them, and no further: the simulator, the explorer and the sanitizer agree. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Device, type DeviceBuffer, Stream } from 'cuda-streams'
+import { type Communicator, Communicator as Communicators, group } from 'cuda-streams/nccl'
+import { Sanitizer } from 'cuda-streams/sanitizer'
+import { explore, type Simulation, simulate } from 'cuda-streams/sim'
+
+const BYTES = 16
+const TYPE = { type: 'i32' } as const
+const RANKS = 3
+
+interface Rank {
+  readonly communicator: Communicator
+  readonly device: Device
+  readonly stream: Stream
+  /** On the device of the rank, ordered with nothing. */
+  readonly other: Stream
+  readonly source: DeviceBuffer
+  readonly destination: DeviceBuffer
+  readonly all: DeviceBuffer
+}
+type Ranks = readonly [Rank, Rank, Rank]
+
+/** What the ranks do together, and of what else each rank's stream comes after. */
+interface Exchange {
+  readonly name: string
+  readonly run: (ranks: Ranks) => void
+  /** [rank, rank]: the end of the first one's call comes after the second one has read its source. */
+  readonly follows: readonly (readonly [number, number])[]
+}
+
+const each = (ranks: Ranks, call: (rank: Rank, index: number) => unknown): void =>
+  group(() => {
+    for (const [index, rank] of ranks.entries()) call(rank, index)
+  })
+const everyTwo = [0, 1, 2].flatMap((a) => [0, 1, 2].flatMap((b) => (a === b ? [] : [[a, b] as const])))
+
+const EXCHANGES: readonly Exchange[] = [
+  {
+    name: 'allReduce',
+    run: (ranks) =>
+      each(ranks, (r) => r.communicator.allReduce(r.source, r.destination, { ...TYPE, stream: r.stream })),
+    follows: everyTwo,
+  },
+  {
+    name: 'allGather',
+    run: (ranks) => each(ranks, (r) => r.communicator.allGather(r.source, r.all, { ...TYPE, stream: r.stream })),
+    follows: everyTwo,
+  },
+  {
+    name: 'reduce',
+    run: (ranks) =>
+      each(ranks, (r, index) =>
+        r.communicator.reduce(r.source, index === 0 ? r.destination : undefined, {
+          ...TYPE,
+          root: 0,
+          stream: r.stream,
+        }),
+      ),
+    follows: [
+      [0, 1],
+      [0, 2],
+    ],
+  },
+  {
+    name: 'broadcast',
+    run: (ranks) =>
+      each(ranks, (r, index) =>
+        r.communicator.broadcast(index === 0 ? r.source : undefined, r.destination, {
+          ...TYPE,
+          root: 0,
+          stream: r.stream,
+        }),
+      ),
+    follows: [
+      [1, 0],
+      [2, 0],
+    ],
+  },
+  {
+    name: 'send and recv',
+    run: ([one, two]) =>
+      group(() => {
+        one.communicator.send(one.source, { ...TYPE, peer: 1, stream: one.stream })
+        two.communicator.recv(two.destination, { ...TYPE, peer: 0, stream: two.stream })
+      }),
+    follows: [[1, 0]],
+  },
+  {
+    name: 'sends both ways',
+    run: (ranks) =>
+      group(() => {
+        for (const [index, { communicator, source, destination, stream }] of ranks.entries()) {
+          communicator.send(source, { ...TYPE, peer: (index + 1) % RANKS, stream })
+          communicator.recv(destination, { ...TYPE, peer: (index + RANKS - 1) % RANKS, stream })
+        }
+      }),
+    follows: [
+      [1, 0],
+      [2, 1],
+      [0, 2],
+    ],
+  },
+]
+
+async function ranksOf(simulation: Simulation): Promise<Ranks> {
+  const communicators = await Communicators.createAll(simulation.devices)
+  const ranks = communicators.map((communicator) => {
+    const { device } = communicator
+    const [stream, other] = [new Stream({ device }), new Stream({ device })]
+    const [source, destination, all] = [device.alloc(BYTES), device.alloc(BYTES), device.alloc(RANKS * BYTES)]
+    stream.fill(source, communicator.rank + 1, { width: 4 })
+    stream.fill(destination, 0)
+    stream.synchronize()
+    return { communicator, device, stream, other, source, destination, all }
+  })
+  return ranks as unknown as Ranks
+}
+
+/** After the exchange the source of one rank is written anew by a stream that waits for another rank alone. */
+const overwrite =
+  ({ run }: Exchange, waited: number, written: number) =>
+  async (simulation: Simulation): Promise<unknown> => {
+    const ranks = await ranksOf(simulation)
+    run(ranks)
+    const [one, two] = [ranks[waited], ranks[written]] as [Rank, Rank]
+    two.other.wait(one.stream)
+    two.other.fill(two.source, 9)
+    return Promise.all(
+      ranks.map(async ({ stream, destination, all }) => [
+        await stream.download(destination),
+        await stream.download(all),
+      ]),
+    )
+  }
+
+/** A result is read by a stream that waits for another rank alone: never in order. */
+const readAnother =
+  ({ run }: Exchange, waited: number, read: number) =>
+  async (simulation: Simulation): Promise<unknown> => {
+    const ranks = await ranksOf(simulation)
+    run(ranks)
+    const [one, two] = [ranks[waited], ranks[read]] as [Rank, Rank]
+    two.other.wait(one.stream)
+    return two.other.download(two.destination)
+  }
+
+async function judged(program: (simulation: Simulation) => Promise<unknown>): Promise<readonly [string, boolean]> {
+  const { verdict } = await explore(program, { devices: RANKS, maxRuns: 120 })
+  using simulation = simulate({ devices: RANKS })
+  using sanitizer = Sanitizer.start({ device: simulation.devices[0] })
+  await program(simulation)
+  return [verdict, sanitizer.reports.length > 0]
+}
+
+for (const exchange of EXCHANGES) {
+  describe(exchange.name, () => {
+    const pairs = exchange.name === 'send and recv' ? everyTwo.filter((pair) => !pair.includes(2)) : everyTwo
+    for (const [waited, other] of pairs) {
+      const isOrdered = exchange.follows.some(([a, b]) => a === waited && b === other)
+      // A rank whose source is not read has nothing that could be overwritten.
+      const isRead = !['broadcast', 'send and recv'].includes(exchange.name) || other === 0
+      if (isRead) {
+        it(`rank ${waited} ${isOrdered ? 'comes' : 'does not come'} after the reading of rank ${other}`, async () => {
+          const expected = isOrdered ? ['agree', false] : ['disagree', true]
+          assert.deepEqual(await judged(overwrite(exchange, waited, other)), expected)
+        })
+      }
+      const isWritten = { reduce: [0], broadcast: [0, 1, 2], 'send and recv': [1], allGather: [] }[exchange.name] ?? [
+        0, 1, 2,
+      ]
+      if (!isWritten.includes(other)) continue
+      it(`rank ${waited} does not come after the writing of rank ${other}`, async () => {
+        assert.deepEqual(await judged(readAnother(exchange, waited, other)), ['disagree', true])
+      })
+    }
+  })
+}
