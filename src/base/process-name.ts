@@ -1,6 +1,4 @@
 /** A name for this process that no other process has, and that all its threads find alike. */
-import { readFileSync } from 'node:fs'
-import { hostname } from 'node:os'
 
 let name: string | undefined
 
@@ -15,12 +13,14 @@ function startTime(): string {
   return afterCommand.split(' ')[19] ?? ''
 }
 
-const machine = (): string => read('/proc/sys/kernel/random/boot_id').trim() || hostname()
+const machine = (): string =>
+  read('/proc/sys/kernel/random/boot_id').trim() || process.getBuiltinModule('node:os').hostname()
 
 /** Of a virtual file that not every platform has. */
 function read(path: string): string {
   try {
-    return readFileSync(path, 'latin1')
+    // Imported, it would load streams and more with it, which most programs do not need here.
+    return process.getBuiltinModule('node:fs').readFileSync(path, 'latin1')
   } catch {
     return ''
   }

@@ -1,5 +1,4 @@
 /** A buffer as the rest of the library works on it: the whole of an allocation, or a slice. The nouns are above it. */
-import { constants } from 'node:buffer'
 import { checkInteger } from '../base/arguments.js'
 import type { OwnBytes } from '../base/bytes.js'
 import { stateError } from '../base/errors.js'
@@ -10,7 +9,7 @@ import { withdraw } from '../streams/shared.js'
 import { type Allocation, PinnedAllocation } from './allocations.js'
 
 /** The most elements that a typed array of this Node can have. */
-const LONGEST_ARRAY = constants.MAX_LENGTH
+const LONGEST_ARRAY = process.getBuiltinModule('node:buffer').constants.MAX_LENGTH
 /** Addresses have 47 bits. */
 const LONGEST = 2 ** 47 - 1
 

@@ -84,7 +84,8 @@ class TwinWork implements Work {
   }
 
   effect(): void {
-    const { memory, run, comparesAll = false } = this.twin
+    const { memory, run } = this.twin
+    const comparesAll = Object.hasOwn(this.twin, 'comparesAll') && this.twin.comparesAll === true
     const pieces = memory.map(({ pointer, byteLength }) => this.memory.bytesAt(pointer, byteLength, CALL))
     const changed = watchWrites(
       pieces.map((bytes, index) => ({ bytes, access: memory[index]?.access ?? 'inout' })),

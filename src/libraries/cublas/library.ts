@@ -3,6 +3,7 @@ import { LibraryError } from '../../base/errors.js'
 import { loadLibrary, type WantedLibrary } from '../../driver/cuda/libcuda/find-library.js'
 import { declareFunctions, type LibraryFunction, type LibrarySignature } from '../c-function.js'
 
+/** @internal */
 export const CUBLAS: WantedLibrary = {
   title: 'cuBLAS',
   names: {

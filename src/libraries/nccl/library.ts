@@ -6,6 +6,7 @@ import { koffi, NativeMemory } from '../../driver/cuda/libcuda/native.js'
 import type { Driver } from '../../driver/driver.js'
 import { declareFunctions, type LibraryFunction, type LibrarySignature } from '../c-function.js'
 
+/** @internal */
 export const NCCL: WantedLibrary = {
   title: 'NCCL',
   names: { linux: ['libnccl.so.2', 'libnccl.so'] },
