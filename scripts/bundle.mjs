@@ -23,6 +23,7 @@ const beside = [join('tests', 'differential', 'corpus'), join('tests', 'gpu-fact
 for (const name of ['package.json', 'dist', 'docs', 'bench', 'scripts', ...beside]) copy(name)
 for (const name of ['fast-check', 'pure-rand'])
   copy(join('node_modules', name), (path) => !/\.(d\.ts|map|md)$|\/cjs\//.test(path))
+copy(join('node_modules', '@opentelemetry', 'api'), (path) => !/\.(d\.ts|map|md)$|\/build\/(esm|esnext)/.test(path))
 copy(
   join('node_modules', 'koffi'),
   (path) => !/\/koffi\/(doc|lib|vendor|src\/koffi\/src\/(abi|.*\.(cc|hh|inc)))/.test(path),

@@ -28,7 +28,7 @@ export class OwnTurns implements Disposable {
   readonly #hook = createHook({
     init: (id, type, _trigger, resource) => {
       if (type === 'PROMISE' || type === 'TickObject' || programs.get() !== this) return
-      if (COMES.test(type)) this.#add(id, resource)
+      if (COMES.test(type)) this.#add(id, type, resource)
       else if (MAY_COME.test(type)) this.#sources.set(id, type)
     },
     before: (id) => {
@@ -84,12 +84,13 @@ export class OwnTurns implements Disposable {
     this.#hook.disable()
   }
 
-  #add(id: number, resource: object): void {
+  #add(id: number, type: string, resource: object): void {
     const request = { resource, since: this.now() }
     this.#requests.set(id, request)
-    // What a program does not wait for, and the library's own, loses its reference right after it was made.
+    // What a program does not wait for, and the library's own, loses its reference right after it was made; a job of
+    // node:crypto that is done at once gets no callback.
     queueMicrotask(() => {
-      if (!hasRef(resource)) this.#requests.delete(id)
+      if (!hasRef(resource) || (type.endsWith('REQUEST') && !hasCallback(resource))) this.#requests.delete(id)
     })
     if (!isShort(request)) this.slow(Number(Reflect.get(resource, '_idleTimeout')))
   }
@@ -112,6 +113,8 @@ const isShort = ({ resource }: Request): boolean => {
   const milliseconds: unknown = Reflect.get(resource, '_idleTimeout')
   return typeof milliseconds !== 'number' || milliseconds <= LONGEST_SLEEP
 }
+
+const hasCallback = (job: object): boolean => typeof Reflect.get(job, 'ondone') === 'function'
 
 function hasRef(resource: object): boolean {
   const ask: unknown = Reflect.get(resource, 'hasRef')

@@ -24,6 +24,7 @@ const EVENT = 'timing, blockingSync, interprocess'
 const GEMM = 'type, m, n, k, transposeA, transposeB, alpha, beta, order, lda, ldb, ldc'
 const BATCH = `${GEMM}, batchCount, strideA, strideB, strideC`
 const FAULT = 'call, operation, nth, times, probability, result'
+const SANITIZER = 'mode, mend, device, stacks, suppress, atOnce, exitCode'
 const EXPLORE = 'devices, maxRuns, maxMilliseconds, seed, strategy, faults, onProgress'
 const LAUNCH = 'grid, block, sharedMemory, cooperative, cluster'
 const KERNEL = 'name, source, signature, simulate, simulateGrid, nanoseconds'
@@ -116,8 +117,14 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ['simulation/faults', 'simulate({ faults })', FAULT, (fault) => simulate({ faults: [fault] })],
     ['explore/explore', 'explore()', EXPLORE, (o) => explore(() => {}, o)],
     ['explore/explore', 'replay()', 'devices, seed, faults', (o) => replay(() => {}, '2:5=7,9=0', o)],
-    ['sanitizer/sanitizer', 'Sanitizer.start()', 'mode, device, stacks', (o) => Sanitizer.start(o)],
-    ['sanitizer/sanitizer', 'sanitize()', 'device, stacks', (o) => sanitize(() => {}, o)],
+    ['sanitizer/sanitizer', 'Sanitizer.start()', SANITIZER, (o) => Sanitizer.start(o)],
+    ['sanitizer/sanitizer', 'sanitize()', 'device, stacks, suppress', (o) => sanitize(() => {}, o)],
+    [
+      'sanitizer/sanitizer',
+      'Sanitizer.start({ suppress })',
+      'match, reason',
+      (one) => Sanitizer.start({ suppress: [one as never] }),
+    ],
     ['sanitizer/sanitizer', 'declareAccess()', 'reads, writes', (o) => declareAccess(stream, o)],
     ['timeline/timeline', 'Timeline.start()', 'device, simulation, callSites, limit', (o) => Timeline.start(o)],
     [

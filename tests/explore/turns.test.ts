@@ -1,5 +1,6 @@
 /** Ways in which a program lets time pass without naming work of the GPU, and what exploration says of each. */
 import assert from 'node:assert/strict'
+import { randomBytes, scrypt, scryptSync, subtle } from 'node:crypto'
 import { EventEmitter, on, once } from 'node:events'
 import { createReadStream } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -57,6 +58,11 @@ const CHOICES: Readonly<Record<string, (scene: Scene) => unknown>> = {
       }, 1)
     }),
   'fs promises': () => readFile(FILE),
+  'randomBytes(), at once': () => randomBytes(8),
+  'randomBytes() with a callback': () => new Promise((resolve) => randomBytes(8, resolve)),
+  'scryptSync()': () => scryptSync('a', 'b', 8),
+  'scrypt()': () => new Promise((resolve) => scrypt('a', 'b', 8, resolve)),
+  'subtle.digest()': () => subtle.digest('SHA-256', new Uint8Array(8)),
   'for await of a file': async () => {
     for await (const _ of createReadStream(FILE));
   },

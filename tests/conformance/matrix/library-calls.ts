@@ -13,8 +13,9 @@ const ONE = 0x3f800000
 const SIXTEEN = 0x41800000
 const SHAPE = { type: 'f32', m: 16, n: 16, k: 16 } as const
 
-/** What cuBLAS and NCCL queue is their own affair, but on the simulator one twin. */
+/** What cuBLAS and NCCL queue is their own affair; on the simulator a product is one twin, and a rank reads, then writes. */
 const nodes = ({ bench }: Scene): number | undefined => (bench.name === 'sim' ? 1 : undefined)
+const nodesOfRank = ({ bench }: Scene): number | undefined => (bench.name === 'sim' ? 2 : undefined)
 
 /** What a library needs is found out by the first use of it. */
 async function lackOf(use: () => unknown): Promise<string | undefined> {
@@ -151,7 +152,7 @@ function collective(
     act: 'queues by a library',
     waits: ({ bench }) => (bench.name === 'sim' ? undefined : 'perhaps'),
     memory: [received, sent],
-    nodes,
+    nodes: nodesOfRank,
     hasThreads: true,
     takesRoom: 'on both drivers',
     uses: ['the communicator'],
