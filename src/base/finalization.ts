@@ -53,7 +53,7 @@ const keepers = new Set<object[]>()
 const owners = new Array<object | undefined>(MOST_YOUNG).fill(undefined)
 const young = new Array<NativeResource | undefined>(MOST_YOUNG).fill(undefined)
 let count = 0
-let growUpAtNextTurn: NodeJS.Immediate | undefined
+let growsUpSoon = false
 
 /** Destroys the resource once its owner is unreachable, unless it is released before. */
 export function destroyWhenUnreachable(owner: object, resource: NativeResource): void {
@@ -62,7 +62,10 @@ export function destroyWhenUnreachable(owner: object, resource: NativeResource):
   young[count] = resource
   count += 1
   if (count === MOST_YOUNG) growUp()
-  else growUpAtNextTurn ??= setImmediate(growUp).unref()
+  else if (!growsUpSoon) {
+    growsUpSoon = true
+    setImmediate(atNextTurn).unref()
+  }
 }
 
 function forget(resource: NativeResource): void {
@@ -82,9 +85,12 @@ export function keepReachable(): () => boolean {
   return () => keepers.delete(kept)
 }
 
+function atNextTurn(): void {
+  growsUpSoon = false
+  growUp()
+}
+
 function growUp(): void {
-  if (growUpAtNextTurn !== undefined) clearImmediate(growUpAtNextTurn)
-  growUpAtNextTurn = undefined
   for (let index = 0; index < count; index += 1) {
     const [owner, resource] = [owners[index], young[index]]
     owners[index] = undefined

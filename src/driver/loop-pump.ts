@@ -14,7 +14,7 @@ export interface Sleeper {
 }
 
 /** Tests that put fake timers in the place of this one mean the program's own. */
-const { setImmediate: atNextTurn, clearImmediate: notAtNextTurn } = globalThis
+const { setImmediate: atNextTurn } = globalThis
 
 export class LoopPump {
   #immediate: NodeJS.Immediate | undefined
@@ -43,12 +43,8 @@ export class LoopPump {
   #schedule(): void {
     this.#immediate ??= atNextTurn(this.#run)
     if (!this.keepsAlive()) this.#immediate.unref()
-    else if (!this.#immediate.hasRef()) {
-      // Anew: on Bun an immediate that was unref'd may never come, though it is ref'd again.
-      const before = this.#immediate
-      this.#immediate = atNextTurn(this.#run)
-      notAtNextTurn(before)
-    }
+    // Anew: on Bun an immediate that was unref'd may never come, though it is ref'd again. The other one is left as it is.
+    else if (!this.#immediate.hasRef()) this.#immediate = atNextTurn(this.#run)
   }
 
   readonly #run = (): void => {

@@ -57,7 +57,8 @@ export class EventMeter implements Meter {
   /** All rows before this one are read. */
   #unread = 0
   #outstanding = 0
-  #sweep: NodeJS.Immediate | undefined
+  #sweepsSoon = false
+  #closed = false
   calibrations: readonly Calibration[] = []
 
   /** `device` is one that will be used: what its clock needs is made now. */
@@ -207,7 +208,7 @@ export class EventMeter implements Meter {
   }
 
   close(): void {
-    clearImmediate(this.#sweep)
+    this.#closed = true
     this.calibrations = [...this.#clocks.values()].map((clock) => clock.close())
     const { kind, lane, length, start, end } = this.table
     const lanes = this.lanes().all
@@ -331,12 +332,12 @@ export class EventMeter implements Meter {
   }
 
   #sweepSoon(): void {
-    if (this.#sweep !== undefined) return
-    this.#sweep = setImmediate(() => {
-      this.#sweep = undefined
-      this.collect()
-    })
-    this.#sweep.unref()
+    if (this.#sweepsSoon) return
+    this.#sweepsSoon = true
+    setImmediate(() => {
+      this.#sweepsSoon = false
+      if (!this.#closed) this.collect()
+    }).unref()
   }
 
   #eventFinished(event: EventHandle): Promise<void> {

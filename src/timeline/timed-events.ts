@@ -8,7 +8,8 @@ export class TimedEvents {
   readonly #free = new Map<ContextHandle, EventHandle[]>()
   #context = 0 as ContextHandle
   #stock: EventHandle[] = []
-  #refill: NodeJS.Immediate | undefined
+  #refillsSoon = false
+  #closed = false
 
   constructor(private readonly driver: Driver) {}
 
@@ -31,7 +32,7 @@ export class TimedEvents {
   }
 
   close(): void {
-    clearImmediate(this.#refill)
+    this.#closed = true
     for (const [context, stock] of this.#free) {
       for (const event of stock.splice(0)) this.driver.eventRecycle(context, event)
     }
@@ -52,15 +53,16 @@ export class TimedEvents {
   }
 
   #refillSoon(context: ContextHandle): void {
-    if (this.#refill !== undefined) return
-    this.#refill = setImmediate(() => {
-      this.#refill = undefined
+    if (this.#refillsSoon) return
+    this.#refillsSoon = true
+    setImmediate(() => {
+      this.#refillsSoon = false
+      if (this.#closed) return
       try {
         this.prepare(context)
       } catch {
         // The context is lost: there will be nothing more to time.
       }
-    })
-    this.#refill.unref()
+    }).unref()
   }
 }

@@ -17,14 +17,15 @@ const LONGEST = 20n * MILLISECOND
 const SHARE = 32n
 
 /** The program may put fake timers in the place of these, and its waits must end all the same. */
-const { setImmediate, clearImmediate, setTimeout, clearTimeout } = globalThis
+const { setImmediate, setTimeout, clearTimeout } = globalThis
 
 const CLOCK_MONOTONIC = 1
 const TFD_NONBLOCK_CLOEXEC = 0o2004000
 
 export class BackOffSleeper implements Sleeper {
   #since: bigint | undefined
-  #immediate: NodeJS.Immediate | undefined
+  /** The number of sleeps so far; the latest may be forgotten. */
+  #sleeps = 0
 
   /**
    * A worker has Node's own timers: where one is terminated at the moment in which the file is ready, koffi cannot call
@@ -37,7 +38,11 @@ export class BackOffSleeper implements Sleeper {
     this.#since ??= now
     const waited = now - this.#since
     if (waited < POLL_FOR) {
-      this.#immediate = setImmediate(wake)
+      this.#sleeps += 1
+      const nth = this.#sleeps
+      setImmediate(() => {
+        if (nth === this.#sleeps) wake()
+      })
       return
     }
     const wanted = waited / SHARE
@@ -46,8 +51,8 @@ export class BackOffSleeper implements Sleeper {
 
   cancel(): void {
     this.#since = undefined
-    if (this.#immediate !== undefined) clearImmediate(this.#immediate)
-    this.#immediate = undefined
+    // Not cleared: once an immediate has thrown, Node fails for good if the one that comes next is cleared.
+    this.#sleeps += 1
     this.timer.stop()
   }
 }
