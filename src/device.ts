@@ -50,7 +50,7 @@ export class Device {
   /** Use `Device.get()`. */
   private constructor(driver: WrappableDriver, ordinal: number) {
     if (!isInstance(driver, WrappableDriver)) {
-      throw invalidType('Device', 'had from Device.get(ordinal)', 'new Device()')
+      throw invalidType('Device', 'obtained from Device.get(ordinal)', 'new Device()')
     }
     this.#driver = driver
     this.ordinal = ordinal + 0 // never -0

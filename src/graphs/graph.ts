@@ -31,7 +31,7 @@ export class Graph implements Disposable {
 
   /** Use `stream.capture(fn)` or `stream.endCapture()`. */
   private constructor(core: GraphCore) {
-    if (!isInstance(core, HandleCore)) throw invalidType('Graph', 'had from stream.capture(fn)', core)
+    if (!isInstance(core, HandleCore)) throw invalidType('Graph', 'obtained from stream.capture(fn)', core)
     this.device = core.device
     this.serial = core.serial
     this.#core = core
@@ -138,7 +138,7 @@ export class GraphExec implements Disposable {
 
   /** Use `graph.instantiate()`. */
   private constructor(core: ExecCore) {
-    if (!isInstance(core, HandleCore)) throw invalidType('GraphExec', 'had from graph.instantiate()', core)
+    if (!isInstance(core, HandleCore)) throw invalidType('GraphExec', 'obtained from graph.instantiate()', core)
     this.device = core.device
     this.serial = core.serial
     this.#core = core

@@ -79,7 +79,7 @@ export class Module implements Disposable {
 
   /** Use `Module.load()`. */
   private constructor(core: HandleCore<ModuleHandle>) {
-    if (!isInstance(core, HandleCore)) throw invalidType('Module', 'had from Module.load(code)', 'new Module()')
+    if (!isInstance(core, HandleCore)) throw invalidType('Module', 'obtained from Module.load(code)', 'new Module()')
     this.device = core.device
     this.serial = core.serial
     this.#core = core
@@ -208,7 +208,7 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
 
   /** Use `module.kernel(name, signature)`. */
   private constructor(core: KernelCore) {
-    if (!isInstance(core, KernelCore)) throw invalidType('Kernel', 'had from module.kernel(name, signature)', core)
+    if (!isInstance(core, KernelCore)) throw invalidType('Kernel', 'obtained from module.kernel(name, signature)', core)
     this.module = core.module
     this.name = core.name
     this.#core = core

@@ -42,7 +42,7 @@ export const isDeviceBuffer = (value: unknown): value is DeviceBuffer => bufferC
 export class DeviceBuffer extends Memory {
   /** Use `device.alloc(byteLength)`. */
   private constructor(core: BufferCore) {
-    super(core, 'had from device.alloc(byteLength) or DeviceBuffer.from(pointer, byteLength)')
+    super(core, 'obtained from device.alloc(byteLength) or DeviceBuffer.from(pointer, byteLength)')
   }
 
   /**

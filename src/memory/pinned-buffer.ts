@@ -22,7 +22,7 @@ const buffersOfViews = new WeakMap<ArrayBuffer, PinnedBuffer>()
 export class PinnedBuffer extends Memory {
   /** Use `device.allocPinned(byteLength)`. */
   private constructor(core: BufferCore) {
-    super(core, 'had from device.allocPinned(byteLength)')
+    super(core, 'obtained from device.allocPinned(byteLength)')
   }
 
   /**

@@ -148,7 +148,7 @@ export class Sanitizer implements Disposable {
 
   /** Use `Sanitizer.start()`. */
   private constructor(start: Start) {
-    if (!isInstance(start, Start)) throw invalidType('Sanitizer', 'had from Sanitizer.start(options)', start)
+    if (!isInstance(start, Start)) throw invalidType('Sanitizer', 'obtained from Sanitizer.start(options)', start)
     const { mode, mend, device, stacks, suppress, atOnce, exitCode } = start
     this.mode = mode
     this.#prints = mode === 'print' && !atOnce

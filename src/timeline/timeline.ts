@@ -71,7 +71,7 @@ export class Recording {
 
   /** Use `Timeline.start()`. */
   private constructor(session: Session) {
-    if (!isInstance(session, Session)) throw invalidType('Recording', 'had from Timeline.start(options)', session)
+    if (!isInstance(session, Session)) throw invalidType('Recording', 'obtained from Timeline.start(options)', session)
     this.#session = session
     running.push(this)
   }
@@ -130,7 +130,7 @@ export class Timeline {
 
   /** Use `Timeline.record()`. */
   private constructor(trace: Trace) {
-    if (!isTrace(trace)) throw invalidType('Timeline', 'had from Timeline.record(fn)', trace)
+    if (!isTrace(trace)) throw invalidType('Timeline', 'obtained from Timeline.record(fn)', trace)
     this.#trace = trace
     this.streams = streamsOf(trace)
   }

@@ -96,7 +96,7 @@ export class Communicator implements AsyncDisposable {
   /** Use `await Communicator.create(options)`. */
   private constructor(handle: NcclHandle, device: Device) {
     const isMade = isInstance(handle, NcclHandle)
-    if (!isMade) throw invalidType('Communicator', 'had from Communicator.create(options)', 'new')
+    if (!isMade) throw invalidType('Communicator', 'obtained from Communicator.create(options)', 'new')
     this.device = device
     this.rank = handle.rank
     this.size = handle.clique.size
