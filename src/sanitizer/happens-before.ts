@@ -149,9 +149,11 @@ export class HappensBefore implements LaunchOrder {
     new Capture(this.streams.at(handle), true)
   }
 
-  /** Returns the nodes of the capture. */
-  captureEnds(handle: StreamHandle): CapturedNodes {
-    return this.streams.known(handle)?.capture?.end() ?? []
+  /** Returns the nodes of the capture; undefined where some of them are older than the sanitizer. */
+  captureEnds(handle: StreamHandle): CapturedNodes | undefined {
+    const capture = this.streams.known(handle)?.capture
+    const nodes = capture?.end()
+    return capture?.seen ? nodes : undefined
   }
 
   /** `instance` is undefined where it is older than the sanitizer. */

@@ -6,6 +6,7 @@ import { type CapturedNodes, GraphInstance } from './graph-instance.js'
 import type { HappensBefore } from './happens-before.js'
 
 export class SanitizerGraphs extends GraphWrapper {
+  /** Those that are known as a whole: of one that is not here nothing is concluded. */
   readonly #graphs = new Map<GraphHandle, CapturedNodes>()
   readonly #instances = new Map<GraphExecHandle, GraphInstance>()
 
@@ -25,7 +26,9 @@ export class SanitizerGraphs extends GraphWrapper {
   override end(stream: StreamHandle): GraphHandle {
     try {
       const graph = super.end(stream)
-      this.#graphs.set(graph, this.#order.captureEnds(stream))
+      const nodes = this.#order.captureEnds(stream)
+      if (nodes === undefined) this.#graphs.delete(graph)
+      else this.#graphs.set(graph, nodes)
       return graph
     } catch (error) {
       if (!this.#stillCaptures(stream)) this.#order.captureEnds(stream)
@@ -45,12 +48,18 @@ export class SanitizerGraphs extends GraphWrapper {
 
   override instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle {
     const exec = super.instantiate(graph, context)
-    this.#instances.set(exec, new GraphInstance(this.#graphs.get(graph) ?? []))
+    const nodes = this.#graphs.get(graph)
+    if (nodes === undefined) this.#instances.delete(exec)
+    else this.#instances.set(exec, new GraphInstance(nodes))
     return exec
   }
 
   override destroyExec(exec: GraphExecHandle): void {
     super.destroyExec(exec)
+    this.#forget(exec)
+  }
+
+  #forget(exec: GraphExecHandle): void {
     for (const strand of this.#instances.get(exec)?.strands ?? []) this.#order.strands.end(strand)
     this.#instances.delete(exec)
   }
@@ -64,7 +73,9 @@ export class SanitizerGraphs extends GraphWrapper {
 
   override update(exec: GraphExecHandle, graph: GraphHandle): void {
     super.update(exec, graph)
-    this.#instances.get(exec)?.update(this.#graphs.get(graph) ?? [])
+    const nodes = this.#graphs.get(graph)
+    if (nodes === undefined) this.#forget(exec)
+    else this.#instances.get(exec)?.update(nodes)
   }
 
   get #order(): HappensBefore {

@@ -3,6 +3,7 @@
  * packed package and all else from the registry, as a reader does.
  */
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -45,7 +46,9 @@ export function follow(folder: string, install: (command: string) => void): void
 
 function isFor(code: string): boolean {
   const [, wanted = '0'] = NODE.exec(code) ?? []
-  return Number(process.versions.node.split('.')[0]) >= Number(wanted)
+  // Of the `node` that the page's commands find, which need not be what runs this.
+  const version = execFileSync('node', ['--version'], { encoding: 'utf8' })
+  return Number(version.slice(1).split('.')[0]) >= Number(wanted)
 }
 
 function runLines(folder: string, code: string, install: (command: string) => void): string {

@@ -1,7 +1,7 @@
 /** Each kind of report, with what it says, and its twin without the mistake. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { DeviceBuffer, Event, ExternalStream, type Stream } from 'cuda-streams'
+import { DeviceBuffer, Event, ExternalStream, type GraphExec, type Stream } from 'cuda-streams'
 import { declareAccess, declareWait, nameStream, Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
@@ -502,6 +502,45 @@ onEveryBackend('sanitizer', (bench) => {
         main.wait(before).launch(exec)
         after.wait(reached).fill(data, 2)
       })
+    })
+
+    describe('of which a part is older than the sanitizer: no false alarm where', () => {
+      const OLDER: Readonly<Record<string, (main: Stream, wait: () => void) => () => { exec: GraphExec }>> = {
+        'the graph is instantiated later': (main, wait) => {
+          const graph = main.capture(wait)
+          return () => ({ exec: graph.instantiate() })
+        },
+        'the capture ends later': (main, wait) => {
+          main.beginCapture()
+          wait()
+          return () => ({ exec: main.endCapture().instantiate() })
+        },
+        'an instance is updated by an older graph': (main, wait) => {
+          const graph = main.capture(wait)
+          return () => {
+            const exec = main.capture(wait).instantiate()
+            exec.update(graph)
+            return { exec }
+          }
+        },
+      }
+      for (const [name, make] of Object.entries(OLDER)) {
+        it(name, async () => {
+          const [main, before] = [bench.stream(), bench.stream()]
+          const gate = device.createEvent()
+          const [data, other] = [device.alloc(BYTES), device.alloc(BYTES)]
+          device.synchronize()
+          const later = make(main, () => {
+            main.wait(gate, { external: true })
+            main.fill(other, 1)
+          })
+          await assertClean(bench, () => {
+            const { exec } = later()
+            before.fill(data, 1).record(gate)
+            main.launch(exec).fill(data, 2)
+          })
+        })
+      }
     })
 
     it('are not begun any more when the stream that began the capture is closed', async () => {
