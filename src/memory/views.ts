@@ -38,7 +38,8 @@ export function viewOf<V extends ArrayBufferView>(
 
 /** The bytes of an element. Throws ERR_INVALID_ARG_TYPE for a function that makes no views. */
 function checkWidth(type: unknown): number {
-  const width: unknown = isConstructor(type) ? Reflect.get(type, 'BYTES_PER_ELEMENT') : undefined
+  // In JavaScriptCore DataView has elements of one byte.
+  const width: unknown = isConstructor(type) && type !== DataView ? Reflect.get(type, 'BYTES_PER_ELEMENT') : undefined
   if (typeof width === 'number' && Number.isInteger(width) && width > 0) return width
   throw noViewConstructor(type)
 }
