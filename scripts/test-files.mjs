@@ -9,7 +9,17 @@ export const tests = join(root, 'dist', 'tests')
 const QUICK_FOLDERS = 'base conformance docs driver graphs kernels libraries memory package streams'.split(' ')
 const SLOW_FILES = [
   ...['conformance/driver-choice', 'conformance/foreign-streams', 'conformance/large-file', 'conformance/matrix'],
-  ...['conformance/process-life', 'driver/cuda/libcuda/one-shot-signals', 'package/import', 'package/package'],
+  ...[
+    'conformance/process-life',
+    'conformance/silent-waits',
+    'driver/default-driver',
+    'driver/cuda/libcuda/one-shot-signals',
+    'package/import',
+    'package/package',
+    'package/declarations',
+    'package/quickstart',
+    'package/tarball',
+  ],
 ]
 const isQuick = (name) =>
   QUICK_FOLDERS.includes(name.split('/')[0]) && !SLOW_FILES.some((file) => name === `${file}.test.js`)
