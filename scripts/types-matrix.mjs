@@ -7,10 +7,10 @@ import { availableParallelism, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { cache, install } from './run-times.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const modules = join(root, 'node_modules')
-const cache = join(root, '.cache', 'typescript')
 /** The oldest that is supported, and the last of each line since. */
 const VERSIONS = ['5.4.5', '5.5.4', '5.6.3', '5.7.3', '5.8.3', '5.9.3', '6.0.3']
 const OWN = JSON.parse(readFileSync(join(modules, 'typescript', 'package.json'), 'utf8')).version
@@ -24,19 +24,12 @@ const TYPES = {
 
 const isQuick = process.argv.includes('--quick')
 const compilerIn = (folder) => join(folder, 'node_modules', 'typescript', 'bin', 'tsc')
-const folderOf = (version) => (version === OWN ? root : join(cache, version))
+const folderOf = (version) => (version === OWN ? root : join(cache, 'typescript', version))
 
 function npm(args, cwd) {
   const { status, stdout, stderr } = spawnSync('npm', args, { cwd, encoding: 'utf8' })
   if (status !== 0) throw new Error(`npm ${args.join(' ')} failed:\n${stderr}`)
   return stdout
-}
-
-function install(version) {
-  if (existsSync(compilerIn(folderOf(version)))) return
-  console.log(`installing typescript@${version}`)
-  mkdirSync(folderOf(version), { recursive: true })
-  npm(['install', '--no-save', '--no-audit', '--no-fund', '--prefix', '.', `typescript@${version}`], folderOf(version))
 }
 
 /** A project with the package as npm packs it, its peers, and the program. */
@@ -79,7 +72,7 @@ if (isQuick && !hasOldest) console.log(`skipped: TypeScript ${oldest} is not her
 const versions = isQuick ? [...(hasOldest ? [oldest] : []), OWN] : [...VERSIONS, OWN]
 const resolutions = isQuick ? ['nodenext'] : Object.keys(RESOLUTIONS)
 const projects = isQuick ? ['lib dom', 'both'] : Object.keys(TYPES)
-for (const version of versions) install(version)
+for (const version of versions) if (version !== OWN) install(join('typescript', version), `typescript@${version}`)
 const project = makeProject()
 const cells = versions.flatMap((version) =>
   resolutions.flatMap((resolution) => projects.map((types) => ({ version, resolution, types }))),

@@ -4,7 +4,7 @@ import type { StreamCore } from '../streams/stream-core.js'
 
 export const launchOn: unique symbol = Symbol('launchOn')
 
-export interface Launchable {
+interface Launchable {
   /** The array of arguments is the callee's to keep. */
   [launchOn](stream: StreamCore, config: unknown, args: unknown[]): void
 }

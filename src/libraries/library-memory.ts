@@ -18,6 +18,14 @@ export interface GivenMemory {
   readonly rows: MemoryRows | undefined
 }
 
+/** All of a buffer. */
+export const wholeOf = (buffer: DeviceBuffer, access: Access): GivenMemory => ({
+  buffer,
+  access,
+  byteLength: buffer.byteLength,
+  rows: undefined,
+})
+
 /**
  * Is it memory of the stream's device that elements of so many bytes can lie in?
  * @throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_DEVICE_MISMATCH

@@ -54,7 +54,7 @@ export type SanitizerMode = 'collect' | 'throw' | 'print'
 export const MODES: readonly SanitizerMode[] = ['collect', 'throw', 'print']
 
 /** How findings are dealt with. */
-export interface FindingsOptions {
+interface FindingsOptions {
   readonly mode: SanitizerMode
   /** Waits that are missing are queued. */
   readonly mend: boolean

@@ -27,7 +27,7 @@ export interface OperationStream {
 }
 
 /** Where a node of a graph was captured. */
-export interface CapturedPlace {
+interface CapturedPlace {
   readonly stream: OperationStream
   readonly stack: TakenStack | undefined
 }

@@ -44,13 +44,7 @@ interface UsedBytes {
 }
 
 /** Told of what JavaScript has done there. */
-export type ScriptAccess = (
-  region: Region,
-  operation: CheckedOperation,
-  start: number,
-  end: number,
-  access: Access,
-) => void
+type ScriptAccess = (region: Region, operation: CheckedOperation, start: number, end: number, access: Access) => void
 
 export class PinnedViews {
   /** Views of which it is not known yet whether JavaScript writes there. */

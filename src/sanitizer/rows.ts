@@ -3,7 +3,7 @@ import type { MemoryRows } from '../driver/driver.js'
 import type { Touched } from './operations.js'
 
 /** The memory of an operation that touches some of it in rows; undefined where it touches all of it. */
-export type Scattered = readonly Touched[] | undefined
+type Scattered = readonly Touched[] | undefined
 
 /** Rows to look at. What lies so entangled that there are more is let pass. */
 const MOST_LOOKS = 65_536

@@ -27,7 +27,7 @@ export interface EventSettings {
 /** The names of `EventOptions`. */
 export const EVENT_OPTIONS = ['timing', 'blockingSync', 'interprocess'] as const
 
-export type GivenEventOptions = Given<EventOptions, (typeof EVENT_OPTIONS)[number]>
+type GivenEventOptions = Given<EventOptions, (typeof EVENT_OPTIONS)[number]>
 
 /** Those of an event without options. */
 export const PLAIN: EventSettings = { timing: false, blockingSync: false, interprocess: false }

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { isMainThread, threadId } from 'node:worker_threads'
-import { invalidValue } from '../base/errors.js'
+import { invalidValue, messageOf } from '../base/errors.js'
 import { provideWrapper } from '../driver/environment-wrappers.js'
 import { Session } from './session.js'
 import { timelineOf } from './timeline.js'
@@ -22,9 +22,7 @@ provideWrapper('CUDA_STREAMS_TIMELINE', (driver, file) => {
       writeFileSync(path, timelineOf(session.stopNow()).render(path))
     } catch (error) {
       // The process ends as it would have ended; but the program asked for that file.
-      console.error(
-        `cuda-streams: no timeline was written to ${path}: ${error instanceof Error ? error.message : error}`,
-      )
+      console.error(`cuda-streams: no timeline was written to ${path}: ${messageOf(error)}`)
     }
   })
 })

@@ -39,7 +39,7 @@ for (const [name, ask] of Object.entries(ASKS)) {
       new Stream()
       stream.fill(buffer, 1)
     `
-    const env = { ...process.env, CUDA_STREAMS_DRIVER: 'sim' }
+    const env = { ...process.env, CUDA_STREAMS_DRIVER: process.env['CUDA_STREAMS_DRIVER'] ?? 'sim' }
     const { status, stdout, stderr } = spawnSync(process.execPath, runsModule(code), {
       encoding: 'utf8',
       env,

@@ -51,7 +51,7 @@ const NOT_PLAYED: Readonly<Record<string, string>> = {
   'large-file': 'gigabytes, for nothing that is about CUDA',
   matrix: 'rules of captures, faults, cuBLAS and NCCL',
 }
-const PROCESSES = ['threads', 'worker-first']
+const OTHERS = ['processes/threads', 'processes/worker-first', 'driver/immediates']
 /** Milliseconds after which a process hangs. */
 const LONGEST = 120_000
 
@@ -84,7 +84,7 @@ describe('on a pretended GPU', { skip, concurrency: 2 }, () => {
     if (typeof pretended !== 'string') pretended.remove()
   })
 
-  for (const path of [...CONFORMANCE.map((name) => `conformance/${name}`), ...PROCESSES.map((n) => `processes/${n}`)]) {
+  for (const path of [...CONFORMANCE.map((name) => `conformance/${name}`), ...OTHERS]) {
     test(path, async () => {
       const { code, output } = await run(runsTestFile(fileOf(`../${path}.test.js`)))
       assert.equal(code, 0, output.slice(-4000))

@@ -11,7 +11,7 @@ const COMPARED = 2 ** 18
 const SCRATCH = 2 ** 20
 let scratch: Uint8Array | undefined
 
-export interface TwinPiece {
+interface TwinPiece {
   readonly bytes: Uint8Array
   readonly access: Access
 }

@@ -9,7 +9,7 @@ import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import { queueWith } from '../../memory/queue-with-memory.js'
 import { isStream, Stream } from '../../stream.js'
 import { openStream } from '../../streams/stream-core.js'
-import { checkDeviceBuffer, type GivenMemory, openGiven, type UsedMemory } from '../library-memory.js'
+import { checkDeviceBuffer, type GivenMemory, openGiven, type UsedMemory, wholeOf } from '../library-memory.js'
 import { callGemm, type GemmFunction } from './gemm-call.js'
 import {
   type GemmOptions,
@@ -191,7 +191,7 @@ export class Cublas implements Disposable {
       return { buffer, access, byteLength, rows: rowsOf(layout, shape.batchCount, bytes) }
     }
     const matrices = [given(a, 'A', shape.a), given(b, 'B', shape.b), given(c, 'C', shape.c)]
-    const workspace = this.#workspace === undefined ? [] : [allOf(this.#workspace)]
+    const workspace = this.#workspace === undefined ? [] : [wholeOf(this.#workspace, 'inout')]
     const open = () => {
       this.#checkOpen()
       const use = openStream(stream)
@@ -226,13 +226,6 @@ export class Cublas implements Disposable {
   }
 }
 inspectAsPrinted(Cublas)
-
-const allOf = (buffer: DeviceBuffer): GivenMemory => ({
-  buffer,
-  access: 'inout',
-  byteLength: buffer.byteLength,
-  rows: undefined,
-})
 
 /** Undefined where there are no gaps. */
 function rowsOf(layout: Layout, batchCount: number, bytes: number): MemoryRows | undefined {

@@ -10,7 +10,7 @@ import { contextOf, Device, driverOf, elsewhere, resolveDevice } from '../../dev
 import { isContextLost } from '../../driver/cuda-results.js'
 import { type WaitOptions, whenAborted } from '../../driver/finished.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
-import type { GivenMemory } from '../library-memory.js'
+import { type GivenMemory, wholeOf } from '../library-memory.js'
 import { NcclCall } from './call.js'
 import { Clique } from './clique.js'
 import { checkAlive } from './group.js'
@@ -143,7 +143,7 @@ export class Communicator implements AsyncDisposable {
       return new Communicator(handle, device)
     } catch (error) {
       if (handle === undefined) clique.leave(rank)
-      else void handle.fail(error)
+      else handle.fail(error)
       throw error
     }
   }
@@ -329,7 +329,7 @@ export class Communicator implements AsyncDisposable {
       await handle.work.finished(giveUp.signal)
     } catch (error) {
       // A question that the driver merely refuses is no fault of the communicator.
-      if (!(error instanceof CudaError) || isContextLost(error.number)) void handle.fail(error)
+      if (!(error instanceof CudaError) || isContextLost(error.number)) handle.fail(error)
       throw error
     } finally {
       clearInterval(look)
@@ -368,7 +368,7 @@ export class Communicator implements AsyncDisposable {
       handle.library.finalize(handle.address)
       await handle.done('ncclCommFinalize', signal)
     } catch (error) {
-      void handle.fail(error)
+      handle.fail(error)
       throw error
     }
     await handle.end('ncclCommDestroy')
@@ -416,15 +416,5 @@ function ncclOf(device: Device): NcclBackend {
   return simulated
 }
 
-const read = (buffer: DeviceBuffer): GivenMemory => ({
-  buffer,
-  access: 'in',
-  byteLength: buffer.byteLength,
-  rows: undefined,
-})
-const written = (buffer: DeviceBuffer): GivenMemory => ({
-  buffer,
-  access: 'out',
-  byteLength: buffer.byteLength,
-  rows: undefined,
-})
+const read = (buffer: DeviceBuffer): GivenMemory => wholeOf(buffer, 'in')
+const written = (buffer: DeviceBuffer): GivenMemory => wholeOf(buffer, 'out')

@@ -5,7 +5,7 @@
 import { performance } from 'node:perf_hooks'
 import { Ambient } from '../../base/ambient.js'
 import { checkFunction, isThenable } from '../../base/arguments.js'
-import { invalidType, invalidValue, stateError } from '../../base/errors.js'
+import { invalidType, invalidValue, messageOf, stateError } from '../../base/errors.js'
 import { LIBRARY_ENTRIES, type LibraryWork } from '../../driver/driver.js'
 import { makeRoomInAll, queueAllWith } from '../../memory/queue-with-memory.js'
 import type { Stream } from '../../stream.js'
@@ -120,7 +120,7 @@ function queueOperations(operations: readonly NcclOperation[]): void {
         makeTogether(first.operation.handle, parts.length, calls)
         wait()
       } catch (error) {
-        for (const handle of handles) void handle.fail(error)
+        for (const handle of handles) handle.fail(error)
         throw error
       }
     })
@@ -194,6 +194,6 @@ export function checkAlive(handle: NcclHandle): void {
   if (!handle.ended) return
   const { failure } = handle
   if (failure === undefined) throw stateError('ERR_CLOSED', 'The communicator cannot be used any more')
-  const why = failure instanceof Error ? failure.message : String(failure)
+  const why = messageOf(failure)
   throw stateError('ERR_CLOSED', `The communicator was given up and cannot be used any more: ${why}`, failure)
 }

@@ -92,13 +92,12 @@ export class NcclHandle extends NativeResource {
   }
 
   /**
-   * Gives it up for this failure: its work on the GPU goes on, with whatever bytes are there. Never rejects, so that the
-   * first failure is the one that is reported; a caller reports it without waiting for this, because NCCL waits for the
-   * device, and so for host functions that the caller may let go on.
+   * Gives it up for this failure, which the caller reports: its work on the GPU goes on, with whatever bytes are there.
+   * The end is not waited for, because NCCL waits for the device, and so for host functions that the caller may let go on.
    */
-  async fail(failure: unknown): Promise<void> {
+  fail(failure: unknown): void {
     this.failure ??= failure
-    await this.end('ncclCommAbort').catch(() => {})
+    void this.end('ncclCommAbort')
   }
 
   /** On a thread of its own, because NCCL waits for the device in it. Only the first call counts. */
