@@ -12,8 +12,7 @@ export async function perform(steps: readonly Step[], simulation: Simulation): P
   if (device === undefined) throw new Error('a simulation has a device')
   const stage: Stage = { simulation, device, streams: new Map(), results: [], keep: new Map() }
   for (const { name, run } of steps) {
-    // `async`, since Bun leaves a function that ends in a call of another out of the stacks.
-    const holder = { [`step_${name.replaceAll(' ', '_')}`]: async () => await run(stage) }
+    const holder = { [`step_${name.replaceAll(' ', '_')}`]: (): unknown => run(stage) }
     await Object.values(holder)[0]?.()
   }
   return Promise.all(stage.results)
