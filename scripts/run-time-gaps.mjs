@@ -74,7 +74,7 @@ const DENO = [
     file: 'package/tarball',
     test: 'has the example',
     sometimes: true,
-    reason: 'a package does not find itself by its own name',
+    reason: "the package's own folder, where these are started, is taken for a project that lacks the package",
   },
   {
     file: 'conformance/driver-choice',
