@@ -164,8 +164,8 @@ export class DriverWrapper implements Driver {
   eventDestroy(event: EventHandle): void {
     this.inner.eventDestroy(event)
   }
-  eventRecycle(context: ContextHandle, event: EventHandle): void {
-    this.inner.eventRecycle(context, event)
+  eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void {
+    this.inner.eventRecycle(context, event, neverRecorded)
   }
   eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
     return this.inner.eventAdopt(event)

@@ -182,9 +182,10 @@ export interface Driver {
    */
   eventDestroy(event: EventHandle): void
   /**
-   * Destroys an event with no flags but DISABLE_TIMING whose handle was not handed out: the driver may use it again.
+   * Destroys an event with no flags but DISABLE_TIMING whose handle was not handed out: the driver may use it again, and
+   * where it was never recorded give it out as new.
    */
-  eventRecycle(context: ContextHandle, event: EventHandle): void
+  eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void
   /**
    * Takes in an event that another library owns; undefined where its device cannot be told. Throws ERR_INVALID_HANDLE or
    * ERR_CLOSED for a number that is no event's handle.

@@ -159,8 +159,8 @@ export class SanitizerDriver extends DriverWrapper {
     this.#order.events.destroyed(event)
   }
 
-  override eventRecycle(context: ContextHandle, event: EventHandle): void {
-    super.eventRecycle(context, event)
+  override eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void {
+    super.eventRecycle(context, event, neverRecorded)
     this.#order.events.destroyed(event)
   }
 

@@ -41,11 +41,9 @@ type Tenure = 'owned' | 'recordedNext' | 'foreign' | 'shared' | 'kept'
 export class EventCore extends NativeResource implements EventSettings {
   readonly driver: Driver
   readonly handle: EventHandle
-  readonly timing: boolean
-  readonly blockingSync: boolean
-  readonly interprocess: boolean
   readonly serial = nextSerial()
   closed = false
+  recorded = false
   /** The work that was queued last before its latest record by this library, for errors. */
   behind: string | undefined
   /** A record of it takes an entry of the hardware queue; assumed of an event that another library made. */
@@ -57,20 +55,28 @@ export class EventCore extends NativeResource implements EventSettings {
   constructor(
     readonly device: Device,
     readonly context: ContextHandle,
-    settings: EventSettings,
+    private readonly settings: EventSettings,
     private readonly tenure: Tenure = 'owned',
     adopted?: EventHandle,
     public owner?: object,
   ) {
     super()
-    const { timing, blockingSync, interprocess } = settings
     this.driver = driverOf(device)
-    this.timing = timing
-    this.blockingSync = blockingSync
-    this.interprocess = interprocess
-    this.entries = timing || interprocess || tenure === 'foreign' ? 1 : 0
+    this.entries = settings.timing || settings.interprocess || tenure === 'foreign' ? 1 : 0
     this.#reusable = settings === PLAIN && adopted === undefined
     this.handle = adopted ?? this.driver.eventCreate(context, flagsOf(settings), tenure === 'recordedNext')
+  }
+
+  get timing(): boolean {
+    return this.settings.timing
+  }
+
+  get blockingSync(): boolean {
+    return this.settings.blockingSync
+  }
+
+  get interprocess(): boolean {
+    return this.settings.interprocess
   }
 
   static is(value: unknown): value is EventCore {
@@ -142,7 +148,7 @@ export class EventCore extends NativeResource implements EventSettings {
   }
 
   override destroy(): void {
-    if (this.#reusable) this.driver.eventRecycle(this.context, this.handle)
+    if (this.#reusable) this.driver.eventRecycle(this.context, this.handle, !this.recorded)
     else this.driver.eventDestroy(this.handle)
   }
 

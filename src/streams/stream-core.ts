@@ -196,6 +196,7 @@ export class StreamCore extends NativeResource {
   /** Records an event, which must be open; room has been made for it. */
   recordIn(event: EventCore, external: ExternalFlag): void {
     this.driver.eventRecord(event.openFor(this.driver), this.handle, external)
+    event.recorded = true
     event.behind = this.last
   }
 
