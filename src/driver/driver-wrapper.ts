@@ -136,8 +136,8 @@ export class DriverWrapper implements Driver {
   streamIsCapturing(stream: StreamHandle): boolean {
     return this.inner.streamIsCapturing(stream)
   }
-  streamQuery(stream: StreamHandle): boolean {
-    return this.inner.streamQuery(stream)
+  streamQuery(stream: StreamHandle, isIdle?: boolean): boolean {
+    return this.inner.streamQuery(stream, isIdle)
   }
   streamSynchronize(stream: StreamHandle): void {
     this.inner.streamSynchronize(stream)
@@ -176,8 +176,8 @@ export class DriverWrapper implements Driver {
   eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
     this.inner.eventRecordOwn(event, stream)
   }
-  eventQuery(event: EventHandle): boolean {
-    return this.inner.eventQuery(event)
+  eventQuery(event: EventHandle, isDone?: boolean): boolean {
+    return this.inner.eventQuery(event, isDone)
   }
   eventSynchronize(event: EventHandle): void {
     this.inner.eventSynchronize(event)

@@ -143,8 +143,8 @@ export interface Driver {
   streamGetPriority(stream: StreamHandle): number
   /** `cuStreamIsCapturing` */
   streamIsCapturing(stream: StreamHandle): boolean
-  /** `cuStreamQuery` */
-  streamQuery(stream: StreamHandle): boolean
+  /** `cuStreamQuery`. `isIdle`: the answer was yes before, and nothing was queued since, so that it may be given unasked. */
+  streamQuery(stream: StreamHandle, isIdle?: boolean): boolean
   /** `cuStreamSynchronize` */
   streamSynchronize(stream: StreamHandle): void
   /** `cuStreamWaitEvent` */
@@ -197,8 +197,8 @@ export interface Driver {
    * The same with an event of the library's own: nothing that the program has asked for. The stream does not capture.
    */
   eventRecordOwn(event: EventHandle, stream: StreamHandle): void
-  /** `cuEventQuery` */
-  eventQuery(event: EventHandle): boolean
+  /** `cuEventQuery`. `isDone`: the answer was yes before, and it was not recorded since. */
+  eventQuery(event: EventHandle, isDone?: boolean): boolean
   /** `cuEventSynchronize` */
   eventSynchronize(event: EventHandle): void
   /** As `streamHeldBy`, of the event's latest record. */

@@ -4,7 +4,7 @@
  */
 import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
-import { CUresult, cudaError } from '../cuda-results.js'
+import { CUresult, cudaError, hasLostContext } from '../cuda-results.js'
 import {
   type AdoptedStream,
   type Cancel,
@@ -266,10 +266,11 @@ export class CudaDriver implements Driver {
   }
 
   streamHandedOut(stream: StreamHandle): void {
-    if (this.#calls.contextOf(stream) === undefined) this.parts.handles.streamDestroyed(stream, undefined)
+    const wasKept = this.#streams.forget(stream)
+    if (this.#calls.contextOf(stream) !== undefined) this.#handedOut.add(stream)
     else {
-      this.#handedOut.add(stream)
-      this.#streams.forget(stream)
+      this.parts.handles.streamDestroyed(stream, undefined)
+      if (wasKept) checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
     }
   }
 
@@ -305,7 +306,8 @@ export class CudaDriver implements Driver {
     return this.#out.int32[0] !== 0
   }
 
-  streamQuery(stream: StreamHandle): boolean {
+  streamQuery(stream: StreamHandle, isIdle = false): boolean {
+    if (isIdle && this.#mayAnswerItself()) return true
     if (stream < DEFAULT_STREAM_LIMIT) return this.#queryDefaultStream(stream)
     const result = this.#library.cuStreamQuery(stream)
     if (result === 0) return true
@@ -439,7 +441,8 @@ export class CudaDriver implements Driver {
     this.eventRecord(event, stream, 0)
   }
 
-  eventQuery(event: EventHandle): boolean {
+  eventQuery(event: EventHandle, isDone = false): boolean {
+    if (isDone && this.#mayAnswerItself()) return true
     const result = this.#library.cuEventQuery(event)
     if (result === 0) return true
     if (result === CUresult.NOT_READY) return false
@@ -500,6 +503,14 @@ export class CudaDriver implements Driver {
   /** Asks for something of a stream, which then stands where out parameters go. */
   #ask(stream: StreamHandle, call: 'cuStreamGetId' | 'cuStreamGetFlags' | 'cuStreamGetPriority'): void {
     this.#calls.onStream(stream, call, (raw) => this.#library[call](raw, this.#out.address))
+  }
+
+  /**
+   * A query costs as much as seven records, with 32 hardware queues. It is refused while a stream captures, and tells of
+   * faults.
+   */
+  #mayAnswerItself(): boolean {
+    return this.parts.captures.underWay === 0 && !hasLostContext() && !this.parts.threads.others
   }
 
   #queryDefaultStream(stream: StreamHandle): boolean {

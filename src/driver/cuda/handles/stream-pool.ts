@@ -29,9 +29,13 @@ export class StreamPool {
     this.#placeOf.get(stream)?.push(stream)
   }
 
-  /** It is destroyed, or its handle is handed out. */
-  forget(stream: StreamHandle): void {
+  /** It is destroyed, or its handle is handed out, maybe after it was closed. True where it was kept, and is not any more. */
+  forget(stream: StreamHandle): boolean {
+    const place = this.#placeOf.get(stream)
     this.#placeOf.delete(stream)
+    const at = place?.indexOf(stream) ?? -1
+    if (at >= 0) place?.splice(at, 1)
+    return at >= 0
   }
 
   #kept(context: ContextHandle, flags: number, priority: number): StreamHandle[] {

@@ -26,6 +26,8 @@ interface Pool {
 
 export class EventPool {
   readonly #pools = new Map<ContextHandle, Pool>()
+  #context: ContextHandle | undefined
+  #latest: Pool | undefined
 
   constructor(
     private readonly library: Library,
@@ -114,7 +116,16 @@ export class EventPool {
     return { copy, giveBack }
   }
 
+  /** Most calls in a row are for one context, and a look-up costs a tenth of a record. */
   #pool(context: ContextHandle): Pool {
+    if (context !== this.#context || this.#latest === undefined) {
+      this.#latest = this.#poolOf(context)
+      this.#context = context
+    }
+    return this.#latest
+  }
+
+  #poolOf(context: ContextHandle): Pool {
     let pool = this.#pools.get(context)
     if (pool === undefined) {
       pool = {
