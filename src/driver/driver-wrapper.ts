@@ -245,6 +245,9 @@ export class MemoryWrapper implements MemoryDriver {
   isDone(event: EventHandle): boolean {
     return this.inner.isDone(event)
   }
+  newArrayBuffer(byteLength: number): ArrayBuffer {
+    return this.inner.newArrayBuffer(byteLength)
+  }
 }
 
 export class KernelWrapper implements KernelDriver {
