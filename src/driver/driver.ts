@@ -292,7 +292,7 @@ export interface MemoryDriver {
    * `cuEventQuery`: is the event's latest record done? This invalidates no capture, and a fault is no answer but false.
    */
   isDone(event: EventHandle): boolean
-  /** Zeros in ordinary memory, about to be filled with what is downloaded. */
+  /** Zeros in ordinary memory, about to be filled. */
   newArrayBuffer(byteLength: number): ArrayBuffer
 }
 
