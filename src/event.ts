@@ -151,10 +151,12 @@ export class Event implements Disposable {
    * of a capture that is over
    */
   query(): boolean {
-    const { driver, handle } = open(this)
+    const core = open(this)
+    const { driver, handle } = core
     try {
-      const isDone = driver.eventQuery(handle)
-      if (!isDone && pollsInVain()) tellOfPolling('event.query()', this, driver.eventHeldBy(handle))
+      const isDone = driver.eventQuery(handle, core.isSurelyDone)
+      if (isDone) core.sawDone(core.records)
+      else if (pollsInVain()) tellOfPolling('event.query()', this, driver.eventHeldBy(handle))
       return isDone
     } catch (error) {
       throw heardFrom(error, whom(this))
@@ -169,12 +171,14 @@ export class Event implements Disposable {
    * this thread could open the latch that it waits for
    */
   synchronize(): void {
-    const { driver, handle } = open(this)
+    const core = open(this)
+    const { records } = core
     try {
-      driver.eventSynchronize(handle)
+      core.driver.eventSynchronize(core.handle)
     } catch (error) {
       throw heardFrom(error, whom(this))
     }
+    core.sawDone(records)
   }
 
   /**

@@ -259,24 +259,24 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
     const core = open(this)
-    const isGiven = isEvent(given)
-    if (!isGiven && given !== undefined && (isInstance(given, Event) || isInstance(given, Stream))) {
+    // Options are read before anything is opened: a getter may close it.
+    if (isEvent(given)) {
+      const settings = options === undefined ? undefined : readOptions(options, RECORD_OPTIONS)
+      recordGiven(core, eventCore(given), settings)
+      return given
+    }
+    if (given !== undefined && (isInstance(given, Event) || isInstance(given, Stream))) {
       throw invalidType('event', 'an Event or options', given)
     }
-    const wanted = isGiven || given === undefined ? options : given
-    // Before anything is opened: a getter may close it.
+    const wanted = given === undefined ? options : given
     const settings = wanted === undefined ? undefined : readOptions(wanted, RECORD_OPTIONS)
     const external = externalFlag(settings)
-    if (isGiven) recordGiven(core, given, settings, external)
-    else {
-      const made = settingsOf(settings)
-      core.makeRoom(made.timing || made.interprocess ? 1 : 0)
-      const own = new EventCore(core.device, core.context, made, 'recordedNext')
-      const event = new Event(own)
-      core.recordIn(own, external)
-      return event
-    }
-    return given
+    const made = settingsOf(settings)
+    core.makeRoom(made.timing || made.interprocess ? 1 : 0)
+    const own = new EventCore(core.device, core.context, made, 'recordedNext')
+    const event = new Event(own)
+    core.recordIn(own, external)
+    return event
   }
 
   /**
@@ -340,7 +340,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   query(): boolean {
     const core = open(this)
     try {
-      const isDone = core.driver.streamQuery(core.handle)
+      const isDone = core.driver.streamQuery(core.handle, core.isSurelyIdle)
+      if (isDone) core.sawIdle(core.queued)
       if (!isDone && pollsInVain()) tellOfPolling('stream.query()', core, core.driver.streamHeldBy(core.handle))
       return isDone
     } catch (error) {
@@ -359,13 +360,14 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   synchronize(): void {
     const core = open(this)
     // To ask costs less than to wait, where there is likely nothing to wait for.
-    if (core.quiet && isSurelyDone(core)) return
+    if (core.isQuiet && isDone(core)) return
+    const { queued } = core
     try {
       core.driver.streamSynchronize(core.handle)
     } catch (error) {
       throw heardFrom(error, whom(core))
     }
-    core.quiet = true
+    core.sawIdle(queued)
   }
 
   /**
@@ -923,17 +925,12 @@ function open(stream: unknown): StreamCore {
 
 type GivenRecordOptions = Given<RecordOptions, (typeof RECORD_OPTIONS)[number]>
 
-function recordGiven(
-  core: StreamCore,
-  event: Event,
-  settings: GivenRecordOptions | undefined,
-  external: ExternalFlag,
-): void {
-  const own = eventCore(event)
-  if (own.device !== core.device) throw mismatch(own, core)
-  if (settings !== undefined) own.checkAgainst(settings)
-  core.makeRoom(own.entries)
-  core.recordIn(own, external)
+function recordGiven(core: StreamCore, event: EventCore, settings: GivenRecordOptions | undefined): void {
+  const external = externalFlag(settings)
+  if (event.device !== core.device) throw mismatch(event, core)
+  if (settings !== undefined) event.checkAgainst(settings)
+  core.makeRoom(event.entries)
+  core.recordIn(event, external)
 }
 
 function queueHostFunction(core: StreamCore, host: HostFunction, what: string): void {
@@ -949,9 +946,9 @@ function whom(core: StreamCore | undefined): string {
 }
 
 /** False where the driver refuses to answer: the call that the program made is the one to throw. */
-function isSurelyDone({ driver, handle }: StreamCore): boolean {
+function isDone(stream: StreamCore): boolean {
   try {
-    return driver.streamQuery(handle)
+    return stream.driver.streamQuery(stream.handle, stream.isSurelyIdle)
   } catch {
     return false
   }

@@ -156,7 +156,13 @@ export const CUresult = {
 /** Is it one of the results with which a context fails that is lost or destroyed? */
 export const isContextLost = (result: number): boolean => result >= CUresult.ILLEGAL_ADDRESS && result < 800
 
+let lost = false
+
+/** Has a call of this thread failed for want of its context? Then the driver has to be asked, where a pool would do else. */
+export const hasLostContext = (): boolean => lost
+
 /** The error for a result that is not success. Every driver call that fails ends here, on either backend. */
 export function cudaError(call: string, result: number): CudaError {
+  if (isContextLost(result)) lost = true
   return new CudaError(call, result, cudaResultName(result), cudaResultExplanation(result))
 }

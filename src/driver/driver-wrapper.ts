@@ -136,8 +136,8 @@ export class DriverWrapper implements Driver {
   streamIsCapturing(stream: StreamHandle): boolean {
     return this.inner.streamIsCapturing(stream)
   }
-  streamQuery(stream: StreamHandle): boolean {
-    return this.inner.streamQuery(stream)
+  streamQuery(stream: StreamHandle, isIdle?: boolean): boolean {
+    return this.inner.streamQuery(stream, isIdle)
   }
   streamSynchronize(stream: StreamHandle): void {
     this.inner.streamSynchronize(stream)
@@ -164,8 +164,8 @@ export class DriverWrapper implements Driver {
   eventDestroy(event: EventHandle): void {
     this.inner.eventDestroy(event)
   }
-  eventRecycle(context: ContextHandle, event: EventHandle): void {
-    this.inner.eventRecycle(context, event)
+  eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void {
+    this.inner.eventRecycle(context, event, neverRecorded)
   }
   eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
     return this.inner.eventAdopt(event)
@@ -176,8 +176,8 @@ export class DriverWrapper implements Driver {
   eventRecordOwn(event: EventHandle, stream: StreamHandle): void {
     this.inner.eventRecordOwn(event, stream)
   }
-  eventQuery(event: EventHandle): boolean {
-    return this.inner.eventQuery(event)
+  eventQuery(event: EventHandle, isDone?: boolean): boolean {
+    return this.inner.eventQuery(event, isDone)
   }
   eventSynchronize(event: EventHandle): void {
     this.inner.eventSynchronize(event)
@@ -244,6 +244,9 @@ export class MemoryWrapper implements MemoryDriver {
   }
   isDone(event: EventHandle): boolean {
     return this.inner.isDone(event)
+  }
+  newArrayBuffer(byteLength: number): ArrayBuffer {
+    return this.inner.newArrayBuffer(byteLength)
   }
 }
 

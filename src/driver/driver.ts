@@ -143,8 +143,8 @@ export interface Driver {
   streamGetPriority(stream: StreamHandle): number
   /** `cuStreamIsCapturing` */
   streamIsCapturing(stream: StreamHandle): boolean
-  /** `cuStreamQuery` */
-  streamQuery(stream: StreamHandle): boolean
+  /** `cuStreamQuery`. `isIdle`: the answer was yes before, and nothing was queued since, so that it may be given unasked. */
+  streamQuery(stream: StreamHandle, isIdle?: boolean): boolean
   /** `cuStreamSynchronize` */
   streamSynchronize(stream: StreamHandle): void
   /** `cuStreamWaitEvent` */
@@ -182,9 +182,10 @@ export interface Driver {
    */
   eventDestroy(event: EventHandle): void
   /**
-   * Destroys an event with no flags but DISABLE_TIMING whose handle was not handed out: the driver may use it again.
+   * Destroys an event with no flags but DISABLE_TIMING whose handle was not handed out: the driver may use it again, and
+   * where it was never recorded give it out as new.
    */
-  eventRecycle(context: ContextHandle, event: EventHandle): void
+  eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void
   /**
    * Takes in an event that another library owns; undefined where its device cannot be told. Throws ERR_INVALID_HANDLE or
    * ERR_CLOSED for a number that is no event's handle.
@@ -196,8 +197,8 @@ export interface Driver {
    * The same with an event of the library's own: nothing that the program has asked for. The stream does not capture.
    */
   eventRecordOwn(event: EventHandle, stream: StreamHandle): void
-  /** `cuEventQuery` */
-  eventQuery(event: EventHandle): boolean
+  /** `cuEventQuery`. `isDone`: the answer was yes before, and it was not recorded since. */
+  eventQuery(event: EventHandle, isDone?: boolean): boolean
   /** `cuEventSynchronize` */
   eventSynchronize(event: EventHandle): void
   /** As `streamHeldBy`, of the event's latest record. */
@@ -291,6 +292,8 @@ export interface MemoryDriver {
    * `cuEventQuery`: is the event's latest record done? This invalidates no capture, and a fault is no answer but false.
    */
   isDone(event: EventHandle): boolean
+  /** Zeros in ordinary memory, about to be filled. */
+  newArrayBuffer(byteLength: number): ArrayBuffer
 }
 
 /**

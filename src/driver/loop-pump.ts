@@ -7,6 +7,8 @@
 export type TurnResult = 'soon' | 'later' | 'idle'
 
 export interface Sleeper {
+  /** It does not sleep yet: turns of the event loop follow each other at once. */
+  readonly polls?: boolean
   /** Calls `wake` after a while of its choice, once. */
   sleep(wake: () => void): void
   /** Forgets the sleep, if there is one; the next begins afresh. */

@@ -66,6 +66,7 @@ export class AllocationStream {
   }
 
   #freeNow(free: Free): void {
+    this.stream.queued += 1
     if (this.#end === undefined) free(this.stream)
     else if (this.#end.ofDevice) this.#freeApart(this.#end, free)
     else {

@@ -136,11 +136,18 @@ export function stageUpload(stream: StreamCore, buffer: BufferCore, bytes: Uint8
     else makeRoomInAll(new Set([stream, ring.helper]), chunks)
     buffer.checkOpen()
     if (bytes.length !== length) throw invalidValue('source was detached or shortened while the stream had no room')
+    /** What finds no place in the ring yet, and may be changed by the caller at once. */
+    let kept: { readonly begin: number; readonly bytes: Uint8Array } | undefined
     for (let offset = begin; offset < end; offset += CHUNK_BYTES) {
       const part = bytes.subarray(offset, Math.min(end, offset + CHUNK_BYTES))
       const { memory, ready } = ring.place(part.length)
       if (ready) memory.ownBytes().set(part)
-      else fillLater(ring.helper, stream, memory, part.slice(), pending)
+      else {
+        kept ??= { begin: offset, bytes: new Uint8Array(stream.driver.memory.newArrayBuffer(end - offset)) }
+        kept.bytes.set(part, offset - kept.begin)
+        const copy = kept.bytes.subarray(offset - kept.begin, offset - kept.begin + part.length)
+        fillLater(ring.helper, stream, memory, copy, pending)
+      }
       queueCopy(stream, at(buffer, offset), memory, part.length, 'upload')
     }
   }

@@ -88,7 +88,7 @@ export function upload(stream: StreamCore, buffer: unknown, source: unknown): Pr
 /** `stream.download()`: to a new array of a constructor, or to an array that is given. */
 export async function download(stream: StreamCore, buffer: unknown, to: unknown): Promise<Bytes> {
   const from = checkBuffer(buffer, 'buffer').openFor(stream.driver)
-  const array = typeof to === 'function' ? newArray(from, to) : to
+  const array = typeof to === 'function' ? newArray(from, to, stream) : to
   if (!isBytes(array)) throw invalidType('into', 'an array to fill, or a constructor such as Float32Array', array)
   const bytes = bytesOf(array, 'into')
   checkLengths(from.byteLength, 'into', bytes.length, 'the buffer')
@@ -100,8 +100,8 @@ export async function download(stream: StreamCore, buffer: unknown, to: unknown)
   return array
 }
 
-function newArray(from: BufferCore, type: object): ArrayBufferView {
-  return viewOf(type as ViewConstructor<ArrayBufferView>, from, 0, () => new ArrayBuffer(from.byteLength))
+function newArray(from: BufferCore, type: object, { driver }: StreamCore): ArrayBufferView {
+  return viewOf(type as ViewConstructor<ArrayBufferView>, from, 0, () => driver.memory.newArrayBuffer(from.byteLength))
 }
 
 /** `stream.uploader()`, with the function that uploads each chunk. */

@@ -103,8 +103,8 @@ export class SanitizerDriver extends DriverWrapper {
     return adopted
   }
 
-  override streamQuery(stream: StreamHandle): boolean {
-    const done = super.streamQuery(stream)
+  override streamQuery(stream: StreamHandle, isIdle?: boolean): boolean {
+    const done = super.streamQuery(stream, isIdle)
     if (done) this.#order.hostKnows(this.#order.workOf(stream))
     return done
   }
@@ -159,8 +159,8 @@ export class SanitizerDriver extends DriverWrapper {
     this.#order.events.destroyed(event)
   }
 
-  override eventRecycle(context: ContextHandle, event: EventHandle): void {
-    super.eventRecycle(context, event)
+  override eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void {
+    super.eventRecycle(context, event, neverRecorded)
     this.#order.events.destroyed(event)
   }
 
@@ -186,8 +186,8 @@ export class SanitizerDriver extends DriverWrapper {
     this.#order.record(event, stream, false)
   }
 
-  override eventQuery(event: EventHandle): boolean {
-    const done = super.eventQuery(event)
+  override eventQuery(event: EventHandle, isDone?: boolean): boolean {
+    const done = super.eventQuery(event, isDone)
     if (done) this.#order.hostKnows(this.#order.workOfEvent(event))
     return done
   }

@@ -41,40 +41,49 @@ type Tenure = 'owned' | 'recordedNext' | 'foreign' | 'shared' | 'kept'
 export class EventCore extends NativeResource implements EventSettings {
   readonly driver: Driver
   readonly handle: EventHandle
-  readonly timing: boolean
-  readonly blockingSync: boolean
-  readonly interprocess: boolean
   readonly serial = nextSerial()
   closed = false
+  /** Counts its records. */
+  records = 0
+  /** What `records` was when the event was last seen to be done. */
+  #doneAt = -1
   /** The work that was queued last before its latest record by this library, for errors. */
   behind: string | undefined
   /** A record of it takes an entry of the hardware queue; assumed of an event that another library made. */
   readonly entries: 0 | 1
-  /** No program can have seen its handle: the driver may use it again. */
-  #reusable: boolean
+  /** Nothing but this object has its handle: no other program, no graph. */
+  #isPrivate: boolean
 
   /** `owner` is the object that a wrapped event keeps reachable. */
   constructor(
     readonly device: Device,
     readonly context: ContextHandle,
-    settings: EventSettings,
+    private readonly settings: EventSettings,
     private readonly tenure: Tenure = 'owned',
     adopted?: EventHandle,
     public owner?: object,
   ) {
     super()
-    const { timing, blockingSync, interprocess } = settings
     this.driver = driverOf(device)
-    this.timing = timing
-    this.blockingSync = blockingSync
-    this.interprocess = interprocess
-    this.entries = timing || interprocess || tenure === 'foreign' ? 1 : 0
-    this.#reusable = settings === PLAIN && adopted === undefined
+    this.entries = settings.timing || settings.interprocess || tenure === 'foreign' ? 1 : 0
+    this.#isPrivate = adopted === undefined && !settings.interprocess
     this.handle = adopted ?? this.driver.eventCreate(context, flagsOf(settings), tenure === 'recordedNext')
   }
 
+  get timing(): boolean {
+    return this.settings.timing
+  }
+
+  get blockingSync(): boolean {
+    return this.settings.blockingSync
+  }
+
+  get interprocess(): boolean {
+    return this.settings.interprocess
+  }
+
   static is(value: unknown): value is EventCore {
-    return typeof value === 'object' && value !== null && #reusable in value
+    return typeof value === 'object' && value !== null && #isPrivate in value
   }
 
   /** A new event: `cuEventCreate`. */
@@ -102,8 +111,23 @@ export class EventCore extends NativeResource implements EventSettings {
 
   /** Gives the handle to the program, which may keep it: the driver must not use the event again. */
   handOut(): bigint {
-    this.#reusable = false
+    this.#isPrivate = false
     return BigInt(this.handle)
+  }
+
+  /** Its latest record was seen to be done, and other code cannot have recorded it since. */
+  get isSurelyDone(): boolean {
+    return this.#doneAt === this.records && this.#isPrivate
+  }
+
+  /** Seen to be done after so many records: a host function may have recorded it since. */
+  sawDone(records: number): void {
+    this.#doneAt = records
+  }
+
+  wasRecorded(behind: string | undefined): void {
+    this.records += 1
+    this.behind = behind
   }
 
   /** The handle, for use with a driver. Throws where the event is closed or belongs to another driver. */
@@ -142,7 +166,8 @@ export class EventCore extends NativeResource implements EventSettings {
   }
 
   override destroy(): void {
-    if (this.#reusable) this.driver.eventRecycle(this.context, this.handle)
+    if (this.#isPrivate && this.settings === PLAIN)
+      this.driver.eventRecycle(this.context, this.handle, this.records === 0)
     else this.driver.eventDestroy(this.handle)
   }
 

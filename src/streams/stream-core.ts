@@ -38,8 +38,10 @@ export class StreamCore extends NativeResource {
   /** Never used twice, unlike the handle. */
   readonly serial = nextSerial()
   closed = false
-  /** Nothing was queued through it since it was last synchronized. */
-  quiet = false
+  /** Counts the calls that may have queued work. */
+  queued = 0
+  /** What `queued` was when the stream was last seen idle. */
+  #idleAt = -1
   /** The work that was queued through it last, for errors. */
   last: string | undefined
   #id: bigint | undefined
@@ -187,7 +189,7 @@ export class StreamCore extends NativeResource {
    * @throws ERR_CLOSED
    */
   makeRoom(entries: number): void {
-    this.quiet = false
+    this.queued += 1
     // CUDA crashes for the handle of a stream that is destroyed.
     if (entries > 0 && !this.closed) this.driver.streamMakeRoom(this.handle, entries)
     this.checkOpen()
@@ -196,7 +198,24 @@ export class StreamCore extends NativeResource {
   /** Records an event, which must be open; room has been made for it. */
   recordIn(event: EventCore, external: ExternalFlag): void {
     this.driver.eventRecord(event.openFor(this.driver), this.handle, external)
-    event.behind = this.last
+    event.wasRecorded(this.last)
+    // A graph records it again at each launch.
+    if (external !== 0) event.handOut()
+  }
+
+  /** Nothing was queued through it since it was last seen idle. */
+  get isQuiet(): boolean {
+    return this.#idleAt === this.queued
+  }
+
+  /** The same, and nothing can have been by other code. */
+  get isSurelyIdle(): boolean {
+    return this.#idleAt === this.queued && this.tenure === 'owned' && !this.#handedOut
+  }
+
+  /** Seen idle after so many calls: a host function may have queued more since. */
+  sawIdle(queued: number): void {
+    this.#idleAt = queued
   }
 
   /** Other code has the handle from now on, and may queue work that no driver sees. */

@@ -113,8 +113,8 @@ export class TimelineDriver extends DriverWrapper {
     this.writer.eventRecorded(event)
   }
 
-  override eventRecycle(context: ContextHandle, event: EventHandle): void {
-    super.eventRecycle(context, event)
+  override eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void {
+    super.eventRecycle(context, event, neverRecorded)
     this.writer.eventRecorded(event)
   }
 

@@ -4,7 +4,7 @@
  */
 import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
-import { CUresult, cudaError } from '../cuda-results.js'
+import { CUresult, cudaError, hasLostContext } from '../cuda-results.js'
 import {
   type AdoptedStream,
   type Cancel,
@@ -32,6 +32,7 @@ import { CudaMemory } from './cuda-memory.js'
 import { CudaSharing, IPC_HANDLE_BYTES } from './cuda-sharing.js'
 import type { HandleCheck } from './handles/handle-check.js'
 import { HandlesInUse } from './handles/handles-in-use.js'
+import { StreamPool } from './handles/stream-pool.js'
 import type { StreamReserve } from './handles/stream-reserve.js'
 import type { Captures } from './host-functions/captures.js'
 import type { GraphGates } from './host-functions/graph-gates.js'
@@ -74,6 +75,7 @@ export class CudaDriver implements Driver {
   readonly #hostFunctions: HostFunctions
   readonly #handedOut = new HandedOutStreams()
   readonly #inUse = new HandlesInUse()
+  readonly #streams = new StreamPool()
   readonly #timedEvents = new Set<EventHandle>()
   /**
    * A record of these takes an entry of the hardware queue: those with timing, those of processes, and foreign ones.
@@ -174,12 +176,18 @@ export class CudaDriver implements Driver {
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
+    const stream = this.#streams.take(context, flags, priority) ?? this.#create(context, flags, priority)
+    this.#calls.created(stream, context)
+    return stream
+  }
+
+  #create(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const create = (): number => this.#library.cuStreamCreateWithPriority(this.#out.address, flags, priority)
     const createThere = (): void => this.#calls.inContext(context, 'cuStreamCreateWithPriority', create)
     this.withStreams(context, 1, createThere, 'making one more stream, for which CUDA waits for the device,')
     const stream = this.#out.pointerAt(0) as StreamHandle
     this.parts.handles.streamCreated(stream)
-    this.#calls.created(stream, context)
+    this.#streams.made(stream, context, flags, priority)
     return stream
   }
 
@@ -201,7 +209,7 @@ export class CudaDriver implements Driver {
 
   streamDestroy(stream: StreamHandle): void {
     if (this.#inUse.postpones(stream, () => this.streamDestroy(stream))) return
-    const device = this.#deviceThatKeeps(stream)
+    const kept = this.#whereKept(stream)
     this.parts.promises.forgetStream(stream)
     this.#hostFunctions.forgetStream(stream)
     this.graphs.streamGoes(stream)
@@ -213,16 +221,23 @@ export class CudaDriver implements Driver {
       this.parts.handles.streamDestroyed(stream, told ? this.#out.pointerAt(0) : undefined)
       this.#handedOut.forget(stream)
     }
-    if (device !== undefined && this.parts.reserve.keep(device, stream)) return
+    if (kept === 'pool') {
+      this.#streams.keep(stream)
+      return
+    }
+    this.#streams.forget(stream)
+    if (kept !== undefined && this.parts.reserve.keep(kept, stream)) return
     checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
   }
 
-  /** Where a stream that is idle need not be destroyed: it will make place for another. */
-  #deviceThatKeeps(stream: StreamHandle): number | undefined {
+  /** Where a stream that is idle need not be destroyed: it will be another, or make place for one on its device. */
+  #whereKept(stream: StreamHandle): 'pool' | number | undefined {
     const context = this.#calls.own.get(stream)
     if (context === undefined) return undefined
     const device = this.parts.contexts.deviceOf(context)
-    return this.parts.reserve.wants(device) && this.isIdle(stream) ? device : undefined
+    const inPool = this.#streams.wants(stream)
+    if ((!inPool && !this.parts.reserve.wants(device)) || !this.isIdle(stream)) return undefined
+    return inPool ? 'pool' : device
   }
 
   streamAdopt(cudaHandle: number, near: number): AdoptedStream {
@@ -251,8 +266,12 @@ export class CudaDriver implements Driver {
   }
 
   streamHandedOut(stream: StreamHandle): void {
-    if (this.#calls.contextOf(stream) === undefined) this.parts.handles.streamDestroyed(stream, undefined)
-    else this.#handedOut.add(stream)
+    const wasKept = this.#streams.forget(stream)
+    if (this.#calls.contextOf(stream) !== undefined) this.#handedOut.add(stream)
+    else {
+      this.parts.handles.streamDestroyed(stream, undefined)
+      if (wasKept) checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
+    }
   }
 
   isHandedOut(stream: StreamHandle): boolean {
@@ -261,6 +280,8 @@ export class CudaDriver implements Driver {
 
   streamGetId(stream: StreamHandle): bigint {
     this.#refuseWhileCapturing(stream, 'cuStreamGetId')
+    // It tells this stream from all that come after.
+    this.#streams.forget(stream)
     this.parts.relaxed.run(() => this.#ask(stream, 'cuStreamGetId'))
     return this.#out.uint64[0] ?? 0n
   }
@@ -285,7 +306,8 @@ export class CudaDriver implements Driver {
     return this.#out.int32[0] !== 0
   }
 
-  streamQuery(stream: StreamHandle): boolean {
+  streamQuery(stream: StreamHandle, isIdle = false): boolean {
+    if (isIdle && this.#mayAnswerItself()) return true
     if (stream < DEFAULT_STREAM_LIMIT) return this.#queryDefaultStream(stream)
     const result = this.#library.cuStreamQuery(stream)
     if (result === 0) return true
@@ -366,7 +388,11 @@ export class CudaDriver implements Driver {
   }
 
   eventCreate(context: ContextHandle, flags: number, recordedNext = false): EventHandle {
-    if (recordedNext && flags === EventFlag.DISABLE_TIMING) return this.parts.pool.take(context)
+    if (flags === EventFlag.DISABLE_TIMING) {
+      if (recordedNext) return this.parts.pool.take(context)
+      const unused = this.parts.pool.takeNew(context)
+      if (unused !== undefined) return unused
+    }
     const isKept = recordedNext && isPooled(flags)
     const event = isKept ? this.parts.pool.take(context, flags) : this.parts.pool.create(context, flags)
     this.parts.handles.eventCreated(event)
@@ -387,9 +413,10 @@ export class CudaDriver implements Driver {
     checkDestroyed('cuEventDestroy', this.#library.cuEventDestroy_v2(event))
   }
 
-  eventRecycle(context: ContextHandle, event: EventHandle): void {
-    if (this.#inUse.postpones(event, () => this.eventRecycle(context, event))) return
+  eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded = false): void {
+    if (this.#inUse.postpones(event, () => this.eventRecycle(context, event, neverRecorded))) return
     if (this.#inGraphs.has(event)) return
+    if (neverRecorded && this.parts.pool.giveBackNew(context, event)) return
     this.#forgetEvent(event)
     const flags = this.#timedEvents.has(event) ? EventFlag.DEFAULT : EventFlag.DISABLE_TIMING
     if (!this.parts.pool.giveBack(context, event, flags)) this.#timedEvents.delete(event)
@@ -414,7 +441,8 @@ export class CudaDriver implements Driver {
     this.eventRecord(event, stream, 0)
   }
 
-  eventQuery(event: EventHandle): boolean {
+  eventQuery(event: EventHandle, isDone = false): boolean {
+    if (isDone && this.#mayAnswerItself()) return true
     const result = this.#library.cuEventQuery(event)
     if (result === 0) return true
     if (result === CUresult.NOT_READY) return false
@@ -475,6 +503,14 @@ export class CudaDriver implements Driver {
   /** Asks for something of a stream, which then stands where out parameters go. */
   #ask(stream: StreamHandle, call: 'cuStreamGetId' | 'cuStreamGetFlags' | 'cuStreamGetPriority'): void {
     this.#calls.onStream(stream, call, (raw) => this.#library[call](raw, this.#out.address))
+  }
+
+  /**
+   * A query costs as much as seven records, with 32 hardware queues. It is refused while a stream captures, and tells of
+   * faults.
+   */
+  #mayAnswerItself(): boolean {
+    return this.parts.captures.underWay === 0 && !hasLostContext() && !this.parts.threads.others
   }
 
   #queryDefaultStream(stream: StreamHandle): boolean {

@@ -23,6 +23,7 @@ import type { LibcudaParts } from './libcuda/stream-calls.js'
 import { CopyOrder, type CopyOrderDriver } from './memory/copy-order.js'
 import { detach } from './memory/detach.js'
 import { HostCopies, type HostCopiesDriver } from './memory/host-copies.js'
+import { newArrayBuffer } from './memory/huge-pages.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/kept-blocks.js'
 import { PeerAccess } from './memory/peer-access.js'
 import type { EventPool } from './waiting/event-pool.js'
@@ -155,6 +156,10 @@ export class CudaMemory implements MemoryDriver {
   }
 
   viewed(): void {}
+
+  newArrayBuffer(byteLength: number): ArrayBuffer {
+    return newArrayBuffer(byteLength)
+  }
 
   isDone(event: EventHandle): boolean {
     return this.parts.relaxed.run(() => this.parts.library.cuEventQuery(event)) === 0

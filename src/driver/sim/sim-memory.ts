@@ -143,6 +143,10 @@ export class SimMemory implements MemoryDriver {
     this.machine.scheduler.look({ operations: undefined, memory: { pointer, byteLength, writes: true } })
   }
 
+  newArrayBuffer(byteLength: number): ArrayBuffer {
+    return new ArrayBuffer(byteLength)
+  }
+
   isDone(event: EventHandle): boolean {
     this.machine.scheduler.tick()
     const found = this.registry.peekEvent(event)

@@ -5,16 +5,17 @@ import { cudaError, isContextLost } from '../../cuda-results.js'
 import { fileOf, type LoadedLibrary } from './find-library.js'
 import { loadLibcuda, noDriver } from './installed-driver.js'
 import { koffi, NativeMemory } from './native.js'
+import { type CFunction, openQuickCalls } from './quick-calls.js'
 import {
   type ArgumentType,
   argumentTypesOf,
+  CALLED_OFTEN,
   type DriverFunction,
   NEWER_FUNCTIONS,
   type NewerFunction,
   SIGNATURES,
 } from './signatures.js'
 
-type CFunction = (...args: (number | object)[]) => number
 export type Library = { readonly [name in Exclude<DriverFunction, NewerFunction>]: CFunction } & {
   readonly [name in NewerFunction]: CFunction | undefined
 }
@@ -96,10 +97,12 @@ function declare(libcuda: LoadedLibrary): Library {
   const ipcHandle = koffi().struct({ reserved: koffi().array('uint8', 64) })
   const typeOf = (type: ArgumentType): string | typeof ipcHandle => (type.startsWith('CUipc') ? ipcHandle : type)
   const functions: Partial<Record<DriverFunction, CFunction>> = {}
+  const bind = openQuickCalls()
   for (const [name, parameters] of Object.entries(SIGNATURES)) {
     try {
       const types = argumentTypesOf(parameters).map(typeOf)
-      functions[name as DriverFunction] = libcuda.func(name, 'int', types) as CFunction
+      const quick = CALLED_OFTEN.has(name) ? bind?.(Number(libcuda.symbol(name)), types.length) : undefined
+      functions[name as DriverFunction] = quick ?? (libcuda.func(name, 'int', types) as CFunction)
     } catch (cause) {
       if (!(name in NEWER_FUNCTIONS)) throw unusable(libcuda, `lacks ${name}: ${OLDEST}`, cause)
     }

@@ -95,6 +95,7 @@ export class NativeMemory {
 
   /** The pointer stored at this offset, a multiple of 8. */
   pointerAt(offset: number): number {
-    return Number(this.uint64[offset / 8])
+    // Not by way of a bigint, which has to be allocated.
+    return (this.uint32[offset / 4] ?? 0) + (this.uint32[offset / 4 + 1] ?? 0) * 2 ** 32
   }
 }

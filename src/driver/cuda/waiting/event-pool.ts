@@ -1,4 +1,5 @@
 /** The driver's own events: for waits between streams, for promises, for times, and to look whether a context lives. */
+import { hasLostContext } from '../../cuda-results.js'
 import { type ContextHandle, EventFlag, type EventHandle } from '../../driver.js'
 import type { StreamReserve } from '../handles/stream-reserve.js'
 import type { Contexts } from '../libcuda/contexts.js'
@@ -7,6 +8,7 @@ import type { NativeMemory } from '../libcuda/native.js'
 
 /** Kept for reuse; a burst of promises, or a recording, may need many more for a while. */
 const MOST_KEPT = 8192
+const MOST_NEW = 64
 /** The flags of the two sorts that are kept. */
 export type PooledFlags = typeof EventFlag.DEFAULT | typeof EventFlag.DISABLE_TIMING
 
@@ -16,12 +18,16 @@ export const isPooled = (flags: number): flags is PooledFlags =>
 interface Pool {
   /** By their flags. */
   readonly free: { readonly [flags in PooledFlags]: EventHandle[] }
+  /** Without timing, and never recorded. */
+  readonly unused: EventHandle[]
   readonly shared: EventHandle
   readonly unrecorded: EventHandle
 }
 
 export class EventPool {
   readonly #pools = new Map<ContextHandle, Pool>()
+  #context: ContextHandle | undefined
+  #latest: Pool | undefined
 
   constructor(
     private readonly library: Library,
@@ -42,6 +48,19 @@ export class EventPool {
     return this.#pool(context).free[flags].pop() ?? this.create(context, flags)
   }
 
+  /** One that was never recorded; undefined where the driver has to make it. */
+  takeNew(context: ContextHandle): EventHandle | undefined {
+    return hasLostContext() ? undefined : this.#pool(context).unused.pop()
+  }
+
+  /** False where there are enough of them. */
+  giveBackNew(context: ContextHandle, event: EventHandle): boolean {
+    const { unused } = this.#pool(context)
+    if (unused.length >= MOST_NEW) return false
+    unused.push(event)
+    return true
+  }
+
   /** False where there are enough of them: the event is destroyed. */
   giveBack(context: ContextHandle, event: EventHandle, flags: PooledFlags = EventFlag.DISABLE_TIMING): boolean {
     const free = this.#pool(context).free[flags]
@@ -56,8 +75,8 @@ export class EventPool {
    * rarely, so it is looked for, and not kept account of.
    */
   hides(event: EventHandle): boolean {
-    for (const { free, shared, unrecorded } of this.#pools.values()) {
-      if (event === shared || event === unrecorded) return true
+    for (const { free, shared, unrecorded, unused } of this.#pools.values()) {
+      if (event === shared || event === unrecorded || unused.includes(event)) return true
       if (Object.values(free).some((events) => events.includes(event))) return true
     }
     return false
@@ -97,11 +116,21 @@ export class EventPool {
     return { copy, giveBack }
   }
 
+  /** Most calls in a row are for one context, and a look-up costs a tenth of a record. */
   #pool(context: ContextHandle): Pool {
+    if (context !== this.#context || this.#latest === undefined) {
+      this.#latest = this.#poolOf(context)
+      this.#context = context
+    }
+    return this.#latest
+  }
+
+  #poolOf(context: ContextHandle): Pool {
     let pool = this.#pools.get(context)
     if (pool === undefined) {
       pool = {
         free: { [EventFlag.DEFAULT]: [], [EventFlag.DISABLE_TIMING]: [] },
+        unused: [],
         shared: this.create(context, EventFlag.DISABLE_TIMING),
         unrecorded: this.create(context, EventFlag.DISABLE_TIMING),
       }

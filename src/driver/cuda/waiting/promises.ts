@@ -17,6 +17,9 @@ import { check } from '../libcuda/library.js'
 import type { WaitingParts } from './blocking.js'
 import { Completions } from './completions.js'
 
+/** A turn of the event loop takes as long as four queries: so many are made in each as long as turns follow at once. */
+const LOOKS = 4
+
 interface LaterWait {
   readonly context: ContextHandle
   readonly settle: Settle
@@ -91,8 +94,12 @@ export class Promises {
     if (this.#later.length > 0) this.#beginLater()
     hostFunctions.refreshRoom()
     const progress = relaxed.run(() => {
-      const settled = this.#streams.poll()
-      return eventWaits.poll() || settled
+      for (let looks = sleeper.polls ? LOOKS : 1; looks > 0; looks -= 1) {
+        const settled = this.#streams.poll()
+        if (eventWaits.poll() || settled) return true
+        if (gates.active.length > 0) break
+      }
+      return false
     })
     // As many as there are streams: one that queues itself anew each time must not hold up the loop.
     let ran = false

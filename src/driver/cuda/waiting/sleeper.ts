@@ -23,6 +23,7 @@ const CLOCK_MONOTONIC = 1
 const TFD_NONBLOCK_CLOEXEC = 0o2004000
 
 export class BackOffSleeper implements Sleeper {
+  polls = true
   #since: bigint | undefined
   /** The number of sleeps so far; the latest may be forgotten. */
   #sleeps = 0
@@ -37,7 +38,8 @@ export class BackOffSleeper implements Sleeper {
     const now = process.hrtime.bigint()
     this.#since ??= now
     const waited = now - this.#since
-    if (waited < POLL_FOR) {
+    this.polls = waited < POLL_FOR
+    if (this.polls) {
       this.#sleeps += 1
       const nth = this.#sleeps
       setImmediate(() => {
@@ -50,6 +52,7 @@ export class BackOffSleeper implements Sleeper {
   }
 
   cancel(): void {
+    this.polls = true
     this.#since = undefined
     // Not cleared: once an immediate has thrown, Node fails for good if the one that comes next is cleared.
     this.#sleeps += 1

@@ -1,0 +1,79 @@
+/**
+ * Calls of C at a third of koffi's price: arguments and result go through memory that both sides see (native/calls.c). Koffi
+ * makes all calls where the addon is not there: in a bundle, on a platform that it was not built for.
+ */
+import { createRequire } from 'node:module'
+import { invalidValue, messageOf, stateError } from '../../../base/errors.js'
+import { NativeMemory } from './native.js'
+
+export type CFunction = (...args: (number | object)[]) => number
+
+/** Makes a function of JavaScript for the C function at an address, which takes one to four integers, and returns an int. */
+export type Binder = (address: number, parameters: number) => CFunction
+
+/** Calls `bind` of the addon: the frame is laid out as C's `Call`. */
+type Addon = (frame: number, parameters: number) => () => void
+
+const VARIABLE = 'CUDA_STREAMS_CALLS'
+const FRAME_BYTES = 64
+const FUNCTION = 7
+
+/**
+ * @returns undefined where koffi makes all calls
+ * @throws ERR_UNSUPPORTED where the environment asks for the addon, and it cannot be loaded
+ */
+export function openQuickCalls(): Binder | undefined {
+  const wanted = process.env[VARIABLE] || 'auto'
+  if (wanted === 'koffi') return undefined
+  if (wanted !== 'auto' && wanted !== 'slots') {
+    throw invalidValue(`${VARIABLE} must be 'auto', 'slots' or 'koffi', not '${wanted}'`)
+  }
+  const file = `./calls-${process.platform}-${process.arch}.node`
+  try {
+    return binderOf(createRequire(import.meta.url)(file))
+  } catch (error) {
+    if (wanted === 'auto') return undefined
+    const why = `the addon ${file.slice(2)} cannot be loaded: ${messageOf(error).split('\n')[0]}`
+    throw stateError('ERR_UNSUPPORTED', `${VARIABLE}=slots, but ${why}. Unset it, and koffi makes the calls`, error)
+  }
+}
+
+function binderOf(addon: Addon): Binder {
+  return (address, parameters) => {
+    // It lives as long as the function, which is never given back.
+    const frame = new NativeMemory(FRAME_BYTES)
+    frame.uint64[FUNCTION] = BigInt(address)
+    return withSlots(addon(frame.address, parameters), new Float64Array(frame.bytes.buffer), parameters)
+  }
+}
+
+/** One function for each number of parameters: rest parameters cost more than the call. */
+function withSlots(call: () => void, slots: Float64Array, parameters: number): CFunction {
+  const of1 = (a: number): number => {
+    slots[0] = a
+    call()
+    return slots[0] ?? 0
+  }
+  const of2 = (a: number, b: number): number => {
+    slots[0] = a
+    slots[1] = b
+    call()
+    return slots[0] ?? 0
+  }
+  const of3 = (a: number, b: number, c: number): number => {
+    slots[0] = a
+    slots[1] = b
+    slots[2] = c
+    call()
+    return slots[0] ?? 0
+  }
+  const of4 = (a: number, b: number, c: number, d: number): number => {
+    slots[0] = a
+    slots[1] = b
+    slots[2] = c
+    slots[3] = d
+    call()
+    return slots[0] ?? 0
+  }
+  return ([of1, of2, of3, of4][parameters - 1] ?? of4) as CFunction
+}
