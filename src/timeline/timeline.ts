@@ -31,6 +31,7 @@ import {
   type TimelineStream,
 } from './operations.js'
 import { DEFAULT_LIMIT, Session } from './session.js'
+import type { TimelineSummary } from './summary.js'
 import { type SvgOptions, toSvg } from './svg.js'
 import { isTrace, type Trace } from './trace.js'
 import { type TraceFile, toJson, toTraceEvents } from './trace-events.js'
@@ -232,6 +233,11 @@ export class Timeline {
   /** Where streams stood idle between two operations, and why; the longest first. */
   get gaps(): readonly IdleGap[] {
     return Timeline.#analysisOf(this).gaps.map((gap) => gapOf(gap, this.streams, (row) => this.#operation(row)))
+  }
+
+  /** How busy each stream was, how much of each device's copies and kernels overlapped, and what held them up. */
+  get summary(): TimelineSummary {
+    return Timeline.#analysisOf(this).summary
   }
 
   /** The recording in the Trace Event format, as PyTorch's profiler writes it: an object for `JSON.stringify`. */
