@@ -4,7 +4,7 @@ import { callSite } from '../base/stack.js'
 import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
 import { backendOf } from '../driver/wrappable-driver.js'
 import { EventMeter } from './event-meter.js'
-import { RowKind, wholeDevice } from './kinds.js'
+import { RowKind, STAGING, wholeDevice } from './kinds.js'
 import { Lanes } from './lanes.js'
 import type { Meter } from './meter.js'
 import { Names, NO_ROW, RowTable } from './table.js'
@@ -26,6 +26,7 @@ export class RowWriter {
     graph: this.names.of('graph'),
     hostFunction: this.names.of('host function'),
     record: this.names.of('record'),
+    staging: this.names.of(STAGING),
     wait: this.names.of('wait'),
   }
   readonly lanes: Lanes
