@@ -60,13 +60,13 @@ const WRITTEN: Readonly<Record<HoldUpKind, (facts: HoldUpFacts) => Sentences>> =
     message: `JavaScript was busy while a host function of ${held} was due ${often}`,
     advice: 'Host functions run between two pieces of JavaScript: make the pieces shorter, or use a worker thread',
   }),
-  hostFunction: ({ by, held, often }) => ({
-    message: `${held} waited for a host function of ${by} ${often}`,
+  hostFunction: ({ by, held, place, often }) => ({
+    message: `${held} waited${place} for a host function of ${by} ${often}`,
     advice:
       'Let no GPU work come behind JavaScript: do it after `await stream.finished()`, or on data of an earlier item',
   }),
-  staging: ({ held, often }) => ({
-    message: `${held} waited for JavaScript to copy bytes to or from an ordinary array ${often}`,
+  staging: ({ held, place, often }) => ({
+    message: `${held} waited${place} for JavaScript to copy bytes to or from an ordinary array ${often}`,
     advice: 'Keep the bytes in pinned memory: `device.allocPinned(byteLength)`, and `stream.copy()`',
   }),
   nullStreamWaited: ({ by, held, often }) => ({
@@ -78,15 +78,15 @@ const WRITTEN: Readonly<Record<HoldUpKind, (facts: HoldUpFacts) => Sentences>> =
     advice: `Make ${held} with \`{ nonBlocking: true }\`, or use a stream of its own in place of the null stream; order them by \`wait\``,
   }),
   wait: ({ by, held, place, often }) => ({
-    message: `${held} waited for ${by}${place} ${often}`,
+    message: `${held} waited${place} for ${by} ${often}`,
     advice: `Record an event on ${by} as soon as what is needed is done, and wait for that; or work in smaller parts, so that one is copied while another is computed`,
   }),
-  memoryNotAllocated: ({ by, held, often }) => ({
-    message: `${held} waited for memory that ${by} had not allocated yet ${often}`,
+  memoryNotAllocated: ({ by, held, place, often }) => ({
+    message: `${held} waited${place} for memory that ${by} had not allocated yet ${often}`,
     advice: `Allocate before the work begins, and use the buffers again; or allocate on ${held}`,
   }),
-  memoryInUse: ({ by, held, often }) => ({
-    message: `${held} waited for memory that ${by} still used ${often}`,
+  memoryInUse: ({ by, held, place, often }) => ({
+    message: `${held} waited${place} for memory that ${by} still used ${often}`,
     advice: 'Use two buffers in turns, and close them when the work is over',
   }),
   copyEngine: ({ by, held, often }) => ({

@@ -29,6 +29,8 @@ interface Group extends Cause {
 export function holdUpsOf(trace: Trace, bindings: Bindings, gaps: readonly Gap[]): HoldUp[] {
   const groups = new Map<string, Group>()
   for (const [index, gap] of gaps.entries()) {
+    // The library's own stream waits until there is something to do for it.
+    if (trace.name[gap.next] === STAGING) continue
     const cause = causeOf(trace, bindings, gap)
     const key = keyOf(trace, gap, cause)
     let group = groups.get(key)
@@ -93,12 +95,14 @@ function toHoldUp({ laneNames, site, name, lane }: Trace, { kind, by, at, time, 
   const [only = 0] = lanes
   const callSite = site[at] || undefined
   const nameOf = (on: number): string => `'${laneNames[on] ?? ''}'`
+  const place = callSite === undefined ? '' : ` at ${shortPlace(callSite)}`
   const { message, advice } = inSentences(kind, {
     held: lanes.size === 1 ? nameOf(only) : `${lanes.size} streams`,
     by: by === NO_ROW ? 'it' : nameOf(lane[by] ?? 0),
     call: name[by] ?? '',
-    place: callSite === undefined ? '' : ` at ${shortPlace(callSite)}`,
+    place,
     often: `${gaps.length === 1 ? 'once' : `${gaps.length} times`}, ${durationInWords(time)}`,
   })
-  return { kind, message, advice, count: gaps.length, time, callSite, gaps }
+  const more = at === NO_ROW || place !== '' ? '' : '. `{ callSites: true }` records where'
+  return { kind, message, advice: `${advice}${more}`, count: gaps.length, time, callSite, gaps }
 }

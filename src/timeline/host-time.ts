@@ -69,6 +69,6 @@ export class HostTime {
       if (group.time > most.time) most = group
     }
     own += Math.max(0, until - covered)
-    return most.time > own ? most.row : NO_ROW
+    return most.time >= own ? most.row : NO_ROW
   }
 }
