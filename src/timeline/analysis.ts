@@ -2,6 +2,7 @@
 import { Bindings } from './bindings.js'
 import type { BindingKind, Gap } from './gap.js'
 import { isHostOnly, isInstant, RowKind } from './kinds.js'
+import { summarize } from './summarize.js'
 import type { TimelineSummary } from './summary.js'
 import { NO_ROW } from './table.js'
 import type { Trace } from './trace.js'
@@ -19,7 +20,7 @@ export interface Analysis {
 export function analyse(trace: Trace): Analysis {
   const bindings = new Bindings(trace)
   const found = gaps(trace, bindings)
-  const summary = { duration: trace.duration, streams: [], devices: [], holdUps: [] }
+  const summary = summarize(trace, bindings, found)
   return { bindings, criticalPath: criticalPath(trace, bindings), gaps: found, summary }
 }
 

@@ -4,11 +4,14 @@ import { callSite } from '../base/stack.js'
 import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
 import { backendOf } from '../driver/wrappable-driver.js'
 import { EventMeter } from './event-meter.js'
-import { RowKind, wholeDevice } from './kinds.js'
+import { RowKind, STAGING, wholeDevice } from './kinds.js'
 import { Lanes } from './lanes.js'
 import type { Meter } from './meter.js'
 import { Names, NO_ROW, RowTable } from './table.js'
 import { VirtualMeter } from './virtual-meter.js'
+
+/** A call that blocked for so long is told with its place: to find that takes ten microseconds. */
+const WORTH_A_SITE = { host: 100_000, virtual: 10_000 }
 
 const nothing = (): void => {}
 
@@ -26,6 +29,7 @@ export class RowWriter {
     graph: this.names.of('graph'),
     hostFunction: this.names.of('host function'),
     record: this.names.of('record'),
+    staging: this.names.of(STAGING),
     wait: this.names.of('wait'),
   }
   readonly lanes: Lanes
@@ -95,7 +99,12 @@ export class RowWriter {
     if (stream === undefined) table.cause[row] = wholeDevice(device)
     if (this.callSites) table.site[row] = this.sites.of(callSite())
     return () => {
-      if (Number.isNaN(table.returned[row] ?? 0)) table.returned[row] = meter.now()
+      if (!Number.isNaN(table.returned[row] ?? 0)) return
+      const now = meter.now()
+      table.returned[row] = now
+      // A call that blocked returns to where it was made.
+      const isWorthIt = kind === RowKind.SYNCHRONIZE && now - (table.called[row] ?? 0) > WORTH_A_SITE[meter.clock]
+      if (isWorthIt && table.site[row] === NO_ROW) table.site[row] = this.sites.of(callSite())
     }
   }
 

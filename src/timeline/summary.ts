@@ -40,12 +40,14 @@ export type HoldUpKind =
   | 'hostLate'
   /** A call that queues work did not return: its copy is from memory that is not pinned, or the driver was slow. */
   | 'slowCall'
-  /** A call that queues work had to wait for a place in a stream's hardware queue. */
+  /** The host had to wait for room in a stream's hardware queue. */
   | 'fullQueue'
   /** JavaScript was busy, and a host function was due. */
   | 'hostFunctionDue'
   /** The stream waited for a host function of another. */
   | 'hostFunction'
+  /** The stream waited until JavaScript had copied bytes between an ordinary array and pinned memory. */
+  | 'staging'
   /** The null stream waited for a blocking stream. */
   | 'nullStreamWaited'
   /** A blocking stream waited for the null stream. */

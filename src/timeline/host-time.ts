@@ -1,0 +1,74 @@
+/** What the host did while a stream had nothing to do. */
+import { isHostOnly, RowKind } from './kinds.js'
+import { firstAfter, sortedRows } from './row-order.js'
+import { NO_ROW } from './table.js'
+import type { Trace } from './trace.js'
+
+/** A call that queues work takes a few microseconds; on the simulator a tenth of one. */
+const SLOW_CALL = { host: 20_000, virtual: 1000 }
+/** A group of calls that look the same: the same call, at the same place of the program. */
+interface Spent {
+  time: number
+  /** The longest of them. */
+  row: number
+  longest: number
+}
+
+export class HostTime {
+  /** Calls in which the host waited, or that were slow, in the order in which it went on. */
+  readonly #spent: Int32Array
+  readonly #hostFunctions: Int32Array
+
+  constructor(private readonly trace: Trace) {
+    const { kind, start, called, returned, clock, parent } = trace
+    const slow = SLOW_CALL[clock]
+    this.#spent = sortedRows(trace, returned, (row) => {
+      const spent = (returned[row] ?? 0) - (called[row] ?? 0)
+      return isHostOnly(kind[row] ?? 0) ? spent > 0 : spent > slow && parent[row] === NO_ROW
+    })
+    this.#hostFunctions = sortedRows(trace, start, (row) => kind[row] === RowKind.HOST_FUNCTION)
+  }
+
+  /** The host function in which the host was at this time, or NO_ROW. */
+  hostFunctionAt(time: number): number {
+    const { start, end } = this.trace
+    const inside = this.#hostFunctions[firstAfter(this.#hostFunctions, start, time) - 1] ?? NO_ROW
+    return inside !== NO_ROW && (end[inside] ?? 0) >= time ? inside : NO_ROW
+  }
+
+  /**
+   * The call without which the host would have come soonest to what it did at `until`, where from `from` on it was late:
+   * one that returned in between. NO_ROW where that is its own JavaScript.
+   */
+  lateBecauseOf(from: number, until: number): number {
+    const { name, site, lane, kind, called, returned } = this.trace
+    const order = this.#spent
+    const groups = new Map<string, Spent>()
+    let most: Spent = { time: 0, row: NO_ROW, longest: 0 }
+    /** Until when the time was spent in one of the calls, and how much of it was not. */
+    let covered = from
+    let own = 0
+    for (let at = firstAfter(order, returned, from - 1); at < order.length; at += 1) {
+      const row = order[at] ?? NO_ROW
+      const [began, over] = [called[row] ?? 0, returned[row] ?? 0]
+      if (over > until) break
+      own += Math.max(0, began - covered)
+      covered = Math.max(covered, over)
+      const key = site[row] || `${kind[row]} ${lane[row]} ${name[row]}`
+      let group = groups.get(key)
+      if (group === undefined) {
+        group = { time: 0, row, longest: 0 }
+        groups.set(key, group)
+      }
+      const gained = Math.min(over - began, until - from)
+      group.time += gained
+      if (gained > group.longest) {
+        group.longest = gained
+        group.row = row
+      }
+      if (group.time > most.time) most = group
+    }
+    own += Math.max(0, until - covered)
+    return most.time >= own ? most.row : NO_ROW
+  }
+}
