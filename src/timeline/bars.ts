@@ -98,21 +98,29 @@ export function busyUntil({ begin, end, colour, busyBefore }: Bars, time: number
 
 /** Narrower bars are drawn by how much of each pixel they take. */
 const NARROW = 2
-/** What is there is seen, however short it is. */
-const LEAST_SHARE = 1e-3
-/** Of more bars in one pixel only so many are asked for their colours. */
-const MOST_ASKED = 24
+/** What is there is seen, however short it is: the more so the farther it is from others, up to so many pixels. */
+const LONELY = 12
+const LEAST_OF_LONELY = 0.5
+/** Of more bars in one pixel only the first are asked for their colours. */
+const MOST_ASKED = 12
+const COLOUR_COUNT = BAR_COLOURS.length
 
 /** How much of each pixel the narrow bars take, by colour. Pixels stand at multiples of their width: they stay when moved. */
 export class Pixels {
   /** The number of the first pixel. */
   first = 0
   count = 0
-  /** By pixel and colour. */
-  shares = new Float32Array()
-  /** The bars of each pixel: from, and up to. */
+  /** The bars of each pixel: from, or -1 for none, and up to. */
   from = new Int32Array()
   upTo = new Int32Array()
+  #shares = new Float32Array()
+  /** The colours that are there. */
+  readonly colours = new Set<number>()
+
+  /** From 0 to 1. */
+  share(pixel: number, colour: number): number {
+    return Math.min(1, this.#shares[pixel * COLOUR_COUNT + colour] ?? 0)
+  }
 
   /** Calls `wide` for each bar that is wide enough to be drawn by itself. */
   fill(bars: Bars, begin: number, end: number, perPixel: number, wide: (at: number) => void): void {
@@ -132,30 +140,35 @@ export class Pixels {
       this.#add(bars, at, next, perPixel)
       at = next
     }
+    this.#raise()
   }
 
   #clear(first: number, last: number): void {
     this.first = first
     this.count = last - first + 1
-    const size = this.count * BAR_COLOURS.length
-    if (this.shares.length < size) {
-      this.shares = new Float32Array(size)
+    if (this.from.length < this.count) {
+      this.#shares = new Float32Array(this.count * COLOUR_COUNT)
       this.from = new Int32Array(this.count)
       this.upTo = new Int32Array(this.count)
     }
-    this.shares.fill(0, 0, size)
+    this.colours.clear()
+    this.#shares.fill(0)
     this.from.fill(-1)
   }
 
   #add(bars: Bars, at: number, next: number, perPixel: number): void {
-    const step = Math.max(1, Math.ceil((next - at) / MOST_ASKED))
-    const weight = step === 1 ? 1 : this.#weight(bars, at, next, step)
-    for (let bar = at; bar < next; bar += step) {
+    const asked = Math.min(next, at + MOST_ASKED)
+    const busy = (bars.busyBefore[asked] ?? 0) - (bars.busyBefore[at] ?? 0)
+    const all = (bars.busyBefore[next] ?? 0) - (bars.busyBefore[at] ?? 0)
+    for (let bar = at; bar < asked; bar += 1) {
       const colour = bars.colour[bar] ?? 0
       const begin = bars.begin[bar] ?? 0
       const end = bars.end[bar] ?? 0
+      // What those that are asked stand for.
+      const weight = isWork(colour) ? (busy === 0 ? 1 : all / busy) : (next - at) / (asked - at)
       const own = Math.floor(begin / perPixel)
-      this.#share(own, colour, LEAST_SHARE, at, next)
+      this.colours.add(colour)
+      this.#share(own, colour, Number.EPSILON, at, next)
       for (let pixel = own; pixel * perPixel < end; pixel += 1) {
         const part = Math.min(end, (pixel + 1) * perPixel) - Math.max(begin, pixel * perPixel)
         this.#share(pixel, colour, (part / perPixel) * weight, at, next)
@@ -163,22 +176,32 @@ export class Pixels {
     }
   }
 
-  /** What those that are asked stand for. */
-  #weight(bars: Bars, at: number, next: number, step: number): number {
-    let asked = 0
-    for (let bar = at; bar < next; bar += step) {
-      if (isWork(bars.colour[bar])) asked += (bars.end[bar] ?? 0) - (bars.begin[bar] ?? 0)
-    }
-    return asked === 0 ? step : ((bars.busyBefore[next] ?? 0) - (bars.busyBefore[at] ?? 0)) / asked
-  }
-
   #share(pixel: number, colour: number, share: number, from: number, upTo: number): void {
     const at = pixel - this.first
     if (at < 0 || at >= this.count) return
-    const place = at * BAR_COLOURS.length + colour
-    this.shares[place] = (this.shares[place] ?? 0) + share
+    const place = at * COLOUR_COUNT + colour
+    this.#shares[place] = (this.#shares[place] ?? 0) + share
     if (this.from[at] === -1) this.from[at] = from
     this.upTo[at] = upTo
+  }
+
+  /** So that a short operation far from others is seen. */
+  #raise(): void {
+    let last = Number.NEGATIVE_INFINITY
+    for (let pixel = 0; pixel < this.count; pixel += 1) {
+      if (this.from[pixel] === -1) continue
+      let apart = 1
+      while (apart < Math.min(LONELY, pixel - last) && (this.from[pixel + apart] ?? -1) === -1) apart += 1
+      last = pixel
+      if (apart === 1) continue
+      const least = (LEAST_OF_LONELY * apart) / LONELY
+      const place = pixel * COLOUR_COUNT
+      const sum = this.#shares.subarray(place, place + WAIT).reduce((total, share) => total + share, 0)
+      if (sum === 0 || sum >= least) continue
+      for (let colour = 0; colour < WAIT; colour += 1) {
+        this.#shares[place + colour] = ((this.#shares[place + colour] ?? 0) * least) / sum
+      }
+    }
   }
 }
 

@@ -192,15 +192,16 @@ function drawnBars(frame: Frame, { bars, top }: Lane, critical: boolean): string
   ]
 
   /** The colours of a pixel stand on each other: each shape reaches from the ground, behind those below it. */
-  function heaps({ first, count, shares }: Pixels, top: number): string[] {
+  function heaps(pixels: Pixels, top: number): string[] {
     const shapes = BAR_COLOURS.map(() => '')
     const before = BAR_COLOURS.map(() => 0)
     const ground = top + BAR
+    const { first, count } = pixels
     for (let pixel = 0; pixel <= count; pixel += 1) {
       const left = Math.round(x(frame, (first + pixel) * perPixel))
       let filled = 0
       for (const colour of BAR_COLOURS.keys()) {
-        const share = pixel === count ? 0 : Math.min(1, shares[pixel * BAR_COLOURS.length + colour] ?? 0)
+        const share = pixel === count || pixels.from[pixel] === -1 ? 0 : pixels.share(pixel, colour)
         if (share > 0 && !isHatched(colour)) filled += share * BAR
         const inset = isHatched(colour) ? 8 : 0
         const tall = isHatched(colour)

@@ -53,6 +53,7 @@ export function drawAxis(context: CanvasRenderingContext2D, view: View, colours:
     context.fillRect(Math.round(x), AXIS - 6, 1, 6)
     if (time >= 0) context.fillText(labels[at] ?? '', x + 5, AXIS - 13)
   }
+  context.fillStyle = colours('line')
   context.fillRect(0, AXIS - 1, view.width, 1)
 }
 

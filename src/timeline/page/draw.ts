@@ -12,6 +12,8 @@ const SMALLEST_TEXT = 34
 const RADIUS = 3
 /** Of what shares a pixel so many are asked whether they are on the critical path. */
 const MOST_UNDERLINED = 16
+/** Of hatching so many strengths are told apart. */
+const ALPHAS = 8
 
 export interface Highlights {
   selected: number
@@ -27,6 +29,14 @@ export interface Highlights {
   /** What is measured. */
   range: { readonly from: number; readonly to: number } | undefined
 }
+
+/** A colour's part of a pixel. */
+interface PixelBar {
+  readonly y: number
+  readonly tall: number
+  alpha: number
+}
+const NO_BAR: PixelBar = { y: 0, tall: 0, alpha: 0 }
 
 export class Painter {
   readonly #context: CanvasRenderingContext2D
@@ -111,36 +121,46 @@ export class Painter {
     this.#outline(track, highlights.selected, top, this.#colours('accent'), 2.5)
   }
 
+  /** The colours of a pixel stand on each other. What is alike in neighbours is drawn at once. */
   #drawPixels(track: Track, top: number): void {
     const context = this.#context
     const { view } = this
-    const { first, count, shares, from, upTo } = this.#pixels
+    const pixels = this.#pixels
+    const { first, count, from, upTo } = pixels
     const inset = track.kind === 'stream' ? 3 : 1
     const height = track.height - 2 * inset
-    const bottom = top + track.height - inset
-    for (let pixel = 0; pixel < count; pixel += 1) {
-      const begin = from[pixel] ?? -1
-      if (begin < 0) continue
-      const x = Math.round(view.xOf((first + pixel) * view.perPixel))
-      const strength = this.#strength(track, begin, upTo[pixel] ?? 0)
-      let filled = 0
-      for (let colour = BAR_COLOURS.length - 1; colour >= 0; colour -= 1) {
-        const share = Math.min(1, shares[pixel * BAR_COLOURS.length + colour] ?? 0)
-        if (share === 0) continue
-        context.fillStyle = this.#fillOf(colour)
-        context.globalAlpha = isHatched(colour) ? strength * share : strength
-        if (isHatched(colour)) context.fillRect(x, top + 10, 1, track.height - 20)
-        else {
-          // What is there is seen: as a line, however little of the pixel it takes.
-          const part = Math.min(height - filled, Math.max(1, share * height))
-          context.fillRect(x, bottom - filled - part, 1, part)
-          filled += part
+    const filled = new Float32Array(count)
+    const left = (pixel: number): number => Math.round(view.xOf((first + pixel) * view.perPixel))
+    for (const colour of [...pixels.colours].sort((a, b) => a - b)) {
+      context.fillStyle = this.#fillOf(colour)
+      let begin = 0
+      let before: PixelBar = NO_BAR
+      for (let pixel = 0; pixel <= count; pixel += 1) {
+        const share = pixel < count && from[pixel] !== -1 ? pixels.share(pixel, colour) : 0
+        const bar = share === 0 ? NO_BAR : this.#pixelBar(colour, share, filled[pixel] ?? 0, height)
+        if (share > 0) bar.alpha *= this.#strength(track, from[pixel] ?? 0, upTo[pixel] ?? 0)
+        if (!isHatched(colour)) filled[pixel] = (filled[pixel] ?? 0) + bar.tall
+        if (bar.y === before.y && bar.tall === before.tall && bar.alpha === before.alpha) continue
+        if (before.tall > 0) {
+          context.globalAlpha = before.alpha
+          context.fillRect(left(begin), top + inset + before.y, left(pixel) - left(begin), before.tall)
         }
+        begin = pixel
+        before = bar
       }
-      if (this.highlights.showCritical && track.kind === 'stream')
-        this.#underline(track, begin, upTo[pixel] ?? 0, x, top)
     }
     context.globalAlpha = 1
+    if (!this.highlights.showCritical || track.kind !== 'stream') return
+    for (let pixel = 0; pixel < count; pixel += 1) {
+      if (from[pixel] !== -1) this.#underline(track, from[pixel] ?? 0, upTo[pixel] ?? 0, left(pixel), top)
+    }
+  }
+
+  #pixelBar(colour: number, share: number, below: number, height: number): PixelBar {
+    if (isHatched(colour)) return { y: 7, tall: height - 14, alpha: Math.ceil(share * ALPHAS) / ALPHAS }
+    // What is there is seen: as a line, however little of the pixel it takes.
+    const tall = Math.min(height - below, Math.max(1, Math.round(share * height)))
+    return { y: height - below - tall, tall, alpha: 1 }
   }
 
   #underline(track: Track, from: number, upTo: number, x: number, top: number): void {
@@ -163,7 +183,7 @@ export class Painter {
     this.#rounded(left, y, width, height)
     context.fill()
     const middle = top + track.height / 2
-    if (colour === NULL_STREAM) this.#drawText(this.#heldUpBy(row), left, middle, width, 'text', 'band')
+    if (colour === NULL_STREAM) this.#drawHoldUp(row, left, middle, width)
     else if (width > SMALLEST_TEXT && !isHatched(colour) && height > 12)
       this.#drawText(titleOf(this.data, row), left, middle, width, 'onBar')
     context.globalAlpha = 1
@@ -178,9 +198,12 @@ export class Painter {
     }
   }
 
-  #heldUpBy(row: number): string {
+  #drawHoldUp(row: number, left: number, middle: number, width: number): void {
     const by = causeOf(this.data, row)
-    return by < 0 ? 'null stream' : `null stream: after ${titleOf(this.data, by)} on ${placeOf(this.data, by)}`
+    const name = 'null stream'
+    const whole = by < 0 ? name : `${name}: after ${titleOf(this.data, by)} on ${placeOf(this.data, by)}`
+    const isRoom = this.#context.measureText(whole).width < width - 12
+    this.#drawText(isRoom ? whole : name, left, middle, width, 'text', 'band')
   }
 
   /** Where a bar is, as far as it can be seen. */
@@ -259,9 +282,9 @@ export class Painter {
       context.globalAlpha = 1
       for (const y of [top, top + track.height - 2]) context.fillRect(left, y, width, 2)
     })
-    const { first, count, shares } = this.#pixels
+    const { first, count } = this.#pixels
     for (let pixel = 0; pixel < count; pixel += 1) {
-      const share = Math.min(1, shares[pixel * BAR_COLOURS.length] ?? 0)
+      const share = this.#pixels.share(pixel, 0)
       if (share === 0) continue
       const x = Math.round(view.xOf((first + pixel) * view.perPixel))
       context.globalAlpha = 0.25 * share

@@ -1,7 +1,7 @@
 /** The top of the page: how busy each stream was, what overlapped, and what held the streams up. */
 import { type Data, laneName } from './data.js'
 import { byId, element, hint, MOST_LISTED } from './elements.js'
-import { formatCount, formatShare, formatTime } from './format.js'
+import { formatShare, formatTime } from './format.js'
 
 export function showOverlaps({ overlaps, duration }: Data): void {
   const target = byId('overlaps', HTMLElement)
@@ -74,12 +74,11 @@ export function listHoldUps({ holdUps }: Data, mark: (place: number) => void): (
   if (holdUps.length === 0) target.append(hint('Nothing held a stream up between two operations.'))
   const buttons = holdUps
     .slice(0, MOST_LISTED)
-    .map(({ message, advice, time, count, callSite }, place) =>
+    .map(({ message, advice, time, callSite }, place) =>
       element(
         'button',
         { className: 'row hold-up', type: 'button', onclick: () => mark(place), title: callSite ?? '' },
         element('span', { className: 'took' }, formatTime(time, 2)),
-        element('span', { className: 'times' }, `${formatCount(count)} ×`),
         element('span', { className: 'message' }, ...withCode(message)),
         element('span', { className: 'advice' }, ...withCode(advice)),
       ),
