@@ -1,18 +1,18 @@
 /** Colours of a timeline, the same on the page and in a picture: on a light ground, and on a dark one. */
 import { RowKind } from './kinds.js'
 
-/** Text is at least 4.5 times as light or dark as what it stands on: tests/timeline/colours.test.ts. */
+/** The contrast of text is at least 4.5, of bars and hatching 3: tests/timeline/colours.test.ts has what stands on what. */
 export const COLOURS = {
   background: ['#ffffff', '#12151b'],
   panel: ['#f7f8fa', '#181c24'],
   band: ['#f0f2f6', '#1d222b'],
   line: ['#e0e4ea', '#2b323d'],
   text: ['#1c2330', '#e4e8ef'],
-  faint: ['#5f6a7b', '#8f9bad'],
+  faint: ['#576273', '#8f9bad'],
   accent: ['#0b57d0', '#8ab4ff'],
   critical: ['#d63a30', '#ff7b6e'],
   arrow: ['#7d8797', '#8793a6'],
-  gap: ['#c2410c', '#ff9d5c'],
+  gap: ['#a8380a', '#ff9d5c'],
   onBar: ['#ffffff', '#0b0e13'],
   kernel0: ['#3f66d6', '#86a8ff'],
   kernel1: ['#0b78b0', '#5cc3f5'],
@@ -27,8 +27,8 @@ export const COLOURS = {
   quiet: ['#667283', '#8b97a9'],
   fault: ['#c22a2a', '#ff6b6b'],
   blocked: ['#a3536b', '#e58fa7'],
-  wait: ['#aab4c2', '#566275'],
-  nullStream: ['#d08a1d', '#a87a2c'],
+  wait: ['#7d8898', '#66738a'],
+  nullStream: ['#b87410', '#b5832f'],
 } as const satisfies Readonly<Record<string, readonly [light: string, dark: string]>>
 export type ColourName = keyof typeof COLOURS
 

@@ -177,10 +177,13 @@ class Guesses {
         if (why[row] === BY_STREAM) return latest(row)
         return (why[row] === BY_WAIT ? cause[row] : this.#by[why[row] ?? 0]) ?? 0
       },
-      called: (row) => ((parent[row] ?? -1) < 0 ? this.#now : (called[parent[row] ?? 0] ?? 0)),
-      returned: (row) => called[row] ?? 0,
+      called: (row) => {
+        const launch = parent[row] ?? -1
+        return launch >= 0 && launch < row ? (called[launch] ?? 0) || 0 : this.#now
+      },
+      returned: (row) => called[row] || 0,
       start: (row) => {
-        const asked = (isInstant(kind[row] ?? 0) ? returned[row] : called[row]) ?? 0
+        const asked = (isInstant(kind[row] ?? 0) ? returned[row] : called[row]) || 0
         return Math.max(asked, endOf(latest(row), row), endOf(heldUpBy[row] ?? 0, row))
       },
       end: (row) => Math.max((start[row] ?? 0) || 0, kind[row] === RowKind.WAIT ? endOf(cause[row] ?? -1, row) : 0),
@@ -201,7 +204,7 @@ class Guesses {
     const what = kind[row] ?? 0
     this.#by[why[row] ?? 0] = heldUpBy[row] ?? 0
     if (parent[row] !== -1) return
-    this.#now = (what === RowKind.AWAIT ? called[row] : returned[row]) ?? 0
+    this.#now = (what === RowKind.AWAIT ? called[row] : returned[row]) || 0
     if (isHostOnly(what)) return
     this.#latest[lane[row] ?? 0] = row
     if (!isInstant(what)) this.#busyUntil[lane[row] ?? 0] = (end[row] ?? 0) || 0

@@ -5,12 +5,11 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { inflateSync } from 'node:zlib'
 import { defineKernel, Stream } from 'cuda-streams'
 import { busy, simulate } from 'cuda-streams/sim'
 import { nameStream, Timeline } from 'cuda-streams/timeline'
-import { decodePage, type PageData } from '../../src/timeline/page-format.js'
 import { runsModule } from '../helpers/run-time.js'
+import { dataOfPage } from './page-data.js'
 import { checkTraceFile } from './trace-format.js'
 
 const directory = mkdtempSync(join(tmpdir(), 'cuda-streams-timeline-'))
@@ -30,11 +29,6 @@ async function sample(): Promise<Timeline> {
     },
     { simulation },
   )
-}
-
-function dataIn(page: string): PageData {
-  const [, text = ''] = /<script id="data"[^>]*>([^<]*)</.exec(page) ?? []
-  return decodePage(inflateSync(Buffer.from(text, 'base64')))
 }
 
 describe('saving a timeline', () => {
@@ -65,7 +59,7 @@ describe('saving a timeline', () => {
       { simulation },
     )
     assert.equal(new Set(timeline.operations.map(({ stream }) => stream.id)).size, count)
-    const { lane, lanes } = dataIn(timeline.toHtml())
+    const { lane, lanes } = dataOfPage(timeline.toHtml())
     const numbers = new Set(lane)
     assert.deepEqual([lanes.length, numbers.size, Math.max(...numbers)], [count, count, count - 1])
   })
@@ -83,7 +77,7 @@ describe('saving a timeline', () => {
     assert.doesNotMatch(picture, /<script|<b>"/)
     assert.equal(picture.match(/<rect class="kernel0" /g)?.length, 3, 'two bars and the legend')
     assert.equal(picture.match(/<path class="arrow"/g)?.length, 1)
-    assert.equal(picture.match(/<rect class="critical"/g)?.length, 3)
+    assert.equal(picture.match(/<path class="critical"/g)?.length, 2, 'one line under each lane')
     const bare = (await sample()).toSvg({ arrows: false, criticalPath: false, from: 0, to: 5000 })
     assert.doesNotMatch(bare, /class="arrow"|class="critical"/)
     assert.equal(bare.match(/<rect class="kernel0" /g)?.length, 2, 'one bar and the legend')

@@ -10,6 +10,7 @@ import type { View } from './view.js'
 
 const SMALLEST_TEXT = 34
 const RADIUS = 3
+const BAR_FONT = '12px system-ui, sans-serif'
 /** Of what shares a pixel so many are asked whether they are on the critical path. */
 const MOST_UNDERLINED = 16
 /** Of hatching so many strengths are told apart. */
@@ -131,7 +132,9 @@ export class Painter {
     const height = track.height - 2 * inset
     const filled = new Float32Array(count)
     const left = (pixel: number): number => Math.round(view.xOf((first + pixel) * view.perPixel))
-    for (const colour of [...pixels.colours].sort((a, b) => a - b)) {
+    // What waits stands behind what works.
+    const order = (colour: number): number => (isHatched(colour) ? colour - BAR_COLOURS.length : colour)
+    for (const colour of [...pixels.colours].sort((a, b) => order(a) - order(b))) {
       context.fillStyle = this.#fillOf(colour)
       let begin = 0
       let before: PixelBar = NO_BAR
@@ -202,6 +205,7 @@ export class Painter {
     const by = causeOf(this.data, row)
     const name = 'null stream'
     const whole = by < 0 ? name : `${name}: after ${titleOf(this.data, by)} on ${placeOf(this.data, by)}`
+    this.#context.font = BAR_FONT
     const isRoom = this.#context.measureText(whole).width < width - 12
     this.#drawText(isRoom ? whole : name, left, middle, width, 'text', 'band')
   }
@@ -239,7 +243,7 @@ export class Painter {
     const context = this.#context
     const from = Math.max(left, 0)
     const room = left + width - from - 12
-    context.font = '12px system-ui, sans-serif'
+    context.font = BAR_FONT
     const shown = fitting(context, text, room)
     if (shown === '') return
     if (behind !== undefined) {

@@ -51,8 +51,8 @@ export function showOverlaps({ overlaps, duration }: Data): void {
 
 /** How busy each stream was. Pressing one brings it into view. */
 export function listStreams(data: Data, show: (lane: number) => void): void {
-  const used = data.streams.filter(({ stream }) => data.lane.includes(stream))
-  for (const { stream, busy, share } of used.slice(0, MOST_LISTED)) {
+  const used = new Set(data.lane)
+  for (const { stream, busy, share } of data.streams.filter((one) => used.has(one.stream)).slice(0, MOST_LISTED)) {
     const bar = element('span', { className: 'bar', ariaHidden: 'true' }, element('span'))
     bar.style.setProperty('--share', String(share))
     byId('streams', HTMLElement).append(
