@@ -1,9 +1,9 @@
 /** The gaps of a recording by what caused them, each cause in a sentence, with what to write instead. */
 import { isNullStream, type StreamHandle } from '../driver/driver.js'
 import type { Bindings } from './bindings.js'
-import { durationInWords } from './duration.js'
 import type { Gap } from './gap.js'
 import { inSentences, shortPlace } from './hold-up-sentences.js'
+import { durationInWords, timesInWords } from './in-words.js'
 import { isHostOnly, ROOM, RowKind, STAGING } from './kinds.js'
 import type { HoldUp, HoldUpKind } from './summary.js'
 import { NO_ROW } from './table.js'
@@ -101,7 +101,7 @@ function toHoldUp({ laneNames, site, name, lane }: Trace, { kind, by, at, time, 
     by: by === NO_ROW ? 'it' : nameOf(lane[by] ?? 0),
     call: name[by] ?? '',
     place,
-    often: `${gaps.length === 1 ? 'once' : `${gaps.length} times`}, ${durationInWords(time)}`,
+    often: `${timesInWords(gaps.length)}, ${durationInWords(time)}`,
   })
   const more = at === NO_ROW || place !== '' ? '' : '. `{ callSites: true }` records where'
   return { kind, message, advice: `${advice}${more}`, count: gaps.length, time, callSite, gaps }

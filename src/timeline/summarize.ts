@@ -1,9 +1,9 @@
 /** Works out a summary: adds up what each stream and each device did. */
 import type { Bindings } from './bindings.js'
-import { durationInWords } from './duration.js'
 import type { Gap } from './gap.js'
 import { inSentences } from './hold-up-sentences.js'
 import { holdUpsOf } from './hold-ups.js'
+import { durationInWords, timesInWords } from './in-words.js'
 import { RowKind } from './kinds.js'
 import type { DeviceSummary, HoldUp, StreamSummary, TimelineSummary } from './summary.js'
 import { NO_ROW } from './table.js'
@@ -21,7 +21,11 @@ interface StreamWork {
 export function summarize(trace: Trace, bindings: Bindings, gaps: readonly Gap[]): TimelineSummary {
   const devices = [...trace.deviceNames].map(([device, name]) => ({ device, name, ...deviceTimes(trace, device) }))
   const works = streamWorks(trace)
-  const holdUps = [...holdUpsOf(trace, bindings, gaps), ...devices.flatMap((one) => oneStream(trace, one, works))]
+  const holdUps = [
+    ...holdUpsOf(trace, bindings, gaps),
+    ...devices.flatMap((one) => oneStream(trace, one, works)),
+    ...ownHostFunctions(trace),
+  ]
   return {
     duration: trace.duration,
     streams: streamsOf(trace, works, gaps),
@@ -141,7 +145,31 @@ function oneStream({ lanes, laneNames }: Trace, device: DeviceSummary, works: re
   if (time <= 0) return []
   const count = mixed.reduce((sum, { index }) => sum + (works[index]?.changes ?? 0), 0)
   const held = mixed.length === 1 ? `'${laneNames[first.index] ?? ''}'` : `${mixed.length} streams`
-  const often = `${count} times: ${durationInWords(time)} could overlap at most`
+  const often = `${timesInWords(count)}: ${durationInWords(time)} could overlap at most`
   const sentences = inSentences('oneStream', { held, by: '', call: '', place: '', often })
   return [{ kind: 'oneStream', ...sentences, count, time, callSite: undefined, gaps: [] }]
+}
+
+/** A stream does nothing while a host function of its own runs: no gap, and time of the device that is lost all the same. */
+function ownHostFunctions({ length, kind, lane, start, end, lanes, laneNames }: Trace): HoldUp[] {
+  const sums = lanes.map(() => ({ count: 0, time: 0, waited: 0, held: 0 }))
+  for (let row = 0; row < length; row += 1) {
+    const own = sums[lane[row] ?? 0]
+    if (own === undefined) continue
+    if (kind[row] === RowKind.HOST_FUNCTION) {
+      own.held += 1
+      own.waited += (end[row] ?? 0) - (start[row] ?? 0)
+    } else if (workOf(kind[row] ?? 0) !== undefined) {
+      own.count += own.held
+      own.time += own.waited
+      own.held = 0
+      own.waited = 0
+    }
+  }
+  return sums.flatMap(({ count, time }, on): HoldUp[] => {
+    if (!(time > 0)) return []
+    const often = `${timesInWords(count)}, ${durationInWords(time)}`
+    const facts = { held: `'${laneNames[on] ?? ''}'`, by: 'its own', call: '', place: '', often }
+    return [{ kind: 'hostFunction', ...inSentences('hostFunction', facts), count, time, callSite: undefined, gaps: [] }]
+  })
 }

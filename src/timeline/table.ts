@@ -11,6 +11,8 @@ export class RowTable {
   limit = 0
   /** Operations that there was no room for. */
   dropped = 0
+  /** Called with each row that is added, while the call that it stands for is made. */
+  whenAdded: readonly ((row: number) => void)[] = []
   #capacity = FIRST_CAPACITY
   kind: Uint8Array = new Uint8Array(FIRST_CAPACITY)
   /** Which lane it is on. */
@@ -54,6 +56,7 @@ export class RowTable {
     this.cause[row] = NO_ROW
     this.parent[row] = NO_ROW
     this.site[row] = NO_ROW
+    if (this.whenAdded.length > 0) for (const tell of this.whenAdded) tell(row)
     return row
   }
 

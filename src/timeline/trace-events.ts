@@ -69,14 +69,15 @@ const FIRST_STREAM = 7
 /** More devices than a machine has. */
 const MOST_DEVICES = 64
 
-const rounded = (value: number): number => Number(value.toFixed(3))
-const micro = (nanoseconds: number): number => rounded(nanoseconds / 1000)
+/** A quotient is the number nearest to the fraction that is written, as is what a reader makes of the text. */
+const micro = (nanoseconds: number): number => Math.round(nanoseconds) / 1000
 
-/** Tenths of a nanosecond that a slice is short; one inside another is shorter by one more, as far as that rounds up. */
-const shortBy = (depth: number): number => Math.min(depth + 1, 4)
-/** Never nothing: a slice without length that begins with another would have to end before that begins. */
+/**
+ * The length of a slice: tenths of a nanosecond too short, and one more inside another slice, as far as that rounds up.
+ * Never nothing: a slice without length that begins with another would have to end before that begins.
+ */
 const lengthOf = (from: number, to: number, depth = 0): number =>
-  Number(Math.max(to - from - shortBy(depth) / 10_000, 0.0001).toFixed(4))
+  Math.max(10 * (Math.round(to) - Math.round(from)) - Math.min(depth + 1, 4), 1) / 10_000
 
 export function toTraceEvents(trace: Trace): TraceFile {
   return { ...header(trace), traceEvents: [...eventsOf(trace)] }
@@ -151,12 +152,13 @@ function* hostEvents(trace: Trace, host: number): Generator<TraceEvent> {
     const { kind, called, returned, name, parent } = trace
     const what = kind[row] ?? 0
     const text = name[row] ?? ''
-    const [from, to] = [micro(called[row] ?? 0), micro(returned[row] ?? 0)]
+    const from = Math.round(called[row] ?? 0)
+    const to = Math.round(returned[row] ?? 0)
     const [call] = CALLS[what] ?? []
     if (what === RowKind.AWAIT) {
       const common = { cat: 'await', name: text, id: row + 1, pid: host, tid: JAVASCRIPT }
-      yield { ph: 'b', ...common, ts: from, args: argsOnHost(trace, row) }
-      yield { ph: 'e', ...common, ts: to }
+      yield { ph: 'b', ...common, ts: micro(from), args: argsOnHost(trace, row) }
+      yield { ph: 'e', ...common, ts: micro(to) }
     } else if (what === RowKind.SYNCHRONIZE) slices.push({ row, cat: 'cuda_runtime', name: text, from, to })
     else if (call !== undefined && parent[row] === NO_ROW) {
       slices.push({ row, cat: 'cuda_driver', name: call, from, to })
@@ -169,7 +171,7 @@ function* hostEvents(trace: Trace, host: number): Generator<TraceEvent> {
   for (const { row, cat, name, from, to } of slices) {
     while ((around.at(-1) ?? Number.POSITIVE_INFINITY) <= from) around.pop()
     const dur = lengthOf(from, to, around.length)
-    yield { ph: 'X', cat, name, pid: host, tid: JAVASCRIPT, ts: from, dur, args: argsOnHost(trace, row) }
+    yield { ph: 'X', cat, name, pid: host, tid: JAVASCRIPT, ts: micro(from), dur, args: argsOnHost(trace, row) }
     around.push(to)
   }
 }
@@ -188,7 +190,7 @@ function hostFunctionTimes(
   row: number,
 ): [from: number, to: number] | undefined {
   const [began, over] = hostFunctionTimes.get(row) ?? [start[row] ?? Number.NaN, end[row] ?? Number.NaN]
-  return Number.isNaN(began) || Number.isNaN(over) ? undefined : [micro(began), micro(over)]
+  return Number.isNaN(began) || Number.isNaN(over) ? undefined : [Math.round(began), Math.round(over)]
 }
 
 function argsOnHost({ kind, cause, lane, laneNames, site }: Trace, row: number): NonNullable<TraceEvent['args']> {
@@ -206,14 +208,15 @@ function* eventsOfRow(trace: Trace, row: number, host: number, track: number): G
   const { kind, called, start, end, lane, lanes, name, bytes, parent } = trace
   const what = kind[row] ?? 0
   const own = lanes[lane[row] ?? 0]
-  const ts = micro(start[row] ?? Number.NaN)
-  const finish = micro(end[row] ?? Number.NaN)
-  if (own === undefined || isHostOnly(what) || Number.isNaN(ts) || Number.isNaN(finish)) return
-  if (isInstant(what) && !(what === RowKind.WAIT && finish > ts)) return
+  const began = start[row] ?? Number.NaN
+  const over = end[row] ?? Number.NaN
+  if (own === undefined || isHostOnly(what) || Number.isNaN(began) || Number.isNaN(over)) return
+  if (isInstant(what) && !(what === RowKind.WAIT && Math.round(over) > Math.round(began))) return
   const [call, cat = KIND_NAMES[what] ?? ''] = CALLS[what] ?? []
+  const ts = micro(began)
   const size = bytes[row] ?? Number.NaN
   const args = { correlation: row, stream: Number(own.id), ...(Number.isNaN(size) ? {} : { bytes: size }) }
-  yield { ph: 'X', cat, name: name[row] ?? '', pid: own.device, tid: track, ts, dur: lengthOf(ts, finish), args }
+  yield { ph: 'X', cat, name: name[row] ?? '', pid: own.device, tid: track, ts, dur: lengthOf(began, over), args }
   if (parent[row] !== NO_ROW || call === undefined) return
   const arrow = { cat: 'ac2g', name: 'ac2g', id: row + 1 }
   yield { ph: 's', ...arrow, pid: host, tid: JAVASCRIPT, ts: micro(called[row] ?? 0) }
@@ -240,7 +243,7 @@ function* arrows(trace: Trace, firstTrack: readonly number[]): Generator<TraceEv
       const to = lanes[on]
       if (source === NO_ROW || from === undefined || to === undefined) continue
       // An arrow begins inside a slice, and a slice has no room for it at its very end.
-      const leaves = Math.max(micro(start[source] ?? 0), rounded(micro(end[source] ?? 0) - 0.001))
+      const leaves = micro(Math.max(start[source] ?? 0, Math.round(end[source] ?? 0) - 1))
       const common = { cat: 'wait', name: 'wait', id: length + wait + 1 }
       yield { ph: 's', ...common, pid: from.device, tid: firstTrack[from.index] ?? 0, ts: leaves }
       yield { ph: 'f', bp: 'e', ...common, pid: to.device, tid: firstTrack[on] ?? 0, ts: micro(start[row] ?? 0) }

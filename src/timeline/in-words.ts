@@ -1,4 +1,6 @@
-/** Nanoseconds as people read them, with three digits. */
+/** Numbers as people read them. */
+
+/** Nanoseconds, with three digits. */
 export function durationInWords(nanoseconds: number): string {
   if (nanoseconds < 1000) return `${Math.round(nanoseconds)} ns`
   if (nanoseconds < 999_500) return `${(nanoseconds / 1e3).toPrecision(3)} µs`
@@ -6,3 +8,5 @@ export function durationInWords(nanoseconds: number): string {
   const seconds = nanoseconds / 1e9
   return `${seconds < 999.5 ? seconds.toPrecision(3) : Math.round(seconds)} s`
 }
+
+export const timesInWords = (count: number): string => (count === 1 ? 'once' : `${count} times`)
