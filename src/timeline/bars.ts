@@ -33,23 +33,29 @@ export class BarList {
   }
 
   toBars(): Bars {
-    const order = Array.from(this.#rows.keys())
     const begins = this.#begin
-    if (begins.some((begin, at) => begin < (begins[at - 1] ?? 0))) {
+    const count = begins.length
+    const order = Int32Array.from(begins.keys())
+    if (begins.some((begin, at) => begin < (begins[at - 1] ?? begin))) {
       order.sort((a, b) => (begins[a] ?? 0) - (begins[b] ?? 0) || a - b)
     }
     const bars = {
-      rows: Int32Array.from(order, (at) => this.#rows[at] ?? 0),
-      begin: Float64Array.from(order, (at) => this.#begin[at] ?? 0),
-      end: Float64Array.from(order, (at) => this.#end[at] ?? 0),
-      colour: Uint8Array.from(order, (at) => this.#colour[at] ?? 0),
+      rows: new Int32Array(count),
+      begin: new Float64Array(count),
+      end: new Float64Array(count),
+      colour: new Uint8Array(count),
+      busyBefore: new Float64Array(count + 1),
     }
-    const busyBefore = new Float64Array(order.length + 1)
-    for (let at = 0; at < order.length; at += 1) {
-      const worked = isWork(bars.colour[at]) ? (bars.end[at] ?? 0) - (bars.begin[at] ?? 0) : 0
-      busyBefore[at + 1] = (busyBefore[at] ?? 0) + worked
+    for (let at = 0; at < count; at += 1) {
+      const from = order[at] ?? 0
+      const [begin, end, colour] = [begins[from] ?? 0, this.#end[from] ?? 0, this.#colour[from] ?? 0]
+      bars.rows[at] = this.#rows[from] ?? 0
+      bars.begin[at] = begin
+      bars.end[at] = end
+      bars.colour[at] = colour
+      bars.busyBefore[at + 1] = (bars.busyBefore[at] ?? 0) + (isWork(colour) ? end - begin : 0)
     }
-    return { ...bars, busyBefore }
+    return bars
   }
 }
 

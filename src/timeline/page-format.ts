@@ -76,13 +76,10 @@ export function encodePage(data: PageData): Uint8Array[] {
   const guesses = new Guesses(data, data.lanes.length)
   for (let from = 0; from < data.length; from += BLOCK) {
     const count = Math.min(BLOCK, data.length - from)
-    for (let row = from; row < from + count; row += 1) {
-      for (let at = 0; at < columns.length; at += 1) {
-        const into = codes[at]
-        if (into !== undefined) into[row - from] = codeOf(columns[at]?.[row] ?? 0, guesses.of(at, row))
-      }
-      guesses.passed(row)
-    }
+    guesses.inOrder(from, count, (at, row, guess) => {
+      const into = codes[at]
+      if (into !== undefined) into[row - from] = codeOf(columns[at]?.[row] ?? 0, guess)
+    })
     for (const column of codes) parts.push(...planesOf(column.subarray(0, count)))
   }
   return parts
@@ -99,13 +96,10 @@ export function decodePage(bytes: Uint8Array): PageData {
   for (let from = 0; from < text.length; from += BLOCK) {
     const count = Math.min(BLOCK, text.length - from)
     for (const into of codes) place = readPlanes(bytes, place, into.subarray(0, count))
-    for (let row = from; row < from + count; row += 1) {
-      for (let at = 0; at < columns.length; at += 1) {
-        const column = columns[at]
-        if (column !== undefined) column[row] = decoded(codes[at]?.[row - from] ?? 0, guesses.of(at, row))
-      }
-      guesses.passed(row)
-    }
+    guesses.inOrder(from, count, (at, row, guess) => {
+      const column = columns[at]
+      if (column !== undefined) column[row] = decoded(codes[at]?.[row - from] ?? 0, guess)
+    })
   }
   return { ...text, ...rows }
 }
@@ -158,7 +152,8 @@ class Guesses {
   readonly #by = new Int32Array(BINDING_KINDS.length)
   /** When the latest call of the host was over. */
   #now = 0
-  readonly #ofColumn: readonly ((row: number) => number)[]
+  /** Undefined for a column of which nothing is guessed. */
+  readonly #ofColumn: readonly (((row: number) => number) | undefined)[]
 
   constructor(
     private readonly rows: PageRows,
@@ -189,17 +184,25 @@ class Guesses {
       end: (row) => Math.max((start[row] ?? 0) || 0, kind[row] === RowKind.WAIT ? endOf(cause[row] ?? -1, row) : 0),
       gapBegin: (row) => (heldUp[row] === 0 ? 0 : (this.#busyUntil[lane[row] ?? 0] ?? 0)),
     }
-    const nothing = (): number => 0
     const byName = new Map(Object.entries(ofName))
-    this.#ofColumn = Object.keys(emptyRows(0)).map((name) => byName.get(name) ?? nothing)
+    this.#ofColumn = Object.keys(emptyRows(0)).map((name) => byName.get(name))
   }
 
-  of(column: number, row: number): number {
-    return this.#ofColumn[column]?.(row) ?? 0
+  /** Every value of so many rows with its guess: first the columns of which nothing is guessed, then row by row. */
+  inOrder(first: number, count: number, visit: (column: number, row: number, guess: number) => void): void {
+    const guessed: (readonly [column: number, guess: (row: number) => number])[] = []
+    for (const [column, guess] of this.#ofColumn.entries()) {
+      if (guess !== undefined) guessed.push([column, guess])
+      else for (let row = first; row < first + count; row += 1) visit(column, row, 0)
+    }
+    for (let row = first; row < first + count; row += 1) {
+      for (const [column, guess] of guessed) visit(column, row, guess(row))
+      this.#passed(row)
+    }
   }
 
   /** All of the row is known. */
-  passed(row: number): void {
+  #passed(row: number): void {
     const { kind, lane, parent, why, heldUpBy, called, returned, end } = this.rows
     const what = kind[row] ?? 0
     this.#by[why[row] ?? 0] = heldUpBy[row] ?? 0

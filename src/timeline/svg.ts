@@ -173,7 +173,7 @@ function drawnBars(frame: Frame, { bars, top }: Lane, critical: boolean): string
     )
     if (text === '' || colour === WAIT) return
     const place = `x="${round(left + size / 2)}" y="${top + BAR / 2 + 4}" text-anchor="middle"`
-    wide.push(`<text class="${colour === NULL_STREAM ? 'text' : 'onBar'}" ${place}>${escaped(text)}</text>`)
+    wide.push(`<text class="${colour === NULL_STREAM ? 'text onHatch' : 'onBar'}" ${place}>${escaped(text)}</text>`)
   })
   for (const [colour, shape] of heaps(pixels, top).entries()) narrow[colour] += shape
   for (let pixel = 0; pixel < pixels.count; pixel += 1) {
@@ -285,16 +285,14 @@ function legend(frame: Frame, height: number, critical: boolean): string[] {
 }
 
 function styles(): string {
-  const of = (scheme: 0 | 1): string =>
-    Object.entries(COLOURS)
-      .map(
-        ([name, colours]) => `.${name}{${name === 'line' || name === 'arrow' ? 'stroke' : 'fill'}:${colours[scheme]}}`,
-      )
-      .join('')
-  const heads = ([light, dark]: readonly [string, string], scheme: 0 | 1): string =>
-    `.head{fill:${scheme === 0 ? light : dark}}`
   const fixed =
-    'text{font:12px system-ui,-apple-system,"Segoe UI",sans-serif}.title{font-size:15px;font-weight:600}.onBar{font-size:11px}.line{stroke-width:1}.arrow{fill:none;stroke-width:1.3}'
-  const { arrow } = COLOURS
-  return `${fixed}${of(0)}${heads(arrow, 0)}@media(prefers-color-scheme:dark){${of(1)}${heads(arrow, 1)}}`
+    'text{font:12px system-ui,-apple-system,"Segoe UI",sans-serif}.title{font-size:15px;font-weight:600}.onBar,.onHatch{font-size:11px}.onHatch{paint-order:stroke;stroke-width:4px}.line{stroke-width:1}.arrow{fill:none;stroke-width:1.3}'
+  const of = (scheme: 0 | 1): string => {
+    const rules = Object.entries(COLOURS).map(([name, colours]) => {
+      const property = name === 'line' || name === 'arrow' ? 'stroke' : 'fill'
+      return `.${name}{${property}:${colours[scheme]}}`
+    })
+    return `${rules.join('')}.head{fill:${COLOURS.arrow[scheme]}}.onHatch{stroke:${COLOURS.band[scheme]}}`
+  }
+  return `${fixed}${of(0)}@media(prefers-color-scheme:dark){${of(1)}}`
 }

@@ -14,6 +14,9 @@ const MOST_LINKS = 6
 /** More than there are kinds. */
 const KINDS = 16
 
+/** Above the facts there is room for so many letters. */
+const LONG_NAME = 30
+
 type Select = (row: number) => void
 
 const REASONS: Readonly<Record<string, string>> = {
@@ -100,6 +103,7 @@ function facts(data: Data, row: number): [string, string][] {
   const called = data.called[row] ?? 0
   const returned = data.returned[row] ?? 0
   const found: [string, string][] = []
+  if (titleOf(data, row).length > LONG_NAME) found.push(['name', titleOf(data, row)])
   if (!isHostOnly(data.kind[row] ?? 0)) {
     found.push(['began', Number.isNaN(start) ? 'not in this recording' : formatPoint(start)])
     found.push(['took', Number.isNaN(end) ? 'not over yet' : formatTime(end - start)])
