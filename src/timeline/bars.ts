@@ -120,8 +120,14 @@ export class Pixels {
   from = new Int32Array()
   upTo = new Int32Array()
   #shares = new Float32Array()
-  /** The colours that are there. */
-  readonly colours = new Set<number>()
+  /** 1 for the colours that are there. */
+  readonly #present = new Uint8Array(COLOUR_COUNT)
+
+  /** Those that are there: what waits stands behind what works. */
+  get colours(): readonly number[] {
+    const order = [...BAR_COLOURS.keys()]
+    return [...order.slice(WAIT), ...order.slice(0, WAIT)].filter((colour) => this.#present[colour] === 1)
+  }
 
   /** From 0 to 1. */
   share(pixel: number, colour: number): number {
@@ -133,6 +139,7 @@ export class Pixels {
     this.#clear(Math.floor(begin / perPixel), Math.floor(end / perPixel))
     const isWide = (at: number): boolean => (bars.end[at] ?? 0) - (bars.begin[at] ?? 0) >= NARROW * perPixel
     let at = countUpTo(bars.end, begin)
+    let size = 8
     while (at < bars.rows.length && (bars.begin[at] ?? 0) < end) {
       if (isWide(at)) {
         wide(at)
@@ -140,7 +147,8 @@ export class Pixels {
         continue
       }
       const limit = (Math.floor((bars.begin[at] ?? 0) / perPixel) + 1) * perPixel
-      let next = Math.max(at + 1, countUpTo(bars.begin, limit, at))
+      let next = Math.max(at + 1, countUpTo(bars.begin, limit, at, at + 2 * size))
+      size = next - at
       // Bars do not overlap, so only the last of them can be a wide one.
       if (next > at + 1 && isWide(next - 1)) next -= 1
       this.#add(bars, at, next, perPixel)
@@ -157,7 +165,7 @@ export class Pixels {
       this.from = new Int32Array(this.count)
       this.upTo = new Int32Array(this.count)
     }
-    this.colours.clear()
+    this.#present.fill(0)
     this.#shares.fill(0)
     this.from.fill(-1)
   }
@@ -172,13 +180,14 @@ export class Pixels {
       const end = bars.end[bar] ?? 0
       // What those that are asked stand for.
       const weight = isWork(colour) ? (busy === 0 ? 1 : all / busy) : (next - at) / (asked - at)
-      const own = Math.floor(begin / perPixel)
-      this.colours.add(colour)
-      this.#share(own, colour, Number.EPSILON, at, next)
-      for (let pixel = own; pixel * perPixel < end; pixel += 1) {
+      this.#present[colour] = 1
+      let pixel = Math.floor(begin / perPixel)
+      do {
         const part = Math.min(end, (pixel + 1) * perPixel) - Math.max(begin, pixel * perPixel)
-        this.#share(pixel, colour, (part / perPixel) * weight, at, next)
-      }
+        // What takes no time is there too.
+        this.#share(pixel, colour, Math.max(Number.EPSILON, (part / perPixel) * weight), at, next)
+        pixel += 1
+      } while (pixel * perPixel < end)
     }
   }
 
@@ -202,7 +211,8 @@ export class Pixels {
       if (apart === 1) continue
       const least = (LEAST_OF_LONELY * apart) / LONELY
       const place = pixel * COLOUR_COUNT
-      const sum = this.#shares.subarray(place, place + WAIT).reduce((total, share) => total + share, 0)
+      let sum = 0
+      for (let colour = 0; colour < WAIT; colour += 1) sum += this.#shares[place + colour] ?? 0
       if (sum === 0 || sum >= least) continue
       for (let colour = 0; colour < WAIT; colour += 1) {
         this.#shares[place + colour] = ((this.#shares[place + colour] ?? 0) * least) / sum
@@ -211,10 +221,11 @@ export class Pixels {
   }
 }
 
-/** How many of these times, which are in order, are at or before one. */
-export function countUpTo(times: Float64Array, time: number, from = 0): number {
-  let low = from
-  let high = times.length
+/** How many of these times, which are in order, are at or before one: at least `from`, and probably less than `about`. */
+export function countUpTo(times: Float64Array, time: number, from = 0, about = times.length): number {
+  const isLess = (times[about] ?? Number.POSITIVE_INFINITY) > time
+  let low = isLess ? from : about
+  let high = isLess ? Math.min(about, times.length) : times.length
   while (low < high) {
     const middle = (low + high) >> 1
     if ((times[middle] ?? 0) <= time) low = middle + 1

@@ -38,6 +38,8 @@ const NARROWEST = 200
 const MOST_LETTERS = 22
 /** Bars this wide have round corners, and a name if that fits. */
 const ROUNDED = 5
+/** Of what is hatched, above and below. */
+const INSET = 8
 /** A pixel that waits for more of its time than this is hatched. */
 const HALF = 0.5
 /** More arrows than this are a thicket: none is drawn. */
@@ -159,7 +161,7 @@ function drawnBars(frame: Frame, { bars, top }: Lane, critical: boolean): string
     const left = x(frame, bars.begin[at] ?? 0)
     const right = x(frame, bars.end[at] ?? 0)
     const size = Math.max(0.8, right - left - (right - left > 4 ? 1 : 0))
-    const inset = isHatched(colour) ? 8 : 0
+    const inset = isHatched(colour) ? INSET : 0
     const [y, tall] = [top + inset, BAR - 2 * inset]
     underline(at, left, left + size)
     if (size < ROUNDED) {
@@ -202,15 +204,13 @@ function drawnBars(frame: Frame, { bars, top }: Lane, critical: boolean): string
       let filled = 0
       for (const colour of BAR_COLOURS.keys()) {
         const share = pixel === count || pixels.from[pixel] === -1 ? 0 : pixels.share(pixel, colour)
-        if (share > 0 && !isHatched(colour)) filled += share * BAR
-        const inset = isHatched(colour) ? 8 : 0
-        const tall = isHatched(colour)
-          ? share > HALF
-            ? BAR - 2 * inset
-            : 0
-          : share === 0
-            ? 0
-            : Math.min(BAR, Math.max(1, Math.round(filled)))
+        const inset = isHatched(colour) ? INSET : 0
+        let tall = 0
+        if (isHatched(colour)) tall = share > HALF ? BAR - 2 * inset : 0
+        else if (share > 0) {
+          filled += share * BAR
+          tall = Math.min(BAR, Math.max(1, Math.round(filled)))
+        }
         if (tall === before[colour]) continue
         if (before[colour] === 0) shapes[colour] += `M${left} ${ground - inset}`
         else shapes[colour] += `H${left}`

@@ -12,7 +12,7 @@ const SMALLEST_TEXT = 34
 const RADIUS = 3
 const BAR_FONT = '12px system-ui, sans-serif'
 /** Of what shares a pixel so many are asked whether they are on the critical path. */
-const MOST_UNDERLINED = 16
+const MOST_UNDERLINED = 8
 /** Of hatching so many strengths are told apart. */
 const ALPHAS = 8
 
@@ -132,9 +132,7 @@ export class Painter {
     const height = track.height - 2 * inset
     const filled = new Float32Array(count)
     const left = (pixel: number): number => Math.round(view.xOf((first + pixel) * view.perPixel))
-    // What waits stands behind what works.
-    const order = (colour: number): number => (isHatched(colour) ? colour - BAR_COLOURS.length : colour)
-    for (const colour of [...pixels.colours].sort((a, b) => order(a) - order(b))) {
+    for (const colour of pixels.colours) {
       context.fillStyle = this.#fillOf(colour)
       let begin = 0
       let before: PixelBar = NO_BAR
@@ -154,8 +152,13 @@ export class Painter {
     }
     context.globalAlpha = 1
     if (!this.highlights.showCritical || track.kind !== 'stream') return
-    for (let pixel = 0; pixel < count; pixel += 1) {
-      if (from[pixel] !== -1) this.#underline(track, from[pixel] ?? 0, upTo[pixel] ?? 0, left(pixel), top)
+    context.fillStyle = this.#colours('critical')
+    let begin = -1
+    for (let pixel = 0; pixel <= count; pixel += 1) {
+      const isCritical = pixel < count && this.#isCritical(track, from[pixel] ?? -1, upTo[pixel] ?? 0)
+      if (isCritical === begin >= 0) continue
+      if (!isCritical) context.fillRect(left(begin), top + track.height - 3, left(pixel) - left(begin), 3)
+      begin = isCritical ? pixel : -1
     }
   }
 
@@ -166,14 +169,11 @@ export class Painter {
     return { y: height - below - tall, tall, alpha: 1 }
   }
 
-  #underline(track: Track, from: number, upTo: number, x: number, top: number): void {
-    for (let at = from; at < Math.min(upTo, from + MOST_UNDERLINED); at += 1) {
-      if (this.data.critical[track.rows[at] ?? 0] !== 1 || isHatched(track.colour[at])) continue
-      this.#context.globalAlpha = 1
-      this.#context.fillStyle = this.#colours('critical')
-      this.#context.fillRect(x, top + track.height - 3, 1, 3)
-      return
+  #isCritical(track: Track, from: number, upTo: number): boolean {
+    for (let at = from; at >= 0 && at < Math.min(upTo, from + MOST_UNDERLINED); at += 1) {
+      if (this.data.critical[track.rows[at] ?? 0] === 1 && !isHatched(track.colour[at])) return true
     }
+    return false
   }
 
   #drawBar(track: Track, at: number, top: number): void {
