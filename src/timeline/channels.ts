@@ -226,7 +226,7 @@ class ChannelPublisher {
     const lane = lanes.all[table.lane[row] ?? 0]
     const isTold = meter.clock === 'virtual' ? number !== RowKind.ALLOCATE : !isInstant(number)
     if (kind === undefined || lane === undefined || !isTold || table.parent[row] !== NO_ROW) return true
-    if (Number.isNaN(table.end[row] ?? 0)) return false
+    if (Number.isNaN(table.end[row] ?? 0)) return table.lost.has(row)
     const { operations } = this.channels
     if (isInstant(number) || !operations.hasSubscribers) return true
     const byteLength = Number.isNaN(table.bytes[row] ?? 0) ? undefined : table.bytes[row]

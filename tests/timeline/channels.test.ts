@@ -10,6 +10,7 @@ import { nameStream, type OperationMessage, publish, type SynchronizeMessage, Ti
 import { driverOf } from '../../src/device.js'
 import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
 import { refused } from '../conformance/expect.js'
+import { heard } from './heard.js'
 
 function machine(): { device: Device; front: WrappableDriver; a: Stream; b: Stream } {
   const [device] = simulate().devices
@@ -17,19 +18,6 @@ function machine(): { device: Device; front: WrappableDriver; a: Stream; b: Stre
   const front = driverOf(device)
   assert.ok(front instanceof WrappableDriver)
   return { device, front, a: nameStream(new Stream({ device }), 'a'), b: new Stream({ device }) }
-}
-
-/** Listens on a channel for as long as the function runs. */
-async function heard<M>(channel: string, fn: () => Promise<void>): Promise<M[]> {
-  const messages: M[] = []
-  const listener = (message: unknown): void => void messages.push(message as M)
-  subscribe(channel, listener)
-  try {
-    await fn()
-  } finally {
-    unsubscribe(channel, listener)
-  }
-  return messages
 }
 
 describe('the channels', () => {
