@@ -3,7 +3,31 @@ import { isHostOnly, isInstant, RowKind } from './kinds.js'
 import type { HoldUp, TimelineSummary } from './summary.js'
 
 export interface PageData extends PageText, PageRows {}
-export type PageRows = Readonly<ReturnType<typeof emptyRows>>
+
+export interface PageRows {
+  readonly kind: Uint8Array
+  readonly lane: Uint32Array
+  readonly name: Uint32Array
+  readonly parent: Int32Array
+  readonly cause: Int32Array
+  readonly site: Uint32Array
+  readonly bytes: Float64Array
+  /** A place in BINDING_KINDS, and the row that goes with it. */
+  readonly why: Uint8Array
+  readonly heldUpBy: Int32Array
+  /** Whole nanoseconds. */
+  readonly called: Float64Array
+  readonly returned: Float64Array
+  readonly start: Float64Array
+  readonly end: Float64Array
+  /** 0 for the stream's own, or the number of a track below it for the nodes of graphs. */
+  readonly track: Uint32Array
+  /** 1 for a row of the critical path. */
+  readonly critical: Uint8Array
+  /** 1 + the place in `holdUps` of what held the row up, and when the gap before the row begins; 0 and NaN without one. */
+  readonly heldUp: Uint32Array
+  readonly gapBegin: Float64Array
+}
 
 interface PageText {
   readonly title: string
@@ -32,30 +56,27 @@ interface PageText {
 }
 
 /** In the order in which they are written: what a value probably is follows from the columns before it. */
-export const emptyRows = (length: number) => ({
-  kind: new Uint8Array(length),
-  lane: new Uint32Array(length),
-  name: new Uint32Array(length),
-  parent: new Int32Array(length),
-  cause: new Int32Array(length),
-  site: new Uint32Array(length),
-  bytes: new Float64Array(length),
-  /** A place in BINDING_KINDS, and the row that goes with it. */
-  why: new Uint8Array(length),
-  heldUpBy: new Int32Array(length),
-  /** Whole nanoseconds. */
-  called: new Float64Array(length),
-  returned: new Float64Array(length),
-  start: new Float64Array(length),
-  end: new Float64Array(length),
-  /** 0 for the stream's own, or the number of a track below it for the nodes of graphs. */
-  track: new Uint32Array(length),
-  /** 1 for a row of the critical path. */
-  critical: new Uint8Array(length),
-  /** 1 + the place in `holdUps` of what held the row up, and when the gap before the row begins; 0 and NaN without one. */
-  heldUp: new Uint32Array(length),
-  gapBegin: new Float64Array(length),
-})
+export function emptyRows(length: number): PageRows {
+  return {
+    kind: new Uint8Array(length),
+    lane: new Uint32Array(length),
+    name: new Uint32Array(length),
+    parent: new Int32Array(length),
+    cause: new Int32Array(length),
+    site: new Uint32Array(length),
+    bytes: new Float64Array(length),
+    why: new Uint8Array(length),
+    heldUpBy: new Int32Array(length),
+    called: new Float64Array(length),
+    returned: new Float64Array(length),
+    start: new Float64Array(length),
+    end: new Float64Array(length),
+    track: new Uint32Array(length),
+    critical: new Uint8Array(length),
+    heldUp: new Uint32Array(length),
+    gapBegin: new Float64Array(length),
+  }
+}
 
 export const BINDING_KINDS = ['unknown', 'stream', 'wait', 'nullStream', 'host', 'eventLoop', 'engine'] as const
 const BY_STREAM = BINDING_KINDS.indexOf('stream')
@@ -89,7 +110,7 @@ export function decodePage(bytes: Uint8Array): PageData {
   const begin = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true)
   const text: PageText = JSON.parse(new TextDecoder().decode(bytes.subarray(4, begin)))
   const rows = emptyRows(text.length)
-  const columns = Object.values(rows)
+  const columns = Object.values(rows).filter(isColumn)
   const codes = columns.map(() => new Float64Array(Math.min(BLOCK, text.length)))
   const guesses = new Guesses(rows, text.lanes.length)
   let place = begin

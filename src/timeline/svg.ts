@@ -18,7 +18,7 @@ export interface SvgOptions {
   readonly to?: number | undefined
   /** Stands above the picture. Default: none. */
   readonly title?: string | undefined
-  /** Draws arrows from records to the waits for them. Default true. */
+  /** Draws arrows from records to the waits for them, where there are at most 300. Default true. */
   readonly arrows?: boolean | undefined
   /** Underlines the operations of `timeline.criticalPath`. Default true. */
   readonly criticalPath?: boolean | undefined

@@ -361,6 +361,12 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
         window.drawn.push({ text, x: at.x, y: at.y })
         return fillText.call(this, text, x, y)
       }
+      // A copy is read: the browser complains of a canvas that is drawn on and read.
+      window.pixelsOf = (x, y, width, height) => {
+        const copy = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true })
+        copy.drawImage(document.querySelector('#lanes'), -x, -y)
+        return copy.getImageData(0, 0, width, height).data
+      }
       CanvasRenderingContext2D.prototype.fillRect = function (x, y, width, height) {
         if (this.canvas.id === 'lanes' && x === 0 && y === 0 && height > 300) window.drawn = []
         return fillRect.call(this, x, y, width, height)
@@ -391,9 +397,8 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
   /** The colour of the canvas there. */
   const colourAt = (page: Page, { x, y }: { x: number; y: number }): Promise<string> =>
     page.evaluate(`(() => {
-      const canvas = document.querySelector('#lanes')
-      const box = canvas.getBoundingClientRect()
-      return String(canvas.getContext('2d').getImageData(${x} - box.x, ${y} - box.y, 1, 1).data)
+      const box = document.querySelector('#lanes').getBoundingClientRect()
+      return String(pixelsOf(${x} - box.x, ${y} - box.y, 1, 1))
     })()`)
   /** How much of the lane of a name is drawn in colours in which blue outweighs the rest, as bars of 'busy' are. */
   async function filled(page: Page, name: string): Promise<number> {
@@ -402,8 +407,7 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
     assert.ok(label && area)
     const margin = 0.02 * area.width
     return page.evaluate(`(() => {
-      const { data } = document.querySelector('#lanes').getContext('2d')
-        .getImageData(${margin}, ${label.y - area.y + 3}, ${area.width - 2 * margin}, ${label.height - 6})
+      const data = pixelsOf(${margin}, ${label.y - area.y + 3}, ${area.width - 2 * margin}, ${label.height - 6})
       let blue = 0
       for (let at = 0; at < data.length; at += 4) if (data[at + 2] > data[at] + 60) blue += 1
       return blue / (data.length / 4)
