@@ -6,9 +6,12 @@ import type { Trace } from './trace.js'
 
 /** A call that queues work takes a few microseconds; on the simulator a tenth of one. */
 const SLOW_CALL = { host: 20_000, virtual: 1000 }
-/** A group of calls that look the same: the same call, at the same place of the program. */
-interface Spent {
-  time: number
+/** Calls that look the same: the same call, at the same place of the program. */
+interface Group {
+  /** Time of the gap in which the host was in one of them. */
+  inside: number
+  /** Time by which the host would have come sooner without them. */
+  gained: number
   /** The longest of them. */
   row: number
   longest: number
@@ -37,14 +40,13 @@ export class HostTime {
   }
 
   /**
-   * The call without which the host would have come soonest to what it did at `until`, where from `from` on it was late:
-   * one that returned in between. NO_ROW where that is its own JavaScript.
+   * The call that kept the host from what it did at `until`, where from `from` on it was late: the one in which it was most of
+   * that time; otherwise, the one without which it would have come soonest. NO_ROW where that is its own JavaScript.
    */
   lateBecauseOf(from: number, until: number): number {
     const { name, site, lane, kind, called, returned } = this.trace
     const order = this.#spent
-    const groups = new Map<string, Spent>()
-    let most: Spent = { time: 0, row: NO_ROW, longest: 0 }
+    const groups = new Map<string, Group>()
     /** Until when the time was spent in one of the calls, and how much of it was not. */
     let covered = from
     let own = 0
@@ -55,20 +57,22 @@ export class HostTime {
       own += Math.max(0, began - covered)
       covered = Math.max(covered, over)
       const key = site[row] || `${kind[row]} ${lane[row]} ${name[row]}`
-      let group = groups.get(key)
-      if (group === undefined) {
-        group = { time: 0, row, longest: 0 }
-        groups.set(key, group)
-      }
-      const gained = Math.min(over - began, until - from)
-      group.time += gained
-      if (gained > group.longest) {
-        group.longest = gained
+      const group = groups.get(key) ?? { inside: 0, gained: 0, row, longest: 0 }
+      groups.set(key, group)
+      group.inside += over - Math.max(began, from)
+      group.gained += Math.min(over - began, until - from)
+      if (over - began > group.longest) {
+        group.longest = over - began
         group.row = row
       }
-      if (group.time > most.time) most = group
     }
     own += Math.max(0, until - covered)
-    return most.time >= own ? most.row : NO_ROW
+    const most = (of: 'inside' | 'gained'): number => {
+      let best: Group | undefined
+      for (const group of groups.values()) if (group[of] > (best?.[of] ?? 0)) best = group
+      return best === undefined || best[of] < own ? NO_ROW : best.row
+    }
+    const inside = most('inside')
+    return inside === NO_ROW ? most('gained') : inside
   }
 }

@@ -11,7 +11,7 @@ import { Names, NO_ROW, RowTable } from './table.js'
 import { VirtualMeter } from './virtual-meter.js'
 
 /** A call that blocked for so long is told with its place: to find that takes ten microseconds. */
-const WORTH_A_SITE = { host: 100_000, virtual: 10_000 }
+const WORTH_A_SITE = { host: 100_000, virtual: 1000 }
 
 const nothing = (): void => {}
 
