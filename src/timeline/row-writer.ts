@@ -72,9 +72,12 @@ export class RowWriter {
     const row = table.add(kind, lane.index, name, bytes, meter.now())
     if (cause !== NO_ROW) table.cause[row] = cause
     if (this.callSites) table.site[row] = this.sites.of(callSite())
-    if (meter.queuing(row, stream, lane)) return row
-    table.remove(row)
-    return NO_ROW
+    if (!meter.queuing(row, stream, lane)) {
+      table.remove(row)
+      return NO_ROW
+    }
+    this.#latest[lane.index] = row
+    return row
   }
 
   /** Does what queues the operation of a row that was begun, and writes down that it is queued or was refused. */
@@ -87,12 +90,8 @@ export class RowWriter {
       this.meter.refused(row)
       throw error
     }
-    const lane = this.lanes.of(stream)
-    this.meter.queued(row, stream, lane)
-    if (this.table.has(row)) {
-      this.table.returned[row] = this.meter.now()
-      this.#latest[lane.index] = Math.max(row, this.#latest[lane.index] ?? row)
-    }
+    this.meter.queued(row, stream, this.lanes.of(stream))
+    this.table.returned[row] = this.meter.now()
     return result
   }
 
@@ -138,7 +137,9 @@ export class RowWriter {
   /** An event of the library's own is recorded, which is no row: to wait for it is to wait for the row before it. */
   ownEventRecorded(event: EventHandle, stream: StreamHandle): void {
     const lane = this.lanes.known(stream)
-    this.eventRecorded(event, lane === undefined ? NO_ROW : (this.#latest[lane.index] ?? NO_ROW))
+    const row = lane === undefined ? NO_ROW : (this.#latest[lane.index] ?? NO_ROW)
+    // A row that was taken back may be another stream's by now.
+    this.eventRecorded(event, this.table.lane[row] === lane?.index ? row : NO_ROW)
   }
 
   /** The row that a wait for the event is for. */
