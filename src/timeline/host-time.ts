@@ -6,9 +6,15 @@ import type { Trace } from './trace.js'
 
 /** A call that queues work takes a few microseconds; on the simulator a tenth of one. */
 const SLOW_CALL = { host: 20_000, virtual: 1000 }
-/** A group of calls that look the same: the same call, at the same place of the program. */
-interface Spent {
-  time: number
+/** A hardware queue holds 1020 entries, and a recorded operation takes up to three; streams may share one. */
+const FULL_QUEUE = 250
+
+/** Calls that look the same: the same call, at the same place of the program. */
+interface Group {
+  /** Time of the gap in which the host was in one of them. */
+  inside: number
+  /** Time by which the host would have come sooner without them. */
+  gained: number
   /** The longest of them. */
   row: number
   longest: number
@@ -37,14 +43,13 @@ export class HostTime {
   }
 
   /**
-   * The call without which the host would have come soonest to what it did at `until`, where from `from` on it was late:
-   * one that returned in between. NO_ROW where that is its own JavaScript.
+   * The call that kept the host from what it did at `until`, where from `from` on it was late: the one in which it was most of
+   * that time; otherwise, the one without which it would have come soonest. NO_ROW where that is its own JavaScript.
    */
   lateBecauseOf(from: number, until: number): number {
     const { name, site, lane, kind, called, returned } = this.trace
     const order = this.#spent
-    const groups = new Map<string, Spent>()
-    let most: Spent = { time: 0, row: NO_ROW, longest: 0 }
+    const groups = new Map<string, Group>()
     /** Until when the time was spent in one of the calls, and how much of it was not. */
     let covered = from
     let own = 0
@@ -55,20 +60,53 @@ export class HostTime {
       own += Math.max(0, began - covered)
       covered = Math.max(covered, over)
       const key = site[row] || `${kind[row]} ${lane[row]} ${name[row]}`
-      let group = groups.get(key)
-      if (group === undefined) {
-        group = { time: 0, row, longest: 0 }
-        groups.set(key, group)
-      }
-      const gained = Math.min(over - began, until - from)
-      group.time += gained
-      if (gained > group.longest) {
-        group.longest = gained
+      const group = groups.get(key) ?? { inside: 0, gained: 0, row, longest: 0 }
+      groups.set(key, group)
+      group.inside += over - Math.max(began, from)
+      group.gained += Math.min(over - began, until - from)
+      if (over - began > group.longest) {
+        group.longest = over - began
         group.row = row
       }
-      if (group.time > most.time) most = group
     }
     own += Math.max(0, until - covered)
-    return most.time >= own ? most.row : NO_ROW
+    const most = (of: 'inside' | 'gained'): number => {
+      let best: Group | undefined
+      for (const group of groups.values()) if (group[of] > (best?.[of] ?? 0)) best = group
+      return best === undefined || best[of] < own ? NO_ROW : best.row
+    }
+    const inside = most('inside')
+    return inside === NO_ROW ? most('gained') : inside
+  }
+
+  /**
+   * The call that had to wait for room in its stream's queue, and kept the host from coming to `next` sooner: it came late
+   * itself, or took long, while that stream had much to do. NO_ROW where there is none.
+   */
+  waitedForRoom(from: number, next: number): number {
+    const { called, returned, parent, clock } = this.trace
+    const latest = called[next] ?? 0
+    let most = Math.max(SLOW_CALL[clock], (latest - from) / 2)
+    let found = NO_ROW
+    for (let row = next; row > 0 && (returned[row] ?? 0) > from; row -= 1) {
+      const began = Math.max(returned[row - 1] ?? 0, from)
+      const waited = Math.min(returned[row] ?? 0, latest) - began
+      if (parent[row] !== NO_ROW || waited <= most || this.#pending(row, began) < FULL_QUEUE) continue
+      most = waited
+      found = row
+    }
+    return found
+  }
+
+  /** How many operations before this one its stream had not done at this time. */
+  #pending(row: number, time: number): number {
+    const { previous, end } = this.trace
+    let count = 0
+    let before = previous[row] ?? NO_ROW
+    while (count < FULL_QUEUE && before !== NO_ROW && !((end[before] ?? Number.NaN) <= time)) {
+      count += 1
+      before = previous[before] ?? NO_ROW
+    }
+    return count
   }
 }

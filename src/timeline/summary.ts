@@ -4,6 +4,7 @@
 export interface StreamSummary {
   /** Its `index` among the timeline's streams. */
   readonly stream: number
+  /** As it is called there. */
   readonly name: string
   /** The device's ordinal. */
   readonly device: number
@@ -19,6 +20,7 @@ export interface StreamSummary {
 export interface DeviceSummary {
   /** The device's ordinal. */
   readonly device: number
+  /** As the driver calls it. */
   readonly name: string
   /** Time in which anything ran. */
   readonly busy: number
@@ -71,6 +73,7 @@ export type HoldUpKind =
 
 /** All the times that one cause held streams up. */
 export interface HoldUp {
+  /** What caused it. */
   readonly kind: HoldUpKind
   /** A sentence: '`stream.synchronize()` at app.js:12 held stream a back 8 times, 7.00 ms'. */
   readonly message: string

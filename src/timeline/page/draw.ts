@@ -186,9 +186,10 @@ export class Painter {
     this.#rounded(left, y, width, height)
     context.fill()
     const middle = top + track.height / 2
-    if (colour === NULL_STREAM) this.#drawHoldUp(row, left, middle, width)
-    else if (width > SMALLEST_TEXT && !isHatched(colour) && height > 12)
-      this.#drawText(titleOf(this.data, row), left, middle, width, 'onBar')
+    if (width > SMALLEST_TEXT && height > 12) {
+      if (colour === NULL_STREAM) this.#drawHoldUp(row, left, middle, width)
+      else if (!isHatched(colour)) this.#drawText(titleOf(this.data, row), left, middle, width, 'onBar')
+    }
     context.globalAlpha = 1
     if (
       this.highlights.showCritical &&
@@ -207,7 +208,7 @@ export class Painter {
     const whole = by < 0 ? name : `${name}: after ${titleOf(this.data, by)} on ${placeOf(this.data, by)}`
     this.#context.font = BAR_FONT
     const isRoom = this.#context.measureText(whole).width < width - 12
-    this.#drawText(isRoom ? whole : name, left, middle, width, 'text', 'band')
+    this.#drawText(isRoom ? whole : name, left, middle, width, 'text')
   }
 
   /** Where a bar is, as far as it can be seen. */
@@ -232,22 +233,15 @@ export class Painter {
   }
 
   /** One line, as much of it as there is room for. */
-  #drawText(
-    text: string,
-    left: number,
-    middle: number,
-    width: number,
-    colour: 'onBar' | 'text',
-    behind?: 'band',
-  ): void {
+  #drawText(text: string, left: number, middle: number, width: number, colour: 'onBar' | 'text'): void {
     const context = this.#context
     const from = Math.max(left, 0)
     const room = left + width - from - 12
     context.font = BAR_FONT
     const shown = fitting(context, text, room)
     if (shown === '') return
-    if (behind !== undefined) {
-      context.fillStyle = this.#colours(behind)
+    if (colour === 'text') {
+      context.fillStyle = this.#colours('band')
       context.fillRect(from + 3, middle - 8, context.measureText(shown).width + 6, 16)
     }
     context.fillStyle = this.#colours(colour)
