@@ -104,9 +104,9 @@ export function busyUntil({ begin, end, colour, busyBefore }: Bars, time: number
 
 /** Narrower bars are drawn by how much of each pixel they take. */
 const NARROW = 2
-/** What is there is seen, however short it is: the more so the farther it is from others, up to so many pixels. */
-const LONELY = 12
-const LEAST_OF_LONELY = 0.5
+/** What stands alone fills half a pixel at least, however short it is; the more stand so many pixels around it, the less. */
+const LEAST_ALONE = 0.5
+const REACH = 6
 /** Of more bars in one pixel only the first are asked for their colours. */
 const MOST_ASKED = 12
 const COLOUR_COUNT = BAR_COLOURS.length
@@ -200,16 +200,15 @@ export class Pixels {
     this.upTo[at] = upTo
   }
 
-  /** So that a short operation far from others is seen. */
+  /** So that a short operation is seen where there are few. */
   #raise(): void {
-    let last = Number.NEGATIVE_INFINITY
-    for (let pixel = 0; pixel < this.count; pixel += 1) {
-      if (this.from[pixel] === -1) continue
-      let apart = 1
-      while (apart < Math.min(LONELY, pixel - last) && (this.from[pixel + apart] ?? -1) === -1) apart += 1
-      last = pixel
-      if (apart === 1) continue
-      const least = (LEAST_OF_LONELY * apart) / LONELY
+    const isThere = (pixel: number): boolean => (this.from[pixel] ?? -1) !== -1
+    let near = 0
+    for (let pixel = -REACH; pixel < this.count; pixel += 1) {
+      if (isThere(pixel + REACH)) near += 1
+      if (isThere(pixel - REACH - 1)) near -= 1
+      if (!isThere(pixel)) continue
+      const least = LEAST_ALONE * (1 - (near - 1) / (2 * REACH)) ** 3
       const place = pixel * COLOUR_COUNT
       let sum = 0
       for (let colour = 0; colour < WAIT; colour += 1) sum += this.#shares[place + colour] ?? 0
