@@ -59,8 +59,10 @@ function causeOf(trace: Trace, { host }: Bindings, { lane, begin, next, reason, 
   const isHostFunction = kind[cause] === RowKind.HOST_FUNCTION
   const hostFunction: HoldUpKind = name[cause] === STAGING ? 'staging' : 'hostFunction'
   switch (reason) {
-    case 'wait':
-      return { kind: isHostFunction ? hostFunction : waitKindOf(trace, wait), by: cause, at: wait }
+    case 'wait': {
+      const by = cause === NO_ROW ? (trace.cause[wait] ?? NO_ROW) : cause
+      return { kind: isHostFunction ? hostFunction : waitKindOf(trace, wait), by, at: wait }
+    }
     case 'nullStream': {
       const isNull = isNullStream(lanes[lane]?.handle ?? (0 as StreamHandle))
       return { kind: isNull ? 'nullStreamWaited' : 'nullStreamAwaited', by: cause, at: NO_ROW }
