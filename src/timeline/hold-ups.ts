@@ -59,8 +59,10 @@ function causeOf(trace: Trace, { host }: Bindings, { lane, begin, next, reason, 
   const isHostFunction = kind[cause] === RowKind.HOST_FUNCTION
   const hostFunction: HoldUpKind = name[cause] === STAGING ? 'staging' : 'hostFunction'
   switch (reason) {
-    case 'wait':
-      return { kind: isHostFunction ? hostFunction : waitKindOf(trace, wait), by: cause, at: wait }
+    case 'wait': {
+      const by = cause === NO_ROW ? (trace.cause[wait] ?? NO_ROW) : cause
+      return { kind: isHostFunction ? hostFunction : waitKindOf(trace, wait), by, at: wait }
+    }
     case 'nullStream': {
       const isNull = isNullStream(lanes[lane]?.handle ?? (0 as StreamHandle))
       return { kind: isNull ? 'nullStreamWaited' : 'nullStreamAwaited', by: cause, at: NO_ROW }
@@ -71,7 +73,8 @@ function causeOf(trace: Trace, { host }: Bindings, { lane, begin, next, reason, 
       const row = host.lateBecauseOf(begin, returned[next] ?? 0)
       const room = row === NO_ROW || !isHostOnly(kind[row] ?? 0) ? host.waitedForRoom(begin, next) : NO_ROW
       if (room !== NO_ROW) return { kind: 'fullQueue', by: room, at: room }
-      return { kind: hostKindOf(trace, row), by: row, at: row === NO_ROW ? next : row }
+      if (row !== NO_ROW) return { kind: hostKindOf(trace, row), by: row, at: row }
+      return { kind: isNextChunk(trace, next) ? 'staging' : 'hostLate', by: next, at: next }
     }
     case 'eventLoop':
       return { kind: 'hostFunctionDue', by: NO_ROW, at: NO_ROW }
@@ -89,8 +92,13 @@ function waitKindOf({ kind, cause }: Trace, wait: number): HoldUpKind {
   return awaited === RowKind.ALLOCATE ? 'memoryNotAllocated' : 'memoryInUse'
 }
 
+/** An array is copied in chunks, each of which JavaScript copies to or from pinned memory. */
+function isNextChunk({ name, kind, previous }: Trace, row: number): boolean {
+  const isStaged = kind[row] === RowKind.COPY && name[row] !== 'copy'
+  return isStaged && name[previous[row] ?? NO_ROW] === name[row]
+}
+
 function hostKindOf({ kind }: Trace, row: number): HoldUpKind {
-  if (row === NO_ROW) return 'hostLate'
   if (kind[row] === RowKind.AWAIT) return 'await'
   return isHostOnly(kind[row] ?? 0) ? 'blockingCall' : 'slowCall'
 }
@@ -101,15 +109,21 @@ function callOf({ name, lane }: Trace, { kind, by }: Cause): string | undefined 
   return isCall ? `${name[by]} ${lane[by]}` : undefined
 }
 
-function toHoldUp({ laneNames, name, lane }: Trace, { kind, by, at, time, sites, lanes, gaps }: Group): HoldUp {
+function toHoldUp({ laneNames, name, lane, cause }: Trace, { kind, by, at, time, sites, lanes, gaps }: Group): HoldUp {
   const [only = 0] = lanes
   const known = [...sites].filter((site) => site !== '')
   const nameOf = (on: number): string => `'${laneNames[on] ?? ''}'`
+  const place = placeOf(known, sites.size)
   const { message, advice } = inSentences(kind, {
     held: lanes.size === 1 ? nameOf(only) : `${lanes.size} streams`,
     by: by === NO_ROW ? 'it' : nameOf(lane[by] ?? 0),
     call: name[by] ?? '',
-    place: placeOf(known, sites.size),
+    place,
+    // Where the place is not known, the stream tells which of the calls it is.
+    on:
+      place.startsWith(' at') || (by !== NO_ROW && (cause[by] ?? NO_ROW) < NO_ROW)
+        ? ''
+        : ` on ${nameOf(lane[by] ?? 0)}`,
     often: `${timesInWords(gaps.length)}, ${durationInWords(time)}`,
   })
   const more = at === NO_ROW || known.length === sites.size ? '' : '. `{ callSites: true }` records where'

@@ -29,12 +29,14 @@ export class RowWriter {
     allocate: this.names.of('allocate'),
     callback: this.names.of('callback'),
     copy: this.names.of('copy'),
+    download: this.names.of('download'),
     fill: this.names.of('fill'),
     free: this.names.of('free'),
     graph: this.names.of('graph'),
     hostFunction: this.names.of('host function'),
     record: this.names.of('record'),
     staging: this.names.of(STAGING),
+    upload: this.names.of('upload'),
     wait: this.names.of('wait'),
   }
   readonly lanes: Lanes

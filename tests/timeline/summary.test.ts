@@ -76,13 +76,13 @@ const cases: readonly Case[] = [
   },
   {
     kind: 'await',
-    says: '`await stream.finished()` held 2 streams back 4 times, 4.00 ms',
+    says: "`await stream.finished()` on 'a' held 2 streams back 4 times, 4.00 ms",
     advises: /two items are under way at a time.*callSites/,
     run: ({ a, b }) => threeTimes(a, b, () => a.finished()),
   },
   {
     kind: 'await',
-    says: '`await event.finished()` held 2 streams back 4 times, 4.00 ms',
+    says: "`await event.finished()` on 'a' held 2 streams back 4 times, 4.00 ms",
     advises: /two items/,
     run: ({ a, b }) => threeTimes(a, b, () => a.record().finished()),
   },
@@ -374,18 +374,21 @@ describe('what held a stream up', () => {
       false,
     ])
     assert.deepEqual(await said(80, 1_100_000), [
-      '`stream.synchronize()`, such as at LINE, held 2 streams back 159 times, 88.0 ms',
+      "`stream.synchronize()` on 'a', such as at LINE, held 2 streams back 159 times, 88.0 ms",
       true,
     ])
-    assert.deepEqual(await said(80, 900_000), ['`stream.synchronize()` held 2 streams back 159 times, 72.0 ms', true])
+    assert.deepEqual(await said(80, 900_000), [
+      "`stream.synchronize()` on 'a' held 2 streams back 159 times, 72.0 ms",
+      true,
+    ])
   })
 
   /** What the simulator never does: a call that takes long, and a graph that begins late. Times in microseconds. */
   const made = [
     {
       kind: 'slowCall',
-      says: "A call (copy) at app.js:12 took long, and held 'b' back once, 900 µs",
-      advises: /pinned memory/,
+      says: "A call of the driver (copy) at app.js:12 took long, and held 'b' back once, 900 µs",
+      advises: /`await kernel\.prepare\(device\)`; make fewer calls/,
       rows: [
         { kind: RowKind.KERNEL, lane: 1, called: 0, returned: 5, start: 6, end: 100 },
         { kind: RowKind.COPY, lane: 0, called: 5, returned: 995, start: 10, end: 990, site: 'app.js:12:3' },
