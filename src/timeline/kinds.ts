@@ -56,3 +56,6 @@ export const wholeDevice = (device: number): number => -2 - device
 
 /** The device that such a cause stands for; undefined for any other. */
 export const deviceInCause = (cause: number): number | undefined => (cause < -1 ? -2 - cause : undefined)
+
+/** The name of rows for host functions that the library needs itself. */
+export const STAGING = 'staging'

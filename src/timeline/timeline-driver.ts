@@ -52,6 +52,10 @@ export class TimelineDriver extends DriverWrapper {
     this.#blocked('stream.synchronize()', stream, 0, () => super.streamSynchronize(stream))
   }
 
+  override drainHostFunctions(): void {
+    this.#blocked('device.drainHostFunctions()', undefined, 0, () => super.drainHostFunctions())
+  }
+
   override streamDestroy(stream: StreamHandle): void {
     super.streamDestroy(stream)
     this.writer.lanes.forget(stream)
@@ -96,7 +100,8 @@ export class TimelineDriver extends DriverWrapper {
 
   override streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
     const { writer } = this
-    const name = call.runsAfterFault ? writer.common.callback : writer.common.hostFunction
+    const { callback, hostFunction, staging } = writer.common
+    const name = call.own === true ? staging : call.runsAfterFault ? callback : hostFunction
     const row = writer.begin(RowKind.HOST_FUNCTION, stream, name)
     writer.during(row, stream, () => super.streamLaunchHostFunction(stream, context, this.#watched(call, row)))
   }
