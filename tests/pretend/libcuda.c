@@ -50,6 +50,7 @@ struct Op {
   int fn; u32 grid, block; double until; u64 args[8];
   struct Exec *exec; int node;
   double *time;
+  double asked, begun; u64 thread; /* when its call was made, by which thread, and when it began to run */
 };
 typedef struct { u64 magic; Stream *self; u64 id; } Inner;
 struct Stream {
@@ -80,6 +81,9 @@ static __thread Context *current;
 static __thread int mode;
 
 #define DIE(...) do { fprintf(stderr, "pretended CUDA: " __VA_ARGS__); fputc('\n', stderr); abort(); } while (0)
+/* libcupti.c hears of each operation that is over: how many there were before the call that queued it, and the rest. */
+void (*pretendedOver)(u64 call, const char *what, u64 bytes, u64 stream, double asked, double begun, u64 thread);
+static u64 calls;
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e3 + t.tv_nsec / 1e6; }
 static void nap(void) { usleep(20); }
 
@@ -139,6 +143,12 @@ static int run(Op *op) {
     default: return 1;
   }
 }
+static const char *nameOf(Op *op) { return op->kind == COPY ? "copy" : op->kind == SET ? "fill" : op->kind == KERNEL ? op->fn < 0 ? "kernel" : KERNELS[op->fn] : 0; }
+static void tell(Op *op, Op *of, u64 call) {
+  u64 stream = of->stream->inner ? of->stream->inner->id : of->stream == &nullStream ? 1u << 30 : (1u << 30) + 1;
+  if (op->kind == GRAPH) for (int i = 0; i < op->exec->count; i++) tell(&op->exec->ops[i], of, call);
+  else if (nameOf(op)) pretendedOver(call, nameOf(op), op->bytes * (u64)(op->kind == SET ? op->width : 1), stream, of->asked, of->begun, of->thread);
+}
 static void *gpu(void *unused) {
   (void)unused;
   for (;;) {
@@ -148,7 +158,10 @@ static void *gpu(void *unused) {
       Channel *channel = &channels[c];
       for (int budget = 64; budget > 0 && channel->first; budget--) {
         Op *op = channel->first;
-        if (!allOver(op->marks, op->kind == WAIT ? 0 : op->nmarks) || !run(op)) break;
+        if (!allOver(op->marks, op->kind == WAIT ? 0 : op->nmarks)) break;
+        if (op->begun == 0) op->begun = now();
+        if (!run(op)) break;
+        if (pretendedOver) tell(op, op, ++calls);
         channel->first = op->next;
         if (!channel->first) channel->last = 0;
         channel->entries -= op->entry;
@@ -183,6 +196,7 @@ static void enqueue(Op *o) {
   while (o->entry && channel->entries >= ENTRIES) { pthread_mutex_unlock(&g); nap(); pthread_mutex_lock(&g); }
   if (o->kind != WAIT || o->stream == &nullStream) addNull(o);
   o->seq = ++o->stream->queued;
+  o->asked = now(); o->thread = (u64)pthread_self();
   channel->entries += o->entry;
   if (channel->last) channel->last->next = o; else channel->first = o;
   channel->last = o;
