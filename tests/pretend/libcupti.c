@@ -1,7 +1,7 @@
 /*
  * A CUPTI that is pretended, for the libcuda beside it: it writes records of what that libcuda did, and asks for memory and
- * hands it back on threads of its own while the caller waits, as NVIDIA's does. CUPTI_ALREADY=1: another tool has it.
- * CUPTI_VERSION: the version that it says it has. PRETENDED_SMALL=1: a buffer for each record.
+ * hands it back on threads of its own while the caller waits, as NVIDIA's does. PRETENDED_CUPTI_TAKEN=1: another tool has it.
+ * PRETENDED_CUPTI_VERSION: the version that it says it has. PRETENDED_SMALL=1: a buffer for each record.
  *
  *   cc -shared -fPIC -O2 -pthread -o libcupti.so libcupti.c
  */
@@ -75,8 +75,8 @@ static void *deliver(void *unused) {
   return 0;
 }
 
-API R cuptiGetVersion(u32 *version) { const char *said = getenv("CUPTI_VERSION"); *version = said ? (u32)atoi(said) : 130001; return 0; }
-API R cuptiSubscribe(void **s, void *f, void *u) { (void)f; (void)u; if (subscribed || getenv("CUPTI_ALREADY")) return MULTIPLE; subscribed = 1; *s = &subscribed; return 0; }
+API R cuptiGetVersion(u32 *version) { const char *said = getenv("PRETENDED_CUPTI_VERSION"); *version = said ? (u32)atoi(said) : 130001; return 0; }
+API R cuptiSubscribe(void **s, void *f, void *u) { (void)f; (void)u; if (subscribed || getenv("PRETENDED_CUPTI_TAKEN")) return MULTIPLE; subscribed = 1; *s = &subscribed; return 0; }
 API R cuptiUnsubscribe(void *s) { if (s != &subscribed || !subscribed) return INVALID; subscribed = 0; return 0; }
 API R cuptiActivityRegisterCallbacks(void *r, void *c) { requested = r; completed = c; return 0; }
 API R cuptiActivityEnable(int kind) {

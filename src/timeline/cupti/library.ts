@@ -39,7 +39,7 @@ export const ActivityKind = { MEMCPY: 1, MEMSET: 2, DRIVER: 4, RUNTIME: 5, CONCU
 const isKnown = (version: number): boolean => (version >= 23 && version < 1000) || Math.floor(version / 10_000) === 13
 
 const EXPLANATIONS: Readonly<Record<number, string>> = {
-  35: 'This process may not trace the GPU: see NVIDIA on ERR_NVGPUCTRPERM',
+  35: 'The system lets this process not trace the GPU: ask its administrator',
   39: 'Another tool uses CUPTI: a profiler of PyTorch, Nsight, or a recording of another thread. One at a time can',
 }
 

@@ -31,26 +31,30 @@ export interface ApiCall {
   readonly thread: number
 }
 
+/** Where a record has what is read of it. */
 interface Layout {
-  readonly kind: RowKind
-  readonly device: number
-  readonly stream: number
+  readonly start: number
+  readonly end: number
   readonly correlation: number
+  readonly device?: number
+  readonly stream?: number
+  readonly bytes?: number
+  readonly name?: number
+  readonly thread?: number
+}
+
+const COPY: Layout = { bytes: 8, start: 16, end: 24, device: 32, stream: 40, correlation: 44 }
+const CALL: Layout = { start: 8, end: 16, thread: 28, correlation: 32 }
+export const LAYOUTS: Readonly<Record<number, Layout>> = {
+  [ActivityKind.CONCURRENT_KERNEL]: { start: 16, end: 24, device: 40, stream: 48, correlation: 92, name: 104 },
+  [ActivityKind.MEMCPY]: COPY,
+  [ActivityKind.MEMCPY2]: { ...COPY, correlation: 60 },
+  [ActivityKind.MEMSET]: COPY,
+  [ActivityKind.DRIVER]: CALL,
+  [ActivityKind.RUNTIME]: CALL,
 }
 
 const P = 'uintptr_t'
-const START = 16
-const END = 24
-/** Of a copy and a fill. */
-const BYTES = 8
-const KERNEL_NAME = 104
-const LAYOUTS: Readonly<Record<number, Layout>> = {
-  [ActivityKind.CONCURRENT_KERNEL]: { kind: RowKind.KERNEL, device: 40, stream: 48, correlation: 92 },
-  [ActivityKind.MEMCPY]: { kind: RowKind.COPY, device: 32, stream: 40, correlation: 44 },
-  [ActivityKind.MEMCPY2]: { kind: RowKind.COPY, device: 32, stream: 40, correlation: 60 },
-  [ActivityKind.MEMSET]: { kind: RowKind.FILL, device: 32, stream: 40, correlation: 44 },
-}
-const Api = { START: 8, END: 16, THREAD: 28, CORRELATION: 32 } as const
 
 export class Records {
   readonly activities: Activity[] = []
@@ -84,26 +88,28 @@ export class Records {
   }
 
   #readOne(view: DataView, at: number): void {
-    const kind = view.getUint32(at, true)
-    const layout = LAYOUTS[kind]
-    if (layout !== undefined) {
-      const isKernel = layout.kind === RowKind.KERNEL
-      this.activities.push({
-        kind: layout.kind,
-        name: isKernel ? this.#nameAt(view.getBigUint64(at + KERNEL_NAME, true)) : (KIND_NAMES[layout.kind] ?? ''),
-        bytes: isKernel ? Number.NaN : Number(view.getBigUint64(at + BYTES, true)),
-        device: view.getUint32(at + layout.device, true),
-        stream: view.getUint32(at + layout.stream, true),
-        start: this.#timeAt(view, at + START),
-        end: this.#timeAt(view, at + END),
-        correlation: view.getUint32(at + layout.correlation, true),
-      })
-    } else if (kind === ActivityKind.DRIVER || kind === ActivityKind.RUNTIME) {
-      const correlation = view.getUint32(at + Api.CORRELATION, true)
-      const start = this.#timeAt(view, at + Api.START)
-      const end = this.#timeAt(view, at + Api.END)
-      this.calls.set(correlation, { start, end, thread: view.getUint32(at + Api.THREAD, true) })
+    const number = view.getUint32(at, true)
+    const layout = LAYOUTS[number]
+    if (layout === undefined) return
+    const { device = 0, stream = 0, bytes, name, thread } = layout
+    const start = this.#timeAt(view, at + layout.start)
+    const end = this.#timeAt(view, at + layout.end)
+    const correlation = view.getUint32(at + layout.correlation, true)
+    if (thread !== undefined) {
+      this.calls.set(correlation, { start, end, thread: view.getUint32(at + thread, true) })
+      return
     }
+    const kind = number === ActivityKind.MEMSET ? RowKind.FILL : name === undefined ? RowKind.COPY : RowKind.KERNEL
+    this.activities.push({
+      kind,
+      name: name === undefined ? (KIND_NAMES[kind] ?? '') : this.#nameAt(view.getBigUint64(at + name, true)),
+      bytes: bytes === undefined ? Number.NaN : Number(view.getBigUint64(at + bytes, true)),
+      device: view.getUint32(at + device, true),
+      stream: view.getUint32(at + stream, true),
+      start,
+      end,
+      correlation,
+    })
   }
 
   #timeAt(view: DataView, at: number): number {
