@@ -165,7 +165,7 @@ export class Timeline {
    * @param options `device` or `simulation`, `callSites` and `everything` (default false), `limit` (default a million operations)
    * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for `device` and `simulation` together;
    * ERR_OUT_OF_RANGE for the limit, or a device that does not exist; for `everything`, ERR_UNSUPPORTED without CUPTI or on
-   * other platforms than linux-x64, and LibraryError where another tool uses CUPTI
+   * other platforms than Linux, and LibraryError where another tool uses CUPTI
    */
   static start(options?: TimelineOptions): Recording {
     const given = readOptions(options, ['device', 'simulation', 'callSites', 'limit', 'everything'])

@@ -5,6 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { Device, type DeviceBuffer, defineKernel, ExternalStream, type Stream } from 'cuda-streams'
 import { Timeline, type TimelineOperation } from 'cuda-streams/timeline'
 import { type Python, startPython } from '../../examples/python/python.js'
+import { MACHINE_CODES } from '../../src/timeline/cupti/record-buffers.js'
 import { pytorchUnavailable } from '../helpers/pytorch.js'
 
 const SPIN = 2_000_000
@@ -24,7 +25,7 @@ const spin = defineKernel({
 })
 const ONE = { grid: 1, block: 1 }
 
-const reason = pytorchUnavailable() ?? (process.arch === 'x64' ? undefined : 'only x64 has the code')
+const reason = pytorchUnavailable() ?? (MACHINE_CODES[process.arch] === undefined ? 'not for this machine' : undefined)
 if (reason !== undefined) console.log(`skipped: ${reason}`)
 
 describe('a recording of everything', { skip: reason ?? false, timeout: 300_000 }, () => {

@@ -59,7 +59,7 @@ export class Activities {
 
   /**
    * For one more recording of so many operations, which closes it.
-   * @throws {Error} ERR_UNSUPPORTED without CUPTI, on another platform than linux-x64; LibraryError, such as
+   * @throws {Error} ERR_UNSUPPORTED without CUPTI, on another platform than Linux; LibraryError, such as
    * CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED where another tool uses CUPTI
    */
   static open(limit: number): Activities {

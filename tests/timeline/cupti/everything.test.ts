@@ -11,11 +11,13 @@ import { Worker } from 'node:worker_threads'
 import { Device, type DeviceBuffer, defineKernel, ExternalStream, type PinnedBuffer, type Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { Timeline, type TimelineOperation } from 'cuda-streams/timeline'
+import { MACHINE_CODES } from '../../../src/timeline/cupti/record-buffers.js'
 import { root } from '../../helpers/root.js'
 import { runsTestFile } from '../../helpers/run-time.js'
 import { isPretended, pretendedCuda } from '../../pretend/pretend.js'
 import { ForeignCuda } from './foreign-cuda.js'
 
+const isSupported = MACHINE_CODES[process.arch] !== undefined
 const ONE = { grid: 1, block: 1 }
 const spin = defineKernel({
   name: 'spin',
@@ -43,7 +45,7 @@ if (isPretended()) {
   })
 
   const pretended = pretendedCuda()
-  const skip = typeof pretended === 'string' ? pretended : process.arch === 'x64' ? false : 'only x64 has the code'
+  const skip = typeof pretended === 'string' ? pretended : isSupported ? false : 'not for this machine'
   if (typeof skip === 'string') console.log(`skipped: ${skip}`)
   describe('with a pretended CUPTI', { skip }, () => {
     after(() => typeof pretended !== 'string' && pretended.remove())

@@ -7,34 +7,43 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { koffi, NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
-import { MACHINE_CODE, type RecordBuffer, RecordBuffers } from '../../../src/timeline/cupti/record-buffers.js'
+import { MACHINE_CODES, type RecordBuffer, RecordBuffers } from '../../../src/timeline/cupti/record-buffers.js'
 import { root } from '../../helpers/root.js'
 
 const P = 'uintptr_t'
 const SIZE = 4096
-const isSupported = process.platform === 'linux' && process.arch === 'x64'
+const isSupported = process.platform === 'linux' && MACHINE_CODES[process.arch] !== undefined
 const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-cupti-'))
+const missing = (tool: string): boolean => spawnSync(tool, ['--version']).error !== undefined
 
 test('elsewhere it says where it works', { skip: isSupported }, () => {
-  assert.throws(() => new RecordBuffers(SIZE), { code: 'ERR_UNSUPPORTED', message: /linux-x64 only/ })
+  assert.throws(() => new RecordBuffers(SIZE), { code: 'ERR_UNSUPPORTED', message: /x64 and arm64 Linux only/ })
 })
 
-const missing = (tool: string): boolean => spawnSync(tool, ['--version']).error !== undefined
-const source = join(root, 'tests', 'timeline', 'cupti', 'record-buffers.s')
-const noAssembler = !existsSync(source)
-  ? `${source} was not brought here`
-  : !isSupported || missing('as') || missing('objcopy')
-    ? 'no assembler for x86-64 here'
-    : false
-if (noAssembler !== false) console.log(`skipped: ${noAssembler}`)
+/** The GNU tools for an architecture: those of this machine, or to build for another. */
+const TOOLS: Readonly<Record<string, string>> = { x64: 'x86_64-linux-gnu-', arm64: 'aarch64-linux-gnu-' }
 
-test('it is what its source says', { skip: noAssembler }, () => {
-  const [object, binary] = [join(folder, 'code.o'), join(folder, 'code.bin')]
-  const assembled = spawnSync('as', [source, '-o', object], { encoding: 'utf8' })
-  assert.equal(assembled.status, 0, assembled.stderr)
-  assert.equal(spawnSync('objcopy', ['-O', 'binary', '-j', '.text', object, binary]).status, 0)
-  assert.equal(readFileSync(binary).toString('hex'), MACHINE_CODE)
-})
+for (const [arch, code] of Object.entries(MACHINE_CODES)) {
+  const source = join(root, 'tests', 'timeline', 'cupti', `record-buffers.${arch}.s`)
+  const prefix = arch === process.arch ? '' : (TOOLS[arch] ?? '')
+  const tools = ['as', 'objcopy', 'nm'].map((tool) => `${prefix}${tool}`)
+  const why = !existsSync(source) ? `${source} was not brought here` : `no ${tools.find(missing)} here`
+  const skip = existsSync(source) && !tools.some(missing) ? false : why
+  if (skip !== false) console.log(`skipped: ${skip}`)
+
+  test(`the code for ${arch} is what its source says`, { skip }, () => {
+    const [object, binary] = [join(folder, `${arch}.o`), join(folder, `${arch}.bin`)]
+    const [as = '', objcopy = '', nm = ''] = tools
+    const assembled = spawnSync(as, [source, '-o', object], { encoding: 'utf8' })
+    assert.equal(assembled.status, 0, assembled.stderr)
+    assert.equal(spawnSync(objcopy, ['-O', 'binary', '-j', '.text', object, binary]).status, 0)
+    assert.equal(readFileSync(binary).toString('hex'), code.bytes)
+    const symbols = spawnSync(nm, [object], { encoding: 'utf8' }).stdout
+    const addressOf = (name: string): number =>
+      Number.parseInt(new RegExp(`^(\\w+) . ${name}$`, 'm').exec(symbols)?.[1] ?? '', 16)
+    assert.deepEqual(['requested', 'completed', 'state'].map(addressOf), [0, code.completed, code.bytes.length / 2])
+  })
+}
 
 interface Asked {
   readonly address: number

@@ -1,4 +1,4 @@
-# What MACHINE_CODE of src/timeline/cupti/record-buffers.ts is; a test assembles this and compares.
+# What MACHINE_CODES.x64 of src/timeline/cupti/record-buffers.ts is; a test assembles this and compares.
 #
 # State: 0 the node handed back last, 8 buffers asked for, 16 how many may be, 24 malloc, 32 bytes of a node.
 # Node: 0 the node handed back before, 8 how many bytes are records, 16 the buffer.
