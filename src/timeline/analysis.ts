@@ -2,6 +2,8 @@
 import { Bindings } from './bindings.js'
 import type { BindingKind, Gap } from './gap.js'
 import { isHostOnly, isInstant, RowKind } from './kinds.js'
+import { summarize } from './summarize.js'
+import type { TimelineSummary } from './summary.js'
 import { NO_ROW } from './table.js'
 import type { Trace } from './trace.js'
 
@@ -12,11 +14,14 @@ export interface Analysis {
   readonly criticalPath: readonly number[]
   /** The longest first. */
   readonly gaps: readonly Gap[]
+  readonly summary: TimelineSummary
 }
 
 export function analyse(trace: Trace): Analysis {
   const bindings = new Bindings(trace)
-  return { bindings, criticalPath: criticalPath(trace, bindings), gaps: gaps(trace, bindings) }
+  const found = gaps(trace, bindings)
+  const summary = summarize(trace, bindings, found)
+  return { bindings, criticalPath: criticalPath(trace, bindings), gaps: found, summary }
 }
 
 /** From what ended last back to what it waited for, and so on. */

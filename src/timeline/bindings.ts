@@ -1,6 +1,8 @@
 /** Why an operation ran when it did, and not before: the one thing that it had to wait for last. */
 import type { BindingKind } from './gap.js'
+import { HostTime } from './host-time.js'
 import { deviceInCause, isHostOnly, isInstant, RowKind } from './kinds.js'
+import { firstAfter, sortedRows } from './row-order.js'
 import { NO_ROW } from './table.js'
 import type { Trace } from './trace.js'
 
@@ -14,20 +16,21 @@ export interface Binding {
 const HOST_CLOCK_SLACK = 15_000
 
 export class Bindings {
+  /** What the host did. */
+  readonly host: HostTime
   readonly #slack: number
   /** Rows in the order of their ends: which of them was in the way. */
   readonly #byEnd: Int32Array
   /** Blocking calls, and promises that settled, in the order in which the host went on. */
   readonly #hostWaits: Int32Array
-  readonly #hostFunctions: Int32Array
 
   constructor(private readonly trace: Trace) {
-    const { kind, start, end, called, returned, parent, clock } = trace
+    const { kind, end, called, returned, parent, clock } = trace
     const isOnHost = (row: number): boolean => isHostOnly(kind[row] ?? 0)
     this.#slack = clock === 'host' ? HOST_CLOCK_SLACK : 0
-    this.#byEnd = this.#sorted(end, (row) => parent[row] === NO_ROW && !isOnHost(row))
-    this.#hostWaits = this.#sorted(returned, (row) => isOnHost(row) && (returned[row] ?? 0) > (called[row] ?? 0))
-    this.#hostFunctions = this.#sorted(start, (row) => kind[row] === RowKind.HOST_FUNCTION)
+    this.#byEnd = sortedRows(trace, end, (row) => parent[row] === NO_ROW && !isOnHost(row))
+    this.#hostWaits = sortedRows(trace, returned, (row) => isOnHost(row) && (returned[row] ?? 0) > (called[row] ?? 0))
+    this.host = new HostTime(trace)
   }
 
   of(row: number): Binding {
@@ -78,9 +81,9 @@ export class Bindings {
 
   /** What the host waited for, or ran in, before it made a call at this time. */
   #hostCause(called: number): number {
-    const { start, end, returned, lane, cause, lanes } = this.trace
-    const inside = this.#hostFunctions[firstAfter(this.#hostFunctions, start, called) - 1] ?? NO_ROW
-    if (inside !== NO_ROW && (end[inside] ?? 0) >= called) return inside
+    const { end, returned, lane, cause, lanes } = this.trace
+    const inside = this.host.hostFunctionAt(called)
+    if (inside !== NO_ROW) return inside
     const wait = this.#hostWaits[firstAfter(this.#hostWaits, returned, called) - 1] ?? NO_ROW
     if (wait === NO_ROW) return NO_ROW
     const to = returned[wait] ?? 0
@@ -94,24 +97,4 @@ export class Bindings {
     }
     return NO_ROW
   }
-
-  #sorted(by: Float64Array, isMeant: (row: number) => boolean): Int32Array {
-    const rows: number[] = []
-    for (let row = 0; row < this.trace.length; row += 1) {
-      if (isMeant(row) && !Number.isNaN(by[row] ?? 0)) rows.push(row)
-    }
-    return Int32Array.from(rows).sort((a, b) => (by[a] ?? 0) - (by[b] ?? 0) || a - b)
-  }
-}
-
-/** How many rows, in this order, have a time that is not after this one. */
-function firstAfter(order: Int32Array, times: Float64Array, time: number): number {
-  let low = 0
-  let high = order.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if ((times[order[middle] ?? 0] ?? 0) <= time) low = middle + 1
-    else high = middle
-  }
-  return low
 }

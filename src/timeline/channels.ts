@@ -77,6 +77,8 @@ interface Channels {
   readonly operations: Channel
   /** Undefined where they are not wanted. */
   readonly synchronizations: Channel | undefined
+  /** What is asked when an operation is queued, to be published with it as `context`. */
+  readonly context?: () => unknown
 }
 
 const PUBLIC: Channels = {
@@ -134,6 +136,11 @@ class ChannelPublisher {
   #next: number
   /** Calls that still waited when their rows came. */
   #waiting: Call[] = []
+  /** What was current when the operations were queued that are not published yet, by their rows. */
+  readonly #contexts = new Map<number, unknown>()
+  readonly #remember = (row: number): void => {
+    if (!isHostOnly(this.#source.writer.table.kind[row] ?? 0)) this.#contexts.set(row, this.channels.context?.())
+  }
   /** A subscriber may call back. */
   #publishing = false
   #closed = false
@@ -167,20 +174,28 @@ class ChannelPublisher {
     if (this.#closed) return
     this.#closed = true
     clearInterval(this.#timer)
-    this.#source.session.stopNow()
+    this.#end()
   }
 
   /** Begins to record, so many nanoseconds after publishing began. */
   #open(elapsed: number): Source {
     const session = new Session(this.driver, this.device, MOST_WAITING)
+    const { table } = session.writer
+    if (this.channels.context !== undefined) table.whenAdded = [...table.whenAdded, this.#remember]
     return { session, writer: session.writer, offset: elapsed - session.writer.meter.now() }
+  }
+
+  #end(): void {
+    const { session, writer } = this.#source
+    writer.table.whenAdded = writer.table.whenAdded.filter((tell) => tell !== this.#remember)
+    session.stopNow()
   }
 
   /** Published rows need not be kept: a new recording begins with none, where no other recording is under way. */
   #renew(): void {
-    const { session, writer, offset } = this.#source
+    const { writer, offset } = this.#source
     const elapsed = writer.meter.now() + offset
-    session.stopNow()
+    this.#end()
     this.#source = this.#open(elapsed)
     this.#next = this.#source.writer.table.length
   }
@@ -195,6 +210,7 @@ class ChannelPublisher {
         const call = { source: this.#source, row: this.#next }
         if (!this.#publishCall(call)) this.#waiting.push(call)
       } else if (!this.#publishOperation(this.#next)) return
+      this.#contexts.delete(this.#next)
     }
   }
 
@@ -210,7 +226,7 @@ class ChannelPublisher {
     const lane = lanes.all[table.lane[row] ?? 0]
     const isTold = meter.clock === 'virtual' ? number !== RowKind.ALLOCATE : !isInstant(number)
     if (kind === undefined || lane === undefined || !isTold || table.parent[row] !== NO_ROW) return true
-    if (Number.isNaN(table.end[row] ?? 0)) return false
+    if (Number.isNaN(table.end[row] ?? 0)) return table.lost.has(row)
     const { operations } = this.channels
     if (isInstant(number) || !operations.hasSubscribers) return true
     const byteLength = Number.isNaN(table.bytes[row] ?? 0) ? undefined : table.bytes[row]
@@ -226,7 +242,8 @@ class ChannelPublisher {
       end: this.#at(table.end[row]),
       driver: driver.name,
     }
-    operations.publish(message)
+    const { context } = this.channels
+    operations.publish(context === undefined ? message : { ...message, context: this.#contexts.get(row) })
     return true
   }
 

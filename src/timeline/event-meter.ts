@@ -83,7 +83,7 @@ export class EventMeter implements Meter {
       const { device, context } = driver.streamAdopt(cudaHandleOf(stream), near)
       this.#clockOf(context, device)
       // These two are refused while the stream captures; captured work is not recorded either.
-      if (this.#isCapturing(stream)) return { ...UNKNOWN, id: BigInt(stream), device, context }
+      if (this.captures(stream)) return { ...UNKNOWN, id: BigInt(stream), device, context }
       const nonBlocking = (driver.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) !== 0
       return {
         device,
@@ -96,6 +96,15 @@ export class EventMeter implements Meter {
     } catch {
       // A lost context, say. The program's own call will be told so.
       return { ...UNKNOWN, id: BigInt(stream), device: near }
+    }
+  }
+
+  /** Where the driver will not say, as of the null stream while a blocking stream captures, nothing may be recorded. */
+  captures(stream: StreamHandle): boolean {
+    try {
+      return this.driver.streamIsCapturing(stream)
+    } catch {
+      return true
     }
   }
 
@@ -119,7 +128,7 @@ export class EventMeter implements Meter {
   /** To ask takes a call of the driver, so it is asked only where a capture can have begun since the last time. */
   #captures(kind: number, stream: StreamHandle, lane: TimelineLane): boolean {
     const isKnown = this.#uncaptured.has(lane.index) && !this.driver.isHandedOut(stream)
-    const captures = !isKnown && this.#isCapturing(stream)
+    const captures = !isKnown && this.captures(stream)
     // The event may be part of a capture, and the stream is then in it too.
     if (captures || kind === RowKind.WAIT) this.#uncaptured.delete(lane.index)
     else if (!isKnown) this.#uncaptured.add(lane.index)
@@ -151,7 +160,9 @@ export class EventMeter implements Meter {
   refused(row: number): void {
     const { kind, lane } = this.table
     if (isTimed(kind[row] ?? 0)) this.#giveBack(2 * row, this.lanes().all[lane[row] ?? 0])
-    kind[row] = RowKind.NONE
+    this.#eventsOf[2 * row] = NO_EVENT
+    this.#unread = Math.min(this.#unread, row)
+    this.table.remove(row)
   }
 
   hide(): void {}
@@ -255,15 +266,6 @@ export class EventMeter implements Meter {
     }
   }
 
-  /** Where the driver will not say, as of the null stream while a blocking stream captures, nothing may be recorded. */
-  #isCapturing(stream: StreamHandle): boolean {
-    try {
-      return this.driver.streamIsCapturing(stream)
-    } catch {
-      return true
-    }
-  }
-
   /** Reads the times of a row. False where they are not there yet, as on the lanes that are behind. */
   #read(row: number, behind: ReadonlySet<number>): boolean {
     if (!isTimed(this.table.kind[row] ?? 0)) return this.#pass(row, behind)
@@ -281,6 +283,7 @@ export class EventMeter implements Meter {
       this.#ends[lane.index] = end
     } catch (error) {
       if (error instanceof CudaError && error.number === CUresult.NOT_READY) return false
+      this.table.lost.add(row)
       return true
     }
     this.#giveBack(2 * row, lane)

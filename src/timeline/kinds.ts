@@ -56,3 +56,7 @@ export const wholeDevice = (device: number): number => -2 - device
 
 /** The device that such a cause stands for; undefined for any other. */
 export const deviceInCause = (cause: number): number | undefined => (cause < -1 ? -2 - cause : undefined)
+
+/** The names of rows that stand for what the library does by itself. */
+export const ROOM = 'room in the queue'
+export const STAGING = 'staging'

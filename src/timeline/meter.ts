@@ -8,6 +8,8 @@ export interface Meter {
   now(): number
   /** Describes a stream that is seen for the first time. Never throws. */
   describe(stream: StreamHandle): Described
+  /** Does what is queued on the stream become part of a graph, and no operation? */
+  captures(stream: StreamHandle): boolean
   /** An operation is about to be queued. False where it will not run: its stream captures. */
   queuing(row: number, stream: StreamHandle, lane: TimelineLane): boolean
   /** Something passes that is not written down: a capture that begins, an operation that there is no room for. */

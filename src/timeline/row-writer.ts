@@ -4,11 +4,14 @@ import { callSite } from '../base/stack.js'
 import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
 import { backendOf } from '../driver/wrappable-driver.js'
 import { EventMeter } from './event-meter.js'
-import { RowKind, wholeDevice } from './kinds.js'
+import { RowKind, STAGING, wholeDevice } from './kinds.js'
 import { Lanes } from './lanes.js'
 import type { Meter } from './meter.js'
 import { Names, NO_ROW, RowTable } from './table.js'
 import { VirtualMeter } from './virtual-meter.js'
+
+/** A call that blocked for so long is told with its place: to find that takes ten microseconds. */
+const WORTH_A_SITE = { host: 100_000, virtual: 1000 }
 
 const nothing = (): void => {}
 
@@ -26,6 +29,7 @@ export class RowWriter {
     graph: this.names.of('graph'),
     hostFunction: this.names.of('host function'),
     record: this.names.of('record'),
+    staging: this.names.of(STAGING),
     wait: this.names.of('wait'),
   }
   readonly lanes: Lanes
@@ -54,7 +58,6 @@ export class RowWriter {
   begin(kind: RowKind, stream: StreamHandle, name: number, bytes = Number.NaN, cause = NO_ROW): number {
     const { table, meter } = this
     if (table.isFull) {
-      table.dropped += 1
       meter.unseen()
       return NO_ROW
     }
@@ -62,17 +65,19 @@ export class RowWriter {
     const row = table.add(kind, lane.index, name, bytes, meter.now())
     if (cause !== NO_ROW) table.cause[row] = cause
     if (this.callSites) table.site[row] = this.sites.of(callSite())
-    if (!meter.queuing(row, stream, lane)) {
-      table.kind[row] = RowKind.NONE
-      return NO_ROW
-    }
-    this.#latest[lane.index] = row
-    return row
+    if (meter.queuing(row, stream, lane)) return row
+    table.remove(row)
+    return NO_ROW
   }
 
   /** Does what queues the operation of a row that was begun, and writes down that it is queued or was refused. */
   during<R>(row: number, stream: StreamHandle, queue: () => R): R {
-    if (row === NO_ROW) return this.hidden(queue)
+    if (row === NO_ROW) {
+      const hidden = this.hidden(queue)
+      // What a stream captures is no operation, and none is missing.
+      if (this.table.isFull && !this.meter.captures(stream)) this.table.dropped += 1
+      return hidden
+    }
     let result: R
     try {
       result = queue()
@@ -80,8 +85,12 @@ export class RowWriter {
       this.meter.refused(row)
       throw error
     }
-    this.meter.queued(row, stream, this.lanes.of(stream))
-    this.table.returned[row] = this.meter.now()
+    const lane = this.lanes.of(stream)
+    this.meter.queued(row, stream, lane)
+    if (this.table.has(row)) {
+      this.table.returned[row] = this.meter.now()
+      this.#latest[lane.index] = Math.max(row, this.#latest[lane.index] ?? row)
+    }
     return result
   }
 
@@ -95,14 +104,19 @@ export class RowWriter {
     if (stream === undefined) table.cause[row] = wholeDevice(device)
     if (this.callSites) table.site[row] = this.sites.of(callSite())
     return () => {
-      if (Number.isNaN(table.returned[row] ?? 0)) table.returned[row] = meter.now()
+      if (!Number.isNaN(table.returned[row] ?? 0)) return
+      const now = meter.now()
+      table.returned[row] = now
+      // A call that blocked returns to where it was made.
+      const isWorthIt = kind === RowKind.SYNCHRONIZE && now - (table.called[row] ?? 0) > WORTH_A_SITE[meter.clock]
+      if (isWorthIt && table.site[row] === NO_ROW) table.site[row] = this.sites.of(callSite())
     }
   }
 
   /** Without a row nothing is known of the record; and the handle may be another event's from now on. */
   eventRecorded(event: EventHandle, row = NO_ROW): void {
-    if (row === NO_ROW) this.#records.delete(event)
-    else this.#records.set(event, row)
+    if (this.table.has(row)) this.#records.set(event, row)
+    else this.#records.delete(event)
   }
 
   /** An event of the library's own is recorded, which is no row: to wait for it is to wait for the row before it. */

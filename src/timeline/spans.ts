@@ -1,6 +1,6 @@
 /** GPU work as OpenTelemetry spans. `@opentelemetry/api` is the program's own: this package only speaks to a tracer of it. */
 import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { SpanKind, SpanStatusCode, type Tracer, trace } from '@opentelemetry/api'
+import { type Context, context, SpanKind, SpanStatusCode, type Tracer, trace } from '@opentelemetry/api'
 import { propertyOf, readOptions } from '../base/arguments.js'
 import { invalidType } from '../base/errors.js'
 import { type OperationMessage, type Publisher, type PublishOptions, publishOn } from './channels.js'
@@ -13,7 +13,8 @@ export interface TraceOptions extends PublishOptions {
 
 /**
  * Gives a span to each operation of streams: kernels, copies, fills, host functions, graphs. A span begins and ends
- * with the operation itself, and is made a while later, as messages of `publish()` are. Close the result to stop.
+ * with the operation itself, and is made a while later, as messages of `publish()` are. Its parent is the span that was
+ * active when the operation was queued. Close the result to stop.
  * @param options `tracer` (default: `trace.getTracer('cuda-streams')`), `device` of the driver (default: the current
  * device) and `interval` in milliseconds (default 100)
  * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for the interval, or a device that does not exist
@@ -26,8 +27,11 @@ export function traceOperations(options?: TraceOptions): Publisher {
   }
   // Not the public channel, on which other publishers tell of other machines.
   const own = Symbol('cuda-streams:operation')
-  const publisher = publishOn({ operations: channel(own), synchronizations: undefined }, { device, interval })
-  const listener = (message: unknown): void => addSpan(tracer, message as OperationMessage)
+  const publisher = publishOn(
+    { operations: channel(own), synchronizations: undefined, context: () => context.active() },
+    { device, interval },
+  )
+  const listener = (message: unknown): void => addSpan(tracer, message as TracedMessage)
   subscribe(own, listener)
   const close = (): void => {
     publisher.close()
@@ -36,21 +40,23 @@ export function traceOperations(options?: TraceOptions): Publisher {
   return { flush: () => publisher.flush(), close, [Symbol.dispose]: close }
 }
 
-function addSpan(tracer: Tracer, message: OperationMessage): void {
+/** With the context in which the operation was queued. */
+interface TracedMessage extends OperationMessage {
+  readonly context: Context
+}
+
+function addSpan(tracer: Tracer, message: TracedMessage): void {
   const { kind, name, device, stream, streamName, byteLength, queued, start, end, driver } = message
-  const span = tracer.startSpan(name, {
-    kind: SpanKind.INTERNAL,
-    startTime: start,
-    attributes: {
-      'cuda.operation': kind,
-      'cuda.device': device,
-      'cuda.stream': String(stream),
-      'cuda.stream.name': streamName,
-      'cuda.driver': driver,
-      'cuda.queued_ms_before': start - queued,
-      ...(byteLength === undefined ? {} : { 'cuda.bytes': byteLength }),
-    },
-  })
+  const attributes = {
+    'cuda.operation': kind,
+    'cuda.device': device,
+    'cuda.stream': String(stream),
+    'cuda.stream.name': streamName,
+    'cuda.driver': driver,
+    'cuda.queued_ms_before': start - queued,
+    ...(byteLength === undefined ? {} : { 'cuda.bytes': byteLength }),
+  }
+  const span = tracer.startSpan(name, { kind: SpanKind.INTERNAL, startTime: start, attributes }, message.context)
   if (kind === 'fault') span.setStatus({ code: SpanStatusCode.ERROR, message: 'the GPU faulted' })
   span.end(end)
 }

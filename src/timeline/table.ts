@@ -1,5 +1,7 @@
 /** The rows of a recording, in columns of numbers: to write one makes no object. Rows are in the order of the calls. */
 
+import { RowKind } from './kinds.js'
+
 /** Columns this long are memory that is not there before it is written, and most recordings never grow them. */
 export const FIRST_CAPACITY = 131_072
 /** No row. */
@@ -11,6 +13,10 @@ export class RowTable {
   limit = 0
   /** Operations that there was no room for. */
   dropped = 0
+  /** Rows that will never run, or whose times are lost: the GPU faulted. */
+  readonly lost = new Set<number>()
+  /** Called with each row that is added, while the call that it stands for is made. */
+  whenAdded: readonly ((row: number) => void)[] = []
   #capacity = FIRST_CAPACITY
   kind: Uint8Array = new Uint8Array(FIRST_CAPACITY)
   /** Which lane it is on. */
@@ -56,7 +62,19 @@ export class RowTable {
     this.cause[row] = NO_ROW
     this.parent[row] = NO_ROW
     this.site[row] = NO_ROW
+    if (this.whenAdded.length > 0) for (const tell of this.whenAdded) tell(row)
     return row
+  }
+
+  /** Takes a row back that stands for nothing: it counts no more, unless others were added meanwhile. */
+  remove(row: number): void {
+    this.kind[row] = RowKind.NONE
+    if (row === this.length - 1) this.length = row
+  }
+
+  /** Is it one that stands for something? */
+  has(row: number): boolean {
+    return row >= 0 && row < this.length && this.kind[row] !== RowKind.NONE
   }
 
   #grow(): void {

@@ -1,6 +1,5 @@
 /** What ran when: recorded from any driver, for Perfetto, for a page to look at, and for programs. */
 import { writeFile } from 'node:fs/promises'
-import { extname } from 'node:path'
 import {
   checkArray,
   checkBoolean,
@@ -17,6 +16,7 @@ import { notCloneable } from '../base/identity.js'
 import { type Device, driverOf, isDevice, resolveDevice } from '../device.js'
 import type { Simulation } from '../simulation/simulation.js'
 import { type Analysis, analyse } from './analysis.js'
+import { checkExtension, contentsOf } from './file-format.js'
 import { toHtml } from './html.js'
 import type { Calibration } from './meter.js'
 import {
@@ -31,7 +31,9 @@ import {
   type TimelineStream,
 } from './operations.js'
 import { DEFAULT_LIMIT, Session } from './session.js'
+import type { TimelineSummary } from './summary.js'
 import { type SvgOptions, toSvg } from './svg.js'
+import { toText } from './text.js'
 import { isTrace, type Trace } from './trace.js'
 import { type TraceFile, toJson, toTraceEvents } from './trace-events.js'
 
@@ -241,6 +243,11 @@ export class Timeline {
     return Timeline.#analysisOf(this).gaps.map((gap) => gapOf(gap, this.streams, (row) => this.#operation(row)))
   }
 
+  /** How busy each stream was, how much of each device's copies and kernels overlapped, and what held them up. */
+  get summary(): TimelineSummary {
+    return Timeline.#analysisOf(this).summary
+  }
+
   /** The recording in the Trace Event format, as PyTorch's profiler writes it: an object for `JSON.stringify`. */
   toTraceEvents(): TraceFile {
     return toTraceEvents(Timeline.#traceOf(this))
@@ -274,35 +281,41 @@ export class Timeline {
     return toSvg(this.#trace, analysis, options)
   }
 
+  /** The summary as text: how busy streams and devices were, and what held them up, with what to write instead. */
+  toText(): string {
+    const { summary } = Timeline.#analysisOf(this)
+    return toText(this.#trace, summary)
+  }
+
   /**
-   * Writes a file: `.html` (also `.htm`), `.json` or `.svg`, by its extension.
+   * Writes a file: `.html` (also `.htm`), `.json`, `.json.gz`, `.svg` or `.txt`, by its extension. Perfetto opens
+   * `.json.gz` as it is; it is a twentieth as large.
    * @param path The path of the file.
    * @throws {Error} (as a rejection) ERR_INVALID_ARG_VALUE for another extension, ERR_INVALID_ARG_TYPE; any error of
    * the file system, such as ENOENT
    */
   async save(path: string): Promise<void> {
     const text = checkThis(this, isTimeline, 'a Timeline').render(path)
-    await writeFile(path, text)
+    await writeFile(path, contentsOf(path, text))
   }
 
   /**
-   * The text that `save` would write.
+   * The text that `save` would write; for `.json.gz`, before it is compressed.
    * @param path The path of the file: only its extension matters.
    * @throws {Error} ERR_INVALID_ARG_VALUE for another extension than those of `save`, ERR_INVALID_ARG_TYPE
    */
   render(path: string): string {
     checkThis(this, isTimeline, 'a Timeline')
     if (typeof path !== 'string') throw invalidType('path', 'a text', path)
-    switch (extname(path).toLowerCase()) {
-      case '.html':
-      case '.htm':
-        return this.toHtml()
-      case '.json':
+    switch (checkExtension(path, 'The path of a timeline').kind) {
+      case 'json':
         return this.toJson()
-      case '.svg':
+      case 'svg':
         return this.toSvg()
+      case 'txt':
+        return this.toText()
       default:
-        throw invalidValue(`A timeline is saved as .html, .json or .svg, not as '${path}'`)
+        return this.toHtml()
     }
   }
 

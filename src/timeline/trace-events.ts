@@ -1,6 +1,6 @@
 /**
  * The Trace Event format, with the conventions of PyTorch's profiler, so that tools made for one open the other: a
- * process for each device, a thread for each stream, microseconds with three digits behind the point.
+ * process for each device, a thread for each stream, microseconds with nanoseconds behind the point.
  */
 import { deviceInCause, isHostOnly, isInstant, KIND_NAMES, RowKind } from './kinds.js'
 import { NO_ROW } from './table.js'
@@ -21,13 +21,16 @@ export interface TraceEvent {
   readonly tid: number
   /** Microseconds since `baseTimeNanoseconds`. */
   readonly ts: number
-  /** Microseconds that a slice is long. */
+  /**
+   * Microseconds that a slice is long, less a tenth of a nanosecond or two. Readers add it to `ts`, and the sum of two
+   * such fractions may be more than the beginning of the next slice, which then seems to lie inside.
+   */
   readonly dur?: number
   /** What the two ends of an arrow, or of a promise, have in common. */
   readonly id?: number
   /** An arrow ends at the slice around its point, and not at the next one. */
   readonly bp?: 'e'
-  /** What is shown of a selected slice: bytes, stream, call site. */
+  /** What is shown of a selected slice: stream, bytes, call site; the row's number as 'correlation'. */
   readonly args?: Readonly<Record<string, string | number>>
 }
 
@@ -43,7 +46,7 @@ export interface TraceFile {
   readonly baseTimeNanoseconds: number
   /** Names this package and the driver. */
   readonly traceName: string
-  /** Names first, then the rows in the order of the calls, then arrows from work to the waits for it. */
+  /** Names first, then JavaScript's slices by their beginnings, then what ran, then arrows from work to the waits for it. */
   readonly traceEvents: readonly TraceEvent[]
 }
 
@@ -66,8 +69,15 @@ const FIRST_STREAM = 7
 /** More devices than a machine has. */
 const MOST_DEVICES = 64
 
-const rounded = (value: number): number => Number(value.toFixed(3))
-const micro = (nanoseconds: number): number => rounded(nanoseconds / 1000)
+/** A quotient is the number nearest to the fraction that is written, as is what a reader makes of the text. */
+const micro = (nanoseconds: number): number => Math.round(nanoseconds) / 1000
+
+/**
+ * The length of a slice: tenths of a nanosecond too short, and one more inside another slice, as far as that rounds up.
+ * Never nothing: a slice without length that begins with another would have to end before that begins.
+ */
+const lengthOf = (from: number, to: number, depth = 0): number =>
+  Math.max(10 * (Math.round(to) - Math.round(from)) - Math.min(depth + 1, 4), 1) / 10_000
 
 export function toTraceEvents(trace: Trace): TraceFile {
   return { ...header(trace), traceEvents: [...eventsOf(trace)] }
@@ -99,6 +109,7 @@ function* eventsOf(trace: Trace): Generator<TraceEvent> {
     next += 1 + (width[index] ?? 0)
   }
   yield* names(trace, host, firstTrack, width)
+  yield* hostEvents(trace, host)
   for (let row = 0; row < trace.length; row += 1) {
     const track = (firstTrack[trace.lane[row] ?? 0] ?? 0) + (tracks[row] ?? 0)
     yield* eventsOfRow(trace, row, host, track)
@@ -134,55 +145,82 @@ function* names(
   }
 }
 
-function* eventsOfRow(trace: Trace, row: number, host: number, track: number): Generator<TraceEvent> {
-  const { kind, called, returned, start, end, lane, lanes, name, bytes, parent, site, laneNames } = trace
-  const what = kind[row] ?? 0
-  const from = micro(called[row] ?? 0)
-  const spent = rounded(micro(returned[row] ?? 0) - from)
-  const where = site[row] ? { 'call site': site[row] } : {}
-  const text = name[row] ?? ''
-  if (isHostOnly(what)) {
-    const isOfStream = deviceInCause(trace.cause[row] ?? 0) === undefined
-    const args = { ...(isOfStream ? { stream: laneNames[lane[row] ?? 0] ?? '' } : {}), ...where }
-    if (what === RowKind.SYNCHRONIZE) {
-      yield { ph: 'X', cat: 'cuda_runtime', name: text, pid: host, tid: JAVASCRIPT, ts: from, dur: spent, args }
-    } else {
-      // Promises overlap as they like, which slices of a thread must not.
+/** What the one thread of JavaScript did: slices inside others, and promises, which overlap as they like. */
+function* hostEvents(trace: Trace, host: number): Generator<TraceEvent> {
+  const slices: HostSlice[] = []
+  for (let row = 0; row < trace.length; row += 1) {
+    const { kind, called, returned, name, parent } = trace
+    const what = kind[row] ?? 0
+    const text = name[row] ?? ''
+    const from = Math.round(called[row] ?? 0)
+    const to = Math.round(returned[row] ?? 0)
+    const [call] = CALLS[what] ?? []
+    if (what === RowKind.AWAIT) {
       const common = { cat: 'await', name: text, id: row + 1, pid: host, tid: JAVASCRIPT }
-      yield { ph: 'b', ...common, ts: from, args }
-      yield { ph: 'e', ...common, ts: rounded(from + spent) }
+      yield { ph: 'b', ...common, ts: micro(from), args: argsOnHost(trace, row) }
+      yield { ph: 'e', ...common, ts: micro(to) }
+    } else if (what === RowKind.SYNCHRONIZE) slices.push({ row, cat: 'cuda_runtime', name: text, from, to })
+    else if (call !== undefined && parent[row] === NO_ROW) {
+      slices.push({ row, cat: 'cuda_driver', name: call, from, to })
     }
-    return
+    const ran = what === RowKind.HOST_FUNCTION ? hostFunctionTimes(trace, row) : undefined
+    if (ran !== undefined) slices.push({ row, cat: 'host_function', name: text, from: ran[0], to: ran[1] })
   }
+  slices.sort((a, b) => a.from - b.from || b.to - a.to)
+  const around: number[] = []
+  for (const { row, cat, name, from, to } of slices) {
+    while ((around.at(-1) ?? Number.POSITIVE_INFINITY) <= from) around.pop()
+    const dur = lengthOf(from, to, around.length)
+    yield { ph: 'X', cat, name, pid: host, tid: JAVASCRIPT, ts: micro(from), dur, args: argsOnHost(trace, row) }
+    around.push(to)
+  }
+}
+
+interface HostSlice {
+  readonly row: number
+  readonly cat: string
+  readonly name: string
+  readonly from: number
+  readonly to: number
+}
+
+/** Undefined where it has not run. */
+function hostFunctionTimes(
+  { hostFunctionTimes, start, end }: Trace,
+  row: number,
+): [from: number, to: number] | undefined {
+  const [began, over] = hostFunctionTimes.get(row) ?? [start[row] ?? Number.NaN, end[row] ?? Number.NaN]
+  return Number.isNaN(began) || Number.isNaN(over) ? undefined : [Math.round(began), Math.round(over)]
+}
+
+function argsOnHost({ kind, cause, lane, laneNames, site }: Trace, row: number): NonNullable<TraceEvent['args']> {
+  const isOnHost = isHostOnly(kind[row] ?? 0)
+  const isOfStream = !isOnHost || deviceInCause(cause[row] ?? 0) === undefined
+  return {
+    ...(isOnHost ? {} : { correlation: row }),
+    ...(isOfStream ? { stream: laneNames[lane[row] ?? 0] ?? '' } : {}),
+    ...(site[row] ? { 'call site': site[row] } : {}),
+  }
+}
+
+/** What ran on a stream, and the arrow from its call. */
+function* eventsOfRow(trace: Trace, row: number, host: number, track: number): Generator<TraceEvent> {
+  const { kind, called, start, end, lane, lanes, name, bytes, parent } = trace
+  const what = kind[row] ?? 0
   const own = lanes[lane[row] ?? 0]
-  if (own === undefined) return
-  const isNode = parent[row] !== NO_ROW
+  const began = start[row] ?? Number.NaN
+  const over = end[row] ?? Number.NaN
+  if (own === undefined || isHostOnly(what) || Number.isNaN(began) || Number.isNaN(over)) return
+  if (isInstant(what) && !(what === RowKind.WAIT && Math.round(over) > Math.round(began))) return
   const [call, cat = KIND_NAMES[what] ?? ''] = CALLS[what] ?? []
-  if (call !== undefined && !isNode) {
-    const args = { correlation: row, stream: laneNames[own.index] ?? '', ...where }
-    yield { ph: 'X', cat: 'cuda_driver', name: call, pid: host, tid: JAVASCRIPT, ts: from, dur: spent, args }
-  }
-  const begin = micro(start[row] ?? Number.NaN)
-  const finish = micro(end[row] ?? Number.NaN)
-  if (Number.isNaN(begin) || Number.isNaN(finish) || (isInstant(what) && what !== RowKind.WAIT)) return
-  const dur = rounded(finish - begin)
+  const ts = micro(began)
   const size = bytes[row] ?? Number.NaN
-  const args = {
-    device: own.device,
-    stream: Number(own.id),
-    correlation: row,
-    ...(Number.isNaN(size) ? {} : { bytes: size }),
-    ...(!Number.isNaN(size) && dur > 0 ? { 'memory bandwidth (GB/s)': rounded(size / (dur * 1000)) } : {}),
-    ...where,
-  }
-  if (what === RowKind.WAIT && dur === 0) return
-  yield { ph: 'X', cat, name: text, pid: own.device, tid: track, ts: begin, dur, args }
-  if (what === RowKind.HOST_FUNCTION) {
-    yield { ph: 'X', cat: 'host_function', name: text, pid: host, tid: JAVASCRIPT, ts: begin, dur, args }
-  }
-  if (isNode || call === undefined) return
-  yield { ph: 's', cat: 'ac2g', name: 'ac2g', id: row + 1, pid: host, tid: JAVASCRIPT, ts: from }
-  yield { ph: 'f', bp: 'e', cat: 'ac2g', name: 'ac2g', id: row + 1, pid: own.device, tid: track, ts: begin }
+  const args = { correlation: row, stream: Number(own.id), ...(Number.isNaN(size) ? {} : { bytes: size }) }
+  yield { ph: 'X', cat, name: name[row] ?? '', pid: own.device, tid: track, ts, dur: lengthOf(began, over), args }
+  if (parent[row] !== NO_ROW || call === undefined) return
+  const arrow = { cat: 'ac2g', name: 'ac2g', id: row + 1 }
+  yield { ph: 's', ...arrow, pid: host, tid: JAVASCRIPT, ts: micro(called[row] ?? 0) }
+  yield { ph: 'f', bp: 'e', ...arrow, pid: own.device, tid: track, ts }
 }
 
 /** From the operation before each record to the one behind the wait for it. */
@@ -205,7 +243,7 @@ function* arrows(trace: Trace, firstTrack: readonly number[]): Generator<TraceEv
       const to = lanes[on]
       if (source === NO_ROW || from === undefined || to === undefined) continue
       // An arrow begins inside a slice, and a slice has no room for it at its very end.
-      const leaves = Math.max(micro(start[source] ?? 0), rounded(micro(end[source] ?? 0) - 0.001))
+      const leaves = micro(Math.max(start[source] ?? 0, Math.round(end[source] ?? 0) - 1))
       const common = { cat: 'wait', name: 'wait', id: length + wait + 1 }
       yield { ph: 's', ...common, pid: from.device, tid: firstTrack[from.index] ?? 0, ts: leaves }
       yield { ph: 'f', bp: 'e', ...common, pid: to.device, tid: firstTrack[on] ?? 0, ts: micro(start[row] ?? 0) }

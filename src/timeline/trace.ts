@@ -19,6 +19,8 @@ export interface Trace {
   /** NaN for what has not begun, or not ended, when the recording was stopped. */
   readonly start: Float64Array
   readonly end: Float64Array
+  /** When host functions ran by the host's own clock, where `start` and `end` are not that, but fit the device's. */
+  readonly hostFunctionTimes: ReadonlyMap<number, readonly [start: number, end: number]>
   readonly cause: Int32Array
   readonly parent: Int32Array
   readonly site: readonly string[]
@@ -39,6 +41,8 @@ export interface Trace {
   readonly calibrations: readonly Calibration[]
   readonly dropped: number
 }
+
+type HostFunctionTimes = Map<number, readonly [start: number, end: number]>
 
 export interface TraceWindow {
   readonly from: number
@@ -81,6 +85,7 @@ export function takeTrace(writer: RowWriter, window: TraceWindow, table = writer
       return (Number.isNaN(time) ? (otherwise[row] ?? 0) : time) - begin
     })
   const lanes = [...writer.lanes.all]
+  const hostFunctionTimes: HostFunctionTimes = new Map()
   const devices = new Set(lanes.map(({ device }) => device))
   const trace = {
     length,
@@ -92,6 +97,7 @@ export function takeTrace(writer: RowWriter, window: TraceWindow, table = writer
     returned: times(table.returned, table.called),
     start: times(table.start),
     end: times(table.end),
+    hostFunctionTimes,
     cause: filled(new Int32Array(length), rows, (row) => renumbered(table.cause[row] ?? NO_ROW)),
     parent: filled(new Int32Array(length), rows, (row) => renumbered(table.parent[row] ?? NO_ROW)),
     site: Array.from(rows, (row) => sites.at(table.site[row] ?? NO_ROW)),
@@ -138,8 +144,9 @@ function operationsIn({ kind, parent }: RowTable, from: number, to: number): num
  * Row by row, in the order of the calls: what came before each, and the times of what takes none. A wait begins when
  * the stream gets there, and a record, an allocation and a free take place then.
  */
-function settle(trace: Omit<Trace, 'duration'>): void {
+function settle(trace: Omit<Trace, 'duration' | 'hostFunctionTimes'> & { hostFunctionTimes: HostFunctionTimes }): void {
   const { kind, lane, lanes, start, end, called, returned, cause, parent, foreign, previous, implied, clock } = trace
+  const { hostFunctionTimes } = trace
   const last = new Int32Array(lanes.length).fill(NO_ROW)
   const endOf = (row: number): number => (row === NO_ROW ? Number.NEGATIVE_INFINITY : (end[row] ?? Number.NaN))
   for (let row = 0; row < trace.length; row += 1) {
@@ -163,6 +170,7 @@ function settle(trace: Omit<Trace, 'duration'>): void {
       end[row] = reached
     } else if (clock === 'host' && foreign[row] === 0) {
       // Two clocks that were held against each other may disagree a little: never so that work overlaps in a stream.
+      if (what === RowKind.HOST_FUNCTION) hostFunctionTimes.set(row, [start[row] ?? 0, end[row] ?? 0])
       start[row] = Math.max(start[row] ?? 0, reached)
       end[row] = Math.max(end[row] ?? 0, start[row] ?? 0)
     }

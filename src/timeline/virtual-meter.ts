@@ -72,6 +72,10 @@ export class VirtualMeter implements Meter, Observer {
     return { id, device: device.ordinal, context: device.context, nonBlocking, priority, isProvisional: false }
   }
 
+  captures(handle: StreamHandle): boolean {
+    return this.#sim.peek(handle)?.capture !== undefined
+  }
+
   queuing(row: number): boolean {
     this.#begin(row)
     return true
@@ -85,8 +89,8 @@ export class VirtualMeter implements Meter, Observer {
   }
 
   refused(row: number): void {
-    this.#verbEnds(row)
-    this.table.kind[row] = RowKind.NONE
+    this.#end()
+    this.table.remove(row)
   }
 
   hide(): void {
@@ -120,10 +124,12 @@ export class VirtualMeter implements Meter, Observer {
     }
     const { kind, start, end } = this.table
     const time = operation.time - this.#origin
-    const begins = Number.isNaN(start[row] ?? 0) && operation.kind === SimOperationKind.INSTANT
+    const hasBegun = !Number.isNaN(start[row] ?? 0)
+    const begins = !hasBegun && operation.kind === SimOperationKind.INSTANT
     if (begins) start[row] = time
+    if (!begins && !hasBegun) this.table.lost.add(row)
     // The first operation of a launch is its beginning.
-    if (!begins || kind[row] !== RowKind.GRAPH) end[row] = time
+    else if (!begins || kind[row] !== RowKind.GRAPH) end[row] = time
   }
 
   collect(): void {}
@@ -162,8 +168,7 @@ export class VirtualMeter implements Meter, Observer {
 
   /** A verb is over: what it has not queued was captured into a graph. */
   #verbEnds(row: number): void {
-    const { kind } = this.table
-    if (!this.#end() && kind[row] !== RowKind.ALLOCATE) kind[row] = RowKind.NONE
+    if (!this.#end() && this.table.kind[row] !== RowKind.ALLOCATE) this.table.remove(row)
   }
 
   #observe(operation: SimOperation): void {

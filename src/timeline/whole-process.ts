@@ -1,25 +1,23 @@
 /** `CUDA_STREAMS_TIMELINE=file.html`: records a process from its first use of the GPU to its end. */
 import { writeFileSync } from 'node:fs'
-import { extname, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { isMainThread, threadId } from 'node:worker_threads'
-import { invalidValue, messageOf } from '../base/errors.js'
+import { messageOf } from '../base/errors.js'
 import { provideWrapper } from '../driver/environment-wrappers.js'
+import { checkExtension, contentsOf } from './file-format.js'
 import { Session } from './session.js'
 import { timelineOf } from './timeline.js'
 
 /** An operation that is not done when the process ends has no end in the file. */
 provideWrapper('CUDA_STREAMS_TIMELINE', (driver, file) => {
-  const extension = extname(file)
-  if (!['.html', '.htm', '.json', '.svg'].includes(extension.toLowerCase())) {
-    throw invalidValue(`CUDA_STREAMS_TIMELINE must be a file ending in .html, .json or .svg, not '${file}'`)
-  }
+  const { extension } = checkExtension(file, 'CUDA_STREAMS_TIMELINE')
   // The directory may change until the end; and each worker has a driver, and a file, of its own.
   const named = isMainThread ? file : `${file.slice(0, -extension.length)}.worker-${threadId}${extension}`
   const path = resolve(named)
   const session = new Session(driver, undefined)
   process.once('exit', () => {
     try {
-      writeFileSync(path, timelineOf(session.stopNow()).render(path))
+      writeFileSync(path, contentsOf(path, timelineOf(session.stopNow()).render(path)))
     } catch (error) {
       // The process ends as it would have ended; but the program asked for that file.
       console.error(`cuda-streams: no timeline was written to ${path}: ${messageOf(error)}`)

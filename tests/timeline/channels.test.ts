@@ -1,13 +1,16 @@
 /** Operations on diagnostics channels, and as OpenTelemetry spans. */
 import assert from 'node:assert/strict'
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, it } from 'node:test'
+import type { Context, ContextManager } from '@opentelemetry/api'
 import { type Device, Stream } from 'cuda-streams'
 import { busy, latch, simulate } from 'cuda-streams/sim'
 import { nameStream, type OperationMessage, publish, type SynchronizeMessage, Timeline } from 'cuda-streams/timeline'
 import { driverOf } from '../../src/device.js'
 import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
 import { refused } from '../conformance/expect.js'
+import { heard } from './heard.js'
 
 function machine(): { device: Device; front: WrappableDriver; a: Stream; b: Stream } {
   const [device] = simulate().devices
@@ -15,19 +18,6 @@ function machine(): { device: Device; front: WrappableDriver; a: Stream; b: Stre
   const front = driverOf(device)
   assert.ok(front instanceof WrappableDriver)
   return { device, front, a: nameStream(new Stream({ device }), 'a'), b: new Stream({ device }) }
-}
-
-/** Listens on a channel for as long as the function runs. */
-async function heard<M>(channel: string, fn: () => Promise<void>): Promise<M[]> {
-  const messages: M[] = []
-  const listener = (message: unknown): void => void messages.push(message as M)
-  subscribe(channel, listener)
-  try {
-    await fn()
-  } finally {
-    unsubscribe(channel, listener)
-  }
-  return messages
 }
 
 describe('the channels', () => {
@@ -387,5 +377,64 @@ describe('OpenTelemetry', async () => {
     busy(a, 10)
     a.synchronize()
     assert.deepEqual(exporter.getFinishedSpans(), [])
+  })
+
+  it('gets spans that belong to the request that queued the work, however late they are made', { skip }, async () => {
+    assert.ok(typeof sdk !== 'string')
+    const { context, ROOT_CONTEXT, trace } = await import('@opentelemetry/api')
+    const { traceOperations } = await import('cuda-streams/opentelemetry')
+    const { device, a, b } = machine()
+    nameStream(b, 'b')
+    const exporter = new sdk.InMemorySpanExporter()
+    const provider = new sdk.BasicTracerProvider({ spanProcessors: [new sdk.SimpleSpanProcessor(exporter)] })
+    const tracer = provider.getTracer('test')
+    const current = new AsyncLocalStorage<Context>()
+    const manager: ContextManager = {
+      active: () => current.getStore() ?? ROOT_CONTEXT,
+      with: (active, fn, self, ...values) => current.run(active, () => fn.apply(self, values)),
+      bind: (_, target) => target,
+      enable: () => manager,
+      disable: () => manager,
+    }
+    assert.ok(context.setGlobalContextManager(manager))
+    try {
+      const request = (name: string, stream: Stream, time: number): Promise<void> => {
+        const span = tracer.startSpan(name)
+        return context.with(trace.setSpan(context.active(), span), async () => {
+          busy(stream, time)
+          await stream.finished()
+          stream.fill(device.alloc(8, { stream }), 0)
+          stream.launchHostFunc(() => busy(stream, time + 1))
+          await stream.finished()
+          span.end()
+        })
+      }
+      // What is active where publishing begins is no parent of anything.
+      const setup = tracer.startSpan('setup')
+      const spans = context.with(trace.setSpan(ROOT_CONTEXT, setup), () => traceOperations({ tracer, device }))
+      setup.end()
+      busy(a, 5)
+      await Promise.all([request('one', a, 1000), request('two', b, 2000)])
+      await Promise.all([a.finished(), b.finished()])
+      spans.close()
+      const finished = exporter.getFinishedSpans()
+      const parents = finished.flatMap(({ name, attributes, parentSpanContext }) => {
+        const parent = finished.find((span) => span.spanContext().spanId === parentSpanContext?.spanId)
+        return name === 'one' || name === 'two' || name === 'setup'
+          ? []
+          : [[name, attributes['cuda.stream.name'], parent?.name]]
+      })
+      assert.deepEqual(
+        parents.sort(),
+        [
+          ['busy', 'a', undefined],
+          ...['a', 'b'].flatMap((stream, at) =>
+            ['busy', 'fill', 'host function', 'busy'].map((name) => [name, stream, ['one', 'two'][at]]),
+          ),
+        ].sort(),
+      )
+    } finally {
+      context.disable()
+    }
   })
 })

@@ -635,7 +635,11 @@ describe('Timeline refuses', () => {
     const timeline = await Timeline.stop()
     await rejected(() => recording.stop(), 'ERR_CLOSED')
     refused(() => recording.stopNow(), 'ERR_CLOSED')
-    await rejected(() => timeline.save('timeline.txt'), 'ERR_INVALID_ARG_VALUE', /\.html, \.json or \.svg/)
+    await rejected(
+      () => timeline.save('timeline.gz'),
+      'ERR_INVALID_ARG_VALUE',
+      /\.html, \.json, \.json\.gz, \.svg or \.txt/,
+    )
     refused(() => timeline.toSvg({ width: 3 }), 'ERR_OUT_OF_RANGE')
     refused(() => timeline.toSvg({ width: null as never }), 'ERR_INVALID_ARG_TYPE', /width/)
     for (const from of [Number.NaN, Number.NEGATIVE_INFINITY]) {

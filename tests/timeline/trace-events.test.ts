@@ -3,10 +3,11 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Device, Stream } from 'cuda-streams'
 import { busy, type Simulation, simulate } from 'cuda-streams/sim'
-import { nameStream, Timeline, type TraceEvent } from 'cuda-streams/timeline'
+import { nameStream, Timeline, type TraceEvent, type TraceFile } from 'cuda-streams/timeline'
 import fc from 'fast-check'
 import { programs, runProgram } from '../properties/program.js'
 import { checkTraceFile } from './trace-format.js'
+import { readAsPerfetto, readAsSpeedscope, type Shown } from './trace-readers.js'
 
 /** DevTools' own reader, which a machine without npm does not have. */
 const READER = '@paulirish/trace_engine/models/trace/trace.js'
@@ -80,6 +81,32 @@ async function everything(): Promise<Timeline> {
   )
 }
 
+/** Each operation that takes time, and each call, as the recording has it and as a reader shows it. */
+function assertShown(timeline: Timeline, read: (events: readonly TraceEvent[]) => Shown[]): void {
+  const { traceEvents } = JSON.parse(timeline.toJson()) as TraceFile
+  const shown = read(traceEvents)
+  const text = (name: string, pid: number | string, start: number, duration: number): string =>
+    `${name} ${pid} ${Math.round(start)} ${Math.round(duration)}`
+  const onStreams = shown.filter(({ event }) => event.pid < 64)
+  assert.deepEqual(
+    onStreams.map(({ event, start, duration }) => text(event.name, event.pid, start, duration)).sort(),
+    timeline.operations
+      .filter(({ kind, start = 0, end = 0 }) => end > start || !['record', 'wait', 'allocate', 'free'].includes(kind))
+      .map(({ name, stream, start = 0, end = 0 }) => text(name, stream.device, start, end - start))
+      .sort(),
+  )
+  const blocking = shown.filter(({ event }) => event.cat === 'cuda_runtime')
+  assert.deepEqual(
+    blocking.map(({ event, start, duration }) => text(event.name, '', start, duration)).sort(),
+    timeline.calls
+      .filter(({ awaits }) => !awaits)
+      .map(({ name, called, returned }) => text(name, '', called, returned - called))
+      .sort(),
+  )
+}
+
+const readers = { speedscope: readAsSpeedscope, Perfetto: readAsPerfetto }
+
 const reader = await openReader()
 
 describe('a trace file', () => {
@@ -137,6 +164,54 @@ describe('a trace file', () => {
     assert.equal(end?.ts, second?.ts)
     assert.equal(start?.ts, Number(((first?.ts ?? 0) + (first?.dur ?? 0) - 0.001).toFixed(3)))
   })
+
+  for (const [name, read] of Object.entries(readers)) {
+    it(`is shown by ${name} with the times of the recording, in every program`, async () => {
+      assertShown(await everything(), read)
+      const seeds = fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 2 ** 31 - 1 }))
+      await fc.assert(
+        fc.asyncProperty(programs(['nonBlocking', 'blocking', 'null']), seeds, async (program, seed) => {
+          await runProgram(program, seed, async (simulation, run) => {
+            assertShown(await Timeline.record(run, { simulation }), read)
+          })
+        }),
+        { seed: 20_251_120, numRuns: 50 },
+      )
+    })
+
+    it(`is shown by ${name} with work that follows without a gap, however late: fractions add up to more`, async () => {
+      for (const late of [1, 12_345_678_901, 86_400_000_000_007]) {
+        const { simulation, a } = machine()
+        const timeline = await Timeline.record(
+          async () => {
+            busy(a, late)
+            for (let length = 1; length < 600; length += 1) busy(a, length % 7 === 0 ? 0 : length * 7)
+            await a.finished()
+          },
+          { simulation },
+        )
+        assertShown(timeline, read)
+      }
+    })
+
+    it(`is shown by ${name} with calls inside host functions inside calls that end together`, async () => {
+      const { simulation, a, b } = machine()
+      const timeline = await Timeline.record(
+        () => {
+          for (let i = 0; i < 50; i += 1) {
+            busy(b, 33)
+            a.launchHostFunc(() => {
+              busy(a, 7)
+              b.synchronize()
+            })
+            a.synchronize()
+          }
+        },
+        { simulation },
+      )
+      assertShown(timeline, read)
+    })
+  }
 
   it('is read by the engine behind Chrome’s performance panel', {
     skip: typeof reader === 'string' && `no trace_engine here: ${reader}`,

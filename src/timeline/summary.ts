@@ -1,0 +1,102 @@
+/** What a recording comes to: how busy each stream was, what of each device overlapped, and what held the work up. */
+
+/** How busy a stream was. Times are nanoseconds. */
+export interface StreamSummary {
+  /** Its `index` among the timeline's streams. */
+  readonly stream: number
+  /** As it is called there. */
+  readonly name: string
+  /** The device's ordinal. */
+  readonly device: number
+  /** Time in which the device worked on an operation of it: not the waits, and not the host functions. */
+  readonly busy: number
+  /** The same as a share of the timeline's duration, from 0 to 1. */
+  readonly share: number
+  /** Time between operations in which it did nothing: that of its gaps. */
+  readonly idle: number
+}
+
+/** What a device did, on all its streams together: time in which several did the same counts once. In nanoseconds. */
+export interface DeviceSummary {
+  /** The device's ordinal. */
+  readonly device: number
+  /** As the driver calls it. */
+  readonly name: string
+  /** Time in which anything ran. */
+  readonly busy: number
+  /** Time in which it copied. */
+  readonly copy: number
+  /** Time in which it ran a kernel, a fill or a graph. */
+  readonly compute: number
+  /** Time in which it did both. At most the smaller of the two. */
+  readonly overlap: number
+}
+
+/** What held a stream up. The timeline's documentation has an example of each. */
+export type HoldUpKind =
+  /** A call of the host that blocked, such as `stream.synchronize()`. */
+  | 'blockingCall'
+  /** The host awaited a promise, such as that of `stream.finished()`, before it queued more. */
+  | 'await'
+  /** The host did something else: no call of this library. */
+  | 'hostLate'
+  /** A call that queues work did not return: its copy is from memory that is not pinned, or the driver was slow. */
+  | 'slowCall'
+  /** The host had to wait for room in a stream's hardware queue. */
+  | 'fullQueue'
+  /** JavaScript was busy, and a host function was due. */
+  | 'hostFunctionDue'
+  /** The stream waited for a host function of another. */
+  | 'hostFunction'
+  /** The stream waited until JavaScript had copied bytes between an ordinary array and pinned memory. */
+  | 'staging'
+  /** The null stream waited for a blocking stream. */
+  | 'nullStreamWaited'
+  /** A blocking stream waited for the null stream. */
+  | 'nullStreamAwaited'
+  /** The stream waited for an event, or for another stream. */
+  | 'wait'
+  /** The library let it wait for memory that was not allocated yet. */
+  | 'memoryNotAllocated'
+  /** The library let it wait for memory that was still in use. */
+  | 'memoryInUse'
+  /** Another copy had the copy engine. */
+  | 'copyEngine'
+  /** Other kernels had all of the device's room for kernels. */
+  | 'computeEngine'
+  /** A graph began late after its launch. */
+  | 'graphLaunch'
+  /** Nothing that was recorded: another library's work, or another process's. */
+  | 'unseen'
+  /** Copies and kernels of one stream, which come one after the other: the stream has no gap, but nothing overlaps. */
+  | 'oneStream'
+
+/** All the times that one cause held streams up. */
+export interface HoldUp {
+  /** What caused it. */
+  readonly kind: HoldUpKind
+  /** A sentence: '`stream.synchronize()` at app.js:12 held stream a back 8 times, 7.00 ms'. */
+  readonly message: string
+  /** A sentence: what to write instead. */
+  readonly advice: string
+  /** How often. */
+  readonly count: number
+  /** Nanoseconds together. Streams that were held up at once count each. */
+  readonly time: number
+  /** 'path:line:column' of the call, where it is known. */
+  readonly callSite: string | undefined
+  /** The places of its gaps in `timeline.gaps`, the longest first. None for 'oneStream'. */
+  readonly gaps: readonly number[]
+}
+
+/** `timeline.summary`: plain objects, which can be sent as JSON. */
+export interface TimelineSummary {
+  /** Nanoseconds: the same as `timeline.duration`. */
+  readonly duration: number
+  /** In the order of the timeline's streams. */
+  readonly streams: readonly StreamSummary[]
+  /** The devices that were used, by their ordinals. */
+  readonly devices: readonly DeviceSummary[]
+  /** The one that cost most time first. */
+  readonly holdUps: readonly HoldUp[]
+}

@@ -1,0 +1,478 @@
+/** What held a program up, said in a sentence: a program for each cause, whose times are known to the nanosecond. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { describe, it } from 'node:test'
+import { type Device, Stream } from 'cuda-streams'
+import { busy, simulate } from 'cuda-streams/sim'
+import { type HoldUp, type HoldUpKind, nameStream, Timeline } from 'cuda-streams/timeline'
+import type { ContextHandle, StreamHandle } from '../../src/driver/driver.js'
+import { analyse } from '../../src/timeline/analysis.js'
+import { KIND_NAMES, RowKind } from '../../src/timeline/kinds.js'
+import type { TimelineLane } from '../../src/timeline/lanes.js'
+import type { Trace } from '../../src/timeline/trace.js'
+
+interface Bench {
+  readonly device: Device
+  readonly a: Stream
+  readonly b: Stream
+  /** A stream that the null stream orders. */
+  readonly blocking: Stream
+}
+
+interface Case {
+  readonly kind: HoldUpKind
+  /** Of the hold-up that cost most; LINE stands for a line of this file. */
+  readonly says: string
+  readonly advises: RegExp
+  readonly seed?: number
+  readonly run: (bench: Bench) => unknown
+}
+
+/** A copy of so many bytes takes 10 µs, at 50 bytes a nanosecond. */
+const BYTES = 500_000
+/** Virtual nanoseconds that each call takes. */
+const CALL = 100
+
+async function threeTimes(a: Stream, b: Stream, wait: () => unknown): Promise<void> {
+  for (let i = 0; i < 3; i += 1) {
+    busy(b, 100)
+    busy(a, 20_000)
+    await wait()
+  }
+}
+
+function callFor(nanoseconds: number, stream: Stream): void {
+  for (let spent = 0; spent < nanoseconds; spent += 2 * CALL) stream.record()
+}
+
+const cases: readonly Case[] = [
+  {
+    kind: 'blockingCall',
+    says: '`stream.synchronize()` at summary.test.js:LINE held 2 streams back 4 times, 40.6 µs',
+    advises: /`stream\.wait\(other\)`.*`stream\.finished\(\)`/,
+    run: ({ a, b }) => threeTimes(a, b, () => a.synchronize()),
+  },
+  {
+    kind: 'blockingCall',
+    says: '`event.synchronize()` at summary.test.js:LINE held 2 streams back 4 times, 40.6 µs',
+    advises: /`stream\.wait\(event\)`.*`event\.finished\(\)`/,
+    run: ({ a, b }) => threeTimes(a, b, () => a.record().synchronize()),
+  },
+  {
+    kind: 'blockingCall',
+    says: '`device.synchronize()` at summary.test.js:LINE held 2 streams back 4 times, 40.6 µs',
+    advises: /the one stream whose results are read/,
+    run: ({ a, b, device }) => threeTimes(a, b, () => device.synchronize()),
+  },
+  {
+    kind: 'blockingCall',
+    says: '`device.drainHostFunctions()` at summary.test.js:LINE held 2 streams back 4 times, 40.6 µs',
+    advises: /before a blocking call of another library/,
+    run: ({ a, b, device }) =>
+      threeTimes(a, b, () => {
+        a.launchHostFunc(() => {})
+        device.drainHostFunctions()
+      }),
+  },
+  {
+    kind: 'await',
+    says: '`await stream.finished()` held 2 streams back 4 times, 40.6 µs',
+    advises: /two items are under way at a time.*callSites/,
+    run: ({ a, b }) => threeTimes(a, b, () => a.finished()),
+  },
+  {
+    kind: 'await',
+    says: '`await event.finished()` held 2 streams back 4 times, 40.6 µs',
+    advises: /two items/,
+    run: ({ a, b }) => threeTimes(a, b, () => a.record().finished()),
+  },
+  {
+    kind: 'await',
+    says: '`await device.finished()` held 2 streams back 4 times, 40.6 µs',
+    advises: /two items/,
+    run: ({ a, b, device }) => threeTimes(a, b, () => device.finished()),
+  },
+  {
+    kind: 'hostLate',
+    says: "The program was late to queue work on 'b' once, 20.0 µs",
+    advises: /Queue further ahead.*one graph.*callSites/,
+    run: ({ a, b }) => {
+      busy(b, 100)
+      callFor(20_000, a)
+      busy(b, 100)
+    },
+  },
+  {
+    kind: 'fullQueue',
+    says: "The hardware queue of 'a' was full, and the host waited for room before it queued work on 'b' once, 1.08 ms",
+    advises: /Queue less ahead/,
+    run: ({ a, b }) => {
+      busy(b, 100)
+      busy(a, 1_000_000)
+      const [memory, pinned] = [a.device.alloc(4, { stream: a }), a.device.allocPinned(4)]
+      for (let i = 0; i < 1100; i += 1) a.copy(memory, pinned)
+      busy(b, 100)
+    },
+  },
+  {
+    kind: 'hostFunctionDue',
+    says: "JavaScript was busy while a host function of 'b' was due once, 20.0 µs",
+    advises: /a worker thread/,
+    run: ({ a, b }) => {
+      busy(b, 100)
+      b.launchHostFunc(() => {})
+      callFor(20_000, a)
+    },
+  },
+  {
+    kind: 'hostFunction',
+    says: "'b' waited for a host function of 'a' once, 5.00 µs",
+    advises: /no GPU work come behind JavaScript/,
+    run: ({ a, b }) => {
+      busy(b, 100)
+      busy(a, 5000)
+      a.launchHostFunc(() => {})
+      b.wait(a)
+      busy(b, 100)
+    },
+  },
+  {
+    kind: 'hostFunction',
+    says: "'b' waited for a host function of 'a' once, 5.10 µs",
+    advises: /no GPU work come behind JavaScript/,
+    run: async ({ a, b }) => {
+      busy(b, 100)
+      busy(a, 5000)
+      a.launchHostFunc(() => busy(b, 100))
+      await a.finished()
+    },
+  },
+  {
+    kind: 'hostFunction',
+    says: "'b' waited for a host function of its own 2 times, 100 µs",
+    advises: /no GPU work come behind JavaScript/,
+    run: ({ a, b }) => {
+      for (let i = 0; i < 3; i += 1) {
+        busy(b, 100)
+        b.launchHostFunc(() => callFor(50_000, a))
+      }
+    },
+  },
+  {
+    kind: 'staging',
+    says: "'a' waited for JavaScript to copy bytes to or from an ordinary array once, 668 µs",
+    advises: /`device\.allocPinned\(byteLength\)`/,
+    run: async ({ a, b, device }) => {
+      const bytes = 24 * 2 ** 20
+      const memory = device.alloc(bytes, { stream: a })
+      const uploaded = a.upload(memory, new Uint8Array(bytes))
+      callFor(1_000_000, b)
+      await uploaded
+    },
+  },
+  {
+    kind: 'nullStreamWaited',
+    says: "'null stream' waited for 'blocking', as the null stream does for every blocking stream, once, 9.00 µs",
+    advises: /make 'blocking' with `\{ nonBlocking: true \}`/,
+    run: ({ blocking, device }) => {
+      busy(device.defaultStream, 100)
+      busy(blocking, 9000)
+      busy(device.defaultStream, 100)
+    },
+  },
+  {
+    kind: 'nullStreamAwaited',
+    says: "'blocking' waited for 'null stream', as every blocking stream does for the null stream, once, 9.00 µs",
+    advises: /Make 'blocking' with `\{ nonBlocking: true \}`/,
+    run: ({ blocking, device }) => {
+      busy(blocking, 100)
+      busy(device.defaultStream, 9000)
+      busy(blocking, 100)
+    },
+  },
+  {
+    kind: 'wait',
+    says: "'b' waited for 'a' 2 times, 19.8 µs",
+    advises: /Record an event on 'a' as soon as what is needed is done/,
+    run: ({ a, b }) => {
+      for (let i = 0; i < 3; i += 1) {
+        busy(a, 10_000)
+        b.wait(a)
+        busy(b, 100)
+      }
+    },
+  },
+  {
+    kind: 'memoryNotAllocated',
+    says: "'b' waited for memory that 'a' had not allocated yet once, 10.0 µs",
+    advises: /allocate on 'b'/,
+    run: ({ a, b, device }) => {
+      busy(b, 100)
+      busy(a, 10_000)
+      b.fill(device.alloc(1000, { stream: a }), 0)
+    },
+  },
+  {
+    kind: 'memoryInUse',
+    says: "'b' waited for memory that 'a' still used once, 11.0 µs",
+    advises: /two buffers in turns/,
+    run: ({ a, b, device }) => {
+      const memory = device.alloc(1000, { stream: b })
+      b.fill(memory, 0)
+      a.wait(b)
+      busy(a, 10_000)
+      a.fill(memory, 0)
+      memory.close()
+      busy(b, 100)
+    },
+  },
+  {
+    kind: 'copyEngine',
+    says: "Copies of 'b' waited for the copy engine that 'a' had once, 10.3 µs",
+    advises: /one after the other, on any stream/,
+    run: ({ a, b, device }) => {
+      const [one, two, from] = [device.alloc(BYTES), device.alloc(BYTES), device.allocPinned(BYTES)]
+      busy(b, 100)
+      a.copy(one, from)
+      b.copy(two, from)
+    },
+  },
+  {
+    kind: 'computeEngine',
+    says: "Kernels of 'b' waited for room on the device that kernels of 'a' had once, 99.0 µs",
+    advises: /`\{ priority: -1 \}`/,
+    run: ({ a, b, device }) => {
+      busy(b, 100)
+      busy(a, 99_000)
+      for (let i = 1; i < 128; i += 1) busy(device.createStream(), 200_000)
+      busy(b, 100)
+    },
+  },
+  {
+    kind: 'unseen',
+    says: "'b' stood idle for nothing that was recorded 8 times, 50.2 µs",
+    advises: /Work of other libraries and processes is not recorded/,
+    seed: 7,
+    run: ({ b }) => {
+      for (let i = 0; i < 20; i += 1) busy(b, 100)
+    },
+  },
+  {
+    kind: 'oneStream',
+    says: "Copies and kernels of 'a' came one after the other 5 times: 30.0 µs could overlap at most",
+    advises: /Copy on a second stream/,
+    run: ({ a, device }) => {
+      const [memory, pinned] = [device.alloc(BYTES), device.allocPinned(BYTES)]
+      for (let i = 0; i < 3; i += 1) {
+        a.copy(memory, pinned)
+        busy(a, 10_000)
+      }
+    },
+  },
+]
+
+async function holdUps(run: Case['run'], seed = 0, callSites = false): Promise<readonly HoldUp[]> {
+  using simulation = simulate({ seed })
+  const [device] = simulation.devices
+  assert.ok(device)
+  const stream = (name: string, nonBlocking = true): Stream => nameStream(new Stream({ device, nonBlocking }), name)
+  const bench = { device, a: stream('a'), b: stream('b'), blocking: stream('blocking', false) }
+  const { summary } = await Timeline.record(() => run(bench), { simulation, callSites })
+  return summary.holdUps
+}
+
+describe('what held a stream up', () => {
+  for (const { kind, says, advises, seed, run } of cases) {
+    it(`is named: ${kind}, ${says}`, async () => {
+      const [first] = await holdUps(run, seed)
+      const message = first?.message.replace(/\S*(summary\.test\.js):\d+/, '$1:LINE')
+      assert.deepEqual([first?.kind, message], [kind, says])
+      assert.match(first?.advice ?? '', advises)
+    })
+  }
+
+  it('is named with the line of the call, where that is recorded', async () => {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    const [a, b, c] = ['a', 'b', 'c'].map((name) => nameStream(new Stream({ device }), name))
+    assert.ok(a && b && c)
+    const [one, two] = [device.alloc(1000, { stream: a }), device.alloc(1000, { stream: b })]
+    const { summary } = await Timeline.record(
+      async () => {
+        b.fill(two, 0)
+        a.fill(one, 0)
+        await a.finished()
+        b.fill(two, 0)
+        callFor(20_000, c)
+        b.fill(two, 0)
+        busy(c, 30_000)
+        b.wait(c)
+        b.fill(two, 0)
+      },
+      { simulation, callSites: true },
+    )
+    const said = summary.holdUps.map(({ message, advice, callSite = '' }) => {
+      const [, path = '', line = ''] = /^(.*):(\d+):\d+$/.exec(callSite) ?? []
+      assert.match(message, new RegExp(`at \\S*summary\\.test\\.js:${line} `))
+      assert.doesNotMatch(advice, /callSites/)
+      const code = readFileSync(path, 'utf8').split('\n')[Number(line) - 1]?.trim()
+      return `${message.replace(/\S*summary\.test\.js:\d+/, 'LINE')}: ${code}`
+    })
+    assert.deepEqual(said, [
+      "'b' waited at LINE for 'c' once, 29.1 µs: b.wait(c);",
+      "The program was late to queue work at LINE on 'b' once, 19.1 µs: b.fill(two, 0);",
+      "`await stream.finished()` at LINE held 'b' back once, 200 ns: await a.finished();",
+    ])
+  })
+
+  it('is told of each place by itself, the costliest first, with the gaps that it caused', async () => {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    const [a, b] = [new Stream({ device }), new Stream({ device })]
+    const { summary, gaps } = await Timeline.record(
+      () => {
+        busy(b, 100)
+        for (let i = 0; i < 3; i += 1) {
+          busy(a, 10_000)
+          a.synchronize()
+          busy(b, 100)
+          busy(a, 50_000)
+          a.synchronize()
+          busy(b, 100)
+        }
+      },
+      { simulation },
+    )
+    const [slow, quick] = summary.holdUps
+    assert.deepEqual([slow?.count, quick?.count], [5, 6], 'also the moments in which a had nothing to do')
+    assert.notEqual(slow?.callSite, quick?.callSite)
+    const times = (numbers: readonly number[] = []): number =>
+      numbers.reduce((sum, at) => sum + (gaps[at]?.end ?? 0) - (gaps[at]?.begin ?? 0), 0)
+    assert.deepEqual([slow?.time, quick?.time], [times(slow?.gaps), times(quick?.gaps)])
+    assert.ok(slow !== undefined && slow.time > 3 * 50_000, 'each place by itself')
+  })
+
+  /** What the simulator never does: a call that takes long, and a graph that begins late. Times in microseconds. */
+  const made = [
+    {
+      kind: 'slowCall',
+      says: "A call (copy) at app.js:12 took long, and held 'b' back once, 900 µs",
+      advises: /pinned memory/,
+      rows: [
+        { kind: RowKind.KERNEL, lane: 1, called: 0, returned: 5, start: 6, end: 100 },
+        { kind: RowKind.COPY, lane: 0, called: 5, returned: 995, start: 10, end: 990, site: 'app.js:12:3' },
+        { kind: RowKind.KERNEL, lane: 1, called: 996, returned: 999, start: 1000, end: 1100 },
+      ],
+    },
+    {
+      kind: 'graphLaunch',
+      says: "Graphs on 'b' began late after their launch once, 800 µs",
+      advises: /`exec\.upload\(stream\)`/,
+      rows: [
+        { kind: RowKind.KERNEL, lane: 1, called: 0, returned: 5, start: 6, end: 100 },
+        { kind: RowKind.GRAPH, lane: 1, called: 20, returned: 25, start: 900, end: 1000 },
+      ],
+    },
+  ]
+  for (const { kind, says, advises, rows } of made) {
+    it(`is named: ${kind}, ${says}`, () => {
+      const { summary } = analyse(traceOf(rows))
+      assert.deepEqual([summary.holdUps[0]?.kind, summary.holdUps[0]?.message], [kind, says])
+      assert.match(summary.holdUps[0]?.advice ?? '', advises)
+    })
+  }
+})
+
+interface MadeRow {
+  readonly kind: RowKind
+  readonly lane: number
+  readonly called: number
+  readonly returned: number
+  readonly start: number
+  readonly end: number
+  readonly site?: string
+}
+
+/** A recording of a GPU with two streams, 'a' and 'b'. */
+function traceOf(rows: readonly MadeRow[]): Trace {
+  const { length } = rows
+  const times = (of: (row: MadeRow) => number): Float64Array => Float64Array.from(rows, (row) => of(row) * 1000)
+  const previous = rows.map(({ lane }, at) => rows.findLastIndex((row, before) => before < at && row.lane === lane))
+  const lane = (index: number, name: string): TimelineLane => {
+    const handle = (100 + index) as StreamHandle
+    const context = 1 as ContextHandle
+    return { index, handle, id: BigInt(index), device: 0, context, nonBlocking: true, priority: 0, name }
+  }
+  return {
+    length,
+    kind: Uint8Array.from(rows, ({ kind }) => kind),
+    lane: Uint32Array.from(rows, (row) => row.lane),
+    name: rows.map(({ kind }) => KIND_NAMES[kind] ?? ''),
+    bytes: new Float64Array(length).fill(Number.NaN),
+    called: times((row) => row.called),
+    returned: times((row) => row.returned),
+    start: times((row) => row.start),
+    end: times((row) => row.end),
+    hostFunctionTimes: new Map(),
+    cause: new Int32Array(length).fill(-1),
+    parent: new Int32Array(length).fill(-1),
+    site: rows.map(({ site }) => site ?? ''),
+    previous: Int32Array.from(previous),
+    implied: new Int32Array(length).fill(-1),
+    lanes: [lane(0, 'a'), lane(1, 'b')],
+    laneNames: ['a', 'b'],
+    deviceNames: new Map([[0, 'GPU']]),
+    driver: 'cuda',
+    clock: 'host',
+    duration: 1_200_000,
+    epoch: 0,
+    calibrations: [],
+    dropped: 0,
+  }
+}
+
+describe('the summary', () => {
+  it('adds up what each stream and each device did, and what of it at once', async () => {
+    using simulation = simulate({ devices: 2 })
+    const [device, other] = simulation.devices
+    assert.ok(device && other)
+    const [a, b, c] = [device, device, other].map((on) => new Stream({ device: on }))
+    assert.ok(a && b && c)
+    const [memory, pinned] = [device.alloc(BYTES), device.allocPinned(BYTES)]
+    const timeline = await Timeline.record(
+      () => {
+        a.copy(memory, pinned)
+        busy(b, 4000)
+        b.launchHostFunc(() => {})
+        busy(b, 2000)
+        b.wait(a)
+        busy(b, 30_000)
+        busy(c, 1000)
+      },
+      { simulation },
+    )
+    const { streams, devices, duration, holdUps } = timeline.summary
+    assert.equal(duration, timeline.duration)
+    const copied = timeline.operations.find(({ kind }) => kind === 'copy')
+    assert.equal((copied?.end ?? 0) - (copied?.start ?? 0), 10_000)
+    assert.deepEqual(
+      streams.map(({ stream, name, device: on, busy: time }) => [stream, name, on, time]),
+      timeline.streams.map(({ index, name }) => [index, name, index === 2 ? 1 : 0, [10_000, 36_000, 1000][index]]),
+    )
+    for (const { busy: time, share } of streams) assert.equal(share, time / duration)
+    assert.equal(
+      streams[1]?.idle,
+      timeline.gaps.reduce((sum, { begin, end }) => sum + end - begin, 0),
+    )
+    assert.deepEqual(devices, [
+      { device: 0, name: 'Simulated GPU', busy: 40_000, copy: 10_000, compute: 36_000, overlap: 6000 },
+      { device: 1, name: 'Simulated GPU', busy: 1000, copy: 0, compute: 1000, overlap: 0 },
+    ])
+    assert.deepEqual(
+      holdUps.map(({ kind }) => kind),
+      ['wait'],
+    )
+  })
+})
