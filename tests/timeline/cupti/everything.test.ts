@@ -163,6 +163,20 @@ function onPretended(): void {
   test('one after the other', () => check(cases))
   test('one after the other, twice, the other way around', () => check([...cases, ...[...cases].reverse()]))
 
+  test('the JSON has calls of this library only, and tells who queued what', async () => {
+    const { traceEvents } = (
+      await record(() => {
+        foreign.fill(pinned.pointer, 1, theirs)
+        stream.fill(pinned, 1)
+      })
+    ).toTraceEvents()
+    const of = (cat: string): unknown[] =>
+      traceEvents.filter((event) => event.cat === cat).map(({ args }) => args?.['queued by'])
+    assert.deepEqual(of('gpu_memset'), ['other code', undefined])
+    assert.equal(of('cuda_driver').length, 1)
+    assert.equal(of('ac2g').length, 2, 'both ends of one arrow')
+  })
+
   test('a stream that only other code uses has CUPTI’s number, and the null stream is the null stream', async () => {
     const timeline = await record(() => {
       foreign.fill(pinned.pointer, 1, theirs)
