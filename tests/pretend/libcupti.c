@@ -18,7 +18,7 @@ typedef uint64_t u64;
 typedef uint32_t u32;
 typedef uint8_t u8;
 #define API __attribute__((visibility("default")))
-enum { MEMCPY = 1, MEMSET = 2, DRIVER = 4, KERNEL = 10, BYTES = 248, NUMBERS = 1000, FEW = 200, FEW = 200, INVALID = 1, QUEUE_EMPTY = 18, MULTIPLE = 39 };
+enum { MEMCPY = 1, MEMSET = 2, DRIVER = 4, KERNEL = 10, BYTES = 248, NUMBERS = 1000, FEW = 200, INVALID = 1, QUEUE_EMPTY = 18, MULTIPLE = 39 };
 
 typedef struct Record { u32 kind; u64 start, end; u32 stream, correlation; u64 bytes; u32 thread; const char *name; } Record;
 static Record records[1 << 20];
