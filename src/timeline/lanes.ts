@@ -1,5 +1,12 @@
 /** The streams of a recording. A handle may come to mean another stream; a lane is one stream for good. */
-import { type ContextHandle, cudaHandleOf, type Driver, isDefaultStream, type StreamHandle } from '../driver/driver.js'
+import {
+  type ContextHandle,
+  cudaHandleOf,
+  DEFAULT_STREAM_LIMIT,
+  type Driver,
+  isDefaultStream,
+  type StreamHandle,
+} from '../driver/driver.js'
 import { givenName } from '../driver/stream-names.js'
 
 export interface TimelineLane {
@@ -36,6 +43,17 @@ export class Lanes {
     return this.known(handle) ?? this.#open(handle)
   }
 
+  /** A stream of other code, of which only CUPTI's number is known. */
+  foreign(device: number, number: number): TimelineLane {
+    const id = BigInt(number)
+    const known = this.all.find((lane) => lane.handle === NO_HANDLE && lane.device === device && lane.id === id)
+    if (known !== undefined) return known
+    const described = { id, device, context: 0 as ContextHandle, nonBlocking: true, priority: 0 }
+    const lane = { index: this.all.length, handle: NO_HANDLE, ...described, name: `foreign stream ${number}` }
+    this.all.push(lane)
+    return lane
+  }
+
   /** Undefined where nothing of the stream was recorded yet. */
   known(handle: StreamHandle): TimelineLane | undefined {
     if (this.#last?.handle === handle) return this.#last
@@ -70,6 +88,9 @@ export class Lanes {
     return lane
   }
 }
+
+/** Above the tokens of default streams; no allocator hands it out. */
+const NO_HANDLE = DEFAULT_STREAM_LIMIT as StreamHandle
 
 const keyOf = (device: number, id: bigint): string => `${device} ${id}`
 

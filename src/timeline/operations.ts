@@ -8,11 +8,11 @@ import type { Trace } from './trace.js'
 export interface TimelineStream {
   /** Its place among the timeline's streams, from 0. */
   readonly index: number
-  /** The driver's number for it (`stream.id`). */
+  /** The driver's number for it (`stream.id`); CUPTI's for a stream that only other code used. */
   readonly id: bigint
   /** The device's ordinal. */
   readonly device: number
-  /** What `nameStream` called it; otherwise 'stream 13', by `id`, 'null stream' or 'per-thread stream'. */
+  /** What `nameStream` called it; otherwise 'stream 13', by `id`, 'null stream' or 'per-thread stream'; 'foreign stream 13' where only other code used it. */
   readonly name: string
   /** `stream.priority`: lower numbers go first. */
   readonly priority: number
@@ -45,8 +45,10 @@ export interface TimelineOperation {
    * for memory: of the operation that makes it or uses it last.
    */
   readonly record: number | undefined
-  /** For a node of a graph: the `id` of the launch. Only on the simulator. */
+  /** For a node of a graph: the `id` of the launch. Only on the simulator, and on a GPU with the option `everything`. */
   readonly graph: number | undefined
+  /** Other code queued it: another library, or another thread. Only with the option `everything`. */
+  readonly foreign: boolean
   /** 'path:line:column', with the option `callSites`. */
   readonly callSite: string | undefined
 }
@@ -111,6 +113,7 @@ export function operationAt(trace: Trace, streams: readonly TimelineStream[], ro
     end: known(trace.end[row]),
     record: rowOrNone(trace.cause[row]),
     graph: rowOrNone(trace.parent[row]),
+    foreign: trace.foreign[row] === 1,
     callSite: trace.site[row] || undefined,
   }
 }

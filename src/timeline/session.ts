@@ -2,6 +2,8 @@
 
 import { whenNameIsGiven } from '../driver/stream-names.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
+import { Activities } from './cupti/activities.js'
+import { ForeignWork } from './cupti/foreign-work.js'
 import type { RowWriter } from './row-writer.js'
 import { TimelineDriver } from './timeline-driver.js'
 import { type Trace, type TraceWindow, takeTrace } from './trace.js'
@@ -26,20 +28,33 @@ export class Session {
   readonly writer: RowWriter
   stopped = false
   readonly #shared: Shared
+  readonly #foreign: ForeignWork | undefined
   readonly #from: number
   readonly #begin: number
   readonly #droppedBefore: number
   readonly #epoch = Date.now() * 1e6
 
-  /** `device` is one that will be used, where one is known; `limit` the most rows that are written. */
+  /**
+   * `device` is one that will be used, where one is known; `limit` the most rows that are written. With `everything`, the
+   * work of other code is among them.
+   */
   constructor(
     private readonly driver: WrappableDriver,
     device: number | undefined,
     private readonly limit = DEFAULT_LIMIT,
     callSites = false,
+    everything = false,
   ) {
-    this.#shared = share(driver, device)
+    // On the simulator all work is this library's.
+    const activities = everything && driver.name === 'cuda' ? Activities.open(limit) : undefined
+    try {
+      this.#shared = share(driver, device)
+    } catch (error) {
+      activities?.close()
+      throw error
+    }
     const { writer } = this.#shared
+    this.#foreign = activities && new ForeignWork(activities, writer, device ?? 0)
     this.writer = writer
     const { table } = writer
     this.#from = table.length
@@ -53,6 +68,7 @@ export class Session {
   async stop(): Promise<Trace> {
     const window = this.#end()
     await this.writer.meter.finished()
+    await this.#foreign?.finished()
     return this.#take(window)
   }
 
@@ -87,7 +103,9 @@ export class Session {
     writer.meter.collect()
     this.#shared.open -= 1
     if (this.#shared.open === 0) writer.meter.close()
-    return takeTrace(writer, window)
+    if (this.#foreign === undefined) return takeTrace(writer, window)
+    const { rows, dropped } = this.#foreign.takeRows(window)
+    return takeTrace(writer, { ...window, from: 0, to: rows.length, dropped: window.dropped + dropped }, rows)
   }
 }
 

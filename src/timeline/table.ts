@@ -39,6 +39,8 @@ export class RowTable {
   parent: Int32Array = new Int32Array(FIRST_CAPACITY)
   /** Which of the call sites. */
   site: Int32Array = new Int32Array(FIRST_CAPACITY)
+  /** 1 for what other code queued. */
+  foreign: Uint8Array = new Uint8Array(FIRST_CAPACITY)
 
   get isFull(): boolean {
     return this.length >= this.limit
@@ -89,6 +91,7 @@ export class RowTable {
     this.cause = grown(this.cause, new Int32Array(capacity))
     this.parent = grown(this.parent, new Int32Array(capacity))
     this.site = grown(this.site, new Int32Array(capacity))
+    this.foreign = grown(this.foreign, new Uint8Array(capacity))
   }
 }
 

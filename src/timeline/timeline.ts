@@ -50,6 +50,11 @@ export interface TimelineOptions {
    * Most operations that are recorded, from 1 to 2 ** 28; later ones are only counted (`dropped`). Default a million.
    */
   readonly limit?: number | undefined
+  /**
+   * Records also what other code queues on the GPU: other libraries, such as PyTorch in the same process, and other
+   * threads. It needs CUPTI, which comes with CUDA and with PyTorch. The simulator has no other code. Default false.
+   */
+  readonly everything?: boolean | undefined
 }
 
 /** The options of the page. */
@@ -142,7 +147,7 @@ export class Timeline {
    * Records the work that a function queues, and waits until all of it is done. Where the function throws or rejects,
    * so does this, and the recording is over.
    * @param fn A function, sync or async.
-   * @param options `device` or `simulation`, `callSites` (default false) and `limit` (default a million operations)
+   * @param options `device` or `simulation`, `callSites` and `everything` (default false), `limit` (default a million operations)
    * @throws {Error} (as a rejection) as `Timeline.start(options)`; ERR_INVALID_ARG_TYPE for no function; any error of
    * the function
    */
@@ -160,17 +165,19 @@ export class Timeline {
 
   /**
    * Begins to record. Recordings may overlap; each has the operations between its own start and stop.
-   * @param options `device` or `simulation`, `callSites` (default false) and `limit` (default a million operations)
+   * @param options `device` or `simulation`, `callSites` and `everything` (default false), `limit` (default a million operations)
    * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for `device` and `simulation` together;
-   * ERR_OUT_OF_RANGE for the limit, or a device that does not exist
+   * ERR_OUT_OF_RANGE for the limit, or a device that does not exist; for `everything`, ERR_UNSUPPORTED without CUPTI or on
+   * other platforms than Linux, and LibraryError where another tool uses CUPTI
    */
   static start(options?: TimelineOptions): Recording {
-    const given = readOptions(options, ['device', 'simulation', 'callSites', 'limit'])
+    const given = readOptions(options, ['device', 'simulation', 'callSites', 'limit', 'everything'])
     const device = deviceFor(given)
     const { limit = DEFAULT_LIMIT } = given
     checkInteger(limit, 'options.limit', 1, MOST)
     const callSites = checkBoolean(given.callSites, 'options.callSites', false)
-    return record(new Session(driverOf(device), device.ordinal, limit, callSites))
+    const everything = checkBoolean(given.everything, 'options.everything', false)
+    return record(new Session(driverOf(device), device.ordinal, limit, callSites, everything))
   }
 
   /**

@@ -149,7 +149,7 @@ function* names(
 function* hostEvents(trace: Trace, host: number): Generator<TraceEvent> {
   const slices: HostSlice[] = []
   for (let row = 0; row < trace.length; row += 1) {
-    const { kind, called, returned, name, parent } = trace
+    const { kind, called, returned, name, parent, foreign } = trace
     const what = kind[row] ?? 0
     const text = name[row] ?? ''
     const from = Math.round(called[row] ?? 0)
@@ -160,7 +160,7 @@ function* hostEvents(trace: Trace, host: number): Generator<TraceEvent> {
       yield { ph: 'b', ...common, ts: micro(from), args: argsOnHost(trace, row) }
       yield { ph: 'e', ...common, ts: micro(to) }
     } else if (what === RowKind.SYNCHRONIZE) slices.push({ row, cat: 'cuda_runtime', name: text, from, to })
-    else if (call !== undefined && parent[row] === NO_ROW) {
+    else if (call !== undefined && parent[row] === NO_ROW && foreign[row] === 0) {
       slices.push({ row, cat: 'cuda_driver', name: call, from, to })
     }
     const ran = what === RowKind.HOST_FUNCTION ? hostFunctionTimes(trace, row) : undefined
@@ -205,7 +205,7 @@ function argsOnHost({ kind, cause, lane, laneNames, site }: Trace, row: number):
 
 /** What ran on a stream, and the arrow from its call. */
 function* eventsOfRow(trace: Trace, row: number, host: number, track: number): Generator<TraceEvent> {
-  const { kind, called, start, end, lane, lanes, name, bytes, parent } = trace
+  const { kind, called, start, end, lane, lanes, name, bytes, parent, foreign } = trace
   const what = kind[row] ?? 0
   const own = lanes[lane[row] ?? 0]
   const began = start[row] ?? Number.NaN
@@ -215,9 +215,15 @@ function* eventsOfRow(trace: Trace, row: number, host: number, track: number): G
   const [call, cat = KIND_NAMES[what] ?? ''] = CALLS[what] ?? []
   const ts = micro(began)
   const size = bytes[row] ?? Number.NaN
-  const args = { correlation: row, stream: Number(own.id), ...(Number.isNaN(size) ? {} : { bytes: size }) }
+  const args = {
+    correlation: row,
+    stream: Number(own.id),
+    ...(Number.isNaN(size) ? {} : { bytes: size }),
+    ...(foreign[row] === 0 ? {} : { 'queued by': 'other code' }),
+  }
   yield { ph: 'X', cat, name: name[row] ?? '', pid: own.device, tid: track, ts, dur: lengthOf(began, over), args }
-  if (parent[row] !== NO_ROW || call === undefined) return
+  // Which thread made the call of other code is not known.
+  if (parent[row] !== NO_ROW || foreign[row] === 1 || call === undefined) return
   const arrow = { cat: 'ac2g', name: 'ac2g', id: row + 1 }
   yield { ph: 's', ...arrow, pid: host, tid: JAVASCRIPT, ts: micro(called[row] ?? 0) }
   yield { ph: 'f', bp: 'e', ...arrow, pid: own.device, tid: track, ts }

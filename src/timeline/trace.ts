@@ -24,6 +24,8 @@ export interface Trace {
   readonly cause: Int32Array
   readonly parent: Int32Array
   readonly site: readonly string[]
+  /** 1 for what other code queued. */
+  readonly foreign: Uint8Array
   /** The row before in the same stream; NO_ROW for the first, and for what stands in none. */
   readonly previous: Int32Array
   /** A row of another stream that the null stream's rules put before it. */
@@ -61,9 +63,9 @@ export const isTrace = (value: unknown): value is Trace =>
   typeof value === 'object' && value !== null && taken.has(value)
 
 /** Takes the rows of a window out of those that were written. */
-export function takeTrace(writer: RowWriter, window: TraceWindow): Trace {
+export function takeTrace(writer: RowWriter, window: TraceWindow, table = writer.table): Trace {
   const { from, to: written, limit, begin, end, epoch, dropped } = window
-  const { table, names, sites, driver, meter } = writer
+  const { names, sites, driver, meter } = writer
   const to = Math.min(written, from + limit)
   const numbers = new Int32Array(to - from).fill(NO_ROW)
   const kept = new Int32Array(to - from)
@@ -99,6 +101,7 @@ export function takeTrace(writer: RowWriter, window: TraceWindow): Trace {
     cause: filled(new Int32Array(length), rows, (row) => renumbered(table.cause[row] ?? NO_ROW)),
     parent: filled(new Int32Array(length), rows, (row) => renumbered(table.parent[row] ?? NO_ROW)),
     site: Array.from(rows, (row) => sites.at(table.site[row] ?? NO_ROW)),
+    foreign: filled(new Uint8Array(length), rows, (row) => table.foreign[row] ?? 0),
     previous: new Int32Array(length).fill(NO_ROW),
     implied: new Int32Array(length).fill(NO_ROW),
     lanes,
@@ -142,7 +145,7 @@ function operationsIn({ kind, parent }: RowTable, from: number, to: number): num
  * the stream gets there, and a record, an allocation and a free take place then.
  */
 function settle(trace: Omit<Trace, 'duration' | 'hostFunctionTimes'> & { hostFunctionTimes: HostFunctionTimes }): void {
-  const { kind, lane, lanes, start, end, called, returned, cause, parent, previous, implied, clock } = trace
+  const { kind, lane, lanes, start, end, called, returned, cause, parent, foreign, previous, implied, clock } = trace
   const { hostFunctionTimes } = trace
   const last = new Int32Array(lanes.length).fill(NO_ROW)
   const endOf = (row: number): number => (row === NO_ROW ? Number.NEGATIVE_INFINITY : (end[row] ?? Number.NaN))
@@ -165,7 +168,7 @@ function settle(trace: Omit<Trace, 'duration' | 'hostFunctionTimes'> & { hostFun
     } else if (isInstant(what) && (clock === 'host' || what === RowKind.ALLOCATE)) {
       start[row] = reached
       end[row] = reached
-    } else if (clock === 'host') {
+    } else if (clock === 'host' && foreign[row] === 0) {
       // Two clocks that were held against each other may disagree a little: never so that work overlaps in a stream.
       if (what === RowKind.HOST_FUNCTION) hostFunctionTimes.set(row, [start[row] ?? 0, end[row] ?? 0])
       start[row] = Math.max(start[row] ?? 0, reached)

@@ -50,6 +50,7 @@ struct Op {
   int fn; u32 grid, block; double until; u64 args[8];
   struct Exec *exec; int node;
   double *time;
+  double asked, begun; u64 thread; /* when its call was made, by which thread, and when it began to run */
 };
 typedef struct { u64 magic; Stream *self; u64 id; } Inner;
 struct Stream {
@@ -80,6 +81,9 @@ static __thread Context *current;
 static __thread int mode;
 
 #define DIE(...) do { fprintf(stderr, "pretended CUDA: " __VA_ARGS__); fputc('\n', stderr); abort(); } while (0)
+/* libcupti.c hears of each operation that is over: how many there were before the call that queued it, and the rest. */
+void (*pretendedOver)(u64 call, const char *what, u64 bytes, u64 stream, double asked, double begun, u64 thread);
+static u64 calls;
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e3 + t.tv_nsec / 1e6; }
 static void nap(void) { usleep(20); }
 
@@ -139,6 +143,12 @@ static int run(Op *op) {
     default: return 1;
   }
 }
+static const char *nameOf(Op *op) { return op->kind == COPY ? "copy" : op->kind == SET ? "fill" : op->kind == KERNEL ? op->fn < 0 ? "kernel" : KERNELS[op->fn] : 0; }
+static void tell(Op *op, Op *of, u64 call) {
+  u64 stream = of->stream->inner ? of->stream->inner->id : of->stream == &nullStream ? 1u << 30 : (1u << 30) + 1;
+  if (op->kind == GRAPH) for (int i = 0; i < op->exec->count; i++) tell(&op->exec->ops[i], of, call);
+  else if (nameOf(op)) pretendedOver(call, nameOf(op), op->bytes * (u64)(op->kind == SET ? op->width : 1), stream, of->asked, of->begun, of->thread);
+}
 static void *gpu(void *unused) {
   (void)unused;
   for (;;) {
@@ -148,7 +158,10 @@ static void *gpu(void *unused) {
       Channel *channel = &channels[c];
       for (int budget = 64; budget > 0 && channel->first; budget--) {
         Op *op = channel->first;
-        if (!allOver(op->marks, op->kind == WAIT ? 0 : op->nmarks) || !run(op)) break;
+        if (!allOver(op->marks, op->kind == WAIT ? 0 : op->nmarks)) break;
+        if (op->begun == 0) op->begun = now();
+        if (!run(op)) break;
+        if (pretendedOver) tell(op, op, ++calls);
         channel->first = op->next;
         if (!channel->first) channel->last = 0;
         channel->entries -= op->entry;
@@ -175,7 +188,7 @@ static void addNull(Op *op) {
     op->marks[op->nmarks++] = tail(&nullStream);
   }
 }
-static Op *op(Kind kind, Stream *stream) { Op *o = calloc(1, sizeof *o); o->kind = kind; o->stream = stream; o->entry = 1; return o; }
+static Op *op(Kind kind, Stream *stream) { Op *o = calloc(1, sizeof *o); o->kind = kind; o->stream = stream; o->entry = 1; o->asked = now(); o->thread = (u64)pthread_self(); return o; }
 /* Blocks where the hardware queue is full, with whatever locks the caller has but `g`. */
 static void enqueue(Op *o) {
   Channel *channel = &channels[o->stream->channel];
@@ -434,7 +447,7 @@ API R cuMemcpyAsync(void *to, const void *from, size_t n, void *h) { LOCK; Strea
   UNLOCK; return r; }
 API R cuMemcpyPeerAsync(void *to, void *tc, const void *from, void *fc, size_t n, void *h) { (void)tc; (void)fc; LOCK; R r = copy(to, from, n, streamOf(h, "cuMemcpyPeerAsync")); UNLOCK; return r; }
 API R cuMemcpyBatchAsync(void **to, void **from, size_t *n, size_t count, void *a, void *i, size_t na, size_t *f, void *h) { (void)a; (void)i; (void)na; (void)f; if (h == 0) return INVALID_VALUE; LOCK; Stream *s = streamOf(h, "cuMemcpyBatchAsync"); R r = OK; for (size_t k = 0; k < count && !r; k++) r = copy(to[k], from[k], n[k], s); UNLOCK; return r; }
-static R fill(void *to, u32 v, size_t n, int width, void *h) { checkRange(to, n * (size_t)width, "a fill"); LOCK; Op *o = op(SET, streamOf(h, "a fill")); o->to = to; o->value = v; o->bytes = n; o->width = width; R r = put(o); UNLOCK; return r; }
+static R fill(void *to, u32 v, size_t n, int width, void *h) { checkRange(to, n * (size_t)width, "a fill"); Op *o = op(SET, streamOf(h, "a fill")); LOCK; o->to = to; o->value = v; o->bytes = n; o->width = width; R r = put(o); UNLOCK; return r; }
 API R cuMemsetD8Async(void *to, u32 v, size_t n, void *h) { return fill(to, v & 255, n, 1, h); }
 API R cuMemsetD16Async(void *to, u32 v, size_t n, void *h) { return fill(to, v, n, 2, h); }
 API R cuMemsetD32Async(void *to, u32 v, size_t n, void *h) { return fill(to, v, n, 4, h); }

@@ -448,6 +448,7 @@ function traceOf(rows: readonly MadeRow[]): Trace {
     cause: new Int32Array(length).fill(-1),
     parent: new Int32Array(length).fill(-1),
     site: rows.map(({ site }) => site ?? ''),
+    foreign: new Uint8Array(length),
     previous: Int32Array.from(previous),
     implied: new Int32Array(length).fill(-1),
     lanes: [lane(0, 'a'), lane(1, 'b')],

@@ -1,0 +1,118 @@
+/**
+ * One recording's share of what CUPTI tells: the work of other code, put between the rows of the recording, and exact
+ * times for these. What was queued on this thread during a call of ours is ours.
+ */
+import { koffi } from '../../driver/cuda/libcuda/native.js'
+import type { Driver } from '../../driver/driver.js'
+import { RowKind } from '../kinds.js'
+import type { RowWriter } from '../row-writer.js'
+import { NO_ROW, type RowTable } from '../table.js'
+import type { TraceWindow } from '../trace.js'
+import type { Activities, ClockLook } from './activities.js'
+import { type Extra, mergedRows, type Times } from './merged-rows.js'
+import { StreamNumbers } from './stream-numbers.js'
+
+const QUEUED_BY_CALLS: readonly number[] = [RowKind.KERNEL, RowKind.COPY, RowKind.FILL, RowKind.GRAPH]
+
+export class ForeignWork {
+  readonly #thread = Number(BigInt(koffi().load(null).func('pthread_self', 'uint64', [])()) & 0xffff_ffffn)
+  readonly #begin: ClockLook
+
+  /** `device` is one in use. */
+  constructor(
+    private readonly activities: Activities,
+    private readonly writer: RowWriter,
+    private readonly device: number,
+  ) {
+    this.#begin = this.#look()
+  }
+
+  /** Resolves when the devices in use have done what other code has queued by now. */
+  async finished(): Promise<void> {
+    await Promise.all([...this.#devices()].map((device) => deviceFinished(this.writer.driver, device)))
+  }
+
+  /** The rows of a window, and those of other code between them. The recording needs CUPTI no more. */
+  takeRows(window: TraceWindow): { readonly rows: RowTable; readonly dropped: number } {
+    try {
+      this.activities.collect()
+      return { rows: this.#rows(window), dropped: this.activities.dropped }
+    } finally {
+      this.activities.close()
+    }
+  }
+
+  #look(): ClockLook {
+    return this.activities.look(() => this.writer.meter.now())
+  }
+
+  #devices(): Set<number> {
+    return new Set([this.device, ...this.writer.lanes.all.map(({ device }) => device)])
+  }
+
+  #rows(window: TraceWindow): RowTable {
+    const { table } = this.writer
+    const { calls, activities } = this.activities.records
+    const streams = new StreamNumbers(this.activities, this.writer, this.#devices())
+    const rowAt = rowFinder(table, window)
+    const hostTime = between(this.#begin, this.#look())
+    // Once there was no room for ours, what is theirs is not known.
+    const until = window.dropped > 0 ? (table.called[table.length - 1] ?? 0) : window.end
+    const extras: Extra[] = []
+    const times = new Map<number, Times>()
+    for (const activity of activities) {
+      const call = calls.get(activity.correlation)
+      const [start, end] = [hostTime(activity.start), hostTime(activity.end)]
+      // Nothing tells of a call that CUPTI does not know.
+      const [called, returned] = call === undefined ? [start, start] : [hostTime(call.start), hostTime(call.end)]
+      const row = call?.thread === this.#thread ? rowAt((called + returned) / 2) : NO_ROW
+      const isNode = table.kind[row] === RowKind.GRAPH
+      if (row === NO_ROW) {
+        if (called >= window.begin && called <= until)
+          extras.push({ activity, called, returned, start, end, parent: row })
+      } else if (isNode) {
+        const [launched = 0, done = 0] = [table.called[row], table.returned[row]]
+        extras.push({ activity, called: launched, returned: done, start, end, parent: row })
+      } else streams.learn(activity, table.lane[row] ?? 0)
+      if (row !== NO_ROW && !Number.isNaN(end)) {
+        const { start: first = start, end: last = end } = times.get(row) ?? {}
+        times.set(row, { start: Math.min(first, start), end: Math.max(last, end) })
+      }
+    }
+    extras.sort((a, b) => a.called - b.called)
+    return mergedRows(this.writer, window, extras, times, (activity) => streams.laneOf(activity))
+  }
+}
+
+/** From CUPTI's clock to the recording's. */
+function between(begin: ClockLook, end: ClockLook): (cupti: number) => number {
+  const rate = (end.host - begin.host) / (end.cupti - begin.cupti)
+  return (cupti) => begin.host + (cupti - begin.cupti) * rate
+}
+
+/** Finds the row whose call was under way at a moment. */
+function rowFinder({ kind, called, returned }: RowTable, { from, to }: TraceWindow): (moment: number) => number {
+  const rows: number[] = []
+  for (let row = from; row < to; row += 1) if (QUEUED_BY_CALLS.includes(kind[row] ?? 0)) rows.push(row)
+  return (moment) => {
+    let [low, high] = [0, rows.length]
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((called[rows[middle] ?? 0] ?? 0) <= moment) low = middle + 1
+      else high = middle
+    }
+    const row = rows[low - 1] ?? NO_ROW
+    return row !== NO_ROW && moment <= (returned[row] ?? 0) ? row : NO_ROW
+  }
+}
+
+/** Also where it cannot be told, as while a stream of the device captures. */
+function deviceFinished(driver: Driver, device: number): Promise<void> {
+  return new Promise((resolve) => {
+    try {
+      driver.deviceFinished(device, () => resolve())
+    } catch {
+      resolve()
+    }
+  })
+}

@@ -1,0 +1,64 @@
+/** The rows of a recording with those of other code in between, in the order of the calls. */
+import type { RowWriter } from '../row-writer.js'
+import { NO_ROW, RowTable } from '../table.js'
+import type { TraceWindow } from '../trace.js'
+import type { Activity } from './records.js'
+
+/** What becomes a row of its own: an operation of other code, or a node of a graph that was launched here. */
+export interface Extra {
+  readonly activity: Activity
+  readonly called: number
+  readonly returned: number
+  readonly start: number
+  readonly end: number
+  /** The row of the launch; NO_ROW for other code. */
+  readonly parent: number
+}
+
+export interface Times {
+  readonly start: number
+  readonly end: number
+}
+
+/** `extras` in the order of their calls; `times` of rows of ours, by their numbers. */
+export function mergedRows(
+  { table, names }: RowWriter,
+  { from, to }: TraceWindow,
+  extras: readonly Extra[],
+  times: ReadonlyMap<number, Times>,
+  laneOf: (activity: Activity) => number,
+): RowTable {
+  const result = new RowTable()
+  const numbers = new Int32Array(to - from)
+  const renumbered = (row: number): number => (row < from ? Math.min(row, NO_ROW) : (numbers[row - from] ?? NO_ROW))
+  const add = ({ activity, called, returned, start, end, parent }: Extra): void => {
+    const isNode = parent !== NO_ROW
+    const lane = isNode ? (table.lane[parent] ?? 0) : laneOf(activity)
+    const at = result.add(activity.kind, lane, names.of(activity.name), activity.bytes, called)
+    result.returned[at] = returned
+    result.start[at] = start
+    result.end[at] = end
+    if (isNode) result.parent[at] = renumbered(parent)
+    else result.foreign[at] = 1
+  }
+  let next = 0
+  for (let row = from; row < to; row += 1) {
+    const called = table.called[row] ?? 0
+    for (let extra = extras[next]; extra !== undefined && extra.called < called; extra = extras[next]) {
+      add(extra)
+      next += 1
+    }
+    const bytes = table.bytes[row] ?? 0
+    const at = result.add(table.kind[row] ?? 0, table.lane[row] ?? 0, table.name[row] ?? 0, bytes, called)
+    const exact = times.get(row)
+    numbers[row - from] = at
+    result.returned[at] = table.returned[row] ?? 0
+    result.start[at] = exact?.start ?? table.start[row] ?? 0
+    result.end[at] = exact?.end ?? table.end[row] ?? 0
+    result.cause[at] = renumbered(table.cause[row] ?? NO_ROW)
+    result.parent[at] = renumbered(table.parent[row] ?? NO_ROW)
+    result.site[at] = table.site[row] ?? NO_ROW
+  }
+  for (const extra of extras.slice(next)) add(extra)
+  return result
+}

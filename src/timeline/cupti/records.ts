@@ -1,0 +1,147 @@
+/**
+ * The records of CUPTI: what the GPU did, and the calls that queued it. The offsets are those of CUpti_ActivityKernel9 to
+ * 13, CUpti_ActivityMemcpy5 to 7, CUpti_ActivityMemcpyPtoP4, CUpti_ActivityMemset4 and 5, and CUpti_ActivityAPI: newer
+ * ones add fields at their ends.
+ */
+import { koffi, NativeMemory } from '../../driver/cuda/libcuda/native.js'
+import { KIND_NAMES, RowKind } from '../kinds.js'
+import { ActivityKind, type CuptiLibrary } from './library.js'
+import type { RecordBuffer } from './record-buffers.js'
+
+/** What a GPU did. Times are nanoseconds of CUPTI's clock since the origin; NaN where it was not over. */
+export interface Activity {
+  readonly kind: RowKind
+  readonly name: string
+  /** NaN for a kernel. */
+  readonly bytes: number
+  readonly device: number
+  /** CUPTI's number, which is not the driver's. */
+  readonly stream: number
+  readonly start: number
+  readonly end: number
+  /** Of the call that queued it. */
+  readonly correlation: number
+}
+
+/** A call of CUDA's driver or runtime. */
+export interface ApiCall {
+  readonly start: number
+  readonly end: number
+  /** The lower half of pthread_self(). */
+  readonly thread: number
+}
+
+/** Where a record has what is read of it. */
+interface Layout {
+  readonly start: number
+  readonly end: number
+  readonly correlation: number
+  readonly device?: number
+  readonly stream?: number
+  readonly bytes?: number
+  readonly name?: number
+  readonly thread?: number
+}
+
+const COPY: Layout = { bytes: 8, start: 16, end: 24, device: 32, stream: 40, correlation: 44 }
+const CALL: Layout = { start: 8, end: 16, thread: 28, correlation: 32 }
+export const LAYOUTS: Readonly<Record<number, Layout>> = {
+  [ActivityKind.CONCURRENT_KERNEL]: { start: 16, end: 24, device: 40, stream: 48, correlation: 92, name: 104 },
+  [ActivityKind.MEMCPY]: COPY,
+  [ActivityKind.MEMCPY2]: { ...COPY, correlation: 60 },
+  [ActivityKind.MEMSET]: COPY,
+  [ActivityKind.DRIVER]: CALL,
+  [ActivityKind.RUNTIME]: CALL,
+}
+
+const P = 'uintptr_t'
+
+export class Records {
+  readonly activities: Activity[] = []
+  readonly calls = new Map<number, ApiCall>()
+  readonly #next = new NativeMemory(8)
+  readonly #names = new Map<bigint, string>()
+  readonly #originHigh: number
+  readonly #originLow: number
+
+  /** `origin` is in CUPTI's nanoseconds, which no double holds. */
+  constructor(
+    private readonly library: CuptiLibrary,
+    origin: bigint,
+  ) {
+    this.#originHigh = Number(origin >> 32n)
+    this.#originLow = Number(origin & 0xffff_ffffn)
+  }
+
+  read({ address, length }: RecordBuffer): void {
+    if (length === 0) return
+    const view = new DataView(koffi().view(BigInt(address), length))
+    this.#next.uint64[0] = 0n
+    while (this.library.cuptiActivityGetNextRecord(address, length, this.#next.address) === 0) {
+      this.#readOne(view, this.#next.pointerAt(0) - address)
+    }
+  }
+
+  /** Lets go of its memory. */
+  close(): void {
+    this.#next.free()
+  }
+
+  #readOne(view: DataView, at: number): void {
+    const number = view.getUint32(at, true)
+    const layout = LAYOUTS[number]
+    if (layout === undefined) return
+    const { device = 0, stream = 0, bytes, name, thread } = layout
+    const start = this.#timeAt(view, at + layout.start)
+    const end = this.#timeAt(view, at + layout.end)
+    const correlation = view.getUint32(at + layout.correlation, true)
+    if (thread !== undefined) {
+      this.calls.set(correlation, { start, end, thread: view.getUint32(at + thread, true) })
+      return
+    }
+    const kind = number === ActivityKind.MEMSET ? RowKind.FILL : name === undefined ? RowKind.COPY : RowKind.KERNEL
+    this.activities.push({
+      kind,
+      name: name === undefined ? (KIND_NAMES[kind] ?? '') : this.#nameAt(view.getBigUint64(at + name, true)),
+      bytes: bytes === undefined ? Number.NaN : Number(view.getBigUint64(at + bytes, true)),
+      device: view.getUint32(at + device, true),
+      stream: view.getUint32(at + stream, true),
+      start,
+      end,
+      correlation,
+    })
+  }
+
+  #timeAt(view: DataView, at: number): number {
+    const [low, high] = [view.getUint32(at, true), view.getUint32(at + 4, true)]
+    if (low === 0 && high === 0) return Number.NaN
+    return (high - this.#originHigh) * 2 ** 32 + (low - this.#originLow)
+  }
+
+  #nameAt(address: bigint): string {
+    let name = this.#names.get(address)
+    if (name === undefined) {
+      name = address === 0n ? 'kernel' : demangled(koffi().decode(address, 'char', -1))
+      this.#names.set(address, name)
+    }
+    return name
+  }
+}
+
+let demangle: ((name: string, into: number, length: number, status: number) => number) | undefined
+
+/** As C++ has it. A library in C++ has brought the function for it; otherwise the name stays as it is. */
+function demangled(name: string): string {
+  if (!name.startsWith('_Z')) return name
+  const libc = koffi().load(null)
+  try {
+    demangle ??= libc.func('__cxa_demangle', P, ['str', P, P, P])
+  } catch {
+    return name
+  }
+  const address = demangle(name, 0, 0, 0)
+  if (address === 0) return name
+  const text: string = koffi().decode(BigInt(address), 'char', -1)
+  koffi().free(BigInt(address))
+  return text
+}
