@@ -9,12 +9,10 @@ import { Ambient } from '../base/ambient.js'
 const COMES = /^(Immediate|Timeout|.*REQ.*)$/
 /** Node's own that are only held, or come with others. To all else it comes as often as something arrives, or never. */
 const HELD =
-  /^(PROMISE|TickObject|FILEHANDLE|DIRHANDLE|DNSCHANNEL|ELDHISTOGRAM|BLOBREADER|HEAPSNAPSHOT|HTTP.*|JSSTREAM|STREAMPIPE|SIGINTWATCHDOG)$/
-/** Jobs that JavaScript is told of by this property of theirs. Where it is none, Node's own code is. */
-const TOLD_BY: readonly (readonly [RegExp, string])[] = [
-  [/REQUEST$/, 'ondone'],
-  [/^FSREQCALLBACK$/, 'oncomplete'],
-]
+  /^(PROMISE|TickObject|FILEHANDLE|DIRHANDLE|DNSCHANNEL|ELDHISTOGRAM|HEAPSNAPSHOT|HTTP.*|JSSTREAM|STREAMPIPE|SIGINTWATCHDOG)$/
+/** Jobs that are done at once, or that Node asks for itself, unless they have one of these functions. */
+const MAY_BE_SILENT = /^FSREQCALLBACK$|(?<!^HASH)REQUEST$/
+const TELLING = ['ondone', 'oncomplete']
 /** Milliseconds; a timer that is set to more looks for mishaps, as a rule, and is cleared. */
 const LONGEST_SLEEP = 1000
 
@@ -24,18 +22,25 @@ interface Request {
   readonly since: number
 }
 
+/** What may come, or not. */
+interface Source {
+  readonly type: string
+  readonly resource: WeakRef<object>
+  readonly made: number
+}
+
 const programs = new Ambient<OwnTurns>()
 
 export class OwnTurns implements Disposable {
   /** How many turns there were. */
   count = 0
   readonly #requests = new Map<number, Request>()
-  readonly #sources = new Map<number, { readonly type: string; readonly resource: WeakRef<object> }>()
+  readonly #sources = new Map<number, Source>()
   readonly #hook = createHook({
     init: (id, type, _trigger, resource) => {
       if (HELD.test(type) || resource instanceof AsyncResource || programs.get() !== this) return
       if (COMES.test(type)) this.#add(id, type, resource)
-      else this.#sources.set(id, { type, resource: new WeakRef(resource) })
+      else this.#sources.set(id, sourceOf(type, resource))
     },
     before: (id) => {
       const request = this.#requests.get(id)
@@ -83,7 +88,7 @@ export class OwnTurns implements Disposable {
 
   /** Something may arrive, or not. */
   get mayCome(): boolean {
-    for (const { type, resource } of this.#sources.values()) if (mayTell(type, resource.deref())) return true
+    for (const source of this.#sources.values()) if (mayTell(source)) return true
     return false
   }
 
@@ -99,7 +104,7 @@ export class OwnTurns implements Disposable {
     queueMicrotask(() => {
       if (hasRef(resource) && tellsJavascript(type, resource)) return
       this.#requests.delete(id)
-      if (type === 'Timeout' && !repeats(request)) this.#sources.set(id, { type, resource: new WeakRef(resource) })
+      if (type === 'Timeout' && !repeats(request)) this.#sources.set(id, sourceOf(type, resource))
     })
     if (!isShort(request)) this.slow(Number(Reflect.get(resource, '_idleTimeout')))
   }
@@ -123,15 +128,23 @@ const isShort = ({ resource }: Request): boolean => {
   return typeof milliseconds !== 'number' || milliseconds <= LONGEST_SLEEP
 }
 
-/** What compresses stays until the garbage collector finds it: it has something to tell where it has a chunk. */
-function mayTell(type: string, source: object | undefined): boolean {
+const sourceOf = (type: string, resource: object): Source => {
+  return { type, resource: new WeakRef(resource), made: Date.now() }
+}
+
+/**
+ * What compresses, or reads a Blob, stays until the garbage collector finds it. The one has something to tell where it has a
+ * chunk; of the other it is not known, and it gets a second.
+ */
+function mayTell({ type, resource, made }: Source): boolean {
+  const source = resource.deref()
   if (source === undefined || Reflect.get(source, '_destroyed') === true) return false
+  if (type === 'BLOBREADER') return Date.now() - made < LONGEST_SLEEP
   return type !== 'ZLIB' || (Reflect.get(source, 'buffer') ?? null) !== null
 }
 
 function tellsJavascript(type: string, job: object): boolean {
-  const [, property] = TOLD_BY.find(([types]) => types.test(type)) ?? []
-  return property === undefined || typeof Reflect.get(job, property) === 'function'
+  return !MAY_BE_SILENT.test(type) || TELLING.some((name) => typeof Reflect.get(job, name) === 'function')
 }
 
 function hasRef(resource: object): boolean {

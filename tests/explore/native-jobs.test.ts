@@ -73,17 +73,18 @@ const JOBS: Readonly<Record<string, () => unknown>> = {
     stream.end('x')
     await once(stream, 'finish')
   },
-  'fs.openAsBlob()': async () => (await fs.openAsBlob(FILE)).slice(0, 8).text(),
   'Blob.arrayBuffer()': () => new Blob(['abc']).arrayBuffer(),
   'fs.watchFile()': () =>
     new Promise<void>((resolve) => {
       const watched = join(FOLDER, `watched${Math.random()}`)
       fs.writeFileSync(watched, 'a')
+      // What was written before the watcher has looked for the first time is no change.
+      const writer = setInterval(() => fs.appendFileSync(watched, 'more'), 20)
       fs.watchFile(watched, { interval: 5 }, () => {
+        clearInterval(writer)
         fs.unwatchFile(watched)
         resolve()
       })
-      setTimeout(() => fs.writeFileSync(watched, 'longer'), 20)
     }),
   'crypto.randomFill()': () => called((done) => crypto.randomFill(Buffer.alloc(8), done)),
   'crypto.pbkdf2()': () => called((done) => crypto.pbkdf2('a', 'b', 1, 8, 'sha256', done)),
@@ -125,8 +126,8 @@ const JOBS: Readonly<Record<string, () => unknown>> = {
   },
   'scheduler.wait()': () => scheduler.wait(2),
   'a signal': async () => {
-    const signalled = once(process, 'SIGUSR2')
-    process.kill(process.pid, 'SIGUSR2')
+    const signalled = once(process, 'SIGCONT')
+    process.kill(process.pid, 'SIGCONT')
     await signalled
   },
   'import()': () => import(`data:text/javascript,export const one = ${Math.random()}`),
@@ -134,6 +135,7 @@ const JOBS: Readonly<Record<string, () => unknown>> = {
 
 /** Longer than an exploration waits where nothing is to come. */
 const LONG_JOBS: Readonly<Record<string, () => unknown>> = {
+  'fs.openAsBlob()': async () => (await fs.openAsBlob(FILE)).slice(0, 8).text(),
   'AbortSignal.timeout()': () => new Promise((resolve) => AbortSignal.timeout(LONG).addEventListener('abort', resolve)),
   'a timer without a reference': () => new Promise((resolve) => setTimeout(resolve, LONG).unref()),
   'a process': () => called((done) => exec(`sleep ${LONG / 1000}`, done)),
