@@ -211,8 +211,7 @@ export class HappensBefore implements LaunchOrder {
   /** `instance` is undefined where it is older than the sanitizer. */
   launch(instance: GraphInstance | undefined, handle: StreamHandle, visit: NodeVisitor): void {
     const stream = this.arriveAt(handle)
-    if (stream.capture !== undefined) stream.capture.addGraph(stream, instance?.nodes ?? [])
-    else if (instance !== undefined) instance.launch(stream, this, visit)
+    if (instance !== undefined) instance.launch(stream, this, visit)
     else this.#launchUnknown(stream)
   }
 
