@@ -44,11 +44,12 @@ export function openPipeline(device: Device): Pipeline {
   return pipeline
 }
 
-/** Returns the nanoseconds in which the host only waited. */
+/** Returns the nanoseconds in which the host only waited. `allocates`: each item has a new buffer, two operations more. */
 export function runPipeline(
   { upload, compute, download, slots }: Pipeline,
   items: number,
   synchronizeEvery: number,
+  allocates = false,
 ): number {
   let waited = 0n
   const synchronize = (): void => {
@@ -57,7 +58,8 @@ export function runPipeline(
     waited += process.hrtime.bigint() - begin
   }
   for (let item = 0; item < items; item += 1) {
-    const { input, data, result, output, uploaded, computed, downloaded } = slots[item % SLOTS] as Slot
+    const { input, data: kept, result, output, uploaded, computed, downloaded } = slots[item % SLOTS] as Slot
+    const data = allocates ? upload.device.alloc(BYTES, { stream: upload }) : kept
     upload.wait(downloaded)
     upload.copy(data, input)
     upload.record(uploaded)
@@ -68,6 +70,7 @@ export function runPipeline(
     download.wait(computed)
     download.copy(output, result)
     download.record(downloaded)
+    if (allocates) data.close()
     if (item % synchronizeEvery === synchronizeEvery - 1) synchronize()
   }
   synchronize()

@@ -1,14 +1,8 @@
 /** Stacks as text, and which of their lines are the program's own. */
 import { fileURLToPath } from 'node:url'
 
-/** This file within the folder of the package's code. In a bundle it is elsewhere, and so is all of the library. */
+/** This file within the folder of the package's code, as stacks name it: in a bundle only where its source map is used. */
 const OWN_FILE = 'base/stack.js'
-/** That folder, as it stands in stacks: `file:///…/dist/src/`; undefined in a bundle. */
-const LIBRARY = import.meta.url.endsWith(`/${OWN_FILE}`) ? import.meta.url.slice(0, -OWN_FILE.length) : undefined
-/** The same in the stacks of Bun, which have paths. */
-const LIBRARY_FOLDER = LIBRARY === undefined ? undefined : fileURLToPath(LIBRARY)
-/** The same in the stacks of a bundle that has source maps, with `node --enable-source-maps`. */
-const PACKAGED = '/cuda-streams/dist/src/'
 const ASYNC = 'at async '
 /** Calls inside the library are seldom more than ten deep; an exploration's own callers lie between too. */
 const FRAMES = 24
@@ -110,9 +104,16 @@ function placeOf(line: string): { readonly file: string; readonly row: string; r
 function ownerOf(file: string): StackFrame['owner'] {
   if (!(file.startsWith('/') || file.startsWith('node:') || file[1] === ':' || file.includes('://'))) return undefined
   if (file.startsWith('node:')) return 'node'
-  const isLibrary =
-    LIBRARY === undefined || LIBRARY_FOLDER === undefined
-      ? file.includes(PACKAGED)
-      : file.startsWith(LIBRARY) || file.startsWith(LIBRARY_FOLDER)
+  library ??= libraryIn(takeStack(1))
+  const isLibrary = library !== '' && file.startsWith(library)
   return isLibrary ? 'library' : 'program'
+}
+
+/** The folder of the package's code as stacks name it, empty in a bundle whose lines are its own; asked for when it is needed. */
+let library: string | undefined
+
+/** Of a stack whose innermost frame is in this file. */
+function libraryIn(stack: string): string {
+  const { file } = placeOf(stack.split('\n')[1]?.trim() ?? '')
+  return file.endsWith(`/${OWN_FILE}`) ? file.slice(0, -OWN_FILE.length) : ''
 }

@@ -63,19 +63,6 @@ export class CapturedGraph<
     this.#frontiers.set(stream, [this.#node(this.frontierOf(stream), work)])
   }
 
-  /** A graph that is launched while this one is captured becomes a part of it. */
-  addGraph(stream: Stream, nodes: readonly CapturedNode<Work>[]): void {
-    const before = this.frontierOf(stream)
-    const copies: CapturedNode<Work>[] = []
-    for (const { after, work } of nodes) {
-      const copied = after.flatMap(({ index }) => copies[index] ?? [])
-      copies.push(this.#node(copied.length === 0 ? before : copied, work))
-    }
-    const inner = new Set(copies.flatMap(({ after }) => after))
-    const ends = copies.filter((copy) => !inner.has(copy))
-    if (ends.length > 0) this.#frontiers.set(stream, ends)
-  }
-
   record(event: Event, stream: Stream): void {
     this.#records.set(event, this.frontierOf(stream))
     event.captured = this

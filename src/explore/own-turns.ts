@@ -2,13 +2,17 @@
  * What a program has put into the event loop itself: immediates, timers, files, messages. Of most it is known that the loop
  * will come to them, so that an exploration can choose what the GPU has done by then.
  */
-import { createHook } from 'node:async_hooks'
+import { AsyncResource, createHook } from 'node:async_hooks'
 import { Ambient } from '../base/ambient.js'
 
 /** Resources of Node that the event loop comes to, once. */
 const COMES = /^(Immediate|Timeout|.*REQ.*)$/
-/** Resources that it comes to as often as something arrives, or never. */
-const MAY_COME = /WRAP$|PORT$|^WORKER$|^ZLIB$/
+/** Node's own that are only held, or come with others. To all else it comes as often as something arrives, or never. */
+const HELD =
+  /^(PROMISE|TickObject|FILEHANDLE|DIRHANDLE|DNSCHANNEL|ELDHISTOGRAM|HEAPSNAPSHOT|HTTP.*|JSSTREAM|STREAMPIPE|SIGINTWATCHDOG)$/
+/** Jobs that are done at once, or that Node asks for itself, unless they have one of these functions. */
+const MAY_BE_SILENT = /^FSREQCALLBACK$|(?<!^HASH)REQUEST$/
+const TELLING = ['ondone', 'oncomplete']
 /** Milliseconds; a timer that is set to more looks for mishaps, as a rule, and is cleared. */
 const LONGEST_SLEEP = 1000
 
@@ -18,18 +22,25 @@ interface Request {
   readonly since: number
 }
 
+/** What may come, or not. */
+interface Source {
+  readonly type: string
+  readonly resource: WeakRef<object>
+  readonly made: number
+}
+
 const programs = new Ambient<OwnTurns>()
 
 export class OwnTurns implements Disposable {
   /** How many turns there were. */
   count = 0
   readonly #requests = new Map<number, Request>()
-  readonly #sources = new Map<number, string>()
+  readonly #sources = new Map<number, Source>()
   readonly #hook = createHook({
     init: (id, type, _trigger, resource) => {
-      if (type === 'PROMISE' || type === 'TickObject' || programs.get() !== this) return
+      if (HELD.test(type) || resource instanceof AsyncResource || programs.get() !== this) return
       if (COMES.test(type)) this.#add(id, type, resource)
-      else if (MAY_COME.test(type)) this.#sources.set(id, type)
+      else this.#sources.set(id, sourceOf(type, resource))
     },
     before: (id) => {
       const request = this.#requests.get(id)
@@ -77,7 +88,8 @@ export class OwnTurns implements Disposable {
 
   /** Something may arrive, or not. */
   get mayCome(): boolean {
-    return this.#sources.size > 0
+    for (const source of this.#sources.values()) if (mayTell(source)) return true
+    return false
   }
 
   [Symbol.dispose](): void {
@@ -87,10 +99,12 @@ export class OwnTurns implements Disposable {
   #add(id: number, type: string, resource: object): void {
     const request = { resource, since: this.now() }
     this.#requests.set(id, request)
-    // What a program does not wait for, and the library's own, loses its reference right after it was made; a job of
-    // node:crypto that is done at once gets no callback.
+    // What a program does not wait for, and the library's own, loses its reference right after it was made; but it waits
+    // for AbortSignal.timeout().
     queueMicrotask(() => {
-      if (!hasRef(resource) || (type.endsWith('REQUEST') && !hasCallback(resource))) this.#requests.delete(id)
+      if (hasRef(resource) && tellsJavascript(type, resource)) return
+      this.#requests.delete(id)
+      if (type === 'Timeout' && !repeats(request)) this.#sources.set(id, sourceOf(type, resource))
     })
     if (!isShort(request)) this.slow(Number(Reflect.get(resource, '_idleTimeout')))
   }
@@ -114,7 +128,24 @@ const isShort = ({ resource }: Request): boolean => {
   return typeof milliseconds !== 'number' || milliseconds <= LONGEST_SLEEP
 }
 
-const hasCallback = (job: object): boolean => typeof Reflect.get(job, 'ondone') === 'function'
+const sourceOf = (type: string, resource: object): Source => {
+  return { type, resource: new WeakRef(resource), made: Date.now() }
+}
+
+/**
+ * What compresses, or reads a Blob, stays until the garbage collector finds it. The one has something to tell where it has a
+ * chunk; of the other it is not known, and it gets a second.
+ */
+function mayTell({ type, resource, made }: Source): boolean {
+  const source = resource.deref()
+  if (source === undefined || Reflect.get(source, '_destroyed') === true) return false
+  if (type === 'BLOBREADER') return Date.now() - made < LONGEST_SLEEP
+  return type !== 'ZLIB' || (Reflect.get(source, 'buffer') ?? null) !== null
+}
+
+function tellsJavascript(type: string, job: object): boolean {
+  return !MAY_BE_SILENT.test(type) || TELLING.some((name) => typeof Reflect.get(job, name) === 'function')
+}
 
 function hasRef(resource: object): boolean {
   const ask: unknown = Reflect.get(resource, 'hasRef')

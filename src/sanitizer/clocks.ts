@@ -52,9 +52,16 @@ export class Strand implements StrandPoint {
   /** The same for all that a clock knows. False where that is nothing new. */
   joinClock(clock: Clock): boolean {
     if (clock.every((tick, slot) => tickKnown(this, slot) >= tick)) return false
-    this.clock = merged(this.clock, clock, 0)
+    this.clock = merged(this.clock, clock)
     this.tick += 1
     return true
+  }
+
+  /** From here on it knows this, and no more. */
+  turnTo(clock: Clock): void {
+    if (clock === this.clock) return
+    this.clock = clock
+    this.tick += 1
   }
 
   /** A point of its own for work that the strand is given. */
@@ -69,7 +76,8 @@ export class Strand implements StrandPoint {
   }
 }
 
-function merged(one: Clock, other: Clock, least: number): number[] {
+/** What either knows, with so many slots at least. */
+export function merged(one: Clock, other: Clock, least = 0): number[] {
   const length = Math.max(one.length, other.length, least)
   const clock = new Array<number>(length)
   for (let slot = 0; slot < length; slot += 1) {
@@ -82,12 +90,21 @@ function merged(one: Clock, other: Clock, least: number): number[] {
 
 /** So many strands that ended are tried: a slot is used again once all of its old strand is known to be done. */
 const TRIED = 8
+/** So many wait until it is known to the part of JavaScript that begins the next. */
+const KEPT = 64
 
 export class Strands {
   /** The JavaScript thread: what it knows to be done. All that it queues comes after that. */
   readonly host = new Strand({ slot: 0, tick: 1, clock: [] })
+  /** What it has ever known, whichever part of it: what is to be forgotten goes by that. */
+  readonly all: Strand
   #count = 1
   #ended: Strand[] = []
+
+  /** `areCausal`: not all of JavaScript that runs knows the same. */
+  constructor(areCausal: boolean) {
+    this.all = areCausal ? new Strand({ slot: NOWHERE, tick: 1, clock: [] }) : this.host
+  }
 
   /** Slots in use. */
   get count(): number {
@@ -111,7 +128,7 @@ export class Strands {
     for (let tried = 0; tried < TRIED; tried += 1) {
       const strand = this.#ended.shift()
       if (strand === undefined) return undefined
-      if (isBefore(strand, this.host)) return strand
+      if (isBefore(strand, this.#ended.length < KEPT ? this.host : this.all)) return strand
       this.#ended.push(strand)
     }
     return undefined

@@ -51,13 +51,16 @@ export class Detector {
     this.#mender = new Mender(wrapper, order)
     this.#comparesReads = wrapper.name === 'sim'
     this.#views = new PinnedViews(
-      order.host,
+      order.strands.all,
       (region, operation, start, end, access) => {
         const findings: Finding[] = []
         region.scripts.touch(operation, start, end, access, (other, its, from, to) => {
           if (!isInOneTurn(other, operation)) findings.push(raceOf(other, its, operation, access, from, to, region))
         })
         this.#found(operation, findings)
+        // Work that is queued from now on need not come after it. What it races with until now has been looked at.
+        if (order.isCausal && operation.inside !== undefined)
+          region.ranges.touch(operation, start, end, access, () => {})
       },
       (region, read, start, end) => this.#changed(region, read, start, end),
     )
@@ -272,7 +275,7 @@ export class Detector {
       region.ranges.touch(operation, pointer, pointer + byteLength, access, found)
       if (region.kind === 'pinned' && this.#comparesReads)
         this.#views.queued(region, operation, pointer, byteLength, access)
-      this.regions.touched(this.order.host)
+      this.regions.touched(this.order.strands.all)
       if (region.kind === 'foreign' && this.#isAskedAbout(region, stream)) {
         findings ??= []
         const second = { operation, access }
@@ -303,6 +306,8 @@ export class Detector {
     for (const { pointer, byteLength, access } of memory) {
       const region = this.regions.at(pointer)
       const found: RaceFound = (other, itsAccess, start, end) => {
+        // What JavaScript does to the same bytes is compared by what they show.
+        if (operation.kind === 'javascript' && other.kind === 'javascript') return
         if (findings.length === 0) operation = make(this.stacks.take())
         findings.push(raceOf(other, itsAccess, operation, access, start, end, region))
       }

@@ -16,12 +16,13 @@ export function optionsOf(value: string): SanitizerOptions {
     const stacks = STACK_MODES.find((one) => one === given)
     if (mode !== undefined) options.mode = mode
     else if (part.trim() === 'mend') options.mend = true
+    else if (part.trim() === 'causal') options.causal = true
     else if (part.trim() === 'at-once') options.atOnce = true
     else if (word === 'exit-code' && /^\d+$/.test(given)) options.exitCode = Number(given)
     else if (word === 'stacks' && stacks !== undefined) options.stacks = stacks
     else if (word === 'suppressions' && given !== '') options.suppress = suppressionsIn(given)
     else if (part.trim() !== '1') {
-      const words = "'mend', 'at-once', 'exit-code=…', 'stacks=…' or 'suppressions=FILE'"
+      const words = "'mend', 'causal', 'at-once', 'exit-code=…', 'stacks=…' or 'suppressions=FILE'"
       throw invalidValue(
         `CUDA_STREAMS_SANITIZER must be one of '${MODES.join("', '")}', and with commas ${words}, not '${part}'`,
       )

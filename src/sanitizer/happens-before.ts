@@ -4,9 +4,10 @@
  */
 import { type EventHandle, isNullStream, type StreamHandle } from '../driver/driver.js'
 import type { DriverWrapper } from '../driver/driver-wrapper.js'
-import { NOWHERE, Strand, type StrandPoint, Strands } from './clocks.js'
+import { type Clock, isBefore, NOWHERE, Strand, type StrandPoint, Strands } from './clocks.js'
+import { Continuations } from './continuations.js'
 import type { CapturedNodes, GraphInstance, LaunchOrder, NodeVisitor } from './graph-instance.js'
-import { type LaunchedHostFunction, type RunningHostFunction, RunningHostFunctions } from './host-functions.js'
+import { type LaunchedHostFunction, RunningHostFunctions } from './host-functions.js'
 import { KnownEvents } from './known-events.js'
 import { KnownStreams } from './known-streams.js'
 import { PendingHostFunctions } from './pending.js'
@@ -16,18 +17,34 @@ export class HappensBefore implements LaunchOrder {
   readonly pending = new PendingHostFunctions()
   /** Called before JavaScript knows more. */
   beforeHostKnows: () => void = () => {}
-  readonly strands = new Strands()
+  readonly strands: Strands
   /** The JavaScript thread: what it knows to be done. */
-  readonly host = this.strands.host
+  readonly host: Strand
+  readonly #continuations: Continuations | undefined
+  /** What the program was told of that it is not done yet. */
+  readonly #denied = new Strand({ slot: NOWHERE, tick: 1, clock: [] })
   readonly running = new RunningHostFunctions(this.pending)
   readonly streams: KnownStreams
   readonly events: KnownEvents
   /** By stream: the latest launch there of an instance of which nothing is known, since it is older than the sanitizer. */
   readonly #unknownLaunches = new Map<number, StrandPoint>()
 
-  constructor(wrapper: DriverWrapper) {
+  /** `isCausal`: JavaScript's waits order only what comes of them. */
+  constructor(
+    wrapper: DriverWrapper,
+    readonly isCausal: boolean,
+  ) {
+    this.strands = new Strands(isCausal)
+    this.host = this.strands.host
     this.streams = new KnownStreams(wrapper, this.strands)
-    this.events = new KnownEvents(this.host)
+    this.events = new KnownEvents(this.strands.all)
+    this.#continuations = isCausal ? new Continuations(this.host, this.strands.all) : undefined
+    this.#continuations?.start()
+  }
+
+  /** To be called at the end. */
+  stop(): void {
+    this.#continuations?.stop()
   }
 
   /** The stream is about to be given something: what that comes after, beside the stream's own work. */
@@ -128,14 +145,49 @@ export class HappensBefore implements LaunchOrder {
   hostKnows(points: readonly StrandPoint[]): void {
     this.beforeHostKnows()
     this.running.learns(points)
-    this.#threadKnows(points)
+    for (const point of points) this.host.join(point)
+    this.#areDone([this.host])
   }
 
-  /** A host function begins to run here, perhaps inside of another, which need not come after it. */
-  hostFunctionBegins(launched: LaunchedHostFunction): RunningHostFunction {
+  /** A promise is settled, since all up to these points is done. */
+  settle(points: readonly StrandPoint[], settle: () => void): void {
+    if (this.#continuations === undefined) {
+      this.hostKnows(points)
+      settle()
+      return
+    }
+    this.beforeHostKnows()
+    this.#areDone(points)
+    this.#continuations.run(knowing(points), settle)
+  }
+
+  /**
+   * The program asks whether all up to these points is done. Where a true answer is to order nothing by chance, it is told
+   * no at first, as it could have been; if it asks again it has waited.
+   */
+  answer(isDone: boolean, points: readonly StrandPoint[]): boolean {
+    if (this.#continuations !== undefined && !areBefore(points, this.host)) {
+      const isAskedAgain = areBefore(points, this.#denied)
+      for (const point of points) this.#denied.join(point)
+      if (!isAskedAgain) return false
+    }
+    if (isDone) this.hostKnows(points)
+    return isDone
+  }
+
+  /** A host function runs here, perhaps inside of another, which need not come after it. */
+  runHostFunction(launched: LaunchedHostFunction, fn: () => void): void {
     this.pending.ran(launched.at)
-    this.#threadKnows([launched.at])
-    return this.running.enter(launched)
+    this.#areDone([launched.at])
+    const running = this.running.enter(launched)
+    const { knows, stream } = running
+    try {
+      if (this.#continuations === undefined) fn()
+      else this.#continuations.run(knows.clock, fn)
+    } finally {
+      this.running.leave(running)
+      this.streams.known(stream.handle)?.joinClock(knows.clock)
+    }
   }
 
   /** After all that these events stand for, and all that the JavaScript thread knows. */
@@ -159,8 +211,7 @@ export class HappensBefore implements LaunchOrder {
   /** `instance` is undefined where it is older than the sanitizer. */
   launch(instance: GraphInstance | undefined, handle: StreamHandle, visit: NodeVisitor): void {
     const stream = this.arriveAt(handle)
-    if (stream.capture !== undefined) stream.capture.addGraph(stream, instance?.nodes ?? [])
-    else if (instance !== undefined) instance.launch(stream, this, visit)
+    if (instance !== undefined) instance.launch(stream, this, visit)
     else this.#launchUnknown(stream)
   }
 
@@ -180,10 +231,9 @@ export class HappensBefore implements LaunchOrder {
     return this.streams.foreign.some((other) => other.device === stream.device && isFollowed(other, stream))
   }
 
-  #threadKnows(points: readonly StrandPoint[]): void {
-    const { tick } = this.host
-    for (const point of points) this.host.join(point)
-    if (this.host.tick !== tick) this.streams.hostKnowsMore()
+  #areDone(points: readonly StrandPoint[]): void {
+    for (const point of points) this.strands.all.join(point)
+    this.streams.moreIsDone()
   }
 
   /** What work of the stream comes after: all that JavaScript knows to be done, and by the null stream's rules other streams. */
@@ -204,6 +254,16 @@ export class HappensBefore implements LaunchOrder {
     const theirs = foreign ? this.streams.foreign.map((stream) => stream.point()) : []
     return [...points, ...theirs, ...this.#unknownLaunches.values()]
   }
+}
+
+const areBefore = (points: readonly StrandPoint[], later: StrandPoint): boolean =>
+  points.every((point) => isBefore(point, later))
+
+/** What is known of these points and no more. */
+function knowing(points: readonly StrandPoint[]): Clock {
+  const strand = new Strand({ slot: NOWHERE, tick: 1, clock: [] })
+  for (const point of points) strand.join(point)
+  return strand.clock
 }
 
 function isFollowed(other: StreamStrand, stream: StreamStrand): boolean {

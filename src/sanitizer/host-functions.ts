@@ -19,8 +19,7 @@ export interface RunningHostFunction extends LaunchedHostFunction {
 
 interface HostFunctionOrder {
   readonly pending: PendingHostFunctions
-  readonly running: RunningHostFunctions
-  hostFunctionBegins(launched: LaunchedHostFunction): RunningHostFunction
+  runHostFunction(launched: LaunchedHostFunction, fn: () => void): void
 }
 
 /** Where a host function runs: once, or once for each launch of its graph, in the order of the launches. */
@@ -36,16 +35,8 @@ export class HostFunctionPlace {
 
   run(fn: () => void): void {
     const launched = this.#launched.shift()
-    if (launched === undefined) {
-      fn()
-      return
-    }
-    const running = this.order.hostFunctionBegins(launched)
-    try {
-      fn()
-    } finally {
-      this.order.running.leave(running)
-    }
+    if (launched === undefined) fn()
+    else this.order.runHostFunction(launched, fn)
   }
 }
 

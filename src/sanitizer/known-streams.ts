@@ -11,7 +11,7 @@ import {
 } from '../driver/driver.js'
 import type { DriverWrapper } from '../driver/driver-wrapper.js'
 import { givenName, hasNames } from '../driver/stream-names.js'
-import { isBefore, type Strands } from './clocks.js'
+import { isBefore, Strand, type Strands } from './clocks.js'
 import { Latest } from './latest.js'
 import type { TakenStack } from './stacks.js'
 import { Capture, StreamStrand } from './streams.js'
@@ -19,7 +19,7 @@ import { Capture, StreamStrand } from './streams.js'
 /** Streams of a device that the null stream waits for, and the null stream, which they wait for. */
 export interface BlockingStreams {
   readonly nullStream: StreamStrand
-  readonly others: Set<StreamStrand>
+  readonly others: Set<Strand>
 }
 
 /** So many are there before those of others are looked through. */
@@ -35,6 +35,8 @@ export class KnownStreams {
   /** Destroyed, with work that is not known to be done. */
   #leaving: StreamStrand[] = []
   readonly #blocking = new Map<number, BlockingStreams>()
+  /** Of each device: what has left, which not every part of JavaScript need know to be done. */
+  readonly #left = new Map<number, Strand>()
   readonly #contexts = new Map<ContextHandle, number>()
   /** Wrapped, and forgotten since all of it was done. */
   readonly #foreign = new Latest<StreamHandle>()
@@ -56,9 +58,11 @@ export class KnownStreams {
     return [...this.#streams.values()].filter((stream) => stream.foreign)
   }
 
-  /** Those that are destroyed too, as long as they have work. */
-  ofDevice(device: number): StreamStrand[] {
-    return [...this.#streams.values(), ...this.#leaving].filter((stream) => stream.device === device)
+  /** Those that are destroyed too. */
+  ofDevice(device: number): Strand[] {
+    const streams: Strand[] = [...this.#streams.values(), ...this.#leaving].filter((one) => one.device === device)
+    const left = this.#left.get(device)
+    return left === undefined ? streams : [...streams, left]
   }
 
   contextSeen(context: ContextHandle, device: number): void {
@@ -103,28 +107,32 @@ export class KnownStreams {
     if (known !== undefined) return known
     const handle = defaultStream(device, 0)
     const nullStream = this.#streams.get(handle) ?? this.#meet(handle)
-    const blocking = this.#blocking.get(device) ?? { nullStream, others: new Set<StreamStrand>() }
+    const blocking = this.#blocking.get(device) ?? { nullStream, others: new Set<Strand>() }
     this.#blocking.set(device, blocking)
     return blocking
   }
 
-  /** The JavaScript thread knows more than before. */
-  hostKnowsMore(): void {
+  /** Some part of JavaScript knows more than before. */
+  moreIsDone(): void {
     if (this.#leaving.length > 0) this.#leaving = this.#leaving.filter((stream) => !this.#hasLeft(stream))
   }
 
   /** Destroyed, and nothing of it is left to be waited for. */
   #hasLeft(stream: StreamStrand): boolean {
     if (!this.#isDone(stream)) return false
-    this.#blocking.get(stream.device)?.others.delete(stream)
+    const { device } = stream
+    const left = this.#left.get(device) ?? new Strand(this.strands.begin())
+    left.join(stream.point())
+    this.#left.set(device, left)
+    if (this.#blocking.get(device)?.others.delete(stream)) this.#blocking.get(device)?.others.add(left)
     return true
   }
 
   #isDone(stream: StreamStrand): boolean {
-    const { host } = this.strands
+    const { all } = this.strands
     // Where nothing was ever queued there is nothing to be waited for.
-    if (stream.tick === stream.since) host.join(stream.point())
-    return isBefore(stream, host)
+    if (stream.tick === stream.since) all.join(stream.point())
+    return isBefore(stream, all)
   }
 
   #end(stream: StreamStrand): void {

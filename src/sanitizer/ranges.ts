@@ -132,6 +132,8 @@ export class Ranges {
   /** Can there be something that races with `other`, and not with the operation that has just come after it? */
   #isStillNeeded({ start, end }: MemoryRange, other: CheckedOperation, operation: CheckedOperation): boolean {
     if (!isBefore(other, operation) || (this.pending?.mayMeet(other, operation) ?? false)) return true
+    // With other JavaScript it is not compared here.
+    if (operation.kind === 'javascript' && other.kind !== 'javascript') return true
     const { scattered } = operation
     return scattered !== undefined && !covers(scattered, other.scattered, start, end)
   }

@@ -37,9 +37,9 @@ export class SanitizerDriver extends DriverWrapper {
   readonly #memory: SanitizerMemory
   readonly #sharing: SanitizerSharing
 
-  constructor(inner: Driver, findings: Findings, stacks: StackMode) {
+  constructor(inner: Driver, findings: Findings, stacks: StackMode, isCausal: boolean) {
     super(inner)
-    this.detector = new Detector(this, new HappensBefore(this), findings, new Stacks(stacks))
+    this.detector = new Detector(this, new HappensBefore(this, isCausal), findings, new Stacks(stacks))
     this.#graphs = new SanitizerGraphs(this, this.detector)
     this.#kernels = new SanitizerKernels(this, this.detector)
     this.#libraries = new SanitizerLibraries(this, this.detector)
@@ -104,9 +104,7 @@ export class SanitizerDriver extends DriverWrapper {
   }
 
   override streamQuery(stream: StreamHandle, isIdle?: boolean): boolean {
-    const done = super.streamQuery(stream, isIdle)
-    if (done) this.#order.hostKnows(this.#order.workOf(stream))
-    return done
+    return this.#order.answer(super.streamQuery(stream, isIdle), this.#order.workOf(stream))
   }
 
   override streamSynchronize(stream: StreamHandle): void {
@@ -187,9 +185,7 @@ export class SanitizerDriver extends DriverWrapper {
   }
 
   override eventQuery(event: EventHandle, isDone?: boolean): boolean {
-    const done = super.eventQuery(event, isDone)
-    if (done) this.#order.hostKnows(this.#order.workOfEvent(event))
-    return done
+    return this.#order.answer(super.eventQuery(event, isDone), this.#order.workOfEvent(event))
   }
 
   override eventSynchronize(event: EventHandle): void {
@@ -217,8 +213,8 @@ export class SanitizerDriver extends DriverWrapper {
   #following(work: readonly StrandPoint[], settle: Settle, start: (told: Settle) => Cancel): Cancel {
     let givenUp = false
     const cancel = start((error) => {
-      if (error === undefined && !givenUp) this.#order.hostKnows(work)
-      settle(error)
+      if (error === undefined && !givenUp) this.#order.settle(work, () => settle(error))
+      else settle(error)
     })
     return () => {
       givenUp = true

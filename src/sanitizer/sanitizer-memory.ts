@@ -3,7 +3,6 @@ import type {
   ContextHandle,
   CopyName,
   CopyRoute,
-  EventHandle,
   FillWidth,
   MemoryPlace,
   OwnEvent,
@@ -75,12 +74,5 @@ export class SanitizerMemory extends MemoryWrapper {
   override viewed(pointer: Pointer, byteLength: number): void {
     this.detector.viewed(pointer, byteLength)
     super.viewed(pointer, byteLength)
-  }
-
-  override isDone(event: EventHandle): boolean {
-    const done = super.isDone(event)
-    const { order } = this.detector
-    if (done) order.hostKnows(order.workOfEvent(event))
-    return done
   }
 }

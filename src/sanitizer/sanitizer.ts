@@ -25,6 +25,7 @@ import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { isStream, type Stream } from '../stream.js'
 import { openStream } from '../streams/stream-core.js'
+import { checkContinuations } from './continuations.js'
 import type { Detector } from './detector.js'
 import {
   Findings,
@@ -66,6 +67,12 @@ export interface SanitizerOptions {
    * Default: nothing.
    */
   readonly suppress?: readonly Suppression[] | undefined
+  /**
+   * JavaScript's waits order only what comes of them: an `await` the code behind it, a callback what that does. What has
+   * ended by chance meanwhile is not known then, and a `query()` is answered with `false` where `true` would be chance,
+   * unless it is asked again. On Node alone. Default false: all that is queued after a wait comes after it.
+   */
+  readonly causal?: boolean | undefined
   /** Prints each finding when it is found, instead of at the end. Default false. */
   readonly atOnce?: boolean | undefined
   /** The process ends with this code, 1 to 255, where there is an error among the findings. Default: as without. */
@@ -89,6 +96,7 @@ const running = new Set<Sanitizer>()
 /** Sanitizers that have something to do when the process ends. Together they have one listener of each kind: Node warns of many. */
 const atEnd = new Set<Sanitizer>()
 let endAll: () => void
+const KEYS = ['mode', 'mend', 'causal', 'device', 'stacks', 'suppress', 'atOnce', 'exitCode'] as const
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 /** The process ends by a signal that the program does not listen to: the signal is sent again once all is printed. */
@@ -109,6 +117,7 @@ class Start {
   constructor(
     readonly mode: SanitizerMode,
     readonly mend: boolean,
+    readonly causal: boolean,
     readonly device: Device | undefined,
     readonly stacks: StackMode,
     readonly suppress: readonly Suppression[],
@@ -149,13 +158,13 @@ export class Sanitizer implements Disposable {
   /** Use `Sanitizer.start()`. */
   private constructor(start: Start) {
     if (!isInstance(start, Start)) throw invalidType('Sanitizer', 'obtained from Sanitizer.start(options)', start)
-    const { mode, mend, device, stacks, suppress, atOnce, exitCode } = start
+    const { mode, mend, causal, device, stacks, suppress, atOnce, exitCode } = start
     this.mode = mode
     this.#prints = mode === 'print' && !atOnce
     this.#exitCode = exitCode
     const tell = atOnce ? ({ message }: SanitizerReport): void => write(message) : undefined
     this.#findings = new Findings({ mode, mend, suppress, tell })
-    const wrap = (driver: WrappableDriver): void => this.#wrap(driver, stacks)
+    const wrap = (driver: WrappableDriver): void => this.#wrap(driver, stacks, causal)
     if (device === undefined) this.#takeBack = whenDriverOpens(wrap)
     else {
       wrap(driverOf(device))
@@ -172,20 +181,22 @@ export class Sanitizer implements Disposable {
    * Looks at all work that is queued from now on. Without a device nothing is opened: it begins with the default
    * driver.
    * @param options `mode` (default 'collect'), `device` (default: the default driver's), `stacks` (default 'sampled'),
-   * `mend`, `suppress`, `atOnce` and `exitCode`: see SanitizerOptions
+   * `mend`, `causal`, `suppress`, `atOnce` and `exitCode`: see SanitizerOptions
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE; ERR_OUT_OF_RANGE for a device that does not exist, and
-   * an `exitCode` that is none
+   * an `exitCode` that is none; ERR_UNSUPPORTED for `causal` where the run time has no promise hooks, as Bun and Deno
    */
   static start(options?: SanitizerOptions): Sanitizer {
-    const given = readOptions(options, ['mode', 'mend', 'device', 'stacks', 'suppress', 'atOnce', 'exitCode'])
+    const given = readOptions(options, KEYS)
     const { mode = 'collect', device, stacks = 'sampled', suppress = [], exitCode } = given
     const where = device === undefined ? undefined : resolveDevice(device)
     const wanted = checkChoice(mode, 'options.mode', MODES)
     const taken = checkChoice(stacks, 'options.stacks', STACK_MODES)
     const mend = checkBoolean(given.mend, 'options.mend', false)
+    const causal = checkBoolean(given.causal, 'options.causal', false)
+    if (causal) checkContinuations()
     const atOnce = checkBoolean(given.atOnce, 'options.atOnce', false)
     const code = exitCode === undefined ? undefined : checkInteger(exitCode, 'options.exitCode', 1, 255)
-    return new Sanitizer(new Start(wanted, mend, where, taken, checkSuppressions(suppress), atOnce, code))
+    return new Sanitizer(new Start(wanted, mend, causal, where, taken, checkSuppressions(suppress), atOnce, code))
   }
 
   /** The sanitizers that have not been stopped, that of CUDA_STREAMS_SANITIZER among them. */
@@ -219,6 +230,7 @@ export class Sanitizer implements Disposable {
     this.#stopped = true
     running.delete(this)
     this.#takeBack()
+    this.#wrapped?.detector.order.stop()
     this.#wrapped?.unwrap()
     if (!atEnd.delete(this)) return
     if (atEnd.size === 0) listen('off')
@@ -230,8 +242,8 @@ export class Sanitizer implements Disposable {
     checkThis(this, isSanitizer, 'a Sanitizer').stop()
   }
 
-  #wrap(driver: WrappableDriver, stacks: StackMode): void {
-    const { wrapper, unwrap } = driver.wrap((inner) => new SanitizerDriver(inner, this.#findings, stacks))
+  #wrap(driver: WrappableDriver, stacks: StackMode, isCausal: boolean): void {
+    const { wrapper, unwrap } = driver.wrap((inner) => new SanitizerDriver(inner, this.#findings, stacks, isCausal))
     this.#wrapped = { driver, detector: wrapper.detector, unwrap }
   }
 
@@ -277,7 +289,7 @@ function checkSuppressions(given: unknown): readonly Suppression[] {
 /**
  * Runs a function under a sanitizer, and waits for it.
  * @param fn A function, sync or async.
- * @param options `device`, `stacks` and `suppress`, as for `Sanitizer.start()`
+ * @param options `device`, `stacks`, `causal` and `suppress`, as for `Sanitizer.start()`
  * @returns a promise of the function's result
  * @throws {Error} (as a rejection) a SanitizerError, ERR_RACE, with the findings, warnings aside; else any error of the
  * function; for wrong options as `Sanitizer.start()`
@@ -293,11 +305,11 @@ function checkSuppressions(given: unknown): readonly Suppression[] {
  */
 export async function sanitize<R>(
   fn: () => R | Promise<R>,
-  options?: Pick<SanitizerOptions, 'device' | 'stacks' | 'suppress'>,
+  options?: Pick<SanitizerOptions, 'device' | 'stacks' | 'causal' | 'suppress'>,
 ): Promise<R> {
   checkFunction(fn, 'fn')
-  const { device, stacks, suppress } = readOptions(options, ['device', 'stacks', 'suppress'])
-  const sanitizer = Sanitizer.start({ device, stacks, suppress, mode: 'collect' })
+  const { device, stacks, causal, suppress } = readOptions(options, ['device', 'stacks', 'causal', 'suppress'])
+  const sanitizer = Sanitizer.start({ device, stacks, causal, suppress, mode: 'collect' })
   try {
     const result = await fn()
     const errors = sanitizer.reports.filter(({ severity }) => severity === 'error')

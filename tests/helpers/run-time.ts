@@ -9,6 +9,10 @@ export const runsTestFile = (path: string): string[] => [...JSON.parse(ARGUMENTS
 export const withoutFakeTimers =
   'deno' in process.versions && 'the fake timers of Deno take the place of those too that the library has kept'
 
+/** Why JavaScript does not tell here what comes of a promise, or false. */
+export const withoutPromiseHooks =
+  ('bun' in process.versions || 'deno' in process.versions) && 'node:async_hooks has no promise hooks here'
+
 /** The arguments that run the text of a module. */
 export const runsModule = (text: string): string[] =>
   'deno' in process.versions ? ['eval', text] : ['--input-type=module', '-e', text]

@@ -172,7 +172,7 @@ it('a stream that is closed unused is forgotten at once', () => {
   const [device] = simulation.devices
   assert.ok(device)
   const driver = driverOf(device)
-  const order = new HappensBefore(new DriverWrapper(driver))
+  const order = new HappensBefore(new DriverWrapper(driver), false)
   const make = (): StreamHandle => {
     const context = driver.deviceContext(0)
     const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
@@ -201,7 +201,7 @@ it('events that the driver takes over with memory of another process are forgott
   })
   const wrapper = new DriverWrapper(driver)
   const findings = new Findings({ mode: 'collect', mend: false, suppress: [], tell: undefined })
-  const detector = new Detector(wrapper, new HappensBefore(wrapper), findings, new Stacks('none'))
+  const detector = new Detector(wrapper, new HappensBefore(wrapper, false), findings, new Stacks('none'))
   const sharing = new SanitizerSharing(new DriverWrapper(driver), detector)
   const imported = sharing.importMemory(new Uint8Array(64), context)
   assert.deepEqual([imported.pointer, imported.byteLength], [pointer, BYTES])

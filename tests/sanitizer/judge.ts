@@ -68,9 +68,14 @@ class Judge {
   readonly #launches = new Map<number, Node>()
   readonly #seats = new Map<number, Node>()
   readonly #done: Done[] = []
+  /** Where host functions have looked: they do not race with each other. */
+  readonly #looks = new Set<Node>()
   #host: Node | undefined
 
-  constructor(program: Program) {
+  constructor(
+    program: Program,
+    private readonly isCausal: boolean,
+  ) {
     this.#program = program
     this.#tails = program.streams.map(() => undefined)
   }
@@ -184,12 +189,12 @@ class Judge {
     return this.#tails.filter((_, other) => streams[other] !== 'nonBlocking')
   }
 
-  /** A host function ran: JavaScript comes after what was before it in its stream. */
+  /** A host function ran: JavaScript comes after what was before it in its stream, if only by chance. */
   #ran(index: number): Pair | undefined {
     const step = this.#program.steps[index]
     const seat = this.#seats.get(index)
     if (step?.what !== 'host' || seat === undefined) throw new Error(`step ${index} is no host function`)
-    this.#knows(seat)
+    if (!this.isCausal) this.#knows(seat)
     return step.use === undefined ? undefined : this.#look({ step: index, node: undefined }, step.use, seat)
   }
 
@@ -232,14 +237,20 @@ class Judge {
    */
   #look(side: Side, use: Use, seat: Node | undefined): Pair | undefined {
     const known = seat ?? this.#host
-    return this.#raceOf(side, [use], (other) => {
+    const pair = this.#raceOf(side, [use], (other) => {
       const before = known !== undefined && this.#isBefore(other, known)
-      return before || (seat !== undefined && this.#isBefore(seat, other))
+      return before || (seat !== undefined && this.#isBefore(seat, other)) || this.#looks.has(other)
     })
+    // These programs only look. What is queued later comes after that where it comes after the host function.
+    if (this.isCausal && seat !== undefined) {
+      this.#looks.add(seat)
+      this.#done.push({ side, use: { ...use, writes: false }, node: seat })
+    }
+    return pair
   }
 
   #raceOf(side: Side, uses: readonly Use[], isOrdered: (other: Node) => boolean): Pair | undefined {
-    for (const other of [...this.#done].reverse()) {
+    for (const other of [...this.#done].reverse().sort((a, b) => b.side.step - a.side.step)) {
       if (isOrdered(other.node)) continue
       if (!uses.some((use) => clashes(use, other.use))) continue
       // A host function runs late, but was queued when it was.
@@ -253,6 +264,6 @@ function clashes(a: Use, b: Use): boolean {
   return a.memory === b.memory && a.start < b.end && b.start < a.end && (a.writes || b.writes)
 }
 
-export function judge(program: Program, happened: readonly Happened[]): Pair | undefined {
-  return new Judge(program).look(happened)
+export function judge(program: Program, happened: readonly Happened[], isCausal: boolean): Pair | undefined {
+  return new Judge(program, isCausal).look(happened)
 }

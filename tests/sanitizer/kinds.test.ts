@@ -523,6 +523,19 @@ onEveryBackend('sanitizer', (bench) => {
             return { exec }
           }
         },
+        'the instance is launched': (main, wait) => {
+          const exec = main.capture(wait).instantiate()
+          return () => ({ exec })
+        },
+        'the second instance of the graph is launched': (main, wait) => {
+          const graph = main.capture(wait)
+          graph.instantiate()
+          return () => ({ exec: graph.instantiate() })
+        },
+        'the instance is updated by a graph that is not older': (main, wait) => {
+          const exec = main.capture(wait).instantiate()
+          return () => ({ exec: exec.update(main.capture(wait)) })
+        },
       }
       for (const [name, make] of Object.entries(OLDER)) {
         it(name, async () => {

@@ -581,7 +581,8 @@ describe('CUDA_STREAMS_SANITIZER', () => {
       import { Device } from 'cuda-streams'
       for (let i = 0; i < 2; i++) try { Device.get() } catch (error) { console.log(error.code, error.message) }`
     const { stdout } = execute(code, { CUDA_STREAMS_SANITIZER: 'loud' })
-    const words = "and with commas 'mend', 'at-once', 'exit-code=…', 'stacks=…' or 'suppressions=FILE', not 'loud'"
+    const words =
+      "and with commas 'mend', 'causal', 'at-once', 'exit-code=…', 'stacks=…' or 'suppressions=FILE', not 'loud'"
     const line = `ERR_INVALID_ARG_VALUE CUDA_STREAMS_SANITIZER must be one of 'collect', 'throw', 'print', ${words}\n`
     assert.equal(stdout, line.repeat(2))
   })

@@ -85,11 +85,11 @@ export interface Run {
 }
 
 /** Runs a program on a machine of its own. The seed decides what queries answer and when host functions run. */
-export async function runProgram(program: Program, seed: number): Promise<Run> {
+export async function runProgram(program: Program, seed: number, causal = false): Promise<Run> {
   using simulation = simulate({ seed })
   const [device] = simulation.devices
   if (device === undefined) throw new Error('a simulation has a device')
-  using sanitizer = Sanitizer.start({ device, stacks: 'all' })
+  using sanitizer = Sanitizer.start({ device, stacks: 'all', causal })
   const streams = program.streams.map((kind) =>
     kind === 'null' ? device.defaultStream : new Stream({ device, nonBlocking: kind === 'nonBlocking' }),
   )

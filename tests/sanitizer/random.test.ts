@@ -2,25 +2,29 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import fc from 'fast-check'
+import { withoutPromiseHooks } from '../helpers/run-time.js'
 import { judge } from './judge.js'
 import { programs, runProgram, sideOf } from './random-programs.js'
 
 const RUNS = 1500
 
-it(`agrees with the judge on ${RUNS} programs`, async (context) => {
-  let racy = 0
-  await fc.assert(
-    fc.asyncProperty(programs, fc.nat(99), async (program, seed) => {
-      const { happened, reports } = await runProgram(program, seed)
-      const [report] = reports
-      const found =
-        report?.first === undefined ? undefined : { first: sideOf(report.first), second: sideOf(report.second) }
-      const expected = judge(program, happened)
-      if (expected !== undefined) racy += 1
-      assert.deepEqual(found, expected)
-    }),
-    { numRuns: RUNS },
-  )
-  context.diagnostic(`${racy} of ${RUNS} programs had a race`)
-  assert.ok(racy > RUNS / 10 && racy < RUNS - RUNS / 10, 'both kinds of programs are there')
-})
+for (const causal of [false, true]) {
+  const skip = causal && withoutPromiseHooks
+  it(`agrees with the judge on ${RUNS} programs${causal ? ', causal' : ''}`, { skip }, async (context) => {
+    let racy = 0
+    await fc.assert(
+      fc.asyncProperty(programs, fc.nat(99), async (program, seed) => {
+        const { happened, reports } = await runProgram(program, seed, causal)
+        const [report] = reports
+        const found =
+          report?.first === undefined ? undefined : { first: sideOf(report.first), second: sideOf(report.second) }
+        const expected = judge(program, happened, causal)
+        if (expected !== undefined) racy += 1
+        assert.deepEqual(found, expected)
+      }),
+      { numRuns: RUNS },
+    )
+    context.diagnostic(`${racy} of ${RUNS} programs had a race`)
+    assert.ok(racy > RUNS / 10 && racy < RUNS - RUNS / 10, 'both kinds of programs are there')
+  })
+}

@@ -8,7 +8,7 @@ import { destroyWhenUnreachable } from '../../base/finalization.js'
 import { nextSerial } from '../../base/identity.js'
 import { contextOf, Device, driverOf, elsewhere, resolveDevice } from '../../device.js'
 import { isContextLost } from '../../driver/cuda-results.js'
-import { type WaitOptions, whenAborted } from '../../driver/finished.js'
+import { finished, type WaitOptions, whenAborted } from '../../driver/finished.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import { type GivenMemory, wholeOf } from '../library-memory.js'
 import { NcclCall } from './call.js'
@@ -347,14 +347,14 @@ export class Communicator implements AsyncDisposable {
     const handle = checkThis(this, isCommunicator, 'a Communicator').#handle
     if (!handle.ended) handle.failure = stateError('ERR_CLOSED', 'abort() was called')
     await handle.end('ncclCommAbort')
-    this.#letGo()
   }
 
   /**
    * Lets its work complete, then frees it (`ncclCommFinalize`, `ncclCommDestroy`). All ranks have to close, those of
    * one thread at one time: `await Promise.all(communicators.map((each) => each.close()))`. Close graphs that captured
    * its work before. May be called twice.
-   * @param options `signal`: when it is aborted the communicator is given up as by `abort()`, and the promise rejects
+   * @param options `signal`: when it is aborted the promise rejects, and the communicator is given up as by `abort()`,
+   * unless NCCL is freeing it by then, which goes on; await `abort()` to know that NCCL has let go
    * @throws {Error} (as a rejection) ERR_INVALID_ARG_TYPE, `signal.reason`; ERR_DEADLOCK when the time is up
    * @throws {LibraryError} (as a rejection) where NCCL refuses
    */
@@ -371,8 +371,16 @@ export class Communicator implements AsyncDisposable {
       handle.fail(error)
       throw error
     }
-    await handle.end('ncclCommDestroy')
-    this.#letGo()
+    const ended = handle.end('ncclCommDestroy')
+    // What NCCL has begun to free it frees, whether or not it is waited for.
+    await finished(
+      { signal },
+      () => 'close() of a communicator',
+      (settle) => {
+        ended.then(() => settle(undefined), settle)
+        return () => {}
+      },
+    )
   }
 
   /** `close()`, for `await using`. */
@@ -392,10 +400,6 @@ export class Communicator implements AsyncDisposable {
   static #call(value: Communicator, options: TransferOptions, ...takes: CallOption[]): NcclCall {
     const communicator = checkThis(value, isCommunicator, 'a Communicator')
     return new NcclCall(communicator.#handle, communicator.device, options, takes)
-  }
-
-  #letGo(): void {
-    this.#handle.release()
   }
 
   static {

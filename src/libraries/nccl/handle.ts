@@ -105,9 +105,10 @@ export class NcclHandle extends NativeResource {
     if (this.#ended === undefined) {
       this.clique.leave(this.rank)
       this.work.forgetAll()
-      this.#ended = this.library
-        .apart(how, this.address, this.clique.driver, this.device)
-        .finally(() => this.#memory.free())
+      this.#ended = this.library.apart(how, this.address, this.clique.driver, this.device).finally(() => {
+        this.#memory.free()
+        this.release()
+      })
       // A caller that waits for it is told; without one it is not uncaught.
       this.#ended.catch(() => {})
     }

@@ -255,6 +255,44 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
     assert.equal(ran, 4)
   })
 
+  for (const moment of ['before', 'meanwhile', 'while it is freed'] as const) {
+    it(`close() rejects with the signal's reason though a stream stands at a host function: aborted ${moment}`, async () => {
+      const communicator = await make()
+      using stream = bench.stream()
+      using a = device.alloc(4, { stream })
+      using held = bench.latch(stream)
+      communicator.allReduce(a, a, { type: 'f32', stream })
+      const wait = new AbortController()
+      const reason = new Error('given up')
+      if (moment === 'before') wait.abort(reason)
+      const closing = communicator.close({ signal: wait.signal })
+      if (moment === 'while it is freed') await turns(20)
+      wait.abort(reason)
+      await assert.rejects(closing, (error) => error === reason)
+      assert.equal(communicator.closed, true)
+      refused(() => communicator.allReduce(a, a, { type: 'f32', stream }), 'ERR_CLOSED')
+      held.open()
+      await communicator.abort()
+      await stream.finished()
+    })
+  }
+
+  for (const moment of ['before', 'meanwhile'] as const) {
+    it(`create() rejects with the signal's reason though a stream stands at a host function: aborted ${moment}`, async () => {
+      using stream = bench.stream()
+      using held = bench.latch(stream)
+      const wait = new AbortController()
+      const reason = new Error('given up')
+      if (moment === 'before') wait.abort(reason)
+      const id = newId()
+      const making = Communicator.create({ id, rank: 0, size: 2, device, signal: wait.signal })
+      wait.abort(reason)
+      await assert.rejects(making, (error) => error === reason)
+      held.open()
+      await stream.finished()
+    })
+  }
+
   it('is captured, and runs with each launch', async () => {
     const communicator = await make()
     using stream = bench.stream()

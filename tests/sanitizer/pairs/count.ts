@@ -18,6 +18,9 @@ for (const { name, devices, bug, mended } of all) {
   if (right.verdict !== 'agree') note('not mended', true, right.message)
   const [found, alarms] = [await reportsOf(bug, devices), await reportsOf(mended, devices)]
   if (alarms.length > 0) note('false alarm', true, alarms[0]?.message)
+  const [causal, causalAlarms] = [await reportsOf(bug, devices, true), await reportsOf(mended, devices, true)]
+  note(causal.length > 0 ? 'reported with causal' : 'missed with causal', causal.length === 0)
+  if (causalAlarms.length > 0) note('false alarm with causal', true, causalAlarms[0]?.message)
   if (found.length === 0) note('missed', true)
   else {
     note('reported', false)

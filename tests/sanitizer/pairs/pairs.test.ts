@@ -6,6 +6,7 @@
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { withoutPromiseHooks } from '../../helpers/run-time.js'
 import { type PairedProgram, pairs } from './pairs.js'
 import { explored, mendedByAdvice, reportsOf } from './run.js'
 import { stories } from './stories.js'
@@ -46,6 +47,13 @@ function check({ name, devices, bug, mended }: PairedProgram, isFollowed: boolea
     )
     const found = await reportsOf(bug, devices)
     assert.equal(found.length === 0, isIn(MISSED, name), 'it is found')
+    if (!withoutPromiseHooks) {
+      assert.ok(
+        (await reportsOf(bug, devices, true)).length > 0,
+        'it is found where waits order only what comes of them',
+      )
+      assert.deepEqual(await reportsOf(mended, devices, true), [], 'and its twin is not')
+    }
     if (!isFollowed) return
     assert.equal((await explored(bug, devices)).verdict, 'disagree', 'the bug is one')
     const right = await explored(mended, devices)

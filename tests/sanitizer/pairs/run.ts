@@ -35,10 +35,14 @@ export function explored(steps: readonly Step[], devices: number, mend = false):
 }
 
 /** What the sanitizer says of one run. */
-export async function reportsOf(steps: readonly Step[], devices: number): Promise<readonly SanitizerReport[]> {
+export async function reportsOf(
+  steps: readonly Step[],
+  devices: number,
+  causal = false,
+): Promise<readonly SanitizerReport[]> {
   using simulation = simulate({ devices })
   const [device] = simulation.devices
-  using sanitizer = Sanitizer.start({ device })
+  using sanitizer = Sanitizer.start({ device, causal })
   await perform(steps, simulation)
   return sanitizer.reports.filter(({ severity }) => severity === 'error')
 }
