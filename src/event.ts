@@ -267,7 +267,7 @@ export class Event implements Disposable {
   equals(other: unknown): boolean {
     const core = eventCore(this)
     const its = eventCoreOf(other)
-    return its !== undefined && its.handle === core.handle && its.device === core.device
+    return its?.isSame(core) ?? false
   }
 
   /**

@@ -760,9 +760,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @param other Any value; false for one that is no Stream.
    */
   equals(other: unknown): boolean {
-    const { device, handle } = coreOf(this)
-    const its = streamCoreOf(other)
-    return its !== undefined && its.device === device && canonicalStream(its.handle) === canonicalStream(handle)
+    const core = coreOf(this)
+    return streamCoreOf(other)?.isSame(core) ?? false
   }
 
   /**
