@@ -97,7 +97,7 @@ function declare(libcuda: LoadedLibrary): Library {
   const ipcHandle = koffi().struct({ reserved: koffi().array('uint8', 64) })
   const typeOf = (type: ArgumentType): string | typeof ipcHandle => (type.startsWith('CUipc') ? ipcHandle : type)
   const functions: Partial<Record<DriverFunction, CFunction>> = {}
-  const bind = openQuickCalls()
+  const { bind } = openQuickCalls()
   for (const [name, parameters] of Object.entries(SIGNATURES)) {
     try {
       const types = argumentTypesOf(parameters).map(typeOf)
