@@ -350,8 +350,8 @@ test('an idle stream that was closed is the next one of its sort, and none of an
   const closed = sorts.map((sort) => driver.streamCreate(...sort))
   for (const each of closed) driver.streamDestroy(each)
   assert.deepEqual(
-    sorts.toReversed().map((sort) => driver.streamCreate(...sort)),
-    closed.toReversed(),
+    sorts.map((sort) => driver.streamCreate(...sort)),
+    closed,
   )
   assert.deepEqual(
     calls.splice(0).filter((call) => /Destroy/.test(call)),
