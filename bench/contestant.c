@@ -39,6 +39,7 @@ typedef void (*CUhostFn)(void *);
   X(cuStreamSynchronize, "cuStreamSynchronize", (CUstream)) \
   X(cuStreamGetPriority, "cuStreamGetPriority", (CUstream, int *)) \
   X(cuStreamWaitEvent, "cuStreamWaitEvent", (CUstream, CUevent, unsigned)) \
+  X(cuStreamWaitValue32, "cuStreamWaitValue32_v2", (CUstream, CUdeviceptr, uint32_t, unsigned)) \
   X(cuEventCreate, "cuEventCreate", (CUevent *, unsigned)) \
   X(cuEventDestroy, "cuEventDestroy_v2", (CUevent)) \
   X(cuEventRecord, "cuEventRecord", (CUevent, CUstream)) \
@@ -57,10 +58,13 @@ typedef void (*CUhostFn)(void *);
 #define DECLARE(name, symbol, arguments) static CUresult(*name) arguments;
 DRIVER(DECLARE)
 
-enum { NON_BLOCKING = 1, DISABLE_TIMING = 2, COPY_BYTES = 256 << 20 };
+enum { NON_BLOCKING = 1, DISABLE_TIMING = 2, COPY_BYTES = 256 << 20, NOT_READY = 600 };
 
-static CUstream stream, other;
-static CUevent event, elsewhere;
+static CUstream stream, other, held;
+static CUevent event, elsewhere, held_event;
+/* `held` waits for it to be as large as `turn`. */
+static volatile uint32_t *gate;
+static uint32_t turn;
 static CUfunction empty, four;
 static CUgraphExec exec, large_exec;
 static CUdeviceptr device_memory, pinned;
@@ -98,6 +102,30 @@ static void wait_stream(long calls) {
 
 static void stream_query(long calls) { LOOP CHECK(cuStreamQuery(stream)); }
 static void event_query(long calls) { LOOP CHECK(cuEventQuery(event)); }
+
+static void hold(void) {
+  CHECK(cuStreamWaitValue32(held, (CUdeviceptr)(uintptr_t)gate, ++turn, 0));
+  CHECK(cuEventRecord(held_event, held));
+}
+
+#define CHECK_BUSY(call) \
+  do { \
+    const CUresult r = (call); \
+    if (__builtin_expect(r != NOT_READY, 0)) result = r ? r : -1; \
+  } while (0)
+
+static void stream_query_busy(long calls) {
+  hold();
+  LOOP CHECK_BUSY(cuStreamQuery(held));
+  *gate = turn;
+}
+
+static void event_query_busy(long calls) {
+  hold();
+  LOOP CHECK_BUSY(cuEventQuery(held_event));
+  *gate = turn;
+}
+
 static void synchronize_idle(long calls) { LOOP CHECK(cuStreamSynchronize(stream)); }
 
 static void priority(long calls) {
@@ -171,6 +199,8 @@ static const struct {
   { "wait-stream", wait_stream },
   { "stream-query", stream_query },
   { "event-query", event_query },
+  { "stream-query-busy", stream_query_busy },
+  { "event-query-busy", event_query_busy },
   { "synchronize-idle", synchronize_idle },
   { "priority", priority },
   { "event-create", event_create },
@@ -224,6 +254,8 @@ static void set_up(const char *libcuda, const char *ptx) {
   NEED(cuModuleGetFunction(&four, module, "four"));
   NEED(cuStreamCreate(&stream, NON_BLOCKING));
   NEED(cuStreamCreate(&other, NON_BLOCKING));
+  NEED(cuStreamCreate(&held, NON_BLOCKING));
+  NEED(cuEventCreate(&held_event, DISABLE_TIMING));
   NEED(cuEventCreate(&event, DISABLE_TIMING));
   NEED(cuEventCreate(&elsewhere, DISABLE_TIMING));
   NEED(cuEventRecord(event, stream));
@@ -235,6 +267,9 @@ static void set_up(const char *libcuda, const char *ptx) {
   NEED(cuMemHostAlloc(&host, COPY_BYTES, 3));
   memset(host, 1, COPY_BYTES);
   pinned = (CUdeviceptr)(uintptr_t)host;
+  NEED(cuMemHostAlloc(&host, sizeof *gate, 3));
+  gate = host;
+  *gate = 0;
 }
 
 static double now(void) {

@@ -44,12 +44,60 @@ class Bench:
 
     def run(self, key, calls):
         # timeit switches the garbage collector off; a user's program runs with it, and so does Node's.
-        timer = timeit.Timer(self.statements[key], 'gc.enable()', globals=self.names)
-        timer.timeit(calls // 4 + 1)
+        setup = 'gc.enable(); hold()' if key.endswith('-busy') else 'gc.enable()'
+        timer = timeit.Timer(self.statements[key], setup, globals=self.names)
+        self.time(timer, key, calls // 4 + 1)
+        return self.time(timer, key, calls) / calls * 1e9
+
+    def time(self, timer, key, calls):
+        try:
+            seconds = timer.timeit(calls)
+            if key.endswith('-busy') and eval(self.statements[key], self.names):
+                raise RuntimeError('the stream was not held')
+        finally:
+            if key.endswith('-busy'):
+                self.names['release']()
         self.drain()
-        seconds = timer.timeit(calls)
-        self.drain()
-        return seconds / calls * 1e9
+        return seconds
+
+    def add_busy(self, libcuda, open_held, statements):
+        """Queries that are not done, behind a stream of the library's own that is held: it, its handle, an event, and
+        how to record that."""
+
+        def prepare():
+            held, handle, held_event, record = open_held()
+            gate = Gate(libcuda)
+
+            def hold():
+                gate.hold(handle)
+                record()
+
+            return dict(held=held, held_event=held_event, hold=hold, release=gate.release)
+
+        for key, statement in statements.items():
+            self.add(key, statement, prepare)
+
+
+class Gate:
+    """Holds a stream at a word of pinned memory."""
+
+    def __init__(self, libcuda):
+        pointer = ctypes.c_void_p()
+        self.library = ctypes.CDLL(libcuda)
+        if self.library.cuMemHostAlloc(ctypes.byref(pointer), ctypes.c_size_t(4), 3) != 0 or pointer.value is None:
+            raise RuntimeError('no pinned memory')
+        self.word = ctypes.c_uint32.from_address(pointer.value)
+        self.word.value = self.turn = 0
+
+    def hold(self, handle):
+        self.turn += 1
+        address = ctypes.c_uint64(ctypes.addressof(self.word))
+        result = self.library.cuStreamWaitValue32_v2(ctypes.c_void_p(handle), address, ctypes.c_uint32(self.turn), 0)
+        if result != 0:
+            raise RuntimeError(f'cuStreamWaitValue32 gave {result}')
+
+    def release(self):
+        self.word.value = self.turn
 
 
 def describe(error):
@@ -108,6 +156,12 @@ def open_cupy(libcuda, ptx):
                 'c': numpy.float32(1), 'd': numpy.uint32(1)}
 
     bench.add('launch-four', 'four((1,), (1,), (array, array, c, d))', four)
+
+    def open_held():
+        held, held_event = Stream(non_blocking=True), Event(disable_timing=True)
+        return held, held.ptr, held_event, lambda: held.record(held_event)
+
+    bench.add_busy(libcuda, open_held, {'stream-query-busy': 'held.done', 'event-query-busy': 'held_event.done'})
     return bench
 
 
@@ -128,7 +182,7 @@ def open_torch(libcuda, _ptx):
     torch.cuda.set_stream(stream)
     names.update(large=large(device='cuda:0'), pinned=large(pin_memory=True), ordinary=large())
     # No create rows: Stream() comes from a pool, and Event() makes its CUDA event at the first record.
-    return Bench(torch.__version__, {**names, 'torch': torch}, 'torch.cuda.synchronize()', {
+    bench = Bench(torch.__version__, {**names, 'torch': torch}, 'torch.cuda.synchronize()', {
         'record': 'stream.record_event(event)',
         'record-new': 'stream.record_event()',
         'wait-event': 'stream.wait_event(elsewhere)',
@@ -143,6 +197,13 @@ def open_torch(libcuda, _ptx):
         'upload': 'large.copy_(ordinary); stream.synchronize()',
         'download': 'large.cpu()',
     })
+
+    def open_held():
+        held, held_event = Stream(), Event()
+        return held, held.cuda_stream, held_event, lambda: held.record_event(held_event)
+
+    bench.add_busy(libcuda, open_held, {'stream-query-busy': 'held.query()', 'event-query-busy': 'held_event.query()'})
+    return bench
 
 
 def open_cuda_core(libcuda, ptx):
@@ -186,6 +247,13 @@ def open_cuda_core(libcuda, ptx):
         return {'four': code.get_kernel('four'), 'c': ctypes.c_float(1), 'd': ctypes.c_uint32(1)}
 
     bench.add('launch-four', 'launch(stream, config, four, 0, 0, c, d)', four)
+
+    def open_held():
+        held = device.create_stream()
+        held_event = held.record()
+        return held, int(held.handle), held_event, lambda: held.record(held_event)
+
+    bench.add_busy(libcuda, open_held, {'event-query-busy': 'held_event.is_done'})
     return bench
 
 
@@ -234,6 +302,13 @@ def open_numba(libcuda, _ptx):
         return {'four': four[1, 1, stream], 'array': array, 'c': numpy.float32(1), 'd': numpy.uint32(1)}
 
     bench.add('launch-four', 'four(array, array, c, d)', four)
+
+    def open_held():
+        held, held_event = cuda.stream(), cuda.event(timing=False)
+        handle = getattr(held.handle, 'value', held.handle)
+        return held, int(handle), held_event, lambda: held_event.record(held)
+
+    bench.add_busy(libcuda, open_held, {'event-query-busy': 'held_event.query()'})
     return bench
 
 

@@ -19,8 +19,10 @@ export interface Surroundings {
   readonly scratch: string
   readonly libcuda: string
   readonly ptx: string
-  /** The environment to start children with: as it was before this process touched CUDA. */
+  /** The environment of the C program, which is to have what cuda-streams has. */
   readonly environment: NodeJS.ProcessEnv
+  /** That of the Python libraries. */
+  readonly pythonEnvironment: NodeJS.ProcessEnv
 }
 
 const START_LIMIT_MS = 45_000
@@ -41,7 +43,7 @@ export function startContestants(around: Surroundings): Promise<(Contestant | Ab
   return Promise.all([
     startC(around),
     ...pythonLibraries.map(({ name, argument }) =>
-      start(name, python, [script, argument, around.libcuda, around.ptx], around.environment),
+      start(name, python, [script, argument, around.libcuda, around.ptx], around.pythonEnvironment),
     ),
   ])
 }

@@ -31,9 +31,12 @@ export interface Kernels {
   spin(streamHandle: bigint, nanoseconds: number): void
   /** A stream that cuda-streams knows nothing of. */
   createForeignStream(): bigint
+  /** Holds the stream until the result is called. One stream at a time. */
+  hold(streamHandle: bigint): () => void
 }
 
 const NON_BLOCKING = 1
+const PORTABLE_AND_MAPPED = 3
 const candidates = [
   'libcuda.so.1',
   '/usr/local/nvidia/lib64/libcuda.so.1',
@@ -74,6 +77,12 @@ export function openKernels(): Kernels {
   const parameters: bigint = koffi.alloc('uint64_t', 1)
   koffi.encode(parameters, 'uint64_t', duration)
 
+  const waitValue = declare('cuStreamWaitValue32_v2', ['uintptr_t', 'uintptr_t', 'uint32_t', 'uint32_t'])
+  declare('cuMemHostAlloc', ['uintptr_t', 'size_t', 'uint32_t'])(slot, 4, PORTABLE_AND_MAPPED)
+  const word = BigInt(out())
+  let turn = 0
+  koffi.encode(word, 'uint32_t', turn)
+
   return {
     libcuda: path,
     cudaVersion,
@@ -84,6 +93,11 @@ export function openKernels(): Kernels {
     createForeignStream() {
       createStream(slot, NON_BLOCKING)
       return BigInt(out())
+    },
+    hold(streamHandle) {
+      turn += 1
+      waitValue(Number(streamHandle), word, turn, 0)
+      return () => koffi.encode(word, 'uint32_t', turn)
     },
   }
 }

@@ -1,5 +1,7 @@
 /**
  * `npm run bench`. On a GPU: what a call costs, beside C and the Python libraries. On the simulator: how fast it is.
+ * The Python libraries run as their users run them, with the number of hardware queues that CUDA has by default;
+ * BENCH_SAME_QUEUES=1 gives them as many as cuda-streams asks for.
  * BENCH_ROUNDS (15), BENCH_JSON (a file for the results), BENCH_PYTHON (python3) and BENCH_CPUS (a list as taskset takes it,
  * such as 2,3: on a shared machine one core can be half as quick as the next, so all contestants get the same ones) adjust it.
  */
@@ -11,7 +13,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Device } from 'cuda-streams'
 import type { Contestant } from './catalogue.js'
-import { startContestants } from './contestants.js'
+import { type Surroundings, startContestants } from './contestants.js'
 import { cpuBurnt } from './cpu-burnt.js'
 import { openKernels, ptx } from './empty-kernel.js'
 import { match, printMatch } from './match.js'
@@ -22,19 +24,22 @@ import { benchScale, benchSimulated, printScale, printSimulated } from './simula
 const MATCH_LIMIT_MS = 80_000
 
 async function main(): Promise<void> {
-  const { BENCH_ROUNDS, BENCH_JSON, BENCH_CPUS } = process.env
+  const { BENCH_ROUNDS, BENCH_JSON, BENCH_CPUS, BENCH_SAME_QUEUES } = process.env
   // Contestants are started later, and inherit this.
   if (BENCH_CPUS !== undefined) execFileSync('taskset', ['-acp', BENCH_CPUS, String(process.pid)])
   const rounds = readRounds(BENCH_ROUNDS)
   const root = findRoot()
+  const untouched = { ...process.env }
   const device = Device.get(0)
-  // A query costs more the more hardware queues there are, so all contestants get as many as cuda-streams asks for.
+  // A query costs more the more hardware queues there are, so C gets as many as cuda-streams has asked for.
   const environment = { ...process.env }
+  const pythonEnvironment = BENCH_SAME_QUEUES === '1' ? environment : untouched
   const machine = {
     gpu: device.name,
     driver: device.driver,
     nvidia: device.driver === 'cuda' ? nvidiaVersion() : undefined,
     cpu: `${cpus()[0]?.model.trim() || 'unknown'} (${availableParallelism()} cores)`,
+    queues: { ours: queuesOf(environment), python: queuesOf(pythonEnvironment) },
     node: process.version,
     version: readVersion(root),
   }
@@ -42,12 +47,12 @@ async function main(): Promise<void> {
   console.log(`driver  ${[machine.driver, machine.nvidia].filter(Boolean).join(', ')}`)
   console.log(`CPU     ${machine.cpu}${BENCH_CPUS === undefined ? '' : `, of them ${BENCH_CPUS}`}`)
   if (machine.driver === 'cuda') {
-    console.log(`queues  ${environment['CUDA_DEVICE_MAX_CONNECTIONS'] ?? 'as CUDA has it'}, for all contestants`)
+    console.log(`queues  ${queuesOf(environment)} ours and C, ${queuesOf(pythonEnvironment)} the others`)
   }
   console.log(`Node    ${machine.node}, cuda-streams ${machine.version}\n`)
   const results =
     device.driver === 'cuda'
-      ? await onGpu(device, join(root, 'bench'), machine.version, rounds, environment)
+      ? await onGpu(device, join(root, 'bench'), machine.version, rounds, { environment, pythonEnvironment })
       : onSimulator(device)
   if (BENCH_JSON) writeFileSync(BENCH_JSON, `${JSON.stringify({ machine, ...results }, null, 2)}\n`)
 }
@@ -57,7 +62,7 @@ async function onGpu(
   sources: string,
   version: string,
   rounds: number,
-  environment: NodeJS.ProcessEnv,
+  environments: Pick<Surroundings, 'environment' | 'pythonEnvironment'>,
 ): Promise<object> {
   const started = performance.now()
   const scratch = mkdtempSync(join(tmpdir(), 'cuda-streams-bench-'))
@@ -72,7 +77,7 @@ async function onGpu(
       scratch,
       libcuda: kernels.libcuda,
       ptx: ptxFile,
-      environment,
+      ...environments,
     })) {
       if ('reason' in one) leftOut.push(`${one.name}: ${one.reason}`)
       else others.push(one)
@@ -106,6 +111,9 @@ function onSimulator(device: Device): object {
   printScale(scale)
   return { rows, scale }
 }
+
+const queuesOf = (environment: NodeJS.ProcessEnv): string =>
+  environment['CUDA_DEVICE_MAX_CONNECTIONS'] ?? "CUDA's default (8)"
 
 /** The directory with package.json: sources that are not TypeScript are found from there, not from dist/. */
 function findRoot(): string {

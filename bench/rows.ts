@@ -26,6 +26,10 @@ interface Bench {
   readonly event: Event
   /** Recorded on `other`. */
   readonly elsewhere: Event
+  /** For rows that hold it. */
+  readonly held: Stream
+  /** Holds that stream, and records the event behind; the result lets it go. */
+  hold(): { readonly event: Event; readonly release: () => void }
   /** A stream handle of another library. */
   readonly foreign: bigint
   readonly empty: Kernel<readonly []>
@@ -75,6 +79,31 @@ const eventQuery: Loop = ({ event }, calls) => {
   for (let i = 0; i < calls; i++) sink += Number(event.query())
   return undefined
 }
+
+/** What is not done must be asked for each time. */
+function whileHeld({ hold }: Bench, loop: (event: Event) => number): undefined {
+  const { event, release } = hold()
+  try {
+    if (loop(event) > 0) throw new Error('the stream was not held')
+  } finally {
+    release()
+  }
+}
+
+const streamQueryBusy: Loop = (bench, calls) =>
+  whileHeld(bench, () => {
+    const { held } = bench
+    let done = 0
+    for (let i = 0; i < calls; i++) done += Number(held.query())
+    return done
+  })
+
+const eventQueryBusy: Loop = (bench, calls) =>
+  whileHeld(bench, (event) => {
+    let done = 0
+    for (let i = 0; i < calls; i++) done += Number(event.query())
+    return done
+  })
 
 const synchronizeIdle: Loop = ({ stream }, calls) => {
   for (let i = 0; i < calls; i++) stream.synchronize()
@@ -179,6 +208,8 @@ const loops: Readonly<Record<RowKey, Loop>> = {
   'wait-stream': waitStream,
   'stream-query': streamQuery,
   'event-query': eventQuery,
+  'stream-query-busy': streamQueryBusy,
+  'event-query-busy': eventQueryBusy,
   'synchronize-idle': synchronizeIdle,
   priority,
   wrap,
@@ -199,6 +230,8 @@ const loops: Readonly<Record<RowKey, Loop>> = {
 export function openNode(device: Device, kernels: Kernels, version: string): Contestant {
   const stream = device.createStream()
   const other = device.createStream()
+  const held = device.createStream()
+  const heldEvent = device.createEvent()
   const foreign = kernels.createForeignStream()
   const module = Module.load(ptx, { device })
   const empty = module.kernel('empty', [])
@@ -214,6 +247,11 @@ export function openNode(device: Device, kernels: Kernels, version: string): Con
     other,
     event: stream.record(),
     elsewhere: other.record(),
+    held,
+    hold() {
+      const release = kernels.hold(held.handle)
+      return { event: held.record(heldEvent), release }
+    },
     foreign,
     empty,
     four: module.kernel('four', FOUR),
@@ -246,7 +284,7 @@ export function openNode(device: Device, kernels: Kernels, version: string): Con
       return time(loops[key], calls)
     },
     async close() {
-      for (const held of [bench.event, bench.elsewhere, stream, other]) held.close()
+      for (const each of [bench.event, bench.elsewhere, heldEvent, stream, other, held]) each.close()
       if (!Number.isFinite(sink)) throw new Error('a result was not a number')
     },
   }

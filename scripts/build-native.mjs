@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const TARGETS = { 'linux-x64': 'x86_64-linux-gnu', 'linux-arm64': 'aarch64-linux-gnu' }
+export const TARGETS = { 'linux-x64': 'x86_64-linux-gnu', 'linux-arm64': 'aarch64-linux-gnu' }
 const FLAGS = ['-O2', '-std=c11', '-Wall', '-Werror', '-fPIC', '-shared', '-nostdlib', '-fvisibility=hidden', '-s']
 const ZIG = ['python3', '-m', 'ziglang', 'cc']
 

@@ -333,8 +333,9 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   }
 
   /**
-   * Is all work of the stream done (`cuStreamQuery`)?
-   * @throws {CudaError} where the GPU has faulted; 900 while the stream captures, or another stream does in a mode that
+   * Is all work of the stream done (`cuStreamQuery`)? Where it was before, and nothing was queued since, the driver is not
+   * asked, unless other code has the stream's handle, another thread uses the library, or a capture is under way.
+   * @throws {CudaError} where the GPU has faulted, which a call that is answered without the driver does not see; 900 while the stream captures, or another stream does in a mode that
    * forbids the question, which invalidates that capture
    */
   query(): boolean {
@@ -351,7 +352,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
 
   /**
    * Blocks until all work of the stream is done (`cuStreamSynchronize`). Host functions that come due meanwhile run
-   * inside this call. `await stream.finished()` waits without blocking.
+   * inside this call. The driver is not asked where `query()` would not. `await stream.finished()` waits without blocking.
    * @throws {CudaError} where the GPU has faulted; 900 while a stream captures, as `query()`
    * @throws {Error} ERR_DEADLOCK inside a host function that the work comes after, or inside any host function after
    * ten seconds without progress (CUDA_STREAMS_DEADLOCK_TIMEOUT, in milliseconds), and on the simulator where only this
@@ -760,9 +761,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @param other Any value; false for one that is no Stream.
    */
   equals(other: unknown): boolean {
-    const { device, handle } = coreOf(this)
-    const its = streamCoreOf(other)
-    return its !== undefined && its.device === device && canonicalStream(its.handle) === canonicalStream(handle)
+    const core = coreOf(this)
+    return streamCoreOf(other)?.isSame(core) ?? false
   }
 
   /**

@@ -11,10 +11,11 @@ import { absence, loadLibcuda } from '../driver/cuda/libcuda/installed-driver.js
 import { cudaVersion, versionText } from '../driver/cuda/libcuda/library.js'
 import { koffi, NativeMemory } from '../driver/cuda/libcuda/native.js'
 import { NVRTC } from '../driver/cuda/libcuda/nvrtc.js'
+import { openQuickCalls } from '../driver/cuda/libcuda/quick-calls.js'
 import { CUBLAS } from '../libraries/cublas/library.js'
 import { NCCL } from '../libraries/nccl/library.js'
 import '../shortcuts.js'
-import { type DeviceReport, type Findings, type Part, SEPARATOR } from './report.js'
+import { type Calls, type DeviceReport, type Findings, type Part, SEPARATOR } from './report.js'
 
 type CFunction = (...args: number[]) => number
 
@@ -80,6 +81,15 @@ function examineKoffi(): Part {
   const { version } = koffi()
   const files = Object.keys(createRequire(import.meta.url).cache)
   return { version, file: files.find((path) => path.endsWith('koffi.node')) ?? null }
+}
+
+function examineCalls(): Calls {
+  try {
+    const { bind, why } = openQuickCalls()
+    return { by: bind === undefined ? 'koffi' : 'addon', why }
+  } catch (error) {
+    return { by: null, why: messageOf(error) }
+  }
 }
 
 function examineLibcuda(): Part {
@@ -153,6 +163,8 @@ async function selfTest(device: Device): Promise<void> {
 
 begin('koffi')
 found.koffi = part(examineKoffi)
+begin('addon for calls')
+found.calls = examineCalls()
 begin('libcuda')
 found.libcuda = part(examineLibcuda)
 begin('choice of the driver')

@@ -4,6 +4,12 @@ import { styleText } from 'node:util'
 /** A library: what it is, or why it cannot be used. */
 export type Part = { readonly version: string; readonly file: string | null } | { readonly problem: string }
 
+/** What makes the hot calls of the driver, and its file, or why not the addon; null where neither can. */
+export interface Calls {
+  readonly by: 'addon' | 'koffi' | null
+  readonly why: string
+}
+
 export interface DeviceReport {
   readonly ordinal: number
   readonly name: string
@@ -17,6 +23,7 @@ export interface DeviceReport {
 /** What the process that loads the libraries finds; where it ends early, something is left out. */
 export interface Findings {
   koffi?: Part
+  calls?: Calls
   libcuda?: Part
   driver?: { readonly name: 'cuda' | 'sim' | null; readonly why: string }
   readonly devices: DeviceReport[]
@@ -53,6 +60,7 @@ export function textOf(report: Report): string {
   const libc = platform.libc === null ? '' : ` (${platform.libc})`
   const rows: readonly Row[] = [
     rowOf('koffi', report.koffi),
+    ...(report.calls === undefined ? [] : [rowOfCalls(report.calls)]),
     rowOf('libcuda', report.libcuda, 'for CUDA ', ` (${report.neededCuda} or later is needed)`),
     ...(traces.length === 0 ? [] : [[' ', 'driver files', traces.join(', ')] as const]),
     ...(kernelDriver === null ? [] : [[' ', 'kernel driver', kernelDriver] as const]),
@@ -77,6 +85,11 @@ function rowOf(name: string, part: Part | undefined, before = '', after = ''): R
   if (part === undefined) return ['✗', name, 'not examined']
   if ('problem' in part) return ['–', name, part.problem]
   return ['✓', name, `${before}${part.version}${after}${part.file === null ? '' : `: ${part.file}`}`]
+}
+
+function rowOfCalls({ by, why }: Calls): Row {
+  if (by === null) return ['✗', 'calls', why]
+  return by === 'addon' ? ['✓', 'calls', `by the addon: ${why}`] : ['–', 'calls', `by koffi: ${why}`]
 }
 
 function rowOfDevice({ ordinal, name, memory, computeCapability, works }: DeviceReport): Row {

@@ -1,6 +1,7 @@
 /** The environment variables that have an effect on the library: those of docs/environment.md. */
 export const VARIABLES: readonly string[] = [
   'CUDA_STREAMS_DRIVER',
+  'CUDA_STREAMS_CALLS',
   'CUDA_STREAMS_SIM_DEVICES',
   'CUDA_STREAMS_SIM_SEED',
   'CUDA_STREAMS_DEADLOCK_TIMEOUT',

@@ -161,8 +161,13 @@ let lost = false
 /** Has a call of this thread failed for want of its context? Then the driver has to be asked, where a pool would do else. */
 export const hasLostContext = (): boolean => lost
 
+/** To be told each result that is not success, also where it is no error. */
+export function noteLoss(result: number): void {
+  if (isContextLost(result)) lost = true
+}
+
 /** The error for a result that is not success. Every driver call that fails ends here, on either backend. */
 export function cudaError(call: string, result: number): CudaError {
-  if (isContextLost(result)) lost = true
+  noteLoss(result)
   return new CudaError(call, result, cudaResultName(result), cudaResultExplanation(result))
 }

@@ -43,7 +43,7 @@ export class EventCore extends NativeResource implements EventSettings {
   readonly handle: EventHandle
   readonly serial = nextSerial()
   closed = false
-  /** Counts its records. */
+  /** Counts its records, also those that the driver refused. */
   records = 0
   /** What `records` was when the event was last seen to be done. */
   #doneAt = -1
@@ -125,17 +125,23 @@ export class EventCore extends NativeResource implements EventSettings {
     this.#doneAt = records
   }
 
-  wasRecorded(behind: string | undefined): void {
-    this.records += 1
-    this.behind = behind
-  }
-
   /** The handle, for use with a driver. Throws where the event is closed or belongs to another driver. */
   openFor(driver: Driver): EventHandle {
     this.checkOpen()
     if (this.driver === driver) return this.handle
     const owner = another(this.driver, driver)
     throw stateError('ERR_DEVICE_MISMATCH', `${this} belongs to ${owner} than the object it is used with`)
+  }
+
+  /** Closed events are not: the driver may have made another of each, with the same handle. */
+  isSame(other: EventCore): boolean {
+    if (this === other) return true
+    const areOne = this.handle === other.handle && this.device === other.device
+    return areOne && !(this.#isGone || other.#isGone)
+  }
+
+  get #isGone(): boolean {
+    return this.closed && this.#isPrivate
   }
 
   checkOpen(): this {
@@ -166,9 +172,11 @@ export class EventCore extends NativeResource implements EventSettings {
   }
 
   override destroy(): void {
-    if (this.#isPrivate && this.settings === PLAIN)
-      this.driver.eventRecycle(this.context, this.handle, this.records === 0)
-    else this.driver.eventDestroy(this.handle)
+    // One that is recorded next comes with the record of an earlier use.
+    const neverRecorded = this.records === 0 && this.tenure !== 'recordedNext'
+    if (this.#isPrivate && this.settings === PLAIN) {
+      this.driver.eventRecycle(this.context, this.handle, neverRecorded)
+    } else this.driver.eventDestroy(this.handle)
   }
 
   override toString(): string {

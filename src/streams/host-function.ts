@@ -3,14 +3,21 @@ import { AsyncResource } from 'node:async_hooks'
 import { throwUncaught } from '../base/uncaught.js'
 import type { HostFunction } from '../driver/driver.js'
 
+let running = 0
+
+export const isInsideHostFunction = (): boolean => running > 0
+
 export function hostFunction(callback: (status: number) => void, runsAfterFault: boolean, own = false): HostFunction {
   const context = new AsyncResource('CudaHostFunction')
   const guarded = (status: number): void => {
+    running += 1
     try {
       callback(status)
     } catch (error) {
       // A caller that happens to wait for the stream did not cause this: it is an uncaught exception instead.
       throwUncaught(error)
+    } finally {
+      running -= 1
     }
   }
   return { runsAfterFault, own, run: (status) => context.runInAsyncScope(guarded, undefined, status) }

@@ -10,6 +10,7 @@ import { contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } 
 import { driverForHandle } from '../driver/default-driver.js'
 import {
   type ContextHandle,
+  canonicalStream,
   cudaHandleOf,
   type Driver,
   defaultStream,
@@ -19,6 +20,7 @@ import {
   type StreamHandle,
 } from '../driver/driver.js'
 import type { EventCore } from './event-core.js'
+import { isInsideHostFunction } from './host-function.js'
 import { checkFact, isShared, receive, type SharedStream, withdraw } from './shared.js'
 import type { ExternalStreamOptions, StreamOptions } from './stream-options.js'
 import { handleOf, type StreamSource } from './stream-source.js'
@@ -169,6 +171,18 @@ export class StreamCore extends NativeResource {
     return this.tenure === 'wrapped'
   }
 
+  /** Closed streams are not: the driver may have made another of each, with the same handle. */
+  isSame(other: StreamCore): boolean {
+    if (this === other) return true
+    const areOne = this.device === other.device && canonicalStream(this.handle) === canonicalStream(other.handle)
+    return areOne && !(this.#isGone || other.#isGone)
+  }
+
+  /** No wrapper has the handle either. */
+  get #isGone(): boolean {
+    return this.closed && this.isOurs && !this.#handedOut
+  }
+
   checkDevice(wanted: Device | number | undefined): void {
     if (wanted === undefined || wanted === -1) return
     const device = resolveDevice(wanted)
@@ -197,8 +211,10 @@ export class StreamCore extends NativeResource {
 
   /** Records an event, which must be open; room has been made for it. */
   recordIn(event: EventCore, external: ExternalFlag): void {
-    this.driver.eventRecord(event.openFor(this.driver), this.handle, external)
-    event.wasRecorded(this.last)
+    const handle = event.openFor(this.driver)
+    event.records += 1
+    this.driver.eventRecord(handle, this.handle, external)
+    event.behind = this.last
     // A graph records it again at each launch.
     if (external !== 0) event.handOut()
   }
@@ -208,14 +224,17 @@ export class StreamCore extends NativeResource {
     return this.#idleAt === this.queued
   }
 
-  /** The same, and nothing can have been by other code. */
+  /** The same, and the driver knows whether other code can have queued anything. */
   get isSurelyIdle(): boolean {
-    return this.#idleAt === this.queued && this.tenure === 'owned' && !this.#handedOut
+    return this.#idleAt === this.queued && this.tenure === 'owned'
   }
 
-  /** Seen idle after so many calls: a host function may have queued more since. */
+  /**
+   * Seen idle after so many calls: a host function may have queued more since. One that runs while a call makes room learns
+   * nothing, since that call has been counted, and queues its work later.
+   */
   sawIdle(queued: number): void {
-    this.#idleAt = queued
+    if (!isInsideHostFunction()) this.#idleAt = queued
   }
 
   /** Other code has the handle from now on, and may queue work that no driver sees. */

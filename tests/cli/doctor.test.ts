@@ -195,6 +195,12 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
       assert.ok(report.ok, report.text)
       assert.deepEqual(report.driver, { name: 'cuda', why: 'the NVIDIA driver works' })
       assert.deepEqual(report.libcuda, { version: '13.0', file: nvrtc })
+      const { by, why } = report.calls ?? {}
+      assert.equal(by === 'addon', existsSync(why ?? ''))
+      assert.match(
+        report.text,
+        by === 'addon' ? /^✓ calls +by the addon: /m : /^– calls +by koffi: the addon .* cannot be loaded/m,
+      )
       assert.deepEqual(report.libraries['NVRTC'], { version: '13.0', file: nvrtc })
       assert.deepEqual(report.traces, [nvrtc])
       assert.deepEqual(report.devices, [

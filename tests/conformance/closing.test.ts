@@ -68,6 +68,73 @@ onEveryBackend('closing', (bench) => {
     await other.finished()
   })
 
+  test('S2 what a stream was in the middle of when it was closed is no past of the next one', async () => {
+    using pinned = device.allocPinned(4)
+    using behind = bench.stream()
+    const bytes = pinned.view(Uint8Array)
+    /** What brings a stream there and gives what ends it, and the byte in the end where the order is known. */
+    const states: Readonly<Record<string, readonly [(stream: Stream) => () => void, last?: number]>> = {
+      held: [
+        (stream) => {
+          const latch = bench.latch(stream)
+          stream.fill(pinned, 1)
+          behind.wait(stream)
+          return () => latch.open()
+        },
+        1,
+      ],
+      'at a host function': [
+        (stream) => {
+          stream.launchHostFunc(() => bytes.fill(1))
+          return () => {}
+        },
+      ],
+      'with a promise pending': [
+        (stream) => {
+          void stream.fill(pinned, 1).finished()
+          return () => {}
+        },
+      ],
+      capturing: [
+        (stream) => {
+          stream.beginCapture('relaxed').fill(pinned, 1)
+          return () => {}
+        },
+        2,
+      ],
+      'joined to a capture': [
+        (stream) => {
+          const origin = bench.stream().beginCapture('relaxed')
+          stream.wait(origin.record()).fill(pinned, 1)
+          return () => origin.close()
+        },
+        2,
+      ],
+      idle: [
+        (stream) => {
+          stream.fill(pinned, 1).synchronize()
+          return () => {}
+        },
+        2,
+      ],
+    }
+    for (const [state, [bring, last]] of Object.entries(states)) {
+      bytes.fill(0)
+      const stream = bench.stream()
+      const end = bring(stream)
+      stream.close()
+      using next = bench.stream()
+      assert.equal(next.isCapturing, false, state)
+      next.fill(pinned, 2).synchronize()
+      assert.equal(next.query(), true, state)
+      if (last !== undefined) assert.equal(bytes[0], 2, state)
+      end()
+      await behind.finished()
+      await device.finished()
+      if (last !== undefined) assert.equal(bytes[0], last, state)
+    }
+  })
+
   test('S2 waits queued on an event hold after its close()', async () => {
     using stream = bench.stream()
     using other = bench.stream()

@@ -100,6 +100,44 @@ onEveryBackend('making streams', (bench) => {
     assert.equal(wrapper.id, stream.id)
   })
 
+  test('S1 the ids of 100 streams are all different, also where those between were never asked', () => {
+    const ids = Array.from({ length: 100 }, () => {
+      bench.stream().close()
+      using stream = bench.stream()
+      return stream.id
+    })
+    assert.equal(new Set(ids).size, 100)
+  })
+
+  test('S1 a new stream is as it was asked for, whatever streams were closed before', () => {
+    const { least, greatest } = device.priorityRange
+    const settings = [true, false].flatMap((nonBlocking) =>
+      [least, greatest, 0].map((priority) => ({ nonBlocking, priority })),
+    )
+    const devices = bench.devices.slice(0, 2)
+    for (const before of settings) {
+      for (const wanted of settings) {
+        for (const each of devices) new Stream({ device: each, ...before }).close()
+        for (const each of devices) {
+          using stream = new Stream({ device: each, ...wanted })
+          const { nonBlocking, priority } = stream
+          assert.deepEqual({ nonBlocking, priority }, wanted)
+          assert.equal(stream.device, each)
+          assert.deepEqual([stream.isCapturing, stream.query(), stream.closed], [false, true, false])
+        }
+      }
+    }
+  })
+
+  test('S7 a closed stream, or event, equals no new one', () => {
+    const [stream, event] = [bench.stream(), device.createEvent()]
+    for (const each of [stream, event]) each.close()
+    using newStream = bench.stream()
+    using newEvent = device.createEvent()
+    assert.deepEqual([newStream.equals(stream), stream.equals(newStream), stream.equals(stream)], [false, false, true])
+    assert.deepEqual([newEvent.equals(event), event.equals(newEvent), event.equals(event)], [false, false, true])
+  })
+
   test('S7 equals compares the device and the handle', () => {
     using stream = bench.stream()
     using other = bench.stream()

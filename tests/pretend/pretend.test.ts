@@ -8,6 +8,7 @@ import { spawn } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { after, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { openQuickCalls } from '../../src/driver/cuda/libcuda/quick-calls.js'
 import { runsTestFile } from '../helpers/run-time.js'
 import { pretendedCuda } from './pretend.js'
 
@@ -52,6 +53,9 @@ const NOT_PLAYED: Readonly<Record<string, string>> = {
   matrix: 'rules of captures, faults, cuBLAS and NCCL',
 }
 const OTHERS = ['processes/threads', 'processes/worker-first', 'driver/immediates']
+/** Played also where koffi makes all calls. */
+const CORE = ['closing', 'host-functions', 'ordering', 'streams']
+const CALLS = ['koffi', ...(openQuickCalls().bind === undefined ? [] : ['slots'])]
 /** Milliseconds after which a process hangs. */
 const LONGEST = 120_000
 
@@ -92,11 +96,31 @@ describe('on a pretended GPU', { skip, concurrency: 2 }, () => {
     })
   }
 
-  test('five threads make streams, queue host functions and fill queues', async () => {
-    const { code, output } = await run(['--expose-gc', fileOf('./rounds.js')])
-    assert.equal(code, 0, output.slice(-4000))
-    assert.match(output, /750 rounds on Pretended GPU/)
-  })
+  for (const calls of CALLS) {
+    test(`five threads make streams, queue host functions and fill queues [calls: ${calls}]`, async () => {
+      const { code, output } = await run(['--expose-gc', fileOf('./rounds.js')], { CUDA_STREAMS_CALLS: calls })
+      assert.equal(code, 0, output.slice(-4000))
+      assert.match(output, /750 rounds on Pretended GPU/)
+    })
+  }
+
+  // The others take the addon where there is one.
+  for (const name of CORE) {
+    test(`conformance/${name} [calls: koffi]`, async () => {
+      const args = runsTestFile(fileOf(`../conformance/${name}.test.js`))
+      const { code, output } = await run(args, { CUDA_STREAMS_CALLS: 'koffi' })
+      assert.equal(code, 0, output.slice(-4000))
+    })
+  }
+
+  for (const [calls, code] of Object.entries({ fast: 'ERR_INVALID_ARG_VALUE', koffi: undefined, auto: undefined })) {
+    test(`CUDA_STREAMS_CALLS=${calls} is ${code ?? 'taken'}`, async () => {
+      const program =
+        "import { Device } from 'cuda-streams'; try { Device.get(0) } catch (error) { console.log(error.code) }"
+      const { output } = await run(['--input-type=module', '-e', program], { CUDA_STREAMS_CALLS: calls })
+      assert.equal(output.trim(), code ?? '')
+    })
+  }
 
   test('a wait inside a host function is no deadlock of the threads that wait for its stream', async () => {
     const { code, output } = await run(['--expose-gc', fileOf('./waits-inside.js')], {

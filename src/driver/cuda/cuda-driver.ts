@@ -307,7 +307,7 @@ export class CudaDriver implements Driver {
   }
 
   streamQuery(stream: StreamHandle, isIdle = false): boolean {
-    if (isIdle && this.#mayAnswerItself()) return true
+    if (isIdle && !this.#handedOut.has(stream) && this.#mayAnswerItself()) return true
     if (stream < DEFAULT_STREAM_LIMIT) return this.#queryDefaultStream(stream)
     const result = this.#library.cuStreamQuery(stream)
     if (result === 0) return true

@@ -2,11 +2,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CudaDriver } from '../../../src/driver/cuda/cuda-driver.js'
+import type { StreamReserve } from '../../../src/driver/cuda/handles/stream-reserve.js'
 import { Captures } from '../../../src/driver/cuda/host-functions/captures.js'
 import { alone } from '../../../src/driver/cuda/host-functions/thread-table.js'
 import type { Contexts } from '../../../src/driver/cuda/libcuda/contexts.js'
+import type { Library } from '../../../src/driver/cuda/libcuda/library.js'
 import { NativeMemory } from '../../../src/driver/cuda/libcuda/native.js'
 import { StreamCalls } from '../../../src/driver/cuda/libcuda/stream-calls.js'
+import { EventPool } from '../../../src/driver/cuda/waiting/event-pool.js'
+import { CUresult, noteLoss } from '../../../src/driver/cuda-results.js'
 import {
   CaptureMode,
   type ContextHandle,
@@ -36,6 +40,8 @@ function pretend() {
   const captures = new Map<number, Capture>()
   const contextOf = new Map<number, ContextHandle>()
   const calls: string[] = []
+  /** What a query of these streams gives. */
+  const busy = new Map<number, number>()
   let [current, isRelaxed, made] = [CONTEXTS[0] as ContextHandle, false, 0]
   /** The per-thread stream of the context that is current, or the stream itself. */
   const key = (raw: number): number => (raw === 2 ? -current : raw)
@@ -48,7 +54,18 @@ function pretend() {
       return 0
     },
     cuStreamDestroy_v2: (raw: number) => {
+      calls.push(`cuStreamDestroy ${raw}`)
       captures.delete(raw)
+      return 0
+    },
+    cuStreamQuery: (raw: number) => {
+      calls.push(`cuStreamQuery ${raw}`)
+      return busy.get(raw) ?? 0
+    },
+    cuEventQuery: (event: number) => calls.push(`cuEventQuery ${event}`) * 0,
+    cuEventCreate: () => {
+      made += 1
+      uint64[0] = BigInt(made)
       return 0
     },
     cuStreamGetCtx: (raw: number) => {
@@ -113,7 +130,14 @@ function pretend() {
       }
     },
   }
-  const threads = alone()
+  const threads = { ...alone(), others: false }
+  const reserve = { fillWhereNeeded: () => {}, making: <R>(call: () => R): R => call(), wants: () => false }
+  const pool = new EventPool(
+    library as unknown as Library,
+    memory,
+    contexts as unknown as Contexts,
+    reserve as unknown as StreamReserve,
+  )
   const parts = {
     library,
     memory,
@@ -153,9 +177,9 @@ function pretend() {
         return () => {}
       },
     },
-    pool: { create: () => 0 as EventHandle },
+    pool,
     graphGates: {},
-    reserve: { fillWhereNeeded: () => {}, making: <R>(call: () => R): R => call(), wants: () => false },
+    reserve,
   }
   const driver = new CudaDriver(parts as unknown as ConstructorParameters<typeof CudaDriver>[0])
   const stream = (device = 0): StreamHandle => driver.streamCreate(CONTEXTS[device] as ContextHandle, 1, 0)
@@ -168,7 +192,7 @@ function pretend() {
   /** What another stream does by a wait, and another library by itself. */
   const join = (joined: number, origin: number): void => void captures.set(joined, captures.get(origin) as Capture)
   const spoilt = (): number => [...captures.values()].filter((capture) => capture.spoilt).length
-  return { driver, library, calls, captures, stream, foreign, join, spoilt }
+  return { driver, library, calls, captures, stream, foreign, join, spoilt, threads, busy, pool }
 }
 
 test('an event that a graph may record, or wait for, is never destroyed; another with its handle is', () => {
@@ -282,4 +306,149 @@ test('modules come and go, and streams are asked, with the captures of the threa
     'cuStreamGetId true',
     'cuStreamGetFlags true',
   ])
+})
+
+const [CONTEXT, ELSEWHERE] = CONTEXTS as [ContextHandle, ContextHandle]
+const queries = (calls: string[]): string[] => calls.splice(0).filter((call) => /Query/.test(call))
+
+test('a query that has its answer makes no call; an idle stream that other code can reach is asked', () => {
+  const { driver, calls, stream, foreign, threads } = pretend()
+  const [own, handedOut, wrapped, capturing] = [stream(), stream(), foreign(), stream()]
+  driver.streamHandedOut(handedOut)
+  // As wrapping does.
+  driver.streamHandedOut(wrapped)
+  const ask = (each: StreamHandle): string[] => {
+    assert.equal(driver.streamQuery(each, true), true)
+    return queries(calls)
+  }
+  assert.deepEqual(ask(own), [])
+  assert.equal(driver.streamQuery(own), true)
+  assert.deepEqual(queries(calls), [`cuStreamQuery ${own}`])
+  for (const each of [handedOut, wrapped]) assert.deepEqual(ask(each), [`cuStreamQuery ${each}`])
+  for (const each of [0, 2] as const) assert.equal(ask(defaultStream(0, each)).length, 1)
+  assert.equal(driver.eventQuery(EVENT, true), true)
+  assert.deepEqual(queries(calls), [])
+
+  const both = (): string[] => {
+    driver.eventQuery(EVENT, true)
+    return [...queries(calls), ...ask(own)]
+  }
+  driver.graphs.begin(capturing, RELAXED)
+  assert.deepEqual(both(), [`cuEventQuery ${EVENT}`, `cuStreamQuery ${own}`])
+  driver.graphs.end(capturing)
+  assert.deepEqual(both(), [])
+  threads.others = true
+  assert.deepEqual(both(), [`cuEventQuery ${EVENT}`, `cuStreamQuery ${own}`])
+})
+
+test('an idle stream that was closed is the next one of its sort, and none of another', () => {
+  const { driver, calls } = pretend()
+  const sorts: readonly Parameters<CudaDriver['streamCreate']>[] = [
+    ...([1, 0] as const).flatMap((flags) => [0, -1, 1].map((priority) => [CONTEXT, flags, priority] as const)),
+    ...[0, 2 ** 31 - 1, -(2 ** 31)].map((priority) => [ELSEWHERE, 1, priority] as const),
+  ].map(([context, flags, priority]) => [context, flags, priority])
+  const closed = sorts.map((sort) => driver.streamCreate(...sort))
+  for (const each of closed) driver.streamDestroy(each)
+  assert.deepEqual(
+    sorts.map((sort) => driver.streamCreate(...sort)),
+    closed,
+  )
+  assert.deepEqual(
+    calls.splice(0).filter((call) => /Destroy/.test(call)),
+    [],
+  )
+  assert.ok(sorts.every((sort) => !closed.includes(driver.streamCreate(...sort))))
+})
+
+test('a stream that may be told from another is never given out again', () => {
+  const { driver, library, calls, stream, busy, join } = pretend()
+  const states: Readonly<Record<string, (stream: StreamHandle) => void>> = {
+    'its handle was handed out': (each) => driver.streamHandedOut(each),
+    'its id was asked': (each) => void driver.streamGetId(each),
+    'it is busy': (each) => void busy.set(each, CUresult.NOT_READY),
+    'it began a capture': (each) => driver.graphs.begin(each, RELAXED),
+    'it joined a capture': (each) => {
+      const origin = stream()
+      library.cuStreamBeginCapture_v2(origin)
+      join(each, origin)
+    },
+  }
+  for (const [state, bring] of Object.entries(states)) {
+    const own = stream()
+    bring(own)
+    calls.length = 0
+    driver.streamDestroy(own)
+    assert.deepEqual(
+      calls.filter((call) => /Destroy \d/.test(call)),
+      [`cuStreamDestroy ${own}`],
+      state,
+    )
+    assert.notEqual(stream(), own, state)
+  }
+})
+
+test('a stream whose handle is read after it was closed is destroyed then; one that is out again is asked from then on', () => {
+  const { driver, calls, stream } = pretend()
+  const closed = stream()
+  driver.streamDestroy(closed)
+  driver.streamHandedOut(closed)
+  assert.deepEqual(calls.splice(0).slice(-1), [`cuStreamDestroy ${closed}`])
+  assert.notEqual(stream(), closed)
+
+  const again = stream()
+  driver.streamDestroy(again)
+  assert.equal(stream(), again)
+  driver.streamHandedOut(again)
+  calls.length = 0
+  driver.streamQuery(again, true)
+  assert.deepEqual(queries(calls), [`cuStreamQuery ${again}`])
+  driver.streamDestroy(again)
+  assert.notEqual(stream(), again)
+})
+
+test('no more than 64 closed streams are kept', () => {
+  const { driver, calls, stream } = pretend()
+  const many = Array.from({ length: 100 }, () => stream())
+  const others = Array.from({ length: 10 }, (_, index) => driver.streamCreate(CONTEXT, 1, -index - 1))
+  for (const each of [...many, ...others]) driver.streamDestroy(each)
+  assert.equal(calls.splice(0).filter((call) => /Destroy/.test(call)).length, 46)
+  assert.equal(Array.from({ length: 65 }, () => stream()).filter((each) => many.includes(each)).length, 64)
+})
+
+test('an event that was never recorded is given out again, and no other is given out as new', () => {
+  const { driver, pool } = pretend()
+  const create = (context = CONTEXT, flags: number = EventFlag.DISABLE_TIMING): EventHandle =>
+    driver.eventCreate(context, flags)
+  const [fresh, recorded] = [create(), create()]
+  driver.eventRecycle(CONTEXT, recorded)
+  driver.eventRecycle(CONTEXT, fresh, true)
+  assert.equal(pool.hides(fresh), true)
+  for (const flags of [EventFlag.DEFAULT, EventFlag.DISABLE_TIMING | EventFlag.BLOCKING_SYNC]) {
+    assert.notEqual(create(CONTEXT, flags), fresh)
+  }
+  assert.notEqual(create(ELSEWHERE), fresh)
+  assert.equal(create(), fresh)
+  assert.notEqual(create(), recorded)
+  const many = Array.from({ length: 100 }, () => create())
+  for (const each of many) driver.eventRecycle(CONTEXT, each, true)
+  const again = Array.from({ length: 100 }, () => create())
+  assert.equal(again.filter((each) => many.includes(each)).length, 64)
+})
+
+test('once a context is lost nothing is known any more, and nothing is given out again', () => {
+  const { driver, calls, stream } = pretend()
+  const [own, closed] = [stream(), stream()]
+  const unused = driver.eventCreate(CONTEXT, EventFlag.DISABLE_TIMING)
+  driver.streamDestroy(closed)
+  driver.eventRecycle(CONTEXT, unused, true)
+  calls.length = 0
+  noteLoss(CUresult.NOT_READY)
+  driver.streamQuery(own, true)
+  assert.deepEqual(queries(calls), [])
+  noteLoss(CUresult.ILLEGAL_ADDRESS)
+  driver.streamQuery(own, true)
+  driver.eventQuery(EVENT, true)
+  assert.deepEqual(queries(calls), [`cuStreamQuery ${own}`, `cuEventQuery ${EVENT}`])
+  assert.notEqual(stream(), closed)
+  assert.notEqual(driver.eventCreate(CONTEXT, EventFlag.DISABLE_TIMING), unused)
 })

@@ -1,18 +1,23 @@
 /** Streams that were closed when idle, and whose handle no other code has: to make one takes CUDA microseconds. */
+import { isMainThread } from 'node:worker_threads'
 import { hasLostContext } from '../../cuda-results.js'
 import type { ContextHandle, StreamHandle } from '../../driver.js'
 
-/** Of each sort. */
-const MOST_KEPT = 16
+/** Of all sorts together. A worker keeps none: they would outlive it. */
+const MOST_KEPT = isMainThread ? 64 : 0
 
 export class StreamPool {
   /** By context, then by flags and priority: those that are kept. */
   readonly #sorts = new Map<ContextHandle, Map<number, StreamHandle[]>>()
   /** For each stream that could be kept, where. */
   readonly #placeOf = new Map<StreamHandle, StreamHandle[]>()
+  #count = 0
 
   take(context: ContextHandle, flags: number, priority: number): StreamHandle | undefined {
-    return hasLostContext() ? undefined : this.#kept(context, flags, priority).pop()
+    if (this.#count === 0 || hasLostContext()) return undefined
+    const stream = this.#kept(context, flags, priority).pop()
+    if (stream !== undefined) this.#count -= 1
+    return stream
   }
 
   /** A stream that was made, and may come back. */
@@ -21,12 +26,12 @@ export class StreamPool {
   }
 
   wants(stream: StreamHandle): boolean {
-    const place = this.#placeOf.get(stream)
-    return place !== undefined && place.length < MOST_KEPT
+    return this.#count < MOST_KEPT && this.#placeOf.has(stream)
   }
 
   keep(stream: StreamHandle): void {
     this.#placeOf.get(stream)?.push(stream)
+    this.#count += 1
   }
 
   /** It is destroyed, or its handle is handed out, maybe after it was closed. True where it was kept, and is not any more. */
@@ -34,8 +39,10 @@ export class StreamPool {
     const place = this.#placeOf.get(stream)
     this.#placeOf.delete(stream)
     const at = place?.indexOf(stream) ?? -1
-    if (at >= 0) place?.splice(at, 1)
-    return at >= 0
+    if (at < 0) return false
+    place?.splice(at, 1)
+    this.#count -= 1
+    return true
   }
 
   #kept(context: ContextHandle, flags: number, priority: number): StreamHandle[] {

@@ -5,6 +5,7 @@
  */
 import { stateError } from '../../../base/errors.js'
 import { shortCallSite } from '../../../base/stack.js'
+import { noteLoss } from '../../cuda-results.js'
 import type { ContextHandle, HostFunction, StreamHandle } from '../../driver.js'
 import { check, type Library } from '../libcuda/library.js'
 import { GATE_SLOTS, type GateMemory, WaitUntil } from './gate-memory.js'
@@ -173,6 +174,7 @@ export class Gates {
 
   /** A context is lost: callbacks hear of it, host functions are dropped, and no gate of it will be reached. */
   fail(context: ContextHandle, status: number): void {
+    noteLoss(status)
     for (const lane of [...this.#active]) {
       if (lane.context !== context) continue
       const calls = lane.calls.splice(lane.running ? 1 : 0)

@@ -1,7 +1,7 @@
 /** Declares each function of libcuda once, and starts the driver. Nothing here knows what the functions are for. */
 import { existsSync } from 'node:fs'
 import { explained } from '../../../base/errors.js'
-import { cudaError, isContextLost } from '../../cuda-results.js'
+import { cudaError, isContextLost, noteLoss } from '../../cuda-results.js'
 import { fileOf, type LoadedLibrary } from './find-library.js'
 import { loadLibcuda, noDriver } from './installed-driver.js'
 import { koffi, NativeMemory } from './native.js'
@@ -97,7 +97,7 @@ function declare(libcuda: LoadedLibrary): Library {
   const ipcHandle = koffi().struct({ reserved: koffi().array('uint8', 64) })
   const typeOf = (type: ArgumentType): string | typeof ipcHandle => (type.startsWith('CUipc') ? ipcHandle : type)
   const functions: Partial<Record<DriverFunction, CFunction>> = {}
-  const bind = openQuickCalls()
+  const { bind } = openQuickCalls()
   for (const [name, parameters] of Object.entries(SIGNATURES)) {
     try {
       const types = argumentTypesOf(parameters).map(typeOf)
@@ -134,5 +134,6 @@ export function check(call: string, result: number): void {
  * An object that is destroyed in a lost context is gone either way: the fault has been reported elsewhere, or will be.
  */
 export function checkDestroyed(call: string, result: number): void {
-  if (!isContextLost(result)) check(call, result)
+  if (isContextLost(result)) noteLoss(result)
+  else check(call, result)
 }

@@ -18,22 +18,30 @@ const VARIABLE = 'CUDA_STREAMS_CALLS'
 const FRAME_BYTES = 64
 const FUNCTION = 7
 
+export interface QuickCalls {
+  /** Undefined where koffi makes all calls. */
+  readonly bind: Binder | undefined
+  /** The addon's file, or why it is not used. */
+  readonly why: string
+}
+
 /**
- * @returns undefined where koffi makes all calls
- * @throws ERR_UNSUPPORTED where the environment asks for the addon, and it cannot be loaded
+ * @throws ERR_INVALID_ARG_VALUE for a value of the variable that does not exist; ERR_UNSUPPORTED where it asks for the addon,
+ * and that cannot be loaded
  */
-export function openQuickCalls(): Binder | undefined {
+export function openQuickCalls(): QuickCalls {
   const wanted = process.env[VARIABLE] || 'auto'
-  if (wanted === 'koffi') return undefined
+  if (wanted === 'koffi') return { bind: undefined, why: `${VARIABLE}=koffi` }
   if (wanted !== 'auto' && wanted !== 'slots') {
     throw invalidValue(`${VARIABLE} must be 'auto', 'slots' or 'koffi', not '${wanted}'`)
   }
   const file = `./calls-${process.platform}-${process.arch}.node`
+  const require = createRequire(import.meta.url)
   try {
-    return binderOf(createRequire(import.meta.url)(file))
+    return { bind: binderOf(require(file)), why: require.resolve(file) }
   } catch (error) {
-    if (wanted === 'auto') return undefined
     const why = `the addon ${file.slice(2)} cannot be loaded: ${messageOf(error).split('\n')[0]}`
+    if (wanted === 'auto') return { bind: undefined, why }
     throw stateError('ERR_UNSUPPORTED', `${VARIABLE}=slots, but ${why}. Unset it, and koffi makes the calls`, error)
   }
 }

@@ -26,6 +26,8 @@ const CALM_WITHIN = 100
 const PATIENCE = 250
 /** So many looks at the gates, which are in memory, for each query, which costs up to a microsecond. */
 const LOOKS = 8
+/** Milliseconds for which it is so: later the thread naps between two looks. */
+const LOOKS_FOR = 1
 /** It is at most this part of the time after which the wait is given up. */
 const SHARE_OF_DEADLOCK = 1 / 4
 
@@ -182,14 +184,15 @@ export class Blocking {
     const { hostFunctions, gates, rest } = this.parts
     let since = performance.now()
     let others: OthersStanding | undefined
-    const mayRunFirst = (turn: number): boolean => turn % LOOKS !== 0 && hostFunctions.pending
+    let waited = 0
+    const mayRunFirst = (turn: number): boolean => turn % LOOKS !== 0 && waited < LOOKS_FOR && hostFunctions.pending
     for (let turn = 0; mayRunFirst(turn) || !isDone(); turn += 1) {
       if (gates.runDue()) {
         since = performance.now()
         others = undefined
         continue
       }
-      const waited = performance.now() - since
+      waited = performance.now() - since
       if (turn % 64 === 63) {
         hostFunctions.lookForFaults()
         if (waited > CALM_WITHIN) others = this.#lookAtOthers(others, what)

@@ -1,0 +1,22 @@
+/** Where closed streams are kept. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { isMainThread, parentPort, Worker } from 'node:worker_threads'
+import { StreamPool } from '../../../../src/driver/cuda/handles/stream-pool.js'
+import type { ContextHandle, StreamHandle } from '../../../../src/driver/driver.js'
+
+function wantsOne(): boolean {
+  const pool = new StreamPool()
+  pool.made(0x100 as StreamHandle, 1 as ContextHandle, 1, 0)
+  return pool.wants(0x100 as StreamHandle)
+}
+
+if (!isMainThread) parentPort?.postMessage(wantsOne())
+else {
+  test('a worker keeps no closed streams, which would outlive it', async () => {
+    const [wanted] = await once(new Worker(fileURLToPath(import.meta.url)), 'message')
+    assert.deepEqual([wantsOne(), wanted], [true, false])
+  })
+}

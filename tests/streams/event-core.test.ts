@@ -1,0 +1,51 @@
+/** Which events a driver may give out as new. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { driverOf } from '../../src/device.js'
+import { type ContextHandle, type EventHandle, ExternalFlag, type StreamHandle } from '../../src/driver/driver.js'
+import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
+import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
+import { EventCore, PLAIN } from '../../src/streams/event-core.js'
+import { StreamCore } from '../../src/streams/stream-core.js'
+import { simWorkbench } from '../helpers/workbench.js'
+
+class Recycled extends DriverWrapper {
+  readonly new: (boolean | undefined)[] = []
+  refuses = false
+
+  override eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
+    if (this.refuses) throw new Error('refused')
+    super.eventRecord(event, stream, external)
+  }
+
+  override eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void {
+    this.new.push(neverRecorded)
+    super.eventRecycle(context, event, neverRecorded)
+  }
+}
+
+test('an event is new again only where it was made new, and nothing tried to record it', () => {
+  const { device } = simWorkbench()
+  const front = driverOf(device)
+  assert.ok(front instanceof WrappableDriver)
+  const { wrapper: driver } = front.wrap((inner) => new Recycled(inner))
+  const stream = StreamCore.make(device)
+  const events = {
+    neverRecorded: EventCore.make(device),
+    recorded: EventCore.make(device),
+    refused: EventCore.make(device),
+    // Its handle may be one with an old record.
+    madeToBeRecorded: new EventCore(device, stream.context, PLAIN, 'recordedNext'),
+  }
+  stream.recordIn(events.recorded, ExternalFlag.NONE)
+  driver.refuses = true
+  assert.throws(() => stream.recordIn(events.refused, ExternalFlag.NONE))
+  for (const event of Object.values(events)) event.close()
+  assert.deepEqual(driver.new, [true, false, false, false])
+
+  const shown = EventCore.make(device)
+  shown.handOut()
+  shown.close()
+  EventCore.make(device, { blockingSync: true }).close()
+  assert.equal(driver.new.length, 4, 'destroyed')
+})
