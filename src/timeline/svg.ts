@@ -1,12 +1,12 @@
 /** A still picture of a timeline, for documents. It follows the reader's colour scheme, and needs no script. */
 import { checkBoolean, readOptions } from '../base/arguments.js'
 import { invalidType, outOfRange } from '../base/errors.js'
-import type { Analysis } from './analysis.js'
+import { type Bars, isHatched, laneBars, Pixels } from './bars.js'
+import { BAR_COLOURS, barColours, COLOURS, NULL_STREAM, WAIT } from './colours.js'
 import { escaped } from './html.js'
-import { kernelColours } from './kernel-colours.js'
-import { isHostOnly, isInstant, KIND_NAMES, RowKind } from './kinds.js'
+import { RowKind } from './kinds.js'
+import type { PageData } from './page-format.js'
 import { NO_ROW } from './table.js'
-import type { Trace } from './trace.js'
 
 /** What the picture shows. */
 export interface SvgOptions {
@@ -18,7 +18,7 @@ export interface SvgOptions {
   readonly to?: number | undefined
   /** Stands above the picture. Default: none. */
   readonly title?: string | undefined
-  /** Draws arrows from records to the waits for them. Default true. */
+  /** Draws arrows from records to the waits for them, where there are at most 300. Default true. */
   readonly arrows?: boolean | undefined
   /** Underlines the operations of `timeline.criticalPath`. Default true. */
   readonly criticalPath?: boolean | undefined
@@ -34,55 +34,33 @@ const LEGEND = 34
 /** About what a letter takes. */
 const LETTER = 6.4
 const NARROWEST = 200
-/** The colour of narrower bars cannot be seen. */
-const NARROWEST_IN_LEGEND = 2
-
-/** By class: what it is drawn in for a reader who has it light, and dark. */
-const COLOURS: Readonly<Record<string, readonly [light: string, dark: string]>> = {
-  page: ['#ffffff', '#12161d'],
-  text: ['#1c2330', '#e4e8ef'],
-  title: ['#1c2330', '#e4e8ef'],
-  faint: ['#6b7688', '#8f9bad'],
-  band: ['#f0f2f6', '#1d222b'],
-  line: ['#e0e4ea', '#2b323d'],
-  wait: ['#b9c2cf', '#4a5566'],
-  critical: ['#e0483e', '#ff7b6e'],
-  arrow: ['#7d8797', '#8793a6'],
-  head: ['#7d8797', '#8793a6'],
-  onBar: ['#ffffff', '#0b0e13'],
-  kernel0: ['#3f66d6', '#86a8ff'],
-  kernel1: ['#0f87c4', '#5cc3f5'],
-  kernel2: ['#6f5bd0', '#b4a3ff'],
-  kernel3: ['#4e7191', '#9fb8d0'],
-  kernel4: ['#2c4a9a', '#7d93e6'],
-  kernel5: ['#128a9f', '#5fc9db'],
-  copy: ['#0f8a6d', '#4fd1ab'],
-  fill: ['#5f8a1c', '#a6d05a'],
-  hostFunction: ['#b4690e', '#f0b35a'],
-  graph: ['#8a46b8', '#d29bf5'],
-  latch: ['#8b95a5', '#7e8a9c'],
-  fault: ['#c22a2a', '#ff6b6b'],
-}
+/** Letters of a name beside a lane. */
+const MOST_LETTERS = 22
+/** Bars this wide have round corners, and a name if that fits. */
+const ROUNDED = 5
+/** Of what is hatched, above and below. */
+const INSET = 8
+/** A pixel that waits for more of its time than this is hatched. */
+const HALF = 0.5
+/** More arrows than this are a thicket: none is drawn. */
+const MOST_ARROWS = 300
 
 interface Frame {
-  readonly trace: Trace
-  /** Those that are drawn. */
-  readonly rows: readonly number[]
+  readonly data: PageData
+  /** The lanes that are drawn, from above. */
+  readonly lanes: readonly { readonly lane: number; readonly bars: Bars; readonly top: number }[]
   readonly from: number
   readonly to: number
   readonly width: number
   readonly top: number
-  /** The place of each lane that is drawn, from above. */
-  readonly places: ReadonlyMap<number, number>
-  readonly colours: ReadonlyMap<string, number>
 }
 
-export function toSvg(trace: Trace, analysis: Analysis, options: SvgOptions | undefined): string {
+export function toSvg(data: PageData, options: SvgOptions | undefined): string {
   const given = readOptions(options, ['width', 'from', 'to', 'title', 'arrows', 'criticalPath'])
   const { width = 1200 } = given
   if (typeof width !== 'number') throw invalidType('options.width', 'a number of pixels', width)
   if (!(width >= NARROWEST && width < 1e5)) throw outOfRange('options.width', `from ${NARROWEST} to 100000`, width)
-  const { from = 0, to = trace.duration, title = '' } = given
+  const { from = 0, to = data.duration, title = '' } = given
   if (typeof from !== 'number') throw invalidType('options.from', 'a number of nanoseconds', from)
   if (typeof to !== 'number') throw invalidType('options.to', 'a number of nanoseconds', to)
   if (typeof title !== 'string') throw invalidType('options.title', 'a text', title)
@@ -91,53 +69,47 @@ export function toSvg(trace: Trace, analysis: Analysis, options: SvgOptions | un
   if (!(to > from)) throw outOfRange('options.to', 'after options.from', to)
   const arrows = checkBoolean(given.arrows, 'options.arrows', true)
   const critical = checkBoolean(given.criticalPath, 'options.criticalPath', true)
-  const frame = frameOf(trace, from, to, width, title)
-  const height = frame.top + frame.places.size * PITCH + LEGEND
-  const name = title || `Timeline of ${frame.places.size} streams`
+  const frame = frameOf(data, from, to, width, title)
+  const height = frame.top + frame.lanes.length * PITCH + LEGEND
+  const arrowLines = arrows ? arrowsOf(frame) : []
+  const name = title || `Timeline of ${frame.lanes.length} streams`
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${escaped(name)}">`,
     `<title>${escaped(name)}</title>`,
     `<style>${styles()}</style>`,
-    '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="wait" width="1.6" height="6"/></pattern>',
+    `<defs>${hatch('wait', 45)}${hatch('nullStream', -45)}`,
     '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto"><path class="head" d="M0 0L8 4L0 8z"/></marker></defs>',
-    `<rect class="page" width="${width}" height="${height}" rx="6"/>`,
-    ...(title === '' ? [] : [`<text class="title" x="${MARGIN}" y="24">${escaped(title)}</text>`]),
+    `<rect class="background" width="${width}" height="${height}" rx="6"/>`,
+    ...(title === '' ? [] : [`<text class="text title" x="${MARGIN}" y="24">${escaped(title)}</text>`]),
     ...axis(frame, height),
-    ...lanes(frame),
-    ...bars(frame),
-    ...(critical ? criticalMarks(frame, analysis) : []),
-    ...(arrows ? arrowsOf(frame) : []),
+    ...frame.lanes.flatMap((lane) => [...band(frame, lane), ...drawnBars(frame, lane, critical)]),
+    ...arrowLines,
     ...legend(frame, height, critical),
     '</svg>',
     '',
   ].join('\n')
 }
 
-function frameOf(trace: Trace, from: number, to: number, width: number, title: string): Frame {
-  const rows = Array.from(trace.kind.keys()).filter((row) => isDrawn(trace, row, from, to))
-  const used = new Set(rows.map((row) => trace.lane[row] ?? 0))
-  const drawn = trace.lanes.filter(({ index }) => used.has(index))
-  const places = new Map(drawn.map(({ index }, place) => [index, place]))
+function frameOf(data: PageData, from: number, to: number, width: number, title: string): Frame {
   const top = (title === '' ? 8 : TITLE + 8) + AXIS
-  return { trace, rows, from, to, width, top, places, colours: kernelColours(trace) }
+  const drawn = laneBars(data, barColours(data)).flatMap(({ tracks: [bars] }, lane) => {
+    const isSeen = bars?.begin.some((begin, at) => begin < to && (bars.end[at] ?? 0) > Math.max(from, begin))
+    return bars !== undefined && isSeen ? [{ lane, bars }] : []
+  })
+  const lanes = drawn.map((one, place) => ({ ...one, top: top + place * PITCH + 8 }))
+  return { data, lanes, from, to, width, top }
 }
 
 const x = ({ from, to, width }: Frame, time: number): number =>
   MARGIN + LABELS + ((Math.min(Math.max(time, from), to) - from) / (to - from)) * (width - LABELS - 2 * MARGIN)
 const round = (value: number): string => String(Number(value.toFixed(1)))
-const laneTop = ({ top, places }: Frame, lane: number): number => top + (places.get(lane) ?? 0) * PITCH + 8
+const titleOf = ({ data }: Frame, row: number): string => data.names[data.name[row] ?? 0] ?? ''
+const colourClass = (colour: number | undefined): string => BAR_COLOURS[colour ?? 0] ?? ''
+const fillOf = (colour: number): string =>
+  isHatched(colour) ? `fill="url(#hatch-${colourClass(colour)})"` : `class="${colourClass(colour)}"`
 
-function isDrawn({ kind, start, end, parent }: Trace, row: number, from: number, to: number): boolean {
-  const what = kind[row] ?? 0
-  if (isHostOnly(what) || (isInstant(what) && what !== RowKind.WAIT) || parent[row] !== NO_ROW) return false
-  return (start[row] ?? Number.NaN) < to && (end[row] ?? Number.NaN) > Math.max(from, start[row] ?? 0)
-}
-
-function classOf({ trace, colours }: Frame, row: number): string {
-  const kind = trace.kind[row] ?? 0
-  if (kind !== RowKind.KERNEL) return KIND_NAMES[kind] ?? ''
-  return `kernel${colours.get(trace.name[row] ?? '') ?? 0}`
-}
+const hatch = (name: string, degrees: number): string =>
+  `<pattern id="hatch-${name}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(${degrees})"><rect class="${name}" width="1.8" height="6"/></pattern>`
 
 function axis(frame: Frame, height: number): string[] {
   const { from, to, width, top } = frame
@@ -157,71 +129,114 @@ function axis(frame: Frame, height: number): string[] {
   return lines
 }
 
-function lanes(frame: Frame): string[] {
-  const { trace, places, width } = frame
-  return [...places.keys()].flatMap((lane) => {
-    const top = laneTop(frame, lane)
-    return [
-      `<rect class="band" x="${MARGIN + LABELS}" y="${top}" width="${width - LABELS - 2 * MARGIN}" height="${BAR}" rx="4"/>`,
-      `<text class="text" x="${MARGIN}" y="${top + BAR / 2 + 4}">${escaped(trace.laneNames[lane] ?? '')}</text>`,
-    ]
-  })
+type Lane = Frame['lanes'][number]
+
+function band(frame: Frame, { lane, top }: Lane): string[] {
+  const name = frame.data.lanes[lane]?.name ?? ''
+  return [
+    `<rect class="band" x="${MARGIN + LABELS}" y="${top}" width="${frame.width - LABELS - 2 * MARGIN}" height="${BAR}" rx="4"/>`,
+    `<text class="text" x="${MARGIN}" y="${top + BAR / 2 + 4}">${name.length > MOST_LETTERS ? `<title>${escaped(name)}</title>` : ''}${escaped(fitting(name, MOST_LETTERS))}</text>`,
+  ]
 }
 
-function bars(frame: Frame): string[] {
-  const { trace, rows } = frame
-  const found: string[] = []
-  /** Where the bar before ends: what begins in the same half pixel is drawn with it. */
-  const drawnTo = new Map<number, number>()
-  for (const row of rows) {
-    const lane = trace.lane[row] ?? 0
-    const left = x(frame, trace.start[row] ?? 0)
-    const right = x(frame, trace.end[row] ?? 0)
-    if (right - left < 0.5 && right < (drawnTo.get(lane) ?? Number.NEGATIVE_INFINITY) + 0.5) continue
-    drawnTo.set(lane, right)
-    const isWait = trace.kind[row] === RowKind.WAIT
-    const inset = isWait ? 8 : 0
-    const width = Math.max(0.8, right - left - (right - left > 4 ? 1 : 0))
-    const top = laneTop(frame, lane) + inset
-    const size = `x="${round(left)}" y="${top}" width="${round(width)}" height="${BAR - 2 * inset}"`
-    const name = trace.name[row] ?? ''
-    found.push(
-      `<rect ${isWait ? 'fill="url(#hatch)"' : `class="${classOf(frame, row)}"`} ${size} rx="${width > 5 ? 3 : 0}"/>`,
-    )
-    if (!isWait && width > name.length * LETTER + 8) {
-      found.push(
-        `<text class="onBar" x="${round(left + width / 2)}" y="${top + BAR / 2 + 4}" text-anchor="middle">${escaped(name)}</text>`,
-      )
-    }
+const fitting = (text: string, letters: number): string =>
+  text.length <= letters ? text : letters < 4 ? '' : `${text.slice(0, letters - 1)}…`
+
+/** Bars that are wide enough, each for itself; of the rest, how much of each pixel they fill, in one shape for a colour. */
+function drawnBars(frame: Frame, { bars, top }: Lane, critical: boolean): string[] {
+  const { from, to, width } = frame
+  const perPixel = (to - from) / (width - LABELS - 2 * MARGIN)
+  const wide: string[] = []
+  const narrow = BAR_COLOURS.map(() => '')
+  const underlined: (readonly [left: number, right: number])[] = []
+  const underline = (at: number, left: number, right: number): void => {
+    const last = underlined.at(-1)
+    if (frame.data.critical[bars.rows[at] ?? 0] !== 1 || isHatched(bars.colour[at])) return
+    if (last !== undefined && left - last[1] < 1) underlined[underlined.length - 1] = [last[0], right]
+    else underlined.push([left, right])
   }
-  return found
-}
-
-function criticalMarks(frame: Frame, { criticalPath }: Analysis): string[] {
-  const { trace } = frame
-  const drawn = new Set(frame.rows)
-  const rows = criticalPath.filter((row) => drawn.has(row) && trace.kind[row] !== RowKind.WAIT)
-  return rows.map((row) => {
-    const left = x(frame, trace.start[row] ?? 0)
-    const width = Math.max(0.8, x(frame, trace.end[row] ?? 0) - left - 1)
-    const top = laneTop(frame, trace.lane[row] ?? 0) + BAR + 1
-    return `<rect class="critical" x="${round(left)}" y="${top}" width="${round(width)}" height="3"/>`
+  const pixels = new Pixels()
+  pixels.fill(bars, from, to, perPixel, (at) => {
+    const colour = bars.colour[at] ?? 0
+    const left = x(frame, bars.begin[at] ?? 0)
+    const right = x(frame, bars.end[at] ?? 0)
+    const size = Math.max(0.8, right - left - (right - left > 4 ? 1 : 0))
+    const inset = isHatched(colour) ? INSET : 0
+    const [y, tall] = [top + inset, BAR - 2 * inset]
+    underline(at, left, left + size)
+    if (size < ROUNDED) {
+      narrow[colour] += `M${round(left)} ${y}h${round(size)}v${tall}h-${round(size)}z`
+      return
+    }
+    wide.push(`<rect ${fillOf(colour)} x="${round(left)}" y="${y}" width="${round(size)}" height="${tall}" rx="3"/>`)
+    const text = fitting(
+      colour === NULL_STREAM ? 'null stream' : titleOf(frame, bars.rows[at] ?? 0),
+      (size - 8) / LETTER,
+    )
+    if (text === '' || colour === WAIT) return
+    const place = `x="${round(left + size / 2)}" y="${top + BAR / 2 + 4}" text-anchor="middle"`
+    wide.push(`<text class="${colour === NULL_STREAM ? 'text onHatch' : 'onBar'}" ${place}>${escaped(text)}</text>`)
   })
+  for (const [colour, shape] of heaps(pixels, top).entries()) narrow[colour] += shape
+  for (let pixel = 0; pixel < pixels.count; pixel += 1) {
+    const left = x(frame, (pixels.first + pixel) * perPixel)
+    for (let at = pixels.from[pixel] ?? -1; at >= 0 && at < (pixels.upTo[pixel] ?? 0); at += 1)
+      underline(at, left, left + 1)
+  }
+  underlined.sort(([a], [b]) => a - b)
+  const line = underlined.map(
+    ([left, right]) => `M${round(left)} ${top + BAR + 1}h${round(right - left)}v3h-${round(right - left)}z`,
+  )
+  return [
+    ...narrow.flatMap((shape, colour) => (shape === '' ? [] : [`<path ${fillOf(colour)} d="${shape}"/>`])).reverse(),
+    ...wide,
+    ...(critical && line.length > 0 ? [`<path class="critical" d="${line.join('')}"/>`] : []),
+  ]
+
+  /** The colours of a pixel stand on each other: each shape reaches from the ground, behind those below it. */
+  function heaps(pixels: Pixels, top: number): string[] {
+    const shapes = BAR_COLOURS.map(() => '')
+    const before = BAR_COLOURS.map(() => 0)
+    const ground = top + BAR
+    const { first, count } = pixels
+    for (let pixel = 0; pixel <= count; pixel += 1) {
+      const left = Math.round(x(frame, (first + pixel) * perPixel))
+      let filled = 0
+      for (const colour of BAR_COLOURS.keys()) {
+        const share = pixel === count || pixels.from[pixel] === -1 ? 0 : pixels.share(pixel, colour)
+        const inset = isHatched(colour) ? INSET : 0
+        let tall = 0
+        if (isHatched(colour)) tall = share > HALF ? BAR - 2 * inset : 0
+        else if (share > 0) {
+          filled += share * BAR
+          tall = Math.min(BAR, Math.max(1, Math.round(filled)))
+        }
+        if (tall === before[colour]) continue
+        if (before[colour] === 0) shapes[colour] += `M${left} ${ground - inset}`
+        else shapes[colour] += `H${left}`
+        shapes[colour] += tall === 0 ? `V${ground - inset}z` : `V${ground - inset - tall}`
+        before[colour] = tall
+      }
+    }
+    return shapes
+  }
 }
 
 function arrowsOf(frame: Frame): string[] {
-  const { trace, from, to, places } = frame
-  const { length, kind, lane, cause, end } = trace
+  const { data, from, to } = frame
+  const { length, kind, lane, cause, end } = data
+  const tops = new Map(frame.lanes.map((one) => [one.lane, one.top]))
   const found: string[] = []
   for (let row = 0; row < length; row += 1) {
     const record = cause[row] ?? NO_ROW
     if (kind[row] !== RowKind.WAIT || record < 0 || lane[record] === lane[row]) continue
     const leaves = end[record] ?? Number.NaN
     const arrives = end[row] ?? Number.NaN
-    if (!(leaves >= from && arrives <= to) || !places.has(lane[row] ?? 0) || !places.has(lane[record] ?? 0)) continue
-    const down = laneTop(frame, lane[row] ?? 0) > laneTop(frame, lane[record] ?? 0)
-    const y1 = laneTop(frame, lane[record] ?? 0) + (down ? BAR : 0)
-    const y2 = laneTop(frame, lane[row] ?? 0) + (down ? 0 : BAR)
+    const [top, other] = [tops.get(lane[row] ?? 0), tops.get(lane[record] ?? 0)]
+    if (!(leaves >= from && arrives <= to) || top === undefined || other === undefined) continue
+    const down = top > other
+    const y1 = other + (down ? BAR : 0)
+    const y2 = top + (down ? 0 : BAR)
     const x1 = x(frame, leaves)
     const x2 = x(frame, arrives)
     const bend = Math.max(4, Math.min(40, (x2 - x1) / 2))
@@ -231,18 +246,23 @@ function arrowsOf(frame: Frame): string[] {
         ? `M${round(x1)} ${y1}L${round(x2)} ${y2}`
         : `M${round(x1)} ${y1}C${round(x1 + bend)} ${round(middle)} ${round(x2 - bend)} ${round(middle)} ${round(x2)} ${y2}`
     found.push(`<path class="arrow" d="${curve}" marker-end="url(#head)"/>`)
+    if (found.length > MOST_ARROWS) return []
   }
   return found
 }
 
 function legend(frame: Frame, height: number, critical: boolean): string[] {
-  const { trace, rows } = frame
   const entries = new Map<string, string>()
-  let waits = false
-  for (const row of rows) {
-    if (trace.kind[row] === RowKind.WAIT) waits = true
-    else if (x(frame, trace.end[row] ?? 0) - x(frame, trace.start[row] ?? 0) >= NARROWEST_IN_LEGEND) {
-      entries.set(trace.name[row] ?? '', classOf(frame, row))
+  let hasWaits = false
+  let hasNullStream = false
+  for (const { bars } of frame.lanes) {
+    for (const [at, row] of bars.rows.entries()) {
+      const [begin, end] = [bars.begin[at] ?? 0, bars.end[at] ?? 0]
+      if (begin >= frame.to || end <= frame.from) continue
+      const colour = bars.colour[at] ?? 0
+      if (colour === WAIT) hasWaits = true
+      else if (colour === NULL_STREAM) hasNullStream = true
+      else entries.set(titleOf(frame, row), colourClass(colour))
     }
   }
   const parts: string[] = []
@@ -254,23 +274,25 @@ function legend(frame: Frame, height: number, critical: boolean): string[] {
     parts.push(mark(left), `<text class="faint" x="${round(left + 18)}" y="${y}">${escaped(text)}</text>`)
     left += width
   }
-  for (const [name, type] of entries) {
-    add((at) => `<rect class="${type}" x="${round(at)}" y="${y - 10}" width="12" height="12" rx="3"/>`, name)
-  }
-  if (waits) add((at) => `<rect fill="url(#hatch)" x="${round(at)}" y="${y - 10}" width="12" height="12"/>`, 'waits')
+  const box = (fill: string) => (at: number) =>
+    `<rect ${fill} x="${round(at)}" y="${y - 10}" width="12" height="12" rx="3"/>`
+  for (const [name, type] of entries) add(box(`class="${type}"`), fitting(name, MOST_LETTERS))
+  if (hasWaits) add(box(fillOf(WAIT)), 'waits')
+  if (hasNullStream) add(box(fillOf(NULL_STREAM)), 'held up by the null stream')
   if (critical)
     add((at) => `<rect class="critical" x="${round(at)}" y="${y - 5}" width="12" height="3"/>`, 'critical path')
   return parts
 }
 
 function styles(): string {
-  const of = (scheme: 0 | 1): string =>
-    Object.entries(COLOURS)
-      .map(
-        ([name, colours]) => `.${name}{${name === 'line' || name === 'arrow' ? 'stroke' : 'fill'}:${colours[scheme]}}`,
-      )
-      .join('')
   const fixed =
-    'text{font:12px system-ui,-apple-system,"Segoe UI",sans-serif}.title{font-size:15px;font-weight:600}.onBar{font-size:11px}.line{stroke-width:1}.arrow{fill:none;stroke-width:1.3}'
+    'text{font:12px system-ui,-apple-system,"Segoe UI",sans-serif}.title{font-size:15px;font-weight:600}.onBar,.onHatch{font-size:11px}.onHatch{paint-order:stroke;stroke-width:4px}.line{stroke-width:1}.arrow{fill:none;stroke-width:1.3}'
+  const of = (scheme: 0 | 1): string => {
+    const rules = Object.entries(COLOURS).map(([name, colours]) => {
+      const property = name === 'line' || name === 'arrow' ? 'stroke' : 'fill'
+      return `.${name}{${property}:${colours[scheme]}}`
+    })
+    return `${rules.join('')}.head{fill:${COLOURS.arrow[scheme]}}.onHatch{stroke:${COLOURS.band[scheme]}}`
+  }
   return `${fixed}${of(0)}@media(prefers-color-scheme:dark){${of(1)}}`
 }

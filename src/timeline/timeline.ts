@@ -30,6 +30,7 @@ import {
   type TimelineOperation,
   type TimelineStream,
 } from './operations.js'
+import { pageData } from './page-data.js'
 import { DEFAULT_LIMIT, Session } from './session.js'
 import type { TimelineSummary } from './summary.js'
 import { type SvgOptions, toSvg } from './svg.js'
@@ -267,7 +268,7 @@ export class Timeline {
     const analysis = Timeline.#analysisOf(this)
     const { title = 'Timeline' } = readOptions(options, ['title'])
     if (typeof title !== 'string') throw invalidType('options.title', 'a text', title)
-    return toHtml(this.#trace, analysis, title)
+    return toHtml(pageData(this.#trace, analysis, title))
   }
 
   /**
@@ -278,7 +279,7 @@ export class Timeline {
    */
   toSvg(options?: SvgOptions): string {
     const analysis = Timeline.#analysisOf(this)
-    return toSvg(this.#trace, analysis, options)
+    return toSvg(pageData(this.#trace, analysis, ''), options)
   }
 
   /** The summary as text: how busy streams and devices were, and what held them up, with what to write instead. */

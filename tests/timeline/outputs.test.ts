@@ -9,8 +9,8 @@ import { gunzipSync } from 'node:zlib'
 import { defineKernel, Stream } from 'cuda-streams'
 import { busy, simulate } from 'cuda-streams/sim'
 import { nameStream, Timeline } from 'cuda-streams/timeline'
-import type { PageData } from '../../src/timeline/page-format.js'
 import { runsModule } from '../helpers/run-time.js'
+import { dataOfPage } from './page-data.js'
 import { checkTraceFile } from './trace-format.js'
 
 const directory = mkdtempSync(join(tmpdir(), 'cuda-streams-timeline-'))
@@ -60,10 +60,8 @@ describe('saving a timeline', () => {
       { simulation },
     )
     assert.equal(new Set(timeline.operations.map(({ stream }) => stream.id)).size, count)
-    const [, text = ''] = /<script id="data"[^>]*>([^<]*)</.exec(timeline.toHtml()) ?? []
-    const { columns, lanes } = JSON.parse(text) as PageData
-    const bytes = Buffer.from(columns.lane, 'base64')
-    const numbers = new Set(Array.from({ length: bytes.length / 4 }, (_, row) => bytes.readUInt32LE(4 * row)))
+    const { lane, lanes } = dataOfPage(timeline.toHtml())
+    const numbers = new Set(lane)
     assert.deepEqual([lanes.length, numbers.size, Math.max(...numbers)], [count, count, count - 1])
   })
 
@@ -90,7 +88,7 @@ describe('saving a timeline', () => {
     assert.doesNotMatch(picture, /<script|<b>"/)
     assert.equal(picture.match(/<rect class="kernel0" /g)?.length, 3, 'two bars and the legend')
     assert.equal(picture.match(/<path class="arrow"/g)?.length, 1)
-    assert.equal(picture.match(/<rect class="critical"/g)?.length, 3)
+    assert.equal(picture.match(/<path class="critical"/g)?.length, 2, 'one line under each lane')
     const bare = (await sample()).toSvg({ arrows: false, criticalPath: false, from: 0, to: 5000 })
     assert.doesNotMatch(bare, /class="arrow"|class="critical"/)
     assert.equal(bare.match(/<rect class="kernel0" /g)?.length, 2, 'one bar and the legend')

@@ -1,6 +1,7 @@
 /**
- * The page in a real browser, with a hundred thousand operations: zoomed, searched, an arrow followed, by pointer and by
- * keyboard, in light and dark. CUDA_STREAMS_TEST_SCREENSHOTS names a directory for pictures of each step.
+ * The page in a real browser. With a hundred thousand operations: zoomed, searched, an arrow followed, by pointer and by
+ * keyboard, in light and dark. With small programs of which the answer is known: what it says of them, and what it draws.
+ * CUDA_STREAMS_TEST_SCREENSHOTS names a directory for pictures of each step.
  */
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
@@ -8,8 +9,8 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { Stream } from 'cuda-streams'
-import { busy, simulate } from 'cuda-streams/sim'
+import { type Device, defineKernel, Stream } from 'cuda-streams'
+import { busy, type Simulation, simulate } from 'cuda-streams/sim'
 import { nameStream, Timeline } from 'cuda-streams/timeline'
 import type { Browser, Page } from 'playwright-core'
 
@@ -69,6 +70,33 @@ const chromium = findChromium()
 const playwright = await openPlaywright()
 const missing = typeof chromium === 'string' ? chromium : typeof playwright === 'string' ? playwright : undefined
 
+/** Writes down what the browser complains about, and requests that leave the file. */
+function watch(page: Page, problems: string[]): void {
+  page.on('console', (message) => problems.push(`${message.type()}: ${message.text()}`))
+  page.on('pageerror', (error) => problems.push(error.message))
+  page.on('request', (request) => {
+    if (!/^(file|data):/.test(request.url())) problems.push(`asks for ${request.url()}`)
+  })
+}
+
+/** Waits until nothing moves any more. */
+async function settled(page: Page): Promise<void> {
+  await page.waitForFunction('window.timelineFrames?.length > 0')
+  let last = ''
+  for (let same = 0; same < 3; ) {
+    await page.waitForTimeout(60)
+    const now = await page.locator('#status').innerText()
+    same = now === last ? same + 1 : 0
+    last = now
+  }
+}
+
+async function launch(): Promise<Browser> {
+  assert.ok(typeof chromium !== 'string' && typeof playwright !== 'string')
+  // The page asks for nothing that the sandbox guards, and CI runs as root.
+  return playwright.chromium.launch({ executablePath: chromium.path, args: ['--no-sandbox'] })
+}
+
 describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
   const directory = mkdtempSync(join(tmpdir(), 'cuda-streams-page-'))
   const problems: string[] = []
@@ -76,21 +104,15 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
   let page: Page
 
   before(async () => {
-    assert.ok(typeof chromium !== 'string' && typeof playwright !== 'string')
     const path = join(directory, 'timeline.html')
     const timeline = await hundredThousand()
     assert.ok(timeline.operations.length >= OPERATIONS)
     await timeline.save(path)
-    // The page asks for nothing that the sandbox guards, and CI runs as root.
-    browser = await playwright.chromium.launch({ executablePath: chromium.path, args: ['--no-sandbox'] })
+    browser = await launch()
     page = await browser.newPage({ viewport: VIEWPORT, colorScheme: 'light' })
-    page.on('console', (message) => problems.push(`${message.type()}: ${message.text()}`))
-    page.on('pageerror', (error) => problems.push(error.message))
-    page.on('request', (request) => {
-      if (!/^(file|data):/.test(request.url())) problems.push(`asks for ${request.url()}`)
-    })
+    watch(page, problems)
     await page.goto(pathToFileURL(path).href)
-    await settled()
+    await settled(page)
   })
 
   after(async () => {
@@ -98,21 +120,11 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
     rmSync(directory, { recursive: true, force: true })
   })
 
-  /** Waits until nothing moves any more. */
-  async function settled(): Promise<void> {
-    let last = ''
-    for (let same = 0; same < 3; ) {
-      await page.waitForTimeout(60)
-      const now = await status()
-      same = now === last ? same + 1 : 0
-      last = now
-    }
-  }
   const status = (): Promise<string> => page.locator('#status').innerText()
   const details = (): Promise<string> => page.locator('#details').innerText()
   const press = async (key: string): Promise<void> => {
     await page.locator('#lanes').press(key)
-    await settled()
+    await settled(page)
   }
   const picture = async (name: string): Promise<void> => {
     if (SCREENSHOTS !== undefined) await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`) })
@@ -149,7 +161,7 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
     const whole = await span()
     await page.mouse.move(700, 500)
     for (let turn = 0; turn < 12; turn += 1) await page.mouse.wheel(0, -240)
-    await settled()
+    await settled(page)
     await picture('2-zoomed')
     assert.ok((await span()) < whole / 100, `${await span()} of ${whole}`)
     assert.doesNotMatch(await status(), /arrows: zoom in/)
@@ -161,7 +173,7 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
     await page.mouse.down()
     await page.mouse.move(500, 300, { steps: 5 })
     await page.mouse.up()
-    await settled()
+    await settled(page)
     assert.notEqual(await status(), before)
   })
 
@@ -180,7 +192,7 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
   it('steps from operation to operation, and follows what held one up to another stream', async () => {
     await page.locator('#search').fill('wait download')
     await page.locator('#search').press('Enter')
-    await settled()
+    await settled(page)
     assert.match(await details(), /^wait\s+wait · download/)
     await page.locator('#lanes').focus()
     await press('Enter')
@@ -197,7 +209,7 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
     assert.equal(await page.locator('#found').innerText(), '12,500 found')
     await page.locator('#search').press('Enter')
     assert.equal(await page.locator('#found').innerText(), '1 of 12,500')
-    await settled()
+    await settled(page)
     await page.locator('#lanes').focus()
     await press('n')
     assert.equal(await page.locator('#found').innerText(), '2 of 12,500')
@@ -215,7 +227,7 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
     const first = page.locator('#gaps .row').first()
     assert.match(await first.innerText(), /µs.*(waits for|queued only after)/s)
     await first.click()
-    await settled()
+    await settled(page)
     await picture('6-gap')
     assert.match(await page.locator('#spoken').innerText(), /stood idle for/)
     assert.ok((await span()) < 5e6)
@@ -224,7 +236,7 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
   it('lists the critical path, and goes there', async () => {
     assert.match(await page.locator('#path-title').innerText(), /^Critical path \(.* of the time\)$/)
     await page.locator('#path .row').nth(3).click()
-    await settled()
+    await settled(page)
     assert.match(await details(), /busy/)
   })
 
@@ -250,16 +262,16 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
   it('is light or dark as the system is, or as it is told', async () => {
     const light = await background()
     await page.emulateMedia({ colorScheme: 'dark' })
-    await settled()
+    await settled(page)
     const dark = await background()
     assert.notDeepEqual(light, dark)
     await picture('8-dark')
     await page.locator('#theme').click()
-    await settled()
+    await settled(page)
     assert.deepEqual(await background(), light, 'told to be light')
     await page.locator('#theme').click()
     await page.emulateMedia({ colorScheme: 'light' })
-    await settled()
+    await settled(page)
     assert.deepEqual(await background(), dark, 'told to be dark')
     await page.locator('#theme').click()
   })
@@ -279,7 +291,7 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
     await press('f')
     await page.mouse.move(700, 500)
     for (let turn = 0; turn < 60; turn += 1) await page.mouse.wheel(0, turn < 30 ? -120 : 120)
-    await settled()
+    await settled(page)
     const frames = await page.evaluate<number[]>('window.timelineFrames.sort((a, b) => a - b)')
     const at = (share: number): string => (frames[Math.floor((frames.length - 1) * share)] ?? 0).toFixed(1)
     context.diagnostic(
@@ -290,6 +302,430 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
 
   it('has no complaint on the console, and asks for nothing from outside', () => {
     assert.deepEqual(problems, [])
+  })
+})
+
+interface Drawn {
+  readonly text: string
+  readonly x: number
+  readonly y: number
+}
+
+describe('what the page says and draws, in Chromium', { skip: missing, timeout: 120_000 }, () => {
+  const directory = mkdtempSync(join(tmpdir(), 'cuda-streams-page-'))
+  const problems: string[] = []
+  let browser: Browser
+
+  before(async () => {
+    browser = await launch()
+  })
+
+  after(async () => {
+    await browser?.close()
+    rmSync(directory, { recursive: true, force: true })
+    assert.deepEqual(problems, [])
+  })
+
+  /** Records a program with streams of these names, and opens its page. */
+  async function opened<T>(
+    program: (machine: {
+      simulation: Simulation
+      device: Device
+      stream: (name: string, nonBlocking?: boolean) => Stream
+    }) => T,
+    options: Parameters<Browser['newPage']>[0] = {},
+  ): Promise<{ page: Page; timeline: Timeline }> {
+    const simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    const stream = (name: string, nonBlocking = true): Stream => nameStream(new Stream({ device, nonBlocking }), name)
+    const timeline = await Timeline.record(() => program({ simulation, device, stream }), {
+      simulation,
+      callSites: true,
+    })
+    const path = join(directory, 'page.html')
+    await timeline.save(path)
+    const page = await browser.newPage({
+      viewport: VIEWPORT,
+      colorScheme: 'light',
+      reducedMotion: 'reduce',
+      ...options,
+    })
+    watch(page, problems)
+    // What is written on the canvas, by frame.
+    await page.addInitScript(`{
+      window.drawn = []
+      const { fillText, fillRect } = CanvasRenderingContext2D.prototype
+      CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+        const at = this.getTransform().transformPoint({ x, y })
+        window.drawn.push({ text, x: at.x, y: at.y })
+        return fillText.call(this, text, x, y)
+      }
+      // A copy is read: the browser complains of a canvas that is drawn on and read.
+      window.pixelsOf = (x, y, width, height) => {
+        const copy = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true })
+        copy.drawImage(document.querySelector('#lanes'), -x, -y)
+        return copy.getImageData(0, 0, width, height).data
+      }
+      CanvasRenderingContext2D.prototype.fillRect = function (x, y, width, height) {
+        if (this.canvas.id === 'lanes' && x === 0 && y === 0 && height > 300) window.drawn = []
+        return fillRect.call(this, x, y, width, height)
+      }
+    }`)
+    await page.goto(pathToFileURL(path).href)
+    await settled(page)
+    return { page, timeline }
+  }
+  const drawn = (page: Page): Promise<Drawn[]> => page.evaluate<Drawn[]>('window.drawn')
+  const press = async (page: Page, ...keys: string[]): Promise<void> => {
+    for (const key of keys) await page.locator('#lanes').press(key)
+    await settled(page)
+  }
+  /** Where a time is on the lane of a name, in pixels of the window. */
+  async function placeOf(
+    page: Page,
+    timeline: Timeline,
+    name: string,
+    time: number,
+  ): Promise<{ x: number; y: number }> {
+    const label = await page.locator('#labels .lane', { hasText: name }).first().boundingBox()
+    const area = await page.locator('#area').boundingBox()
+    assert.ok(label && area)
+    const share = (0.01 + time / timeline.duration) / 1.02
+    return { x: area.x + share * area.width, y: label.y + label.height / 2 }
+  }
+  /** The colour of the canvas there. */
+  const colourAt = (page: Page, { x, y }: { x: number; y: number }): Promise<string> =>
+    page.evaluate(`(() => {
+      const box = document.querySelector('#lanes').getBoundingClientRect()
+      return String(pixelsOf(${x} - box.x, ${y} - box.y, 1, 1))
+    })()`)
+  /** How much of the lane of a name is drawn in colours in which blue outweighs the rest, as bars of 'busy' are. */
+  async function filled(page: Page, name: string): Promise<number> {
+    const label = await page.locator('#labels .lane', { hasText: name }).first().boundingBox()
+    const area = await page.locator('#area').boundingBox()
+    assert.ok(label && area)
+    const margin = 0.02 * area.width
+    return page.evaluate(`(() => {
+      const data = pixelsOf(${margin}, ${label.y - area.y + 3}, ${area.width - 2 * margin}, ${label.height - 6})
+      let blue = 0
+      for (let at = 0; at < data.length; at += 4) if (data[at + 2] > data[at] + 60) blue += 1
+      return blue / (data.length / 4)
+    })()`)
+  }
+  const text = (page: Page, selector: string): Promise<string> => page.locator(selector).first().innerText()
+
+  it('says at its top how busy each stream was, what overlapped, and what held the streams up, with advice', async () => {
+    const { page, timeline } = await opened(async ({ device, stream }) => {
+      const [upload, compute] = [stream('upload'), stream('compute')]
+      const buffer = device.alloc(1 << 20, { stream: upload })
+      for (let frame = 0; frame < 6; frame += 1) {
+        await upload.upload(buffer, new Uint8Array(1 << 20))
+        upload.synchronize()
+        busy(compute, 50_000)
+        compute.synchronize()
+      }
+    })
+    const { streams, holdUps } = timeline.summary
+    const shown = (await page.locator('#streams .row').allInnerTexts()).map((row) => row.split('\n'))
+    for (const { name, share } of streams.filter(({ busy }) => busy > 0)) {
+      const [, percent = ''] = shown.find(([of]) => of === name) ?? []
+      assert.ok(Math.abs(Number.parseFloat(percent) - 100 * share) <= 0.5, `${name}: ${percent} of ${share}`)
+    }
+    assert.match(await text(page, '#overlaps'), /^Device 0: 0 % of the copying overlapped\./)
+    const first = await text(page, '#hold-ups .row')
+    assert.match(first, /synchronize\(\) at .*page\.test\.js:\d+.* held/)
+    assert.match(first, /wait\(/)
+    assert.equal(await page.locator('#hold-ups .row').count(), holdUps.length)
+    await page.close()
+  })
+
+  it('marks the gaps of what held streams up when that is pressed, and lists them', async () => {
+    const { page, timeline } = await opened(({ stream }) => {
+      const [a, b] = [stream('first'), stream('second')]
+      for (let item = 0; item < 5; item += 1) {
+        busy(a, 60_000)
+        b.wait(a)
+        busy(b, 20_000)
+      }
+      a.synchronize()
+      busy(a, 30_000)
+    })
+    const [gap] = timeline.gaps.filter(({ stream }) => stream.name === 'second')
+    assert.ok(gap)
+    const { x, y } = await placeOf(page, timeline, 'second', (gap.begin + gap.end) / 2)
+    const at = { x, y: y - 19 }
+    const before = await colourAt(page, at)
+    const cause = page.locator('#hold-ups .row').nth(timeline.summary.holdUps.findIndex(({ kind }) => kind === 'wait'))
+    await cause.focus()
+    await page.keyboard.press('Enter')
+    await settled(page)
+    const during = await colourAt(page, at)
+    assert.notEqual(during, before, 'the gap is marked')
+    assert.equal(await cause.getAttribute('aria-pressed'), 'true')
+    assert.match(await text(page, '#gaps-title'), /^Marked gaps \(.* in 4\)$/)
+    await cause.click()
+    await settled(page)
+    assert.equal(await colourAt(page, at), before, 'and not any more')
+    assert.match(await text(page, '#gaps-title'), /^Idle gaps/)
+    await page.close()
+  })
+
+  it('hatches and names where the null stream holds a stream up, and says for what it waits', async () => {
+    const { page, timeline } = await opened(({ device, stream }) => {
+      const [blocking, other] = [stream('blocking', false), stream('other')]
+      for (let item = 0; item < 3; item += 1) {
+        busy(blocking, 100_000)
+        busy(device.defaultStream, 80_000)
+        busy(other, 10_000)
+      }
+    })
+    const names = (await drawn(page)).filter(({ text }) => text.startsWith('null stream'))
+    assert.equal(names.length, 5, 'two on the blocking stream, three on the null stream')
+    const second = timeline.operations.filter(({ stream }) => stream.name === 'blocking')[1]
+    const { x, y } = await placeOf(page, timeline, 'blocking', (second?.start ?? 0) - 40_000)
+    await page.mouse.move(x, y)
+    assert.match(await text(page, '#tooltip'), /held up by the null stream: waits for busy on null stream$/)
+    await page.close()
+  })
+
+  it('says for which record of which stream a wait waits, and where that was queued', async () => {
+    const { page, timeline } = await opened(({ stream }) => {
+      const [a, b] = [stream('first'), stream('second')]
+      busy(b, 5000)
+      busy(a, 80_000)
+      b.wait(a)
+      busy(b, 20_000)
+    })
+    const { x, y } = await placeOf(page, timeline, 'second', 40_000)
+    await page.mouse.move(x, y)
+    assert.match(
+      await text(page, '#tooltip'),
+      /^wait .*for record on first, queued at .*page\.test\.js:\d+:\d+, behind busy$/s,
+    )
+    await page.close()
+  })
+
+  it('measures what Shift and a drag go over, or what a key says: how long, and how busy each stream is', async () => {
+    const { page, timeline } = await opened(({ stream }) => {
+      const [a, b] = [stream('first'), stream('second')]
+      busy(a, 100_000)
+      busy(b, 25_000)
+      busy(a, 100_000)
+    })
+    const from = await placeOf(page, timeline, 'first', 0)
+    const to = await placeOf(page, timeline, 'first', 100_000)
+    await page.keyboard.down('Shift')
+    await page.mouse.move(from.x, from.y)
+    await page.mouse.down()
+    await page.mouse.move(to.x, to.y, { steps: 4 })
+    await page.mouse.up()
+    await page.keyboard.up('Shift')
+    await settled(page)
+    const rows = async (): Promise<string[]> => page.locator('#range-rows tr').allInnerTexts()
+    assert.match(await text(page, '#range-title'), /^Measured: (99|100)(\.\d)? µs, from .* to /)
+    assert.match((await rows())[1] ?? '', /^second\t25 µs\t25 %$/)
+    await press(page, 'Escape')
+    assert.equal(await page.locator('#range').isVisible(), false)
+    await press(page, ']', ']', 'm')
+    const selected = timeline.operations.filter(({ stream }) => stream.name === 'first')[1]
+    const point = (time = 0): string => `${Number((time / 1000).toFixed(3))} µs`
+    assert.equal(
+      await text(page, '#range-title'),
+      `Measured: 100 µs, from ${point(selected?.start)} to ${point(selected?.end)}`,
+    )
+    assert.equal((await rows())[0], 'first\t100 µs\t100 %')
+    await press(page, 'Shift+ArrowRight')
+    assert.doesNotMatch(await text(page, '#range-title'), /^Measured: 100 µs/)
+    await press(page, 'm')
+    assert.equal(await page.locator('#range').isVisible(), false)
+    await page.close()
+  })
+
+  it('tells times apart however deep it is zoomed', async () => {
+    const { page } = await opened(({ stream }) => {
+      const only = stream('only')
+      for (let item = 0; item < 4; item += 1) busy(only, 1.5e9 + item)
+    })
+    await press(page, ']', ']', ']', ']')
+    for (let zoom = 0; zoom < 60; zoom += 1) {
+      await page.locator('#lanes').press('w')
+      if (zoom % 6 !== 0) continue
+      await settled(page)
+      const axis = (await drawn(page)).filter(({ y }) => y > 18 && y < 28).map(({ text }) => text)
+      assert.ok(axis.length > 2)
+      assert.equal(new Set(axis).size, axis.length, axis.join(', '))
+      const [from, to] = (await text(page, '#status')).split(' · ')[0]?.split(' to ') ?? []
+      assert.notEqual(from, to)
+    }
+    const [base] = (await drawn(page)).filter(({ y }) => y < 12)
+    assert.match(base?.text ?? '', /^from [34]\.\d+ s$/)
+    await page.close()
+  })
+
+  it('shows a lane that works 0.3 % of the time as one', async () => {
+    const { page } = await opened(
+      async ({ stream }) => {
+        const [full, half, sparse] = [stream('full'), stream('half'), stream('sparse')]
+        for (let item = 0; item < 5000; item += 1) {
+          busy(full, 10_000)
+          half.wait(full)
+          sparse.wait(full)
+          if (item % 2 === 0) busy(half, 10_000)
+          busy(sparse, 30)
+        }
+      },
+      { colorScheme: 'light' },
+    )
+    await page.locator('#critical').uncheck()
+    await settled(page)
+    const shown = {
+      full: await filled(page, 'full'),
+      half: await filled(page, 'half'),
+      sparse: await filled(page, 'sparse'),
+    }
+    assert.ok(shown.full > 0.95, JSON.stringify(shown))
+    assert.ok(shown.half > 0.4 && shown.half < 0.6, JSON.stringify(shown))
+    assert.ok(shown.sparse > 0 && shown.sparse < 0.05, JSON.stringify(shown))
+    await page.close()
+  })
+
+  it('counts the nodes of a graph once', async () => {
+    const { page } = await opened(({ stream }) => {
+      const own = stream('own')
+      const graph = own.capture(() => {
+        busy(own, 10_000)
+        busy(own, 20_000)
+      })
+      const instance = graph.instantiate()
+      for (let launch = 0; launch < 3; launch += 1) own.launch(instance)
+      busy(own, 5000)
+    })
+    assert.match(await text(page, '#about'), /^4 operations · 6 nodes of graphs/)
+    const names = (await page.locator('#names tr').allInnerTexts()).map((row) => row.replace(/\s+/g, ' '))
+    assert.deepEqual(names, ['busy 7 95 µs 13.57 µs 20 µs'])
+    await page.close()
+  })
+
+  it('has every name on one line', async () => {
+    const name = `reduce<${'std::complex<float>, '.repeat(12)}>`
+    const kernel = defineKernel({ name, source: '', signature: [], nanoseconds: 10_000, simulateGrid() {} })
+    const { page } = await opened(({ stream }) => {
+      const long = stream('a stream with a name that no label has room for, whatever one does')
+      busy(long, 10_000)
+      long.launch(kernel, { grid: 1, block: 1 })
+      long.synchronize()
+      busy(long, 10_000)
+    })
+    await press(page, ']', ']')
+    for (const list of ['#names .pick', '#path .row', '#details h3', '#labels .lane', '#streams .row']) {
+      const tall = await page.locator(list).evaluateAll((all) => all.map((one) => one.getBoundingClientRect().height))
+      assert.ok(tall.length > 0 && Math.max(...tall) <= 44, `${list}: ${tall}`)
+    }
+    const written = (await drawn(page)).map(({ text }) => text)
+    assert.ok(
+      written.some((one) => one.startsWith('reduce<') && one.endsWith('…')),
+      written.join(', '),
+    )
+    await page.close()
+  })
+
+  it('is read and used 390 pixels wide', async () => {
+    const { page, timeline } = await opened(
+      ({ stream }) => {
+        const [a, b] = [stream('first'), stream('second')]
+        for (let item = 0; item < 5; item += 1) {
+          busy(a, 60_000)
+          b.wait(a)
+          busy(b, 20_000)
+        }
+      },
+      { viewport: { width: 390, height: 844 }, hasTouch: true },
+    )
+    assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 390, 'nothing is wider')
+    for (const part of ['#hold-ups .row', '#streams .row', '#measure', '#lanes', '#names']) {
+      const box = await page.locator(part).first().boundingBox()
+      assert.ok(box && box.x >= 0 && box.x + box.width <= 390, part)
+    }
+    const area = await page.locator('#area').boundingBox()
+    assert.ok((area?.width ?? 0) > 250 && (area?.height ?? 0) > 200, JSON.stringify(area))
+    await page.locator('#lanes').scrollIntoViewIfNeeded()
+    const { x, y } = await placeOf(page, timeline, 'first', 30_000)
+    await page.touchscreen.tap(x, y)
+    assert.match(await text(page, '#details'), /^busy\s+kernel · first/)
+    if (SCREENSHOTS !== undefined) await page.screenshot({ path: join(SCREENSHOTS, '9-narrow.png'), fullPage: true })
+    await page.close()
+  })
+
+  it('is used by the keyboard where a mouse would be: other streams, causes, what is measured, what is folded', async () => {
+    const { page } = await opened(({ stream }) => {
+      const [a, b] = [stream('first'), stream('second')]
+      busy(a, 60_000)
+      b.wait(a)
+      busy(b, 20_000)
+      a.synchronize()
+      busy(a, 10_000)
+    })
+    const details = (): Promise<string> => text(page, '#details')
+    await press(page, ']')
+    assert.match(await details(), /· first/)
+    await press(page, 'ArrowDown')
+    assert.match(await details(), /· second/)
+    await press(page, 'ArrowUp')
+    assert.match(await details(), /· first/)
+    const reached = new Set<string>()
+    await page.locator('#search').focus()
+    for (let tab = 0; tab < 60; tab += 1) {
+      await page.keyboard.press('Tab')
+      reached.add(await page.evaluate<string>("document.activeElement.closest('[id]')?.id ?? ''"))
+    }
+    for (const id of [
+      'critical',
+      'measure',
+      'fit',
+      'theme',
+      'findings',
+      'streams',
+      'hold-ups',
+      'lanes',
+      'gaps',
+      'path',
+      'names',
+    ]) {
+      assert.ok(reached.has(id), `${id} of ${[...reached]}`)
+    }
+    await page.locator('#findings summary').focus()
+    await page.keyboard.press('Enter')
+    assert.equal(await page.locator('#hold-ups').isVisible(), false)
+    await page.close()
+  })
+
+  it('draws the same in a picture of a hundred thousand operations, which is small', async () => {
+    const timeline = await hundredThousand()
+    const picture = timeline.toSvg()
+    assert.ok(picture.length < 300_000, `${picture.length} bytes`)
+    const page = await browser.newPage({ viewport: VIEWPORT, colorScheme: 'light' })
+    await page.setContent('<canvas width="1200" height="400"></canvas>')
+    const tops = [...picture.matchAll(/<rect class="band" x="\d+" y="(\d+)"/g)].map(([, top]) => Number(top))
+    const shares = await page.evaluate<number[]>(`(async () => {
+      const image = new Image()
+      image.src = 'data:image/svg+xml,' + encodeURIComponent(${JSON.stringify(picture)})
+      await image.decode()
+      const context = document.querySelector('canvas').getContext('2d')
+      context.drawImage(image, 0, 0)
+      return ${JSON.stringify(tops)}.map((top) => {
+        const { data } = context.getImageData(168, top, 1014, 26)
+        let blue = 0
+        for (let at = 0; at < data.length; at += 4) if (data[at + 2] > data[at] + 60) blue += 1
+        return blue / (data.length / 4)
+      })
+    })()`)
+    const streams = timeline.summary.streams.filter(({ busy }) => busy > 0)
+    assert.equal(shares.length, streams.length)
+    for (const [place, { name, share }] of streams.entries()) {
+      assert.ok(Math.abs((shares[place] ?? 0) - share) < 0.05, `${name}: ${shares[place]} of ${share}`)
+    }
+    await page.close()
   })
 })
 

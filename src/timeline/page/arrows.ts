@@ -1,4 +1,5 @@
 /** From a record to the wait for it, on another stream. */
+import { countUpTo } from '../bars.js'
 import { RowKind } from '../kinds.js'
 import type { Data } from './data.js'
 import type { PageLayout } from './layout.js'
@@ -12,8 +13,11 @@ const STUB = 14
 const STUB_HEIGHT = 7
 
 export class Arrows {
-  /** Waits, in the order of their ends. */
-  readonly #waits: Int32Array
+  /** Waits, in the order of their ends, and in that of the ends of what they wait for. */
+  readonly #byHead: Ends
+  readonly #byTail: Ends
+  #selected = -1
+  #ofSelected: readonly number[] = []
   /** How many are in view but not drawn. */
   hidden = 0
 
@@ -21,38 +25,37 @@ export class Arrows {
     private readonly data: Data,
     private readonly layout: PageLayout,
   ) {
+    const { cause, end } = data
     const waits: number[] = []
     for (let row = 0; row < data.length; row += 1) if (isArrow(data, row)) waits.push(row)
-    this.#waits = Int32Array.from(waits).sort((a, b) => (data.end[a] ?? 0) - (data.end[b] ?? 0))
+    this.#byHead = endsOf(waits, (wait) => end[wait] ?? 0)
+    this.#byTail = endsOf(waits, (wait) => end[cause[wait] ?? 0] ?? 0)
   }
 
   draw(context: CanvasRenderingContext2D, view: View, colours: Colours, selected: number): void {
-    const visible: number[] = []
-    const { cause, end } = this.data
-    let count = 0
-    for (const wait of this.#waits) {
-      const to = end[wait] ?? 0
-      const from = end[cause[wait] ?? 0] ?? 0
-      if (to < view.begin || from > view.end) continue
-      count += 1
-      if (visible.length < MOST_ARROWS) visible.push(wait)
-    }
-    const isThicket = count > MOST_ARROWS
-    this.hidden = isThicket ? count : 0
+    // None is over before it begins: what is not in view is over before it, or begins behind it.
+    const heads = this.#byHead
+    const over = countUpTo(heads.times, view.begin)
+    const begun = countUpTo(this.#byTail.times, view.end)
+    this.hidden = begun - over > MOST_ARROWS ? begun - over : 0
     context.lineWidth = 1.25
-    if (!isThicket) for (const wait of visible) this.#draw(context, view, wait, colours.arrow)
-    for (const wait of this.of(selected)) {
-      context.lineWidth = 2.5
-      this.#draw(context, view, wait, colours.accent)
+    if (this.hidden === 0) {
+      const inView = new Set(heads.waits.subarray(over, countUpTo(heads.times, view.end)))
+      for (const wait of this.#byTail.waits.subarray(countUpTo(this.#byTail.times, view.begin), begun)) inView.add(wait)
+      for (const wait of inView) this.#draw(context, view, wait, colours('arrow'))
     }
+    if (selected !== this.#selected) this.#ofSelected = this.#of(selected)
+    this.#selected = selected
+    context.lineWidth = 2.5
+    for (const wait of this.#ofSelected) this.#draw(context, view, wait, colours('accent'))
   }
 
   /** The waits that a row has to do with: itself, or those for it. */
-  of(row: number): number[] {
-    if (row < 0) return []
+  #of(row: number): readonly number[] {
     const { kind, cause } = this.data
+    if (row < 0) return []
     if (kind[row] === RowKind.WAIT) return isArrow(this.data, row) ? [row] : []
-    return Array.from(this.#waits).filter((wait) => cause[wait] === row)
+    return Array.from(this.#byHead.waits.filter((wait) => cause[wait] === row))
   }
 
   #draw(context: CanvasRenderingContext2D, view: View, wait: number, colour: string): void {
@@ -87,6 +90,16 @@ export class Arrows {
     context.fill()
     context.globalAlpha = 1
   }
+}
+
+interface Ends {
+  readonly waits: Int32Array
+  readonly times: Float64Array
+}
+
+function endsOf(waits: readonly number[], timeOfEnd: (wait: number) => number): Ends {
+  const sorted = Int32Array.from(waits).sort((a, b) => timeOfEnd(a) - timeOfEnd(b))
+  return { waits: sorted, times: Float64Array.from(sorted, timeOfEnd) }
 }
 
 function isArrow({ kind, lane, cause, end }: Data, row: number): boolean {

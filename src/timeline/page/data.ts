@@ -1,42 +1,11 @@
-/** The recording, as the page holds it. */
-import { kernelColours } from '../kernel-colours.js'
-import { deviceInCause, isHostOnly } from '../kinds.js'
-import type { PageColumn, PageData } from '../page-format.js'
+/** A recording, as the page holds it. */
+import { barColours } from '../colours.js'
+import { deviceInCause, isHostOnly, isInstant } from '../kinds.js'
+import type { PageData } from '../page-format.js'
 
-export type Data = ReturnType<typeof readData>
+export type Data = ReturnType<typeof dataOf>
 
-export function readData() {
-  const text = document.getElementById('data')?.textContent ?? '{}'
-  const { columns, ...rest } = JSON.parse(text) as PageData
-  const column = <A>(type: new (bytes: ArrayBuffer) => A, name: PageColumn): A => {
-    const binary = atob(columns[name])
-    const bytes = new Uint8Array(binary.length)
-    for (let at = 0; at < binary.length; at += 1) bytes[at] = binary.charCodeAt(at)
-    return new type(bytes.buffer)
-  }
-  const kind = column(Uint8Array, 'kind')
-  const name = column(Uint32Array, 'name')
-  return {
-    ...rest,
-    kind,
-    name,
-    /** Which of the kernels' colours, by the number of the name. */
-    colours: kernelColours({ length: kind.length, kind, name }),
-    lane: column(Uint32Array, 'lane'),
-    bytes: column(Float64Array, 'bytes'),
-    called: column(Float64Array, 'called'),
-    returned: column(Float64Array, 'returned'),
-    start: column(Float64Array, 'start'),
-    end: column(Float64Array, 'end'),
-    cause: column(Int32Array, 'cause'),
-    parent: column(Int32Array, 'parent'),
-    site: column(Uint32Array, 'site'),
-    track: column(Uint32Array, 'track'),
-    why: column(Uint8Array, 'why'),
-    heldUpBy: column(Int32Array, 'heldUpBy'),
-    path: column(Int32Array, 'path'),
-  }
-}
+export const dataOf = (data: PageData) => ({ ...data, colours: barColours(data) })
 
 /** What a row is called where there is no room for more. */
 export function titleOf(data: Data, row: number): string {
@@ -50,7 +19,25 @@ export const wholeDeviceOf = ({ kind, cause }: Data, row: number): number | unde
 /** On the host, or on which stream. */
 export function placeOf(data: Data, row: number): string {
   const device = wholeDeviceOf(data, row)
-  if (device !== undefined) return `device ${device}`
-  const lane = data.lanes[data.lane[row] ?? 0]
+  return device === undefined ? laneName(data, data.lane[row] ?? 0) : `device ${device}`
+}
+
+export function laneName(data: Data, index: number): string {
+  const lane = data.lanes[index]
   return data.devices.length > 1 ? `${lane?.name}, device ${lane?.device}` : (lane?.name ?? '')
 }
+
+export function timeOf(data: Data, row: number): number {
+  const start = data.start[row] ?? Number.NaN
+  return Number.isNaN(start) ? (data.called[row] ?? 0) : start
+}
+
+/** What held a row up, through records and waits, until something that takes time; -1 where that was not recorded. */
+export function causeOf({ heldUpBy, kind, length }: Data, row: number): number {
+  let by = heldUpBy[row] ?? -1
+  for (let steps = 0; by >= 0 && isInstant(kind[by] ?? 0) && steps < length; steps += 1) by = heldUpBy[by] ?? -1
+  return by
+}
+
+/** Where the program queued a row: the line, or where lines were not recorded the time. */
+export const siteOf = (data: Data, row: number): string => data.sites[data.site[row] ?? 0] ?? ''

@@ -1,15 +1,20 @@
-/** Draws the lanes in view. Bars narrower than a pixel are drawn together with their neighbours, as full as they are. */
-import { isInstant, RowKind } from '../kinds.js'
+/** Draws the lanes in view. Bars narrower than two pixels are drawn with their neighbours, as high as they fill a pixel. */
+import { type Bars, countUpTo, isHatched, Pixels } from '../bars.js'
+import { BAR_COLOURS, NULL_STREAM, WAIT } from '../colours.js'
 import type { Arrows } from './arrows.js'
-import { type Data, titleOf } from './data.js'
-import { formatTick } from './format.js'
-import { countUpTo, type PageLayout, type Track } from './layout.js'
+import { AXIS, drawAxis, drawGrid, drawRange } from './axis.js'
+import { causeOf, type Data, placeOf, titleOf } from './data.js'
+import { barOf, type PageLayout, type Track } from './layout.js'
 import type { Colours } from './theme.js'
-import { tickStep, type View } from './view.js'
+import type { View } from './view.js'
 
-export const AXIS = 30
 const SMALLEST_TEXT = 34
 const RADIUS = 3
+const BAR_FONT = '12px system-ui, sans-serif'
+/** Of what shares a pixel so many are asked whether they are on the critical path. */
+const MOST_UNDERLINED = 8
+/** Of hatching so many strengths are told apart. */
+const ALPHAS = 8
 
 export interface Highlights {
   selected: number
@@ -18,14 +23,27 @@ export interface Highlights {
   matches: Uint8Array | undefined
   /** Found rows before each bar of a track. */
   matchesBefore: ReadonlyMap<Track, Int32Array>
-  isCritical: Uint8Array
   showCritical: boolean
-  gap: { readonly lane: number; readonly begin: number; readonly end: number } | undefined
+  /** Gaps that are to be seen, by lane, and the one that is meant. */
+  gaps: ReadonlyMap<number, Bars>
+  gap: number
+  /** What is measured. */
+  range: { readonly from: number; readonly to: number } | undefined
 }
+
+/** A colour's part of a pixel. */
+interface PixelBar {
+  readonly y: number
+  readonly tall: number
+  alpha: number
+}
+const NO_BAR: PixelBar = { y: 0, tall: 0, alpha: 0 }
 
 export class Painter {
   readonly #context: CanvasRenderingContext2D
-  #hatch: CanvasPattern | null = null
+  readonly #pixels = new Pixels()
+  #colours: Colours = () => ''
+  #hatches: readonly (CanvasPattern | string)[] = []
 
   constructor(
     canvas: HTMLCanvasElement,
@@ -34,7 +52,6 @@ export class Painter {
     private readonly arrows: Arrows,
     private readonly view: View,
     private readonly highlights: Highlights,
-    public colours: Colours,
   ) {
     const context = canvas.getContext('2d', { alpha: false })
     if (context === null) throw new Error('This browser draws no canvas')
@@ -43,181 +60,198 @@ export class Painter {
 
   /** Colours have changed. */
   restyle(colours: Colours): void {
-    this.colours = colours
-    const tile = document.createElement('canvas')
-    tile.width = 8
-    tile.height = 8
-    const pen = tile.getContext('2d')
-    if (pen === null) return
-    pen.strokeStyle = colours.wait
-    pen.lineWidth = 1.5
-    pen.beginPath()
-    for (const from of [-8, 0, 8]) {
-      pen.moveTo(from, 8)
-      pen.lineTo(from + 8, 0)
-    }
-    pen.stroke()
-    this.#hatch = this.#context.createPattern(tile, 'repeat')
+    this.#colours = colours
+    this.#hatches = [WAIT, NULL_STREAM].map((colour) => this.#hatch(colours(BAR_COLOURS[colour] ?? 'wait'), colour))
   }
 
   draw(height: number, ratio: number): void {
     const context = this.#context
-    const { colours, view } = this
+    const { view } = this
+    const colours = this.#colours
     context.setTransform(ratio, 0, 0, ratio, 0, 0)
-    context.fillStyle = colours.background
+    context.fillStyle = colours('background')
     context.fillRect(0, 0, view.width, height)
     context.textBaseline = 'middle'
     context.textAlign = 'left'
     context.save()
     context.translate(0, AXIS)
-    this.#drawGrid(height)
-    for (const { y } of this.layout.headings) this.#drawLine(y - view.scroll + 27.5)
+    drawGrid(context, view, colours, height)
+    context.fillStyle = colours('line')
+    for (const { y } of this.layout.headings) context.fillRect(0, Math.round(y - view.scroll) + 27, view.width, 1)
     for (const track of this.layout.tracks) {
       const top = track.y - view.scroll
       if (top + track.height < 0 || top > height) continue
       this.#drawTrack(track, top)
     }
-    this.#drawGap()
     this.arrows.draw(context, view, colours, this.highlights.selected)
     context.restore()
-    this.#drawAxis()
+    drawAxis(context, view, colours)
+    if (this.highlights.range !== undefined) drawRange(context, view, colours, this.highlights.range, height)
   }
 
-  #drawGrid(height: number): void {
-    const context = this.#context
-    const { view } = this
-    const step = tickStep(view.perPixel * 110)
-    context.strokeStyle = this.colours.line
-    context.lineWidth = 1
-    context.beginPath()
-    for (let time = Math.ceil(view.begin / step) * step; time <= view.end; time += step) {
-      const x = Math.round(view.xOf(time)) + 0.5
-      context.moveTo(x, 0)
-      context.lineTo(x, height)
+  /** One leans to the right, the other to the left. */
+  #hatch(colour: string, kind: number): CanvasPattern | string {
+    const tile = document.createElement('canvas')
+    tile.width = 8
+    tile.height = 8
+    const pen = tile.getContext('2d')
+    if (pen === null) return colour
+    pen.strokeStyle = colour
+    pen.lineWidth = kind === NULL_STREAM ? 2.5 : 1.5
+    pen.beginPath()
+    for (const from of [-8, 0, 8]) {
+      pen.moveTo(from, kind === NULL_STREAM ? 0 : 8)
+      pen.lineTo(from + 8, kind === NULL_STREAM ? 8 : 0)
     }
-    context.stroke()
-  }
-
-  #drawLine(y: number): void {
-    const context = this.#context
-    context.strokeStyle = this.colours.line
-    context.beginPath()
-    context.moveTo(0, y)
-    context.lineTo(this.view.width, y)
-    context.stroke()
-  }
-
-  #drawAxis(): void {
-    const context = this.#context
-    const { view } = this
-    context.fillStyle = this.colours.background
-    context.fillRect(0, 0, view.width, AXIS)
-    const step = tickStep(view.perPixel * 110)
-    context.fillStyle = this.colours.faint
-    context.font = '11px system-ui, sans-serif'
-    for (let at = Math.ceil(view.begin / step); at * step <= view.end; at += 1) {
-      const time = at * step
-      const x = view.xOf(time)
-      context.fillRect(Math.round(x), AXIS - 6, 1, 6)
-      if (time >= 0) context.fillText(formatTick(time, step, view.end), x + 5, AXIS - 13)
-    }
-    this.#drawLine(AXIS - 0.5)
+    pen.stroke()
+    return this.#context.createPattern(tile, 'repeat') ?? colour
   }
 
   #drawTrack(track: Track, top: number): void {
-    const { view } = this
+    const { view, highlights } = this
     if (track.kind === 'stream') {
-      this.#context.fillStyle = this.colours.band
+      this.#context.fillStyle = this.#colours('band')
       this.#context.fillRect(0, top, view.width, track.height)
     }
-    const { begin, end } = track
-    const pixel = view.perPixel
-    let at = countUpTo(end, view.begin)
-    while (at < begin.length && (begin[at] ?? 0) < view.end) {
-      const from = begin[at] ?? 0
-      const to = end[at] ?? 0
-      if (to - from >= 2 * pixel) {
-        this.#drawBar(track, at, top)
-        at += 1
-        continue
-      }
-      // All that begins in the next two pixels becomes one bar.
-      const limit = from + 2 * pixel
-      let next = Math.max(at + 1, countUpTo(begin, limit, at))
-      // Bars do not overlap, so only the last of them can be a long one.
-      if (next > at + 1 && (end[next - 1] ?? 0) - (begin[next - 1] ?? 0) >= 2 * pixel) next -= 1
-      this.#drawCrowd(track, at, next, limit, top)
-      at = next
-    }
+    const gaps = track.kind === 'stream' ? highlights.gaps.get(track.lane) : undefined
+    if (gaps !== undefined) this.#drawGaps(gaps, track, top)
+    this.#pixels.fill(track, view.begin, view.end, view.perPixel, (at) => this.#drawBar(track, at, top))
+    this.#drawPixels(track, top)
     this.#drawMarks(track, top)
+    this.#outline(track, highlights.hovered, top, this.#colours('text'), 1.25)
+    this.#outline(track, highlights.selected, top, this.#colours('accent'), 2.5)
   }
 
-  #drawCrowd(track: Track, first: number, next: number, limit: number, top: number): void {
-    const { view, highlights } = this
+  /** The colours of a pixel stand on each other. What is alike in neighbours is drawn at once. */
+  #drawPixels(track: Track, top: number): void {
     const context = this.#context
-    const busy = (track.busyBefore[next] ?? 0) - (track.busyBefore[first] ?? 0)
-    const full = Math.min(1, busy / (limit - (track.begin[first] ?? 0)))
-    let row = track.rows[first] ?? 0
-    // What works is to be seen, not what waits beside it.
-    if (this.data.kind[row] === RowKind.WAIT && next > first + 1) row = track.rows[first + 1] ?? row
-    if (busy === 0 && this.data.kind[row] === RowKind.WAIT && next === first + 1) return
-    context.globalAlpha = (0.35 + 0.65 * full) * this.#strength(track, first, next)
-    context.fillStyle = this.#colourOf(track, row)
-    const x = view.xOf(track.begin[first] ?? 0)
-    const width = Math.max(1.5, (limit - (track.begin[first] ?? 0)) / view.perPixel)
+    const { view } = this
+    const pixels = this.#pixels
+    const { first, count, from, upTo } = pixels
     const inset = track.kind === 'stream' ? 3 : 1
-    context.fillRect(x, top + inset, width, track.height - 2 * inset)
-    context.globalAlpha = 1
-    if (highlights.showCritical && track.kind === 'stream') {
-      for (let at = first; at < Math.min(next, first + 16); at += 1) {
-        if (highlights.isCritical[track.rows[at] ?? 0] !== 1) continue
-        context.fillStyle = this.colours.critical
-        context.fillRect(x, top + track.height - 3, 2, 3)
-        break
+    const height = track.height - 2 * inset
+    const filled = new Float32Array(count)
+    const left = (pixel: number): number => Math.round(view.xOf((first + pixel) * view.perPixel))
+    for (const colour of pixels.colours) {
+      context.fillStyle = this.#fillOf(colour)
+      let begin = 0
+      let before: PixelBar = NO_BAR
+      for (let pixel = 0; pixel <= count; pixel += 1) {
+        const share = pixel < count && from[pixel] !== -1 ? pixels.share(pixel, colour) : 0
+        const bar = share === 0 ? NO_BAR : this.#pixelBar(colour, share, filled[pixel] ?? 0, height)
+        if (share > 0) bar.alpha *= this.#strength(track, from[pixel] ?? 0, upTo[pixel] ?? 0)
+        if (!isHatched(colour)) filled[pixel] = (filled[pixel] ?? 0) + bar.tall
+        if (bar.y === before.y && bar.tall === before.tall && bar.alpha === before.alpha) continue
+        if (before.tall > 0) {
+          context.globalAlpha = before.alpha
+          context.fillRect(left(begin), top + inset + before.y, left(pixel) - left(begin), before.tall)
+        }
+        begin = pixel
+        before = bar
       }
     }
+    context.globalAlpha = 1
+    if (!this.highlights.showCritical || track.kind !== 'stream') return
+    context.fillStyle = this.#colours('critical')
+    let begin = -1
+    for (let pixel = 0; pixel <= count; pixel += 1) {
+      const isCritical = pixel < count && this.#isCritical(track, from[pixel] ?? -1, upTo[pixel] ?? 0)
+      if (isCritical === begin >= 0) continue
+      if (!isCritical) context.fillRect(left(begin), top + track.height - 3, left(pixel) - left(begin), 3)
+      begin = isCritical ? pixel : -1
+    }
+  }
+
+  #pixelBar(colour: number, share: number, below: number, height: number): PixelBar {
+    if (isHatched(colour)) return { y: 7, tall: height - 14, alpha: Math.ceil(share * ALPHAS) / ALPHAS }
+    // What is there is seen: as a line, however little of the pixel it takes.
+    const tall = Math.min(height - below, Math.max(1, Math.round(share * height)))
+    return { y: height - below - tall, tall, alpha: 1 }
+  }
+
+  #isCritical(track: Track, from: number, upTo: number): boolean {
+    for (let at = from; at >= 0 && at < Math.min(upTo, from + MOST_UNDERLINED); at += 1) {
+      if (this.data.critical[track.rows[at] ?? 0] === 1 && !isHatched(track.colour[at])) return true
+    }
+    return false
   }
 
   #drawBar(track: Track, at: number, top: number): void {
-    const { view, highlights } = this
     const context = this.#context
     const row = track.rows[at] ?? 0
-    const left = Math.max(-10, view.xOf(track.begin[at] ?? 0))
-    const right = Math.min(view.width + 10, view.xOf(track.end[at] ?? 0))
-    const width = Math.max(1, right - left - (right - left > 6 ? 0.75 : 0))
-    const isWait = this.data.kind[row] === RowKind.WAIT && track.kind === 'stream'
-    const inset = track.kind === 'stream' ? (isWait ? 10 : 3) : 1
-    const height = track.height - 2 * inset
+    const colour = track.colour[at] ?? 0
+    const { left, width, y, height } = this.#box(track, at, top)
     context.globalAlpha = this.#strength(track, at, at + 1)
-    context.fillStyle = isWait ? (this.#hatch ?? this.colours.wait) : this.#colourOf(track, row)
-    this.#rounded(left, top + inset, width, height)
+    context.fillStyle = this.#fillOf(colour)
+    this.#rounded(left, y, width, height)
     context.fill()
-    if (width > SMALLEST_TEXT && !isWait && height > 12)
-      this.#drawText(titleOf(this.data, row), left, top + track.height / 2, width)
+    const middle = top + track.height / 2
+    if (colour === NULL_STREAM) this.#drawHoldUp(row, left, middle, width)
+    else if (width > SMALLEST_TEXT && !isHatched(colour) && height > 12)
+      this.#drawText(titleOf(this.data, row), left, middle, width, 'onBar')
     context.globalAlpha = 1
-    if (highlights.showCritical && track.kind === 'stream' && !isWait && highlights.isCritical[row] === 1) {
-      context.fillStyle = this.colours.critical
+    if (
+      this.highlights.showCritical &&
+      track.kind === 'stream' &&
+      !isHatched(colour) &&
+      this.data.critical[row] === 1
+    ) {
+      context.fillStyle = this.#colours('critical')
       context.fillRect(left, top + track.height - 3, width, 3)
-    }
-    if (row === highlights.selected || row === highlights.hovered) {
-      context.strokeStyle = row === highlights.selected ? this.colours.accent : this.colours.text
-      context.lineWidth = row === highlights.selected ? 2.5 : 1.25
-      this.#rounded(left, top + inset, width, height)
-      context.stroke()
     }
   }
 
-  #drawText(text: string, left: number, middle: number, width: number): void {
+  #drawHoldUp(row: number, left: number, middle: number, width: number): void {
+    const by = causeOf(this.data, row)
+    const name = 'null stream'
+    const whole = by < 0 ? name : `${name}: after ${titleOf(this.data, by)} on ${placeOf(this.data, by)}`
+    this.#context.font = BAR_FONT
+    const isRoom = this.#context.measureText(whole).width < width - 12
+    this.#drawText(isRoom ? whole : name, left, middle, width, 'text', 'band')
+  }
+
+  /** Where a bar is, as far as it can be seen. */
+  #box(track: Track, at: number, top: number) {
+    const { view } = this
+    const left = Math.max(-10, view.xOf(track.begin[at] ?? 0))
+    const right = Math.min(view.width + 10, view.xOf(track.end[at] ?? 0))
+    const inset = track.kind === 'stream' ? (isHatched(track.colour[at]) ? 10 : 3) : 1
+    const width = Math.max(1, right - left - (right - left > 6 ? 0.75 : 0))
+    return { left, width, y: top + inset, height: track.height - 2 * inset }
+  }
+
+  #outline(track: Track, row: number, top: number, colour: string, line: number): void {
+    const at = row < 0 ? -1 : barOf(track, row, this.data)
+    if (at < 0) return
+    const { left, width, y, height } = this.#box(track, at, top)
     const context = this.#context
-    context.save()
+    context.strokeStyle = colour
+    context.lineWidth = line
+    this.#rounded(left - (width < 3 ? 1 : 0), y, Math.max(3, width), height)
+    context.stroke()
+  }
+
+  /** One line, as much of it as there is room for. */
+  #drawText(
+    text: string,
+    left: number,
+    middle: number,
+    width: number,
+    colour: 'onBar' | 'text',
+    behind?: 'band',
+  ): void {
+    const context = this.#context
     const from = Math.max(left, 0)
-    context.beginPath()
-    context.rect(from, middle - 20, left + width - from - 4, 40)
-    context.clip()
-    context.fillStyle = this.colours.onBar
-    context.font = '12px system-ui, sans-serif'
-    context.fillText(text, from + 6, middle + 0.5)
-    context.restore()
+    const room = left + width - from - 12
+    context.font = BAR_FONT
+    const shown = fitting(context, text, room)
+    if (shown === '') return
+    if (behind !== undefined) {
+      context.fillStyle = this.#colours(behind)
+      context.fillRect(from + 3, middle - 8, context.measureText(shown).width + 6, 16)
+    }
+    context.fillStyle = this.#colours(colour)
+    context.fillText(shown, from + 6, middle + 0.5)
   }
 
   /** Points of time, where there is room for them. */
@@ -234,27 +268,35 @@ export class Painter {
       const isMeant = row === highlights.selected || row === highlights.hovered
       const isFound = highlights.matches === undefined || highlights.matches[row] === 1
       context.globalAlpha = isFound ? 1 : 0.15
-      context.fillStyle = isMeant ? this.colours.accent : this.colours.faint
+      context.fillStyle = this.#colours(isMeant ? 'accent' : 'faint')
       context.fillRect(x - (isMeant ? 1.5 : 0.5), top + track.height - 2, isMeant ? 3 : 1, 6)
     }
     context.globalAlpha = 1
   }
 
-  #drawGap(): void {
-    const { view } = this
-    const { gap } = this.highlights
-    const track = gap === undefined ? undefined : this.layout.ofLane.get(gap.lane)
-    if (gap === undefined || track === undefined) return
+  #drawGaps(gaps: Bars, track: Track, top: number): void {
+    const { view, highlights } = this
     const context = this.#context
-    const left = view.xOf(gap.begin)
-    const width = Math.max(2, view.xOf(gap.end) - left)
-    context.fillStyle = this.colours.gap
-    context.globalAlpha = 0.25
-    context.fillRect(left, track.y - view.scroll, width, track.height)
+    context.fillStyle = this.#colours('gap')
+    this.#pixels.fill(gaps, view.begin, view.end, view.perPixel, (at) => {
+      const { left, width } = this.#box({ ...track, ...gaps }, at, top)
+      const isMeant = gaps.rows[at] === highlights.gap
+      context.globalAlpha = isMeant ? 0.5 : 0.25
+      context.fillRect(left, top, width, track.height)
+      context.globalAlpha = 1
+      for (const y of [top, top + track.height - 2]) context.fillRect(left, y, width, 2)
+    })
+    const { first, count } = this.#pixels
+    for (let pixel = 0; pixel < count; pixel += 1) {
+      const share = this.#pixels.share(pixel, 0)
+      if (share === 0) continue
+      const x = Math.round(view.xOf((first + pixel) * view.perPixel))
+      context.globalAlpha = 0.25 * share
+      context.fillRect(x, top, 1, track.height)
+      context.globalAlpha = 0.35 + 0.65 * share
+      for (const y of [top, top + track.height - 2]) context.fillRect(x, y, 1, 2)
+    }
     context.globalAlpha = 1
-    context.strokeStyle = this.colours.gap
-    context.lineWidth = 1.5
-    context.strokeRect(left, track.y - view.scroll, width, track.height)
   }
 
   #strength(track: Track, first: number, next: number): number {
@@ -264,12 +306,8 @@ export class Painter {
     return (before?.[next] ?? 0) > (before?.[first] ?? 0) ? 1 : 0.15
   }
 
-  #colourOf(track: Track, row: number): string {
-    const { colours } = this
-    const kind = this.data.kind[row] ?? 0
-    if (track.kind === 'calls' && (isInstant(kind) || kind === RowKind.LATCH)) return colours.faint
-    if (kind !== RowKind.KERNEL) return colours.bars[kind] ?? colours.faint
-    return colours.kernels[this.data.colours.get(this.data.name[row] ?? 0) ?? 0] ?? colours.faint
+  #fillOf(colour: number): string | CanvasPattern {
+    return this.#hatches[colour - WAIT] ?? this.#colours(BAR_COLOURS[colour] ?? 'quiet')
   }
 
   #rounded(x: number, y: number, width: number, height: number): void {
@@ -278,4 +316,11 @@ export class Painter {
     if (width < 2 * RADIUS) context.rect(x, y, width, height)
     else context.roundRect(x, y, width, height, RADIUS)
   }
+}
+
+function fitting(context: CanvasRenderingContext2D, text: string, room: number): string {
+  const width = context.measureText(text).width
+  if (width <= room) return text
+  const letters = Math.floor((text.length * room) / width) - 1
+  return letters < 3 ? '' : `${text.slice(0, letters)}…`
 }

@@ -1,34 +1,24 @@
 /** The tracks from above: a band for the host, one for each stream, and narrower ones for the nodes of graphs. */
+import { BarList, type Bars, countUpTo, laneBars } from '../bars.js'
+import { QUIET } from '../colours.js'
 import { isHostOnly, isInstant, RowKind } from '../kinds.js'
-import type { Data } from './data.js'
+import { type Data, laneName } from './data.js'
 
-/** Bars that do not overlap, in the order of time. */
-export interface Track {
+export interface Track extends Bars {
   readonly label: string
   readonly detail: string
   readonly kind: 'calls' | 'promises' | 'stream' | 'nodes'
   readonly lane: number
   y: number
   readonly height: number
-  readonly rows: Int32Array
-  readonly begin: Float64Array
-  readonly end: Float64Array
-  /** How long the bars before each take together. */
-  readonly busyBefore: Float64Array
   /** Records, frees and the like: points of time. */
   readonly marks: Int32Array
   readonly markAt: Float64Array
 }
 
-interface Span {
-  readonly row: number
-  readonly begin: number
-  readonly end: number
-}
-
 export interface Heading {
   readonly text: string
-  y: number
+  readonly y: number
 }
 
 export interface PageLayout {
@@ -37,6 +27,13 @@ export interface PageLayout {
   readonly height: number
   /** The track of each stream. */
   readonly ofLane: ReadonlyMap<number, Track>
+}
+
+interface Call {
+  readonly row: number
+  readonly begin: number
+  readonly end: number
+  readonly colour: number
 }
 
 /** The fewer streams there are, the higher they may be. */
@@ -72,110 +69,82 @@ export function layOut(data: Data): PageLayout {
   heading('Host')
   for (const track of hostTracks(data)) place(track)
   y += SPACE
+  const lanes = streamTracks(data)
   for (const [device, name] of data.devices) {
     heading(`Device ${device} · ${name}`)
-    for (const [index, lane] of data.lanes.entries()) {
-      if (lane.device !== device) continue
-      for (const track of streamTracks(data, index)) {
-        if (track.rows.length + track.marks.length === 0) continue
-        place(track)
-        if (track.kind === 'stream') ofLane.set(index, track)
-      }
+    for (const track of lanes) {
+      if (data.lanes[track.lane]?.device !== device || track.rows.length + track.marks.length === 0) continue
+      place(track)
+      if (track.kind === 'stream') ofLane.set(track.lane, track)
     }
     y += SPACE
   }
   return { tracks, headings, height: y, ofLane }
 }
 
-function streamTracks(data: Data, lane: number): Track[] {
-  const bar = BARS.find(([streams]) => data.lanes.length <= streams)?.[1] ?? 24
-  const info = data.lanes[lane]
-  const spans: Span[][] = Array.from({ length: 1 + (info?.nodeTracks ?? 0) }, () => [])
-  const marks: number[] = []
-  for (let row = 0; row < data.length; row += 1) {
-    const kind = data.kind[row] ?? 0
-    if (data.lane[row] !== lane || isHostOnly(kind) || Number.isNaN(data.start[row] ?? 0)) continue
-    const begin = data.start[row] ?? 0
-    const end = data.end[row] ?? Number.NaN
-    if (isInstant(kind) && begin === end) marks.push(row)
-    else spans[data.track[row] ?? 0]?.push({ row, begin, end: Number.isNaN(end) ? data.duration : end })
-  }
-  const detail = `id ${info?.id}, priority ${info?.priority}${info?.nonBlocking ? '' : ', blocking'}`
-  return spans.map((own, track) =>
-    track === 0
-      ? makeTrack(data, { label: info?.name ?? '', detail, kind: 'stream', lane, height: bar }, own, marks)
-      : makeTrack(data, { label: '', detail: 'nodes of graphs', kind: 'nodes', lane, height: NODE_BAR }, own),
-  )
+function streamTracks(data: Data): Track[] {
+  const height = BARS.find(([streams]) => data.lanes.length <= streams)?.[1] ?? 24
+  return laneBars(data, data.colours).flatMap(({ tracks, marks }, lane) => {
+    const info = data.lanes[lane]
+    const detail = `${laneName(data, lane)}: id ${info?.id}, priority ${info?.priority}${info?.nonBlocking ? '' : ', blocking'}`
+    const markAt = Float64Array.from(marks, (row) => data.start[row] ?? 0)
+    return tracks.map((bars, track): Track => {
+      if (track > 0)
+        return { ...bars, label: '', detail: 'nodes of graphs', kind: 'nodes', lane, height: NODE_BAR, ...none }
+      return { ...bars, label: info?.name ?? '', detail, kind: 'stream', lane, height, y: 0, marks, markAt }
+    })
+  })
 }
+
+const none = { y: 0, marks: new Int32Array(), markAt: new Float64Array() }
 
 /** Calls lie inside each other: a host function runs in a blocking call, and makes calls itself. */
 function hostTracks(data: Data): Track[] {
-  const calls: Span[] = []
-  const promises: Span[] = []
+  const calls: Call[] = []
+  const promises: Call[] = []
   for (let row = 0; row < data.length; row += 1) {
     const kind = data.kind[row] ?? 0
     if (data.parent[row] !== -1 && !isHostOnly(kind)) continue
-    const call = { row, begin: data.called[row] ?? 0, end: data.returned[row] ?? 0 }
+    const colour = isInstant(kind) || kind === RowKind.LATCH ? QUIET : (data.colours[row] ?? 0)
+    const call = { row, begin: data.called[row] ?? 0, end: data.returned[row] ?? 0, colour }
     if (kind === RowKind.AWAIT) promises.push(call)
     else calls.push(call)
     if (kind === RowKind.HOST_FUNCTION && !Number.isNaN(data.end[row] ?? Number.NaN)) {
-      calls.push({ row, begin: data.start[row] ?? 0, end: data.end[row] ?? 0 })
+      calls.push({ row, begin: data.start[row] ?? 0, end: data.end[row] ?? 0, colour })
     }
   }
-  const stacked = (spans: Span[], most: number): Span[][] => {
+  const stacked = (all: Call[], most: number): Bars[] => {
     // Of those that begin together the longest is around the others; what takes no time came before.
-    const takesTime = ({ begin, end }: Span): number => (end > begin ? 1 : 0)
-    spans.sort((a, b) => a.begin - b.begin || takesTime(a) - takesTime(b) || b.end - a.end)
-    const levels: Span[][] = []
-    for (const span of spans) {
-      let level = levels.findIndex((one) => (one.at(-1)?.end ?? 0) <= span.begin)
-      if (level < 0) level = levels.length
-      if (level >= most) continue
-      levels[level] ??= []
-      levels[level]?.push(span)
+    const takesTime = ({ begin, end }: Call): number => (end > begin ? 1 : 0)
+    all.sort((a, b) => a.begin - b.begin || takesTime(a) - takesTime(b) || b.end - a.end)
+    const levels: { readonly list: BarList; until: number }[] = []
+    for (const { row, begin, end, colour } of all) {
+      let level = levels.find(({ until }) => until <= begin)
+      if (level === undefined && levels.length < most) {
+        level = { list: new BarList(), until: 0 }
+        levels.push(level)
+      }
+      level?.list.add(row, begin, end, colour)
+      if (level !== undefined) level.until = end
     }
-    return levels
+    return levels.map(({ list }) => list.toBars())
   }
-  const tracks = (levels: readonly Span[][], kind: 'calls' | 'promises', name: string, detail: string): Track[] =>
-    levels.map((own, level) =>
-      makeTrack(data, { label: level === 0 ? name : '', detail, kind, lane: -1, height: CALL_BAR }, own),
-    )
+  const tracks = (levels: readonly Bars[], kind: 'calls' | 'promises', name: string, detail: string): Track[] =>
+    levels.map((bars, level) => {
+      return { ...bars, label: level === 0 ? name : '', detail, kind, lane: -1, height: CALL_BAR, ...none }
+    })
   return [
     ...tracks(stacked(calls, MOST_CALL_DEPTH), 'calls', 'JavaScript', 'calls of the program'),
     ...tracks(stacked(promises, MOST_PROMISE_TRACKS), 'promises', 'promises', 'what was awaited'),
   ]
 }
 
-type TrackHead = Pick<Track, 'label' | 'detail' | 'kind' | 'lane' | 'height'>
-
-function makeTrack(data: Data, head: TrackHead, spans: Span[], points: readonly number[] = []): Track {
-  spans.sort((a, b) => a.begin - b.begin)
-  const busyBefore = new Float64Array(spans.length + 1)
-  for (const [at, { begin, end, row }] of spans.entries()) {
-    const counts = head.kind !== 'stream' || data.kind[row] !== RowKind.WAIT
-    busyBefore[at + 1] = (busyBefore[at] ?? 0) + (counts ? end - begin : 0)
+/** The place of a row among the bars of a track; -1 where it is not among them. */
+export function barOf(track: Track, row: number, { start, called }: Data): number {
+  for (const begin of [start[row] ?? Number.NaN, called[row] ?? Number.NaN]) {
+    let at = countUpTo(track.begin, begin) - 1
+    while (at >= 0 && track.begin[at] === begin && track.rows[at] !== row) at -= 1
+    if (at >= 0 && track.rows[at] === row) return at
   }
-  const marks = Int32Array.from(points).sort((a, b) => (data.start[a] ?? 0) - (data.start[b] ?? 0))
-  return {
-    ...head,
-    y: 0,
-    rows: Int32Array.from(spans, ({ row }) => row),
-    begin: Float64Array.from(spans, ({ begin }) => begin),
-    end: Float64Array.from(spans, ({ end }) => end),
-    busyBefore,
-    marks,
-    markAt: Float64Array.from(marks, (row) => data.start[row] ?? 0),
-  }
-}
-
-/** How many of these times, which are in order, are at or before one. */
-export function countUpTo(times: Float64Array, time: number, from = 0): number {
-  let low = from
-  let high = times.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if ((times[middle] ?? 0) <= time) low = middle + 1
-    else high = middle
-  }
-  return low
+  return -1
 }

@@ -1,6 +1,7 @@
 /** The whole recording in a strip: how busy it is, and which part is in view. Dragging in it moves the view. */
+import { busyUntil } from '../bars.js'
 import type { Data } from './data.js'
-import { countUpTo, type PageLayout } from './layout.js'
+import type { PageLayout } from './layout.js'
 import type { Colours } from './theme.js'
 import type { View } from './view.js'
 
@@ -38,7 +39,7 @@ export class Overview {
     context.setTransform(ratio, 0, 0, ratio, 0, 0)
     context.clearRect(0, 0, width, height)
     const busy = this.#busyness(Math.max(1, Math.floor(width)))
-    context.fillStyle = colours.kernels[0] ?? colours.faint
+    context.fillStyle = colours('kernel0')
     context.globalAlpha = 0.75
     for (let x = 0; x < busy.length; x += 1) {
       const tall = (busy[x] ?? 0) * (height - 6)
@@ -48,11 +49,11 @@ export class Overview {
     const left = Math.max(0, (begin / duration) * width)
     const right = Math.min(width, (end / duration) * width)
     context.globalAlpha = 0.6
-    context.fillStyle = colours.background
+    context.fillStyle = colours('background')
     context.fillRect(0, 0, left, height)
     context.fillRect(right, 0, width - right, height)
     context.globalAlpha = 1
-    context.strokeStyle = colours.accent
+    context.strokeStyle = colours('accent')
     context.lineWidth = 1.5
     context.strokeRect(left + 0.75, 0.75, Math.max(2, right - left - 1.5), height - 1.5)
   }
@@ -65,12 +66,9 @@ export class Overview {
     for (const track of streams) {
       let before = 0
       for (let x = 0; x < width; x += 1) {
-        const time = ((x + 1) / width) * this.data.duration
-        const at = countUpTo(track.begin, time)
-        const over = Math.max(0, (track.end[at - 1] ?? 0) - time)
-        const passed = Math.max(0, (track.busyBefore[at] ?? 0) - over)
-        busy[x] = (busy[x] ?? 0) + Math.max(0, passed - before) / (this.data.duration / width) / streams.length
-        before = Math.max(before, passed)
+        const passed = busyUntil(track, ((x + 1) / width) * this.data.duration)
+        busy[x] = (busy[x] ?? 0) + (passed - before) / (this.data.duration / width) / streams.length
+        before = passed
       }
     }
     this.#image = { width, busy }

@@ -1,20 +1,28 @@
 /** What stands beside the lanes: the selected operation, the gaps, the critical path, and how much of what there was. */
-import type { Gap } from '../gap.js'
+import { busyUntil } from '../bars.js'
+import { BAR_COLOURS } from '../colours.js'
 import { isHostOnly, isInstant, RowKind } from '../kinds.js'
-import { type Data, placeOf, titleOf } from './data.js'
-import { formatBytes, formatCount, formatTime } from './format.js'
+import { BINDING_KINDS } from '../page-format.js'
+import { causeOf, type Data, laneName, placeOf, siteOf, titleOf } from './data.js'
+import { byId, element, hint, MOST_LISTED } from './elements.js'
+import { formatBytes, formatCount, formatPoint, formatShare, formatTime } from './format.js'
+import type { Gaps } from './gaps.js'
+import type { PageLayout } from './layout.js'
 
-/** A list longer than this is for a program to read, not for people. */
-const MOST_LISTED = 200
 /** Of a chain of waits. */
 const MOST_LINKS = 6
+/** More than there are kinds. */
+const KINDS = 16
+
+/** Above the facts there is room for so many letters. */
+const LONG_NAME = 30
 
 type Select = (row: number) => void
 
 const REASONS: Readonly<Record<string, string>> = {
   stream: 'it comes after, in the stream,',
   wait: 'it waits for',
-  nullStream: "it comes after, by the null stream's rules,",
+  nullStream: 'the null stream and this one wait for each other: it comes after',
   host: 'the program had not queued it yet',
   eventLoop: 'JavaScript was busy with something else',
   engine: 'nothing was free for it while this ran:',
@@ -24,26 +32,9 @@ const REASONS: Readonly<Record<string, string>> = {
 /** With what an idle stream waited for behind it. */
 const GAP_REASONS: Readonly<Record<string, string>> = {
   wait: 'waits for',
+  nullStream: 'by the null stream: waits for',
   host: 'queued only after',
   engine: 'shares an engine with',
-}
-
-export function element<T extends keyof HTMLElementTagNameMap>(
-  tag: T,
-  properties: Partial<HTMLElementTagNameMap[T]> = {},
-  ...children: readonly (Node | string)[]
-): HTMLElementTagNameMap[T] {
-  const made = Object.assign(document.createElement(tag), properties)
-  made.append(...children)
-  return made
-}
-
-const hint = (text: string): HTMLElement => element('p', { className: 'hint' }, text)
-
-export function byId<T extends HTMLElement>(id: string, type: new () => T): T {
-  const found = document.getElementById(id)
-  if (!(found instanceof type)) throw new Error(`the page has no ${id}`)
-  return found
 }
 
 /** The operation that was pointed at, in full. */
@@ -55,7 +46,7 @@ export function showDetails(data: Data, row: number, select: Select): void {
     return
   }
   target.append(
-    element('h3', {}, swatch(data, row), titleOf(data, row)),
+    element('h3', { title: titleOf(data, row) }, swatch(data, row), element('span', {}, titleOf(data, row))),
     element('p', { className: 'where' }, `${data.kinds[data.kind[row] ?? 0]} · ${placeOf(data, row)}`),
   )
   const list = element('dl')
@@ -66,11 +57,27 @@ export function showDetails(data: Data, row: number, select: Select): void {
     target.append(element('h4', {}, 'It could not begin sooner'), ...chain(data, row, select))
   }
   const record = data.cause[row] ?? -1
-  if (kind === RowKind.WAIT && record >= 0 && record !== data.heldUpBy[row]) {
-    target.append(element('h4', {}, 'The record it refers to'), link(data, record, select))
+  if (kind === RowKind.WAIT) {
+    target.append(element('h4', {}, 'It waits'), element('p', { className: 'reason' }, waitsFor(data, row, false)))
+    if (record >= 0) target.append(link(data, record, select))
   }
   const graph = data.parent[row] ?? -1
   if (graph >= 0) target.append(element('h4', {}, 'Part of'), link(data, graph, select))
+}
+
+/** For what a wait waits, or an operation that the null stream's rules hold up; '' for the rest. */
+export function waitsFor(data: Data, row: number, isHeldUp: boolean): string {
+  const by = causeOf(data, row)
+  const last = by < 0 ? '' : `${titleOf(data, by)} on ${placeOf(data, by)}`
+  if (isHeldUp) return `held up by the null stream: waits for ${last || 'what was not recorded'}`
+  if (data.kind[row] !== RowKind.WAIT) return ''
+  const record = data.cause[row] ?? -1
+  if (record < 0) return 'for an event that was not recorded here'
+  const site = siteOf(data, record)
+  const where = site === '' ? `queued at ${formatPoint(data.called[record] ?? 0)}` : `queued at ${site}`
+  const before = isInstant(data.kind[record] ?? 0) ? causeOf(data, record) : -1
+  const behind = before < 0 ? '' : `, behind ${titleOf(data, before)}`
+  return `for ${titleOf(data, record)} on ${placeOf(data, record)}, ${where}${behind}`
 }
 
 /** What held it up, and through waits and records what held that up, until something that takes time. */
@@ -78,7 +85,7 @@ function chain(data: Data, from: number, select: Select): HTMLElement[] {
   const links: HTMLElement[] = []
   let row = from
   for (let steps = 0; steps < MOST_LINKS; steps += 1) {
-    const reason = data.bindings[data.why[row] ?? 0] ?? ''
+    const reason = BINDING_KINDS[data.why[row] ?? 0] ?? ''
     const by = data.heldUpBy[row] ?? -1
     const because = by >= 0 && reason === 'host' ? 'the program queued it only after' : (REASONS[reason] ?? reason)
     links.push(element('p', { className: 'reason' }, because))
@@ -96,29 +103,28 @@ function facts(data: Data, row: number): [string, string][] {
   const called = data.called[row] ?? 0
   const returned = data.returned[row] ?? 0
   const found: [string, string][] = []
+  if (titleOf(data, row).length > LONG_NAME) found.push(['name', titleOf(data, row)])
   if (!isHostOnly(data.kind[row] ?? 0)) {
-    found.push(['began', Number.isNaN(start) ? 'not in this recording' : formatTime(start)])
+    found.push(['began', Number.isNaN(start) ? 'not in this recording' : formatPoint(start)])
     found.push(['took', Number.isNaN(end) ? 'not over yet' : formatTime(end - start)])
-    if (data.parent[row] === -1) found.push(['queued', `${formatTime(called)} (${formatTime(start - called)} before)`])
+    if (data.parent[row] === -1) found.push(['queued', `${formatPoint(called)} (${formatTime(start - called)} before)`])
     found.push(['call took', formatTime(returned - called)])
   } else {
-    found.push(['called', formatTime(called)], ['took', formatTime(returned - called)])
+    found.push(['called', formatPoint(called)], ['took', formatTime(returned - called)])
   }
   const bytes = data.bytes[row] ?? Number.NaN
   if (!Number.isNaN(bytes)) {
     found.push(['size', formatBytes(bytes)])
     if (end > start) found.push(['bandwidth', `${(bytes / (end - start)).toFixed(1)} GB/s`])
   }
-  const site = data.sites[data.site[row] ?? 0] ?? ''
+  const site = siteOf(data, row)
   if (site !== '') found.push(['called at', site])
   return found
 }
 
 function swatch(data: Data, row: number): HTMLElement {
-  const kind = data.kind[row] ?? 0
   const made = element('span', { className: 'swatch', ariaHidden: 'true' })
-  made.dataset['kind'] = data.kinds[kind] ?? ''
-  if (kind === RowKind.KERNEL) made.style.background = `var(--kernel-${data.colours.get(data.name[row] ?? 0) ?? 0})`
+  made.style.background = `var(--${BAR_COLOURS[data.colours[row] ?? 0]})`
   return made
 }
 
@@ -139,33 +145,66 @@ function link(
   )
 }
 
-export function listGaps(data: Data, showGap: (gap: Gap) => void): void {
+export function listGaps(data: Data, gaps: Gaps, rows: readonly number[], showGap: Select): void {
   const target = byId('gaps', HTMLElement)
-  const all = `Idle gaps (${formatTime(data.gapTime, 1)} in ${formatCount(data.gapCount)})`
-  byId('gaps-title', HTMLElement).textContent = data.gaps.length === 0 ? 'Idle gaps' : all
-  if (data.gaps.length === 0) target.append(hint('No stream stood idle between two operations.'))
-  for (const gap of data.gaps.slice(0, MOST_LISTED)) {
+  const total = rows.reduce((sum, row) => sum + gaps.lengthOf(row), 0)
+  const which = rows === gaps.all ? 'Idle gaps' : 'Marked gaps'
+  const title = `${which} (${formatTime(total, 1)} in ${formatCount(rows.length)})`
+  byId('gaps-title', HTMLElement).textContent = rows.length === 0 ? which : title
+  target.replaceChildren()
+  if (rows.length === 0) target.append(hint('No stream stood idle between two operations.'))
+  for (const row of rows.slice(0, MOST_LISTED)) {
+    const why = gapReason(data, row)
     target.append(
       element(
         'button',
-        { className: 'row gap', type: 'button', onclick: () => showGap(gap) },
-        element('span', { className: 'took' }, formatTime(gap.end - gap.begin)),
-        element('span', { className: 'name' }, data.lanes[gap.lane]?.name ?? ''),
-        element('span', { className: 'why' }, gapReason(data, gap)),
+        { className: 'row gap', type: 'button', onclick: () => showGap(row) },
+        element('span', { className: 'took' }, formatTime(gaps.lengthOf(row))),
+        element('span', { className: 'name' }, laneName(data, data.lane[row] ?? 0)),
+        element('span', { className: 'why', title: why }, why),
       ),
     )
   }
 }
 
-export function gapReason(data: Data, gap: Gap): string {
-  const why = gap.cause < 0 ? undefined : GAP_REASONS[gap.reason]
-  if (why === undefined) return REASONS[gap.reason] ?? gap.reason
-  return `${why} ${titleOf(data, gap.cause)} on ${placeOf(data, gap.cause)}`
+/** Why nothing ran before a row. */
+export function gapReason(data: Data, row: number): string {
+  const kindAt = (at: number): string => BINDING_KINDS[data.why[at] ?? 0] ?? ''
+  let at = row
+  // A record or a wait that stands before it in the stream is not the reason: what held that up is.
+  while (kindAt(at) === 'stream' && isInstant(data.kind[data.heldUpBy[at] ?? -1] ?? 0)) at = data.heldUpBy[at] ?? -1
+  const kind = kindAt(at)
+  const by = causeOf(data, at)
+  const why = by < 0 ? undefined : GAP_REASONS[kind]
+  return why === undefined ? (REASONS[kind] ?? kind) : `${why} ${titleOf(data, by)} on ${placeOf(data, by)}`
+}
+
+/** What is measured: how long it is, and how busy each stream is in it. */
+export function showRange(data: Data, layout: PageLayout, range: { from: number; to: number } | undefined): void {
+  byId('range', HTMLElement).hidden = range === undefined
+  if (range === undefined) return
+  const { from, to } = range
+  byId('range-title', HTMLElement).textContent =
+    `Measured: ${formatTime(to - from)}, from ${formatPoint(Math.round(from))} to ${formatPoint(Math.round(to))}`
+  const rows = [...layout.ofLane].slice(0, MOST_LISTED).map(([lane, track]) => {
+    const busy = busyUntil(track, to) - busyUntil(track, from)
+    const name = laneName(data, lane)
+    return element(
+      'tr',
+      {},
+      element('th', { scope: 'row', title: name }, name),
+      element('td', {}, formatTime(busy)),
+      element('td', {}, to > from ? formatShare(busy / (to - from)) : ''),
+    )
+  })
+  byId('range-rows', HTMLElement).replaceChildren(...rows)
 }
 
 export function listPath(data: Data, select: Select): void {
   const target = byId('path', HTMLElement)
-  const rows = Array.from(data.path).filter((row) => (data.end[row] ?? 0) > (data.start[row] ?? 0))
+  const rows = Array.from(data.critical.keys())
+    .filter((row) => data.critical[row] === 1 && (data.end[row] ?? 0) > (data.start[row] ?? 0))
+    .sort((a, b) => (data.start[a] ?? 0) - (data.start[b] ?? 0))
   const took = (row: number): number =>
     data.kind[row] === RowKind.WAIT ? 0 : (data.end[row] ?? 0) - (data.start[row] ?? 0)
   const total = rows.reduce((sum, row) => sum + took(row), 0)
@@ -194,30 +233,31 @@ function runsOf(data: Data, rows: readonly number[]): { row: number; count: numb
   return runs
 }
 
-/** Operations by name: where the time goes. */
+/** Operations by name: where the time goes. A graph with nodes is not listed, since they are: time counts once. */
 export function listNames(data: Data, search: (text: string) => void): void {
-  const sums = new Map<string, { name: number; row: number; count: number; total: number; longest: number }>()
+  const sums = new Map<number, { row: number; count: number; total: number; longest: number }>()
+  const hasNodes = new Set(data.parent)
   for (let row = 0; row < data.length; row += 1) {
     const kind = data.kind[row] ?? 0
     const took = (data.end[row] ?? Number.NaN) - (data.start[row] ?? Number.NaN)
-    if (isHostOnly(kind) || !(took > 0) || kind === RowKind.WAIT) continue
-    const key = `${kind} ${data.name[row]}`
-    const sum = sums.get(key) ?? { name: data.name[row] ?? 0, row, count: 0, total: 0, longest: 0 }
+    if (isHostOnly(kind) || !(took > 0) || kind === RowKind.WAIT || hasNodes.has(row)) continue
+    const key = (data.name[row] ?? 0) * KINDS + kind
+    const sum = sums.get(key) ?? { row, count: 0, total: 0, longest: 0 }
     sum.count += 1
     sum.total += took
     sum.longest = Math.max(sum.longest, took)
     sums.set(key, sum)
   }
   const rows = [...sums.values()].sort((a, b) => b.total - a.total).slice(0, MOST_LISTED)
-  for (const { row, name, count, total, longest } of rows) {
-    const text = data.names[name] ?? ''
-    const properties = { className: 'pick', type: 'button', onclick: () => search(text) } as const
+  for (const { row, count, total, longest } of rows) {
+    const text = titleOf(data, row)
+    const properties = { className: 'pick', type: 'button', title: text, onclick: () => search(text) } as const
     const cells = [formatCount(count), ...[total, total / count, longest].map((time) => formatTime(time, 2))]
     byId('names', HTMLElement).append(
       element(
         'tr',
         {},
-        element('th', { scope: 'row' }, element('button', properties, swatch(data, row), text)),
+        element('th', { scope: 'row' }, element('button', properties, swatch(data, row), element('span', {}, text))),
         ...cells.map((cell) => element('td', {}, cell)),
       ),
     )

@@ -1,21 +1,31 @@
-/** Wheel, drag, hover and click on the lanes. */
-import { AXIS } from './draw.js'
+/** Wheel, drag, hover and click on the lanes; two fingers zoom; Shift and a drag measure. */
+import { AXIS } from './axis.js'
 import type { PageLayout } from './layout.js'
-import { pick } from './pick.js'
+import { NOTHING, type Picked, pick } from './pick.js'
 import type { View } from './view.js'
 
 export interface PointerActions {
   readonly select: (row: number) => void
-  /** The row under the pointer; no row is -1. */
-  readonly hover: (x: number, y: number, row: number) => void
+  readonly hover: (x: number, y: number, picked: Picked) => void
   readonly scrollBy: (pixels: number) => void
   readonly zoomToSelection: () => void
+  /** What is measured now; it may be measured further from either end. */
+  readonly range: () => { readonly from: number; readonly to: number } | undefined
+  readonly measure: (from: number, to: number) => void
 }
 
 /** Pixels that a click may wander. */
 const STILL = 3
+/** Pixels around an end of what is measured, for a mouse and for a finger. */
+const HANDLE = 6
+const TOUCHED_HANDLE = 18
 const LINE = 16
 const ZOOM_PER_PIXEL = 0.0022
+
+interface Place {
+  readonly x: number
+  readonly y: number
+}
 
 export function listenToPointer(
   canvas: HTMLCanvasElement,
@@ -23,45 +33,69 @@ export function listenToPointer(
   layout: PageLayout,
   actions: PointerActions,
 ): void {
-  let dragging: { readonly x: number; readonly y: number; moved: boolean } | undefined
-  let last = { x: 0, y: 0 }
-  const placeIn = (event: MouseEvent): { x: number; y: number } => {
+  /** `fixed` is the end that stays where something is measured. */
+  let dragging: { readonly from: Place; readonly fixed: number | undefined; moved: boolean } | undefined
+  const down = new Map<number, Place>()
+  const placeIn = (event: MouseEvent): Place => {
     const box = canvas.getBoundingClientRect()
     return { x: event.clientX - box.left, y: event.clientY - box.top }
   }
-  const rowAt = ({ x, y }: { x: number; y: number }): number => (y < AXIS ? -1 : pick(layout, view, x, y - AXIS))
+  const at = ({ x, y }: Place): Picked => (y < AXIS ? NOTHING : pick(layout, view, x, y - AXIS))
+  const fixedEnd = ({ x }: Place, { shiftKey, pointerType }: PointerEvent): number | undefined => {
+    const range = actions.range()
+    const near = pointerType === 'touch' ? TOUCHED_HANDLE : HANDLE
+    if (range !== undefined && Math.abs(view.xOf(range.from) - x) <= near) return range.to
+    if (range !== undefined && Math.abs(view.xOf(range.to) - x) <= near) return range.from
+    return shiftKey ? view.timeAt(x) : undefined
+  }
+  const end = (event: PointerEvent): void => {
+    down.delete(event.pointerId)
+    dragging = undefined
+    canvas.classList.remove('dragging')
+  }
+  /** Between two fingers time grows or shrinks as they do. */
+  const pinch = (id: number, to: Place): void => {
+    const [other] = [...down].filter(([pointer]) => pointer !== id).map(([, place]) => place)
+    const from = down.get(id)
+    if (from === undefined || other === undefined) return
+    const before = Math.max(8, Math.abs(from.x - other.x))
+    view.zoom(Math.max(8, Math.abs(to.x - other.x)) / before, view.timeAt((from.x + other.x) / 2))
+    if (dragging !== undefined) dragging.moved = true
+  }
 
   canvas.addEventListener('pointerdown', (event) => {
     if (event.button !== 0) return
     canvas.setPointerCapture(event.pointerId)
-    last = placeIn(event)
-    dragging = { ...last, moved: false }
+    const place = placeIn(event)
+    down.set(event.pointerId, place)
+    dragging = { from: place, fixed: down.size > 1 ? undefined : fixedEnd(place, event), moved: false }
   })
   canvas.addEventListener('pointermove', (event) => {
-    const at = placeIn(event)
-    if (dragging === undefined) {
-      actions.hover(at.x, at.y, rowAt(at))
+    const to = placeIn(event)
+    const last = down.get(event.pointerId)
+    if (dragging === undefined || last === undefined) {
+      actions.hover(to.x, to.y, at(to))
       return
     }
-    if (Math.abs(at.x - dragging.x) + Math.abs(at.y - dragging.y) > STILL) dragging.moved = true
-    if (dragging.moved) {
+    if (Math.abs(to.x - dragging.from.x) + Math.abs(to.y - dragging.from.y) > STILL) dragging.moved = true
+    if (down.size > 1) pinch(event.pointerId, to)
+    else if (dragging.moved && dragging.fixed !== undefined) {
+      const time = view.timeAt(to.x)
+      actions.measure(Math.min(dragging.fixed, time), Math.max(dragging.fixed, time))
+    } else if (dragging.moved) {
       canvas.classList.add('dragging')
-      view.pan((last.x - at.x) * view.perPixel)
-      actions.scrollBy(last.y - at.y)
-      actions.hover(0, 0, -1)
+      view.pan((last.x - to.x) * view.perPixel)
+      actions.scrollBy(last.y - to.y)
     }
-    last = at
+    if (dragging.moved) actions.hover(0, 0, NOTHING)
+    down.set(event.pointerId, to)
   })
   canvas.addEventListener('pointerup', (event) => {
-    if (dragging?.moved === false) actions.select(rowAt(placeIn(event)))
-    dragging = undefined
-    canvas.classList.remove('dragging')
+    if (dragging?.moved === false) actions.select(at(placeIn(event)).row)
+    end(event)
   })
-  canvas.addEventListener('pointercancel', () => {
-    dragging = undefined
-    canvas.classList.remove('dragging')
-  })
-  canvas.addEventListener('pointerleave', () => actions.hover(0, 0, -1))
+  canvas.addEventListener('pointercancel', end)
+  canvas.addEventListener('pointerleave', () => actions.hover(0, 0, NOTHING))
   canvas.addEventListener('dblclick', actions.zoomToSelection)
   canvas.addEventListener(
     'wheel',
@@ -72,7 +106,7 @@ export function listenToPointer(
       if (altKey) actions.scrollBy(deltaY * pixels)
       else if (shiftKey || Math.abs(deltaX) > Math.abs(deltaY)) view.pan((deltaX || deltaY) * pixels * view.perPixel)
       else view.zoom(Math.exp(-deltaY * pixels * ZOOM_PER_PIXEL), view.timeAt(placeIn(event).x))
-      actions.hover(0, 0, -1)
+      actions.hover(0, 0, NOTHING)
     },
     { passive: false },
   )

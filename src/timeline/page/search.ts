@@ -1,5 +1,5 @@
 /** Finds operations by their name, kind or stream. */
-import { type Data, placeOf, wholeDeviceOf } from './data.js'
+import { type Data, placeOf, timeOf, wholeDeviceOf } from './data.js'
 import type { Track } from './layout.js'
 
 export interface SearchResult {
@@ -38,9 +38,4 @@ export function find(data: Data, tracks: readonly Track[], text: string): Search
     matchesBefore.set(track, before)
   }
   return { rows: Int32Array.from(rows), matches, matchesBefore }
-}
-
-export function timeOf(data: Data, row: number): number {
-  const start = data.start[row] ?? Number.NaN
-  return Number.isNaN(start) ? (data.called[row] ?? 0) : start
 }

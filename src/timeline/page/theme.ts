@@ -1,57 +1,30 @@
-/** Colours, read from the style sheet so that light and dark are said in one place. */
-import { KERNEL_COLOURS } from '../kernel-colours.js'
+/** Light or dark, as the system has it or as the reader wants it. */
+import { COLOURS, type ColourName } from '../colours.js'
 
-/** The colours of the kinds, in their order. */
-const KIND_COLOURS = 'quiet kernel-0 copy fill quiet quiet quiet wait host graph quiet fault blocked blocked'
-
-export type Colours = ReturnType<typeof readColours>
-
-export function readColours() {
-  // Only of an element's own colour does the browser say which of the two it is.
-  const probe = document.createElement('i')
-  document.body.append(probe)
-  const of = (name: string): string => {
-    probe.style.color = `var(--${name})`
-    return getComputedStyle(probe).color
-  }
-  const colours = {
-    background: of('background'),
-    band: of('band'),
-    line: of('line'),
-    text: of('text'),
-    faint: of('faint'),
-    wait: of('wait'),
-    critical: of('critical'),
-    arrow: of('arrow'),
-    accent: of('accent'),
-    gap: of('gap'),
-    onBar: of('on-bar'),
-    bars: KIND_COLOURS.split(' ').map(of),
-    kernels: Array.from({ length: KERNEL_COLOURS }, (_, at) => of(`kernel-${at}`)),
-  }
-  probe.remove()
-  return colours
-}
+export type Colours = (name: ColourName) => string
 
 const THEMES = ['auto', 'light', 'dark'] as const
 type Theme = (typeof THEMES)[number]
 
-/** The button goes round: as the system has it, light, dark. */
-export function themeButton(button: HTMLButtonElement, changed: () => void): void {
+/** The button goes round: as the system has it, light, dark. The style sheet gets the colours as variables. */
+export function themeButton(button: HTMLButtonElement, changed: (colours: Colours) => void): void {
+  const system = matchMedia('(prefers-color-scheme: dark)')
   let theme: Theme = 'auto'
   const apply = (): void => {
-    if (theme === 'auto') delete document.documentElement.dataset['theme']
-    else document.documentElement.dataset['theme'] = theme
+    const isDark = theme === 'dark' || (theme === 'auto' && system.matches)
+    const { style } = document.documentElement
+    style.colorScheme = isDark ? 'dark' : 'light'
+    for (const [name, pair] of Object.entries(COLOURS)) style.setProperty(`--${name}`, pair[isDark ? 1 : 0])
     button.textContent = { auto: '◐', light: '☀', dark: '☾' }[theme]
     const label = `Colours: ${theme === 'auto' ? 'as the system has them' : theme}`
     button.title = label
     button.setAttribute('aria-label', label)
-    changed()
+    changed((name) => COLOURS[name][isDark ? 1 : 0])
   }
   button.addEventListener('click', () => {
     theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length] ?? 'auto'
     apply()
   })
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', changed)
+  system.addEventListener('change', apply)
   apply()
 }

@@ -1,0 +1,235 @@
+/** The bars of streams, and what is seen of them where many share a pixel: the same on the page and in a picture. */
+import { BAR_COLOURS, HOST_FUNCTION, NULL_STREAM, WAIT } from './colours.js'
+import { isHostOnly, isInstant } from './kinds.js'
+import { BINDING_KINDS, type PageData } from './page-format.js'
+
+/** Bars that do not overlap, in the order of time. */
+export interface Bars {
+  readonly rows: Int32Array
+  readonly begin: Float64Array
+  readonly end: Float64Array
+  /** Places in BAR_COLOURS. */
+  readonly colour: Uint8Array
+  /** How long the bars before each work together. */
+  readonly busyBefore: Float64Array
+}
+
+/** Nothing runs there: it is hatched. */
+export const isHatched = (colour: number | undefined): boolean => (colour ?? 0) >= WAIT
+/** Does a device work on it? */
+const isWork = (colour: number | undefined): boolean => !isHatched(colour) && colour !== HOST_FUNCTION
+
+export class BarList {
+  readonly #rows: number[] = []
+  readonly #begin: number[] = []
+  readonly #end: number[] = []
+  readonly #colour: number[] = []
+
+  add(row: number, begin: number, end: number, colour: number): void {
+    this.#rows.push(row)
+    this.#begin.push(begin)
+    this.#end.push(end)
+    this.#colour.push(colour)
+  }
+
+  toBars(): Bars {
+    const begins = this.#begin
+    const count = begins.length
+    const order = Int32Array.from(begins.keys())
+    if (begins.some((begin, at) => begin < (begins[at - 1] ?? begin))) {
+      order.sort((a, b) => (begins[a] ?? 0) - (begins[b] ?? 0) || a - b)
+    }
+    const bars = {
+      rows: new Int32Array(count),
+      begin: new Float64Array(count),
+      end: new Float64Array(count),
+      colour: new Uint8Array(count),
+      busyBefore: new Float64Array(count + 1),
+    }
+    for (let at = 0; at < count; at += 1) {
+      const from = order[at] ?? 0
+      const [begin, end, colour] = [begins[from] ?? 0, this.#end[from] ?? 0, this.#colour[from] ?? 0]
+      bars.rows[at] = this.#rows[from] ?? 0
+      bars.begin[at] = begin
+      bars.end[at] = end
+      bars.colour[at] = colour
+      bars.busyBefore[at + 1] = (bars.busyBefore[at] ?? 0) + (isWork(colour) ? end - begin : 0)
+    }
+    return bars
+  }
+}
+
+export interface LaneBars {
+  /** The stream's own bars, and below them the nodes of its graphs. */
+  readonly tracks: readonly Bars[]
+  /** Records, frees and the like: points of time. */
+  readonly marks: Int32Array
+}
+
+/** For each lane. Beside the operations stands where the null stream's rules held one up. */
+export function laneBars(data: PageData, colours: Uint8Array): LaneBars[] {
+  const { kind, lane, start, end, called, why, parent, track } = data
+  const byNullStream = BINDING_KINDS.indexOf('nullStream')
+  const found = data.lanes.map(({ nodeTracks }) => {
+    return { tracks: Array.from({ length: 1 + nodeTracks }, () => new BarList()), marks: [] as number[], until: 0 }
+  })
+  for (let row = 0; row < data.length; row += 1) {
+    const own = found[lane[row] ?? 0]
+    const begin = start[row] ?? Number.NaN
+    if (own === undefined || isHostOnly(kind[row] ?? 0) || Number.isNaN(begin)) continue
+    const until = Number.isNaN(end[row] ?? Number.NaN) ? data.duration : (end[row] ?? 0)
+    const onTrack = own.tracks[track[row] ?? 0]
+    if (why[row] === byNullStream) {
+      const ready = Math.max(called[row] ?? 0, own.until)
+      if (ready < begin) onTrack?.add(row, ready, begin, NULL_STREAM)
+    }
+    if (parent[row] === -1) own.until = until
+    if (isInstant(kind[row] ?? 0) && begin === until) own.marks.push(row)
+    else onTrack?.add(row, begin, until, colours[row] ?? 0)
+  }
+  return found.map(({ tracks, marks }) => {
+    return {
+      tracks: tracks.map((list) => list.toBars()),
+      marks: Int32Array.from(marks).sort((a, b) => (start[a] ?? 0) - (start[b] ?? 0)),
+    }
+  })
+}
+
+/** How long the bars have worked until a time. */
+export function busyUntil({ begin, end, colour, busyBefore }: Bars, time: number): number {
+  const at = countUpTo(begin, time)
+  const over = isWork(colour[at - 1]) ? Math.max(0, (end[at - 1] ?? 0) - time) : 0
+  return Math.max(0, (busyBefore[at] ?? 0) - over)
+}
+
+/** Narrower bars are drawn by how much of each pixel they take. */
+const NARROW = 2
+/** What is there is seen, however short it is: the more so the farther it is from others, up to so many pixels. */
+const LONELY = 12
+const LEAST_OF_LONELY = 0.5
+/** Of more bars in one pixel only the first are asked for their colours. */
+const MOST_ASKED = 12
+const COLOUR_COUNT = BAR_COLOURS.length
+
+/** How much of each pixel the narrow bars take, by colour. Pixels stand at multiples of their width: they stay when moved. */
+export class Pixels {
+  /** The number of the first pixel. */
+  first = 0
+  count = 0
+  /** The bars of each pixel: from, or -1 for none, and up to. */
+  from = new Int32Array()
+  upTo = new Int32Array()
+  #shares = new Float32Array()
+  /** 1 for the colours that are there. */
+  readonly #present = new Uint8Array(COLOUR_COUNT)
+
+  /** Those that are there: what waits stands behind what works. */
+  get colours(): readonly number[] {
+    const order = [...BAR_COLOURS.keys()]
+    return [...order.slice(WAIT), ...order.slice(0, WAIT)].filter((colour) => this.#present[colour] === 1)
+  }
+
+  /** From 0 to 1. */
+  share(pixel: number, colour: number): number {
+    return Math.min(1, this.#shares[pixel * COLOUR_COUNT + colour] ?? 0)
+  }
+
+  /** Calls `wide` for each bar that is wide enough to be drawn by itself. */
+  fill(bars: Bars, begin: number, end: number, perPixel: number, wide: (at: number) => void): void {
+    this.#clear(Math.floor(begin / perPixel), Math.floor(end / perPixel))
+    const isWide = (at: number): boolean => (bars.end[at] ?? 0) - (bars.begin[at] ?? 0) >= NARROW * perPixel
+    let at = countUpTo(bars.end, begin)
+    let size = 8
+    while (at < bars.rows.length && (bars.begin[at] ?? 0) < end) {
+      if (isWide(at)) {
+        wide(at)
+        at += 1
+        continue
+      }
+      const limit = (Math.floor((bars.begin[at] ?? 0) / perPixel) + 1) * perPixel
+      let next = Math.max(at + 1, countUpTo(bars.begin, limit, at, at + 2 * size))
+      size = next - at
+      // Bars do not overlap, so only the last of them can be a wide one.
+      if (next > at + 1 && isWide(next - 1)) next -= 1
+      this.#add(bars, at, next, perPixel)
+      at = next
+    }
+    this.#raise()
+  }
+
+  #clear(first: number, last: number): void {
+    this.first = first
+    this.count = last - first + 1
+    if (this.from.length < this.count) {
+      this.#shares = new Float32Array(this.count * COLOUR_COUNT)
+      this.from = new Int32Array(this.count)
+      this.upTo = new Int32Array(this.count)
+    }
+    this.#present.fill(0)
+    this.#shares.fill(0)
+    this.from.fill(-1)
+  }
+
+  #add(bars: Bars, at: number, next: number, perPixel: number): void {
+    const asked = Math.min(next, at + MOST_ASKED)
+    const busy = (bars.busyBefore[asked] ?? 0) - (bars.busyBefore[at] ?? 0)
+    const all = (bars.busyBefore[next] ?? 0) - (bars.busyBefore[at] ?? 0)
+    for (let bar = at; bar < asked; bar += 1) {
+      const colour = bars.colour[bar] ?? 0
+      const begin = bars.begin[bar] ?? 0
+      const end = bars.end[bar] ?? 0
+      // What those that are asked stand for.
+      const weight = isWork(colour) ? (busy === 0 ? 1 : all / busy) : (next - at) / (asked - at)
+      this.#present[colour] = 1
+      let pixel = Math.floor(begin / perPixel)
+      do {
+        const part = Math.min(end, (pixel + 1) * perPixel) - Math.max(begin, pixel * perPixel)
+        // What takes no time is there too.
+        this.#share(pixel, colour, Math.max(Number.EPSILON, (part / perPixel) * weight), at, next)
+        pixel += 1
+      } while (pixel * perPixel < end)
+    }
+  }
+
+  #share(pixel: number, colour: number, share: number, from: number, upTo: number): void {
+    const at = pixel - this.first
+    if (at < 0 || at >= this.count) return
+    const place = at * COLOUR_COUNT + colour
+    this.#shares[place] = (this.#shares[place] ?? 0) + share
+    if (this.from[at] === -1) this.from[at] = from
+    this.upTo[at] = upTo
+  }
+
+  /** So that a short operation far from others is seen. */
+  #raise(): void {
+    let last = Number.NEGATIVE_INFINITY
+    for (let pixel = 0; pixel < this.count; pixel += 1) {
+      if (this.from[pixel] === -1) continue
+      let apart = 1
+      while (apart < Math.min(LONELY, pixel - last) && (this.from[pixel + apart] ?? -1) === -1) apart += 1
+      last = pixel
+      if (apart === 1) continue
+      const least = (LEAST_OF_LONELY * apart) / LONELY
+      const place = pixel * COLOUR_COUNT
+      let sum = 0
+      for (let colour = 0; colour < WAIT; colour += 1) sum += this.#shares[place + colour] ?? 0
+      if (sum === 0 || sum >= least) continue
+      for (let colour = 0; colour < WAIT; colour += 1) {
+        this.#shares[place + colour] = ((this.#shares[place + colour] ?? 0) * least) / sum
+      }
+    }
+  }
+}
+
+/** How many of these times, which are in order, are at or before one: at least `from`, and probably less than `about`. */
+export function countUpTo(times: Float64Array, time: number, from = 0, about = times.length): number {
+  const isLess = (times[about] ?? Number.POSITIVE_INFINITY) > time
+  let low = isLess ? from : about
+  let high = isLess ? Math.min(about, times.length) : times.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((times[middle] ?? 0) <= time) low = middle + 1
+    else high = middle
+  }
+  return low
+}
