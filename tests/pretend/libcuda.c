@@ -188,7 +188,7 @@ static void addNull(Op *op) {
     op->marks[op->nmarks++] = tail(&nullStream);
   }
 }
-static Op *op(Kind kind, Stream *stream) { Op *o = calloc(1, sizeof *o); o->kind = kind; o->stream = stream; o->entry = 1; return o; }
+static Op *op(Kind kind, Stream *stream) { Op *o = calloc(1, sizeof *o); o->kind = kind; o->stream = stream; o->entry = 1; o->asked = now(); o->thread = (u64)pthread_self(); return o; }
 /* Blocks where the hardware queue is full, with whatever locks the caller has but `g`. */
 static void enqueue(Op *o) {
   Channel *channel = &channels[o->stream->channel];
@@ -196,7 +196,6 @@ static void enqueue(Op *o) {
   while (o->entry && channel->entries >= ENTRIES) { pthread_mutex_unlock(&g); nap(); pthread_mutex_lock(&g); }
   if (o->kind != WAIT || o->stream == &nullStream) addNull(o);
   o->seq = ++o->stream->queued;
-  o->asked = now(); o->thread = (u64)pthread_self();
   channel->entries += o->entry;
   if (channel->last) channel->last->next = o; else channel->first = o;
   channel->last = o;
@@ -448,7 +447,7 @@ API R cuMemcpyAsync(void *to, const void *from, size_t n, void *h) { LOCK; Strea
   UNLOCK; return r; }
 API R cuMemcpyPeerAsync(void *to, void *tc, const void *from, void *fc, size_t n, void *h) { (void)tc; (void)fc; LOCK; R r = copy(to, from, n, streamOf(h, "cuMemcpyPeerAsync")); UNLOCK; return r; }
 API R cuMemcpyBatchAsync(void **to, void **from, size_t *n, size_t count, void *a, void *i, size_t na, size_t *f, void *h) { (void)a; (void)i; (void)na; (void)f; if (h == 0) return INVALID_VALUE; LOCK; Stream *s = streamOf(h, "cuMemcpyBatchAsync"); R r = OK; for (size_t k = 0; k < count && !r; k++) r = copy(to[k], from[k], n[k], s); UNLOCK; return r; }
-static R fill(void *to, u32 v, size_t n, int width, void *h) { checkRange(to, n * (size_t)width, "a fill"); LOCK; Op *o = op(SET, streamOf(h, "a fill")); o->to = to; o->value = v; o->bytes = n; o->width = width; R r = put(o); UNLOCK; return r; }
+static R fill(void *to, u32 v, size_t n, int width, void *h) { checkRange(to, n * (size_t)width, "a fill"); Op *o = op(SET, streamOf(h, "a fill")); LOCK; o->to = to; o->value = v; o->bytes = n; o->width = width; R r = put(o); UNLOCK; return r; }
 API R cuMemsetD8Async(void *to, u32 v, size_t n, void *h) { return fill(to, v & 255, n, 1, h); }
 API R cuMemsetD16Async(void *to, u32 v, size_t n, void *h) { return fill(to, v, n, 2, h); }
 API R cuMemsetD32Async(void *to, u32 v, size_t n, void *h) { return fill(to, v, n, 4, h); }

@@ -80,6 +80,7 @@ function onPretended(): void {
   let stream: Stream
   let buffer: DeviceBuffer
   let pinned: PinnedBuffer
+  let other: PinnedBuffer
   let foreign: ForeignCuda
   let theirs: number
 
@@ -89,6 +90,7 @@ function onPretended(): void {
     stream = device.createStream()
     buffer = device.alloc(4096)
     pinned = device.allocPinned(4096)
+    other = device.allocPinned(4096)
     foreign = new ForeignCuda()
     theirs = foreign.stream()
   })
@@ -230,7 +232,10 @@ function onPretended(): void {
         stream.fill(pinned, 2)
       })
       .instantiate()
-    const { operations } = await record(() => stream.launch(exec))
+    const { operations } = await record(() => {
+      foreign.fill(pinned.pointer, 1, theirs)
+      stream.launch(exec)
+    })
     const launch = operations.find(({ kind }) => kind === 'graph')
     const nodes = operations.filter(({ graph }) => graph !== undefined)
     assert.deepEqual(
@@ -240,23 +245,47 @@ function onPretended(): void {
         ['fill', 'fill', launch?.id, false],
       ],
     )
+    // It is as long as its nodes, by the same clock.
+    assert.deepEqual([launch?.start, launch?.end], [nodes[0]?.start, nodes[1]?.end])
+  })
+
+  test('what another thread queues while this one is inside a call of the library is not ours', async () => {
+    const timeline = await record(() => {
+      stream.launch(spin, ONE, 30_000_000)
+      foreign.fillLater(pinned.pointer, 21, theirs)
+      // A copy within the host waits for its stream.
+      stream.copy(pinned, other)
+    })
+    const [kernel, copy, fill] = timeline.operations.filter(isCounted)
+    assert.deepEqual(
+      [kernel, copy, fill].map((each) => each?.foreign),
+      [false, false, true],
+    )
+    assert.ok((copy?.called ?? 0) < (fill?.called ?? 0) && (fill?.called ?? 0) < (copy?.returned ?? 0))
+    assert.equal(fill?.byteLength, 21)
+  })
+
+  test('foreign work behind work that is not recorded is waited for', async () => {
+    const slow = device.createStream()
+    const handle = slow.handle
+    slow.launch(spin, ONE, 30_000_000)
+    const timeline = await record(() => foreign.fill(pinned.pointer, 22, handle))
+    assert.deepEqual(fills(timeline), [[22, true]])
   })
 
   test('what was queued before it, or after it, or without the option, is not in it', async () => {
-    foreign.fill(pinned.pointer, 1, theirs)
-    const [outer, inner, plain] = [{}, {}, {}].map((_, index) => Timeline.start({ everything: index < 2 }))
-    foreign.fill(pinned.pointer, 2, theirs)
-    const both = [await inner?.stop(), await plain?.stop()]
-    foreign.fill(pinned.pointer, 3, theirs)
-    const last = await outer?.stop()
-    foreign.fill(pinned.pointer, 4, theirs)
-    assert.ok(both[0] && both[1] && last)
-    assert.deepEqual(fills(both[0]), [[2, true]])
-    assert.deepEqual(fills(both[1]), [])
-    assert.deepEqual(fills(last), [
-      [2, true],
-      [3, true],
-    ])
+    const fill = (size: number): void => foreign.fill(pinned.pointer, size, theirs)
+    fill(1)
+    const outer = Timeline.start({ everything: true })
+    fill(2)
+    const inner = Timeline.start({ everything: true })
+    const plain = Timeline.start()
+    fill(3)
+    const sizes = [await inner.stop(), await plain.stop()].map(fills)
+    fill(4)
+    sizes.push(fills(await outer.stop()))
+    fill(5)
+    assert.deepEqual(sizes, [[[3, true]], [], [2, 3, 4].map((size) => [size, true])])
   })
 
   test('a limit counts all operations', async () => {

@@ -34,6 +34,12 @@ export class ForeignCuda {
     })
   }
 
+  /** Five milliseconds later, on a thread of the pretended CUPTI. */
+  fillLater(pointer: bigint, byteLength: number, stream: number | bigint): void {
+    const library = koffi().load(process.env['CUDA_STREAMS_CUPTI'] ?? '')
+    library.func('fillLater', 'void', [P, 'size_t', P])(Number(pointer), byteLength, Number(stream))
+  }
+
   #check(result: number): void {
     if (result !== 0) throw new Error(`CUDA: ${result}`)
   }
