@@ -76,14 +76,15 @@ static void *deliver(void *unused) {
 }
 
 /* Not of CUPTI: another thread that fills in a while, whatever this one does then. */
-static struct { void *to; size_t bytes; void *stream; } later;
+static struct { void *to; size_t bytes; void *stream; pthread_t thread; } later;
 static void *fill(void *unused) {
   (void)unused;
   struct timespec while_ = {0, 5000000}; nanosleep(&while_, 0);
   ((R (*)(void *, u32, size_t, void *))dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "cuMemsetD8Async"))(later.to, 1, later.bytes, later.stream);
   return 0;
 }
-API void fillLater(void *to, size_t bytes, void *stream) { later.to = to; later.bytes = bytes; later.stream = stream; pthread_t t; pthread_create(&t, 0, fill, 0); pthread_detach(t); }
+API void fillLater(void *to, size_t bytes, void *stream) { later.to = to; later.bytes = bytes; later.stream = stream; pthread_create(&later.thread, 0, fill, 0); }
+API void joinFill(void) { pthread_join(later.thread, 0); }
 
 API R cuptiGetVersion(u32 *version) { const char *said = getenv("PRETENDED_CUPTI_VERSION"); *version = said ? (u32)atoi(said) : 130001; return 0; }
 API R cuptiSubscribe(void **s, void *f, void *u) { (void)f; (void)u; if (subscribed || getenv("PRETENDED_CUPTI_TAKEN")) return MULTIPLE; subscribed = 1; *s = &subscribed; return 0; }

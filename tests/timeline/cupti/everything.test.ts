@@ -252,9 +252,10 @@ function onPretended(): void {
   test('what another thread queues while this one is inside a call of the library is not ours', async () => {
     const timeline = await record(() => {
       stream.launch(spin, ONE, 30_000_000)
-      foreign.fillLater(pinned.pointer, 21, theirs)
+      const join = foreign.fillLater(pinned.pointer, 21, theirs)
       // A copy within the host waits for its stream.
       stream.copy(pinned, other)
+      join()
     })
     const [kernel, copy, fill] = timeline.operations.filter(isCounted)
     assert.deepEqual(
