@@ -75,15 +75,18 @@ static void *deliver(void *unused) {
   return 0;
 }
 
-/* Not of CUPTI: another thread that fills in a while, whatever this one does then. */
+/* Not of CUPTI: another thread that fills while this one waits inside a copy; or after a second, where it does not. */
 static struct { void *to; size_t bytes; void *stream; pthread_t thread; } later;
 static void *fill(void *unused) {
   (void)unused;
-  struct timespec while_ = {0, 5000000}; nanosleep(&while_, 0);
-  ((R (*)(void *, u32, size_t, void *))dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "cuMemsetD8Async"))(later.to, 1, later.bytes, later.stream);
+  void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  volatile int *inside = dlsym(cuda, "pretendedInside");
+  struct timespec nap = {0, 100000};
+  for (int naps = 0; naps < 10000 && !*inside; naps++) nanosleep(&nap, 0);
+  ((R (*)(void *, u32, size_t, void *))dlsym(cuda, "cuMemsetD8Async"))(later.to, 1, later.bytes, later.stream);
   return 0;
 }
-API void fillLater(void *to, size_t bytes, void *stream) { later.to = to; later.bytes = bytes; later.stream = stream; pthread_create(&later.thread, 0, fill, 0); }
+API void fillInside(void *to, size_t bytes, void *stream) { later.to = to; later.bytes = bytes; later.stream = stream; pthread_create(&later.thread, 0, fill, 0); }
 API void joinFill(void) { pthread_join(later.thread, 0); }
 
 API R cuptiGetVersion(u32 *version) { const char *said = getenv("PRETENDED_CUPTI_VERSION"); *version = said ? (u32)atoi(said) : 130001; return 0; }

@@ -251,8 +251,8 @@ function onPretended(): void {
 
   test('what another thread queues while this one is inside a call of the library is not ours', async () => {
     const timeline = await record(() => {
-      stream.launch(spin, ONE, 30_000_000)
-      const join = foreign.fillLater(pinned.pointer, 21, theirs)
+      stream.launch(spin, ONE, 300_000_000)
+      const join = foreign.fillInside(pinned.pointer, 21, theirs)
       // A copy within the host waits for its stream.
       stream.copy(pinned, other)
       join()

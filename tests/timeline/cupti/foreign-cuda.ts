@@ -34,10 +34,10 @@ export class ForeignCuda {
     })
   }
 
-  /** Five milliseconds later, on a thread of the pretended CUPTI. Call the result to wait for that. */
-  fillLater(pointer: bigint, byteLength: number, stream: number | bigint): () => void {
+  /** On a thread of the pretended CUPTI, while this one waits inside a copy. Call the result to wait for it. */
+  fillInside(pointer: bigint, byteLength: number, stream: number | bigint): () => void {
     const library = koffi().load(process.env['CUDA_STREAMS_CUPTI'] ?? '')
-    library.func('fillLater', 'void', [P, 'size_t', P])(Number(pointer), byteLength, Number(stream))
+    library.func('fillInside', 'void', [P, 'size_t', P])(Number(pointer), byteLength, Number(stream))
     return library.func('joinFill', 'void', [])
   }
 
