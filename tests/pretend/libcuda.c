@@ -84,8 +84,6 @@ static __thread int mode;
 /* libcupti.c hears of each operation that is over: how many there were before the call that queued it, and the rest. */
 void (*pretendedOver)(u64 call, const char *what, u64 bytes, u64 stream, double asked, double begun, u64 thread);
 static u64 calls;
-/* A copy within the host is being waited for. */
-volatile int pretendedInside;
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e3 + t.tv_nsec / 1e6; }
 static void nap(void) { usleep(20); }
 
@@ -445,9 +443,7 @@ static R copy(void *to, const void *from, size_t n, Stream *s) { checkRange(to, 
 API R cuMemcpyAsync(void *to, const void *from, size_t n, void *h) { LOCK; Stream *s = streamOf(h, "cuMemcpyAsync"); R r = copy(to, from, n, s);
   pthread_mutex_lock(&g); Range *a = rangeOf(to), *b = rangeOf(from); int within = a && b && a->host && b->host && !s->capture; Mark m = tail(s); pthread_mutex_unlock(&g);
   /* Within the host the call waits for the stream. */
-  pretendedInside = within;
   while (within) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) break; nap(); }
-  pretendedInside = 0;
   UNLOCK; return r; }
 API R cuMemcpyPeerAsync(void *to, void *tc, const void *from, void *fc, size_t n, void *h) { (void)tc; (void)fc; LOCK; R r = copy(to, from, n, streamOf(h, "cuMemcpyPeerAsync")); UNLOCK; return r; }
 API R cuMemcpyBatchAsync(void **to, void **from, size_t *n, size_t count, void *a, void *i, size_t na, size_t *f, void *h) { (void)a; (void)i; (void)na; (void)f; if (h == 0) return INVALID_VALUE; LOCK; Stream *s = streamOf(h, "cuMemcpyBatchAsync"); R r = OK; for (size_t k = 0; k < count && !r; k++) r = copy(to[k], from[k], n[k], s); UNLOCK; return r; }

@@ -75,19 +75,16 @@ static void *deliver(void *unused) {
   return 0;
 }
 
-/* Not of CUPTI: another thread that fills while this one waits inside a copy; or after a second, where it does not. */
-static struct { void *to; size_t bytes; void *stream; pthread_t thread; } later;
+/* Not of CUPTI: another thread that fills again and again. */
+static struct { void *to; void *stream; volatile int left; } fills;
 static void *fill(void *unused) {
   (void)unused;
-  void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  volatile int *inside = dlsym(cuda, "pretendedInside");
-  struct timespec nap = {0, 100000};
-  for (int naps = 0; naps < 10000 && !*inside; naps++) nanosleep(&nap, 0);
-  ((R (*)(void *, u32, size_t, void *))dlsym(cuda, "cuMemsetD8Async"))(later.to, 1, later.bytes, later.stream);
+  R (*set)(void *, u32, size_t, void *) = (R (*)(void *, u32, size_t, void *))dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "cuMemsetD8Async");
+  for (; fills.left > 0; fills.left--) set(fills.to, 1, 21, fills.stream);
   return 0;
 }
-API void fillInside(void *to, size_t bytes, void *stream) { later.to = to; later.bytes = bytes; later.stream = stream; pthread_create(&later.thread, 0, fill, 0); }
-API void joinFill(void) { pthread_join(later.thread, 0); }
+API void fillOften(void *to, void *stream, int count) { fills.to = to; fills.stream = stream; fills.left = count; pthread_t t; pthread_create(&t, 0, fill, 0); pthread_detach(t); }
+API int fillsLeft(void) { return fills.left; }
 
 API R cuptiGetVersion(u32 *version) { const char *said = getenv("PRETENDED_CUPTI_VERSION"); *version = said ? (u32)atoi(said) : 130001; return 0; }
 API R cuptiSubscribe(void **s, void *f, void *u) { (void)f; (void)u; if (subscribed || getenv("PRETENDED_CUPTI_TAKEN")) return MULTIPLE; subscribed = 1; *s = &subscribed; return 0; }

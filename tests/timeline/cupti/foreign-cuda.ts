@@ -34,11 +34,11 @@ export class ForeignCuda {
     })
   }
 
-  /** On a thread of the pretended CUPTI, while this one waits inside a copy. Call the result to wait for it. */
-  fillInside(pointer: bigint, byteLength: number, stream: number | bigint): () => void {
+  /** Fills 21 bytes so many times on a thread of the pretended CUPTI. The result tells how often that is still to be. */
+  fillOften(pointer: bigint, stream: number, count: number): () => number {
     const library = koffi().load(process.env['CUDA_STREAMS_CUPTI'] ?? '')
-    library.func('fillInside', 'void', [P, 'size_t', P])(Number(pointer), byteLength, Number(stream))
-    return library.func('joinFill', 'void', [])
+    library.func('fillOften', 'void', [P, P, 'int'])(Number(pointer), stream, count)
+    return library.func('fillsLeft', 'int', [])
   }
 
   #check(result: number): void {
