@@ -250,7 +250,7 @@ function onPretended(): void {
   })
 
   test('what another thread queues while this one is inside calls of the library is not ours', async () => {
-    const [THEIRS, seen] = [2000, { ours: 0 }]
+    const [THEIRS, seen] = [20_000, { ours: 0 }]
     const timeline = await record(() => {
       const left = foreign.fillOften(pinned.pointer, theirs, THEIRS)
       for (; left() > 0; seen.ours += 1) stream.fill(other, 1)
@@ -264,7 +264,7 @@ function onPretended(): void {
   test('foreign work behind work that is not recorded is waited for', async () => {
     const slow = device.createStream()
     const handle = slow.handle
-    slow.launch(spin, ONE, 30_000_000)
+    slow.launch(spin, ONE, 300_000_000)
     const timeline = await record(() => foreign.fill(pinned.pointer, 22, handle))
     assert.deepEqual(fills(timeline), [[22, true]])
   })
