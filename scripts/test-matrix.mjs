@@ -20,6 +20,10 @@ const quick = given.includes('--quick')
 const named = RUN_TIMES.filter(({ name }) => given.includes(name))
 const words = given.filter((word) => word !== '--quick' && !named.some(({ name }) => name === word))
 const files = testFiles({ words, quick })
+for (const file of files) {
+  const text = readFileSync(join(tests, file), 'utf8')
+  if (/^\s*describe\(.*async .*\{$/m.test(text)) throw new Error(`Deno runs no test of an async describe(): ${file}`)
+}
 const reports = mkdtempSync(join(tmpdir(), 'cuda-streams-matrix-'))
 const progress = new ProgressLine()
 

@@ -37,8 +37,9 @@ export interface Run {
   readonly gap: string | undefined
 }
 
-/** Milliseconds in which nothing happens, and nothing is to come, after which nothing will. */
+/** Milliseconds in which nothing happens, and nothing is to come, after which nothing will; so many of one turn count. */
 const QUIET_TIME = 50
+const MOST_OF_A_TURN = 5
 /** Milliseconds that a run has, however late it begins. */
 const LEAST_TIME = 1000
 
@@ -131,8 +132,9 @@ async function reachEnd(
   void ended.then((reached) => {
     end = reached
   })
-  let quietSince: number | undefined
-  await allJavascript(own)
+  let quietTime = 0
+  let lastTurn = performance.now()
+  await allJavascript(own, scheduler)
   while (!recording.isLate && scheduler.idle <= 2 * MOST_IDLE) {
     const turns = own.count
     const last = end === undefined ? own.nextOfAll : undefined
@@ -141,21 +143,24 @@ async function reachEnd(
     if (step === undefined && end !== undefined) return end
     if (step === 'turn')
       while (own.count === turns && own.nextOfAll !== undefined && !recording.isLate) await setImmediate()
-    else if (step !== 'end') await allJavascript(own)
-    if (step !== undefined || own.mayCome) quietSince = undefined
-    else quietSince ??= Date.now()
-    if (quietSince !== undefined && Date.now() - quietSince > QUIET_TIME) break
+    else if (step !== 'end') await allJavascript(own, scheduler)
+    const thisTurn = performance.now()
+    quietTime = step !== undefined || own.mayCome ? 0 : quietTime + Math.min(thisTurn - lastTurn, MOST_OF_A_TURN)
+    if (quietTime > QUIET_TIME) break
+    lastTurn = thisTurn
   }
   if (recording.isLate) return UNFINISHED
   return end ?? { kind: 'deadlock', value: standing(recording) }
 }
 
 /** Resolves when JavaScript has nothing to do, and before the event loop comes to anything of the program's. */
-async function allJavascript(own: OwnTurns): Promise<void> {
+async function allJavascript(own: OwnTurns, scheduler: ChosenScheduler): Promise<void> {
   for (let rounds = 0; rounds < 4; rounds += 1) {
     await new Promise<void>((resolve) => queueMicrotask(() => process.nextTick(resolve)))
   }
-  if (own.next(false) === undefined) await setImmediate()
+  if (own.next(false) !== undefined) return
+  scheduler.rest()
+  await setImmediate()
 }
 
 /** The operations that will never be over. */

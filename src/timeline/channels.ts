@@ -77,13 +77,14 @@ interface Channels {
   readonly operations: Channel
   /** Undefined where they are not wanted. */
   readonly synchronizations: Channel | undefined
-  /** What is asked when an operation is queued, to be published with it as `context`. */
-  readonly context?: () => unknown
+  /** What is asked when an operation is queued, to be published with it as `context`; undefined where nothing is. */
+  readonly context: (() => unknown) | undefined
 }
 
 const PUBLIC: Channels = {
   operations: channel('cuda-streams:operation'),
   synchronizations: channel('cuda-streams:synchronize'),
+  context: undefined,
 }
 
 /** Rows that wait to be published; more than this are lost. */

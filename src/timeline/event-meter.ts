@@ -149,6 +149,8 @@ export class EventMeter implements Meter {
 
   queued(row: number, stream: StreamHandle, lane: TimelineLane): void {
     const kind = this.table.kind[row] ?? 0
+    // A wait for a captured event brings its stream into the capture.
+    if (kind === RowKind.WAIT && this.table.cause[row] === NO_ROW && this.captures(stream)) this.table.remove(row)
     if (!isTimed(kind)) return
     const after = this.#record(stream, lane)
     this.#eventsOf[2 * row + 1] = after

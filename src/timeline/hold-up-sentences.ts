@@ -8,8 +8,10 @@ export interface HoldUpFacts {
   readonly by: string
   /** The call of the host: 'stream.synchronize()'. */
   readonly call: string
-  /** ' at app.js:12', or nothing. */
+  /** ' at app.js:12', ', such as at app.js:12,' or nothing. */
   readonly place: string
+  /** ' on ' and the stream of the call, where its place is not known. */
+  readonly on: string
   /** '8 times, 7.00 ms'. */
   readonly often: string
 }
@@ -29,17 +31,16 @@ const INSTEAD: Readonly<Record<string, string>> = {
 
 const SLOW: Readonly<Record<string, string>> = {
   allocate: 'Allocate before the work begins, and use the buffers again',
-  copy: 'Copy from and to pinned memory: `device.allocPinned(byteLength)`. Other memory blocks the caller',
   graph: 'Upload the graph before its first launch: `exec.upload(stream)`',
 }
 
 const WRITTEN: Readonly<Record<HoldUpKind, (facts: HoldUpFacts) => Sentences>> = {
-  blockingCall: ({ call, place, held, often }) => ({
-    message: `\`${call}\`${place} held ${held} back ${often}`,
+  blockingCall: ({ call, on, place, held, often }) => ({
+    message: `\`${call}\`${on}${place} held ${held} back ${often}`,
     advice: `${INSTEAD[call] ?? 'Do it before the work begins'}. Otherwise queue the next work first, and \`await\` ${promised(call)} where the host reads the results`,
   }),
-  await: ({ call, place, held, often }) => ({
-    message: `\`await ${call}\`${place} held ${held} back ${often}`,
+  await: ({ call, on, place, held, often }) => ({
+    message: `\`await ${call}\`${on}${place} held ${held} back ${often}`,
     advice:
       'Queue the work that does not need the result before the `await`, so that two items are under way at a time',
   }),
@@ -49,8 +50,10 @@ const WRITTEN: Readonly<Record<HoldUpKind, (facts: HoldUpFacts) => Sentences>> =
       'Queue further ahead, and let JavaScript do its own work after that; a sequence that repeats can be one graph',
   }),
   slowCall: ({ call, place, held, often }) => ({
-    message: `A call (${call})${place} took long, and held ${held} back ${often}`,
-    advice: SLOW[call] ?? 'Compile and load before the work begins: `await kernel.prepare(device)`',
+    message: `A call of the driver (${call})${place} took long, and held ${held} back ${often}`,
+    advice:
+      SLOW[call] ??
+      'Compile kernels before the work begins: `await kernel.prepare(device)`; make fewer calls, as one graph does',
   }),
   fullQueue: ({ by, held, often }) => ({
     message: `The hardware queue of ${by} was full, and the host waited for room before it queued work on ${held} ${often}`,

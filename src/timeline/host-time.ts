@@ -6,6 +6,9 @@ import type { Trace } from './trace.js'
 
 /** A call that queues work takes a few microseconds; on the simulator a tenth of one. */
 const SLOW_CALL = { host: 20_000, virtual: 1000 }
+/** A hardware queue holds 1020 entries, and a recorded operation takes up to three; streams may share one. */
+const FULL_QUEUE = 250
+
 /** Calls that look the same: the same call, at the same place of the program. */
 interface Group {
   /** Time of the gap in which the host was in one of them. */
@@ -74,5 +77,36 @@ export class HostTime {
     }
     const inside = most('inside')
     return inside === NO_ROW ? most('gained') : inside
+  }
+
+  /**
+   * The call that had to wait for room in its stream's queue, and kept the host from coming to `next` sooner: it came late
+   * itself, or took long, while that stream had much to do. NO_ROW where there is none.
+   */
+  waitedForRoom(from: number, next: number): number {
+    const { called, returned, parent, clock } = this.trace
+    const latest = called[next] ?? 0
+    let most = Math.max(SLOW_CALL[clock], (latest - from) / 2)
+    let found = NO_ROW
+    for (let row = next; row > 0 && (returned[row] ?? 0) > from; row -= 1) {
+      const began = Math.max(returned[row - 1] ?? 0, from)
+      const waited = Math.min(returned[row] ?? 0, latest) - began
+      if (parent[row] !== NO_ROW || waited <= most || this.#pending(row, began) < FULL_QUEUE) continue
+      most = waited
+      found = row
+    }
+    return found
+  }
+
+  /** How many operations before this one its stream had not done at this time. */
+  #pending(row: number, time: number): number {
+    const { previous, end } = this.trace
+    let count = 0
+    let before = previous[row] ?? NO_ROW
+    while (count < FULL_QUEUE && before !== NO_ROW && !((end[before] ?? Number.NaN) <= time)) {
+      count += 1
+      before = previous[before] ?? NO_ROW
+    }
+    return count
   }
 }

@@ -57,6 +57,5 @@ export const wholeDevice = (device: number): number => -2 - device
 /** The device that such a cause stands for; undefined for any other. */
 export const deviceInCause = (cause: number): number | undefined => (cause < -1 ? -2 - cause : undefined)
 
-/** The names of rows that stand for what the library does by itself. */
-export const ROOM = 'room in the queue'
+/** The name of rows for host functions that the library needs itself. */
 export const STAGING = 'staging'

@@ -10,8 +10,13 @@ import type { Meter } from './meter.js'
 import { Names, NO_ROW, RowTable } from './table.js'
 import { VirtualMeter } from './virtual-meter.js'
 
-/** A call that blocked for so long is told with its place: to find that takes ten microseconds. */
-const WORTH_A_SITE = { host: 100_000, virtual: 1000 }
+/**
+ * To find where a call was made takes a tenth of a millisecond where that is not done often. So it is found of the first few
+ * calls that blocked for so long, by clock, and again each time that others have blocked for a hundred times as much.
+ */
+const WORTH_A_SITE = { host: 100_000, virtual: 1_000_000 }
+const FIRST_SITES = 8
+const BLOCKED_PER_SITE = 10_000_000
 
 const nothing = (): void => {}
 
@@ -24,12 +29,14 @@ export class RowWriter {
     allocate: this.names.of('allocate'),
     callback: this.names.of('callback'),
     copy: this.names.of('copy'),
+    download: this.names.of('download'),
     fill: this.names.of('fill'),
     free: this.names.of('free'),
     graph: this.names.of('graph'),
     hostFunction: this.names.of('host function'),
     record: this.names.of('record'),
     staging: this.names.of(STAGING),
+    upload: this.names.of('upload'),
     wait: this.names.of('wait'),
   }
   readonly lanes: Lanes
@@ -37,6 +44,8 @@ export class RowWriter {
   /** The driver that is recorded. */
   readonly driver: Driver
   callSites = false
+  /** For so long calls have blocked that had no place found for it. */
+  #forSites = FIRST_SITES * BLOCKED_PER_SITE
   /** Where each event was recorded last. */
   readonly #records = new Map<EventHandle, number>()
   /** The latest row of each lane. */
@@ -65,19 +74,17 @@ export class RowWriter {
     const row = table.add(kind, lane.index, name, bytes, meter.now())
     if (cause !== NO_ROW) table.cause[row] = cause
     if (this.callSites) table.site[row] = this.sites.of(callSite())
-    if (meter.queuing(row, stream, lane)) return row
-    table.remove(row)
-    return NO_ROW
+    if (!meter.queuing(row, stream, lane)) {
+      table.remove(row)
+      return NO_ROW
+    }
+    this.#latest[lane.index] = row
+    return row
   }
 
   /** Does what queues the operation of a row that was begun, and writes down that it is queued or was refused. */
   during<R>(row: number, stream: StreamHandle, queue: () => R): R {
-    if (row === NO_ROW) {
-      const hidden = this.hidden(queue)
-      // What a stream captures is no operation, and none is missing.
-      if (this.table.isFull && !this.meter.captures(stream)) this.table.dropped += 1
-      return hidden
-    }
+    if (row === NO_ROW) return this.#unwritten(stream, queue)
     let result: R
     try {
       result = queue()
@@ -85,12 +92,15 @@ export class RowWriter {
       this.meter.refused(row)
       throw error
     }
-    const lane = this.lanes.of(stream)
-    this.meter.queued(row, stream, lane)
-    if (this.table.has(row)) {
-      this.table.returned[row] = this.meter.now()
-      this.#latest[lane.index] = Math.max(row, this.#latest[lane.index] ?? row)
-    }
+    this.meter.queued(row, stream, this.lanes.of(stream))
+    this.table.returned[row] = this.meter.now()
+    return result
+  }
+
+  /** What a stream captures is no operation, and none is missing. */
+  #unwritten<R>(stream: StreamHandle, queue: () => R): R {
+    const result = this.hidden(queue)
+    if (this.table.isFull && !this.meter.captures(stream)) this.table.dropped += 1
     return result
   }
 
@@ -104,13 +114,20 @@ export class RowWriter {
     if (stream === undefined) table.cause[row] = wholeDevice(device)
     if (this.callSites) table.site[row] = this.sites.of(callSite())
     return () => {
-      if (!Number.isNaN(table.returned[row] ?? 0)) return
-      const now = meter.now()
-      table.returned[row] = now
-      // A call that blocked returns to where it was made.
-      const isWorthIt = kind === RowKind.SYNCHRONIZE && now - (table.called[row] ?? 0) > WORTH_A_SITE[meter.clock]
-      if (isWorthIt && table.site[row] === NO_ROW) table.site[row] = this.sites.of(callSite())
+      if (Number.isNaN(table.returned[row] ?? 0)) this.#returns(row)
     }
+  }
+
+  /** A call that blocked returns to where it was made. */
+  #returns(row: number): void {
+    const { kind, called, returned, site } = this.table
+    const now = this.meter.now()
+    returned[row] = now
+    const blocked = kind[row] === RowKind.SYNCHRONIZE ? now - (called[row] ?? 0) : 0
+    this.#forSites += blocked
+    if (blocked < WORTH_A_SITE[this.meter.clock] || this.#forSites < BLOCKED_PER_SITE || site[row] !== NO_ROW) return
+    this.#forSites -= BLOCKED_PER_SITE
+    site[row] = this.sites.of(callSite())
   }
 
   /** Without a row nothing is known of the record; and the handle may be another event's from now on. */
@@ -122,7 +139,9 @@ export class RowWriter {
   /** An event of the library's own is recorded, which is no row: to wait for it is to wait for the row before it. */
   ownEventRecorded(event: EventHandle, stream: StreamHandle): void {
     const lane = this.lanes.known(stream)
-    this.eventRecorded(event, lane === undefined ? NO_ROW : (this.#latest[lane.index] ?? NO_ROW))
+    const row = lane === undefined ? NO_ROW : (this.#latest[lane.index] ?? NO_ROW)
+    // A row that was taken back may be another stream's by now.
+    this.eventRecorded(event, this.table.lane[row] === lane?.index ? row : NO_ROW)
   }
 
   /** The row that a wait for the event is for. */

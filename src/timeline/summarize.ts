@@ -146,7 +146,7 @@ function oneStream({ lanes, laneNames }: Trace, device: DeviceSummary, works: re
   const count = mixed.reduce((sum, { index }) => sum + (works[index]?.changes ?? 0), 0)
   const held = mixed.length === 1 ? `'${laneNames[first.index] ?? ''}'` : `${mixed.length} streams`
   const often = `${timesInWords(count)}: ${durationInWords(time)} could overlap at most`
-  const sentences = inSentences('oneStream', { held, by: '', call: '', place: '', often })
+  const sentences = inSentences('oneStream', { held, by: '', call: '', place: '', on: '', often })
   return [{ kind: 'oneStream', ...sentences, count, time, callSite: undefined, gaps: [] }]
 }
 
@@ -169,7 +169,7 @@ function ownHostFunctions({ length, kind, lane, start, end, lanes, laneNames }: 
   return sums.flatMap(({ count, time }, on): HoldUp[] => {
     if (!(time > 0)) return []
     const often = `${timesInWords(count)}, ${durationInWords(time)}`
-    const facts = { held: `'${laneNames[on] ?? ''}'`, by: 'its own', call: '', place: '', often }
+    const facts = { held: `'${laneNames[on] ?? ''}'`, by: 'its own', call: '', place: '', on: '', often }
     return [{ kind: 'hostFunction', ...inSentences('hostFunction', facts), count, time, callSite: undefined, gaps: [] }]
   })
 }

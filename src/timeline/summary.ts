@@ -40,7 +40,7 @@ export type HoldUpKind =
   | 'await'
   /** The host did something else: no call of this library. */
   | 'hostLate'
-  /** A call that queues work did not return: its copy is from memory that is not pinned, or the driver was slow. */
+  /** A call that queues work took long: a kernel was compiled or loaded, memory was mapped, the driver was busy. */
   | 'slowCall'
   /** The host had to wait for room in a stream's hardware queue. */
   | 'fullQueue'

@@ -12,7 +12,7 @@ import type {
 } from '../driver/driver.js'
 import { DriverWrapper } from '../driver/driver-wrapper.js'
 import { untilOver } from '../driver/until-over.js'
-import { ROOM, RowKind } from './kinds.js'
+import { RowKind } from './kinds.js'
 import { RowWriter } from './row-writer.js'
 import { NO_ROW } from './table.js'
 import { TimelineGraphs } from './timeline-graphs.js'
@@ -50,12 +50,6 @@ export class TimelineDriver extends DriverWrapper {
 
   override streamSynchronize(stream: StreamHandle): void {
     this.#blocked('stream.synchronize()', stream, 0, () => super.streamSynchronize(stream))
-  }
-
-  /** Only where the host has to wait: every call that queues work asks for room. */
-  override streamMakeRoom(stream: StreamHandle, entries: number): void {
-    if (super.streamHasRoom(stream, entries)) super.streamMakeRoom(stream, entries)
-    else this.#blocked(ROOM, stream, 0, () => super.streamMakeRoom(stream, entries))
   }
 
   override drainHostFunctions(): void {

@@ -33,7 +33,7 @@ export class TimelineMemory extends MemoryWrapper {
     name?: CopyName,
   ): void {
     const { writer } = this
-    const row = writer.begin(RowKind.COPY, stream, writer.common.copy, byteLength)
+    const row = writer.begin(RowKind.COPY, stream, writer.common[name ?? 'copy'], byteLength)
     writer.during(row, stream, () => super.copy(destination, source, byteLength, stream, route, name))
   }
 

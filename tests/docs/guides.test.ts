@@ -72,8 +72,7 @@ function titleOf({ page, line }: Block): string {
   return `${page}:${line}`
 }
 
-describe('the code in the guides', { skip }, async () => {
-  if (skip !== false) return
+async function compileAndRun() {
   const pages = readPages()
   const programs = pages.flatMap(programsOf)
   const fragments = [...readExamples(), ...pages.filter(({ path }) => TABLES.has(path)).map(expressionsOf)]
@@ -86,6 +85,14 @@ describe('the code in the guides', { skip }, async () => {
     runnable.map(({ script }) => script),
     folder,
   )
+  return { pages, programs, fragments, compiler, compiled, runs }
+}
+
+const code = skip === false ? await compileAndRun() : undefined
+
+describe('the code in the guides', { skip }, () => {
+  if (code === undefined) return
+  const { pages, programs, fragments, compiler, compiled, runs } = code
   after(() => compiler.remove())
 
   it('is found', () => {

@@ -175,6 +175,13 @@ describe('between two uses', { timeout: 60_000 }, () => {
     })
   }
 
+  for (const [what, pass] of Object.entries(CHOICES)) {
+    it(`not every order was run, whatever the run time tells of turns: ${what}`, async () => {
+      const { complete, message } = await explore(between(pass))
+      assert.equal(complete, false, message)
+    })
+  }
+
   for (const [what, pass] of Object.entries(WAITS)) {
     it(`the program waits, and all orders are run: ${what}`, async () => {
       const { verdict, complete, incomplete, message } = await explore(between(pass))
@@ -266,6 +273,16 @@ describe('what cannot come', { timeout: 60_000 }, () => {
       assert.equal((await replay(program, exploration.deadlock?.schedule ?? '')).outcome.kind, 'deadlock')
     })
   }
+
+  it('is none: a promise from outside, before which the thread stood still', async () => {
+    const outside = new Promise<void>((resolve) => {
+      setTimeout(() => {
+        for (const until = Date.now() + 100; Date.now() < until; );
+        setTimeout(resolve, 1)
+      }, 20)
+    })
+    assert.deepEqual(summary(await explore(() => outside)), { verdict: 'agree', complete: true })
+  })
 
   it('is none: pinned memory that is closed and was not used', async () => {
     const closes = withStream((_stream, device) => device.allocPinned(16).close())

@@ -32,6 +32,12 @@ Object.assign(fs, {
   },
 })
 syncBuiltinESMExports()
+if ('bun' in process.versions) {
+  // There, syncBuiltinESMExports() changes nothing.
+  const testing: string = 'bun:test'
+  const { mock } = await import(testing)
+  mock.module('node:fs', () => ({ ...fs, default: fs }))
+}
 
 // The loader of this machine may find a driver that the other one lacks.
 const folders = (process.env['LD_LIBRARY_PATH'] ?? '').split(':').filter((folder) => folder !== '')

@@ -18,4 +18,5 @@ export const preload = new URL('./machine-preload.js', import.meta.url).href
 export const onMachine = (machine: Machine = {}): Readonly<Record<string, string>> => ({
   [VARIABLE]: JSON.stringify(machine),
   NODE_OPTIONS: `--import ${preload}`,
+  BUN_OPTIONS: `--import ${preload}`,
 })

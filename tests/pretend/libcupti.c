@@ -1,7 +1,7 @@
 /*
  * A CUPTI that is pretended, for the libcuda beside it: it writes records of what that libcuda did, and asks for memory and
  * hands it back on threads of its own while the caller waits, as NVIDIA's does. PRETENDED_CUPTI_TAKEN=1: another tool has it.
- * PRETENDED_CUPTI_VERSION: the version that it says it has. PRETENDED_SMALL=1: a buffer for each record.
+ * PRETENDED_CUPTI_VERSION: the version that it says it has. PRETENDED_SMALL=1: a buffer for each of the first 200 records.
  *
  *   cc -shared -fPIC -O2 -pthread -o libcupti.so libcupti.c
  */
@@ -18,7 +18,7 @@ typedef uint64_t u64;
 typedef uint32_t u32;
 typedef uint8_t u8;
 #define API __attribute__((visibility("default")))
-enum { MEMCPY = 1, MEMSET = 2, DRIVER = 4, KERNEL = 10, BYTES = 248, NUMBERS = 1000, INVALID = 1, QUEUE_EMPTY = 18, MULTIPLE = 39 };
+enum { MEMCPY = 1, MEMSET = 2, DRIVER = 4, KERNEL = 10, BYTES = 248, NUMBERS = 1000, FEW = 200, INVALID = 1, QUEUE_EMPTY = 18, MULTIPLE = 39 };
 
 typedef struct Record { u32 kind; u64 start, end; u32 stream, correlation; u64 bytes; u32 thread; const char *name; } Record;
 static Record records[1 << 20];
@@ -67,7 +67,7 @@ static void *deliver(void *unused) {
     u8 *buffer = 0; size_t size = 0, most = 0, used = 0;
     requested(&buffer, &size, &most);
     if (!buffer) { dropped += (u64)(written - read); read = written; break; }
-    if (getenv("PRETENDED_SMALL")) size = BYTES;
+    if (getenv("PRETENDED_SMALL") && read < FEW) size = BYTES;
     for (; read < written && used + BYTES <= size; used += BYTES) write(buffer + used, &records[read++]);
     completed(0, 0, buffer, size, used);
   }

@@ -132,7 +132,7 @@ describe('again and again', () => {
       const each: number[] = []
       // The engine takes memory, and gives it back, in steps of some hundred thousand bytes: among more rounds these are little,
       // and what is kept is not.
-      while (each.length < 12 && (each.at(-1) ?? FEW) >= FEW) {
+      while (each.length < 24 && (each.at(-1) ?? FEW) >= FEW) {
         await rounds()
         each.push(((await heapAfterGarbage()) - heap) / (ROUNDS * (each.length + 1)))
       }

@@ -313,9 +313,9 @@ describe('the channels', () => {
 })
 
 const SDK = '@opentelemetry/sdk-trace-base'
+const sdk = await import('@opentelemetry/sdk-trace-base').catch((error: unknown) => String(error))
 
-describe('OpenTelemetry', async () => {
-  const sdk = await import('@opentelemetry/sdk-trace-base').catch((error: unknown) => String(error))
+describe('OpenTelemetry', () => {
   const skip = typeof sdk === 'string' && `no ${SDK} here: ${sdk}`
 
   it('gets a span for each operation, with its times and attributes', { skip }, async () => {

@@ -173,6 +173,34 @@ describe('times by events', () => {
     assert.equal(copies(full.stopNow()).length, 1)
   })
 
+  it('leave the places of what is captured, or refused, to others, and count none of it as missing', async () => {
+    const { device, a, b, buffer, pinned } = machine()
+    for (const stream of [a, b]) stream.copy(buffer, pinned)
+    device.synchronize()
+    const timeline = await Timeline.record(
+      () => {
+        const capture = (): unknown =>
+          a.capture(() => {
+            for (let i = 0; i < 5; i += 1) a.copy(buffer, pinned)
+            b.wait(a).copy(buffer, pinned)
+            a.wait(b)
+          })
+        capture()
+        refused(() => device.alloc(2 ** 46, { stream: a }), 'CUDA_ERROR_OUT_OF_MEMORY')
+        a.copy(buffer, pinned)
+        b.wait(a)
+        capture()
+        b.copy(buffer, pinned)
+      },
+      { device, limit: 3 },
+    )
+    const [copy, record, wait, ...none] = timeline.operations
+    assert.deepEqual([copy?.kind, record?.kind, wait?.kind, none.length], ['copy', 'record', 'wait', 0])
+    assert.equal(wait?.record, record?.id)
+    near(wait?.end, copy?.end ?? 0)
+    assert.equal(timeline.dropped, 1)
+  })
+
   it('of an operation on an idle stream begin a little after the call', async () => {
     const { device, a, buffer, pinned } = machine()
     a.copy(buffer, pinned).synchronize()

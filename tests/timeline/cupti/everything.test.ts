@@ -53,7 +53,7 @@ if (isPretended()) {
 
     const modes: readonly (readonly [title: string, env: NodeJS.ProcessEnv])[] = [
       ['records in one buffer', {}],
-      ['a buffer for each record', { PRETENDED_SMALL: '1' }],
+      ['a buffer for each of the first records', { PRETENDED_SMALL: '1' }],
     ]
     for (const [title, more] of modes) {
       test(title, async () => {

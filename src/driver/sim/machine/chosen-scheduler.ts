@@ -211,7 +211,7 @@ export class ChosenScheduler implements Scheduler {
    */
   next(since?: number): Choice['kind'] | undefined {
     this.steps.mend()
-    this.#running = false
+    this.rest()
     const where: Where = { ...OUTSIDE, since }
     const choices = this.#withEnds(this.#settles.addTo(this.#javascript()))
     const others = choices.length > 0
@@ -229,6 +229,11 @@ export class ChosenScheduler implements Scheduler {
       if (this.#chosen === TURN) this.#turns += 1
     }
     return this.#chosen.kind
+  }
+
+  /** JavaScript has nothing to do: if it goes on, the event loop has come to something that was not foreseen. */
+  rest(): void {
+    this.#running = false
   }
 
   /** The event loop has come to something of the program's. `since` as for `next()`; undefined where it was not foreseen. */
