@@ -126,7 +126,12 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
       (one) => Sanitizer.start({ suppress: [one as never] }),
     ],
     ['sanitizer/sanitizer', 'declareAccess()', 'reads, writes', (o) => declareAccess(stream, o)],
-    ['timeline/timeline', 'Timeline.start()', 'device, simulation, callSites, limit, everything', (o) => Timeline.start(o)],
+    [
+      'timeline/timeline',
+      'Timeline.start()',
+      'device, simulation, callSites, limit, everything',
+      (o) => Timeline.start(o),
+    ],
     [
       'timeline/timeline',
       'Timeline.record()',
