@@ -20,6 +20,7 @@ export function pageData(trace: Trace, analysis: Analysis, title: string): PageD
   rows.site.set(siteOf)
   rows.bytes.set(trace.bytes)
   rows.track.set(tracks)
+  rows.foreign.set(trace.foreign)
   for (const name of ['called', 'returned', 'start', 'end'] as const) {
     for (let row = 0; row < length; row += 1) rows[name][row] = Math.round(trace[name][row] ?? 0)
   }

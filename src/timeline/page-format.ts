@@ -24,6 +24,8 @@ export interface PageRows {
   readonly track: Uint32Array
   /** 1 for a row of the critical path. */
   readonly critical: Uint8Array
+  /** 1 for what other code queued. */
+  readonly foreign: Uint8Array
   /** 1 + the place in `holdUps` of what held the row up, and when the gap before the row begins; 0 and NaN without one. */
   readonly heldUp: Uint32Array
   readonly gapBegin: Float64Array
@@ -73,6 +75,7 @@ export function emptyRows(length: number): PageRows {
     end: new Float64Array(length),
     track: new Uint32Array(length),
     critical: new Uint8Array(length),
+    foreign: new Uint8Array(length),
     heldUp: new Uint32Array(length),
     gapBegin: new Float64Array(length),
   }

@@ -104,7 +104,8 @@ function hostTracks(data: Data): Track[] {
   const promises: Call[] = []
   for (let row = 0; row < data.length; row += 1) {
     const kind = data.kind[row] ?? 0
-    if (data.parent[row] !== -1 && !isHostOnly(kind)) continue
+    // Which thread made a call of other code is not known.
+    if ((data.parent[row] !== -1 && !isHostOnly(kind)) || data.foreign[row] === 1) continue
     const colour = isInstant(kind) || kind === RowKind.LATCH ? QUIET : (data.colours[row] ?? 0)
     const call = { row, begin: data.called[row] ?? 0, end: data.returned[row] ?? 0, colour }
     if (kind === RowKind.AWAIT) promises.push(call)

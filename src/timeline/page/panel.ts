@@ -104,6 +104,7 @@ function facts(data: Data, row: number): [string, string][] {
   const returned = data.returned[row] ?? 0
   const found: [string, string][] = []
   if (titleOf(data, row).length > LONG_NAME) found.push(['name', titleOf(data, row)])
+  if (data.foreign[row] === 1) found.push(['queued by', 'other code'])
   if (!isHostOnly(data.kind[row] ?? 0)) {
     found.push(['began', Number.isNaN(start) ? 'not in this recording' : formatPoint(start)])
     found.push(['took', Number.isNaN(end) ? 'not over yet' : formatTime(end - start)])

@@ -15,6 +15,7 @@ import { MACHINE_CODES } from '../../../src/timeline/cupti/record-buffers.js'
 import { root } from '../../helpers/root.js'
 import { runsTestFile } from '../../helpers/run-time.js'
 import { isPretended, pretendedCuda } from '../../pretend/pretend.js'
+import { dataOfPage } from '../page-data.js'
 import { ForeignCuda } from './foreign-cuda.js'
 
 const isSupported = MACHINE_CODES[process.arch] !== undefined
@@ -177,6 +178,19 @@ function onPretended(): void {
     assert.deepEqual(of('gpu_memset'), ['other code', undefined])
     assert.equal(of('cuda_driver').length, 1)
     assert.equal(of('ac2g').length, 2, 'both ends of one arrow')
+  })
+
+  test('the page tells who queued what', async () => {
+    const timeline = await record(() => {
+      foreign.fill(pinned.pointer, 1, theirs)
+      stream.fill(pinned, 1)
+    })
+    const page = dataOfPage(timeline.toHtml())
+    const fillsOnPage = Array.from(page.kind.keys()).filter((row) => page.kinds[page.kind[row] ?? 0] === 'fill')
+    assert.deepEqual(
+      fillsOnPage.map((row) => page.foreign[row]),
+      [1, 0],
+    )
   })
 
   test('a stream that only other code uses has CUPTI’s number, and the null stream is the null stream', async () => {
