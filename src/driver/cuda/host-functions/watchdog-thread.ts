@@ -7,7 +7,7 @@ import { streamInWords } from '../../held-by.js'
 import { NativeMemory } from '../libcuda/native.js'
 import { Head, LABEL_BYTES, Label, Slot, type StandingGate, StandingGates, startOf, TOLD } from './thread-slots.js'
 import { TABLE_BYTES } from './thread-table.js'
-import type { Watched } from './watchdog.js'
+import { Loading, type Watched } from './watchdog.js'
 
 /** In the time after which it warns. One more, so that a thread that can tell itself comes first. */
 const LOOKS = 5
@@ -79,5 +79,16 @@ class Watch {
   }
 }
 
-const watch = new Watch(workerData as Watched)
-setInterval(() => watch.look(), (workerData as Watched).after / LOOKS)
+function start(watched: Watched): void {
+  const { loading, after } = watched
+  if (Atomics.compareExchange(loading, 0, Loading.NOT_BEGUN, Loading.BEGUN) !== Loading.NOT_BEGUN) return
+  try {
+    const watch = new Watch(watched)
+    setInterval(() => watch.look(), after / LOOKS)
+  } finally {
+    Atomics.store(loading, 0, Loading.DONE)
+    Atomics.notify(loading, 0)
+  }
+}
+
+start(workerData as Watched)

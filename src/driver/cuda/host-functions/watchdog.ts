@@ -14,7 +14,16 @@ export interface Watched {
   readonly table: number
   /** Milliseconds. */
   readonly after: number
+  /** One word, a `Loading`. */
+  readonly loading: Int32Array
 }
+
+/**
+ * A thread that is ended while it loads koffi ends the process: koffi throws where nothing can catch. So at its end the
+ * process waits for that, or forbids it.
+ */
+export const Loading = { NOT_BEGUN: 0, BEGUN: 1, DONE: 2, FORBIDDEN: 3 } as const
+const LONGEST_LOADING = 2_000
 
 /**
  * Makes the function that starts the watchdog before the first host function is queued: one for the process. It has no
@@ -28,15 +37,22 @@ export function makeWatchdog(threads: Threads): () => void {
   return () => {
     if (!isNeeded || !threads.watching.take()) return
     isNeeded = false
-    const workerData: Watched = { table: threads.address, after }
+    const loading = new Int32Array(new SharedArrayBuffer(4))
+    const workerData: Watched = { table: threads.address, after, loading }
     // Nothing that the program preloads into its threads belongs into this one.
     const options = bare({ env: bare({}), execArgv: [], name: 'cuda-streams watchdog', workerData })
     try {
       const worker = new Worker(new URL('./watchdog-thread.js', import.meta.url), options)
       worker.on('error', () => {})
       worker.unref()
+      process.once('exit', () => endLoading(loading))
     } catch {
       // The permissions of the process allow no threads.
     }
   }
+}
+
+function endLoading(loading: Int32Array): void {
+  const state = Atomics.compareExchange(loading, 0, Loading.NOT_BEGUN, Loading.FORBIDDEN)
+  if (state === Loading.BEGUN) Atomics.wait(loading, 0, Loading.BEGUN, LONGEST_LOADING)
 }
