@@ -21,7 +21,7 @@ const spin = defineKernel({
   simulateGrid() {},
 })
 const ONE = { grid: 1, block: 1 }
-const launch = (stream: Stream): Stream => stream.launch(spin, ONE, SPIN)
+const launch = (stream: Stream, nanoseconds = SPIN): Stream => stream.launch(spin, ONE, nanoseconds)
 
 onEveryBackend('Timeline', (bench) => {
   const { device } = bench
@@ -73,7 +73,8 @@ onEveryBackend('Timeline', (bench) => {
     const [a, b] = [bench.stream(), bench.stream()]
     const timeline = await Timeline.record(
       async () => {
-        launch(a)
+        // Still runs when the rest is queued, also on a machine that is busy.
+        launch(a, 25 * SPIN)
         b.wait(a)
         launch(b)
         await b.finished()

@@ -158,6 +158,20 @@ describe('CUDA_STREAMS_TIMELINE', () => {
     assert.equal(Math.round(kernels[0].dur * 1000), 1000)
   })
 
+  it('writes each kind of file', () => {
+    for (const [extension, begins] of [
+      ['.json.gz', '{"schemaVersion":1'],
+      ['.txt', '3.30 µs, 4 rows, driver sim'],
+      ['.svg', '<svg '],
+    ] as const) {
+      const path = join(directory, `each${extension}`)
+      assert.equal(run(path).status, 0)
+      const bytes = readFileSync(path)
+      const text = (extension.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString()
+      assert.ok(text.startsWith(begins), text.slice(0, 40))
+    }
+  })
+
   it('writes a page, also where the program exits by itself with work pending', () => {
     const path = join(directory, 'whole.html')
     const { status } = run(path, `${program}; process.exit(3)`)
