@@ -60,7 +60,8 @@ export function toSvg(data: PageData, options: SvgOptions | undefined): string {
   const { width = 1200 } = given
   if (typeof width !== 'number') throw invalidType('options.width', 'a number of pixels', width)
   if (!(width >= NARROWEST && width < 1e5)) throw outOfRange('options.width', `from ${NARROWEST} to 100000`, width)
-  const { from = 0, to = data.duration, title = '' } = given
+  // A recording without operations has no duration, and a picture all the same.
+  const { from = 0, to = Math.max(data.duration, 1), title = '' } = given
   if (typeof from !== 'number') throw invalidType('options.from', 'a number of nanoseconds', from)
   if (typeof to !== 'number') throw invalidType('options.to', 'a number of nanoseconds', to)
   if (typeof title !== 'string') throw invalidType('options.title', 'a text', title)
