@@ -118,7 +118,7 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ['explore/explore', 'explore()', EXPLORE, (o) => explore(() => {}, o)],
     ['explore/explore', 'replay()', 'devices, seed, faults', (o) => replay(() => {}, '2:5=7,9=0', o)],
     ['sanitizer/sanitizer', 'Sanitizer.start()', SANITIZER, (o) => Sanitizer.start(o)],
-    ['sanitizer/sanitizer', 'sanitize()', 'device, stacks, suppress', (o) => sanitize(() => {}, o)],
+    ['sanitizer/sanitizer', 'sanitize()', 'device, stacks, causal, suppress', (o) => sanitize(() => {}, o)],
     [
       'sanitizer/sanitizer',
       'Sanitizer.start({ suppress })',
