@@ -182,8 +182,8 @@ export interface Driver {
    */
   eventDestroy(event: EventHandle): void
   /**
-   * Destroys an event with no flags but DISABLE_TIMING whose handle was not handed out: the driver may use it again, and
-   * where it was never recorded give it out as new.
+   * Destroys an event with no flags, or DISABLE_TIMING alone, whose handle was not handed out: the driver may use it again,
+   * and where it was never recorded give it out as new.
    */
   eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded?: boolean): void
   /**

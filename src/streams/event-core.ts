@@ -174,7 +174,7 @@ export class EventCore extends NativeResource implements EventSettings {
   override destroy(): void {
     // One that is recorded next comes with the record of an earlier use.
     const neverRecorded = this.records === 0 && this.tenure !== 'recordedNext'
-    if (this.#isPrivate && this.settings === PLAIN) {
+    if (this.#isPrivate && !this.settings.blockingSync) {
       this.driver.eventRecycle(this.context, this.handle, neverRecorded)
     } else this.driver.eventDestroy(this.handle)
   }

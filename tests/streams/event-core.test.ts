@@ -34,6 +34,7 @@ test('an event is new again only where it was made new, and nothing tried to rec
     neverRecorded: EventCore.make(device),
     recorded: EventCore.make(device),
     refused: EventCore.make(device),
+    timed: EventCore.make(device, { timing: true }),
     // Its handle may be one with an old record.
     madeToBeRecorded: new EventCore(device, stream.context, PLAIN, 'recordedNext'),
   }
@@ -41,11 +42,11 @@ test('an event is new again only where it was made new, and nothing tried to rec
   driver.refuses = true
   assert.throws(() => stream.recordIn(events.refused, ExternalFlag.NONE))
   for (const event of Object.values(events)) event.close()
-  assert.deepEqual(driver.new, [true, false, false, false])
+  assert.deepEqual(driver.new, [true, false, false, true, false])
 
   const shown = EventCore.make(device)
   shown.handOut()
   shown.close()
   EventCore.make(device, { blockingSync: true }).close()
-  assert.equal(driver.new.length, 4, 'destroyed')
+  assert.equal(driver.new.length, 5, 'destroyed')
 })

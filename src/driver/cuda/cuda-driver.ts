@@ -416,10 +416,12 @@ export class CudaDriver implements Driver {
   eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded = false): void {
     if (this.#inUse.postpones(event, () => this.eventRecycle(context, event, neverRecorded))) return
     if (this.#inGraphs.has(event)) return
-    if (neverRecorded && this.parts.pool.giveBackNew(context, event)) return
+    const isTimed = this.#timedEvents.has(event)
+    if (neverRecorded && !isTimed && this.parts.pool.giveBackNew(context, event)) return
     this.#forgetEvent(event)
-    const flags = this.#timedEvents.has(event) ? EventFlag.DEFAULT : EventFlag.DISABLE_TIMING
-    if (!this.parts.pool.giveBack(context, event, flags)) this.#timedEvents.delete(event)
+    if (this.parts.pool.giveBack(context, event, isTimed ? EventFlag.DEFAULT : EventFlag.DISABLE_TIMING)) return
+    this.#timedEvents.delete(event)
+    this.#takeEntries.delete(event)
   }
 
   eventAdopt(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {

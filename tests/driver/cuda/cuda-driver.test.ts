@@ -435,6 +435,24 @@ test('an event that was never recorded is given out again, and no other is given
   assert.equal(again.filter((each) => many.includes(each)).length, 64)
 })
 
+test('an event with timing is used again for one that is recorded at once, and never given out as new', () => {
+  const { driver } = pretend()
+  const [timed, recorded] = [EventFlag.DEFAULT, EventFlag.DEFAULT].map((flags) => driver.eventCreate(CONTEXT, flags))
+  assert.ok(timed !== undefined && recorded !== undefined)
+  driver.eventRecycle(CONTEXT, timed, true)
+  driver.eventRecycle(CONTEXT, recorded, false)
+  const made = [EventFlag.DEFAULT, EventFlag.DISABLE_TIMING].flatMap((flags) => [
+    driver.eventCreate(CONTEXT, flags),
+    driver.eventCreate(CONTEXT, flags),
+  ])
+  assert.deepEqual(
+    made.filter((event) => event === timed || event === recorded),
+    [],
+  )
+  const next = [true, true].map(() => driver.eventCreate(CONTEXT, EventFlag.DEFAULT, true))
+  assert.deepEqual(new Set(next), new Set([timed, recorded]))
+})
+
 test('once a context is lost nothing is known any more, and nothing is given out again', () => {
   const { driver, calls, stream } = pretend()
   const [own, closed] = [stream(), stream()]
