@@ -147,9 +147,9 @@ export class Event implements Disposable {
   /**
    * Is the work before the latest record done (`cuEventQuery`)? True where the event was never recorded. Where it was done
    * before, and not recorded since, the driver is not asked, as by `stream.query()`.
-   * @throws {CudaError} where the GPU has faulted, which a call that is answered without the driver does not see; 907 for an event recorded in a capture that is under way, and 900
-   * while a stream captures in a mode that forbids the question, both of which invalidate the capture; 1 for an event
-   * of a capture that is over
+   * @throws {CudaError} where the GPU has faulted, which a call that does not ask the driver does not see; 907 for an
+   * event recorded in a capture that is under way, and 900 while a stream captures in a mode that forbids the question,
+   * both of which invalidate the capture; 1 for an event of a capture that is over
    */
   query(): boolean {
     const core = open(this)

@@ -335,8 +335,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   /**
    * Is all work of the stream done (`cuStreamQuery`)? Where it was before, and nothing was queued since, the driver is not
    * asked, unless other code has the stream's handle, another thread uses the library, or a capture is under way.
-   * @throws {CudaError} where the GPU has faulted, which a call that is answered without the driver does not see; 900 while the stream captures, or another stream does in a mode that
-   * forbids the question, which invalidates that capture
+   * @throws {CudaError} where the GPU has faulted, which a call that does not ask the driver does not see; 900 while the
+   * stream captures, or another stream does in a mode that forbids the question, which invalidates that capture
    */
   query(): boolean {
     const core = open(this)
