@@ -187,6 +187,8 @@ export class CudaDriver implements Driver {
     this.withStreams(context, 1, createThere, 'making one more stream, for which CUDA waits for the device,')
     const stream = this.#out.pointerAt(0) as StreamHandle
     this.parts.handles.streamCreated(stream)
+    // It may stand where another library's stood, which was handed over and has been destroyed.
+    this.#handedOut.forget(stream)
     this.#streams.made(stream, context, flags, priority)
     return stream
   }

@@ -40,6 +40,10 @@ function pretend() {
   const captures = new Map<number, Capture>()
   const contextOf = new Map<number, ContextHandle>()
   const calls: string[] = []
+  /** Where streams of other libraries stood that have been destroyed: the next of ours stand there. */
+  const places: number[] = []
+  /** Streams that the checks of handles were told to be gone. */
+  const gone: StreamHandle[] = []
   /** What a query of these streams gives. */
   const busy = new Map<number, number>()
   let [current, isRelaxed, made] = [CONTEXTS[0] as ContextHandle, false, 0]
@@ -48,7 +52,7 @@ function pretend() {
   const library = {
     cuStreamCreateWithPriority: () => {
       made += 1
-      const handle = 0x10000 + 0x100 * made
+      const handle = places.pop() ?? 0x10000 + 0x100 * made
       contextOf.set(handle, current)
       uint64[0] = BigInt(handle)
       return 0
@@ -156,7 +160,11 @@ function pretend() {
       },
     },
     handles: {
-      ...{ streamCreated: () => {}, streamDestroyed: () => {}, checkStream: () => {} },
+      ...{
+        streamCreated: () => {},
+        streamDestroyed: (stream: StreamHandle) => gone.push(stream),
+        checkStream: () => {},
+      },
       ...{ eventCreated: () => {}, eventDestroyed: () => {} },
     },
     hostFunctions: {
@@ -192,7 +200,7 @@ function pretend() {
   /** What another stream does by a wait, and another library by itself. */
   const join = (joined: number, origin: number): void => void captures.set(joined, captures.get(origin) as Capture)
   const spoilt = (): number => [...captures.values()].filter((capture) => capture.spoilt).length
-  return { driver, library, calls, captures, stream, foreign, join, spoilt, threads, busy, pool }
+  return { driver, library, calls, captures, stream, foreign, join, spoilt, threads, busy, pool, places, gone }
 }
 
 test('an event that a graph may record, or wait for, is never destroyed; another with its handle is', () => {
@@ -404,6 +412,22 @@ test('a stream whose handle is read after it was closed is destroyed then; one t
   assert.deepEqual(queries(calls), [`cuStreamQuery ${again}`])
   driver.streamDestroy(again)
   assert.notEqual(stream(), again)
+})
+
+test('a stream that stands where one of another library stood is known to no other code', () => {
+  const { driver, calls, stream, foreign, places, gone } = pretend()
+  const theirs = foreign()
+  driver.streamHandedOut(theirs)
+  places.push(theirs)
+  const own = stream()
+  assert.equal(own, theirs)
+  assert.equal(driver.isHandedOut(own), false)
+  driver.streamDestroy(own)
+  assert.deepEqual(gone, [], 'it lives on: a mark that it is gone would refuse the next one that it is given out as')
+  assert.equal(stream(), own)
+  calls.length = 0
+  driver.streamQuery(own, true)
+  assert.deepEqual(queries(calls), [])
 })
 
 test('no more than 64 closed streams are kept', () => {
