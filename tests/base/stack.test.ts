@@ -4,13 +4,15 @@ import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { pathToFileURL } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import * as own from '../../src/base/stack.js'
 import { root } from '../helpers/root.js'
 
 type Stacks = Pick<typeof own, 'programLines'>
 
-const BASE = new URL('../../src/base/', import.meta.url).href
+/** As the stacks of this run time name files: by their URLs, or by their paths. */
+const named = (url: string): string => (/at .*file:/.test(String(new Error().stack)) ? url : fileURLToPath(url))
+const BASE = named(new URL('../../src/base/', import.meta.url).href)
 
 test('the lines of the library are told by its folder; in a bundle without a source map none are', async (context) => {
   const folder = mkdtempSync(join(tmpdir(), 'bundle-'))
@@ -25,7 +27,7 @@ test('the lines of the library are told by its folder; in a bundle without a sou
     [own, `at check (${BASE}errors.js:1:1)`, false],
     [own, 'at node:internal/timers:1:1', false],
     [bundled, program, true],
-    [bundled, `at fill (${pathToFileURL(bundle).href}:1:1)`, true],
+    [bundled, `at fill (${named(pathToFileURL(bundle).href)}:1:1)`, true],
   ]
   for (const [stacks, line, isShown] of rows) {
     const shown = stacks.programLines(`Error\n    ${line}`)

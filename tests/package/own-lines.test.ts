@@ -114,7 +114,7 @@ const WAYS: Readonly<Record<string, Way>> = {
   'TypeScript of Node': {
     run: [NODE, '--no-warnings', 'program.ts'],
     file: 'program.ts',
-    skip: !runsTypeScript && 'this Node runs no TypeScript',
+    skip: (NODE === undefined && 'it is not here') || (!runsTypeScript && 'this Node runs no TypeScript'),
   },
   'a text': { run: [NODE, '--input-type=module', '-e', PROGRAM], file: '[eval1]' },
   'a worker': { run: [NODE, 'worker.js'], file: 'program.js' },

@@ -98,7 +98,7 @@ else {
       const own = Object.getOwnPropertyDescriptor(process, 'arch')
       if (value === undefined) Reflect.deleteProperty(process.env, 'CUDA_STREAMS_CALLS')
       else process.env['CUDA_STREAMS_CALLS'] = value
-      Object.defineProperty(process, 'arch', { ...own, value: arch })
+      Object.defineProperty(process, 'arch', { configurable: true, enumerable: true, value: arch })
       try {
         return openQuickCalls()
       } finally {
