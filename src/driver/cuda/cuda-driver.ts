@@ -217,8 +217,9 @@ export class CudaDriver implements Driver {
     this.graphs.streamGoes(stream)
     this.#calls.forget(stream)
     this.memory.forgetStream(stream)
+    const wasOut = this.#handedOut.has(stream)
     // No other library can come back with a handle that none has had.
-    if (this.#handedOut.has(stream)) {
+    if (wasOut) {
       const told = this.#mayTellId(stream) && this.#library.cuStreamGetId(stream, this.#out.address) === 0
       this.parts.handles.streamDestroyed(stream, told ? this.#out.pointerAt(0) : undefined)
       this.#handedOut.forget(stream)
@@ -228,6 +229,7 @@ export class CudaDriver implements Driver {
       return
     }
     this.#streams.forget(stream)
+    if (!wasOut) this.parts.handles.streamLeft(stream)
     if (kept !== undefined && this.parts.reserve.keep(kept, stream)) return
     checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
   }
@@ -271,7 +273,7 @@ export class CudaDriver implements Driver {
     const wasKept = this.#streams.forget(stream)
     if (this.#calls.contextOf(stream) !== undefined) this.#handedOut.add(stream)
     else {
-      this.parts.handles.streamDestroyed(stream, undefined)
+      this.parts.handles.readAfterEnd(stream)
       if (wasKept) checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
     }
   }

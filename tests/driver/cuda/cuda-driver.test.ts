@@ -163,6 +163,8 @@ function pretend() {
       ...{
         streamCreated: () => {},
         streamDestroyed: (stream: StreamHandle) => gone.push(stream),
+        streamLeft: () => {},
+        readAfterEnd: (stream: StreamHandle) => gone.push(stream),
         checkStream: () => {},
       },
       ...{ eventCreated: () => {}, eventDestroyed: () => {} },

@@ -43,6 +43,17 @@ export class HandleCheck {
     this.#destroyedStreams.set(stream, id ?? this.memory.idOfStream(stream))
   }
 
+  /** The same of a stream whose handle no program has read yet: what can be seen is kept, for it may read it later. */
+  streamLeft(stream: StreamHandle): void {
+    const id = this.memory.idOfStream(stream)
+    if (id !== undefined) this.#destroyedStreams.set(stream, id)
+  }
+
+  /** Its handle is read now. Another library's stream may stand there by now: it is not looked at where ours is known. */
+  readAfterEnd(stream: StreamHandle): void {
+    if (!this.#destroyedStreams.has(stream)) this.streamDestroyed(stream, undefined)
+  }
+
   eventCreated(event: EventHandle): void {
     if (this.#destroyedEvents.size > 0) this.#destroyedEvents.delete(event)
   }

@@ -54,6 +54,19 @@ test('a stream that was destroyed in a capture, where the driver tells no number
   check.checkStream(stream)
 })
 
+test('the handle of a stream that ended is read when theirs stands there: theirs is no less alive', () => {
+  const stream = 0x1000 as StreamHandle
+  const seen = { id: 5 }
+  const memory = { stream: () => 'alive', idOfStream: () => seen.id } as unknown as MemoryCheck
+  const check = new HandleCheck(query, memory, () => false, lost)
+  check.streamLeft(stream)
+  check.readAfterEnd(stream)
+  assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' }, 'ours, which is gone')
+  seen.id = 6
+  check.readAfterEnd(stream)
+  check.checkStream(stream)
+})
+
 test('what looked alive once and does not now has been destroyed; what never did is the driver’s to judge', () => {
   const [stream, stranger] = [0x10_0000 as StreamHandle, 0x20_0000 as StreamHandle]
   const [event, strange] = [0x30_0000 as EventHandle, 0x40_0000 as EventHandle]
