@@ -2,28 +2,15 @@
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { Device, type DeviceBuffer, defineKernel, ExternalStream, type Stream } from 'cuda-streams'
+import { Device, type DeviceBuffer, ExternalStream, type Stream } from 'cuda-streams'
 import { Timeline, type TimelineOperation } from 'cuda-streams/timeline'
 import { type Python, startPython } from '../../examples/python/python.js'
 import { MACHINE_CODES } from '../../src/timeline/cupti/record-buffers.js'
 import { pytorchUnavailable } from '../helpers/pytorch.js'
+import { ONE, SPIN, spin } from '../helpers/spin.js'
 
-const SPIN = 2_000_000
 /** Nanoseconds that CUPTI's times and the host's may be apart. */
 const SLACK = 20_000
-const spin = defineKernel({
-  name: 'spin',
-  source: `extern "C" __global__ void spin(unsigned long long nanoseconds) {
-    unsigned long long start, now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-    do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    while (now - start < nanoseconds);
-  }`,
-  signature: ['u64'],
-  nanoseconds: SPIN,
-  simulateGrid() {},
-})
-const ONE = { grid: 1, block: 1 }
 
 const reason = pytorchUnavailable() ?? (MACHINE_CODES[process.arch] === undefined ? 'not for this machine' : undefined)
 if (reason !== undefined) console.log(`skipped: ${reason}`)

@@ -1,26 +1,11 @@
 /** What holds of a recording on either driver: on a GPU the times come from events, and those may disturb nothing. */
 import assert from 'node:assert/strict'
 import { before, it } from 'node:test'
-import { defineKernel, ExternalStream, type Stream } from 'cuda-streams'
+import { ExternalStream, type Stream } from 'cuda-streams'
 import { Timeline } from 'cuda-streams/timeline'
+import { ONE, SPIN, spin } from '../helpers/spin.js'
 import { onEveryBackend } from '../helpers/suite.js'
 
-const SPIN = 2_000_000
-
-/** Takes two milliseconds. */
-const spin = defineKernel({
-  name: 'spin',
-  source: `extern "C" __global__ void spin(unsigned long long nanoseconds) {
-    unsigned long long start, now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-    do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    while (now - start < nanoseconds);
-  }`,
-  signature: ['u64'],
-  nanoseconds: SPIN,
-  simulateGrid() {},
-})
-const ONE = { grid: 1, block: 1 }
 const launch = (stream: Stream, nanoseconds = SPIN): Stream => stream.launch(spin, ONE, nanoseconds)
 
 onEveryBackend('Timeline', (bench) => {
