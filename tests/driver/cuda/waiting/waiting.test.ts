@@ -241,6 +241,39 @@ test('where the old record of an event cannot be kept, a wait for it goes on, an
   assert.equal(hostFunctions.tracksOrder, false, 'nothing is pending any more')
 })
 
+test('a turn asks four times where turns follow each other at once, but for what it sees to be done; else once', () => {
+  for (const [polls, isDoneAfter, asked] of [
+    [true, 9, 4],
+    [true, 2, 2],
+    [true, 0, 1],
+    [false, 9, 1],
+    [undefined, 9, 1],
+  ] as const) {
+    let queries = 0
+    const parts = {
+      gates: { pending: 0, running: [], active: [] },
+      threads: alone(),
+      relaxed: { run: (fn: () => unknown) => fn() },
+      library: {
+        cuEventQuery() {
+          queries += 1
+          return queries >= isDoneAfter ? 0 : NOT_READY
+        },
+      },
+      depth: { clear: () => {}, refresh: () => {} },
+      dependencies: { clear: () => {} },
+      sleeper: { sleep: () => {}, cancel: () => {}, ...(polls === undefined ? {} : { polls }) },
+    }
+    const { promises } = waitingOf(parts)
+    let settled = false
+    promises.eventFinished(EVENT, () => {
+      settled = true
+    })
+    promises.turn()
+    assert.deepEqual([queries, settled], [asked, isDoneAfter <= asked], `polls: ${polls}, done after ${isDoneAfter}`)
+  }
+})
+
 test('what a thread has waited for counts no more for the others, which would have no room for it', () => {
   const published: number[] = []
   const idle = new Set<number>()
