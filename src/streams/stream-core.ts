@@ -226,7 +226,7 @@ export class StreamCore extends NativeResource {
 
   /** The same, and the driver knows whether other code can have queued anything. */
   get isSurelyIdle(): boolean {
-    return this.#idleAt === this.queued && this.tenure === 'owned'
+    return this.isQuiet && this.tenure === 'owned'
   }
 
   /**
