@@ -159,6 +159,20 @@ onEveryBackend('what cannot be wrapped', (bench) => {
     assert.ok(handles.size > 0)
   })
 
+  test('S4 so is a stream that stands where another library’s stood, given out for the second time', () => {
+    for (let round = 0; round < 20; round += 1) {
+      const foreign = bench.foreignStream(device)
+      new ExternalStream(foreign, { device }).close()
+      bench.destroyForeignStream(foreign)
+      // No program has read its handle, so that the next one may be the same stream.
+      device.createStream().close()
+      using again = device.createStream()
+      using wrapper = new ExternalStream(again.handle, { device })
+      assert.equal(wrapper.equals(again), true)
+      stillWorks(bench, again)
+    }
+  })
+
   test('S4 a handle of a simulation is refused by every other driver', () => {
     using simulation = simulate()
     const [elsewhere] = simulation.devices
