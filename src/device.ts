@@ -19,6 +19,8 @@ export interface Context {
   readonly handle: bigint
   /** The device it is on. */
   readonly device: Device
+  /** How many multiprocessors kernels may run on there: all of the device, or those of a green context. */
+  readonly multiprocessors: number
 }
 
 /** The wrappable driver behind a device. */
@@ -99,7 +101,7 @@ export class Device {
 
   /** The device's primary context (`cuDevicePrimaryCtxRetain`), retained once for each device. */
   get context(): Context {
-    return { handle: BigInt(Device.#driverOf(this).deviceContext(this.ordinal)), device: this }
+    return contextAt(checkThis(this, isDevice, 'a Device'))
   }
 
   /**
@@ -294,4 +296,15 @@ export function readOptionsOn<T extends object, K extends keyof T>(
 
 export function contextOf(device: Device): ContextHandle {
   return driverOf(device).deviceContext(device.ordinal)
+}
+
+/** A context that is no green one, as programs see it. */
+export function contextAt(device: Device, handle = contextOf(device)): Context {
+  return {
+    handle: BigInt(handle),
+    device,
+    get multiprocessors() {
+      return device.attribute('multiprocessorCount')
+    },
+  }
 }

@@ -37,6 +37,7 @@ export type { ViewConstructor } from './memory/views.js'
 export type { AllocOptions } from './shortcuts.js'
 export { ExternalStream, Stream, type WaitStreamOptions } from './stream.js'
 export type { EventOptions } from './streams/event-core.js'
+export { GreenContext, type SplitDevice, type SplitOptions } from './streams/green-context.js'
 export type { SharedBuffer, SharedEvent, SharedObject, SharedStream } from './streams/shared.js'
 export type {
   ExternalStreamOptions,

@@ -5,7 +5,7 @@ import { heardFrom, inspectAsPrinted, invalidType, printed, refuseReceiver, stat
 import { destroyWhenUnreachable } from './base/finalization.js'
 import { pollsInVain, tellOfPolling } from './base/polling.js'
 import { calledFromHere } from './base/stack.js'
-import { type Context, Device, driverOf, elsewhere, resolveDevice } from './device.js'
+import { type Context, contextAt, Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import { canonicalStream, cudaHandleOf, ExternalFlag, type HostFunction } from './driver/driver.js'
 import { finished, type WaitOptions } from './driver/finished.js'
 import { giveName } from './driver/stream-names.js'
@@ -33,6 +33,7 @@ import {
 import type { ViewConstructor } from './memory/views.js'
 import { currentOn, defaultCoresOf } from './streams/current.js'
 import { EVENT_OPTIONS, EventCore, PLAIN, settingsOf } from './streams/event-core.js'
+import { greenContextCoreOf } from './streams/green-context.js'
 import { hostFunction } from './streams/host-function.js'
 import { announce, isShared, type SharedStream } from './streams/shared.js'
 import {
@@ -93,17 +94,22 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   #cachedEvent: Event | undefined
 
   /**
-   * Makes a stream (`cuStreamCreateWithPriority`).
+   * Makes a stream (`cuStreamCreateWithPriority`, or `cuGreenCtxStreamCreate`).
    * @param options `device`: a Device or an ordinal (default: the current device). `priority`: lower goes first,
    * clamped to the device's `priorityRange` (default 0). `nonBlocking`: free of the null stream's rules (default true).
-   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a device that does not exist
+   * `context`: a part of a device, from `device.split()`, whose multiprocessors the stream's kernels keep to.
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a device that does not exist; where `context` is given,
+   * ERR_CLOSED, ERR_DEVICE_MISMATCH where `device` is another, ERR_INVALID_ARG_VALUE for `nonBlocking: false`
    * @example
    * ```ts
    * await using stream = new Stream({ priority: -1 }) // waits for its work, then closes it
    * stream.fill(buffer, 0)
    * ```
    */
-  constructor(options?: StreamOptions) {
+  constructor(options?: StreamOptions)
+  /** @internal */
+  constructor(core: StreamCore)
+  constructor(options?: StreamOptions | StreamCore) {
     const core = StreamCore.is(options) ? options : newStream(options)
     super(core)
     this.device = core.device
@@ -192,9 +198,13 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     return open(this).id
   }
 
-  /** The context of the stream: its device's primary one, unless another library made the stream elsewhere. */
+  /**
+   * The context of the stream: its device's primary one, the GreenContext that it was made in, or that in which another
+   * library made it. Its `multiprocessors` are those that kernels of the stream may run on.
+   */
   get context(): Context {
-    return { handle: BigInt(open(this).context), device: this.device }
+    const { green, context } = open(this)
+    return green ?? contextAt(this.device, context)
   }
 
   /** The priority that the driver gave the stream (`cuStreamGetPriority`, asked once): lower goes first. */
@@ -912,7 +922,8 @@ function ownOfShared(shared: SharedStream): Stream | undefined {
 
 function newStream(options: StreamOptions | undefined): StreamCore {
   const given = readOptions(options, NEW_STREAM_OPTIONS)
-  return StreamCore.make(resolveDevice(given.device), given)
+  const { device = greenContextCoreOf(given.context)?.device } = given
+  return StreamCore.make(resolveDevice(device), given)
 }
 
 function coreOf(stream: unknown): StreamCore {

@@ -18,6 +18,7 @@ import type {
   GraphDriver,
   GraphExecHandle,
   GraphHandle,
+  GreenContextPart,
   HostFunction,
   KernelDriver,
   KernelHandle,
@@ -101,6 +102,13 @@ export class DriverWrapper implements Driver {
 
   relaxed<R>(calls: () => R): R {
     return this.inner.relaxed(calls)
+  }
+
+  deviceSplit(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
+    return this.inner.deviceSplit(device, multiprocessors)
+  }
+  greenContextDestroy(context: ContextHandle): void {
+    this.inner.greenContextDestroy(context)
   }
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {

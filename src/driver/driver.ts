@@ -62,10 +62,20 @@ export interface HostFunction {
   readonly own?: boolean
 }
 
+/** A context whose kernels run on some multiprocessors of a device only. */
+export interface GreenContextPart {
+  /** `cuCtxFromGreenCtx` */
+  readonly context: ContextHandle
+  readonly multiprocessors: number
+}
+
 export interface AdoptedStream {
   readonly stream: StreamHandle
+  /** Of a stream in a green context it is the primary one: events, memory and modules of that are good for both. */
   readonly context: ContextHandle
   readonly device: number
+  /** The green context that it is in. */
+  readonly green?: GreenContextPart | undefined
 }
 
 /**
@@ -110,14 +120,24 @@ export interface Driver {
   /** `cuThreadExchangeStreamCaptureMode`: runs calls that would otherwise invalidate a capture of any thread. */
   relaxed<R>(calls: () => R): R
 
+  // Green contexts
+
+  /**
+   * `cuDevSmResourceSplitByCount`, `cuDevResourceGenerateDesc`, `cuGreenCtxCreate`: green contexts of at least so many
+   * multiprocessors each, and one of the rest, which comes last.
+   */
+  deviceSplit(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[]
+  /** `cuGreenCtxDestroy`: when the last of its streams is destroyed, which CUDA does not wait for. */
+  greenContextDestroy(context: ContextHandle): void
+
   // Streams
 
-  /** `cuStreamCreateWithPriority` */
+  /** `cuStreamCreateWithPriority`; in a green context, whose streams are all non-blocking, `cuGreenCtxStreamCreate`. */
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle
   /** `cuStreamDestroy` */
   streamDestroy(stream: StreamHandle): void
   /**
-   * `cuStreamGetCtx`: takes in a stream that another library owns, by CUDA's own handle; 0, 1 and 2 are default streams of
+   * `cuStreamGetCtx_v2`: takes in a stream that another library owns, by CUDA's own handle; 0, 1 and 2 are default streams of
    * the device `near`. Throws ERR_INVALID_HANDLE or ERR_CLOSED for a number that is no stream's handle.
    */
   streamAdopt(cudaHandle: number, near: number): AdoptedStream

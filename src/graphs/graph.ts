@@ -3,14 +3,34 @@ import { isInstance } from '../base/arguments.js'
 import { inspectAsPrinted, invalidType, printed, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { another, type Device, elsewhere } from '../device.js'
-import type { GraphExecHandle, GraphHandle } from '../driver/driver.js'
+import type { ContextHandle, GraphExecHandle, GraphHandle } from '../driver/driver.js'
 import { HandleCore } from '../kernels/handle-core.js'
 import { launchOn } from '../kernels/launchable.js'
 import { currentCore } from '../streams/current.js'
+import { GreenContextsOfGraph } from '../streams/green-context.js'
 import { type StreamCore, streamCoreOf } from '../streams/stream-core.js'
 
-type GraphCore = HandleCore<GraphHandle>
-type ExecCore = HandleCore<GraphExecHandle>
+/** A graph or an instance, with the green contexts that its kernels may run in. */
+class KeepingCore<H extends number> extends HandleCore<H> {
+  constructor(
+    name: string,
+    device: Device,
+    handle: H,
+    end: (core: HandleCore<H>) => void,
+    context: ContextHandle,
+    readonly green: GreenContextsOfGraph,
+  ) {
+    super(name, device, handle, end, context)
+  }
+
+  override destroy(): void {
+    super.destroy()
+    this.green.letGo()
+  }
+}
+
+type GraphCore = KeepingCore<GraphHandle>
+type ExecCore = KeepingCore<GraphExecHandle>
 
 let graphCoreOf: (value: unknown) => GraphCore | undefined
 let execCoreOf: (value: unknown) => ExecCore | undefined
@@ -31,7 +51,7 @@ export class Graph implements Disposable {
 
   /** Use `stream.capture(fn)` or `stream.endCapture()`. */
   private constructor(core: GraphCore) {
-    if (!isInstance(core, HandleCore)) throw invalidType('Graph', 'obtained from stream.capture(fn)', core)
+    if (!isInstance(core, KeepingCore)) throw invalidType('Graph', 'obtained from stream.capture(fn)', core)
     this.device = core.device
     this.serial = core.serial
     this.#core = core
@@ -78,11 +98,10 @@ export class Graph implements Disposable {
    * ```
    */
   instantiate(): GraphExec {
-    const { driver, device, handle, context } = openGraph(this)
+    const { driver, device, handle, context, green } = openGraph(this)
     const exec = driver.graphs.instantiate(handle, context)
-    return makeExec(
-      new HandleCore('GraphExec', device, exec, (core) => driver.graphs.destroyExec(core.handle), context),
-    )
+    const destroy = (core: HandleCore<GraphExecHandle>): void => driver.graphs.destroyExec(core.handle)
+    return makeExec(new KeepingCore('GraphExec', device, exec, destroy, context, green.again()))
   }
 
   /** Destroys the graph (`cuGraphDestroy`); instances of it live on. May be called twice. */
@@ -113,7 +132,9 @@ inspectAsPrinted(Graph)
 
 /** The graph that a capture on this stream gave. */
 export function graphOf({ driver, device, context }: StreamCore, handle: GraphHandle): Graph {
-  return makeGraph(new HandleCore('Graph', device, handle, (core) => driver.graphs.destroy(core.handle), context))
+  const destroy = (core: HandleCore<GraphHandle>): void => driver.graphs.destroy(core.handle)
+  const green = GreenContextsOfGraph.now(driver)
+  return makeGraph(new KeepingCore('Graph', device, handle, destroy, context, green))
 }
 
 function graphCore(graph: unknown): GraphCore {
@@ -138,7 +159,7 @@ export class GraphExec implements Disposable {
 
   /** Use `graph.instantiate()`. */
   private constructor(core: ExecCore) {
-    if (!isInstance(core, HandleCore)) throw invalidType('GraphExec', 'obtained from graph.instantiate()', core)
+    if (!isInstance(core, KeepingCore)) throw invalidType('GraphExec', 'obtained from graph.instantiate()', core)
     this.device = core.device
     this.serial = core.serial
     this.#core = core
@@ -172,6 +193,7 @@ export class GraphExec implements Disposable {
       throw stateError('ERR_DEVICE_MISMATCH', `${from} belongs to ${owner} than the instance it is to update`)
     }
     core.driver.graphs.update(core.handle, from.handle)
+    core.green.add(from.green)
     return this
   }
 

@@ -21,7 +21,8 @@ typedef int R;
 typedef uint64_t u64;
 typedef uint32_t u32;
 typedef uint8_t u8;
-enum { OK = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
+enum { OK = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, CONTEXT_IS_DESTROYED = 709,
+  INVALID_RESOURCE_TYPE = 914, INVALID_RESOURCE_CONFIGURATION = 915,
   CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_UNMATCHED = 903, CAPTURE_UNJOINED = 904, CAPTURE_ISOLATION = 905,
   CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907 };
 
@@ -34,6 +35,8 @@ static int forgets;
 
 typedef struct Stream Stream;
 typedef struct Op Op;
+/* The primary context, or a green one. */
+typedef struct Context { u64 magic; u32 multiprocessors; int alive, streams; } Context;
 typedef struct { u32 kind; u64 address; u32 value; u32 flags; } MemOp;
 typedef struct { Stream *stream; u64 life, seq; } Mark; /* all that the stream held then */
 
@@ -49,6 +52,7 @@ struct Op {
   Mark mark; Mark *marks; int nmarks;
   int fn; u32 grid, block; double until; u64 args[8];
   struct Exec *exec; int node;
+  Context *green; /* of the stream that it was captured on */
   double *time;
   double asked, begun; u64 thread; /* when its call was made, by which thread, and when it began to run */
 };
@@ -56,9 +60,8 @@ typedef struct { u64 magic; Stream *self; u64 id; } Inner;
 struct Stream {
   Inner *inner;
   int alive; u64 life; u32 flags; int priority; u64 queued, done; int channel; int placed;
-  struct Capture *capture; struct Node *last;
+  struct Capture *capture; struct Node *last; Context *green;
 };
-typedef struct Context { u64 magic; } Context;
 typedef struct Event { Context *context; u64 magic; u32 flags; int recorded; Mark mark; Mark *marks; int nmarks; double *time; struct Capture *capture; struct Node *node; } Event;
 typedef struct Node { Op op; struct Node *next; u64 id; } Node;
 typedef struct Capture { u64 id; int valid, active, refs, branches; Stream *origin; struct Graph *graph; } Capture;
@@ -73,7 +76,7 @@ static Channel channels[CHANNELS];
 static Stream *streams[MOST_STREAMS];
 static int nstreams, places = FIRST_PLACES, nextChannel, started;
 static u64 nextId = 1;
-static Context context = {0xc0ffee};
+static Context context = {.magic = 0xc0ffee, .multiprocessors = 132, .alive = 1};
 static Stream nullStream, perThread;
 static Range *ranges; static int nranges, mranges;
 static int capturesActive;
@@ -204,7 +207,7 @@ static void enqueue(Op *o) {
 static Node *capture(Stream *s, Op *o) {
   Graph *graph = s->capture->graph;
   Node *node = calloc(1, sizeof *node);
-  node->op = *o; free(o);
+  node->op = *o; node->op.green = s->green; free(o);
   if (graph->last) graph->last->next = node; else graph->first = node;
   graph->last = node; graph->count++;
   s->last = node;
@@ -289,14 +292,14 @@ API R cuCtxGetCurrent(void **c) { *c = current; return OK; }
 API R cuCtxSetCurrent(void *c) { current = c; return OK; }
 API R cuCtxGetDevice(int *d) { *d = 0; return OK; }
 API R cuCtxSynchronize(void) {
-  pthread_mutex_lock(&g); int captures = capturesActive; if (captures) for (int i = 0; i < nstreams; i++) if (streams[i]->capture) streams[i]->capture->valid = 0; pthread_mutex_unlock(&g);
+  pthread_mutex_lock(&g); int captures = capturesActive; if (captures) for (int i = 0; i < nstreams; i++) if (streams[i]->capture && !streams[i]->green) streams[i]->capture->valid = 0; pthread_mutex_unlock(&g);
   if (captures) return CAPTURE_UNSUPPORTED;
   waitForDevice(); return OK; }
 API R cuCtxGetLimit(size_t *v, int l) { (void)l; *v = 1024; return OK; }
 API R cuCtxSetLimit(int l, size_t v) { (void)l; (void)v; LOCK; waitForDevice(); UNLOCK; return OK; }
 API R cuCtxGetStreamPriorityRange(int *l, int *h) { *l = 0; *h = -5; return OK; }
 
-API R cuStreamCreateWithPriority(void **out, u32 flags, int priority) {
+static R makeStream(void **out, u32 flags, int priority, Context *green) {
   LOCK;
   takePlaces(1);
   pthread_mutex_lock(&g);
@@ -304,19 +307,39 @@ API R cuStreamCreateWithPriority(void **out, u32 flags, int priority) {
   /* As an allocator does, it hands out what was given back last. */
   for (int i = nstreams - 1; i >= 0; i--) if (!streams[i]->alive && streams[i]->done == streams[i]->queued) { s = streams[i]; streams[i] = streams[nstreams - 1]; streams[nstreams - 1] = s; break; }
   if (!s) { if (nstreams == MOST_STREAMS) DIE("too many streams"); s = calloc(1, sizeof *s); s->inner = calloc(1, sizeof(Inner)); s->channel = nextChannel++ % CHANNELS; streams[nstreams++] = s; }
-  s->alive = 1; s->life++; s->flags = flags; s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; s->queued = s->done = 0; s->placed = 1; s->capture = 0; s->last = 0;
+  s->alive = 1; s->life++; s->flags = flags; s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; s->queued = s->done = 0; s->placed = 1; s->capture = 0; s->last = 0; s->green = green; if (green) green->streams++;
   s->inner->self = s; s->inner->id = nextId++;
   pthread_mutex_unlock(&g);
   UNLOCK; *out = s; return OK; }
-static void leave(Capture *c) { if (c && c->active) { c->active = 0; capturesActive--; } }
+/* In a green context that is current every stream is a non-blocking one of it. */
+API R cuStreamCreateWithPriority(void **out, u32 flags, int priority) { Context *green = current && current != &context ? current : 0; return makeStream(out, green ? 1 : flags, priority, green); }
+/* Calls about the primary context do not know of captures in green ones. */
+static void leave(Capture *c) { if (c && c->active) { c->active = 0; if (!c->origin->green) capturesActive--; } }
+
+/* -- green contexts: as many multiprocessors and groups as an H200 has */
+typedef struct { u32 type; u8 padding[92]; u32 count, least, step; u8 more[36]; } Resource;
+typedef struct { u32 multiprocessors; } Description;
+API R cuDeviceGetDevResource(int d, Resource *r, int type) { (void)d; if (type != 1) return INVALID_RESOURCE_TYPE; memset(r, 0, sizeof *r); r->type = 1; r->count = 132; r->least = r->step = 8; return OK; }
+API R cuDevSmResourceSplitByCount(Resource *result, u32 *n, const Resource *input, Resource *rest, u32 flags, u32 count) { (void)flags;
+  u32 size = count < 8 ? 8 : (count + 7) / 8 * 8, most = size == 8 ? 15 : input->count / size;
+  if (count > input->count) return INVALID_RESOURCE_CONFIGURATION;
+  if (*n > most) *n = most;
+  for (u32 i = 0; i < *n; i++) { memset(&result[i], 0, sizeof *result); result[i].type = 1; result[i].count = size; }
+  memset(rest, 0, sizeof *rest); rest->count = input->count - *n * size; rest->type = rest->count > 0; return OK; }
+API R cuDevResourceGenerateDesc(void **out, Resource *r, u32 n) { Description *d = calloc(1, sizeof *d); for (u32 i = 0; i < n; i++) { if (r[i].type != 1) return INVALID_RESOURCE_TYPE; d->multiprocessors += r[i].count; } *out = d; return OK; }
+API R cuGreenCtxCreate(void **out, Description *d, int device, u32 flags) { (void)device; if (flags != 1) return INVALID_VALUE; LOCK; waitForDevice(); Context *c = calloc(1, sizeof *c); c->magic = 0x94ee7; c->multiprocessors = d->multiprocessors; c->alive = 1; UNLOCK; *out = c; return OK; }
+API R cuGreenCtxDestroy(Context *c) { if (!c->alive) return CONTEXT_IS_DESTROYED; if (c->streams) DIE("a green context is destroyed that has %d streams", c->streams); c->alive = 0; return OK; }
+API R cuGreenCtxGetDevResource(Context *c, Resource *r, int type) { if (type != 1) return INVALID_RESOURCE_TYPE; if (!c->alive) return CONTEXT_IS_DESTROYED; memset(r, 0, sizeof *r); r->type = 1; r->count = c->multiprocessors; r->least = r->step = 8; return OK; }
+API R cuGreenCtxStreamCreate(void **out, Context *c, u32 flags, int priority) { if (!c->alive) return CONTEXT_IS_DESTROYED; if (flags != 1) return INVALID_VALUE; return makeStream(out, flags, priority, c); }
+API R cuCtxFromGreenCtx(void **out, Context *c) { *out = c; return OK; }
 API R cuStreamDestroy_v2(void *h) {
   LOCK; Stream *s = streamOf(h, "cuStreamDestroy");
   pthread_mutex_lock(&g);
   if (s->capture && s->capture->origin == s) { Capture *c = s->capture; leave(c); for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
-  s->alive = 0; s->capture = 0; s->inner->self = 0;
+  s->alive = 0; s->capture = 0; s->inner->self = 0; if (s->green) s->green->streams--;
   if (s->done == s->queued && s->placed) { s->placed = 0; places++; }
   pthread_mutex_unlock(&g); UNLOCK; return OK; }
-API R cuStreamGetCtx(void *h, void **c) { streamOf(h, "cuStreamGetCtx"); *c = &context; return OK; }
+API R cuStreamGetCtx_v2(void *h, void **c, void **green) { Stream *s = streamOf(h, "cuStreamGetCtx"); *c = &context; *green = s == &nullStream && current && current != &context ? current : s->green; return OK; }
 API R cuStreamGetId(void *h, u64 *id) { Stream *s = streamOf(h, "cuStreamGetId"); *id = s->inner ? s->inner->id : (s == &nullStream ? 1u << 30 : (1u << 30) + 1); return OK; }
 API R cuStreamGetFlags(void *h, u32 *f) { *f = streamOf(h, "cuStreamGetFlags")->flags; return OK; }
 API R cuStreamGetPriority(void *h, int *p) { *p = streamOf(h, "cuStreamGetPriority")->priority; return OK; }
@@ -348,7 +371,7 @@ API R cuStreamBatchMemOp_v2(void *h, u32 n, u8 *p, u32 f) { (void)f;
 API R cuStreamWaitValue32_v2(void *h, u64 a, u32 v, u32 f) { Op *o = op(MEMOPS, streamOf(h, "cuStreamWaitValue32")); o->ops = 1; o->mem[0] = (MemOp){1, a, v, f}; return put(o); }
 API R cuStreamBeginCapture_v2(void *h, int m) { (void)m; LOCK; Stream *s = streamOf(h, "cuStreamBeginCapture"); R r = OK;
   if (s == &nullStream) r = CAPTURE_UNSUPPORTED; else if (s->capture) r = CAPTURE_UNMATCHED;
-  else { pthread_mutex_lock(&g); Capture *c = calloc(1, sizeof *c); c->id = nextId++; c->valid = c->active = c->branches = 1; c->origin = s; c->graph = calloc(1, sizeof(Graph)); s->capture = c; s->last = 0; capturesActive++; pthread_mutex_unlock(&g); }
+  else { pthread_mutex_lock(&g); Capture *c = calloc(1, sizeof *c); c->id = nextId++; c->valid = c->active = c->branches = 1; c->origin = s; c->graph = calloc(1, sizeof(Graph)); s->capture = c; s->last = 0; if (!s->green) capturesActive++; pthread_mutex_unlock(&g); }
   UNLOCK; return r; }
 API R cuStreamEndCapture(void *h, void **out) { LOCK; Stream *s = streamOf(h, "cuStreamEndCapture"); R r = OK; *out = 0;
   pthread_mutex_lock(&g); Capture *c = s->capture;
@@ -377,6 +400,7 @@ API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK
 API R cuGraphUpload(Exec *x, void *h) { (void)x; LOCK; Op *o = op(NOTHING, streamOf(h, "cuGraphUpload")); R r = o->stream->capture ? CAPTURE_UNSUPPORTED : OK; if (r) free(o); else enqueue(o); UNLOCK; return r; }
 /* What is launched is the instance as it was then. */
 API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuGraphLaunch")); R r = OK; if (!x->alive) DIE("a graph is launched whose instance was destroyed");
+  for (int i = 0; i < x->count; i++) if (x->ops[i].green && !x->ops[i].green->alive) DIE("a graph is launched that was captured in a green context which is destroyed");
   if (o->stream->capture) { free(o); r = CAPTURE_UNSUPPORTED; }
   else { Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count); o->exec = copy; enqueue(o); }
   UNLOCK; return r; }

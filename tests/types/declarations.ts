@@ -16,6 +16,7 @@ import {
   type ExternalStreamOptions,
   type Graph,
   type GraphExec,
+  GreenContext,
   type Kernel,
   Module,
   type PinnedBuffer,
@@ -86,7 +87,22 @@ export function devices(signal: AbortSignal): void {
       readonly defaultStream: Stream
     }
   >(true)
-  same<Only<Context, keyof Context>, { readonly handle: bigint; readonly device: Device }>(true)
+  same<
+    Only<Context, keyof Context>,
+    { readonly handle: bigint; readonly device: Device; readonly multiprocessors: number }
+  >(true)
+  const [small, rest] = device.split({ multiprocessors: [16] })
+  const three: [GreenContext, GreenContext, GreenContext] = device.split({ multiprocessors: [8, 16] })
+  const counts: readonly number[] = [8, 16]
+  const several: GreenContext[] = device.split({ multiprocessors: counts })
+  const parts: [Context, Disposable, number, boolean] = [small, rest, small.multiprocessors, small.closed]
+  const there: Stream[] = [new Stream({ context: small, priority: -1 }), device.createStream({ context: rest })]
+  // @ts-expect-error a context that is no part of a device
+  new Stream({ context: device.context })
+  // @ts-expect-error green contexts are had from device.split()
+  new GreenContext()
+  // @ts-expect-error an option that it has not
+  device.split({ sms: [16] })
   const made: Stream = device.createStream()
   const withOptions: Stream = device.createStream({ priority: -1, nonBlocking: false, device })
   const external: ExternalStream[] = [device.createStream(new Ours()), device.createStream(new Pythons())]
@@ -105,6 +121,7 @@ export function devices(signal: AbortSignal): void {
   // @ts-expect-error readonly
   device.ordinal = 1
   void [count, current, made, withOptions, external, events, waits, itself, scope, result, later, attribute]
+  void [three, several, parts, there]
 }
 
 export function options(device: Device, signal: AbortSignal, event: Event): void {

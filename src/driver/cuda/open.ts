@@ -116,7 +116,7 @@ const keptOut = (milliseconds: number): string =>
 
 function deviceOf({ library, memory, contexts }: LibcudaParts, stream: StreamHandle): number {
   if (isDefaultStream(stream)) return deviceOfDefaultStream(stream)
-  check('cuStreamGetCtx', library.cuStreamGetCtx(stream, memory.address))
+  check('cuStreamGetCtx', library.cuStreamGetCtx_v2(stream, memory.address, memory.address + 8))
   return contexts.deviceOf(memory.pointerAt(0) as ContextHandle)
 }
 

@@ -16,6 +16,7 @@ import {
   EventFlag,
   type EventHandle,
   type ExternalFlag,
+  type GreenContextPart,
   type HostFunction,
   isDefaultStream,
   type Settle,
@@ -32,7 +33,13 @@ import { SimEvent, type SimNodeWork, type SimOperation, type SimStream } from '.
 import type { Scheduler, Steps } from './machine/scheduler.js'
 import { TimedScheduler } from './machine/timed-scheduler.js'
 import { SimOperationKind, type Work } from './machine/work.js'
-import { SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedAttribute, simulatedUuid } from './properties.js'
+import {
+  SIMULATED_NAME,
+  SIMULATED_PRIORITIES,
+  simulatedAttribute,
+  simulatedSplit,
+  simulatedUuid,
+} from './properties.js'
 import { Registry } from './registry.js'
 import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
@@ -164,12 +171,29 @@ export class SimDriver implements Driver, WorkQueue {
     return calls()
   }
 
+  deviceSplit(ordinal: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
+    const device = this.#registry.entered(this.#registry.device(ordinal), 'cuGreenCtxCreate')
+    this.machine.scheduler.tick()
+    const parts = simulatedSplit(multiprocessors)
+    if (parts === undefined) {
+      throw cudaError('cuDevSmResourceSplitByCount', CUresult.INVALID_RESOURCE_CONFIGURATION)
+    }
+    return parts.map((count) => this.#registry.addPartition(device, count))
+  }
+
+  greenContextDestroy(context: ContextHandle): void {
+    const partition = this.#registry.partition(context)
+    if (partition !== undefined) this.#registry.removePartition(partition)
+  }
+
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    const device = this.#registry.liveContextDevice(context, 'cuStreamCreateWithPriority')
+    const partition = this.#registry.partition(context)
+    const call = partition === undefined ? 'cuStreamCreateWithPriority' : 'cuGreenCtxStreamCreate'
+    const device = this.#registry.liveContextDevice(context, call)
     this.machine.scheduler.tick()
     const { least, greatest } = SIMULATED_PRIORITIES
     const clamped = Math.min(least, Math.max(greatest, priority))
-    return this.#registry.addStream(device, (flags & StreamFlag.NON_BLOCKING) !== 0, clamped).handle
+    return this.#registry.addStream(device, (flags & StreamFlag.NON_BLOCKING) !== 0, clamped, partition).handle
   }
 
   streamDestroy(handle: StreamHandle): void {
@@ -200,7 +224,8 @@ export class SimDriver implements Driver, WorkQueue {
     const handle = isDefault ? defaultStream(near, cudaHandle) : (cudaHandle as StreamHandle)
     const stream = isDefault || !isDefaultStream(handle) ? this.#registry.peekStream(handle) : undefined
     if (stream === undefined) throw this.#registry.refusedHandle('stream', handle, 'cuStreamGetCtx')
-    return { stream: handle, context: stream.device.context, device: stream.device.ordinal }
+    const { device, partition } = stream
+    return { stream: handle, context: device.context, device: device.ordinal, green: partition }
   }
 
   streamHandedOut(stream: StreamHandle): void {
@@ -386,7 +411,7 @@ export class SimDriver implements Driver, WorkQueue {
     const stream = this.#registry.liveStream(handle, call)
     const fails = kind === SimOperationKind.FAULT ? amount : 0
     if (stream.capture !== undefined) {
-      this.#captures.add(stream, stream.capture, call, capturedWork(call, kind, amount, work, fails))
+      this.#captures.add(stream, stream.capture, call, capturedWork(stream, call, kind, amount, work, fails))
       return this.machine.marker(stream, [])
     }
     this.#captures.refuseImplicit(stream, call)
@@ -491,13 +516,14 @@ export class SimDriver implements Driver, WorkQueue {
 }
 
 function capturedWork(
+  { partition }: SimStream,
   call: string,
   operation: SimOperationKind,
   amount: number,
   work: Work | undefined,
   fails: number,
 ): SimNodeWork {
-  if (operation !== SimOperationKind.LATCH) return { kind: 'work', call, operation, amount, work, fails }
+  if (operation !== SimOperationKind.LATCH) return { kind: 'work', call, operation, amount, work, fails, partition }
   throw stateError(
     'ERR_UNSUPPORTED',
     'A latch cannot be captured: it is opened once, and a graph is launched many times',

@@ -23,9 +23,18 @@ export const SIGNATURES = {
   cuCtxGetLimit: 'size_t *pvalue, CUlimit limit',
   cuCtxSetLimit: 'CUlimit limit, size_t value',
   cuCtxGetStreamPriorityRange: 'int *leastPriority, int *greatestPriority',
+  cuDeviceGetDevResource: 'CUdevice device, CUdevResource *resource, CUdevResourceType type',
+  cuDevSmResourceSplitByCount:
+    'CUdevResource *result, unsigned int *nbGroups, const CUdevResource *input, CUdevResource *remaining, unsigned int useFlags, unsigned int minCount',
+  cuDevResourceGenerateDesc: 'CUdevResourceDesc *phDesc, CUdevResource *resources, unsigned int nbResources',
+  cuGreenCtxCreate: 'CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags',
+  cuGreenCtxDestroy: 'CUgreenCtx hCtx',
+  cuGreenCtxGetDevResource: 'CUgreenCtx hCtx, CUdevResource *resource, CUdevResourceType type',
+  cuGreenCtxStreamCreate: 'CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags, int priority',
+  cuCtxFromGreenCtx: 'CUcontext *pContext, CUgreenCtx hCtx',
   cuStreamCreateWithPriority: 'CUstream *phStream, unsigned int flags, int priority',
   cuStreamDestroy_v2: 'CUstream hStream',
-  cuStreamGetCtx: 'CUstream hStream, CUcontext *pctx',
+  cuStreamGetCtx_v2: 'CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx',
   cuStreamGetId: 'CUstream hStream, unsigned long long *streamId',
   cuStreamGetFlags: 'CUstream hStream, unsigned int *flags',
   cuStreamGetPriority: 'CUstream hStream, int *priority',
@@ -121,8 +130,9 @@ export type ArgumentType = 'int' | 'uint' | 'uint64' | 'uintptr_t' | 'CUipcEvent
 
 /** Pointers, handles and sizes have 47 bits, and numbers are what koffi passes fastest. */
 const AS_NUMBERS =
-  'size_t CUdeviceptr CUcontext CUstream CUevent CUgraph CUgraphExec CUgraphNode CUmodule CUfunction CUmemoryPool'
-const ENUMS = 'CUdevice CUdevice_attribute CUfunction_attribute CUlimit CUpointer_attribute CUstreamCaptureMode'
+  'size_t CUdeviceptr CUcontext CUstream CUevent CUgraph CUgraphExec CUgraphNode CUmodule CUfunction CUmemoryPool CUgreenCtx CUdevResourceDesc'
+const ENUMS =
+  'CUdevice CUdevice_attribute CUfunction_attribute CUlimit CUpointer_attribute CUstreamCaptureMode CUdevResourceType'
 /** Of each C type that is no pointer. A type smaller than an int goes in a register of its own all the same. */
 const ARGUMENT_TYPES: ReadonlyMap<string, ArgumentType> = new Map<string, ArgumentType>([
   ...AS_NUMBERS.split(' ').map((type) => [type, 'uintptr_t'] as const),

@@ -84,6 +84,19 @@ export class SimDevice {
   }
 }
 
+/** A share of a device's multiprocessors: a kernel there needs one of its kernel slots, and one of the device's. */
+export class SimPartition {
+  /** Streams of it that are not destroyed. */
+  streams = 0
+  isClosed = false
+
+  constructor(
+    readonly device: SimDevice,
+    readonly context: ContextHandle,
+    readonly multiprocessors: number,
+  ) {}
+}
+
 export class SimStream {
   /** The operation queued last. */
   tail: SimOperation | undefined
@@ -103,6 +116,7 @@ export class SimStream {
     readonly id: bigint,
     readonly nonBlocking: boolean,
     readonly priority: number,
+    readonly partition?: SimPartition,
   ) {}
 
   forgetWork(): void {
@@ -154,6 +168,8 @@ export class SimOperation implements Listed<SimOperation> {
   settle: Settle | undefined
   host: HostFunction | undefined
   work: Work | undefined
+  /** Where a kernel runs: in the partition of the stream that it was queued or captured on, if that is in one. */
+  partition: SimPartition | undefined
   /** The CUresult of the fault that it ends in, or 0. */
   fails = 0
   /**
@@ -334,6 +350,8 @@ export type SimNodeWork =
       readonly work: Work | undefined
       /** The CUresult of the fault that it ends in, or 0. */
       readonly fails: number
+      /** Of the stream that it was captured on: it runs there whatever stream the graph is launched on. */
+      readonly partition: SimPartition | undefined
     }
   | { readonly kind: 'host'; readonly host: HostFunction }
   | { readonly kind: 'eventRecord' | 'eventWait'; readonly event: SimEvent }

@@ -1,0 +1,177 @@
+/**
+ * Green contexts of a real GPU: shares of its multiprocessors. A stream that was made in one keeps to them, whichever
+ * context is current when work is queued there; its events, memory and kernels are those of the primary context.
+ */
+import { CUresult, cudaError } from '../cuda-results.js'
+import type { ContextHandle, GreenContextPart, StreamHandle } from '../driver.js'
+import { multiprocessorGroups } from '../multiprocessor-groups.js'
+import { check, checkDestroyed } from './libcuda/library.js'
+import { NativeMemory } from './libcuda/native.js'
+import type { LibcudaParts } from './libcuda/stream-calls.js'
+
+/** A CUgreenCtx. */
+type GreenHandle = number
+
+/** CUdevResource: its type, and from byte 96 on a CUdevSmResource. */
+const RESOURCE_BYTES = 144
+const MULTIPROCESSORS = 24
+const LEAST = 25
+const STEP = 26
+const CU_DEV_RESOURCE_TYPE_SM = 1
+const CU_GREEN_CTX_DEFAULT_STREAM = 1
+
+interface OwnGreenContext extends GreenContextPart {
+  readonly green: GreenHandle
+  readonly device: number
+  /** Streams that are not destroyed. */
+  streams: number
+  isClosed: boolean
+}
+
+export class CudaGreenContexts {
+  readonly #own = new Map<ContextHandle, OwnGreenContext>()
+  /** Of the streams of this library in one of its own. */
+  readonly #streams = new Map<StreamHandle, OwnGreenContext>()
+  /** Streams of other libraries in theirs, which may be gone by now. */
+  readonly #foreign = new Set<StreamHandle>()
+
+  constructor(private readonly parts: LibcudaParts) {}
+
+  /** Waits for the device. */
+  split(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
+    const { library, contexts } = this.parts
+    const cudaDevice = contexts.cudaDevice(device)
+    const primary = contexts.primary(device)
+    const { resources, counts } = this.#split(cudaDevice, multiprocessors)
+    const made: OwnGreenContext[] = []
+    try {
+      contexts.within(primary, () => {
+        let at = resources.address
+        for (const count of [...counts, 1]) {
+          made.push(this.#make(device, cudaDevice, at, count))
+          at += count * RESOURCE_BYTES
+        }
+      })
+    } catch (error) {
+      for (const { green } of made) library.cuGreenCtxDestroy(green)
+      throw error
+    } finally {
+      resources.free()
+    }
+    for (const each of made) this.#own.set(each.context, each)
+    return made
+  }
+
+  has(context: ContextHandle): boolean {
+    return this.#own.has(context)
+  }
+
+  /** The device of one that this library made; undefined for any other context. */
+  deviceOf(context: ContextHandle): number | undefined {
+    return this.#own.get(context)?.device
+  }
+
+  /** `cuGreenCtxStreamCreate`. Returns a CUresult. */
+  createStream(out: number, context: ContextHandle, flags: number, priority: number): number {
+    const green = this.#own.get(context)?.green ?? 0
+    return this.parts.library.cuGreenCtxStreamCreate(out, green, flags, priority)
+  }
+
+  streamCreated(stream: StreamHandle, context: ContextHandle): void {
+    this.#foreign.delete(stream)
+    const own = this.#own.get(context)
+    if (own === undefined) return
+    this.#streams.set(stream, own)
+    own.streams += 1
+  }
+
+  streamDestroyed(stream: StreamHandle): void {
+    this.#foreign.delete(stream)
+    const own = this.#streams.get(stream)
+    if (own === undefined) return
+    this.#streams.delete(stream)
+    own.streams -= 1
+    this.#endUnused(own)
+  }
+
+  /** Is the stream in a green context? Calls about the whole primary context take no notice of a capture there. */
+  isGreen(stream: StreamHandle): boolean {
+    return this.#streams.has(stream) || this.#foreign.has(stream)
+  }
+
+  /** The green context of a stream that is handed over, which CUDA has just told; 0 where it is in none. */
+  adopted(stream: StreamHandle, green: GreenHandle): GreenContextPart | undefined {
+    const own = this.#streams.get(stream)
+    if (own !== undefined) return own
+    if (green === 0) {
+      this.#foreign.delete(stream)
+      return undefined
+    }
+    this.#foreign.add(stream)
+    return this.#part(green)
+  }
+
+  destroy(context: ContextHandle): void {
+    const own = this.#own.get(context)
+    if (own === undefined) return
+    own.isClosed = true
+    this.#endUnused(own)
+  }
+
+  #endUnused(own: OwnGreenContext): void {
+    if (!own.isClosed || own.streams > 0) return
+    this.#own.delete(own.context)
+    checkDestroyed('cuGreenCtxDestroy', this.parts.library.cuGreenCtxDestroy(own.green))
+  }
+
+  /** Groups, one after the other, of which each part takes so many, and behind them one resource of all that is left. */
+  #split(
+    cudaDevice: number,
+    multiprocessors: readonly number[],
+  ): { readonly resources: NativeMemory; readonly counts: readonly number[] } {
+    const { library, memory } = this.parts
+    const all = memory.address + 8
+    const got = library.cuDeviceGetDevResource(cudaDevice, all, CU_DEV_RESOURCE_TYPE_SM)
+    check('cuDeviceGetDevResource', got)
+    const [least = 1, step = 1] = [memory.uint32[2 + LEAST], memory.uint32[2 + STEP]]
+    const { size, counts } = multiprocessorGroups(multiprocessors, least, step)
+    const needed = counts.reduce((sum, count) => sum + count, 0)
+    const resources = new NativeMemory((needed + 1) * RESOURCE_BYTES)
+    const rest = needed * RESOURCE_BYTES
+    resources.bytes.fill(0)
+    memory.uint32[0] = needed
+    const call = 'cuDevSmResourceSplitByCount'
+    const result = library[call](resources.address, memory.address, all, resources.address + rest, 0, size)
+    const isThere = (memory.uint32[0] ?? 0) >= needed && resources.uint32[rest / 4] === CU_DEV_RESOURCE_TYPE_SM
+    if (result === 0 && isThere) return { resources, counts }
+    resources.free()
+    throw cudaError(call, result === 0 ? CUresult.INVALID_RESOURCE_CONFIGURATION : result)
+  }
+
+  /** Of so many resources that stand there one after the other. */
+  #make(device: number, cudaDevice: number, resources: number, count: number): OwnGreenContext {
+    const { library, memory } = this.parts
+    const { address } = memory
+    check('cuDevResourceGenerateDesc', library.cuDevResourceGenerateDesc(address, resources, count))
+    const description = memory.pointerAt(0)
+    check('cuGreenCtxCreate', library.cuGreenCtxCreate(address, description, cudaDevice, CU_GREEN_CTX_DEFAULT_STREAM))
+    const green = memory.pointerAt(0)
+    try {
+      return { ...this.#part(green), green, device, streams: 0, isClosed: false }
+    } catch (error) {
+      library.cuGreenCtxDestroy(green)
+      throw error
+    }
+  }
+
+  #part(green: GreenHandle): GreenContextPart {
+    const { library, memory } = this.parts
+    check('cuCtxFromGreenCtx', library.cuCtxFromGreenCtx(memory.address, green))
+    const context = memory.pointerAt(0) as ContextHandle
+    const known = this.#own.get(context)
+    if (known !== undefined) return known
+    const got = library.cuGreenCtxGetDevResource(green, memory.address, CU_DEV_RESOURCE_TYPE_SM)
+    check('cuGreenCtxGetDevResource', got)
+    return { context, multiprocessors: memory.uint32[MULTIPROCESSORS] ?? 0 }
+  }
+}
