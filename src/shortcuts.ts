@@ -57,12 +57,13 @@ declare module './device.js' {
      * Splits the multiprocessors of the device into green contexts (`cuDevSmResourceSplitByCount`, `cuGreenCtxCreate`):
      * kernels of streams that are made in one run on its share, beside those of the others. Another split of the same
      * device shares out the same multiprocessors once more. Waits until the device is idle; host functions run meanwhile.
-     * @param options `multiprocessors`: the least number that each part is to have. All that is left makes one more.
+     * @param options `multiprocessors`: the least number that each part is to have, rounded up to whole groups, of 8 from
+     * compute capability 9.0 on. All that is left makes one part more.
      * @returns the parts in that order, and behind them the rest
      * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE where there are no numbers, ERR_OUT_OF_RANGE for less
      * than 1 and for so many that none are left; ERR_DEADLOCK inside a host function
-     * @throws {CudaError} 915 where not enough are there once each number is rounded up, to a multiple of 8 from compute
-     * capability 9.0 on; 801 where the driver cannot split this device
+     * @throws {CudaError} 915 where not enough are there once each number is rounded up; 801 where the driver cannot split
+     * this device
      * @example
      * ```ts
      * const [small, rest] = device.split({ multiprocessors: [16] })

@@ -190,6 +190,7 @@ export class GreenContext implements Context, Disposable {
 
   /** `close()`, for `using`. */
   [Symbol.dispose](): void {
+    greenContext(this)
     this.close()
   }
 

@@ -27,6 +27,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   Memory: 'device byteLength serial',
   Graph: 'device serial',
   GraphExec: 'device serial',
+  GreenContext: 'device multiprocessors serial',
   Module: 'device serial',
   Kernel: 'name module',
   DefinedKernel: 'name',

@@ -63,6 +63,7 @@ async function useEverything(simulation: Simulation, device: main.Device, second
   const { Stream, Event, DeviceBuffer, ExternalStream, Module, Program } = main
   const stream = new Stream({ device })
   const other = device.createStream({})
+  for (const context of device.split({ multiprocessors: [8] })) new Stream({ context }).close()
   const event = stream.record()
   const given = new Event({})
   stream.record(given, {})

@@ -34,6 +34,7 @@ const genuine = new Map<Class, object | undefined>([
   [main.PinnedBuffer, device.allocPinned(64)],
   [main.Graph, graph],
   [main.GraphExec, graph.instantiate()],
+  [main.GreenContext, device.split({ multiprocessors: [8] })[0]],
   [main.Module as unknown as Class, undefined],
   [main.Kernel, undefined],
   [main.DefinedKernel, main.defineKernel({ name: 'k', source: '', signature: [], simulateGrid() {} })],

@@ -212,11 +212,10 @@ export class CudaDriver implements Driver {
   /** It is destroyed when it is closed, and never given out again. */
   #createGreen(device: number, green: ContextHandle, flags: number, priority: number): StreamHandle {
     const context = this.parts.contexts.primary(device)
-    const stream = this.#make(context, 'cuGreenCtxStreamCreate', (out) =>
-      this.#green.createStream(out, green, flags, priority),
+    const stream = this.#green.createStream(green, (create) =>
+      this.#make(context, 'cuGreenCtxStreamCreate', (out) => create(out, flags, priority)),
     )
     this.#calls.created(stream, context)
-    this.#green.streamCreated(stream, green)
     return stream
   }
 
@@ -227,7 +226,7 @@ export class CudaDriver implements Driver {
     this.parts.handles.streamCreated(stream)
     // It may stand where another library's stood, which was handed over and has been destroyed.
     this.#handedOut.forget(stream)
-    this.#green.streamDestroyed(stream)
+    this.#green.streamDestroyed(stream, false)
     return stream
   }
 
@@ -269,10 +268,11 @@ export class CudaDriver implements Driver {
     this.#streams.forget(stream)
     if (!wasOut) this.parts.handles.streamLeft(stream)
     if (kept !== undefined && this.parts.reserve.keep(kept, stream)) return
+    const captures = this.#green.isGreen(stream) && this.#captures(stream)
     try {
       checkDestroyed('cuStreamDestroy', this.#library.cuStreamDestroy_v2(stream))
     } finally {
-      this.#green.streamDestroyed(stream)
+      this.#green.streamDestroyed(stream, captures)
     }
   }
 

@@ -62,34 +62,42 @@ export class CudaGreenContexts {
     return made
   }
 
-  has(context: ContextHandle): boolean {
-    return this.#own.has(context)
-  }
-
   /** The device of one that this library made; undefined for any other context. */
   deviceOf(context: ContextHandle): number | undefined {
     return this.#own.get(context)?.device
   }
 
-  /** `cuGreenCtxStreamCreate`. Returns a CUresult. */
-  createStream(out: number, context: ContextHandle, flags: number, priority: number): number {
-    const green = this.#own.get(context)?.green ?? 0
-    return this.parts.library.cuGreenCtxStreamCreate(out, green, flags, priority)
-  }
-
-  streamCreated(stream: StreamHandle, context: ContextHandle): void {
-    this.#foreign.delete(stream)
+  /**
+   * `cuGreenCtxStreamCreate`, by `make`, which may run host functions before it makes the call that it is given: the context
+   * lives until then, also where one of those closes it.
+   */
+  createStream(
+    context: ContextHandle,
+    make: (create: (out: number, flags: number, priority: number) => number) => StreamHandle,
+  ): StreamHandle {
     const own = this.#own.get(context)
-    if (own === undefined) return
-    this.#streams.set(stream, own)
+    if (own === undefined) throw cudaError('cuGreenCtxStreamCreate', CUresult.INVALID_CONTEXT)
     own.streams += 1
+    try {
+      const { cuGreenCtxStreamCreate } = this.parts.library
+      const stream = make((out, flags, priority) => cuGreenCtxStreamCreate(out, own.green, flags, priority))
+      this.#streams.set(stream, own)
+      return stream
+    } catch (error) {
+      this.#streamLeft(own)
+      throw error
+    }
   }
 
-  streamDestroyed(stream: StreamHandle): void {
+  /** The handle is another stream's now. `wasCapturing`: a graph may come of that, which needs the context forever. */
+  streamDestroyed(stream: StreamHandle, wasCapturing: boolean): void {
     this.#foreign.delete(stream)
     const own = this.#streams.get(stream)
-    if (own === undefined) return
     this.#streams.delete(stream)
+    if (own !== undefined && !wasCapturing) this.#streamLeft(own)
+  }
+
+  #streamLeft(own: OwnGreenContext): void {
     own.streams -= 1
     this.#endUnused(own)
   }

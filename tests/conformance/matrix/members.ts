@@ -24,6 +24,9 @@ export const QUIET: Readonly<Record<string, readonly string[]>> = {
       ),
     ),
     'DeviceBuffer#owner',
+    ...['handle', 'closed', 'toString', '[Symbol.toStringTag]', '[nodejs.util.inspect.custom]'].map(
+      (name) => `GreenContext#${name}`,
+    ),
     ...['Graph#handle', 'Graph#closed', 'Graph#toString', 'Graph#[Symbol.toStringTag]'],
     ...['GraphExec#closed', 'GraphExec#toString', 'GraphExec#[Symbol.toStringTag]'],
     ...['Graph', 'GraphExec', 'Kernel', 'Module', 'DefinedKernel'].map(
@@ -45,7 +48,7 @@ export const QUIET: Readonly<Record<string, readonly string[]>> = {
   ],
   'is no constructor for programs': [
     ...['new Device', 'new DeviceBuffer', 'new PinnedBuffer', 'new Graph', 'new GraphExec', 'new Kernel', 'new Module'],
-    'new Communicator',
+    ...['new Communicator', 'new GreenContext'],
   ],
   'is what stream.launch() calls: the rows of that are its own': [
     'Kernel#[launchOn]',

@@ -46,6 +46,16 @@ const making: readonly Call[] = [
     prepare: (scene) => () => scene.keep(new Stream({ device: scene.device })).handle,
   },
   {
+    name: 'new Stream({ context })',
+    members: [],
+    act: 'makes',
+    prepare: (scene) => {
+      const [, context] = scene.device.split({ multiprocessors: [8] })
+      scene.keep(context)
+      return () => scene.keep(new Stream({ context })).handle
+    },
+  },
+  {
     name: 'device.createStream()',
     members: ['Device#createStream'],
     act: 'makes',
