@@ -19,7 +19,7 @@ import { checkError, refused } from './expect.js'
 /** A call that takes options: where they are read, their names, and the call. */
 type Row = readonly [file: string, call: string, names: string, pass: (options: never) => unknown]
 
-const STREAM = 'device, priority, nonBlocking'
+const STREAM = 'device, priority, nonBlocking, context'
 const EVENT = 'timing, blockingSync, interprocess'
 const GEMM = 'type, m, n, k, transposeA, transposeB, alpha, beta, order, lda, ldb, ldc'
 const BATCH = `${GEMM}, batchCount, strideA, strideB, strideC`
@@ -58,7 +58,8 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ['streams/stream-core', 'new Stream()', STREAM, (o) => new Stream(o)],
     ['streams/stream-core', 'new ExternalStream()', 'device, owner', (o) => new ExternalStream(stream.handle, o)],
     ['streams/stream-core', 'Stream.from(stream)', 'device, owner', (o) => Stream.from(stream, o)],
-    ['shortcuts', 'device.createStream()', 'priority, nonBlocking, device', (o) => device.createStream(o)],
+    ['shortcuts', 'device.createStream()', 'priority, nonBlocking, context, device', (o) => device.createStream(o)],
+    ['streams/green-context', 'device.split()', 'multiprocessors', (o) => device.split(o)],
     ['stream', 'stream.record()', `${EVENT}, external`, (o) => stream.record(o)],
     ['stream', 'stream.record(event)', `${EVENT}, external`, (o) => stream.record(event, o)],
     ['stream', 'event.record(stream)', `${EVENT}, external`, (o) => event.record(stream, o)],
@@ -194,7 +195,12 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
       return [`libraries/nccl/${file}`, `rank.${call}()`, names, (o) => withRank((rank) => pass(rank, o))()]
     }
     return [
-      ['simulation/simulation', 'foreignStream()', 'nonBlocking, priority, device', (o) => foreignStream(device, o)],
+      [
+        'simulation/simulation',
+        'foreignStream()',
+        'priority, nonBlocking, context, device',
+        (o) => foreignStream(device, o),
+      ],
       ['simulation/faults', 'simulation.inject()', FAULT, (fault) => simulationOf(device).inject(fault)],
       ['libraries/cublas/gemm-shape', 'cublas.gemm()', GEMM, (o) => cublas.gemm(buffer, buffer, buffer, o)],
       [
