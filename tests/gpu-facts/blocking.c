@@ -60,7 +60,7 @@
   X(cuCtxDisablePeerAccess) X(cuMemPoolSetAccess) X(cuMemPoolTrimTo) X(cuDevicePrimaryCtxRetain)                        \
   X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxSetFlags) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxGetDevice)    \
   X(cuCtxSynchronize) X(cuCtxRecordEvent) X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority)                  \
-  X(cuStreamDestroy) X(cuStreamGetCtx) X(cuStreamGetId) X(cuStreamGetFlags) X(cuStreamGetPriority)                      \
+  X(cuStreamDestroy) X(cuStreamGetCtx_v2) X(cuStreamGetId) X(cuStreamGetFlags) X(cuStreamGetPriority)                      \
   X(cuStreamIsCapturing) X(cuStreamQuery) X(cuStreamSynchronize) X(cuStreamWaitEvent) X(cuStreamBatchMemOp)             \
   X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphCreate) X(cuGraphAddMemcpyNode) X(cuGraphGetNodes)             \
   X(cuGraphDebugDotPrint) X(cuGraphDestroy) X(cuGraphInstantiateWithFlags) X(cuGraphBatchMemOpNodeSetParams)            \
@@ -71,6 +71,8 @@
   X(cuFuncGetAttribute) X(cuFuncSetAttribute) X(cuCtxGetLimit) X(cuCtxSetLimit) X(cuLaunchKernelEx) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuMemGetInfo)              \
   X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostRegister) X(cuMemHostGetDevicePointer) X(cuMemAlloc) X(cuMemFree)       \
   X(cuMemGetAddressRange) X(cuMemAllocAsync) X(cuMemFreeAsync) X(cuMemcpyAsync) X(cuMemcpyPeerAsync)                    \
+  X(cuDeviceGetDevResource) X(cuDevSmResourceSplitByCount) X(cuDevResourceGenerateDesc) X(cuGreenCtxCreate)            \
+  X(cuGreenCtxDestroy) X(cuGreenCtxGetDevResource) X(cuGreenCtxStreamCreate) X(cuCtxFromGreenCtx)                       \
   X(cuMemcpyDtoH) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync)  \
   X(cuMemsetD8) X(cuMemsetD8Async) X(cuMemsetD16Async) X(cuMemsetD32Async) X(cuPointerGetAttribute)
 #define X(name) static __typeof__(&name) p_##name;
@@ -746,7 +748,63 @@ STEP(c_stream_destroy) {
 STEP(c_stream_context) {
   UNUSED;
   CUcontext got;
-  return p_cuStreamGetCtx(S, &got);
+  CUgreenCtx green;
+  return p_cuStreamGetCtx_v2(S, &got, &green);
+}
+
+/* ---- green contexts */
+
+static CUdevResource all_multiprocessors, groups[16], rest;
+static CUdevResourceDesc description;
+static CUgreenCtx green_context;
+
+STEP(c_get_resource) {
+  UNUSED;
+  return p_cuDeviceGetDevResource(device[0], &all_multiprocessors, CU_DEV_RESOURCE_TYPE_SM);
+}
+STEP(c_split) {
+  unsigned count = (unsigned)t->b;
+  return p_cuDevSmResourceSplitByCount(groups, &count, &all_multiprocessors, &rest, 0, 8);
+}
+STEP(c_describe) { return p_cuDevResourceGenerateDesc(&description, groups, (unsigned)t->b); }
+STEP(c_green_create) {
+  UNUSED;
+  return p_cuGreenCtxCreate(&green_context, description, device[0], CU_GREEN_CTX_DEFAULT_STREAM);
+}
+STEP(c_green_destroy) {
+  UNUSED;
+  return p_cuGreenCtxDestroy(green_context);
+}
+STEP(c_green_resource) {
+  UNUSED;
+  return p_cuGreenCtxGetDevResource(green_context, &rest, CU_DEV_RESOURCE_TYPE_SM);
+}
+STEP(c_from_green) {
+  UNUSED;
+  CUcontext got;
+  return p_cuCtxFromGreenCtx(&got, green_context);
+}
+STEP(c_green_stream) {
+  for (long i = 0; i < t->b; i += 1) TRY(p_cuGreenCtxStreamCreate(&streams[i], green_context, CU_STREAM_NON_BLOCKING, 0));
+  return CUDA_SUCCESS;
+}
+STEP(p_resource) { return c_get_resource(t); }
+STEP(p_groups) {
+  TRY(c_get_resource(t));
+  return c_split(t);
+}
+STEP(p_description) {
+  TRY(p_groups(t));
+  return c_describe(t);
+}
+STEP(p_green) {
+  TRY(p_description(t));
+  return c_green_create(t);
+}
+STEP(d_green) { return c_green_destroy(t); }
+STEP(d_green_streams) {
+  for (long i = 0; i < t->b; i += 1) p_cuStreamDestroy(streams[i]);
+  return c_green_destroy(t);
 }
 STEP(c_stream_id) {
   UNUSED;
@@ -1277,7 +1335,16 @@ static const struct test ledger[] = {
     {"cuStreamCreateWithPriority", "64 of them", .call = c_stream_create, .done = d_streams, .a = 1, .b = 64},
     {"cuStreamDestroy_v2", "the call's stream", .call = c_stream_destroy, .flags = STREAM},
     {"cuStreamDestroy_v2", "64 idle streams", .prepare = p_streams, .call = c_streams_destroy, .a = 1, .b = 64},
-    {"cuStreamGetCtx", "", .call = c_stream_context, .flags = STREAM},
+    {"cuStreamGetCtx_v2", "", .call = c_stream_context, .flags = STREAM},
+    {"cuDeviceGetDevResource", "", .call = c_get_resource},
+    {"cuDevSmResourceSplitByCount", "", .prepare = p_resource, .call = c_split, .b = 2},
+    {"cuDevResourceGenerateDesc", "", .prepare = p_groups, .call = c_describe, .b = 2},
+    {"cuGreenCtxCreate", "", .prepare = p_description, .call = c_green_create, .done = d_green, .b = 1},
+    {"cuGreenCtxDestroy", "without streams", .prepare = p_green, .call = c_green_destroy, .b = 1},
+    {"cuGreenCtxGetDevResource", "", .prepare = p_green, .call = c_green_resource, .done = d_green, .b = 1},
+    {"cuCtxFromGreenCtx", "", .prepare = p_green, .call = c_from_green, .done = d_green, .b = 1},
+    {"cuGreenCtxStreamCreate", "", .prepare = p_green, .call = c_green_stream, .done = d_green_streams, .b = 1},
+    {"cuGreenCtxStreamCreate", "64 of them", .prepare = p_green, .call = c_green_stream, .done = d_green_streams, .b = 64},
     {"cuStreamGetId", "", .call = c_stream_id, .flags = STREAM},
     {"cuStreamGetFlags", "", .call = c_stream_flags, .flags = STREAM},
     {"cuStreamGetPriority", "", .call = c_stream_priority, .flags = STREAM},
@@ -1421,7 +1488,7 @@ static const struct {
 } together[] = {
     {"getters", "cuInit cuDriverGetVersion cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid_v2 cuDeviceGetAttribute "
                 "cuDeviceCanAccessPeer cuDevicePrimaryCtxRetain cuCtxGetCurrent cuCtxSetCurrent cuCtxGetDevice "
-                "cuCtxGetStreamPriorityRange cuStreamGetCtx cuStreamGetId cuStreamGetFlags cuStreamGetPriority "
+                "cuCtxGetStreamPriorityRange cuStreamGetCtx_v2 cuStreamGetId cuStreamGetFlags cuStreamGetPriority "
                 "cuStreamIsCapturing cuStreamQuery cuStreamGetCaptureInfo_v3 cuThreadExchangeStreamCaptureMode "
                 "cuPointerGetAttribute cuMemGetAddressRange_v2 cuIpcGetMemHandle "},
     {"functions", "cuModuleGetFunction cuFuncGetParamInfo cuFuncGetAttribute cuFuncSetAttribute cuCtxGetLimit cuCtxSetLimit cuOccupancyMaxActiveBlocksPerMultiprocessor "},
@@ -1429,6 +1496,8 @@ static const struct {
                "cuEventElapsedTime cuIpcGetEventHandle "},
     {"streams", "cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamWaitEvent cuStreamBatchMemOp_v2 "
                 "cuStreamBeginCapture_v2 cuStreamEndCapture "},
+    {"green contexts", "cuDeviceGetDevResource cuDevSmResourceSplitByCount cuDevResourceGenerateDesc cuGreenCtxCreate "
+                       "cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxStreamCreate cuCtxFromGreenCtx "},
     {"graphs", "cuGraphGetNodes cuGraphDebugDotPrint cuGraphDestroy cuGraphInstantiateWithFlags "
                "cuGraphBatchMemOpNodeSetParams cuGraphExecUpdate_v2 cuGraphUpload "},
     {"launches of graphs", "cuGraphLaunch cuGraphExecDestroy "},

@@ -25,7 +25,7 @@ export const SIGNATURES = {
   cuCtxGetStreamPriorityRange: 'int *leastPriority, int *greatestPriority',
   cuDeviceGetDevResource: 'CUdevice device, CUdevResource *resource, CUdevResourceType type',
   cuDevSmResourceSplitByCount:
-    'CUdevResource *result, unsigned int *nbGroups, const CUdevResource *input, CUdevResource *remaining, unsigned int useFlags, unsigned int minCount',
+    'CUdevResource *result, unsigned int *nbGroups, const CUdevResource *input, CUdevResource *remainder, unsigned int flags, unsigned int minCount',
   cuDevResourceGenerateDesc: 'CUdevResourceDesc *phDesc, CUdevResource *resources, unsigned int nbResources',
   cuGreenCtxCreate: 'CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags',
   cuGreenCtxDestroy: 'CUgreenCtx hCtx',
