@@ -346,18 +346,48 @@ onEveryBackend('green contexts', (bench) => {
     const [small, rest] = device.split({ multiprocessors: [16] })
     const stream = new Stream({ context: small })
     const graph = stream.capture(() => stream.fill(buffer, 3))
-    try {
-      exec.update(graph)
-    } catch (error) {
-      // A driver may refuse to move a node to another context; then nothing has changed.
-      refusedByDriver(() => {
-        throw error
-      }, 910)
-    }
+    exec.update(graph)
     for (const each of [graph, stream, small, rest]) each.close()
     exec.launch(plain)
-    const [byte = 0] = await plain.download(buffer.slice(0, 1))
-    assert.ok(byte === 2 || byte === 3)
+    assert.deepEqual(await plain.download(buffer.slice(0, 1)), new Uint8Array([3]))
+  })
+
+  test('P5 an update moves no kernel to another part of the device', () => {
+    const [small, rest] = device.split({ multiprocessors: [16] })
+    using stream = new Stream({ context: small })
+    using plain = bench.stream()
+    const graphOn = (on: Stream, nanoseconds: number) => on.capture(() => bench.busy(on, nanoseconds))
+    using exec = graphOn(stream, 1000).instantiate()
+    exec.update(graphOn(stream, 2000))
+    refusedByDriver(() => exec.update(graphOn(plain, 1000)), 910)
+    exec.launch(plain)
+    plain.synchronize()
+    small.close()
+    rest.close()
+  })
+
+  test('P3 streams are made in a green context while a host function is pending, and inside of one', () => {
+    const [small, rest] = device.split({ multiprocessors: [16] })
+    using plain = bench.stream()
+    const made: Stream[] = []
+    const make = (priority: number) => made.push(new Stream({ context: small, priority }))
+    let ran = false
+    plain.launchHostFunc(() => {
+      ran = true
+      for (let count = 4; count > 0; count -= 1) make(0)
+    })
+    for (let count = 8; count > 0; count -= 1) make(-count)
+    assert.equal(ran, false)
+    for (const stream of made) bench.busy(stream, 1000)
+    plain.synchronize()
+    assert.equal(ran, true)
+    assert.equal(new Set(made.map(({ handle }) => handle)).size, 12)
+    for (const stream of made) {
+      stillWorks(bench, stream)
+      stream.close()
+    }
+    small.close()
+    rest.close()
   })
 
   test('P5 a stream of a green context is never given out as another stream', () => {
@@ -380,7 +410,7 @@ onEveryBackend('green contexts', (bench) => {
     const [small, rest] = device.split({ multiprocessors: [16] })
     for (const context of [small, rest]) {
       const handle = bench.foreignStream(device, { context })
-      const wrapper = new ExternalStream(handle)
+      const wrapper = new ExternalStream(handle, { device })
       assert.equal(wrapper.device, device)
       assert.equal(wrapper.context.handle, context.handle)
       assert.equal(wrapper.context.device, device)
@@ -414,7 +444,7 @@ onEveryBackend('green contexts', (bench) => {
     halves((small) => {
       using stream = new Stream({ context: small })
       using wrapper = new ExternalStream(stream)
-      using byHandle = new ExternalStream(stream.handle)
+      using byHandle = new ExternalStream(stream.handle, { device })
       assert.equal(wrapper.context, small)
       assert.equal(byHandle.context.handle, small.handle)
       assert.ok(wrapper.equals(stream) && byHandle.equals(stream))

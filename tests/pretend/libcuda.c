@@ -36,7 +36,7 @@ static int forgets;
 typedef struct Stream Stream;
 typedef struct Op Op;
 /* The primary context, or a green one. */
-typedef struct Context { u64 magic; u32 multiprocessors; int alive, streams; } Context;
+typedef struct Context { u64 magic; u32 multiprocessors; int alive, streams, places; } Context;
 typedef struct { u32 kind; u64 address; u32 value; u32 flags; } MemOp;
 typedef struct { Stream *stream; u64 life, seq; } Mark; /* all that the stream held then */
 
@@ -74,9 +74,11 @@ typedef struct { u8 *at; size_t bytes; int host; int pooled; } Range;
 static pthread_mutex_t api = PTHREAD_MUTEX_INITIALIZER, g = PTHREAD_MUTEX_INITIALIZER;
 static Channel channels[CHANNELS];
 static Stream *streams[MOST_STREAMS];
-static int nstreams, places = FIRST_PLACES, nextChannel, started;
+static int nstreams, nextChannel, started;
 static u64 nextId = 1;
-static Context context = {.magic = 0xc0ffee, .multiprocessors = 132, .alive = 1};
+static Context context = {.magic = 0xc0ffee, .multiprocessors = 132, .alive = 1, .places = FIRST_PLACES};
+/* Each context has blocks of streams of its own. */
+#define PLACES(green) (*((green) ? &(green)->places : &context.places))
 static Stream nullStream, perThread;
 static Range *ranges; static int nranges, mranges;
 static int capturesActive;
@@ -169,7 +171,7 @@ static void *gpu(void *unused) {
         if (!channel->first) channel->last = 0;
         channel->entries -= op->entry;
         op->stream->done = op->seq;
-        if (!op->stream->alive && op->stream->done == op->stream->queued && op->stream->placed) { op->stream->placed = 0; places++; }
+        if (!op->stream->alive && op->stream->done == op->stream->queued && op->stream->placed) { op->stream->placed = 0; PLACES(op->stream->green)++; }
         free(op->marks); free(op);
         moved = 1;
       }
@@ -234,13 +236,13 @@ static void waitForDevice(void) {
 #define LOCK pthread_mutex_lock(&api)
 #define UNLOCK pthread_mutex_unlock(&api)
 /* Takes places for streams; CUDA waits for the device where it needs another block of them, with its lock. */
-static void takePlaces(int n) {
+static void takePlaces(int n, Context *green) {
   for (;;) {
     pthread_mutex_lock(&g);
-    if (places >= n) { places -= n; pthread_mutex_unlock(&g); return; }
+    if (PLACES(green) >= n) { PLACES(green) -= n; pthread_mutex_unlock(&g); return; }
     pthread_mutex_unlock(&g);
     waitForDevice();
-    pthread_mutex_lock(&g); places += block; pthread_mutex_unlock(&g);
+    pthread_mutex_lock(&g); PLACES(green) += block; pthread_mutex_unlock(&g);
   }
 }
 
@@ -274,7 +276,7 @@ API R cuInit(u32 f) { (void)f;
   if (init) return init;
   if (getenv("PRETENDED_SAYS")) { printf("%s", getenv("PRETENDED_SAYS")); fflush(stdout); }
   LOCK;
-  if (!started) { started = 1; forgets = getenv("PRETENDED_FORGETS") != 0; if (getenv("PRETENDED_BLOCK")) places = block = atoi(getenv("PRETENDED_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
+  if (!started) { started = 1; forgets = getenv("PRETENDED_FORGETS") != 0; if (getenv("PRETENDED_BLOCK")) context.places = block = atoi(getenv("PRETENDED_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
   UNLOCK; return OK; }
 API R cuDriverGetVersion(int *v) { *v = number("PRETENDED_VERSION", 13000); return OK; }
 API R cuDeviceGetCount(int *n) { if (!started) return 3; *n = 1; return OK; }
@@ -301,7 +303,7 @@ API R cuCtxGetStreamPriorityRange(int *l, int *h) { *l = 0; *h = -5; return OK; 
 
 static R makeStream(void **out, u32 flags, int priority, Context *green) {
   LOCK;
-  takePlaces(1);
+  takePlaces(1, green);
   pthread_mutex_lock(&g);
   Stream *s = 0;
   /* As an allocator does, it hands out what was given back last. */
@@ -337,7 +339,7 @@ API R cuStreamDestroy_v2(void *h) {
   pthread_mutex_lock(&g);
   if (s->capture && s->capture->origin == s) { Capture *c = s->capture; leave(c); for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
   s->alive = 0; s->capture = 0; s->inner->self = 0; if (s->green) s->green->streams--;
-  if (s->done == s->queued && s->placed) { s->placed = 0; places++; }
+  if (s->done == s->queued && s->placed) { s->placed = 0; PLACES(s->green)++; }
   pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuStreamGetCtx_v2(void *h, void **c, void **green) { Stream *s = streamOf(h, "cuStreamGetCtx"); *c = &context; *green = s == &nullStream && current && current != &context ? current : s->green; return OK; }
 API R cuStreamGetId(void *h, u64 *id) { Stream *s = streamOf(h, "cuStreamGetId"); *id = s->inner ? s->inner->id : (s == &nullStream ? 1u << 30 : (1u << 30) + 1); return OK; }
@@ -394,9 +396,9 @@ API R cuGraphGetNodes(Graph *graph, void **nodes, size_t *n) { (void)nodes; *n =
 API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FILE *file = fopen(path, "w"); if (!file) return INVALID_VALUE; fprintf(file, "digraph { %d }", graph->count); fclose(file); return OK; }
 API R cuGraphDestroy(Graph *graph) { LOCK; for (Node *n = graph->first; n;) { Node *next = n->next; free(n); n = next; } free(graph); UNLOCK; return OK; }
 static void fillExec(Exec *x, Graph *graph) { x->ops = calloc((size_t)graph->count + 1, sizeof(Op)); x->count = 0; for (Node *n = graph->first; n; n = n->next) x->ops[x->count++] = n->op; }
-API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; takePlaces(graph->branches); Exec *x = calloc(1, sizeof *x); x->alive = 1; x->branches = graph->branches; fillExec(x, graph); *out = x; UNLOCK; return OK; }
+API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; takePlaces(graph->branches, 0); Exec *x = calloc(1, sizeof *x); x->alive = 1; x->branches = graph->branches; fillExec(x, graph); *out = x; UNLOCK; return OK; }
 API R cuGraphBatchMemOpNodeSetParams(Node *node, u64 *params) { u32 n = ((u32 *)params)[2]; u8 *p = (u8 *)params[2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u32 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
-API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g); R r = OK; if (graph->count != x->count) r = 910; else { Op *before = x->ops; if (x->launched == x->done) { fillExec(x, graph); free(before); } else fillExec(x, graph); } pthread_mutex_unlock(&g); UNLOCK; return r; }
+API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g); R r = OK; if (graph->count != x->count) r = 910; else for (Node *n = graph->first, *at = n; at; at = at->next) { Op *was = &x->ops[0]; int i = 0; for (Node *b = n; b != at; b = b->next) i++; if (was[i].kind == KERNEL && was[i].green != at->op.green) r = 910; } if (r == OK) { Op *before = x->ops; if (x->launched == x->done) { fillExec(x, graph); free(before); } else fillExec(x, graph); } pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuGraphUpload(Exec *x, void *h) { (void)x; LOCK; Op *o = op(NOTHING, streamOf(h, "cuGraphUpload")); R r = o->stream->capture ? CAPTURE_UNSUPPORTED : OK; if (r) free(o); else enqueue(o); UNLOCK; return r; }
 /* What is launched is the instance as it was then. */
 API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuGraphLaunch")); R r = OK; if (!x->alive) DIE("a graph is launched whose instance was destroyed");
@@ -404,7 +406,7 @@ API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuG
   if (o->stream->capture) { free(o); r = CAPTURE_UNSUPPORTED; }
   else { Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count); o->exec = copy; enqueue(o); }
   UNLOCK; return r; }
-API R cuGraphExecDestroy(Exec *x) { LOCK; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; places += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuGraphExecDestroy(Exec *x) { LOCK; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; context.places += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
 
 API R cuEventCreate(void **out, u32 flags) { LOCK; Event *e = calloc(1, sizeof *e); e->context = &context; e->magic = 0xe7e47; e->flags = flags; UNLOCK; *out = e; return OK; }
 API R cuEventDestroy_v2(void *h) { LOCK; Event *e = eventOf(h, "cuEventDestroy"); pthread_mutex_lock(&g); e->magic = 0; e->context = 0; pthread_mutex_unlock(&g); UNLOCK; /* never freed: what asks about it is told so */ return OK; }

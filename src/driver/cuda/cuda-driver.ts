@@ -180,13 +180,7 @@ export class CudaDriver implements Driver {
   }
 
   deviceSplit(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
-    const { reserve, blocking, contexts } = this.parts
-    contexts.primary(device)
-    const split = (): readonly GreenContextPart[] => reserve.making(() => this.#green.split(device, multiprocessors))
-    const now = this.#hostFunctions.exclusivelyNow(split)
-    return now === undefined
-      ? blocking.exclusively(split, 'splitting a device, for which CUDA waits for it,')
-      : now.made
+    return this.#green.split(device, multiprocessors)
   }
 
   greenContextDestroy(context: ContextHandle): void {
@@ -195,39 +189,35 @@ export class CudaDriver implements Driver {
 
   streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
     const device = this.#green.deviceOf(context)
-    if (device !== undefined) return this.#createGreen(device, context, flags, priority)
+    if (device !== undefined) return this.#createGreen(device, context, priority)
     const stream = this.#streams.take(context, flags, priority) ?? this.#create(context, flags, priority)
     this.#calls.created(stream, context)
     return stream
   }
 
   #create(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    const stream = this.#make(context, 'cuStreamCreateWithPriority', (out) =>
-      this.#library.cuStreamCreateWithPriority(out, flags, priority),
-    )
+    const create = (): number => this.#library.cuStreamCreateWithPriority(this.#out.address, flags, priority)
+    const createThere = (): void => this.#calls.inContext(context, 'cuStreamCreateWithPriority', create)
+    this.withStreams(context, 1, createThere, 'making one more stream, for which CUDA waits for the device,')
+    const stream = this.#out.pointerAt(0) as StreamHandle
+    this.#isNew(stream)
+    this.#green.foreignIsGone(stream)
     this.#streams.made(stream, context, flags, priority)
     return stream
   }
 
   /** It is destroyed when it is closed, and never given out again. */
-  #createGreen(device: number, green: ContextHandle, flags: number, priority: number): StreamHandle {
-    const context = this.parts.contexts.primary(device)
-    const stream = this.#green.createStream(green, (create) =>
-      this.#make(context, 'cuGreenCtxStreamCreate', (out) => create(out, flags, priority)),
-    )
-    this.#calls.created(stream, context)
+  #createGreen(device: number, green: ContextHandle, priority: number): StreamHandle {
+    const stream = this.#green.createStream(green, priority)
+    this.#isNew(stream)
+    this.#calls.created(stream, this.parts.contexts.primary(device))
     return stream
   }
 
-  #make(context: ContextHandle, call: string, create: (out: number) => number): StreamHandle {
-    const createThere = (): void => this.#calls.inContext(context, call, () => create(this.#out.address))
-    this.withStreams(context, 1, createThere, 'making one more stream, for which CUDA waits for the device,')
-    const stream = this.#out.pointerAt(0) as StreamHandle
+  /** It may stand where another library's stood, which was handed over and has been destroyed. */
+  #isNew(stream: StreamHandle): void {
     this.parts.handles.streamCreated(stream)
-    // It may stand where another library's stood, which was handed over and has been destroyed.
     this.#handedOut.forget(stream)
-    this.#green.streamDestroyed(stream, false)
-    return stream
   }
 
   /** Makes a call that makes streams: at once where there is place for them, else when no host function is pending. */

@@ -5,9 +5,12 @@
 import { CUresult, cudaError } from '../cuda-results.js'
 import type { ContextHandle, GreenContextPart, StreamHandle } from '../driver.js'
 import { multiprocessorGroups } from '../multiprocessor-groups.js'
+import type { StreamReserve } from './handles/stream-reserve.js'
+import type { HostFunctions } from './host-functions/host-functions.js'
 import { check, checkDestroyed } from './libcuda/library.js'
 import { NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
+import type { Blocking } from './waiting/blocking.js'
 
 /** A CUgreenCtx. */
 type GreenHandle = number
@@ -19,6 +22,21 @@ const LEAST = 25
 const STEP = 26
 const CU_DEV_RESOURCE_TYPE_SM = 1
 const CU_GREEN_CTX_DEFAULT_STREAM = 1
+const CU_STREAM_NON_BLOCKING = 1
+
+/**
+ * Streams that are made with a context, and that nothing is queued on: a block of streams is of one context, and where
+ * another one has to be begun CUDA waits for the device. While a host function is pending, one of them makes place for each
+ * stream that is wanted.
+ */
+const SPARE_STREAMS = 16
+const LEFT_FOR_HOST_FUNCTIONS = 8
+
+export interface CudaGreenContextsParts extends LibcudaParts {
+  readonly hostFunctions: HostFunctions
+  readonly reserve: StreamReserve
+  readonly blocking: Blocking
+}
 
 interface OwnGreenContext extends GreenContextPart {
   readonly green: GreenHandle
@@ -26,6 +44,7 @@ interface OwnGreenContext extends GreenContextPart {
   /** Streams that are not destroyed. */
   streams: number
   isClosed: boolean
+  readonly spare: StreamHandle[]
 }
 
 export class CudaGreenContexts {
@@ -35,11 +54,18 @@ export class CudaGreenContexts {
   /** Streams of other libraries in theirs, which may be gone by now. */
   readonly #foreign = new Set<StreamHandle>()
 
-  constructor(private readonly parts: LibcudaParts) {}
+  constructor(private readonly parts: CudaGreenContextsParts) {}
 
-  /** Waits for the device. */
   split(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
-    const { library, contexts } = this.parts
+    this.parts.contexts.primary(device)
+    return this.#exclusively(
+      () => this.#makeParts(device, multiprocessors),
+      'splitting a device, for which CUDA waits for it,',
+    )
+  }
+
+  #makeParts(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[] {
+    const { contexts } = this.parts
     const cudaDevice = contexts.cudaDevice(device)
     const primary = contexts.primary(device)
     const { resources, counts } = this.#split(cudaDevice, multiprocessors)
@@ -53,7 +79,7 @@ export class CudaGreenContexts {
         }
       })
     } catch (error) {
-      for (const { green } of made) library.cuGreenCtxDestroy(green)
+      for (const own of made) this.#end(own)
       throw error
     } finally {
       resources.free()
@@ -67,20 +93,14 @@ export class CudaGreenContexts {
     return this.#own.get(context)?.device
   }
 
-  /**
-   * `cuGreenCtxStreamCreate`, by `make`, which may run host functions before it makes the call that it is given: the context
-   * lives until then, also where one of those closes it.
-   */
-  createStream(
-    context: ContextHandle,
-    make: (create: (out: number, flags: number, priority: number) => number) => StreamHandle,
-  ): StreamHandle {
+  createStream(context: ContextHandle, priority: number): StreamHandle {
     const own = this.#own.get(context)
     if (own === undefined) throw cudaError('cuGreenCtxStreamCreate', CUresult.INVALID_CONTEXT)
+    // A host function that runs meanwhile may close the context.
     own.streams += 1
     try {
-      const { cuGreenCtxStreamCreate } = this.parts.library
-      const stream = make((out, flags, priority) => cuGreenCtxStreamCreate(out, own.green, flags, priority))
+      const stream = this.#createIn(own, priority)
+      this.#foreign.delete(stream)
       this.#streams.set(stream, own)
       return stream
     } catch (error) {
@@ -89,7 +109,43 @@ export class CudaGreenContexts {
     }
   }
 
-  /** The handle is another stream's now. `wasCapturing`: a graph may come of that, which needs the context forever. */
+  #createIn(own: OwnGreenContext, priority: number): StreamHandle {
+    const { hostFunctions, reserve, library } = this.parts
+    if (hostFunctions.pending && own.spare.length > (hostFunctions.isInside ? 0 : LEFT_FOR_HOST_FUNCTIONS)) {
+      return reserve.making(() => {
+        const spare = own.spare.pop()
+        if (spare !== undefined) library.cuStreamDestroy_v2(spare)
+        return this.#makeStream(own, priority)
+      })
+    }
+    const make = (): StreamHandle => {
+      this.#fill(own)
+      return this.#makeStream(own, priority)
+    }
+    return this.#exclusively(make, 'making one more stream, for which CUDA waits for the device,')
+  }
+
+  #fill(own: OwnGreenContext): void {
+    while (own.spare.length < SPARE_STREAMS) own.spare.push(this.#makeStream(own, 0))
+  }
+
+  #makeStream({ green, device }: OwnGreenContext, priority: number): StreamHandle {
+    const { library, memory, calls, contexts } = this.parts
+    calls.inContext(contexts.primary(device), 'cuGreenCtxStreamCreate', () =>
+      library.cuGreenCtxStreamCreate(memory.address, green, CU_STREAM_NON_BLOCKING, priority),
+    )
+    return memory.pointerAt(0) as StreamHandle
+  }
+
+  /** Makes a call that waits for the device, or may; no other thread makes streams meanwhile. */
+  #exclusively<R>(call: () => R, what: string): R {
+    const { hostFunctions, reserve, blocking } = this.parts
+    const make = (): R => reserve.making(call)
+    const now = hostFunctions.exclusivelyNow(make)
+    return now === undefined ? blocking.exclusively(make, what) : now.made
+  }
+
+  /** `wasCapturing`: a graph may come of that, which needs the context forever. */
   streamDestroyed(stream: StreamHandle, wasCapturing: boolean): void {
     this.#foreign.delete(stream)
     const own = this.#streams.get(stream)
@@ -100,6 +156,11 @@ export class CudaGreenContexts {
   #streamLeft(own: OwnGreenContext): void {
     own.streams -= 1
     this.#endUnused(own)
+  }
+
+  /** The handle is that of a stream in no green context now. */
+  foreignIsGone(stream: StreamHandle): void {
+    if (this.#foreign.size > 0) this.#foreign.delete(stream)
   }
 
   /** Is the stream in a green context? Calls about the whole primary context take no notice of a capture there. */
@@ -129,7 +190,14 @@ export class CudaGreenContexts {
   #endUnused(own: OwnGreenContext): void {
     if (!own.isClosed || own.streams > 0) return
     this.#own.delete(own.context)
-    checkDestroyed('cuGreenCtxDestroy', this.parts.library.cuGreenCtxDestroy(own.green))
+    checkDestroyed('cuGreenCtxDestroy', this.#end(own))
+  }
+
+  /** Returns a CUresult. */
+  #end({ green, spare }: OwnGreenContext): number {
+    const { library } = this.parts
+    for (const stream of spare.splice(0)) library.cuStreamDestroy_v2(stream)
+    return library.cuGreenCtxDestroy(green)
   }
 
   /** Groups, one after the other, of which each part takes so many, and behind them one resource of all that is left. */
@@ -165,7 +233,9 @@ export class CudaGreenContexts {
     check('cuGreenCtxCreate', library.cuGreenCtxCreate(address, description, cudaDevice, CU_GREEN_CTX_DEFAULT_STREAM))
     const green = memory.pointerAt(0)
     try {
-      return { ...this.#part(green), green, device, streams: 0, isClosed: false }
+      const own = { ...this.#part(green), green, device, streams: 0, isClosed: false, spare: [] }
+      this.#fill(own)
+      return own
     } catch (error) {
       library.cuGreenCtxDestroy(green)
       throw error
