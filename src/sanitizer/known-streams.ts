@@ -249,6 +249,9 @@ export class KnownStreams {
     const { nonBlocking, id, foreign, ours, made } = facts
     const begin = this.strands.begin()
     const stream = new StreamStrand(begin, handle, device, foreign, ours, made, id, nonBlocking)
+    // Others that had the handle, and whose work is done, are in no report any more.
+    const before = this.#leaving.findLast((one) => one.handle === handle)
+    if (before !== undefined) stream.nth = before.nth + 1
     if (id !== undefined) stream.name = givenName(this.wrapper.inner, handle, id)
     this.#streams.set(canonicalStream(handle), stream)
     this.#last = stream
