@@ -250,7 +250,7 @@ export class HappensBefore implements LaunchOrder {
    * one that is older than the sanitizer for each launch of a graph that is.
    */
   workOfRecord({ foreign, made, points }: EventState): readonly StrandPoint[] {
-    if (made) return points
+    if (made || (!foreign && this.#unknownLaunches.size === 0)) return points
     const theirs = foreign ? this.streams.foreign.map((stream) => stream.point()) : []
     return [...points, ...theirs, ...this.#unknownLaunches.values()]
   }

@@ -94,13 +94,16 @@ export class Regions {
   /** By the size of the memory. */
   readonly #sites = new Map<number, SampledSite[]>()
   readonly #foreign: Region[] = []
+  /** Found last, and before that: a copy has two. */
   #last: Region
+  #lastBut: Region
   #touches = 0
   #nextSweep = FIRST_SWEEP
 
   constructor(private readonly pending: PendingHostFunctions) {
     this.#elsewhere = new Region('unknown', 0, Number.MAX_SAFE_INTEGER, pending, [])
     this.#last = this.#elsewhere
+    this.#lastBut = this.#elsewhere
   }
 
   /** Ranges that are kept. */
@@ -152,8 +155,11 @@ export class Regions {
   at(pointer: Pointer): Region {
     const last = this.#last
     if (pointer >= last.start && pointer < last.end && last !== this.#elsewhere) return last
-    const region = this.#regions[this.#indexAfter(pointer) - 1]
+    const lastBut = this.#lastBut
+    const isThat = pointer >= lastBut.start && pointer < lastBut.end && lastBut !== this.#elsewhere
+    const region = isThat ? lastBut : this.#regions[this.#indexAfter(pointer) - 1]
     if (region === undefined || pointer >= region.end) return this.#elsewhere
+    this.#lastBut = last
     this.#last = region
     return region
   }
@@ -184,6 +190,7 @@ export class Regions {
     this.#regions = this.#regions.filter(({ freed }) => freed === undefined || freed.sequence >= kept)
     this.#freedCount = bySequence.length - (bySequence.length >> 1)
     this.#last = this.#elsewhere
+    this.#lastBut = this.#elsewhere
   }
 
   #replace(region: Region): void {
@@ -208,6 +215,7 @@ export class Regions {
   #leaves(region: Region): void {
     if (region.freed !== undefined) this.#freedCount -= 1
     if (this.#last === region) this.#last = this.#elsewhere
+    if (this.#lastBut === region) this.#lastBut = this.#elsewhere
   }
 
   #overlapping(start: number, end: number): Region[] {
