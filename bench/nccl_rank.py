@@ -1,5 +1,5 @@
-"""One of two PyTorch processes: python3 nccl_rank.py RANK PORT. Says 'ready VERSION', then answers 'round BYTES COUNT'
-with the milliseconds that one all_reduce took, until its input ends."""
+"""One of two PyTorch processes: python3 nccl_rank.py RANK PORT. Says 'ready VERSION', then answers
+'run all-reduce-BYTES COUNT' with 'ns' and how long one all_reduce took, until its input ends."""
 import os
 import sys
 import time
@@ -17,24 +17,45 @@ dist.init_process_group(
     device_id=torch.device("cuda", rank),
 )
 buffers = {}
+# As bench/catalogue.ts has it.
+IN_GROUP = 50
 
 
-def round_of(size, count):
+def buffer_of(size):
     if size not in buffers:
         buffers[size] = torch.full((size // 4,), 1e-30, dtype=torch.float32, device=f"cuda:{rank}")
-    data = buffers[size]
+    return buffers[size]
+
+
+def once_of(size):
+    if size != "group":
+        data = buffer_of(int(size))
+        return lambda: dist.all_reduce(data)
+    every = [buffer_of(1024 + 4 * nth) for nth in range(IN_GROUP)]
+
+    def group():
+        with dist._coalescing_manager(device=torch.device("cuda", rank), async_ops=True) as manager:
+            for data in every:
+                dist.all_reduce(data)
+        manager.wait()
+
+    return group
+
+
+def time_of(size, count):
+    once = once_of(size)
     torch.cuda.synchronize()
     begin = time.perf_counter()
     for _ in range(count):
-        dist.all_reduce(data)
+        once()
     torch.cuda.synchronize()
-    return (time.perf_counter() - begin) * 1000 / count
+    return (time.perf_counter() - begin) * 1e9 / count
 
 
 version = ".".join(str(part) for part in torch.cuda.nccl.version())
 print(f"ready {torch.__version__}, NCCL {version}", flush=True)
 for line in sys.stdin:
-    _, size, count = line.split()
-    print(round_of(int(size), int(count)), flush=True)
+    _, key, count = line.split()
+    print("ns", time_of(key.removeprefix("all-reduce-"), int(count)), flush=True)
 dist.destroy_process_group()
 os._exit(0)
