@@ -22,6 +22,8 @@ export interface Group {
   /** Of the time of a run; what a group leaves goes to those after it. */
   readonly share: number
   readonly mostRounds?: number
+  /** Its calls take so long that a round to warm up would change nothing. */
+  readonly isLong?: boolean
   readonly rows: readonly Row[]
 }
 
@@ -83,6 +85,7 @@ const cpu = {
   unit: '%',
   share: 0.08,
   mostRounds: 3,
+  isLong: true,
   rows: [{ key: 'cpu-await', title: 'of one core, awaiting a second of work; C: synchronize', calls: 10 }],
 } as const satisfies Group
 
@@ -91,6 +94,7 @@ const beside = {
   unit: 'ns',
   share: 0.1,
   mostRounds: 7,
+  isLong: true,
   rows: [
     { key: 'beside-0', title: 'alone', calls: 500 },
     { key: 'beside-31', title: 'beside 31 streams, each with a host function a frame', calls: 500 },
@@ -129,8 +133,7 @@ const collectives = {
 const simulated = {
   title: 'the simulator',
   unit: 'operations/s',
-  share: 0.15,
-  mostRounds: 7,
+  share: 0.05,
   rows: [
     { key: 'sim-record', title: 'record(event), synchronized every 500', calls: 50_000 },
     { key: 'sim-wait-event', title: 'wait(event), synchronized every 500', calls: 50_000 },
@@ -140,7 +143,17 @@ const simulated = {
     { key: 'sim-host-function', title: 'host function + synchronize()', calls: 10_000 },
     { key: 'sim-busy', title: 'busy(stream, 1000), synchronized every 500', calls: 50_000 },
     { key: 'sim-pipeline', title: 'a pipeline of three streams, synchronized every 60 items', calls: 50_000 },
-    { key: 'sim-million-1', title: 'a million operations, 1 stream', calls: 1_000_000 },
+  ],
+} as const satisfies Group
+
+const scale = {
+  title: 'the simulator, a million operations',
+  unit: 'operations/s',
+  share: 0.15,
+  mostRounds: 5,
+  isLong: true,
+  rows: [
+    { key: 'sim-million-1', title: '1 stream', calls: 1_000_000 },
     { key: 'sim-million-100', title: '100 streams', calls: 1_000_000 },
     { key: 'sim-million-10000', title: '10 000 streams', calls: 1_000_000 },
     { key: 'sim-random-100', title: '100 streams, random order', calls: 1_000_000 },
@@ -148,10 +161,10 @@ const simulated = {
   ],
 } as const satisfies Group
 
-export const groups: readonly Group[] = [calls, wakes, cpu, beside, moves, collectives, simulated]
+export const groups: readonly Group[] = [calls, wakes, cpu, beside, moves, collectives, simulated, scale]
 
 export type GpuKey = (typeof calls | typeof wakes | typeof cpu | typeof beside | typeof moves)['rows'][number]['key']
-export type SimulatedKey = (typeof simulated)['rows'][number]['key']
+export type SimulatedKey = (typeof simulated | typeof scale)['rows'][number]['key']
 
 /** One side of the comparison. Its turn at a row gives nanoseconds per call, or per cent. */
 export interface Contestant {

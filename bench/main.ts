@@ -20,8 +20,8 @@ import { folderOf, nodeOf } from './versions.js'
 
 const HELP = `npm run bench -- [options]
   --rounds N          rounds of each row (15), as far as the time goes
-  --seconds N         of the whole comparison (80)
-  --rows WORDS        only the rows whose keys have one of the words: record,wait
+  --seconds N         of the whole comparison (120); each row is played once at least
+  --rows WORDS        only the rows whose keys begin so: record,wait
   --cpus LIST         pins all to these cores, as taskset takes them: 2,3
   --against VERSIONS  versions of this library, too: folders of built packages, or what npm has
   --node VERSIONS     this library on other Nodes, too: 22, 24, 26, or programs
@@ -29,12 +29,13 @@ const HELP = `npm run bench -- [options]
   --python PROGRAM    whose libraries are measured (python3); none: no Python
   --json FILE         for all samples (bench.json)
   --svg FILE          for a picture
+  --no-op             over a libcuda that does nothing: the library's own share of each call, without a GPU
   --quick             one short round: to see that all works`
 
 const { values: options } = parseArgs({
   options: {
     rounds: { type: 'string', default: '15' },
-    seconds: { type: 'string', default: '80' },
+    seconds: { type: 'string', default: '120' },
     rows: { type: 'string' },
     cpus: { type: 'string' },
     against: { type: 'string' },
@@ -43,6 +44,7 @@ const { values: options } = parseArgs({
     python: { type: 'string', default: 'python3' },
     json: { type: 'string', default: 'bench.json' },
     svg: { type: 'string' },
+    'no-op': { type: 'boolean', default: false },
     quick: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
@@ -56,9 +58,17 @@ function countOf(name: 'rounds' | 'seconds'): number {
   return count
 }
 
+/** The environment in which a libcuda that does nothing is taken for the NVIDIA driver. */
+function withoutOperation(scratch: string): NodeJS.ProcessEnv {
+  const library = join(scratch, 'libcuda.so.1')
+  const source = join(root, 'bench', 'no-op-libcuda.c')
+  execFileSync('cc', ['-shared', '-fPIC', '-O2', '-o', library, source])
+  return { ...process.env, LD_LIBRARY_PATH: scratch, CUDA_STREAMS_DRIVER: 'cuda' }
+}
+
 /** The first is this version as it stands; its versions and ways to run it are measured beside it. */
-async function allOfOurs(): Promise<Ours[]> {
-  const here = { folder: root, program: process.execPath, environment: process.env }
+async function allOfOurs(environment: NodeJS.ProcessEnv): Promise<Ours[]> {
+  const here = { folder: root, program: process.execPath, environment }
   const all: Ours[] = [{ ...here, name: 'cuda-streams' }]
   for (const version of listOf(options.against)) {
     const folder = await folderOf(version)
@@ -70,7 +80,7 @@ async function allOfOurs(): Promise<Ours[]> {
     if (version !== process.version) all.push({ ...here, name: `Node ${version.slice(1).split('.')[0]}`, program })
   }
   for (const mode of listOf(options.calls)) {
-    all.push({ ...here, name: mode, environment: { ...process.env, CUDA_STREAMS_CALLS: mode } })
+    all.push({ ...here, name: mode, environment: { ...environment, CUDA_STREAMS_CALLS: mode } })
   }
   const names = all.map(({ name }) => name)
   const twice = names.find((name, nth) => names.indexOf(name) !== nth)
@@ -87,10 +97,11 @@ async function main(): Promise<void> {
   // What is started later inherits it.
   if (options.cpus !== undefined) execFileSync('taskset', ['-acp', options.cpus, String(process.pid)])
   const loadBefore = loadavg()[0] ?? 0
-  const ours = await allOfOurs()
   const scratch = mkdtempSync(join(tmpdir(), 'cuda-streams-bench-'))
   const contestants: Contestant[] = []
   try {
+    const environment = options['no-op'] ? withoutOperation(scratch) : process.env
+    const ours = await allOfOurs(environment)
     const began = performance.now()
     const leftOut: string[] = []
     const add = (started: readonly (Contestant | Absent)[]): void => {
@@ -105,11 +116,12 @@ async function main(): Promise<void> {
     if (first === undefined) throw new Error(leftOut.join('\n'))
     if (first.facts['driver'] === 'cuda') {
       const { libcuda = '', queues = '' } = first.facts
-      const [sources, python] = [join(root, 'bench'), options.python === 'none' ? undefined : options.python]
-      add(await startOutside({ sources, scratch, libcuda, ptx, python, environment: process.env, queues }))
+      const sources = join(root, 'bench')
+      const python = options.python === 'none' || options['no-op'] ? undefined : options.python
+      add(await startOutside({ sources, scratch, libcuda, ptx, python, environment, queues }))
       if (Number(first.facts['devices']) >= RANKS) {
         for (const one of ours) add([await startOurRanks(one)])
-        if (python !== undefined) add([await startPythonRanks(sources, python, process.env)])
+        if (python !== undefined) add([await startPythonRanks(sources, python, environment)])
       } else leftOut.push(`NCCL: it needs ${RANKS} GPUs`)
     }
     if (options.quick) leftOut.push('what moves 256 MiB: --quick')
@@ -119,6 +131,7 @@ async function main(): Promise<void> {
       rounds: options.quick ? 1 : rounds,
       limitMs,
       only,
+      onlyCalls: options['no-op'],
       quick: options.quick,
     })
     const result: Result = {
