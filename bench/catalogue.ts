@@ -71,7 +71,7 @@ const calls = {
 /** Nanoseconds beyond those of the kernel. */
 const wakes = {
   title: 'waits: after the end of a kernel',
-  unit: 'ns',
+  unit: 'µs',
   share: 0.07,
   rows: [
     { key: 'late-100us', title: 'await finished() of 100 µs of work; C: synchronize', calls: 100 },
@@ -91,7 +91,7 @@ const cpu = {
 
 const beside = {
   title: 'a kernel of 100 µs that fills the GPU',
-  unit: 'ns',
+  unit: 'µs',
   share: 0.1,
   mostRounds: 7,
   isLong: true,

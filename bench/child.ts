@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { openKernels, ptx } from './empty-kernel.js'
+import { openBareDriver, ptx } from './bare-driver.js'
 import { type CudaStreams, openRows, type Rows } from './rows.js'
 import { openSimulatedRows } from './simulated.js'
 
@@ -35,11 +35,11 @@ const facts: Record<string, string> = {
 }
 let onGpu: Rows | undefined
 if (device.driver === 'cuda') {
-  const kernels = openKernels()
+  const bare = openBareDriver()
   writeFileSync(ptxFile, ptx)
-  onGpu = openRows(cuda, device, kernels)
-  facts['cuda'] = `${Math.floor(kernels.cudaVersion / 1000)}.${(kernels.cudaVersion % 1000) / 10}`
-  facts['libcuda'] = kernels.libcuda
+  onGpu = openRows(cuda, device, bare)
+  facts['cuda'] = `${Math.floor(bare.cudaVersion / 1000)}.${(bare.cudaVersion % 1000) / 10}`
+  facts['libcuda'] = bare.libcuda
   facts['queues'] = process.env['CUDA_DEVICE_MAX_CONNECTIONS'] ?? ''
   facts['calls'] = callsMadeBy()
 }

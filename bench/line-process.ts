@@ -36,7 +36,9 @@ export class Child {
 
   /** Why it failed, as far as it said. */
   get complaint(): string {
-    return this.#failure ?? this.#complaints.trim().split('\n').at(-1) ?? ''
+    const lines = this.#complaints.trim().split('\n')
+    // Node says its version after the error, and the stack; Python and compilers end with what was wrong.
+    return this.#failure ?? lines.findLast((line) => /\b\w*Error\b.*:/.test(line)) ?? lines.at(-1) ?? ''
   }
 
   say(line: string): void {

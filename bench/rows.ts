@@ -1,8 +1,8 @@
 /** The rows of cuda-streams on a GPU, through the public interface of the version that is given. */
 
 import type { Device, DeviceBuffer, Event, GraphExec, Kernel, PinnedBuffer, Stream } from 'cuda-streams'
+import { type BareDriver, ptx } from './bare-driver.js'
 import { COPY_BYTES, FILLING_NS, type GpuKey } from './catalogue.js'
-import { type Kernels, ptx } from './empty-kernel.js'
 
 const FOUR = ['in f32*', 'inout f32*', 'f32', 'u32'] as const
 const ONE = { grid: 1, block: 1 }
@@ -13,7 +13,6 @@ const KERNEL_TO_AWAIT_NS = 100e6
 
 interface Bench {
   readonly cuda: CudaStreams
-  readonly kernels: Kernels
   readonly device: Device
   readonly stream: Stream
   readonly other: Stream
@@ -304,12 +303,12 @@ export interface Rows {
   time(key: string, calls: number): Promise<number>
 }
 
-export function openRows(cuda: CudaStreams, device: Device, kernels: Kernels): Rows {
+export function openRows(cuda: CudaStreams, device: Device, bare: BareDriver): Rows {
   const stream = device.createStream()
   const other = device.createStream()
   const held = device.createStream()
   const heldEvent = device.createEvent()
-  const foreign = kernels.createForeignStream()
+  const foreign = bare.createForeignStream()
   const module = cuda.Module.load(ptx, { device })
   const empty = module.kernel('empty', [])
   const graphOf = (nodes: number): GraphExec =>
@@ -321,7 +320,6 @@ export function openRows(cuda: CudaStreams, device: Device, kernels: Kernels): R
   let moved: ReturnType<Bench['moved']> | undefined
   const bench: Bench = {
     cuda,
-    kernels,
     device,
     stream,
     other,
@@ -329,7 +327,7 @@ export function openRows(cuda: CudaStreams, device: Device, kernels: Kernels): R
     elsewhere: other.record(),
     held,
     hold() {
-      const release = kernels.hold(held.handle)
+      const release = bare.hold(held.handle)
       return { event: held.record(heldEvent), release }
     },
     foreign,
