@@ -166,12 +166,14 @@ export const groups: readonly Group[] = [calls, wakes, cpu, beside, moves, colle
 export type GpuKey = (typeof calls | typeof wakes | typeof cpu | typeof beside | typeof moves)['rows'][number]['key']
 export type SimulatedKey = (typeof simulated | typeof scale)['rows'][number]['key']
 
+/** `ours` is this version of the library. The first of them is what all are compared with; the others run in other ways. */
+export type Kind = 'ours' | 'other version' | 'C' | 'Python'
+
 /** One side of the comparison. Its turn at a row gives nanoseconds per call, or per cent. */
 export interface Contestant {
   /** That of a column of the table: two that share one have rows of their own. */
   readonly name: string
-  /** `ours` are versions of this library, or ways to run it; the first of them is what the others are compared with. */
-  readonly kind: 'ours' | 'C' | 'Python'
+  readonly kind: Kind
   /** Versions, and what else tells runs apart. */
   readonly facts: Readonly<Record<string, string>>
   readonly keys: ReadonlySet<string>

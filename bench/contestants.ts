@@ -13,6 +13,7 @@ export interface Absent {
 
 export interface Ours {
   readonly name: string
+  readonly kind: 'ours' | 'other version'
   /** The folder of the package. */
   readonly folder: string
   /** Node. */
@@ -49,7 +50,7 @@ const pythonLibraries = [
 export function startOurs(ours: Ours, ptx: string, quick: boolean): Promise<Contestant | Absent> {
   const script = fileURLToPath(new URL('./child.js', import.meta.url))
   const args = [script, ours.folder, ptx, ...(quick ? ['quick'] : [])]
-  return start(ours.name, 'ours', new Child(ours.program, args, ours.environment))
+  return start(ours.name, ours.kind, new Child(ours.program, args, ours.environment))
 }
 
 /** Starts them all at once, since importing takes them seconds. C comes first. */

@@ -68,11 +68,11 @@ function withoutOperation(scratch: string): NodeJS.ProcessEnv {
 
 /** The first is this version as it stands; its versions and ways to run it are measured beside it. */
 async function allOfOurs(environment: NodeJS.ProcessEnv): Promise<Ours[]> {
-  const here = { folder: root, program: process.execPath, environment }
+  const here = { kind: 'ours', folder: root, program: process.execPath, environment } as const
   const all: Ours[] = [{ ...here, name: 'cuda-streams' }]
   for (const version of listOf(options.against)) {
     const folder = await folderOf(version)
-    all.push({ ...here, name: version.includes('/') ? versionOf(folder) : version, folder })
+    all.push({ ...here, kind: 'other version', name: version.includes('/') ? versionOf(folder) : version, folder })
   }
   for (const node of listOf(options.node)) {
     const program = await nodeOf(node)

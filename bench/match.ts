@@ -76,7 +76,7 @@ export async function match(contestants: readonly Contestant[], options: MatchOp
   function resultOf({ title: group, unit }: Group, row: Row, samples: Samples): ResultRow {
     const { key, title, bytes, against } = row
     const theirs = ({ name, kind }: Contestant): readonly (number | null)[] =>
-      samples.of(name, kind === 'ours' ? key : (against ?? key))
+      samples.of(name, kind === 'C' || kind === 'Python' ? (against ?? key) : key)
     // Two contestants that share a name have rows of their own.
     const all: Record<string, readonly (number | null)[]> = {}
     for (const contestant of contestants) if (theirs(contestant).length > 0) all[contestant.name] = theirs(contestant)

@@ -21,12 +21,12 @@ async function hear(rank: Child, word: string, limitMs: number): Promise<string>
 /** Multicast over NVLink is not to be had on every machine that has two GPUs: the same for both. */
 const environmentOf = (environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({ NCCL_NVLS_ENABLE: '0', ...environment })
 
-export async function startOurRanks({ name, folder, program, environment }: Ours): Promise<Contestant | Absent> {
+export async function startOurRanks({ name, kind, folder, program, environment }: Ours): Promise<Contestant | Absent> {
   const script = fileURLToPath(new URL('./nccl-rank.js', import.meta.url))
   const [first, second] = [0, 1].map(
     (rank) => new Child(program, [script, String(rank), folder], environmentOf(environment)),
   ) as [Child, Child]
-  return started(name, 'ours', [first, second], async () => {
+  return started(name, kind, [first, second], async () => {
     second.say(await hear(first, 'id', START_LIMIT_MS))
   })
 }

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
-import type { Unit } from './catalogue.js'
+import type { Kind, Unit } from './catalogue.js'
 import { type Summary, summaryOf } from './statistics.js'
 
 export interface ResultRow {
@@ -17,7 +17,7 @@ export interface ResultRow {
 
 export interface ResultContestant {
   readonly name: string
-  readonly kind: 'ours' | 'C' | 'Python'
+  readonly kind: Kind
   readonly facts: Readonly<Record<string, string>>
 }
 

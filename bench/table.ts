@@ -42,7 +42,7 @@ interface Ratio {
 function ratiosOf(result: Result): readonly Ratio[] {
   const names = (kind: string): string[] =>
     result.contestants.filter((one) => one.kind === kind).map(({ name }) => name)
-  const [ours = '', ...variants] = names('ours')
+  const [ours = '', ...ways] = names('ours')
   const c = names('C')[0]
   const pair = (title: string, first: string, second: string): Ratio => ({
     title,
@@ -57,10 +57,8 @@ function ratiosOf(result: Result): readonly Ratio[] {
   }
   return [
     ...(c === undefined ? [] : [pair('ours / C', ours, c)]),
-    ...variants.flatMap((name) => [
-      ...(c === undefined ? [] : [pair(`${name} / C`, name, c)]),
-      pair(`ours / ${name}`, ours, name),
-    ]),
+    ...names('other version').map((name) => pair(`ours / ${name}`, ours, name)),
+    ...ways.map((name) => (c === undefined ? pair(`ours / ${name}`, ours, name) : pair(`${name} / C`, name, c))),
     ...(names('Python').length === 0 ? [] : [python]),
   ]
 }

@@ -20,6 +20,7 @@ const played: Result = {
   contestants: [
     { name: 'cuda-streams', kind: 'ours', facts: { version: '1.0.0', node: 'v20.0.0' } },
     { name: 'Node 24', kind: 'ours', facts: { version: '1.0.0', node: 'v24.0.0' } },
+    { name: '0.9.0', kind: 'other version', facts: { version: '0.9.0', node: 'v20.0.0' } },
     { name: 'C', kind: 'C', facts: { version: '13.0' } },
     { name: 'CuPy', kind: 'Python', facts: { version: '14.0' } },
     { name: 'PyTorch', kind: 'Python', facts: { version: '3.0' } },
@@ -33,6 +34,7 @@ const played: Result = {
       samples: {
         'cuda-streams': [100, 130, 120, 110, 1000],
         'Node 24': [90, null, 100, 80, 900],
+        '0.9.0': [50, 100, 100, 100, 1000],
         C: [100, 100, 100, 100, 800],
         CuPy: [300, 300, 300, 300, 300],
         PyTorch: [200, 200, 240, 200],
@@ -69,15 +71,15 @@ describe('the bench in the README', () => {
         .map((cell) => cell.trim())
         .slice(1, -1)
     assert.deepEqual(cellsOf('|  '), [
-      ...['', 'cuda-streams', 'Node 24', 'C', 'CuPy', 'PyTorch', '±'],
-      ...['ours / C', 'Node 24 / C', 'ours / Node 24', 'ours / fastest of Python'],
+      ...['', 'cuda-streams', 'Node 24', '0.9.0', 'C', 'CuPy', 'PyTorch', '±'],
+      ...['ours / C', 'ours / 0.9.0', 'Node 24 / C', 'ours / fastest of Python'],
     ])
     assert.deepEqual(cellsOf('| record(event)'), [
-      ...['record(event)', '120', '95.0', '100', '300', '200', '8 %'],
-      ...['1.20 (1.10–1.25)', '0.95 (0.88–1.03)', '1.16 (1.11–1.24)', '0.53 (0.50–0.58)'],
+      ...['record(event)', '120', '95.0', '100', '100', '300', '200', '8 %'],
+      ...['1.20 (1.10–1.25)', '1.20 (1.10–1.30)', '0.95 (0.88–1.03)', '0.53 (0.50–0.58)'],
     ])
-    assert.deepEqual(cellsOf('| copy').slice(0, 4), ['copy', '20.0', '-', '40.0'])
-    assert.equal(cellsOf('| copy')[7], '2.00 (2.00–2.00)')
+    assert.deepEqual(cellsOf('| copy').slice(0, 5), ['copy', '20.0', '-', '-', '40.0'])
+    assert.equal(cellsOf('| copy')[8], '2.00 (2.00–2.00)')
   })
 
   it('takes the place of the run before, and leaves the rest of the page as it is', () => {
