@@ -130,6 +130,20 @@ const collectives = {
   ],
 } as const satisfies Group
 
+const collectivesOfOne = {
+  title: 'NCCL, one process with two GPUs',
+  unit: 'µs',
+  share: 0.3,
+  rows: [
+    { key: 'both-1024', title: 'allReduce of 1 KiB', calls: 200 },
+    { key: 'both-65536', title: '64 KiB', calls: 200 },
+    { key: 'both-1048576', title: '1 MiB', calls: 200 },
+    { key: 'both-16777216', title: '16 MiB', calls: 100 },
+    { key: 'both-1073741824', title: '1 GiB', calls: 10 },
+    { key: 'both-group', title: `a group of ${IN_GROUP} of 1 KiB`, calls: 20 },
+  ],
+} as const satisfies Group
+
 const simulated = {
   title: 'the simulator',
   unit: 'operations/s',
@@ -161,7 +175,17 @@ const scale = {
   ],
 } as const satisfies Group
 
-export const groups: readonly Group[] = [calls, wakes, cpu, beside, moves, collectives, simulated, scale]
+export const groups: readonly Group[] = [
+  calls,
+  wakes,
+  cpu,
+  beside,
+  moves,
+  collectives,
+  collectivesOfOne,
+  simulated,
+  scale,
+]
 
 export type GpuKey = (typeof calls | typeof wakes | typeof cpu | typeof beside | typeof moves)['rows'][number]['key']
 export type SimulatedKey = (typeof simulated | typeof scale)['rows'][number]['key']

@@ -120,8 +120,8 @@ async function main(): Promise<void> {
       const python = options.python === 'none' || options['no-op'] ? undefined : options.python
       add(await startOutside({ sources, scratch, libcuda, ptx, python, environment, queues }))
       if (Number(first.facts['devices']) >= RANKS) {
-        for (const one of ours) add([await startOurRanks(one)])
-        if (python !== undefined) add([await startPythonRanks(sources, python, environment)])
+        for (const one of ours) add(await startOurRanks(one))
+        if (python !== undefined) add(await startPythonRanks(sources, python, environment))
       } else leftOut.push(`NCCL: it needs ${RANKS} GPUs`)
     }
     if (options.quick) leftOut.push('what moves 256 MiB: --quick')

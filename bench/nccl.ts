@@ -1,4 +1,4 @@
-/** allReduce between two GPUs: two Node processes, and two of PyTorch, each pair a contestant. */
+/** allReduce between two GPUs, by cuda-streams and by PyTorch. */
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -14,46 +14,52 @@ const ROUND_LIMIT_MS = 30_000
 async function hear(rank: Child, word: string, limitMs: number): Promise<string> {
   for (;;) {
     const line = await rank.line(limitMs)
-    if (line.startsWith(word)) return line.slice(word.length).trim()
+    if (line.startsWith(`${word} `)) return line.slice(word.length).trim()
+    if (line.startsWith('fail ')) throw new Error(line.slice(5))
   }
 }
 
 /** Multicast over NVLink is not to be had on every machine that has two GPUs: the same for both. */
 const environmentOf = (environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({ NCCL_NVLS_ENABLE: '0', ...environment })
 
-export async function startOurRanks({ name, kind, folder, program, environment }: Ours): Promise<Contestant | Absent> {
+/** Two processes with a GPU each, and one with both: contestants of the same name, with rows of their own. */
+export function startOurRanks({ name, kind, folder, program, environment }: Ours): Promise<(Contestant | Absent)[]> {
   const script = fileURLToPath(new URL('./nccl-rank.js', import.meta.url))
-  const [first, second] = [0, 1].map(
-    (rank) => new Child(program, [script, String(rank), folder], environmentOf(environment)),
-  ) as [Child, Child]
-  return started(name, kind, [first, second], async () => {
-    second.say(await hear(first, 'id', START_LIMIT_MS))
-  })
+  const rank = (which: string): Child => new Child(program, [script, which, folder], environmentOf(environment))
+  const [first, second] = [rank('0'), rank('1')]
+  const introduce = async (): Promise<void> => second.say(await hear(first, 'id', START_LIMIT_MS))
+  return Promise.all([
+    started(name, kind, 'all-reduce-', [first, second], introduce),
+    started(name, kind, 'both-', [rank('both')]),
+  ])
 }
 
 export async function startPythonRanks(
   sources: string,
   python: string,
   environment: NodeJS.ProcessEnv,
-): Promise<Contestant | Absent> {
+): Promise<(Contestant | Absent)[]> {
   const port = String(await freePort())
-  const ranks = [0, 1].map(
-    (rank) => new Child(python, [join(sources, 'nccl_rank.py'), String(rank), port], environmentOf(environment)),
-  )
-  return started('PyTorch', 'Python', ranks, () => Promise.resolve())
+  const rank = (which: string): Child =>
+    new Child(python, [join(sources, 'nccl_rank.py'), which, port], environmentOf(environment))
+  return Promise.all([
+    started('PyTorch', 'Python', 'all-reduce-', [rank('0'), rank('1')]),
+    started('PyTorch', 'Python', 'both-', [rank('both')]),
+  ])
 }
 
 async function started(
   name: string,
   kind: Contestant['kind'],
+  rows: string,
   ranks: readonly Child[],
-  introduce: () => Promise<void>,
+  introduce: () => Promise<void> = () => Promise.resolve(),
 ): Promise<Contestant | Absent> {
   const leave = async (): Promise<void> => void (await Promise.all(ranks.map((rank) => rank.leave())))
   try {
     await introduce()
     const [version = ''] = await Promise.all(ranks.map((rank) => hear(rank, 'ready', START_LIMIT_MS)))
-    const keys = groups.flatMap(({ rows }) => rows.map(({ key }) => key)).filter((key) => key.startsWith('all-reduce-'))
+    const keys = groups.flatMap(({ rows }) => rows.map(({ key }) => key)).filter((key) => key.startsWith(rows))
     return {
       name,
       kind,
