@@ -137,7 +137,7 @@ async function main(): Promise<void> {
     const result: Result = {
       date: new Date().toISOString(),
       commit: commitOf(),
-      command: ['npm run bench --', ...process.argv.slice(2)].join(' ').replace(/ --$/, ''),
+      command: commandOf(process.argv.slice(2)),
       machine: machineOf(first, loadBefore),
       contestants: merged(contestants),
       leftOut,
@@ -151,6 +151,13 @@ async function main(): Promise<void> {
     await Promise.all(contestants.map((one) => one.close()))
     rmSync(scratch, { recursive: true, force: true })
   }
+}
+
+/** Without where the results go, and folders of this machine. */
+function commandOf(given: readonly string[]): string {
+  const kept = given.filter((word, nth) => !/^--(json|svg)$/.test(word) && !/^--(json|svg)$/.test(given[nth - 1] ?? ''))
+  const words = kept.filter((word) => !/^--(json|svg)=/.test(word)).map((word) => word.replace(/[^,=]*\//g, ''))
+  return ['npm run bench', ...(words.length > 0 ? ['--', ...words] : [])].join(' ')
 }
 
 function machineOf(first: Contestant, loadBefore: number): Result['machine'] {

@@ -66,6 +66,7 @@ describe('npm run bench', () => {
     ])
     assert.deepEqual(result.contestants.map(({ name, facts: { version } }) => [name, version])[1], ['0.0.9', '0.0.9'])
     assert.match(text, /ours \/ 0\.0\.9/)
+    assert.equal(result.command, 'npm run bench -- --quick --rows sim-record,sim-busy --against before')
     assert.match(text, /failed +0\.0\.9, sim-busy: sim\.busy is not a function/)
     const [record, busy] = result.rows
     assert.equal(record?.samples['0.0.9']?.length, 1)
