@@ -313,7 +313,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     if (own !== undefined) {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, ['external']))
       core.makeRoom(0)
-      core.driver.streamWaitEvent(core.handle, own.openFor(core.driver), external)
+      core.waitFor(own, external)
       return this
     }
     const { event, external } = readOptions(options, WAIT_OPTIONS)

@@ -36,6 +36,19 @@ export class AllocationStream {
     this.#pieces += 1
   }
 
+  /** A piece will not be freed in its order after all. */
+  forgotten(): void {
+    this.#pieces -= 1
+    if (this.#pieces > 0 || this.#end === undefined) return
+    const { context, event } = this.#end
+    this.#end = undefined
+    try {
+      this.stream.driver.eventRecycle(context, event)
+    } catch {
+      // The stack has run over: an event is left, but the memory is given back, which must not be done once more.
+    }
+  }
+
   /** Calls the function with the stream that must free: now, or once that is allowed. */
   free(free: Free): void {
     if (this.stream.closed ? this.#hasEnd() : this.#takesWork()) this.#freeNow(free)
@@ -74,15 +87,7 @@ export class AllocationStream {
       hidden.driver.streamWaitEvent(hidden.handle, this.#end.event, 0)
       free(hidden)
     }
-    this.#pieces -= 1
-    if (this.#pieces > 0 || this.#end === undefined) return
-    const { context, event } = this.#end
-    this.#end = undefined
-    try {
-      this.stream.driver.eventRecycle(context, event)
-    } catch {
-      // The stack has run over: an event is left, but the memory is given back, which must not be done once more.
-    }
+    this.forgotten()
   }
 
   /** On a stream of its own: a wait for all work of the device must not hold up other memory that is to be freed. */

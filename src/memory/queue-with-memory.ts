@@ -2,6 +2,7 @@
 
 import { stateError } from '../base/errors.js'
 import type { CopyName, CopyRoute, FillWidth } from '../driver/driver.js'
+import { recordOf } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import type { OpenMemory } from './buffer-core.js'
 
@@ -16,14 +17,26 @@ export function makeRoomInAll(streams: ReadonlySet<StreamCore>, entries: number)
 }
 
 /**
- * Queues work that uses memory. Captured work runs when its graph is launched, so nothing is used yet.
+ * Queues work that uses memory. Captured work runs when its graph is launched, so nothing is used yet; the graph keeps the
+ * memory.
  * @throws ERR_UNSUPPORTED where the stream's device cannot reach the memory of another
  */
 export function queueWith(use: StreamCore, memory: readonly OpenMemory[], queue: () => void): void {
+  keepForGraph(use, memory)
   if (allOwned(memory, use)) queue()
   else {
     admitAll(memory, use)
     queueTracked(use, memory, queue)
+  }
+}
+
+function keepForGraph(use: StreamCore, memory: readonly OpenMemory[]): void {
+  const record = recordOf(use)
+  if (record === undefined) return
+  for (const { allocation } of memory) {
+    record.keeps.add(allocation)
+    const owner = allocation.owner?.deref()
+    if (owner !== undefined) record.owners.add(owner)
   }
 }
 
@@ -58,6 +71,7 @@ export interface MemoryUse {
 
 /** As `queueWith`, for work that is put into several streams at once. */
 export function queueAllWith(parts: readonly MemoryUse[], queue: () => void): void {
+  for (const { use, memory } of parts) keepForGraph(use, memory)
   const others = parts.filter(({ use, memory }) => !allOwned(memory, use))
   for (const { use, memory } of others) admitAll(memory, use)
   const running = others.filter(({ use }) => !use.driver.streamIsCapturing(use.handle))
@@ -81,6 +95,7 @@ export function queueCopy(
   const route = routeOf(to, from)
   if (route === undefined || route === 'withinHost') queueWith(use, memory, () => copy(route))
   else {
+    keepForGraph(use, memory)
     const reached = memory.every(({ allocation }) => allocation.admit(use))
     queueTracked(use, memory, () => copy(reached ? undefined : route))
   }
