@@ -1,12 +1,14 @@
 /** An instance of a graph as the rest of the library works on it: with what it keeps, until its launches are over. */
+import type { NativeResource } from '../base/finalization.js'
 import type { Device } from '../device.js'
 import type { ContextHandle, GraphExecHandle, OwnEvent } from '../driver/driver.js'
 import { HandleCore } from '../kernels/handle-core.js'
-import { type AllocationStream, allocationStreamOf } from '../memory/allocation-stream.js'
-import { hiddenStream, ownEvent } from '../memory/stream-uses.js'
+import { type AllocationStream, allocationStreamOf, isLost, unlessLost } from '../memory/allocation-stream.js'
+import { Allocation } from '../memory/allocations.js'
+import { letGoAfter, sweepLeft } from '../memory/left-resources.js'
+import { hiddenStream, ownEvent, recordedEvent } from '../memory/stream-uses.js'
 import type { Keeps } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
-import { letGoBehind, sweepLeft } from './left-resources.js'
 
 export class ExecCore extends HandleCore<GraphExecHandle> {
   /**
@@ -69,12 +71,25 @@ export class ExecCore extends HandleCore<GraphExecHandle> {
 
   /** Lets go when the latest launch is over. */
   #letGo(keeps: Keeps): void {
+    if (this.#order === undefined && this.#launched === undefined) keeps.letGo()
+    else {
+      try {
+        this.#letGoInOrder(keeps)
+      } catch (error) {
+        if (!isLost(error)) throw error
+        // No launch is under way any more.
+        keeps.letGo()
+      }
+    }
+  }
+
+  #letGoInOrder(keeps: Keeps): void {
     if (this.#order !== undefined) this.#order.free((last) => letGoBehind(keeps, last))
     else if (this.#launched !== undefined) {
       const hidden = hiddenStream(this.device)
       hidden.driver.streamWaitEvent(hidden.handle, this.#launched.event, 0)
       letGoBehind(keeps, hidden)
-    } else keeps.letGo()
+    }
   }
 
   #forgetLaunched(): void {
@@ -82,4 +97,29 @@ export class ExecCore extends HandleCore<GraphExecHandle> {
     this.driver.eventRecycle(this.#launched.context, this.#launched.event)
     this.#launched = undefined
   }
+}
+
+/** Lets go of all that is kept, when the work is done that the stream holds now. */
+function letGoBehind(keeps: Keeps, last: StreamCore): void {
+  const { driver, handle } = last
+  const others: NativeResource[] = []
+  keeps.letGo((resource) => {
+    if (resource instanceof Allocation) {
+      unlessLost(() => resource.usedOn(last))
+      resource.letGo()
+    } else others.push(resource)
+  })
+  if (others.length === 0) return
+  try {
+    letGoAfter(
+      driver,
+      others,
+      recordedEvent(last, (event) => driver.eventRecordOwn(event, handle)),
+    )
+  } catch (error) {
+    if (!isLost(error)) throw error
+    // No launch is under way any more.
+    for (const resource of others) unlessLost(() => resource.letGo())
+  }
+  sweepLeft(driver)
 }

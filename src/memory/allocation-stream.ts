@@ -7,6 +7,7 @@ import { CudaError } from '../base/errors.js'
 import { CUresult, isContextLost } from '../driver/cuda-results.js'
 import { type Driver, type OwnEvent, StreamFlag } from '../driver/driver.js'
 import { StreamCore } from '../streams/stream-core.js'
+import { sweepLeft } from './left-resources.js'
 import { hiddenStream, recordedEvent } from './stream-uses.js'
 
 /** Frees a piece of memory in the order of this stream. */
@@ -160,6 +161,7 @@ export function allocationStreamOf(stream: StreamCore): AllocationStream {
  */
 export function freeDeferred(driver: Driver): void {
   for (const home of [...(waiting.get(driver) ?? [])]) home.freeDeferred()
+  unlessLost(() => sweepLeft(driver))
 }
 
 function waitingOf(driver: Driver): Set<AllocationStream> {
@@ -180,4 +182,4 @@ export function unlessLost(fn: () => void): void {
   }
 }
 
-const isLost = (error: unknown): boolean => error instanceof CudaError && isContextLost(error.number)
+export const isLost = (error: unknown): boolean => error instanceof CudaError && isContextLost(error.number)
