@@ -16,8 +16,8 @@ import {
   type Stream,
 } from 'cuda-streams'
 import { driverOf } from '../../src/device.js'
-import type { Driver } from '../../src/driver/driver.js'
-import { DriverWrapper, GraphWrapper, KernelWrapper, MemoryWrapper } from '../../src/driver/driver-wrapper.js'
+import type { EventHandle, PinnedMemory, Pointer, SharingDriver } from '../../src/driver/driver.js'
+import { DriverWrapper, KernelWrapper, MemoryWrapper } from '../../src/driver/driver-wrapper.js'
 import { WrappableDriver } from '../../src/driver/wrappable-driver.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
@@ -30,9 +30,9 @@ const VALUE = 7
 /** Counts what is given back to the driver. */
 class Books extends DriverWrapper {
   readonly freed = new Map<number, number>()
+  readonly #others = new Set<number>()
   readonly #memory = new CountedMemory(this)
   readonly #kernels = new CountedKernels(this)
-  readonly #graphs = new CountedGraphs(this)
 
   override get memory(): MemoryWrapper {
     return this.#memory
@@ -40,23 +40,35 @@ class Books extends DriverWrapper {
   override get kernels(): KernelWrapper {
     return this.#kernels
   }
-  override get graphs(): GraphWrapper {
-    return this.#graphs
-  }
-  override get sharing() {
-    const { inner } = this
-    return Object.assign(Object.create(inner.sharing) as Driver['sharing'], {
-      free: (pointer: number, after: never) => {
-        inner.sharing.free(pointer as never, after)
+  override get sharing(): SharingDriver {
+    const { sharing } = this.inner
+    return {
+      allocate: (byteLength, context) => sharing.allocate(byteLength, context),
+      free: (pointer, after) => {
+        sharing.free(pointer, after)
         this.count(pointer)
       },
-    })
+      exportMemory: (pointer, context) => sharing.exportMemory(pointer, context),
+      importMemory: (handle, context) => sharing.importMemory(handle, context),
+      raiseMark: (words) => sharing.raiseMark(words),
+      lowerMark: (mark) => sharing.lowerMark(mark),
+      readMark: (mark, key) => sharing.readMark(mark, key),
+    }
   }
   override eventDestroy(event: never): void {
     super.eventDestroy(event)
     this.count(event)
   }
+  override eventCreate(context: never, flags: number, recordedNext?: boolean): EventHandle {
+    return this.made(super.eventCreate(context, flags, recordedNext))
+  }
+  /** What was given back may come again for something else, which is not counted. */
+  made<H extends number>(handle: H): H {
+    if (this.freed.has(handle)) this.#others.add(handle)
+    return handle
+  }
   count(handle: number): void {
+    if (this.#others.has(handle)) return
     this.freed.set(handle, (this.freed.get(handle) ?? 0) + 1)
   }
 }
@@ -64,6 +76,14 @@ class Books extends DriverWrapper {
 class CountedMemory extends MemoryWrapper {
   constructor(private readonly books: Books) {
     super(books)
+  }
+  override allocate(byteLength: number, stream: never, context: never): Pointer {
+    return this.books.made(super.allocate(byteLength, stream, context))
+  }
+  override allocatePinned(byteLength: number, context: never): PinnedMemory {
+    const pinned = super.allocatePinned(byteLength, context)
+    this.books.made(pinned.pointer)
+    return pinned
   }
   override free(pointer: never, stream: never): void {
     super.free(pointer, stream)
@@ -84,8 +104,6 @@ class CountedKernels extends KernelWrapper {
     this.books.count(module)
   }
 }
-
-class CountedGraphs extends GraphWrapper {}
 
 /** A thing that a graph uses. The program has it by `held` alone. */
 interface Thing {
