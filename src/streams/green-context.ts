@@ -38,8 +38,6 @@ export class GreenContextCore extends NativeResource {
   readonly driver: Driver
   readonly serial = nextSerial()
   closed = false
-  /** Graphs, and instances of them, that may have been captured there: CUDA crashes where one is launched without it. */
-  #graphs = 0
 
   constructor(
     readonly device: Device,
@@ -50,32 +48,19 @@ export class GreenContextCore extends NativeResource {
     living.add(this)
   }
 
-  static is(value: unknown): value is GreenContextCore {
-    return typeof value === 'object' && value !== null && #graphs in value
-  }
-
   checkOpen(): this {
     if (this.closed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
     return this
   }
 
-  graphBegins(): void {
-    this.#graphs += 1
-  }
-
-  graphEnds(): void {
-    this.#graphs -= 1
-    if (this.closed) this.#endUnused()
-  }
-
-  override destroy(): void {
+  close(): void {
     this.closed = true
-    this.#endUnused()
+    this.release()
   }
 
-  /** The driver keeps it as long as a stream of it is open. */
-  #endUnused(): void {
-    if (this.#graphs === 0 && living.delete(this)) this.driver.greenContextDestroy(this.part.context)
+  /** The driver waits for its streams. */
+  override destroy(): void {
+    if (living.delete(this)) this.driver.greenContextDestroy(this.part.context)
   }
 
   override toString(): string {
@@ -86,41 +71,11 @@ export class GreenContextCore extends NativeResource {
 }
 
 /**
- * The green contexts that a graph needs: all that there are when its capture ends, since a capture does not tell which
- * streams took part in it.
+ * Those that a graph has to keep whose capture ends now: all that there are, since a capture does not tell which streams took
+ * part in it, and CUDA crashes where one is launched without the context of a kernel.
  */
-export class GreenContextsOfGraph {
-  readonly #cores: Set<GreenContextCore>
-
-  private constructor(cores: Iterable<GreenContextCore>) {
-    this.#cores = new Set(cores)
-    for (const core of this.#cores) core.graphBegins()
-  }
-
-  static now(driver: Driver): GreenContextsOfGraph {
-    return new GreenContextsOfGraph([...living].filter((core) => core.driver === driver))
-  }
-
-  /** For an instance of the graph. */
-  again(): GreenContextsOfGraph {
-    return new GreenContextsOfGraph(this.#cores)
-  }
-
-  /** The instance has become one of another graph. */
-  add(other: GreenContextsOfGraph): void {
-    for (const core of other.#cores) {
-      if (this.#cores.has(core)) continue
-      this.#cores.add(core)
-      core.graphBegins()
-    }
-  }
-
-  letGo(): void {
-    const cores = [...this.#cores]
-    this.#cores.clear()
-    for (const core of cores) core.graphEnds()
-  }
-}
+export const greenContextsOf = (driver: Driver): readonly GreenContextCore[] =>
+  [...living].filter((core) => core.driver === driver)
 
 /**
  * The core of a GreenContext; undefined for any other value, also for a proxy of one or an object that inherits from
@@ -185,7 +140,7 @@ export class GreenContext implements Context, Disposable {
    * libraries or threads captured on its streams are not known here, and must be gone before.
    */
   close(): void {
-    greenContext(this).release()
+    greenContext(this).close()
   }
 
   /** `close()`, for `using`. */
