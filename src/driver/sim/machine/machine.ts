@@ -367,6 +367,7 @@ export class Machine implements Steps {
   /** Makes out what follows from the operations themselves: which waits for which, which are ready, and all counts. */
   #makeOutAnew(): void {
     this.#doAllEffects()
+    this.#late?.makeOutAnew()
     for (const operation of this.#live.all()) {
       if (operation.over || !operation.lead.queued) this.#live.remove(operation)
     }
