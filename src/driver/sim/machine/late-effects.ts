@@ -5,8 +5,8 @@
  * comes first; a free comes before all that nothing puts before it. Time plays no part: all else that can be seen, of
  * time, events, host functions and promises, is as it would be without this.
  */
-import type { SimOperation, SimStream } from './machine-state.js'
-import { SimOperationKind, type Touch, touchesOverlap } from './work.js'
+import { Search, type SimOperation, type SimStream } from './machine-state.js'
+import { SimOperationKind, type Touch } from './work.js'
 
 /** So many effects of operations that are over are put off; a free of so many MiB counts as so many more. */
 const MOST_LATE = 64
@@ -38,7 +38,7 @@ export class LateEffects {
   }
 
   queued(operation: SimOperation): void {
-    if (this.#waiting.length >= 2 * this.#owing + SLACK) this.makeOutAnew()
+    if (this.#owing === 0) this.makeOutAnew()
     this.#waiting.push(operation)
     this.#unplaced.push(operation)
     this.#owing += 1
@@ -46,6 +46,8 @@ export class LateEffects {
 
   /** It is over, and owes its effect. True where too much is put off by now. */
   putOff(operation: SimOperation): boolean {
+    // Not while operations are queued, which are not there yet.
+    if (this.#waiting.length >= 2 * this.#owing + SLACK) this.makeOutAnew()
     this.#late += weightOf(operation)
     if (freesMemory(operation) && !operation.after.some(({ owesEffect }) => owesEffect)) this.#do(operation, false)
     return this.#late > MOST_LATE
@@ -60,8 +62,9 @@ export class LateEffects {
   demand(operation: SimOperation): void {
     const demanded = operation.over ? owing(operation) : operation.after.flatMap(owing)
     if (demanded.length === 0) return
-    for (const each of this.#unplaced) if (isWaiting(each)) this.#places.add(each)
+    const unplaced = this.#unplaced
     this.#unplaced = []
+    for (const each of unplaced) if (isWaiting(each)) this.#places.add(each)
     for (const each of owedBefore(demanded)) this.#do(each, true)
   }
 
@@ -69,7 +72,7 @@ export class LateEffects {
     return [...this.#underWay].some((one) => comesAfter(operation, one))
   }
 
-  /** Forgets those that have their effects. */
+  /** Forgets those that have their effects, or were never queued. */
   makeOutAnew(): void {
     this.#waiting = this.#owing === 0 ? [] : this.#waiting.filter(isWaiting)
     this.#owing = this.#waiting.length
@@ -84,7 +87,7 @@ export class LateEffects {
     this.#underWay.add(operation)
     try {
       if (hasRivals && this.#underWay.size < DEEPEST) {
-        for (const rival of this.#places.laterThan(operation)) this.#doIfPossible(rival)
+        this.#places.walk(operation, false, this.#doIfPossible)
       }
       this.effect(operation)
       this.#owing -= 1
@@ -92,11 +95,11 @@ export class LateEffects {
     } finally {
       this.#underWay.delete(operation)
     }
-    if (hasRivals) for (const rival of this.#places.overwrittenBy(operation)) this.#doIfPossible(rival)
+    if (hasRivals) this.#places.walk(operation, true, this.#doIfPossible)
   }
 
   /** Not where that comes after one that is under way, or after what the host has still to do. */
-  #doIfPossible(operation: SimOperation): void {
+  readonly #doIfPossible = (operation: SimOperation): void => {
     const before = owedBefore([operation], (one) => this.#underWay.has(one) || (!one.over && isHeldUp(one)))
     for (const each of before) this.#do(each, true)
   }
@@ -110,26 +113,20 @@ class Places {
     for (const touch of operation.touches) this.#placeFor(touch).add(operation)
   }
 
-  /** Those that were queued after an operation, touch the same bytes, and are not ordered after it; frees at any time. */
-  *laterThan(operation: SimOperation): Generator<SimOperation> {
-    for (const place of this.#placesOf(operation)) {
-      const isRival = (other: SimOperation): boolean | undefined =>
-        comesAfter(other, operation) ? undefined : meet(operation, other)
-      yield* place.walk(operation, operation.sequence, Number.POSITIVE_INFINITY, isRival)
+  /**
+   * Gives to `tryIt`, in their order, the rivals of an operation: those that were queued after it, or free memory, and touch
+   * the same bytes, and are not ordered after it; or, once it is `done`, those that were queued before it, and write what it
+   * has just written.
+   */
+  walk(operation: SimOperation, done: boolean, tryIt: (rival: SimOperation) => void): void {
+    const [first, second] = operation.touches
+    if (first === undefined) return
+    const place = this.#placeFor(first)
+    if (second === undefined) place.walk(operation, done, tryIt)
+    else {
+      const places = new Set(operation.touches.map((touch) => this.#placeFor(touch)))
+      for (const each of [...places].sort((a, b) => a.pointer - b.pointer)) each.walk(operation, done, tryIt)
     }
-  }
-
-  /** Those that were queued before an operation, are not there yet, and write what it has just written. */
-  *overwrittenBy(operation: SimOperation): Generator<SimOperation> {
-    for (const place of this.#placesOf(operation)) {
-      yield* place.walk(operation, 0, operation.sequence, (other) => meetInWrites(operation, other))
-    }
-  }
-
-  #placesOf({ touches }: SimOperation): Iterable<Place> {
-    const [first] = touches
-    if (first !== undefined && touches.length === 1) return [this.#placeFor(first)]
-    return [...new Set(touches.map((touch) => this.#placeFor(touch)))].sort((a, b) => a.pointer - b.pointer)
   }
 
   #placeFor({ pointer, byteLength }: Touch): Place {
@@ -173,40 +170,46 @@ class Place {
     else line.add(operation)
   }
 
-  /**
-   * Those of other streams that were queued between the two and that `isRival`, in their order. Undefined where neither it
-   * nor what comes after it is one. What is given is to be done at once; where it cannot be, nothing after it can.
-   */
-  *walk(
-    operation: SimOperation,
-    after: number,
-    before: number,
-    isRival: (other: SimOperation) => boolean | undefined,
-  ): Generator<SimOperation> {
+  /** As that of `Places`. Where a rival cannot be done, nothing after it in its line can. */
+  walk(operation: SimOperation, done: boolean, tryIt: (rival: SimOperation) => void): void {
+    const after = done ? 0 : operation.sequence
+    const before = done ? operation.sequence : Number.POSITIVE_INFINITY
     const walks: Walk[] = []
     for (const [key, line] of this.#lines) {
       if (key === operation || (operation.inStream && key === operation.stream)) continue
       if (line.isDone) this.#lines.delete(key)
       else {
-        const walk = line.walk(after)
+        const walk = line.walk(after, before)
         if (walk !== undefined) walks.push(walk)
       }
     }
     for (;;) {
-      let next: Walk | undefined
-      for (const walk of walks) {
-        const { one } = walk
-        if (one !== undefined && one.sequence < before && (next?.one === undefined || one.sequence < next.one.sequence))
-          next = walk
-      }
+      const next = earliest(walks)
       const other = next?.one
-      if (next === undefined || other === undefined) return
-      const rival = other.owesEffect && (other.sequence > after || freesMemory(other)) && isRival(other)
-      if (rival === true) yield other
-      if (rival === undefined || (rival && other.owesEffect)) next.stop()
-      else next.goOn()
+      if (next === undefined || other === undefined || other.sequence > before) return
+      const isRival = other.owesEffect && (other.sequence > after || freesMemory(other)) && meet(operation, other, done)
+      if (!isRival) next.goOn()
+      else if (!done && comesAfter(other, operation)) next.stop()
+      else {
+        tryIt(other)
+        if (other.owesEffect) next.stop()
+        else next.goOn()
+      }
     }
   }
+}
+
+/** The one that stands at the operation that was queued first. */
+function earliest(walks: readonly Walk[]): Walk | undefined {
+  let found: Walk | undefined
+  let sequence = Number.POSITIVE_INFINITY
+  for (const walk of walks) {
+    const { one } = walk
+    if (one === undefined || one.sequence >= sequence) continue
+    found = walk
+    sequence = one.sequence
+  }
+  return found
 }
 
 /** The operations of one stream in a place, in their order; or one that stands in none. */
@@ -240,17 +243,22 @@ class Line {
     return this.#head === this.#operations.length
   }
 
-  /** From the first after that number on, or the first at all if any frees. Undefined where the host has to do something before. */
-  walk(after: number): Walk | undefined {
+  /**
+   * From the first on that was queued between these two, or the first at all if any frees. Undefined where there is none, or
+   * the host has to do something before.
+   */
+  walk(after: number, before: number): Walk | undefined {
     let at = this.#head
-    let beyond = this.#frees ? at : this.#operations.length
+    const isFirst = this.#frees || (this.#operations[at]?.sequence ?? 0) > after
+    let beyond = isFirst ? at : this.#operations.length
     while (at < beyond) {
       const middle = (at + beyond) >> 1
       if ((this.#operations[middle]?.sequence ?? 0) <= after) at = middle + 1
       else beyond = middle
     }
     const one = this.#operations[at]
-    if (one === undefined || (this.#holder?.over === false && this.#heldFrom <= one.sequence)) return undefined
+    if (one === undefined || one.sequence > before) return undefined
+    if (this.#holder?.over === false && this.#heldFrom <= one.sequence) return undefined
     this.#holder = holderOf(one)
     this.#heldFrom = one.sequence
     return this.#holder === undefined ? new Walk(this.#operations, at) : undefined
@@ -277,12 +285,16 @@ class Walk {
   }
 }
 
-const meet = (a: SimOperation, b: SimOperation): boolean => touchesOverlap(a.touches, b.touches) !== undefined
-
-const meetInWrites = (a: SimOperation, b: SimOperation): boolean =>
-  touchesOverlap(a.touches.filter(writes), b.touches.filter(writes)) !== undefined
-
-const writes = (touch: Touch): boolean => touch.writes
+/** Have they bytes in common that one of them writes, or both? */
+function meet(a: SimOperation, b: SimOperation, bothWrite: boolean): boolean {
+  for (const one of a.touches) {
+    for (const other of b.touches) {
+      if (!(bothWrite ? one.writes && other.writes : one.writes || other.writes)) continue
+      if (one.pointer < other.pointer + other.byteLength && other.pointer < one.pointer + one.byteLength) return true
+    }
+  }
+  return false
+}
 
 const weightOf = (operation: SimOperation): number =>
   1 + (freesMemory(operation) ? (operation.touches[0]?.byteLength ?? 0) / MEBIBYTE : 0)
@@ -292,7 +304,7 @@ const owing = (operation: SimOperation): readonly SimOperation[] =>
   operation.owesEffect ? [operation] : operation.after.filter(({ owesEffect }) => owesEffect)
 
 /** Not so where the call that was to queue it was cut off. */
-const isWaiting = ({ owesEffect, lead }: SimOperation): boolean => owesEffect && lead.queued
+const isWaiting = ({ owesEffect, isQueued }: SimOperation): boolean => owesEffect && isQueued
 
 /** Of operations without time only frees have an effect. */
 const freesMemory = ({ kind }: SimOperation): boolean => kind === SimOperationKind.INSTANT
@@ -306,30 +318,30 @@ function owedBefore(
   operations: readonly SimOperation[],
   refuses: (one: SimOperation) => boolean = () => false,
 ): readonly SimOperation[] {
-  const all = new Set(operations)
-  for (const one of all) {
+  const search = new Search(operations)
+  for (const one of search.found) {
     if (refuses(one)) return []
-    for (const before of one.after) if (!before.over || before.owes) all.add(before)
+    one.addBeforeTo(search)
   }
-  return [...all].filter(({ owesEffect }) => owesEffect).sort((a, b) => a.sequence - b.sequence)
+  return search.found.filter(({ owesEffect }) => owesEffect).sort((a, b) => a.sequence - b.sequence)
 }
 
 /** What the host has still to do before the operation can end, if anything. */
 function holderOf(operation: SimOperation): SimOperation | undefined {
-  const all = new Set([operation])
-  for (const one of all) {
+  const search = new Search([operation])
+  for (const one of search.found) {
     if (one.over) continue
     if (isHeldUp(one)) return one
-    for (const before of one.after) all.add(before)
+    one.addBeforeTo(search)
   }
   return undefined
 }
 
 function comesAfter(later: SimOperation, earlier: SimOperation): boolean {
-  const all = new Set([later])
-  for (const one of all) {
+  const search = new Search([later])
+  for (const one of search.found) {
     if (one === earlier) return true
-    for (const before of one.after) if (before.sequence >= earlier.sequence) all.add(before)
+    if (one.sequence > earlier.sequence) one.addBeforeTo(search)
   }
   return false
 }
