@@ -763,10 +763,14 @@ STEP(c_get_resource) {
   return p_cuDeviceGetDevResource(device[0], &all_multiprocessors, CU_DEV_RESOURCE_TYPE_SM);
 }
 STEP(c_split) {
-  unsigned count = (unsigned)t->b;
+  unsigned count = 2;
+  (void)t;
   return p_cuDevSmResourceSplitByCount(groups, &count, &all_multiprocessors, &rest, 0, 8);
 }
-STEP(c_describe) { return p_cuDevResourceGenerateDesc(&description, groups, (unsigned)t->b); }
+STEP(c_describe) {
+  UNUSED;
+  return p_cuDevResourceGenerateDesc(&description, groups, 2);
+}
 STEP(c_green_create) {
   UNUSED;
   return p_cuGreenCtxCreate(&green_context, description, device[0], CU_GREEN_CTX_DEFAULT_STREAM);
@@ -1337,12 +1341,12 @@ static const struct test ledger[] = {
     {"cuStreamDestroy_v2", "64 idle streams", .prepare = p_streams, .call = c_streams_destroy, .a = 1, .b = 64},
     {"cuStreamGetCtx_v2", "", .call = c_stream_context, .flags = STREAM},
     {"cuDeviceGetDevResource", "", .call = c_get_resource},
-    {"cuDevSmResourceSplitByCount", "", .prepare = p_resource, .call = c_split, .b = 2},
-    {"cuDevResourceGenerateDesc", "", .prepare = p_groups, .call = c_describe, .b = 2},
-    {"cuGreenCtxCreate", "", .prepare = p_description, .call = c_green_create, .done = d_green, .b = 1},
-    {"cuGreenCtxDestroy", "without streams", .prepare = p_green, .call = c_green_destroy, .b = 1},
-    {"cuGreenCtxGetDevResource", "", .prepare = p_green, .call = c_green_resource, .done = d_green, .b = 1},
-    {"cuCtxFromGreenCtx", "", .prepare = p_green, .call = c_from_green, .done = d_green, .b = 1},
+    {"cuDevSmResourceSplitByCount", "", .prepare = p_resource, .call = c_split},
+    {"cuDevResourceGenerateDesc", "", .prepare = p_groups, .call = c_describe},
+    {"cuGreenCtxCreate", "", .prepare = p_description, .call = c_green_create, .done = d_green},
+    {"cuGreenCtxDestroy", "without streams", .prepare = p_green, .call = c_green_destroy},
+    {"cuGreenCtxGetDevResource", "", .prepare = p_green, .call = c_green_resource, .done = d_green},
+    {"cuCtxFromGreenCtx", "", .prepare = p_green, .call = c_from_green, .done = d_green},
     {"cuGreenCtxStreamCreate", "", .prepare = p_green, .call = c_green_stream, .done = d_green_streams, .b = 1},
     {"cuGreenCtxStreamCreate", "64 of them", .prepare = p_green, .call = c_green_stream, .done = d_green_streams, .b = 64},
     {"cuStreamGetId", "", .call = c_stream_id, .flags = STREAM},
