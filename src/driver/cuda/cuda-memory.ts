@@ -2,6 +2,7 @@
  * Memory of real GPUs. Pinned memory that was closed is kept for the next that wants some: freeing it can wait for the
  * whole device.
  */
+import { CUresult } from '../cuda-results.js'
 import {
   type ContextHandle,
   type CopyRoute,
@@ -13,8 +14,10 @@ import {
   type OwnEvent,
   type PinnedMemory,
   type Pointer,
+  type PoolHandle,
   type StreamHandle,
 } from '../driver.js'
+import type { CudaPools } from './cuda-pools.js'
 import type { StreamReserve } from './handles/stream-reserve.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
 import { check } from './libcuda/library.js'
@@ -40,6 +43,7 @@ export interface CudaMemoryParts extends LibcudaParts, KeptBlocksParts {
   readonly hostFunctions: Pick<HostFunctions, 'countEntries' | 'exclusivelyNow'>
   readonly pool: EventPool
   readonly reserve: StreamReserve
+  readonly pools: CudaPools
   readonly driver: KeptBlocksParts['driver'] & CopyOrderDriver & HostCopiesDriver
 }
 
@@ -68,13 +72,21 @@ export class CudaMemory implements MemoryDriver {
     this.#copyOrder.forget(stream)
   }
 
-  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
-    const { library, memory, contexts, relaxed } = this.parts
+  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer {
+    const { library, memory, contexts, relaxed, pools } = this.parts
     const raw = cudaHandleOf(stream)
-    const result = contexts.within(context, () =>
-      relaxed.run(() => library.cuMemAllocAsync(memory.address, byteLength, raw)),
-    )
-    check('cuMemAllocAsync', result)
+    const attempt = (): number =>
+      contexts.within(context, () =>
+        relaxed.run(() =>
+          pool === undefined
+            ? library.cuMemAllocAsync(memory.address, byteLength, raw)
+            : library.cuMemAllocFromPoolAsync(memory.address, byteLength, pool, raw),
+        ),
+      )
+    pools.makeReady(context)
+    let result = attempt()
+    if (result === CUresult.OUT_OF_MEMORY && pools.giveBackUnused(context)) result = attempt()
+    check(pool === undefined ? 'cuMemAllocAsync' : 'cuMemAllocFromPoolAsync', result)
     return memory.pointerAt(0) as Pointer
   }
 
