@@ -1,4 +1,5 @@
 /** How many bytes pools keep for the next allocations where the program does not say: both backends begin with it. */
+import { variable } from '../base/environment.js'
 import { invalidValue } from '../base/errors.js'
 
 const VARIABLE = 'CUDA_STREAMS_RELEASE_THRESHOLD'
@@ -15,8 +16,8 @@ export function releaseThreshold(): number {
 }
 
 function read(): number {
-  const wanted = process.env[VARIABLE]
-  if (wanted === undefined || wanted === '') return Number.POSITIVE_INFINITY
+  const wanted = variable(VARIABLE)
+  if (wanted === undefined) return Number.POSITIVE_INFINITY
   const bytes = Number(wanted)
   if (/^\d+$/.test(wanted) && Number.isSafeInteger(bytes)) return bytes
   throw invalidValue(`${VARIABLE} must be a number of bytes, such as 1073741824, not '${wanted}'`)

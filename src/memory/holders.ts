@@ -1,4 +1,5 @@
 /** Who holds a device's memory: how much of each stream's is not freed, for the error where no more can be had. */
+import { variable } from '../base/environment.js'
 import { shortCallSite } from '../base/stack.js'
 import type { Device } from '../device.js'
 import { givenName } from '../driver/stream-names.js'
@@ -10,10 +11,7 @@ const SANITIZER = 'CUDA_STREAMS_SANITIZER'
 /** Where pieces of memory were allocated is noted only on request: it takes microseconds. */
 let noted: boolean | undefined
 
-const isSet = (variable: string): boolean => {
-  const value = process.env[variable]
-  return value !== undefined && value !== '' && value !== '0'
-}
+const isSet = (name: string): boolean => (variable(name) ?? '0') !== '0'
 
 interface Amount {
   bytes: number

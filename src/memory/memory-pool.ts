@@ -169,9 +169,8 @@ export class MemoryPool implements Disposable {
   }
 
   set releaseThreshold(bytes: number) {
-    checkThreshold(bytes, 'releaseThreshold')
     const { driver, handle } = open(this)
-    driver.pools.setThreshold(handle, bytes)
+    driver.pools.setThreshold(handle, checkThreshold(bytes, 'releaseThreshold'))
   }
 
   /**
@@ -228,9 +227,8 @@ export class MemoryPool implements Disposable {
    * ```
    */
   trim(bytesToKeep: number = 0): this {
-    checkInteger(bytesToKeep, 'bytesToKeep', 0, MOST)
     const { driver, handle } = open(this)
-    driver.pools.trim(handle, bytesToKeep)
+    driver.pools.trim(handle, checkInteger(bytesToKeep, 'bytesToKeep', 0, MOST))
     return this
   }
 

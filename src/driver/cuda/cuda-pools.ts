@@ -1,9 +1,19 @@
 /** Pools of stream-ordered memory. */
-import type { ContextHandle, MemoryInfo, PoolDriver, PoolHandle, PoolUsage } from '../driver.js'
+import {
+  type ContextHandle,
+  cudaHandleOf,
+  defaultStream,
+  type MemoryInfo,
+  type PoolDriver,
+  type PoolHandle,
+  type PoolUsage,
+  type StreamHandle,
+} from '../driver.js'
 import { releaseThreshold } from '../release-threshold.js'
 import { check } from './libcuda/library.js'
 import { NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
+import type { EventPool } from './waiting/event-pool.js'
 
 /** CUmemPool_attribute. */
 const PoolAttribute = {
@@ -26,6 +36,13 @@ const EVERYTHING = 2n ** 64n - 1n
 /** Milliseconds between two looks at pools that could not be destroyed yet. */
 const LOOK_AGAIN_AFTER = 20
 
+/** How often it is asked whether a record on an idle stream is done: for some hundred microseconds. */
+const LOOKS = 1000
+
+export interface CudaPoolsParts extends LibcudaParts {
+  readonly pool: EventPool
+}
+
 interface OwnPool {
   readonly device: number
   /** The other devices that reach its memory. */
@@ -35,6 +52,7 @@ interface OwnPool {
 export class CudaPools implements PoolDriver {
   /** Those that this driver made. */
   readonly #own = new Map<PoolHandle, OwnPool>()
+  readonly #devices = new Map<PoolHandle, number>()
   /** Of each device the pool that is never destroyed, and the devices that reach its memory. */
   readonly #defaults = new Map<number, { readonly pool: number; readonly accesses: Set<number> }>()
   /** To be destroyed. */
@@ -44,7 +62,7 @@ export class CudaPools implements PoolDriver {
   readonly #ready = new Set<ContextHandle>()
   #lastReady = 0
 
-  constructor(private readonly parts: LibcudaParts) {}
+  constructor(private readonly parts: CudaPoolsParts) {}
 
   info(device: number): MemoryInfo {
     const { library, memory } = this.parts
@@ -55,6 +73,7 @@ export class CudaPools implements PoolDriver {
 
   current(device: number): PoolHandle {
     const pool = this.#poolOf(device, 'cuDeviceGetMemPool')
+    this.#devices.set(pool, device)
     this.makeReady(this.parts.contexts.primary(device))
     return pool
   }
@@ -72,6 +91,7 @@ export class CudaPools implements PoolDriver {
     }
     const pool = memory.pointerAt(0) as PoolHandle
     this.#own.set(pool, { device, accesses: new Set() })
+    this.#devices.set(pool, device)
     this.#sweep()
     return pool
   }
@@ -112,11 +132,9 @@ export class CudaPools implements PoolDriver {
   }
 
   trim(pool: PoolHandle, bytesToKeep: number): void {
-    const { library, relaxed } = this.parts
-    check(
-      'cuMemPoolTrimTo',
-      relaxed.run(() => library.cuMemPoolTrimTo(pool, bytesToKeep)),
-    )
+    const device = this.#devices.get(pool)
+    if (device !== undefined) this.#learnOfFrees(device)
+    this.#trim(pool, bytesToKeep)
   }
 
   /**
@@ -137,12 +155,13 @@ export class CudaPools implements PoolDriver {
   /** Gives back what the pools that an allocation in the context may be about do not use. False where that is nothing. */
   giveBackUnused(context: ContextHandle): boolean {
     const device = this.parts.contexts.deviceOf(context)
+    this.#learnOfFrees(device)
     const pools = [this.#poolOf(device, 'cuDeviceGetMemPool')]
     for (const [pool, own] of this.#own) if (own.device === device) pools.push(pool)
     let any = false
     for (const pool of new Set(pools)) {
       const before = this.#get(pool, PoolAttribute.RESERVED_CURRENT)
-      this.trim(pool, 0)
+      this.#trim(pool, 0)
       any ||= this.#get(pool, PoolAttribute.RESERVED_CURRENT) < before
     }
     return any
@@ -158,6 +177,46 @@ export class CudaPools implements PoolDriver {
     if (wanted === 0) return
     const pool = this.#poolOf(this.parts.contexts.deviceOf(context), 'cuDeviceGetMemPool')
     if (this.#get(pool, PoolAttribute.RELEASE_THRESHOLD) === 0n) this.setThreshold(pool, wanted)
+  }
+
+  #trim(pool: PoolHandle, bytesToKeep: number): void {
+    const { library, relaxed } = this.parts
+    check(
+      'cuMemPoolTrimTo',
+      relaxed.run(() => library.cuMemPoolTrimTo(pool, bytesToKeep)),
+    )
+  }
+
+  /**
+   * A pool learns that a free is done where the host waits for it, and from no query. So the host waits for events on the
+   * streams that are idle: each is done before, so that this waits for nothing.
+   */
+  #learnOfFrees(device: number): void {
+    const { contexts, calls } = this.parts
+    const primary = contexts.primary(device)
+    for (const which of [0, 2] as const) this.#waitWhereIdle(defaultStream(device, which), primary)
+    for (const [stream, context] of calls.own) {
+      if (contexts.deviceOf(context) === device) this.#waitWhereIdle(stream, context)
+    }
+  }
+
+  #waitWhereIdle(stream: StreamHandle, context: ContextHandle): void {
+    const { library, memory, contexts, relaxed, pool } = this.parts
+    const raw = cudaHandleOf(stream)
+    const isIdle = (): boolean =>
+      library.cuStreamIsCapturing(raw, memory.address) === 0 && memory.int32[0] === 0 && library.cuStreamQuery(raw) === 0
+    const event = pool.take(context)
+    contexts.within(context, () =>
+      relaxed.run(() => {
+        if (!isIdle() || library.cuEventRecord(event, raw) !== 0) return
+        for (let look = 0; look < LOOKS; look += 1) {
+          if (library.cuEventQuery(event) !== 0) continue
+          library.cuEventSynchronize(event)
+          return
+        }
+      }),
+    )
+    pool.giveBack(context, event)
   }
 
   #sweep(): void {
