@@ -18,6 +18,8 @@ import { STREAM_OPTIONS, StreamCore, streamCoreOf } from './streams/stream-core.
 import type { StreamOptions, WaitEventOptions } from './streams/stream-options.js'
 import { type CudaStreamLike, isStreamLike, type PythonStreamLike } from './streams/stream-source.js'
 
+const ALLOC_OPTIONS = ['stream', 'interprocess', 'pool'] as const
+
 /** Where and how device memory is allocated. */
 export interface AllocOptions {
   /**
@@ -172,7 +174,7 @@ Object.defineProperty(Device.prototype, 'memoryPool', {
 
 Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): DeviceBuffer {
   const device = checkThis(this, isDevice, 'a Device')
-  const { stream, interprocess, pool } = readOptions(options, ['stream', 'interprocess', 'pool'])
+  const { stream, interprocess, pool } = readOptions(options, ALLOC_OPTIONS)
   checkLength(byteLength)
   if (checkBoolean(interprocess, 'options.interprocess', false)) {
     if (pool !== undefined) throw invalidValue('options.pool and options.interprocess exclude each other')

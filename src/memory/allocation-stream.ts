@@ -23,21 +23,16 @@ const homes = new WeakMap<StreamCore, AllocationStream>()
 const waiting = new WeakMap<Driver, Set<AllocationStream>>()
 
 export class AllocationStream {
-  /** Pieces of memory that are not freed yet. */
-  #pieces = 0
   /** Recorded behind all its work when the stream was closed. */
   #end: End | undefined
   #deferred: Free[] = []
 
+  /** Counts the pieces of memory that are not freed yet. */
   readonly holder: Holder
 
   constructor(private readonly stream: StreamCore) {
     this.holder = holderOf(stream)
     stream.whenClosing(() => unlessLost(() => this.#close()))
-  }
-
-  allocated(): void {
-    this.#pieces += 1
   }
 
   /** Calls the function with the stream that must free: now, or once that is allowed. */
@@ -78,8 +73,7 @@ export class AllocationStream {
       hidden.driver.streamWaitEvent(hidden.handle, this.#end.event, 0)
       free(hidden)
     }
-    this.#pieces -= 1
-    if (this.#pieces > 0 || this.#end === undefined) return
+    if (this.holder.pieces > 0 || this.#end === undefined) return
     const { context, event } = this.#end
     this.#end = undefined
     try {
@@ -129,12 +123,12 @@ export class AllocationStream {
   }
 
   #close(): void {
-    if (this.#pieces === 0) return
+    if (this.holder.pieces === 0) return
     const { driver, handle } = this.stream
     // A capture ends with the stream that began it; ended before, it lets the stream be given work.
     driver.graphs.abandon(handle)
     freeDeferred(driver)
-    if (this.#pieces === 0 || !this.#takesWork()) return
+    if (this.holder.pieces === 0 || !this.#takesWork()) return
     try {
       const own = recordedEvent(this.stream, (event) => driver.eventRecordOwn(event, handle))
       this.#end = { ...own, ofDevice: false }

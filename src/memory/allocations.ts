@@ -86,7 +86,6 @@ export class DeviceAllocation extends Allocation {
   override readonly ready: EventHandle
 
   readonly #holder: Holder
-  readonly #site: string | undefined
   readonly #pool: PoolCore | undefined
 
   /** `pool`: undefined for the device's own. */
@@ -113,11 +112,10 @@ export class DeviceAllocation extends Allocation {
       driver.eventRecycle(context, allocated.event)
       throw error
     }
-    this.#home?.allocated()
+    this.#holder = this.#home === undefined ? holderOf(stream) : this.#home.holder
+    this.#holder.add(pointer, byteLength)
     this.#pool = pool
     pool?.allocated()
-    this.#holder = this.#home?.holder ?? holderOf(stream)
-    this.#site = this.#holder.add(byteLength)
   }
 
   override ownedBy({ serial }: StreamCore): boolean {
@@ -153,7 +151,7 @@ export class DeviceAllocation extends Allocation {
       if (!isFinding(error)) throw error
       finding = error
     }
-    this.#holder.remove(this.byteLength, this.#site)
+    this.#holder.remove(this.pointer, this.byteLength)
     try {
       driver.eventRecycle(this.#allocated.context, this.#allocated.event)
       this.uses.recycle(driver)

@@ -2,6 +2,7 @@
 import { variable } from '../base/environment.js'
 import { shortCallSite } from '../base/stack.js'
 import type { Device } from '../device.js'
+import type { Pointer } from '../driver/driver.js'
 import { givenName } from '../driver/stream-names.js'
 import type { StreamCore } from '../streams/stream-core.js'
 
@@ -11,7 +12,10 @@ const SANITIZER = 'CUDA_STREAMS_SANITIZER'
 /** Where pieces of memory were allocated is noted only on request: it takes microseconds. */
 let noted: boolean | undefined
 
-const isSet = (name: string): boolean => (variable(name) ?? '0') !== '0'
+function read(): boolean {
+  noted = [SITES, SANITIZER].some((name) => (variable(name) ?? '0') !== '0')
+  return noted
+}
 
 interface Amount {
   bytes: number
@@ -22,30 +26,38 @@ interface Amount {
 export class Holder implements Amount {
   bytes = 0
   pieces = 0
-  /** By where they were allocated, if that is noted. */
+  /** By where they were allocated, if that is noted; and the place of each piece, by its address. */
   readonly #sites = new Map<string, Amount>()
+  readonly #siteOf = new Map<Pointer, string>()
 
   constructor(readonly stream: StreamCore) {}
 
-  /** The result is to be given back at the free. */
-  add(byteLength: number): string | undefined {
+  add(pointer: Pointer, byteLength: number): void {
     this.bytes += byteLength
     this.pieces += 1
-    noted ??= isSet(SITES) || isSet(SANITIZER)
-    if (!noted) return undefined
-    const site = shortCallSite() ?? 'somewhere in the event loop'
+    if (noted ?? read()) this.#note(pointer, byteLength)
+  }
+
+  remove(pointer: Pointer, byteLength: number): void {
+    this.bytes -= byteLength
+    this.pieces -= 1
+    if (noted === true) this.#forget(pointer, byteLength)
+  }
+
+  #note(pointer: Pointer, byteLength: number): void {
+    const site = shortCallSite() ?? 'the event loop'
     const at = this.#sites.get(site) ?? { bytes: 0, pieces: 0 }
     at.bytes += byteLength
     at.pieces += 1
     this.#sites.set(site, at)
-    return site
+    this.#siteOf.set(pointer, site)
   }
 
-  remove(byteLength: number, site: string | undefined): void {
-    this.bytes -= byteLength
-    this.pieces -= 1
+  #forget(pointer: Pointer, byteLength: number): void {
+    const site = this.#siteOf.get(pointer)
     const at = site === undefined ? undefined : this.#sites.get(site)
     if (site === undefined || at === undefined) return
+    this.#siteOf.delete(pointer)
     at.bytes -= byteLength
     at.pieces -= 1
     if (at.pieces === 0) this.#sites.delete(site)

@@ -75,18 +75,17 @@ export class CudaMemory implements MemoryDriver {
   allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer {
     const { library, memory, contexts, relaxed, pools } = this.parts
     const raw = cudaHandleOf(stream)
-    const attempt = (): number =>
-      contexts.within(context, () =>
-        relaxed.run(() =>
-          pool === undefined
-            ? library.cuMemAllocAsync(memory.address, byteLength, raw)
-            : library.cuMemAllocFromPoolAsync(memory.address, byteLength, pool, raw),
-        ),
-      )
+    const { address } = memory
     pools.makeReady(context)
-    let result = attempt()
-    if (result === CUresult.OUT_OF_MEMORY && pools.giveBackUnused(context)) result = attempt()
-    check(pool === undefined ? 'cuMemAllocAsync' : 'cuMemAllocFromPoolAsync', result)
+    const attempt =
+      pool === undefined
+        ? (): number => library.cuMemAllocAsync(address, byteLength, raw)
+        : (): number => library.cuMemAllocFromPoolAsync(address, byteLength, pool, raw)
+    let result = contexts.within(context, () => relaxed.run(attempt))
+    if (result === CUresult.OUT_OF_MEMORY && pools.giveBackUnused(context)) {
+      result = contexts.within(context, () => relaxed.run(attempt))
+    }
+    if (result !== 0) check(pool === undefined ? 'cuMemAllocAsync' : 'cuMemAllocFromPoolAsync', result)
     return memory.pointerAt(0) as Pointer
   }
 

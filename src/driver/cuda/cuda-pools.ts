@@ -204,7 +204,9 @@ export class CudaPools implements PoolDriver {
     const { library, memory, contexts, relaxed, pool } = this.parts
     const raw = cudaHandleOf(stream)
     const isIdle = (): boolean =>
-      library.cuStreamIsCapturing(raw, memory.address) === 0 && memory.int32[0] === 0 && library.cuStreamQuery(raw) === 0
+      library.cuStreamIsCapturing(raw, memory.address) === 0 &&
+      memory.int32[0] === 0 &&
+      library.cuStreamQuery(raw) === 0
     const event = pool.take(context)
     contexts.within(context, () =>
       relaxed.run(() => {

@@ -145,7 +145,7 @@ export class SimDriver implements Driver, WorkQueue {
     const target = this.#registry.entered(this.#registry.device(device), 'cuCtxSynchronize')
     this.#captures.refuseOnDevice(target, 'cuCtxSynchronize')
     this.#waits.blockFor(this.machine.marker(target.nullStream, target.tails()), 'device.synchronize()')
-    this.#waitedFor(target, () => true)
+    this.#waitedFor(target)
     this.#registry.alive(target, 'cuCtxSynchronize')
   }
 
@@ -265,8 +265,7 @@ export class SimDriver implements Driver, WorkQueue {
     const stream = this.#registry.liveStream(handle, 'cuStreamSynchronize')
     this.#refuseLooking(stream, 'cuStreamSynchronize')
     this.#waits.blockFor(this.machine.marker(stream, this.#tailsOf(stream)), 'stream.synchronize()')
-    const isNull = stream === stream.device.nullStream
-    this.#waitedFor(stream.device, (other) => other === stream || (isNull && !other.nonBlocking))
+    this.#waitedFor(stream.device, stream === stream.device.nullStream ? undefined : stream)
     this.#registry.alive(stream.device, 'cuStreamSynchronize')
   }
 
@@ -356,7 +355,7 @@ export class SimDriver implements Driver, WorkQueue {
     const { record } = event
     if (record !== undefined) {
       this.#waits.blockFor(record, 'event.synchronize()')
-      this.#waitedFor(event.device, (stream) => stream === record.stream)
+      this.#waitedFor(event.device, record.stream)
     }
     this.#registry.alive(event.device, 'cuEventSynchronize')
   }
@@ -420,9 +419,9 @@ export class SimDriver implements Driver, WorkQueue {
     return { ...this.#registry.counts, bytes: this.memory.bytesUsed }
   }
 
-  /** The host has waited for all work of these streams: their pools give back what they need not keep. */
-  #waitedFor(device: SimDevice, isOne: (stream: Pick<SimStream, 'nonBlocking'>) => boolean): void {
-    for (const pool of device.pools.all) pool.waitedFor(isOne)
+  /** The host has waited for all work of the stream, or of the device: pools give back what they need not keep. */
+  #waitedFor(device: SimDevice, stream?: SimStream): void {
+    for (const pool of device.pools.all) pool.waitedFor(stream)
   }
 
   #takeAddresses(ranges: Ranges, byteLength: number): number {

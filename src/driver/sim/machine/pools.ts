@@ -11,18 +11,18 @@ const STEP = 2 ** 25
 const roundedUp = (bytes: number): number => Math.ceil(bytes / STEP) * STEP
 const roundedDown = (bytes: number): number => Math.floor(bytes / STEP) * STEP
 
-/** Of a stream that memory is freed on. */
-interface FreeingStream {
-  readonly nonBlocking: boolean
-}
-
 /** Frees of one stream that are queued and not over. */
 interface Leaving {
   /** Bytes that no other stream can have yet. */
   bytes: number
   /** Bytes that later allocations of the same stream have had again. */
   reused: number
+  /** The stream freed memory since the host last waited for it. */
+  isNew: boolean
 }
+
+/** As many streams are remembered that nothing is leaving on. */
+const MOST_STREAMS = 64
 
 export class SimPool {
   /** Bytes that are allocated and not freed. */
@@ -32,9 +32,9 @@ export class SimPool {
   peakUsed = 0
   peakReserved = 0
   #threshold: number | undefined
-  readonly #leaving = new Map<FreeingStream, Leaving>()
-  /** Those that freed memory since the host last waited for them. */
-  readonly #freedOn = new Set<FreeingStream>()
+  readonly #leaving = new Map<object, Leaving>()
+  /** Of all streams together. */
+  #leavingBytes = 0
   readonly #most: number
 
   /** `maxBytes`: 0 for as much as there is. */
@@ -55,51 +55,52 @@ export class SimPool {
   }
 
   /** False where neither the pool nor the device has so much. */
-  allocate(size: number, stream: FreeingStream): boolean {
-    const leaving = this.#leaving.get(stream)
-    const again = Math.min(size, leaving?.bytes ?? 0)
+  allocate(size: number, stream: object): boolean {
+    const leaving = this.#leavingBytes === 0 ? undefined : this.#leaving.get(stream)
+    const again = leaving === undefined ? 0 : Math.min(size, leaving.bytes)
     if (this.#grow(this.used + this.#leavingBytes - again + size)) {
-      if (leaving !== undefined) {
-        leaving.bytes -= again
-        leaving.reused += again
-      }
-    } else if (this.#grow(this.used + size)) this.#reuseAll()
-    else return false
+      if (leaving !== undefined) this.#reuse(leaving, again)
+    } else if (this.#grow(this.used + size)) {
+      // Work of other streams that is given the memory comes after the frees, on a GPU.
+      for (const each of this.#leaving.values()) this.#reuse(each, each.bytes)
+    } else return false
     this.used += size
-    this.peakUsed = Math.max(this.peakUsed, this.used)
+    if (this.used > this.peakUsed) this.peakUsed = this.used
     return true
   }
 
   /** A free was queued on the stream. */
-  free(size: number, stream: FreeingStream): void {
+  free(size: number, stream: object): void {
     this.used -= size
-    const leaving = this.#leaving.get(stream)
-    if (leaving === undefined) this.#leaving.set(stream, { bytes: size, reused: 0 })
-    else leaving.bytes += size
-    this.#freedOn.add(stream)
+    const leaving = this.#of(stream)
+    leaving.bytes += size
+    leaving.isNew = true
+    this.#leavingBytes += size
   }
 
   /** The free that was to be queued was not. */
-  notFreed(size: number, stream: FreeingStream): void {
+  notFreed(size: number, stream: object): void {
     this.used += size
     this.left(size, stream)
   }
 
   /** The earliest free of the stream that was not over is. */
-  left(size: number, stream: FreeingStream): void {
+  left(size: number, stream: object): void {
     const leaving = this.#leaving.get(stream)
     if (leaving === undefined) return
     const reused = Math.min(size, leaving.reused)
     leaving.reused -= reused
-    leaving.bytes = Math.max(0, leaving.bytes - (size - reused))
-    if (leaving.bytes === 0 && leaving.reused === 0) this.#leaving.delete(stream)
+    const bytes = Math.min(leaving.bytes, size - reused)
+    leaving.bytes -= bytes
+    this.#leavingBytes -= bytes
   }
 
-  /** The host has waited for these streams: now the pool knows that their frees are done. */
-  waitedFor(isOne: (stream: FreeingStream) => boolean): void {
-    let any = false
-    for (const stream of this.#freedOn) if (isOne(stream)) any = this.#freedOn.delete(stream)
-    if (any) this.#giveBack(roundedDown(this.threshold))
+  /** The host has waited for this stream, or for all: now the pool knows that the frees are done. */
+  waitedFor(stream: object | undefined): void {
+    const leaving = stream && this.#leaving.get(stream)
+    if (stream !== undefined && leaving?.isNew !== true) return
+    if (leaving !== undefined) leaving.isNew = false
+    this.#giveBack(roundedDown(this.threshold))
   }
 
   trim(bytesToKeep: number): void {
@@ -111,22 +112,26 @@ export class SimPool {
     this.peakReserved = this.reserved
   }
 
-  get #leavingBytes(): number {
-    let sum = 0
-    for (const { bytes } of this.#leaving.values()) sum += bytes
-    return sum
+  #of(stream: object): Leaving {
+    const known = this.#leaving.get(stream)
+    if (known !== undefined) return known
+    if (this.#leaving.size >= MOST_STREAMS) {
+      for (const [other, { bytes, reused }] of this.#leaving) if (bytes + reused === 0) this.#leaving.delete(other)
+    }
+    const made = { bytes: 0, reused: 0, isNew: true }
+    this.#leaving.set(stream, made)
+    return made
   }
 
-  /** Work of other streams that is given the memory comes after the frees, on a GPU. */
-  #reuseAll(): void {
-    for (const leaving of this.#leaving.values()) {
-      leaving.reused += leaving.bytes
-      leaving.bytes = 0
-    }
+  #reuse(leaving: Leaving, bytes: number): void {
+    leaving.bytes -= bytes
+    leaving.reused += bytes
+    this.#leavingBytes -= bytes
   }
 
   #grow(needed: number): boolean {
-    const reserved = Math.max(this.reserved, roundedUp(needed))
+    if (needed <= this.reserved) return true
+    const reserved = roundedUp(needed)
     if (reserved > this.#most || !this.device.has(reserved - this.reserved, this)) return false
     this.reserved = reserved
     this.peakReserved = Math.max(this.peakReserved, reserved)
