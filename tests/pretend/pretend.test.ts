@@ -29,6 +29,7 @@ const CONFORMANCE = [
     'host-functions',
     'identity',
     'memory',
+    'memory-pools',
     'option-names',
     'options',
     'ordering',

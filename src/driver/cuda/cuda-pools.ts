@@ -35,6 +35,8 @@ const EVERYTHING = 2n ** 64n - 1n
 
 /** Milliseconds between two looks at pools that could not be destroyed yet. */
 const LOOK_AGAIN_AFTER = 20
+/** Then they are destroyed as they are, which CUDA allows. */
+const MOST_LOOKS = 250
 
 /** How often it is asked whether a record on an idle stream is done: for some hundred microseconds. */
 const LOOKS = 1000
@@ -55,8 +57,8 @@ export class CudaPools implements PoolDriver {
   readonly #devices = new Map<PoolHandle, number>()
   /** Of each device the pool that is never destroyed, and the devices that reach its memory. */
   readonly #defaults = new Map<number, { readonly pool: number; readonly accesses: Set<number> }>()
-  /** To be destroyed. */
-  readonly #leaving = new Set<PoolHandle>()
+  /** To be destroyed, and how often they could not be. */
+  readonly #leaving = new Map<PoolHandle, number>()
   #lookAgain: NodeJS.Timeout | undefined
   /** The contexts whose device's pool was asked for its threshold. */
   readonly #ready = new Set<ContextHandle>()
@@ -96,9 +98,12 @@ export class CudaPools implements PoolDriver {
     return pool
   }
 
-  /** Put off until the last frees are done: CUDA 13.0 may crash later where a pool is destroyed before. */
+  /**
+   * Put off until the last frees are done, for a while. CUDA allows it before, and yet a program that destroyed pools with frees in
+   * flight, and the streams of these, has crashed in the driver (CUDA 13.0, two of twelve times).
+   */
   destroy(pool: PoolHandle): void {
-    this.#leaving.add(pool)
+    this.#leaving.set(pool, 0)
     this.#sweep()
   }
 
@@ -223,11 +228,15 @@ export class CudaPools implements PoolDriver {
 
   #sweep(): void {
     const { library, relaxed } = this.parts
-    for (const pool of this.#leaving) {
+    for (const [pool, looks] of this.#leaving) {
       this.trim(pool, 0)
-      if (this.#get(pool, PoolAttribute.RESERVED_CURRENT) > 0n) continue
+      if (looks < MOST_LOOKS && this.#get(pool, PoolAttribute.RESERVED_CURRENT) > 0n) {
+        this.#leaving.set(pool, looks + 1)
+        continue
+      }
       this.#leaving.delete(pool)
       this.#own.delete(pool)
+      this.#devices.delete(pool)
       check(
         'cuMemPoolDestroy',
         relaxed.run(() => library.cuMemPoolDestroy(pool)),
