@@ -68,8 +68,11 @@ export class PinnedViews {
   /** Work was queued that uses the memory. What it writes is none of JavaScript's. */
   queued(region: Region, operation: CheckedOperation, start: Pointer, byteLength: number, access: Access): void {
     if (access !== 'in') {
-      this.#reads = this.#reads.filter((read) => read.region !== region)
-      this.#writes = this.#writes.filter((write) => !isBefore(write.operation, this.host))
+      if (this.#reads.length > 0) this.#reads = this.#reads.filter((read) => read.region !== region)
+      // Of one piece of memory the latest tells how far those before it are.
+      const tellsMore = (write: Omit<UsedBytes, 'before'>): boolean =>
+        !isBefore(write.operation, this.host) && (write.region !== region || !isBefore(write.operation, operation))
+      this.#writes = this.#writes.filter(tellsMore)
       this.#writes.push({ region, operation })
       // Of so many it cannot be followed which are done: until a view is asked for again, reads there are not looked at.
       if (this.#writes.length > MOST) for (const write of this.#writes.splice(0)) write.region.isViewed = false
