@@ -1,5 +1,5 @@
 /** Stacks as text, and which of their lines are the program's own. */
-import { fileURLToPath } from 'node:url'
+import { pathOf, process } from '#platform'
 
 /** This file within the folder of the package's code, as stacks name it: in a bundle only where its source map is used. */
 const OWN_FILE = 'base/stack.js'
@@ -86,7 +86,7 @@ function* framesOf(stack: string): Generator<StackFrame> {
     if (line === each || !line.startsWith('at ')) continue
     const { file, row, column } = placeOf(line)
     const owner = ownerOf(file)
-    const path = owner === 'program' && file.startsWith('file:') ? fileURLToPath(file) : file
+    const path = owner === 'program' && file.startsWith('file:') ? pathOf(file) : file
     yield { line, path, row, column, owner }
   }
 }

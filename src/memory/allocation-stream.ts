@@ -8,6 +8,7 @@ import { CUresult, isContextLost } from '../driver/cuda-results.js'
 import { type Driver, type OwnEvent, StreamFlag } from '../driver/driver.js'
 import { StreamCore } from '../streams/stream-core.js'
 import { type Holder, holderOf } from './holders.js'
+import { sweepLeft } from './left-resources.js'
 import { hiddenStream, recordedEvent } from './stream-uses.js'
 
 /** Frees a piece of memory in the order of this stream. */
@@ -23,16 +24,34 @@ const homes = new WeakMap<StreamCore, AllocationStream>()
 const waiting = new WeakMap<Driver, Set<AllocationStream>>()
 
 export class AllocationStream {
+  /** Pieces of memory that are not freed yet. */
+  #pieces = 0
   /** Recorded behind all its work when the stream was closed. */
   #end: End | undefined
   #deferred: Free[] = []
 
-  /** Counts the pieces of memory that are not freed yet. */
   readonly holder: Holder
 
   constructor(private readonly stream: StreamCore) {
     this.holder = holderOf(stream)
     stream.whenClosing(() => unlessLost(() => this.#close()))
+  }
+
+  allocated(): void {
+    this.#pieces += 1
+  }
+
+  /** A piece will not be freed in its order after all. */
+  forgotten(): void {
+    this.#pieces -= 1
+    if (this.#pieces > 0 || this.#end === undefined) return
+    const { context, event } = this.#end
+    this.#end = undefined
+    try {
+      this.stream.driver.eventRecycle(context, event)
+    } catch {
+      // The stack has run over: an event is left, but the memory is given back, which must not be done once more.
+    }
   }
 
   /** Calls the function with the stream that must free: now, or once that is allowed. */
@@ -73,14 +92,7 @@ export class AllocationStream {
       hidden.driver.streamWaitEvent(hidden.handle, this.#end.event, 0)
       free(hidden)
     }
-    if (this.holder.pieces > 0 || this.#end === undefined) return
-    const { context, event } = this.#end
-    this.#end = undefined
-    try {
-      this.stream.driver.eventRecycle(context, event)
-    } catch {
-      // The stack has run over: an event is left, but the memory is given back, which must not be done once more.
-    }
+    this.forgotten()
   }
 
   /** On a stream of its own: a wait for all work of the device must not hold up other memory that is to be freed. */
@@ -123,12 +135,12 @@ export class AllocationStream {
   }
 
   #close(): void {
-    if (this.holder.pieces === 0) return
+    if (this.#pieces === 0) return
     const { driver, handle } = this.stream
     // A capture ends with the stream that began it; ended before, it lets the stream be given work.
     driver.graphs.abandon(handle)
     freeDeferred(driver)
-    if (this.holder.pieces === 0 || !this.#takesWork()) return
+    if (this.#pieces === 0 || !this.#takesWork()) return
     try {
       const own = recordedEvent(this.stream, (event) => driver.eventRecordOwn(event, handle))
       this.#end = { ...own, ofDevice: false }
@@ -153,6 +165,7 @@ export function allocationStreamOf(stream: StreamCore): AllocationStream {
  */
 export function freeDeferred(driver: Driver): void {
   for (const home of [...(waiting.get(driver) ?? [])]) home.freeDeferred()
+  unlessLost(() => sweepLeft(driver))
 }
 
 function waitingOf(driver: Driver): Set<AllocationStream> {
@@ -173,4 +186,4 @@ export function unlessLost(fn: () => void): void {
   }
 }
 
-const isLost = (error: unknown): boolean => error instanceof CudaError && isContextLost(error.number)
+export const isLost = (error: unknown): boolean => error instanceof CudaError && isContextLost(error.number)

@@ -134,14 +134,11 @@ function largest<T>(all: readonly T[], amount: (one: T) => Amount, inWords: (one
 const amountOf = ({ bytes, pieces }: Amount): string =>
   `${inBytes(bytes)} in ${pieces} buffer${pieces === 1 ? '' : 's'}`
 
+/** Asks the driver nothing: the stream may be destroyed. A stream that has a name was asked for its number then. */
 function nameOf(stream: StreamCore): string {
-  try {
-    const name = givenName(stream.driver, stream.handle, stream.id)
-    return name === undefined ? `${stream}` : `'${name}', ${stream},`
-  } catch {
-    // A stream that captures does not tell its number.
-    return `${stream}`
-  }
+  const { driver, handle, knownId } = stream
+  const name = knownId === undefined ? undefined : givenName(driver, handle, knownId)
+  return name === undefined ? `${stream}` : `'${name}', ${stream},`
 }
 
 const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'] as const

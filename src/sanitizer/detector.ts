@@ -1,4 +1,5 @@
 /** Checks each use of memory against those before it. */
+import { atNextTurn, type Turn } from '#platform'
 import type { OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
 import type { DriverWrapper } from '../driver/driver-wrapper.js'
 import { NOWHERE, type StrandPoint } from './clocks.js'
@@ -36,7 +37,7 @@ export class Detector {
   #hasHostFunctions = false
   /** What was called since then JavaScript has not waited after. */
   #turnBegan = 0
-  #turn: NodeJS.Immediate | undefined
+  #turn: Turn | undefined
   #sequence = 0
   /** Of calls that are not uses of one piece of memory. */
   readonly #calls: SampledSite[] = []
@@ -181,7 +182,7 @@ export class Detector {
   #hostFunctionQueued(): void {
     this.#hasHostFunctions = true
     if (this.#turn !== undefined) return
-    this.#turn = setImmediate(() => {
+    this.#turn = atNextTurn(() => {
       this.#turn = undefined
       this.#turned()
     }).unref()

@@ -2,6 +2,7 @@
  * What JavaScript does with pinned memory, as far as the bytes show it: whether it wrote through a view that it asked for,
  * and whether it wrote through one that it had kept while queued work still reads.
  */
+import { sameBytes } from '#platform'
 import type { Access, Pointer } from '../driver/driver.js'
 import { isBefore, type StrandPoint } from './clocks.js'
 import type { CheckedOperation } from './operations.js'
@@ -33,7 +34,7 @@ class Snapshot {
 
   get hasChanged(): boolean {
     const now = bytesOf(this.region, this.start, this.end)
-    return this.#pieces.some(([at, bytes]) => Buffer.compare(bytes, now.subarray(at, at + bytes.length)) !== 0)
+    return this.#pieces.some(([at, bytes]) => !sameBytes(bytes, now.subarray(at, at + bytes.length)))
   }
 }
 

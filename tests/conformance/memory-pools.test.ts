@@ -123,6 +123,20 @@ onEveryBackend('memory pools', (bench) => {
     refusedByDriver(() => device.alloc(65 * MIB, { stream, pool }), 2)
   })
 
+  test('M14 who holds memory is said without the driver, which knows nothing of streams that are closed', () => {
+    using pool = new MemoryPool({ device, maxBytes: STEP })
+    const home = nameStream(bench.stream(), 'gone')
+    using buffer = device.alloc(STEP, { stream: home, pool })
+    home.close()
+    using stream = bench.stream()
+    checkError(
+      refusedByDriver(() => device.alloc(1, { stream, pool }), 2),
+      'CUDA_ERROR_OUT_OF_MEMORY',
+      /Stream\(0x[0-9a-f]+, Device\(0, \w+\), closed\) 32\.0 MiB in 1 buffer/,
+    )
+    assert.equal(buffer.closed, false)
+  })
+
   test('M14 where a pool is full, memory that is freed behind work in flight is lent without waiting', async () => {
     using stream = bench.stream()
     using other = bench.stream()

@@ -38,8 +38,8 @@ const LOOK_AGAIN_AFTER = 20
 /** Then they are destroyed as they are, which CUDA allows. */
 const MOST_LOOKS = 250
 
-/** How often it is asked whether a record on an idle stream is done: for some hundred microseconds. */
-const LOOKS = 1000
+/** Milliseconds for a record on an idle stream: it takes microseconds, unless another thread has queued work there since. */
+const LONGEST_RECORD = 50
 
 export interface CudaPoolsParts extends LibcudaParts {
   readonly pool: EventPool
@@ -216,11 +216,9 @@ export class CudaPools implements PoolDriver {
     contexts.within(context, () =>
       relaxed.run(() => {
         if (!isIdle() || library.cuEventRecord(event, raw) !== 0) return
-        for (let look = 0; look < LOOKS; look += 1) {
-          if (library.cuEventQuery(event) !== 0) continue
-          library.cuEventSynchronize(event)
-          return
-        }
+        const end = performance.now() + LONGEST_RECORD
+        while (library.cuEventQuery(event) !== 0) if (performance.now() > end) return
+        library.cuEventSynchronize(event)
       }),
     )
     pool.giveBack(context, event)
