@@ -140,6 +140,10 @@ const NOT_ZERO: Readonly<Record<number, number>> = {
 const known = new Set<number>(Object.values(A))
 
 /** Undefined for a number that is no attribute. */
+/** The newest that the H200's driver, of CUDA 13.0, knew: newer ones it refuses. */
+const NEWEST_ATTRIBUTE = 147
+
+/** Undefined for one that is refused. */
 export function simulatedAttribute(attribute: number): number | undefined {
-  return NOT_ZERO[attribute] ?? (known.has(attribute) ? 0 : undefined)
+  return attribute > NEWEST_ATTRIBUTE ? undefined : (NOT_ZERO[attribute] ?? (known.has(attribute) ? 0 : undefined))
 }
