@@ -24,9 +24,10 @@ export const QUIET: Readonly<Record<string, readonly string[]>> = {
       ),
     ),
     'DeviceBuffer#owner',
-    ...['handle', 'closed', 'toString', '[Symbol.toStringTag]', '[nodejs.util.inspect.custom]'].map(
-      (name) => `GreenContext#${name}`,
-    ),
+    ...['handle', 'closed', 'toString', '[Symbol.toStringTag]', '[nodejs.util.inspect.custom]'].flatMap((name) => [
+      `GreenContext#${name}`,
+      `MemoryPool#${name}`,
+    ]),
     ...['Graph#handle', 'Graph#closed', 'Graph#toString', 'Graph#[Symbol.toStringTag]'],
     ...['GraphExec#closed', 'GraphExec#toString', 'GraphExec#[Symbol.toStringTag]'],
     ...['Graph', 'GraphExec', 'Kernel', 'Module', 'DefinedKernel'].map(

@@ -30,6 +30,7 @@ export const FAILING_CALLS = [
   'cuLaunchHostFunc',
   'cuLaunchKernelEx',
   'cuMemAllocAsync',
+  'cuMemAllocFromPoolAsync',
   'cuMemFreeAsync',
   'cuMemHostAlloc',
   'cuMemcpyAsync',
