@@ -156,7 +156,6 @@ const NOT_ZERO: Readonly<Record<number, number>> = {
 
 const known = new Set<number>(Object.values(A))
 
-/** Undefined for a number that is no attribute. */
 /** The newest that the H200's driver, of CUDA 13.0, knew: newer ones it refuses. */
 const NEWEST_ATTRIBUTE = 147
 
