@@ -6,6 +6,7 @@ import type { Driver, EventHandle, ImportedMemory, OwnEvent, Pointer } from '../
 import type { StreamCore } from '../streams/stream-core.js'
 import { type AllocationStream, allocationStreamOf, unlessLost } from './allocation-stream.js'
 import { hiddenStream, ownEvent, StreamUses } from './stream-uses.js'
+import { whenDone } from './when-done.js'
 
 export abstract class Allocation extends NativeResource {
   /** Calls in which code of the program queues work with it: closed in one of them, it is given back when they are over. */
@@ -51,6 +52,19 @@ export abstract class Allocation extends NativeResource {
   /** Lets the stream's later work come after all work that used the memory. */
   comeAfterUses(use: StreamCore): void {
     this.uses.comeBefore(use)
+  }
+
+  /** The same, and after the work of the stream that the memory is allocated on, whose uses are not tracked. */
+  makeReady(use: StreamCore): void {
+    this.comeAfterUses(use)
+  }
+
+  /** Are uses of the memory tracked, so that it is not given back before they are done? */
+  readonly tracks: boolean = true
+
+  /** Takes over an event behind uses by other code: the memory is not given back before it is done. */
+  usedByOthers(own: OwnEvent): void {
+    this.uses.add(own, this.driver, this.device)
   }
 
   /** Done once the memory can be used; undefined where it can be used already. */
@@ -125,6 +139,12 @@ export class DeviceAllocation extends Allocation {
     if (!this.ownedBy(use)) super.afterUse(use)
   }
 
+  override makeReady(use: StreamCore): void {
+    if (use.serial !== this.#homeSerial) use.driver.streamWaitEvent(use.handle, this.#allocated.event, 0)
+    super.makeReady(use)
+    this.#home?.comeBefore(use)
+  }
+
   protected override giveBack(): void {
     if (this.#home === undefined) this.#free(hiddenStream(this.device))
     else this.#home.free((last) => this.#free(last))
@@ -163,12 +183,51 @@ export class ForeignAllocation extends Allocation {
     super(device, driver, pointer, byteLength)
   }
 
+  override readonly tracks = false
   override ownedBy(use: StreamCore): boolean {
     return use.ordinal === this.device.ordinal
   }
   override beforeUse(_use: StreamCore): void {}
   override afterUse(_use: StreamCore): void {}
   protected override giveBack(): void {}
+}
+
+/** Memory that another library lent: it is told when all work is done that was queued with it here. */
+export class LentAllocation extends Allocation {
+  constructor(
+    device: Device,
+    driver: Driver,
+    pointer: Pointer,
+    byteLength: number,
+    override readonly isOfHost: boolean,
+    /** Recorded on the stream that its contents are there for; undefined where nothing need be waited for. */
+    private readonly there: (OwnEvent & { readonly serial: number }) | undefined,
+    private readonly handBack: () => void,
+  ) {
+    super(device, driver, pointer, byteLength)
+  }
+
+  override admit(use: StreamCore): boolean {
+    return this.isOfHost || super.admit(use)
+  }
+
+  override beforeUse(use: StreamCore): void {
+    const { there } = this
+    if (there !== undefined && use.serial !== there.serial && !this.uses.has(use.serial)) {
+      use.driver.streamWaitEvent(use.handle, there.event, 0)
+    }
+    super.beforeUse(use)
+  }
+
+  override makeReady(use: StreamCore): void {
+    if (this.there !== undefined) use.driver.streamWaitEvent(use.handle, this.there.event, 0)
+    super.makeReady(use)
+  }
+
+  protected override giveBack(): void {
+    const { driver, there, handBack } = this
+    this.uses.handOver((events) => whenDone(driver, there === undefined ? events : [...events, there], handBack))
+  }
 }
 
 /** Memory that another thread of this process owns. */

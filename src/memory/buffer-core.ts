@@ -110,15 +110,23 @@ export class BufferCore implements OpenMemory {
 
   /** Runs code of the program that uses memory: closed in there, it is given back afterwards. */
   static keepAll(cores: readonly BufferCore[], fn: () => void): void {
-    for (const { allocation } of cores) allocation.users += 1
+    for (const core of cores) core.lend()
     try {
       fn()
     } finally {
-      for (const { allocation, whole } of cores) {
-        allocation.users -= 1
-        if (allocation.users === 0 && whole.#closed && !allocation.gone) whole.#end()
-      }
+      for (const core of cores) core.takeBack()
     }
+  }
+
+  /** Lends the memory to other code: closed meanwhile, it is given back when it has been taken back as often. */
+  lend(): void {
+    this.allocation.users += 1
+  }
+
+  takeBack(): void {
+    const { allocation, whole } = this
+    allocation.users -= 1
+    if (allocation.users === 0 && whole.#closed && !allocation.gone) whole.#end()
   }
 
   #end(): void {
