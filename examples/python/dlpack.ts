@@ -79,12 +79,13 @@ class _Offered:
         return _dlpack.capsule(pointer, major >= 1)
 `
 
-const bridged = new WeakSet<Python>()
+/** There is one for the process. */
+let bridged: Python | undefined
 
 function bridge(python: Python): void {
-  if (bridged.has(python)) return
+  if (bridged === python) return
   python.run(BRIDGE)
-  bridged.add(python)
+  bridged = python
 }
 
 /** A tensor of Python, for `fromDLPack()`. */
@@ -111,7 +112,6 @@ export function capsuleOf(python: Python, { pointer, versioned }: DLPackTensor):
 }
 
 interface Offer {
-  readonly python: Python
   readonly buffer: DeviceBuffer | PinnedBuffer
   readonly elements: ElementOptions
 }
@@ -129,7 +129,7 @@ export class OfferedBuffer extends PythonObject {
     const number = offers.size === 0 ? 1 : Math.max(...offers.keys()) + 1
     const device = buffer[Symbol.toStringTag] === 'PinnedBuffer' ? '(1, 0)' : `(2, ${buffer.device.ordinal})`
     super(python, `_Offered(${asked}, ${number}, ${device})`)
-    offers.set(number, { python, buffer, elements })
+    offers.set(number, { buffer, elements })
     this.#number = number
   }
 
@@ -148,7 +148,7 @@ function answer(number: number, stream: number, major: number): number {
     return Number(toDLPack(offer.buffer, { ...offer.elements, stream, maxVersion: [major, 0] }).pointer)
   } catch (error) {
     const message = JSON.stringify(error instanceof Error ? error.message : String(error))
-    offer?.python.run(`_dlpack.error = ${message}`)
+    bridged?.run(`_dlpack.error = ${message}`)
     return 0
   }
 }
