@@ -6,7 +6,6 @@ import type { Driver, EventHandle, ImportedMemory, OwnEvent, Pointer } from '../
 import type { StreamCore } from '../streams/stream-core.js'
 import { type AllocationStream, allocationStreamOf, unlessLost } from './allocation-stream.js'
 import { hiddenStream, ownEvent, StreamUses } from './stream-uses.js'
-import { whenDone } from './when-done.js'
 
 export abstract class Allocation extends NativeResource {
   /** Calls in which code of the program queues work with it: closed in one of them, it is given back when they are over. */
@@ -190,44 +189,6 @@ export class ForeignAllocation extends Allocation {
   override beforeUse(_use: StreamCore): void {}
   override afterUse(_use: StreamCore): void {}
   protected override giveBack(): void {}
-}
-
-/** Memory that another library lent: it is told when all work is done that was queued with it here. */
-export class LentAllocation extends Allocation {
-  constructor(
-    device: Device,
-    driver: Driver,
-    pointer: Pointer,
-    byteLength: number,
-    override readonly isOfHost: boolean,
-    /** Recorded on the stream that its contents are there for; undefined where nothing need be waited for. */
-    private readonly there: (OwnEvent & { readonly serial: number }) | undefined,
-    private readonly handBack: () => void,
-  ) {
-    super(device, driver, pointer, byteLength)
-  }
-
-  override admit(use: StreamCore): boolean {
-    return this.isOfHost || super.admit(use)
-  }
-
-  override beforeUse(use: StreamCore): void {
-    const { there } = this
-    if (there !== undefined && use.serial !== there.serial && !this.uses.has(use.serial)) {
-      use.driver.streamWaitEvent(use.handle, there.event, 0)
-    }
-    super.beforeUse(use)
-  }
-
-  override makeReady(use: StreamCore): void {
-    if (this.there !== undefined) use.driver.streamWaitEvent(use.handle, this.there.event, 0)
-    super.makeReady(use)
-  }
-
-  protected override giveBack(): void {
-    const { driver, there, handBack } = this
-    this.uses.handOver((events) => whenDone(driver, there === undefined ? events : [...events, there], handBack))
-  }
 }
 
 /** Memory that another thread of this process owns. */

@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import { runInNewContext } from 'node:vm'
 import { DeviceBuffer, defineKernel, Event, ExternalStream, Module, Program, Stream } from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
+import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
 import { Communicator } from 'cuda-streams/nccl'
 import { traceOperations } from 'cuda-streams/opentelemetry'
 import { declareAccess, Sanitizer, sanitize } from 'cuda-streams/sanitizer'
@@ -21,6 +22,7 @@ type Row = readonly [file: string, call: string, names: string, pass: (options: 
 
 const STREAM = 'device, priority, nonBlocking'
 const EVENT = 'timing, blockingSync, interprocess'
+const DLPACK = 'dtype, shape, strides, readOnly, stream, maxVersion'
 const GEMM = 'type, m, n, k, transposeA, transposeB, alpha, beta, order, lda, ldb, ldc'
 const BATCH = `${GEMM}, batchCount, strideA, strideB, strideC`
 const FAULT = 'call, operation, nth, times, probability, result'
@@ -158,6 +160,20 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ],
     ['timeline/channels', 'publish()', 'device, interval', (o) => publish(o)],
     ['timeline/spans', 'traceOperations()', 'tracer, device, interval', (o) => traceOperations(o)],
+    ['libraries/dlpack/dlpack', 'toDLPack()', DLPACK, (o) => toDLPack(buffer, o)],
+    ['libraries/dlpack/dlpack', 'fromDLPack()', 'stream', (o) => fromDLPack({ pointer: 8n, versioned: true }, o)],
+    [
+      'libraries/dlpack/array-interface',
+      'toCudaArrayInterface()',
+      'dtype, shape, strides, readOnly, stream',
+      (o) => toCudaArrayInterface(buffer, o),
+    ],
+    [
+      'libraries/dlpack/array-interface',
+      'fromCudaArrayInterface()',
+      'stream, owner',
+      (o) => fromCudaArrayInterface({} as never, o),
+    ],
     ['libraries/cublas/cublas', 'new Cublas()', 'device, workspace', (o) => new Cublas(stream, o)],
     [
       'libraries/nccl/communicator',

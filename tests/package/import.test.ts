@@ -53,7 +53,7 @@ describe('importing the package', () => {
   })
 
   it('nor do the doors to other libraries', () => {
-    assertNothingNative(imported(['cuda-streams/cublas', 'cuda-streams/nccl']))
+    assertNothingNative(imported(['cuda-streams/cublas', 'cuda-streams/dlpack', 'cuda-streams/nccl']))
   })
 
   it('nor does the timeline', () => {
@@ -70,6 +70,7 @@ describe('importing the package', () => {
       imported([
         'cuda-streams/sim',
         'cuda-streams/cublas',
+        'cuda-streams/dlpack',
         'cuda-streams/nccl',
         'cuda-streams/timeline',
         'cuda-streams/sanitizer',

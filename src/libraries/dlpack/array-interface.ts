@@ -14,8 +14,8 @@ import { bufferCoreOf } from '../../memory/buffer.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import type { Stream } from '../../stream.js'
 import { currentCore } from '../../streams/current.js'
-import { streamCoreOf } from '../../streams/stream-core.js'
-import { numberOf, refuseCapture, streamOfNumber } from './consumer-stream.js'
+import { type StreamCore, streamCoreOf } from '../../streams/stream-core.js'
+import { numberOf, openOn, streamOfNumber } from './consumer-stream.js'
 import { parseType, typeOfTypestr } from './dtype.js'
 import { rowMajor } from './layout.js'
 import { type ElementOptions, layoutIn, type Tensor, takeIn } from './tensor.js'
@@ -90,13 +90,12 @@ export function toCudaArrayInterface(buffer: DeviceBuffer, options: ToCudaArrayI
   if (typestr === undefined)
     throw stateError('ERR_UNSUPPORTED', `NumPy has no typestr for ${type.name}: use toDLPack()`)
   const readOnly = checkBoolean(given.readOnly, 'options.readOnly', false)
-  const use = given.stream === null ? undefined : openGiven(given.stream, core.device)
+  const use = given.stream === null ? undefined : streamGiven(given.stream, core.device)
   core.checkOpen()
   const { shape, strides } = layoutIn(core, type, given.shape, given.strides)
   if (use !== undefined) {
-    core.openFor(use.driver)
-    refuseCapture(use, 'To hand memory out')
-    core.allocation.makeReady(use)
+    openOn(core.device, use, 'To hand memory out')
+    core.openFor(use.driver).allocation.makeReady(use)
   }
   return {
     shape,
@@ -146,25 +145,19 @@ export function fromCudaArrayInterface(
     bytes === null ? rowMajor(shape) : inElements(integers(bytes, 'strides'), type.byteLength, shape.length)
   const [address, readOnly] = checkArray(propertyOf(dict, 'data'), "The array's data", '[pointer, readOnly]')
   const pointer = checkPointer(address, "The array's pointer", 'a bigint or a safe integer')
-  const use = given.stream === null ? undefined : openGiven(given.stream, Device.current)
-  const theirs = propertyOf(dict, 'stream') ?? null
+  const use = given.stream === null ? undefined : streamGiven(given.stream, Device.current)
   const near = use?.device ?? Device.current
-  if (use !== undefined) {
-    refuseCapture(use, 'To take memory in')
-    const other = theirs === null ? undefined : streamOfNumber(theirs, near, "The array's stream")
-    use.checkOpen()
-    if (other !== undefined) use.driver.streamWaitStream(use.handle, other.handle, other.context)
-  }
+  const stream = propertyOf(dict, 'stream') ?? null
+  const behind = stream === null ? undefined : streamOfNumber(stream, near, "The array's stream")
   const lent = { pointer, type, shape, strides, readOnly: checkBoolean(readOnly, "The array's readOnly", false) }
   const kept = new Set([owner])
-  return takeIn(lent, near, use, () => kept.clear())
+  return takeIn(lent, near, use, behind, () => kept.clear())
 }
 
-function openGiven(given: unknown, device: Device): ReturnType<typeof currentCore> {
+function streamGiven(given: unknown, device: Device): StreamCore {
   const use = given === undefined ? currentCore(device) : streamCoreOf(given)
   if (use === undefined) throw invalidType('options.stream', 'a Stream or null', given)
-  use.makeRoom(0)
-  return use
+  return use.checkOpen()
 }
 
 function integers(value: unknown, name: string, least?: number): readonly number[] {

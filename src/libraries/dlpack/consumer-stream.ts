@@ -1,6 +1,6 @@
 /** Streams by the numbers that DLPack and __cuda_array_interface__ have for them. */
 import { invalidType, invalidValue, stateError } from '../../base/errors.js'
-import type { Device } from '../../device.js'
+import { type Device, elsewhere } from '../../device.js'
 import { cudaHandleOf, isNullStream } from '../../driver/driver.js'
 import type { Stream } from '../../stream.js'
 import { StreamCore, streamCoreOf } from '../../streams/stream-core.js'
@@ -25,8 +25,16 @@ export function streamOfNumber(given: unknown, device: Device, name: string): St
   return StreamCore.wrap(given, { device })
 }
 
-/** @throws ERR_UNSUPPORTED */
-export function refuseCapture(stream: StreamCore, what: string): void {
-  if (!stream.isCapturing) return
+/**
+ * Opens a stream of the memory's device that is to come after work of others, which cannot be captured.
+ * @throws ERR_CLOSED, ERR_DEVICE_MISMATCH, ERR_UNSUPPORTED
+ */
+export function openOn(device: Device, stream: StreamCore, what: string): StreamCore {
+  stream.makeRoom(0)
+  if (stream.device !== device) {
+    const where = elsewhere(stream.device, device)
+    throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${where}, and the memory on ${device}`)
+  }
+  if (!stream.isCapturing) return stream
   throw stateError('ERR_UNSUPPORTED', `${what} cannot be captured: ${stream} captures. Do it before the capture begins`)
 }

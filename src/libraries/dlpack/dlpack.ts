@@ -1,7 +1,7 @@
 /** Tensors by DLPack: memory that libraries of one process hand to each other, with the order of their streams. */
 import { checkArray, checkBoolean, checkInteger, checkPointer, propertyOf, readOptions } from '../../base/arguments.js'
 import { inspectAsPrinted, invalidType, invalidValue, printed, refuseReceiver, stateError } from '../../base/errors.js'
-import { Device, deviceOf, driverOf, elsewhere } from '../../device.js'
+import { Device, deviceOf, driverOf } from '../../device.js'
 import { driverForHandle } from '../../driver/default-driver.js'
 import { bufferCoreOf } from '../../memory/buffer.js'
 import type { BufferCore } from '../../memory/buffer-core.js'
@@ -10,9 +10,9 @@ import type { PinnedBuffer } from '../../memory/pinned-buffer.js'
 import type { Stream } from '../../stream.js'
 import { currentCore } from '../../streams/current.js'
 import { type StreamCore, streamCoreOf } from '../../streams/stream-core.js'
-import { numberOf, type ProtocolStream, refuseCapture, streamOfNumber } from './consumer-stream.js'
+import { numberOf, openOn, type ProtocolStream, streamOfNumber } from './consumer-stream.js'
 import { parseType } from './dtype.js'
-import { type HandedOut, handOut, lookForReturns } from './handed-out.js'
+import { HandedOut, lookForReturns } from './handed-out.js'
 import { addressOfBytes, DeviceType, HandedOutStruct, MAJOR_VERSION, TakenStruct, type TensorFacts } from './structs.js'
 import { type ElementOptions, layoutIn, type Tensor, takeIn } from './tensor.js'
 
@@ -83,6 +83,7 @@ export class DLPackTensor implements DLPackCapsule {
 
   /** Use `toDLPack()`. */
   private constructor(out: HandedOut, versioned: boolean, device: readonly [number, number]) {
+    if (!HandedOut.is(out)) throw invalidType('The tensor', 'obtained from toDLPack(buffer)', 'new')
     this.pointer = BigInt(out.struct.address)
     this.versioned = versioned
     this.device = device
@@ -133,7 +134,7 @@ inspectAsPrinted(DLPackTensor)
  * @throws {Error} ERR_OUT_OF_RANGE where elements lie outside of the buffer; ERR_INVALID_ARG_VALUE for no type, other
  * strides than extents, memory that begins in the middle of an element, stream 0, and `readOnly` without `maxVersion`;
  * ERR_INVALID_ARG_TYPE, ERR_CLOSED; ERR_UNSUPPORTED while the buffer's stream or the consumer's captures, and on Windows;
- * ERR_DEVICE_MISMATCH for a stream of another driver; as `new ExternalStream(handle)` for a number
+ * ERR_DEVICE_MISMATCH for a stream of another device; as `new ExternalStream(handle)` for a number
  * @example
  * ```ts
  * import { toDLPack } from 'cuda-streams/dlpack'
@@ -161,17 +162,14 @@ export function toDLPack(buffer: DeviceBuffer | PinnedBuffer, options: ToDLPackO
   const [deviceType, deviceId] = device
   const pointer = core.isPinned ? addressOfBytes(core.ownBuffer()) + core.byteOffset : core.pointer
   const facts: TensorFacts = { ...layout, pointer, type, readOnly, deviceType, deviceId }
-  return makeTensor(handOut(new HandedOutStruct(facts, versioned), core, buffer), versioned, device)
+  return makeTensor(new HandedOut(new HandedOutStruct(facts, versioned), { core, buffer }), versioned, device)
 }
 
 /** Lets the consumer's stream come after all work with the memory. */
 function makeReady(core: BufferCore, given: ToDLPackOptions['stream']): void {
-  if (given === null || Number(given) === -1) return
-  const use = streamOfNumber(given ?? 1, core.device, 'options.stream')
-  use.makeRoom(0)
-  core.openFor(use.driver)
-  refuseCapture(use, 'To hand memory out')
-  core.allocation.makeReady(use)
+  if (given === null || given === -1 || given === -1n) return
+  const use = openOn(core.device, streamOfNumber(given ?? 1, core.device, 'options.stream'), 'To hand memory out')
+  core.openFor(use.driver).allocation.makeReady(use)
 }
 
 function isVersioned(given: unknown): boolean {
@@ -192,8 +190,9 @@ function isVersioned(given: unknown): boolean {
  * @returns the buffer, with the type, the shape and the strides of its elements
  * @throws {Error} ERR_UNSUPPORTED for memory that CUDA cannot use, such as pageable memory of the host, for another major
  * version of DLPack or other types, and while the stream captures; ERR_INVALID_ARG_VALUE for a tensor without elements;
- * ERR_INVALID_HANDLE for a pointer that is none, and for memory that the driver does not know; ERR_DEVICE_MISMATCH for a stream
- * of another device; ERR_INVALID_ARG_TYPE, ERR_CLOSED; any error of the producer. A capsule that was taken over is given back then
+ * ERR_INVALID_HANDLE for a pointer to something else, and for memory that the driver does not know; ERR_DEVICE_MISMATCH for a
+ * stream of another device; ERR_CLOSED for a stream, and a DLPackTensor that was taken before; ERR_INVALID_ARG_TYPE; any error of
+ * the producer. What was taken over is given back then
  * @example
  * ```ts
  * import { fromDLPack, toDLPack } from 'cuda-streams/dlpack'
@@ -210,14 +209,16 @@ export function fromDLPack(source: DLPackCapsule | DLPackProducer, options?: Fro
   if (use === undefined && stream !== undefined) throw invalidType('options.stream', 'a Stream or null', stream)
   lookForReturns()
   if (isProducer(source)) return fromProducer(source, use)
-  return takeOver(source, use === undefined || use === null ? undefined : openFor(use))
+  use?.checkOpen()
+  if (isTensor(source)) outOf(source).take()
+  return takeOver(source, use ?? undefined)
 }
 
 function isProducer(source: unknown): source is DLPackProducer {
   const isObject = (typeof source === 'object' || typeof source === 'function') && source !== null
   if (isObject && typeof propertyOf(source, '__dlpack__') === 'function') {
     if (typeof propertyOf(source, '__dlpack_device__') === 'function') return true
-  } else if (isObject && propertyOf(source, 'pointer') !== undefined) return false
+  } else if (isObject && propertyOf(source, 'versioned') !== undefined) return false
   throw invalidType('source', EXPECTED, source)
 }
 
@@ -227,8 +228,7 @@ function fromProducer(source: DLPackProducer, wanted: StreamCore | null | undefi
   const [deviceType, id] = checkArray(source.__dlpack_device__(), what, expected)
   const isOnDevice = checkDeviceType(checkInteger(deviceType, what))
   const near = deviceAt(checkInteger(deviceType, what), checkInteger(id, what), wanted?.device ?? Device.current)
-  const use = wanted === null ? undefined : openFor(wanted ?? currentCore(near))
-  if (use !== undefined) checkNear(use, near)
+  const use = wanted === null ? undefined : openOn(near, wanted ?? currentCore(near), 'To take memory in')
   const number = use === undefined ? -1 : numberOf(use)
   const request = { stream: isOnDevice ? number : undefined, max_version: [MAJOR_VERSION, 1] } as const
   return takeOver(source.__dlpack__(request), use)
@@ -236,30 +236,19 @@ function fromProducer(source: DLPackProducer, wanted: StreamCore | null | undefi
 
 /** Undefined: its contents are there, as far as is known. */
 function takeOver(capsule: DLPackCapsule, use: StreamCore | undefined): Tensor {
-  const pointer = checkPointer(propertyOf(capsule, 'pointer'), 'capsule.pointer', 'a bigint or a safe integer')
-  const versioned = checkBoolean(propertyOf(capsule, 'versioned'), 'capsule.versioned', false)
-  const struct = new TakenStruct(pointer, versioned)
+  const pointer = checkPointer(propertyOf(capsule, 'pointer'), 'capsule.pointer', 'the address of a struct')
+  const struct = new TakenStruct(pointer, checkBoolean(propertyOf(capsule, 'versioned'), 'capsule.versioned', false))
   try {
     const facts = struct.read()
     const isOnDevice = checkDeviceType(facts.deviceType)
     const driver = use === undefined ? driverForHandle(facts.pointer, driverOf(Device.current)) : driverOf(use.device)
     const near = deviceAt(facts.deviceType, facts.deviceId, use?.device ?? deviceOf(driver, 0))
-    // The producer may have run code of the program.
-    use?.makeRoom(0)
-    if (use !== undefined) checkNear(use, near)
-    return isOnDevice
-      ? takeIn(facts, near, use, () => struct.delete())
-      : pinnedOnly(() => takeIn(facts, near, use, () => struct.delete()))
+    const take = (): Tensor => takeIn(facts, near, use, undefined, () => struct.delete())
+    return isOnDevice ? take() : pinnedOnly(take)
   } catch (error) {
     struct.delete()
     throw error
   }
-}
-
-function openFor(use: StreamCore): StreamCore {
-  use.makeRoom(0)
-  refuseCapture(use, 'To take memory in')
-  return use
 }
 
 /** Is it memory of a device? Throws ERR_UNSUPPORTED for what CUDA does not know. */
@@ -273,11 +262,6 @@ function checkDeviceType(type: number): boolean {
 /** The host's memory is used by a device near. */
 const deviceAt = (type: number, id: number, near: Device): Device =>
   type === DeviceType.CUDA ? deviceOf(driverOf(near), id) : near
-
-function checkNear(use: StreamCore, near: Device): void {
-  if (use.device === near) return
-  throw stateError('ERR_DEVICE_MISMATCH', `${use} is on ${elsewhere(use.device, near)}, and the tensor on ${near}`)
-}
 
 /** Memory of the host that the driver does not know is pageable. */
 function pinnedOnly(takeMemoryIn: () => Tensor): Tensor {

@@ -1,4 +1,5 @@
 /** Memory that was handed out, kept until its consumers are done with it. */
+import { stateError } from '../../base/errors.js'
 import { contextOf, driverOf } from '../../device.js'
 import { unlessLost } from '../../memory/allocation-stream.js'
 import type { BufferCore } from '../../memory/buffer-core.js'
@@ -9,25 +10,37 @@ import type { HandedOutStruct } from './structs.js'
 const SHORTEST = 20
 const LONGEST = 1000
 
-/** What a consumer has, or has given back since the last look. */
-export interface HandedOut {
-  readonly struct: HandedOutStruct
-  readonly since: number
-  /** Kept reachable, since the memory would be given back with the buffer; undefined once it was given back. */
-  memory: { readonly core: BufferCore; readonly buffer: object } | undefined
+/** What a consumer has, or will have. */
+export class HandedOut {
+  readonly since = performance.now()
+  #taken = false
+
+  constructor(
+    readonly struct: HandedOutStruct,
+    /** Kept reachable, since the memory would be given back with the buffer; undefined once it was given back. */
+    public memory: { readonly core: BufferCore; readonly buffer: object } | undefined,
+  ) {
+    lookForReturns()
+    memory?.core.lend()
+    handedOut.add(this)
+    lookLater()
+  }
+
+  static is(value: unknown): value is HandedOut {
+    return typeof value === 'object' && value !== null && #taken in value
+  }
+
+  /** This library is its consumer. Throws ERR_CLOSED where it was before, or another is done with it. */
+  take(): void {
+    if (this.#taken || this.memory === undefined) {
+      throw stateError('ERR_CLOSED', 'The tensor was taken before: hand the buffer out once more')
+    }
+    this.#taken = true
+  }
 }
 
 const handedOut = new Set<HandedOut>()
 let lookAgain: NodeJS.Timeout | undefined
-
-export function handOut(struct: HandedOutStruct, core: BufferCore, buffer: object): HandedOut {
-  lookForReturns()
-  const out = { struct, since: performance.now(), memory: { core, buffer } }
-  core.lend()
-  handedOut.add(out)
-  lookLater()
-  return out
-}
 
 /** Takes back all whose deleters were called. */
 export function lookForReturns(): void {

@@ -28,6 +28,8 @@ const FLAG_READ_ONLY = 1n
 const VERSIONED = { tensor: 32, context: 8, deleter: 16, byteLength: 80 } as const
 const LEGACY = { tensor: 0, context: 48, deleter: 56, byteLength: 64 } as const
 const FLAGS = 24
+/** More than a tensor has dimensions, or DLPack versions. */
+const MANY = 1024n
 /** In a DLTensor, in words of 8 bytes: data, device, ndim with dtype, shape, strides, byte_offset. */
 const Word = { DATA: 0, DEVICE: 1, NDIM_AND_DTYPE: 2, SHAPE: 3, STRIDES: 4, BYTE_OFFSET: 5 } as const
 const TENSOR_WORDS = 6
@@ -102,14 +104,20 @@ export class HandedOutStruct {
 export class TakenStruct {
   readonly #deleter: bigint
 
-  /** @throws ERR_INVALID_HANDLE for an address at which no such struct can be */
+  /** @throws ERR_INVALID_HANDLE for an address at which no such struct can be: its deleter is not called */
   constructor(
     private readonly address: number,
     private readonly versioned: boolean,
   ) {
-    const { deleter: at } = versioned ? VERSIONED : LEGACY
-    // A consumer has to look at nothing but the deleter in a struct of a later major version.
-    this.#deleter = this.#words(at, 1)[0] ?? 0n
+    const { deleter: at, tensor } = versioned ? VERSIONED : LEGACY
+    const deleter = this.#words(at, 1)[0] ?? 0n
+    const [major = 0n, kind = 0n] = [this.#words(0, 1)[0], this.#words(tensor + 8 * Word.NDIM_AND_DTYPE, 1)[0]]
+    const version = versioned ? major & 0xffffffffn : 1n
+    // Of a later major version nothing but the deleter is known.
+    const isPlausible =
+      version > 1n ? version < MANY : version === 1n && (kind & 0xffffffffn) < MANY && kind >> 48n > 0n
+    if (!isPlausible || (deleter !== 0n && !this.#isMapped(Number(deleter)))) throw this.#none()
+    this.#deleter = deleter
   }
 
   /** @throws ERR_UNSUPPORTED, ERR_INVALID_ARG_VALUE */
@@ -164,9 +172,18 @@ export class TakenStruct {
     reader ??= safeReader()
     // A copy: the reader's memory is the next look's.
     const words = reader.wordsAt(address, count)?.slice()
-    if (words !== undefined) return words
-    const what = `No DLManagedTensor lies at 0x${this.address.toString(16)}`
-    throw stateError('ERR_INVALID_HANDLE', `${what}: pass on the pointer in the capsule, and not that of the capsule`)
+    if (words === undefined) throw this.#none()
+    return words
+  }
+
+  #isMapped(address: number): boolean {
+    return address < 2 ** 47 && reader?.wordsAt(address - (address % 8), 1) !== undefined
+  }
+
+  #none(): Error {
+    const kind = this.versioned ? 'DLManagedTensorVersioned' : 'DLManagedTensor'
+    const what = `No ${kind} lies at 0x${this.address.toString(16)}`
+    return stateError('ERR_INVALID_HANDLE', `${what}: pass on the pointer in the capsule, and not that of the capsule`)
   }
 }
 

@@ -2,13 +2,14 @@
 import { invalidValue, outOfRange, stateError } from '../../base/errors.js'
 import { type Device, deviceOf, driverOf, elsewhere } from '../../device.js'
 import type { Pointer } from '../../driver/driver.js'
-import { LentAllocation } from '../../memory/allocations.js'
 import type { BufferCore } from '../../memory/buffer-core.js'
 import { type DeviceBuffer, makeBuffer, placeOf } from '../../memory/device-buffer.js'
 import { recordedEvent } from '../../memory/stream-uses.js'
 import type { StreamCore } from '../../streams/stream-core.js'
+import { openOn } from './consumer-stream.js'
 import type { DType, ParsedType } from './dtype.js'
 import { checkLayout, type Layout, spanOf } from './layout.js'
+import { LentAllocation } from './lent-allocation.js'
 
 /** Memory of another library, and how its elements lie there. */
 export interface Tensor {
@@ -62,10 +63,16 @@ export function layoutIn(core: BufferCore, type: ParsedType, shape: unknown, str
 
 /**
  * A buffer of memory that another library lent, on the device `near` unless it is the host's. Its contents are there for
- * `use` now, and other streams wait for it. `handBack` is called once all work is done with it.
- * @throws ERR_INVALID_HANDLE, ERR_INVALID_ARG_VALUE, ERR_DEVICE_MISMATCH
+ * `use`, behind the work of `behind`, and other streams wait for that. `handBack` is called once all work is done with it.
+ * @throws ERR_INVALID_HANDLE, ERR_INVALID_ARG_VALUE, ERR_DEVICE_MISMATCH, ERR_CLOSED, ERR_UNSUPPORTED
  */
-export function takeIn(lent: LentMemory, near: Device, use: StreamCore | undefined, handBack: () => void): Tensor {
+export function takeIn(
+  lent: LentMemory,
+  near: Device,
+  use: StreamCore | undefined,
+  behind: StreamCore | undefined,
+  handBack: () => void,
+): Tensor {
   const { least, end } = spanOf(lent)
   const { type, shape, strides, readOnly } = lent
   if (end === least) throw invalidValue(`A tensor of shape (${shape.join(', ')}) has no elements, and no memory`)
@@ -79,6 +86,10 @@ export function takeIn(lent: LentMemory, near: Device, use: StreamCore | undefin
       'ERR_DEVICE_MISMATCH',
       `The memory is on ${device}, not on ${elsewhere(near, device)} as its owner says`,
     )
+  }
+  if (use !== undefined) {
+    openOn(isOfHost ? use.device : device, use, 'To take memory in')
+    if (behind !== undefined) use.driver.streamWaitStream(use.handle, behind.handle, behind.context)
   }
   const there = use && {
     ...recordedEvent(use, (event) => use.driver.eventRecordOwn(event, use.handle)),

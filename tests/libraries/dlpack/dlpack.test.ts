@@ -3,7 +3,14 @@ import assert from 'node:assert/strict'
 import { after, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DeviceBuffer, type PinnedBuffer, type Stream } from 'cuda-streams'
-import { type DLPackProducer, type DType, fromDLPack, type ToDLPackOptions, toDLPack } from 'cuda-streams/dlpack'
+import {
+  type DLPackProducer,
+  DLPackTensor,
+  type DType,
+  fromDLPack,
+  type ToDLPackOptions,
+  toDLPack,
+} from 'cuda-streams/dlpack'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import koffi from 'koffi'
 import { collectUntil, refused } from '../../conformance/expect.js'
@@ -279,16 +286,31 @@ onEveryBackend('DLPack', (bench: Workbench) => {
   })
 
   it('refuses what cannot be taken in, in words', () => {
-    for (const wrong of [undefined, null, 7, 7n, 'x', {}, { __dlpack__: () => 0 }, { versioned: true }])
+    for (const wrong of [undefined, null, 7, 7n, 'x', {}, { __dlpack__: () => 0 }])
       refused(() => fromDLPack(wrong as never), 'ERR_INVALID_ARG_TYPE', /a capsule/)
     refused(() => fromDLPack({ pointer: 'x' as never, versioned: true }), 'ERR_INVALID_ARG_TYPE', /capsule\.pointer/)
-    refused(() => fromDLPack({ pointer: 8n, versioned: true }), 'ERR_INVALID_HANDLE', /No DLManagedTensor lies at 0x8/)
+    refused(
+      () => fromDLPack({ pointer: 8n, versioned: true }),
+      'ERR_INVALID_HANDLE',
+      /No DLManagedTensorVersioned lies at 0x8/,
+    )
     refused(() => fromDLPack({ pointer: 8n, versioned: 1 as never }), 'ERR_INVALID_ARG_TYPE', /versioned/)
     refused(
       () => fromDLPack({ pointer: 8n, versioned: true }, { stream: 7 as never }),
       'ERR_INVALID_ARG_TYPE',
       /stream/,
     )
+    using pinned = device.allocPinned(4096)
+    pinned.bytes.fill(0x41)
+    const notOne = { pointer: BigInt(koffi.address(pinned.bytes.buffer)), versioned: true }
+    refused(() => fromDLPack(notOne), 'ERR_INVALID_HANDLE', /No DLManagedTensorVersioned/)
+    refused(() => fromDLPack({ ...notOne, versioned: false }), 'ERR_INVALID_HANDLE', /No DLManagedTensor lies/)
+    using buffer = device.alloc(BYTES, { stream: home })
+    refused(() => fromDLPack(buffer as never), 'ERR_INVALID_ARG_TYPE', /a capsule/)
+    const once = toDLPack(buffer, { ...WORDS, stream: home })
+    fromDLPack(once, { stream: home })
+    refused(() => fromDLPack(once, { stream: home }), 'ERR_CLOSED', /taken before/)
+    refused(() => Reflect.construct(DLPackTensor, []), 'ERR_INVALID_ARG_TYPE', /toDLPack/)
     const boom = new Error('boom')
     const throws = {
       __dlpack_device__: () => [2, device.ordinal] as const,

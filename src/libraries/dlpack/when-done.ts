@@ -1,5 +1,5 @@
 /** Tells other libraries that the GPU is done with what they lent. */
-import type { Driver, OwnEvent } from '../driver/driver.js'
+import type { Driver, OwnEvent } from '../../driver/driver.js'
 
 interface Lent {
   readonly driver: Driver
