@@ -97,12 +97,12 @@ export class DLPackTensor implements DLPackCapsule {
     return out.memory === undefined
   }
 
-  /** Takes back a tensor that no consumer has. Where one has it, it will use memory that is freed. May be called twice. */
+  /**
+   * Takes back a tensor that no consumer has. Where another library has it, that will use memory that is freed; where
+   * `fromDLPack()` has it, this does nothing. May be called twice.
+   */
   release(): void {
-    const out = outOf(this)
-    if (out.memory === undefined) return
-    if (!out.struct.isDeleted) out.struct.delete()
-    lookForReturns()
+    outOf(this).takeBack()
   }
 
   get [Symbol.toStringTag](): string {

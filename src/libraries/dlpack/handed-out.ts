@@ -30,6 +30,13 @@ export class HandedOut {
     return typeof value === 'object' && value !== null && #taken in value
   }
 
+  /** Calls the deleter, unless a consumer has done so or this library is the consumer. */
+  takeBack(): void {
+    if (this.#taken || this.memory === undefined) return
+    if (!this.struct.isDeleted) this.struct.delete()
+    lookForReturns()
+  }
+
   /** This library is its consumer. Throws ERR_CLOSED where it was before, or another is done with it. */
   take(): void {
     if (this.#taken || this.memory === undefined) {

@@ -1,6 +1,6 @@
 /** Calls of cuda-streams/cublas, cuda-streams/nccl and cuda-streams/sim: rows of the matrix. */
 import assert from 'node:assert/strict'
-import type { DeviceBuffer } from 'cuda-streams'
+import { type DeviceBuffer, PinnedBuffer } from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
 import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
 import { Communicator, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
@@ -236,7 +236,12 @@ function dlpack(name: string, members: readonly string[], act: (buffer: DeviceBu
     members,
     act: 'allocates',
     memory: [lent],
-    prepare: (scene) => () => act(scene.buffer(0) as DeviceBuffer, scene),
+    prepare: (scene) => () => {
+      const buffer = scene.buffer(0)
+      // Handed out as memory of the host, without a stream: tests/libraries/dlpack.
+      if (buffer instanceof PinnedBuffer) return toCudaArrayInterface(buffer as never, WORD_ELEMENTS)
+      return act(buffer, scene)
+    },
   }
 }
 

@@ -308,8 +308,12 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     using buffer = device.alloc(BYTES, { stream: home })
     refused(() => fromDLPack(buffer as never), 'ERR_INVALID_ARG_TYPE', /a capsule/)
     const once = toDLPack(buffer, { ...WORDS, stream: home })
-    fromDLPack(once, { stream: home })
+    const taken = fromDLPack(once, { stream: home })
+    once.release()
+    assert.equal(once.released, false, 'taken back from our own buffer')
     refused(() => fromDLPack(once, { stream: home }), 'ERR_CLOSED', /taken before/)
+    taken.buffer.close()
+    assert.equal(once.released, true)
     refused(() => Reflect.construct(DLPackTensor, []), 'ERR_INVALID_ARG_TYPE', /toDLPack/)
     const boom = new Error('boom')
     const throws = {
