@@ -17,10 +17,10 @@ import { type ExternalWork, queueExternal } from './kernels/external-work.js'
 import type { Kernel, LaunchConfig } from './kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from './kernels/kernel-signature.js'
 import { launch } from './kernels/launchable.js'
+import type { Bytes } from './memory/bytes.js'
 import type { DeviceBuffer } from './memory/device-buffer.js'
 import type { PinnedBuffer } from './memory/pinned-buffer.js'
 import {
-  type Bytes,
   copy,
   type DownloaderOptions,
   download,

@@ -217,6 +217,9 @@ export class MemoryWrapper implements MemoryDriver {
   allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory {
     return this.inner.allocatePinned(byteLength, context)
   }
+  registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer {
+    return this.inner.registerPinned(bytes, context)
+  }
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
     this.inner.closePinned(pointer, bytes, after)
   }

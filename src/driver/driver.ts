@@ -257,7 +257,12 @@ export interface MemoryDriver {
   /** `cuMemHostAlloc`, portable and mapped. Invalidates no capture. Its bytes are those that GPUs of the driver see. */
   allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory
   /**
-   * `cuMemFreeHost`: detaches `bytes`, the ArrayBuffer that came with it, if that is still reachable; gives the memory back
+   * `cuMemHostRegister`, portable and mapped: page-locks memory of the process, which stays where it is and is kept until
+   * `closePinned`. Invalidates no capture.
+   */
+  registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer
+  /**
+   * `cuMemFreeHost`, or `cuMemHostUnregister` of what was registered, which is never detached: detaches `bytes`, the ArrayBuffer that came with it, if that is still reachable; gives the memory back
    * once the latest records of these events are done, and takes the events over.
    */
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void

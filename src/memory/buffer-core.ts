@@ -29,6 +29,8 @@ export class BufferCore implements OpenMemory {
   owner: object | undefined
   /** Of the whole: the ArrayBuffer of the views of pinned memory. */
   bytes: ArrayBuffer | undefined
+  /** Of the whole: where it begins in that one. */
+  bytesBegin = 0
   #closed = false
   #view: OwnBytes | undefined
 
@@ -85,8 +87,13 @@ export class BufferCore implements OpenMemory {
   /** The bytes of pinned memory. The driver is not told: it is where programs look at them. */
   ownBytes(): OwnBytes {
     this.checkFitsArray(this.byteLength)
-    this.#view ??= new Uint8Array(this.ownBuffer(), this.byteOffset, this.byteLength)
+    this.#view ??= new Uint8Array(this.ownBuffer(), this.viewOffset, this.byteLength)
     return this.#view
+  }
+
+  /** Where it begins in `ownBuffer()`. */
+  get viewOffset(): number {
+    return this.whole.bytesBegin + this.byteOffset
   }
 
   ownBuffer(): ArrayBuffer {

@@ -1,5 +1,4 @@
 /** Moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
-import { types } from 'node:util'
 import { bare, bytesOf, checkInteger, readOptions } from '../base/arguments.js'
 import type { OwnBytes } from '../base/bytes.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
@@ -7,14 +6,12 @@ import type { FillWidth } from '../driver/driver.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { bufferCoreOf } from './buffer.js'
 import type { BufferCore } from './buffer-core.js'
+import { type Bytes, isBytes } from './bytes.js'
 import type { DeviceBuffer } from './device-buffer.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueCopy, queueFill } from './queue-with-memory.js'
 import { stageDownload, stageUpload } from './staging.js'
 import { type ViewConstructor, viewOf } from './views.js'
-
-/** Bytes of an ordinary array: a typed array, a DataView, a Buffer, or a whole ArrayBuffer, shared or not. */
-export type Bytes = ArrayBufferView | ArrayBufferLike
 
 /** The width of the value that a fill writes. */
 export interface FillOptions {
@@ -159,8 +156,6 @@ function checkBuffer(value: unknown, name: string): BufferCore {
 function checkLengths(wanted: number, name: string, given: number, as = 'the destination'): void {
   if (given !== wanted) throw outOfRange(name, `${wanted} bytes long, as ${as} is (take a slice)`, given)
 }
-
-const isBytes = (value: unknown): value is Bytes => ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)
 
 function checkSource(source: unknown, name: string): Uint8Array {
   if (isBytes(source)) return bytesOf(source, name)

@@ -40,6 +40,12 @@ export class SanitizerMemory extends MemoryWrapper {
     return pinned
   }
 
+  override registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer {
+    const pointer = super.registerPinned(bytes, context)
+    this.detector.allocatedApart(pointer, bytes.length, 'pinned')
+    return pointer
+  }
+
   override closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
     this.detector.closing(pointer, after, () => super.closePinned(pointer, bytes, after))
   }

@@ -26,6 +26,7 @@ import { HostCopies, type HostCopiesDriver } from './memory/host-copies.js'
 import { newArrayBuffer } from './memory/huge-pages.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/kept-blocks.js'
 import { PeerAccess } from './memory/peer-access.js'
+import { RegisteredMemory, type RegisteredMemoryParts } from './memory/registered-memory.js'
 import type { EventPool } from './waiting/event-pool.js'
 
 const PORTABLE_AND_MAPPED = 0x3
@@ -40,7 +41,7 @@ export interface CudaMemoryParts extends LibcudaParts, KeptBlocksParts {
   readonly hostFunctions: Pick<HostFunctions, 'countEntries' | 'exclusivelyNow'>
   readonly pool: EventPool
   readonly reserve: StreamReserve
-  readonly driver: KeptBlocksParts['driver'] & CopyOrderDriver & HostCopiesDriver
+  readonly driver: RegisteredMemoryParts['driver'] & CopyOrderDriver & HostCopiesDriver
 }
 
 export class CudaMemory implements MemoryDriver {
@@ -49,6 +50,7 @@ export class CudaMemory implements MemoryDriver {
   readonly #hostCopies: HostCopies
   readonly #pinned = new Map<Pointer, Block>()
   readonly #kept: KeptBlocks
+  readonly #registered: RegisteredMemory
   /** For a buffer that could not be detached: its memory dies when the last view does. */
   readonly #undetached = new FinalizationRegistry(
     (dying: { readonly block: Block; readonly after: readonly OwnEvent[] }) =>
@@ -59,6 +61,7 @@ export class CudaMemory implements MemoryDriver {
     this.#peers = new PeerAccess(parts)
     this.#copyOrder = new CopyOrder(parts)
     this.#hostCopies = new HostCopies(parts)
+    this.#registered = new RegisteredMemory(parts)
     const { library, relaxed } = parts
     this.#kept = new KeptBlocks(parts, (block) => relaxed.run(() => library.cuMemFreeHost(block.pointer)))
   }
@@ -91,7 +94,12 @@ export class CudaMemory implements MemoryDriver {
     return { pointer: block.pointer, bytes: koffi().view(BigInt(block.pointer), byteLength) }
   }
 
+  registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer {
+    return this.#registered.register(bytes, context)
+  }
+
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
+    if (this.#registered.unregister(pointer, after)) return
     const block = this.#pinned.get(pointer)
     if (block === undefined) return
     this.#pinned.delete(pointer)

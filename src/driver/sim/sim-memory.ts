@@ -17,7 +17,7 @@ import type { Machine } from './machine/machine.js'
 import type { SimDevice, SimOperation } from './machine/machine-state.js'
 import { Queue } from './machine/queue.js'
 import { SimOperationKind, type Work } from './machine/work.js'
-import { DeviceMemory, type MemoryBlock, PinnedMemory } from './memory-blocks.js'
+import { DeviceMemory, type MemoryBlock, PinnedMemory, RegisteredMemory } from './memory-blocks.js'
 import { CopyWork, FillWork, FreeWork } from './memory-work.js'
 import type { Registry } from './registry.js'
 
@@ -102,8 +102,24 @@ export class SimMemory implements MemoryDriver {
     return { pointer: block.pointer, bytes }
   }
 
+  registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer {
+    const call = 'cuMemHostRegister'
+    const device = this.registry.liveContextDevice(context, call)
+    this.machine.scheduler.tick()
+    for (const block of this.#blocks) {
+      if (!(block instanceof RegisteredMemory && block.overlaps(bytes))) continue
+      const { end } = block
+      this.machine.look([end])
+      if (end === undefined || !end.over) throw cudaError(call, CUresult.HOST_MEMORY_ALREADY_REGISTERED)
+    }
+    const block = new RegisteredMemory(this.#address(rounded(bytes.length)), bytes, device)
+    this.#insert(block)
+    return block.pointer
+  }
+
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
     const block = this.#blockAt(pointer, 1)
+    if (block instanceof RegisteredMemory) block.end = this.#freeBlockAfter(block, after)
     if (!(block instanceof PinnedMemory)) return
     block.detach(bytes)
     this.#freeBlockAfter(block, after)
@@ -136,7 +152,7 @@ export class SimMemory implements MemoryDriver {
   placeOf(pointer: Pointer, byteLength: number): MemoryPlace {
     const block = this.#blockAt(pointer, byteLength)
     if (block === undefined || block.freed) throw cudaError('cuPointerGetAttribute', CUresult.INVALID_VALUE)
-    return { device: block.device.ordinal, isOfHost: block instanceof PinnedMemory }
+    return { device: block.device.ordinal, isOfHost: !(block instanceof DeviceMemory) }
   }
 
   viewed(pointer: Pointer, byteLength: number): void {
@@ -173,9 +189,9 @@ export class SimMemory implements MemoryDriver {
     return block.pointer
   }
 
-  #freeBlockAfter(block: MemoryBlock, after: readonly OwnEvent[], size = 0): void {
+  #freeBlockAfter(block: MemoryBlock, after: readonly OwnEvent[], size = 0): SimOperation {
     const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
-    this.machine.marker(block.device.nullStream, records, new FreeWork(block, this.#giveBack))
+    const free = this.machine.marker(block.device.nullStream, records, new FreeWork(block, this.#giveBack))
     block.device.bytesUsed -= size
     try {
       for (const { event } of after) this.registry.destroyEvent(event)
@@ -183,6 +199,7 @@ export class SimMemory implements MemoryDriver {
       // The stack has run over. The memory is given back, which must not be done once more; some events are left.
       if (!(error instanceof RangeError)) throw error
     }
+    return free
   }
 
   #live(pointer: Pointer, byteLength: number, call: string): MemoryBlock {

@@ -160,7 +160,7 @@ export function toDLPack(buffer: DeviceBuffer | PinnedBuffer, options: ToDLPackO
   if (core.isPinned) core.viewed()
   else makeReady(core, given.stream)
   const [deviceType, deviceId] = device
-  const pointer = core.isPinned ? addressOfBytes(core.ownBuffer()) + core.byteOffset : core.pointer
+  const pointer = core.isPinned ? addressOfBytes(core.ownBytes()) : core.pointer
   const facts: TensorFacts = { ...layout, pointer, type, readOnly, deviceType, deviceId }
   return makeTensor(new HandedOut(new HandedOutStruct(facts, versioned), { core, buffer }), versioned, device)
 }

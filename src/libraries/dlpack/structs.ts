@@ -207,8 +207,8 @@ function findDeleter(): Deleter {
   return deleter
 }
 
-/** Where the bytes of an ArrayBuffer lie, for as long as it is not detached. */
-export const addressOfBytes = (bytes: ArrayBuffer): number => Number(koffi().address(bytes))
+/** Where bytes lie, for as long as their ArrayBuffer is not detached. */
+export const addressOfBytes = (bytes: Uint8Array): number => Number(koffi().address(bytes))
 
 type Call = (address: bigint, type: object, argument: number) => void
 

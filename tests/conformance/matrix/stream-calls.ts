@@ -490,6 +490,18 @@ const buffers: readonly Call[] = [
     prepare: (scene) => () => scene.keep(scene.device.alloc(BYTES, { interprocess: true })).pointer,
   },
   {
+    name: 'PinnedBuffer.from()',
+    members: ['PinnedBuffer.from'],
+    act: 'makes',
+    prepare:
+      ({ device }) =>
+      () => {
+        const array = new Uint8Array(new SharedArrayBuffer(BYTES))
+        const pinned = PinnedBuffer.from(array, { device })
+        pinned.close()
+      },
+  },
+  {
     name: 'device.allocPinned()',
     members: ['Device#allocPinned'],
     act: 'makes',

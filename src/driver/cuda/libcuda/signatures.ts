@@ -71,6 +71,8 @@ export const SIGNATURES = {
   cuOccupancyMaxActiveBlocksPerMultiprocessor: 'int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize',
   cuMemHostAlloc: 'void **pp, size_t bytesize, unsigned int Flags',
   cuMemFreeHost: 'void *p',
+  cuMemHostRegister_v2: 'void *p, size_t bytesize, unsigned int Flags',
+  cuMemHostUnregister: 'void *p',
   cuMemAlloc_v2: 'CUdeviceptr *dptr, size_t bytesize',
   cuMemFree_v2: 'CUdeviceptr dptr',
   cuMemGetAddressRange_v2: 'CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr',
