@@ -33,6 +33,7 @@ export type { Extent3, Index3, SimulatedGrid, SimulatedThread } from './kernels/
 export type { Bytes } from './memory/bytes.js'
 export { DeviceBuffer, type ForeignMemoryOptions } from './memory/device-buffer.js'
 export { PinnedBuffer } from './memory/pinned-buffer.js'
+export type { CopyOptions } from './memory/row-layout.js'
 export type { DownloaderOptions, FillOptions } from './memory/transfers.js'
 export type { ViewConstructor } from './memory/views.js'
 export type { AllocOptions } from './shortcuts.js'

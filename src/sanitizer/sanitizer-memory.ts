@@ -1,14 +1,18 @@
 /** Memory: allocations, copies, fills, frees, and views of pinned memory. */
-import type {
-  ContextHandle,
-  CopyName,
-  CopyRoute,
-  FillWidth,
-  MemoryPlace,
-  OwnEvent,
-  PinnedMemory,
-  Pointer,
-  StreamHandle,
+import {
+  type Access,
+  type BatchedCopy,
+  type ContextHandle,
+  type CopyName,
+  type CopyRoute,
+  extentOf,
+  type FillWidth,
+  type MemoryPlace,
+  type MemoryRows,
+  type OwnEvent,
+  type PinnedMemory,
+  type Pointer,
+  type StreamHandle,
 } from '../driver/driver.js'
 import { type DriverWrapper, MemoryWrapper } from '../driver/driver-wrapper.js'
 import type { Detector } from './detector.js'
@@ -64,6 +68,30 @@ export class SanitizerMemory extends MemoryWrapper {
     this.detector.work(stream, name, memory)
   }
 
+  override copyRows(
+    destination: Pointer,
+    source: Pointer,
+    to: MemoryRows,
+    from: MemoryRows,
+    stream: StreamHandle,
+    route?: 'withinHost',
+  ): void {
+    const memory = [inRows(destination, to, 'out'), inRows(source, from, 'in')]
+    this.detector.probe(stream, 'copy', memory)
+    super.copyRows(destination, source, to, from, stream, route)
+    this.detector.work(stream, 'copy', memory)
+  }
+
+  override copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void {
+    const memory = copies.flatMap(({ destination, source, byteLength }) => [
+      touching(destination, byteLength, 'out'),
+      touching(source, byteLength, 'in'),
+    ])
+    this.detector.probe(stream, 'copy', memory)
+    super.copyBatch(copies, stream)
+    this.detector.work(stream, 'copy', memory)
+  }
+
   override fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
     const memory: readonly Touched[] = [touching(pointer, count * width, 'out')]
     this.detector.probe(stream, 'fill', memory)
@@ -81,4 +109,9 @@ export class SanitizerMemory extends MemoryWrapper {
     this.detector.viewed(pointer, byteLength)
     super.viewed(pointer, byteLength)
   }
+}
+
+function inRows(pointer: Pointer, rows: MemoryRows, access: Access): Touched {
+  const dense = rows.rowDistance === rows.rowLength && rows.matrixDistance === rows.rows * rows.rowLength
+  return { ...touching(pointer, extentOf(rows), access), rows: dense ? undefined : rows }
 }

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { runInNewContext } from 'node:vm'
-import { DeviceBuffer, defineKernel, Event, ExternalStream, Module, Program, Stream } from 'cuda-streams'
+import { DeviceBuffer, defineKernel, Event, ExternalStream, Module, PinnedBuffer, Program, Stream } from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
 import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
 import { Communicator } from 'cuda-streams/nccl'
@@ -68,6 +68,13 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ['stream', 'event.wait(stream)', 'external', (o) => event.wait(stream, o)],
     ['stream', 'stream.wait(stream)', 'event, external', (o) => stream.wait(bench.stream(), o)],
     ['stream', 'stream.downloader()', 'chunkBytes', (o) => stream.downloader(buffer, o)],
+    [
+      'memory/transfers',
+      'stream.copy()',
+      'shape, destinationStrides, sourceStrides',
+      (o) => stream.copy(buffer, buffer, o),
+    ],
+    ['memory/pinned-buffer', 'PinnedBuffer.from()', 'device', (o) => PinnedBuffer.from(new Uint8Array(8), o)],
     ['memory/transfers', 'stream.fill()', 'width', (o) => stream.fill(buffer, 0, o)],
     ['graphs/capture', 'stream.capture()', 'mode', (o) => stream.capture(() => {}, o)],
     ['driver/finished', 'stream.finished()', 'signal', (o) => stream.finished(o)],

@@ -3,6 +3,7 @@
  * whole device.
  */
 import {
+  type BatchedCopy,
   type ContextHandle,
   type CopyRoute,
   cudaHandleOf,
@@ -10,6 +11,7 @@ import {
   type FillWidth,
   type MemoryDriver,
   type MemoryPlace,
+  type MemoryRows,
   type OwnEvent,
   type PinnedMemory,
   type Pointer,
@@ -20,6 +22,7 @@ import type { HostFunctions } from './host-functions/host-functions.js'
 import { check } from './libcuda/library.js'
 import { koffi } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
+import { CopyBatches } from './memory/copy-batches.js'
 import { CopyOrder, type CopyOrderDriver } from './memory/copy-order.js'
 import { detach } from './memory/detach.js'
 import { HostCopies, type HostCopiesDriver } from './memory/host-copies.js'
@@ -27,6 +30,7 @@ import { newArrayBuffer } from './memory/huge-pages.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/kept-blocks.js'
 import { PeerAccess } from './memory/peer-access.js'
 import { RegisteredMemory, type RegisteredMemoryParts } from './memory/registered-memory.js'
+import { RowCopies } from './memory/row-copies.js'
 import type { EventPool } from './waiting/event-pool.js'
 
 const PORTABLE_AND_MAPPED = 0x3
@@ -48,6 +52,8 @@ export class CudaMemory implements MemoryDriver {
   readonly #peers: PeerAccess
   readonly #copyOrder: CopyOrder
   readonly #hostCopies: HostCopies
+  readonly #rowCopies: RowCopies
+  readonly #copyBatches: CopyBatches
   readonly #pinned = new Map<Pointer, Block>()
   readonly #kept: KeptBlocks
   readonly #registered: RegisteredMemory
@@ -61,6 +67,8 @@ export class CudaMemory implements MemoryDriver {
     this.#peers = new PeerAccess(parts)
     this.#copyOrder = new CopyOrder(parts)
     this.#hostCopies = new HostCopies(parts)
+    this.#rowCopies = new RowCopies(parts, this.#copyOrder)
+    this.#copyBatches = new CopyBatches(parts, this.#copyOrder)
     this.#registered = new RegisteredMemory(parts)
     const { library, relaxed } = parts
     this.#kept = new KeptBlocks(parts, (block) => relaxed.run(() => library.cuMemFreeHost(block.pointer)))
@@ -134,6 +142,26 @@ export class CudaMemory implements MemoryDriver {
     calls.inContextOf(stream, 'cuMemcpyPeerAsync', (raw) =>
       library.cuMemcpyPeerAsync(destination, to, source, from, byteLength, raw),
     )
+  }
+
+  copyRows(
+    destination: Pointer,
+    source: Pointer,
+    to: MemoryRows,
+    from: MemoryRows,
+    stream: StreamHandle,
+    route?: 'withinHost',
+  ): void {
+    this.parts.hostFunctions.countEntries(stream, 1)
+    if (route === 'withinHost') this.#hostCopies.copyRows(destination, source, to, from, stream)
+    else this.#rowCopies.copy(destination, source, to, from, stream)
+  }
+
+  copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void {
+    if (this.#copyBatches.copy(copies, stream)) this.parts.hostFunctions.countEntries(stream, copies.length)
+    else
+      for (const { destination, source, byteLength, route } of copies)
+        this.copy(destination, source, byteLength, stream, route)
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {

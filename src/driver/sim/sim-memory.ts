@@ -3,22 +3,25 @@
  * time, so that a wait which is missing shows as wrong bytes.
  */
 import { CUresult, cudaError } from '../cuda-results.js'
-import type {
-  ContextHandle,
-  EventHandle,
-  FillWidth,
-  MemoryDriver,
-  MemoryPlace,
-  OwnEvent,
-  Pointer,
-  StreamHandle,
+import {
+  type BatchedCopy,
+  type ContextHandle,
+  type EventHandle,
+  extentOf,
+  type FillWidth,
+  type MemoryDriver,
+  type MemoryPlace,
+  type MemoryRows,
+  type OwnEvent,
+  type Pointer,
+  type StreamHandle,
 } from '../driver.js'
 import type { Machine } from './machine/machine.js'
 import type { SimDevice, SimOperation } from './machine/machine-state.js'
 import { Queue } from './machine/queue.js'
 import { SimOperationKind, type Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PinnedMemory, RegisteredMemory } from './memory-blocks.js'
-import { CopyWork, FillWork, FreeWork } from './memory-work.js'
+import { CopyWork, FillWork, FreeWork, RowsWork } from './memory-work.js'
 import type { Registry } from './registry.js'
 
 /** What an H200 has (nominally): 141 GB. */
@@ -138,6 +141,30 @@ export class SimMemory implements MemoryDriver {
     const work = orOutOfMemory(call, () => new CopyWork(to, destination, from, source, byteLength, engine))
     const duration = Math.max(SHORTEST, byteLength / bandwidth)
     this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
+  }
+
+  copyRows(
+    destination: Pointer,
+    source: Pointer,
+    toRows: MemoryRows,
+    fromRows: MemoryRows,
+    stream: StreamHandle,
+  ): void {
+    const call = 'cuMemcpy3DAsync'
+    const to = this.#live(destination, extentOf(toRows), call)
+    const from = this.#live(source, extentOf(fromRows), call)
+    const { engine, bandwidth } = route(to, from)
+    const [there, here] = [
+      { block: to, pointer: destination, rows: toRows },
+      { block: from, pointer: source, rows: fromRows },
+    ]
+    const work = orOutOfMemory(call, () => new RowsWork(there, here, engine))
+    const duration = Math.max(SHORTEST, work.byteLength / bandwidth)
+    this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
+  }
+
+  copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void {
+    for (const { destination, source, byteLength } of copies) this.copy(destination, source, byteLength, stream)
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {

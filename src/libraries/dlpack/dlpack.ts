@@ -34,7 +34,10 @@ export interface DLPackRequest {
 
 /** An object with Python's protocol: what a JavaScript object that stands for a tensor of Python's has. */
 export interface DLPackProducer {
-  /** Hands its memory out; who calls it has to call the deleter. */
+  /**
+   * Hands its memory out; the caller has to call the deleter.
+   * @param request The stream on which it is wanted, and the latest version that is understood.
+   */
   __dlpack__(request: DLPackRequest): DLPackCapsule
   /** A DLDeviceType, such as 2 for CUDA, and the ordinal of the device. */
   __dlpack_device__(): readonly [type: number, id: number]

@@ -1,6 +1,6 @@
 /** Calls on streams: rows of the matrix. */
 import assert from 'node:assert/strict'
-import { DeviceBuffer, ExternalStream, Graph, Stream } from 'cuda-streams'
+import { DeviceBuffer, ExternalStream, Graph, PinnedBuffer, Stream } from 'cuda-streams'
 import { hasWorkBehind } from './axes.js'
 import type { Call } from './call.js'
 import { BYTES, WORDS } from './lab.js'

@@ -81,6 +81,7 @@ export const SIGNATURES = {
   cuMemcpyAsync: 'CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream',
   cuMemcpyPeerAsync:
     'CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream',
+  cuMemcpy3DAsync_v2: 'const CUDA_MEMCPY3D *pCopy, CUstream hStream',
   cuMemcpyBatchAsync:
     'CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream',
   cuMemsetD8Async: 'CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream',
