@@ -428,7 +428,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @example
    * ```ts
    * // 16 rows of 64 bytes, out of an image with 256 bytes in a row
-   * stream.copy(tile, image.slice(64, 15 * 256 + 64), { shape: [16, 64], sourceStrides: [256] })
+   * stream.copy(to, from.slice(64, 15 * 256 + 64), { shape: [16, 64], sourceStrides: [256] })
    * ```
    */
   copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer, options: CopyOptions): this
