@@ -1,5 +1,5 @@
 /** Arrays of programs, as bytes. */
-import { types } from 'node:util'
+import { types } from '#platform'
 
 /** Bytes of an ordinary array: a typed array, a DataView, a Buffer, or a whole ArrayBuffer, shared or not. */
 export type Bytes = ArrayBufferView | ArrayBufferLike

@@ -2,6 +2,7 @@
  * Keeps memory of JavaScript where it is, so that a GPU may use it. V8 never moves the memory of an ArrayBuffer, but gives it to
  * another one where it is transferred, and frees it with that one.
  */
+import { markAsUntransferable } from '#platform'
 import { describe, invalidValue, stateError } from '../base/errors.js'
 
 const TRANSFERS = ['transfer', 'transferToFixedLength'] as const
@@ -37,21 +38,14 @@ export function keepInPlace(buffer: ArrayBufferLike): void {
   }
 }
 
-const markAsUntransferable = (buffer: ArrayBufferLike): void =>
-  process.getBuiltinModule('node:worker_threads').markAsUntransferable(buffer)
-
 /** Does what is marked stay, by copying or by an error? Not every run time heeds it. */
 function marksWork(): boolean {
   const scratch = new ArrayBuffer(8)
+  if (!markAsUntransferable(scratch)) return false
   try {
-    markAsUntransferable(scratch)
     structuredClone(scratch, { transfer: [scratch] })
   } catch {
-    // Refused: then it was not transferred, or cannot be marked.
-    return (
-      scratch.byteLength > 0 &&
-      typeof process.getBuiltinModule('node:worker_threads').markAsUntransferable === 'function'
-    )
+    // Refused: so it was not transferred.
   }
   return scratch.byteLength > 0
 }

@@ -114,7 +114,7 @@ function register(bytes: Uint8Array, device: Device): PinnedBuffer {
   keepInPlace(bytes.buffer)
   const driver = driverOf(device)
   const pointer = driver.memory.registerPinned(bytes, contextOf(device))
-  const core = new BufferCore(new PinnedAllocation(device, driver, pointer, bytes.length))
+  const core = new BufferCore(new PinnedAllocation(device, driver, pointer, bytes.length, false))
   // Views are made of it as of any ArrayBuffer, though it may be a SharedArrayBuffer.
   core.bytes = bytes.buffer as ArrayBuffer
   core.bytesBegin = bytes.byteOffset

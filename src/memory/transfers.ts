@@ -1,4 +1,5 @@
 /** Moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
+import { webStreams } from '#platform'
 import { bare, bytesOf, checkArray, checkInteger, readOptions } from '../base/arguments.js'
 import type { OwnBytes } from '../base/bytes.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
@@ -32,8 +33,6 @@ const CHUNK_BYTES = 4 * 1024 * 1024
 /** Room is made for this many copies at a time: streams need not take more. */
 const MOST_AT_ONCE = 256
 const FILL_OPTIONS = ['width'] as const
-/** Loaded at the first use, in milliseconds; those in globalThis may be the program's own. */
-const webStreams = () => process.getBuiltinModule('node:stream/web')
 
 /** `stream.copy()`. */
 export function copy(stream: StreamCore, destination: unknown, source: unknown, options?: CopyOptions): void {

@@ -1,6 +1,5 @@
 /** Memory: allocations, copies, fills, frees, and views of pinned memory. */
 import {
-  type Access,
   type BatchedCopy,
   type ContextHandle,
   type CopyName,
@@ -16,7 +15,7 @@ import {
 } from '../driver/driver.js'
 import { type DriverWrapper, MemoryWrapper } from '../driver/driver-wrapper.js'
 import type { Detector } from './detector.js'
-import { type Touched, touching } from './operations.js'
+import type { Touched } from './operations.js'
 
 export class SanitizerMemory extends MemoryWrapper {
   constructor(
@@ -62,10 +61,11 @@ export class SanitizerMemory extends MemoryWrapper {
     route?: CopyRoute,
     name: CopyName = 'copy',
   ): void {
-    const memory: readonly Touched[] = [touching(destination, byteLength, 'out'), touching(source, byteLength, 'in')]
-    this.detector.probe(stream, name, memory)
+    const { detector } = this
+    const memory = [detector.touching(destination, byteLength, 'out'), detector.touching(source, byteLength, 'in')]
+    detector.probe(stream, name, memory)
     super.copy(destination, source, byteLength, stream, route, name)
-    this.detector.work(stream, name, memory)
+    detector.work(stream, name, memory)
   }
 
   override copyRows(
@@ -76,7 +76,7 @@ export class SanitizerMemory extends MemoryWrapper {
     stream: StreamHandle,
     route?: 'withinHost',
   ): void {
-    const memory = [inRows(destination, to, 'out'), inRows(source, from, 'in')]
+    const memory = [this.#inRows(destination, to, 'out'), this.#inRows(source, from, 'in')]
     this.detector.probe(stream, 'copy', memory)
     super.copyRows(destination, source, to, from, stream, route)
     this.detector.work(stream, 'copy', memory)
@@ -84,8 +84,8 @@ export class SanitizerMemory extends MemoryWrapper {
 
   override copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void {
     const memory = copies.flatMap(({ destination, source, byteLength }) => [
-      touching(destination, byteLength, 'out'),
-      touching(source, byteLength, 'in'),
+      this.detector.touching(destination, byteLength, 'out'),
+      this.detector.touching(source, byteLength, 'in'),
     ])
     this.detector.probe(stream, 'copy', memory)
     super.copyBatch(copies, stream)
@@ -93,7 +93,7 @@ export class SanitizerMemory extends MemoryWrapper {
   }
 
   override fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
-    const memory: readonly Touched[] = [touching(pointer, count * width, 'out')]
+    const memory = [this.detector.touching(pointer, count * width, 'out')]
     this.detector.probe(stream, 'fill', memory)
     super.fill(pointer, value, width, count, stream)
     this.detector.work(stream, 'fill', memory)
@@ -109,9 +109,10 @@ export class SanitizerMemory extends MemoryWrapper {
     this.detector.viewed(pointer, byteLength)
     super.viewed(pointer, byteLength)
   }
-}
 
-function inRows(pointer: Pointer, rows: MemoryRows, access: Access): Touched {
-  const dense = rows.rowDistance === rows.rowLength && rows.matrixDistance === rows.rows * rows.rowLength
-  return { ...touching(pointer, extentOf(rows), access), rows: dense ? undefined : rows }
+  #inRows(pointer: Pointer, rows: MemoryRows, access: 'in' | 'out'): Touched {
+    const isDense = rows.rowDistance === rows.rowLength && rows.matrixDistance === rows.rows * rows.rowLength
+    const touched = this.detector.touching(pointer, extentOf(rows), access)
+    return isDense ? touched : { ...touched, rows }
+  }
 }

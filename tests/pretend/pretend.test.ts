@@ -22,6 +22,7 @@ const CONFORMANCE = [
     'draining',
     'foreign-handles',
     'foreign-streams',
+    'graph-keeps',
     'heard',
   ],
   ...[

@@ -2,7 +2,7 @@
  * Handles that look like pointers. Each simulation has a range of its own that no allocator maps, so that a handle
  * given to the wrong driver is recognised. As in malloc, what was given back last is handed out first.
  */
-import { threadId } from 'node:worker_threads'
+import { threadId } from '#platform'
 
 type SimHandleKind = 'stream' | 'event' | 'context' | 'graph' | 'graphExec'
 
@@ -105,6 +105,11 @@ export class Handles {
     this.base = ranges.take(RANGE).base
   }
 
+  /** What stands behind handles of a kind; the next to be made is the first. */
+  behind<T>(name: SimHandleKind): Behind<T> {
+    return new Behind(this.base + this.#kinds[name].next + SPACING)
+  }
+
   take(name: SimHandleKind): number {
     const kind = this.#kinds[name]
     const reused = kind.free.pop()
@@ -127,5 +132,35 @@ export class Handles {
 
   remembers(kind: SimHandleKind, handle: number): boolean {
     return this.#kinds[kind].remembered.has(handle)
+  }
+}
+
+/** The objects behind the handles of one kind: a handle is the number of a place, which is quicker than a Map of handles. */
+export class Behind<T> {
+  readonly #objects: (T | undefined)[] = []
+  #size = 0
+
+  /** `first` is a handle no higher than any of them. */
+  constructor(private readonly first: number) {}
+
+  get size(): number {
+    return this.#size
+  }
+
+  get(handle: number): T | undefined {
+    const place = (handle - this.first) / SPACING
+    // Any other number is no place, and slow to look up.
+    return place >>> 0 === place ? this.#objects[place] : undefined
+  }
+
+  set(handle: number, object: T): void {
+    this.#objects[(handle - this.first) / SPACING] = object
+    this.#size += 1
+  }
+
+  delete(handle: number): void {
+    if (this.get(handle) === undefined) return
+    this.#objects[(handle - this.first) / SPACING] = undefined
+    this.#size -= 1
   }
 }

@@ -34,6 +34,7 @@ const SLAB = 2 ** 29
 /** Bytes in a nanosecond: 50 GB/s between host and device, 2000 GB/s on the device. */
 const HOST_BANDWIDTH = 50
 const DEVICE_BANDWIDTH = 2000
+const FILL_CALLS = { 1: 'cuMemsetD8Async', 2: 'cuMemsetD16Async', 4: 'cuMemsetD32Async' } as const
 /** Virtual nanoseconds that the shortest copy takes. */
 const SHORTEST = 1000
 
@@ -128,6 +129,11 @@ export class SimMemory implements MemoryDriver {
     this.#freeBlockAfter(block, after)
   }
 
+  detachPinned(pointer: Pointer, bytes: ArrayBuffer): void {
+    const block = this.#blockAt(pointer, 1)
+    if (block instanceof PinnedMemory) block.detach(bytes)
+  }
+
   /** Every simulated device reaches all memory. */
   admit(): boolean {
     return true
@@ -168,7 +174,7 @@ export class SimMemory implements MemoryDriver {
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
-    const call = `cuMemsetD${8 * width}Async`
+    const call = FILL_CALLS[width]
     const byteLength = count * width
     const block = this.#live(pointer, byteLength, call)
     const work = orOutOfMemory(call, () => new FillWork(block, pointer, value, width, count))
