@@ -8,6 +8,7 @@ import {
   type FillWidth,
   type MemoryRows,
   type Pointer,
+  type PoolHandle,
   type StreamHandle,
 } from '../driver/driver.js'
 import { type DriverWrapper, MemoryWrapper } from '../driver/driver-wrapper.js'
@@ -22,10 +23,10 @@ export class TimelineMemory extends MemoryWrapper {
     super(wrapper)
   }
 
-  override allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
+  override allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer {
     const { writer } = this
     const row = writer.begin(RowKind.ALLOCATE, stream, writer.common.allocate, byteLength)
-    return writer.during(row, stream, () => super.allocate(byteLength, stream, context))
+    return writer.during(row, stream, () => super.allocate(byteLength, stream, context, pool))
   }
 
   override free(pointer: Pointer, stream: StreamHandle): void {

@@ -5,6 +5,7 @@ import { closedHandle, refusedHandle } from '../handle-errors.js'
 import { type Behind, Handles, type Ranges } from './handles.js'
 import type { Machine } from './machine/machine.js'
 import { SimDevice, SimEvent, SimStream } from './machine/machine-state.js'
+import { DevicePools } from './machine/pools.js'
 
 export class Registry {
   readonly handles: Handles
@@ -19,6 +20,7 @@ export class Registry {
     private readonly machine: Machine,
     ranges: Ranges,
     devices: number,
+    private readonly deviceBytes: number,
   ) {
     this.handles = new Handles(ranges)
     this.#streams = this.handles.behind('stream')
@@ -132,7 +134,7 @@ export class Registry {
 
   #makeDevice(ordinal: number): SimDevice {
     const context = this.handles.take('context') as ContextHandle
-    const device = new SimDevice(ordinal, context, this.#ids + 1n)
+    const device = new SimDevice(ordinal, context, this.#ids + 1n, new DevicePools(this.deviceBytes))
     this.#ids += 2n
     this.#contexts.set(context, device)
     for (const which of [0, 1] as const) this.#defaultStreams.set(defaultStream(ordinal, which), device.nullStream)

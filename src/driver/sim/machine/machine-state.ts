@@ -14,6 +14,7 @@ import {
   type StreamHandle,
 } from '../../driver.js'
 import type { Listed } from './live-operations.js'
+import type { DevicePools } from './pools.js'
 import { SimOperationKind, type Touch, type Work } from './work.js'
 
 export class SimDevice {
@@ -23,8 +24,6 @@ export class SimDevice {
   readonly engineToHost: number
   /** The CUresult of the fault that broke it, or 0. */
   fault = 0
-  /** Bytes that are allocated and not freed. */
-  bytesUsed = 0
   /** Unfinished operations in blocking streams, the null stream among them. */
   blockingUnfinished = 0
   /** Blocking streams with work queued since the null stream last waited for all of them. */
@@ -38,6 +37,7 @@ export class SimDevice {
     readonly ordinal: number,
     readonly context: ContextHandle,
     firstId: bigint,
+    readonly pools: DevicePools,
   ) {
     this.kernelSlots = 3 * ordinal
     this.engineToDevice = 3 * ordinal + 1
