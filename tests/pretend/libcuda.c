@@ -184,11 +184,12 @@ static void *gpu(void *unused) {
 static void addNull(Op *op) {
   Stream *s = op->stream;
   if (s == &nullStream) {
-    op->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 1));
+    /* A wait for an event behind a whole device has marks already. */
+    op->marks = realloc(op->marks, sizeof(Mark) * (size_t)(op->nmarks + nstreams + 1));
     for (int i = 0; i < nstreams; i++) if (streams[i]->alive && isBlocking(streams[i])) op->marks[op->nmarks++] = tail(streams[i]);
     op->marks[op->nmarks++] = tail(&perThread);
   } else if (isBlocking(s) && nullStream.done < nullStream.queued) {
-    op->marks = malloc(sizeof(Mark));
+    op->marks = realloc(op->marks, sizeof(Mark) * (size_t)(op->nmarks + 1));
     op->marks[op->nmarks++] = tail(&nullStream);
   }
 }
