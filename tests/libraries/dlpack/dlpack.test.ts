@@ -162,7 +162,7 @@ onEveryBackend('DLPack', (bench: Workbench) => {
     assert.equal(await firstByte(other, tensor.buffer), 2)
     tensor.buffer.close()
 
-    fromDLPack(producer, { stream: null }).buffer.close()
+    device.run(() => fromDLPack(producer, { stream: null })).buffer.close()
     device.run(() => fromDLPack(producer, { stream: device.defaultStream })).buffer.close()
     device.run(() => fromDLPack(producer)).buffer.close()
     assert.deepEqual(
