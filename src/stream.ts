@@ -1,5 +1,13 @@
 /** Streams: queues of GPU work, with all of their methods. */
-import { checkBoolean, checkFunction, checkThis, type Given, isInstance, readOptions } from './base/arguments.js'
+import {
+  checkBoolean,
+  checkFunction,
+  checkThis,
+  type Given,
+  isInstance,
+  isRevoked,
+  readOptions,
+} from './base/arguments.js'
 import type { OwnBytes } from './base/bytes.js'
 import { heardFrom, inspectAsPrinted, invalidType, printed, refuseReceiver, stateError } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
@@ -17,11 +25,13 @@ import { type ExternalWork, queueExternal } from './kernels/external-work.js'
 import type { Kernel, LaunchConfig } from './kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from './kernels/kernel-signature.js'
 import { launch } from './kernels/launchable.js'
+import type { Bytes } from './memory/bytes.js'
 import type { DeviceBuffer } from './memory/device-buffer.js'
 import type { PinnedBuffer } from './memory/pinned-buffer.js'
+import type { CopyOptions } from './memory/row-layout.js'
 import {
-  type Bytes,
   copy,
+  copyAll,
   type DownloaderOptions,
   download,
   downloader,
@@ -415,8 +425,41 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws {Error} ERR_OUT_OF_RANGE where the lengths differ, ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
    * for a buffer of another driver; ERR_UNSUPPORTED for pinned memory and that of a GPU which the stream's cannot reach
    */
-  copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this {
-    copy(open(this), destination, source)
+  copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this
+  /**
+   * Queues a copy of rows with gaps between them, as of a part of an image or of a volume (`cuMemcpy3DAsync`). Within the
+   * host a host function copies. Never blocks.
+   * @param destination The buffer to write, which may be longer. A slice says where the rows begin.
+   * @param source The buffer to read, the same.
+   * @param options `shape`: [rows, bytes of each] or [planes, rows, bytes]. `destinationStrides`, `sourceStrides`: bytes from
+   * one row to the next, [row] or [plane, row]; a plane's is a whole number of rows' (default: without gaps)
+   * @throws {Error} ERR_OUT_OF_RANGE where rows lie outside of a buffer, or overlap; ERR_INVALID_ARG_VALUE for another number of
+   * strides; otherwise as above, and ERR_UNSUPPORTED between GPUs that cannot reach each other's memory
+   * @example
+   * ```ts
+   * // 16 rows of 64 bytes, out of an image with 256 bytes in a row
+   * stream.copy(to, from.slice(64, 15 * 256 + 64), { shape: [16, 64], sourceStrides: [256] })
+   * ```
+   */
+  copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer, options: CopyOptions): this
+  /**
+   * Queues many copies, in any order among themselves (`cuMemcpyBatchAsync`, where the driver has it and the stream is no null
+   * stream and does not capture; else one by one). More than 256 are queued in parts.
+   * @param copies Pairs of a destination and a source of one length. None may write what another reads or writes.
+   * @throws {Error} as above; ERR_INVALID_ARG_VALUE where two touch the same memory and one writes it
+   * @example
+   * ```ts
+   * stream.copy([
+   *   [to.slice(0, 16), from.slice(32, 16)],
+   *   [to.slice(16, 16), from.slice(0, 16)],
+   * ])
+   * ```
+   */
+  copy(copies: readonly (readonly [DeviceBuffer | PinnedBuffer, DeviceBuffer | PinnedBuffer])[]): this
+  copy(destination: unknown, source?: unknown, options?: CopyOptions): this {
+    const core = open(this)
+    if (!isRevoked(destination) && Array.isArray(destination)) copyAll(core, destination, source)
+    else copy(core, destination, source, options)
     return this
   }
 

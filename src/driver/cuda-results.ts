@@ -123,6 +123,7 @@ const EXPLANATIONS: Readonly<Record<number, string>> = {
   600: 'The work is not done yet: wait for it first',
   700: 'A kernel used an address that is not its own. The context is lost: every later call on this device fails the same way until the process starts anew',
   709: 'The context is gone: its device was reset, or another library released it',
+  712: 'The memory, or a part of it, is registered: use the PinnedBuffer that it has, or close that one and wait for the work with it',
   719: 'A kernel failed. The context is lost: every later call on this device fails the same way until the process starts anew',
   900: 'This cannot be done while a stream captures: end the capture first, or do it before',
   901: 'An earlier mistake has invalidated the capture: end it and begin anew',
@@ -147,6 +148,8 @@ export const CUresult = {
   ILLEGAL_ADDRESS: 700,
   PEER_ACCESS_ALREADY_ENABLED: 704,
   CONTEXT_IS_DESTROYED: 709,
+  HOST_MEMORY_ALREADY_REGISTERED: 712,
+  HOST_MEMORY_NOT_REGISTERED: 713,
   STREAM_CAPTURE_UNSUPPORTED: 900,
   STREAM_CAPTURE_INVALIDATED: 901,
   STREAM_CAPTURE_MERGE: 902,
@@ -161,7 +164,11 @@ export const CUresult = {
 } as const
 
 /** Is it one of the results with which a context fails that is lost or destroyed? */
-export const isContextLost = (result: number): boolean => result >= CUresult.ILLEGAL_ADDRESS && result < 800
+export const isContextLost = (result: number): boolean =>
+  result >= CUresult.ILLEGAL_ADDRESS &&
+  result < 800 &&
+  result !== CUresult.HOST_MEMORY_ALREADY_REGISTERED &&
+  result !== CUresult.HOST_MEMORY_NOT_REGISTERED
 
 let lost = false
 

@@ -6,6 +6,7 @@
 import type { OwnBytes } from '../base/bytes.js'
 import type {
   AdoptedStream,
+  BatchedCopy,
   Cancel,
   CaptureMode,
   ContextHandle,
@@ -27,6 +28,7 @@ import type {
   LibraryDriver,
   MemoryDriver,
   MemoryPlace,
+  MemoryRows,
   ModuleHandle,
   OwnEvent,
   PinnedMemory,
@@ -230,6 +232,9 @@ export class MemoryWrapper implements MemoryDriver {
   allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory {
     return this.inner.allocatePinned(byteLength, context)
   }
+  registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer {
+    return this.inner.registerPinned(bytes, context)
+  }
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
     this.inner.closePinned(pointer, bytes, after)
   }
@@ -248,6 +253,19 @@ export class MemoryWrapper implements MemoryDriver {
     name?: CopyName,
   ): void {
     this.inner.copy(destination, source, byteLength, stream, route, name)
+  }
+  copyRows(
+    destination: Pointer,
+    source: Pointer,
+    to: MemoryRows,
+    from: MemoryRows,
+    stream: StreamHandle,
+    route?: 'withinHost',
+  ): void {
+    this.inner.copyRows(destination, source, to, from, stream, route)
+  }
+  copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void {
+    this.inner.copyBatch(copies, stream)
   }
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
     this.inner.fill(pointer, value, width, count, stream)

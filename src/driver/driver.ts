@@ -251,6 +251,20 @@ export type CopyRoute = TwoDevices | 'withinHost'
 /** What the program has called for. Default 'copy'. */
 export type CopyName = 'copy' | 'upload' | 'download'
 
+/** One of several copies. */
+export interface BatchedCopy {
+  readonly destination: Pointer
+  readonly source: Pointer
+  readonly byteLength: number
+  readonly route: 'withinHost' | undefined
+}
+
+/** Bytes from the first byte of the rows to behind the last. */
+export const extentOf = ({ rowLength, rows, rowDistance, matrices, matrixDistance }: MemoryRows): number =>
+  (matrices - 1) * matrixDistance + (rows - 1) * rowDistance + rowLength
+/** Bytes of all rows. */
+export const bytesIn = ({ rowLength, rows, matrices }: MemoryRows): number => rowLength * rows * matrices
+
 /** Where another library's memory is. */
 export interface MemoryPlace {
   readonly device: number
@@ -280,7 +294,12 @@ export interface MemoryDriver {
   /** `cuMemHostAlloc`, portable and mapped. Invalidates no capture. Its bytes are those that GPUs of the driver see. */
   allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory
   /**
-   * `cuMemFreeHost`: detaches `bytes`, the ArrayBuffer that came with it, if that is still reachable; gives the memory back
+   * `cuMemHostRegister`, portable and mapped: page-locks memory of the process, which stays where it is and is kept until
+   * `closePinned`. Invalidates no capture.
+   */
+  registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer
+  /**
+   * `cuMemFreeHost`, or `cuMemHostUnregister` of what was registered, which is never detached: detaches `bytes`, the ArrayBuffer that came with it, if that is still reachable; gives the memory back
    * once the latest records of these events are done, and takes the events over.
    */
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void
@@ -304,6 +323,20 @@ export interface MemoryDriver {
     route?: CopyRoute,
     name?: CopyName,
   ): void
+  /**
+   * `cuMemcpy3DAsync`, of as many rows as long at both ends; within the host a host function copies. The distance of two
+   * matrices is a whole number of rows' distances.
+   */
+  copyRows(
+    destination: Pointer,
+    source: Pointer,
+    to: MemoryRows,
+    from: MemoryRows,
+    stream: StreamHandle,
+    route?: 'withinHost',
+  ): void
+  /** `cuMemcpyBatchAsync`, or one by one: copies that touch nothing of each other, in any order. */
+  copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void
   /** `cuMemsetD8Async`, `D16` or `D32`. */
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void
   /**

@@ -4,8 +4,19 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { runInNewContext } from 'node:vm'
-import { DeviceBuffer, defineKernel, Event, ExternalStream, MemoryPool, Module, Program, Stream } from 'cuda-streams'
+import {
+  DeviceBuffer,
+  defineKernel,
+  Event,
+  ExternalStream,
+  MemoryPool,
+  Module,
+  PinnedBuffer,
+  Program,
+  Stream,
+} from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
+import { fromCudaArrayInterface, fromDLPack, toCudaArrayInterface, toDLPack } from 'cuda-streams/dlpack'
 import { Communicator } from 'cuda-streams/nccl'
 import { traceOperations } from 'cuda-streams/opentelemetry'
 import { declareAccess, Sanitizer, sanitize } from 'cuda-streams/sanitizer'
@@ -21,6 +32,7 @@ type Row = readonly [file: string, call: string, names: string, pass: (options: 
 
 const STREAM = 'device, priority, nonBlocking, context'
 const EVENT = 'timing, blockingSync, interprocess'
+const DLPACK = 'dtype, shape, strides, readOnly, stream, maxVersion'
 const GEMM = 'type, m, n, k, transposeA, transposeB, alpha, beta, order, lda, ldb, ldc'
 const BATCH = `${GEMM}, batchCount, strideA, strideB, strideC`
 const FAULT = 'call, operation, nth, times, probability, result'
@@ -67,6 +79,13 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ['stream', 'event.wait(stream)', 'external', (o) => event.wait(stream, o)],
     ['stream', 'stream.wait(stream)', 'event, external', (o) => stream.wait(bench.stream(), o)],
     ['stream', 'stream.downloader()', 'chunkBytes', (o) => stream.downloader(buffer, o)],
+    [
+      'memory/transfers',
+      'stream.copy()',
+      'shape, destinationStrides, sourceStrides',
+      (o) => stream.copy(buffer, buffer, o),
+    ],
+    ['memory/pinned-buffer', 'PinnedBuffer.from()', 'device', (o) => PinnedBuffer.from(new Uint8Array(8), o)],
     ['memory/transfers', 'stream.fill()', 'width', (o) => stream.fill(buffer, 0, o)],
     ['graphs/capture', 'stream.capture()', 'mode', (o) => stream.capture(() => {}, o)],
     ['driver/finished', 'stream.finished()', 'signal', (o) => stream.finished(o)],
@@ -165,6 +184,20 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ],
     ['timeline/channels', 'publish()', 'device, interval', (o) => publish(o)],
     ['timeline/spans', 'traceOperations()', 'tracer, device, interval', (o) => traceOperations(o)],
+    ['libraries/dlpack/dlpack', 'toDLPack()', DLPACK, (o) => toDLPack(buffer, o)],
+    ['libraries/dlpack/dlpack', 'fromDLPack()', 'stream', (o) => fromDLPack({ pointer: 8n, versioned: true }, o)],
+    [
+      'libraries/dlpack/array-interface',
+      'toCudaArrayInterface()',
+      'dtype, shape, strides, readOnly, stream',
+      (o) => toCudaArrayInterface(buffer, o),
+    ],
+    [
+      'libraries/dlpack/array-interface',
+      'fromCudaArrayInterface()',
+      'stream, owner',
+      (o) => fromCudaArrayInterface({} as never, o),
+    ],
     ['libraries/cublas/cublas', 'new Cublas()', 'device, workspace', (o) => new Cublas(stream, o)],
     [
       'libraries/nccl/communicator',

@@ -69,7 +69,7 @@
   X(cuIpcGetEventHandle) X(cuIpcOpenEventHandle) X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle) X(cuIpcCloseMemHandle)      \
   X(cuLinkCreate) X(cuLinkAddData) X(cuLinkComplete) X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction)       \
   X(cuFuncGetAttribute) X(cuFuncSetAttribute) X(cuCtxGetLimit) X(cuCtxSetLimit) X(cuLaunchKernelEx) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuMemGetInfo)              \
-  X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostRegister) X(cuMemHostGetDevicePointer) X(cuMemAlloc) X(cuMemFree)       \
+  X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostRegister) X(cuMemHostUnregister) X(cuMemHostGetDevicePointer) X(cuMemAlloc) X(cuMemFree)       \
   X(cuMemGetAddressRange) X(cuMemAllocAsync) X(cuMemFreeAsync) X(cuMemcpyAsync) X(cuMemcpyPeerAsync)                    \
   X(cuDeviceGetDevResource) X(cuDevSmResourceSplitByCount) X(cuDevResourceGenerateDesc) X(cuGreenCtxCreate)            \
   X(cuGreenCtxDestroy) X(cuGreenCtxGetDevResource) X(cuGreenCtxStreamCreate) X(cuCtxFromGreenCtx)                       \
@@ -1045,6 +1045,23 @@ STEP(c_host_free) {
   hosts[0] = NULL;
   return result;
 }
+STEP(make_plain) {
+  hosts[1] = aligned_alloc(4096, t->size);
+  return hosts[1] == NULL ? CUDA_ERROR_OUT_OF_MEMORY : (memset(hosts[1], 1, t->size), CUDA_SUCCESS);
+}
+STEP(c_host_register) { return p_cuMemHostRegister(hosts[1], t->size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP); }
+STEP(make_registered) { return make_plain(t) == CUDA_SUCCESS ? c_host_register(t) : CUDA_ERROR_OUT_OF_MEMORY; }
+STEP(c_host_unregister) {
+  UNUSED;
+  return p_cuMemHostUnregister(hosts[1]);
+}
+STEP(drop_plain) {
+  UNUSED;
+  p_cuMemHostUnregister(hosts[1]);
+  free(hosts[1]);
+  hosts[1] = NULL;
+  return CUDA_SUCCESS;
+}
 STEP(c_allocate) { return p_cuMemAlloc(&pointers[0], t->size); }
 STEP(c_free) {
   UNUSED;
@@ -1516,6 +1533,10 @@ static const struct test ledger[] = {
     {"cuMemHostAlloc", "64 MiB", .call = c_host_allocate, .done = drop_pinned, .size = M64},
     {"cuMemFreeHost", "64 KiB", .prepare = allocate_pinned, .call = c_host_free, .done = drop_pinned, .size = K64},
     {"cuMemFreeHost", "64 MiB", .prepare = allocate_pinned, .call = c_host_free, .done = drop_pinned, .size = M64},
+    {"cuMemHostRegister_v2", "64 KiB", .prepare = make_plain, .call = c_host_register, .done = drop_plain, .size = K64},
+    {"cuMemHostRegister_v2", "64 MiB", .prepare = make_plain, .call = c_host_register, .done = drop_plain, .size = M64},
+    {"cuMemHostUnregister", "64 KiB", .prepare = make_registered, .call = c_host_unregister, .done = drop_plain, .size = K64},
+    {"cuMemHostUnregister", "64 MiB", .prepare = make_registered, .call = c_host_unregister, .done = drop_plain, .size = M64},
     {"cuMemFreeHost", "in use behind the gate", .prepare = allocate_pinned, .queue = fill_pinned_on_gated, .call = c_host_free, .done = drop_pinned, .size = K64, .where = APART & ~AT(DEV1_NB)},
     {"cuMemAlloc_v2", "64 B", .call = c_allocate, .done = drop_device, .size = 64},
     {"cuMemAlloc_v2", "64 MiB", .call = c_allocate, .done = drop_device, .size = M64},

@@ -34,6 +34,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   CudaError: 'code number call',
   LibraryError: 'code number call',
   Cublas: 'device serial',
+  DLPackTensor: 'pointer versioned device',
   Communicator: 'device rank size serial',
   Sanitizer: 'mode',
   SanitizerError: 'code reports',

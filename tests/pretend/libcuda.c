@@ -48,6 +48,7 @@ struct Op {
   Op *next;
   int entry;
   void *to; const void *from; size_t bytes; u32 value; int width;
+  size_t rows, planes, toRow, fromRow, toPlane, fromPlane; /* of a copy of rows */
   int ops, at; MemOp mem[3];
   Mark mark; Mark *marks; int nmarks;
   int fn; u32 grid, block; double until; u64 args[8];
@@ -141,7 +142,7 @@ static void forget(void *at);
 static int run(Op *op) {
   switch (op->kind) {
     case SET: if (op->width == 1) memset(op->to, (int)op->value, op->bytes); else for (size_t i = 0; i < op->bytes; i++) { if (op->width == 2) ((uint16_t *)op->to)[i] = (uint16_t)op->value; else ((u32 *)op->to)[i] = op->value; } return 1;
-    case COPY: if (!forgets) memmove(op->to, op->from, op->bytes); return 1;
+    case COPY: for (size_t z = 0; !forgets && z < op->planes; z++) for (size_t y = 0; y < op->rows; y++) memmove((u8 *)op->to + z * op->toPlane + y * op->toRow, (const u8 *)op->from + z * op->fromPlane + y * op->fromRow, op->bytes); return 1;
     case MEMOPS: return memops(op);
     case FREE: forget(op->to); return 1;
     case KERNEL: runKernel(op); return op->until == 0 || now() >= op->until;
@@ -188,11 +189,12 @@ static void *gpu(void *unused) {
 static void addNull(Op *op) {
   Stream *s = op->stream;
   if (s == &nullStream) {
-    op->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 1));
+    /* A wait for an event behind a whole device has marks already. */
+    op->marks = realloc(op->marks, sizeof(Mark) * (size_t)(op->nmarks + nstreams + 1));
     for (int i = 0; i < nstreams; i++) if (streams[i]->alive && isBlocking(streams[i])) op->marks[op->nmarks++] = tail(streams[i]);
     op->marks[op->nmarks++] = tail(&perThread);
   } else if (isBlocking(s) && nullStream.done < nullStream.queued) {
-    op->marks = malloc(sizeof(Mark));
+    op->marks = realloc(op->marks, sizeof(Mark) * (size_t)(op->nmarks + 1));
     op->marks[op->nmarks++] = tail(&nullStream);
   }
 }
@@ -251,11 +253,13 @@ static void takePlaces(int n, Context *green) {
 
 /* -- memory */
 static Range *rangeOf(const void *at) { for (int i = nranges - 1; i >= 0; i--) if ((u8 *)at >= ranges[i].at && (u8 *)at < ranges[i].at + ranges[i].bytes) return &ranges[i]; return 0; }
-static void *keep(size_t bytes, int host) {
-  u8 *at = aligned_alloc(512, (bytes + 511) / 512 * 512);
-  if (!at) return 0;
+static void range(u8 *at, size_t bytes, int host) {
   if (nranges == mranges) ranges = realloc(ranges, sizeof(Range) * (size_t)(mranges = mranges * 2 + 64));
   ranges[nranges++] = (Range){at, bytes ? bytes : 1, host, 0};
+}
+static void *keep(size_t bytes, int host) {
+  u8 *at = aligned_alloc(512, (bytes + 511) / 512 * 512);
+  if (at) range(at, bytes, host);
   return at;
 }
 static void forget(void *at) {
@@ -473,6 +477,12 @@ API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (
 static R allocate(void **out, size_t bytes, int host) { pthread_mutex_lock(&g); *out = bytes > (u64)64 << 30 ? 0 : keep(bytes, host); pthread_mutex_unlock(&g); return *out ? OK : 2; }
 API R cuMemHostAlloc(void **p, size_t n, u32 f) { (void)f; LOCK; R r = allocate(p, n, 1); UNLOCK; return r; }
 API R cuMemFreeHost(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuMemHostRegister_v2(void *p, size_t n, u32 f) { (void)f; LOCK; R r = OK; pthread_mutex_lock(&g);
+  for (int i = 0; i < nranges; i++) if ((u8 *)p < ranges[i].at + ranges[i].bytes && ranges[i].at < (u8 *)p + n) r = 712;
+  if (!r) { range(p, n, 1); }
+  pthread_mutex_unlock(&g); UNLOCK; return r; }
+/* The memory is the program's. */
+API R cuMemHostUnregister(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); R r = 713; for (int i = 0; i < nranges; i++) if (ranges[i].at == (u8 *)p) { ranges[i] = ranges[--nranges]; r = OK; break; } pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuMemAlloc_v2(void **p, size_t n) { LOCK; R r = allocate(p, n, 0); UNLOCK; return r; }
 API R cuMemFree_v2(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuMemGetAddressRange_v2(void **b, size_t *s, void *p) { pthread_mutex_lock(&g); Range *r = rangeOf(p); R result = r ? OK : NOT_FOUND; if (r) { if (b) *b = r->at; if (s) *s = r->bytes; } pthread_mutex_unlock(&g); return result; }
@@ -495,14 +505,26 @@ API R cuMemPoolDestroy(void *h) { POOL_CALL("cuMemPoolDestroy") if (pool == &def
 API R cuMemPoolGetAttribute(void *h, int a, u64 *v) { POOL_CALL("cuMemPoolGetAttribute") pthread_mutex_lock(&g); *v = a == 4 ? pool->threshold : a == 5 ? pool->reserved : a == 6 ? pool->mostReserved : a == 7 ? pool->used : a == 8 ? pool->mostUsed : 0; pthread_mutex_unlock(&g); return OK; }
 API R cuMemPoolSetAttribute(void *h, int a, u64 *v) { POOL_CALL("cuMemPoolSetAttribute") R r = OK; pthread_mutex_lock(&g); if (a == 4) pool->threshold = *v; else if ((a != 6 && a != 8) || *v) r = INVALID_VALUE; else if (a == 6) pool->mostReserved = pool->reserved; else pool->mostUsed = pool->used; pthread_mutex_unlock(&g); return r; }
 API R cuMemPoolTrimTo(void *h, size_t keep) { POOL_CALL("cuMemPoolTrimTo") LOCK; pthread_mutex_lock(&g); giveBack(pool, steps(keep)); pthread_mutex_unlock(&g); UNLOCK; return OK; }
-static R copy(void *to, const void *from, size_t n, Stream *s) { checkRange(to, n, "a copy"); checkRange(from, n, "a copy"); Op *o = op(COPY, s); o->to = to; o->from = from; o->bytes = n; return put(o); }
-API R cuMemcpyAsync(void *to, const void *from, size_t n, void *h) { LOCK; Stream *s = streamOf(h, "cuMemcpyAsync"); R r = copy(to, from, n, s);
+static R copy(void *to, const void *from, size_t n, Stream *s) { checkRange(to, n, "a copy"); checkRange(from, n, "a copy"); Op *o = op(COPY, s); o->to = to; o->from = from; o->bytes = n; o->rows = o->planes = 1; return put(o); }
+/* Within the host the call waits for the stream. */
+static void waitWithinHost(void *to, const void *from, Stream *s) {
   pthread_mutex_lock(&g); Range *a = rangeOf(to), *b = rangeOf(from); int within = a && b && a->host && b->host && !s->capture; Mark m = tail(s); pthread_mutex_unlock(&g);
-  /* Within the host the call waits for the stream. */
   while (within) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) break; nap(); }
-  UNLOCK; return r; }
+}
+API R cuMemcpyAsync(void *to, const void *from, size_t n, void *h) { LOCK; Stream *s = streamOf(h, "cuMemcpyAsync"); R r = copy(to, from, n, s); waitWithinHost(to, from, s); UNLOCK; return r; }
+/* CUDA_MEMCPY3D: words. */
+enum { SRC_DEVICE = 6, SRC_PITCH = 9, SRC_HEIGHT = 10, DST_DEVICE = 17, DST_PITCH = 20, DST_HEIGHT = 21, WIDTH = 22, HEIGHT = 23, DEPTH = 24 };
+API R cuMemcpy3DAsync_v2(const u64 *p, void *h) {
+  size_t w = p[WIDTH], rows = p[HEIGHT], planes = p[DEPTH];
+  if (!w || !rows || !planes) return OK;
+  if (p[SRC_PITCH] < w || p[DST_PITCH] < w || (planes > 1 && (p[SRC_HEIGHT] < rows || p[DST_HEIGHT] < rows))) return INVALID_VALUE;
+  LOCK; Stream *s = streamOf(h, "cuMemcpy3DAsync"); Op *o = op(COPY, s);
+  o->to = (void *)p[DST_DEVICE]; o->from = (void *)p[SRC_DEVICE]; o->bytes = w; o->rows = rows; o->planes = planes;
+  o->toRow = p[DST_PITCH]; o->fromRow = p[SRC_PITCH]; o->toPlane = p[DST_PITCH] * p[DST_HEIGHT]; o->fromPlane = p[SRC_PITCH] * p[SRC_HEIGHT];
+  checkRange(o->to, (planes - 1) * o->toPlane + (rows - 1) * o->toRow + w, "a copy of rows"); checkRange(o->from, (planes - 1) * o->fromPlane + (rows - 1) * o->fromRow + w, "a copy of rows");
+  void *to = o->to; const void *from = o->from; R r = put(o); waitWithinHost(to, from, s); UNLOCK; return r; }
 API R cuMemcpyPeerAsync(void *to, void *tc, const void *from, void *fc, size_t n, void *h) { (void)tc; (void)fc; LOCK; R r = copy(to, from, n, streamOf(h, "cuMemcpyPeerAsync")); UNLOCK; return r; }
-API R cuMemcpyBatchAsync(void **to, void **from, size_t *n, size_t count, void *a, void *i, size_t na, size_t *f, void *h) { (void)a; (void)i; (void)na; (void)f; if (h == 0) return INVALID_VALUE; LOCK; Stream *s = streamOf(h, "cuMemcpyBatchAsync"); R r = OK; for (size_t k = 0; k < count && !r; k++) r = copy(to[k], from[k], n[k], s); UNLOCK; return r; }
+API R cuMemcpyBatchAsync(void **to, void **from, size_t *n, size_t count, void *a, void *i, size_t na, size_t *f, void *h) { (void)a; (void)i; (void)na; (void)f; if (h == 0) return INVALID_VALUE; LOCK; Stream *s = streamOf(h, "cuMemcpyBatchAsync"); R r = s->capture ? CAPTURE_UNSUPPORTED : OK; for (size_t k = 0; k < count && !r; k++) if (n[k] == 0) { r = INVALID_VALUE; } for (size_t k = 0; k < count && !r; k++) r = copy(to[k], from[k], n[k], s); UNLOCK; return r; }
 static R fill(void *to, u32 v, size_t n, int width, void *h) { checkRange(to, n * (size_t)width, "a fill"); Op *o = op(SET, streamOf(h, "a fill")); LOCK; o->to = to; o->value = v; o->bytes = n; o->width = width; R r = put(o); UNLOCK; return r; }
 API R cuMemsetD8Async(void *to, u32 v, size_t n, void *h) { return fill(to, v & 255, n, 1, h); }
 API R cuMemsetD16Async(void *to, u32 v, size_t n, void *h) { return fill(to, v, n, 2, h); }

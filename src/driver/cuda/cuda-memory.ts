@@ -4,6 +4,7 @@
  */
 import { CUresult } from '../cuda-results.js'
 import {
+  type BatchedCopy,
   type ContextHandle,
   type CopyRoute,
   cudaHandleOf,
@@ -11,6 +12,7 @@ import {
   type FillWidth,
   type MemoryDriver,
   type MemoryPlace,
+  type MemoryRows,
   type OwnEvent,
   type PinnedMemory,
   type Pointer,
@@ -23,12 +25,15 @@ import type { HostFunctions } from './host-functions/host-functions.js'
 import { check } from './libcuda/library.js'
 import { koffi } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
+import { CopyBatches } from './memory/copy-batches.js'
 import { CopyOrder, type CopyOrderDriver } from './memory/copy-order.js'
 import { detach } from './memory/detach.js'
 import { HostCopies, type HostCopiesDriver } from './memory/host-copies.js'
 import { newArrayBuffer } from './memory/huge-pages.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/kept-blocks.js'
 import { PeerAccess } from './memory/peer-access.js'
+import { RegisteredMemory, type RegisteredMemoryParts } from './memory/registered-memory.js'
+import { RowCopies } from './memory/row-copies.js'
 import type { EventPool } from './waiting/event-pool.js'
 
 const PORTABLE_AND_MAPPED = 0x3
@@ -44,15 +49,18 @@ export interface CudaMemoryParts extends LibcudaParts, KeptBlocksParts {
   readonly pool: EventPool
   readonly reserve: StreamReserve
   readonly pools: CudaPools
-  readonly driver: KeptBlocksParts['driver'] & CopyOrderDriver & HostCopiesDriver
+  readonly driver: RegisteredMemoryParts['driver'] & CopyOrderDriver & HostCopiesDriver
 }
 
 export class CudaMemory implements MemoryDriver {
   readonly #peers: PeerAccess
   readonly #copyOrder: CopyOrder
   readonly #hostCopies: HostCopies
+  readonly #rowCopies: RowCopies
+  readonly #copyBatches: CopyBatches
   readonly #pinned = new Map<Pointer, Block>()
   readonly #kept: KeptBlocks
+  readonly #registered: RegisteredMemory
   /** Of pinned memory that is still to be closed: views that could not be detached. */
   readonly #stillViewed = new Map<Pointer, WeakRef<ArrayBuffer>>()
   /** For a buffer that could not be detached: its memory dies when the last view does. */
@@ -65,6 +73,9 @@ export class CudaMemory implements MemoryDriver {
     this.#peers = new PeerAccess(parts)
     this.#copyOrder = new CopyOrder(parts)
     this.#hostCopies = new HostCopies(parts)
+    this.#rowCopies = new RowCopies(parts, this.#copyOrder)
+    this.#copyBatches = new CopyBatches(parts, this.#copyOrder)
+    this.#registered = new RegisteredMemory(parts)
     const { library, relaxed } = parts
     this.#kept = new KeptBlocks(parts, (block) => relaxed.run(() => library.cuMemFreeHost(block.pointer)))
   }
@@ -104,7 +115,12 @@ export class CudaMemory implements MemoryDriver {
     return { pointer: block.pointer, bytes: koffi().view(BigInt(block.pointer), byteLength) }
   }
 
+  registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer {
+    return this.#registered.register(bytes, context)
+  }
+
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
+    if (this.#registered.unregister(pointer, after)) return
     const block = this.#pinned.get(pointer)
     if (block === undefined) return
     this.#pinned.delete(pointer)
@@ -145,6 +161,26 @@ export class CudaMemory implements MemoryDriver {
     calls.inContextOf(stream, 'cuMemcpyPeerAsync', (raw) =>
       library.cuMemcpyPeerAsync(destination, to, source, from, byteLength, raw),
     )
+  }
+
+  copyRows(
+    destination: Pointer,
+    source: Pointer,
+    to: MemoryRows,
+    from: MemoryRows,
+    stream: StreamHandle,
+    route?: 'withinHost',
+  ): void {
+    this.parts.hostFunctions.countEntries(stream, 1)
+    if (route === 'withinHost') this.#hostCopies.copyRows(destination, source, to, from, stream)
+    else this.#rowCopies.copy(destination, source, to, from, stream)
+  }
+
+  copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void {
+    if (this.#copyBatches.copy(copies, stream)) this.parts.hostFunctions.countEntries(stream, copies.length)
+    else
+      for (const { destination, source, byteLength, route } of copies)
+        this.copy(destination, source, byteLength, stream, route)
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {

@@ -1,5 +1,5 @@
 /** The effects of operations on memory when they end, and the bytes that they read and write. */
-import type { FillWidth, Pointer } from '../driver.js'
+import { bytesIn, extentOf, type FillWidth, type MemoryRows, type Pointer } from '../driver.js'
 import type { Touch, Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PIECE } from './memory-blocks.js'
 
@@ -37,6 +37,54 @@ export class CopyWork implements Work {
     for (let done = 0; done < this.byteLength; done += PIECE) {
       const bytes = this.from.read((this.source + done) as Pointer, Math.min(PIECE, this.byteLength - done))
       this.to.write((this.destination + done) as Pointer, bytes)
+    }
+  }
+}
+
+/** One end of a copy of rows. */
+interface RowsAt {
+  readonly block: MemoryBlock
+  readonly pointer: Pointer
+  readonly rows: MemoryRows
+}
+
+export class RowsWork implements Work {
+  readonly what = 'copy'
+  readonly name = 'copy'
+  readonly byteLength: number
+  /** Kept reachable until it is done. */
+  readonly held: readonly unknown[]
+
+  constructor(
+    private readonly to: RowsAt,
+    private readonly from: RowsAt,
+    readonly engine: number | undefined,
+  ) {
+    this.byteLength = bytesIn(to.rows)
+    this.held = [to, from].map(({ block, pointer, rows }) => block.prepare(pointer, extentOf(rows)))
+  }
+
+  get touches(): readonly Touch[] {
+    const touch = ({ pointer, rows }: RowsAt, writes: boolean): Touch => ({
+      pointer,
+      byteLength: extentOf(rows),
+      writes,
+    })
+    return [touch(this.from, false), touch(this.to, true)]
+  }
+
+  get shape(): string {
+    return `copy of rows ${placeOf(this.to.block)} from ${placeOf(this.from.block)}`
+  }
+
+  effect(): void {
+    const { to, from } = this
+    const at = ({ pointer, rows }: RowsAt, matrix: number, row: number): Pointer =>
+      (pointer + matrix * rows.matrixDistance + row * rows.rowDistance) as Pointer
+    for (let matrix = 0; matrix < to.rows.matrices; matrix += 1) {
+      for (let row = 0; row < to.rows.rows; row += 1) {
+        to.block.write(at(to, matrix, row), from.block.read(at(from, matrix, row), to.rows.rowLength))
+      }
     }
   }
 }

@@ -3,24 +3,27 @@
  * time, so that a wait which is missing shows as wrong bytes.
  */
 import { CUresult, cudaError } from '../cuda-results.js'
-import type {
-  ContextHandle,
-  EventHandle,
-  FillWidth,
-  MemoryDriver,
-  MemoryPlace,
-  OwnEvent,
-  Pointer,
-  PoolHandle,
-  StreamHandle,
+import {
+  type BatchedCopy,
+  type ContextHandle,
+  type EventHandle,
+  extentOf,
+  type FillWidth,
+  type MemoryDriver,
+  type MemoryPlace,
+  type MemoryRows,
+  type OwnEvent,
+  type Pointer,
+  type PoolHandle,
+  type StreamHandle,
 } from '../driver.js'
 import type { Machine } from './machine/machine.js'
 import type { SimDevice, SimOperation } from './machine/machine-state.js'
 import type { SimPool } from './machine/pools.js'
 import { Queue } from './machine/queue.js'
 import { SimOperationKind, type Work } from './machine/work.js'
-import { DeviceMemory, type MemoryBlock, PinnedMemory } from './memory-blocks.js'
-import { CopyWork, FillWork, FreeWork } from './memory-work.js'
+import { DeviceMemory, type MemoryBlock, PinnedMemory, RegisteredMemory } from './memory-blocks.js'
+import { CopyWork, FillWork, FreeWork, RowsWork } from './memory-work.js'
 import type { Registry } from './registry.js'
 import type { SimPools } from './sim-pools.js'
 
@@ -122,8 +125,24 @@ export class SimMemory implements MemoryDriver {
     return { pointer: block.pointer, bytes }
   }
 
+  registerPinned(bytes: Uint8Array, context: ContextHandle): Pointer {
+    const call = 'cuMemHostRegister'
+    const device = this.registry.liveContextDevice(context, call)
+    this.machine.scheduler.tick()
+    for (const block of this.#blocks) {
+      if (!(block instanceof RegisteredMemory && block.overlaps(bytes))) continue
+      const { end } = block
+      this.machine.look([end])
+      if (end === undefined || !end.over) throw cudaError(call, CUresult.HOST_MEMORY_ALREADY_REGISTERED)
+    }
+    const block = new RegisteredMemory(this.#address(rounded(bytes.length)), bytes, device)
+    this.#insert(block)
+    return block.pointer
+  }
+
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
     const block = this.#blockAt(pointer, 1)
+    if (block instanceof RegisteredMemory) block.end = this.#freeBlockAfter(block, after)
     if (!(block instanceof PinnedMemory)) return
     block.detach(bytes)
     this.#freeBlockAfter(block, after)
@@ -149,6 +168,30 @@ export class SimMemory implements MemoryDriver {
     this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
   }
 
+  copyRows(
+    destination: Pointer,
+    source: Pointer,
+    toRows: MemoryRows,
+    fromRows: MemoryRows,
+    stream: StreamHandle,
+  ): void {
+    const call = 'cuMemcpy3DAsync'
+    const to = this.#live(destination, extentOf(toRows), call)
+    const from = this.#live(source, extentOf(fromRows), call)
+    const { engine, bandwidth } = route(to, from)
+    const [there, here] = [
+      { block: to, pointer: destination, rows: toRows },
+      { block: from, pointer: source, rows: fromRows },
+    ]
+    const work = orOutOfMemory(call, () => new RowsWork(there, here, engine))
+    const duration = Math.max(SHORTEST, work.byteLength / bandwidth)
+    this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
+  }
+
+  copyBatch(copies: readonly BatchedCopy[], stream: StreamHandle): void {
+    for (const { destination, source, byteLength } of copies) this.copy(destination, source, byteLength, stream)
+  }
+
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
     const call = FILL_CALLS[width]
     const byteLength = count * width
@@ -161,7 +204,7 @@ export class SimMemory implements MemoryDriver {
   placeOf(pointer: Pointer, byteLength: number): MemoryPlace {
     const block = this.#blockAt(pointer, byteLength)
     if (block === undefined || block.freed) throw cudaError('cuPointerGetAttribute', CUresult.INVALID_VALUE)
-    return { device: block.device.ordinal, isOfHost: block instanceof PinnedMemory }
+    return { device: block.device.ordinal, isOfHost: !(block instanceof DeviceMemory) }
   }
 
   viewed(pointer: Pointer, byteLength: number): void {
@@ -195,9 +238,9 @@ export class SimMemory implements MemoryDriver {
     return block.pointer
   }
 
-  #freeBlockAfter(block: MemoryBlock, after: readonly OwnEvent[], size = 0): void {
+  #freeBlockAfter(block: MemoryBlock, after: readonly OwnEvent[], size = 0): SimOperation {
     const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
-    this.machine.marker(block.device.nullStream, records, new FreeWork(block, this.#giveBack))
+    const free = this.machine.marker(block.device.nullStream, records, new FreeWork(block, this.#giveBack))
     block.device.pools.apart -= size
     try {
       for (const { event } of after) this.registry.destroyEvent(event)
@@ -205,6 +248,7 @@ export class SimMemory implements MemoryDriver {
       // The stack has run over. The memory is given back, which must not be done once more; some events are left.
       if (!(error instanceof RangeError)) throw error
     }
+    return free
   }
 
   #live(pointer: Pointer, byteLength: number, call: string): MemoryBlock {

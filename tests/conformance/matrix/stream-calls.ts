@@ -1,6 +1,6 @@
 /** Calls on streams: rows of the matrix. */
 import assert from 'node:assert/strict'
-import { DeviceBuffer, ExternalStream, Graph, MemoryPool, Stream } from 'cuda-streams'
+import { DeviceBuffer, ExternalStream, Graph, MemoryPool, PinnedBuffer, Stream } from 'cuda-streams'
 import { hasWorkBehind } from './axes.js'
 import type { Call } from './call.js'
 import { BYTES, WORDS } from './lab.js'
@@ -545,6 +545,18 @@ const buffers: readonly Call[] = [
     members: [],
     act: 'makes',
     prepare: (scene) => () => scene.keep(scene.device.alloc(BYTES, { interprocess: true })).pointer,
+  },
+  {
+    name: 'PinnedBuffer.from()',
+    members: ['PinnedBuffer.from'],
+    act: 'makes',
+    prepare:
+      ({ device }) =>
+      () => {
+        const array = new Uint8Array(new SharedArrayBuffer(BYTES))
+        const pinned = PinnedBuffer.from(array, { device })
+        pinned.close()
+      },
   },
   {
     name: 'device.allocPinned()',

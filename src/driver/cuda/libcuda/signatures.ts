@@ -87,6 +87,8 @@ export const SIGNATURES = {
   cuOccupancyMaxActiveBlocksPerMultiprocessor: 'int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize',
   cuMemHostAlloc: 'void **pp, size_t bytesize, unsigned int Flags',
   cuMemFreeHost: 'void *p',
+  cuMemHostRegister_v2: 'void *p, size_t bytesize, unsigned int Flags',
+  cuMemHostUnregister: 'void *p',
   cuMemAlloc_v2: 'CUdeviceptr *dptr, size_t bytesize',
   cuMemFree_v2: 'CUdeviceptr dptr',
   cuMemGetAddressRange_v2: 'CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr',
@@ -97,6 +99,7 @@ export const SIGNATURES = {
   cuMemcpyAsync: 'CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream',
   cuMemcpyPeerAsync:
     'CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream',
+  cuMemcpy3DAsync_v2: 'const CUDA_MEMCPY3D *pCopy, CUstream hStream',
   cuMemcpyBatchAsync:
     'CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream',
   cuMemsetD8Async: 'CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream',
