@@ -35,7 +35,7 @@ export { PinnedBuffer } from './memory/pinned-buffer.js'
 export type { Bytes, DownloaderOptions, FillOptions } from './memory/transfers.js'
 export type { ViewConstructor } from './memory/views.js'
 export type { AllocOptions } from './shortcuts.js'
-export { ExternalStream, Stream, type WaitStreamOptions } from './stream.js'
+export { ExternalStream, Stream, type WaitPromiseOptions, type WaitStreamOptions } from './stream.js'
 export type { EventOptions } from './streams/event-core.js'
 export type { SharedBuffer, SharedEvent, SharedObject, SharedStream } from './streams/shared.js'
 export type {

@@ -1,5 +1,14 @@
 /** Streams: queues of GPU work, with all of their methods. */
-import { checkBoolean, checkFunction, checkThis, type Given, isInstance, readOptions } from './base/arguments.js'
+import {
+  checkBoolean,
+  checkFunction,
+  checkSignal,
+  checkThis,
+  type Given,
+  isInstance,
+  propertyOf,
+  readOptions,
+} from './base/arguments.js'
 import type { OwnBytes } from './base/bytes.js'
 import { heardFrom, inspectAsPrinted, invalidType, printed, refuseReceiver, stateError } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
@@ -7,7 +16,8 @@ import { pollsInVain, tellOfPolling } from './base/polling.js'
 import { calledFromHere } from './base/stack.js'
 import { type Context, Device, driverOf, elsewhere, resolveDevice } from './device.js'
 import { canonicalStream, cudaHandleOf, ExternalFlag, type HostFunction } from './driver/driver.js'
-import { finished, type WaitOptions } from './driver/finished.js'
+import { finished, type WaitOptions, whenAborted } from './driver/finished.js'
+import { following, followingResult, throwRejected } from './driver/promise-waits.js'
 import { giveName } from './driver/stream-names.js'
 import { Event, eventCore, eventCoreOf, isEvent } from './event.js'
 import { beginCapture, type CaptureModeName, type CaptureOptions, capture, endCapture } from './graphs/capture.js'
@@ -57,6 +67,12 @@ import {
 export interface WaitStreamOptions extends WaitEventOptions {
   /** The event to record on the other stream, and of its device. Default: one of the library's own. */
   readonly event?: Event | undefined
+}
+
+/** How a stream waits for a promise. */
+export interface WaitPromiseOptions {
+  /** Gives up the wait: the stream goes on, as if the promise were rejected with the signal's reason. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** Is it a Stream, and not merely an heir to one, as a proxy is? */
@@ -306,7 +322,31 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
-  wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
+  /**
+   * Lets later work of this stream wait for a promise: the stream stands here until it settles (`cuStreamBatchMemOp`).
+   * Queued work cannot be taken back, so where the promise is rejected the stream goes on too, and the reason is told
+   * by those `finished()`, `synchronize()` and `download()` that come after it: of this stream, of events recorded
+   * behind it, of streams that waited for either, and of the device. Those that are pending tell it, else the next one
+   * does; where none does before the stream is closed or the process ends, it is an uncaught exception. To block for
+   * work behind it is ERR_DEADLOCK, since no promise settles meanwhile. The wait alone does not keep the process alive.
+   * @param promise Any promise, or an object with `then()`. What it resolves with is not used.
+   * @param options `signal`: an AbortSignal that gives up the wait, as if the promise were rejected with its reason
+   * @throws {Error} ERR_UNSUPPORTED while the stream captures, which does not invalidate the capture; `signal.reason`
+   * where it is aborted already; nothing is queued then
+   * @throws {CudaError} 906 on the null stream while a blocking stream of the device captures
+   * @example
+   * ```ts
+   * const weights = fetch('https://example.com/weights').then((response) => response.arrayBuffer())
+   * stream.wait(weights.then((bytes) => pinned.bytes.set(new Uint8Array(bytes))))
+   * stream.copy(buffer, pinned) // once it is there
+   * await stream.finished() // rejects where the fetch did
+   * ```
+   */
+  wait(promise: PromiseLike<unknown>, options?: WaitPromiseOptions): this
+  wait(
+    target: Event | Stream | CudaStreamLike | PythonStreamLike | PromiseLike<unknown>,
+    options?: WaitStreamOptions & WaitPromiseOptions,
+  ): this {
     const core = open(this)
     // Options are read, and protocols asked, before anything is opened: what runs then may close it.
     const own = eventCoreOf(target)
@@ -314,6 +354,11 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, ['external']))
       core.makeRoom(0)
       core.driver.streamWaitEvent(core.handle, own.openFor(core.driver), external)
+      core.followPromises(own.promises)
+      return this
+    }
+    if (!isStream(target) && isThenable(target)) {
+      waitForPromise(core, target, options)
       return this
     }
     const { event, external } = readOptions(options, WAIT_OPTIONS)
@@ -325,6 +370,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     if (from.driver !== core.driver) throw mismatch(from, core)
     if (event === undefined && !(isExternal && (core.isCapturing || from.isCapturing))) {
       core.driver.streamWaitStream(core.handle, from.handle, from.context)
+      core.followPromises(from.promises)
       return this
     }
     const between = event ?? other.cachedEvent
@@ -361,14 +407,16 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   synchronize(): void {
     const core = open(this)
     // To ask costs less than to wait, where there is likely nothing to wait for.
-    if (core.isQuiet && isDone(core)) return
-    const { queued } = core
-    try {
-      core.driver.streamSynchronize(core.handle)
-    } catch (error) {
-      throw heardFrom(error, whom(core))
+    if (!(core.isQuiet && isDone(core))) {
+      const { queued } = core
+      try {
+        core.driver.streamSynchronize(core.handle)
+      } catch (error) {
+        throw heardFrom(error, whom(core))
+      }
+      core.sawIdle(queued)
     }
-    core.sawIdle(queued)
+    throwRejected(core.promises)
   }
 
   /**
@@ -390,8 +438,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
       options,
       () => whom(streamCoreOf(this)),
       (settle) => {
-        const { driver, handle, context } = open(this)
-        return driver.streamFinished(handle, context, settle)
+        const { driver, handle, context, promises } = open(this)
+        return following(promises, settle, (told) => driver.streamFinished(handle, context, told))
       },
     )
   }
@@ -488,7 +536,10 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   download<A extends Bytes>(buffer: DeviceBuffer | PinnedBuffer, into: A): Promise<A>
   async download(buffer: DeviceBuffer | PinnedBuffer, to: unknown = Uint8Array): Promise<unknown> {
-    return download(open(this), buffer, to)
+    const core = open(this)
+    const { promises } = core
+    if (promises.length === 0) return download(core, buffer, to)
+    return followingResult(promises, () => download(core, buffer, to))
   }
 
   /**
@@ -821,7 +872,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   /** The stream of another library that has the stream protocol. */
   #wrapped(target: unknown): Stream {
     if (isStreamLike(target)) return new Stream(StreamCore.adopt(handleOf(target), this.device))
-    throw invalidType('target', 'an Event, a Stream or an object with a stream protocol (wrap a handle first)', target)
+    const expected = 'an Event, a Stream, a promise or an object with a stream protocol (wrap a handle first)'
+    throw invalidType('target', expected, target)
   }
 }
 inspectAsPrinted(Stream)
@@ -937,6 +989,37 @@ function queueHostFunction(core: StreamCore, host: HostFunction, what: string): 
   core.makeRoom(1)
   core.driver.streamLaunchHostFunction(core.handle, core.context, host)
   core.last = what
+}
+
+/** An object that has a stream protocol is a stream, whatever else it has. */
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  const isObject = (typeof value === 'object' && value !== null) || typeof value === 'function'
+  return isObject && typeof propertyOf(value, 'then') === 'function' && !isStreamLike(value)
+}
+
+function waitForPromise(
+  core: StreamCore,
+  promise: PromiseLike<unknown>,
+  options: WaitPromiseOptions | undefined,
+): void {
+  const signal = checkSignal(readOptions(options, ['signal']).signal)
+  if (signal?.aborted) throw signal.reason
+  core.holdFor((passed, rejected) => {
+    let forget: (() => void) | undefined
+    let isOver = false
+    const once = (end: () => void): void => {
+      if (isOver) return
+      isOver = true
+      forget?.()
+      end()
+    }
+    if (signal !== undefined) forget = whenAborted(signal, () => once(() => rejected(signal.reason)))
+    // A promise of our own: nothing of the program's runs here.
+    new Promise<unknown>((resolve) => resolve(promise)).then(
+      () => once(passed),
+      (reason: unknown) => once(() => rejected(reason)),
+    )
+  })
 }
 
 /** The work that a wait is for, in the words of an error. */

@@ -157,6 +157,9 @@ export class DriverWrapper implements Driver {
   streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
     this.inner.streamLaunchHostFunction(stream, context, call)
   }
+  streamHold(stream: StreamHandle, context: ContextHandle): () => void {
+    return this.inner.streamHold(stream, context)
+  }
 
   eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
     return this.inner.eventCreate(context, flags, recordedNext)

@@ -166,6 +166,11 @@ export interface Driver {
 
   /** `cuLaunchHostFunc` or `cuStreamAddCallback` */
   streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void
+  /**
+   * Holds the stream at this point until the result is called; a stream that does not capture. What this thread blocks for
+   * meanwhile, and comes after it, is ERR_DEADLOCK. It alone does not keep the process alive.
+   */
+  streamHold(stream: StreamHandle, context: ContextHandle): () => void
   /** Runs host functions as they come due, and blocks until none is pending on any stream of any device. */
   drainHostFunctions(): void
 

@@ -216,6 +216,7 @@ const NAMES: Readonly<Record<number, string>> = {
   [SimOperationKind.COPY]: 'copy',
 }
 
-function whatOf({ kind, work }: SimOperation): string {
+function whatOf({ kind, work, isPromise }: SimOperation): string {
+  if (isPromise) return 'promise'
   return work?.what ?? NAMES[kind] ?? 'operation'
 }

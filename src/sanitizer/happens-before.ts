@@ -29,6 +29,9 @@ export class HappensBefore implements LaunchOrder {
   /** By stream: the latest launch there of an instance of which nothing is known, since it is older than the sanitizer. */
   readonly #unknownLaunches = new Map<number, StrandPoint>()
 
+  /** Where streams wait for promises that have not settled. */
+  readonly #holds = new Set<StrandPoint>()
+
   /** `isCausal`: JavaScript's waits order only what comes of them. */
   constructor(
     wrapper: DriverWrapper,
@@ -124,6 +127,27 @@ export class HappensBefore implements LaunchOrder {
     const stream = this.#arriveAtWait(streamHandle)
     if (other.capture !== undefined) other.capture.join(stream, other.capture.frontierOf(other))
     else if (stream.capture === undefined) for (const point of recorded) stream.join(point)
+  }
+
+  /**
+   * The stream waits for a promise. Until that settles it is not known what it stands for: perhaps for all that is queued, on
+   * any stream. Call the result when it settles: what JavaScript knows then comes before the stream's work.
+   */
+  hold(handle: StreamHandle): () => void {
+    const stream = this.arriveAt(handle)
+    for (const other of this.streams.all) stream.join(other.point())
+    const at = stream.next()
+    this.#holds.add(at)
+    return () => {
+      this.#holds.delete(at)
+      this.streams.known(handle)?.join(this.host)
+    }
+  }
+
+  /** Does it come after a promise that has not settled? */
+  isHeld(work: StrandPoint): boolean {
+    for (const hold of this.#holds) if (isBefore(hold, work)) return true
+    return false
   }
 
   /** The work that is done once a wait for the stream is over. */

@@ -19,6 +19,7 @@ import {
   StreamFlag,
   type StreamHandle,
 } from '../driver/driver.js'
+import { joined, NO_PROMISES, PromiseWait } from '../driver/promise-waits.js'
 import type { EventCore } from './event-core.js'
 import { isInsideHostFunction } from './host-function.js'
 import { checkFact, isShared, receive, type SharedStream, withdraw } from './shared.js'
@@ -46,6 +47,8 @@ export class StreamCore extends NativeResource {
   #idleAt = -1
   /** The work that was queued through it last, for errors. */
   last: string | undefined
+  /** Promises that its work comes after: its own, and those of streams and events that it waited for. */
+  promises = NO_PROMISES
   #id: bigint | undefined
   #priority: number | undefined
   #nonBlocking: boolean | undefined
@@ -215,8 +218,40 @@ export class StreamCore extends NativeResource {
     event.records += 1
     this.driver.eventRecord(handle, this.handle, external)
     event.behind = this.last
+    event.promises = this.promises
     // A graph records it again at each launch.
     if (external !== 0) event.handOut()
+  }
+
+  /**
+   * Queues a wait for a promise. `start` is called once it is queued, with what to call when the promise settles.
+   * @throws ERR_UNSUPPORTED while the stream captures
+   */
+  holdFor(start: (passed: () => void, rejected: (reason: unknown) => void) => void): void {
+    this.makeRoom(1)
+    if (this.isCapturing) {
+      throw stateError(
+        'ERR_UNSUPPORTED',
+        `${this} captures: a promise settles once, and a graph is launched many times`,
+      )
+    }
+    const open = this.driver.streamHold(this.handle, this.context)
+    this.last = 'wait(promise)'
+    const wait = new PromiseWait(this, this.device)
+    this.promises = joined(this.promises, [wait])
+    const passed = (): void => {
+      wait.passed()
+      open()
+    }
+    start(passed, (reason) => {
+      wait.rejected(reason)
+      open()
+    })
+  }
+
+  /** Later work comes after these promises, too. */
+  followPromises(others: readonly PromiseWait[]): void {
+    if (others.length > 0) this.promises = joined(this.promises, others)
   }
 
   /** Nothing was queued through it since it was last seen idle. */
@@ -279,6 +314,7 @@ export class StreamCore extends NativeResource {
     this.#closing = undefined
     for (const each of closing) each()
     this.closed = true
+    for (const wait of this.promises) if (wait.owner === this) wait.ownerClosed()
   }
 
   override destroy(): void {

@@ -33,6 +33,7 @@ const CONFORMANCE = [
     'options',
     'ordering',
     'process-life',
+    'promises',
     'sharing',
     'silent-waits',
   ],

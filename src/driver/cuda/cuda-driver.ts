@@ -365,6 +365,11 @@ export class CudaDriver implements Driver {
     else queue()
   }
 
+  streamHold(stream: StreamHandle, context: ContextHandle): () => void {
+    const hold = (): (() => void) => this.#hostFunctions.hold(stream, cudaHandleOf(stream), context)
+    return isDefaultStream(stream) ? this.parts.contexts.within(context, hold) : hold()
+  }
+
   /**
    * Is it a stream of our own whose work is done? False where the driver refuses to say, or would invalidate a capture by
    * it. Streams of other libraries are not asked: they may have been destroyed.

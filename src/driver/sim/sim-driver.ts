@@ -6,6 +6,7 @@
 import { bare } from '../../base/arguments.js'
 import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
+import { shortCallSite } from '../../base/stack.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type AdoptedStream,
@@ -298,6 +299,13 @@ export class SimDriver implements Driver, WorkQueue {
     }
     this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
     this.machine.enqueueHostFunction(stream, host)
+  }
+
+  streamHold(handle: StreamHandle): () => void {
+    const stream = this.#registry.liveStream(handle, 'cuStreamBatchMemOp')
+    this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
+    const hold = this.machine.enqueueHold(stream, shortCallSite())
+    return () => this.machine.open(hold)
   }
 
   eventCreate(context: ContextHandle, flags: number): EventHandle {

@@ -153,7 +153,7 @@ const RULES = {
     nullBesideBlocking: refused('906'),
   },
   allocates: {
-    what: 'allocates in the order of the stream, or moves an ordinary array, which cannot be captured',
+    what: 'allocates in the order of the stream, moves an ordinary array, or waits for a promise, which cannot be captured',
     capturing: refused('ERR_UNSUPPORTED'),
     invalidated: refused('ERR_UNSUPPORTED'),
     nullBesideBlocking: refused('906'),

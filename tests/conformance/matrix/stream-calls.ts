@@ -284,6 +284,13 @@ const ordering: readonly Call[] = [
     },
   },
   {
+    name: 'stream.wait(promise)',
+    members: [],
+    act: 'allocates',
+    takesRoom: 'on both drivers',
+    prepare: (scene) => () => scene.stream.wait(Promise.resolve()),
+  },
+  {
     name: 'stream.wait(itself)',
     members: [],
     act: 'waits for nothing',

@@ -2,8 +2,10 @@
  * Waits that block JavaScript on a real GPU. While one lasts, host functions that come due must run, or the stream would
  * never go on: so each wait looks in turn whether it is over and whether a stream stands at a gate.
  */
+
+import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
 import { CUresult, cudaError } from '../../cuda-results.js'
-import { comesAfterItself, deadlock, drained, MOST_NESTED, tooDeep } from '../../deadlocks.js'
+import { behindPromise, comesAfterItself, deadlock, drained, MOST_NESTED, tooDeep } from '../../deadlocks.js'
 import { type ContextHandle, canonicalStream, type EventHandle, type StreamHandle } from '../../driver.js'
 import type { Sleeper } from '../../loop-pump.js'
 import type { ComesAfter } from '../host-functions/dependencies.js'
@@ -38,6 +40,12 @@ type Needs = () => ComesAfter
 const needsAll: Needs = () => () => true
 /** The library does not know which work another library waits for. */
 const needsNone: Needs = () => () => false
+
+/** Where a wait can never end: which host function it may not run, and which promises it comes after. */
+interface Never {
+  readonly neverRun: Needs
+  readonly neverSettle: Needs
+}
 
 /** Gates at which streams of other threads have stood since then. */
 interface OthersStanding {
@@ -103,8 +111,10 @@ export class Blocking {
     // Where no more gates can be had, whichever runs may give one back.
     const needs: Needs = () => (gates.full ? needsAll() : dependencies.streamComesAfter(key))
     // What the stream holds before something that comes after the running one may go on, and make room.
-    const behindItself: Needs = () => (call) => call.stream === key
-    this.#block(hasRoom, needs, 'queuing more work', behindItself)
+    const neverRun: Needs = () => (call) => call.stream === key
+    // And what comes after a promise only once the stream stands there: before, its work makes room.
+    const neverSettle: Needs = () => (call) => call.stream === key && call.lane.arrived(call)
+    this.#block(hasRoom, needs, 'queuing more work', { neverRun, neverSettle })
   }
 
   /**
@@ -170,17 +180,31 @@ export class Blocking {
     this.#block(isDone, needsAll, LIBRARY_CALL)
   }
 
-  #block(isDone: () => boolean, needs: Needs, what: string, neverRun = needs): void {
+  #block(isDone: () => boolean, needs: Needs, what: string, never: Partial<Never> = {}): void {
     const { hostFunctions } = this.parts
-    if (hostFunctions.isInside) this.#insideHostFunction(() => this.#blockInside(isDone, needs, what, neverRun))
-    else this.#blockOutside(isDone, what)
+    const { neverRun = needs, neverSettle = needs } = never
+    this.#refusePromises(neverSettle, what)
+    const look = (waited: number): void => {
+      this.#refusePromises(waited > this.parts.deadlockAfter ? needs : neverSettle, what)
+      if (waited > warnAfter()) this.#tellOfPromises(what)
+    }
+    if (hostFunctions.isInside) this.#insideHostFunction(() => this.#blockInside(isDone, needs, what, neverRun, look))
+    else this.#blockOutside(isDone, what, look)
     // A thread that sleeps after this takes no turn in which it would tell the others.
     hostFunctions.refreshRoom()
     hostFunctions.calmDown()
   }
 
+  /** No promise settles while JavaScript blocks. */
+  #refusePromises(never: Needs, what: string): void {
+    const { hostFunctions, gates } = this.parts
+    if (gates.holds.size === 0) return
+    const held = hostFunctions.heldByPromise(never())
+    if (held !== undefined) throw deadlock(what, behindPromise(held))
+  }
+
   /** Runs every host function that comes due: each has returned before the next begins. */
-  #blockOutside(isDone: () => boolean, what: string): void {
+  #blockOutside(isDone: () => boolean, what: string, look: (waited: number) => void): void {
     const { hostFunctions, gates, rest } = this.parts
     let since = performance.now()
     let others: OthersStanding | undefined
@@ -190,15 +214,23 @@ export class Blocking {
       if (gates.runDue()) {
         since = performance.now()
         others = undefined
+        look(0)
         continue
       }
       waited = performance.now() - since
       if (turn % 64 === 63) {
         hostFunctions.lookForFaults()
         if (waited > CALM_WITHIN) others = this.#lookAtOthers(others, what)
+        if (gates.holds.size > 0) look(waited)
       }
       rest(waited * 1e6)
     }
+  }
+
+  /** The library does not know which streams share a hardware queue, nor what other libraries wait for. */
+  #tellOfPromises(what: string): void {
+    const held = this.parts.hostFunctions.heldFor(warnAfter())
+    if (held !== undefined) warnOnce('CUDA_STREAMS_PROMISE', mayWaitFor(what, held))
   }
 
   /**
@@ -233,7 +265,13 @@ export class Blocking {
    * Runs the host functions that the wait needs. The one that JavaScript is inside of cannot go on before they have
    * returned, and what they wait for may come after it: so others run only where nothing else happens any more.
    */
-  #blockInside(isDone: () => boolean, needs: Needs, what: string, neverRun: Needs): void {
+  #blockInside(
+    isDone: () => boolean,
+    needs: Needs,
+    what: string,
+    neverRun: Needs,
+    look: (waited: number) => void,
+  ): void {
     const { hostFunctions, gates, rest, deadlockAfter } = this.parts
     const patience = Math.min(PATIENCE, deadlockAfter * SHARE_OF_DEADLOCK)
     const isFull = gates.running.length >= MOST_NESTED
@@ -254,7 +292,10 @@ export class Blocking {
       }
       const waited = performance.now() - since
       if (waited > deadlockAfter) throw deadlock(what, noProgress(deadlockAfter))
-      if (turn % 64 === 63) hostFunctions.lookForFaults()
+      if (turn % 64 === 63) {
+        hostFunctions.lookForFaults()
+        if (gates.holds.size > 0) look(waited)
+      }
       rest(waited * 1e6)
     }
   }
@@ -266,6 +307,8 @@ export class Blocking {
   }
 }
 
+const mayWaitFor = (what: string, held: string): string =>
+  `${what} has blocked for ${seconds(warnAfter())} while a stream stands at ${held}. Where the two share a hardware queue it never ends: await the finished() of it instead`
 const isOver = (call: GateCall): boolean => !call.lane.calls.includes(call)
 const neverNone = (milliseconds: number): string =>
   `it is made while no host function is pending, and for ${milliseconds} ms some have been all the time, of this thread or another: each that ran was followed by the next. Make it before they begin, or let them pause; CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds`

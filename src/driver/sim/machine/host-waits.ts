@@ -1,6 +1,6 @@
 /** How the host waits for the machine: blocked, or turn by turn of the event loop. */
 import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
-import { comesAfterItself, deadlock, drained, MOST_NESTED, tooDeep } from '../../deadlocks.js'
+import { behindPromise, comesAfterItself, deadlock, drained, MOST_NESTED, tooDeep } from '../../deadlocks.js'
 import { heldBy } from '../../held-by.js'
 import { LoopPump, type Sleeper, type TurnResult } from '../../loop-pump.js'
 import type { Machine } from './machine.js'
@@ -78,6 +78,8 @@ export class HostWaits {
   #block(wait: HostWait, what: string): void {
     const { scheduler, nested } = this.machine
     if (this.machine.comesAfterRunning(wait)) throw deadlock(what, comesAfterItself)
+    const promise = this.machine.promiseBefore(wait)
+    if (promise !== undefined) throw deadlock(what, behindPromise(inWords(promise)))
     const runs: Runs = nested === 0 ? 'any' : nested < MOST_NESTED ? 'needed' : 'none'
     while (!scheduler.block(wait, runs)) {
       if (runs === 'none') throw deadlock(what, tooDeep)
@@ -110,7 +112,7 @@ export class HostWaits {
     for (const latch of this.machine.latchesStanding) {
       if (!this.machine.isWaitedFor(latch)) continue
       if (latch.standsSince > late) next = Math.min(next, latch.standsSince - late)
-      else warnOnce('CUDA_STREAMS_LATCH', stands(latch, this.#warnAfter))
+      else warnOnce(`CUDA_STREAMS_${latch.isPromise ? 'PROMISE' : 'LATCH'}`, stands(latch, this.#warnAfter))
     }
     return next
   }
@@ -138,8 +140,8 @@ class Park implements Sleeper {
 }
 
 /** An operation that stands until JavaScript runs or opens it. */
-export const inWords = ({ kind, stream, site }: SimOperation): string =>
-  heldBy(kind === SimOperationKind.HOST ? 'a host function' : 'a latch', stream.handle, site)
+export const inWords = ({ kind, stream, site, isPromise }: SimOperation): string =>
+  heldBy(kind === SimOperationKind.HOST ? 'a host function' : isPromise ? 'a promise' : 'a latch', stream.handle, site)
 
 const stands = (latch: SimOperation, milliseconds: number): string =>
   `Nothing has gone on for ${seconds(milliseconds)}: work that is waited for comes after ${inWords(latch)}`

@@ -165,6 +165,8 @@ export class SimOperation implements Listed<SimOperation> {
   inStream = true
   /** The observer's number for it. */
   observed = -1
+  /** A latch that a promise opens. */
+  isPromise = false
   /** Of a latch, for warnings: where it was made, and since when a stream stands there, by the clock on the wall. */
   site: string | undefined
   standsSince = Number.POSITIVE_INFINITY

@@ -56,6 +56,8 @@ export class Machine implements Steps {
   /** Changes under way, one inside the other. */
   #changes = 0
   readonly #latches = new Set<SimOperation>()
+  /** A stream may be held by a promise. */
+  #hasPromises = false
   /** Latches that were opened before the stream came to them. */
   readonly #opened = new WeakSet<SimOperation>()
   /** The operations whose host functions run now, the innermost last. */
@@ -93,6 +95,16 @@ export class Machine implements Steps {
       const operation = this.#operation(SimOperationKind.HOST, stream, 0)
       operation.host = host
       this.#enqueue(operation)
+    })
+  }
+
+  /** Queues a latch that a promise opens. */
+  enqueueHold(stream: SimStream, site: string | undefined): SimOperation {
+    return this.#change(() => {
+      const operation = this.#operation(SimOperationKind.LATCH, stream, 0, undefined, 0, true)
+      operation.site = site
+      this.#hasPromises = true
+      return this.#enqueue(operation)
     })
   }
 
@@ -240,6 +252,14 @@ export class Machine implements Steps {
   /** A host function or latch that only this thread can run or open, and that the operation comes after. */
   holdsUp(operation: SimOperation): SimOperation | undefined {
     return this.#live.all().find((each) => each.waitsForHost && each.isBefore(operation))
+  }
+
+  /** A promise that stands before the end of a wait, or will: it settles in no blocking call. */
+  promiseBefore(wait: HostWait): SimOperation | undefined {
+    if (!this.#hasPromises) return undefined
+    const promises = this.#live.all().filter((each) => each.isPromise && !this.#opened.has(each))
+    this.#hasPromises = promises.length > 0
+    return promises.find((each) => wait.needs(each))
   }
 
   /** The number of the operation that was made last. */
@@ -440,10 +460,18 @@ export class Machine implements Steps {
     return operation
   }
 
-  #operation(kind: SimOperationKind, stream: SimStream, amount: number, work?: Work, fails = 0): SimOperation {
+  #operation(
+    kind: SimOperationKind,
+    stream: SimStream,
+    amount: number,
+    work?: Work,
+    fails = 0,
+    isPromise = false,
+  ): SimOperation {
     this.#sequence += 1
     const operation = new SimOperation(kind, stream, this.#sequence, amount, this.#explores)
     operation.work = work
+    operation.isPromise = isPromise
     operation.fails = fails === 0 && !this.faults.empty ? this.faults.ofOperation(operation) : fails
     if (this.#explores) this.scheduler.queued(operation)
     return operation
