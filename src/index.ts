@@ -33,6 +33,7 @@ export type { Extent3, Index3, SimulatedGrid, SimulatedThread } from './kernels/
 export { DeviceBuffer, type ForeignMemoryOptions } from './memory/device-buffer.js'
 export { PinnedBuffer } from './memory/pinned-buffer.js'
 export type { Bytes, DownloaderOptions, FillOptions } from './memory/transfers.js'
+export type { WaitValueOptions, WriteValueOptions } from './memory/values.js'
 export type { ViewConstructor } from './memory/views.js'
 export type { AllocOptions } from './shortcuts.js'
 export { ExternalStream, Stream, type WaitPromiseOptions, type WaitStreamOptions } from './stream.js'

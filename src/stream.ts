@@ -40,6 +40,7 @@ import {
   upload,
   uploader,
 } from './memory/transfers.js'
+import { type WaitValueOptions, type WriteValueOptions, waitValue, writeValue } from './memory/values.js'
 import type { ViewConstructor } from './memory/views.js'
 import { currentOn, defaultCoresOf } from './streams/current.js'
 import { EVENT_OPTIONS, EventCore, PLAIN, settingsOf } from './streams/event-core.js'
@@ -469,6 +470,45 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   fill(buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this {
     fill(open(this), buffer, value, options)
+    return this
+  }
+
+  /**
+   * Lets later work of this stream wait until a word in memory has a value (`cuStreamWaitValue32`, or `64` for a
+   * bigint). Another stream writes it, also of another GPU or process (`writeValue`), or JavaScript, through a view of
+   * pinned memory. What the writer wrote before is there for the work behind the wait. Nothing tells whether it will
+   * ever be written: a wait of the host behind it is warned of after five seconds; on the simulator one that blocks is
+   * ERR_DEADLOCK where nothing is left to run. Can be captured.
+   * @param buffer Pinned memory, interprocess memory or memory of another library; not memory of `device.alloc()`
+   * without `interprocess`, which CUDA takes from a pool.
+   * @param value A number of 32 bits or a bigint of 64, signed or not.
+   * @param options `compare`: 'geq' (default), 'eq', 'and' or 'nor'. `byteOffset`: where in the buffer (default 0)
+   * @throws {Error} ERR_UNSUPPORTED for memory of a pool, and for what the device cannot do; ERR_OUT_OF_RANGE for a
+   * value that has more bits, or lies beyond the buffer; ERR_INVALID_ARG_VALUE for one that is not aligned, and for no
+   * comparison; ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
+   * @throws {CudaError} 1 for a pool's memory that another library owns
+   * @example
+   * ```ts
+   * const flags = device.allocPinned(64)
+   * other.waitValue(flags, 1).copy(to, from) // once the word is at least 1
+   * stream.writeValue(flags, 1) // after all work that stream holds now
+   * ```
+   */
+  waitValue(buffer: DeviceBuffer | PinnedBuffer, value: number | bigint, options?: WaitValueOptions): this {
+    waitValue(open(this), buffer, value, options)
+    return this
+  }
+
+  /**
+   * Writes a word to memory once all earlier work of the stream is done, and what it wrote is there
+   * (`cuStreamWriteValue32`, or `64` for a bigint). Can be captured.
+   * @param buffer As for `waitValue()`.
+   * @param value A number of 32 bits or a bigint of 64, signed or not.
+   * @param options `byteOffset`: where in the buffer, a multiple of the value's bytes (default 0)
+   * @throws {Error} as `waitValue()`
+   */
+  writeValue(buffer: DeviceBuffer | PinnedBuffer, value: number | bigint, options?: WriteValueOptions): this {
+    writeValue(open(this), buffer, value, options)
     return this
   }
 

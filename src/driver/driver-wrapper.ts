@@ -36,6 +36,7 @@ import type {
   StreamHandle,
   Twin,
 } from './driver.js'
+import type { Comparison, MemoryValue } from './values.js'
 
 export class DriverWrapper implements Driver {
   /** Whom the verbs are passed to. It changes when a wrapper is put in or taken out in between. */
@@ -238,6 +239,12 @@ export class MemoryWrapper implements MemoryDriver {
   }
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
     this.inner.fill(pointer, value, width, count, stream)
+  }
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
+    this.inner.waitForValue(at, compare, stream, context)
+  }
+  writeValue(at: MemoryValue, stream: StreamHandle): void {
+    this.inner.writeValue(at, stream)
   }
   placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace {
     return this.inner.placeOf(pointer, byteLength, near)

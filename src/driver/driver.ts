@@ -4,6 +4,7 @@
  * a verb that the GPU refuses throws `CudaError`, and no verb checks again what the nouns have checked.
  */
 import type { OwnBytes } from '../base/bytes.js'
+import type { Comparison, MemoryValue } from './values.js'
 
 declare const kind: unique symbol
 
@@ -286,6 +287,13 @@ export interface MemoryDriver {
   ): void
   /** `cuMemsetD8Async`, `D16` or `D32`. */
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void
+  /**
+   * `cuStreamWaitValue32` or `64`: later work of the stream waits until the word in memory meets the comparison. Not memory
+   * of a pool.
+   */
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void
+  /** `cuStreamWriteValue32` or `64`: written when all earlier work of the stream is done, and all that it wrote is there. */
+  writeValue(at: MemoryValue, stream: StreamHandle): void
   /**
    * Where another library's memory is (`cuPointerGetAttribute`), asked in a context of the device `near`. Throws where the
    * driver does not know it.

@@ -12,6 +12,7 @@ import { KnownEvents } from './known-events.js'
 import { KnownStreams } from './known-streams.js'
 import { PendingHostFunctions } from './pending.js'
 import { Capture, type EventState, type StreamStrand } from './streams.js'
+import { Values } from './values.js'
 
 export class HappensBefore implements LaunchOrder {
   readonly pending = new PendingHostFunctions()
@@ -29,6 +30,11 @@ export class HappensBefore implements LaunchOrder {
   /** By stream: the latest launch there of an instance of which nothing is known, since it is older than the sanitizer. */
   readonly #unknownLaunches = new Map<number, StrandPoint>()
 
+  readonly values = new Values({
+    pointOf: (stream) => (this.streams.at(stream).capture === undefined ? this.arriveAt(stream).next() : undefined),
+    learn: (stream, at) => this.streams.known(stream)?.join(at),
+    hold: (stream) => this.hold(stream),
+  })
   /** Where streams wait for promises that have not settled. */
   readonly #holds = new Set<StrandPoint>()
 

@@ -87,6 +87,8 @@ async function useEverything(simulation: Simulation, device: main.Device, second
     device.allocPinned(64),
   ]
   stream.copy(a, pinned).fill(a, 1, {}).fill(b, 2, { width: 2 }).fill(shared, 3)
+  pinned.bytes.fill(0)
+  stream.writeValue(pinned, 1, {}).waitValue(pinned, 1n, { compare: 'geq' })
   await stream.upload(a, new Uint8Array(64))
   await stream.download(b)
   await stream.download(b, Uint8Array)

@@ -37,7 +37,7 @@ const CONFORMANCE = [
     'sharing',
     'silent-waits',
   ],
-  ...['stream-protocol', 'streams', 'transfers'],
+  ...['stream-protocol', 'streams', 'transfers', 'values'],
 ]
 /** What the pretended libcuda lacks for the others. */
 const NOT_PLAYED: Readonly<Record<string, string>> = {

@@ -112,3 +112,64 @@ describe('a stream that waits for a promise', () => {
     assert.ok((wait.end ?? Number.NaN) >= 90_000, `it ended at ${wait.end}`)
   })
 })
+
+describe('a stream that waits for a value', () => {
+  const scene = (waits: boolean, writesFirst: boolean) => {
+    const simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    const sanitizer = Sanitizer.start({ device, mode: 'collect' })
+    const [stream, other] = [new Stream({ device }), new Stream({ device })]
+    const buffer = device.alloc(16, { stream: other })
+    const flags = device.allocPinned(64)
+    flags.bytes.fill(0)
+    const write = () => other.fill(buffer, 1).writeValue(flags, 1)
+    if (writesFirst) write()
+    if (waits) stream.waitValue(flags, 1)
+    stream.fill(buffer, 2)
+    if (!writesFirst) write()
+    device.synchronize()
+    const { length } = sanitizer.reports
+    sanitizer.stop()
+    simulation.close()
+    return length
+  }
+
+  it('comes after the write that meets it, whichever was queued first', () => {
+    assert.equal(scene(true, true), 0)
+    assert.equal(scene(true, false), 0)
+    assert.equal(scene(false, true), 1)
+    assert.equal(scene(false, false), 1)
+  })
+
+  it('has the same bytes in every order, and others without the wait', async () => {
+    const program =
+      (waits: boolean) =>
+      async ({ devices: [device] }: { readonly devices: readonly import('cuda-streams').Device[] }) => {
+        assert.ok(device)
+        const [stream, other] = [new Stream({ device }), new Stream({ device })]
+        const buffer = device.alloc(4, { interprocess: true })
+        const flags = device.alloc(4, { interprocess: true })
+        device.defaultStream.fill(flags, 0)
+        device.synchronize()
+        if (waits) stream.waitValue(flags, 1)
+        stream.fill(buffer, 2)
+        other.fill(buffer, 1).writeValue(flags, 1)
+        await other.finished()
+        return (await stream.download(buffer))[0]
+      }
+    const right = await explore(program(true))
+    assert.equal(right.verdict, 'agree', right.message)
+    assert.equal((await explore(program(false))).verdict, 'disagree')
+  })
+
+  it('is a deadlock of the exploration where nothing writes it', async () => {
+    const { verdict, deadlock } = await explore(async ({ devices: [device] }) => {
+      assert.ok(device)
+      const flags = device.alloc(4, { interprocess: true })
+      await new Stream({ device }).fill(flags, 0).waitValue(flags, 1).finished()
+    })
+    assert.equal(verdict, 'deadlock')
+    assert.match(String(deadlock?.outcome.value), /waitValue 1 on stream 1/)
+  })
+})

@@ -45,6 +45,7 @@ import type { Blocking } from './waiting/blocking.js'
 import type { CallsApart } from './waiting/calls-apart.js'
 import { type EventPool, isPooled } from './waiting/event-pool.js'
 import type { Promises } from './waiting/promises.js'
+import type { ValueWaits } from './waiting/value-waits.js'
 
 const NAME_BYTES = 256
 
@@ -58,6 +59,7 @@ export interface CudaDriverParts extends LibcudaParts {
   readonly blocking: Blocking
   readonly promises: Promises
   readonly callsApart: CallsApart
+  readonly valueWaits: ValueWaits
   readonly pool: EventPool
 }
 
@@ -141,7 +143,7 @@ export class CudaDriver implements Driver {
   deviceSynchronize(device: number): void {
     const context = this.parts.contexts.primary(device)
     // The driver's own wait is refused while another thread captures, and invalidates that.
-    if (this.#hostFunctions.anyPending || this.parts.threads.others) this.parts.blocking.forContext(context, device)
+    if (this.#mustLook || this.parts.threads.others) this.parts.blocking.forContext(context, device)
     else this.#calls.inContext(context, 'cuCtxSynchronize', () => this.#library.cuCtxSynchronize())
   }
 
@@ -320,7 +322,7 @@ export class CudaDriver implements Driver {
   }
 
   streamSynchronize(stream: StreamHandle): void {
-    if (stream < DEFAULT_STREAM_LIMIT || this.#hostFunctions.anyPending) {
+    if (stream < DEFAULT_STREAM_LIMIT || this.#mustLook) {
       this.#synchronizeWith(stream)
       return
     }
@@ -461,7 +463,7 @@ export class CudaDriver implements Driver {
   }
 
   eventSynchronize(event: EventHandle): void {
-    if (this.#hostFunctions.anyPending) {
+    if (this.#mustLook) {
       this.#inUse.during(event, () => this.parts.blocking.forEvent(event, () => this.eventQuery(event)))
     } else check('cuEventSynchronize', this.#library.cuEventSynchronize(event))
   }
@@ -533,8 +535,13 @@ export class CudaDriver implements Driver {
     return result === 0
   }
 
+  /** A native wait may never end, and would run and tell nothing meanwhile. */
+  get #mustLook(): boolean {
+    return this.#hostFunctions.anyPending || this.parts.valueWaits.any
+  }
+
   #synchronizeWith(stream: StreamHandle): void {
-    if (this.#hostFunctions.anyPending) {
+    if (this.#mustLook) {
       this.#inUse.during(stream, () => this.parts.blocking.forStream(stream, () => this.streamQuery(stream)))
     } else this.#calls.onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
   }

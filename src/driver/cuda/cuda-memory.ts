@@ -15,10 +15,11 @@ import {
   type Pointer,
   type StreamHandle,
 } from '../driver.js'
+import type { Comparison, MemoryValue } from '../values.js'
 import type { StreamReserve } from './handles/stream-reserve.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
 import { check } from './libcuda/library.js'
-import { koffi } from './libcuda/native.js'
+import { koffi, NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 import { CopyOrder, type CopyOrderDriver } from './memory/copy-order.js'
 import { detach } from './memory/detach.js'
@@ -27,12 +28,17 @@ import { newArrayBuffer } from './memory/huge-pages.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/kept-blocks.js'
 import { PeerAccess } from './memory/peer-access.js'
 import type { EventPool } from './waiting/event-pool.js'
+import type { ValueWaits } from './waiting/value-waits.js'
 
 const PORTABLE_AND_MAPPED = 0x3
 const POINTER_MEMORY_TYPE = 2
 const POINTER_IS_MANAGED = 8
 const POINTER_DEVICE_ORDINAL = 9
 const MEMORY_TYPE_HOST = 1
+/** CUstreamBatchMemOpType. */
+const MemOp = { WAIT_32: 1, WRITE_32: 2, WAIT_64: 4, WRITE_64: 5 } as const
+/** sizeof(CUstreamBatchMemOpParams). */
+const MEM_OP_BYTES = 48
 /** Pinned memory is handed out in multiples of this: a closed block fits the next request more often. */
 const GRANULE = 65_536
 
@@ -40,6 +46,7 @@ export interface CudaMemoryParts extends LibcudaParts, KeptBlocksParts {
   readonly hostFunctions: Pick<HostFunctions, 'countEntries' | 'exclusivelyNow'>
   readonly pool: EventPool
   readonly reserve: StreamReserve
+  readonly valueWaits: ValueWaits
   readonly driver: KeptBlocksParts['driver'] & CopyOrderDriver & HostCopiesDriver
 }
 
@@ -49,6 +56,8 @@ export class CudaMemory implements MemoryDriver {
   readonly #hostCopies: HostCopies
   readonly #pinned = new Map<Pointer, Block>()
   readonly #kept: KeptBlocks
+  /** Of `#batch`: other calls have their parameters elsewhere. */
+  #operation: NativeMemory | undefined
   /** For a buffer that could not be detached: its memory dies when the last view does. */
   readonly #undetached = new FinalizationRegistry(
     (dying: { readonly block: Block; readonly after: readonly OwnEvent[] }) =>
@@ -138,6 +147,29 @@ export class CudaMemory implements MemoryDriver {
     } else {
       calls.inContextOf(stream, 'cuMemsetD32Async', (raw) => library.cuMemsetD32Async(pointer, value, count, raw))
     }
+  }
+
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
+    this.#batch(at.bits === 32 ? MemOp.WAIT_32 : MemOp.WAIT_64, at, compare, stream)
+    this.parts.valueWaits.queued(stream, context)
+  }
+
+  writeValue(at: MemoryValue, stream: StreamHandle): void {
+    this.#batch(at.bits === 32 ? MemOp.WRITE_32 : MemOp.WRITE_64, at, 0, stream)
+  }
+
+  /** One operation, as cuStreamWaitValue32 and its like are. */
+  #batch(operation: number, { pointer, value }: MemoryValue, flags: number, stream: StreamHandle): void {
+    const { library, hostFunctions, calls } = this.parts
+    hostFunctions.countEntries(stream, 1)
+    this.#operation ??= new NativeMemory(MEM_OP_BYTES)
+    const { uint32, uint64, address } = this.#operation
+    uint64.fill(0n)
+    uint32[0] = operation
+    uint64[1] = BigInt(pointer)
+    uint64[2] = value
+    uint32[6] = flags
+    calls.inContextOf(stream, 'cuStreamBatchMemOp', (raw) => library.cuStreamBatchMemOp_v2(raw, 1, address, 0))
   }
 
   placeOf(pointer: Pointer, _byteLength: number, near: number): MemoryPlace {

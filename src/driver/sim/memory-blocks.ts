@@ -64,6 +64,15 @@ export abstract class MemoryBlock {
 
 /** Memory of a device: its bytes exist from the first touch on. */
 export class DeviceMemory extends MemoryBlock {
+  constructor(
+    pointer: Pointer,
+    byteLength: number,
+    device: SimDevice,
+    readonly isOfPool: boolean,
+  ) {
+    super(pointer, byteLength, device)
+  }
+
   #bytes: ArrayBuffer | undefined
   /** For each chunk: have its bytes been touched? */
   #touched = new Uint8Array(0)

@@ -505,7 +505,8 @@ function capturedWork(
   work: Work | undefined,
   fails: number,
 ): SimNodeWork {
-  if (operation !== SimOperationKind.LATCH) return { kind: 'work', call, operation, amount, work, fails }
+  if (operation !== SimOperationKind.LATCH || work !== undefined)
+    return { kind: 'work', call, operation, amount, work, fails }
   throw stateError(
     'ERR_UNSUPPORTED',
     'A latch cannot be captured: it is opened once, and a graph is launched many times',

@@ -2,6 +2,7 @@
  * Memory of the simulated machine: ArrayBuffers behind pointers of its own. Bytes move when an operation ends in virtual
  * time, so that a wait which is missing shows as wrong bytes.
  */
+import { shortCallSite } from '../../base/stack.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import type {
   ContextHandle,
@@ -13,12 +14,13 @@ import type {
   Pointer,
   StreamHandle,
 } from '../driver.js'
+import type { Comparison, MemoryValue } from '../values.js'
 import type { Machine } from './machine/machine.js'
 import type { SimDevice, SimOperation } from './machine/machine-state.js'
 import { Queue } from './machine/queue.js'
 import { SimOperationKind, type Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PinnedMemory } from './memory-blocks.js'
-import { CopyWork, FillWork, FreeWork } from './memory-work.js'
+import { CopyWork, FillWork, FreeWork, WaitValueWork, WriteValueWork } from './memory-work.js'
 import type { Registry } from './registry.js'
 
 /** What an H200 has (nominally): 141 GB. */
@@ -31,6 +33,7 @@ const SLAB = 2 ** 29
 /** Bytes in a nanosecond: 50 GB/s between host and device, 2000 GB/s on the device. */
 const HOST_BANDWIDTH = 50
 const DEVICE_BANDWIDTH = 2000
+const BATCH = 'cuStreamBatchMemOp'
 /** Virtual nanoseconds that the shortest copy takes. */
 const SHORTEST = 1000
 
@@ -56,7 +59,7 @@ export class SimMemory implements MemoryDriver {
 
   allocate(byteLength: number, stream: StreamHandle): Pointer {
     const call = 'cuMemAllocAsync'
-    return this.#allocateOn(this.registry.liveStream(stream, call).device, byteLength, call)
+    return this.#allocateOn(this.registry.liveStream(stream, call).device, byteLength, call, true)
   }
 
   /** Bytes of the devices that are allocated and not freed. */
@@ -69,7 +72,7 @@ export class SimMemory implements MemoryDriver {
     const call = 'cuMemAlloc'
     const device = this.registry.liveContextDevice(context, call)
     this.machine.scheduler.tick()
-    return this.#allocateOn(device, byteLength, call)
+    return this.#allocateOn(device, byteLength, call, false)
   }
 
   /** Frees it when the latest records of these events are done. */
@@ -133,6 +136,25 @@ export class SimMemory implements MemoryDriver {
     this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
   }
 
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle): void {
+    const work = new WaitValueWork(this.#wordBlock(at), at, compare)
+    const operation = this.queue.enqueue(stream, SimOperationKind.LATCH, 0, BATCH, work)
+    operation.site = shortCallSite()
+    this.machine.passValues()
+  }
+
+  writeValue(at: MemoryValue, stream: StreamHandle): void {
+    const work = new WriteValueWork(this.#wordBlock(at), at)
+    this.queue.enqueue(stream, SimOperationKind.COPY, SHORTEST, BATCH, work)
+  }
+
+  /** CUDA takes no memory of a pool for this. */
+  #wordBlock({ pointer, bits }: MemoryValue): MemoryBlock {
+    const block = this.#live(pointer as Pointer, bits / 8, BATCH)
+    if (block instanceof DeviceMemory && block.isOfPool) throw cudaError(BATCH, CUresult.INVALID_VALUE)
+    return block
+  }
+
   placeOf(pointer: Pointer, byteLength: number): MemoryPlace {
     const block = this.#blockAt(pointer, byteLength)
     if (block === undefined || block.freed) throw cudaError('cuPointerGetAttribute', CUresult.INVALID_VALUE)
@@ -164,10 +186,10 @@ export class SimMemory implements MemoryDriver {
     return this.#live(pointer, byteLength, call).read(pointer, byteLength)
   }
 
-  #allocateOn(device: SimDevice, byteLength: number, call: string): Pointer {
+  #allocateOn(device: SimDevice, byteLength: number, call: string, isOfPool: boolean): Pointer {
     const size = rounded(byteLength)
     if (device.bytesUsed + size > DEVICE_BYTES) throw cudaError(call, CUresult.OUT_OF_MEMORY)
-    const block = new DeviceMemory(this.#address(size), byteLength, device)
+    const block = new DeviceMemory(this.#address(size), byteLength, device, isOfPool)
     this.#insert(block)
     device.bytesUsed += size
     return block.pointer

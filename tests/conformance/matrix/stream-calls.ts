@@ -350,6 +350,19 @@ const moving: readonly Call[] = [
     takesRoom: 'on both drivers',
     prepare: (scene) => () => scene.stream.fill(scene.buffer(0), FILLED, { width: 4 }),
   },
+  ...(['writeValue', 'waitValue'] as const).map(
+    (name): Call => ({
+      name: `stream.${name}()`,
+      members: [`Stream#${name}`],
+      act: 'queues',
+      takesRoom: 'on both drivers',
+      prepare: (scene) => {
+        const flags = scene.keep(scene.device.allocPinned(64))
+        flags.view(Uint32Array)[0] = 1
+        return () => scene.stream[name](flags, 1)
+      },
+    }),
+  ),
   {
     name: 'stream.upload()',
     members: ['Stream#upload'],

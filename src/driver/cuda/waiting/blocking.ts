@@ -14,6 +14,7 @@ import type { HostFunctions, HostFunctionsParts } from '../host-functions/host-f
 import { check } from '../libcuda/library.js'
 import type { Completions } from './completions.js'
 import type { EventPool } from './event-pool.js'
+import type { ValueWaits } from './value-waits.js'
 
 /** Milliseconds in which host functions that queue others are likely to be through. */
 const CALM_WITHIN = 100
@@ -58,6 +59,7 @@ export interface WaitingParts extends HostFunctionsParts {
   readonly hostFunctions: HostFunctions
   readonly pool: EventPool
   readonly eventWaits: Completions
+  readonly valueWaits: ValueWaits
   /** How the event loop sleeps between two turns. */
   readonly sleeper: Sleeper
   /** Called over and over while JavaScript blocks: rests the processor after a while. */
@@ -186,7 +188,7 @@ export class Blocking {
     this.#refusePromises(neverSettle, what)
     const look = (waited: number): void => {
       this.#refusePromises(waited > this.parts.deadlockAfter ? needs : neverSettle, what)
-      if (waited > warnAfter()) this.#tellOfPromises(what)
+      if (waited > warnAfter()) this.#tellOfStanding(what)
     }
     if (hostFunctions.isInside) this.#insideHostFunction(() => this.#blockInside(isDone, needs, what, neverRun, look))
     else this.#blockOutside(isDone, what, look)
@@ -205,7 +207,7 @@ export class Blocking {
 
   /** Runs every host function that comes due: each has returned before the next begins. */
   #blockOutside(isDone: () => boolean, what: string, look: (waited: number) => void): void {
-    const { hostFunctions, gates, rest } = this.parts
+    const { hostFunctions, gates, rest, valueWaits } = this.parts
     let since = performance.now()
     let others: OthersStanding | undefined
     let waited = 0
@@ -221,16 +223,19 @@ export class Blocking {
       if (turn % 64 === 63) {
         hostFunctions.lookForFaults()
         if (waited > CALM_WITHIN) others = this.#lookAtOthers(others, what)
-        if (gates.holds.size > 0) look(waited)
+        if (gates.holds.size > 0 || valueWaits.any) look(waited)
       }
       rest(waited * 1e6)
     }
   }
 
   /** The library does not know which streams share a hardware queue, nor what other libraries wait for. */
-  #tellOfPromises(what: string): void {
-    const held = this.parts.hostFunctions.heldFor(warnAfter())
+  #tellOfStanding(what: string): void {
+    const { hostFunctions, valueWaits } = this.parts
+    const held = hostFunctions.heldFor(warnAfter())
     if (held !== undefined) warnOnce('CUDA_STREAMS_PROMISE', mayWaitFor(what, held))
+    const value = valueWaits.standingFor(warnAfter())
+    if (value !== undefined) warnOnce('CUDA_STREAMS_VALUE', needsValue(what, value))
   }
 
   /**
@@ -272,7 +277,7 @@ export class Blocking {
     neverRun: Needs,
     look: (waited: number) => void,
   ): void {
-    const { hostFunctions, gates, rest, deadlockAfter } = this.parts
+    const { hostFunctions, gates, rest, deadlockAfter, valueWaits } = this.parts
     const patience = Math.min(PATIENCE, deadlockAfter * SHARE_OF_DEADLOCK)
     const isFull = gates.running.length >= MOST_NESTED
     /** As long as none runs, none is needed anew. */
@@ -294,7 +299,7 @@ export class Blocking {
       if (waited > deadlockAfter) throw deadlock(what, noProgress(deadlockAfter))
       if (turn % 64 === 63) {
         hostFunctions.lookForFaults()
-        if (gates.holds.size > 0) look(waited)
+        if (gates.holds.size > 0 || valueWaits.any) look(waited)
       }
       rest(waited * 1e6)
     }
@@ -309,6 +314,8 @@ export class Blocking {
 
 const mayWaitFor = (what: string, held: string): string =>
   `${what} has blocked for ${seconds(warnAfter())} while a stream stands at ${held}. Where the two share a hardware queue it never ends: await the finished() of it instead`
+const needsValue = (what: string, value: string): string =>
+  `${what} has blocked for ${seconds(warnAfter())} while a stream stands at ${value}. This thread writes none meanwhile: where it is to write that one, await the finished() of it instead`
 const isOver = (call: GateCall): boolean => !call.lane.calls.includes(call)
 const neverNone = (milliseconds: number): string =>
   `it is made while no host function is pending, and for ${milliseconds} ms some have been all the time, of this thread or another: each that ran was followed by the next. Make it before they begin, or let them pause; CUDA_STREAMS_DEADLOCK_TIMEOUT sets this time, in milliseconds`

@@ -109,19 +109,20 @@ export class Promises {
     const pending = this.#streams.pending + eventWaits.pending + this.#later.length
     if (pending === 0 && !hostFunctions.functionsPending) return 'idle'
     if (!progress && !ran) {
-      this.#tellOfPromises()
+      this.#tellOfStanding()
       return 'later'
     }
     sleeper.cancel()
     return 'soon'
   }
 
-  /** Something that is waited for may come after a promise that never settles. */
-  #tellOfPromises(): void {
-    const { gates, hostFunctions } = this.parts
-    if (gates.holds.size === 0) return
-    const held = hostFunctions.heldFor(warnAfter())
+  /** Something that is waited for may come after a promise that never settles, or a value that is never written. */
+  #tellOfStanding(): void {
+    const { gates, hostFunctions, valueWaits } = this.parts
+    const held = gates.holds.size === 0 ? undefined : hostFunctions.heldFor(warnAfter())
     if (held !== undefined) warnOnce('CUDA_STREAMS_PROMISE', stands(held, warnAfter()))
+    const value = valueWaits.any ? valueWaits.standingFor(warnAfter()) : undefined
+    if (value !== undefined) warnOnce('CUDA_STREAMS_VALUE', stands(value, warnAfter()))
   }
 
   #contextFinished(context: ContextHandle, settle: Settle): Cancel {

@@ -10,6 +10,8 @@ import { SimOperationKind } from './work.js'
 
 /** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
+/** Milliseconds between two looks at values for which streams stand. */
+const LOOK_FOR_VALUES = 1
 const LONGEST_TIMEOUT = 2 ** 31 - 1
 
 export class HostWaits {
@@ -82,6 +84,7 @@ export class HostWaits {
     if (promise !== undefined) throw deadlock(what, behindPromise(inWords(promise)))
     const runs: Runs = nested === 0 ? 'any' : nested < MOST_NESTED ? 'needed' : 'none'
     while (!scheduler.block(wait, runs)) {
+      if (this.machine.passValues()) continue
       if (runs === 'none') throw deadlock(what, tooDeep)
       if (!this.#othersGoOn()) throw deadlock(what, this.#whyStuck())
     }
@@ -104,20 +107,26 @@ export class HostWaits {
    * that have stood for a while. The result is the time in milliseconds after which to call this again.
    */
   #warn(): number {
+    if (this.machine.standsForValue && this.machine.passValues()) this.#pump.wake()
     const now = performance.now()
     const late = now - this.#warnAfter
     let next = (this.#pendingSince ?? now) - late
-    if (next > 0) return next
+    if (next > 0) return this.machine.standsForValue ? LOOK_FOR_VALUES : next
     next = this.#warnAfter
     for (const latch of this.machine.latchesStanding) {
       if (!this.machine.isWaitedFor(latch)) continue
       if (latch.standsSince > late) next = Math.min(next, latch.standsSince - late)
-      else warnOnce(`CUDA_STREAMS_${latch.isPromise ? 'PROMISE' : 'LATCH'}`, stands(latch, this.#warnAfter))
+      else warnOnce(`CUDA_STREAMS_${codeOf(latch)}`, stands(latch, this.#warnAfter))
     }
-    return next
+    // JavaScript writes to memory without a call.
+    return this.machine.standsForValue ? Math.min(next, LOOK_FOR_VALUES) : next
   }
 
   #whyStuck(): string {
+    const value = [...this.machine.latchesStanding].find(({ work }) => work !== undefined)
+    if (value !== undefined) {
+      return `nothing runs any more, and a stream stands at ${inWords(value)}. Write it first, or await the finished() of it`
+    }
     return `nothing runs any more, and ${this.machine.latchesStanding.size} latch(es) stand. Open the latch first, or await the finished() of it`
   }
 }
@@ -140,8 +149,15 @@ class Park implements Sleeper {
 }
 
 /** An operation that stands until JavaScript runs or opens it. */
-export const inWords = ({ kind, stream, site, isPromise }: SimOperation): string =>
-  heldBy(kind === SimOperationKind.HOST ? 'a host function' : isPromise ? 'a promise' : 'a latch', stream.handle, site)
+export const inWords = (operation: SimOperation): string => {
+  const { kind, stream, site } = operation
+  return heldBy(kind === SimOperationKind.HOST ? 'a host function' : NAMES[codeOf(operation)], stream.handle, site)
+}
+
+const NAMES = { LATCH: 'a latch', PROMISE: 'a promise', VALUE: 'a wait for a value' } as const
+
+const codeOf = ({ isPromise, work }: SimOperation): keyof typeof NAMES =>
+  isPromise ? 'PROMISE' : work === undefined ? 'LATCH' : 'VALUE'
 
 const stands = (latch: SimOperation, milliseconds: number): string =>
   `Nothing has gone on for ${seconds(milliseconds)}: work that is waited for comes after ${inWords(latch)}`

@@ -56,6 +56,8 @@ export class Machine implements Steps {
   /** Changes under way, one inside the other. */
   #changes = 0
   readonly #latches = new Set<SimOperation>()
+  /** It is being looked which values are there. */
+  #passes = false
   /** A stream may be held by a promise. */
   #hasPromises = false
   /** Latches that were opened before the stream came to them. */
@@ -285,6 +287,7 @@ export class Machine implements Steps {
       if (operation.fails === 0) this.#end(operation)
       else this.break(operation.fails, operation)
     })
+    this.passValues()
   }
 
   /**
@@ -304,7 +307,34 @@ export class Machine implements Steps {
     })
   }
 
+  /** Lets streams go on that stand for values which are there now. False where there are none. */
+  passValues(): boolean {
+    if (this.#latches.size === 0 || this.#changes > 0 || this.#passes) return false
+    let anyPassed = false
+    this.#passes = true
+    try {
+      for (const latch of this.#latches) {
+        if (latch.work?.isReady === undefined) continue
+        // What is over may be seen by now, and a stream that waits for it sees it some time.
+        this.#late?.doAll()
+        if (!latch.work.isReady()) continue
+        anyPassed = true
+        this.open(latch)
+      }
+    } finally {
+      this.#passes = false
+    }
+    return anyPassed
+  }
+
+  /** Does any stream stand for a value? */
+  get standsForValue(): boolean {
+    for (const { work } of this.#latches) if (work?.isReady !== undefined) return true
+    return false
+  }
+
   mend(): void {
+    if (!this.damaged) this.passValues()
     if (!this.damaged || this.#changes > 0) return
     this.#changes += 1
     this.damaged = false

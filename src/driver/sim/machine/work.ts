@@ -48,6 +48,8 @@ export interface Work {
   readonly byteLength: number | undefined
   /** What an update of a graph must leave as it is; if not given, the call that queued it. */
   readonly shape: string | undefined
+  /** Of one that stands until this is true. */
+  readonly isReady?: () => boolean
   /**
    * Run when the operation ends, unless it is dropped. It may be run once more where the stack ran over in the midst of
    * it; not so functions of the program's, whose errors it lets surface.
