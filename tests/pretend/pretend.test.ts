@@ -14,6 +14,7 @@ import { pretendedCuda } from './pretend.js'
 
 const CONFORMANCE = [
   ...[
+    'blocking-calls',
     'captures',
     'closing',
     'completion',
