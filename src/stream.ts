@@ -14,10 +14,11 @@ import { heardFrom, inspectAsPrinted, invalidType, printed, refuseReceiver, stat
 import { destroyWhenUnreachable } from './base/finalization.js'
 import { pollsInVain, tellOfPolling } from './base/polling.js'
 import { calledFromHere } from './base/stack.js'
-import { type Context, Device, driverOf, elsewhere, resolveDevice } from './device.js'
-import { canonicalStream, cudaHandleOf, ExternalFlag, type HostFunction } from './driver/driver.js'
+import { another, type Context, contextOf, Device, driverOf, elsewhere, isDevice, resolveDevice } from './device.js'
+import { CUresult, cudaError } from './driver/cuda-results.js'
+import { canonicalStream, cudaHandleOf, EventFlag, ExternalFlag, type HostFunction } from './driver/driver.js'
 import { finished, type WaitOptions, whenAborted } from './driver/finished.js'
-import { following, followingResult, throwRejected } from './driver/promise-waits.js'
+import { following, followingResult, promisesOn, throwRejected } from './driver/promise-waits.js'
 import { giveName } from './driver/stream-names.js'
 import { Event, eventCore, eventCoreOf, isEvent } from './event.js'
 import { beginCapture, type CaptureModeName, type CaptureOptions, capture, endCapture } from './graphs/capture.js'
@@ -324,6 +325,20 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
   /**
+   * Lets later work of this stream wait for all work that a device holds now, on every stream of it, those of other
+   * libraries too (`cuCtxRecordEvent`, `cuStreamWaitEvent`). Never blocks. Work that is queued there later is not
+   * waited for.
+   * @param device A Device of the same driver, this stream's own or another.
+   * @throws {Error} ERR_DEVICE_MISMATCH for a device of another driver
+   * @throws {CudaError} 900 while a stream of the device captures, which does not invalidate the capture; 905 where
+   * this stream captures on another device, which does
+   * @example
+   * ```ts
+   * stream.wait(device).copy(pinned, buffer) // after whatever was queued
+   * ```
+   */
+  wait(device: Device): this
+  /**
    * Lets later work of this stream wait for a promise: the stream stands here until it settles (`cuStreamBatchMemOp`).
    * Queued work cannot be taken back, so where the promise is rejected the stream goes on too, and the reason is told
    * by those `finished()`, `synchronize()` and `download()` that come after it: of this stream, of events recorded
@@ -345,7 +360,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   wait(promise: PromiseLike<unknown>, options?: WaitPromiseOptions): this
   wait(
-    target: Event | Stream | CudaStreamLike | PythonStreamLike | PromiseLike<unknown>,
+    target: Event | Stream | CudaStreamLike | PythonStreamLike | Device | PromiseLike<unknown>,
     options?: WaitStreamOptions & WaitPromiseOptions,
   ): this {
     const core = open(this)
@@ -356,6 +371,11 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
       core.makeRoom(0)
       core.driver.streamWaitEvent(core.handle, own.openFor(core.driver), external)
       core.followPromises(own.promises)
+      return this
+    }
+    if (isDevice(target)) {
+      readOptions<object, never>(options, [])
+      waitForDevice(core, target)
       return this
     }
     if (!isStream(target) && isThenable(target)) {
@@ -912,7 +932,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   /** The stream of another library that has the stream protocol. */
   #wrapped(target: unknown): Stream {
     if (isStreamLike(target)) return new Stream(StreamCore.adopt(handleOf(target), this.device))
-    const expected = 'an Event, a Stream, a promise or an object with a stream protocol (wrap a handle first)'
+    const expected = 'an Event, a Stream, a Device, a promise or an object with a stream protocol (wrap a handle first)'
     throw invalidType('target', expected, target)
   }
 }
@@ -1035,6 +1055,25 @@ function queueHostFunction(core: StreamCore, host: HostFunction, what: string): 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   const isObject = (typeof value === 'object' && value !== null) || typeof value === 'function'
   return isObject && typeof propertyOf(value, 'then') === 'function' && !isStreamLike(value)
+}
+
+function waitForDevice(core: StreamCore, device: Device): void {
+  const { driver, handle } = core
+  core.makeRoom(0)
+  if (driverOf(device) !== driver) {
+    throw stateError('ERR_DEVICE_MISMATCH', `${device} is of ${another(driverOf(device), driver)} than ${core}`)
+  }
+  const context = contextOf(device)
+  const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
+  try {
+    if (!driver.deviceRecordOwn(event, device.ordinal)) {
+      throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
+    }
+    driver.streamWaitEvent(handle, event, ExternalFlag.NONE)
+    core.followPromises(promisesOn(device))
+  } finally {
+    driver.eventRecycle(context, event)
+  }
 }
 
 function waitForPromise(

@@ -70,7 +70,7 @@ async function useEverything(simulation: Simulation, device: main.Device, second
   other.wait(event, {}).wait(stream, {}).wait(stream, { event: given })
   event.record(stream, {}).wait(other, {})
   stream.launchHostFunc(() => {}).addCallback(() => {}, 1)
-  other.wait(Promise.resolve(), {}).wait(Promise.resolve(), { signal: new AbortController().signal })
+  other.wait(device).wait(Promise.resolve(), {}).wait(Promise.resolve(), { signal: new AbortController().signal })
   await stream.finished({})
   await other.finished()
   await device.finished({})

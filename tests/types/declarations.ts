@@ -165,6 +165,7 @@ export async function streams(signal: AbortSignal, event: Event, device: Device)
     .wait(new Ours())
     .wait(new Pythons(), { event })
     .wait(Promise.resolve(1), { signal })
+    .wait(stream.device)
     .waitValue(stream.device.allocPinned(8), 1, { compare: 'and', byteOffset: 4 })
     .writeValue(stream.device.allocPinned(8), 1n)
   // @ts-expect-error a bare handle is wrapped first

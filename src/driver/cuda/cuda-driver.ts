@@ -158,7 +158,9 @@ export class CudaDriver implements Driver {
     if (this.#anyCaptures(device, context)) return false
     const record = (): void => check('cuCtxRecordEvent', this.#library.cuCtxRecordEvent(context, event))
     // It would invalidate another thread's capture.
-    return this.parts.threads.recording.now(record) !== undefined
+    const isRecorded = this.parts.threads.recording.now(record) !== undefined
+    if (isRecorded) this.#hostFunctions.recordedDevice(event, context, device)
+    return isRecorded
   }
 
   contextCheck(context: ContextHandle): void {

@@ -284,6 +284,12 @@ const ordering: readonly Call[] = [
     },
   },
   {
+    name: 'stream.wait(device)',
+    members: [],
+    act: 'waits for its device',
+    prepare: (scene) => () => scene.stream.wait(scene.device),
+  },
+  {
     name: 'stream.wait(promise)',
     members: [],
     act: 'allocates',

@@ -140,6 +140,14 @@ export class HostFunctions {
     else if (this.pending) dependencies.recorded(event, stream)
   }
 
+  /** The event has been recorded behind all work of the device. */
+  recordedDevice(event: EventHandle, context: ContextHandle, device: number): void {
+    const { gates, dependencies } = this.parts
+    if (!this.pending) return
+    const lanes = gates.active.filter((lane) => lane.context === context)
+    dependencies.recordedDevice(event, device, lanes)
+  }
+
   waitedForEvent(stream: StreamHandle, event: EventHandle): void {
     const isCaptured = this.parts.captures.waitedFor(event)
     if (this.pending && !isCaptured) this.parts.dependencies.waitedForEvent(stream, event)
