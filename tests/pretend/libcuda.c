@@ -344,8 +344,21 @@ API R cuStreamWaitEvent(void *h, void *e, u32 flags) {
   if (s->capture) { free(o->marks); free(o); return CAPTURE_ISOLATION; }
   if (!recorded) { free(o->marks); free(o); return OK; }
   enqueue(o); return OK; }
+/* The log: entries of one failing call, and the call's own. */
+static char logged[16384]; static u32 entries; static size_t ends[256];
+static void say(const char *why, const char *name, R r, const char *call) {
+  if (entries > 250) return;
+  size_t at = entries ? ends[entries - 1] : 0;
+  at += (size_t)snprintf(logged + at, sizeof logged - at, "[12:00:00.000][4711][CUDA][E] %s\n", why); ends[entries++] = at;
+  at += (size_t)snprintf(logged + at, sizeof logged - at, "[12:00:00.000][4711][CUDA][E] Returning %d (%s) from %s\n", r, name, call); ends[entries++] = at;
+}
+API R cuLogsCurrent(u32 *it, u32 f) { (void)f; *it = entries; return OK; }
+API R cuLogsDumpToMemory(u32 *it, char *to, size_t *n, u32 f) { (void)f;
+  size_t from = it && *it ? ends[*it - 1] : 0, end = entries ? ends[entries - 1] : 0;
+  if (end - from > *n) return INVALID_VALUE;
+  memcpy(to, logged + from, end - from); *n = end - from; if (it) *it = entries; return OK; }
 API R cuStreamBatchMemOp_v2(void *h, u32 n, u8 *p, u32 f) { (void)f;
-  for (u32 i = 0; i < n; i++) { u64 at = *(u64 *)(p + 48 * i + 8); pthread_mutex_lock(&g); Range *r = rangeOf((void *)at); int bad = !r || r->pooled || at % (*(u32 *)(p + 48 * i) >= 4 ? 8 : 4) != 0; pthread_mutex_unlock(&g); if (bad) return INVALID_VALUE; }
+  for (u32 i = 0; i < n; i++) { u64 at = *(u64 *)(p + 48 * i + 8); pthread_mutex_lock(&g); Range *r = rangeOf((void *)at); int bad = !r || r->pooled || at % (*(u32 *)(p + 48 * i) >= 4 ? 8 : 4) != 0; pthread_mutex_unlock(&g); if (bad) { say("Batch memory address is not valid", "CUDA_ERROR_INVALID_VALUE", INVALID_VALUE, "cuStreamBatchMemOp_v2"); return INVALID_VALUE; } }
   Op *o = op(MEMOPS, streamOf(h, "cuStreamBatchMemOp")); o->ops = (int)n;
   for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; o->mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; }
   return put(o); }
