@@ -339,6 +339,22 @@ export interface LaunchShape {
   readonly cooperative: boolean
   /** Blocks of a cluster in each direction. */
   readonly cluster: readonly [number, number, number] | undefined
+  /** What few launches want. */
+  readonly attributes?: LaunchAttributes
+}
+
+/** CUlaunchAttribute, as far as it changes how a kernel runs and not what it computes. */
+export interface LaunchAttributes {
+  /** CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
+  readonly programmatic: boolean
+  /** CU_LAUNCH_ATTRIBUTE_PRIORITY */
+  readonly priority: number | undefined
+  /** CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: a percentage. */
+  readonly sharedMemoryCarveout: number | undefined
+  /** CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, a CUlaunchMemSyncDomain. */
+  readonly memorySyncDomain: number | undefined
+  /** CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, a CUclusterSchedulingPolicy. */
+  readonly clusterScheduling: number | undefined
 }
 
 /**

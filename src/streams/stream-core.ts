@@ -376,8 +376,8 @@ export function checkWrapOptions(stream: StreamBase, options: ExternalStreamOpti
 }
 
 /** An integer of any size: the driver clamps it to the device's range itself, but takes 32 bits. */
-export function checkPriority(priority: number | undefined): number {
+export function checkPriority(priority: number | undefined, name = 'options.priority'): number {
   if (priority === undefined) return 0
-  if (!Number.isInteger(priority)) throw invalidType('options.priority', 'an integer', priority)
+  if (!Number.isInteger(priority)) throw invalidType(name, 'an integer', priority)
   return Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, priority)) + 0 // never -0
 }

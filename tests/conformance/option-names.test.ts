@@ -26,7 +26,8 @@ const BATCH = `${GEMM}, batchCount, strideA, strideB, strideC`
 const FAULT = 'call, operation, nth, times, probability, result'
 const SANITIZER = 'mode, mend, causal, device, stacks, suppress, atOnce, exitCode'
 const EXPLORE = 'devices, maxRuns, maxMilliseconds, seed, strategy, faults, onProgress'
-const LAUNCH = 'grid, block, sharedMemory, cooperative, cluster'
+const LAUNCH =
+  'grid, block, sharedMemory, cooperative, cluster, programmatic, priority, sharedMemoryCarveout, memorySyncDomain, clusterScheduling'
 const KERNEL = 'name, source, signature, simulate, simulateGrid, nanoseconds'
 
 /** Objects of the rows, which are closed with it. */

@@ -51,6 +51,7 @@ const NOT_PLAYED: Readonly<Record<string, string>> = {
   'foreign-capture': 'captures in the mode that forbids queries on any thread',
   graphs: 'kinds of nodes, dependencies, and drawings',
   kernels: 'code for a GPU',
+  'launch-attributes': 'code for a GPU',
   'large-file': 'gigabytes, for nothing that is about CUDA',
   matrix: 'rules of captures, faults, cuBLAS and NCCL',
 }
