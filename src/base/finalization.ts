@@ -3,6 +3,7 @@
  * garbage collector costs more than making the object, and most are closed soon; so an object is registered only if it
  * outlives the present turn of the event loop.
  */
+import { atNextTurn } from '#platform'
 import { CudaError } from './errors.js'
 
 /** Something of the driver's. It must not reference its owner, which would then never become unreachable. */
@@ -11,6 +12,10 @@ export abstract class NativeResource {
   gone = false
   /** The garbage collector watches its owner. */
   registered = false
+  /** Graphs and instances that keep it. */
+  #keepers = 0
+  /** Its owner has let it go: it is destroyed when the last graph that keeps it does. */
+  #isLeft = false
   /** If the driver refuses to destroy it, it still exists, as far as the library can know. */
   get staysWhereRefused(): boolean {
     return false
@@ -18,11 +23,37 @@ export abstract class NativeResource {
 
   abstract destroy(): void
 
-  /** Destroys it now, once. */
+  /** Its owner has let it go, and a graph keeps it still. */
+  protected left(): void {}
+
+  /** One more graph, or instance of one, keeps it: it is not destroyed before `letGo()`. */
+  keep(): void {
+    this.#keepers += 1
+  }
+
+  /** The reverse of `keep()`. Destroys it where it was the last to keep it, and its owner has let it go. */
+  letGo(): void {
+    this.#keepers -= 1
+    if (this.#keepers > 0 || !this.#isLeft) return
+    this.#isLeft = false
+    this.destroy()
+  }
+
+  /** Destroys it, once no graph keeps it any more. */
+  abandon(): void {
+    if (this.#keepers === 0) {
+      this.destroy()
+      return
+    }
+    this.#isLeft = true
+    this.left()
+  }
+
+  /** `abandon()`, once. */
   release(): void {
     if (this.gone) return
     try {
-      this.destroy()
+      this.abandon()
       this.gone = true
     } catch (error) {
       // Where the stack has run over it can be tried again, and the garbage collector does in any case.
@@ -38,7 +69,7 @@ const MOST_YOUNG = 1024
 
 const registry = new FinalizationRegistry((resource: NativeResource) => {
   try {
-    resource.destroy()
+    resource.abandon()
   } catch {
     // The context is lost, and the resource with it.
   }
@@ -64,7 +95,7 @@ export function destroyWhenUnreachable(owner: object, resource: NativeResource):
   if (count === MOST_YOUNG) growUp()
   else if (!growsUpSoon) {
     growsUpSoon = true
-    setImmediate(atNextTurn).unref()
+    atNextTurn(turned).unref()
   }
 }
 
@@ -85,7 +116,7 @@ export function keepReachable(): () => boolean {
   return () => keepers.delete(kept)
 }
 
-function atNextTurn(): void {
+function turned(): void {
   growsUpSoon = false
   growUp()
 }

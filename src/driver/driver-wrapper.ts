@@ -224,6 +224,9 @@ export class MemoryWrapper implements MemoryDriver {
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
     this.inner.closePinned(pointer, bytes, after)
   }
+  detachPinned(pointer: Pointer, bytes: ArrayBuffer): void {
+    this.inner.detachPinned(pointer, bytes)
+  }
   admit(pointer: Pointer, owner: number, user: number): boolean {
     return this.inner.admit(pointer, owner, user)
   }
@@ -316,6 +319,9 @@ export class GraphWrapper implements GraphDriver {
   }
   end(stream: StreamHandle): GraphHandle {
     return this.inner.end(stream)
+  }
+  captureId(stream: StreamHandle): bigint | undefined {
+    return this.inner.captureId(stream)
   }
   abandon(stream: StreamHandle): void {
     this.inner.abandon(stream)

@@ -182,10 +182,7 @@ export interface Driver {
    * recycled before. Of an event without such a past a query is true, and a wait waits for nothing.
    */
   eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle
-  /**
-   * `cuEventDestroy`. A graph that records the event, or waits for it, may be launched still, and knows it then as it
-   * did.
-   */
+  /** `cuEventDestroy`. No graph records the event, or waits for it. */
   eventDestroy(event: EventHandle): void
   /**
    * Destroys an event with no flags, or DISABLE_TIMING alone, whose handle was not handed out: the driver may use it again,
@@ -267,6 +264,8 @@ export interface MemoryDriver {
    * once the latest records of these events are done, and takes the events over.
    */
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void
+  /** Detaches `bytes`, the ArrayBuffer that came with pinned memory. The memory stays until `closePinned()`. */
+  detachPinned(pointer: Pointer, bytes: ArrayBuffer): void
   /**
    * Lets the device `user` reach memory of the device `owner` (`cuCtxEnablePeerAccess`, `cuMemPoolSetAccess`), which it
    * must before work on one of its streams uses that. False where the two cannot reach each other. Invalidates no capture.
@@ -439,7 +438,12 @@ export interface GraphDriver {
   begin(stream: StreamHandle, mode: CaptureMode): void
   /** `cuStreamEndCapture`, of the capture that this stream began. */
   end(stream: StreamHandle): GraphHandle
-  /** The same, if that capture is still under way, and throws the graph away. */
+  /**
+   * `cuStreamGetCaptureInfo`: the driver's number for the capture that the stream is in; undefined where it is in none, or
+   * in one that is invalidated. The stream is no null stream.
+   */
+  captureId(stream: StreamHandle): bigint | undefined
+  /** Ends the capture that this stream began, if it is still under way, and throws the graph away. */
   abandon(stream: StreamHandle): void
   /** `cuGraphDestroy` */
   destroy(graph: GraphHandle): void

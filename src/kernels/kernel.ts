@@ -1,4 +1,4 @@
-import { types } from 'node:util'
+import { types } from '#platform'
 import {
   bytesOf,
   checkArray,
@@ -28,6 +28,7 @@ import { CUresult } from '../driver/cuda-results.js'
 import type { DeviceAttribute } from '../driver/device-attributes.js'
 import type { KernelHandle, LaunchAttributes, LaunchShape, ModuleHandle } from '../driver/driver.js'
 import { queueWith } from '../memory/queue-with-memory.js'
+import { recordOf } from '../streams/capture-record.js'
 import { checkPriority, type StreamCore } from '../streams/stream-core.js'
 import { HandleCore } from './handle-core.js'
 import { type ArgumentMemory, type LaunchValues, openArguments } from './kernel-arguments.js'
@@ -261,6 +262,7 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
     core.checkOpen()
     const { driver, handle } = stream
     const memory = openArguments(values, core.parameters, driver) ?? NO_MEMORY
+    recordOf(stream)?.keeps.add(core.code)
     const queue = (): void => driver.kernels.launch(core.handle, handle, shape, values as LaunchValues, memory)
     queueLaunch(stream, memory, shape, queue)
     stream.last = core.label
@@ -456,7 +458,7 @@ function imageOf(code: unknown): Uint8Array {
   if (typeof code !== 'string' && !types.isUint8Array(code)) {
     throw invalidType('code', 'a Uint8Array, or PTX as text', code)
   }
-  const image = typeof code === 'string' ? Buffer.from(code) : bytesOf(code, 'code')
+  const image = typeof code === 'string' ? new TextEncoder().encode(code) : bytesOf(code, 'code')
   if (image.length === 0) throw outOfRange('code.length', 'more than 0', 0)
   return image
 }

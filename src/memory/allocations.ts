@@ -25,6 +25,9 @@ export abstract class Allocation extends NativeResource {
     super()
   }
 
+  /** The owner of foreign memory. The garbage collector must be able to collect one that knows the buffer. */
+  owner: WeakRef<object> | undefined
+
   /** Is the memory the host's, which every device reaches? */
   readonly isOfHost: boolean = false
 
@@ -45,6 +48,12 @@ export abstract class Allocation extends NativeResource {
 
   /** To be called after. */
   afterUse(use: StreamCore): void {
+    this.uses.record(use)
+  }
+
+  /** Work that was queued on the stream before has used the memory. */
+  usedOn(use: StreamCore): void {
+    this.uses.prepare(use, this.device)
     this.uses.record(use)
   }
 
@@ -125,6 +134,10 @@ export class DeviceAllocation extends Allocation {
     if (!this.ownedBy(use)) super.afterUse(use)
   }
 
+  override usedOn(use: StreamCore): void {
+    if (!this.ownedBy(use)) super.usedOn(use)
+  }
+
   protected override giveBack(): void {
     if (this.#home === undefined) this.#free(hiddenStream(this.device))
     else this.#home.free((last) => this.#free(last))
@@ -168,6 +181,7 @@ export class ForeignAllocation extends Allocation {
   }
   override beforeUse(_use: StreamCore): void {}
   override afterUse(_use: StreamCore): void {}
+  override usedOn(_use: StreamCore): void {}
   protected override giveBack(): void {}
 }
 
@@ -232,6 +246,12 @@ export class PinnedAllocation extends Allocation {
   /** Every device reaches it. */
   override admit(): boolean {
     return true
+  }
+
+  protected override left(): void {
+    const { views } = this
+    this.views = undefined
+    if (views !== undefined) this.driver.memory.detachPinned(this.pointer, views)
   }
 
   protected override giveBack(): void {

@@ -89,7 +89,9 @@ export class DeviceBuffer extends Memory {
     if (wanted !== undefined && device !== near) {
       throw stateError('ERR_DEVICE_MISMATCH', `The memory is on ${device}, not on ${near} as options.device says`)
     }
-    const core = new BufferCore(new ForeignAllocation(device, driver, address, byteLength, isOfHost))
+    const allocation = new ForeignAllocation(device, driver, address, byteLength, isOfHost)
+    if (owner !== undefined) allocation.owner = new WeakRef(owner)
+    const core = new BufferCore(allocation)
     core.owner = owner
     return new DeviceBuffer(core)
   }

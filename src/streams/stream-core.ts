@@ -16,10 +16,12 @@ import {
   defaultStream,
   type ExternalFlag,
   isDefaultStream,
+  isNullStream,
   StreamFlag,
   type StreamHandle,
 } from '../driver/driver.js'
 import { joined, NO_PROMISES, PromiseWait } from '../driver/promise-waits.js'
+import { captureOver, recordOf } from './capture-record.js'
 import type { EventCore } from './event-core.js'
 import { isInsideHostFunction } from './host-function.js'
 import { checkFact, isShared, receive, type SharedStream, withdraw } from './shared.js'
@@ -215,12 +217,30 @@ export class StreamCore extends NativeResource {
   /** Records an event, which must be open; room has been made for it. */
   recordIn(event: EventCore, external: ExternalFlag): void {
     const handle = event.openFor(this.driver)
+    if (external !== 0) this.#keepForGraph(event)
     event.records += 1
     this.driver.eventRecord(handle, this.handle, external)
     event.behind = this.last
     event.promises = this.promises
-    // A graph records it again at each launch.
-    if (external !== 0) event.handOut()
+  }
+
+  /** Waits for an event, which must be open. */
+  waitFor(event: EventCore, external: ExternalFlag): void {
+    const handle = event.openFor(this.driver)
+    if (external !== 0) this.#keepForGraph(event)
+    this.driver.streamWaitEvent(this.handle, handle, external)
+    this.followPromises(event.promises)
+  }
+
+  /** Each launch of a graph records the event, or waits for it. Of a graph of another library the end is not known. */
+  #keepForGraph(event: EventCore): void {
+    if (isNullStream(this.handle) || !this.isCapturing) return
+    event.handOut()
+    const record = recordOf(this)
+    if (event.owner !== undefined) record?.owners.add(event.owner)
+    if (!event.isOurs) return
+    if (record === undefined) event.keep()
+    else record.keeps.add(event)
   }
 
   /**
@@ -313,6 +333,7 @@ export class StreamCore extends NativeResource {
     const closing = this.#closing ?? []
     this.#closing = undefined
     for (const each of closing) each()
+    if (this.isOurs) captureOver(this)
     this.closed = true
     for (const wait of this.promises) if (wait.owner === this) wait.ownerClosed()
   }

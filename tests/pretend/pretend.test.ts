@@ -23,6 +23,7 @@ const CONFORMANCE = [
     'draining',
     'foreign-handles',
     'foreign-streams',
+    'graph-keeps',
     'heard',
   ],
   ...[

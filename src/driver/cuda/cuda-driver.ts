@@ -83,8 +83,6 @@ export class CudaDriver implements Driver {
    * A record of these takes an entry of the hardware queue: those with timing, those of processes, and foreign ones.
    */
   readonly #takeEntries = new Set<EventHandle>()
-  /** A graph may record them, or wait for them, at any later time: they are never destroyed. */
-  readonly #inGraphs = new Set<EventHandle>()
 
   constructor(private readonly parts: CudaDriverParts) {
     this.#library = parts.library
@@ -391,7 +389,8 @@ export class CudaDriver implements Driver {
   }
 
   streamMakeRoom(stream: StreamHandle, entries: number): void {
-    if (!this.#hostFunctions.anyPending || this.#isCapturing(stream)) return
+    if (!this.#hostFunctions.anyPending || this.#hostFunctions.surelyHasRoom(stream, entries)) return
+    if (this.#isCapturing(stream)) return
     this.#inUse.during(stream, () => this.parts.blocking.forRoom(stream, entries, () => this.streamQuery(stream)))
   }
 
@@ -409,8 +408,6 @@ export class CudaDriver implements Driver {
     const isKept = recordedNext && isPooled(flags)
     const event = isKept ? this.parts.pool.take(context, flags) : this.parts.pool.create(context, flags)
     this.parts.handles.eventCreated(event)
-    // The handle may have been that of another library's event.
-    this.#inGraphs.delete(event)
     if ((flags & EventFlag.DISABLE_TIMING) === 0) this.#timedEvents.add(event)
     if ((flags & EventFlag.DISABLE_TIMING) === 0 || (flags & EventFlag.INTERPROCESS) !== 0) this.#takeEntries.add(event)
     return event
@@ -418,7 +415,6 @@ export class CudaDriver implements Driver {
 
   eventDestroy(event: EventHandle): void {
     if (this.#inUse.postpones(event, () => this.eventDestroy(event))) return
-    if (this.#inGraphs.has(event)) return
     this.#timedEvents.delete(event)
     this.#takeEntries.delete(event)
     this.#forgetEvent(event)
@@ -428,7 +424,6 @@ export class CudaDriver implements Driver {
 
   eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded = false): void {
     if (this.#inUse.postpones(event, () => this.eventRecycle(context, event, neverRecorded))) return
-    if (this.#inGraphs.has(event)) return
     const isTimed = this.#timedEvents.has(event)
     if (neverRecorded && !isTimed && this.parts.pool.giveBackNew(context, event)) return
     this.#forgetEvent(event)
@@ -558,7 +553,6 @@ export class CudaDriver implements Driver {
       this.#calls.onStream(stream, 'cuEventRecordWithFlags', (raw) =>
         this.#library.cuEventRecordWithFlags(event, raw, 1),
       )
-      this.#inGraphs.add(event)
     } else this.#calls.onStream(stream, 'cuEventRecord', (raw) => this.#library.cuEventRecord(event, raw))
     if (!this.#hostFunctions.tracksOrder) return
     this.#hostFunctions.recorded(event, stream, () => (external === 0 ? this.#captureOf(stream) : undefined))
@@ -567,7 +561,6 @@ export class CudaDriver implements Driver {
   #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     const flags = external !== 0 && this.#isCapturing(stream) ? 1 : 0
     this.#calls.onStream(stream, 'cuStreamWaitEvent', (raw) => this.#library.cuStreamWaitEvent(raw, event, flags))
-    if (flags !== 0) this.#inGraphs.add(event)
   }
 
   /** To ask a capturing stream for its id would invalidate the capture. */

@@ -58,6 +58,8 @@ export class CudaMemory implements MemoryDriver {
   readonly #kept: KeptBlocks
   /** Of `#batch`: other calls have their parameters elsewhere. */
   #operation: NativeMemory | undefined
+  /** Of pinned memory that is still to be closed: views that could not be detached. */
+  readonly #stillViewed = new Map<Pointer, WeakRef<ArrayBuffer>>()
   /** For a buffer that could not be detached: its memory dies when the last view does. */
   readonly #undetached = new FinalizationRegistry(
     (dying: { readonly block: Block; readonly after: readonly OwnEvent[] }) =>
@@ -104,9 +106,15 @@ export class CudaMemory implements MemoryDriver {
     const block = this.#pinned.get(pointer)
     if (block === undefined) return
     this.#pinned.delete(pointer)
-    if (bytes === undefined || detach(bytes)) this.#kept.giveBack(block, after)
-    else this.#undetached.register(bytes, { block, after })
+    const viewed = bytes ?? this.#stillViewed.get(pointer)?.deref()
+    this.#stillViewed.delete(pointer)
+    if (viewed === undefined || detach(viewed)) this.#kept.giveBack(block, after)
+    else this.#undetached.register(viewed, { block, after })
     this.#kept.sweep()
+  }
+
+  detachPinned(pointer: Pointer, bytes: ArrayBuffer): void {
+    if (!detach(bytes)) this.#stillViewed.set(pointer, new WeakRef(bytes))
   }
 
   admit(pointer: Pointer, owner: number, user: number): boolean {

@@ -112,6 +112,11 @@ export class SimMemory implements MemoryDriver {
     this.#freeBlockAfter(block, after)
   }
 
+  detachPinned(pointer: Pointer, bytes: ArrayBuffer): void {
+    const block = this.#blockAt(pointer, 1)
+    if (block instanceof PinnedMemory) block.detach(bytes)
+  }
+
   /** Every simulated device reaches all memory. */
   admit(): boolean {
     return true

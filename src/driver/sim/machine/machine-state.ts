@@ -347,6 +347,8 @@ export class SimCapture extends CapturedGraph<SimStream, SimEvent, SimNodeWork> 
   constructor(
     origin: SimStream,
     readonly mode: CaptureMode,
+    /** Never used twice. */
+    readonly id: bigint,
   ) {
     super(origin)
   }
