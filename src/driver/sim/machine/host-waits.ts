@@ -106,8 +106,11 @@ export class HostWaits {
    * Nothing goes on by itself any more, and promises or host functions are pending: they wait for latches. Tells of those
    * that have stood for a while. The result is the time in milliseconds after which to call this again.
    */
-  #warn(): number {
-    if (this.machine.standsForValue && this.machine.passValues()) this.#pump.wake()
+  #warn(): number | undefined {
+    if (this.machine.passValues()) {
+      this.#pump.wake()
+      return undefined
+    }
     const now = performance.now()
     const late = now - this.#warnAfter
     let next = (this.#pendingSince ?? now) - late
@@ -135,11 +138,12 @@ export class HostWaits {
 class Park implements Sleeper {
   #timer: NodeJS.Timeout | undefined
 
-  /** `look` tells after how many milliseconds it is to be called again. */
-  constructor(private readonly look: () => number) {}
+  /** `look` tells after how many milliseconds it is to be called again; undefined where it has woken the sleeper. */
+  constructor(private readonly look: () => number | undefined) {}
 
   readonly sleep = (): void => {
-    this.#timer = setTimeout(this.sleep, Math.min(Math.ceil(this.look()), LONGEST_TIMEOUT))
+    const wait = this.look()
+    if (wait !== undefined) this.#timer = setTimeout(this.sleep, Math.min(Math.ceil(wait), LONGEST_TIMEOUT))
   }
 
   cancel(): void {
