@@ -339,7 +339,7 @@ export interface LaunchShape {
   /** Blocks of a cluster in each direction. */
   readonly cluster: readonly [number, number, number] | undefined
   /** What few launches want. */
-  readonly attributes?: LaunchAttributes
+  readonly attributes: LaunchAttributes | undefined
 }
 
 /** CUlaunchAttribute, as far as it changes how a kernel runs and not what it computes. */

@@ -408,7 +408,7 @@ function shapeOf(given: GivenConfig): LaunchShape {
   const { grid, block, sharedMemory = 0, cooperative, cluster } = given
   const attributes = ATTRIBUTES.some((name) => given[name] !== undefined) ? attributesOf(given) : undefined
   return {
-    ...(attributes === undefined ? {} : { attributes }),
+    attributes,
     sharedMemory: checkSharedMemory(sharedMemory, 'config.sharedMemory'),
     grid: extentOf(grid, 'config.grid'),
     block: extentOf(block, 'config.block'),

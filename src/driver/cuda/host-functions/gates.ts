@@ -21,7 +21,7 @@ export interface GateCall {
   /** Where it was queued, if that was looked up. */
   readonly site: string | undefined
   /** Of a gate that no host function opens. */
-  readonly hold?: Hold | undefined
+  readonly hold: Hold | undefined
 }
 
 /** A gate that JavaScript opens when it likes, also before the stream comes there. */
