@@ -2,6 +2,7 @@
  * CUDA_STREAMS_SYNC: a wait that blocks the event loop is warned of, or refused. A server that blocks in a request handler holds up
  * all other requests, and the same line of a script does no harm: so what runs before the event loop has turned may block.
  */
+import { atNextTurn, process } from '#platform'
 import { invalidValue, stateError } from '../base/errors.js'
 import { programLines, takeStack } from '../base/stack.js'
 import { warnOnce } from '../base/warnings.js'
@@ -11,8 +12,6 @@ import type { WrappableDriver } from './wrappable-driver.js'
 
 const VARIABLE = 'CUDA_STREAMS_SYNC'
 const FRAMES = 40
-/** Tests that put fake timers in the place of this one mean the program's own. */
-const { setImmediate: atNextTurn } = globalThis
 
 let isIn = false
 
