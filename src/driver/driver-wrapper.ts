@@ -30,6 +30,8 @@ import type {
   OwnEvent,
   PinnedMemory,
   Pointer,
+  PoolDriver,
+  PoolHandle,
   ScalarType,
   Settle,
   SharingDriver,
@@ -60,6 +62,9 @@ export class DriverWrapper implements Driver {
   }
   get memory(): MemoryDriver {
     return this.inner.memory
+  }
+  get pools(): PoolDriver {
+    return this.inner.pools
   }
   get sharing(): SharingDriver {
     return this.inner.sharing
@@ -212,8 +217,8 @@ export class MemoryWrapper implements MemoryDriver {
     return this.wrapper.inner.memory
   }
 
-  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
-    return this.inner.allocate(byteLength, stream, context)
+  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer {
+    return this.inner.allocate(byteLength, stream, context, pool)
   }
   free(pointer: Pointer, stream: StreamHandle): void {
     this.inner.free(pointer, stream)

@@ -214,9 +214,9 @@ const NAMES: Readonly<Record<number, string>> = {
   [SimOperationKind.LATCH]: 'latch',
   [SimOperationKind.FAULT]: 'fault',
   [SimOperationKind.COPY]: 'copy',
+  [SimOperationKind.PROMISE]: 'promise',
 }
 
-function whatOf({ kind, work, isPromise }: SimOperation): string {
-  if (isPromise) return 'promise'
+function whatOf({ kind, work }: SimOperation): string {
   return work?.what ?? NAMES[kind] ?? 'operation'
 }

@@ -116,9 +116,9 @@ export class HostWaits {
     let next = (this.#pendingSince ?? now) - late
     if (next > 0) return this.machine.standsForValue ? LOOK_FOR_VALUES : next
     next = this.#warnAfter
-    for (const latch of this.machine.latchesStanding) {
+    for (const [latch, since] of this.machine.latchesStanding) {
       if (!this.machine.isWaitedFor(latch)) continue
-      if (latch.standsSince > late) next = Math.min(next, latch.standsSince - late)
+      if (since > late) next = Math.min(next, since - late)
       else warnOnce(`CUDA_STREAMS_${codeOf(latch)}`, stands(latch, this.#warnAfter))
     }
     // JavaScript writes to memory without a call.
@@ -126,7 +126,7 @@ export class HostWaits {
   }
 
   #whyStuck(): string {
-    const value = [...this.machine.latchesStanding].find(({ work }) => work !== undefined)
+    const value = [...this.machine.latchesStanding.keys()].find(({ work }) => work !== undefined)
     if (value !== undefined) {
       return `nothing runs any more, and a stream stands at ${inWords(value)}. Write it first, or await the finished() of it`
     }
@@ -160,8 +160,8 @@ export const inWords = (operation: SimOperation): string => {
 
 const NAMES = { LATCH: 'a latch', PROMISE: 'a promise', VALUE: 'a wait for a value' } as const
 
-const codeOf = ({ isPromise, work }: SimOperation): keyof typeof NAMES =>
-  isPromise ? 'PROMISE' : work === undefined ? 'LATCH' : 'VALUE'
+const codeOf = ({ kind, work }: SimOperation): keyof typeof NAMES =>
+  kind === SimOperationKind.PROMISE ? 'PROMISE' : work === undefined ? 'LATCH' : 'VALUE'
 
 const stands = (latch: SimOperation, milliseconds: number): string =>
   `Nothing has gone on for ${seconds(milliseconds)}: work that is waited for comes after ${inWords(latch)}`

@@ -13,7 +13,11 @@ export const SimOperationKind = {
   FAULT: 4,
   /** Takes its time, on a copy engine if it needs one. */
   COPY: 5,
+  /** A latch that a promise opens. */
+  PROMISE: 6,
 } as const
+/** Does it stand until it is opened? */
+export const isLatch = (kind: number): boolean => kind === SimOperationKind.LATCH || kind === SimOperationKind.PROMISE
 export type SimOperationKind = (typeof SimOperationKind)[keyof typeof SimOperationKind]
 
 /** Bytes that an operation, or JavaScript, reads or writes. */
