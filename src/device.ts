@@ -11,6 +11,7 @@ import { defaultDriver } from './driver/default-driver.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
 import type { ContextHandle, Driver } from './driver/driver.js'
 import { finished, type WaitOptions } from './driver/finished.js'
+import { following, promisesOn, throwRejected } from './driver/promise-waits.js'
 import { WrappableDriver } from './driver/wrappable-driver.js'
 
 /** The CUDA context that a stream or device works in. */
@@ -137,6 +138,7 @@ export class Device {
     } catch (error) {
       throw heardFrom(error, `${this}`)
     }
+    throwRejected(promisesOn(this))
   }
 
   /**
@@ -151,7 +153,10 @@ export class Device {
     return finished(
       options,
       () => `${this}`,
-      (settle) => Device.#driverOf(this).deviceFinished(this.ordinal, settle),
+      (settle) => {
+        const driver = Device.#driverOf(this)
+        return following(promisesOn(this), settle, (told) => driver.deviceFinished(this.ordinal, told))
+      },
     )
   }
 

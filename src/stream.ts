@@ -2,10 +2,12 @@
 import {
   checkBoolean,
   checkFunction,
+  checkSignal,
   checkThis,
   type Given,
   isInstance,
   isRevoked,
+  propertyOf,
   readOptions,
 } from './base/arguments.js'
 import type { OwnBytes } from './base/bytes.js'
@@ -13,9 +15,21 @@ import { heardFrom, inspectAsPrinted, invalidType, printed, refuseReceiver, stat
 import { destroyWhenUnreachable } from './base/finalization.js'
 import { pollsInVain, tellOfPolling } from './base/polling.js'
 import { calledFromHere } from './base/stack.js'
-import { type Context, contextAt, Device, driverOf, elsewhere, resolveDevice } from './device.js'
-import { canonicalStream, cudaHandleOf, ExternalFlag, type HostFunction } from './driver/driver.js'
-import { finished, type WaitOptions } from './driver/finished.js'
+import {
+  another,
+  type Context,
+  contextAt,
+  contextOf,
+  Device,
+  driverOf,
+  elsewhere,
+  isDevice,
+  resolveDevice,
+} from './device.js'
+import { CUresult, cudaError } from './driver/cuda-results.js'
+import { canonicalStream, cudaHandleOf, EventFlag, ExternalFlag, type HostFunction } from './driver/driver.js'
+import { finished, type WaitOptions, whenAborted } from './driver/finished.js'
+import { following, followingResult, promisesOn, throwRejected } from './driver/promise-waits.js'
 import { giveName } from './driver/stream-names.js'
 import { Event, eventCore, eventCoreOf, isEvent } from './event.js'
 import { beginCapture, type CaptureModeName, type CaptureOptions, capture, endCapture } from './graphs/capture.js'
@@ -40,6 +54,7 @@ import {
   upload,
   uploader,
 } from './memory/transfers.js'
+import { type WaitValueOptions, type WriteValueOptions, waitValue, writeValue } from './memory/values.js'
 import type { ViewConstructor } from './memory/views.js'
 import { currentOn, defaultCoresOf } from './streams/current.js'
 import { EVENT_OPTIONS, EventCore, PLAIN, settingsOf } from './streams/event-core.js'
@@ -68,6 +83,12 @@ import {
 export interface WaitStreamOptions extends WaitEventOptions {
   /** The event to record on the other stream, and of its device. Default: one of the library's own. */
   readonly event?: Event | undefined
+}
+
+/** How a stream waits for a promise. */
+export interface WaitPromiseOptions {
+  /** Gives up the wait: the stream goes on, as if the promise were rejected with the signal's reason. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** Is it a Stream, and not merely an heir to one, as a proxy is? */
@@ -326,7 +347,45 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * ```
    */
   wait(stream: Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this
-  wait(target: Event | Stream | CudaStreamLike | PythonStreamLike, options?: WaitStreamOptions): this {
+  /**
+   * Lets later work of this stream wait for all work that a device holds now, on every stream of it, those of other
+   * libraries too (`cuCtxRecordEvent`, `cuStreamWaitEvent`). Never blocks. Work that is queued there later is not
+   * waited for.
+   * @param device A Device of the same driver, this stream's own or another.
+   * @throws {Error} ERR_DEVICE_MISMATCH for a device of another driver
+   * @throws {CudaError} 900 while a stream of the device captures, which does not invalidate the capture; 905 where
+   * this stream captures on another device, which does
+   * @example
+   * ```ts
+   * stream.wait(device).copy(pinned, buffer) // after whatever was queued
+   * ```
+   */
+  wait(device: Device): this
+  /**
+   * Lets later work of this stream wait for a promise: the stream stands here until it settles (`cuStreamBatchMemOp`).
+   * Queued work cannot be taken back, so where the promise is rejected the stream goes on too, and the reason is told
+   * by those `finished()`, `synchronize()` and `download()` that come after it: of this stream, of events recorded
+   * behind it, of streams that waited for either, and of the device. Those that are pending tell it, else the next one
+   * does; where none does before the stream is closed or the process ends, it is an uncaught exception. To block for
+   * work behind it is ERR_DEADLOCK, since no promise settles meanwhile. The wait alone does not keep the process alive.
+   * @param promise Any promise, or an object with `then()`. What it resolves with is not used.
+   * @param options `signal`: an AbortSignal that gives up the wait, as if the promise were rejected with its reason
+   * @throws {Error} ERR_UNSUPPORTED while the stream captures, which does not invalidate the capture; `signal.reason`
+   * where it is aborted already; nothing is queued then
+   * @throws {CudaError} 906 on the null stream while a blocking stream of the device captures
+   * @example
+   * ```ts
+   * const weights = fetch('https://example.com/weights').then((response) => response.arrayBuffer())
+   * stream.wait(weights.then((bytes) => pinned.bytes.set(new Uint8Array(bytes))))
+   * stream.copy(buffer, pinned) // once it is there
+   * await stream.finished() // rejects where the fetch did
+   * ```
+   */
+  wait(promise: PromiseLike<unknown>, options?: WaitPromiseOptions): this
+  wait(
+    target: Event | Stream | CudaStreamLike | PythonStreamLike | Device | PromiseLike<unknown>,
+    options?: WaitStreamOptions & WaitPromiseOptions,
+  ): this {
     const core = open(this)
     // Options are read, and protocols asked, before anything is opened: what runs then may close it.
     const own = eventCoreOf(target)
@@ -334,6 +393,15 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, ['external']))
       core.makeRoom(0)
       core.waitFor(own, external)
+      return this
+    }
+    if (isDevice(target)) {
+      readOptions<object, never>(options, [])
+      waitForDevice(core, target)
+      return this
+    }
+    if (!isStream(target) && isThenable(target)) {
+      waitForPromise(core, target, options)
       return this
     }
     const { event, external } = readOptions(options, WAIT_OPTIONS)
@@ -345,6 +413,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     if (from.driver !== core.driver) throw mismatch(from, core)
     if (event === undefined && !(isExternal && (core.isCapturing || from.isCapturing))) {
       core.driver.streamWaitStream(core.handle, from.handle, from.context)
+      core.followPromises(from.promises)
       return this
     }
     const between = event ?? other.cachedEvent
@@ -381,14 +450,16 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   synchronize(): void {
     const core = open(this)
     // To ask costs less than to wait, where there is likely nothing to wait for.
-    if (core.isQuiet && isDone(core)) return
-    const { queued } = core
-    try {
-      core.driver.streamSynchronize(core.handle)
-    } catch (error) {
-      throw heardFrom(error, whom(core))
+    if (!(core.isQuiet && isDone(core))) {
+      const { queued } = core
+      try {
+        core.driver.streamSynchronize(core.handle)
+      } catch (error) {
+        throw heardFrom(error, whom(core))
+      }
+      core.sawIdle(queued)
     }
-    core.sawIdle(queued)
+    throwRejected(core.promises)
   }
 
   /**
@@ -410,8 +481,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
       options,
       () => whom(streamCoreOf(this)),
       (settle) => {
-        const { driver, handle, context } = open(this)
-        return driver.streamFinished(handle, context, settle)
+        const { driver, handle, context, promises } = open(this)
+        return following(promises, settle, (told) => driver.streamFinished(handle, context, told))
       },
     )
   }
@@ -474,6 +545,45 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   fill(buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this {
     fill(open(this), buffer, value, options)
+    return this
+  }
+
+  /**
+   * Lets later work of this stream wait until a word in memory has a value (`cuStreamWaitValue32`, or `64` for a
+   * bigint). Another stream writes it, also of another GPU or process (`writeValue`), or JavaScript, through a view of
+   * pinned memory. What the writer wrote before is there for the work behind the wait. Nothing tells whether it will
+   * ever be written: a wait of the host behind it is warned of after five seconds; on the simulator one that blocks is
+   * ERR_DEADLOCK where nothing is left to run. Can be captured.
+   * @param buffer Pinned memory, interprocess memory or memory of another library; not memory of `device.alloc()`
+   * without `interprocess`, which CUDA takes from a pool.
+   * @param value A number of 32 bits or a bigint of 64, signed or not.
+   * @param options `compare`: 'geq' (default), 'eq', 'and' or 'nor'. `byteOffset`: where in the buffer (default 0)
+   * @throws {Error} ERR_UNSUPPORTED for memory of a pool, and for what the device cannot do; ERR_OUT_OF_RANGE for a
+   * value that has more bits, or lies beyond the buffer; ERR_INVALID_ARG_VALUE for one that is not aligned, and for no
+   * comparison; ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
+   * @throws {CudaError} 1 for a pool's memory that another library owns
+   * @example
+   * ```ts
+   * const flags = device.allocPinned(64)
+   * other.waitValue(flags, 1).copy(to, from) // once the word is at least 1
+   * stream.writeValue(flags, 1) // after all work that stream holds now
+   * ```
+   */
+  waitValue(buffer: DeviceBuffer | PinnedBuffer, value: number | bigint, options?: WaitValueOptions): this {
+    waitValue(open(this), buffer, value, options)
+    return this
+  }
+
+  /**
+   * Writes a word to memory once all earlier work of the stream is done, and what it wrote is there
+   * (`cuStreamWriteValue32`, or `64` for a bigint). Can be captured.
+   * @param buffer As for `waitValue()`.
+   * @param value A number of 32 bits or a bigint of 64, signed or not.
+   * @param options `byteOffset`: where in the buffer, a multiple of the value's bytes (default 0)
+   * @throws {Error} as `waitValue()`
+   */
+  writeValue(buffer: DeviceBuffer | PinnedBuffer, value: number | bigint, options?: WriteValueOptions): this {
+    writeValue(open(this), buffer, value, options)
     return this
   }
 
@@ -541,7 +651,10 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    */
   download<A extends Bytes>(buffer: DeviceBuffer | PinnedBuffer, into: A): Promise<A>
   async download(buffer: DeviceBuffer | PinnedBuffer, to: unknown = Uint8Array): Promise<unknown> {
-    return download(open(this), buffer, to)
+    const core = open(this)
+    const { promises } = core
+    if (promises.length === 0) return download(core, buffer, to)
+    return followingResult(promises, () => download(core, buffer, to))
   }
 
   /**
@@ -873,7 +986,8 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
   /** The stream of another library that has the stream protocol. */
   #wrapped(target: unknown): Stream {
     if (isStreamLike(target)) return new Stream(StreamCore.adopt(handleOf(target), this.device))
-    throw invalidType('target', 'an Event, a Stream or an object with a stream protocol (wrap a handle first)', target)
+    const expected = 'an Event, a Stream, a Device, a promise or an object with a stream protocol (wrap a handle first)'
+    throw invalidType('target', expected, target)
   }
 }
 inspectAsPrinted(Stream)
@@ -990,6 +1104,56 @@ function queueHostFunction(core: StreamCore, host: HostFunction, what: string): 
   core.makeRoom(1)
   core.driver.streamLaunchHostFunction(core.handle, core.context, host)
   core.last = what
+}
+
+/** An object that has a stream protocol is a stream, whatever else it has. */
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  const isObject = (typeof value === 'object' && value !== null) || typeof value === 'function'
+  return isObject && typeof propertyOf(value, 'then') === 'function' && !isStreamLike(value)
+}
+
+function waitForDevice(core: StreamCore, device: Device): void {
+  const { driver, handle } = core
+  core.makeRoom(0)
+  if (driverOf(device) !== driver) {
+    throw stateError('ERR_DEVICE_MISMATCH', `${device} is of ${another(driverOf(device), driver)} than ${core}`)
+  }
+  const context = contextOf(device)
+  const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
+  try {
+    if (!driver.deviceRecordOwn(event, device.ordinal)) {
+      throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
+    }
+    driver.streamWaitEvent(handle, event, ExternalFlag.NONE)
+    core.followPromises(promisesOn(device))
+  } finally {
+    driver.eventRecycle(context, event)
+  }
+}
+
+function waitForPromise(
+  core: StreamCore,
+  promise: PromiseLike<unknown>,
+  options: WaitPromiseOptions | undefined,
+): void {
+  const signal = checkSignal(readOptions(options, ['signal']).signal)
+  if (signal?.aborted) throw signal.reason
+  core.holdFor((passed, rejected) => {
+    let forget: (() => void) | undefined
+    let isOver = false
+    const once = (end: () => void): void => {
+      if (isOver) return
+      isOver = true
+      forget?.()
+      end()
+    }
+    if (signal !== undefined) forget = whenAborted(signal, () => once(() => rejected(signal.reason)))
+    // A promise of our own: nothing of the program's runs here.
+    new Promise<unknown>((resolve) => resolve(promise)).then(
+      () => once(passed),
+      (reason: unknown) => once(() => rejected(reason)),
+    )
+  })
 }
 
 /** The work that a wait is for, in the words of an error. */

@@ -180,8 +180,18 @@ export function noteLoss(result: number): void {
   if (isContextLost(result)) lost = true
 }
 
+let whyRefused: (call: string, result: number) => string | undefined = () => undefined
+
+/** A driver that says why it has just refused a call is asked for each error. */
+export function askDriverWhy(ask: (call: string, result: number) => string | undefined): void {
+  whyRefused = ask
+}
+
 /** The error for a result that is not success. Every driver call that fails ends here, on either backend. */
 export function cudaError(call: string, result: number): CudaError {
   noteLoss(result)
-  return new CudaError(call, result, cudaResultName(result), cudaResultExplanation(result))
+  const why = whyRefused(call, result)
+  const said = why === undefined ? [] : [`The driver says: ${why}`]
+  const explanation = [cudaResultExplanation(result) ?? [], said].flat().join('. ')
+  return new CudaError(call, result, cudaResultName(result), explanation || undefined)
 }

@@ -41,6 +41,7 @@ import type {
   StreamHandle,
   Twin,
 } from './driver.js'
+import type { Comparison, MemoryValue } from './values.js'
 
 export class DriverWrapper implements Driver {
   /** Whom the verbs are passed to. It changes when a wrapper is put in or taken out in between. */
@@ -172,6 +173,9 @@ export class DriverWrapper implements Driver {
   streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void {
     this.inner.streamLaunchHostFunction(stream, context, call)
   }
+  streamHold(stream: StreamHandle, context: ContextHandle): () => void {
+    return this.inner.streamHold(stream, context)
+  }
 
   eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
     return this.inner.eventCreate(context, flags, recordedNext)
@@ -269,6 +273,12 @@ export class MemoryWrapper implements MemoryDriver {
   }
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
     this.inner.fill(pointer, value, width, count, stream)
+  }
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
+    this.inner.waitForValue(at, compare, stream, context)
+  }
+  writeValue(at: MemoryValue, stream: StreamHandle): void {
+    this.inner.writeValue(at, stream)
   }
   placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace {
     return this.inner.placeOf(pointer, byteLength, near)

@@ -4,6 +4,7 @@
  * a verb that the GPU refuses throws `CudaError`, and no verb checks again what the nouns have checked.
  */
 import type { OwnBytes } from '../base/bytes.js'
+import type { Comparison, MemoryValue } from './values.js'
 
 declare const kind: unique symbol
 
@@ -189,6 +190,11 @@ export interface Driver {
 
   /** `cuLaunchHostFunc` or `cuStreamAddCallback` */
   streamLaunchHostFunction(stream: StreamHandle, context: ContextHandle, call: HostFunction): void
+  /**
+   * Holds the stream at this point until the result is called; a stream that does not capture. What this thread blocks for
+   * meanwhile, and comes after it, is ERR_DEADLOCK. It alone does not keep the process alive.
+   */
+  streamHold(stream: StreamHandle, context: ContextHandle): () => void
   /** Runs host functions as they come due, and blocks until none is pending on any stream of any device. */
   drainHostFunctions(): void
 
@@ -340,6 +346,13 @@ export interface MemoryDriver {
   /** `cuMemsetD8Async`, `D16` or `D32`. */
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void
   /**
+   * `cuStreamWaitValue32` or `64`: later work of the stream waits until the word in memory meets the comparison. Not memory
+   * of a pool.
+   */
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void
+  /** `cuStreamWriteValue32` or `64`: written when all earlier work of the stream is done, and all that it wrote is there. */
+  writeValue(at: MemoryValue, stream: StreamHandle): void
+  /**
    * Where another library's memory is (`cuPointerGetAttribute`), asked in a context of the device `near`. Throws where the
    * driver does not know it.
    */
@@ -420,6 +433,22 @@ export interface LaunchShape {
   readonly cooperative: boolean
   /** Blocks of a cluster in each direction. */
   readonly cluster: readonly [number, number, number] | undefined
+  /** What few launches want. */
+  readonly attributes: LaunchAttributes | undefined
+}
+
+/** CUlaunchAttribute, as far as it changes how a kernel runs and not what it computes. */
+export interface LaunchAttributes {
+  /** CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
+  readonly programmatic: boolean
+  /** CU_LAUNCH_ATTRIBUTE_PRIORITY */
+  readonly priority: number | undefined
+  /** CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: a percentage. */
+  readonly sharedMemoryCarveout: number | undefined
+  /** CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, a CUlaunchMemSyncDomain. */
+  readonly memorySyncDomain: number | undefined
+  /** CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, a CUclusterSchedulingPolicy. */
+  readonly clusterScheduling: number | undefined
 }
 
 /**

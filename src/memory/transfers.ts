@@ -212,7 +212,7 @@ export function downloader(
   return new (webStreams().ReadableStream)(bare(source), bare({ highWaterMark: 0 }))
 }
 
-function checkBuffer(value: unknown, name: string): BufferCore {
+export function checkBuffer(value: unknown, name: string): BufferCore {
   const core = bufferCoreOf(value)
   if (core === undefined) throw invalidType(name, 'a DeviceBuffer or a PinnedBuffer', value)
   return core

@@ -15,6 +15,7 @@ import {
   type StreamHandle,
 } from '../driver/driver.js'
 import { type DriverWrapper, MemoryWrapper } from '../driver/driver-wrapper.js'
+import type { Comparison, MemoryValue } from '../driver/values.js'
 import type { Detector } from './detector.js'
 import type { Touched } from './operations.js'
 
@@ -98,6 +99,16 @@ export class SanitizerMemory extends MemoryWrapper {
     this.detector.probe(stream, 'fill', memory)
     super.fill(pointer, value, width, count, stream)
     this.detector.work(stream, 'fill', memory)
+  }
+
+  override waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
+    super.waitForValue(at, compare, stream, context)
+    this.detector.order.values.awaited(at, compare, stream)
+  }
+
+  override writeValue(at: MemoryValue, stream: StreamHandle): void {
+    super.writeValue(at, stream)
+    this.detector.order.values.written(at, stream)
   }
 
   override placeOf(pointer: Pointer, byteLength: number, near: number): MemoryPlace {

@@ -20,6 +20,7 @@ import {
   StreamFlag,
   type StreamHandle,
 } from '../driver/driver.js'
+import { joined, NO_PROMISES, PromiseWait } from '../driver/promise-waits.js'
 import { captureOver, recordOf } from './capture-record.js'
 import type { EventCore } from './event-core.js'
 import { type GreenContext, greenContextCoreOf } from './green-context.js'
@@ -49,6 +50,8 @@ export class StreamCore extends NativeResource {
   #idleAt = -1
   /** The work that was queued through it last, for errors. */
   last: string | undefined
+  /** Promises that its work comes after: its own, and those of streams and events that it waited for. */
+  promises = NO_PROMISES
   #id: bigint | undefined
   #priority: number | undefined
   #nonBlocking: boolean | undefined
@@ -250,6 +253,7 @@ export class StreamCore extends NativeResource {
     event.records += 1
     this.driver.eventRecord(handle, this.handle, external)
     event.behind = this.last
+    event.promises = this.promises
   }
 
   /** Waits for an event, which must be open. */
@@ -257,6 +261,7 @@ export class StreamCore extends NativeResource {
     const handle = event.openFor(this.driver)
     if (external !== 0) this.#keepForGraph(event)
     this.driver.streamWaitEvent(this.handle, handle, external)
+    this.followPromises(event.promises)
   }
 
   /** Each launch of a graph records the event, or waits for it. Of a graph of another library the end is not known. */
@@ -268,6 +273,37 @@ export class StreamCore extends NativeResource {
     if (!event.isOurs) return
     if (record === undefined) event.keep()
     else record.keeps.add(event)
+  }
+
+  /**
+   * Queues a wait for a promise. `start` is called once it is queued, with what to call when the promise settles.
+   * @throws ERR_UNSUPPORTED while the stream captures
+   */
+  holdFor(start: (passed: () => void, rejected: (reason: unknown) => void) => void): void {
+    this.makeRoom(1)
+    if (this.isCapturing) {
+      throw stateError(
+        'ERR_UNSUPPORTED',
+        `${this} captures: a promise settles once, and a graph is launched many times`,
+      )
+    }
+    const open = this.driver.streamHold(this.handle, this.context)
+    this.last = 'wait(promise)'
+    const wait = new PromiseWait(this, this.device)
+    this.promises = joined(this.promises, [wait])
+    const passed = (): void => {
+      wait.passed()
+      open()
+    }
+    start(passed, (reason) => {
+      wait.rejected(reason)
+      open()
+    })
+  }
+
+  /** Later work comes after these promises, too. */
+  followPromises(others: readonly PromiseWait[]): void {
+    if (others.length > 0) this.promises = joined(this.promises, others)
   }
 
   /** Nothing was queued through it since it was last seen idle. */
@@ -331,6 +367,7 @@ export class StreamCore extends NativeResource {
     for (const each of closing) each()
     if (this.isOurs) captureOver(this)
     this.closed = true
+    for (const wait of this.promises) if (wait.owner === this) wait.ownerClosed()
   }
 
   override destroy(): void {
@@ -392,8 +429,8 @@ export function checkWrapOptions(stream: StreamBase, options: ExternalStreamOpti
 }
 
 /** An integer of any size: the driver clamps it to the device's range itself, but takes 32 bits. */
-export function checkPriority(priority: number | undefined): number {
+export function checkPriority(priority: number | undefined, name = 'options.priority'): number {
   if (priority === undefined) return 0
-  if (!Number.isInteger(priority)) throw invalidType('options.priority', 'an integer', priority)
+  if (!Number.isInteger(priority)) throw invalidType(name, 'an integer', priority)
   return Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, priority)) + 0 // never -0
 }

@@ -12,6 +12,7 @@ import {
   type StreamHandle,
 } from '../driver/driver.js'
 import { type DriverWrapper, MemoryWrapper } from '../driver/driver-wrapper.js'
+import type { Comparison, MemoryValue } from '../driver/values.js'
 import { RowKind } from './kinds.js'
 import type { RowWriter } from './row-writer.js'
 
@@ -66,6 +67,18 @@ export class TimelineMemory extends MemoryWrapper {
     const bytes = copies.reduce((sum, { byteLength }) => sum + byteLength, 0)
     const row = writer.begin(RowKind.COPY, stream, writer.common.copy, bytes)
     writer.during(row, stream, () => super.copyBatch(copies, stream))
+  }
+
+  override waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
+    const { writer } = this
+    const row = writer.begin(RowKind.WAIT, stream, writer.names.of('waitValue'))
+    writer.during(row, stream, () => super.waitForValue(at, compare, stream, context))
+  }
+
+  override writeValue(at: MemoryValue, stream: StreamHandle): void {
+    const { writer } = this
+    const row = writer.begin(RowKind.FILL, stream, writer.names.of('writeValue'), at.bits / 8)
+    writer.during(row, stream, () => super.writeValue(at, stream))
   }
 
   override fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {

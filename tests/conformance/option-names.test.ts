@@ -38,7 +38,8 @@ const BATCH = `${GEMM}, batchCount, strideA, strideB, strideC`
 const FAULT = 'call, operation, nth, times, probability, result'
 const SANITIZER = 'mode, mend, causal, device, stacks, suppress, atOnce, exitCode'
 const EXPLORE = 'devices, maxRuns, maxMilliseconds, seed, strategy, faults, onProgress'
-const LAUNCH = 'grid, block, sharedMemory, cooperative, cluster'
+const LAUNCH =
+  'grid, block, sharedMemory, cooperative, cluster, programmatic, priority, sharedMemoryCarveout, memorySyncDomain, clusterScheduling'
 const KERNEL = 'name, source, signature, simulate, simulateGrid, nanoseconds'
 
 /** Objects of the rows, which are closed with it. */
@@ -78,6 +79,9 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ['stream', 'stream.wait(event)', 'external', (o) => stream.wait(event, o)],
     ['stream', 'event.wait(stream)', 'external', (o) => event.wait(stream, o)],
     ['stream', 'stream.wait(stream)', 'event, external', (o) => stream.wait(bench.stream(), o)],
+    ['stream', 'stream.wait(promise)', 'signal', (o) => stream.wait(Promise.resolve(), o)],
+    ['memory/values', 'stream.waitValue()', 'byteOffset, compare', (o) => stream.waitValue(buffer, 0, o)],
+    ['memory/values', 'stream.writeValue()', 'byteOffset', (o) => stream.writeValue(buffer, 0, o)],
     ['stream', 'stream.downloader()', 'chunkBytes', (o) => stream.downloader(buffer, o)],
     [
       'memory/transfers',

@@ -87,6 +87,8 @@ static CUresult (*p_cuDeviceGetUuid_v2)(void *, CUdevice);
 static CUresult (*p_cuStreamGetCaptureInfo_v3)(CUstream, int *, uint64_t *, CUgraph *, void *, void *, size_t *);
 static CUresult (*p_cuFuncGetParamInfo)(CUfunction, size_t, size_t *, size_t *);
 /* As CUDA 12.8 had it, which is what the library calls; the header has a newer one by this name. */
+static CUresult (*p_cuLogsCurrent)(unsigned *, unsigned);
+static CUresult (*p_cuLogsDumpToMemory)(unsigned *, char *, size_t *, unsigned);
 static CUresult (*p_cuMemcpyBatchAsync_12)(CUdeviceptr *, CUdeviceptr *, size_t *, size_t, void *, size_t *, size_t, size_t *, CUstream);
 
 static void *find(void *library, const char *name) {
@@ -108,6 +110,8 @@ static void load_library(const char *path) {
   *(void **)&p_cuDeviceGetUuid_v2 = find(library, "cuDeviceGetUuid_v2");
   *(void **)&p_cuStreamGetCaptureInfo_v3 = find(library, "cuStreamGetCaptureInfo_v3");
   *(void **)&p_cuFuncGetParamInfo = find(library, "cuFuncGetParamInfo");
+  *(void **)&p_cuLogsCurrent = dlsym(library, "cuLogsCurrent");
+  *(void **)&p_cuLogsDumpToMemory = dlsym(library, "cuLogsDumpToMemory");
   *(void **)&p_cuMemcpyBatchAsync_12 = dlsym(library, "cuMemcpyBatchAsync");
 }
 
@@ -1011,6 +1015,17 @@ STEP(c_get_function_attribute) {
   int value;
   return p_cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, shared);
 }
+STEP(c_logs_current) {
+  (void)t;
+  unsigned iterator;
+  return p_cuLogsCurrent == NULL ? CUDA_ERROR_NOT_FOUND : p_cuLogsCurrent(&iterator, 0);
+}
+STEP(c_logs_dump) {
+  (void)t;
+  static char log[25600];
+  size_t size = sizeof log;
+  return p_cuLogsDumpToMemory == NULL ? CUDA_ERROR_NOT_FOUND : p_cuLogsDumpToMemory(NULL, log, &size, 0);
+}
 STEP(c_get_limit) {
   (void)t;
   size_t value;
@@ -1517,6 +1532,8 @@ static const struct test ledger[] = {
     {"cuFuncGetParamInfo", "", .prepare = load_fresh, .call = c_param_info, .done = drop_fresh},
     {"cuFuncGetAttribute", "local memory", .call = c_get_function_attribute},
     {"cuCtxGetLimit", "stack", .call = c_get_limit},
+    {"cuLogsCurrent", "", .call = c_logs_current},
+    {"cuLogsDumpToMemory", "", .call = c_logs_dump},
     {"cuCtxSetLimit", "a larger stack", .call = c_set_limit},
     {"cuStreamCreateWithPriority", "100 of them", .call = c_many_streams, .where = APART},
     {"cuFuncSetAttribute", "dynamic shared memory", .call = c_function_attribute, .a = 8, .b = 65536},
@@ -1611,7 +1628,7 @@ static const struct {
                 "cuDeviceCanAccessPeer cuDevicePrimaryCtxRetain cuCtxGetCurrent cuCtxSetCurrent cuCtxGetDevice "
                 "cuCtxGetStreamPriorityRange cuStreamGetCtx_v2 cuStreamGetId cuStreamGetFlags cuStreamGetPriority "
                 "cuStreamIsCapturing cuStreamQuery cuStreamGetCaptureInfo_v3 cuThreadExchangeStreamCaptureMode "
-                "cuPointerGetAttribute cuMemGetAddressRange_v2 cuIpcGetMemHandle "},
+                "cuPointerGetAttribute cuMemGetAddressRange_v2 cuIpcGetMemHandle cuLogsCurrent cuLogsDumpToMemory "},
     {"functions", "cuModuleGetFunction cuFuncGetParamInfo cuFuncGetAttribute cuFuncSetAttribute cuCtxGetLimit cuCtxSetLimit cuOccupancyMaxActiveBlocksPerMultiprocessor "},
     {"events", "cuCtxRecordEvent cuEventCreate cuEventDestroy_v2 cuEventRecord cuEventRecordWithFlags cuEventQuery "
                "cuEventElapsedTime cuIpcGetEventHandle "},

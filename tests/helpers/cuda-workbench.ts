@@ -43,6 +43,7 @@ const ONE_THREAD: LaunchShape = {
   sharedMemory: 0,
   cooperative: false,
   cluster: undefined,
+  attributes: undefined,
 }
 
 let opened: Workbench | string | undefined

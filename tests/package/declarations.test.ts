@@ -50,7 +50,19 @@ const HELPERS = ['OwnBytes', 'SharedKind', 'Tracer', 'CUresult']
 const GLOBALS = [
   ...['AbortSignal', 'ArrayBuffer', 'ArrayBufferLike', 'ArrayBufferView', 'AsyncDisposable', 'Disposable', 'Error'],
   ...['BigInt64Array', 'BigUint64Array', 'Float32Array', 'Float64Array', 'Int16Array', 'Int32Array', 'Int8Array'],
-  ...['Uint16Array', 'Uint32Array', 'Uint8Array', 'Exclude', 'Omit', 'Pick', 'Promise', 'Readonly', 'Record', 'Symbol'],
+  ...[
+    'Uint16Array',
+    'Uint32Array',
+    'Uint8Array',
+    'Exclude',
+    'Omit',
+    'Pick',
+    'Promise',
+    'PromiseLike',
+    'Readonly',
+    'Record',
+    'Symbol',
+  ],
   ...['ReadableStream', 'WritableStream'],
 ]
 

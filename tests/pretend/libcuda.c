@@ -37,7 +37,7 @@ typedef struct Stream Stream;
 typedef struct Op Op;
 /* The primary context, or a green one. */
 typedef struct Context { u64 magic; u32 multiprocessors; int alive, streams, places; } Context;
-typedef struct { u32 kind; u64 address; u32 value; u32 flags; } MemOp;
+typedef struct { u32 kind; u64 address; u64 value; u32 flags; } MemOp;
 typedef struct { Stream *stream; u64 life, seq; } Mark; /* all that the stream held then */
 
 typedef enum { SET, COPY, MEMOPS, FREE, KERNEL, WAIT, RECORD, GRAPH, NOTHING } Kind;
@@ -128,11 +128,14 @@ static void runKernel(Op *op) {
 static int memops(Op *op) {
   for (; op->at < op->ops; op->at++) {
     MemOp *m = &op->mem[op->at];
-    u32 *word = (u32 *)m->address;
-    if (m->kind == 2) __atomic_store_n(word, m->value, __ATOMIC_SEQ_CST);
+    int wide = m->kind >= 4;
+    if (m->kind == 2) __atomic_store_n((u32 *)m->address, (u32)m->value, __ATOMIC_SEQ_CST);
+    else if (m->kind == 5) __atomic_store_n((u64 *)m->address, m->value, __ATOMIC_SEQ_CST);
     else {
-      u32 is = __atomic_load_n(word, __ATOMIC_SEQ_CST);
-      int there = (m->flags & 7) == 1 ? is == m->value : (int)(is - m->value) >= 0;
+      u64 is = wide ? __atomic_load_n((u64 *)m->address, __ATOMIC_SEQ_CST) : __atomic_load_n((u32 *)m->address, __ATOMIC_SEQ_CST);
+      int how = m->flags & 7, ahead = wide ? (int64_t)(is - m->value) >= 0 : (int32_t)((u32)is - (u32)m->value) >= 0;
+      u64 nor = wide ? ~(is | m->value) : (u32)~((u32)is | (u32)m->value);
+      int there = how == 1 ? is == m->value : how == 2 ? (is & m->value) != 0 : how == 3 ? nor != 0 : ahead;
       if (!there) return 0;
     }
   }
@@ -383,9 +386,23 @@ API R cuStreamWaitEvent(void *h, void *e, u32 flags) {
   if (s->capture) { free(o->marks); free(o); return CAPTURE_ISOLATION; }
   if (!recorded) { free(o->marks); free(o); return OK; }
   enqueue(o); return OK; }
+/* The log: entries of one failing call, and the call's own. */
+static char logged[16384]; static u32 entries; static size_t ends[256];
+static void say(const char *why, const char *name, R r, const char *call) {
+  if (entries > 250) return;
+  size_t at = entries ? ends[entries - 1] : 0;
+  at += (size_t)snprintf(logged + at, sizeof logged - at, "[12:00:00.000][4711][CUDA][E] %s\n", why); ends[entries++] = at;
+  at += (size_t)snprintf(logged + at, sizeof logged - at, "[12:00:00.000][4711][CUDA][E] Returning %d (%s) from %s\n", r, name, call); ends[entries++] = at;
+}
+API R cuLogsCurrent(u32 *it, u32 f) { (void)f; *it = entries; return OK; }
+API R cuLogsDumpToMemory(u32 *it, char *to, size_t *n, u32 f) { (void)f;
+  size_t from = it && *it ? ends[*it - 1] : 0, end = entries ? ends[entries - 1] : 0;
+  if (end - from > *n) return INVALID_VALUE;
+  memcpy(to, logged + from, end - from); *n = end - from; if (it) *it = entries; return OK; }
 API R cuStreamBatchMemOp_v2(void *h, u32 n, u8 *p, u32 f) { (void)f;
+  for (u32 i = 0; i < n; i++) { u64 at = *(u64 *)(p + 48 * i + 8); pthread_mutex_lock(&g); Range *r = rangeOf((void *)at); int bad = !r || r->pool || at % (*(u32 *)(p + 48 * i) >= 4 ? 8 : 4) != 0; pthread_mutex_unlock(&g); if (bad) { say("Batch memory address is not valid", "CUDA_ERROR_INVALID_VALUE", INVALID_VALUE, "cuStreamBatchMemOp_v2"); return INVALID_VALUE; } }
   Op *o = op(MEMOPS, streamOf(h, "cuStreamBatchMemOp")); o->ops = (int)n;
-  for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; o->mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u32 *)(at + 16), *(u32 *)(at + 24)}; }
+  for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; o->mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; }
   return put(o); }
 API R cuStreamWaitValue32_v2(void *h, u64 a, u32 v, u32 f) { Op *o = op(MEMOPS, streamOf(h, "cuStreamWaitValue32")); o->ops = 1; o->mem[0] = (MemOp){1, a, v, f}; return put(o); }
 API R cuStreamBeginCapture_v2(void *h, int m) { (void)m; LOCK; Stream *s = streamOf(h, "cuStreamBeginCapture"); R r = OK;
@@ -414,7 +431,7 @@ API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FIL
 API R cuGraphDestroy(Graph *graph) { LOCK; for (Node *n = graph->first; n;) { Node *next = n->next; free(n); n = next; } free(graph); UNLOCK; return OK; }
 static void fillExec(Exec *x, Graph *graph) { x->ops = calloc((size_t)graph->count + 1, sizeof(Op)); x->count = 0; for (Node *n = graph->first; n; n = n->next) x->ops[x->count++] = n->op; }
 API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; takePlaces(graph->branches, 0); Exec *x = calloc(1, sizeof *x); x->alive = 1; x->branches = graph->branches; fillExec(x, graph); *out = x; UNLOCK; return OK; }
-API R cuGraphBatchMemOpNodeSetParams(Node *node, u64 *params) { u32 n = ((u32 *)params)[2]; u8 *p = (u8 *)params[2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u32 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
+API R cuGraphBatchMemOpNodeSetParams(Node *node, u64 *params) { u32 n = ((u32 *)params)[2]; u8 *p = (u8 *)params[2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
 API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g); R r = OK; if (graph->count != x->count) r = 910; else for (Node *n = graph->first, *at = n; at; at = at->next) { Op *was = &x->ops[0]; int i = 0; for (Node *b = n; b != at; b = b->next) i++; if (was[i].kind == KERNEL && was[i].green != at->op.green) r = 910; } if (r == OK) { Op *before = x->ops; if (x->launched == x->done) { fillExec(x, graph); free(before); } else fillExec(x, graph); } pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuGraphUpload(Exec *x, void *h) { (void)x; LOCK; Op *o = op(NOTHING, streamOf(h, "cuGraphUpload")); R r = o->stream->capture ? CAPTURE_UNSUPPORTED : OK; if (r) free(o); else enqueue(o); UNLOCK; return r; }
 /* What is launched is the instance as it was then. */

@@ -29,6 +29,7 @@ import {
   type StreamSource,
   type WaitEventOptions,
   type WaitOptions,
+  type WaitPromiseOptions,
   type WaitStreamOptions,
 } from 'cuda-streams'
 import {
@@ -132,10 +133,11 @@ export function options(device: Device, signal: AbortSignal, event: Event): void
   const recorded: RecordOptions[] = [{}, { external: true, timing: true, blockingSync: false, interprocess: false }]
   const waited: WaitEventOptions[] = [{}, { external: false }]
   const waitedStream: WaitStreamOptions[] = [{}, { external: true, event }]
+  const waitedPromise: WaitPromiseOptions[] = [{}, { signal }]
   const wait: WaitOptions[] = [{}, { signal }]
   // @ts-expect-error an unknown option
   const unknown: StreamOptions = { nonblocking: true }
-  void [stream, external, made, recorded, waited, waitedStream, wait, unknown]
+  void [stream, external, made, recorded, waited, waitedStream, waitedPromise, wait, unknown]
 }
 
 export async function streams(signal: AbortSignal, event: Event, device: Device): Promise<void> {
@@ -180,6 +182,10 @@ export async function streams(signal: AbortSignal, event: Event, device: Device)
     .wait(stream, { event, external: true })
     .wait(new Ours())
     .wait(new Pythons(), { event })
+    .wait(Promise.resolve(1), { signal })
+    .wait(stream.device)
+    .waitValue(stream.device.allocPinned(8), 1, { compare: 'and', byteOffset: 4 })
+    .writeValue(stream.device.allocPinned(8), 1n)
   // @ts-expect-error a bare handle is wrapped first
   stream.wait(1n)
   const done: boolean = stream.query()

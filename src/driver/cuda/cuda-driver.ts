@@ -48,6 +48,7 @@ import type { Blocking } from './waiting/blocking.js'
 import type { CallsApart } from './waiting/calls-apart.js'
 import { type EventPool, isPooled } from './waiting/event-pool.js'
 import type { Promises } from './waiting/promises.js'
+import type { ValueWaits } from './waiting/value-waits.js'
 
 const NAME_BYTES = 256
 
@@ -61,6 +62,7 @@ export interface CudaDriverParts extends LibcudaParts {
   readonly blocking: Blocking
   readonly promises: Promises
   readonly callsApart: CallsApart
+  readonly valueWaits: ValueWaits
   readonly pool: EventPool
 }
 
@@ -146,7 +148,7 @@ export class CudaDriver implements Driver {
   deviceSynchronize(device: number): void {
     const context = this.parts.contexts.primary(device)
     // The driver's own wait is refused while another thread captures, and invalidates that.
-    if (this.#hostFunctions.anyPending || this.parts.threads.others) this.parts.blocking.forContext(context, device)
+    if (this.#mustLook || this.parts.threads.others) this.parts.blocking.forContext(context, device)
     else this.#calls.inContext(context, 'cuCtxSynchronize', () => this.#library.cuCtxSynchronize())
   }
 
@@ -161,7 +163,9 @@ export class CudaDriver implements Driver {
     if (this.#anyCaptures(device, context)) return false
     const record = (): void => check('cuCtxRecordEvent', this.#library.cuCtxRecordEvent(context, event))
     // It would invalidate another thread's capture.
-    return this.parts.threads.recording.now(record) !== undefined
+    const isRecorded = this.parts.threads.recording.now(record) !== undefined
+    if (isRecorded) this.#hostFunctions.recordedDevice(event, context, device)
+    return isRecorded
   }
 
   contextCheck(context: ContextHandle): void {
@@ -369,7 +373,7 @@ export class CudaDriver implements Driver {
   }
 
   streamSynchronize(stream: StreamHandle): void {
-    if (stream < DEFAULT_STREAM_LIMIT || this.#hostFunctions.anyPending) {
+    if (stream < DEFAULT_STREAM_LIMIT || this.#mustLook) {
       this.#synchronizeWith(stream)
       return
     }
@@ -412,6 +416,11 @@ export class CudaDriver implements Driver {
     const queue = (): void => this.#hostFunctions.queue(stream, cudaHandleOf(stream), context, host)
     if (isDefaultStream(stream)) this.parts.contexts.within(context, queue)
     else queue()
+  }
+
+  streamHold(stream: StreamHandle, context: ContextHandle): () => void {
+    const hold = (): (() => void) => this.#hostFunctions.hold(stream, cudaHandleOf(stream), context)
+    return isDefaultStream(stream) ? this.parts.contexts.within(context, hold) : hold()
   }
 
   /**
@@ -502,7 +511,7 @@ export class CudaDriver implements Driver {
   }
 
   eventSynchronize(event: EventHandle): void {
-    if (this.#hostFunctions.anyPending) {
+    if (this.#mustLook) {
       this.#inUse.during(event, () => this.parts.blocking.forEvent(event, () => this.eventQuery(event)))
     } else check('cuEventSynchronize', this.#library.cuEventSynchronize(event))
   }
@@ -574,8 +583,13 @@ export class CudaDriver implements Driver {
     return result === 0
   }
 
+  /** A native wait may never end, and would run and tell nothing meanwhile. */
+  get #mustLook(): boolean {
+    return this.#hostFunctions.anyPending || this.parts.valueWaits.any
+  }
+
   #synchronizeWith(stream: StreamHandle): void {
-    if (this.#hostFunctions.anyPending) {
+    if (this.#mustLook) {
       this.#inUse.during(stream, () => this.parts.blocking.forStream(stream, () => this.streamQuery(stream)))
     } else this.#calls.onStream(stream, 'cuStreamSynchronize', (raw) => this.#library.cuStreamSynchronize(raw))
   }

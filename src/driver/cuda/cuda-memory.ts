@@ -19,11 +19,12 @@ import {
   type PoolHandle,
   type StreamHandle,
 } from '../driver.js'
+import type { Comparison, MemoryValue } from '../values.js'
 import type { CudaPools } from './cuda-pools.js'
 import type { StreamReserve } from './handles/stream-reserve.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
 import { check } from './libcuda/library.js'
-import { koffi } from './libcuda/native.js'
+import { koffi, NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 import { CopyBatches } from './memory/copy-batches.js'
 import { CopyOrder, type CopyOrderDriver } from './memory/copy-order.js'
@@ -35,12 +36,17 @@ import { PeerAccess } from './memory/peer-access.js'
 import { RegisteredMemory, type RegisteredMemoryParts } from './memory/registered-memory.js'
 import { RowCopies } from './memory/row-copies.js'
 import type { EventPool } from './waiting/event-pool.js'
+import type { ValueWaits } from './waiting/value-waits.js'
 
 const PORTABLE_AND_MAPPED = 0x3
 const POINTER_MEMORY_TYPE = 2
 const POINTER_IS_MANAGED = 8
 const POINTER_DEVICE_ORDINAL = 9
 const MEMORY_TYPE_HOST = 1
+/** CUstreamBatchMemOpType. */
+const MemOp = { WAIT_32: 1, WRITE_32: 2, WAIT_64: 4, WRITE_64: 5 } as const
+/** sizeof(CUstreamBatchMemOpParams). */
+const MEM_OP_BYTES = 48
 /** Pinned memory is handed out in multiples of this: a closed block fits the next request more often. */
 const GRANULE = 65_536
 
@@ -48,6 +54,7 @@ export interface CudaMemoryParts extends LibcudaParts, KeptBlocksParts {
   readonly hostFunctions: Pick<HostFunctions, 'countEntries' | 'exclusivelyNow'>
   readonly pool: EventPool
   readonly reserve: StreamReserve
+  readonly valueWaits: ValueWaits
   readonly pools: CudaPools
   readonly driver: RegisteredMemoryParts['driver'] & CopyOrderDriver & HostCopiesDriver
 }
@@ -61,6 +68,8 @@ export class CudaMemory implements MemoryDriver {
   readonly #pinned = new Map<Pointer, Block>()
   readonly #kept: KeptBlocks
   readonly #registered: RegisteredMemory
+  /** Of `#batch`: other calls have their parameters elsewhere. */
+  #operation: NativeMemory | undefined
   /** Of pinned memory that is still to be closed: views that could not be detached. */
   readonly #stillViewed = new Map<Pointer, WeakRef<ArrayBuffer>>()
   /** For a buffer that could not be detached: its memory dies when the last view does. */
@@ -193,6 +202,29 @@ export class CudaMemory implements MemoryDriver {
     } else {
       calls.inContextOf(stream, 'cuMemsetD32Async', (raw) => library.cuMemsetD32Async(pointer, value, count, raw))
     }
+  }
+
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle, context: ContextHandle): void {
+    this.#batch(at.bits === 32 ? MemOp.WAIT_32 : MemOp.WAIT_64, at, compare, stream)
+    this.parts.valueWaits.queued(stream, context)
+  }
+
+  writeValue(at: MemoryValue, stream: StreamHandle): void {
+    this.#batch(at.bits === 32 ? MemOp.WRITE_32 : MemOp.WRITE_64, at, 0, stream)
+  }
+
+  /** One operation, as cuStreamWaitValue32 and its like are. */
+  #batch(operation: number, { pointer, value }: MemoryValue, flags: number, stream: StreamHandle): void {
+    const { library, hostFunctions, calls } = this.parts
+    hostFunctions.countEntries(stream, 1)
+    this.#operation ??= new NativeMemory(MEM_OP_BYTES)
+    const { uint32, uint64, address } = this.#operation
+    uint64.fill(0n)
+    uint32[0] = operation
+    uint64[1] = BigInt(pointer)
+    uint64[2] = value
+    uint32[6] = flags
+    calls.inContextOf(stream, 'cuStreamBatchMemOp', (raw) => library.cuStreamBatchMemOp_v2(raw, 1, address, 0))
   }
 
   placeOf(pointer: Pointer, _byteLength: number, near: number): MemoryPlace {

@@ -6,6 +6,7 @@
 import { bare } from '../../base/arguments.js'
 import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
+import { shortCallSite } from '../../base/stack.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type AdoptedStream,
@@ -339,6 +340,13 @@ export class SimDriver implements Driver, WorkQueue {
     this.machine.enqueueHostFunction(stream, host)
   }
 
+  streamHold(handle: StreamHandle): () => void {
+    const stream = this.#registry.liveStream(handle, 'cuStreamBatchMemOp')
+    this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
+    const hold = this.machine.enqueueHold(stream, shortCallSite())
+    return () => this.machine.open(hold)
+  }
+
   eventCreate(context: ContextHandle, flags: number): EventHandle {
     const device = this.#registry.liveContextDevice(context, 'cuEventCreate')
     return this.#registry.addEvent(device, flags).handle
@@ -545,7 +553,8 @@ function capturedWork(
   work: Work | undefined,
   fails: number,
 ): SimNodeWork {
-  if (operation !== SimOperationKind.LATCH) return { kind: 'work', call, operation, amount, work, fails, partition }
+  if (operation !== SimOperationKind.LATCH || work !== undefined)
+    return { kind: 'work', call, operation, amount, work, fails, partition }
   throw stateError(
     'ERR_UNSUPPORTED',
     'A latch cannot be captured: it is opened once, and a graph is launched many times',

@@ -2,6 +2,7 @@
  * Memory of the simulated machine: ArrayBuffers behind pointers of its own. Bytes move when an operation ends in virtual
  * time, so that a wait which is missing shows as wrong bytes.
  */
+import { shortCallSite } from '../../base/stack.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type BatchedCopy,
@@ -17,13 +18,14 @@ import {
   type PoolHandle,
   type StreamHandle,
 } from '../driver.js'
+import type { Comparison, MemoryValue } from '../values.js'
 import type { Machine } from './machine/machine.js'
 import type { SimDevice, SimOperation } from './machine/machine-state.js'
 import type { SimPool } from './machine/pools.js'
 import { Queue } from './machine/queue.js'
 import { SimOperationKind, type Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PinnedMemory, RegisteredMemory } from './memory-blocks.js'
-import { CopyWork, FillWork, FreeWork, RowsWork } from './memory-work.js'
+import { CopyWork, FillWork, FreeWork, RowsWork, WaitValueWork, WriteValueWork } from './memory-work.js'
 import type { Registry } from './registry.js'
 import type { SimPools } from './sim-pools.js'
 
@@ -35,6 +37,7 @@ const SLAB = 2 ** 29
 /** Bytes in a nanosecond: 50 GB/s between host and device, 2000 GB/s on the device. */
 const HOST_BANDWIDTH = 50
 const DEVICE_BANDWIDTH = 2000
+const BATCH = 'cuStreamBatchMemOp'
 const FILL_CALLS = { 1: 'cuMemsetD8Async', 2: 'cuMemsetD16Async', 4: 'cuMemsetD32Async' } as const
 /** Virtual nanoseconds that the shortest copy takes. */
 const SHORTEST = 1000
@@ -199,6 +202,25 @@ export class SimMemory implements MemoryDriver {
     const work = orOutOfMemory(call, () => new FillWork(block, pointer, value, width, count))
     const duration = Math.max(SHORTEST, byteLength / DEVICE_BANDWIDTH)
     this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
+  }
+
+  waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle): void {
+    const work = new WaitValueWork(this.#wordBlock(at), at, compare)
+    const operation = this.queue.enqueue(stream, SimOperationKind.LATCH, 0, BATCH, work)
+    operation.site = shortCallSite()
+    this.machine.passValues()
+  }
+
+  writeValue(at: MemoryValue, stream: StreamHandle): void {
+    const work = new WriteValueWork(this.#wordBlock(at), at)
+    this.queue.enqueue(stream, SimOperationKind.COPY, SHORTEST, BATCH, work)
+  }
+
+  /** CUDA takes no memory of a pool for this. */
+  #wordBlock({ pointer, bits }: MemoryValue): MemoryBlock {
+    const block = this.#live(pointer as Pointer, bits / 8, BATCH)
+    if (block instanceof DeviceMemory && block.pool !== undefined) throw cudaError(BATCH, CUresult.INVALID_VALUE)
+    return block
   }
 
   placeOf(pointer: Pointer, byteLength: number): MemoryPlace {

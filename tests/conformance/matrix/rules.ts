@@ -156,8 +156,15 @@ const RULES = {
     what: 'asks what the driver tells of a stream that captures, too; but not of the null stream while a blocking one does',
     nullBesideBlocking: refused('906'),
   },
+  'waits for its device': {
+    what: 'lets the stream wait for all work of its device, where a stream may capture',
+    capturing: refused('900'),
+    invalidated: refused('900'),
+    nullBesideBlocking: refused('900', '906'),
+    beside: refused('900'),
+  },
   allocates: {
-    what: 'allocates in the order of the stream, or moves an ordinary array, which cannot be captured',
+    what: 'allocates in the order of the stream, moves an ordinary array, or waits for a promise, which cannot be captured',
     capturing: refused('ERR_UNSUPPORTED'),
     invalidated: refused('ERR_UNSUPPORTED'),
     nullBesideBlocking: refused('906'),

@@ -294,6 +294,19 @@ const ordering: readonly Call[] = [
     },
   },
   {
+    name: 'stream.wait(device)',
+    members: [],
+    act: 'waits for its device',
+    prepare: (scene) => () => scene.stream.wait(scene.device),
+  },
+  {
+    name: 'stream.wait(promise)',
+    members: [],
+    act: 'allocates',
+    takesRoom: 'on both drivers',
+    prepare: (scene) => () => scene.stream.wait(Promise.resolve()),
+  },
+  {
     name: 'stream.wait(itself)',
     members: [],
     act: 'waits for nothing',
@@ -353,6 +366,19 @@ const moving: readonly Call[] = [
     takesRoom: 'on both drivers',
     prepare: (scene) => () => scene.stream.fill(scene.buffer(0), FILLED, { width: 4 }),
   },
+  ...(['writeValue', 'waitValue'] as const).map(
+    (name): Call => ({
+      name: `stream.${name}()`,
+      members: [`Stream#${name}`],
+      act: 'queues',
+      takesRoom: 'on both drivers',
+      prepare: (scene) => {
+        const flags = scene.keep(scene.device.allocPinned(64))
+        flags.view(Uint32Array)[0] = 1
+        return () => scene.stream[name](flags, 1)
+      },
+    }),
+  ),
   {
     name: 'stream.upload()',
     members: ['Stream#upload'],

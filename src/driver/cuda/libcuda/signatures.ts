@@ -106,6 +106,8 @@ export const SIGNATURES = {
   cuMemsetD16Async: 'CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream',
   cuMemsetD32Async: 'CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream',
   cuPointerGetAttribute: 'void *data, CUpointer_attribute attribute, CUdeviceptr ptr',
+  cuLogsCurrent: 'CUlogIterator *iterator_out, unsigned int flags',
+  cuLogsDumpToMemory: 'CUlogIterator *iterator, char *buffer, size_t *size, unsigned int flags',
 } as const
 
 export type DriverFunction = keyof typeof SIGNATURES
@@ -135,7 +137,11 @@ export const CALLED_OFTEN: ReadonlySet<string> = new Set<DriverFunction>([
 ])
 
 /** Those that an older driver lacks, with the version of CUDA that brought them. */
-export const NEWER_FUNCTIONS = { cuMemcpyBatchAsync: '12.8' } as const
+export const NEWER_FUNCTIONS = {
+  cuMemcpyBatchAsync: '12.8',
+  cuLogsCurrent: '12.9',
+  cuLogsDumpToMemory: '12.9',
+} as const
 export type NewerFunction = keyof typeof NEWER_FUNCTIONS
 
 /** koffi's names for the C types in use; the last two are structs of 64 bytes passed by value. */

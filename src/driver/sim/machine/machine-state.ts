@@ -15,7 +15,7 @@ import {
 } from '../../driver.js'
 import type { Listed } from './live-operations.js'
 import type { DevicePools } from './pools.js'
-import { SimOperationKind, type Touch, type Work } from './work.js'
+import { isLatch, SimOperationKind, type Touch, type Work } from './work.js'
 
 export class SimDevice {
   /** Where its operations run: the numbers of its kernel slots, and of the engines that copy from and to the host. */
@@ -259,7 +259,7 @@ export class SimOperation implements Listed<SimOperation> {
 
   /** Does it stand at the front, for JavaScript to run or open it? */
   get waitsForHost(): boolean {
-    return (this.kind === SimOperationKind.HOST || this.kind === SimOperationKind.LATCH) && this.#state === READY
+    return (this.kind === SimOperationKind.HOST || isLatch(this.kind)) && this.#state === READY
   }
 
   get isBlocked(): boolean {
