@@ -27,6 +27,8 @@ import type {
   MemoryDriver,
   MemoryPlace,
   ModuleHandle,
+  NodeFacts,
+  NodeHandle,
   OwnEvent,
   PinnedMemory,
   Pointer,
@@ -313,6 +315,9 @@ export class GraphWrapper implements GraphDriver {
   captureId(stream: StreamHandle): bigint | undefined {
     return this.inner.captureId(stream)
   }
+  capturedNode(stream: StreamHandle): NodeHandle | undefined {
+    return this.inner.capturedNode(stream)
+  }
   abandon(stream: StreamHandle): void {
     this.inner.abandon(stream)
   }
@@ -339,5 +344,37 @@ export class GraphWrapper implements GraphDriver {
   }
   update(exec: GraphExecHandle, graph: GraphHandle): void {
     this.inner.update(exec, graph)
+  }
+  nodes(graph: GraphHandle): readonly NodeFacts[] {
+    return this.inner.nodes(graph)
+  }
+  updateKernel(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    kernel: KernelHandle,
+    shape: LaunchShape,
+    values: readonly (number | bigint)[],
+    memory: readonly KernelMemory[],
+  ): void {
+    this.inner.updateKernel(exec, node, kernel, shape, values, memory)
+  }
+  updateTwin(exec: GraphExecHandle, node: NodeHandle, twin: Twin): void {
+    this.inner.updateTwin(exec, node, twin)
+  }
+  updateCopy(exec: GraphExecHandle, node: NodeHandle, destination: Pointer, source: Pointer, byteLength: number): void {
+    this.inner.updateCopy(exec, node, destination, source, byteLength)
+  }
+  updateFill(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    pointer: Pointer,
+    value: number,
+    width: FillWidth,
+    count: number,
+  ): void {
+    this.inner.updateFill(exec, node, pointer, value, width, count)
+  }
+  setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void {
+    this.inner.setEnabled(exec, node, enabled)
   }
 }

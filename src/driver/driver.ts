@@ -17,6 +17,8 @@ export type ContextHandle = number & { readonly [kind]: 'CUcontext' }
 export type GraphHandle = number & { readonly [kind]: 'CUgraph' }
 /** A CUgraphExec. */
 export type GraphExecHandle = number & { readonly [kind]: 'CUgraphExec' }
+/** A CUgraphNode. */
+export type NodeHandle = number & { readonly [kind]: 'CUgraphNode' }
 /** A CUmodule. */
 export type ModuleHandle = number & { readonly [kind]: 'CUmodule' }
 /** A CUfunction. */
@@ -404,6 +406,32 @@ export interface KernelDriver {
 export const CaptureMode = { GLOBAL: 0, THREAD_LOCAL: 1, RELAXED: 2 } as const
 export type CaptureMode = (typeof CaptureMode)[keyof typeof CaptureMode]
 
+/** By CUgraphNodeType: memory operations that stand for a host function are one. */
+export type NodeKind =
+  | 'kernel'
+  | 'copy'
+  | 'fill'
+  | 'hostFunction'
+  | 'eventRecord'
+  | 'eventWait'
+  | 'graph'
+  | 'empty'
+  | 'alloc'
+  | 'free'
+  | 'other'
+
+/** What a driver knows of a node. */
+export interface NodeFacts {
+  readonly node: NodeHandle
+  readonly kind: NodeKind
+  /** The nodes that it comes after at once. */
+  readonly after: readonly NodeHandle[]
+  /** Of a kernel: its name. */
+  readonly name: string | undefined
+  /** Of a copy or a fill. */
+  readonly byteLength: number | undefined
+}
+
 export interface GraphDriver {
   /** `cuStreamBeginCapture` */
   begin(stream: StreamHandle, mode: CaptureMode): void
@@ -414,6 +442,11 @@ export interface GraphDriver {
    * in one that is invalidated. The stream is no null stream.
    */
   captureId(stream: StreamHandle): bigint | undefined
+  /**
+   * `cuStreamGetCaptureInfo`: the node that was captured on the stream last; undefined where its next work comes after
+   * several, or none.
+   */
+  capturedNode(stream: StreamHandle): NodeHandle | undefined
   /** Ends the capture that this stream began, if it is still under way, and throws the graph away. */
   abandon(stream: StreamHandle): void
   /** `cuGraphDestroy` */
@@ -432,6 +465,35 @@ export interface GraphDriver {
   launch(exec: GraphExecHandle, stream: StreamHandle): void
   /** `cuGraphExecUpdate`: puts another graph of the same shape into an instantiated one. */
   update(exec: GraphExecHandle, graph: GraphHandle): void
+  /** `cuGraphGetNodes`, `cuGraphNodeGetType`, `cuGraphGetEdges`: each node comes after those that it depends on. */
+  nodes(graph: GraphHandle): readonly NodeFacts[]
+  /**
+   * `cuGraphExecKernelNodeSetParams`. The node is one of the graph that the instance was made from, which still lives; so
+   * for the verbs below.
+   */
+  updateKernel(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    kernel: KernelHandle,
+    shape: LaunchShape,
+    values: readonly (number | bigint)[],
+    memory: readonly KernelMemory[],
+  ): void
+  /** The same for a kernel's twin. Throws ERR_UNSUPPORTED on a driver that runs the kernel itself. */
+  updateTwin(exec: GraphExecHandle, node: NodeHandle, twin: Twin): void
+  /** `cuGraphExecMemcpyNodeSetParams` */
+  updateCopy(exec: GraphExecHandle, node: NodeHandle, destination: Pointer, source: Pointer, byteLength: number): void
+  /** `cuGraphExecMemsetNodeSetParams` */
+  updateFill(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    pointer: Pointer,
+    value: number,
+    width: FillWidth,
+    count: number,
+  ): void
+  /** `cuGraphNodeSetEnabled`, of a kernel, copy or fill. */
+  setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void
 }
 
 /**

@@ -1,20 +1,43 @@
 /** Graphs and their instances; graphs come from captures (capture.ts). */
 import { isInstance } from '../base/arguments.js'
-import { inspectAsPrinted, invalidType, printed, refuseReceiver, stateError } from '../base/errors.js'
+import { inspectAsPrinted, invalidType, invalidValue, printed, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { another, type Device, elsewhere } from '../device.js'
-import type { ContextHandle, GraphHandle } from '../driver/driver.js'
+import type { ContextHandle, GraphHandle, NodeHandle } from '../driver/driver.js'
+import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import { HandleCore } from '../kernels/handle-core.js'
-import { launchOn } from '../kernels/launchable.js'
-import { type CaptureRecord, Keeps } from '../streams/capture-record.js'
+import type { Kernel, LaunchConfig } from '../kernels/kernel.js'
+import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
+import { isNodeKernel, launchOn, updateNode } from '../kernels/launchable.js'
+import type { OpenMemory } from '../memory/buffer-core.js'
+import type { DeviceBuffer } from '../memory/device-buffer.js'
+import type { PinnedBuffer } from '../memory/pinned-buffer.js'
+import { admitAll, endsOf } from '../memory/queue-with-memory.js'
+import { checkCopy, checkFill, type FillOptions, openFill } from '../memory/transfers.js'
+import { type CapturedCopy, type CaptureRecord, type CopyEnd, Keeps, type NodeNote } from '../streams/capture-record.js'
 import { currentCore } from '../streams/current.js'
 import { type StreamCore, streamCoreOf } from '../streams/stream-core.js'
 import { ExecCore } from './exec-core.js'
+import {
+  type CopyNode,
+  type FillNode,
+  type GraphNode,
+  type KernelNode,
+  type NodeCore,
+  nodeCoreOf,
+  nodesOf,
+} from './nodes.js'
 
 type Owners = ReadonlySet<object>
 
 /** Of foreign memory and events: reachable as long as the noun, so that an owner that knows it is collected with it. */
 const ownersOf = new WeakMap<Graph | GraphExec, Owners>()
+/** Of updated nodes, likewise. */
+const nodeOwnersOf = new WeakMap<GraphExec, Map<NodeHandle, readonly object[]>>()
+const NO_NOTES: ReadonlyMap<NodeHandle, NodeNote> = new Map()
+/** By the noun: a kernel that knows the graph is collected with it. */
+const notesOf = new WeakMap<Graph, ReadonlyMap<NodeHandle, NodeNote>>()
+const nodesOfGraphs = new WeakMap<Graph, readonly GraphNode[]>()
 
 let graphCoreOf: (value: unknown) => GraphCore | undefined
 let execCoreOf: (value: unknown) => ExecCore | undefined
@@ -104,7 +127,45 @@ export class Graph implements Disposable {
   instantiate(): GraphExec {
     const { driver, device, handle, context, keeps } = openGraph(this)
     const exec = driver.graphs.instantiate(handle, context)
-    return owning(makeExec(new ExecCore(device, exec, keeps.copy(), context)), ownersOf.get(this))
+    const core = new ExecCore(device, exec, graphCore(this), keeps.copy(), context)
+    return owning(makeExec(core), ownersOf.get(this))
+  }
+
+  /**
+   * The nodes of the graph, each behind those that it comes after (`cuGraphGetNodes`, `cuGraphGetEdges`). `kind` tells
+   * their type.
+   * @throws {Error} ERR_CLOSED
+   * @example
+   * ```ts
+   * for (const node of graph.nodes) {
+   *   if (node.kind === 'kernel') console.log(node.name, node.after.length)
+   * }
+   * ```
+   */
+  get nodes(): readonly GraphNode[] {
+    const core = openGraph(this)
+    let nodes = nodesOfGraphs.get(this)
+    if (nodes === undefined) {
+      nodes = nodesOf(core, core.driver.graphs.nodes(core.handle), notesOf.get(this) ?? NO_NOTES)
+      nodesOfGraphs.set(this, nodes)
+    }
+    return nodes
+  }
+
+  /**
+   * The nodes of one kernel, in the order of the capture, typed by its signature: for `exec.update(node, config,
+   * ...args)`.
+   * @param kernel The kernel that was launched in the capture.
+   * @throws {Error} ERR_CLOSED, ERR_INVALID_ARG_TYPE
+   * @example
+   * ```ts
+   * const [first] = graph.nodesOf(axpy)
+   * ```
+   */
+  nodesOf<S extends readonly ParameterType[]>(kernel: Kernel<S> | DefinedKernel<S>): readonly KernelNode<S>[] {
+    openGraph(this)
+    if (!isNodeKernel(kernel)) throw invalidType('kernel', 'a Kernel or a DefinedKernel', kernel)
+    return this.nodes.filter((node): node is KernelNode<S> => node.kind === 'kernel' && node.kernel === kernel)
   }
 
   /** Destroys the graph (`cuGraphDestroy`); instances of it live on. May be called twice. */
@@ -146,7 +207,9 @@ export function graphOf(
   record: CaptureRecord | undefined,
 ): Graph {
   const core = new GraphCore(device, handle, record?.keeps ?? new Keeps(), context)
-  return owning(makeGraph(core), record?.owners)
+  const graph = owning(makeGraph(core), record?.owners)
+  if (record !== undefined) notesOf.set(graph, record.notes)
+  return graph
 }
 
 function graphCore(graph: unknown): GraphCore {
@@ -194,10 +257,54 @@ export class GraphExec implements Disposable {
    * exec.update(stream.capture(() => stream.fill(buffer, value))).launch(stream)
    * ```
    */
-  update(graph: Graph): this {
+  update(graph: Graph): this
+  /**
+   * Gives one kernel of the instance other arguments, for the launches to come (`cuGraphExecKernelNodeSetParams`).
+   * Launches under way keep theirs.
+   * @param node A node of the graph that the instance was made from, which may be closed by now.
+   * @param config The shape of the launch, such as `node.config`. `cooperative` and `cluster` must be those of the capture.
+   * @param args One argument for each parameter of the kernel, as for `stream.launch()`.
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, another number of arguments, or other `cooperative`
+   * and `cluster`; ERR_UNSUPPORTED for a kernel that another library launched; otherwise as `stream.launch()`
+   * @throws {CudaError} mostly 1, for a shape that the device cannot run
+   * @example
+   * ```ts
+   * const [node] = graph.nodesOf(axpy)
+   * exec.update(node, config, 3, x, y, 1024).launch(stream)
+   * ```
+   */
+  update<S extends readonly ParameterType[]>(node: KernelNode<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
+  /**
+   * Gives one copy of the instance other buffers, of any length, for the launches to come
+   * (`cuGraphExecMemcpyNodeSetParams`).
+   * @param node A copy of the graph that the instance was made from.
+   * @param destination The buffer to write, on the device or host that the captured one was on.
+   * @param source The buffer to read, likewise.
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and buffers elsewhere; otherwise as `stream.copy()`
+   */
+  update(node: CopyNode, destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this
+  /**
+   * Gives one fill of the instance another buffer and value, for the launches to come
+   * (`cuGraphExecMemsetNodeSetParams`).
+   * @param node A fill of the graph that the instance was made from.
+   * @param buffer The buffer to write.
+   * @param value An integer of `width` bytes, signed or not.
+   * @param options `width`: the bytes of the value, 1, 2 or 4 (default 1)
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph; otherwise as `stream.fill()`
+   */
+  update(node: FillNode, buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this
+  update(target: Graph | GraphNode, ...given: unknown[]): this {
     const core = execCore(this)
+    const node = nodeCoreOf(target)
+    if (node !== undefined) {
+      const memory = putNode(core, target as GraphNode, node, given)
+      core.nodeUses(node.handle, memory)
+      keepOwners(this, node.handle, memory)
+      return this
+    }
+    const graph = target as Graph
     const from = graphCoreOf(graph)
-    if (from === undefined) throw invalidType('graph', 'a Graph', graph)
+    if (from === undefined) throw invalidType('graph', 'a Graph, or a node of one', graph)
     core.checkOpen()
     from.checkOpen()
     if (from.driver !== core.driver) {
@@ -206,7 +313,35 @@ export class GraphExec implements Disposable {
     }
     core.driver.graphs.update(core.handle, from.handle)
     owning(this, ownersOf.get(graph))
+    nodeOwnersOf.delete(this)
     core.replaced(from.keeps)
+    return this
+  }
+
+  /**
+   * Switches a kernel, copy or fill of the instance off, or on again, for the launches to come (`cuGraphNodeSetEnabled`).
+   * A node that is off does nothing; what comes after it still comes after what is before it. Updates leave it off.
+   * @param node A node of the graph that the instance was made from.
+   * @param enabled Is it to be launched?
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and one that is no kernel, copy or fill;
+   * ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * @example
+   * ```ts
+   * exec.setEnabled(graph.nodes[3], false).launch(stream)
+   * ```
+   */
+  setEnabled(node: KernelNode | CopyNode | FillNode, enabled: boolean): this {
+    const core = execCore(this)
+    const found = nodeCoreOf(node)
+    if (found === undefined) throw invalidType('node', 'a node of a graph', node)
+    if (typeof enabled !== 'boolean') throw invalidType('enabled', 'true or false', enabled)
+    core.checkOpen()
+    checkNode(core, node, found)
+    const { kind } = node as GraphNode
+    if (kind !== 'kernel' && kind !== 'copy' && kind !== 'fill') {
+      throw invalidValue(`${node} cannot be switched off: only kernels, copies and fills can`)
+    }
+    core.driver.graphs.setEnabled(core.handle, found.handle, enabled)
     return this
   }
 
@@ -244,6 +379,70 @@ inspectAsPrinted(GraphExec)
 
 function execCore(exec: unknown): ExecCore {
   return execCoreOf(exec) ?? refuseReceiver('a GraphExec', exec)
+}
+
+/** Gives a node other work of its kind. Returns the memory that it uses. */
+function putNode(core: ExecCore, noun: GraphNode, node: NodeCore, given: unknown[]): readonly OpenMemory[] {
+  const { driver, handle: exec } = core
+  if (noun.kind === 'kernel') {
+    checkNode(core.checkOpen(), noun, node)
+    if (node.launch === undefined) {
+      throw stateError(
+        'ERR_UNSUPPORTED',
+        `${noun} was not launched by this library, which does not know its parameters`,
+      )
+    }
+    const { kernel, shape } = node.launch
+    const { device, ordinal } = core
+    const place = { driver, device, ordinal, exec, node: node.handle, shape, checkOpen: () => core.checkOpen() }
+    const [config, ...args] = given
+    return kernel[updateNode](place, config, args)
+  }
+  if (noun.kind === 'copy') {
+    const { to, from } = checkCopy(given[0], given[1])
+    checkNode(core.checkOpen(), noun, node)
+    const memory = [to.openFor(driver), from.openFor(driver)] as const
+    checkEnds(noun, node, endsOf(to, from))
+    admitAll(memory, core)
+    driver.graphs.updateCopy(exec, node.handle, to.pointer, from.pointer, from.byteLength)
+    return memory
+  }
+  if (noun.kind === 'fill') {
+    const fill = checkFill(given[0], given[1] as number, given[2] as FillOptions | undefined)
+    checkNode(core.checkOpen(), noun, node)
+    const { to, value, width } = openFill(fill, driver)
+    admitAll([to], core)
+    driver.graphs.updateFill(exec, node.handle, to.pointer, value, width, to.byteLength / width)
+    return [to]
+  }
+  throw invalidValue(`${noun} cannot be changed alone: only kernels, copies and fills can`)
+}
+
+function checkNode(core: ExecCore, noun: object, node: NodeCore): void {
+  if (node.graph === core.graph) return
+  throw invalidValue(`${noun} is not of the graph that ${core} was made from: graph.nodes of that has its nodes`)
+}
+
+function checkEnds(noun: object, { copy }: NodeCore, { to, from }: CapturedCopy): void {
+  const isSame = (a: CopyEnd, b: CopyEnd): boolean => a.isOfHost === b.isOfHost && (a.isOfHost || a.device === b.device)
+  if (copy === undefined || (isSame(copy.to, to) && isSame(copy.from, from))) return
+  const inWords = ({ isOfHost, device }: CopyEnd): string => (isOfHost ? 'pinned memory' : `device ${device}`)
+  const captured = `to ${inWords(copy.to)} from ${inWords(copy.from)}`
+  throw invalidValue(`${noun} copies ${captured}, and no update changes that: capture another graph`)
+}
+
+function keepOwners(exec: GraphExec, node: NodeHandle, memory: readonly OpenMemory[]): void {
+  let owners: object[] | undefined
+  for (const { allocation } of memory) {
+    const owner = allocation.owner?.deref()
+    if (owner === undefined) continue
+    owners ??= []
+    owners.push(owner)
+  }
+  const known = nodeOwnersOf.get(exec)
+  if (owners === undefined) known?.delete(node)
+  else if (known === undefined) nodeOwnersOf.set(exec, new Map([[node, owners]]))
+  else known.set(node, owners)
 }
 
 /** `exec.upload()`, on the stream given or the current one of the instance's device. */

@@ -2,7 +2,7 @@
 
 import { stateError } from '../base/errors.js'
 import type { CopyName, CopyRoute, FillWidth } from '../driver/driver.js'
-import { recordOf } from '../streams/capture-record.js'
+import { type CapturedCopy, type CopyEnd, noteNode, recordOf } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import type { OpenMemory } from './buffer-core.js'
 
@@ -46,7 +46,8 @@ function allOwned(memory: readonly OpenMemory[], use: StreamCore): boolean {
   return true
 }
 
-function admitAll(memory: readonly OpenMemory[], use: StreamCore): void {
+/** Lets a device reach all of this memory. */
+export function admitAll(memory: readonly OpenMemory[], use: Pick<StreamCore, 'ordinal'>): void {
   for (const { allocation } of memory) {
     if (allocation.admit(use)) continue
     throw stateError(
@@ -99,7 +100,16 @@ export function queueCopy(
     const reached = memory.every(({ allocation }) => allocation.admit(use))
     queueTracked(use, memory, () => copy(reached ? undefined : route))
   }
+  const record = recordOf(use)
+  if (record !== undefined) noteNode(record, use, endsOf(to, from))
 }
+
+/** What cannot be changed of a captured copy. */
+export function endsOf({ allocation: to }: OpenMemory, { allocation: from }: OpenMemory): CapturedCopy {
+  return { to: endOf(to), from: endOf(from) }
+}
+
+const endOf = ({ isOfHost, device }: OpenMemory['allocation']): CopyEnd => ({ isOfHost, device: device.ordinal })
 
 /** Undefined between the host and a device, and on one device. */
 function routeOf(to: OpenMemory, from: OpenMemory): CopyRoute | undefined {

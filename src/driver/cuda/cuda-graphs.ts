@@ -2,17 +2,26 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { stateError } from '../../base/errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type CaptureMode,
   type ContextHandle,
+  type FillWidth,
   type GraphDriver,
   type GraphExecHandle,
   type GraphHandle,
   type HostFunction,
   isDefaultStream,
+  type KernelHandle,
+  type LaunchShape,
+  type NodeFacts,
+  type NodeHandle,
+  type Pointer,
   type StreamHandle,
 } from '../driver.js'
+import type { CudaKernels } from './cuda-kernels.js'
+import { GraphNodes } from './graph-nodes.js'
 import type { Captures } from './host-functions/captures.js'
 import type { CapturedHostFunction, GraphGates, GraphLane } from './host-functions/graph-gates.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
@@ -27,6 +36,7 @@ export interface CudaGraphsParts extends LibcudaParts {
   readonly driver: {
     /** Makes a call that may make so many streams of CUDA's own in a context. */
     withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string): R
+    readonly kernels: Pick<CudaKernels, 'nodeParams'>
   }
 }
 
@@ -63,7 +73,11 @@ export class CudaGraphs implements GraphDriver {
   readonly #captured = new Map<GraphHandle, CapturedGraph>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
 
-  constructor(private readonly parts: CudaGraphsParts) {}
+  readonly #nodes: GraphNodes
+
+  constructor(private readonly parts: CudaGraphsParts) {
+    this.#nodes = new GraphNodes(parts)
+  }
 
   get begun(): ReadonlyMap<StreamHandle, unknown> {
     return this.#begun
@@ -226,6 +240,56 @@ export class CudaGraphs implements GraphDriver {
     instance.lanes = lanes
   }
 
+  nodes(graph: GraphHandle): readonly NodeFacts[] {
+    return this.#nodes.factsOf(graph)
+  }
+
+  capturedNode(stream: StreamHandle): NodeHandle | undefined {
+    const { node } = this.#captureInfo(stream)
+    return node === 0 ? undefined : (node as NodeHandle)
+  }
+
+  updateKernel(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    kernel: KernelHandle,
+    shape: LaunchShape,
+    values: readonly (number | bigint)[],
+  ): void {
+    const params = this.parts.driver.kernels.nodeParams(kernel, shape, values)
+    const result = this.parts.library.cuGraphExecKernelNodeSetParams_v2(exec, node, params)
+    if (result !== 0) throw cudaError('cuGraphExecKernelNodeSetParams', result)
+  }
+
+  updateTwin(): void {
+    throw stateError('ERR_UNSUPPORTED', 'A real GPU runs the kernel itself, not its twin')
+  }
+
+  updateCopy(exec: GraphExecHandle, node: NodeHandle, destination: Pointer, source: Pointer, byteLength: number): void {
+    this.#nodes.updateCopy(exec, node, destination, source, byteLength, this.#contextOf(exec))
+  }
+
+  updateFill(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    pointer: Pointer,
+    value: number,
+    width: FillWidth,
+    count: number,
+  ): void {
+    this.#nodes.updateFill(exec, node, pointer, value, width, count, this.#contextOf(exec))
+  }
+
+  setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void {
+    check('cuGraphNodeSetEnabled', this.parts.library.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0))
+  }
+
+  #contextOf(exec: GraphExecHandle): ContextHandle {
+    const instance = this.#instances.get(exec)
+    if (instance === undefined) throw cudaError('cuGraphExecMemcpyNodeSetParams', CUresult.INVALID_HANDLE)
+    return instance.context
+  }
+
   /** Lets go of the host functions of the capture that the stream is in, and returns them. */
   #captureGoes(stream: StreamHandle): readonly CapturedHostFunction[] {
     const { id, valid } = this.#captureInfo(stream)
@@ -257,7 +321,7 @@ export class CudaGraphs implements GraphDriver {
     )
     const capturing = this.parts.memory.uint32[0] !== 0
     const valid = this.parts.memory.uint32[0] === CAPTURE_STATUS_ACTIVE
-    const firstNode = uint64[3] === 0n ? 0 : Number(koffi().decode.uint64(this.parts.memory.pointerAt(16)))
+    const firstNode = uint64[3] !== 1n ? 0 : Number(koffi().decode.uint64(this.parts.memory.pointerAt(16)))
     return { id: capturing ? uint64[1] : undefined, valid, node: firstNode }
   }
 }

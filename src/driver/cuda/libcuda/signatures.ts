@@ -40,6 +40,19 @@ export const SIGNATURES = {
   cuStreamGetCaptureInfo_v3:
     'CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out',
   cuGraphGetNodes: 'CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes',
+  cuGraphNodeGetType: 'CUgraphNode hNode, CUgraphNodeType *type',
+  cuGraphGetEdges_v2: 'CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges',
+  cuGraphKernelNodeGetParams_v2: 'CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams',
+  cuFuncGetName: 'const char **name, CUfunction hfunc',
+  cuGraphMemcpyNodeGetParams: 'CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams',
+  cuGraphMemsetNodeGetParams: 'CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams',
+  cuGraphExecKernelNodeSetParams_v2:
+    'CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams',
+  cuGraphExecMemcpyNodeSetParams:
+    'CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx',
+  cuGraphExecMemsetNodeSetParams:
+    'CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx',
+  cuGraphNodeSetEnabled: 'CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled',
   cuGraphDebugDotPrint: 'CUgraph hGraph, const char *path, unsigned int flags',
   cuGraphDestroy: 'CUgraph hGraph',
   cuGraphInstantiateWithFlags: 'CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags',
@@ -99,6 +112,7 @@ export const CALLED_OFTEN: ReadonlySet<string> = new Set<DriverFunction>([
   'cuStreamIsCapturing',
   'cuLaunchKernelEx',
   'cuGraphLaunch',
+  'cuGraphExecKernelNodeSetParams_v2',
   'cuStreamBatchMemOp_v2',
   'cuMemcpyAsync',
   'cuMemsetD8Async',

@@ -336,6 +336,8 @@ export type SimNodeWork =
       readonly fails: number
     }
   | { readonly kind: 'host'; readonly host: HostFunction }
+  /** A node that is switched off. */
+  | { readonly kind: 'empty' }
   | { readonly kind: 'eventRecord' | 'eventWait'; readonly event: SimEvent }
 
 export class SimCapture extends CapturedGraph<SimStream, SimEvent, SimNodeWork> {

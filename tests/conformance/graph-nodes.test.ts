@@ -1,0 +1,356 @@
+/** G14, G15: the nodes of a graph; one node of an instance changed, or switched off. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import {
+  type CopyNode,
+  DeviceBuffer,
+  defineKernel,
+  type FillNode,
+  type Graph,
+  type GraphExec,
+  type GraphNode,
+  type KernelNode,
+  type LaunchConfig,
+  type PinnedBuffer,
+  type Stream,
+} from 'cuda-streams'
+import { simulate } from 'cuda-streams/sim'
+import { onEveryBackend } from '../helpers/suite.js'
+import { isPretended } from '../pretend/pretend.js'
+import { add, affine } from '../soak/kernels.js'
+import { collectUntil, ONE_DEVICE, refused, refusedByDriver, secondDevice } from './expect.js'
+
+const BYTES = 64
+const ONE: LaunchConfig = { grid: 1, block: BYTES }
+
+const noArguments = defineKernel({
+  name: 'spin',
+  source: 'extern "C" __global__ void spin(unsigned long long n) {}',
+  signature: ['u64'],
+  simulateGrid() {},
+})
+
+onEveryBackend('nodes', (bench) => {
+  const { device } = bench
+
+  interface Scene {
+    readonly stream: Stream
+    readonly a: DeviceBuffer
+    readonly b: DeviceBuffer
+    readonly c: DeviceBuffer
+    readonly graph: Graph
+    readonly exec: GraphExec
+    readonly fill: FillNode
+    readonly copy: CopyNode
+    readonly kernel: KernelNode<readonly ['inout u8*', 'i32', 'u8']>
+    /** The first bytes of the three buffers, when all is done. */
+    read(): Promise<readonly number[]>
+  }
+
+  /** A graph that fills `a` with 1, copies it to `b`, and makes `b` 3 * b + 2. */
+  async function scene(run: (scene: Scene) => void | Promise<void>): Promise<void> {
+    await affine.prepare(device)
+    await add.prepare(device)
+    using stream = bench.stream()
+    const [a, b, c] = [0, 0, 0].map(() => device.alloc(BYTES, { stream })) as [DeviceBuffer, DeviceBuffer, DeviceBuffer]
+    for (const buffer of [a, b, c]) stream.fill(buffer, 0)
+    using graph = stream.capture(() => {
+      stream.fill(a, 1).copy(b, a).launch(affine, ONE, b, BYTES, 2)
+    })
+    using exec = graph.instantiate()
+    const [fill, copy] = graph.nodes as [FillNode, CopyNode, GraphNode]
+    const [kernel] = graph.nodesOf(affine)
+    assert.ok(kernel !== undefined)
+    const read = async (): Promise<readonly number[]> => {
+      const bytes = await Promise.all([a, b, c].map((buffer) => stream.download(buffer)))
+      for (const each of bytes) assert.equal(new Set(each).size, 1, 'all bytes of a buffer are the same')
+      return bytes.map(([first]) => first ?? -1)
+    }
+    await run({ stream, a, b, c, graph, exec, fill, copy, kernel, read })
+    for (const buffer of [a, b, c]) buffer.close()
+  }
+
+  test('G14 a graph tells its nodes, each with its kind and those that it comes after', () =>
+    scene(({ graph, fill, copy, kernel }) => {
+      const { nodes } = graph
+      assert.equal(nodes.length, graph.nodeCount)
+      assert.deepEqual(
+        nodes.map(({ kind, index, after }) => [kind, index, after.map((before) => before.index)]),
+        [
+          ['fill', 0, []],
+          ['copy', 1, [0]],
+          ['kernel', 2, [1]],
+        ],
+      )
+      assert.deepEqual([fill.byteLength, copy.byteLength], [BYTES, BYTES])
+      assert.equal(kernel, nodes[2])
+      assert.equal(kernel.kernel, affine)
+      assert.equal(kernel.name, 'affine')
+      assert.deepEqual(kernel.config, { grid: 1, block: BYTES, sharedMemory: 0 })
+      assert.equal(graph.nodes, nodes, 'the same objects each time')
+      assert.deepEqual(graph.nodesOf(add), [])
+      assert.match(String(kernel), /^KernelNode\(2, kernel\)$/)
+      assert.throws(() => structuredClone(kernel))
+    }))
+
+  test('G14 branches join again, and events and host functions have kinds of their own', (t) => {
+    if (isPretended()) return t.skip('it knows no branches')
+    using stream = bench.stream()
+    using side = bench.stream()
+    using buffer = device.alloc(BYTES, { stream })
+    using pinned = device.allocPinned(BYTES)
+    const event = stream.record()
+    stream.synchronize()
+    using graph = stream.capture(() => {
+      stream.wait(event, { external: true }).fill(buffer, 1)
+      side.wait(stream)
+      side.launchHostFunc(() => {})
+      stream.copy(pinned, buffer).copy(pinned.slice(0, 8), pinned.slice(8, 8))
+      stream.wait(side)
+      stream.record(event, { external: true })
+    })
+    assert.deepEqual(
+      graph.nodes.map(({ kind, after }) => [kind, after.map(({ index }) => index).sort()]),
+      [
+        ['eventWait', []],
+        ['fill', [0]],
+        ['hostFunction', [1]],
+        ['copy', [1]],
+        ['hostFunction', [3]],
+        ['eventRecord', [2, 4]],
+      ],
+    )
+  })
+
+  test('G15 a kernel gets other arguments for the launches to come', () =>
+    scene(async ({ stream, b, c, exec, kernel, read }) => {
+      stream.launch(exec)
+      assert.deepEqual(await read(), [1, 5, 0])
+      exec.update(kernel, ONE, b, BYTES, 7)
+      stream.launch(exec)
+      assert.deepEqual(await read(), [1, 10, 0])
+      exec.update(kernel, kernel.config ?? ONE, c, BYTES, 9).launch(stream)
+      assert.deepEqual(await read(), [1, 1, 9])
+      stream.launch(exec)
+      assert.deepEqual(await read(), [1, 1, 36])
+    }))
+
+  test('G15 launches under way keep what they were launched with', () =>
+    scene(async ({ stream, b, c, exec, kernel, copy, fill, read }) => {
+      using latch = bench.latch(stream)
+      stream.launch(exec)
+      exec.update(kernel, ONE, c, BYTES, 4)
+      exec.update(fill, c, 6)
+      exec.update(copy, b, c)
+      latch.open()
+      assert.deepEqual(await read(), [1, 5, 0])
+      stream.launch(exec)
+      assert.deepEqual(await read(), [1, 6, 22])
+    }))
+
+  test('G15 a copy and a fill get other buffers, values and lengths', () =>
+    scene(async ({ stream, a, b, c, exec, kernel, copy, fill, read }) => {
+      exec.setEnabled(kernel, false)
+      exec.update(fill, c, 0x0505, { width: 2 }).update(copy, a, c).launch(stream)
+      assert.deepEqual(await read(), [5, 0, 5])
+      exec.update(fill, b.slice(0, 8), -1).update(copy, c.slice(8, 8), b.slice(0, 8)).launch(stream)
+      await stream.finished()
+      const bytes = await stream.download(c)
+      assert.deepEqual([...bytes.subarray(0, 17)], [...Array(8).fill(5), ...Array(8).fill(255), 5])
+    }))
+
+  test('G15 a node is switched off and on, and stays off through updates', () =>
+    scene(async ({ stream, b, graph, exec, kernel, copy, fill, read }) => {
+      exec.setEnabled(kernel, false).launch(stream)
+      assert.deepEqual(await read(), [1, 1, 0])
+      exec.update(kernel, ONE, b, BYTES, 9).update(graph).launch(stream)
+      assert.deepEqual(await read(), [1, 1, 0])
+      exec.setEnabled(copy, false).setEnabled(fill, false).setEnabled(kernel, true).launch(stream)
+      assert.deepEqual(await read(), [1, 5, 0])
+      exec.setEnabled(copy, true).setEnabled(fill, true).launch(stream)
+      assert.deepEqual(await read(), [1, 5, 0])
+    }))
+
+  test('G15 an update of the whole instance takes all nodes, and its nodes are those of the first graph', () =>
+    scene(async ({ stream, a, b, c, exec, kernel, read }) => {
+      using other = stream.capture(() => {
+        stream.fill(a, 2).copy(c, a).launch(affine, ONE, c, BYTES, 1)
+      })
+      exec.update(kernel, ONE, b, BYTES, 9)
+      exec.update(other).launch(stream)
+      assert.deepEqual(await read(), [2, 0, 7])
+      exec.update(kernel, ONE, b, BYTES, 3).launch(stream)
+      assert.deepEqual(await read(), [2, 3, 2])
+      const [theirs] = other.nodesOf(affine)
+      assert.ok(theirs)
+      refused(() => exec.update(theirs, ONE, b, BYTES, 3), 'ERR_INVALID_ARG_VALUE', /not of the graph/)
+      refused(() => exec.setEnabled(theirs, false), 'ERR_INVALID_ARG_VALUE', /not of the graph/)
+    }))
+
+  test('G15 instances are changed one by one, also when their graph is closed', () =>
+    scene(async ({ stream, b, c, graph, exec, kernel, read }) => {
+      using second = graph.instantiate()
+      graph.close()
+      exec.update(kernel, ONE, c, BYTES, 3)
+      stream.launch(exec).launch(second)
+      assert.deepEqual(await read(), [1, 5, 3])
+      second.update(kernel, ONE, b, BYTES, 0).launch(stream)
+      assert.deepEqual(await read(), [1, 3, 3])
+    }))
+
+  test('G15 what a node does not take is refused, and nothing is changed', () =>
+    scene(async ({ stream, b, graph, exec, kernel, copy, fill, read }) => {
+      const wrong = exec.update as (...args: unknown[]) => GraphExec
+      const update = (...args: unknown[]): unknown => wrong.apply(exec, args)
+      refused(() => update(kernel, ONE, b, BYTES), 'ERR_INVALID_ARG_VALUE', /3 argument/)
+      refused(() => update(kernel, ONE, b, BYTES, 256), 'ERR_OUT_OF_RANGE')
+      refused(() => update(kernel, ONE, b, 'x', 1), 'ERR_INVALID_ARG_TYPE')
+      refused(() => update(kernel, { ...ONE, grids: 1 }, b, BYTES, 1), 'ERR_INVALID_ARG_VALUE')
+      refused(() => update(kernel, { ...ONE, cooperative: true }, b, BYTES, 1), 'ERR_INVALID_ARG_VALUE', /cooperative/)
+      refused(() => update(kernel, undefined, b, BYTES, 1), 'ERR_INVALID_ARG_TYPE')
+      refused(() => update(copy, b), 'ERR_INVALID_ARG_TYPE', /source/)
+      refused(() => update(copy, b, b.slice(0, 8)), 'ERR_OUT_OF_RANGE')
+      using pinned = device.allocPinned(BYTES)
+      refused(() => update(copy, pinned, b), 'ERR_INVALID_ARG_VALUE', /device 0.*no update changes that/s)
+      refused(() => update(fill, b, 256), 'ERR_OUT_OF_RANGE')
+      refused(() => update(fill, b, 1, { width: 3 }), 'ERR_INVALID_ARG_VALUE')
+      refused(() => update({ kind: 'fill' }, b, 1), 'ERR_INVALID_ARG_TYPE', /a Graph, or a node of one/)
+      refused(() => update(undefined), 'ERR_INVALID_ARG_TYPE')
+      refused(() => exec.setEnabled(kernel, 1 as unknown as boolean), 'ERR_INVALID_ARG_TYPE')
+      refused(() => exec.setEnabled({} as KernelNode, true), 'ERR_INVALID_ARG_TYPE')
+      refused(() => graph.nodesOf({} as never), 'ERR_INVALID_ARG_TYPE')
+      refusedByDriver(() => update(kernel, { grid: 1, block: 4096 }, b, BYTES, 1), 1)
+      const closed = device.alloc(BYTES, { stream })
+      closed.close()
+      refused(() => update(kernel, ONE, closed, BYTES, 1), 'ERR_CLOSED')
+      refused(() => update(copy, closed, b), 'ERR_CLOSED')
+      refused(() => update(fill, closed, 1), 'ERR_CLOSED')
+      const [elsewhere] = simulate().devices
+      assert.ok(elsewhere)
+      const foreign = elsewhere.alloc(BYTES)
+      refused(() => update(kernel, ONE, foreign, BYTES, 1), 'ERR_DEVICE_MISMATCH')
+      refused(() => update(fill, foreign, 1), 'ERR_DEVICE_MISMATCH')
+      stream.launch(exec)
+      assert.deepEqual(await read(), [1, 5, 0])
+      exec.close()
+      refused(() => update(kernel, ONE, b, BYTES, 1), 'ERR_CLOSED')
+      refused(() => exec.setEnabled(kernel, false), 'ERR_CLOSED')
+      graph.close()
+      refused(() => graph.nodes, 'ERR_CLOSED')
+      refused(() => graph.nodesOf(affine), 'ERR_CLOSED')
+    }))
+
+  test('G15 a host function and an event cannot be changed alone', () => {
+    using stream = bench.stream()
+    using graph = stream.capture(() => {
+      stream.launchHostFunc(() => {}).record(device.createEvent(), { external: true })
+    })
+    using exec = graph.instantiate()
+    for (const node of graph.nodes) {
+      refused(() => exec.setEnabled(node as KernelNode, false), 'ERR_INVALID_ARG_VALUE', /cannot be switched off/)
+      refused(() => exec.update(node as FillNode, undefined as never, 1), 'ERR_INVALID_ARG_VALUE', /changed alone/)
+    }
+  })
+
+  test('G15 a getter that closes the instance changes nothing', () =>
+    scene(({ b, exec, kernel }) => {
+      const config = {
+        get grid() {
+          exec.close()
+          return 1
+        },
+        block: BYTES,
+      }
+      refused(() => exec.update(kernel, config, b, BYTES, 1), 'ERR_CLOSED')
+    }))
+
+  test('G15 it can be done beside a capture, in every mode, and in a host function', () =>
+    scene(async ({ stream, b, c, exec, kernel, fill, copy, read }) => {
+      for (const mode of ['global', 'threadLocal', 'relaxed'] as const) {
+        using other = bench.stream()
+        other.beginCapture(mode)
+        exec.update(kernel, ONE, c, BYTES, 1).setEnabled(copy, false).setEnabled(copy, true)
+        exec.update(fill, b, 2)
+        other.endCapture().close()
+      }
+      stream.launchHostFunc(() => {
+        exec.update(kernel, ONE, c, BYTES, 8)
+      })
+      await stream.finished()
+      stream.launch(exec)
+      assert.deepEqual(await read(), [0, 0, 8])
+    }))
+
+  test('G13 an instance keeps what its nodes were changed to use, and lets go of it', () =>
+    scene(async ({ stream, exec, kernel, copy, read, c }) => {
+      const changed = (): { readonly exec: GraphExec; readonly weak: WeakRef<object> } => {
+        const more = device.alloc(BYTES, { stream })
+        stream.fill(more, 11)
+        exec.update(copy, c, more).launch(stream)
+        more.close()
+        return { exec, weak: new WeakRef(more) }
+      }
+      const { weak } = changed()
+      await collectUntil(() => weak.deref() === undefined)
+      const junk = Array.from({ length: 4 }, () => device.alloc(BYTES, { stream }))
+      for (const buffer of junk) stream.fill(buffer, 0xee)
+      stream.launch(exec)
+      assert.deepEqual(await read(), [1, 8, 11])
+      // A step of a program after the other, each with a buffer of its own.
+      for (let step = 0; step < 100; step += 1) {
+        const mine = device.alloc(BYTES, { stream })
+        stream.fill(mine, 0)
+        exec.update(kernel, ONE, mine, BYTES, step).launch(stream)
+        mine.close()
+      }
+      await stream.finished()
+      for (const buffer of junk) buffer.close()
+    }))
+
+  test('G13 the owner of foreign memory that a node uses is kept with the instance', () =>
+    scene(async ({ a, exec, fill, c }) => {
+      const put = (): WeakRef<object> => {
+        const owner = {}
+        exec.update(fill, DeviceBuffer.from(a.pointer, BYTES, { device, owner }), 1)
+        return new WeakRef(owner)
+      }
+      const weak = put()
+      assert.equal(await collectUntil(() => weak.deref() === undefined), false)
+      exec.update(fill, c, 1)
+      assert.equal(await collectUntil(() => weak.deref() === undefined), true)
+    }))
+
+  test('M10 a node uses memory of another device that its own can reach', async (t) => {
+    const second = secondDevice(bench)
+    if (second === undefined) return t.skip(ONE_DEVICE)
+    using theirs = second.alloc(BYTES)
+    second.synchronize()
+    await scene(async ({ stream, exec, kernel, fill }) => {
+      exec.update(kernel, ONE, theirs, BYTES, 5)
+      exec.update(fill, theirs, 1).launch(stream)
+      assert.equal((await stream.download(theirs))[0], 8)
+    })
+  })
+
+  test('G15 two arguments of one kernel of forty are changed at each of many launches', () =>
+    scene(async ({ stream, a, c }) => {
+      using graph = stream.capture(() => {
+        stream.fill(a, 1).fill(c, 0)
+        for (let layer = 0; layer < 40; layer += 1) stream.launch(add, ONE, c, a, BYTES)
+      })
+      using exec = graph.instantiate()
+      const node = graph.nodesOf(add)[20]
+      assert.ok(node)
+      const pinned: PinnedBuffer = device.allocPinned(BYTES)
+      for (let step = 0; step < 100; step += 1) {
+        // All bytes, or none.
+        exec.update(node, ONE, c, step % 2 === 0 ? a : c, BYTES).launch(stream)
+        await stream.copy(pinned, c).finished()
+        assert.deepEqual(new Set(pinned.bytes), new Set([step % 2 === 0 ? 40 : 59]))
+      }
+      pinned.close()
+    }))
+
+  test('G14 a kernel that a graph does not have has no nodes there', () =>
+    scene(({ graph }) => assert.deepEqual(graph.nodesOf(noArguments), [])))
+})
