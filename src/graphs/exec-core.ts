@@ -3,6 +3,7 @@ import type { NativeResource } from '../base/finalization.js'
 import type { Device } from '../device.js'
 import type { ContextHandle, GraphExecHandle, NodeHandle, OwnEvent } from '../driver/driver.js'
 import { HandleCore } from '../kernels/handle-core.js'
+import type { LaunchNode } from '../kernels/launchable.js'
 import { type AllocationStream, allocationStreamOf, isLost, unlessLost } from '../memory/allocation-stream.js'
 import { Allocation } from '../memory/allocations.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
@@ -23,6 +24,8 @@ export class ExecCore extends HandleCore<GraphExecHandle> {
   #launched: OwnEvent | undefined
 
   readonly #nodeKeeps = new NodeKeeps()
+  /** By the core of a node: a kernel of this instance, as updates of it need it. */
+  readonly places = new Map<object, LaunchNode>()
 
   /** `graph` is the one that the instance is made from: its nodes stand for those of the instance. */
   constructor(

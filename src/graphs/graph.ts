@@ -3,12 +3,12 @@ import { isInstance } from '../base/arguments.js'
 import { inspectAsPrinted, invalidType, invalidValue, printed, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { another, type Device, elsewhere } from '../device.js'
-import type { ContextHandle, GraphHandle, NodeHandle } from '../driver/driver.js'
+import type { ContextHandle, GraphHandle, LaunchShape, NodeHandle } from '../driver/driver.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import { HandleCore } from '../kernels/handle-core.js'
 import type { Kernel, LaunchConfig } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
-import { isNodeKernel, launchOn, updateNode } from '../kernels/launchable.js'
+import { isNodeKernel, type LaunchNode, launchOn, updateNode } from '../kernels/launchable.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
@@ -392,11 +392,9 @@ function putNode(core: ExecCore, noun: GraphNode, node: NodeCore, given: unknown
         `${noun} was not launched by this library, which does not know its parameters`,
       )
     }
-    const { kernel, shape } = node.launch
-    const { device, ordinal } = core
-    const place = { driver, device, ordinal, exec, node: node.handle, shape, checkOpen: () => core.checkOpen() }
-    const [config, ...args] = given
-    return kernel[updateNode](place, config, args)
+    const place = core.places.get(node) ?? placeOf(core, node, node.launch.shape)
+    const config = given.shift()
+    return node.launch.kernel[updateNode](place, config, given)
   }
   if (noun.kind === 'copy') {
     const { to, from } = checkCopy(given[0], given[1])
@@ -416,6 +414,14 @@ function putNode(core: ExecCore, noun: GraphNode, node: NodeCore, given: unknown
     return [to]
   }
   throw invalidValue(`${noun} cannot be changed alone: only kernels, copies and fills can`)
+}
+
+/** Made once: a program changes the same node again and again. */
+function placeOf(core: ExecCore, node: NodeCore, shape: LaunchShape): LaunchNode {
+  const { driver, device, ordinal, handle: exec } = core
+  const place = { driver, device, ordinal, exec, node: node.handle, shape, checkOpen: () => core.checkOpen() }
+  core.places.set(node, place)
+  return place
 }
 
 function checkNode(core: ExecCore, noun: object, node: NodeCore): void {

@@ -39,7 +39,9 @@ export function isNodeKernel(value: unknown): value is NodeKernel {
 
 /** Throws ERR_INVALID_ARG_VALUE where the shape differs in what an update cannot change. */
 export function checkUpdate({ shape: captured }: LaunchNode, shape: LaunchShape): void {
-  if (shape.cooperative === captured.cooperative && String(shape.cluster) === String(captured.cluster)) return
+  const [now, before] = [shape.cluster, captured.cluster]
+  const isSameCluster = now === before || String(now) === String(before)
+  if (shape.cooperative === captured.cooperative && isSameCluster) return
   throw invalidValue(
     'config.cooperative and config.cluster must be those that the node was captured with: no update changes them',
   )
