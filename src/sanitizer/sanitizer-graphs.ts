@@ -1,9 +1,23 @@
 /** Graphs: captures, instances, launches. */
-import type { CaptureMode, ContextHandle, GraphExecHandle, GraphHandle, StreamHandle } from '../driver/driver.js'
+import type {
+  CaptureMode,
+  ContextHandle,
+  FillWidth,
+  GraphExecHandle,
+  GraphHandle,
+  KernelHandle,
+  KernelMemory,
+  LaunchShape,
+  NodeHandle,
+  Pointer,
+  StreamHandle,
+  Twin,
+} from '../driver/driver.js'
 import { type DriverWrapper, GraphWrapper } from '../driver/driver-wrapper.js'
 import type { Detector } from './detector.js'
 import { type CapturedNodes, GraphInstance } from './graph-instance.js'
 import type { HappensBefore } from './happens-before.js'
+import { type Touched, touching } from './operations.js'
 
 export class SanitizerGraphs extends GraphWrapper {
   /** Those that are known as a whole: of one that is not here nothing is concluded. */
@@ -76,6 +90,56 @@ export class SanitizerGraphs extends GraphWrapper {
     const nodes = this.#graphs.get(graph)
     if (nodes === undefined) this.#forget(exec)
     else this.#instances.get(exec)?.update(nodes)
+  }
+
+  override updateKernel(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    kernel: KernelHandle,
+    shape: LaunchShape,
+    values: readonly (number | bigint)[],
+    memory: readonly KernelMemory[],
+  ): void {
+    super.updateKernel(exec, node, kernel, shape, values, memory)
+    this.#updated(exec, node, memory)
+  }
+
+  override updateTwin(exec: GraphExecHandle, node: NodeHandle, twin: Twin): void {
+    super.updateTwin(exec, node, { ...twin, comparesAll: true })
+    this.#updated(exec, node, twin.memory)
+  }
+
+  override updateCopy(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    destination: Pointer,
+    source: Pointer,
+    byteLength: number,
+  ): void {
+    super.updateCopy(exec, node, destination, source, byteLength)
+    this.#updated(exec, node, [touching(destination, byteLength, 'out'), touching(source, byteLength, 'in')])
+  }
+
+  override updateFill(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    pointer: Pointer,
+    value: number,
+    width: FillWidth,
+    count: number,
+  ): void {
+    super.updateFill(exec, node, pointer, value, width, count)
+    this.#updated(exec, node, [touching(pointer, width * count, 'out')])
+  }
+
+  override setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void {
+    super.setEnabled(exec, node, enabled)
+    this.#instances.get(exec)?.setEnabled(node, enabled)
+  }
+
+  #updated(exec: GraphExecHandle, node: NodeHandle, memory: readonly Touched[]): void {
+    const instance = this.#instances.get(exec)
+    if (instance !== undefined) this.detector.nodeUpdated(instance, node, memory)
   }
 
   get #order(): HappensBefore {
