@@ -315,6 +315,12 @@ export class GraphWrapper implements GraphDriver {
   captureId(stream: StreamHandle): bigint | undefined {
     return this.inner.captureId(stream)
   }
+  addGraph(stream: StreamHandle, graph: GraphHandle): void {
+    this.inner.addGraph(stream, graph)
+  }
+  beginInto(stream: StreamHandle, mode: CaptureMode, graph: GraphHandle, after: readonly NodeHandle[]): void {
+    this.inner.beginInto(stream, mode, graph, after)
+  }
   capturedNode(stream: StreamHandle): NodeHandle | undefined {
     return this.inner.capturedNode(stream)
   }

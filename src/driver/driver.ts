@@ -447,6 +447,16 @@ export interface GraphDriver {
    * several, or none.
    */
   capturedNode(stream: StreamHandle): NodeHandle | undefined
+  /**
+   * `cuGraphAddChildGraphNode`, `cuStreamUpdateCaptureDependencies`: puts a copy of the graph into the capture that the
+   * stream is in, as one node, behind what the stream has there. The stream captures.
+   */
+  addGraph(stream: StreamHandle, graph: GraphHandle): void
+  /**
+   * `cuStreamBeginCaptureToGraph`: what is captured is added to the graph, behind these nodes. `end` gives the same handle.
+   * Where it throws the capture's error, the graph is destroyed.
+   */
+  beginInto(stream: StreamHandle, mode: CaptureMode, graph: GraphHandle, after: readonly NodeHandle[]): void
   /** Ends the capture that this stream began, if it is still under way, and throws the graph away. */
   abandon(stream: StreamHandle): void
   /** `cuGraphDestroy` */

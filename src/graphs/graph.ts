@@ -3,7 +3,14 @@ import { isInstance } from '../base/arguments.js'
 import { inspectAsPrinted, invalidType, invalidValue, printed, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { another, type Device, elsewhere } from '../device.js'
-import type { ContextHandle, GraphHandle, LaunchShape, NodeHandle } from '../driver/driver.js'
+import {
+  type CaptureMode,
+  type ContextHandle,
+  type GraphHandle,
+  isNullStream,
+  type LaunchShape,
+  type NodeHandle,
+} from '../driver/driver.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import { HandleCore } from '../kernels/handle-core.js'
 import type { Kernel, LaunchConfig } from '../kernels/kernel.js'
@@ -14,7 +21,16 @@ import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { admitAll, endsOf } from '../memory/queue-with-memory.js'
 import { checkCopy, checkFill, type FillOptions, openFill } from '../memory/transfers.js'
-import { type CapturedCopy, type CaptureRecord, type CopyEnd, Keeps, type NodeNote } from '../streams/capture-record.js'
+import {
+  type CapturedCopy,
+  type CaptureRecord,
+  type CopyEnd,
+  captureBegan,
+  type GrowingGraph,
+  Keeps,
+  type NodeNote,
+  recordOf,
+} from '../streams/capture-record.js'
 import { currentCore } from '../streams/current.js'
 import { type StreamCore, streamCoreOf } from '../streams/stream-core.js'
 import { ExecCore } from './exec-core.js'
@@ -44,7 +60,11 @@ let execCoreOf: (value: unknown) => ExecCore | undefined
 let makeGraph: (core: GraphCore) => Graph
 let makeExec: (core: ExecCore) => GraphExec
 
-class GraphCore extends HandleCore<GraphHandle> {
+class GraphCore extends HandleCore<GraphHandle> implements GrowingGraph {
+  /** Captures that add to it. */
+  #growing = 0
+  #isLost = false
+
   constructor(
     device: Device,
     graph: GraphHandle,
@@ -54,9 +74,29 @@ class GraphCore extends HandleCore<GraphHandle> {
     super('Graph', device, graph, () => this.#end(), context)
   }
 
+  /** A capture begins to add to it: it is not destroyed meanwhile. */
+  grows(): void {
+    if (this.#growing > 0) throw invalidValue(`A capture adds to ${this} already`)
+    this.#growing += 1
+    this.keep()
+  }
+
+  /** The capture has ended. */
+  grown(): void {
+    this.#growing -= 1
+    this.letGo()
+  }
+
+  lost(): void {
+    this.#isLost = true
+    this.#growing -= 1
+    this.release()
+    this.letGo()
+  }
+
   #end(): void {
     try {
-      this.driver.graphs.destroy(this.handle)
+      if (!this.#isLost) this.driver.graphs.destroy(this.handle)
     } finally {
       this.keeps.letGo()
     }
@@ -183,6 +223,22 @@ export class Graph implements Disposable {
     return 'Graph'
   }
 
+  /** @internal */
+  [launchOn](stream: StreamCore): void {
+    const core = openGraph(this)
+    const isCapturing = !isNullStream(stream.handle) && stream.isCapturing
+    if (!isCapturing) {
+      throw invalidType('target', 'a GraphExec or a Kernel', this, 'graph.instantiate() makes a GraphExec of it')
+    }
+    checkHome(core, stream)
+    const record = recordOf(stream)
+    if (record?.into === core) throw invalidValue(`${core} cannot be put into itself`)
+    record?.keeps.addAll(core.keeps)
+    for (const owner of ownersOf.get(this) ?? []) record?.owners.add(owner)
+    core.driver.graphs.addGraph(stream.handle, core.handle)
+    stream.last = 'a graph'
+  }
+
   toString(): string {
     return graphCoreOf(this)?.toString() ?? printed(this)
   }
@@ -200,17 +256,64 @@ function owning<G extends Graph | GraphExec>(graph: G, owners: Owners | undefine
   return graph
 }
 
+/** Begins a capture that adds to a graph, behind these nodes of it. */
+export function beginInto(stream: StreamCore, mode: CaptureMode, into: Graph, after: readonly GraphNode[]): void {
+  const core = openGraph(into)
+  checkHome(core, stream)
+  const behind = after.map((node, index) => {
+    const found = nodeCoreOf(node)
+    if (found === undefined) throw invalidType(`options.after[${index}]`, 'a node of the graph', node)
+    if (found.graph === core) return found.handle
+    throw invalidValue(`options.after[${index}], ${node}, is not a node of ${core}`)
+  })
+  core.grows()
+  try {
+    stream.driver.graphs.beginInto(stream.handle, mode, core.handle, behind)
+  } catch (error) {
+    core.grown()
+    throw error
+  }
+  growing.set(core, into)
+  captureBegan(stream, core)
+}
+
+/** By the core, while a capture adds to it. */
+const growing = new Map<object, Graph>()
+
+/** The graph has the nodes of a capture that has ended, too. */
+function grown(core: GraphCore, record: CaptureRecord): Graph {
+  const graph = growing.get(core)
+  if (graph === undefined) throw new Error('no capture adds to this graph')
+  growing.delete(core)
+  core.keeps.addAll(record.keeps)
+  record.keeps.letGo()
+  owning(graph, new Set([...(ownersOf.get(graph) ?? []), ...record.owners]))
+  notesOf.set(graph, new Map([...(notesOf.get(graph) ?? NO_NOTES), ...record.notes]))
+  nodesOfGraphs.delete(graph)
+  core.grown()
+  return graph
+}
+
+function checkHome(core: GraphCore, stream: StreamCore): void {
+  if (core.device === stream.device) return
+  const where = elsewhere(stream.device, core.device)
+  throw stateError('ERR_DEVICE_MISMATCH', `${core} cannot be used by ${stream}, which is on ${where}`)
+}
+
 /** The graph that a capture on this stream gave. */
 export function graphOf(
   { device, context }: StreamCore,
   handle: GraphHandle,
   record: CaptureRecord | undefined,
 ): Graph {
+  if (record?.into instanceof GraphCore) return grown(record.into, record)
   const core = new GraphCore(device, handle, record?.keeps ?? new Keeps(), context)
   const graph = owning(makeGraph(core), record?.owners)
   if (record !== undefined) notesOf.set(graph, record.notes)
   return graph
 }
+
+export const isGraph = (value: unknown): value is Graph => graphCoreOf(value) !== undefined
 
 function graphCore(graph: unknown): GraphCore {
   return graphCoreOf(graph) ?? refuseReceiver('a Graph', graph)

@@ -54,7 +54,6 @@ interface Launchable {
 
 /** What people launch in place of what they mean, by its tag. */
 const WAYS: ReadonlyMap<string, string> = new Map([
-  ['[object Graph]', 'graph.instantiate() makes a GraphExec of it'],
   ['[object Module]', 'module.kernel(name, signature) is a kernel of it'],
 ])
 

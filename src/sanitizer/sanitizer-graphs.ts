@@ -23,6 +23,8 @@ export class SanitizerGraphs extends GraphWrapper {
   /** Those that are known as a whole: of one that is not here nothing is concluded. */
   readonly #graphs = new Map<GraphHandle, CapturedNodes>()
   readonly #instances = new Map<GraphExecHandle, GraphInstance>()
+  /** Those of which only a part is known. */
+  readonly #unknown = new Set<GraphHandle>()
 
   constructor(
     private readonly driver: DriverWrapper,
@@ -41,13 +43,26 @@ export class SanitizerGraphs extends GraphWrapper {
     try {
       const graph = super.end(stream)
       const nodes = this.#order.captureEnds(stream)
-      if (nodes === undefined) this.#graphs.delete(graph)
+      if (nodes === undefined || this.#unknown.has(graph)) this.#graphs.delete(graph)
       else this.#graphs.set(graph, nodes)
       return graph
     } catch (error) {
       if (!this.#stillCaptures(stream)) this.#order.captureEnds(stream)
       throw error
     }
+  }
+
+  override beginInto(stream: StreamHandle, mode: CaptureMode, graph: GraphHandle, after: readonly NodeHandle[]): void {
+    this.#order.streams.at(stream)
+    super.beginInto(stream, mode, graph, after)
+    this.#order.captureBegins(stream, this.#graphs.get(graph), after)
+    if (!this.#graphs.has(graph)) this.#unknown.add(graph)
+  }
+
+  override addGraph(stream: StreamHandle, graph: GraphHandle): void {
+    super.addGraph(stream, graph)
+    const strand = this.#order.streams.at(stream)
+    strand.capture?.addAll(strand, this.#graphs.get(graph) ?? [])
   }
 
   override abandon(stream: StreamHandle): void {
@@ -57,6 +72,7 @@ export class SanitizerGraphs extends GraphWrapper {
 
   override destroy(graph: GraphHandle): void {
     super.destroy(graph)
+    this.#unknown.delete(graph)
     this.#graphs.delete(graph)
   }
 

@@ -1,5 +1,5 @@
 /** The streams and events of a driver as the order between them needs them, and the captures that they are in. */
-import { CapturedGraph } from '../driver/captured-graph.js'
+import { CapturedGraph, type CapturedNode } from '../driver/captured-graph.js'
 import {
   cudaHandleOf,
   deviceOfDefaultStream,
@@ -94,8 +94,10 @@ export class Capture extends CapturedGraph<StreamStrand, EventState, CapturedWor
   constructor(
     origin: StreamStrand,
     readonly seen: boolean,
+    before: readonly CapturedNode<CapturedWork>[] = [],
+    after: readonly CapturedNode<CapturedWork>[] = [],
   ) {
-    super(origin)
+    super(origin, before, after)
   }
 
   /** Each launch of the graph records the event, or waits for it. */

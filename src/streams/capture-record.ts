@@ -89,7 +89,15 @@ export class CaptureRecord {
     /** The stream that began the capture. */
     readonly origin: StreamHandle,
     readonly id: bigint,
+    /** What is captured is added to this graph. */
+    readonly into: GrowingGraph | undefined,
   ) {}
+}
+
+/** A graph that a capture adds to. */
+export interface GrowingGraph {
+  /** The capture has ended in an error, and the driver has destroyed the graph. */
+  lost(): void
 }
 
 /** A stream, as far as captures go. */
@@ -102,18 +110,21 @@ const records = new WeakMap<Driver, Set<CaptureRecord>>()
 /** Of all drivers: work is queued often, and captured seldom. */
 let underWay = 0
 
-/** The stream has begun a capture. */
-export function captureBegan({ driver, handle }: Capturable): void {
+/** The stream has begun a capture, which may add to a graph. */
+export function captureBegan({ driver, handle }: Capturable, into?: GrowingGraph): void {
   // Another library may have ended an earlier one.
   captureOver({ driver, handle })
   const id = driver.graphs.captureId(handle)
-  if (id === undefined) return
+  if (id === undefined) {
+    into?.lost()
+    return
+  }
   let all = records.get(driver)
   if (all === undefined) {
     all = new Set()
     records.set(driver, all)
   }
-  all.add(new CaptureRecord(handle, id))
+  all.add(new CaptureRecord(handle, id, into))
   underWay += 1
 }
 
@@ -132,7 +143,9 @@ export function takeRecord({ driver, handle }: Capturable): CaptureRecord | unde
 
 /** The capture that the stream began, if it did, gave no graph. */
 export function captureOver(stream: Capturable): void {
-  takeRecord(stream)?.keeps.letGo()
+  const record = takeRecord(stream)
+  record?.into?.lost()
+  record?.keeps.letGo()
 }
 
 /** Notes something of the node that the stream was given last. */

@@ -353,4 +353,176 @@ onEveryBackend('nodes', (bench) => {
 
   test('G14 a kernel that a graph does not have has no nodes there', () =>
     scene(({ graph }) => assert.deepEqual(graph.nodesOf(noArguments), [])))
+
+  test('G16 a graph is launched within another, as often as it stands there', (t) =>
+    scene(async ({ stream, a, b, c, graph, read }) => {
+      if (isPretended()) return t.skip('it has no graphs within graphs')
+      using outer = stream.capture(() => {
+        stream.fill(c, 4).launch(graph).launch(add, ONE, c, b, BYTES).launch(graph).launch(add, ONE, c, a, BYTES)
+      })
+      graph.close()
+      assert.deepEqual(
+        outer.nodes.map(({ kind, after }) => [kind, after.map(({ index }) => index)]),
+        [
+          ['fill', []],
+          ['graph', [0]],
+          ['kernel', [1]],
+          ['graph', [2]],
+          ['kernel', [3]],
+        ],
+      )
+      using exec = outer.instantiate()
+      stream.launch(exec)
+      assert.deepEqual(await read(), [1, 5, 10])
+      stream.launch(exec).launch(exec)
+      assert.deepEqual(await read(), [1, 5, 10])
+      refused(() => exec.setEnabled(outer.nodes[1] as unknown as KernelNode, false), 'ERR_INVALID_ARG_VALUE')
+    }))
+
+  test('G16 its host functions run once for each launch, its order holds, and it keeps what it uses', async (t) => {
+    if (isPretended()) return t.skip('it has no graphs within graphs')
+    using stream = bench.stream()
+    using side = bench.stream()
+    const order: string[] = []
+    const result = device.allocPinned(BYTES)
+    const { bytes } = result
+    const make = (): Graph => {
+      const inner = device.alloc(BYTES, { stream })
+      const graph = stream.capture(() => {
+        stream.launchHostFunc(() => order.push('inner')).fill(inner, 9)
+        side.wait(stream)
+        side.copy(result, inner)
+        stream.wait(side)
+      })
+      inner.close()
+      return graph
+    }
+    const inner = make()
+    const outer = stream.capture(() => {
+      stream.launchHostFunc(() => order.push('before')).launch(inner)
+      stream.launchHostFunc(() => order.push(`after ${bytes[0]}`))
+    })
+    inner.close()
+    const exec = outer.instantiate()
+    const again = outer.instantiate()
+    outer.close()
+    for (let launch = 0; launch < 3; launch += 1) stream.launch(exec).launch(again)
+    exec.close()
+    again.close()
+    await stream.finished()
+    const once = ['before', 'inner', 'after 9']
+    assert.deepEqual(order, Array(6).fill(once).flat())
+    result.close()
+  })
+
+  test('G16 an empty graph within another is one that does nothing; outside of a capture a graph is no target', async (t) => {
+    using stream = bench.stream()
+    using buffer = device.alloc(BYTES, { stream })
+    using empty = stream.capture(() => {})
+    refused(() => stream.launch(empty), 'ERR_INVALID_ARG_TYPE', /instantiate\(\)/)
+    if (isPretended()) return t.skip('it has no graphs within graphs')
+    using outer = stream.capture(() => void stream.fill(buffer, 1).launch(empty).fill(buffer, 2))
+    using exec = outer.instantiate()
+    stream.launch(exec)
+    assert.equal((await stream.download(buffer))[0], 2)
+    refused(() => stream.capture(() => void stream.launch(simulated())), 'ERR_DEVICE_MISMATCH')
+    const closed = stream.capture(() => {})
+    closed.close()
+    refused(() => stream.capture(() => void stream.launch(closed)), 'ERR_CLOSED')
+    assert.equal(stream.isCapturing, false)
+  })
+
+  /** A graph of another driver. */
+  function simulated(): Graph {
+    const [other] = simulate().devices
+    assert.ok(other)
+    return other.createStream().capture(() => {})
+  }
+
+  test('G17 a capture adds to a graph: instances stay as they are, new ones do the new work too', (t) =>
+    scene(async ({ stream, b, c, graph, exec, kernel, read }) => {
+      if (isPretended()) return t.skip('it has no captures into graphs')
+      const before = graph.nodes
+      const same = stream.capture(() => void stream.launch(add, ONE, c, b, BYTES), { into: graph, after: [kernel] })
+      assert.equal(same, graph)
+      assert.deepEqual(
+        graph.nodes.map(({ kind, after }) => [kind, after.map(({ index }) => index)]),
+        [
+          ['fill', []],
+          ['copy', [0]],
+          ['kernel', [1]],
+          ['kernel', [2]],
+        ],
+      )
+      assert.equal(graph.nodeCount, 4)
+      stream.launch(exec)
+      assert.deepEqual(await read(), [1, 5, 0])
+      using second = graph.instantiate()
+      stream.launch(second)
+      assert.deepEqual(await read(), [1, 5, 5])
+      // Old nodes and new ones stand for the same.
+      exec.update(before[2] as typeof kernel, ONE, b, BYTES, 3)
+      second.update(graph.nodesOf(affine)[0] as typeof kernel, ONE, b, BYTES, 4).launch(stream)
+      assert.deepEqual(await read(), [1, 7, 12])
+      const [added] = graph.nodesOf(add)
+      assert.ok(added)
+      refusedByDriver(() => exec.update(added, ONE, c, b, BYTES), 1)
+    }))
+
+  test('G17 without after the new work stands beside the old, and host functions are added', async (t) => {
+    if (isPretended()) return t.skip('it has no captures into graphs')
+    using stream = bench.stream()
+    const ran: string[] = []
+    using graph = stream.capture(() => void stream.launchHostFunc(() => ran.push('one')))
+    stream.capture(() => void stream.launchHostFunc(() => ran.push('two')), { into: graph, mode: 'relaxed' })
+    using exec = graph.instantiate()
+    assert.deepEqual(
+      graph.nodes.map(({ after }) => after.length),
+      [0, 0],
+    )
+    stream.launch(exec).launch(exec)
+    await stream.finished()
+    assert.deepEqual(ran.sort(), ['one', 'one', 'two', 'two'])
+  })
+
+  test('G17 where the capture fails the graph is closed, as CUDA destroys it; its instances live on', (t) =>
+    scene(async ({ stream, c, graph, exec, read }) => {
+      if (isPretended()) return t.skip('it has no captures into graphs')
+      assert.throws(
+        () =>
+          stream.capture(
+            () => {
+              stream.fill(c, 1).query()
+            },
+            { into: graph },
+          ),
+        { number: 900 },
+      )
+      assert.equal(graph.closed, true)
+      refused(() => graph.instantiate(), 'ERR_CLOSED')
+      stream.launch(exec)
+      assert.deepEqual(await read(), [1, 5, 0])
+    }))
+
+  test('G17 what is no graph, or no node of it, is refused, and nothing captures', (t) =>
+    scene(({ stream, graph, kernel }) => {
+      using other = stream.capture(() => {})
+      const capture = (options: object): unknown => stream.capture(() => {}, options)
+      refused(() => capture({ into: {} }), 'ERR_INVALID_ARG_TYPE', /options\.into/)
+      refused(() => capture({ after: [kernel] }), 'ERR_INVALID_ARG_VALUE', /options\.into/)
+      refused(() => capture({ into: graph, after: kernel }), 'ERR_INVALID_ARG_TYPE', /options\.after/)
+      refused(() => capture({ into: graph, after: [graph] }), 'ERR_INVALID_ARG_TYPE', /options\.after\[0\]/)
+      refused(() => capture({ into: other, after: [kernel] }), 'ERR_INVALID_ARG_VALUE', /not a node of/)
+      refused(() => capture({ into: simulated() }), 'ERR_DEVICE_MISMATCH')
+      assert.equal(stream.isCapturing, false)
+      if (isPretended()) return t.skip('it has no captures into graphs')
+      using second = bench.stream()
+      stream.capture(
+        () => refused(() => second.capture(() => {}, { into: graph }), 'ERR_INVALID_ARG_VALUE', /adds to/),
+        { into: graph },
+      )
+      assert.equal(graph.closed, false)
+      graph.close()
+      refused(() => capture({ into: graph }), 'ERR_CLOSED')
+    }))
 })

@@ -26,7 +26,7 @@ import type { Captures } from './host-functions/captures.js'
 import type { CapturedHostFunction, GraphGates, GraphLane } from './host-functions/graph-gates.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
 import { check, checkDestroyed } from './libcuda/library.js'
-import { koffi } from './libcuda/native.js'
+import { koffi, NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 
 export interface CudaGraphsParts extends LibcudaParts {
@@ -41,12 +41,15 @@ export interface CudaGraphsParts extends LibcudaParts {
 }
 
 const CAPTURE_STATUS_ACTIVE = 1
+const SET_DEPENDENCIES = 1
 
 interface BegunCapture {
   /** The driver's number for it. */
   readonly id: bigint | undefined
   /** `Captures.joins` when it began. */
   readonly joins: number
+  /** The graph that it adds to. */
+  readonly into: GraphHandle | undefined
 }
 
 interface CapturedGraph {
@@ -72,6 +75,8 @@ export class CudaGraphs implements GraphDriver {
   readonly #capturing = new Map<bigint, CapturedHostFunction[]>()
   readonly #captured = new Map<GraphHandle, CapturedGraph>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
+  /** Of graphs that were put into captures under way, by the driver's number for the capture. */
+  readonly #childBranches = new Map<bigint, number>()
 
   readonly #nodes: GraphNodes
 
@@ -84,22 +89,47 @@ export class CudaGraphs implements GraphDriver {
   }
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
-    const { calls, library, captures, hostFunctions } = this.parts
-    const begin = (): void =>
-      calls.onStream(stream, 'cuStreamBeginCapture', (raw) => library.cuStreamBeginCapture_v2(raw, mode))
+    const { calls, library } = this.parts
+    this.#begin(stream, undefined, () =>
+      calls.onStream(stream, 'cuStreamBeginCapture', (raw) => library.cuStreamBeginCapture_v2(raw, mode)),
+    )
+  }
+
+  beginInto(stream: StreamHandle, mode: CaptureMode, graph: GraphHandle, after: readonly NodeHandle[]): void {
+    const { calls, library } = this.parts
+    const nodes = new NativeMemory(8 * Math.max(1, after.length))
+    for (const [index, node] of after.entries()) nodes.uint64[index] = BigInt(node)
+    try {
+      this.#begin(stream, graph, () =>
+        calls.onStream(stream, 'cuStreamBeginCaptureToGraph', (raw) =>
+          library.cuStreamBeginCaptureToGraph(raw, graph, nodes.address, 0, after.length, mode),
+        ),
+      )
+    } finally {
+      nodes.free()
+    }
+  }
+
+  #begin(stream: StreamHandle, into: GraphHandle | undefined, begin: () => void): void {
+    const { captures, hostFunctions } = this.parts
     const isKnown = this.#begun.has(stream)
     if (isKnown) begin()
     else captures.beginBy(begin)
     const { joins } = captures
-    this.#begun.set(stream, { id: this.#captureInfo(stream).id, joins })
+    this.#begun.set(stream, { id: this.#captureInfo(stream).id, joins, into })
     if (isKnown) return
     captures.begun()
     hostFunctions.trackOrder()
   }
 
   end(stream: StreamHandle): GraphHandle {
-    const branches = 1 + this.parts.captures.joins - (this.#begun.get(stream)?.joins ?? 0)
-    const hostFunctions = this.#captureGoes(stream)
+    const begun = this.#begun.get(stream)
+    const before = begun?.into === undefined ? NOTHING_CAPTURED : (this.#captured.get(begun.into) ?? NOTHING_CAPTURED)
+    const ofGraphs = begun?.id === undefined ? 0 : (this.#childBranches.get(begun.id) ?? 0)
+    const branches = before.branches + ofGraphs + this.parts.captures.joins - (begun?.joins ?? 0)
+    const hostFunctions = [...before.hostFunctions, ...this.#captureGoes(stream)]
+    // Where the end is refused the graph is gone, too.
+    if (begun?.into !== undefined) this.#captured.delete(begun.into)
     this.#captureOver(stream)
     this.parts.calls.onStream(stream, 'cuStreamEndCapture', (raw) =>
       this.parts.library.cuStreamEndCapture(raw, this.parts.memory.address),
@@ -156,9 +186,41 @@ export class CudaGraphs implements GraphDriver {
     this.parts.calls.onStream(stream, 'cuLaunchHostFunc', (raw) => this.parts.graphGates.capture(raw))
     const { id, node } = this.#captureInfo(stream)
     if (id === undefined) return
+    this.#noteHostFunction(id, { node, host })
+  }
+
+  #noteHostFunction(id: bigint, hostFunction: CapturedHostFunction): void {
     const captured = this.#capturing.get(id)
-    if (captured === undefined) this.#capturing.set(id, [{ node, host }])
-    else captured.push({ node, host })
+    if (captured === undefined) this.#capturing.set(id, [hostFunction])
+    else captured.push(hostFunction)
+  }
+
+  addGraph(stream: StreamHandle, graph: GraphHandle): void {
+    const call = 'cuGraphAddChildGraphNode'
+    const { library, memory, calls } = this.parts
+    const { hostFunctions, branches } = this.#captured.get(graph) ?? NOTHING_CAPTURED
+    if (hostFunctions.some(({ isWithin }) => isWithin)) {
+      const what = 'A graph within this graph has host functions, which can be one level deep'
+      throw stateError('ERR_UNSUPPORTED', `${what}: launch them in the capture itself`)
+    }
+    const { id, valid } = this.#captureInfo(stream)
+    if (id === undefined || !valid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
+    // What the call before wrote: the nodes to come after, how many, and the graph.
+    const [after, count, into] = [memory.pointerAt(16), memory.pointerAt(24), memory.pointerAt(40)]
+    const added = memory.address + 48
+    check(call, library.cuGraphAddChildGraphNode(added, into, after, count, graph))
+    const node = memory.pointerAt(48)
+    calls.onStream(stream, 'cuStreamUpdateCaptureDependencies', (raw) =>
+      library.cuStreamUpdateCaptureDependencies_v2(raw, added, 0, 1, SET_DEPENDENCIES),
+    )
+    this.#childBranches.set(id, (this.#childBranches.get(id) ?? 0) + branches)
+    if (hostFunctions.length === 0) return
+    check('cuGraphChildGraphNodeGetGraph', library.cuGraphChildGraphNodeGetGraph(node, memory.address))
+    const within = memory.pointerAt(0)
+    for (const { node: original, host } of hostFunctions) {
+      check('cuGraphNodeFindInClone', library.cuGraphNodeFindInClone(memory.address, original, within))
+      this.#noteHostFunction(id, { node: memory.pointerAt(0), host, isWithin: true })
+    }
   }
 
   destroy(graph: GraphHandle): void {
@@ -297,6 +359,7 @@ export class CudaGraphs implements GraphDriver {
     if (known === undefined) return []
     const captured = this.#capturing.get(known) ?? []
     this.#capturing.delete(known)
+    this.#childBranches.delete(known)
     return captured
   }
 
@@ -314,10 +377,18 @@ export class CudaGraphs implements GraphDriver {
     readonly node: number
   } {
     const { address, uint64 } = this.parts.memory
-    uint64.fill(0n, 0, 5)
-    const [status, id, nodes, count, edges] = [0, 8, 16, 24, 32].map((offset) => address + offset)
+    uint64.fill(0n, 0, 6)
+    const [status, id, nodes, count, edges, graph] = [0, 8, 16, 24, 32, 40].map((offset) => address + offset)
     this.parts.calls.onStream(stream, 'cuStreamGetCaptureInfo', (raw) =>
-      this.parts.library.cuStreamGetCaptureInfo_v3(raw, status ?? 0, id ?? 0, 0, nodes ?? 0, edges ?? 0, count ?? 0),
+      this.parts.library.cuStreamGetCaptureInfo_v3(
+        raw,
+        status ?? 0,
+        id ?? 0,
+        graph ?? 0,
+        nodes ?? 0,
+        edges ?? 0,
+        count ?? 0,
+      ),
     )
     const capturing = this.parts.memory.uint32[0] !== 0
     const valid = this.parts.memory.uint32[0] === CAPTURE_STATUS_ACTIVE

@@ -67,13 +67,40 @@ export class SimGraphs implements GraphDriver {
     this.captures.begin(this.registry.liveStream(stream, 'cuStreamBeginCapture'), mode)
   }
 
+  beginInto(handle: StreamHandle, mode: CaptureMode, graph: GraphHandle, after: readonly NodeHandle[]): void {
+    const call = 'cuStreamBeginCaptureToGraph'
+    const { id, nodes } = this.#graph(graph, call)
+    const behind = after.flatMap((node) => nodes[node - nodeHandle(id, 0)] ?? [])
+    if (behind.length < after.length) throw cudaError(call, CUresult.INVALID_VALUE)
+    this.captures.begin(this.registry.liveStream(handle, call), mode, { id, nodes, after: behind })
+  }
+
   end(handle: StreamHandle): GraphHandle {
     const stream = this.registry.liveStream(handle, 'cuStreamEndCapture')
-    const id = stream.capture?.id ?? 0n
-    const nodes = this.captures.end(stream)
-    const graph = this.registry.handles.take('graph') as GraphHandle
-    this.#graphs.set(graph, { id, nodes })
-    return graph
+    const { into, graphId } = stream.capture ?? { into: undefined, graphId: 0n }
+    const known = into === undefined ? undefined : this.#handleOf(into.id)
+    try {
+      const nodes = this.captures.end(stream)
+      const graph = known ?? (this.registry.handles.take('graph') as GraphHandle)
+      this.#graphs.set(graph, { id: graphId, nodes })
+      return graph
+    } catch (error) {
+      if (known !== undefined && stream.capture === undefined) this.destroy(known)
+      throw error
+    }
+  }
+
+  addGraph(handle: StreamHandle, graph: GraphHandle): void {
+    const call = 'cuGraphAddChildGraphNode'
+    const stream = this.registry.liveStream(handle, call)
+    if (stream.capture === undefined) throw cudaError(call, CUresult.ILLEGAL_STATE)
+    const { nodes } = this.#graph(graph, call)
+    this.captures.add(stream, stream.capture, call, { kind: 'graph', nodes })
+  }
+
+  #handleOf(id: bigint): GraphHandle | undefined {
+    for (const [handle, graph] of this.#graphs) if (graph.id === id) return handle
+    return undefined
   }
 
   captureId(handle: StreamHandle): bigint | undefined {
@@ -86,7 +113,7 @@ export class SimGraphs implements GraphDriver {
     const [node, another] = stream.capture?.frontierOf(stream) ?? []
     return stream.capture === undefined || node === undefined || another !== undefined
       ? undefined
-      : nodeHandle(stream.capture.id, node.index)
+      : nodeHandle(stream.capture.graphId, node.index)
   }
 
   abandon(handle: StreamHandle): void {
@@ -125,6 +152,7 @@ export class SimGraphs implements GraphDriver {
 
   instantiate(handle: GraphHandle): GraphExecHandle {
     const graph = this.#graph(handle, 'cuGraphInstantiate')
+    this.captures.refuseWhileAdding(graph.id, 'cuGraphInstantiate')
     const exec = this.registry.handles.take('graphExec') as GraphExecHandle
     this.#instances.set(exec, { graph, nodes: graph.nodes, off: new Set(), last: undefined })
     return exec
@@ -148,7 +176,7 @@ export class SimGraphs implements GraphDriver {
     this.captures.refuseImplicit(stream, call)
     const { nodes, off } = instance
     const run = off.size === 0 ? nodes : nodes.map((node) => (off.has(node.index) ? { ...node, work: OFF } : node))
-    instance.last = this.machine.launch(stream, run, instance.last)
+    instance.last = this.machine.launch(stream, flattened(run), instance.last)
   }
 
   update(exec: GraphExecHandle, handle: GraphHandle): void {
@@ -225,13 +253,36 @@ export class SimGraphs implements GraphDriver {
 
 const nodeHandle = (capture: bigint, index: number): NodeHandle => (Number(capture) * MOST_NODES + index) as NodeHandle
 
-function sameShape(a: Nodes, b: Nodes): boolean {
-  const shapeOf = (nodes: Nodes): string =>
-    nodes.map(({ after, work }) => `${labelOf(work)}<${after.map(({ index }) => index).sort()}`).join()
-  return shapeOf(a) === shapeOf(b)
+/** The same with the nodes of graphs within it in their place, each graph between two that do nothing. */
+function flattened(nodes: Nodes): Nodes {
+  if (nodes.every(({ work }) => work.kind !== 'graph')) return nodes
+  const all: CapturedNode<SimNodeWork>[] = []
+  const put = (after: Nodes, work: SimNodeWork): CapturedNode<SimNodeWork> => {
+    const node = { index: all.length, after, work }
+    all.push(node)
+    return node
+  }
+  const putAll = (graph: Nodes, roots: Nodes): Nodes => {
+    const ends: CapturedNode<SimNodeWork>[] = []
+    for (const { after, work } of graph) {
+      const behind = after.length === 0 ? roots : after.flatMap(({ index }) => ends[index] ?? [])
+      ends.push(work.kind === 'graph' ? put(putAll(work.nodes, [put(behind, OFF)]), OFF) : put(behind, work))
+    }
+    return ends.length === 0 ? roots : ends
+  }
+  putAll(nodes, [])
+  return all
 }
 
-const labelOf = (work: SimNodeWork): string => (work.kind === 'work' ? (work.work?.shape ?? work.call) : work.kind)
+const sameShape = (a: Nodes, b: Nodes): boolean => shapeOf(a) === shapeOf(b)
+
+const shapeOf = (nodes: Nodes): string =>
+  nodes.map(({ after, work }) => `${labelOf(work)}<${after.map(({ index }) => index).sort()}`).join()
+
+function labelOf(work: SimNodeWork): string {
+  if (work.kind === 'graph') return `graph(${shapeOf(work.nodes)})`
+  return work.kind === 'work' ? (work.work?.shape ?? work.call) : work.kind
+}
 
 function kindOf(work: SimNodeWork): NodeKind {
   if (work.kind === 'host') return 'hostFunction'
