@@ -371,6 +371,13 @@ API R cuGraphGetNodes(Graph *graph, void **nodes, size_t *n) { int i = 0; if (no
 /* Each node comes after the one that was captured before it. */
 API R cuGraphGetEdges_v2(Graph *graph, void **from, void **to, u64 *how, size_t *n) { int i = 0; for (Node *node = graph->first; from && node && node->next; node = node->next, i++) { from[i] = node; to[i] = node->next; how[i] = 0; } *n = graph->count > 0 ? (size_t)graph->count - 1 : 0; return OK; }
 API R cuGraphNodeGetType(Node *node, int *type) { *type = node->op.kind == KERNEL ? 0 : node->op.kind == COPY ? 1 : node->op.kind == SET ? 2 : node->op.kind == MEMOPS ? 12 : 7; return OK; }
+/* What it does not know. */
+enum { NOT_SUPPORTED = 801 };
+API R cuGraphAddChildGraphNode(void **node, void *graph, void *after, size_t n, void *child) { (void)node; (void)graph; (void)after; (void)n; (void)child; return NOT_SUPPORTED; }
+API R cuGraphChildGraphNodeGetGraph(void *node, void **graph) { (void)node; (void)graph; return NOT_SUPPORTED; }
+API R cuGraphNodeFindInClone(void **node, void *original, void *graph) { (void)node; (void)original; (void)graph; return NOT_SUPPORTED; }
+API R cuStreamUpdateCaptureDependencies_v2(void *h, void **nodes, void *how, size_t n, u32 f) { (void)h; (void)nodes; (void)how; (void)n; (void)f; return NOT_SUPPORTED; }
+API R cuStreamBeginCaptureToGraph(void *h, void *graph, void *after, void *how, size_t n, int m) { (void)h; (void)graph; (void)after; (void)how; (void)n; (void)m; return NOT_SUPPORTED; }
 API R cuGraphKernelNodeGetParams_v2(Node *node, u8 *params) { (void)node; memset(params, 0, 72); return OK; }
 API R cuFuncGetName(const char **name, void *f) { (void)f; *name = "kernel"; return OK; }
 API R cuGraphMemcpyNodeGetParams(Node *node, u64 *params) { memset(params, 0, 200); params[22] = node->op.bytes; params[23] = params[24] = 1; return OK; }
