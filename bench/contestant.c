@@ -29,6 +29,7 @@ typedef void (*CUhostFn)(void *);
   X(cuInit, "cuInit", (unsigned)) \
   X(cuDriverGetVersion, "cuDriverGetVersion", (int *)) \
   X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext *, int)) \
+  X(cuDeviceGetAttribute, "cuDeviceGetAttribute", (int *, int, int)) \
   X(cuCtxSetCurrent, "cuCtxSetCurrent", (CUcontext)) \
   X(cuCtxSynchronize, "cuCtxSynchronize", (void)) \
   X(cuModuleLoadData, "cuModuleLoadData", (CUmodule *, const void *)) \
@@ -58,16 +59,22 @@ typedef void (*CUhostFn)(void *);
 #define DECLARE(name, symbol, arguments) static CUresult(*name) arguments;
 DRIVER(DECLARE)
 
-enum { NON_BLOCKING = 1, DISABLE_TIMING = 2, COPY_BYTES = 256 << 20, NOT_READY = 600 };
+enum { NON_BLOCKING = 1, DISABLE_TIMING = 2, COPY_BYTES = 256 << 20, NOT_READY = 600, MULTIPROCESSORS = 16 };
+/* As bench/rows.ts and bench/catalogue.ts have them. */
+enum { MOST_BESIDE = 200, KERNELS_A_FRAME = 40, FILLING_NS = 100000, KERNEL_TO_AWAIT_NS = 100000000 };
 
 static CUstream stream, other, held;
 static CUevent event, elsewhere, held_event;
 /* `held` waits for it to be as large as `turn`. */
 static volatile uint32_t *gate;
 static uint32_t turn;
-static CUfunction empty, four;
+static CUfunction empty, four, spin;
+static CUstream *beside_streams;
+static int multiprocessors;
 static CUgraphExec exec, large_exec;
-static CUdeviceptr device_memory, pinned;
+static CUdeviceptr device_memory, pinned, ordinary;
+/* What a row counts in place of the time of its calls; not a number where it counts nothing. */
+static double counted;
 /* The last result: not 0 fails the run. One store a call, as a careful C program would pay. */
 static CUresult result;
 
@@ -189,6 +196,89 @@ static void launch_synchronize(long calls) {
   }
 }
 
+static void copy_once(CUdeviceptr to, CUdeviceptr from) {
+  CHECK(cuMemcpyAsync(to, from, COPY_BYTES, stream));
+  CHECK(cuStreamSynchronize(stream));
+}
+
+/* Made at the first use: a program with many contestants has not the memory of all of them. */
+static CUdeviceptr ordinary_memory(void) {
+  if (!ordinary) {
+    void *fresh = malloc(COPY_BYTES);
+    memset(fresh, 1, COPY_BYTES);
+    ordinary = (CUdeviceptr)(uintptr_t)fresh;
+  }
+  return ordinary;
+}
+
+static void upload(long calls) { LOOP copy_once(device_memory, ordinary_memory()); }
+
+static void download_into(long calls) { LOOP copy_once(ordinary_memory(), device_memory); }
+
+static void download(long calls) {
+  LOOP {
+    void *fresh = malloc(COPY_BYTES);
+    copy_once((CUdeviceptr)(uintptr_t)fresh, device_memory);
+    free(fresh);
+  }
+}
+
+static void launch_spin(CUstream on, uint64_t nanoseconds, unsigned grid, unsigned block) {
+  void *parameters[] = { &nanoseconds };
+  CHECK(cuLaunchKernel(spin, grid, 1, 1, block, 1, 1, 0, on, parameters, NULL));
+}
+
+static double clock_of(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+static double now(void) { return clock_of(CLOCK_MONOTONIC); }
+
+static void late(long calls, double kernel_ns) {
+  const double start = now();
+  LOOP {
+    launch_spin(stream, kernel_ns, 1, 1);
+    CHECK(cuStreamSynchronize(stream));
+  }
+  counted = (now() - start) / calls - kernel_ns;
+}
+
+static void late_100us(long calls) { late(calls, 1e5); }
+static void late_1ms(long calls) { late(calls, 1e6); }
+static void late_10ms(long calls) { late(calls, 1e7); }
+
+static void cpu_await(long calls) {
+  LOOP launch_spin(stream, KERNEL_TO_AWAIT_NS, 1, 1);
+  const double start = now(), before = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+  CHECK(cuStreamSynchronize(stream));
+  counted = 100 * (clock_of(CLOCK_PROCESS_CPUTIME_ID) - before) / (now() - start);
+}
+
+static void beside(long calls, int streams) {
+  const long frames = (calls + KERNELS_A_FRAME - 1) / KERNELS_A_FRAME;
+  if (!beside_streams) {
+    beside_streams = calloc(MOST_BESIDE, sizeof *beside_streams);
+    for (int i = 0; i < MOST_BESIDE; i++) CHECK(cuStreamCreate(&beside_streams[i], NON_BLOCKING));
+  }
+  CHECK(cuCtxSynchronize());
+  const double start = now();
+  LOOP launch_spin(stream, FILLING_NS, 2 * multiprocessors, 1024);
+  for (long frame = 0; frame < frames; frame++) {
+    for (int i = 0; i < streams; i++) {
+      CHECK(cuLaunchKernel(empty, 1, 1, 1, 1, 1, 1, 0, beside_streams[i], NULL, NULL));
+      CHECK(cuLaunchHostFunc(beside_streams[i], nothing, NULL));
+    }
+  }
+  CHECK(cuStreamSynchronize(stream));
+  counted = (now() - start) / calls;
+}
+
+static void beside_0(long calls) { beside(calls, 0); }
+static void beside_31(long calls) { beside(calls, 31); }
+static void beside_200(long calls) { beside(calls, 200); }
+
 static const struct {
   const char *key;
   void (*loop)(long calls);
@@ -212,6 +302,16 @@ static const struct {
   { "launch-synchronize", launch_synchronize },
   { "copy-in", copy_in },
   { "copy-out", copy_out },
+  { "upload", upload },
+  { "download", download },
+  { "download-into", download_into },
+  { "late-100us", late_100us },
+  { "late-1ms", late_1ms },
+  { "late-10ms", late_10ms },
+  { "cpu-await", cpu_await },
+  { "beside-0", beside_0 },
+  { "beside-31", beside_31 },
+  { "beside-200", beside_200 },
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -252,6 +352,8 @@ static void set_up(const char *libcuda, const char *ptx) {
   NEED(cuModuleLoadData(&module, image));
   NEED(cuModuleGetFunction(&empty, module, "empty"));
   NEED(cuModuleGetFunction(&four, module, "four"));
+  NEED(cuModuleGetFunction(&spin, module, "spin"));
+  NEED(cuDeviceGetAttribute(&multiprocessors, MULTIPROCESSORS, 0));
   NEED(cuStreamCreate(&stream, NON_BLOCKING));
   NEED(cuStreamCreate(&other, NON_BLOCKING));
   NEED(cuStreamCreate(&held, NON_BLOCKING));
@@ -272,12 +374,6 @@ static void set_up(const char *libcuda, const char *ptx) {
   *gate = 0;
 }
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1e9 + t.tv_nsec;
-}
-
 /* Every contestant ends a row this way, untimed: a context with anything unacknowledged answers queries slowly. */
 static void drain(void) { CHECK(cuCtxSynchronize()); }
 
@@ -287,12 +383,13 @@ static void answer(const char *key, long calls) {
     result = 0;
     rows[row].loop(calls / 4 + 1);
     drain();
+    counted = 0.0 / 0.0;
     const double start = now();
     rows[row].loop(calls);
     const double elapsed = now() - start;
     drain();
     if (result) printf("fail CUresult %d\n", result);
-    else printf("ns %.2f\n", elapsed / calls);
+    else printf("ns %.2f\n", counted == counted ? counted : elapsed / calls);
     return;
   }
   printf("fail no row %s\n", key);

@@ -196,6 +196,7 @@ def open_torch(libcuda, _ptx):
         'copy-out': 'pinned.copy_(large, non_blocking=True); stream.synchronize()',
         'upload': 'large.copy_(ordinary); stream.synchronize()',
         'download': 'large.cpu()',
+        'download-into': 'ordinary.copy_(large)',
     })
 
     def open_held():

@@ -1,10 +1,9 @@
-/** The contestants outside this process: the C program and the Python libraries, each a child that answers lines. */
+/** Who takes part: versions of cuda-streams and ways to run it, the C program and the Python libraries, each a child. */
 
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { join } from 'node:path'
-import { createInterface, type Interface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
 import type { Contestant } from './catalogue.js'
+import { Child } from './line-process.js'
 
 /** A contestant that does not take part, and why. */
 export interface Absent {
@@ -12,22 +11,34 @@ export interface Absent {
   readonly reason: string
 }
 
-export interface Surroundings {
+export interface Ours {
+  readonly name: string
+  readonly kind: 'ours' | 'other version'
+  /** The folder of the package. */
+  readonly folder: string
+  /** Node. */
+  readonly program: string
+  readonly environment: NodeJS.ProcessEnv
+}
+
+export interface Outside {
   /** bench/ in the source tree. */
   readonly sources: string
   /** Where the C program is built. */
   readonly scratch: string
   readonly libcuda: string
   readonly ptx: string
-  /** The environment of the C program, which is to have what cuda-streams has. */
+  readonly python: string | undefined
+  /** Of all: each runs as its users run it. */
   readonly environment: NodeJS.ProcessEnv
-  /** That of the Python libraries. */
-  readonly pythonEnvironment: NodeJS.ProcessEnv
+  /** Hardware queues that cuda-streams asked for: C is measured with as many too. */
+  readonly queues: string
 }
 
 const START_LIMIT_MS = 45_000
-const TURN_LIMIT_MS = 15_000
-const LEAVE_LIMIT_MS = 3_000
+const TURN_LIMIT_MS = 30_000
+/** Of its own where C has as many hardware queues as cuda-streams asks for: only what depends on them. */
+const QUERIES = new Set(['stream-query', 'event-query', 'stream-query-busy', 'event-query-busy', 'synchronize-idle'])
 
 const pythonLibraries = [
   { name: 'CuPy', argument: 'cupy' },
@@ -36,53 +47,83 @@ const pythonLibraries = [
   { name: 'Numba', argument: 'numba' },
 ] as const
 
-/** Starts them all at once, since importing takes them seconds. C comes first. */
-export function startContestants(around: Surroundings): Promise<(Contestant | Absent)[]> {
-  const script = join(around.sources, 'contestant.py')
-  const { BENCH_PYTHON: python = 'python3' } = around.environment
-  return Promise.all([
-    startC(around),
-    ...pythonLibraries.map(({ name, argument }) =>
-      start(name, python, [script, argument, around.libcuda, around.ptx], around.pythonEnvironment),
-    ),
-  ])
+export function startOurs(ours: Ours, ptx: string, quick: boolean): Promise<Contestant | Absent> {
+  const script = fileURLToPath(new URL('./child.js', import.meta.url))
+  const args = [script, ours.folder, ptx, ...(quick ? ['quick'] : [])]
+  return start(ours.name, ours.kind, new Child(ours.program, args, ours.environment))
 }
 
-async function startC(around: Surroundings): Promise<Contestant | Absent> {
-  const program = join(around.scratch, 'contestant')
-  const build = ['-O2', join(around.sources, 'contestant.c'), '-o', program, '-ldl']
+/** Starts them all at once, since importing takes them seconds. C comes first. */
+export async function startOutside(outside: Outside): Promise<(Contestant | Absent)[]> {
+  const { sources, libcuda, ptx, python, environment } = outside
+  const script = join(sources, 'contestant.py')
+  const lists = await Promise.all([
+    startC(outside),
+    ...(python === undefined ? [] : pythonLibraries).map(async ({ name, argument }) => [
+      await start(name, 'Python', new Child(python ?? '', [script, argument, libcuda, ptx], environment)),
+    ]),
+  ])
+  return lists.flat()
+}
+
+async function startC({
+  sources,
+  scratch,
+  libcuda,
+  ptx,
+  environment,
+  queues,
+}: Outside): Promise<(Contestant | Absent)[]> {
+  const program = join(scratch, 'contestant')
+  const build = ['-O2', join(sources, 'contestant.c'), '-o', program, '-ldl']
+  const withQueues = { ...environment, CUDA_DEVICE_MAX_CONNECTIONS: queues }
   let reason = ''
   for (const compiler of ['cc', 'gcc', 'clang']) {
-    const child = new Child(compiler, build, around.environment)
-    const status = await child.exit(START_LIMIT_MS)
-    if (status === 0) return start('C', program, [around.libcuda, around.ptx], around.environment)
-    reason ||= child.complaint || `${compiler} failed`
+    const child = new Child(compiler, build, environment)
+    if ((await child.exit(START_LIMIT_MS)) !== 0) {
+      reason ||= child.complaint || `${compiler} failed`
+      continue
+    }
+    const same = await start('C', 'C', new Child(program, [libcuda, ptx], withQueues), { queues })
+    if (environment['CUDA_DEVICE_MAX_CONNECTIONS'] !== undefined) return [same]
+    const asRun = await start('C, 8 queues', 'C', new Child(program, [libcuda, ptx], environment), { queues: '8' })
+    return [same, 'reason' in asRun ? asRun : { ...asRun, keys: QUERIES }]
   }
-  return { name: 'C', reason }
+  return [{ name: 'C', reason }]
 }
 
 async function start(
   name: string,
-  command: string,
-  args: readonly string[],
-  environment: NodeJS.ProcessEnv,
+  kind: Contestant['kind'],
+  child: Child,
+  facts: Contestant['facts'] = {},
 ): Promise<Contestant | Absent> {
-  const child = new Child(command, args, environment)
   try {
-    const [word, ...rest] = (await child.line(START_LIMIT_MS)).split(' ')
-    if (word === 'ready' && rest[0] !== undefined) return contestant(name, rest[0], new Set(rest.slice(1)), child)
+    const line = await child.line(START_LIMIT_MS)
+    const [, first = '', keys = ''] = /^ready (\{.*\}(?=\t)|\S+)\s?(.*)$/.exec(line) ?? []
+    if (first !== '') {
+      const said = first.startsWith('{') ? JSON.parse(first) : { version: first }
+      return contestant(name, kind, { ...said, ...facts }, new Set(keys.split(' ')), child)
+    }
     await child.leave()
-    return { name, reason: word === 'left-out' ? rest.join(' ') : `unexpected answer '${word} ${rest.join(' ')}'` }
+    return { name, reason: line.startsWith('left-out ') ? line.slice(9) : `unexpected answer '${line}'` }
   } catch (error) {
     await child.leave()
     return { name, reason: error instanceof Error ? error.message : String(error) }
   }
 }
 
-function contestant(name: string, version: string, keys: ReadonlySet<string>, child: Child): Contestant {
+function contestant(
+  name: string,
+  kind: Contestant['kind'],
+  facts: Contestant['facts'],
+  keys: ReadonlySet<string>,
+  child: Child,
+): Contestant {
   return {
     name,
-    version,
+    kind,
+    facts,
     keys,
     async run(key, calls) {
       child.say(`run ${key} ${calls}`)
@@ -92,77 +133,5 @@ function contestant(name: string, version: string, keys: ReadonlySet<string>, ch
       return perCall
     },
     close: () => child.leave(),
-  }
-}
-
-/** A child process that is spoken to in lines. */
-class Child {
-  readonly #command: string
-  readonly #process: ChildProcessWithoutNullStreams
-  readonly #reader: Interface
-  readonly #lines: AsyncIterator<string>
-  readonly #exit: Promise<number | null>
-  #complaints = ''
-  #failure: string | undefined
-
-  constructor(command: string, args: readonly string[], environment: NodeJS.ProcessEnv) {
-    this.#command = command
-    const child = spawn(command, args, { env: environment })
-    this.#process = child
-    this.#reader = createInterface({ input: child.stdout })
-    this.#lines = this.#reader[Symbol.asyncIterator]()
-    this.#exit = once(child, 'close').then(
-      ([status]: (number | null)[]) => status ?? null,
-      (error: Error) => {
-        this.#failure = error.message
-        return null
-      },
-    )
-    child.stdin.on('error', () => {}) // the child has gone; reading its lines says so
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      this.#complaints = (this.#complaints + text).slice(-4000)
-    })
-  }
-
-  /** Why it failed, as far as it said. */
-  get complaint(): string {
-    return this.#failure ?? this.#complaints.trim().split('\n').at(-1) ?? ''
-  }
-
-  say(line: string): void {
-    this.#process.stdin.write(`${line}\n`)
-  }
-
-  async line(limitMs: number): Promise<string> {
-    const { done, value } = await this.#within(limitMs, this.#lines.next())
-    if (!done) return value
-    const status = await this.#exit
-    throw new Error(this.complaint || `${this.#command} ended with status ${status ?? this.#process.signalCode}`)
-  }
-
-  exit(limitMs: number): Promise<number | null> {
-    return this.#within(limitMs, this.#exit)
-  }
-
-  /** Closes its stdin, which ends a contestant. */
-  async leave(): Promise<void> {
-    this.#process.stdin.end()
-    await this.exit(LEAVE_LIMIT_MS)
-  }
-
-  /** A child that is too slow is killed and its pipes are shut, whoever else holds them: that ends every wait for it. */
-  async #within<T>(limitMs: number, wait: Promise<T>): Promise<T> {
-    const timer = setTimeout(() => {
-      this.#failure ??= `no answer within ${limitMs / 1000} s`
-      const { stdin, stdout, stderr } = this.#process
-      this.#process.kill('SIGKILL')
-      this.#reader.close()
-      for (const pipe of [stdin, stdout, stderr]) pipe.destroy()
-    }, limitMs)
-    try {
-      return await wait
-    } finally {
-      clearTimeout(timer)
-    }
   }
 }

@@ -1,140 +1,196 @@
 /**
- * `npm run bench`. On a GPU: what a call costs, beside C and the Python libraries. On the simulator: how fast it is.
- * The Python libraries run as their users run them, with the number of hardware queues that CUDA has by default;
- * BENCH_SAME_QUEUES=1 gives them as many as cuda-streams asks for.
- * BENCH_ROUNDS (15), BENCH_JSON (a file for the results), BENCH_PYTHON (python3) and BENCH_CPUS (a list as taskset takes it,
- * such as 2,3: on a shared machine one core can be half as quick as the next, so all contestants get the same ones) adjust it.
+ * `npm run bench`: what calls cost, beside C and the Python libraries, on a GPU; and how fast the simulator is. All take turns in
+ * one run, each in a process of its own, and as its users run it; C with as many hardware queues as cuda-streams asks for, and
+ * where the price depends on them also with CUDA's default.
  */
-
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { availableParallelism, cpus, tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { Device } from 'cuda-streams'
+import { availableParallelism, cpus, loadavg, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
 import type { Contestant } from './catalogue.js'
-import { type Surroundings, startContestants } from './contestants.js'
-import { cpuBurnt } from './cpu-burnt.js'
-import { openKernels, ptx } from './empty-kernel.js'
-import { match, printMatch } from './match.js'
-import { openNode } from './rows.js'
-import { benchScale, benchSimulated, printScale, printSimulated } from './simulated.js'
+import { type Absent, type Ours, startOurs, startOutside } from './contestants.js'
+import { match } from './match.js'
+import { RANKS, startOurRanks, startPythonRanks } from './nccl.js'
+import { picture } from './picture.js'
+import { type Result, type ResultContestant, writeResult } from './result.js'
+import { root } from './root.js'
+import { headOf, resultTable } from './table.js'
+import { folderOf, nodeOf } from './versions.js'
 
-/** No round of the comparison starts later than this: a whole run stays under 100 s. */
-const MATCH_LIMIT_MS = 80_000
+const HELP = `npm run bench -- [options]
+  --rounds N          rounds of each row (15), as far as the time goes
+  --seconds N         of the whole comparison (120); each row is played once at least
+  --rows WORDS        only the rows whose keys begin so: record,wait
+  --cpus LIST         pins all to these cores, as taskset takes them: 2,3
+  --against VERSIONS  versions of this library, too: folders of built packages, or what npm has
+  --node VERSIONS     this library on other Nodes, too: 22, 24, 26, or programs
+  --calls MODES       this library with other CUDA_STREAMS_CALLS, too: slots,koffi
+  --python PROGRAM    whose libraries are measured (python3); none: no Python
+  --json FILE         for all samples (bench.json)
+  --svg FILE          for a picture
+  --no-op             over a libcuda that does nothing: the library's own share of each call, without a GPU
+  --quick             one short round: to see that all works`
 
-async function main(): Promise<void> {
-  const { BENCH_ROUNDS, BENCH_JSON, BENCH_CPUS, BENCH_SAME_QUEUES } = process.env
-  // Contestants are started later, and inherit this.
-  if (BENCH_CPUS !== undefined) execFileSync('taskset', ['-acp', BENCH_CPUS, String(process.pid)])
-  const rounds = readRounds(BENCH_ROUNDS)
-  const root = findRoot()
-  const untouched = { ...process.env }
-  const device = Device.get(0)
-  // A query costs more the more hardware queues there are, so C gets as many as cuda-streams has asked for.
-  const environment = { ...process.env }
-  const pythonEnvironment = BENCH_SAME_QUEUES === '1' ? environment : untouched
-  const machine = {
-    gpu: device.name,
-    driver: device.driver,
-    nvidia: device.driver === 'cuda' ? nvidiaVersion() : undefined,
-    cpu: `${cpus()[0]?.model.trim() || 'unknown'} (${availableParallelism()} cores)`,
-    queues: { ours: queuesOf(environment), python: queuesOf(pythonEnvironment) },
-    node: process.version,
-    version: readVersion(root),
-  }
-  console.log(`GPU     ${machine.gpu}`)
-  console.log(`driver  ${[machine.driver, machine.nvidia].filter(Boolean).join(', ')}`)
-  console.log(`CPU     ${machine.cpu}${BENCH_CPUS === undefined ? '' : `, of them ${BENCH_CPUS}`}`)
-  if (machine.driver === 'cuda') {
-    console.log(`queues  ${queuesOf(environment)} ours and C, ${queuesOf(pythonEnvironment)} the others`)
-  }
-  console.log(`Node    ${machine.node}, cuda-streams ${machine.version}\n`)
-  const results =
-    device.driver === 'cuda'
-      ? await onGpu(device, join(root, 'bench'), machine.version, rounds, { environment, pythonEnvironment })
-      : onSimulator(device)
-  if (BENCH_JSON) writeFileSync(BENCH_JSON, `${JSON.stringify({ machine, ...results }, null, 2)}\n`)
+const { values: options } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '15' },
+    seconds: { type: 'string', default: '120' },
+    rows: { type: 'string' },
+    cpus: { type: 'string' },
+    against: { type: 'string' },
+    node: { type: 'string' },
+    calls: { type: 'string' },
+    python: { type: 'string', default: 'python3' },
+    json: { type: 'string', default: 'bench.json' },
+    svg: { type: 'string' },
+    'no-op': { type: 'boolean', default: false },
+    quick: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+})
+
+const listOf = (text: string | undefined): string[] => (text === undefined || text === '' ? [] : text.split(','))
+
+function countOf(name: 'rounds' | 'seconds'): number {
+  const count = Number(options[name])
+  if (!Number.isInteger(count) || count < 1) throw new RangeError(`--${name} must be 1 or more, not '${options[name]}'`)
+  return count
 }
 
-async function onGpu(
-  device: Device,
-  sources: string,
-  version: string,
-  rounds: number,
-  environments: Pick<Surroundings, 'environment' | 'pythonEnvironment'>,
-): Promise<object> {
-  const started = performance.now()
-  const scratch = mkdtempSync(join(tmpdir(), 'cuda-streams-bench-'))
-  const others: Contestant[] = []
-  try {
-    const kernels = openKernels()
-    const ptxFile = join(scratch, 'kernels.ptx')
-    writeFileSync(ptxFile, ptx)
-    const leftOut: string[] = []
-    for (const one of await startContestants({
-      sources,
-      scratch,
-      libcuda: kernels.libcuda,
-      ptx: ptxFile,
-      ...environments,
-    })) {
-      if ('reason' in one) leftOut.push(`${one.name}: ${one.reason}`)
-      else others.push(one)
-    }
-    for (const line of leftOut) console.log(`left out  ${line}`)
-    const ours = openNode(device, kernels, version)
-    const limitMs = MATCH_LIMIT_MS - (performance.now() - started)
-    const result = await match(ours, others, { rounds, limitMs })
-    const burnt = await cpuBurnt(device, kernels)
-    await ours.close()
+/** The environment in which a libcuda that does nothing is taken for the NVIDIA driver. */
+function withoutOperation(scratch: string): NodeJS.ProcessEnv {
+  const library = join(scratch, 'libcuda.so.1')
+  const source = join(root, 'bench', 'no-op-libcuda.c')
+  execFileSync('cc', ['-shared', '-fPIC', '-O2', '-o', library, source])
+  return { ...process.env, LD_LIBRARY_PATH: scratch, CUDA_STREAMS_DRIVER: 'cuda' }
+}
 
-    for (const line of result.failures) console.log(`failed    ${line}`)
-    const versions = others.map((one) => `${one.name === 'C' ? 'CUDA' : one.name} ${one.version}`).join(', ')
-    console.log(`median of ${result.rounds} rounds in one run, all taking turns; against ${versions || 'nobody'}\n`)
-    printMatch(result, ours, others)
-    console.log(
-      `\nCPU burnt while awaiting ${burnt.seconds.toFixed(1)} s of GPU work: ${burnt.percent.toFixed(1)}% of one core`,
-    )
-    return { ...result, leftOut, versions: Object.fromEntries(others.map((one) => [one.name, one.version])), burnt }
+/** The first is this version as it stands; its versions and ways to run it are measured beside it. */
+async function allOfOurs(environment: NodeJS.ProcessEnv): Promise<Ours[]> {
+  const here = { kind: 'ours', folder: root, program: process.execPath, environment } as const
+  const all: Ours[] = [{ ...here, name: 'cuda-streams' }]
+  for (const version of listOf(options.against)) {
+    const folder = await folderOf(version)
+    all.push({ ...here, kind: 'other version', name: version.includes('/') ? versionOf(folder) : version, folder })
+  }
+  for (const node of listOf(options.node)) {
+    const program = await nodeOf(node)
+    const version = execFileSync(program, ['--version'], { encoding: 'utf8' }).trim()
+    if (version !== process.version) all.push({ ...here, name: `Node ${version.slice(1).split('.')[0]}`, program })
+  }
+  for (const mode of listOf(options.calls)) {
+    all.push({ ...here, name: mode, environment: { ...environment, CUDA_STREAMS_CALLS: mode } })
+  }
+  const names = all.map(({ name }) => name)
+  const twice = names.find((name, nth) => names.indexOf(name) !== nth)
+  if (twice !== undefined) throw new Error(`two are called '${twice}': name each once`)
+  return all
+}
+
+const versionOf = (folder: string): string =>
+  String(JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')).version)
+
+async function main(): Promise<void> {
+  if (options.help) return console.log(HELP)
+  const [rounds, seconds] = [countOf('rounds'), countOf('seconds')]
+  // What is started later inherits it.
+  if (options.cpus !== undefined) execFileSync('taskset', ['-acp', options.cpus, String(process.pid)])
+  const loadBefore = loadavg()[0] ?? 0
+  const scratch = mkdtempSync(join(tmpdir(), 'cuda-streams-bench-'))
+  const contestants: Contestant[] = []
+  try {
+    const environment = options['no-op'] ? withoutOperation(scratch) : process.env
+    const ours = await allOfOurs(environment)
+    const began = performance.now()
+    const leftOut: string[] = []
+    const add = (started: readonly (Contestant | Absent)[]): void => {
+      for (const one of started) {
+        if ('reason' in one) leftOut.push(`${one.name}: ${one.reason}`)
+        else contestants.push(one)
+      }
+    }
+    const ptx = join(scratch, 'kernels.ptx')
+    for (const one of ours) add([await startOurs(one, ptx, options.quick)])
+    const [first] = contestants
+    if (first === undefined) throw new Error(leftOut.join('\n'))
+    if (first.facts['driver'] === 'cuda') {
+      const { libcuda = '', queues = '' } = first.facts
+      const sources = join(root, 'bench')
+      const python = options.python === 'none' || options['no-op'] ? undefined : options.python
+      add(await startOutside({ sources, scratch, libcuda, ptx, python, environment, queues }))
+      if (Number(first.facts['devices']) >= RANKS) {
+        for (const one of ours) add(await startOurRanks(one))
+        if (python !== undefined) add(await startPythonRanks(sources, python, environment))
+      } else leftOut.push(`NCCL: it needs ${RANKS} GPUs`)
+    }
+    if (options.quick) leftOut.push('what moves 256 MiB: --quick')
+    const only = options.rows === undefined ? undefined : listOf(options.rows)
+    const limitMs = seconds * 1000 - (performance.now() - began)
+    const { rows, failures } = await match(contestants, {
+      rounds: options.quick ? 1 : rounds,
+      limitMs,
+      only,
+      onlyCalls: options['no-op'],
+      quick: options.quick,
+    })
+    const result: Result = {
+      date: new Date().toISOString(),
+      commit: commitOf(),
+      command: commandOf(process.argv.slice(2)),
+      machine: machineOf(first, loadBefore),
+      contestants: merged(contestants),
+      leftOut,
+      failures,
+      rows,
+    }
+    console.log(`${headOf(result)}\n\n${resultTable(result)}`)
+    writeResult(options.json, result)
+    if (options.svg !== undefined) writeFileSync(options.svg, picture(result))
   } finally {
-    await Promise.all(others.map((one) => one.close()))
+    await Promise.all(contestants.map((one) => one.close()))
     rmSync(scratch, { recursive: true, force: true })
   }
 }
 
-function onSimulator(device: Device): object {
-  const rows = benchSimulated(device)
-  printSimulated(rows)
-  const scale = benchScale()
-  console.log()
-  printScale(scale)
-  return { rows, scale }
+/** Without where the results go, and folders of this machine. */
+function commandOf(given: readonly string[]): string {
+  const kept = given.filter((word, nth) => !/^--(json|svg)$/.test(word) && !/^--(json|svg)$/.test(given[nth - 1] ?? ''))
+  const words = kept.filter((word) => !/^--(json|svg)=/.test(word)).map((word) => word.replace(/[^,=]*\//g, ''))
+  return ['npm run bench', ...(words.length > 0 ? ['--', ...words] : [])].join(' ')
 }
 
-const queuesOf = (environment: NodeJS.ProcessEnv): string =>
-  environment['CUDA_DEVICE_MAX_CONNECTIONS'] ?? "CUDA's default (8)"
-
-/** The directory with package.json: sources that are not TypeScript are found from there, not from dist/. */
-function findRoot(): string {
-  let directory = dirname(fileURLToPath(import.meta.url))
-  while (!existsSync(join(directory, 'package.json'))) {
-    const parent = dirname(directory)
-    if (parent === directory) throw new Error('no package.json above bench/main.js')
-    directory = parent
+function machineOf(first: Contestant, loadBefore: number): Result['machine'] {
+  const { gpu = '', driver = '', cuda } = first.facts
+  const nvidia = driver === 'cuda' ? nvidiaVersion() : undefined
+  return {
+    GPU: gpu,
+    driver: [driver, nvidia, cuda && `CUDA ${cuda}`].filter(Boolean).join(', '),
+    CPU: `${cpus()[0]?.model.trim() || 'unknown'} (${cpus().length} cores, ${availableParallelism()} to use)`,
+    ...(options.cpus === undefined ? {} : { cores: options.cpus }),
+    load: `${loadBefore.toFixed(1)} before, ${(loadavg()[0] ?? 0).toFixed(1)} after`,
+    system: `${process.platform} ${process.arch}`,
   }
-  return directory
 }
 
-function readVersion(root: string): string {
-  const content: unknown = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-  return typeof content === 'object' && content !== null && 'version' in content ? String(content.version) : 'unknown'
+/** One entry for each name. */
+function merged(contestants: readonly Contestant[]): ResultContestant[] {
+  const all = new Map<string, ResultContestant>()
+  for (const { name, kind, facts } of contestants) {
+    all.set(name, { name, kind, facts: { ...all.get(name)?.facts, ...facts } })
+  }
+  return [...all.values()]
 }
 
-function readRounds(text = '15'): number {
-  const rounds = Number(text)
-  if (!Number.isInteger(rounds) || rounds < 1) throw new RangeError(`BENCH_ROUNDS must be 1 or more, not '${text}'`)
-  return rounds
+/** Of the sources; a bundle has it in a file. */
+function commitOf(): string {
+  const file = join(root, 'commit')
+  if (existsSync(file)) return readFileSync(file, 'utf8').trim()
+  const { status, stdout } = spawnSync('git', ['describe', '--always', '--dirty', '--abbrev=12'], {
+    cwd: root,
+    encoding: 'utf8',
+  })
+  return status === 0 ? stdout.trim() : 'unknown'
 }
 
 /** The kernel module's version, where Linux shows it. */

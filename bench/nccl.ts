@@ -1,103 +1,82 @@
-/**
- * The bandwidth of allReduce between two GPUs: two Node processes beside two of PyTorch, which take turns on the same
- * GPUs. `node dist/bench/nccl.js`. Bus bandwidth counts what crosses the links: bytes / time * 2 (n - 1) / n, for n ranks.
- */
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+/** allReduce between two GPUs, by cuda-streams and by PyTorch. */
 import { createServer } from 'node:net'
-import { createInterface } from 'node:readline'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { Device } from 'cuda-streams'
-import { ProgressLine } from '../src/base/progress-line.js'
-import { median, table } from './table.js'
+import { type Contestant, groups } from './catalogue.js'
+import type { Absent, Ours } from './contestants.js'
+import { Child } from './line-process.js'
 
-const RANKS = 2
-const ROUNDS = 15
-const SIZES = [
-  { title: '1 GiB', bytes: 2 ** 30, count: 20 },
-  { title: '16 MiB', bytes: 2 ** 24, count: 100 },
-  { title: '1 KiB', bytes: 2 ** 10, count: 200 },
-]
-const PYTHON_RANK = fileURLToPath(new URL('../../bench/nccl_rank.py', import.meta.url))
-const NODE_RANK = fileURLToPath(new URL('./nccl-rank.js', import.meta.url))
+export const RANKS = 2
+const START_LIMIT_MS = 60_000
+const ROUND_LIMIT_MS = 30_000
 
-class Rank {
-  readonly #child: ChildProcessWithoutNullStreams
-  readonly #lines: AsyncIterator<string>
-  #complaint = ''
-
-  constructor(command: string, args: readonly string[]) {
-    // The same for both: multicast over NVLink is not to be had on every machine that has two GPUs.
-    const env = { NCCL_NVLS_ENABLE: '0', ...process.env }
-    this.#child = spawn(command, [...args], { env, stdio: 'pipe' })
-    this.#lines = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]()
-    this.#child.stderr.on('data', (text) => {
-      this.#complaint = (this.#complaint + text).slice(-4000)
-    })
-    // What was wrong is told by the missing line.
-    this.#child.stdin.on('error', () => {})
-    this.#child.on('error', (error) => {
-      this.#complaint += error.message
-    })
-  }
-
-  say(line: string): void {
-    this.#child.stdin.write(`${line}\n`)
-  }
-
-  /** The rest of the next line that begins with the word. */
-  async hear(word: string): Promise<string> {
-    for (;;) {
-      const { value, done } = await this.#lines.next()
-      if (done) throw new Error(`it ended before '${word}': ${this.#complaint}`)
-      if (`${value}`.startsWith(word)) return `${value}`.slice(word.length).trim()
-    }
-  }
-
-  leave(): void {
-    this.#child.stdin.end()
-  }
-
-  kill(): void {
-    this.#child.kill('SIGKILL')
+/** What NCCL itself prints goes by. */
+async function hear(rank: Child, word: string, limitMs: number): Promise<string> {
+  for (;;) {
+    const line = await rank.line(limitMs)
+    if (line.startsWith(`${word} `)) return line.slice(word.length).trim()
+    if (line.startsWith('fail ')) throw new Error(line.slice(5))
   }
 }
 
-interface Contestant {
-  readonly name: string
-  readonly version: string
-  readonly ranks: readonly Rank[]
+/** Multicast over NVLink is not to be had on every machine that has two GPUs: the same for both. */
+const environmentOf = (environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({ NCCL_NVLS_ENABLE: '0', ...environment })
+
+/** Two processes with a GPU each, and one with both: contestants of the same name, with rows of their own. */
+export function startOurRanks({ name, kind, folder, program, environment }: Ours): Promise<(Contestant | Absent)[]> {
+  const script = fileURLToPath(new URL('./nccl-rank.js', import.meta.url))
+  const rank = (which: string): Child => new Child(program, [script, which, folder], environmentOf(environment))
+  const [first, second] = [rank('0'), rank('1')]
+  const introduce = async (): Promise<void> => second.say(await hear(first, 'id', START_LIMIT_MS))
+  return Promise.all([
+    started(name, kind, 'all-reduce-', [first, second], introduce),
+    started(name, kind, 'both-', [rank('both')]),
+  ])
 }
 
-async function startNode(): Promise<Contestant> {
-  const ranks = [0, 1].map((rank) => new Rank(process.execPath, [NODE_RANK, String(rank)]))
-  const [first, second] = ranks as [Rank, Rank]
-  second.say(await first.hear('id'))
-  return started('cuda-streams', ranks)
+export async function startPythonRanks(
+  sources: string,
+  python: string,
+  environment: NodeJS.ProcessEnv,
+): Promise<(Contestant | Absent)[]> {
+  const port = String(await freePort())
+  const rank = (which: string): Child =>
+    new Child(python, [join(sources, 'nccl_rank.py'), which, port], environmentOf(environment))
+  return Promise.all([
+    started('PyTorch', 'Python', 'all-reduce-', [rank('0'), rank('1')]),
+    started('PyTorch', 'Python', 'both-', [rank('both')]),
+  ])
 }
 
-async function startPython(): Promise<Contestant> {
-  const port = await freePort()
-  const { BENCH_PYTHON: python = 'python3' } = process.env
-  return started(
-    'PyTorch',
-    [0, 1].map((rank) => new Rank(python, [PYTHON_RANK, String(rank), String(port)])),
-  )
-}
-
-async function started(name: string, ranks: readonly Rank[]): Promise<Contestant> {
+async function started(
+  name: string,
+  kind: Contestant['kind'],
+  rows: string,
+  ranks: readonly Child[],
+  introduce: () => Promise<void> = () => Promise.resolve(),
+): Promise<Contestant | Absent> {
+  const leave = async (): Promise<void> => void (await Promise.all(ranks.map((rank) => rank.leave())))
   try {
-    const versions = await Promise.all(ranks.map((rank) => rank.hear('ready')))
-    return { name, version: versions[0] ?? '', ranks }
+    await introduce()
+    const [version = ''] = await Promise.all(ranks.map((rank) => hear(rank, 'ready', START_LIMIT_MS)))
+    const keys = groups.flatMap(({ rows }) => rows.map(({ key }) => key)).filter((key) => key.startsWith(rows))
+    return {
+      name,
+      kind,
+      facts: { nccl: version },
+      keys: new Set(keys),
+      /** By the slower rank. */
+      async run(key, calls) {
+        for (const rank of ranks) rank.say(`run ${key} ${calls}`)
+        const answers = await Promise.all(ranks.map((rank) => hear(rank, 'ns', ROUND_LIMIT_MS)))
+        return Math.max(...answers.map(Number))
+      },
+      close: leave,
+    }
   } catch (error) {
-    for (const rank of ranks) rank.kill()
-    throw error
+    await leave()
+    return { name: `${name}, NCCL`, reason: error instanceof Error ? error.message : String(error) }
   }
-}
-
-/** Milliseconds of one allReduce, by the slower rank. */
-async function round({ ranks }: Contestant, bytes: number, count: number): Promise<number> {
-  for (const rank of ranks) rank.say(`round ${bytes} ${count}`)
-  return Math.max(...(await Promise.all(ranks.map(async (rank) => Number(await rank.hear(''))))))
 }
 
 function freePort(): Promise<number> {
@@ -108,37 +87,3 @@ function freePort(): Promise<number> {
     })
   })
 }
-
-async function main(): Promise<void> {
-  if (Device.get(0).driver !== 'cuda' || Device.count() < RANKS) {
-    console.log(`Two GPUs are needed; here are ${Device.get(0).driver === 'cuda' ? Device.count() : 0}.`)
-    return
-  }
-  const attempts = await Promise.allSettled([startNode(), startPython()])
-  const contestants = attempts.flatMap((attempt) => (attempt.status === 'fulfilled' ? [attempt.value] : []))
-  for (const attempt of attempts) if (attempt.status === 'rejected') console.log(`Not here: ${attempt.reason}`)
-  for (const { name, version } of contestants) console.log(`${name}: ${version}`)
-  const line = new ProgressLine()
-  const lines = []
-  for (const { title, bytes, count } of SIZES) {
-    const samples = new Map(contestants.map(({ name }) => [name, [] as number[]]))
-    for (const contestant of contestants) await round(contestant, bytes, count)
-    for (let turn = 0; turn < ROUNDS; turn += 1) {
-      line.show(() => `${title}: round ${turn} of ${ROUNDS}`)
-      // Whoever goes first in one round goes last in the next.
-      const order = turn % 2 === 0 ? contestants : [...contestants].reverse()
-      for (const contestant of order) samples.get(contestant.name)?.push(await round(contestant, bytes, count))
-    }
-    for (const { name } of contestants) {
-      const milliseconds = median(samples.get(name) ?? []) ?? Number.NaN
-      const algorithm = bytes / milliseconds / 1e6
-      const bus = (algorithm * 2 * (RANKS - 1)) / RANKS
-      lines.push([`${title}, ${name}`, (milliseconds * 1000).toFixed(1), algorithm.toFixed(2), bus.toFixed(2)])
-    }
-  }
-  line.erase()
-  console.log(table(['allReduce, f32, 2 ranks', 'µs', 'algorithm GB/s', 'bus GB/s'], lines))
-  for (const { ranks } of contestants) for (const rank of ranks) rank.leave()
-}
-
-await main()

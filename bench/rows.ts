@@ -1,24 +1,18 @@
-/** The rows of cuda-streams itself, timed in this process through its public interface. */
+/** The rows of cuda-streams on a GPU, through the public interface of the version that is given. */
 
-import {
-  type Device,
-  type DeviceBuffer,
-  type Event,
-  ExternalStream,
-  type GraphExec,
-  type Kernel,
-  Module,
-  type PinnedBuffer,
-  type Stream,
-} from 'cuda-streams'
-import { COPY_BYTES, type Contestant, type RowKey } from './catalogue.js'
-import { type Kernels, ptx } from './empty-kernel.js'
+import type { Device, DeviceBuffer, Event, GraphExec, Kernel, PinnedBuffer, Stream } from 'cuda-streams'
+import { type BareDriver, ptx } from './bare-driver.js'
+import { COPY_BYTES, FILLING_NS, type GpuKey } from './catalogue.js'
 
 const FOUR = ['in f32*', 'inout f32*', 'f32', 'u32'] as const
 const ONE = { grid: 1, block: 1 }
-const WARM_UP_MS = 60
+/** For one host function of each of the streams beside. */
+const KERNELS_A_FRAME = 40
+/** Short kernels, for a GPU that also drives a display stops a long one. */
+const KERNEL_TO_AWAIT_NS = 100e6
 
 interface Bench {
+  readonly cuda: CudaStreams
   readonly device: Device
   readonly stream: Stream
   readonly other: Stream
@@ -36,15 +30,17 @@ interface Bench {
   readonly four: Kernel<typeof FOUR>
   readonly graph: GraphExec
   readonly largeGraph: GraphExec
+  readonly spin: Kernel<readonly ['u64']>
   /** What `four` is given. */
   readonly small: DeviceBuffer
-  readonly large: DeviceBuffer
-  readonly pinned: PinnedBuffer
-  readonly ordinary: Uint8Array
+  /** Made at the first use. */
+  readonly moved: () => { readonly large: DeviceBuffer; readonly pinned: PinnedBuffer; readonly ordinary: Uint8Array }
 }
 
-/** Every row is a function of its own, so that V8 optimises each for itself. */
-type Loop = (bench: Bench, calls: number) => Promise<void> | undefined
+export type CudaStreams = typeof import('cuda-streams')
+
+/** Every row is a function of its own, so that V8 optimises each for itself. A number is the result, in place of the time. */
+type Loop = (bench: Bench, calls: number) => Promise<number | undefined> | Promise<void> | undefined
 
 /** Where results go that nothing else looks at, so that no loop can be optimised away. */
 let sink = 0
@@ -57,6 +53,11 @@ const record: Loop = ({ stream, event }, calls) => {
 
 const recordNew: Loop = ({ stream }, calls) => {
   for (let i = 0; i < calls; i++) stream.record().close()
+  return undefined
+}
+
+const recordDropped: Loop = ({ stream }, calls) => {
+  for (let i = 0; i < calls; i++) stream.record()
   return undefined
 }
 
@@ -115,7 +116,8 @@ const priority: Loop = ({ stream }, calls) => {
   return undefined
 }
 
-const wrap: Loop = ({ foreign }, calls) => {
+const wrap: Loop = ({ cuda, foreign }, calls) => {
+  const { ExternalStream } = cuda
   for (let i = 0; i < calls; i++) new ExternalStream(foreign).close()
   return undefined
 }
@@ -159,7 +161,8 @@ const graphLaunch: Loop = ({ stream, graph }, calls) => launchGraph(stream, grap
 
 const largeGraphLaunch: Loop = ({ stream, largeGraph }, calls) => launchGraph(stream, largeGraph, calls)
 
-const copyIn: Loop = ({ stream, large, pinned }, calls) => {
+const copyIn: Loop = ({ stream, moved }, calls) => {
+  const { large, pinned } = moved()
   for (let i = 0; i < calls; i++) {
     stream.copy(large, pinned)
     stream.synchronize()
@@ -167,7 +170,8 @@ const copyIn: Loop = ({ stream, large, pinned }, calls) => {
   return undefined
 }
 
-const copyOut: Loop = ({ stream, large, pinned }, calls) => {
+const copyOut: Loop = ({ stream, moved }, calls) => {
+  const { large, pinned } = moved()
   for (let i = 0; i < calls; i++) {
     stream.copy(pinned, large)
     stream.synchronize()
@@ -175,15 +179,22 @@ const copyOut: Loop = ({ stream, large, pinned }, calls) => {
   return undefined
 }
 
-const upload: Loop = async ({ stream, large, ordinary }, calls) => {
+const upload: Loop = async ({ stream, moved }, calls) => {
+  const { large, ordinary } = moved()
   for (let i = 0; i < calls; i++) {
     await stream.upload(large, ordinary)
     stream.synchronize()
   }
 }
 
-const download: Loop = async ({ stream, large }, calls) => {
+const download: Loop = async ({ stream, moved }, calls) => {
+  const { large } = moved()
   for (let i = 0; i < calls; i++) sink += (await stream.download(large)).length
+}
+
+const downloadInto: Loop = async ({ stream, moved }, calls) => {
+  const { large, ordinary } = moved()
+  for (let i = 0; i < calls; i++) await stream.download(large, ordinary)
 }
 
 const launchSynchronize: Loop = ({ stream, empty }, calls) => {
@@ -201,9 +212,60 @@ const launchFinished: Loop = async ({ stream, empty }, calls) => {
   }
 }
 
-const loops: Readonly<Record<RowKey, Loop>> = {
+/** Nanoseconds that a wait takes longer than the kernel. */
+const late = (kernelNs: number): Loop => {
+  const duration = BigInt(kernelNs)
+  return async ({ stream, spin }, calls) => {
+    const start = process.hrtime.bigint()
+    for (let i = 0; i < calls; i++) {
+      stream.launch(spin, ONE, duration)
+      await stream.finished()
+    }
+    return Number(process.hrtime.bigint() - start) / calls - kernelNs
+  }
+}
+
+/** Of one core, all threads of this process together. */
+const cpuAwait: Loop = async ({ stream, spin }, calls) => {
+  for (let i = 0; i < calls; i++) stream.launch(spin, ONE, BigInt(KERNEL_TO_AWAIT_NS))
+  const start = process.hrtime.bigint()
+  const before = process.cpuUsage()
+  await stream.finished()
+  const { user, system } = process.cpuUsage(before)
+  return (100 * 1000 * (user + system)) / Number(process.hrtime.bigint() - start)
+}
+
+/** A stream of kernels that each fill the GPU, beside streams with small kernels and a host function behind each of them. */
+const beside =
+  (streams: number): Loop =>
+  async ({ cuda, device, stream, spin, empty }, calls) => {
+    const others = Array.from({ length: streams }, () => new cuda.Stream({ device }))
+    const frames = Math.ceil(calls / KERNELS_A_FRAME)
+    const all = { grid: 2 * device.attribute('multiprocessorCount'), block: 1024 }
+    const before = hostFunctionsRun
+    device.synchronize()
+    const start = process.hrtime.bigint()
+    for (let i = 0; i < calls; i++) stream.launch(spin, all, BigInt(FILLING_NS))
+    const filled = stream.finished()
+    for (let frame = 0; frame < frames; frame++) {
+      for (const other of others) {
+        other.launch(empty, ONE)
+        other.launchHostFunc(countHostFunction)
+      }
+    }
+    await filled
+    const elapsed = Number(process.hrtime.bigint() - start)
+    await Promise.all(others.map((other) => other.finished()))
+    for (const other of others) other.close()
+    const ran = hostFunctionsRun - before
+    if (ran !== frames * streams) throw new Error(`${ran} of ${frames * streams} functions ran`)
+    return elapsed / calls
+  }
+
+const loops: Readonly<Record<GpuKey, Loop>> = {
   record,
   'record-new': recordNew,
+  'record-dropped': recordDropped,
   'wait-event': waitEvent,
   'wait-stream': waitStream,
   'stream-query': streamQuery,
@@ -225,15 +287,29 @@ const loops: Readonly<Record<RowKey, Loop>> = {
   'copy-out': copyOut,
   upload,
   download,
+  'download-into': downloadInto,
+  'late-100us': late(1e5),
+  'late-1ms': late(1e6),
+  'late-10ms': late(1e7),
+  'cpu-await': cpuAwait,
+  'beside-0': beside(0),
+  'beside-31': beside(31),
+  'beside-200': beside(200),
 }
 
-export function openNode(device: Device, kernels: Kernels, version: string): Contestant {
+export interface Rows {
+  readonly keys: readonly string[]
+  /** Nanoseconds a call, or what the row counts instead. */
+  time(key: string, calls: number): Promise<number>
+}
+
+export function openRows(cuda: CudaStreams, device: Device, bare: BareDriver): Rows {
   const stream = device.createStream()
   const other = device.createStream()
   const held = device.createStream()
   const heldEvent = device.createEvent()
-  const foreign = kernels.createForeignStream()
-  const module = Module.load(ptx, { device })
+  const foreign = bare.createForeignStream()
+  const module = cuda.Module.load(ptx, { device })
   const empty = module.kernel('empty', [])
   const graphOf = (nodes: number): GraphExec =>
     stream
@@ -241,7 +317,9 @@ export function openNode(device: Device, kernels: Kernels, version: string): Con
         for (let node = 0; node < nodes; node++) stream.launch(empty, ONE)
       })
       .instantiate()
+  let moved: ReturnType<Bench['moved']> | undefined
   const bench: Bench = {
+    cuda,
     device,
     stream,
     other,
@@ -249,43 +327,39 @@ export function openNode(device: Device, kernels: Kernels, version: string): Con
     elsewhere: other.record(),
     held,
     hold() {
-      const release = kernels.hold(held.handle)
+      const release = bare.hold(held.handle)
       return { event: held.record(heldEvent), release }
     },
     foreign,
     empty,
     four: module.kernel('four', FOUR),
+    spin: module.kernel('spin', ['u64']),
     graph: graphOf(100),
     largeGraph: graphOf(1000),
     small: device.alloc(1024, { stream }),
-    large: device.alloc(COPY_BYTES, { stream }),
-    pinned: device.allocPinned(COPY_BYTES),
-    ordinary: new Uint8Array(COPY_BYTES).fill(1),
-  }
-  // Every contestant ends a row this way, untimed: a context with anything unacknowledged answers queries slowly.
-  const drain = (): void => device.synchronize()
-  const time = async (loop: Loop, calls: number): Promise<number> => {
-    const start = process.hrtime.bigint()
-    const pending = loop(bench, calls)
-    if (pending !== undefined) await pending
-    const elapsed = process.hrtime.bigint() - start
-    drain()
-    return Number(elapsed) / calls
+    moved() {
+      moved ??= {
+        large: device.alloc(COPY_BYTES, { stream }),
+        pinned: device.allocPinned(COPY_BYTES),
+        ordinary: new Uint8Array(COPY_BYTES).fill(1),
+      }
+      return moved
+    },
   }
   return {
-    name: 'cuda-streams',
-    version,
-    keys: new Set(Object.keys(loops)),
-    async run(key, calls) {
-      // V8 compiles a row only after many calls; a server has made them long ago.
-      const end = performance.now() + WARM_UP_MS
-      do await time(loops[key], calls)
-      while (performance.now() < end)
-      return time(loops[key], calls)
-    },
-    async close() {
-      for (const each of [bench.event, bench.elsewhere, heldEvent, stream, other, held]) each.close()
+    keys: Object.keys(loops),
+    async time(key, calls) {
+      if (!isKey(key)) throw new Error(`no row ${key}`)
+      const start = process.hrtime.bigint()
+      const pending = loops[key](bench, calls)
+      const counted = pending === undefined ? undefined : await pending
+      const elapsed = process.hrtime.bigint() - start
+      // Every contestant ends a row this way, untimed: a context with anything unacknowledged answers queries slowly.
+      device.synchronize()
       if (!Number.isFinite(sink)) throw new Error('a result was not a number')
+      return typeof counted === 'number' ? counted : Number(elapsed) / calls
     },
   }
 }
+
+const isKey = (key: string): key is GpuKey => Object.hasOwn(loops, key)

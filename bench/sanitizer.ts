@@ -6,7 +6,8 @@ import { Device } from 'cuda-streams'
 import { Sanitizer, type SanitizerOptions } from 'cuda-streams/sanitizer'
 import { ProgressLine } from '../src/base/progress-line.js'
 import { closePipeline, OPERATIONS, openPipeline, runPipeline, SLOTS } from './pipeline.js'
-import { median, table } from './table.js'
+import { median } from './statistics.js'
+import { table } from './table.js'
 
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 7)
 /** Microseconds an operation, of a run in which every event has been recorded before. */

@@ -1,207 +1,128 @@
-/** How fast the simulator is: operations per second, each with the work of running it. */
+/** How fast the simulator is: its rows, each with the work of running what it queues. */
 
 import type { Device, Stream } from 'cuda-streams'
-import { busy, simulate } from 'cuda-streams/sim'
-import { ProgressLine } from '../src/base/progress-line.js'
-import { median, table } from './table.js'
+import type { SimulatedKey } from './catalogue.js'
+import type { Rows } from './rows.js'
 
-export interface SimulatedRow {
-  readonly title: string
-  readonly operationsPerSecond: number
-}
+type Simulator = typeof import('cuda-streams/sim')
 
 interface Bench {
+  readonly sim: Simulator
   readonly device: Device
   readonly stream: Stream
   readonly other: Stream
   readonly third: Stream
 }
 
-/** Does `operations` operations and waits for them; the wait is in the time. */
-interface Workload {
-  readonly title: string
-  readonly operations: number
-  readonly go: (bench: Bench) => void
+const BATCH = 500
+const nothing = (): void => {}
+
+/** Queues so many operations, at most a batch, and waits for them. */
+type Workload = (bench: Bench, operations: number) => void
+
+const each =
+  (queue: (bench: Bench) => unknown): Workload =>
+  (bench, operations) => {
+    for (let i = 0; i < operations; i++) queue(bench)
+    bench.stream.synchronize()
+  }
+
+const OPERATIONS_OF_ITEM = 7
+const MOST_ITEMS = 60
+
+const workloads: Readonly<Record<Exclude<SimulatedKey, `sim-${'million' | 'random'}-${string}`>, Workload>> = {
+  'sim-record'({ stream, device }, operations) {
+    using event = device.createEvent()
+    for (let i = 0; i < operations; i++) stream.record(event)
+    stream.synchronize()
+  },
+  'sim-wait-event'({ stream, other }, operations) {
+    using event = other.record()
+    for (let i = 0; i < operations; i++) stream.wait(event)
+    stream.synchronize()
+  },
+  'sim-wait-stream': each(({ stream, other }) => stream.wait(other)),
+  'sim-query': each(({ stream }) => stream.query()),
+  'sim-synchronize': each(({ stream }) => stream.synchronize()),
+  'sim-host-function': each(({ stream }) => {
+    stream.launchHostFunc(nothing)
+    stream.synchronize()
+  }),
+  'sim-busy': each(({ sim, stream }) => sim.busy(stream, 1000)),
+  'sim-pipeline'({ sim, device, stream: upload, other: compute, third: download }, operations) {
+    using uploaded = device.createEvent()
+    using computed = device.createEvent()
+    const items = Math.min(MOST_ITEMS, Math.ceil(operations / OPERATIONS_OF_ITEM))
+    for (let item = 0; item < items; item++) {
+      sim.busy(upload, 500)
+      upload.record(uploaded)
+      compute.wait(uploaded)
+      sim.busy(compute, 1000)
+      compute.record(computed)
+      download.wait(computed)
+      sim.busy(download, 500)
+    }
+    download.synchronize()
+  },
 }
 
-const line = new ProgressLine()
-const MEASURE_MS = 800
-const WARM_UP_MS = 200
-
-const workloads: readonly Workload[] = [
-  {
-    title: 'record(event), synchronized every 500',
-    operations: 500,
-    go({ stream, device }) {
-      using event = device.createEvent()
-      for (let i = 0; i < 500; i++) stream.record(event)
-      stream.synchronize()
-    },
-  },
-  {
-    title: 'wait(event), synchronized every 500',
-    operations: 500,
-    go({ stream, other }) {
-      using event = other.record()
-      for (let i = 0; i < 500; i++) stream.wait(event)
-      stream.synchronize()
-    },
-  },
-  {
-    title: 'stream.query()',
-    operations: 500,
-    go({ stream }) {
-      for (let i = 0; i < 500; i++) stream.query()
-    },
-  },
-  {
-    title: 'wait(stream), synchronized every 500',
-    operations: 500,
-    go({ stream, other }) {
-      for (let i = 0; i < 500; i++) stream.wait(other)
-      stream.synchronize()
-    },
-  },
-  {
-    title: 'synchronize(), idle',
-    operations: 500,
-    go({ stream }) {
-      for (let i = 0; i < 500; i++) stream.synchronize()
-    },
-  },
-  {
-    title: 'host function + synchronize()',
-    operations: 100,
-    go({ stream }) {
-      for (let i = 0; i < 100; i++) {
-        stream.launchHostFunc(nothing)
-        stream.synchronize()
-      }
-    },
-  },
-  {
-    title: 'busy(stream, 1000), synchronized every 500',
-    operations: 500,
-    go({ stream }) {
-      for (let i = 0; i < 500; i++) busy(stream, 1000)
-      stream.synchronize()
-    },
-  },
-  {
-    title: 'pipeline of three streams (7 operations an item), synchronized every 60 items',
-    operations: 7 * 60,
-    go({ device, stream: upload, other: compute, third: download }) {
-      using uploaded = device.createEvent()
-      using computed = device.createEvent()
-      for (let item = 0; item < 60; item++) {
-        busy(upload, 500)
-        upload.record(uploaded)
-        compute.wait(uploaded)
-        busy(compute, 1000)
-        compute.record(computed)
-        download.wait(computed)
-        busy(download, 500)
-      }
-      download.synchronize()
-    },
-  },
-]
-
-/** How many streams share a program of a million operations, and the seed of the order. */
-const MILLION = 1_000_000
-const SCALES = [
-  { streams: 1, seed: 0 },
-  { streams: 100, seed: 0 },
-  { streams: 10_000, seed: 0 },
-  { streams: 100, seed: 7 },
-  { streams: 10_000, seed: 7 },
-] as const
-
-export interface ScaleRow {
-  readonly streams: number
-  readonly seed: number
-  readonly operationsPerSecond: number
-  /** More memory in use afterwards than before. */
-  readonly heapMebibytes: number
+/** How many streams share a program of a million operations, and the seed of their order. */
+const scales: Readonly<
+  Record<Exclude<SimulatedKey, keyof typeof workloads>, readonly [streams: number, seed: number]>
+> = {
+  'sim-million-1': [1, 0],
+  'sim-million-100': [100, 0],
+  'sim-million-10000': [10_000, 0],
+  'sim-random-100': [100, 7],
+  'sim-random-10000': [10_000, 7],
 }
 
-/** A program of a million operations: work, a record of it, and a wait for it by the next stream. */
-export function benchScale(): ScaleRow[] {
-  const rows = SCALES.map(({ streams: count, seed }, index) => {
-    line.show(() => `a million operations, ${index + 1} of ${SCALES.length}`)
-    using simulation = simulate({ seed })
+/** Work, a record of it, and a wait for it by the next stream. */
+function runScale(sim: Simulator, [count, seed]: readonly [number, number], operations: number): number {
+  const simulation = sim.simulate({ seed })
+  try {
     const [device] = simulation.devices
     if (device === undefined) throw new Error('a simulation has a device')
     const streams = Array.from({ length: count }, () => device.createStream())
     using event = device.createEvent()
-    const before = process.memoryUsage().heapUsed
     const start = process.hrtime.bigint()
-    for (let nth = 0; nth < MILLION / 4; nth += 1) {
+    for (let nth = 0; nth < operations / 4; nth += 1) {
       const stream = streams[nth % count] as Stream
-      busy(stream, 500)
+      sim.busy(stream, 500)
       stream.record(event)
       const next = streams[(nth + 1) % count] as Stream
       next.wait(event)
-      busy(next, 100)
+      sim.busy(next, 100)
     }
     device.synchronize()
-    const operationsPerSecond = (MILLION * 1e9) / Number(process.hrtime.bigint() - start)
-    return {
-      streams: count,
-      seed,
-      operationsPerSecond,
-      heapMebibytes: (process.memoryUsage().heapUsed - before) / 2 ** 20,
-    }
-  })
-  line.erase()
-  return rows
+    return Number(process.hrtime.bigint() - start) / operations
+  } finally {
+    simulation[Symbol.dispose]()
+  }
 }
 
-export function printScale(rows: readonly ScaleRow[]): void {
-  const lines = rows.map(({ streams, seed, operationsPerSecond, heapMebibytes }) => [
-    `${streams} stream(s), seed ${seed}`,
-    Math.round(operationsPerSecond).toLocaleString('en'),
-    heapMebibytes.toFixed(0),
-  ])
-  console.log(table(['simulator, a million operations', 'operations per second', 'MiB more'], lines))
-}
-
-/** Every workload for most of a second, after a warm-up. */
-export function benchSimulated(device: Device): SimulatedRow[] {
+export function openSimulatedRows(sim: Simulator): Rows {
+  const [device] = sim.simulate().devices
+  if (device === undefined) throw new Error('a simulation has a device')
   const bench: Bench = {
+    sim,
     device,
     stream: device.createStream(),
     other: device.createStream(),
     third: device.createStream(),
   }
-  const rows = workloads.map((workload, index) => {
-    line.show(() => `${index + 1} of ${workloads.length}: ${workload.title}`)
-    repeat(workload, bench, WARM_UP_MS)
-    return { title: workload.title, operationsPerSecond: repeat(workload, bench, MEASURE_MS) }
-  })
-  line.erase()
-  for (const stream of [bench.stream, bench.other, bench.third]) stream.close()
-  return rows
+  return {
+    keys: [...Object.keys(workloads), ...Object.keys(scales)],
+    async time(key, calls) {
+      const scale = scales[key as keyof typeof scales]
+      if (scale !== undefined) return runScale(sim, scale, calls)
+      const workload = workloads[key as keyof typeof workloads]
+      if (workload === undefined) throw new Error(`no row ${key}`)
+      const batch = key === 'sim-pipeline' ? OPERATIONS_OF_ITEM * MOST_ITEMS : BATCH
+      const batches = Math.ceil(calls / batch)
+      const start = process.hrtime.bigint()
+      for (let nth = 0; nth < batches; nth++) workload(bench, batch)
+      return Number(process.hrtime.bigint() - start) / (batches * batch)
+    },
+  }
 }
-
-export function printSimulated(rows: readonly SimulatedRow[]): void {
-  const lines = rows.map(({ title, operationsPerSecond }) => [
-    title,
-    Math.round(operationsPerSecond).toLocaleString('en'),
-  ])
-  console.log(table(['simulator', 'operations per second'], lines))
-}
-
-/** The median of the batches that fit into the time. */
-function repeat({ go, operations }: Workload, bench: Bench, milliseconds: number): number {
-  const rates: number[] = []
-  const end = performance.now() + milliseconds
-  do {
-    const start = process.hrtime.bigint()
-    go(bench)
-    rates.push((operations * 1e9) / Number(process.hrtime.bigint() - start))
-  } while (performance.now() < end)
-  return median(rates) ?? 0
-}
-
-function nothing(): void {}

@@ -1,4 +1,8 @@
-/** Markdown tables that also line up on a terminal. */
+/** Markdown tables that also line up on a terminal; and the one that shows a run of the bench. */
+
+import type { Unit } from './catalogue.js'
+import { fastestPython, type Result, type ResultRow, ratio, taken } from './result.js'
+import type { Summary } from './statistics.js'
 
 export type Cell = string | number | undefined
 
@@ -12,10 +16,91 @@ export function table(header: readonly string[], lines: readonly (readonly Cell[
   return [print(header), rule, ...cells.slice(1).map(print)].join('\n')
 }
 
-export function median(values: readonly number[]): number | undefined {
-  const sorted = [...values].sort((a, b) => a - b)
-  const middle = sorted.length >> 1
-  const upper = sorted[middle]
-  const lower = sorted[sorted.length % 2 === 1 ? middle : middle - 1]
-  return upper === undefined || lower === undefined ? undefined : (upper + lower) / 2
+const SHOW: Readonly<Record<Unit, (value: number, row: ResultRow) => number>> = {
+  ns: (value) => value,
+  µs: (value) => value / 1000,
+  'GB/s': (value, { bytes = 0 }) => bytes / value,
+  'operations/s': (value) => 1e9 / value,
+  '%': (value) => value,
+}
+
+const shown = (row: ResultRow, value: number): string => {
+  const number = SHOW[row.unit](value, row)
+  const digits = number >= 100 ? 0 : number >= 10 ? 1 : 2
+  return number.toFixed(digits).replace(/\B(?=(\d{3})+$)/g, digits === 0 ? ' ' : '')
+}
+
+const shownRatio = (summary: Summary | undefined): string | undefined =>
+  summary && `${summary.median.toFixed(2)} (${summary.low.toFixed(2)}–${summary.high.toFixed(2)})`
+
+/** A column of ratios: of two contestants, or of one and the fastest of the Python libraries. */
+interface Ratio {
+  readonly title: string
+  readonly of: (row: ResultRow) => Summary | undefined
+}
+
+function ratiosOf(result: Result): readonly Ratio[] {
+  const names = (kind: string): string[] =>
+    result.contestants.filter((one) => one.kind === kind).map(({ name }) => name)
+  const [ours = '', ...ways] = names('ours')
+  const c = names('C')[0]
+  const pair = (title: string, first: string, second: string): Ratio => ({
+    title,
+    of: (row) => ratio(row, first, second),
+  })
+  const python: Ratio = {
+    title: 'ours / fastest of Python',
+    of(row) {
+      const name = fastestPython(result, row)
+      return name === undefined ? undefined : ratio(row, ours, name)
+    },
+  }
+  return [
+    ...(c === undefined ? [] : [pair('ours / C', ours, c)]),
+    ...names('other version').map((name) => pair(`ours / ${name}`, ours, name)),
+    ...ways.map((name) => (c === undefined ? pair(`ours / ${name}`, ours, name) : pair(`${name} / C`, name, c))),
+    ...(names('Python').length === 0 ? [] : [python]),
+  ]
+}
+
+/** Medians, each with its unit, and in time the ratios of the rounds: their median, and the half in the middle. */
+export function resultTable(result: Result): string {
+  const names = [...new Set(result.contestants.map(({ name }) => name))]
+  const ratios = ratiosOf(result)
+  const header = ['', ...names, '±', ...ratios.map(({ title }) => title)]
+  const lines: Cell[][] = []
+  let group: string | undefined
+  for (const row of result.rows) {
+    if (row.group !== group) lines.push([`**${row.group}, ${row.unit}**`, ...header.slice(1).map(() => '')])
+    group = row.group
+    const [ours] = names
+    const own = taken(row, ours ?? '')
+    lines.push([
+      row.title,
+      ...names.map((name) => {
+        const time = taken(row, name)
+        return time && shown(row, time.median)
+      }),
+      own && `${((100 * (own.high - own.low)) / 2 / own.median).toFixed(0)} %`,
+      ...ratios.map((one) => shownRatio(one.of(row))),
+    ])
+  }
+  return table(header, lines)
+}
+
+/** The machine, who took part, and what did not work, a line each. */
+export function headOf({ date, commit, command, machine, contestants, leftOut, failures }: Result): string {
+  const facts = Object.entries(machine).map(([name, value]) => `${name.padEnd(9)} ${value}`)
+  const versions = contestants.map(
+    ({ name, facts: { version = '', node, calls, queues } }) =>
+      `${name.padEnd(13)} ${[version, node && `Node ${node}`, calls, queues && `${queues} queues`].filter(Boolean).join(', ')}`,
+  )
+  return [
+    `${date}, ${commit}`,
+    command,
+    ...facts,
+    ...versions,
+    ...leftOut.map((line) => `left out  ${line}`),
+    ...failures.map((line) => `failed    ${line}`),
+  ].join('\n')
 }

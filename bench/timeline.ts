@@ -7,7 +7,8 @@ import { Device, defineKernel, type Stream } from 'cuda-streams'
 import { type Recording, Timeline } from 'cuda-streams/timeline'
 import { ProgressLine } from '../src/base/progress-line.js'
 import { closePipeline, OPERATIONS, openPipeline, runPipeline, SLOTS } from './pipeline.js'
-import { median, table } from './table.js'
+import { median } from './statistics.js'
+import { table } from './table.js'
 
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 60)
 const WARM_UP = 10

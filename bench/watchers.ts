@@ -7,7 +7,8 @@ import { Sanitizer } from 'cuda-streams/sanitizer'
 import { publish, Timeline } from 'cuda-streams/timeline'
 import { ProgressLine } from '../src/base/progress-line.js'
 import { closePipeline, OPERATIONS, openPipeline, runPipeline, SLOTS } from './pipeline.js'
-import { median, table } from './table.js'
+import { median } from './statistics.js'
+import { table } from './table.js'
 
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 9)
 const ITEMS = 2000

@@ -1,21 +1,28 @@
 #!/usr/bin/env bash
-# Unpacks Node and runs a part of the bundle: run.sh test [words] | start | bench | <script> [arguments]
+# Unpacks Node and runs a part of the bundle: run.sh [--node 24] test [words] | start | bench | <script> [arguments]
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-node=$here/bin/node
-if [ ! -x "$node" ]; then
-  mkdir -p "$here/bin"
-  xz -dc "$here"/node-*.xz > "$node.part"
-  chmod +x "$node.part"
-  mv "$node.part" "$node"
+bin=$here/bin
+if [ ! -e "$bin/node" ]; then
+  rm -rf "$bin.part"
+  mkdir -p "$bin.part"
+  xz -dc "$here/nodes.tar.xz" | tar -xf - -C "$bin.part"
+  # The oldest is the one that runs unless another is asked for.
+  ln -s "$(ls "$bin.part" | head -1)" "$bin.part/node"
+  mv "$bin.part" "$bin"
 fi
-export PATH=$here/bin:$PATH
+export PATH=$bin:$PATH
+node=node
+if [ "${1:-}" = --node ]; then
+  node=node$2
+  shift 2
+fi
 cd "$here/app"
 what=${1:-test}
 shift || true
 case $what in
-  test) exec node scripts/test.mjs "$@" ;;
-  start) exec node dist/examples/pipeline/main.js "$@" ;;
-  bench) exec node dist/bench/main.js "$@" ;;
-  *) exec node "$what" "$@" ;;
+  test) exec "$node" scripts/test.mjs "$@" ;;
+  start) exec "$node" dist/examples/pipeline/main.js "$@" ;;
+  bench) exec "$node" dist/bench/main.js "$@" ;;
+  *) exec "$node" "$what" "$@" ;;
 esac

@@ -16,6 +16,7 @@ const PERMISSIONS = "it has none of Node's permission model, nor --no-addons"
 const ERROR_CODES = 'an error that ends a program is printed without its code'
 const MACHINES = 'functions of node:fs cannot be replaced there, by which tests play other machines'
 const explored = (...tests) => tests.map((test) => ({ file: 'explore/turns', test, sometimes: true, reason: TURNS }))
+const BENCH = 'the bench starts Node, with the options and the heap of V8'
 const permissions = [
   { file: 'cli/doctor', test: 'where the process may not do what it needs', reason: PERMISSIONS },
   { file: 'driver/default-driver', test: 'Node runs with `--permission`', reason: PERMISSIONS },
@@ -24,6 +25,7 @@ const permissions = [
 
 const BUN = [
   ...permissions,
+  { file: 'bench/bench', reason: BENCH },
   { file: 'conformance/closing', test: 'by the garbage collector', sometimes: true, reason: KEPT },
   { file: 'conformance/identity', test: 'A4 ', reason: 'its refusal to clone an object does not say why' },
   { file: 'docs/guides', test: 'docs/memory.md', reason: 'console.log() prints typed arrays in another form' },
@@ -55,6 +57,7 @@ const BUN = [
 
 const DENO = [
   ...permissions,
+  { file: 'bench/bench', reason: BENCH },
   {
     file: 'cli/doctor',
     test: 'colours are for terminals',

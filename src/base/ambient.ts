@@ -1,8 +1,8 @@
 /**
  * Values that belong to the async context: what one request makes current, another never sees. All of them live in one
- * AsyncLocalStorage, as a map that is copied when it changes.
+ * storage, as a map that is copied when it changes.
  */
-import { AsyncLocalStorage } from 'node:async_hooks'
+import { newContextStorage } from '#platform'
 
 /** A value that was made current. */
 interface Entry<T> {
@@ -15,7 +15,7 @@ interface Entry<T> {
   before: Entry<T> | undefined
 }
 
-const storage = new AsyncLocalStorage<ReadonlyMap<Ambient<unknown>, Entry<unknown>>>()
+const storage = newContextStorage<ReadonlyMap<Ambient<unknown>, Entry<unknown>>>()
 
 export class Ambient<T> {
   get(): T | undefined {

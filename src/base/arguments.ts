@@ -1,5 +1,5 @@
 /** Checks of arguments. Each throws the Node-style error of docs/errors.md, or returns the value typed. */
-import { types } from 'node:util'
+import { types } from '#platform'
 import { describe, invalidReceiver, invalidType, invalidValue, outOfRange } from './errors.js'
 
 /** No call has so many things to name; an array may have four billion places with nothing in them. */

@@ -2,7 +2,7 @@
  * Every error of the library. Our own checks carry a Node-style `code`; a refusal of the driver is a `CudaError`.
  * The contract behind them is docs/errors.md.
  */
-import { inspect } from 'node:util'
+import { CUSTOM_INSPECT, inspect } from '#platform'
 
 /**
  * An error that a wait has met. The next call reports a fault of the GPU, though it has nothing to do with it; so the
@@ -148,7 +148,7 @@ export function inspectAsPrinted({ prototype }: { readonly prototype: object }):
       return describe(this)
     }
   }
-  Object.defineProperty(prototype, inspect.custom, { configurable: true, writable: true, value })
+  Object.defineProperty(prototype, CUSTOM_INSPECT, { configurable: true, writable: true, value })
 }
 
 /** What was thrown, in words. */

@@ -3,6 +3,7 @@
  * garbage collector costs more than making the object, and most are closed soon; so an object is registered only if it
  * outlives the present turn of the event loop.
  */
+import { atNextTurn } from '#platform'
 import { CudaError } from './errors.js'
 
 /** Something of the driver's. It must not reference its owner, which would then never become unreachable. */
@@ -99,7 +100,7 @@ export function destroyWhenUnreachable(owner: object, resource: NativeResource):
   if (count === MOST_YOUNG) growUp()
   else if (!growsUpSoon) {
     growsUpSoon = true
-    setImmediate(atNextTurn).unref()
+    atNextTurn(turned).unref()
   }
 }
 
@@ -120,7 +121,7 @@ export function keepReachable(): () => boolean {
   return () => keepers.delete(kept)
 }
 
-function atNextTurn(): void {
+function turned(): void {
   growsUpSoon = false
   growUp()
 }

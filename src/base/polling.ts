@@ -2,11 +2,10 @@
  * Tells loops that ask "is it done?" over and over, and give the event loop no turn in which what they wait for could
  * come.
  */
+import { atNextTurn } from '#platform'
 import { shortCallSite } from './stack.js'
 import { seconds, warnAfter, warnOnce } from './warnings.js'
 
-/** Tests that put fake timers in the place of this one mean the program's own. */
-const { setImmediate: atNextTurn } = globalThis
 /** To look at the clock costs as much as a quarter of a query. */
 const LOOK_EVERY = 16
 

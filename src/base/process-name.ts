@@ -1,4 +1,5 @@
 /** A name for this process that no other process has, and that all its threads find alike. */
+import { hostname, process, readText } from '#platform'
 
 let name: string | undefined
 
@@ -13,14 +14,12 @@ function startTime(): string {
   return afterCommand.split(' ')[19] ?? ''
 }
 
-const machine = (): string =>
-  read('/proc/sys/kernel/random/boot_id').trim() || process.getBuiltinModule('node:os').hostname()
+const machine = (): string => read('/proc/sys/kernel/random/boot_id').trim() || hostname()
 
 /** Of a virtual file that not every platform has. */
 function read(path: string): string {
   try {
-    // Imported, it would load streams and more with it, which most programs do not need here.
-    return process.getBuiltinModule('node:fs').readFileSync(path, 'latin1')
+    return readText(path)
   } catch {
     return ''
   }

@@ -1,18 +1,15 @@
 /** How far long work is, on one line of a terminal that is written anew. Silent where standard error is no terminal. */
+import { openTerminal, type Terminal } from '#platform'
 
 /** Milliseconds before the first line, so that what is quick says nothing; and between two. */
 const FIRST = 500
 const BETWEEN = 100
 
-/** Its file is asked, and not for a property, which a stream that is no terminal lacks. */
-const terminalOf = (): NodeJS.WriteStream | undefined =>
-  process.getBuiltinModule('node:tty').isatty(2) ? process.stderr : undefined
-
 export class ProgressLine {
   #next = performance.now() + FIRST
   #shown = false
 
-  constructor(private readonly terminal: Pick<NodeJS.WriteStream, 'columns' | 'write'> | undefined = terminalOf()) {}
+  constructor(private readonly terminal: Terminal | undefined = openTerminal()) {}
 
   /** `text` is asked only where it is written. */
   show(text: () => string): void {

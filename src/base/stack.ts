@@ -1,5 +1,5 @@
 /** Stacks as text, and which of their lines are the program's own. */
-import { fileURLToPath } from 'node:url'
+import { pathOf, process } from '#platform'
 
 /** This file within the folder of the package's code, as stacks name it: in a bundle only where its source map is used. */
 const OWN_FILE = 'base/stack.js'
@@ -35,13 +35,16 @@ export function calledFromHere(): <R>(fn: () => R) => R {
   }
 }
 
-/** The stack of the function that calls this, as text with a first line that is no frame; so many frames of it at most. */
-export function takeStack(frames: number): string {
+/**
+ * The stack of the function that calls this, as text with a first line that is no frame; so many frames of it at most. Given
+ * `above`, a function that is on it, the stack of its caller: every frame costs a microsecond.
+ */
+export function takeStack(frames: number, above: (...args: never[]) => unknown = takeStack): string {
   // Without a prototype: Deno would ask a program's own for a name and a message.
   const holder = { __proto__: null, stack: '' }
   const limit = Error.stackTraceLimit
   Error.stackTraceLimit = frames
-  Error.captureStackTrace(holder, takeStack)
+  Error.captureStackTrace(holder, above)
   Error.stackTraceLimit = limit
   // As text: a stack that is kept as it is keeps the objects reachable whose methods are in it.
   return origin === '' ? holder.stack : `${holder.stack}\n${origin}`
@@ -83,7 +86,7 @@ function* framesOf(stack: string): Generator<StackFrame> {
     if (line === each || !line.startsWith('at ')) continue
     const { file, row, column } = placeOf(line)
     const owner = ownerOf(file)
-    const path = owner === 'program' && file.startsWith('file:') ? fileURLToPath(file) : file
+    const path = owner === 'program' && file.startsWith('file:') ? pathOf(file) : file
     yield { line, path, row, column, owner }
   }
 }

@@ -1,4 +1,5 @@
 /** Errors that no caller can catch: those of host functions, and of kernels' twins. */
+import { process } from '#platform'
 import { Ambient } from './ambient.js'
 
 const collectors = new Ambient<(error: unknown) => void>()

@@ -1,4 +1,5 @@
 /** Warnings of waits that may never end, and the time after which they are given. */
+import { process } from '#platform'
 import { invalidValue } from './errors.js'
 import { surfacing } from './uncaught.js'
 

@@ -15,6 +15,7 @@ import { openQuickCalls } from '../driver/cuda/libcuda/quick-calls.js'
 import { CUBLAS } from '../libraries/cublas/library.js'
 import { NCCL } from '../libraries/nccl/library.js'
 import '../shortcuts.js'
+import { CUPTI, checkCuptiVersion } from '../timeline/cupti/library.js'
 import { type Calls, type DeviceReport, type Findings, type Part, SEPARATOR } from './report.js'
 
 type CFunction = (...args: number[]) => number
@@ -56,6 +57,17 @@ const LIBRARIES: Readonly<Record<string, KnownLibrary>> = {
       call(address)
       const [version = 0] = int32
       return [version / 10_000, (version / 100) % 100, version % 100].map(Math.floor).join('.')
+    },
+  },
+  CUPTI: {
+    wanted: CUPTI,
+    function: 'cuptiGetVersion',
+    args: [P],
+    version(call, { address, uint32 }) {
+      call(address)
+      const [version = 0] = uint32
+      checkCuptiVersion(version)
+      return String(version)
     },
   },
 }

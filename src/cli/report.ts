@@ -54,6 +54,9 @@ export interface Report extends Findings {
 type Mark = '✓' | '–' | '✗' | ' '
 type Row = readonly [mark: Mark, name: string, text: string]
 
+/** Of libraries whose name does not say what they are for. */
+const PURPOSES: Readonly<Record<string, string>> = { CUPTI: " (timelines of other libraries' work need it)" }
+
 /** For people. */
 export function textOf(report: Report): string {
   const { runtime, platform, traces, kernelDriver, variables, driver, problems } = report
@@ -64,7 +67,7 @@ export function textOf(report: Report): string {
     rowOf('libcuda', report.libcuda, 'for CUDA ', ` (${report.neededCuda} or later is needed)`),
     ...(traces.length === 0 ? [] : [[' ', 'driver files', traces.join(', ')] as const]),
     ...(kernelDriver === null ? [] : [[' ', 'kernel driver', kernelDriver] as const]),
-    ...Object.entries(report.libraries).map(([name, library]) => rowOf(name, library)),
+    ...Object.entries(report.libraries).map(([name, library]) => rowOf(name, library, '', PURPOSES[name])),
     ...Object.entries(variables).map(([name, value]): Row => [' ', name, value]),
     [driver?.name ? '✓' : '✗', 'driver', driver?.name ? `${driver.name}: ${driver.why}` : 'none: see below'],
     ...report.devices.map(rowOfDevice),

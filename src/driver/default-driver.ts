@@ -1,15 +1,14 @@
 /** Which driver a program gets when it names none: chosen at the first use, never at import. */
-import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
 import { cudaBackend, simulatedBackend } from '#backends'
+import { onceInAllThreads, process } from '#platform'
 import { invalidValue } from '../base/errors.js'
 import type { Driver } from './driver.js'
 import { wrapAsEnvironmentSays } from './environment-wrappers.js'
 import { MOST_DEVICES } from './sim/properties.js'
 import { type WrappableDriver, wrappableOf } from './wrappable-driver.js'
 
-const WARNED = 'cuda-streams: warned of the simulator'
-/** Threads have modules of their own, but inherit this: the first that has to warn does so for all. */
-const warned = sharedFlag()
+/** Threads have modules of their own: the first that has to warn does so for all. */
+const mustWarn = onceInAllThreads('cuda-streams: warned of the simulator')
 
 let opened: WrappableDriver | undefined
 /** The same, once no listener has refused it. */
@@ -65,7 +64,7 @@ function withoutCudaDriver(wanted: string): Driver {
   const { absence, noDriver } = cudaBackend()
   if (wanted === 'cuda') throw noDriver(absence())
   const simulator = openSimulator()
-  if (Atomics.exchange(warned, 0, 1) === 1) return simulator
+  if (!mustWarn()) return simulator
   process.emitWarning('Using the simulated GPU, since this machine has no NVIDIA driver', {
     type: 'CudaStreamsWarning',
     code: 'CUDA_STREAMS_SIMULATED',
@@ -86,12 +85,4 @@ function wholeNumber(variable: string, byDefault: string, least: number, most: n
   const value = Number(wanted)
   if (/^\d+$/.test(wanted) && value >= least && value <= most) return value
   throw invalidValue(`${variable} must be a whole number from ${least} to ${most}, not '${wanted}'`)
-}
-
-function sharedFlag(): Int32Array {
-  const inherited = getEnvironmentData(WARNED)
-  if (inherited instanceof SharedArrayBuffer) return new Int32Array(inherited)
-  const made = new SharedArrayBuffer(4)
-  setEnvironmentData(WARNED, made)
-  return new Int32Array(made)
 }

@@ -1,4 +1,4 @@
-/** CUDA's device attributes in camelCase, with their CUdevice_attribute numbers as in cuda.h 13.0. */
+/** CUDA's device attributes in camelCase, with their CUdevice_attribute numbers as in cuda.h 13.5. */
 export const DEVICE_ATTRIBUTES = {
   maxThreadsPerBlock: 1,
   maxBlockDimX: 2,
@@ -147,6 +147,20 @@ export const DEVICE_ATTRIBUTES = {
   hostVirtualMemoryManagementSupported: 145,
   hostAllocDmaBufSupported: 146,
   onlyPartialHostNativeAtomicSupported: 147,
+  atomicReductionSupported: 148,
+  localityDomainCount: 149,
+  maxOversizedSharedMemoryPerBlock: 150,
+  d3d12CigStreamsSupported: 151,
+  dmaBufMmapSupported: 152,
+  logicalEndpointUnicastSupported: 153,
+  logicalEndpointMulticastSupported: 154,
+  logicalEndpointCountedOpsSupported: 155,
+  logicalEndpointUnicastAccessOnOwnerDeviceSupported: 156,
+  localityDomainMultiprocessorCount: 157,
+  logicalEndpointSupportedHandleTypes: 158,
+  vulkanCigStreamsSupported: 159,
+  tensorMapLargeTensorMinSize: 160,
+  gpuDirectRdmaWithLocalizedMemorySupported: 161,
 } as const
 
 /** CUDA's CUdevice_attribute names in camelCase. */

@@ -1,5 +1,5 @@
 /** The wrappers that variables of the environment put in front of the default driver. */
-import { createRequire } from 'node:module'
+import { loadLate, process } from '#platform'
 import { stateError } from '../base/errors.js'
 import type { WrappableDriver } from './wrappable-driver.js'
 
@@ -31,7 +31,7 @@ export function wrapAsEnvironmentSays(driver: WrappableDriver): void {
 
 function load(variable: string, file: string): void {
   try {
-    createRequire(import.meta.url)(file)
+    loadLate(import.meta.url, file)
   } catch (error) {
     if (!(error instanceof Error) || Reflect.get(error, 'code') !== 'MODULE_NOT_FOUND') throw error
     const entryPoint = `cuda-streams/${file.split('/')[1]}`

@@ -15,11 +15,10 @@ export interface Sleeper {
   cancel(): void
 }
 
-/** Tests that put fake timers in the place of this one mean the program's own. */
-const { setImmediate: atNextTurn } = globalThis
+import { atNextTurn, type Turn } from '#platform'
 
 export class LoopPump {
-  #immediate: NodeJS.Immediate | undefined
+  #immediate: Turn | undefined
   #sleeping = false
 
   /** `keepsAlive` says whether what is pending must keep the process running; it is asked at every turn. */

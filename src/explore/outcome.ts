@@ -1,5 +1,5 @@
 /** The outcome of a run: all by which two orders can be told apart. */
-import { inspect, types } from 'node:util'
+import { inspect, types } from '#platform'
 
 /** The outcome of a run of a program. Two that are equal in all of this agree. */
 export interface Outcome {

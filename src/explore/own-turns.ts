@@ -2,7 +2,7 @@
  * What a program has put into the event loop itself: immediates, timers, files, messages. Of most it is known that the loop
  * will come to them, so that an exploration can choose what the GPU has done by then.
  */
-import { AsyncResource, createHook } from 'node:async_hooks'
+import { createHook, isAsyncScope } from '#platform'
 import { Ambient } from '../base/ambient.js'
 
 /** Resources of Node that the event loop comes to, once. */
@@ -38,7 +38,7 @@ export class OwnTurns implements Disposable {
   readonly #sources = new Map<number, Source>()
   readonly #hook = createHook({
     init: (id, type, _trigger, resource) => {
-      if (HELD.test(type) || resource instanceof AsyncResource || programs.get() !== this) return
+      if (HELD.test(type) || isAsyncScope(resource) || programs.get() !== this) return
       if (COMES.test(type)) this.#add(id, type, resource)
       else this.#sources.set(id, sourceOf(type, resource))
     },

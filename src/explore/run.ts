@@ -1,5 +1,5 @@
 /** Runs a program once, in the order that a picker gives. */
-import { setImmediate } from 'node:timers/promises'
+import { nextTurn, process } from '#platform'
 import { keepReachable } from '../base/finalization.js'
 import { collectingUncaught } from '../base/uncaught.js'
 import type { Ranges } from '../driver/sim/handles.js'
@@ -142,7 +142,7 @@ async function reachEnd(
     if (step === undefined && last !== undefined) step = scheduler.next(last)
     if (step === undefined && end !== undefined) return end
     if (step === 'turn')
-      while (own.count === turns && own.nextOfAll !== undefined && !recording.isLate) await setImmediate()
+      while (own.count === turns && own.nextOfAll !== undefined && !recording.isLate) await nextTurn()
     else if (step !== 'end') await allJavascript(own, scheduler)
     const thisTurn = performance.now()
     quietTime = step !== undefined || own.mayCome ? 0 : quietTime + Math.min(thisTurn - lastTurn, MOST_OF_A_TURN)
@@ -160,7 +160,7 @@ async function allJavascript(own: OwnTurns, scheduler: ChosenScheduler): Promise
   }
   if (own.next(false) !== undefined) return
   scheduler.rest()
-  await setImmediate()
+  await nextTurn()
 }
 
 /** The operations that will never be over. */

@@ -1,5 +1,5 @@
 /** Captures: a stream's work written down as a graph, instead of being run. */
-import { types } from 'node:util'
+import { types } from '#platform'
 import { checkArray, checkFunction, isThenable, readOptions } from '../base/arguments.js'
 import { CudaError, describe, explained, invalidType, invalidValue } from '../base/errors.js'
 import { CUresult } from '../driver/cuda-results.js'

@@ -1,4 +1,4 @@
-import { types } from 'node:util'
+import { types } from '#platform'
 import {
   bytesOf,
   checkArray,
@@ -407,7 +407,7 @@ function imageOf(code: unknown): Uint8Array {
   if (typeof code !== 'string' && !types.isUint8Array(code)) {
     throw invalidType('code', 'a Uint8Array, or PTX as text', code)
   }
-  const image = typeof code === 'string' ? Buffer.from(code) : bytesOf(code, 'code')
+  const image = typeof code === 'string' ? new TextEncoder().encode(code) : bytesOf(code, 'code')
   if (image.length === 0) throw outOfRange('code.length', 'more than 0', 0)
   return image
 }

@@ -1,4 +1,5 @@
 /** A buffer as the rest of the library works on it: the whole of an allocation, or a slice. The nouns are above it. */
+import { LONGEST_ARRAY } from '#platform'
 import { checkInteger } from '../base/arguments.js'
 import type { OwnBytes } from '../base/bytes.js'
 import { stateError } from '../base/errors.js'
@@ -8,8 +9,6 @@ import type { Driver, Pointer } from '../driver/driver.js'
 import { withdraw } from '../streams/shared.js'
 import { type Allocation, PinnedAllocation } from './allocations.js'
 
-/** The most elements that a typed array of this Node can have. */
-const LONGEST_ARRAY = process.getBuiltinModule('node:buffer').constants.MAX_LENGTH
 /** Addresses have 47 bits. */
 const LONGEST = 2 ** 47 - 1
 

@@ -22,12 +22,17 @@ export function makeRoomInAll(streams: ReadonlySet<StreamCore>, entries: number)
  * @throws ERR_UNSUPPORTED where the stream's device cannot reach the memory of another
  */
 export function queueWith(use: StreamCore, memory: readonly OpenMemory[], queue: () => void): void {
+  const isTracked = beforeWork(use, memory)
+  queue()
+  if (isTracked) afterWork(use, memory)
+}
+
+/** To be called before the work is queued. Is its use tracked, so that `afterWork` must be called behind it? */
+function beforeWork(use: StreamCore, memory: readonly OpenMemory[]): boolean {
   keepForGraph(use, memory)
-  if (allOwned(memory, use)) queue()
-  else {
-    admitAll(memory, use)
-    queueTracked(use, memory, queue)
-  }
+  if (allOwned(memory, use)) return false
+  admitAll(memory, use)
+  return beforeTracked(use, memory)
 }
 
 function keepForGraph(use: StreamCore, memory: readonly OpenMemory[]): void {
@@ -57,11 +62,14 @@ export function admitAll(memory: readonly OpenMemory[], use: Pick<StreamCore, 'o
   }
 }
 
-function queueTracked(use: StreamCore, memory: readonly OpenMemory[], queue: () => void): void {
-  const tracked = !use.driver.streamIsCapturing(use.handle)
-  if (tracked) for (const { allocation } of memory) allocation.beforeUse(use)
-  queue()
-  if (tracked) for (const { allocation } of memory) allocation.afterUse(use)
+function beforeTracked(use: StreamCore, memory: readonly OpenMemory[]): boolean {
+  if (use.driver.streamIsCapturing(use.handle)) return false
+  for (const { allocation } of memory) allocation.beforeUse(use)
+  return true
+}
+
+function afterWork(use: StreamCore, memory: readonly OpenMemory[]): void {
+  for (const { allocation } of memory) allocation.afterUse(use)
 }
 
 /** The memory that one stream is about to use. */
@@ -90,16 +98,17 @@ export function queueCopy(
 ): void {
   if (byteLength === 0) return
   const memory = from.allocation === to.allocation ? [to] : [to, from]
-  const { driver, handle } = use
-  const copy = (route?: CopyRoute): void =>
-    driver.memory.copy(to.pointer, from.pointer, byteLength, handle, route, name)
-  const route = routeOf(to, from)
-  if (route === undefined || route === 'withinHost') queueWith(use, memory, () => copy(route))
+  let route = routeOf(to, from)
+  let isTracked: boolean
+  if (route === undefined || route === 'withinHost') isTracked = beforeWork(use, memory)
   else {
     keepForGraph(use, memory)
-    const reached = memory.every(({ allocation }) => allocation.admit(use))
-    queueTracked(use, memory, () => copy(reached ? undefined : route))
+    if (memory.every(({ allocation }) => allocation.admit(use))) route = undefined
+    isTracked = beforeTracked(use, memory)
   }
+  // No closure: of all work, programs queue the most copies.
+  use.driver.memory.copy(to.pointer, from.pointer, byteLength, use.handle, route, name)
+  if (isTracked) afterWork(use, memory)
   const record = recordOf(use)
   if (record !== undefined) noteNode(record, use, endsOf(to, from))
 }
@@ -121,5 +130,8 @@ function routeOf(to: OpenMemory, from: OpenMemory): CopyRoute | undefined {
 
 export function queueFill(use: StreamCore, to: OpenMemory, value: number, width: FillWidth, count: number): void {
   if (count === 0) return
-  queueWith(use, [to], () => use.driver.memory.fill(to.pointer, value, width, count, use.handle))
+  const memory = [to]
+  const isTracked = beforeWork(use, memory)
+  use.driver.memory.fill(to.pointer, value, width, count, use.handle)
+  if (isTracked) afterWork(use, memory)
 }

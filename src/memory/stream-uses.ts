@@ -41,55 +41,72 @@ export function recordedEvent(
   return own
 }
 
+/** The event after the last use by a stream. */
+interface StreamUse extends OwnEvent {
+  /** Of the stream. */
+  readonly serial: number
+}
+
+const NONE: readonly StreamUse[] = []
+
 export class StreamUses {
-  readonly #events = new Map<number, OwnEvent>()
+  /** There are few of them, and none of most memory: a map would cost more than all the rest. */
+  #uses = NONE
 
   has(serial: number): boolean {
-    return this.#events.has(serial)
+    return this.#useOf(serial) !== undefined
   }
 
   /**
    * Called before the stream is given work that uses the memory. A failure comes now, and not after the work is queued.
    */
   prepare(use: StreamCore, device: Device): void {
-    if (this.#events.has(use.serial)) return
-    if (this.#events.size >= MOST_EVENTS) this.#join(use.driver, hiddenStream(device))
-    this.#events.set(use.serial, ownEvent(use))
+    if (this.has(use.serial)) return
+    if (this.#uses.length >= MOST_EVENTS) this.#join(use.driver, hiddenStream(device))
+    this.#add(use.serial, ownEvent(use))
   }
 
   /** Called after the stream was given that work. */
   record({ driver, handle, serial }: StreamCore): void {
-    const own = this.#events.get(serial)
+    const own = this.#useOf(serial)
     if (own !== undefined) driver.eventRecordOwn(own.event, handle)
   }
 
   /** Lets the stream's later work come after all uses. */
   comeBefore({ driver, handle, serial }: StreamCore): void {
-    for (const [user, { event }] of this.#events) if (user !== serial) driver.streamWaitEvent(handle, event, 0)
+    for (const use of this.#uses) if (use.serial !== serial) driver.streamWaitEvent(handle, use.event, 0)
   }
 
   /** Is all the work done that used the memory? */
   areDone(driver: Driver): boolean {
-    for (const { event } of this.#events.values()) if (!driver.memory.isDone(event)) return false
+    for (const { event } of this.#uses) if (!driver.memory.isDone(event)) return false
     return true
   }
 
   /** Gives the events to the function, which owns them from then on. Where it throws they stay here. */
   handOver(to: (events: readonly OwnEvent[]) => void): void {
-    to([...this.#events.values()])
-    this.#events.clear()
+    to(this.#uses)
+    this.#uses = NONE
   }
 
   recycle(driver: Driver): void {
-    this.handOver((events) => {
-      for (const { context, event } of events) driver.eventRecycle(context, event)
-    })
+    for (const { context, event } of this.#uses) driver.eventRecycle(context, event)
+    this.#uses = NONE
+  }
+
+  #useOf(serial: number): StreamUse | undefined {
+    for (const use of this.#uses) if (use.serial === serial) return use
+    return undefined
+  }
+
+  #add(serial: number, { context, event }: OwnEvent): void {
+    this.#uses = [...this.#uses, { serial, context, event }]
   }
 
   #join(driver: Driver, hidden: StreamCore): void {
     this.comeBefore(hidden)
     const own = recordedEvent(hidden, (event) => driver.eventRecordOwn(event, hidden.handle))
     this.recycle(driver)
-    this.#events.set(hidden.serial, own)
+    this.#add(hidden.serial, own)
   }
 }

@@ -1,5 +1,5 @@
 /** Moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
-import { types } from 'node:util'
+import { types, webStreams } from '#platform'
 import { bare, bytesOf, checkInteger, readOptions } from '../base/arguments.js'
 import type { OwnBytes } from '../base/bytes.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
@@ -32,8 +32,6 @@ type Buffer = DeviceBuffer | PinnedBuffer
 
 const CHUNK_BYTES = 4 * 1024 * 1024
 const FILL_OPTIONS = ['width'] as const
-/** Loaded at the first use, in milliseconds; those in globalThis may be the program's own. */
-const webStreams = () => process.getBuiltinModule('node:stream/web')
 
 /** `stream.copy()`. */
 export function copy(stream: StreamCore, destination: unknown, source: unknown): void {

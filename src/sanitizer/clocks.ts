@@ -14,8 +14,8 @@ export interface StrandPoint {
   readonly clock: Clock
 }
 
-/** The slot of what no strand comes after: a look from outside. */
-export const NOWHERE = Number.MAX_SAFE_INTEGER
+/** The slot of what no strand comes after: a look from outside. Small enough for V8 to keep slots as plain integers. */
+export const NOWHERE = 2 ** 30
 
 /** Is `earlier` before `later`, or the same? */
 export function isBefore(earlier: StrandPoint, later: StrandPoint): boolean {
@@ -33,6 +33,8 @@ export class Strand implements StrandPoint {
   readonly slot: number
   tick: number
   clock: Clock
+  /** Where it was when it was asked last: points are asked for again and again. */
+  #last: readonly [StrandPoint] | undefined
 
   constructor({ slot, tick, clock }: StrandPoint) {
     this.slot = slot
@@ -64,15 +66,29 @@ export class Strand implements StrandPoint {
     this.tick += 1
   }
 
+  /** It is given work: from now on it stands at the point of that. */
+  advance(): this {
+    this.tick += 1
+    return this
+  }
+
   /** A point of its own for work that the strand is given. */
   next(): StrandPoint {
-    this.tick += 1
-    return this.point()
+    return this.advance().point()
   }
 
   /** Where it is now. */
   point(): StrandPoint {
-    return { slot: this.slot, tick: this.tick, clock: this.clock }
+    return this.points()[0]
+  }
+
+  /** The same, as what a record stands for. */
+  points(): readonly [StrandPoint] {
+    // What it knows changes with its tick.
+    if (this.#last?.[0].tick === this.tick) return this.#last
+    const { slot, tick, clock } = this
+    this.#last = [{ slot, tick, clock }]
+    return this.#last
   }
 }
 

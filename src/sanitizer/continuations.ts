@@ -3,8 +3,7 @@
  * was known where it was given away, and code behind an `await` besides what was known where the promise was settled. What
  * else has happened by then is chance.
  */
-import { createHook } from 'node:async_hooks'
-import { isPromise } from 'node:util/types'
+import { createHook, types } from '#platform'
 import { stateError } from '../base/errors.js'
 import { type Clock, merged, type Strand } from './clocks.js'
 
@@ -110,7 +109,7 @@ function combineKnowledge(): () => void {
     if (typeof original !== 'function') return () => {}
     const combine = async (list: readonly unknown[]): Promise<unknown> => {
       const result: unknown = await Reflect.apply(original, Promise, [list])
-      for (const one of list) if (isPromise(one)) await one.then(nothing, nothing)
+      for (const one of list) if (types.isPromise(one)) await one.then(nothing, nothing)
       return result
     }
     const combined = function (this: unknown, values: Iterable<unknown>): unknown {

@@ -1,4 +1,5 @@
 /** Checks each use of memory against those before it. */
+import { atNextTurn, type Turn } from '#platform'
 import type { NodeHandle, OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
 import type { DriverWrapper } from '../driver/driver-wrapper.js'
 import { NOWHERE, type StrandPoint } from './clocks.js'
@@ -16,7 +17,7 @@ import {
   touching,
 } from './operations.js'
 import { PinnedViews } from './pinned-views.js'
-import type { RaceFound } from './ranges.js'
+import type { RaceFound, RacesFound } from './ranges.js'
 import { type Region, type RegionKind, Regions } from './regions.js'
 import { comesFromBefore, type Finding, KEPT_VIEW } from './reports.js'
 import type { SampledSite, Stacks, TakenStack } from './stacks.js'
@@ -36,7 +37,7 @@ export class Detector {
   #hasHostFunctions = false
   /** What was called since then JavaScript has not waited after. */
   #turnBegan = 0
-  #turn: NodeJS.Immediate | undefined
+  #turn: Turn | undefined
   #sequence = 0
   /** Of calls that are not uses of one piece of memory. */
   readonly #calls: SampledSite[] = []
@@ -53,14 +54,12 @@ export class Detector {
     this.#views = new PinnedViews(
       order.strands.all,
       (region, operation, start, end, access) => {
-        const findings: Finding[] = []
-        region.scripts.touch(operation, start, end, access, (other, its, from, to) => {
-          if (!isInOneTurn(other, operation)) findings.push(raceOf(other, its, operation, access, from, to, region))
-        })
-        this.#found(operation, findings)
+        const races = region.scripts
+          .touch(operation, start, end, access)
+          ?.filter(({ other }) => !isInOneTurn(other, operation))
+        this.#found(operation, races?.map((race) => raceOf(race, operation, access, region)) ?? [])
         // Work that is queued from now on need not come after it. What it races with until now has been looked at.
-        if (order.isCausal && operation.inside !== undefined)
-          region.ranges.touch(operation, start, end, access, () => {})
+        if (order.isCausal && operation.inside !== undefined) region.ranges.touch(operation, start, end, access)
       },
       (region, read, start, end) => this.#changed(region, read, start, end),
     )
@@ -80,6 +79,11 @@ export class Detector {
     this.#look((stack) => this.#operation(at, stream, what, 'work', stack, memory), memory, stream)
   }
 
+  /** What a copy or a fill does with these bytes. */
+  touching(pointer: Pointer, byteLength: number, access: 'in' | 'out'): Touched {
+    return this.regions.at(pointer).touching(pointer, byteLength, access)
+  }
+
   /** Work was queued that touches memory. */
   work(handle: StreamHandle, what: string, memory: readonly Touched[], kind: CheckedOperationKind = 'work'): void {
     const stream = this.order.arriveAt(handle)
@@ -94,13 +98,12 @@ export class Detector {
       stream.capture.add(stream, { kind: 'work', what, memory, regions, stream, stack, node })
       return
     }
-    const at = stream.next()
-    this.#touch(this.#operation(at, stream, what, kind, stack, memory), stream)
+    this.#touch(this.#operation(stream.advance(), stream, what, kind, stack, memory), stream)
   }
 
   allocated(pointer: Pointer, byteLength: number, handle: StreamHandle): void {
-    this.regions.allocated(pointer, byteLength, 'device')
-    this.work(handle, 'allocation', [touching(pointer, byteLength, 'out')], 'allocation')
+    const region = this.regions.allocated(pointer, byteLength, 'device')
+    this.work(handle, 'allocation', region.whole, 'allocation')
   }
 
   /** Memory that is there without a stream. */
@@ -112,10 +115,10 @@ export class Detector {
 
   /** Called before memory is given back in the order of a stream. */
   probeFree(pointer: Pointer, handle: StreamHandle): void {
-    const region = this.regions.startingAt(pointer)
-    if (region === undefined || !this.findings.mends) return
+    const region = this.findings.mends ? this.regions.startingAt(pointer) : undefined
+    if (region === undefined) return
     const stream = this.order.streams.at(handle)
-    const memory = [wholeOf(region)]
+    const memory = region.whole
     const at = this.order.nextOf(stream)
     this.#look((stack) => this.#operation(at, stream, 'free', 'free', stack, memory), memory, stream)
   }
@@ -124,7 +127,7 @@ export class Detector {
     const region = this.regions.startingAt(pointer)
     if (region === undefined) return
     const stream = this.order.arriveAt(handle)
-    this.#free(region, stream.next(), 'free', stream)
+    this.#free(region, stream.advance(), 'free', stream)
   }
 
   /** Memory that belongs to no stream is given back once these events, which the driver takes over, are done. */
@@ -132,7 +135,7 @@ export class Detector {
     const region = this.regions.startingAt(pointer)
     const handles = after.map(({ event }) => event)
     if (region !== undefined && this.findings.mends) {
-      const memory = [wholeOf(region)]
+      const memory = region.whole
       const at = this.order.afterEvents(handles)
       this.#look((stack) => this.#operation(at, undefined, 'close', 'free', stack, memory), memory, undefined)
     }
@@ -180,7 +183,7 @@ export class Detector {
   #hostFunctionQueued(): void {
     this.#hasHostFunctions = true
     if (this.#turn !== undefined) return
-    this.#turn = setImmediate(() => {
+    this.#turn = atNextTurn(() => {
       this.#turn = undefined
       this.#turned()
     }).unref()
@@ -197,7 +200,7 @@ export class Detector {
     const at = { slot: NOWHERE, tick: 1, clock: host.clock }
     const memory: readonly Touched[] = [touching(start as Pointer, end - start, 'out')]
     const view = this.#operation(at, undefined, KEPT_VIEW, 'javascript', this.stacks.take(), memory)
-    this.#found(view, [raceOf(read, 'in', view, 'out', start, end, region)])
+    this.#found(view, [raceOf({ other: read, access: 'in', start, end }, view, 'out', region)])
   }
 
   hostFunctionQueued(handle: StreamHandle, place: HostFunctionPlace, isOwn: boolean): void {
@@ -260,7 +263,7 @@ export class Detector {
   }
 
   #free(region: Region, at: StrandPoint, what: 'free' | 'close', stream: StreamStrand | undefined): void {
-    const memory = [wholeOf(region)]
+    const memory = region.whole
     const stack = this.stacks.sample(this.#calls, what, stream ?? this)
     const free = this.#operation(at, stream, what, 'free', stack, memory)
     try {
@@ -272,38 +275,28 @@ export class Detector {
 
   #touch(operation: CheckedOperation, stream: StreamStrand, regions?: readonly Region[]): void {
     const { memory } = operation
-    let findings: Finding[] | undefined
+    let findings: readonly Finding[] = []
     for (let index = 0; index < memory.length; index += 1) {
-      const { pointer, byteLength, access } = memory[index] as Touched
+      const piece = memory[index] as Touched
+      const { pointer, byteLength, access } = piece
       if (byteLength === 0) continue
       const region = this.regions.at(pointer)
       const freed = regions?.[index]?.freed ?? region.freed
-      const found: RaceFound = (other, itsAccess, start, end) => {
-        findings ??= []
-        findings.push(raceOf(other, itsAccess, operation, access, start, end, region))
-      }
-      if (freed !== undefined) {
-        found(freed, 'out', pointer, pointer + byteLength)
-        continue
-      }
-      region.ranges.touch(operation, pointer, pointer + byteLength, access, found)
+      const races =
+        freed === undefined
+          ? region.ranges.touch(operation, pointer, pointer + byteLength, access)
+          : [goneBy(freed, piece)]
+      if (races !== undefined) findings = [...findings, ...races.map((race) => raceOf(race, operation, access, region))]
+      if (freed !== undefined) continue
       if (region.kind === 'pinned' && this.#comparesReads)
         this.#views.queued(region, operation, pointer, byteLength, access)
       this.regions.touched(this.order.strands.all)
-      if (region.kind === 'foreign' && this.#isAskedAbout(region, stream)) {
-        findings ??= []
-        const second = { operation, access }
-        findings.push({
-          kind: 'foreign-memory',
-          first: undefined,
-          second,
-          start: pointer,
-          end: pointer + byteLength,
-          ...ALONE,
-        })
-      }
+      if (region.kind !== 'foreign' || !this.#isAskedAbout(region, stream)) continue
+      const second = { operation, access }
+      const bytes = { start: pointer, end: pointer + byteLength }
+      findings = [...findings, { kind: 'foreign-memory', first: undefined, second, ...bytes, ...ALONE }]
     }
-    if (findings !== undefined) this.#found(this.#exactly(operation, undefined), findings)
+    if (findings.length > 0) this.#found(this.#exactly(operation, undefined), findings)
   }
 
   /**
@@ -316,17 +309,13 @@ export class Detector {
     stream: StreamStrand | undefined,
   ): void {
     let operation = make(undefined)
-    const findings: Finding[] = []
-    for (const { pointer, byteLength, access } of memory) {
-      const region = this.regions.at(pointer)
-      const found: RaceFound = (other, itsAccess, start, end) => {
-        // What JavaScript does to the same bytes is compared by what they show.
-        if (operation.kind === 'javascript' && other.kind === 'javascript') return
-        if (findings.length === 0) operation = make(this.stacks.take())
-        findings.push(raceOf(other, itsAccess, operation, access, start, end, region))
-      }
-      if (region.freed !== undefined) found(region.freed, 'out', pointer, pointer + byteLength)
-      region.ranges.look(operation, pointer, pointer + byteLength, access, found)
+    let findings: readonly Finding[] = []
+    for (const piece of memory) {
+      const region = this.regions.at(piece.pointer)
+      const races = racesIn(region, operation, piece)
+      if (races === undefined || races.length === 0) continue
+      if (findings.length === 0) operation = make(this.stacks.take())
+      findings = [...findings, ...races.map((race) => raceOf(race, operation, piece.access, region))]
     }
     if (findings.length > 0) this.#found(operation, findings, (others) => this.#mend(operation, others, stream))
   }
@@ -394,7 +383,18 @@ export class Detector {
   }
 }
 
-const wholeOf = ({ start, end }: Region): Touched => touching(start as Pointer, end - start, 'out')
+const goneBy = (freed: CheckedOperation, { pointer, byteLength }: Touched): RaceFound => {
+  return { other: freed, access: 'out', start: pointer, end: pointer + byteLength }
+}
+
+/** What an operation races with that is not written down. */
+function racesIn(region: Region, operation: CheckedOperation, piece: Touched): RacesFound {
+  const { pointer, byteLength, access } = piece
+  const races = region.ranges.look(operation, pointer, pointer + byteLength, access)
+  const all = region.freed === undefined ? races : [goneBy(region.freed, piece), ...(races ?? [])]
+  // What JavaScript does to the same bytes is compared by what they show.
+  return operation.kind === 'javascript' ? all?.filter(({ other }) => other.kind !== 'javascript') : all
+}
 
 /** Its lines may be those of another call: from now on each call of its kind has a stack of its own. */
 function reported(stack: TakenStack | undefined): void {

@@ -1,5 +1,5 @@
 /** The value of CUDA_STREAMS_SANITIZER: a mode, and what else is wanted, such as `print,stacks=all,exit-code=1`. */
-import { readFileSync } from 'node:fs'
+import { readText } from '#platform'
 import { invalidValue } from '../base/errors.js'
 import { MODES, type Suppression } from './findings.js'
 import type { SanitizerOptions } from './sanitizer.js'
@@ -33,7 +33,7 @@ export function optionsOf(value: string): SanitizerOptions {
 
 /** One a line: a part of the message, then # and the reason. */
 function suppressionsIn(path: string): readonly Suppression[] {
-  const lines = readFileSync(path, 'utf8').split(/\r?\n/)
+  const lines = readText(path).split(/\r?\n/)
   return lines.flatMap((line, index) => {
     const [match = '', reason = ''] = line.split(/#(.*)/s).map((text) => text.trim())
     if (match === '') return []

@@ -2,6 +2,7 @@
 import type { Access } from '../driver/driver.js'
 import { isBefore } from './clocks.js'
 import { type CheckedOperation, isSameLaunch } from './operations.js'
+import type { RaceFound } from './ranges.js'
 import type { Region } from './regions.js'
 import { type Finding, isWarning, type ReportKind, reportOf, type SanitizerReport } from './reports.js'
 import { tellingLines } from './stacks.js'
@@ -158,12 +159,9 @@ function keyOf({ kind, first, second }: Finding, linesIn: (stack: string) => rea
 
 /** `operation` has come to what `other` did; whichever was called first is told first. */
 export function raceOf(
-  other: CheckedOperation,
-  itsAccess: Access,
+  { other, access: itsAccess, start, end }: RaceFound,
   operation: CheckedOperation,
   access: Access,
-  start: number,
-  end: number,
   region: Region,
 ): Finding {
   const one = { operation: other, access: accessOf(other, itsAccess) }

@@ -58,7 +58,7 @@ export class HappensBefore implements LaunchOrder {
   nextOf(stream: StreamStrand): StrandPoint {
     const next = new Strand(stream)
     this.#comeAfterOthers(stream, next)
-    return next.next()
+    return next.advance()
   }
 
   /** As `arriveAt`, for a wait: on a blocking stream it is no work, and the null stream's need not come before it. */
@@ -98,7 +98,7 @@ export class HappensBefore implements LaunchOrder {
    * which a wait for the stream itself does not wait.
    */
   #recorded(stream: StreamStrand, handle: StreamHandle, timing: boolean): readonly StrandPoint[] {
-    if (timing || stream.nonBlocking || isNullStream(stream.handle)) return [this.arriveAt(handle).point()]
+    if (timing || stream.nonBlocking || isNullStream(stream.handle)) return this.arriveAt(handle).points()
     stream.join(this.host)
     return [stream.point(), this.streams.blockingOf(stream.device).nullStream.point()]
   }
@@ -129,7 +129,7 @@ export class HappensBefore implements LaunchOrder {
   /** The work that is done once a wait for the stream is over. */
   workOf(handle: StreamHandle): readonly StrandPoint[] {
     const stream = this.streams.at(handle)
-    if (!isNullStream(stream.handle)) return [stream.point()]
+    if (!isNullStream(stream.handle)) return stream.points()
     return [stream, ...this.streams.blockingOf(stream.device).others].map((one) => one.point())
   }
 
@@ -254,7 +254,7 @@ export class HappensBefore implements LaunchOrder {
    * one that is older than the sanitizer for each launch of a graph that is.
    */
   workOfRecord({ foreign, made, points }: EventState): readonly StrandPoint[] {
-    if (made) return points
+    if (made || (!foreign && this.#unknownLaunches.size === 0)) return points
     const theirs = foreign ? this.streams.foreign.map((stream) => stream.point()) : []
     return [...points, ...theirs, ...this.#unknownLaunches.values()]
   }

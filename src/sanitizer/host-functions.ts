@@ -56,7 +56,8 @@ export class RunningHostFunctions {
   constructor(private readonly pending: PendingHostFunctions) {}
 
   get innermost(): RunningHostFunction | undefined {
-    return this.#running[this.#running.length - 1]
+    // Asked with each operation: to look before the beginning of an array is slow.
+    return this.#running.length === 0 ? undefined : this.#running[this.#running.length - 1]
   }
 
   enter(launched: LaunchedHostFunction): RunningHostFunction {

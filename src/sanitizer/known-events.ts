@@ -9,6 +9,9 @@ const FIRST_LOOK = 256
 
 export class KnownEvents {
   readonly #events = new Map<EventHandle, EventState>()
+  /** Found last, and its handle: what is made is recorded next, and what is recorded is waited for. */
+  #last: EventState | undefined
+  #lastHandle: EventHandle | undefined
   /** Wrapped, and forgotten since nothing was known of them. */
   readonly #foreign = new Latest<EventHandle>()
   #nextLook = FIRST_LOOK
@@ -21,7 +24,9 @@ export class KnownEvents {
 
   created(handle: EventHandle, timing: boolean): void {
     this.#foreign.delete(handle)
-    this.#events.set(handle, new EventState(true, false, timing))
+    this.#last = new EventState(true, false, timing)
+    this.#lastHandle = handle
+    this.#events.set(handle, this.#last)
   }
 
   /** Another library made it, or another process; or it is one of ours, wrapped. */
@@ -37,14 +42,17 @@ export class KnownEvents {
 
   destroyed(handle: EventHandle): void {
     this.#events.delete(handle)
+    if (this.#lastHandle === handle) this.#last = undefined
   }
 
   at(handle: EventHandle): EventState {
+    if (this.#last !== undefined && this.#lastHandle === handle) return this.#last
     const known = this.#events.get(handle)
-    if (known !== undefined) return known
-    if (this.#events.size >= this.#nextLook) this.#forgetSome()
-    const event = new EventState(false, this.#foreign.has(handle), false)
-    this.#events.set(handle, event)
+    if (known === undefined && this.#events.size >= this.#nextLook) this.#forgetSome()
+    const event = known ?? new EventState(false, this.#foreign.has(handle), false)
+    this.#lastHandle = handle
+    this.#last = event
+    if (known === undefined) this.#events.set(handle, event)
     return event
   }
 
@@ -53,7 +61,7 @@ export class KnownEvents {
     for (const [handle, { made, foreign, points, captured, inGraph }] of this.#events) {
       if (made || captured !== undefined || inGraph) continue
       if (!points.every((point) => isBefore(point, this.host))) continue
-      this.#events.delete(handle)
+      this.destroyed(handle)
       if (foreign) this.#foreign.add(handle)
     }
     this.#nextLook = Math.max(FIRST_LOOK, 2 * this.#events.size)

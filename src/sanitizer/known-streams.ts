@@ -32,6 +32,8 @@ const UNASKED = { nonBlocking: true, id: undefined, ours: false }
 
 export class KnownStreams {
   readonly #streams = new Map<StreamHandle, StreamStrand>()
+  /** Found last: the next call is mostly about the same. */
+  #last: StreamStrand | undefined
   /** Destroyed, with work that is not known to be done. */
   #leaving: StreamStrand[] = []
   readonly #blocking = new Map<number, BlockingStreams>()
@@ -91,7 +93,10 @@ export class KnownStreams {
   }
 
   known(handle: StreamHandle): StreamStrand | undefined {
-    return this.#streams.get(handle) ?? this.#streams.get(canonicalStream(handle))
+    if (this.#last?.handle === handle) return this.#last
+    const stream = this.#streams.get(handle) ?? this.#streams.get(canonicalStream(handle))
+    if (stream !== undefined) this.#last = stream
+    return stream
   }
 
   at(handle: StreamHandle): StreamStrand {
@@ -137,6 +142,7 @@ export class KnownStreams {
 
   #end(stream: StreamStrand): void {
     this.#streams.delete(stream.handle)
+    if (this.#last === stream) this.#last = undefined
     if (stream.foreign) this.#foreignCount -= 1
     stream.capture?.destroyed(stream)
     this.strands.end(stream)
@@ -243,8 +249,12 @@ export class KnownStreams {
     const { nonBlocking, id, foreign, ours, made } = facts
     const begin = this.strands.begin()
     const stream = new StreamStrand(begin, handle, device, foreign, ours, made, id, nonBlocking)
+    // Others that had the handle, and whose work is done, are in no report any more.
+    const before = this.#leaving.findLast((one) => one.handle === handle)
+    if (before !== undefined) stream.nth = before.nth + 1
     if (id !== undefined) stream.name = givenName(this.wrapper.inner, handle, id)
     this.#streams.set(canonicalStream(handle), stream)
+    this.#last = stream
     if (foreign) this.#foreignCount += 1
     if (!nonBlocking) this.#isBlocking(stream)
     return stream

@@ -17,6 +17,6 @@ export class Latest<H> {
   }
 
   delete(handle: H): void {
-    this.#handles.delete(handle)
+    if (this.#handles.size > 0) this.#handles.delete(handle)
   }
 }

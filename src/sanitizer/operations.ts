@@ -48,8 +48,11 @@ export function isSameLaunch(first: CheckedOperation, second: CheckedOperation):
 
 /** Is one a host function that was queued, without a wait between, before JavaScript looked? Then it runs later. */
 export function isInOneTurn(one: CheckedOperation, other: CheckedOperation): boolean {
-  return one.sequence > other.since || other.sequence > one.since
+  return isAfter(one, other.since) || isAfter(other, one.since)
 }
+
+const isAfter = ({ sequence }: CheckedOperation, since: number | undefined): boolean =>
+  since !== undefined && sequence > since
 
 /** One thing that touches memory, and where it stands in the order. In one shape for all: there are many of them. */
 export class CheckedOperation implements StrandPoint {
@@ -57,7 +60,7 @@ export class CheckedOperation implements StrandPoint {
   readonly tick: number
   readonly clock: Clock
   /** Of JavaScript that looks: host functions that were queued after this call cannot have run, since it has not waited. */
-  since = Number.MAX_SAFE_INTEGER
+  since: number | undefined
 
   constructor(
     at: StrandPoint,

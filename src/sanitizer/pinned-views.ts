@@ -2,6 +2,7 @@
  * What JavaScript does with pinned memory, as far as the bytes show it: whether it wrote through a view that it asked for,
  * and whether it wrote through one that it had kept while queued work still reads.
  */
+import { sameBytes } from '#platform'
 import type { Access, Pointer } from '../driver/driver.js'
 import { isBefore, type StrandPoint } from './clocks.js'
 import type { CheckedOperation } from './operations.js'
@@ -33,7 +34,7 @@ class Snapshot {
 
   get hasChanged(): boolean {
     const now = bytesOf(this.region, this.start, this.end)
-    return this.#pieces.some(([at, bytes]) => Buffer.compare(bytes, now.subarray(at, at + bytes.length)) !== 0)
+    return this.#pieces.some(([at, bytes]) => !sameBytes(bytes, now.subarray(at, at + bytes.length)))
   }
 }
 
@@ -68,8 +69,11 @@ export class PinnedViews {
   /** Work was queued that uses the memory. What it writes is none of JavaScript's. */
   queued(region: Region, operation: CheckedOperation, start: Pointer, byteLength: number, access: Access): void {
     if (access !== 'in') {
-      this.#reads = this.#reads.filter((read) => read.region !== region)
-      this.#writes = this.#writes.filter((write) => !isBefore(write.operation, this.host))
+      if (this.#reads.length > 0) this.#reads = this.#reads.filter((read) => read.region !== region)
+      // Of one piece of memory the latest tells how far those before it are.
+      const tellsMore = (write: Omit<UsedBytes, 'before'>): boolean =>
+        !isBefore(write.operation, this.host) && (write.region !== region || !isBefore(write.operation, operation))
+      this.#writes = this.#writes.filter(tellsMore)
       this.#writes.push({ region, operation })
       // Of so many it cannot be followed which are done: until a view is asked for again, reads there are not looked at.
       if (this.#writes.length > MOST) for (const write of this.#writes.splice(0)) write.region.isViewed = false

@@ -10,17 +10,45 @@ import { covers, meet } from './rows.js'
 
 type Operations = readonly CheckedOperation[]
 
-interface MemoryRange {
-  readonly start: number
-  readonly end: number
-  writes: Operations
-  reads: Operations
-  /** They race with all but each other. */
-  atomics: Operations
+/** Bytes, and what touched them. */
+class MemoryRange {
+  constructor(
+    readonly start: number,
+    readonly end: number,
+    public writes: Operations,
+    public reads: Operations,
+    /** They race with all but each other. */
+    public atomics: Operations,
+  ) {}
+
+  /** Touched by one operation. */
+  static of(operation: CheckedOperation, start: number, end: number, access: Access): MemoryRange {
+    const only = [operation]
+    if (access === 'in') return new MemoryRange(start, end, NONE, only, NONE)
+    return access === 'atomic'
+      ? new MemoryRange(start, end, NONE, NONE, only)
+      : new MemoryRange(start, end, only, NONE, NONE)
+  }
+
+  /** The same of other bytes. */
+  at(start: number, end: number): MemoryRange {
+    return new MemoryRange(start, end, this.writes, this.reads, this.atomics)
+  }
 }
 
-/** Called for each range in which an operation is not ordered with one that was there. */
-export type RaceFound = (other: CheckedOperation, access: Access, start: number, end: number) => void
+/** Bytes in which an operation is not ordered with another that was there. */
+export interface RaceFound {
+  readonly other: CheckedOperation
+  /** What the other did. */
+  readonly access: Access
+  readonly start: number
+  readonly end: number
+}
+
+/** Undefined where there is none, as nearly always. */
+export type RacesFound = readonly RaceFound[] | undefined
+
+type Races = RaceFound[] | undefined
 
 const NONE: Operations = []
 
@@ -35,23 +63,32 @@ export class Ranges {
     return this.#ranges.length
   }
 
-  /** Writes down that an operation touches these bytes, and reports what it races with. */
-  touch(operation: CheckedOperation, start: number, end: number, access: Access, found: RaceFound): void {
+  /** Writes down that an operation touches these bytes. Returns what it races with. */
+  touch(operation: CheckedOperation, start: number, end: number, access: Access): RacesFound {
     const first = this.#indexOf(start)
-    const range = this.#ranges[first]
-    if (range !== undefined && range.start === start && range.end === end) {
-      check(range, operation, access, start, end, found)
-      this.#keep(range, operation, access)
-    } else this.#touchMany(first, operation, start, end, access, found)
+    const range = first < this.#ranges.length ? this.#ranges[first] : undefined
+    if (range === undefined || range.start >= end) {
+      const fresh = MemoryRange.of(operation, start, end, access)
+      // A new array has the place that it needs, and most buffers have one range.
+      if (this.#ranges.length === 0) this.#ranges = [fresh]
+      else this.#ranges.splice(first, 0, fresh)
+      return undefined
+    }
+    if (range.start !== start || range.end !== end) return this.#touchMany(first, operation, start, end, access)
+    const races = check(range, operation, access, start, end, undefined)
+    this.#keep(range, operation, access)
+    return races
   }
 
   /** As `touch`, but writes nothing down. */
-  look(operation: CheckedOperation, start: number, end: number, access: Access, found: RaceFound): void {
+  look(operation: CheckedOperation, start: number, end: number, access: Access): RacesFound {
+    let races: Races
     for (let index = this.#indexOf(start); index < this.#ranges.length; index += 1) {
       const range = this.#ranges[index] as MemoryRange
       if (range.start >= end) break
-      check(range, operation, access, Math.max(start, range.start), Math.min(end, range.end), found)
+      races = check(range, operation, access, Math.max(start, range.start), Math.min(end, range.end), races)
     }
+    return races
   }
 
   clear(): void {
@@ -68,45 +105,45 @@ export class Ranges {
    * that are pending.
    */
   sweep(host: StrandPoint): void {
+    if (this.#ranges.length === 0) return
     const left: MemoryRange[] = []
-    const isLive = (operation: CheckedOperation): boolean =>
-      !isBefore(operation, host) || (this.pending?.mayMeet(operation) ?? false)
     for (const range of this.#ranges) {
-      range.writes = range.writes.filter(isLive)
-      range.reads = range.reads.filter(isLive)
-      range.atomics = range.atomics.filter(isLive)
+      range.writes = this.#live(range.writes, host)
+      range.reads = this.#live(range.reads, host)
+      range.atomics = this.#live(range.atomics, host)
       if (range.writes.length + range.reads.length + range.atomics.length > 0) left.push(range)
     }
     this.#ranges = joined(left)
   }
 
-  #touchMany(
-    first: number,
-    operation: CheckedOperation,
-    start: number,
-    end: number,
-    access: Access,
-    found: RaceFound,
-  ): void {
+  #live(operations: Operations, host: StrandPoint): Operations {
+    const isLive = (operation: CheckedOperation): boolean =>
+      !isBefore(operation, host) || (this.pending?.mayMeet(operation) ?? false)
+    return operations.every(isLive) ? operations : operations.filter(isLive)
+  }
+
+  #touchMany(first: number, operation: CheckedOperation, start: number, end: number, access: Access): RacesFound {
     const pieces: MemoryRange[] = []
+    let races: Races
     let at = start
     let index = first
     for (; index < this.#ranges.length; index += 1) {
       const range = this.#ranges[index] as MemoryRange
       if (range.start >= end) break
-      if (range.start > at) pieces.push(fresh(operation, at, range.start, access))
-      if (range.start < start) pieces.push({ ...range, end: start })
+      if (range.start > at) pieces.push(MemoryRange.of(operation, at, range.start, access))
+      if (range.start < start) pieces.push(range.at(range.start, start))
       const from = Math.max(start, range.start)
       const to = Math.min(end, range.end)
-      const middle = { ...range, start: from, end: to }
-      check(middle, operation, access, from, to, found)
+      const middle = range.at(from, to)
+      races = check(middle, operation, access, from, to, races)
       this.#keep(middle, operation, access)
       pieces.push(middle)
-      if (range.end > end) pieces.push({ ...range, start: end })
+      if (range.end > end) pieces.push(range.at(end, range.end))
       at = to
     }
-    if (at < end) pieces.push(fresh(operation, at, end, access))
+    if (at < end) pieces.push(MemoryRange.of(operation, at, end, access))
     this.#ranges.splice(first, index - first, ...joined(pieces))
+    return races
   }
 
   #keep(range: MemoryRange, operation: CheckedOperation, access: Access): void {
@@ -126,6 +163,8 @@ export class Ranges {
   }
 
   #needed(range: MemoryRange, others: Operations, operation: CheckedOperation): Operations {
+    const only = others.length === 1 ? others[0] : undefined
+    if (only !== undefined) return only !== operation && this.#isStillNeeded(range, only, operation) ? others : NONE
     return others.filter((other) => other !== operation && this.#isStillNeeded(range, other, operation))
   }
 
@@ -151,23 +190,19 @@ export class Ranges {
   }
 }
 
-function fresh(operation: CheckedOperation, start: number, end: number, access: Access): MemoryRange {
-  const range = { start, end, writes: NONE, reads: NONE, atomics: NONE }
-  if (access === 'in') return { ...range, reads: [operation] }
-  return access === 'atomic' ? { ...range, atomics: [operation] } : { ...range, writes: [operation] }
-}
-
+/** Adds what an operation races with. */
 function check(
   range: MemoryRange,
   operation: CheckedOperation,
   access: Access,
   start: number,
   end: number,
-  found: RaceFound,
-): void {
-  checkAgainst(range.writes, 'out', operation, start, end, found)
-  if (access !== 'in') checkAgainst(range.reads, 'in', operation, start, end, found)
-  if (access !== 'atomic') checkAgainst(range.atomics, 'atomic', operation, start, end, found)
+  known: Races,
+): Races {
+  let races = checkAgainst(range.writes, 'out', operation, start, end, known)
+  if (access !== 'in') races = checkAgainst(range.reads, 'in', operation, start, end, races)
+  if (access !== 'atomic') races = checkAgainst(range.atomics, 'atomic', operation, start, end, races)
+  return races
 }
 
 function checkAgainst(
@@ -176,15 +211,19 @@ function checkAgainst(
   operation: CheckedOperation,
   start: number,
   end: number,
-  found: RaceFound,
-): void {
+  known: Races,
+): Races {
+  let races = known
   for (let index = 0; index < others.length; index += 1) {
     const other = others[index] as CheckedOperation
     if (isBefore(other, operation) || isBefore(operation, other)) continue
     const [these, those] = [other.scattered, operation.scattered]
     const areWhole = these === undefined && those === undefined
-    if (areWhole || meet(these, those, start, end)) found(other, access, start, end)
+    if (!areWhole && !meet(these, those, start, end)) continue
+    races ??= []
+    races.push({ other, access, start, end })
   }
+  return races
 }
 
 /** Neighbours that say the same are one. */
@@ -199,7 +238,7 @@ function joined(ranges: readonly MemoryRange[]): MemoryRange[] {
       same(last.reads, range.reads) &&
       same(last.atomics, range.atomics)
     )
-      result[result.length - 1] = { ...last, end: range.end }
+      result[result.length - 1] = last.at(last.start, range.end)
     else result.push(range)
   }
   return result

@@ -1,7 +1,7 @@
 /** The pieces of memory that the sanitizer knows: what touched which bytes of them, and which are given back. */
 import type { Pointer } from '../driver/driver.js'
 import type { StrandPoint } from './clocks.js'
-import type { CheckedOperation } from './operations.js'
+import { type CheckedOperation, type Touched, touching } from './operations.js'
 import type { PendingHostFunctions } from './pending.js'
 import { Ranges } from './ranges.js'
 import type { SampledSite, TakenStack } from './stacks.js'
@@ -18,25 +18,64 @@ export class Region {
   bytes: WeakRef<ArrayBuffer> | undefined
   /** The program has asked for a view of it. */
   isViewed = false
-  /** What JavaScript itself does with it, in host functions and between them. */
-  readonly scripts: Ranges
   /** The operation that gave it back. */
   freed: CheckedOperation | undefined
-  /** Of foreign memory: the streams that it has been looked at for. */
-  readonly askedAbout = new WeakSet<object>()
+  // Made where they are needed: a program may allocate for each frame.
+  #scripts: Ranges | undefined
+  #askedAbout: WeakSet<object> | undefined
+  #whole: readonly [Touched] | undefined
+  #read: Touched | undefined
 
   constructor(
     readonly kind: RegionKind,
     readonly start: number,
     byteLength: number,
-    pending: PendingHostFunctions,
+    private readonly pending: PendingHostFunctions,
     /** Of all memory of its size: a program that allocates for each frame does the same with all of it. */
     readonly sites: SampledSite[],
   ) {
     this.end = start + byteLength
     // Host functions have to do with pinned memory only.
     this.ranges = new Ranges(kind === 'pinned' || kind === 'unknown' ? pending : undefined)
-    this.scripts = new Ranges(pending)
+  }
+
+  /** All of it is touched, as by what allocates it and gives it back. */
+  get whole(): readonly [Touched] {
+    this.#whole ??= [touching(this.start as Pointer, this.end - this.start, 'out')]
+    return this.#whole
+  }
+
+  /** These bytes of it. What is done with one piece of memory is mostly done with all of it, again and again. */
+  touching(pointer: Pointer, byteLength: number, access: 'in' | 'out'): Touched {
+    if (pointer !== this.start || pointer + byteLength !== this.end) return touching(pointer, byteLength, access)
+    if (access === 'out') return this.whole[0]
+    this.#read ??= touching(pointer, byteLength, 'in')
+    return this.#read
+  }
+
+  /** What JavaScript itself does with it, in host functions and between them. */
+  get scripts(): Ranges {
+    this.#scripts ??= new Ranges(this.pending)
+    return this.#scripts
+  }
+
+  /** Of foreign memory: the streams that it has been looked at for. */
+  get askedAbout(): WeakSet<object> {
+    this.#askedAbout ??= new WeakSet()
+    return this.#askedAbout
+  }
+
+  /** As `Ranges.sweep()`. */
+  sweep(host: StrandPoint): void {
+    this.ranges.sweep(host)
+    this.#scripts?.sweep(host)
+  }
+
+  /** What touched it is of no use any more. */
+  free(by: CheckedOperation): void {
+    this.freed = by
+    this.ranges.clear()
+    this.#scripts = undefined
   }
 }
 
@@ -47,20 +86,24 @@ const MOST_SIZES = 256
 
 export class Regions {
   /** In the order of their addresses, without overlap. */
-  readonly #regions: Region[] = []
+  #regions: Region[] = []
   /** What lies in no region. */
   readonly #elsewhere: Region
-  readonly #freed: Region[] = []
+  /** Of the regions, those that are given back. */
+  #freedCount = 0
   /** By the size of the memory. */
   readonly #sites = new Map<number, SampledSite[]>()
   readonly #foreign: Region[] = []
+  /** Found last, and before that: a copy has two. */
   #last: Region
+  #lastBut: Region
   #touches = 0
   #nextSweep = FIRST_SWEEP
 
   constructor(private readonly pending: PendingHostFunctions) {
     this.#elsewhere = new Region('unknown', 0, Number.MAX_SAFE_INTEGER, pending, [])
     this.#last = this.#elsewhere
+    this.#lastBut = this.#elsewhere
   }
 
   /** Ranges that are kept. */
@@ -91,7 +134,9 @@ export class Regions {
     const region = new Region('foreign', start, last - start, this.pending, this.#sitesOf(last - start))
     for (const part of overlapping) region.ranges.absorb(part.ranges)
     this.#replace(region)
-    this.#remember(this.#foreign, region)
+    this.#foreign.push(region)
+    if (this.#foreign.length <= MOST_REMEMBERED) return
+    for (const old of this.#foreign.splice(0, MOST_REMEMBERED / 2)) this.#remove(old)
   }
 
   /** The region that begins at this address, to be given back. */
@@ -102,17 +147,19 @@ export class Regions {
 
   /** Its bytes are remembered as gone until they are allocated again. */
   free(region: Region, by: CheckedOperation): void {
-    region.freed = by
-    region.ranges.clear()
-    region.scripts.clear()
-    this.#remember(this.#freed, region)
+    region.free(by)
+    this.#freedCount += 1
+    if (this.#freedCount > MOST_REMEMBERED) this.#forgetFreed()
   }
 
   at(pointer: Pointer): Region {
     const last = this.#last
     if (pointer >= last.start && pointer < last.end && last !== this.#elsewhere) return last
-    const region = this.#regions[this.#indexAfter(pointer) - 1]
+    const lastBut = this.#lastBut
+    const isThat = pointer >= lastBut.start && pointer < lastBut.end && lastBut !== this.#elsewhere
+    const region = isThat ? lastBut : this.#regions[this.#indexAfter(pointer) - 1]
     if (region === undefined || pointer >= region.end) return this.#elsewhere
+    this.#lastBut = last
     this.#last = region
     return region
   }
@@ -122,10 +169,8 @@ export class Regions {
     this.#touches += 1
     if (this.#touches < this.#nextSweep) return
     this.#touches = 0
-    for (const { ranges, scripts } of [this.#elsewhere, ...this.#regions]) {
-      ranges.sweep(host)
-      scripts.sweep(host)
-    }
+    this.#elsewhere.sweep(host)
+    for (const region of this.#regions) if (region.freed === undefined) region.sweep(host)
     this.#nextSweep = Math.max(FIRST_SWEEP, 2 * (this.rangeCount + this.#regions.length))
   }
 
@@ -138,20 +183,39 @@ export class Regions {
     return sites
   }
 
-  #remember(list: Region[], region: Region): void {
-    list.push(region)
-    if (list.length > MOST_REMEMBERED) for (const old of list.splice(0, MOST_REMEMBERED / 2)) this.#remove(old)
+  /** Forgets the older half of those that are given back. */
+  #forgetFreed(): void {
+    const bySequence = this.#regions.flatMap(({ freed }) => freed?.sequence ?? []).sort((a, b) => a - b)
+    const [kept = 0] = bySequence.slice(bySequence.length >> 1)
+    this.#regions = this.#regions.filter(({ freed }) => freed === undefined || freed.sequence >= kept)
+    this.#freedCount = bySequence.length - (bySequence.length >> 1)
+    this.#last = this.#elsewhere
+    this.#lastBut = this.#elsewhere
   }
 
   #replace(region: Region): void {
+    const at = this.#indexAfter(region.start) - 1
+    const before = this.#regions[at]
+    if (before !== undefined && before.start === region.start && before.end === region.end) {
+      this.#regions[at] = region
+      this.#leaves(before)
+      return
+    }
     for (const old of this.#overlapping(region.start, region.end)) this.#remove(old)
     this.#regions.splice(this.#indexAfter(region.start), 0, region)
   }
 
   #remove(region: Region): void {
     const at = this.#indexAfter(region.start) - 1
-    if (this.#regions[at] === region) this.#regions.splice(at, 1)
+    if (this.#regions[at] !== region) return
+    this.#regions.splice(at, 1)
+    this.#leaves(region)
+  }
+
+  #leaves(region: Region): void {
+    if (region.freed !== undefined) this.#freedCount -= 1
     if (this.#last === region) this.#last = this.#elsewhere
+    if (this.#lastBut === region) this.#lastBut = this.#elsewhere
   }
 
   #overlapping(start: number, end: number): Region[] {

@@ -12,7 +12,6 @@ import type {
 } from '../driver/driver.js'
 import { type DriverWrapper, MemoryWrapper } from '../driver/driver-wrapper.js'
 import type { Detector } from './detector.js'
-import { type Touched, touching } from './operations.js'
 
 export class SanitizerMemory extends MemoryWrapper {
   constructor(
@@ -52,14 +51,15 @@ export class SanitizerMemory extends MemoryWrapper {
     route?: CopyRoute,
     name: CopyName = 'copy',
   ): void {
-    const memory: readonly Touched[] = [touching(destination, byteLength, 'out'), touching(source, byteLength, 'in')]
-    this.detector.probe(stream, name, memory)
+    const { detector } = this
+    const memory = [detector.touching(destination, byteLength, 'out'), detector.touching(source, byteLength, 'in')]
+    detector.probe(stream, name, memory)
     super.copy(destination, source, byteLength, stream, route, name)
-    this.detector.work(stream, name, memory)
+    detector.work(stream, name, memory)
   }
 
   override fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
-    const memory: readonly Touched[] = [touching(pointer, count * width, 'out')]
+    const memory = [this.detector.touching(pointer, count * width, 'out')]
     this.detector.probe(stream, 'fill', memory)
     super.fill(pointer, value, width, count, stream)
     this.detector.work(stream, 'fill', memory)

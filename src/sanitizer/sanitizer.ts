@@ -2,6 +2,7 @@
  * Finds missing waits: two uses of the same memory that nothing orders. It stands before a driver, real or simulated, and
  * follows the calls; one run covers every timing of the GPU that this order of calls can have.
  */
+import { printError, process } from '#platform'
 import {
   checkArray,
   checkBoolean,
@@ -162,7 +163,7 @@ export class Sanitizer implements Disposable {
     this.mode = mode
     this.#prints = mode === 'print' && !atOnce
     this.#exitCode = exitCode
-    const tell = atOnce ? ({ message }: SanitizerReport): void => write(message) : undefined
+    const tell = atOnce ? ({ message }: SanitizerReport): void => printError(message) : undefined
     this.#findings = new Findings({ mode, mend, suppress, tell })
     const wrap = (driver: WrappableDriver): void => this.#wrap(driver, stacks, causal)
     if (device === undefined) this.#takeBack = whenDriverOpens(wrap)
@@ -253,11 +254,11 @@ export class Sanitizer implements Disposable {
       const mended = reports.filter((report) => report.mended).length
       const ofThem = mended === 0 ? '' : `, ${mended} mended`
       const texts = reports.map(({ message }) => message).join('\n\n')
-      write(`cuda-streams sanitizer: ${reports.length} finding(s)${ofThem}\n\n${texts}`)
+      printError(`cuda-streams sanitizer: ${reports.length} finding(s)${ofThem}\n\n${texts}`)
     }
     for (const { match, reason, count } of suppressed) {
       if (this.mode !== 'collect')
-        write(`cuda-streams sanitizer: ${count} finding(s) with '${match}' suppressed: ${reason}`)
+        printError(`cuda-streams sanitizer: ${count} finding(s) with '${match}' suppressed: ${reason}`)
     }
     const isError = reports.some(({ severity, mended }) => severity === 'error' && mended !== true)
     if (isError && this.#exitCode !== undefined) process.exitCode ||= this.#exitCode
@@ -272,8 +273,6 @@ export class Sanitizer implements Disposable {
     isSanitizer = (value): value is Sanitizer => typeof value === 'object' && value !== null && #findings in value
   }
 }
-
-const write = (text: string): void => void process.stderr.write(`${text}\n`)
 
 function checkSuppressions(given: unknown): readonly Suppression[] {
   return checkArray(given, 'options.suppress', 'an array of { match, reason }').map((each, index) => {

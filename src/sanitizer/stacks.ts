@@ -57,7 +57,8 @@ export class Stacks {
 
   /** The stack of the call under way, where stacks are taken at all. */
   take(): TakenStack | undefined {
-    return this.mode === 'none' ? undefined : { stack: takeStack(OWN_FRAMES + CALLERS), exact: true, site: undefined }
+    if (this.mode === 'none') return undefined
+    return { stack: takeStack(OWN_FRAMES + CALLERS, this.take), exact: true, site: undefined }
   }
 
   /**
@@ -73,7 +74,7 @@ export class Stacks {
       return latest
     }
     this.#taken += 1
-    const stack = takeStack(OWN_FRAMES + CALLERS)
+    const stack = takeStack(OWN_FRAMES + CALLERS, this.sample)
     site.latest = { stack, exact: false, site }
     return { stack, exact: true, site: undefined }
   }

@@ -15,6 +15,8 @@ import type { TakenStack } from './stacks.js'
 export class StreamStrand extends Strand implements OperationStream {
   name: string | undefined
   closed = false
+  /** More than 1 where the driver had given its handle to others before, whose work may be reported beside its own. */
+  nth = 1
   /** The tick it began with. */
   readonly since = this.tick
   /** The driver could not be asked about it, since it captured. */
@@ -44,12 +46,13 @@ export class StreamStrand extends Strand implements OperationStream {
   }
 
   get label(): string {
-    return this.name ?? addressOf(this.handle)
+    return this.name ?? addressOf(this.handle, this.nth)
   }
 }
 
-function addressOf(handle: StreamHandle): string {
-  if (!isDefaultStream(handle)) return `Stream(0x${cudaHandleOf(handle).toString(16)})`
+function addressOf(handle: StreamHandle, nth: number): string {
+  const which = nth === 1 ? '' : `, number ${nth} of this handle`
+  if (!isDefaultStream(handle)) return `Stream(0x${cudaHandleOf(handle).toString(16)}${which})`
   const device = deviceOfDefaultStream(handle)
   return `${cudaHandleOf(handle) === 2 ? 'Stream.perThread' : 'Stream.null'}${device === 0 ? '' : ` of device ${device}`}`
 }

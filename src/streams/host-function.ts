@@ -1,5 +1,5 @@
 /** Turns a user's callback into a host function: in the async context it was queued in, and never throwing. */
-import { AsyncResource } from 'node:async_hooks'
+import { newAsyncScope } from '#platform'
 import { throwUncaught } from '../base/uncaught.js'
 import type { HostFunction } from '../driver/driver.js'
 
@@ -8,7 +8,7 @@ let running = 0
 export const isInsideHostFunction = (): boolean => running > 0
 
 export function hostFunction(callback: (status: number) => void, runsAfterFault: boolean, own = false): HostFunction {
-  const context = new AsyncResource('CudaHostFunction')
+  const context = newAsyncScope('CudaHostFunction')
   const guarded = (status: number): void => {
     running += 1
     try {

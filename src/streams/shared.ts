@@ -3,7 +3,7 @@
  * token, a plain object of names and numbers. A mark in native memory says whether the owner still has the object open, and
  * which object it is: a made-up handle would reach the driver otherwise, which crashes on some.
  */
-import { threadId } from 'node:worker_threads'
+import { randomInteger, threadId } from '#platform'
 import { type Given, isRevoked, readProperties } from '../base/arguments.js'
 import { describe, invalidType, invalidValue, stateError } from '../base/errors.js'
 import { processName } from '../base/process-name.js'
@@ -95,8 +95,7 @@ export function announce<K extends SharedKind>(
 ): SharedObject & { readonly cudaStreams: K } {
   let known = announcements.get(core)
   if (known === undefined) {
-    // Loaded at the first share: few programs need it, and it takes milliseconds.
-    const key = process.getBuiltinModule('node:crypto').randomInt(1, KEYS)
+    const key = randomInteger(1, KEYS)
     const { driver, ordinal } = device
     const mark = driverOf(device).sharing.raiseMark([key, KINDS.indexOf(kind), ordinal, ...facts])
     const shared = { cudaStreams: kind, driver, process: processName(), thread: threadId, key, mark, device: ordinal }

@@ -2,7 +2,7 @@
  * Operations for tools that watch the process: published on `node:diagnostics_channel` when their times are known, and
  * only while the channel has subscribers.
  */
-import { type Channel, channel } from 'node:diagnostics_channel'
+import { type Channel, channel, every } from '#platform'
 import { readOptions } from '../base/arguments.js'
 import { invalidType, outOfRange } from '../base/errors.js'
 import { type Device, driverOf, resolveDevice } from '../device.js'
@@ -132,7 +132,7 @@ interface Call {
 
 class ChannelPublisher {
   readonly #epoch = performance.timeOrigin + performance.now()
-  readonly #timer: NodeJS.Timeout
+  readonly #endTimer: () => void
   #source: Source
   #next: number
   /** Calls that still waited when their rows came. */
@@ -154,8 +154,7 @@ class ChannelPublisher {
   ) {
     this.#source = this.#open(0)
     this.#next = this.#source.writer.table.length
-    this.#timer = setInterval(() => this.flush(), interval)
-    this.#timer.unref()
+    this.#endTimer = every(interval, () => this.flush())
   }
 
   flush(): void {
@@ -174,7 +173,7 @@ class ChannelPublisher {
     this.flush()
     if (this.#closed) return
     this.#closed = true
-    clearInterval(this.#timer)
+    this.#endTimer()
     this.#end()
   }
 

@@ -4,6 +4,7 @@
  * and at the end.
  */
 
+import { atNextTurn, sleep } from '#platform'
 import { CudaError } from '../base/errors.js'
 import { CUresult } from '../driver/cuda-results.js'
 import {
@@ -217,7 +218,7 @@ export class EventMeter implements Meter {
     await Promise.all([...last.values()].map((event) => this.#eventFinished(event)))
     const isPending = (row: number): boolean =>
       this.table.kind[row] === RowKind.HOST_FUNCTION && Number.isNaN(this.table.end[row] ?? 0)
-    while (hostFunctions.some(isPending) && !this.#isLost()) await new Promise((resolve) => setTimeout(resolve, 1))
+    while (hostFunctions.some(isPending) && !this.#isLost()) await sleep(1)
   }
 
   close(): void {
@@ -339,7 +340,7 @@ export class EventMeter implements Meter {
   #sweepSoon(): void {
     if (this.#sweepsSoon) return
     this.#sweepsSoon = true
-    setImmediate(() => {
+    atNextTurn(() => {
       this.#sweepsSoon = false
       if (!this.#closed) this.collect()
     }).unref()

@@ -1,5 +1,5 @@
 /** The files that a timeline is saved as, by their extensions. */
-import { gzipSync } from 'node:zlib'
+import { gzip } from '#platform'
 import { invalidValue } from '../base/errors.js'
 
 const KNOWN = /\.(html|htm|json|svg|txt)$|\.(json)\.gz$/i
@@ -13,4 +13,4 @@ export function checkExtension(path: string, option: string): { readonly kind: s
 
 /** What stands in the file. */
 export const contentsOf = (path: string, text: string): string | Uint8Array =>
-  path.toLowerCase().endsWith('.gz') ? gzipSync(text) : text
+  path.toLowerCase().endsWith('.gz') ? gzip(text) : text

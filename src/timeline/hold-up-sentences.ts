@@ -1,4 +1,5 @@
 /** What held a stream up, in a sentence, and what to write instead. */
+import { process } from '#platform'
 import type { HoldUpKind } from './summary.js'
 
 export interface HoldUpFacts {

@@ -1,5 +1,5 @@
 /** The page: a template, and the data in it. */
-import { deflateSync } from 'node:zlib'
+import { deflateToBase64 } from '#platform'
 import { encodePage, type PageData } from './page-format.js'
 import { TEMPLATE } from './page-template.js'
 
@@ -7,7 +7,7 @@ const DATA = '"DATA"'
 const TITLE = '{{title}}'
 
 export function toHtml(data: PageData): string {
-  const bytes = deflateSync(Buffer.concat(encodePage(data))).toString('base64')
+  const bytes = deflateToBase64(encodePage(data))
   return TEMPLATE.replaceAll(TITLE, () => escaped(data.title)).replace(DATA, () => bytes)
 }
 

@@ -1,9 +1,8 @@
 /** A recording under way. All recordings of one driver share a RowWriter; each has its window of the rows. */
-
+import { listen } from '#cupti'
 import { whenNameIsGiven } from '../driver/stream-names.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
-import { Activities } from './cupti/activities.js'
-import { ForeignWork } from './cupti/foreign-work.js'
+import type { ForeignWork } from './cupti/foreign-work.js'
 import type { RowWriter } from './row-writer.js'
 import { TimelineDriver } from './timeline-driver.js'
 import { type Trace, type TraceWindow, takeTrace } from './trace.js'
@@ -46,15 +45,15 @@ export class Session {
     everything = false,
   ) {
     // On the simulator all work is this library's.
-    const activities = everything && driver.name === 'cuda' ? Activities.open(limit) : undefined
+    const cupti = everything && driver.name === 'cuda' ? listen(limit) : undefined
     try {
       this.#shared = share(driver, device)
     } catch (error) {
-      activities?.close()
+      cupti?.close()
       throw error
     }
     const { writer } = this.#shared
-    this.#foreign = activities && new ForeignWork(activities, writer, device ?? 0)
+    this.#foreign = cupti?.join(writer, device ?? 0)
     this.writer = writer
     const { table } = writer
     this.#from = table.length

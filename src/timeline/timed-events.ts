@@ -1,4 +1,5 @@
 /** Events with timing, made ahead and used again: to make one in between would cost as much as half a record. */
+import { atNextTurn } from '#platform'
 import { type ContextHandle, type Driver, EventFlag, type EventHandle } from '../driver/driver.js'
 
 /** Made when a context is first seen, and again whenever only half are left. */
@@ -55,7 +56,7 @@ export class TimedEvents {
   #refillSoon(context: ContextHandle): void {
     if (this.#refillsSoon) return
     this.#refillsSoon = true
-    setImmediate(() => {
+    atNextTurn(() => {
       this.#refillsSoon = false
       if (this.#closed) return
       try {

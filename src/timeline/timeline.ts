@@ -1,5 +1,5 @@
 /** What ran when: recorded from any driver, for Perfetto, for a page to look at, and for programs. */
-import { writeFile } from 'node:fs/promises'
+import { writeFile } from '#platform'
 import {
   checkArray,
   checkBoolean,

@@ -2,6 +2,7 @@
  * The Trace Event format, with the conventions of PyTorch's profiler, so that tools made for one open the other: a
  * process for each device, a thread for each stream, microseconds with nanoseconds behind the point.
  */
+import { process } from '#platform'
 import { deviceInCause, isHostOnly, isInstant, KIND_NAMES, RowKind } from './kinds.js'
 import { NO_ROW } from './table.js'
 import type { Trace } from './trace.js'

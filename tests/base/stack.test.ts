@@ -1,6 +1,6 @@
 /** Which lines of a stack are the program's own, also in a bundle, where the library's files are the program's. */
 import assert from 'node:assert/strict'
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -18,7 +18,8 @@ test('the lines of the library are told by its folder; in a bundle without a sou
   const folder = mkdtempSync(join(tmpdir(), 'bundle-'))
   context.after(() => rmSync(folder, { recursive: true, force: true }))
   const bundle = join(folder, 'bundle.mjs')
-  copyFileSync(join(root, 'dist', 'src', 'base', 'stack.js'), bundle)
+  const compiled = readFileSync(join(root, 'dist', 'src', 'base', 'stack.js'), 'utf8')
+  writeFileSync(bundle, compiled.replace("'#platform'", `'${new URL('../../src/base/platform.js', import.meta.url)}'`))
   const bundled = (await import(pathToFileURL(bundle).href)) as Stacks
 
   const program = 'at work (file:///app/program.js:3:5)'

@@ -12,10 +12,10 @@ import { installedProject, type Koffi } from '../helpers/installed-project.js'
 import { onMachine } from '../helpers/machine.js'
 import { root } from '../helpers/root.js'
 import { fakeLibraries } from '../libraries/fake-libraries.js'
-import { pretendedCuda } from '../pretend/pretend.js'
+import { pretendedCuda, pretendedCupti } from '../pretend/pretend.js'
 
 const MAIN = join('dist', 'src', 'cli', 'main.js')
-const LIBRARIES = ['CUDA_STREAMS_CUBLAS', 'CUDA_STREAMS_NCCL'] as const
+const LIBRARIES = ['CUDA_STREAMS_CUBLAS', 'CUDA_STREAMS_NCCL', 'CUDA_STREAMS_CUPTI'] as const
 const skip = process.platform === 'linux' ? false : 'the machines are told by files of Linux'
 const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-doctor-'))
 const pretended = pretendedCuda()
@@ -121,7 +121,7 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
     assert.deepEqual(report.traces, [])
     assert.ok(report.koffi && 'version' in report.koffi && existsSync(report.koffi.file ?? ''))
     assert.match(report.text, /^✓ device 0 .*the self-test passed$/m)
-    assert.deepEqual(Object.keys(report.libraries), ['NVRTC', 'cuBLAS', 'NCCL'])
+    assert.deepEqual(Object.keys(report.libraries), ['NVRTC', 'cuBLAS', 'NCCL', 'CUPTI'])
   })
 
   test('does without koffi', async () => {
@@ -210,6 +210,23 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
         report.text,
         /^✓ device 0 .*Pretended GPU, 64\.0 GiB, compute capability 9\.0: the self-test passed$/m,
       )
+    })
+
+    test('finds CUPTI, says what it is for, and takes no version for found that timelines do not know', async () => {
+      assert.ok(typeof pretended !== 'string')
+      const file = pretendedCupti(pretended)
+      const missing = await doctor({ pretended: true, env: { CUDA_STREAMS_CUPTI: '/nowhere/libcupti.so' } })
+      assert.match(
+        missing.problems.join(),
+        /^CUPTI, which tells of other libraries' work, was not found: tried \/nowhere/,
+      )
+      assert.match(missing.text, /^– CUPTI .*nvidia-cuda-cupti/m)
+      const { libraries, ok, text } = await doctor({ pretended: true, env: { CUDA_STREAMS_CUPTI: file } })
+      assert.ok(ok)
+      assert.deepEqual(libraries['CUPTI'], { version: '130001', file })
+      assert.match(text, /^✓ CUPTI +130001 \(timelines of other libraries' work need it\): \//m)
+      const old = await doctor({ pretended: true, env: { CUDA_STREAMS_CUPTI: file, PRETENDED_CUPTI_VERSION: '22' } })
+      assert.match(old.problems.join(), /^This CUPTI is of version 22; those of CUDA 12\.5 to 13 are known/)
     })
 
     test('is not confused by what libraries print', async () => {

@@ -200,7 +200,7 @@ describe('the guides leave out', { skip }, () => {
       ].sort(),
     )
     const variables = new Set([...read, ...namesIn('dist/src', ours)].filter((name) => !codes.includes(name)))
-    assert.ok(variables.has('CUDA_STREAMS_DRIVER') && variables.has('HOME') && variables.has('BENCH_PYTHON'))
+    assert.ok(variables.has('CUDA_STREAMS_DRIVER') && variables.has('HOME') && variables.has('CUDA_VISIBLE_DEVICES'))
     const documented = spansOf((path) => path === 'docs/environment.md')
     const missing = [...variables].filter((name) => !new RegExp(`\\b${name}\\b`).test(documented))
     assert.deepEqual(missing, [])

@@ -1,14 +1,5 @@
 /** What a C library's header says: prototypes by name, enumerators, macros, and where a struct has its members. */
-import { existsSync, readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
-import { pythonFolders, toolkitFolders } from '../../src/driver/cuda/libcuda/find-library.js'
-
-/** The header on this machine, or the places that were tried. */
-export function findHeader(name: string): string | { readonly tried: readonly string[] } {
-  const folders = [...pythonFolders(), ...toolkitFolders(), '/usr', dirname('/usr/local/x')]
-  const tried = folders.map((folder) => join(folder, 'include', name))
-  return tried.find((path) => existsSync(path)) ?? { tried }
-}
+import { readFileSync } from 'node:fs'
 
 export class CHeader {
   readonly path: string

@@ -18,7 +18,8 @@ import {
   NCCL_TYPES,
   UNIQUE_ID_BYTES,
 } from '../../src/libraries/nccl/library.js'
-import { CHeader, findHeader, writtenTypes } from './c-header.js'
+import { findHeader } from '../helpers/cuda-toolkit.js'
+import { CHeader, writtenTypes } from './c-header.js'
 
 const HANDLES = ['cublasHandle_t', 'cudaStream_t', 'ncclComm_t', 'size_t']
 const ENUMS = /^(cublasOperation_t|cudaDataType|cublasComputeType_t|cublasGemmAlgo_t|ncclDataType_t|ncclRedOp_t|int)$/

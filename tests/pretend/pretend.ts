@@ -11,8 +11,13 @@ const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..')
 /** Does this process run on a pretended GPU? */
 export const isPretended = (): boolean => process.env[PRETENDED] !== undefined
 
+interface Pretended {
+  readonly env: NodeJS.ProcessEnv
+  readonly remove: () => void
+}
+
 /** The environment of a process that takes the pretended libcuda for the NVIDIA driver; or why there is none. */
-export function pretendedCuda(): { readonly env: NodeJS.ProcessEnv; readonly remove: () => void } | string {
+export function pretendedCuda(): Pretended | string {
   if (process.platform !== 'linux') return 'the pretended libcuda is for Linux'
   const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-pretended-'))
   const library = join(folder, 'libcuda.so.1')
@@ -33,4 +38,14 @@ export function pretendedCuda(): { readonly env: NodeJS.ProcessEnv; readonly rem
   }
   Reflect.deleteProperty(env, 'NODE_TEST_CONTEXT')
   return { env, remove: () => rmSync(folder, { recursive: true, force: true }) }
+}
+
+/** The file of a pretended CUPTI, beside that libcuda. */
+export function pretendedCupti({ env }: Pretended): string {
+  const library = join(env['LD_LIBRARY_PATH'] ?? '', 'libcupti.so')
+  const source = join(ROOT, 'tests', 'pretend', 'libcupti.c')
+  const options = ['-shared', '-fPIC', '-O2', '-pthread', '-Wall', '-Wextra', '-Werror', '-Wl,-z,nodelete']
+  const compiled = spawnSync('cc', [...options, '-o', library, source, '-ldl'], { encoding: 'utf8' })
+  if (compiled.status !== 0) throw new Error(compiled.stderr)
+  return library
 }

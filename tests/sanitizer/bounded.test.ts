@@ -10,6 +10,9 @@ import { DriverWrapper } from '../../src/driver/driver-wrapper.js'
 import { Detector } from '../../src/sanitizer/detector.js'
 import { Findings } from '../../src/sanitizer/findings.js'
 import { HappensBefore } from '../../src/sanitizer/happens-before.js'
+import { CheckedOperation } from '../../src/sanitizer/operations.js'
+import { PendingHostFunctions } from '../../src/sanitizer/pending.js'
+import { Regions } from '../../src/sanitizer/regions.js'
 import { SanitizerSharing } from '../../src/sanitizer/sanitizer-sharing.js'
 import { Stacks } from '../../src/sanitizer/stacks.js'
 
@@ -103,6 +106,43 @@ it('buffers, streams and events that are closed are forgotten', () => {
   assert.ok(many.ranges <= 10, `${many.ranges} ranges`)
 })
 
+it('of memory that was given back the latest is known as gone, and what takes its place is not', () => {
+  const regions = new Regions(new PendingHostFunctions())
+  const at = (index: number): Pointer => (BYTES * (index + 1)) as Pointer
+  const gone = (sequence: number): CheckedOperation =>
+    new CheckedOperation(
+      { slot: 0, tick: 1, clock: [] },
+      sequence,
+      'free',
+      'free',
+      undefined,
+      undefined,
+      [],
+      undefined,
+      undefined,
+    )
+  const kept = regions.allocated(at(20_000), BYTES, 'device')
+  for (let index = 0; index < 10_000; index += 1) {
+    regions.free(regions.allocated(at(index), BYTES, 'device'), gone(index))
+    assert.ok(regions.count <= 4097)
+    assert.equal(regions.at(at(index)).freed?.sequence, index)
+  }
+  for (let index = 9_999; index > 9_999 - 2048; index -= 1) assert.equal(regions.at(at(index)).freed?.sequence, index)
+  assert.equal(regions.at(at(0)).freed, undefined)
+  assert.equal(regions.at(at(20_000)), kept)
+  for (let index = 5000; index < 10_000; index += 1) {
+    const again = regions.allocated(at(index), BYTES, 'device')
+    assert.equal(regions.at(at(index)), again)
+    assert.equal(regions.startingAt(at(index)), again)
+  }
+  assert.equal(regions.count, 5001)
+  // Some of them are gone with what is put across.
+  const across = regions.allocated((at(6000) + 8) as Pointer, 2 * BYTES, 'device')
+  assert.equal(regions.at(at(6001)), across)
+  assert.equal(regions.at((at(6000) + 4) as Pointer).kind, 'unknown')
+  assert.equal(regions.count, 4999)
+})
+
 it('streams of other libraries are forgotten when nothing of them is left to be waited for', () => {
   const { few, many } = remembered(300, (device) => {
     const data = device.alloc(BYTES)
@@ -185,6 +225,31 @@ it('a stream that is closed unused is forgotten at once', () => {
     order.streams.destroyed(handle)
   }
   assert.ok(order.streams.at(make()).slot < 5)
+})
+
+it('streams that had one handle after another are told apart, as long as work of the earlier may be reported', () => {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  const driver = driverOf(device)
+  const order = new HappensBefore(new DriverWrapper(driver), false)
+  const context = driver.deviceContext(0)
+  const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
+  const make = () => {
+    order.streams.created(handle, context, StreamFlag.NON_BLOCKING, undefined)
+    return order.streams.at(handle)
+  }
+  const first = make().advance()
+  order.streams.destroyed(handle)
+  const second = make().advance()
+  order.streams.destroyed(handle)
+  const third = make()
+  const name = `Stream(0x${handle.toString(16)}`
+  const labels = [`${name})`, `${name}, number 2 of this handle)`, `${name}, number 3 of this handle)`]
+  assert.deepEqual([first.label, second.label, third.label], labels)
+  order.hostKnows([first.point(), second.point()])
+  order.streams.destroyed(handle)
+  assert.equal(make().label, `${name})`)
 })
 
 it('events that the driver takes over with memory of another process are forgotten', () => {

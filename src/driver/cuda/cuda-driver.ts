@@ -380,7 +380,8 @@ export class CudaDriver implements Driver {
   }
 
   streamMakeRoom(stream: StreamHandle, entries: number): void {
-    if (!this.#hostFunctions.anyPending || this.#isCapturing(stream)) return
+    if (!this.#hostFunctions.anyPending || this.#hostFunctions.surelyHasRoom(stream, entries)) return
+    if (this.#isCapturing(stream)) return
     this.#inUse.during(stream, () => this.parts.blocking.forRoom(stream, entries, () => this.streamQuery(stream)))
   }
 

@@ -1,5 +1,5 @@
 /** Kernels of the simulated GPU: it runs no GPU code, but their twins in JavaScript. */
-import { constants } from 'node:buffer'
+import { LONGEST_ARRAY } from '#platform'
 import { invalidValue, stateError } from '../../base/errors.js'
 import { surfacing } from '../../base/uncaught.js'
 import { CUresult, cudaError } from '../cuda-results.js'
@@ -14,8 +14,6 @@ import type { Queued, SimMemory, WorkQueue } from './sim-memory.js'
 import { type Change, watchWrites } from './written-memory.js'
 
 const CALL = 'cuLaunchKernelEx'
-/** Bytes that this Node lets a typed array have. */
-const LONGEST_VIEW = constants.MAX_LENGTH
 
 export class SimKernels implements KernelDriver {
   readonly compileNow = refuse
@@ -71,7 +69,7 @@ class TwinWork implements Work {
     private readonly memory: SimMemory,
   ) {
     this.held = twin.memory.map(({ pointer, byteLength }) => {
-      if (byteLength > LONGEST_VIEW) throw tooLong(twin.name, byteLength)
+      if (byteLength > LONGEST_ARRAY) throw tooLong(twin.name, byteLength)
       return memory.prepareAt(pointer, byteLength, CALL)
     })
   }
@@ -144,7 +142,10 @@ const within = (value: number, limit: number): boolean => value <= (simulatedAtt
 
 function tooLong(name: string, byteLength: number): Error {
   const what = `${name} cannot be simulated on a buffer of ${byteLength} bytes`
-  return stateError('ERR_UNSUPPORTED', `${what}: JavaScript sees at most ${LONGEST_VIEW} of them at once. Pass a slice`)
+  return stateError(
+    'ERR_UNSUPPORTED',
+    `${what}: JavaScript sees at most ${LONGEST_ARRAY} of them at once. Pass a slice`,
+  )
 }
 
 export function refuse(): never {

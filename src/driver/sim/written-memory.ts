@@ -3,6 +3,7 @@
  * given. It shows by comparison, so what is written as it was before is not noticed, and of long stretches only both ends
  * are compared unless all is asked for.
  */
+import { sameBytes } from '#platform'
 import type { Access } from '../driver.js'
 
 /** Bytes of a stretch that are compared: half of them at each end. */
@@ -46,7 +47,7 @@ export function watchWrites(pieces: readonly TwinPiece[], comparesAll: boolean):
   }
   return () => {
     for (const { now, before } of kept.stretches) {
-      if (Buffer.compare(now, before) === 0) continue
+      if (sameBytes(now, before)) continue
       return placeOf(
         pieces,
         now,

@@ -66,7 +66,13 @@ function declare(): CuptiLibrary {
   checkCupti('cuptiGetVersion', library.cuptiGetVersion(memory.address))
   const version = memory.uint32[0] ?? 0
   memory.free()
-  if (isKnown(version)) return library
+  checkCuptiVersion(version)
+  return library
+}
+
+/** @throws ERR_UNSUPPORTED for a version whose records are not known */
+export function checkCuptiVersion(version: number): void {
+  if (isKnown(version)) return
   throw stateError(
     'ERR_UNSUPPORTED',
     `This CUPTI is of version ${version}; those of CUDA 12.5 to 13 are known (23 to 28, and 13xxxx). ${CUPTI.wayOut}`,

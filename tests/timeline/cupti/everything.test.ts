@@ -3,8 +3,7 @@
  * its own while JavaScript waits for it: what other code queues is shown between what the library queues, once and in order.
  */
 import assert from 'node:assert/strict'
-import { spawn, spawnSync } from 'node:child_process'
-import { dirname, join } from 'node:path'
+import { spawn } from 'node:child_process'
 import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
@@ -12,9 +11,8 @@ import { Device, type DeviceBuffer, defineKernel, ExternalStream, type PinnedBuf
 import { simulate } from 'cuda-streams/sim'
 import { Timeline, type TimelineOperation } from 'cuda-streams/timeline'
 import { MACHINE_CODES } from '../../../src/timeline/cupti/record-buffers.js'
-import { root } from '../../helpers/root.js'
 import { runsTestFile } from '../../helpers/run-time.js'
-import { isPretended, pretendedCuda } from '../../pretend/pretend.js'
+import { isPretended, pretendedCuda, pretendedCupti } from '../../pretend/pretend.js'
 import { dataOfPage } from '../page-data.js'
 import { ForeignCuda } from './foreign-cuda.js'
 
@@ -58,12 +56,7 @@ if (isPretended()) {
     for (const [title, more] of modes) {
       test(title, async () => {
         assert.ok(typeof pretended !== 'string')
-        const library = join(dirname(pretended.env['CUDA_STREAMS_NVRTC'] ?? ''), 'libcupti.so')
-        const source = join(root, 'tests', 'pretend', 'libcupti.c')
-        const options = ['-shared', '-fPIC', '-O2', '-pthread', '-Wall', '-Wextra', '-Werror', '-Wl,-z,nodelete']
-        const compiled = spawnSync('cc', [...options, '-o', library, source, '-ldl'], { encoding: 'utf8' })
-        assert.equal(compiled.status, 0, compiled.stderr)
-        const env = { ...pretended.env, CUDA_STREAMS_CUPTI: library, ...more }
+        const env = { ...pretended.env, CUDA_STREAMS_CUPTI: pretendedCupti(pretended), ...more }
         const child = spawn(process.execPath, runsTestFile(fileURLToPath(import.meta.url)), { env, timeout: 120_000 })
         let output = ''
         for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += String(text)))

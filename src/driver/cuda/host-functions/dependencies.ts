@@ -33,9 +33,10 @@ export class Dependencies {
   ) {}
 
   clear(): void {
-    this.#streams.clear()
-    this.#events.clear()
-    this.#facts.clear()
+    // A map that is cleared gets a new table, and this is called after each wait.
+    if (this.#streams.size > 0) this.#streams.clear()
+    if (this.#events.size > 0) this.#events.clear()
+    if (this.#facts.size > 0) this.#facts.clear()
   }
 
   queued(stream: StreamHandle, call: GateCall): void {

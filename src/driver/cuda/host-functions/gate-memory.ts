@@ -86,16 +86,19 @@ export class GateMemory {
   /** Writes the operations down as CUDA takes them. Returns their address, valid until the next call. */
   describe(slot: number, operations: readonly (WriteOperation | WaitOperation)[]): number {
     this.#prepared()
-    const { uint32, uint64, address } = this.#operations
-    uint64.fill(0n)
-    for (const [index, operation] of operations.entries()) {
-      const at = index * OPERATION_BYTES
+    const { uint32, address } = this.#operations
+    const gate = (this.#words?.address ?? 0) + slot * SLOT_BYTES
+    let at = 0
+    for (const operation of operations) {
       const waits = 'waitUntilGo' in operation
-      const word = waits || operation.write === 'go' ? 1 : 0
-      uint32[at / 4] = waits ? WAIT_VALUE_32 : WRITE_VALUE_32
-      uint64[at / 8 + 1] = BigInt((this.#words?.address ?? 0) + slot * SLOT_BYTES + word * 4)
-      uint32[at / 4 + 4] = operation.value >>> 0
-      uint32[at / 4 + 6] = waits ? operation.waitUntilGo : 0
+      const word = gate + (waits || operation.write === 'go' ? 4 : 0)
+      // The words between stay zero.
+      uint32[at] = waits ? WAIT_VALUE_32 : WRITE_VALUE_32
+      uint32[at + 2] = word
+      uint32[at + 3] = word / 2 ** 32
+      uint32[at + 4] = operation.value
+      uint32[at + 6] = waits ? operation.waitUntilGo : 0
+      at += OPERATION_BYTES / 4
     }
     return address
   }
@@ -104,6 +107,7 @@ export class GateMemory {
     if (this.#words === undefined) {
       this.#words = new NativeMemory(GATE_SLOTS * SLOT_BYTES, this.#allocate())
       this.#words.bytes.fill(0)
+      this.#operations.bytes.fill(0)
       fillAtExit(this.#words.address, this.#words.bytes.length, EVERY_GATE_OPEN)
       this.#labels = new NativeMemory(GATE_SLOTS * LABEL_BYTES)
       this.made(this.#words.address, GATE_SLOTS, this.#labels.address)

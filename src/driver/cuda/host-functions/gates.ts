@@ -93,11 +93,13 @@ export class Gates {
    * when it is told how many milliseconds that has been.
    */
   announce(count: number): void {
-    const begun = performance.now()
+    let begun: number | undefined
     for (;;) {
       if (this.#pending === 0) this.beforeFirst()
       if (this.threads.announce(this.#pending + count)) return
-      this.rest(performance.now() - begun)
+      const now = performance.now()
+      begun ??= now
+      this.rest(now - begun)
     }
   }
 
@@ -162,8 +164,10 @@ export class Gates {
     const lane = this.#dueLane(mayRun)
     if (lane === undefined) return false
     // The lane served last goes to the end, so that one that never stops arriving cannot starve the others.
-    this.#active.splice(this.#active.indexOf(lane), 1)
-    this.#active.push(lane)
+    if (this.#active.length > 1) {
+      this.#active.splice(this.#active.indexOf(lane), 1)
+      this.#active.push(lane)
+    }
     this.#run(lane)
     return true
   }

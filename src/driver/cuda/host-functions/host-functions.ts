@@ -70,7 +70,6 @@ export class HostFunctions {
     const key = canonicalStream(stream)
     const { gates, depth, dependencies, pump } = this.parts
     const call = gates.queue(key, raw, context, host)
-    depth.count(key, 1)
     depth.gateQueued(key)
     dependencies.queued(key, call)
     this.#tracksOrder = true
@@ -151,6 +150,11 @@ export class HostFunctions {
   /** Entries of the stream's hardware queue are about to be taken. */
   countEntries(stream: StreamHandle, entries: number): void {
     if (this.anyPending) this.parts.depth.count(canonicalStream(stream), entries)
+  }
+
+  /** Do the counts alone say that the stream's hardware queue takes so many entries more? */
+  surelyHasRoom(stream: StreamHandle, entries: number): boolean {
+    return this.parts.depth.surelyHasRoom(canonicalStream(stream), entries) && !this.parts.gates.full
   }
 
   /** Does the stream's hardware queue take so many entries more? `isEmpty` asks the driver whether nothing is in it. */

@@ -65,16 +65,28 @@ export class QueueDepth {
     this.#changeBy(entries)
   }
 
-  /** The entry counted last was a gate. */
+  /** Counts a gate, which is one entry. */
   gateQueued(stream: StreamHandle): void {
     const account = this.#accounts.get(stream)
-    if (account !== undefined) account.sinceGate = 0
+    if (account === undefined) {
+      this.#accounts.set(stream, { entries: 1, sinceGate: 0 })
+    } else {
+      account.entries += 1
+      account.sinceGate = 0
+    }
+    this.#changeBy(1)
+  }
+
+  /** Do the counts alone say that the stream can take so many more? */
+  surelyHasRoom(stream: StreamHandle, entries: number): boolean {
+    const account = this.#accounts.get(stream)
+    return account === undefined || account.entries + entries <= this.#limit()
   }
 
   /** Can the stream take so many more for sure? `isEmpty` asks the driver, and is called only where it may not. */
   hasRoom(stream: StreamHandle, entries: number, isEmpty: () => boolean): boolean {
     const account = this.#accounts.get(stream)
-    if (account === undefined || account.entries + entries <= this.#limit()) return true
+    if (account === undefined || this.surelyHasRoom(stream, entries)) return true
     if (isEmpty()) {
       this.forget(stream)
       return true

@@ -182,17 +182,19 @@ export class Blocking {
   /** Runs every host function that comes due: each has returned before the next begins. */
   #blockOutside(isDone: () => boolean, what: string): void {
     const { hostFunctions, gates, rest } = this.parts
-    let since = performance.now()
+    let since: number | undefined
     let others: OthersStanding | undefined
     let waited = 0
     const mayRunFirst = (turn: number): boolean => turn % LOOKS !== 0 && waited < LOOKS_FOR && hostFunctions.pending
     for (let turn = 0; mayRunFirst(turn) || !isDone(); turn += 1) {
       if (gates.runDue()) {
-        since = performance.now()
+        since = undefined
         others = undefined
         continue
       }
-      waited = performance.now() - since
+      const now = performance.now()
+      since ??= now
+      waited = now - since
       if (turn % 64 === 63) {
         hostFunctions.lookForFaults()
         if (waited > CALM_WITHIN) others = this.#lookAtOthers(others, what)

@@ -1,6 +1,5 @@
 /** What cuda.h says, read from the toolkit's own file: prototypes, the names they are exported by, and enums. */
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 
 export interface Parameter {
   readonly type: string
@@ -31,17 +30,6 @@ export interface CudaHeader {
   isEnum(type: string): boolean
   /** Is this a `typedef struct X_st *` or another pointer by name? */
   isHandle(type: string): boolean
-}
-
-/** Where cuda.h is on this machine; undefined with the places that were tried. */
-export function findCudaHeader(): { readonly path: string } | { readonly tried: readonly string[] } {
-  const { env } = process
-  const homes = [env['CUDA_HOME'], env['CUDA_PATH'], '/usr/local/cuda', '/usr/local/cuda-13.0']
-  const tried = homes
-    .filter((home) => home !== undefined && home !== '')
-    .map((home) => join(`${home}`, 'include', 'cuda.h'))
-  const path = tried.find((candidate) => existsSync(candidate))
-  return path === undefined ? { tried } : { path }
 }
 
 export function readCudaHeader(path: string): CudaHeader {

@@ -5,14 +5,8 @@ import { type ArgumentType, argumentTypesOf, SIGNATURES } from '../../../../src/
 import { CUresult, cudaResultName } from '../../../../src/driver/cuda-results.js'
 import { DEVICE_ATTRIBUTES } from '../../../../src/driver/device-attributes.js'
 import { EventFlag, ExternalFlag, StreamFlag } from '../../../../src/driver/driver.js'
-import {
-  type CudaHeader,
-  findCudaHeader,
-  type Parameter,
-  parsePrototype,
-  readCudaHeader,
-  written,
-} from './cuda-header.js'
+import { findHeader } from '../../../helpers/cuda-toolkit.js'
+import { type CudaHeader, type Parameter, parsePrototype, readCudaHeader, written } from './cuda-header.js'
 
 /** Functions taken by an old name although the header's plain name stands for a newer one, and why. */
 const DELIBERATELY_OLD: Readonly<Record<string, string>> = {
@@ -21,10 +15,10 @@ const DELIBERATELY_OLD: Readonly<Record<string, string>> = {
 }
 
 /** The CUDA_VERSION whose results and attributes the tables have. */
-const TABLES_ARE_OF = 13_000
+const TABLES_ARE_OF = 13_050
 
-const found = findCudaHeader()
-const skip = 'tried' in found ? `no CUDA toolkit here: tried ${found.tried.join(', ')}` : false
+const found = findHeader('cuda.h')
+const skip = typeof found === 'object' ? `no CUDA toolkit here: tried ${found.tried.join(', ')}` : false
 if (typeof skip === 'string') console.log(`skipped: ${skip}`)
 
 const rows = Object.entries(SIGNATURES).map(
@@ -60,9 +54,9 @@ describe('the ledger of driver functions', () => {
 })
 
 describe('against cuda.h', { skip }, () => {
-  if ('tried' in found) return
-  const header = readCudaHeader(found.path)
-  console.log(`${found.path}, CUDA ${header.version}: ${header.current.size} functions`)
+  if (typeof found === 'object') return
+  const header = readCudaHeader(found)
+  console.log(`${found}, CUDA ${header.version}: ${header.current.size} functions`)
 
   it('reads the header', () => {
     assert.ok(header.version >= 12_000, `version ${header.version}`)

@@ -127,6 +127,41 @@ test('while a library is waited for, host functions run', () => {
   )
 })
 
+test('a blocked thread looks eight times at the gates for each query, in its first millisecond and while any are pending', (t) => {
+  for (const [pending, asked] of [
+    [1, `${'q.'.padEnd(9, '.')}${'q.'.padEnd(9, '.')}q.q.q.q`],
+    [0, 'q.q.q.q'],
+  ] as const) {
+    let clock = 0
+    t.mock.method(performance, 'now', () => clock)
+    let done = ''
+    const parts = {
+      gates: {
+        pending,
+        running: [],
+        active: [],
+        runDue() {
+          done += '.'
+          return false
+        },
+      },
+      threads: alone(),
+      depth: { clear: () => {}, refresh: () => {} },
+      dependencies: { clear: () => {} },
+      rest: () => {
+        clock += 1 / 16
+      },
+    }
+    const { blocking } = waitingOf(parts)
+    blocking.forLibrary(() => {
+      done += 'q'
+      return done.length >= asked.length
+    }, 'the library')
+    assert.equal(done, asked, `${pending} pending`)
+    t.mock.reset()
+  }
+})
+
 test('a stream that is closed counts no more, though only another thread has host functions pending', () => {
   const forgotten: number[] = []
   const parts = {

@@ -1,4 +1,4 @@
-/** Empty kernels and a spinning one, straight through libcuda: GPU work whose own cost is known and small. */
+/** Kernels whose own cost is known and small; and, straight through libcuda, what another library does with streams. */
 
 import koffi from 'koffi'
 
@@ -22,13 +22,11 @@ again:
 }
 `
 
-export interface Kernels {
+export interface BareDriver {
   /** Where libcuda was found. */
   readonly libcuda: string
   /** As the driver has it: 13000 for CUDA 13.0. */
   readonly cudaVersion: number
-  /** Launches a kernel that runs this long. */
-  spin(streamHandle: bigint, nanoseconds: number): void
   /** A stream that cuda-streams knows nothing of. */
   createForeignStream(): bigint
   /** Holds the stream until the result is called. One stream at a time. */
@@ -44,8 +42,8 @@ const candidates = [
   'libcuda.so',
 ] as const
 
-/** Loads the kernels into device 0's primary context, which becomes current on this thread. */
-export function openKernels(): Kernels {
+/** Device 0's primary context becomes current on this thread. */
+export function openBareDriver(): BareDriver {
   const { path, library } = loadLibcuda()
   const declare = (symbol: string, args: readonly string[]): ((...values: unknown[]) => void) => {
     const call = library.func(symbol, 'int', [...args])
@@ -61,21 +59,7 @@ export function openKernels(): Kernels {
   const cudaVersion = out()
   declare('cuDevicePrimaryCtxRetain', ['uintptr_t', 'int'])(slot, 0)
   declare('cuCtxSetCurrent', ['uintptr_t'])(out())
-  declare('cuModuleLoadData', ['uintptr_t', 'str'])(slot, ptx)
-  const module = out()
-  const getFunction = declare('cuModuleGetFunction', ['uintptr_t', 'uintptr_t', 'str'])
-  getFunction(slot, module, 'spin')
-  const spin = out()
-
-  const launchArguments = ['uintptr_t', ...Array<string>(7).fill('uint32_t'), 'uintptr_t', 'uintptr_t', 'uintptr_t']
-  const launchKernel = library.func('cuLaunchKernel', 'int', launchArguments)
-  const launch = (kernel: number, stream: number, parameters: number): void =>
-    check('cuLaunchKernel', launchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, 0))
-  const createStream = declare('cuStreamCreate', ['uintptr_t', 'uint32_t'])
-
-  const duration: bigint = koffi.alloc('uint64_t', 1)
-  const parameters: bigint = koffi.alloc('uint64_t', 1)
-  koffi.encode(parameters, 'uint64_t', duration)
+  const createStream = declare('cuStreamCreateWithPriority', ['uintptr_t', 'uint32_t', 'int'])
 
   const waitValue = declare('cuStreamWaitValue32_v2', ['uintptr_t', 'uintptr_t', 'uint32_t', 'uint32_t'])
   declare('cuMemHostAlloc', ['uintptr_t', 'size_t', 'uint32_t'])(slot, 4, PORTABLE_AND_MAPPED)
@@ -86,12 +70,8 @@ export function openKernels(): Kernels {
   return {
     libcuda: path,
     cudaVersion,
-    spin(streamHandle, nanoseconds) {
-      koffi.encode(duration, 'uint64_t', nanoseconds)
-      launch(spin, Number(streamHandle), Number(parameters))
-    },
     createForeignStream() {
-      createStream(slot, NON_BLOCKING)
+      createStream(slot, NON_BLOCKING, 0)
       return BigInt(out())
     },
     hold(streamHandle) {

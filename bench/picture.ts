@@ -1,0 +1,96 @@
+/** A run of the bench as a picture: what a call takes beside what it takes others, on a scale of ratios. */
+
+import { fastestPython, type Result, type ResultRow, ratio } from './result.js'
+import type { Summary } from './statistics.js'
+
+interface Mark {
+  readonly className: 'c' | 'python'
+  readonly label: string
+  readonly summary: Summary
+}
+
+const WIDTH = 1000
+const LEFT = 400
+const RIGHT = 70
+const LINE = 26
+const TOP = 74
+/** Ratios at the ends of the scale; what lies beyond stands at the end. */
+const [LEAST, MOST] = [1 / 64, 4]
+const TICKS = [1 / 64, 1 / 16, 1 / 4, 1 / 2, 1, 2, 4]
+
+const STYLE = `text{font:12px system-ui,-apple-system,"Segoe UI",sans-serif;fill:#1c2330}.title{font-size:15px;font-weight:600}.group{font-weight:600}
+.faint{fill:#576273}.end{text-anchor:end}.middle{text-anchor:middle}.background{fill:#fff}.grid{stroke:#e0e4ea}.one{stroke:#1c2330}
+.c{fill:#0b57d0;stroke:#0b57d0}.python{fill:#a8380a;stroke:#a8380a}
+@media(prefers-color-scheme:dark){text{fill:#e4e8ef}.faint{fill:#8f9bad}.background{fill:#12151b}.grid{stroke:#2b323d}.one{stroke:#e4e8ef}.c{fill:#8ab4ff;stroke:#8ab4ff}.python{fill:#ff9d5c;stroke:#ff9d5c}}`
+
+const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
+
+const x = (value: number): number => {
+  const within = Math.min(MOST, Math.max(LEAST, value))
+  return LEFT + ((WIDTH - LEFT - RIGHT) * Math.log(within / LEAST)) / Math.log(MOST / LEAST)
+}
+
+const tick = (value: number): string => (value < 1 ? `1/${1 / value}` : String(value))
+
+/** A dot at the median, and a line over the half of the rounds in the middle. */
+function drawn({ className, label, summary }: Mark, y: number): string {
+  const [low, middle, high] = [summary.low, summary.median, summary.high].map(x) as [number, number, number]
+  const title = `<title>${escaped(label)}: ${summary.median.toFixed(2)} (${summary.low.toFixed(2)}–${summary.high.toFixed(2)})</title>`
+  const shape =
+    className === 'c'
+      ? `<circle cx="${middle.toFixed(1)}" cy="${y}" r="5"/>`
+      : `<rect x="${(middle - 4).toFixed(1)}" y="${y - 4}" width="8" height="8"/>`
+  return `<g class="${className}">${title}<line x1="${low.toFixed(1)}" x2="${high.toFixed(1)}" y1="${y}" y2="${y}" stroke-width="2"/>${shape}</g>`
+}
+
+function marksOf(result: Result, row: ResultRow, ours: string, c: string | undefined): Mark[] {
+  const python = fastestPython(result, row)
+  const marks = [
+    { className: 'c', label: 'ours / C', summary: c === undefined ? undefined : ratio(row, ours, c) },
+    {
+      className: 'python',
+      label: `ours / ${python}`,
+      summary: python === undefined ? undefined : ratio(row, ours, python),
+    },
+  ] as const
+  return marks.flatMap(({ summary, ...mark }) => (summary === undefined ? [] : [{ ...mark, summary }]))
+}
+
+/** The ratios of a run, to C and to the fastest of the Python libraries, as an SVG. */
+export function picture(result: Result): string {
+  const ours = result.contestants[0]?.name ?? ''
+  const c = result.contestants.find(({ kind }) => kind === 'C')?.name
+  const lines: string[] = []
+  let y = TOP
+  let group: string | undefined
+  for (const row of result.rows) {
+    const marks = marksOf(result, row, ours, c)
+    if (marks.length === 0) continue
+    if (row.group !== group) {
+      y += LINE
+      lines.push(`<text class="group" x="16" y="${y + 4}">${escaped(row.group)}</text>`)
+      group = row.group
+    }
+    y += LINE
+    lines.push(`<text class="end" x="${LEFT - 14}" y="${y + 4}">${escaped(row.title)}</text>`)
+    lines.push(...marks.map((mark) => drawn(mark, y)))
+  }
+  const height = y + LINE
+  const grid = TICKS.map(
+    (value) =>
+      `<line class="${value === 1 ? 'one' : 'grid'}" x1="${x(value).toFixed(1)}" x2="${x(value).toFixed(1)}" y1="${TOP}" y2="${height - 12}"/>` +
+      `<text class="faint middle" x="${x(value).toFixed(1)}" y="${TOP - 8}">${tick(value)}</text>`,
+  )
+  const heading = `What a call takes, ours divided by others', on ${result.machine['GPU'] ?? 'a simulated GPU'}`
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img" aria-label="${escaped(heading)}">
+<title>${escaped(heading)}</title>
+<style>${STYLE}</style>
+<rect class="background" width="${WIDTH}" height="${height}"/>
+<text class="title" x="16" y="26">${escaped(heading)}</text>
+<g class="c"><circle cx="24" cy="46" r="5"/></g><text x="36" y="50">ours / C</text>
+<g class="python"><rect x="116" y="42" width="8" height="8"/></g><text x="132" y="50">ours / the fastest Python library</text>
+<text class="faint" x="${LEFT}" y="50">to the left of 1 ours is faster; lines are the half of the rounds in the middle</text>
+${[...grid, ...lines].join('\n')}
+</svg>
+`
+}

@@ -1,0 +1,17 @@
+/** Where recordings begin to listen to CUPTI. In a browser not-in-browser.ts takes this file's place. */
+import type { RowWriter } from '../row-writer.js'
+import { Activities } from './activities.js'
+import { ForeignWork } from './foreign-work.js'
+
+export interface Listening {
+  /** The share of one recording, which ends with the recording; `device` is one in use. */
+  join(writer: RowWriter, device: number): ForeignWork
+  /** For a recording that does not begin. */
+  close(): void
+}
+
+/** `limit`: as many records are kept at most. */
+export function listen(limit: number): Listening {
+  const activities = Activities.open(limit)
+  return { join: (writer, device) => new ForeignWork(activities, writer, device), close: () => activities.close() }
+}

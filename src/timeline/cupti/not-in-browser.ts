@@ -1,0 +1,6 @@
+/** What listen.ts exports, in a browser: there is no GPU whose work could be told of. */
+import { stateError } from '../../base/errors.js'
+
+export function listen(): never {
+  throw stateError('ERR_UNSUPPORTED', 'CUPTI cannot be had in a browser')
+}
