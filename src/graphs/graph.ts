@@ -372,8 +372,8 @@ export class GraphExec implements Disposable {
    * @throws {CudaError} mostly 1, for a shape that the device cannot run
    * @example
    * ```ts
-   * const [node] = graph.nodesOf(axpy)
-   * exec.update(node, config, 3, x, y, 1024).launch(stream)
+   * for (const node of graph.nodesOf(axpy)) exec.update(node, config, 3, x, y, 1024)
+   * exec.launch(stream)
    * ```
    */
   update<S extends readonly ParameterType[]>(node: KernelNode<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
@@ -430,7 +430,8 @@ export class GraphExec implements Disposable {
    * ERR_INVALID_ARG_TYPE, ERR_CLOSED
    * @example
    * ```ts
-   * exec.setEnabled(graph.nodes[3], false).launch(stream)
+   * for (const node of graph.nodesOf(axpy)) exec.setEnabled(node, false)
+   * exec.launch(stream)
    * ```
    */
   setEnabled(node: KernelNode | CopyNode | FillNode, enabled: boolean): this {
