@@ -23,6 +23,7 @@ const CONFORMANCE = [
     'foreign-handles',
     'foreign-streams',
     'graph-keeps',
+    'graph-nodes',
     'heard',
   ],
   ...[
