@@ -32,6 +32,8 @@ import type {
   OwnEvent,
   PinnedMemory,
   Pointer,
+  PoolDriver,
+  PoolHandle,
   ScalarType,
   Settle,
   SharingDriver,
@@ -61,6 +63,9 @@ export class DriverWrapper implements Driver {
   }
   get memory(): MemoryDriver {
     return this.inner.memory
+  }
+  get pools(): PoolDriver {
+    return this.inner.pools
   }
   get sharing(): SharingDriver {
     return this.inner.sharing
@@ -210,8 +215,8 @@ export class MemoryWrapper implements MemoryDriver {
     return this.wrapper.inner.memory
   }
 
-  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
-    return this.inner.allocate(byteLength, stream, context)
+  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer {
+    return this.inner.allocate(byteLength, stream, context, pool)
   }
   free(pointer: Pointer, stream: StreamHandle): void {
     this.inner.free(pointer, stream)

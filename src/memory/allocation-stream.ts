@@ -7,6 +7,7 @@ import { CudaError } from '../base/errors.js'
 import { CUresult, isContextLost } from '../driver/cuda-results.js'
 import { type Driver, type OwnEvent, StreamFlag } from '../driver/driver.js'
 import { StreamCore } from '../streams/stream-core.js'
+import { type Holder, holderOf } from './holders.js'
 import { sweepLeft } from './left-resources.js'
 import { hiddenStream, recordedEvent } from './stream-uses.js'
 
@@ -29,7 +30,10 @@ export class AllocationStream {
   #end: End | undefined
   #deferred: Free[] = []
 
+  readonly holder: Holder
+
   constructor(private readonly stream: StreamCore) {
+    this.holder = holderOf(stream)
     stream.whenClosing(() => unlessLost(() => this.#close()))
   }
 

@@ -5,6 +5,9 @@ import { contextOf, type Device, driverOf } from '../device.js'
 import type { Driver, EventHandle, ImportedMemory, OwnEvent, Pointer } from '../driver/driver.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { type AllocationStream, allocationStreamOf, unlessLost } from './allocation-stream.js'
+import { type Holder, holderOf } from './holders.js'
+import type { PoolCore } from './memory-pool.js'
+import { outOfMemory } from './out-of-memory.js'
 import { hiddenStream, ownEvent, StreamUses } from './stream-uses.js'
 
 export abstract class Allocation extends NativeResource {
@@ -91,16 +94,20 @@ export class DeviceAllocation extends Allocation {
   readonly #allocated: OwnEvent
   override readonly ready: EventHandle
 
-  constructor(device: Device, stream: StreamCore, byteLength: number) {
+  readonly #holder: Holder
+  readonly #pool: PoolCore | undefined
+
+  /** `pool`: undefined for the device's own. */
+  constructor(device: Device, stream: StreamCore, byteLength: number, pool?: PoolCore) {
     stream.checkOpen()
     const { driver, handle, context, serial } = stream
     const allocated = ownEvent(stream)
     let pointer: Pointer
     try {
-      pointer = driver.memory.allocate(byteLength, handle, context)
+      pointer = driver.memory.allocate(byteLength, handle, context, pool?.handle)
     } catch (error) {
       driver.eventRecycle(context, allocated.event)
-      throw error
+      throw outOfMemory(error, driver, { device, byteLength, pool })
     }
     super(device, driver, pointer, byteLength)
     this.#home = stream.isExternal ? undefined : allocationStreamOf(stream)
@@ -115,6 +122,10 @@ export class DeviceAllocation extends Allocation {
       throw error
     }
     this.#home?.allocated()
+    this.#holder = this.#home === undefined ? holderOf(stream) : this.#home.holder
+    this.#holder.add(pointer, byteLength)
+    this.#pool = pool
+    pool?.allocated()
   }
 
   override ownedBy({ serial }: StreamCore): boolean {
@@ -154,9 +165,11 @@ export class DeviceAllocation extends Allocation {
       if (!isFinding(error)) throw error
       finding = error
     }
+    this.#holder.remove(this.pointer, this.byteLength)
     try {
       driver.eventRecycle(this.#allocated.context, this.#allocated.event)
       this.uses.recycle(driver)
+      this.#pool?.freed()
     } catch {
       // The stack has run over: events are left, but the memory is given back, which must not be done once more.
     }

@@ -151,6 +151,11 @@ export class StreamCore extends NativeResource {
     return this.#id
   }
 
+  /** The same where it was asked before: it may be destroyed by now, and the driver crashes for what is. */
+  get knownId(): bigint | undefined {
+    return this.#id
+  }
+
   get priority(): number {
     this.#priority ??= this.driver.streamGetPriority(this.handle)
     return this.#priority

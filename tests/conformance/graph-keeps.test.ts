@@ -26,8 +26,8 @@ import { collectUntil, refused, turns } from './expect.js'
 
 const BYTES = 1024
 const VALUE = 7
-/** `GRAPH_LAUNCHES=10000` for the long form. */
-const LAUNCHES = Number(process.env['GRAPH_LAUNCHES'] ?? 1000)
+/** `CUDA_STREAMS_TEST_LAUNCHES=10000` for the long form. */
+const LAUNCHES = Number(process.env['CUDA_STREAMS_TEST_LAUNCHES'] ?? 1000)
 
 /** Counts what is given back to the driver. */
 class Books extends DriverWrapper {

@@ -31,6 +31,7 @@ const CONFORMANCE = [
     'host-functions',
     'identity',
     'memory',
+    'memory-pools',
     'option-names',
     'options',
     'ordering',

@@ -29,6 +29,7 @@ import { CudaGraphs } from './cuda-graphs.js'
 import { CudaKernels } from './cuda-kernels.js'
 import { CudaLibraries } from './cuda-libraries.js'
 import { CudaMemory } from './cuda-memory.js'
+import { CudaPools } from './cuda-pools.js'
 import { CudaSharing, IPC_HANDLE_BYTES } from './cuda-sharing.js'
 import type { HandleCheck } from './handles/handle-check.js'
 import { HandlesInUse } from './handles/handles-in-use.js'
@@ -67,6 +68,7 @@ export class CudaDriver implements Driver {
   readonly kernels: CudaKernels
   readonly libraries: CudaLibraries
   readonly memory: CudaMemory
+  readonly pools: CudaPools
   readonly sharing: CudaSharing
   readonly #library: Library
   /** Where out parameters go. */
@@ -89,7 +91,8 @@ export class CudaDriver implements Driver {
     this.#hostFunctions = parts.hostFunctions
     this.kernels = new CudaKernels(parts)
     this.libraries = new CudaLibraries(parts)
-    const ownParts = { ...parts, driver: this }
+    this.pools = new CudaPools(parts)
+    const ownParts = { ...parts, driver: this, pools: this.pools }
     this.graphs = new CudaGraphs(ownParts)
     this.memory = new CudaMemory(ownParts)
     this.sharing = new CudaSharing(ownParts)
