@@ -197,12 +197,10 @@ export class HappensBefore implements LaunchOrder {
     return after.point()
   }
 
-  /** `before` are the nodes of a graph that the capture adds to, behind those of these handles. */
+  /** `before` are the nodes of a graph that the capture adds to, behind those of these handles; where one is not known, all. */
   captureBegins(handle: StreamHandle, before: CapturedNodes = [], after: readonly NodeHandle[] = []): void {
-    const behind = before.filter(
-      ({ work }) => work.kind === 'work' && work.node !== undefined && after.includes(work.node),
-    )
-    new Capture(this.streams.at(handle), true, before, behind)
+    const named = before.filter(({ work }) => work.kind === 'work' && after.some((node) => node === work.node))
+    new Capture(this.streams.at(handle), true, before, named.length < after.length ? before : named)
   }
 
   /** Returns the nodes of the capture; undefined where some of them are older than the sanitizer. */

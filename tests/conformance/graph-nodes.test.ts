@@ -486,7 +486,7 @@ onEveryBackend('nodes', (bench) => {
   })
 
   test('G17 where the capture fails the graph is closed, as CUDA destroys it; its instances live on', (t) =>
-    scene(async ({ stream, c, graph, exec, read }) => {
+    scene(async ({ stream, c, graph, exec, fill, read }) => {
       if (isPretended()) return t.skip('it has no captures into graphs')
       assert.throws(
         () =>
@@ -500,6 +500,9 @@ onEveryBackend('nodes', (bench) => {
       )
       assert.equal(graph.closed, true)
       refused(() => graph.instantiate(), 'ERR_CLOSED')
+      // Its nodes are gone.
+      refusedByDriver(() => exec.update(fill, c, 2), 1)
+      refusedByDriver(() => exec.setEnabled(fill, false), 1)
       stream.launch(exec)
       assert.deepEqual(await read(), [1, 5, 0])
     }))

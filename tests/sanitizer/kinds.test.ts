@@ -420,6 +420,26 @@ onEveryBackend('sanitizer', (bench) => {
       await assertClean(bench, program(false, true))
     })
 
+    it('is looked at in graphs within graphs, and in what a capture has added to one', async () => {
+      const program = (mended: boolean, added: boolean) => () => {
+        const [home, other] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES, { stream: home })
+        other.wait(home)
+        const inner = other.capture(() => other.launchHostFunc(() => {}).fill(data, 1))
+        const graph = other.capture(() => void (added ? other.launchHostFunc(() => {}) : other.launch(inner)))
+        const after = graph.nodes
+        if (added) other.capture(() => void other.fill(data, 2).fill(data, 1), { into: graph, after })
+        other.launch(graph.instantiate())
+        if (mended) home.wait(other)
+        home.fill(data, 3)
+      }
+      for (const added of [false, true]) {
+        const report = await onlyReportOf(bench, program(false, added))
+        assert.deepEqual([report.kind, report.first?.what, report.second.what], ['race', 'fill', 'fill'])
+        await assertClean(bench, program(true, added))
+      }
+    })
+
     itOnSimulator?.('is not to be freed before work that has only its address is done', async () => {
       const program = (mended: boolean) => () => {
         const [home, other] = [bench.stream(), bench.stream()]

@@ -29,6 +29,8 @@ interface SimGraph {
   /** That of its capture. */
   readonly id: bigint
   readonly nodes: Nodes
+  /** Of the graph, however often a capture has added to it. */
+  readonly life: { ended: boolean }
 }
 
 interface SimGraphExec {
@@ -79,10 +81,11 @@ export class SimGraphs implements GraphDriver {
     const stream = this.registry.liveStream(handle, 'cuStreamEndCapture')
     const { into, graphId } = stream.capture ?? { into: undefined, graphId: 0n }
     const known = into === undefined ? undefined : this.#handleOf(into.id)
+    const life = (known === undefined ? undefined : this.#graphs.get(known)?.life) ?? { ended: false }
     try {
       const nodes = this.captures.end(stream)
       const graph = known ?? (this.registry.handles.take('graph') as GraphHandle)
-      this.#graphs.set(graph, { id: graphId, nodes })
+      this.#graphs.set(graph, { id: graphId, nodes, life })
       return graph
     } catch (error) {
       if (known !== undefined && stream.capture === undefined) this.destroy(known)
@@ -121,7 +124,7 @@ export class SimGraphs implements GraphDriver {
   }
 
   destroy(graph: GraphHandle): void {
-    this.#graph(graph, 'cuGraphDestroy')
+    this.#graph(graph, 'cuGraphDestroy').life.ended = true
     this.#graphs.delete(graph)
     this.registry.handles.giveBack('graph', graph)
   }
@@ -232,9 +235,9 @@ export class SimGraphs implements GraphDriver {
 
   /** The place of a node of the graph that the instance was made from. */
   #indexOf(exec: GraphExecHandle, node: NodeHandle, call: string): number {
-    const { id, nodes } = this.#instance(exec, call).graph
+    const { id, nodes, life } = this.#instance(exec, call).graph
     const index = node - nodeHandle(id, 0)
-    if (index < 0 || index >= nodes.length) throw cudaError(call, CUresult.INVALID_VALUE)
+    if (life.ended || index < 0 || index >= nodes.length) throw cudaError(call, CUresult.INVALID_VALUE)
     return index
   }
 
