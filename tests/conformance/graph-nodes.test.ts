@@ -171,6 +171,54 @@ onEveryBackend('nodes', (bench) => {
       assert.deepEqual(await read(), [1, 5, 0])
     }))
 
+  test('G14 an empty graph has no nodes, and a graph of one node no order', () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(BYTES, { stream })
+    using empty = stream.capture(() => {})
+    assert.deepEqual(empty.nodes, [])
+    using one = stream.capture(() => void stream.fill(buffer, 1))
+    assert.deepEqual(
+      one.nodes.map(({ after }) => after),
+      [[]],
+    )
+  })
+
+  for (const [from, to] of [
+    ['device', 'pinned'],
+    ['pinned', 'device'],
+    ['pinned', 'pinned'],
+  ] as const) {
+    test(`G15 a fill of ${from} memory is changed to fill ${to} memory`, async () => {
+      using stream = bench.stream()
+      const make = (where: string): DeviceBuffer | PinnedBuffer =>
+        where === 'pinned' ? device.allocPinned(BYTES) : device.alloc(BYTES, { stream })
+      const [first, second] = [make(from), make(to)]
+      stream.fill(first, 0).fill(second, 0)
+      using graph = stream.capture(() => void stream.fill(first, 0x01010101, { width: 4 }))
+      using exec = graph.instantiate()
+      exec.update(graph.nodes[0] as FillNode, second.slice(16, 32) as DeviceBuffer, 7).launch(stream)
+      await stream.finished()
+      const read = async (buffer: DeviceBuffer | PinnedBuffer) => [...(await stream.download(buffer))]
+      assert.deepEqual(new Set(await read(first)), new Set([0]))
+      assert.deepEqual(await read(second), [...Array(16).fill(0), ...Array(32).fill(7), ...Array(16).fill(0)])
+      first.close()
+      second.close()
+    })
+  }
+
+  test('G15 a node that was off while the whole instance was updated does the new work once it is on', () =>
+    scene(async ({ stream, a, b, c, exec, kernel, copy, fill, read }) => {
+      using other = stream.capture(() => {
+        stream.fill(a, 2).copy(c, a).launch(affine, ONE, c, BYTES, 1)
+      })
+      for (const node of [fill, copy, kernel]) exec.setEnabled(node, false)
+      exec.update(other)
+      for (const node of [fill, copy, kernel]) exec.setEnabled(node, true)
+      stream.launch(exec)
+      assert.deepEqual(await read(), [2, 0, 7])
+      void b
+    }))
+
   test('G15 an update of the whole instance takes all nodes, and its nodes are those of the first graph', () =>
     scene(async ({ stream, a, b, c, exec, kernel, read }) => {
       using other = stream.capture(() => {

@@ -33,7 +33,7 @@ export class GraphNodes {
   factsOf(graph: GraphHandle): readonly NodeFacts[] {
     const after = new Map<NodeHandle, NodeHandle[]>()
     for (const node of this.#nodesOf(graph)) after.set(node, [])
-    for (const [from, to] of this.#edgesOf(graph)) after.get(to)?.push(from)
+    if (after.size > 1) for (const [from, to] of this.#edgesOf(graph)) after.get(to)?.push(from)
     return [...after].map(([node, before]) => {
       const kind = this.#kindOf(node)
       return { node, kind, after: before, name: this.#nameOf(node, kind), byteLength: this.#bytesOf(node, kind) }
@@ -83,7 +83,10 @@ export class GraphNodes {
   #nodesOf(graph: GraphHandle): NodeHandle[] {
     const { memory, library } = this.parts
     check('cuGraphGetNodes', library.cuGraphGetNodes(graph, 0, memory.address))
-    const list = new NativeMemory(8 * Math.max(1, memory.pointerAt(0)))
+    const count = memory.pointerAt(0)
+    // CUDA refuses a list for none.
+    if (count === 0) return []
+    const list = new NativeMemory(8 * count)
     try {
       check('cuGraphGetNodes', library.cuGraphGetNodes(graph, list.address, memory.address))
       return Array.from({ length: memory.pointerAt(0) }, (_, index) => list.pointerAt(8 * index) as NodeHandle)
