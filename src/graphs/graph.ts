@@ -19,7 +19,7 @@ import { isNodeKernel, type LaunchNode, launchOn, updateNode } from '../kernels/
 import type { OpenMemory } from '../memory/buffer-core.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
-import { admitAll, endsOf } from '../memory/queue-with-memory.js'
+import { admitAll, endOf, endsOf } from '../memory/queue-with-memory.js'
 import { checkCopy, checkFill, type FillOptions, openFill } from '../memory/transfers.js'
 import {
   type CapturedCopy,
@@ -393,7 +393,8 @@ export class GraphExec implements Disposable {
    * @param buffer The buffer to write.
    * @param value An integer of `width` bytes, signed or not.
    * @param options `width`: the bytes of the value, 1, 2 or 4 (default 1)
-   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph; otherwise as `stream.fill()`
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and for pinned memory where the captured fill's was
+   * a device's, or the reverse; otherwise as `stream.fill()`
    */
   update(node: FillNode, buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this
   update(target: Graph | GraphNode, ...given: unknown[]): this {
@@ -513,6 +514,7 @@ function putNode(core: ExecCore, noun: GraphNode, node: NodeCore, given: unknown
     const fill = checkFill(given[0], given[1] as number, given[2] as FillOptions | undefined)
     checkNode(core.checkOpen(), noun, node)
     const { to, value, width } = openFill(fill, driver)
+    checkEnd(noun, node, endOf(to))
     admitAll([to], core)
     driver.graphs.updateFill(exec, node.handle, to.pointer, value, width, to.byteLength / width)
     return [to]
@@ -533,10 +535,19 @@ function checkNode(core: ExecCore, noun: object, node: NodeCore): void {
   throw invalidValue(`${noun} is not of the graph that ${core} was made from: graph.nodes of that has its nodes`)
 }
 
+const isSameEnd = (a: CopyEnd, b: CopyEnd): boolean =>
+  a.isOfHost === b.isOfHost && (a.isOfHost || a.device === b.device)
+
+const inWords = ({ isOfHost, device }: CopyEnd): string => (isOfHost ? 'pinned memory' : `memory of device ${device}`)
+
+/** CUDA takes memory of another kind for a fill, too, and some launches of it then fault. */
+function checkEnd(noun: object, { fills }: NodeCore, end: CopyEnd): void {
+  if (fills === undefined || isSameEnd(fills, end)) return
+  throw invalidValue(`${noun} fills ${inWords(fills)}, and no update changes that: capture another graph`)
+}
+
 function checkEnds(noun: object, { copy }: NodeCore, { to, from }: CapturedCopy): void {
-  const isSame = (a: CopyEnd, b: CopyEnd): boolean => a.isOfHost === b.isOfHost && (a.isOfHost || a.device === b.device)
-  if (copy === undefined || (isSame(copy.to, to) && isSame(copy.from, from))) return
-  const inWords = ({ isOfHost, device }: CopyEnd): string => (isOfHost ? 'pinned memory' : `device ${device}`)
+  if (copy === undefined || (isSameEnd(copy.to, to) && isSameEnd(copy.from, from))) return
   const captured = `to ${inWords(copy.to)} from ${inWords(copy.from)}`
   throw invalidValue(`${noun} copies ${captured}, and no update changes that: capture another graph`)
 }

@@ -6,7 +6,7 @@ import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import type { Extent, Kernel, LaunchConfig } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
 import type { NodeKernel } from '../kernels/launchable.js'
-import type { CapturedCopy, NodeNote } from '../streams/capture-record.js'
+import type { CapturedCopy, CopyEnd, NodeNote } from '../streams/capture-record.js'
 
 /** What stands behind a node. */
 export interface NodeCore {
@@ -15,6 +15,7 @@ export interface NodeCore {
   readonly handle: NodeHandle
   readonly launch: { readonly kernel: NodeKernel; readonly shape: LaunchShape } | undefined
   readonly copy: CapturedCopy | undefined
+  readonly fills: CopyEnd | undefined
 }
 
 const cores = new WeakMap<object, NodeCore>()
@@ -138,6 +139,7 @@ export function nodesOf(
       handle: each.node,
       launch: launch === undefined ? undefined : { kernel: launch.kernel as NodeKernel, shape: launch.shape },
       copy: note !== undefined && 'to' in note ? note : undefined,
+      fills: note !== undefined && 'fills' in note ? note.fills : undefined,
     })
     made.set(each.node, node)
   }

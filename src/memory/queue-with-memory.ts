@@ -114,11 +114,15 @@ export function queueCopy(
 }
 
 /** What cannot be changed of a captured copy. */
-export function endsOf({ allocation: to }: OpenMemory, { allocation: from }: OpenMemory): CapturedCopy {
+export function endsOf(to: OpenMemory, from: OpenMemory): CapturedCopy {
   return { to: endOf(to), from: endOf(from) }
 }
 
-const endOf = ({ isOfHost, device }: OpenMemory['allocation']): CopyEnd => ({ isOfHost, device: device.ordinal })
+/** Where memory is, as far as a node of a graph goes. */
+export const endOf = ({ allocation: { isOfHost, device } }: OpenMemory): CopyEnd => ({
+  isOfHost,
+  device: device.ordinal,
+})
 
 /** Undefined between the host and a device, and on one device. */
 function routeOf(to: OpenMemory, from: OpenMemory): CopyRoute | undefined {
@@ -134,4 +138,6 @@ export function queueFill(use: StreamCore, to: OpenMemory, value: number, width:
   const isTracked = beforeWork(use, memory)
   use.driver.memory.fill(to.pointer, value, width, count, use.handle)
   if (isTracked) afterWork(use, memory)
+  const record = recordOf(use)
+  if (record !== undefined) noteNode(record, use, { fills: endOf(to) })
 }

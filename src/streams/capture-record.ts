@@ -76,7 +76,12 @@ export interface CopyEnd {
   readonly device: number
 }
 
-export type NodeNote = CapturedLaunch | CapturedCopy
+/** The kind of memory that a fill writes, likewise. */
+export interface CapturedFill {
+  readonly fills: CopyEnd
+}
+
+export type NodeNote = CapturedLaunch | CapturedCopy | CapturedFill
 
 export class CaptureRecord {
   readonly keeps = new Keeps()

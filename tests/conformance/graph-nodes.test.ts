@@ -184,11 +184,12 @@ onEveryBackend('nodes', (bench) => {
   })
 
   for (const [from, to] of [
+    ['device', 'device'],
+    ['pinned', 'pinned'],
     ['device', 'pinned'],
     ['pinned', 'device'],
-    ['pinned', 'pinned'],
   ] as const) {
-    test(`G15 a fill of ${from} memory is changed to fill ${to} memory`, async () => {
+    test(`G15 a fill of ${from} memory is ${from === to ? '' : 'not '}changed to fill ${to} memory`, async () => {
       using stream = bench.stream()
       const make = (where: string): DeviceBuffer | PinnedBuffer =>
         where === 'pinned' ? device.allocPinned(BYTES) : device.alloc(BYTES, { stream })
@@ -196,13 +197,17 @@ onEveryBackend('nodes', (bench) => {
       stream.fill(first, 0).fill(second, 0)
       using graph = stream.capture(() => void stream.fill(first, 0x01010101, { width: 4 }))
       using exec = graph.instantiate()
-      exec.update(graph.nodes[0] as FillNode, second.slice(16, 32) as DeviceBuffer, 7).launch(stream)
+      const update = (): unknown => exec.update(graph.nodes[0] as FillNode, second.slice(16, 32) as DeviceBuffer, 7)
+      if (from !== to) {
+        refused(update, 'ERR_INVALID_ARG_VALUE', /no update changes that/)
+        return
+      }
+      update()
+      stream.launch(exec)
       await stream.finished()
       const read = async (buffer: DeviceBuffer | PinnedBuffer) => [...(await stream.download(buffer))]
       assert.deepEqual(new Set(await read(first)), new Set([0]))
       assert.deepEqual(await read(second), [...Array(16).fill(0), ...Array(32).fill(7), ...Array(16).fill(0)])
-      first.close()
-      second.close()
     })
   }
 
@@ -375,7 +380,8 @@ onEveryBackend('nodes', (bench) => {
     second.synchronize()
     await scene(async ({ stream, exec, kernel, fill }) => {
       exec.update(kernel, ONE, theirs, BYTES, 5)
-      exec.update(fill, theirs, 1).launch(stream)
+      refused(() => exec.update(fill, theirs, 1), 'ERR_INVALID_ARG_VALUE', /memory of device 0/)
+      stream.fill(theirs, 1).launch(exec)
       assert.equal((await stream.download(theirs))[0], 8)
     })
   })
