@@ -43,6 +43,8 @@ const lengthOf = (step: number): number => 1 + (step % LENGTH)
 
 using graph = capture(0, LENGTH)
 using exec = graph.instantiate()
+/** Its nodes are switched, so that it takes no graph. */
+using switched = graph.instantiate()
 const node = graph.nodesOf(layer)[LAYERS / 2]
 assert.ok(node)
 
@@ -50,7 +52,7 @@ const WAYS: Readonly<Record<string, (step: number) => void>> = {
   'launch, nothing changed': () => void exec.launch(stream),
   'exec.update(node, ...)': (step) => void exec.update(node, CONFIG, to, from, step, lengthOf(step)).launch(stream),
   'exec.update(node, ...), no launch': (step) => void exec.update(node, CONFIG, to, from, step, lengthOf(step)),
-  'exec.setEnabled(node, ...)': (step) => void exec.setEnabled(node, step % 2 === 0).launch(stream),
+  'exec.setEnabled(node, ...)': (step) => void switched.setEnabled(node, step % 2 === 0).launch(stream),
   'capture, exec.update(graph)': (step) => {
     using other = capture(step, lengthOf(step))
     exec.update(other).launch(stream)
@@ -79,5 +81,3 @@ for (const [way, play] of Object.entries(WAYS)) {
     console.log(`${way.padEnd(36)} ${q} us a step queued, ${d} done`)
   }
 }
-exec.setEnabled(node, true)
-exec.update(node, CONFIG, to, from, 5, LENGTH)

@@ -23,6 +23,11 @@ export class ExecCore extends HandleCore<GraphExecHandle> {
   /** Behind the latest launch, where the stream was another library's, which may destroy it at any time. */
   #launched: OwnEvent | undefined
 
+  /**
+   * It was updated as a whole, or a node of it was switched. Of an instance where both were done CUDA 13.0 launches kernels
+   * with arguments of earlier ones.
+   */
+  changed: 'updated' | 'switched' | undefined
   readonly #nodeKeeps = new NodeKeeps()
   /** By the core of a node: a kernel of this instance, as updates of it need it. */
   readonly places = new Map<object, LaunchNode>()

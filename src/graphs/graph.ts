@@ -353,7 +353,7 @@ export class GraphExec implements Disposable {
    * Replaces the work of the instance by that of another graph of the same shape (`cuGraphExecUpdate`).
    * @param graph A graph of the same driver.
    * @throws {CudaError} 910 where the shapes differ; the instance is unchanged then
-   * @throws {Error} ERR_DEVICE_MISMATCH for a graph of another driver; ERR_UNSUPPORTED as `instantiate()`;
+   * @throws {Error} ERR_DEVICE_MISMATCH for a graph of another driver; ERR_UNSUPPORTED as `instantiate()`, and after `setEnabled()`;
    * ERR_INVALID_ARG_TYPE, ERR_CLOSED
    * @example
    * ```ts
@@ -415,7 +415,9 @@ export class GraphExec implements Disposable {
       const owner = another(from.driver, core.driver)
       throw stateError('ERR_DEVICE_MISMATCH', `${from} belongs to ${owner} than the instance it is to update`)
     }
+    if (core.changed === 'switched') throw excluded(core)
     core.driver.graphs.update(core.handle, from.handle)
+    core.changed = 'updated'
     owning(this, ownersOf.get(graph))
     nodeOwnersOf.delete(this)
     core.replaced(from.keeps)
@@ -424,11 +426,12 @@ export class GraphExec implements Disposable {
 
   /**
    * Switches a kernel, copy or fill of the instance off, or on again, for the launches to come (`cuGraphNodeSetEnabled`).
-   * A node that is off does nothing; what comes after it still comes after what is before it. Updates leave it off.
+   * A node that is off does nothing; what comes after it still comes after what is before it. An update of the node
+   * leaves it off. An instance that was updated by a graph takes no switches, nor the reverse.
    * @param node A node of the graph that the instance was made from.
    * @param enabled Is it to be launched?
    * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and one that is no kernel, copy or fill;
-   * ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * ERR_UNSUPPORTED after `exec.update(graph)`; ERR_INVALID_ARG_TYPE, ERR_CLOSED
    * @example
    * ```ts
    * for (const node of graph.nodesOf(axpy)) exec.setEnabled(node, false)
@@ -446,7 +449,9 @@ export class GraphExec implements Disposable {
     if (kind !== 'kernel' && kind !== 'copy' && kind !== 'fill') {
       throw invalidValue(`${node} cannot be switched off: only kernels, copies and fills can`)
     }
+    if (core.changed === 'updated') throw excluded(core)
     core.driver.graphs.setEnabled(core.handle, found.handle, enabled)
+    core.changed = 'switched'
     return this
   }
 
@@ -528,6 +533,11 @@ function placeOf(core: ExecCore, node: NodeCore, shape: LaunchShape): LaunchNode
   const place = { driver, device, ordinal, exec, node: node.handle, shape, checkOpen: () => core.checkOpen() }
   core.places.set(node, place)
   return place
+}
+
+function excluded(core: ExecCore): Error {
+  const what = `${core} cannot be updated by a graph and have nodes switched, in whichever order`
+  return stateError('ERR_UNSUPPORTED', `${what}: make another instance, or change its nodes one at a time`)
 }
 
 function checkNode(core: ExecCore, noun: object, node: NodeCore): void {

@@ -62,8 +62,6 @@ const NOTHING_CAPTURED: CapturedGraph = { hostFunctions: [], branches: 1 }
 
 interface Instance {
   readonly context: ContextHandle
-  /** Nodes that are switched off. */
-  readonly off: Set<NodeHandle>
   lanes: readonly GraphLane[]
 }
 
@@ -262,7 +260,7 @@ export class CudaGraphs implements GraphDriver {
     if (result !== 0) for (const lane of lanes) lane.destroy()
     check('cuGraphInstantiate', result)
     const exec = this.parts.memory.pointerAt(0) as GraphExecHandle
-    this.#instances.set(exec, { context, lanes, off: new Set() })
+    this.#instances.set(exec, { context, lanes })
     return exec
   }
 
@@ -298,10 +296,7 @@ export class CudaGraphs implements GraphDriver {
     const instance = this.#instances.get(exec)
     if (instance === undefined) throw cudaError('cuGraphExecUpdate', CUresult.INVALID_HANDLE)
     const lanes = this.parts.graphGates.arm(instance.context, this.#captured.get(graph)?.hostFunctions ?? [])
-    // So that CUDA gives them the new work, too.
-    for (const node of instance.off) this.#setEnabled(exec, node, 1)
     const result = this.parts.library.cuGraphExecUpdate_v2(exec, graph, this.parts.memory.address)
-    for (const node of instance.off) this.#setEnabled(exec, node, 0)
     for (const lane of result === 0 ? instance.lanes : lanes) lane.destroy()
     check('cuGraphExecUpdate', result)
     instance.lanes = lanes
@@ -348,14 +343,7 @@ export class CudaGraphs implements GraphDriver {
   }
 
   setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void {
-    this.#setEnabled(exec, node, enabled ? 1 : 0)
-    const off = this.#instances.get(exec)?.off
-    if (enabled) off?.delete(node)
-    else off?.add(node)
-  }
-
-  #setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: 0 | 1): void {
-    check('cuGraphNodeSetEnabled', this.parts.library.cuGraphNodeSetEnabled(exec, node, enabled))
+    check('cuGraphNodeSetEnabled', this.parts.library.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0))
   }
 
   #contextOf(exec: GraphExecHandle): ContextHandle {
