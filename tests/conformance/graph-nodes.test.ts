@@ -211,6 +211,22 @@ onEveryBackend('nodes', (bench) => {
     })
   }
 
+  test('G15 nodes that are changed, switched off and switched on again have what they were changed to', () =>
+    scene(async ({ stream, b, c, exec, kernel, copy, fill, read }) => {
+      for (let round = 1; round <= 3; round += 1) {
+        stream.fill(b, 0).fill(c, 0)
+        exec.update(kernel, ONE, c, BYTES, round).update(fill, b, round)
+        for (const node of [kernel, copy, fill]) exec.setEnabled(node, false)
+        stream.launch(exec)
+        assert.deepEqual(await read(), [0, 0, 0])
+        for (const node of [kernel, fill]) exec.setEnabled(node, true)
+        stream.launch(exec)
+        assert.deepEqual(await read(), [0, round, round])
+        exec.setEnabled(kernel, false).setEnabled(kernel, true).launch(stream)
+        assert.deepEqual(await read(), [0, round, 4 * round])
+      }
+    }))
+
   test('G15 an instance is either updated by graphs or has nodes switched', () =>
     scene(async ({ stream, graph, exec, kernel, read }) => {
       using second = graph.instantiate()
