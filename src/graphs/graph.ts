@@ -32,6 +32,7 @@ import {
   recordOf,
 } from '../streams/capture-record.js'
 import { currentCore } from '../streams/current.js'
+import { greenContextsOf } from '../streams/green-context.js'
 import { type StreamCore, streamCoreOf } from '../streams/stream-core.js'
 import { ExecCore } from './exec-core.js'
 import {
@@ -302,12 +303,14 @@ function checkHome(core: GraphCore, stream: StreamCore): void {
 
 /** The graph that a capture on this stream gave. */
 export function graphOf(
-  { device, context }: StreamCore,
+  { driver, device, context }: StreamCore,
   handle: GraphHandle,
   record: CaptureRecord | undefined,
 ): Graph {
+  const keeps = record?.keeps ?? new Keeps()
+  for (const green of greenContextsOf(driver)) keeps.add(green)
   if (record?.into instanceof GraphCore) return grown(record.into, record)
-  const core = new GraphCore(device, handle, record?.keeps ?? new Keeps(), context)
+  const core = new GraphCore(device, handle, keeps, context)
   const graph = owning(makeGraph(core), record?.owners)
   if (record !== undefined) notesOf.set(graph, record.notes)
   return graph
@@ -365,7 +368,7 @@ export class GraphExec implements Disposable {
    * Gives one kernel of the instance other arguments, for the launches to come (`cuGraphExecKernelNodeSetParams`).
    * Launches under way keep theirs.
    * @param node A node of the graph that the instance was made from, which may be closed by now.
-   * @param config The shape of the launch, such as `node.config`. `cooperative` and `cluster` must be those of the capture.
+   * @param config The shape of the launch, such as `node.config`. Only `grid`, `block` and `sharedMemory` may change.
    * @param args One argument for each parameter of the kernel, as for `stream.launch()`.
    * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, another number of arguments, or other `cooperative`
    * and `cluster`; ERR_UNSUPPORTED for a kernel that another library launched; otherwise as `stream.launch()`

@@ -1,7 +1,7 @@
 /** The targets of `stream.launch()`: objects that queue themselves, as graphs and kernels do. */
 import { invalidType, invalidValue, printed } from '../base/errors.js'
 import type { Device } from '../device.js'
-import type { Driver, GraphExecHandle, LaunchShape, NodeHandle } from '../driver/driver.js'
+import type { Driver, GraphExecHandle, LaunchAttributes, LaunchShape, NodeHandle } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer-core.js'
 import type { StreamCore } from '../streams/stream-core.js'
 
@@ -37,13 +37,17 @@ export function isNodeKernel(value: unknown): value is NodeKernel {
   }
 }
 
+const isSameAs = (one: LaunchAttributes | undefined, other: LaunchAttributes | undefined): boolean =>
+  JSON.stringify(one) === JSON.stringify(other)
+
 /** Throws ERR_INVALID_ARG_VALUE where the shape differs in what an update cannot change. */
 export function checkUpdate({ shape: captured }: LaunchNode, shape: LaunchShape): void {
   const [now, before] = [shape.cluster, captured.cluster]
   const isSameCluster = now === before || String(now) === String(before)
-  if (shape.cooperative === captured.cooperative && isSameCluster) return
+  const isSame = shape.attributes === undefined || isSameAs(shape.attributes, captured.attributes)
+  if (shape.cooperative === captured.cooperative && isSameCluster && isSame) return
   throw invalidValue(
-    'config.cooperative and config.cluster must be those that the node was captured with: no update changes them',
+    'All of config but grid, block and sharedMemory must be what the node was captured with: no update changes it',
   )
 }
 

@@ -280,7 +280,7 @@ function flattened(nodes: Nodes): Nodes {
 const sameShape = (a: Nodes, b: Nodes): boolean => shapeOf(a) === shapeOf(b)
 
 const shapeOf = (nodes: Nodes): string =>
-  nodes.map(({ after, work }) => `${labelOf(work)}<${after.map(({ index }) => index).sort()}`).join()
+  nodes.map(({ after, work }) => `${labelOf(work)}${placeOf(work)}<${after.map(({ index }) => index).sort()}`).join()
 
 function labelOf(work: SimNodeWork): string {
   if (work.kind === 'graph') return `graph(${shapeOf(work.nodes)})`
@@ -294,3 +294,7 @@ function kindOf(work: SimNodeWork): NodeKind {
   if (work.work instanceof CopyWork) return work.work.isWithinHost ? 'hostFunction' : 'copy'
   return work.operation === SimOperationKind.COPY ? 'fill' : 'other'
 }
+
+/** A kernel stays in its part of the device. */
+const placeOf = (work: SimNodeWork): string =>
+  work.kind === 'work' && work.operation === SimOperationKind.KERNEL ? ` in ${work.partition?.context}` : ''
