@@ -10,6 +10,7 @@ export type { WaitOptions } from './driver/finished.js'
 export { Event } from './event.js'
 export type { CaptureModeName, CaptureOptions } from './graphs/capture.js'
 export { Graph, GraphExec } from './graphs/graph.js'
+export type { CopyNode, FillNode, GraphNode, KernelNode, OtherNode, OtherNodeKind } from './graphs/nodes.js'
 export {
   DefinedKernel,
   defineKernel,

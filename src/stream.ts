@@ -729,6 +729,15 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @throws {Error} as `exec.launch(stream)`; ERR_INVALID_ARG_TYPE for an object that cannot be launched
    */
   launch(exec: GraphExec): this
+  /**
+   * Puts a graph into the capture that this stream is in, as one node (`cuGraphAddChildGraphNode`): a copy of it, which
+   * the new graph keeps.
+   * @param graph A graph of the stream's device.
+   * @throws {Error} ERR_INVALID_ARG_TYPE where the stream does not capture: launch an instance; ERR_DEVICE_MISMATCH,
+   * ERR_CLOSED; ERR_UNSUPPORTED for host functions two graphs deep
+   * @throws {CudaError} 901 once the capture is invalidated
+   */
+  launch(graph: Graph): this
   launch(target: unknown, config?: unknown, ...args: unknown[]): this {
     launch(open(this), target, config, args)
     return this

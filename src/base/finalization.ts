@@ -26,6 +26,11 @@ export abstract class NativeResource {
   /** Its owner has let it go, and a graph keeps it still. */
   protected left(): void {}
 
+  /** Its owner has let it go, and it lives for graphs alone. */
+  get isLeft(): boolean {
+    return this.#isLeft
+  }
+
   /** One more graph, or instance of one, keeps it: it is not destroyed before `letGo()`. */
   keep(): void {
     this.#keepers += 1

@@ -21,16 +21,24 @@ export class CapturedGraph<
   Work,
 > {
   /** In the order of capture. */
-  #nodes: CapturedNode<Work>[] = []
+  #nodes: CapturedNode<Work>[]
+  /** So many were there before. */
+  readonly #before: number
   /** What the next operation of each stream in the capture comes after. */
   readonly #frontiers = new Map<Stream, readonly CapturedNode<Work>[]>()
   /** What the latest record of each event comes after. */
   readonly #records = new Map<Event, readonly CapturedNode<Work>[]>()
   #over = false
 
-  /** `origin` is the stream that began it. */
-  constructor(readonly origin: Stream) {
-    this.join(origin, [])
+  /** `origin` is the stream that began it; its first operation comes after those of the nodes before that are named. */
+  constructor(
+    readonly origin: Stream,
+    before: readonly CapturedNode<Work>[] = [],
+    after: readonly CapturedNode<Work>[] = [],
+  ) {
+    this.#nodes = [...before]
+    this.#before = before.length
+    this.join(origin, after)
   }
 
   get over(): boolean {
@@ -49,7 +57,7 @@ export class CapturedGraph<
   /** Has a stream that joined work that the origin does not wait for? */
   get unjoined(): boolean {
     const followed = new Set([...this.#nodes.flatMap(({ after }) => after), ...this.frontierOf(this.origin)])
-    return this.#nodes.some((node) => !followed.has(node))
+    return this.#nodes.some((node) => node.index >= this.#before && !followed.has(node))
   }
 
   /** Lets the stream's next operation come after these nodes; a stream that is not in the capture joins it. */
@@ -61,6 +69,17 @@ export class CapturedGraph<
 
   add(stream: Stream, work: Work): void {
     this.#frontiers.set(stream, [this.#node(this.frontierOf(stream), work)])
+  }
+
+  /** Adds all of another graph behind what the stream has; what comes next on the stream comes after all of it. */
+  addAll(stream: Stream, nodes: readonly CapturedNode<Work>[]): void {
+    const begin = this.frontierOf(stream)
+    const added: CapturedNode<Work>[] = []
+    for (const { after, work } of nodes) {
+      const behind = after.flatMap(({ index }) => added[index] ?? [])
+      added.push(this.#node(behind.length === 0 ? begin : behind, work))
+    }
+    if (added.length > 0) this.#frontiers.set(stream, added)
   }
 
   record(event: Event, stream: Stream): void {

@@ -30,6 +30,8 @@ import type {
   MemoryPlace,
   MemoryRows,
   ModuleHandle,
+  NodeFacts,
+  NodeHandle,
   OwnEvent,
   PinnedMemory,
   Pointer,
@@ -354,6 +356,15 @@ export class GraphWrapper implements GraphDriver {
   captureId(stream: StreamHandle): bigint | undefined {
     return this.inner.captureId(stream)
   }
+  addGraph(stream: StreamHandle, graph: GraphHandle): void {
+    this.inner.addGraph(stream, graph)
+  }
+  beginInto(stream: StreamHandle, mode: CaptureMode, graph: GraphHandle, after: readonly NodeHandle[]): void {
+    this.inner.beginInto(stream, mode, graph, after)
+  }
+  capturedNode(stream: StreamHandle): NodeHandle | undefined {
+    return this.inner.capturedNode(stream)
+  }
   abandon(stream: StreamHandle): void {
     this.inner.abandon(stream)
   }
@@ -380,5 +391,37 @@ export class GraphWrapper implements GraphDriver {
   }
   update(exec: GraphExecHandle, graph: GraphHandle): void {
     this.inner.update(exec, graph)
+  }
+  nodes(graph: GraphHandle): readonly NodeFacts[] {
+    return this.inner.nodes(graph)
+  }
+  updateKernel(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    kernel: KernelHandle,
+    shape: LaunchShape,
+    values: readonly (number | bigint)[],
+    memory: readonly KernelMemory[],
+  ): void {
+    this.inner.updateKernel(exec, node, kernel, shape, values, memory)
+  }
+  updateTwin(exec: GraphExecHandle, node: NodeHandle, twin: Twin): void {
+    this.inner.updateTwin(exec, node, twin)
+  }
+  updateCopy(exec: GraphExecHandle, node: NodeHandle, destination: Pointer, source: Pointer, byteLength: number): void {
+    this.inner.updateCopy(exec, node, destination, source, byteLength)
+  }
+  updateFill(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    pointer: Pointer,
+    value: number,
+    width: FillWidth,
+    count: number,
+  ): void {
+    this.inner.updateFill(exec, node, pointer, value, width, count)
+  }
+  setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void {
+    this.inner.setEnabled(exec, node, enabled)
   }
 }

@@ -18,6 +18,8 @@ export type ContextHandle = number & { readonly [kind]: 'CUcontext' }
 export type GraphHandle = number & { readonly [kind]: 'CUgraph' }
 /** A CUgraphExec. */
 export type GraphExecHandle = number & { readonly [kind]: 'CUgraphExec' }
+/** A CUgraphNode. */
+export type NodeHandle = number & { readonly [kind]: 'CUgraphNode' }
 /** A CUmodule. */
 export type ModuleHandle = number & { readonly [kind]: 'CUmodule' }
 /** A CUfunction. */
@@ -528,6 +530,32 @@ export interface KernelDriver {
 export const CaptureMode = { GLOBAL: 0, THREAD_LOCAL: 1, RELAXED: 2 } as const
 export type CaptureMode = (typeof CaptureMode)[keyof typeof CaptureMode]
 
+/** By CUgraphNodeType: memory operations that stand for a host function are one. */
+export type NodeKind =
+  | 'kernel'
+  | 'copy'
+  | 'fill'
+  | 'hostFunction'
+  | 'eventRecord'
+  | 'eventWait'
+  | 'graph'
+  | 'empty'
+  | 'alloc'
+  | 'free'
+  | 'other'
+
+/** What a driver knows of a node. */
+export interface NodeFacts {
+  readonly node: NodeHandle
+  readonly kind: NodeKind
+  /** The nodes that it comes after at once. */
+  readonly after: readonly NodeHandle[]
+  /** Of a kernel: its name. */
+  readonly name: string | undefined
+  /** Of a copy or a fill. */
+  readonly byteLength: number | undefined
+}
+
 export interface GraphDriver {
   /** `cuStreamBeginCapture` */
   begin(stream: StreamHandle, mode: CaptureMode): void
@@ -538,6 +566,21 @@ export interface GraphDriver {
    * in one that is invalidated. The stream is no null stream.
    */
   captureId(stream: StreamHandle): bigint | undefined
+  /**
+   * `cuStreamGetCaptureInfo`: the node that was captured on the stream last; undefined where its next work comes after
+   * several, or none.
+   */
+  capturedNode(stream: StreamHandle): NodeHandle | undefined
+  /**
+   * `cuGraphAddChildGraphNode`, `cuStreamUpdateCaptureDependencies`: puts a copy of the graph into the capture that the
+   * stream is in, as one node, behind what the stream has there. The stream captures.
+   */
+  addGraph(stream: StreamHandle, graph: GraphHandle): void
+  /**
+   * `cuStreamBeginCaptureToGraph`: what is captured is added to the graph, behind these nodes. `end` gives the same handle.
+   * Where it throws the capture's error, the graph is destroyed.
+   */
+  beginInto(stream: StreamHandle, mode: CaptureMode, graph: GraphHandle, after: readonly NodeHandle[]): void
   /** Ends the capture that this stream began, if it is still under way, and throws the graph away. */
   abandon(stream: StreamHandle): void
   /** `cuGraphDestroy` */
@@ -556,6 +599,35 @@ export interface GraphDriver {
   launch(exec: GraphExecHandle, stream: StreamHandle): void
   /** `cuGraphExecUpdate`: puts another graph of the same shape into an instantiated one. */
   update(exec: GraphExecHandle, graph: GraphHandle): void
+  /** `cuGraphGetNodes`, `cuGraphNodeGetType`, `cuGraphGetEdges`: each node comes after those that it depends on. */
+  nodes(graph: GraphHandle): readonly NodeFacts[]
+  /**
+   * `cuGraphExecKernelNodeSetParams`. The node is one of the graph that the instance was made from, which still lives; so
+   * for the verbs below.
+   */
+  updateKernel(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    kernel: KernelHandle,
+    shape: LaunchShape,
+    values: readonly (number | bigint)[],
+    memory: readonly KernelMemory[],
+  ): void
+  /** The same for a kernel's twin. Throws ERR_UNSUPPORTED on a driver that runs the kernel itself. */
+  updateTwin(exec: GraphExecHandle, node: NodeHandle, twin: Twin): void
+  /** `cuGraphExecMemcpyNodeSetParams` */
+  updateCopy(exec: GraphExecHandle, node: NodeHandle, destination: Pointer, source: Pointer, byteLength: number): void
+  /** `cuGraphExecMemsetNodeSetParams` */
+  updateFill(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    pointer: Pointer,
+    value: number,
+    width: FillWidth,
+    count: number,
+  ): void
+  /** `cuGraphNodeSetEnabled`, of a kernel, copy or fill. */
+  setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void
 }
 
 /**

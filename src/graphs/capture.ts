@@ -1,13 +1,14 @@
 /** Captures: a stream's work written down as a graph, instead of being run. */
 import { types } from '#platform'
-import { checkFunction, isThenable, readOptions } from '../base/arguments.js'
+import { checkArray, checkFunction, isThenable, readOptions } from '../base/arguments.js'
 import { CudaError, describe, explained, invalidType, invalidValue } from '../base/errors.js'
 import { CUresult } from '../driver/cuda-results.js'
 import { CaptureMode, isNullStream } from '../driver/driver.js'
 import { freeDeferred } from '../memory/allocation-stream.js'
 import { captureBegan, captureOver, takeRecord } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
-import { type Graph, graphOf } from './graph.js'
+import { beginInto, type Graph, graphOf, isGraph } from './graph.js'
+import type { GraphNode } from './nodes.js'
 
 /**
  * The calls that a capture forbids meanwhile (CUDA's cudaStreamCaptureMode), among those that are not about its own
@@ -28,6 +29,13 @@ export type CaptureModeName = 'global' | 'threadLocal' | 'relaxed'
 export interface CaptureOptions {
   /** The other calls that the capture forbids meanwhile. Default 'threadLocal'. */
   readonly mode?: CaptureModeName | undefined
+  /**
+   * A graph to add the work to (`cuStreamBeginCaptureToGraph`), which `capture()` then returns. Its instances stay as they
+   * are. Where the capture fails, CUDA destroys the graph: it is closed then. Default: a new graph.
+   */
+  readonly into?: Graph | undefined
+  /** The nodes of `into` that the work comes after. Default: none, so that it may run beside them. */
+  readonly after?: readonly GraphNode[] | undefined
 }
 
 const MODES: Readonly<Record<CaptureModeName, CaptureMode>> = {
@@ -37,7 +45,12 @@ const MODES: Readonly<Record<CaptureModeName, CaptureMode>> = {
 }
 
 /** `stream.beginCapture()`. */
-export function beginCapture(stream: StreamCore, mode: CaptureModeName): void {
+export function beginCapture(
+  stream: StreamCore,
+  mode: CaptureModeName,
+  into?: Graph,
+  after: readonly GraphNode[] = [],
+): void {
   if (typeof mode !== 'string') throw invalidType('mode', "'global', 'threadLocal' or 'relaxed'", mode)
   if (!Object.hasOwn(MODES, mode)) {
     throw invalidValue(`mode must be 'global', 'threadLocal' or 'relaxed', not ${describe(mode)}`)
@@ -46,12 +59,14 @@ export function beginCapture(stream: StreamCore, mode: CaptureModeName): void {
   const { driver, handle } = stream
   if (!isNullStream(handle)) askBeforehand(stream)
   try {
-    driver.graphs.begin(handle, MODES[mode])
+    if (into === undefined) {
+      driver.graphs.begin(handle, MODES[mode])
+      captureBegan(stream)
+    } else beginInto(stream, MODES[mode], into, after)
   } catch (error) {
     if (!isNullStream(handle) || !isUnsupported(error)) throw error
     throw explained(error, 'A null stream cannot capture: capture on a stream that you made')
   }
-  captureBegan(stream)
 }
 
 /** Asks for the facts that a stream keeps once they were asked, and that a capturing stream cannot be asked for. */
@@ -97,10 +112,14 @@ export function capture(
   begin: (mode: CaptureModeName | undefined) => void,
 ): Graph {
   checkFunction(fn, 'fn')
-  const { mode } = readOptions(options, ['mode'])
+  const { mode, into, after } = readOptions(options, ['mode', 'into', 'after'])
+  if (into !== undefined && !isGraph(into)) throw invalidType('options.into', 'a Graph', into)
+  const behind = after === undefined ? [] : (checkArray(after, 'options.after', 'an array of nodes') as GraphNode[])
+  if (into === undefined && behind.length > 0) throw invalidValue('options.after is for options.into, which is missing')
   // The function may close a wrapper, and the capture is still to be ended then.
   const ending = stream.isExternal ? stream.rewrap() : stream
-  begin(mode)
+  if (into === undefined) begin(mode)
+  else beginCapture(stream, mode ?? 'threadLocal', into, behind)
   try {
     const returned: unknown = fn()
     // A returned object may throw too, when it is looked at.
@@ -111,7 +130,7 @@ export function capture(
       )
     }
   } catch (error) {
-    abandonCapture(ending)
+    abandonCapture(ending, into !== undefined)
     throw error
   }
   return endCapture(ending)
@@ -123,9 +142,11 @@ function ignoreRejection(thenable: unknown): void {
 }
 
 /** Ends a capture that has failed; the caller throws the error that made it fail. */
-function abandonCapture(stream: StreamCore): void {
+function abandonCapture(stream: StreamCore, isInto: boolean): void {
   try {
-    endCapture(stream).close()
+    const graph = endCapture(stream)
+    // What was added stays.
+    if (!isInto) graph.close()
   } catch {
     // A capture that is invalidated gives no graph, and is over all the same.
   }

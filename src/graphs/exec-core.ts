@@ -1,14 +1,17 @@
 /** An instance of a graph as the rest of the library works on it: with what it keeps, until its launches are over. */
 import type { NativeResource } from '../base/finalization.js'
 import type { Device } from '../device.js'
-import type { ContextHandle, GraphExecHandle, OwnEvent } from '../driver/driver.js'
+import type { ContextHandle, GraphExecHandle, NodeHandle, OwnEvent } from '../driver/driver.js'
 import { HandleCore } from '../kernels/handle-core.js'
+import type { LaunchNode } from '../kernels/launchable.js'
 import { type AllocationStream, allocationStreamOf, isLost, unlessLost } from '../memory/allocation-stream.js'
 import { Allocation } from '../memory/allocations.js'
+import type { OpenMemory } from '../memory/buffer-core.js'
 import { letGoAfter, sweepLeft } from '../memory/left-resources.js'
 import { hiddenStream, ownEvent, recordedEvent } from '../memory/stream-uses.js'
-import type { Keeps } from '../streams/capture-record.js'
+import { type Keeps, letGoOf } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
+import { NodeKeeps } from './node-keeps.js'
 
 export class ExecCore extends HandleCore<GraphExecHandle> {
   /**
@@ -20,13 +23,35 @@ export class ExecCore extends HandleCore<GraphExecHandle> {
   /** Behind the latest launch, where the stream was another library's, which may destroy it at any time. */
   #launched: OwnEvent | undefined
 
+  /**
+   * It was updated as a whole, or a node of it was switched. Of an instance where both were done CUDA 13.0 launches kernels
+   * with arguments of earlier ones.
+   */
+  changed: 'updated' | 'switched' | undefined
+  readonly #nodeKeeps = new NodeKeeps()
+  /** By the core of a node: a kernel of this instance, as updates of it need it. */
+  readonly places = new Map<object, LaunchNode>()
+
+  /** `graph` is the one that the instance is made from: its nodes stand for those of the instance. */
   constructor(
     device: Device,
     exec: GraphExecHandle,
+    readonly graph: NativeResource,
     private keeps: Keeps,
     context: ContextHandle,
   ) {
     super('GraphExec', device, exec, () => this.#end(), context)
+    graph.keep()
+  }
+
+  get ordinal(): number {
+    return this.device.ordinal
+  }
+
+  /** A node was changed: it uses this memory from now on. */
+  nodeUses(node: NodeHandle, memory: readonly OpenMemory[]): void {
+    const unused = this.#nodeKeeps.put(node, memory)
+    if (unused.length > 0) this.#letGoLater(unused)
   }
 
   /** It was launched on the stream. */
@@ -53,42 +78,51 @@ export class ExecCore extends HandleCore<GraphExecHandle> {
     this.keeps = keeps.copy()
     // The next launch comes after those under way: what the instance keeps still needs nothing more.
     for (const resource of keeps.resources) before.drop(resource)
-    if (before.resources.size === 0) return
+    const ofNodes = this.#nodeKeeps.takeAll()
+    const unused = [...before.take(), ...ofNodes]
+    if (unused.length > 0) this.#letGoLater(unused)
+  }
+
+  /** Lets go of something, and is launched again. */
+  #letGoLater(resources: readonly NativeResource[]): void {
     this.#order?.allocated()
-    this.#letGo(before)
+    this.#letGo(resources)
   }
 
   #end(): void {
     try {
       this.driver.graphs.destroyExec(this.handle)
     } finally {
-      this.#letGo(this.keeps)
+      this.#letGo([...this.keeps.take(), ...this.#nodeKeeps.takeAll()])
       this.#order = undefined
       this.#forgetLaunched()
+      this.graph.letGo()
       sweepLeft(this.driver)
     }
   }
 
   /** Lets go when the latest launch is over. */
-  #letGo(keeps: Keeps): void {
-    if (this.#order === undefined && this.#launched === undefined) keeps.letGo()
+  #letGo(resources: readonly NativeResource[]): void {
+    const left = [...resources]
+    if (this.#order === undefined && this.#launched === undefined) letGoOf(left, (each) => each.letGo())
     else {
       try {
-        this.#letGoInOrder(keeps)
+        this.#letGoInOrder(left)
       } catch (error) {
         if (!isLost(error)) throw error
         // No launch is under way any more.
-        keeps.letGo()
+        letGoOf(left, (each) => each.letGo())
       }
     }
   }
 
-  #letGoInOrder(keeps: Keeps): void {
-    if (this.#order !== undefined) this.#order.free((last) => letGoBehind(keeps, last))
+  /** Takes what it lets go of out of the list. */
+  #letGoInOrder(left: NativeResource[]): void {
+    if (this.#order !== undefined) this.#order.free((last) => letGoBehind(left, last))
     else if (this.#launched !== undefined) {
       const hidden = hiddenStream(this.device)
       hidden.driver.streamWaitEvent(hidden.handle, this.#launched.event, 0)
-      letGoBehind(keeps, hidden)
+      letGoBehind(left, hidden)
     }
   }
 
@@ -100,10 +134,10 @@ export class ExecCore extends HandleCore<GraphExecHandle> {
 }
 
 /** Lets go of all that is kept, when the work is done that the stream holds now. */
-function letGoBehind(keeps: Keeps, last: StreamCore): void {
+function letGoBehind(left: NativeResource[], last: StreamCore): void {
   const { driver, handle } = last
   const others: NativeResource[] = []
-  keeps.letGo((resource) => {
+  letGoOf(left, (resource) => {
     if (resource instanceof Allocation) {
       unlessLost(() => resource.usedOn(last))
       resource.letGo()

@@ -1,28 +1,71 @@
 /** Graphs and their instances; graphs come from captures (capture.ts). */
 import { isInstance } from '../base/arguments.js'
-import { inspectAsPrinted, invalidType, printed, refuseReceiver, stateError } from '../base/errors.js'
+import { inspectAsPrinted, invalidType, invalidValue, printed, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { another, type Device, elsewhere } from '../device.js'
-import type { ContextHandle, GraphHandle } from '../driver/driver.js'
+import {
+  type CaptureMode,
+  type ContextHandle,
+  type GraphHandle,
+  isNullStream,
+  type LaunchShape,
+  type NodeHandle,
+} from '../driver/driver.js'
+import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import { HandleCore } from '../kernels/handle-core.js'
-import { launchOn } from '../kernels/launchable.js'
-import { type CaptureRecord, Keeps } from '../streams/capture-record.js'
+import type { Kernel, LaunchConfig } from '../kernels/kernel.js'
+import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
+import { isNodeKernel, type LaunchNode, launchOn, updateNode } from '../kernels/launchable.js'
+import type { OpenMemory } from '../memory/buffer-core.js'
+import type { DeviceBuffer } from '../memory/device-buffer.js'
+import type { PinnedBuffer } from '../memory/pinned-buffer.js'
+import { admitAll, endOf, endsOf } from '../memory/queue-with-memory.js'
+import { checkCopy, checkFill, type FillOptions, openFill } from '../memory/transfers.js'
+import {
+  type CapturedCopy,
+  type CaptureRecord,
+  type CopyEnd,
+  captureBegan,
+  type GrowingGraph,
+  Keeps,
+  type NodeNote,
+  recordOf,
+} from '../streams/capture-record.js'
 import { currentCore } from '../streams/current.js'
 import { greenContextsOf } from '../streams/green-context.js'
 import { type StreamCore, streamCoreOf } from '../streams/stream-core.js'
 import { ExecCore } from './exec-core.js'
+import {
+  type CopyNode,
+  type FillNode,
+  type GraphNode,
+  type KernelNode,
+  type NodeCore,
+  nodeCoreOf,
+  nodesOf,
+} from './nodes.js'
 
 type Owners = ReadonlySet<object>
 
 /** Of foreign memory and events: reachable as long as the noun, so that an owner that knows it is collected with it. */
 const ownersOf = new WeakMap<Graph | GraphExec, Owners>()
+/** Of updated nodes, likewise. */
+const nodeOwnersOf = new WeakMap<GraphExec, Map<NodeHandle, readonly object[]>>()
+const NO_NOTES: ReadonlyMap<NodeHandle, NodeNote> = new Map()
+/** By the noun: a kernel that knows the graph is collected with it. */
+const notesOf = new WeakMap<Graph, ReadonlyMap<NodeHandle, NodeNote>>()
+const nodesOfGraphs = new WeakMap<Graph, readonly GraphNode[]>()
 
 let graphCoreOf: (value: unknown) => GraphCore | undefined
 let execCoreOf: (value: unknown) => ExecCore | undefined
 let makeGraph: (core: GraphCore) => Graph
 let makeExec: (core: ExecCore) => GraphExec
 
-class GraphCore extends HandleCore<GraphHandle> {
+class GraphCore extends HandleCore<GraphHandle> implements GrowingGraph {
+  /** Captures that add to it. */
+  #growing = 0
+  #isLost = false
+
   constructor(
     device: Device,
     graph: GraphHandle,
@@ -32,9 +75,29 @@ class GraphCore extends HandleCore<GraphHandle> {
     super('Graph', device, graph, () => this.#end(), context)
   }
 
+  /** A capture begins to add to it: it is not destroyed meanwhile. */
+  grows(): void {
+    if (this.#growing > 0) throw invalidValue(`A capture adds to ${this} already`)
+    this.#growing += 1
+    this.keep()
+  }
+
+  /** The capture has ended. */
+  grown(): void {
+    this.#growing -= 1
+    this.letGo()
+  }
+
+  lost(): void {
+    this.#isLost = true
+    this.#growing -= 1
+    this.release()
+    this.letGo()
+  }
+
   #end(): void {
     try {
-      this.driver.graphs.destroy(this.handle)
+      if (!this.#isLost) this.driver.graphs.destroy(this.handle)
     } finally {
       this.keeps.letGo()
     }
@@ -105,7 +168,45 @@ export class Graph implements Disposable {
   instantiate(): GraphExec {
     const { driver, device, handle, context, keeps } = openGraph(this)
     const exec = driver.graphs.instantiate(handle, context)
-    return owning(makeExec(new ExecCore(device, exec, keeps.copy(), context)), ownersOf.get(this))
+    const core = new ExecCore(device, exec, graphCore(this), keeps.copy(), context)
+    return owning(makeExec(core), ownersOf.get(this))
+  }
+
+  /**
+   * The nodes of the graph, each behind those that it comes after (`cuGraphGetNodes`, `cuGraphGetEdges`). `kind` tells
+   * their type.
+   * @throws {Error} ERR_CLOSED
+   * @example
+   * ```ts
+   * for (const node of graph.nodes) {
+   *   if (node.kind === 'kernel') console.log(node.name, node.after.length)
+   * }
+   * ```
+   */
+  get nodes(): readonly GraphNode[] {
+    const core = openGraph(this)
+    let nodes = nodesOfGraphs.get(this)
+    if (nodes === undefined) {
+      nodes = nodesOf(core, core.driver.graphs.nodes(core.handle), notesOf.get(this) ?? NO_NOTES)
+      nodesOfGraphs.set(this, nodes)
+    }
+    return nodes
+  }
+
+  /**
+   * The nodes of one kernel, in the order of the capture, typed by its signature: for `exec.update(node, config,
+   * ...args)`.
+   * @param kernel The kernel that was launched in the capture.
+   * @throws {Error} ERR_CLOSED, ERR_INVALID_ARG_TYPE
+   * @example
+   * ```ts
+   * const [first] = graph.nodesOf(axpy)
+   * ```
+   */
+  nodesOf<S extends readonly ParameterType[]>(kernel: Kernel<S> | DefinedKernel<S>): readonly KernelNode<S>[] {
+    openGraph(this)
+    if (!isNodeKernel(kernel)) throw invalidType('kernel', 'a Kernel or a DefinedKernel', kernel)
+    return this.nodes.filter((node): node is KernelNode<S> => node.kind === 'kernel' && node.kernel === kernel)
   }
 
   /** Destroys the graph (`cuGraphDestroy`); instances of it live on. May be called twice. */
@@ -121,6 +222,22 @@ export class Graph implements Disposable {
 
   get [Symbol.toStringTag](): string {
     return 'Graph'
+  }
+
+  /** @internal */
+  [launchOn](stream: StreamCore): void {
+    const core = openGraph(this)
+    const isCapturing = !isNullStream(stream.handle) && stream.isCapturing
+    if (!isCapturing) {
+      throw invalidType('target', 'a GraphExec or a Kernel', this, 'graph.instantiate() makes a GraphExec of it')
+    }
+    checkHome(core, stream)
+    const record = recordOf(stream)
+    if (record?.into === core) throw invalidValue(`${core} cannot be put into itself`)
+    record?.keeps.addAll(core.keeps)
+    for (const owner of ownersOf.get(this) ?? []) record?.owners.add(owner)
+    core.driver.graphs.addGraph(stream.handle, core.handle)
+    stream.last = 'a graph'
   }
 
   toString(): string {
@@ -140,6 +257,50 @@ function owning<G extends Graph | GraphExec>(graph: G, owners: Owners | undefine
   return graph
 }
 
+/** Begins a capture that adds to a graph, behind these nodes of it. */
+export function beginInto(stream: StreamCore, mode: CaptureMode, into: Graph, after: readonly GraphNode[]): void {
+  const core = openGraph(into)
+  checkHome(core, stream)
+  const behind = after.map((node, index) => {
+    const found = nodeCoreOf(node)
+    if (found === undefined) throw invalidType(`options.after[${index}]`, 'a node of the graph', node)
+    if (found.graph === core) return found.handle
+    throw invalidValue(`options.after[${index}], ${node}, is not a node of ${core}`)
+  })
+  core.grows()
+  try {
+    stream.driver.graphs.beginInto(stream.handle, mode, core.handle, behind)
+  } catch (error) {
+    core.grown()
+    throw error
+  }
+  growing.set(core, into)
+  captureBegan(stream, core)
+}
+
+/** By the core, while a capture adds to it. */
+const growing = new Map<object, Graph>()
+
+/** The graph has the nodes of a capture that has ended, too. */
+function grown(core: GraphCore, record: CaptureRecord): Graph {
+  const graph = growing.get(core)
+  if (graph === undefined) throw new Error('no capture adds to this graph')
+  growing.delete(core)
+  core.keeps.addAll(record.keeps)
+  record.keeps.letGo()
+  owning(graph, new Set([...(ownersOf.get(graph) ?? []), ...record.owners]))
+  notesOf.set(graph, new Map([...(notesOf.get(graph) ?? NO_NOTES), ...record.notes]))
+  nodesOfGraphs.delete(graph)
+  core.grown()
+  return graph
+}
+
+function checkHome(core: GraphCore, stream: StreamCore): void {
+  if (core.device === stream.device) return
+  const where = elsewhere(stream.device, core.device)
+  throw stateError('ERR_DEVICE_MISMATCH', `${core} cannot be used by ${stream}, which is on ${where}`)
+}
+
 /** The graph that a capture on this stream gave. */
 export function graphOf(
   { driver, device, context }: StreamCore,
@@ -148,9 +309,14 @@ export function graphOf(
 ): Graph {
   const keeps = record?.keeps ?? new Keeps()
   for (const green of greenContextsOf(driver)) keeps.add(green)
+  if (record?.into instanceof GraphCore) return grown(record.into, record)
   const core = new GraphCore(device, handle, keeps, context)
-  return owning(makeGraph(core), record?.owners)
+  const graph = owning(makeGraph(core), record?.owners)
+  if (record !== undefined) notesOf.set(graph, record.notes)
+  return graph
 }
+
+export const isGraph = (value: unknown): value is Graph => graphCoreOf(value) !== undefined
 
 function graphCore(graph: unknown): GraphCore {
   return graphCoreOf(graph) ?? refuseReceiver('a Graph', graph)
@@ -190,26 +356,105 @@ export class GraphExec implements Disposable {
    * Replaces the work of the instance by that of another graph of the same shape (`cuGraphExecUpdate`).
    * @param graph A graph of the same driver.
    * @throws {CudaError} 910 where the shapes differ; the instance is unchanged then
-   * @throws {Error} ERR_DEVICE_MISMATCH for a graph of another driver; ERR_UNSUPPORTED as `instantiate()`;
+   * @throws {Error} ERR_DEVICE_MISMATCH for a graph of another driver; ERR_UNSUPPORTED as `instantiate()`, and after `setEnabled()`;
    * ERR_INVALID_ARG_TYPE, ERR_CLOSED
    * @example
    * ```ts
    * exec.update(stream.capture(() => stream.fill(buffer, value))).launch(stream)
    * ```
    */
-  update(graph: Graph): this {
+  update(graph: Graph): this
+  /**
+   * Gives one kernel of the instance other arguments, for the launches to come (`cuGraphExecKernelNodeSetParams`).
+   * Launches under way keep theirs.
+   * @param node A node of the graph that the instance was made from, which may be closed by now.
+   * @param config The shape of the launch, such as `node.config`. Only `grid`, `block` and `sharedMemory` may change.
+   * @param args One argument for each parameter of the kernel, as for `stream.launch()`.
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, another number of arguments, or other `cooperative`
+   * and `cluster`; ERR_UNSUPPORTED for a kernel that another library launched; otherwise as `stream.launch()`
+   * @throws {CudaError} mostly 1, for a shape that the device cannot run
+   * @example
+   * ```ts
+   * for (const node of graph.nodesOf(axpy)) exec.update(node, config, 3, x, y, 1024)
+   * exec.launch(stream)
+   * ```
+   */
+  update<S extends readonly ParameterType[]>(node: KernelNode<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
+  /**
+   * Gives one copy of the instance other buffers, of any length, for the launches to come
+   * (`cuGraphExecMemcpyNodeSetParams`).
+   * @param node A copy of the graph that the instance was made from.
+   * @param destination The buffer to write, on the device or host that the captured one was on.
+   * @param source The buffer to read, likewise.
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and buffers elsewhere; otherwise as `stream.copy()`
+   */
+  update(node: CopyNode, destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this
+  /**
+   * Gives one fill of the instance another buffer and value, for the launches to come
+   * (`cuGraphExecMemsetNodeSetParams`).
+   * @param node A fill of the graph that the instance was made from.
+   * @param buffer The buffer to write.
+   * @param value An integer of `width` bytes, signed or not.
+   * @param options `width`: the bytes of the value, 1, 2 or 4 (default 1)
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and for pinned memory where the captured fill's was
+   * a device's, or the reverse; otherwise as `stream.fill()`
+   */
+  update(node: FillNode, buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this
+  update(target: Graph | GraphNode, ...given: unknown[]): this {
     const core = execCore(this)
+    const node = nodeCoreOf(target)
+    if (node !== undefined) {
+      const memory = putNode(core, target as GraphNode, node, given)
+      core.nodeUses(node.handle, memory)
+      keepOwners(this, node.handle, memory)
+      return this
+    }
+    const graph = target as Graph
     const from = graphCoreOf(graph)
-    if (from === undefined) throw invalidType('graph', 'a Graph', graph)
+    if (from === undefined) throw invalidType('graph', 'a Graph, or a node of one', graph)
     core.checkOpen()
     from.checkOpen()
     if (from.driver !== core.driver) {
       const owner = another(from.driver, core.driver)
       throw stateError('ERR_DEVICE_MISMATCH', `${from} belongs to ${owner} than the instance it is to update`)
     }
+    if (core.changed === 'switched') throw excluded(core)
     core.driver.graphs.update(core.handle, from.handle)
+    core.changed = 'updated'
     owning(this, ownersOf.get(graph))
+    nodeOwnersOf.delete(this)
     core.replaced(from.keeps)
+    return this
+  }
+
+  /**
+   * Switches a kernel, copy or fill of the instance off, or on again, for the launches to come (`cuGraphNodeSetEnabled`).
+   * A node that is off does nothing; what comes after it still comes after what is before it. An update of the node
+   * leaves it off. An instance that was updated by a graph takes no switches, nor the reverse.
+   * @param node A node of the graph that the instance was made from.
+   * @param enabled Is it to be launched?
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and one that is no kernel, copy or fill;
+   * ERR_UNSUPPORTED after `exec.update(graph)`; ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * @example
+   * ```ts
+   * for (const node of graph.nodesOf(axpy)) exec.setEnabled(node, false)
+   * exec.launch(stream)
+   * ```
+   */
+  setEnabled(node: KernelNode | CopyNode | FillNode, enabled: boolean): this {
+    const core = execCore(this)
+    const found = nodeCoreOf(node)
+    if (found === undefined) throw invalidType('node', 'a node of a graph', node)
+    if (typeof enabled !== 'boolean') throw invalidType('enabled', 'true or false', enabled)
+    core.checkOpen()
+    checkNode(core, node, found)
+    const { kind } = node as GraphNode
+    if (kind !== 'kernel' && kind !== 'copy' && kind !== 'fill') {
+      throw invalidValue(`${node} cannot be switched off: only kernels, copies and fills can`)
+    }
+    if (core.changed === 'updated') throw excluded(core)
+    core.driver.graphs.setEnabled(core.handle, found.handle, enabled)
+    core.changed = 'switched'
     return this
   }
 
@@ -247,6 +492,91 @@ inspectAsPrinted(GraphExec)
 
 function execCore(exec: unknown): ExecCore {
   return execCoreOf(exec) ?? refuseReceiver('a GraphExec', exec)
+}
+
+/** Gives a node other work of its kind. Returns the memory that it uses. */
+function putNode(core: ExecCore, noun: GraphNode, node: NodeCore, given: unknown[]): readonly OpenMemory[] {
+  const { driver, handle: exec } = core
+  if (noun.kind === 'kernel') {
+    checkNode(core.checkOpen(), noun, node)
+    if (node.launch === undefined) {
+      throw stateError(
+        'ERR_UNSUPPORTED',
+        `${noun} was not launched by this library, which does not know its parameters`,
+      )
+    }
+    const place = core.places.get(node) ?? placeOf(core, node, node.launch.shape)
+    const config = given.shift()
+    return node.launch.kernel[updateNode](place, config, given)
+  }
+  if (noun.kind === 'copy') {
+    const { to, from } = checkCopy(given[0], given[1])
+    checkNode(core.checkOpen(), noun, node)
+    const memory = [to.openFor(driver), from.openFor(driver)] as const
+    checkEnds(noun, node, endsOf(to, from))
+    admitAll(memory, core)
+    driver.graphs.updateCopy(exec, node.handle, to.pointer, from.pointer, from.byteLength)
+    return memory
+  }
+  if (noun.kind === 'fill') {
+    const fill = checkFill(given[0], given[1] as number, given[2] as FillOptions | undefined)
+    checkNode(core.checkOpen(), noun, node)
+    const { to, value, width } = openFill(fill, driver)
+    checkEnd(noun, node, endOf(to))
+    admitAll([to], core)
+    driver.graphs.updateFill(exec, node.handle, to.pointer, value, width, to.byteLength / width)
+    return [to]
+  }
+  throw invalidValue(`${noun} cannot be changed alone: only kernels, copies and fills can`)
+}
+
+/** Made once: a program changes the same node again and again. */
+function placeOf(core: ExecCore, node: NodeCore, shape: LaunchShape): LaunchNode {
+  const { driver, device, ordinal, handle: exec } = core
+  const place = { driver, device, ordinal, exec, node: node.handle, shape, checkOpen: () => core.checkOpen() }
+  core.places.set(node, place)
+  return place
+}
+
+function excluded(core: ExecCore): Error {
+  const what = `${core} cannot be updated by a graph and have nodes switched, in whichever order`
+  return stateError('ERR_UNSUPPORTED', `${what}: make another instance, or change its nodes one at a time`)
+}
+
+function checkNode(core: ExecCore, noun: object, node: NodeCore): void {
+  if (node.graph === core.graph) return
+  throw invalidValue(`${noun} is not of the graph that ${core} was made from: graph.nodes of that has its nodes`)
+}
+
+const isSameEnd = (a: CopyEnd, b: CopyEnd): boolean =>
+  a.isOfHost === b.isOfHost && (a.isOfHost || a.device === b.device)
+
+const inWords = ({ isOfHost, device }: CopyEnd): string => (isOfHost ? 'pinned memory' : `memory of device ${device}`)
+
+/** CUDA takes memory of another kind for a fill, too, and some launches of it then fault. */
+function checkEnd(noun: object, { fills }: NodeCore, end: CopyEnd): void {
+  if (fills === undefined || isSameEnd(fills, end)) return
+  throw invalidValue(`${noun} fills ${inWords(fills)}, and no update changes that: capture another graph`)
+}
+
+function checkEnds(noun: object, { copy }: NodeCore, { to, from }: CapturedCopy): void {
+  if (copy === undefined || (isSameEnd(copy.to, to) && isSameEnd(copy.from, from))) return
+  const captured = `to ${inWords(copy.to)} from ${inWords(copy.from)}`
+  throw invalidValue(`${noun} copies ${captured}, and no update changes that: capture another graph`)
+}
+
+function keepOwners(exec: GraphExec, node: NodeHandle, memory: readonly OpenMemory[]): void {
+  let owners: object[] | undefined
+  for (const { allocation } of memory) {
+    const owner = allocation.owner?.deref()
+    if (owner === undefined) continue
+    owners ??= []
+    owners.push(owner)
+  }
+  const known = nodeOwnersOf.get(exec)
+  if (owners === undefined) known?.delete(node)
+  else if (known === undefined) nodeOwnersOf.set(exec, new Map([[node, owners]]))
+  else known.set(node, owners)
 }
 
 /** `exec.upload()`, on the stream given or the current one of the instance's device. */

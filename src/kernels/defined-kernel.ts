@@ -2,20 +2,23 @@ import { checkFunction, checkNanoseconds, checkText, checkThis, readOptions } fr
 import { inspectAsPrinted, invalidType, invalidValue, printed } from '../base/errors.js'
 import { notCloneable } from '../base/identity.js'
 import { type Device, driverOf, isDevice } from '../device.js'
-import type { LaunchShape, ScalarType } from '../driver/driver.js'
+import type { LaunchShape, ScalarType, Twin } from '../driver/driver.js'
+import type { OpenMemory } from '../memory/buffer-core.js'
+import { noteKernel, noteNode, recordOf } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { CHECKED_THREADS, checkedViews } from './checked-views.js'
-import { type Kernel, type LaunchConfig, Module, queueLaunch, Shapes } from './kernel.js'
-import { type LaunchValues, openArguments } from './kernel-arguments.js'
+import { explainLimits, type Kernel, type LaunchConfig, Module, queueLaunch, Shapes } from './kernel.js'
+import { type ArgumentMemory, type LaunchValues, openArguments } from './kernel-arguments.js'
 import {
   type ArgumentsOf,
+  type CheckedArgument,
   checkArguments,
   type Parameter,
   type ParameterType,
   parseSignature,
   typeOf,
 } from './kernel-signature.js'
-import { launchOn } from './launchable.js'
+import { checkUpdate, type LaunchNode, launchOn, updateNode } from './launchable.js'
 import { runThreads, type SimulatedGrid, type SimulatedThread } from './twin-threads.js'
 
 /** The twin's view of a pointer's memory, by the type of its elements: the memory itself, from the address on. */
@@ -180,6 +183,24 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     checkThis(this, isDefinedKernel, 'a DefinedKernel')
     if (stream.device.driver === 'cuda') this.#compiledFor(stream.device)[launchOn](stream, config, args)
     else this.#launchTwin(stream, config as LaunchConfig, args)
+    const record = recordOf(stream)
+    if (record !== undefined) noteKernel(record, stream, this)
+  }
+
+  /** @internal */
+  [updateNode](place: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[] {
+    checkThis(this, isDefinedKernel, 'a DefinedKernel')
+    if (place.device.driver === 'cuda') return this.#compiledFor(place.device)[updateNode](place, config, args)
+    const shape = this.#shapes.of(config as LaunchConfig)
+    const values = this.#checkTwinArguments(args)
+    place.checkOpen()
+    checkUpdate(place, shape)
+    const { driver, exec, node } = place
+    const memory = openArguments(values, this.#parameters, driver) ?? []
+    explainLimits(place.device, shape, () =>
+      driver.graphs.updateTwin(exec, node, this.#twin(shape, values as LaunchValues, memory)),
+    )
+    return memory
   }
 
   toString(): string {
@@ -200,26 +221,34 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     return kernel
   }
 
-  #launchTwin(stream: StreamCore, config: LaunchConfig, given: unknown[]): void {
-    const shape = this.#shapes.of(config)
+  #checkTwinArguments(given: unknown[]): CheckedArgument[] {
     const args = checkArguments(this.#parameters, given)
     for (const [index, { access }] of this.#parameters.entries()) {
       if (access === undefined || typeof args[index] === 'object') continue
       const expected = 'a DeviceBuffer or PinnedBuffer: the simulator knows no bare addresses'
       throw invalidType(`Argument ${index}`, expected, args[index])
     }
+    return args
+  }
+
+  #launchTwin(stream: StreamCore, config: LaunchConfig, given: unknown[]): void {
+    const shape = this.#shapes.of(config)
+    const args = this.#checkTwinArguments(given)
     stream.makeRoom(1)
     const { driver, handle } = stream
     const memory = openArguments(args, this.#parameters, driver) ?? []
-    const values = args as LaunchValues
-    const { name } = this
-    const [nanoseconds, memoryNames] = [this.#nanoseconds, this.#memoryNames]
+    const twin = this.#twin(shape, args as LaunchValues, memory)
+    queueLaunch(stream, memory, shape, () => driver.kernels.launchTwin(handle, twin))
+    const record = recordOf(stream)
+    if (record !== undefined) noteNode(record, stream, { kernel: this, shape })
+    stream.last = `kernel '${this.name}'`
+  }
+
+  #twin(shape: LaunchShape, values: LaunchValues, memory: readonly ArgumentMemory[]): Twin {
     const run = (bytes: readonly Uint8Array[]): void => {
       this.#run(shape, twinArguments(this.#parameters, values, bytes))
     }
-    const twin = { name, memory, memoryNames, nanoseconds, run, shape }
-    queueLaunch(stream, memory, shape, () => driver.kernels.launchTwin(handle, twin))
-    stream.last = `kernel '${name}'`
+    return { name: this.name, memory, memoryNames: this.#memoryNames, nanoseconds: this.#nanoseconds, run, shape }
   }
 
   static {

@@ -27,8 +27,8 @@ import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
 import type { DeviceAttribute } from '../driver/device-attributes.js'
 import type { KernelHandle, LaunchAttributes, LaunchShape, ModuleHandle } from '../driver/driver.js'
-import { queueWith } from '../memory/queue-with-memory.js'
-import { recordOf } from '../streams/capture-record.js'
+import { admitAll, queueWith } from '../memory/queue-with-memory.js'
+import { noteNode, recordOf } from '../streams/capture-record.js'
 import { checkPriority, type StreamCore } from '../streams/stream-core.js'
 import { HandleCore } from './handle-core.js'
 import { type ArgumentMemory, type LaunchValues, openArguments } from './kernel-arguments.js'
@@ -40,7 +40,7 @@ import {
   parseSignature,
   passedAs,
 } from './kernel-signature.js'
-import { launchOn } from './launchable.js'
+import { checkUpdate, type LaunchNode, launchOn, updateNode } from './launchable.js'
 
 /**
  * A number of blocks or threads in one direction, or in up to three: y and z are 1 by default. Whole numbers, at least
@@ -262,10 +262,30 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
     core.checkOpen()
     const { driver, handle } = stream
     const memory = openArguments(values, core.parameters, driver) ?? NO_MEMORY
-    recordOf(stream)?.keeps.add(core.code)
+    const record = recordOf(stream)
+    record?.keeps.add(core.code)
     const queue = (): void => driver.kernels.launch(core.handle, handle, shape, values as LaunchValues, memory)
     queueLaunch(stream, memory, shape, queue)
+    if (record !== undefined) noteNode(record, stream, { kernel: this, shape })
     stream.last = core.label
+  }
+
+  /** @internal */
+  [updateNode](place: LaunchNode, config: unknown, args: unknown[]): readonly ArgumentMemory[] {
+    const core = kernelCore(this)
+    const shape = core.shapes.of(config as LaunchConfig)
+    const values = checkArguments(core.parameters, args)
+    // A getter of the configuration may have closed them.
+    core.checkOpen()
+    place.checkOpen()
+    checkUpdate(place, shape)
+    const { driver, exec, node } = place
+    const memory = openArguments(values, core.parameters, driver) ?? NO_MEMORY
+    admitAll(memory, place)
+    explainLimits(place.device, shape, () =>
+      driver.graphs.updateKernel(exec, node, core.handle, shape, values as LaunchValues, memory),
+    )
+    return memory
   }
 
   toString(): string {
@@ -357,11 +377,16 @@ export function queueLaunch(
   queue: () => void,
 ): void {
   if (shape.attributes !== undefined) refuseAttributes(stream.device, shape.attributes)
+  explainLimits(stream.device, shape, () => queueWith(stream, memory, queue))
+}
+
+/** Calls the driver, which does not say why it refuses a shape. */
+export function explainLimits(device: Device, shape: LaunchShape, call: () => void): void {
   try {
-    queueWith(stream, memory, queue)
+    call()
   } catch (error) {
     if (!(error instanceof CudaError) || error.number !== CUresult.INVALID_VALUE) throw error
-    const why = beyondLimits(stream.device, shape)
+    const why = beyondLimits(device, shape)
     throw why === undefined ? error : explained(error, why)
   }
 }

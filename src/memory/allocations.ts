@@ -40,7 +40,7 @@ export abstract class Allocation extends NativeResource {
   }
 
   /** Lets the stream's device reach the memory. False where the device cannot. */
-  admit({ ordinal }: StreamCore): boolean {
+  admit({ ordinal }: Pick<StreamCore, 'ordinal'>): boolean {
     return ordinal === this.device.ordinal || this.driver.memory.admit(this.pointer, this.device.ordinal, ordinal)
   }
 

@@ -2,7 +2,7 @@
 
 import { stateError } from '../base/errors.js'
 import type { BatchedCopy, CopyName, CopyRoute, FillWidth, MemoryRows } from '../driver/driver.js'
-import { recordOf } from '../streams/capture-record.js'
+import { type CapturedCopy, type CopyEnd, noteNode, recordOf } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import type { OpenMemory } from './buffer-core.js'
 
@@ -51,7 +51,8 @@ function allOwned(memory: readonly OpenMemory[], use: StreamCore): boolean {
   return true
 }
 
-function admitAll(memory: readonly OpenMemory[], use: StreamCore): void {
+/** Lets a device reach all of this memory. */
+export function admitAll(memory: readonly OpenMemory[], use: Pick<StreamCore, 'ordinal'>): void {
   for (const { allocation } of memory) {
     if (allocation.admit(use)) continue
     throw stateError(
@@ -108,7 +109,20 @@ export function queueCopy(
   // No closure: of all work, programs queue the most copies.
   use.driver.memory.copy(to.pointer, from.pointer, byteLength, use.handle, route, name)
   if (isTracked) afterWork(use, memory)
+  const record = recordOf(use)
+  if (record !== undefined) noteNode(record, use, endsOf(to, from))
 }
+
+/** What cannot be changed of a captured copy. */
+export function endsOf(to: OpenMemory, from: OpenMemory): CapturedCopy {
+  return { to: endOf(to), from: endOf(from) }
+}
+
+/** Where memory is, as far as a node of a graph goes. */
+export const endOf = ({ allocation: { isOfHost, device } }: OpenMemory): CopyEnd => ({
+  isOfHost,
+  device: device.ordinal,
+})
 
 /** Copies that touch nothing of each other. */
 export function queueCopies(
@@ -168,4 +182,6 @@ export function queueFill(use: StreamCore, to: OpenMemory, value: number, width:
   const isTracked = beforeWork(use, memory)
   use.driver.memory.fill(to.pointer, value, width, count, use.handle)
   if (isTracked) afterWork(use, memory)
+  const record = recordOf(use)
+  if (record !== undefined) noteNode(record, use, { fills: endOf(to) })
 }

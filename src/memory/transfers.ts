@@ -3,7 +3,7 @@ import { webStreams } from '#platform'
 import { bare, bytesOf, checkArray, checkInteger, readOptions } from '../base/arguments.js'
 import type { OwnBytes } from '../base/bytes.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
-import type { FillWidth } from '../driver/driver.js'
+import type { Driver, FillWidth } from '../driver/driver.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { bufferCoreOf } from './buffer.js'
 import type { BufferCore } from './buffer-core.js'
@@ -109,8 +109,37 @@ function checkApart(copies: readonly Copied[]): void {
   }
 }
 
+/** The buffers of a copy, for a node of a graph. */
+export function checkCopy(
+  destination: unknown,
+  source: unknown,
+): { readonly to: BufferCore; readonly from: BufferCore } {
+  const to = checkBuffer(destination, 'destination')
+  const from = checkBuffer(source, 'source')
+  to.checkOpen()
+  from.checkOpen()
+  checkLengths(to.byteLength, 'source', from.byteLength)
+  return { to, from }
+}
+
 /** `stream.fill()`. */
 export function fill(stream: StreamCore, buffer: unknown, value: number, options: FillOptions | undefined): void {
+  const checked = checkFill(buffer, value, options)
+  stream.makeRoom(1)
+  const { to, width } = openFill(checked, stream.driver)
+  queueFill(stream, to, checked.value, width, to.byteLength / width)
+  stream.last = 'a fill'
+}
+
+/** What a fill writes, and where. */
+export interface CheckedFill {
+  readonly to: BufferCore
+  /** Not negative. */
+  readonly value: number
+  readonly width: FillWidth
+}
+
+export function checkFill(buffer: unknown, value: number, options: FillOptions | undefined): CheckedFill {
   const { width = 1 } = readOptions(options, FILL_OPTIONS)
   const to = checkBuffer(buffer, 'buffer')
   to.checkOpen()
@@ -122,13 +151,16 @@ export function fill(stream: StreamCore, buffer: unknown, value: number, options
   if (value < -values / 2 || value >= values) {
     throw outOfRange('value', `from ${-values / 2} to ${values - 1} in ${width} byte(s)`, value)
   }
-  stream.makeRoom(1)
-  to.openFor(stream.driver)
+  return { to, value: value < 0 ? value + values : value, width }
+}
+
+export function openFill(fill: CheckedFill, driver: Driver): CheckedFill {
+  const { to, width } = fill
+  to.openFor(driver)
   if (to.byteLength % width !== 0 || to.pointer % width !== 0) {
     throw invalidValue(`${to} is no whole number of values of ${width} bytes, or begins in the middle of one`)
   }
-  queueFill(stream, to, value < 0 ? value + values : value, width, to.byteLength / width)
-  stream.last = 'a fill'
+  return fill
 }
 
 /** `stream.upload()`. */

@@ -1,6 +1,6 @@
 /** Checks each use of memory against those before it. */
 import { atNextTurn, type Turn } from '#platform'
-import type { OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
+import type { NodeHandle, OwnEvent, Pointer, StreamHandle } from '../driver/driver.js'
 import type { DriverWrapper } from '../driver/driver-wrapper.js'
 import { NOWHERE, type StrandPoint } from './clocks.js'
 import { type Findings, raceOf } from './findings.js'
@@ -43,7 +43,7 @@ export class Detector {
   readonly #calls: SampledSite[] = []
 
   constructor(
-    wrapper: DriverWrapper,
+    private readonly wrapper: DriverWrapper,
     readonly order: HappensBefore,
     private readonly findings: Findings,
     readonly stacks: Stacks,
@@ -94,7 +94,8 @@ export class Detector {
     if (kind === 'allocation') region.made = stack
     if (stream.capture !== undefined) {
       const regions = memory.map(({ pointer }) => this.regions.at(pointer))
-      stream.capture.add(stream, { kind: 'work', what, memory, regions, stream, stack })
+      const node = this.wrapper.inner.graphs.capturedNode(handle)
+      stream.capture.add(stream, { kind: 'work', what, memory, regions, stream, stack, node })
       return
     }
     this.#touch(this.#operation(stream.advance(), stream, what, kind, stack, memory), stream)
@@ -225,13 +226,26 @@ export class Detector {
     if (!this.findings.mends || instance === undefined) return
     const stream = this.order.streams.at(handle)
     if (stream.capture !== undefined || instance.nodes.some(({ work }) => work.kind === 'wait')) return
-    for (const { work } of instance.nodes) {
-      if (work.kind !== 'work') continue
+    for (const { index, work } of instance.nodes) {
+      if (work.kind !== 'work' || instance.off.has(index)) continue
       const at = this.order.nextOf(stream)
       const make = (stack: TakenStack | undefined): CheckedOperation =>
         this.#operation(at, stream, work.what, 'work', stack, work.memory, undefined, work)
       this.#look(make, work.memory, stream)
     }
+  }
+
+  /** A node of an instance touches other memory from now on. */
+  nodeUpdated(instance: GraphInstance, node: NodeHandle, memory: readonly Touched[]): void {
+    const [main] = memory
+    if (main === undefined) return
+    const stack = this.stacks.sample(this.regions.at(main.pointer).sites, 'update', this)
+    instance.put(
+      node,
+      memory,
+      memory.map(({ pointer }) => this.regions.at(pointer)),
+      stack,
+    )
   }
 
   /** `instance` is undefined where it is older than the sanitizer. */

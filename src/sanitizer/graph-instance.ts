@@ -1,6 +1,10 @@
 /** What happens when a captured graph is launched: its nodes are spread over as few strands as their order needs. */
 import type { CapturedNode } from '../driver/captured-graph.js'
+import type { NodeHandle } from '../driver/driver.js'
 import type { Strand, StrandPoint } from './clocks.js'
+import type { Touched } from './operations.js'
+import type { Region } from './regions.js'
+import type { TakenStack } from './stacks.js'
 import type { CapturedWork, EventState, StreamStrand } from './streams.js'
 
 /** What an instance has to know of the order around it. */
@@ -24,8 +28,32 @@ export class GraphInstance {
   #branches: readonly number[] = []
   #last: StrandPoint | undefined
 
+  /** The places of nodes that are switched off: they touch nothing. */
+  readonly off = new Set<number>()
+  /** Where each node is, by the driver's handle: that of the graph which the instance was made from. */
+  readonly #places = new Map<NodeHandle, number>()
+
   constructor(nodes: CapturedNodes) {
     this.update(nodes)
+    for (const { index, work } of nodes) {
+      if (work.kind === 'work' && work.node !== undefined) this.#places.set(work.node, index)
+    }
+  }
+
+  /** Gives one node other memory. */
+  put(node: NodeHandle, memory: readonly Touched[], regions: readonly Region[], stack: TakenStack | undefined): void {
+    const index = this.#places.get(node) ?? -1
+    const before = this.nodes[index]
+    if (before === undefined || before.work.kind !== 'work') return
+    const work = { ...before.work, memory, regions, stack: stack ?? before.work.stack }
+    this.nodes = this.nodes.with(index, { ...before, work })
+  }
+
+  setEnabled(node: NodeHandle, enabled: boolean): void {
+    const index = this.#places.get(node)
+    if (index === undefined) return
+    if (enabled) this.off.delete(index)
+    else this.off.add(index)
   }
 
   update(nodes: CapturedNodes): void {
@@ -53,7 +81,7 @@ export class GraphInstance {
         work.event.points = [point]
         work.event.captured = undefined
       }
-      visit(stream, work, point)
+      if (!this.off.has(index)) visit(stream, work, point)
     }
     for (const strand of used) stream.join(strand)
     this.#last = stream.point()

@@ -2,7 +2,7 @@
  * What comes before what, by CUDA's rules: streams, events, the null stream, host waits, host functions, captures. It
  * follows the calls one by one.
  */
-import { type EventHandle, isNullStream, type StreamHandle } from '../driver/driver.js'
+import { type EventHandle, isNullStream, type NodeHandle, type StreamHandle } from '../driver/driver.js'
 import type { DriverWrapper } from '../driver/driver-wrapper.js'
 import { type Clock, isBefore, NOWHERE, Strand, type StrandPoint, Strands } from './clocks.js'
 import { Continuations } from './continuations.js'
@@ -227,8 +227,10 @@ export class HappensBefore implements LaunchOrder {
     return after.point()
   }
 
-  captureBegins(handle: StreamHandle): void {
-    new Capture(this.streams.at(handle), true)
+  /** `before` are the nodes of a graph that the capture adds to, behind those of these handles; where one is not known, all. */
+  captureBegins(handle: StreamHandle, before: CapturedNodes = [], after: readonly NodeHandle[] = []): void {
+    const named = before.filter(({ work }) => work.kind === 'work' && after.some((node) => node === work.node))
+    new Capture(this.streams.at(handle), true, before, named.length < after.length ? before : named)
   }
 
   /** Returns the nodes of the capture; undefined where some of them are older than the sanitizer. */

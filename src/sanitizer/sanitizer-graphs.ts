@@ -1,14 +1,30 @@
 /** Graphs: captures, instances, launches. */
-import type { CaptureMode, ContextHandle, GraphExecHandle, GraphHandle, StreamHandle } from '../driver/driver.js'
+import type {
+  CaptureMode,
+  ContextHandle,
+  FillWidth,
+  GraphExecHandle,
+  GraphHandle,
+  KernelHandle,
+  KernelMemory,
+  LaunchShape,
+  NodeHandle,
+  Pointer,
+  StreamHandle,
+  Twin,
+} from '../driver/driver.js'
 import { type DriverWrapper, GraphWrapper } from '../driver/driver-wrapper.js'
 import type { Detector } from './detector.js'
 import { type CapturedNodes, GraphInstance } from './graph-instance.js'
 import type { HappensBefore } from './happens-before.js'
+import { type Touched, touching } from './operations.js'
 
 export class SanitizerGraphs extends GraphWrapper {
   /** Those that are known as a whole: of one that is not here nothing is concluded. */
   readonly #graphs = new Map<GraphHandle, CapturedNodes>()
   readonly #instances = new Map<GraphExecHandle, GraphInstance>()
+  /** Those of which only a part is known. */
+  readonly #unknown = new Set<GraphHandle>()
 
   constructor(
     private readonly driver: DriverWrapper,
@@ -27,13 +43,26 @@ export class SanitizerGraphs extends GraphWrapper {
     try {
       const graph = super.end(stream)
       const nodes = this.#order.captureEnds(stream)
-      if (nodes === undefined) this.#graphs.delete(graph)
+      if (nodes === undefined || this.#unknown.has(graph)) this.#graphs.delete(graph)
       else this.#graphs.set(graph, nodes)
       return graph
     } catch (error) {
       if (!this.#stillCaptures(stream)) this.#order.captureEnds(stream)
       throw error
     }
+  }
+
+  override beginInto(stream: StreamHandle, mode: CaptureMode, graph: GraphHandle, after: readonly NodeHandle[]): void {
+    this.#order.streams.at(stream)
+    super.beginInto(stream, mode, graph, after)
+    this.#order.captureBegins(stream, this.#graphs.get(graph), after)
+    if (!this.#graphs.has(graph)) this.#unknown.add(graph)
+  }
+
+  override addGraph(stream: StreamHandle, graph: GraphHandle): void {
+    super.addGraph(stream, graph)
+    const strand = this.#order.streams.at(stream)
+    strand.capture?.addAll(strand, this.#graphs.get(graph) ?? [])
   }
 
   override abandon(stream: StreamHandle): void {
@@ -43,6 +72,7 @@ export class SanitizerGraphs extends GraphWrapper {
 
   override destroy(graph: GraphHandle): void {
     super.destroy(graph)
+    this.#unknown.delete(graph)
     this.#graphs.delete(graph)
   }
 
@@ -76,6 +106,56 @@ export class SanitizerGraphs extends GraphWrapper {
     const nodes = this.#graphs.get(graph)
     if (nodes === undefined) this.#forget(exec)
     else this.#instances.get(exec)?.update(nodes)
+  }
+
+  override updateKernel(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    kernel: KernelHandle,
+    shape: LaunchShape,
+    values: readonly (number | bigint)[],
+    memory: readonly KernelMemory[],
+  ): void {
+    super.updateKernel(exec, node, kernel, shape, values, memory)
+    this.#updated(exec, node, memory)
+  }
+
+  override updateTwin(exec: GraphExecHandle, node: NodeHandle, twin: Twin): void {
+    super.updateTwin(exec, node, { ...twin, comparesAll: true })
+    this.#updated(exec, node, twin.memory)
+  }
+
+  override updateCopy(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    destination: Pointer,
+    source: Pointer,
+    byteLength: number,
+  ): void {
+    super.updateCopy(exec, node, destination, source, byteLength)
+    this.#updated(exec, node, [touching(destination, byteLength, 'out'), touching(source, byteLength, 'in')])
+  }
+
+  override updateFill(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    pointer: Pointer,
+    value: number,
+    width: FillWidth,
+    count: number,
+  ): void {
+    super.updateFill(exec, node, pointer, value, width, count)
+    this.#updated(exec, node, [touching(pointer, width * count, 'out')])
+  }
+
+  override setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void {
+    super.setEnabled(exec, node, enabled)
+    this.#instances.get(exec)?.setEnabled(node, enabled)
+  }
+
+  #updated(exec: GraphExecHandle, node: NodeHandle, memory: readonly Touched[]): void {
+    const instance = this.#instances.get(exec)
+    if (instance !== undefined) this.detector.nodeUpdated(instance, node, memory)
   }
 
   get #order(): HappensBefore {

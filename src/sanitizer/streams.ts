@@ -1,6 +1,12 @@
 /** The streams and events of a driver as the order between them needs them, and the captures that they are in. */
-import { CapturedGraph } from '../driver/captured-graph.js'
-import { cudaHandleOf, deviceOfDefaultStream, isDefaultStream, type StreamHandle } from '../driver/driver.js'
+import { CapturedGraph, type CapturedNode } from '../driver/captured-graph.js'
+import {
+  cudaHandleOf,
+  deviceOfDefaultStream,
+  isDefaultStream,
+  type NodeHandle,
+  type StreamHandle,
+} from '../driver/driver.js'
 import { Strand, type StrandPoint } from './clocks.js'
 import type { OperationStream, Touched } from './operations.js'
 import type { Region } from './regions.js'
@@ -78,6 +84,8 @@ export type CapturedWork = { readonly stream: StreamStrand; readonly stack: Take
       readonly memory: readonly Touched[]
       /** What each piece of it lay in when it was captured. */
       readonly regions: readonly Region[]
+      /** The driver's own for it. */
+      readonly node: NodeHandle | undefined
     }
   /** Runs JavaScript; `launched` is told where. */
   | { readonly kind: 'host'; readonly launched: (stream: StreamStrand, at: StrandPoint, work: CapturedWork) => void }
@@ -89,8 +97,10 @@ export class Capture extends CapturedGraph<StreamStrand, EventState, CapturedWor
   constructor(
     origin: StreamStrand,
     readonly seen: boolean,
+    before: readonly CapturedNode<CapturedWork>[] = [],
+    after: readonly CapturedNode<CapturedWork>[] = [],
   ) {
-    super(origin)
+    super(origin, before, after)
   }
 
   /** Each launch of the graph records the event, or waits for it. */

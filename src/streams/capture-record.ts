@@ -3,7 +3,7 @@
  * has no record, and its graph keeps nothing.
  */
 import type { NativeResource } from '../base/finalization.js'
-import { type Driver, isNullStream, type StreamHandle } from '../driver/driver.js'
+import { type Driver, isNullStream, type LaunchShape, type NodeHandle, type StreamHandle } from '../driver/driver.js'
 
 /** Resources that live as long as a graph, or an instance of one. */
 export class Keeps {
@@ -34,23 +34,59 @@ export class Keeps {
     return copy
   }
 
-  /** Lets go of each, by the function. What one throws is thrown when all are gone. */
-  letGo(letGo: (resource: NativeResource) => void = (resource) => resource.letGo()): void {
-    const errors: unknown[] = []
-    for (const resource of this.#resources) {
-      this.#resources.delete(resource)
-      try {
-        letGo(resource)
-      } catch (error) {
-        errors.push(error)
-      }
-    }
-    if (errors.length > 0) throw errors[0]
+  /** The caller lets go of them. */
+  take(): NativeResource[] {
+    const taken = [...this.#resources]
+    this.#resources.clear()
+    return taken
+  }
+
+  letGo(): void {
+    letGoOf(this.take(), (resource) => resource.letGo())
   }
 }
 
+/** Lets go of each, by the function, and empties the list. What one throws is thrown when all are gone. */
+export function letGoOf(left: NativeResource[], letGo: (resource: NativeResource) => void): void {
+  const errors: unknown[] = []
+  for (let resource = left.pop(); resource !== undefined; resource = left.pop()) {
+    try {
+      letGo(resource)
+    } catch (error) {
+      errors.push(error)
+    }
+  }
+  if (errors.length > 0) throw errors[0]
+}
+
+/** A kernel that a node was captured for, as the program has it, and the shape of the launch. */
+export interface CapturedLaunch {
+  readonly kernel: object
+  readonly shape: LaunchShape
+}
+
+/** The kinds of memory that a copy goes between, which no update changes. */
+export interface CapturedCopy {
+  readonly to: CopyEnd
+  readonly from: CopyEnd
+}
+
+export interface CopyEnd {
+  readonly isOfHost: boolean
+  readonly device: number
+}
+
+/** The kind of memory that a fill writes, likewise. */
+export interface CapturedFill {
+  readonly fills: CopyEnd
+}
+
+export type NodeNote = CapturedLaunch | CapturedCopy | CapturedFill
+
 export class CaptureRecord {
   readonly keeps = new Keeps()
+  /** What the driver does not tell of nodes. */
+  readonly notes = new Map<NodeHandle, NodeNote>()
   /** Objects that programs have as owners of foreign memory and events. */
   readonly owners = new Set<object>()
 
@@ -58,7 +94,15 @@ export class CaptureRecord {
     /** The stream that began the capture. */
     readonly origin: StreamHandle,
     readonly id: bigint,
+    /** What is captured is added to this graph. */
+    readonly into: GrowingGraph | undefined,
   ) {}
+}
+
+/** A graph that a capture adds to. */
+export interface GrowingGraph {
+  /** The capture has ended in an error, and the driver has destroyed the graph. */
+  lost(): void
 }
 
 /** A stream, as far as captures go. */
@@ -71,18 +115,21 @@ const records = new WeakMap<Driver, Set<CaptureRecord>>()
 /** Of all drivers: work is queued often, and captured seldom. */
 let underWay = 0
 
-/** The stream has begun a capture. */
-export function captureBegan({ driver, handle }: Capturable): void {
+/** The stream has begun a capture, which may add to a graph. */
+export function captureBegan({ driver, handle }: Capturable, into?: GrowingGraph): void {
   // Another library may have ended an earlier one.
   captureOver({ driver, handle })
   const id = driver.graphs.captureId(handle)
-  if (id === undefined) return
+  if (id === undefined) {
+    into?.lost()
+    return
+  }
   let all = records.get(driver)
   if (all === undefined) {
     all = new Set()
     records.set(driver, all)
   }
-  all.add(new CaptureRecord(handle, id))
+  all.add(new CaptureRecord(handle, id, into))
   underWay += 1
 }
 
@@ -101,7 +148,22 @@ export function takeRecord({ driver, handle }: Capturable): CaptureRecord | unde
 
 /** The capture that the stream began, if it did, gave no graph. */
 export function captureOver(stream: Capturable): void {
-  takeRecord(stream)?.keeps.letGo()
+  const record = takeRecord(stream)
+  record?.into?.lost()
+  record?.keeps.letGo()
+}
+
+/** Notes something of the node that the stream was given last. */
+export function noteNode(record: CaptureRecord, { driver, handle }: Capturable, note: NodeNote): void {
+  const node = driver.graphs.capturedNode(handle)
+  if (node !== undefined) record.notes.set(node, note)
+}
+
+/** The program knows the kernel that the stream was given last by another object. */
+export function noteKernel(record: CaptureRecord, { driver, handle }: Capturable, kernel: object): void {
+  const node = driver.graphs.capturedNode(handle)
+  const note = node === undefined ? undefined : record.notes.get(node)
+  if (node !== undefined && note !== undefined && 'shape' in note) record.notes.set(node, { ...note, kernel })
 }
 
 /** The record of the capture that the stream is in. */

@@ -67,6 +67,8 @@ const ANYTHING: Weights = {
   launch: 2,
   update: 1,
   nodeCount: 1,
+  updateNode: 1,
+  setEnabled: 1,
   closeStream: 1,
   renewStream: 1,
   renewEvent: 2,
@@ -166,7 +168,7 @@ const capture: fc.Arbitrary<Step[]> = fc
     branch: fc.array(among(QUEUED), { maxLength: 3 }),
     last: fc.array(among({ ...QUEUED, ...HARMLESS }), { maxLength: 2 }),
     joins: fc.constantFrom(true, true, true, false),
-    launches: fc.array(step('launch'), { maxLength: 3 }),
+    launches: fc.array(among({ launch: 3, updateNode: 1, setEnabled: 1 }), { maxLength: 4 }),
     graph: fc.nat(7),
   })
   .map(({ stream, other, event, mode, first, branch, last, joins, launches, graph }) => {
@@ -210,7 +212,7 @@ export function programs(devices = 1, oneFaultIn = ONE_FAULT_IN): fc.Arbitrary<P
     { weight: 1, arbitrary: fault },
   )
   const program: fc.Arbitrary<Program> = fc.record({
-    edition: fc.constant(2 as const),
+    edition: fc.constant(3 as const),
     devices: fc.constant(devices),
     streams: fc.array(
       fc.record({

@@ -1,5 +1,6 @@
 /** The steps of a program that capture, and what is done with the graphs. */
-import type { Graph, GraphExec } from 'cuda-streams'
+import type { CopyNode, FillNode, Graph, GraphExec, GraphNode, KernelNode } from 'cuda-streams'
+import type { MemorySteps } from './memory-steps.js'
 import { isError, outcome, SKIPPED } from './outcome.js'
 import type { Captured, Instance, Rules } from './rules.js'
 import type { Stage } from './stage.js'
@@ -7,6 +8,20 @@ import { pick } from './steps.js'
 import type { Work } from './work.js'
 
 const MODES = ['global', 'threadLocal', 'relaxed'] as const
+
+const CAN_BE_OFF: ReadonlySet<string> = new Set(['kernel', 'copy', 'fill'])
+
+/** A part of a buffer, and what a fill does there. */
+type PartOf = ReturnType<MemorySteps['partOf']>
+
+interface Played {
+  readonly exec: GraphExec
+  readonly instance: Instance
+  readonly nodes: readonly GraphNode[]
+  /** What each node does while it is on. */
+  works: Work[]
+  readonly off: Set<number>
+}
 
 export interface GraphParts {
   readonly stage: Stage
@@ -21,7 +36,7 @@ export interface GraphParts {
 export class GraphSteps {
   readonly #parts: GraphParts
   readonly #graphs: { readonly graph: Graph; readonly captured: Captured }[] = []
-  readonly #execs: { readonly exec: GraphExec; readonly instance: Instance }[] = []
+  readonly #execs: Played[] = []
 
   constructor(parts: GraphParts) {
     this.#parts = parts
@@ -66,7 +81,14 @@ export class GraphSteps {
     const { graph, captured } = pick(this.#graphs, index)
     return outcome(() => {
       const exec = graph.instantiate()
-      this.#execs.push({ exec, instance: { nodes: captured.nodes, last: 0n } })
+      const works = captured.nodes.map(({ work }) => work)
+      this.#execs.push({
+        exec,
+        instance: { nodes: captured.nodes, last: 0n },
+        nodes: graph.nodes,
+        works,
+        off: new Set(),
+      })
     })
   }
 
@@ -89,8 +111,40 @@ export class GraphSteps {
     const [to, from] = [pick(this.#execs, exec), pick(this.#graphs, graph)]
     return outcome(() => {
       to.exec.update(from.graph)
-      to.instance.nodes = from.captured.nodes
+      to.works = from.captured.nodes.map(({ work }) => work)
+      this.#put(to, from.captured.nodes)
     })
+  }
+
+  /** Gives one of the fills of an instance another part of a buffer. */
+  updateNode(index: number, which: number, value: number, { part, work }: PartOf): string {
+    const to = this.#execs.length === 0 ? undefined : pick(this.#execs, index)
+    const fills = to?.nodes.filter((node): node is FillNode => node.kind === 'fill') ?? []
+    if (to === undefined || fills.length === 0) return SKIPPED
+    const node = pick(fills, which)
+    return outcome(() => {
+      to.exec.update(node, part(), value % 256)
+      to.works[node.index] = work
+      this.#put(to, to.instance.nodes)
+    })
+  }
+
+  setEnabled(index: number, which: number, on: number): string {
+    const to = this.#execs.length === 0 ? undefined : pick(this.#execs, index)
+    const nodes = to?.nodes.filter((node): node is KernelNode | CopyNode | FillNode => CAN_BE_OFF.has(node.kind)) ?? []
+    if (to === undefined || nodes.length === 0) return SKIPPED
+    const node = pick(nodes, which)
+    return outcome(() => {
+      to.exec.setEnabled(node, on % 2 === 1)
+      if (on % 2 === 1) to.off.delete(node.index)
+      else to.off.add(node.index)
+      this.#put(to, to.instance.nodes)
+    })
+  }
+
+  /** The instance has these nodes, with the work that they have now. */
+  #put(to: Played, nodes: Instance['nodes']): void {
+    to.instance.nodes = nodes.map((node, at) => ({ ...node, work: to.off.has(at) ? {} : (to.works[at] ?? {}) }))
   }
 
   nodeCount(index: number): string {

@@ -24,7 +24,7 @@ export class MemorySteps {
   readonly #rules: Rules
   readonly #wait: (stream: number, other: number) => string
   readonly #edition: Edition
-  /** Buffers that a graph uses must stay. */
+  /** Buffers that a graph uses. */
   readonly #captured = new Set<number>()
 
   /** `wait` lets a stream wait for another. */
@@ -140,6 +140,13 @@ export class MemorySteps {
     return others.map((other) => this.#wait(stream, other)).join('')
   }
 
+  /** Part of a buffer for a node of a graph, with what the node does there. */
+  partOf(buffer: number, start: number, count: number): { readonly part: () => Memory; readonly work: Work } {
+    const { at, cells } = cellsOf(start, start, count)
+    const work: Work = { accesses: accessesOf(buffer, at, cells, { read: false, write: true }) }
+    return { part: () => this.#part(buffer, at, cells), work }
+  }
+
   peek(index: number): string {
     const buffer = this.#stage.pinned(index)
     return buffer === undefined ? SKIPPED : outcome(() => this.#show(buffer.bytes, index))
@@ -156,7 +163,8 @@ export class MemorySteps {
   }
 
   close(index: number): string {
-    return this.#captured.has(index) ? SKIPPED : outcome(() => this.#stage.buffer(index).close())
+    const mustStay = this.#edition < 3 && this.#captured.has(index)
+    return mustStay ? SKIPPED : outcome(() => this.#stage.buffer(index).close())
   }
 
   /** What every buffer holds in the end. */
@@ -177,7 +185,7 @@ export class MemorySteps {
 
   /** The simulator's devices reach each other's memory, and so do those that this is held against: batch.ts sees to it. */
   #reaches(stream: number, buffer: number): boolean {
-    return this.#edition === 2 || this.#stage.isNear(stream, buffer)
+    return this.#edition > 1 || this.#stage.isNear(stream, buffer)
   }
 
   #queue(stream: number, buffers: readonly number[], work: Work, guarded: number, queue: () => void): string {

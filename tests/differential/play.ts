@@ -196,6 +196,15 @@ class Player {
         return this.#graphs.launch(step.exec, step.stream, step.guarded)
       case 'nodeCount':
         return this.#graphs.nodeCount(step.graph)
+      case 'updateNode':
+        return this.#graphs.updateNode(
+          step.exec,
+          step.node,
+          step.value,
+          this.#memory.partOf(step.buffer, step.at, step.cells),
+        )
+      case 'setEnabled':
+        return this.#graphs.setEnabled(step.exec, step.node, step.on)
       case 'closeEvent':
         if (this.#isFirst && this.#inGraphs.has(step.event)) return SKIPPED
         return outcome(() => stage.event(step.event).close())

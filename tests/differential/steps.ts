@@ -52,6 +52,8 @@ export const FIELDS = {
   renewEvent: ['event'],
   act: ['stream', 'set', 'how'],
   fault: ['stream'],
+  updateNode: ['exec', 'node', 'buffer', 'at', 'cells', 'value'],
+  setEnabled: ['exec', 'node', 'on'],
 } as const
 
 export type What = keyof typeof FIELDS
@@ -93,9 +95,10 @@ export type Ending = 'blocking' | 'event loop'
 /**
  * What is played at any time. In the first edition that was less, since nobody knew whether the driver waits: copies within
  * the host, what allocates (instances of graphs, uploads, downloads) and the end of a stream that captures came only when
- * all was done. Programs that were recorded then are played as they were.
+ * all was done. In the second no buffer was closed that a graph uses. Programs that were recorded then are played as they
+ * were.
  */
-export type Edition = 1 | 2
+export type Edition = 1 | 2 | 3
 
 export interface Program {
   readonly edition: Edition

@@ -64,6 +64,10 @@
   X(cuStreamIsCapturing) X(cuStreamQuery) X(cuStreamSynchronize) X(cuStreamWaitEvent) X(cuStreamBatchMemOp)             \
   X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphCreate) X(cuGraphAddMemcpyNode) X(cuGraphGetNodes)             \
   X(cuGraphDebugDotPrint) X(cuGraphDestroy) X(cuGraphInstantiateWithFlags) X(cuGraphBatchMemOpNodeSetParams)            \
+  X(cuStreamBeginCaptureToGraph) X(cuGraphAddChildGraphNode) X(cuGraphChildGraphNodeGetGraph) X(cuGraphNodeFindInClone) \
+  X(cuGraphNodeGetType) X(cuGraphKernelNodeGetParams) X(cuFuncGetName) X(cuGraphMemcpyNodeGetParams)                   \
+  X(cuGraphMemsetNodeGetParams) X(cuGraphExecKernelNodeSetParams) X(cuGraphExecMemcpyNodeSetParams)                    \
+  X(cuGraphExecMemsetNodeSetParams) X(cuGraphNodeSetEnabled)                                                           \
   X(cuGraphExecUpdate) X(cuGraphUpload) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuThreadExchangeStreamCaptureMode)     \
   X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventRecordWithFlags) X(cuEventQuery) X(cuEventSynchronize)   \
   X(cuIpcGetEventHandle) X(cuIpcOpenEventHandle) X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle) X(cuIpcCloseMemHandle)      \
@@ -85,6 +89,8 @@ FUNCTIONS(X)
 static CUresult (*p_cuEventElapsedTime)(float *, CUevent, CUevent);
 static CUresult (*p_cuDeviceGetUuid_v2)(void *, CUdevice);
 static CUresult (*p_cuStreamGetCaptureInfo_v3)(CUstream, int *, uint64_t *, CUgraph *, void *, void *, size_t *);
+static CUresult (*p_cuGraphGetEdges_v2)(CUgraph, CUgraphNode *, CUgraphNode *, void *, size_t *);
+static CUresult (*p_cuStreamUpdateCaptureDependencies_v2)(CUstream, CUgraphNode *, void *, size_t, unsigned);
 static CUresult (*p_cuFuncGetParamInfo)(CUfunction, size_t, size_t *, size_t *);
 /* As CUDA 12.8 had it, which is what the library calls; the header has a newer one by this name. */
 static CUresult (*p_cuLogsCurrent)(unsigned *, unsigned);
@@ -109,6 +115,8 @@ static void load_library(const char *path) {
   *(void **)&p_cuEventElapsedTime = find(library, "cuEventElapsedTime");
   *(void **)&p_cuDeviceGetUuid_v2 = find(library, "cuDeviceGetUuid_v2");
   *(void **)&p_cuStreamGetCaptureInfo_v3 = find(library, "cuStreamGetCaptureInfo_v3");
+  *(void **)&p_cuGraphGetEdges_v2 = find(library, "cuGraphGetEdges_v2");
+  *(void **)&p_cuStreamUpdateCaptureDependencies_v2 = find(library, "cuStreamUpdateCaptureDependencies_v2");
   *(void **)&p_cuFuncGetParamInfo = find(library, "cuFuncGetParamInfo");
   *(void **)&p_cuLogsCurrent = dlsym(library, "cuLogsCurrent");
   *(void **)&p_cuLogsDumpToMemory = dlsym(library, "cuLogsDumpToMemory");
@@ -493,6 +501,36 @@ STEP(make_gate_in_graph) {
   TRY(p_cuStreamBatchMemOp(stream, 1, &op, 0));
   TRY(end_graph(stream, &graph));
   return p_cuGraphGetNodes(graph, &node, &count);
+}
+
+/* `node` is the first of a graph with an instance: a kernel, a copy for t->a 1, a fill for 2. */
+STEP(make_node) {
+  CUstream stream;
+  size_t count = 1;
+  TRY(begin_graph(&stream));
+  if (t->a == 1) TRY(p_cuMemcpyAsync(some_memory, (CUdeviceptr)some_pinned, 64, stream));
+  if (t->a == 2) TRY(p_cuMemsetD8Async(some_memory, 1, 64, stream));
+  for (long i = 0; i < t->b; i += 1) TRY(launch(empty, stream, 0, 0, 1, NULL));
+  TRY(end_graph(stream, &graph));
+  TRY(p_cuGraphGetNodes(graph, &node, &count));
+  return p_cuGraphInstantiateWithFlags(&instance[0], graph, 0);
+}
+/* `node` is a graph of t->b kernels within another, `inner` its copy, `other` what it was made of. */
+static CUgraph other, inner;
+static CUgraphNode original;
+STEP(make_child) {
+  size_t count = 1;
+  TRY(make_graph(t));
+  other = graph;
+  TRY(p_cuGraphGetNodes(other, &original, &count));
+  TRY(p_cuGraphCreate(&graph, 0));
+  TRY(p_cuGraphAddChildGraphNode(&node, graph, NULL, 0, other));
+  return p_cuGraphChildGraphNodeGetGraph(node, &inner);
+}
+STEP(drop_child) {
+  UNUSED;
+  TRY(p_cuGraphDestroy(other));
+  return p_cuGraphDestroy(graph);
 }
 
 STEP(load_fresh) {
@@ -886,6 +924,92 @@ STEP(c_graph_nodes) {
   UNUSED;
   size_t count = 0;
   return p_cuGraphGetNodes(graph, NULL, &count);
+}
+STEP(c_edges) {
+  UNUSED;
+  size_t count = 0;
+  return p_cuGraphGetEdges_v2(graph, NULL, NULL, NULL, &count);
+}
+STEP(c_node_type) {
+  UNUSED;
+  CUgraphNodeType type;
+  return p_cuGraphNodeGetType(node, &type);
+}
+STEP(c_get_kernel) {
+  UNUSED;
+  CUDA_KERNEL_NODE_PARAMS parameters;
+  return p_cuGraphKernelNodeGetParams(node, &parameters);
+}
+STEP(c_function_name) {
+  UNUSED;
+  const char *name;
+  return p_cuFuncGetName(&name, empty);
+}
+STEP(c_get_copy) {
+  UNUSED;
+  CUDA_MEMCPY3D parameters;
+  return p_cuGraphMemcpyNodeGetParams(node, &parameters);
+}
+STEP(c_get_fill) {
+  UNUSED;
+  CUDA_MEMSET_NODE_PARAMS parameters;
+  return p_cuGraphMemsetNodeGetParams(node, &parameters);
+}
+STEP(c_set_kernel) {
+  UNUSED;
+  CUDA_KERNEL_NODE_PARAMS parameters;
+  memset(&parameters, 0, sizeof parameters);
+  parameters.func = empty;
+  parameters.gridDimX = parameters.gridDimY = parameters.gridDimZ = 1;
+  parameters.blockDimX = parameters.blockDimY = parameters.blockDimZ = 1;
+  return p_cuGraphExecKernelNodeSetParams(instance[0], node, &parameters);
+}
+STEP(c_set_copy) {
+  UNUSED;
+  CUDA_MEMCPY3D parameters;
+  memset(&parameters, 0, sizeof parameters);
+  parameters.srcMemoryType = parameters.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  parameters.srcDevice = (CUdeviceptr)some_pinned;
+  parameters.dstDevice = some_memory;
+  parameters.WidthInBytes = 32;
+  parameters.Height = parameters.Depth = 1;
+  return p_cuGraphExecMemcpyNodeSetParams(instance[0], node, &parameters, context[0]);
+}
+STEP(c_set_fill) {
+  UNUSED;
+  CUDA_MEMSET_NODE_PARAMS parameters;
+  memset(&parameters, 0, sizeof parameters);
+  parameters.dst = some_memory;
+  parameters.elementSize = 1;
+  parameters.width = 32;
+  parameters.height = 1;
+  return p_cuGraphExecMemsetNodeSetParams(instance[0], node, &parameters, context[0]);
+}
+STEP(c_set_enabled) { return p_cuGraphNodeSetEnabled(instance[0], node, (unsigned)t->c); }
+STEP(c_add_child) {
+  UNUSED;
+  return p_cuGraphAddChildGraphNode(&node, graph, NULL, 0, other);
+}
+STEP(c_child_graph) {
+  UNUSED;
+  return p_cuGraphChildGraphNodeGetGraph(node, &inner);
+}
+STEP(c_find_in_clone) {
+  UNUSED;
+  return p_cuGraphNodeFindInClone(&node, original, inner);
+}
+STEP(c_begin_into) {
+  UNUSED;
+  return p_cuStreamBeginCaptureToGraph(S, graph, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_RELAXED);
+}
+STEP(a_end_into) {
+  UNUSED;
+  CUgraph same;
+  return p_cuStreamEndCapture(S, &same);
+}
+STEP(c_dependencies) {
+  UNUSED;
+  return p_cuStreamUpdateCaptureDependencies_v2(S, NULL, NULL, 0, 1);
 }
 STEP(c_graph_print) {
   UNUSED;
@@ -1477,6 +1601,22 @@ static const struct test ledger[] = {
     {"cuStreamBeginCapture_v2", "global", .call = c_begin_capture, .after = a_end_capture, .a = 0, .flags = STREAM},
     {"cuStreamEndCapture", "relaxed", .queue = q_capture, .call = c_end_capture, .after = a_captured, .a = 2, .flags = STREAM},
     {"cuStreamGetCaptureInfo_v3", "", .call = c_capture_info, .flags = STREAM},
+    {"cuStreamBeginCaptureToGraph", "", .prepare = make_graph, .call = c_begin_into, .after = a_end_into, .done = drop_graph, .b = 1, .flags = STREAM},
+    {"cuStreamUpdateCaptureDependencies_v2", "", .queue = q_capture, .call = c_dependencies, .after = a_end_capture, .a = 2, .flags = STREAM},
+    {"cuGraphAddChildGraphNode", "100 kernels", .prepare = make_child, .call = c_add_child, .done = drop_child, .b = 100},
+    {"cuGraphChildGraphNodeGetGraph", "", .prepare = make_child, .call = c_child_graph, .done = drop_child, .b = 1},
+    {"cuGraphNodeFindInClone", "", .prepare = make_child, .call = c_find_in_clone, .done = drop_child, .b = 1},
+    {"cuGraphNodeGetType", "", .prepare = make_node, .call = c_node_type, .done = drop_instance, .b = 1},
+    {"cuGraphGetEdges_v2", "100 kernels", .prepare = make_graph, .call = c_edges, .done = drop_graph, .b = 100},
+    {"cuGraphKernelNodeGetParams_v2", "", .prepare = make_node, .call = c_get_kernel, .done = drop_instance, .b = 1},
+    {"cuFuncGetName", "", .call = c_function_name},
+    {"cuGraphMemcpyNodeGetParams", "", .prepare = make_node, .call = c_get_copy, .done = drop_instance, .a = 1},
+    {"cuGraphMemsetNodeGetParams", "", .prepare = make_node, .call = c_get_fill, .done = drop_instance, .a = 2},
+    {"cuGraphExecKernelNodeSetParams_v2", "an idle instance", .prepare = make_node, .call = c_set_kernel, .done = drop_instance, .b = 100},
+    {"cuGraphExecKernelNodeSetParams_v2", "an instance behind the gate", .prepare = make_node, .queue = launch_instance, .call = c_set_kernel, .done = drop_instance, .b = 100, .flags = STREAM},
+    {"cuGraphExecMemcpyNodeSetParams", "an instance behind the gate", .prepare = make_node, .queue = launch_instance, .call = c_set_copy, .done = drop_instance, .a = 1, .flags = STREAM},
+    {"cuGraphExecMemsetNodeSetParams", "an instance behind the gate", .prepare = make_node, .queue = launch_instance, .call = c_set_fill, .done = drop_instance, .a = 2, .flags = STREAM},
+    {"cuGraphNodeSetEnabled", "an instance behind the gate", .prepare = make_node, .queue = launch_instance, .call = c_set_enabled, .done = drop_instance, .b = 100, .flags = STREAM},
     {"cuGraphGetNodes", "100 kernels", .prepare = make_graph, .call = c_graph_nodes, .done = drop_graph, .b = 100},
     {"cuGraphDebugDotPrint", "100 kernels", .prepare = make_graph, .call = c_graph_print, .done = drop_graph, .b = 100},
     {"cuGraphDestroy", "100 kernels", .prepare = make_graph, .call = c_graph_destroy, .b = 100},
@@ -1634,6 +1774,11 @@ static const struct {
                "cuEventElapsedTime cuIpcGetEventHandle "},
     {"streams", "cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamWaitEvent cuStreamBatchMemOp_v2 "
                 "cuStreamBeginCapture_v2 cuStreamEndCapture "},
+    {"nodes of graphs", "cuStreamBeginCaptureToGraph cuStreamUpdateCaptureDependencies_v2 cuGraphAddChildGraphNode "
+                        "cuGraphChildGraphNodeGetGraph cuGraphNodeFindInClone cuGraphNodeGetType cuGraphGetEdges_v2 "
+                        "cuGraphKernelNodeGetParams_v2 cuFuncGetName cuGraphMemcpyNodeGetParams cuGraphMemsetNodeGetParams "},
+    {"changed nodes", "cuGraphExecKernelNodeSetParams_v2 cuGraphExecMemcpyNodeSetParams cuGraphExecMemsetNodeSetParams "
+                      "cuGraphNodeSetEnabled "},
     {"green contexts", "cuDeviceGetDevResource cuDevSmResourceSplitByCount cuDevResourceGenerateDesc cuGreenCtxCreate "
                        "cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxStreamCreate cuCtxFromGreenCtx "},
     {"graphs", "cuGraphGetNodes cuGraphDebugDotPrint cuGraphDestroy cuGraphInstantiateWithFlags "

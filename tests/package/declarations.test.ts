@@ -43,7 +43,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   Recording: '',
 }
 /** Bases of public classes and types: they are not exported, and their members are public. */
-const BASES = ['Memory', 'StreamBase', 'WhichFail']
+const BASES = ['Memory', 'StreamBase', 'WhichFail', 'AnyNode']
 /** The constants that a union of names is made of, a type for Uint8Array<ArrayBuffer>, and the function of `Program`. */
 const SPELLED = ['DEVICE_ATTRIBUTES', 'SCALAR_BYTES', 'FAILING_CALLS', 'KIND_NAMES', 'NCCL_OPERATIONS', 'NCCL_TYPES']
 const HELPERS = ['OwnBytes', 'SharedKind', 'Tracer', 'CUresult']

@@ -66,8 +66,8 @@ struct Stream {
 typedef struct Event { Context *context; u64 magic; u32 flags; int recorded; Mark mark; Mark *marks; int nmarks; double *time; struct Capture *capture; struct Node *node; } Event;
 typedef struct Node { Op op; struct Node *next; u64 id; } Node;
 typedef struct Capture { u64 id; int valid, active, refs, branches; Stream *origin; struct Graph *graph; } Capture;
-typedef struct Graph { Node *first, *last; int count, branches; } Graph;
-typedef struct Exec { Op *ops; int count, branches; u64 launched, done; int alive; } Exec;
+typedef struct Graph { Node *first, *last; int count, branches, gone; } Graph;
+typedef struct Exec { Op *ops; int count, branches; u64 launched, done; int alive; Graph *graph; u8 *off; } Exec;
 typedef struct { Op *first, *last; int entries; } Channel;
 /* What was freed stays in its pool; that a free is done it learns only when the host waits for it. */
 typedef struct { int alive; size_t most, used, mostUsed, reserved, mostReserved, leaving, done; u64 threshold; } Pool;
@@ -426,19 +426,39 @@ API R cuStreamGetCaptureInfo_v3(void *h, int *status, u64 *id, void **graph, voi
   return OK; }
 API R cuThreadExchangeStreamCaptureMode(int *m) { int was = mode; mode = *m; *m = was; return OK; }
 
-API R cuGraphGetNodes(Graph *graph, void **nodes, size_t *n) { (void)nodes; *n = (size_t)graph->count; return OK; }
+API R cuGraphGetNodes(Graph *graph, void **nodes, size_t *n) { int i = 0; if (nodes) for (Node *node = graph->first; node; node = node->next) nodes[i++] = node; *n = (size_t)graph->count; return OK; }
+/* Each node comes after the one that was captured before it. */
+API R cuGraphGetEdges_v2(Graph *graph, void **from, void **to, u64 *how, size_t *n) { int i = 0; for (Node *node = graph->first; from && node && node->next; node = node->next, i++) { from[i] = node; to[i] = node->next; how[i] = 0; } *n = graph->count > 0 ? (size_t)graph->count - 1 : 0; return OK; }
+API R cuGraphNodeGetType(Node *node, int *type) { *type = node->op.kind == KERNEL ? 0 : node->op.kind == COPY ? 1 : node->op.kind == SET ? 2 : node->op.kind == MEMOPS ? 12 : 7; return OK; }
+/* What it does not know. */
+enum { NOT_SUPPORTED = 801 };
+API R cuGraphAddChildGraphNode(void **node, void *graph, void *after, size_t n, void *child) { (void)node; (void)graph; (void)after; (void)n; (void)child; return NOT_SUPPORTED; }
+API R cuGraphChildGraphNodeGetGraph(void *node, void **graph) { (void)node; (void)graph; return NOT_SUPPORTED; }
+API R cuGraphNodeFindInClone(void **node, void *original, void *graph) { (void)node; (void)original; (void)graph; return NOT_SUPPORTED; }
+API R cuStreamUpdateCaptureDependencies_v2(void *h, void **nodes, void *how, size_t n, u32 f) { (void)h; (void)nodes; (void)how; (void)n; (void)f; return NOT_SUPPORTED; }
+API R cuStreamBeginCaptureToGraph(void *h, void *graph, void *after, void *how, size_t n, int m) { (void)h; (void)graph; (void)after; (void)how; (void)n; (void)m; return NOT_SUPPORTED; }
+API R cuGraphKernelNodeGetParams_v2(Node *node, u8 *params) { (void)node; memset(params, 0, 72); return OK; }
+API R cuFuncGetName(const char **name, void *f) { (void)f; *name = "kernel"; return OK; }
+API R cuGraphMemcpyNodeGetParams(Node *node, u64 *params) { memset(params, 0, 200); params[22] = node->op.bytes; params[23] = params[24] = 1; return OK; }
+API R cuGraphMemsetNodeGetParams(Node *node, u64 *params) { memset(params, 0, 40); params[2] = node->op.value | (u64)node->op.width << 32; params[3] = node->op.bytes / (size_t)node->op.width; params[4] = 1; return OK; }
+/* The operation of an instance that a node stands for: one of the graph that it was made from, which must be there still. */
+static Op *opOf(Exec *x, Node *node, Kind kind) { if (!x->alive) DIE("a node of an instance is changed that was destroyed"); if (x->graph->gone) return 0; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) return x->ops[i].kind == kind ? &x->ops[i] : 0; return 0; }
 API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FILE *file = fopen(path, "w"); if (!file) return INVALID_VALUE; fprintf(file, "digraph { %d }", graph->count); fclose(file); return OK; }
-API R cuGraphDestroy(Graph *graph) { LOCK; for (Node *n = graph->first; n;) { Node *next = n->next; free(n); n = next; } free(graph); UNLOCK; return OK; }
+API R cuGraphDestroy(Graph *graph) { LOCK; if (graph->gone) DIE("a graph is destroyed twice"); graph->gone = 1; UNLOCK; /* never freed: what asks about it is told so */ return OK; }
 static void fillExec(Exec *x, Graph *graph) { x->ops = calloc((size_t)graph->count + 1, sizeof(Op)); x->count = 0; for (Node *n = graph->first; n; n = n->next) x->ops[x->count++] = n->op; }
-API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; takePlaces(graph->branches, 0); Exec *x = calloc(1, sizeof *x); x->alive = 1; x->branches = graph->branches; fillExec(x, graph); *out = x; UNLOCK; return OK; }
+API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; takePlaces(graph->branches, 0); Exec *x = calloc(1, sizeof *x); x->alive = 1; x->branches = graph->branches; x->graph = graph; x->off = calloc((size_t)graph->count + 1, 1); fillExec(x, graph); *out = x; UNLOCK; return OK; }
 API R cuGraphBatchMemOpNodeSetParams(Node *node, u64 *params) { u32 n = ((u32 *)params)[2]; u8 *p = (u8 *)params[2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
 API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g); R r = OK; if (graph->count != x->count) r = 910; else for (Node *n = graph->first, *at = n; at; at = at->next) { Op *was = &x->ops[0]; int i = 0; for (Node *b = n; b != at; b = b->next) i++; if (was[i].kind == KERNEL && was[i].green != at->op.green) r = 910; } if (r == OK) { Op *before = x->ops; if (x->launched == x->done) { fillExec(x, graph); free(before); } else fillExec(x, graph); } pthread_mutex_unlock(&g); UNLOCK; return r; }
+API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params);
+API R cuGraphExecMemcpyNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { (void)c; Op *o = opOf(x, node, COPY); if (!o) return INVALID_VALUE; if (params[4] != 4 || params[15] != 4) return INVALID_VALUE; o->from = (void *)params[6]; o->to = (void *)params[17]; o->bytes = params[22] * params[23] * params[24]; return OK; }
+API R cuGraphExecMemsetNodeSetParams(Exec *x, Node *node, u64 *params, void *c) { (void)c; Op *o = opOf(x, node, SET); if (!o) return INVALID_VALUE; o->to = (void *)params[0]; o->value = (u32)params[2]; o->width = (int)(params[2] >> 32); o->bytes = params[3] * params[4] * (u64)o->width; return OK; }
+API R cuGraphNodeSetEnabled(Exec *x, Node *node, u32 on) { if (x->graph->gone) return INVALID_VALUE; int i = 0; for (Node *n = x->graph->first; n; n = n->next, i++) if (n == node) { Kind k = x->ops[i].kind; if (k != KERNEL && k != COPY && k != SET) return INVALID_VALUE; x->off[i] = !on; return OK; } return INVALID_VALUE; }
 API R cuGraphUpload(Exec *x, void *h) { (void)x; LOCK; Op *o = op(NOTHING, streamOf(h, "cuGraphUpload")); R r = o->stream->capture ? CAPTURE_UNSUPPORTED : OK; if (r) free(o); else enqueue(o); UNLOCK; return r; }
 /* What is launched is the instance as it was then. */
 API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuGraphLaunch")); R r = OK; if (!x->alive) DIE("a graph is launched whose instance was destroyed");
   for (int i = 0; i < x->count; i++) if (x->ops[i].green && !x->ops[i].green->alive) DIE("a graph is launched that was captured in a green context which is destroyed");
   if (o->stream->capture) { free(o); r = CAPTURE_UNSUPPORTED; }
-  else { Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count); o->exec = copy; enqueue(o); }
+  else { Exec *copy = calloc(1, sizeof *copy); copy->count = x->count; copy->ops = calloc((size_t)x->count + 1, sizeof(Op)); memcpy(copy->ops, x->ops, sizeof(Op) * (size_t)x->count); for (int i = 0; i < x->count; i++) if (x->off[i]) copy->ops[i].kind = NOTHING; o->exec = copy; enqueue(o); }
   UNLOCK; return r; }
 API R cuGraphExecDestroy(Exec *x) { LOCK; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; context.places += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
 
@@ -488,6 +508,7 @@ API R cuModuleGetFunction(void **out, Module *m, const char *name) {
 API R cuFuncGetParamInfo(Function *f, size_t i, size_t *o, size_t *s) { if (i >= (size_t)f->params) return INVALID_VALUE; *o = i * 8; *s = (size_t)f->sizes[i]; return OK; }
 API R cuFuncGetAttribute(int *v, int a, void *f) { (void)a; (void)f; *v = 0; return OK; }
 API R cuFuncSetAttribute(void *f, int a, int v) { (void)f; (void)a; (void)v; return OK; }
+API R cuGraphExecKernelNodeSetParams_v2(Exec *x, Node *node, u8 *params) { Op *o = opOf(x, node, KERNEL); if (!o) return INVALID_VALUE; Function *f = *(Function **)params; u32 *n = (u32 *)(params + 8); void **values = *(void ***)(params + 40); if (n[3] * n[4] * n[5] > 1024) return INVALID_VALUE; o->fn = f->fn; o->grid = n[0] * n[1] * n[2]; o->block = n[3]; for (int i = 0; i < f->params && i < 8; i++) { o->args[i] = 0; memcpy(&o->args[i], values[i], (size_t)f->sizes[i]); } return OK; }
 API R cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { (void)f; (void)b; (void)s; *n = 16; return OK; }
 API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); o->fn = f->fn; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) memcpy(&o->args[i], params[i], (size_t)f->sizes[i]); R r = put(o); UNLOCK; return r; }
 

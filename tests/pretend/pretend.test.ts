@@ -24,6 +24,7 @@ const CONFORMANCE = [
     'foreign-handles',
     'foreign-streams',
     'graph-keeps',
+    'graph-nodes',
     'green-contexts',
     'heard',
   ],

@@ -1,7 +1,7 @@
 /** Each kind of report, with what it says, and its twin without the mistake. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { DeviceBuffer, Event, ExternalStream, type GraphExec, type Stream } from 'cuda-streams'
+import { DeviceBuffer, Event, ExternalStream, type FillNode, type GraphExec, type Stream } from 'cuda-streams'
 import { declareAccess, declareWait, nameStream, Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
@@ -398,6 +398,47 @@ onEveryBackend('sanitizer', (bench) => {
         })
       })
     }
+
+    it('is looked at where a node of a graph was changed to use it, and not where a node is off', async () => {
+      const program = (mended: boolean, isOff: boolean) => () => {
+        const [home, other] = [bench.stream(), bench.stream()]
+        const [first, second] = [device.alloc(BYTES, { stream: home }), device.alloc(BYTES, { stream: home })]
+        other.wait(home)
+        const graph = other.capture(() => other.fill(first, 1))
+        const exec = graph.instantiate()
+        const [node] = graph.nodes as [FillNode]
+        exec.update(node, second, 2)
+        if (isOff) exec.setEnabled(node, false)
+        exec.launch(other)
+        home.fill(first, 3)
+        if (mended) home.wait(other)
+        home.fill(second, 4)
+      }
+      const report = await onlyReportOf(bench, program(false, false))
+      assert.deepEqual([report.kind, report.first?.what, report.second.what], ['race', 'fill', 'fill'])
+      await assertClean(bench, program(true, false))
+      await assertClean(bench, program(false, true))
+    })
+
+    it('is looked at in graphs within graphs, and in what a capture has added to one', async () => {
+      const program = (mended: boolean, added: boolean) => () => {
+        const [home, other] = [bench.stream(), bench.stream()]
+        const data = device.alloc(BYTES, { stream: home })
+        other.wait(home)
+        const inner = other.capture(() => other.launchHostFunc(() => {}).fill(data, 1))
+        const graph = other.capture(() => void (added ? other.launchHostFunc(() => {}) : other.launch(inner)))
+        const after = graph.nodes
+        if (added) other.capture(() => void other.fill(data, 2).fill(data, 1), { into: graph, after })
+        other.launch(graph.instantiate())
+        if (mended) home.wait(other)
+        home.fill(data, 3)
+      }
+      for (const added of [false, true]) {
+        const report = await onlyReportOf(bench, program(false, added))
+        assert.deepEqual([report.kind, report.first?.what, report.second.what], ['race', 'fill', 'fill'])
+        await assertClean(bench, program(true, added))
+      }
+    })
 
     itOnSimulator?.('is not to be freed before work that has only its address is done', async () => {
       const program = (mended: boolean) => () => {

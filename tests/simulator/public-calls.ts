@@ -309,6 +309,42 @@ export const CALLS: Readonly<Record<string, Prepare>> = {
       },
     }
   },
+  'graph.nodes, exec.update(node) and exec.setEnabled()': ({ stream, theirs, own }) => {
+    const graph = stream.capture(() => stream.fill(theirs, 4).launch(increment, { grid: 1, block: 64 }, own, theirs))
+    const exec = graph.instantiate()
+    const config = { grid: 1, block: 64 }
+    return {
+      act: () => {
+        const [fill] = graph.nodes
+        const [kernel] = graph.nodesOf(increment)
+        assert.ok(fill?.kind === 'fill' && kernel !== undefined)
+        exec.update(fill, theirs, 6).update(kernel, config, own, theirs).setEnabled(kernel, false)
+        exec.setEnabled(kernel, true).launch(stream)
+      },
+      check: holds(own, 7),
+      end: () => {
+        for (const each of [graph, exec]) each.close()
+      },
+    }
+  },
+  'a graph within a graph, and a capture that adds to one': ({ stream, own }) => {
+    const inner = stream.capture(() => stream.fill(own, 4))
+    const graphs: { close(): void }[] = [inner]
+    return {
+      act: () => {
+        if (stream.isCapturing) stream.endCapture().close()
+        const outer = stream.capture(() => void stream.launch(inner))
+        graphs.push(outer)
+        const [node] = outer.nodes
+        stream.capture(() => void stream.fill(own, 5), { into: outer, after: node === undefined ? [] : [node] })
+        graphs.push(outer.instantiate().launch(stream))
+      },
+      check: holds(own, 5),
+      end: () => {
+        for (const graph of graphs) graph.close()
+      },
+    }
+  },
 
   'buffer.close()': ({ stream, device }) => {
     const buffer = device.alloc(64, { stream })

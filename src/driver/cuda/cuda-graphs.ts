@@ -2,22 +2,31 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { stateError } from '../../base/errors.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type CaptureMode,
   type ContextHandle,
+  type FillWidth,
   type GraphDriver,
   type GraphExecHandle,
   type GraphHandle,
   type HostFunction,
   isDefaultStream,
+  type KernelHandle,
+  type LaunchShape,
+  type NodeFacts,
+  type NodeHandle,
+  type Pointer,
   type StreamHandle,
 } from '../driver.js'
+import type { CudaKernels } from './cuda-kernels.js'
+import { GraphNodes } from './graph-nodes.js'
 import type { Captures } from './host-functions/captures.js'
 import type { CapturedHostFunction, GraphGates, GraphLane } from './host-functions/graph-gates.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
 import { check, checkDestroyed } from './libcuda/library.js'
-import { koffi } from './libcuda/native.js'
+import { koffi, NativeMemory } from './libcuda/native.js'
 import type { LibcudaParts } from './libcuda/stream-calls.js'
 
 export interface CudaGraphsParts extends LibcudaParts {
@@ -27,16 +36,20 @@ export interface CudaGraphsParts extends LibcudaParts {
   readonly driver: {
     /** Makes a call that may make so many streams of CUDA's own in a context. */
     withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string): R
+    readonly kernels: Pick<CudaKernels, 'nodeParams'>
   }
 }
 
 const CAPTURE_STATUS_ACTIVE = 1
+const SET_DEPENDENCIES = 1
 
 interface BegunCapture {
   /** The driver's number for it. */
   readonly id: bigint | undefined
   /** `Captures.joins` when it began. */
   readonly joins: number
+  /** The graph that it adds to. */
+  readonly into: GraphHandle | undefined
 }
 
 interface CapturedGraph {
@@ -62,30 +75,61 @@ export class CudaGraphs implements GraphDriver {
   readonly #capturing = new Map<bigint, CapturedHostFunction[]>()
   readonly #captured = new Map<GraphHandle, CapturedGraph>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
+  /** Of graphs that were put into captures under way, by the driver's number for the capture. */
+  readonly #childBranches = new Map<bigint, number>()
 
-  constructor(private readonly parts: CudaGraphsParts) {}
+  readonly #nodes: GraphNodes
+
+  constructor(private readonly parts: CudaGraphsParts) {
+    this.#nodes = new GraphNodes(parts)
+  }
 
   get begun(): ReadonlyMap<StreamHandle, unknown> {
     return this.#begun
   }
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
-    const { calls, library, captures, hostFunctions } = this.parts
-    const begin = (): void =>
-      calls.onStream(stream, 'cuStreamBeginCapture', (raw) => library.cuStreamBeginCapture_v2(raw, mode))
+    const { calls, library } = this.parts
+    this.#begin(stream, undefined, () =>
+      calls.onStream(stream, 'cuStreamBeginCapture', (raw) => library.cuStreamBeginCapture_v2(raw, mode)),
+    )
+  }
+
+  beginInto(stream: StreamHandle, mode: CaptureMode, graph: GraphHandle, after: readonly NodeHandle[]): void {
+    const { calls, library } = this.parts
+    const nodes = new NativeMemory(8 * Math.max(1, after.length))
+    for (const [index, node] of after.entries()) nodes.uint64[index] = BigInt(node)
+    try {
+      this.#begin(stream, graph, () =>
+        calls.onStream(stream, 'cuStreamBeginCaptureToGraph', (raw) =>
+          library.cuStreamBeginCaptureToGraph(raw, graph, nodes.address, 0, after.length, mode),
+        ),
+      )
+    } finally {
+      nodes.free()
+    }
+  }
+
+  #begin(stream: StreamHandle, into: GraphHandle | undefined, begin: () => void): void {
+    const { captures, hostFunctions } = this.parts
     const isKnown = this.#begun.has(stream)
     if (isKnown) begin()
     else captures.beginBy(begin)
     const { joins } = captures
-    this.#begun.set(stream, { id: this.#captureInfo(stream).id, joins })
+    this.#begun.set(stream, { id: this.#captureInfo(stream).id, joins, into })
     if (isKnown) return
     captures.begun()
     hostFunctions.trackOrder()
   }
 
   end(stream: StreamHandle): GraphHandle {
-    const branches = 1 + this.parts.captures.joins - (this.#begun.get(stream)?.joins ?? 0)
-    const hostFunctions = this.#captureGoes(stream)
+    const begun = this.#begun.get(stream)
+    const before = begun?.into === undefined ? NOTHING_CAPTURED : (this.#captured.get(begun.into) ?? NOTHING_CAPTURED)
+    const ofGraphs = begun?.id === undefined ? 0 : (this.#childBranches.get(begun.id) ?? 0)
+    const branches = before.branches + ofGraphs + this.parts.captures.joins - (begun?.joins ?? 0)
+    const hostFunctions = [...before.hostFunctions, ...this.#captureGoes(stream)]
+    // Where the end is refused the graph is gone, too.
+    if (begun?.into !== undefined) this.#captured.delete(begun.into)
     this.#captureOver(stream)
     this.parts.calls.onStream(stream, 'cuStreamEndCapture', (raw) =>
       this.parts.library.cuStreamEndCapture(raw, this.parts.memory.address),
@@ -142,9 +186,41 @@ export class CudaGraphs implements GraphDriver {
     this.parts.calls.onStream(stream, 'cuLaunchHostFunc', (raw) => this.parts.graphGates.capture(raw))
     const { id, node } = this.#captureInfo(stream)
     if (id === undefined) return
+    this.#noteHostFunction(id, { node, host })
+  }
+
+  #noteHostFunction(id: bigint, hostFunction: CapturedHostFunction): void {
     const captured = this.#capturing.get(id)
-    if (captured === undefined) this.#capturing.set(id, [{ node, host }])
-    else captured.push({ node, host })
+    if (captured === undefined) this.#capturing.set(id, [hostFunction])
+    else captured.push(hostFunction)
+  }
+
+  addGraph(stream: StreamHandle, graph: GraphHandle): void {
+    const call = 'cuGraphAddChildGraphNode'
+    const { library, memory, calls } = this.parts
+    const { hostFunctions, branches } = this.#captured.get(graph) ?? NOTHING_CAPTURED
+    if (hostFunctions.some(({ isWithin }) => isWithin)) {
+      const what = 'A graph within this graph has host functions, which can be one level deep'
+      throw stateError('ERR_UNSUPPORTED', `${what}: launch them in the capture itself`)
+    }
+    const { id, valid } = this.#captureInfo(stream)
+    if (id === undefined || !valid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
+    // What the call before wrote: the nodes to come after, how many, and the graph.
+    const [after, count, into] = [memory.pointerAt(16), memory.pointerAt(24), memory.pointerAt(40)]
+    const added = memory.address + 48
+    check(call, library.cuGraphAddChildGraphNode(added, into, after, count, graph))
+    const node = memory.pointerAt(48)
+    calls.onStream(stream, 'cuStreamUpdateCaptureDependencies', (raw) =>
+      library.cuStreamUpdateCaptureDependencies_v2(raw, added, 0, 1, SET_DEPENDENCIES),
+    )
+    this.#childBranches.set(id, (this.#childBranches.get(id) ?? 0) + branches)
+    if (hostFunctions.length === 0) return
+    check('cuGraphChildGraphNodeGetGraph', library.cuGraphChildGraphNodeGetGraph(node, memory.address))
+    const within = memory.pointerAt(0)
+    for (const { node: original, host } of hostFunctions) {
+      check('cuGraphNodeFindInClone', library.cuGraphNodeFindInClone(memory.address, original, within))
+      this.#noteHostFunction(id, { node: memory.pointerAt(0), host, isWithin: true })
+    }
   }
 
   destroy(graph: GraphHandle): void {
@@ -226,6 +302,56 @@ export class CudaGraphs implements GraphDriver {
     instance.lanes = lanes
   }
 
+  nodes(graph: GraphHandle): readonly NodeFacts[] {
+    return this.#nodes.factsOf(graph)
+  }
+
+  capturedNode(stream: StreamHandle): NodeHandle | undefined {
+    const { node } = this.#captureInfo(stream)
+    return node === 0 ? undefined : (node as NodeHandle)
+  }
+
+  updateKernel(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    kernel: KernelHandle,
+    shape: LaunchShape,
+    values: readonly (number | bigint)[],
+  ): void {
+    const params = this.parts.driver.kernels.nodeParams(kernel, shape, values)
+    const result = this.parts.library.cuGraphExecKernelNodeSetParams_v2(exec, node, params)
+    if (result !== 0) throw cudaError('cuGraphExecKernelNodeSetParams', result)
+  }
+
+  updateTwin(): void {
+    throw stateError('ERR_UNSUPPORTED', 'A real GPU runs the kernel itself, not its twin')
+  }
+
+  updateCopy(exec: GraphExecHandle, node: NodeHandle, destination: Pointer, source: Pointer, byteLength: number): void {
+    this.#nodes.updateCopy(exec, node, destination, source, byteLength, this.#contextOf(exec))
+  }
+
+  updateFill(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    pointer: Pointer,
+    value: number,
+    width: FillWidth,
+    count: number,
+  ): void {
+    this.#nodes.updateFill(exec, node, pointer, value, width, count, this.#contextOf(exec))
+  }
+
+  setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void {
+    check('cuGraphNodeSetEnabled', this.parts.library.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0))
+  }
+
+  #contextOf(exec: GraphExecHandle): ContextHandle {
+    const instance = this.#instances.get(exec)
+    if (instance === undefined) throw cudaError('cuGraphExecMemcpyNodeSetParams', CUresult.INVALID_HANDLE)
+    return instance.context
+  }
+
   /** Lets go of the host functions of the capture that the stream is in, and returns them. */
   #captureGoes(stream: StreamHandle): readonly CapturedHostFunction[] {
     const { id, valid } = this.#captureInfo(stream)
@@ -233,6 +359,7 @@ export class CudaGraphs implements GraphDriver {
     if (known === undefined) return []
     const captured = this.#capturing.get(known) ?? []
     this.#capturing.delete(known)
+    this.#childBranches.delete(known)
     return captured
   }
 
@@ -250,14 +377,22 @@ export class CudaGraphs implements GraphDriver {
     readonly node: number
   } {
     const { address, uint64 } = this.parts.memory
-    uint64.fill(0n, 0, 5)
-    const [status, id, nodes, count, edges] = [0, 8, 16, 24, 32].map((offset) => address + offset)
+    uint64.fill(0n, 0, 6)
+    const [status, id, nodes, count, edges, graph] = [0, 8, 16, 24, 32, 40].map((offset) => address + offset)
     this.parts.calls.onStream(stream, 'cuStreamGetCaptureInfo', (raw) =>
-      this.parts.library.cuStreamGetCaptureInfo_v3(raw, status ?? 0, id ?? 0, 0, nodes ?? 0, edges ?? 0, count ?? 0),
+      this.parts.library.cuStreamGetCaptureInfo_v3(
+        raw,
+        status ?? 0,
+        id ?? 0,
+        graph ?? 0,
+        nodes ?? 0,
+        edges ?? 0,
+        count ?? 0,
+      ),
     )
     const capturing = this.parts.memory.uint32[0] !== 0
     const valid = this.parts.memory.uint32[0] === CAPTURE_STATUS_ACTIVE
-    const firstNode = uint64[3] === 0n ? 0 : Number(koffi().decode.uint64(this.parts.memory.pointerAt(16)))
+    const firstNode = uint64[3] !== 1n ? 0 : Number(koffi().decode.uint64(this.parts.memory.pointerAt(16)))
     return { id: capturing ? uint64[1] : undefined, valid, node: firstNode }
   }
 }

@@ -62,6 +62,9 @@ const MOST_ATTRIBUTES = 7
 const ATTRIBUTE_BYTES = 72
 const ATTRIBUTE_VALUE = 8
 const CONFIG_BYTES = 56
+const SET_NODE = 'cuGraphExecKernelNodeSetParams'
+/** sizeof(CUDA_KERNEL_NODE_PARAMS). */
+const NODE_PARAMS_BYTES = 72
 const FUNCTION_ATTRIBUTE_LOCAL_SIZE = 3
 const FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED = 8
 const LIMIT_STACK_SIZE = 0
@@ -75,8 +78,11 @@ export class CudaKernels implements KernelDriver {
   readonly #unloaded: { readonly module: ModuleHandle; readonly context: ContextHandle }[] = []
   readonly #config = new NativeMemory(CONFIG_BYTES + MOST_ATTRIBUTES * ATTRIBUTE_BYTES)
 
+  readonly #node = new NativeMemory(NODE_PARAMS_BYTES)
+
   constructor(private readonly parts: CudaKernelsParts) {
     this.#config.bytes.fill(0)
+    this.#node.bytes.fill(0)
   }
 
   launchTwin(): void {
@@ -180,6 +186,30 @@ export class CudaKernels implements KernelDriver {
     }
     const result = this.parts.library.cuLaunchKernelEx(this.#configure(stream, shape), handle, parameters, 0)
     if (result !== 0) throw cudaError(LAUNCH, result)
+  }
+
+  /** Writes a CUDA_KERNEL_NODE_PARAMS down for a node of a graph. Returns its address. */
+  nodeParams(kernel: KernelHandle, shape: LaunchShape, values: readonly (number | bigint)[]): number {
+    const callable = this.#kernels.get(kernel)
+    if (callable === undefined) throw cudaError(SET_NODE, CUresult.INVALID_HANDLE)
+    const { handle } = callable.function
+    if (shape.sharedMemory > SHARED_MEMORY_WITHOUT_LEAVE)
+      allowSharedMemory(this.parts.library, callable.function, shape)
+    const { grid, block, sharedMemory } = shape
+    const { address, uint32 } = this.#node
+    const parameters = callable.parameters.write(values)
+    uint32[0] = handle
+    uint32[1] = handle / 2 ** 32
+    uint32[2] = grid[0]
+    uint32[3] = grid[1]
+    uint32[4] = grid[2]
+    uint32[5] = block[0]
+    uint32[6] = block[1]
+    uint32[7] = block[2]
+    uint32[8] = sharedMemory
+    uint32[10] = parameters
+    uint32[11] = parameters / 2 ** 32
+    return address
   }
 
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {

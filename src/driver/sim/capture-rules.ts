@@ -3,7 +3,14 @@ import type { CudaError } from '../../base/errors.js'
 import type { CapturedNode } from '../captured-graph.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { CaptureMode } from '../driver.js'
-import { SimCapture, type SimDevice, type SimEvent, type SimNodeWork, type SimStream } from './machine/machine-state.js'
+import {
+  type CapturedInto,
+  SimCapture,
+  type SimDevice,
+  type SimEvent,
+  type SimNodeWork,
+  type SimStream,
+} from './machine/machine-state.js'
 
 export class CaptureRules {
   readonly #captures = new Set<SimCapture>()
@@ -19,14 +26,14 @@ export class CaptureRules {
     return [...this.#captures].some((capture) => isOn(capture, device))
   }
 
-  begin(stream: SimStream, mode: CaptureMode): void {
+  begin(stream: SimStream, mode: CaptureMode, into?: CapturedInto): void {
     this.refuseImplicit(stream, 'cuStreamBeginCapture')
     if (stream === stream.device.nullStream) {
       throw cudaError('cuStreamBeginCapture', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     }
     if (stream.capture !== undefined) throw cudaError('cuStreamBeginCapture', CUresult.ILLEGAL_STATE)
     this.#begun += 1n
-    this.#captures.add(new SimCapture(stream, mode, this.#begun))
+    this.#captures.add(new SimCapture(stream, mode, this.#begun, into))
   }
 
   end(stream: SimStream): readonly CapturedNode<SimNodeWork>[] {
@@ -42,6 +49,11 @@ export class CaptureRules {
     if (invalid) throw cudaError('cuStreamEndCapture', CUresult.STREAM_CAPTURE_INVALIDATED)
     if (unjoined) throw cudaError('cuStreamEndCapture', CUresult.STREAM_CAPTURE_UNJOINED)
     return nodes
+  }
+
+  /** A graph cannot be instantiated while a capture adds to it. */
+  refuseWhileAdding(id: bigint, call: string): void {
+    this.#invalidateAll(call, ({ into }) => into?.id === id)
   }
 
   /** Ends the capture that the stream began, if it is in one. */

@@ -29,6 +29,11 @@ export class CopyWork implements Work {
     ]
   }
 
+  /** A GPU lets the host make such a copy. */
+  get isWithinHost(): boolean {
+    return !(this.to instanceof DeviceMemory || this.from instanceof DeviceMemory)
+  }
+
   /** Which kinds of memory, and of which device, cannot be changed. */
   get shape(): string {
     return `copy ${placeOf(this.to)} from ${placeOf(this.from)}`

@@ -107,13 +107,13 @@ export class SimDriver implements Driver, WorkQueue {
     this.#waits = new HostWaits(this.machine, SimDriver.#allWaits)
     // The machine keeps its driver: while work is pending, no other driver takes its handles.
     this.machine.onWork = () => this.#waits.wake()
-    this.graphs = new SimGraphs(this.machine, this.#captures, this.#registry)
     drivers.set(rangeOf(this.#registry.handles.base), new WeakRef(this))
     const takeAddresses = (byteLength: number): number => this.#takeAddresses(ranges, byteLength)
     this.pools = new SimPools(this.#registry)
     this.memory = new SimMemory(this.machine, this.#registry, this, this.pools, takeAddresses)
     this.sharing = new SimSharing(this.memory)
     this.kernels = new SimKernels(this.memory, this, this.#registry, this.#captures)
+    this.graphs = new SimGraphs(this.machine, this.#captures, this.#registry, this)
     this.libraries = new SimLibraries(this.kernels)
   }
 

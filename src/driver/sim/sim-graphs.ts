@@ -1,40 +1,109 @@
 /** Graphs of the simulated GPU. */
 import type { CapturedNode } from '../captured-graph.js'
 import { CUresult, cudaError } from '../cuda-results.js'
-import type { CaptureMode, GraphDriver, GraphExecHandle, GraphHandle, StreamHandle } from '../driver.js'
+import type {
+  CaptureMode,
+  FillWidth,
+  GraphDriver,
+  GraphExecHandle,
+  GraphHandle,
+  NodeFacts,
+  NodeHandle,
+  NodeKind,
+  Pointer,
+  StreamHandle,
+  Twin,
+} from '../driver.js'
 import type { CaptureRules } from './capture-rules.js'
 import type { Machine } from './machine/machine.js'
 import type { SimNodeWork, SimOperation } from './machine/machine-state.js'
 import { SimOperationKind } from './machine/work.js'
+import { CopyWork } from './memory-work.js'
 import type { Registry } from './registry.js'
+import { refuse, type SimKernels } from './sim-kernels.js'
+import type { Queued, SimMemory } from './sim-memory.js'
 
 type Nodes = readonly CapturedNode<SimNodeWork>[]
 
+interface SimGraph {
+  /** That of its capture. */
+  readonly id: bigint
+  readonly nodes: Nodes
+  /** Of the graph, however often a capture has added to it. */
+  readonly life: { ended: boolean }
+}
+
 interface SimGraphExec {
+  /** The graph that it was made from. */
+  readonly graph: SimGraph
   nodes: Nodes
+  /** The places of nodes that are switched off. */
+  readonly off: Set<number>
   /** The end of its latest launch: the next one waits for it. */
   last: SimOperation | undefined
 }
 
+const OFF: SimNodeWork = { kind: 'empty' }
+/** A graph has fewer nodes. */
+const MOST_NODES = 2 ** 20
+
+/** How the work of nodes is made. */
+export interface NodeWorks {
+  readonly kernels: SimKernels
+  readonly memory: SimMemory
+}
+
 export class SimGraphs implements GraphDriver {
-  readonly #graphs = new Map<GraphHandle, Nodes>()
+  readonly #graphs = new Map<GraphHandle, SimGraph>()
   readonly #instances = new Map<GraphExecHandle, SimGraphExec>()
+  readonly updateKernel = refuse
 
   constructor(
     private readonly machine: Machine,
     private readonly captures: CaptureRules,
     private readonly registry: Registry,
+    private readonly works: NodeWorks,
   ) {}
 
   begin(stream: StreamHandle, mode: CaptureMode): void {
     this.captures.begin(this.registry.liveStream(stream, 'cuStreamBeginCapture'), mode)
   }
 
-  end(stream: StreamHandle): GraphHandle {
-    const nodes = this.captures.end(this.registry.liveStream(stream, 'cuStreamEndCapture'))
-    const graph = this.registry.handles.take('graph') as GraphHandle
-    this.#graphs.set(graph, nodes)
-    return graph
+  beginInto(handle: StreamHandle, mode: CaptureMode, graph: GraphHandle, after: readonly NodeHandle[]): void {
+    const call = 'cuStreamBeginCaptureToGraph'
+    const { id, nodes } = this.#graph(graph, call)
+    const behind = after.flatMap((node) => nodes[node - nodeHandle(id, 0)] ?? [])
+    if (behind.length < after.length) throw cudaError(call, CUresult.INVALID_VALUE)
+    this.captures.begin(this.registry.liveStream(handle, call), mode, { id, nodes, after: behind })
+  }
+
+  end(handle: StreamHandle): GraphHandle {
+    const stream = this.registry.liveStream(handle, 'cuStreamEndCapture')
+    const { into, graphId } = stream.capture ?? { into: undefined, graphId: 0n }
+    const known = into === undefined ? undefined : this.#handleOf(into.id)
+    const life = (known === undefined ? undefined : this.#graphs.get(known)?.life) ?? { ended: false }
+    try {
+      const nodes = this.captures.end(stream)
+      const graph = known ?? (this.registry.handles.take('graph') as GraphHandle)
+      this.#graphs.set(graph, { id: graphId, nodes, life })
+      return graph
+    } catch (error) {
+      if (known !== undefined && stream.capture === undefined) this.destroy(known)
+      throw error
+    }
+  }
+
+  addGraph(handle: StreamHandle, graph: GraphHandle): void {
+    const call = 'cuGraphAddChildGraphNode'
+    const stream = this.registry.liveStream(handle, call)
+    if (stream.capture === undefined) throw cudaError(call, CUresult.ILLEGAL_STATE)
+    const { nodes } = this.#graph(graph, call)
+    this.captures.add(stream, stream.capture, call, { kind: 'graph', nodes })
+  }
+
+  #handleOf(id: bigint): GraphHandle | undefined {
+    for (const [handle, graph] of this.#graphs) if (graph.id === id) return handle
+    return undefined
   }
 
   captureId(handle: StreamHandle): bigint | undefined {
@@ -42,33 +111,53 @@ export class SimGraphs implements GraphDriver {
     return capture === undefined || capture.invalid ? undefined : capture.id
   }
 
+  capturedNode(handle: StreamHandle): NodeHandle | undefined {
+    const stream = this.registry.liveStream(handle, 'cuStreamGetCaptureInfo')
+    const [node, another] = stream.capture?.frontierOf(stream) ?? []
+    return stream.capture === undefined || node === undefined || another !== undefined
+      ? undefined
+      : nodeHandle(stream.capture.graphId, node.index)
+  }
+
   abandon(handle: StreamHandle): void {
     this.captures.abandon(this.registry.liveStream(handle, 'cuStreamEndCapture'))
   }
 
   destroy(graph: GraphHandle): void {
-    this.#nodes(graph, 'cuGraphDestroy')
+    this.#graph(graph, 'cuGraphDestroy').life.ended = true
     this.#graphs.delete(graph)
     this.registry.handles.giveBack('graph', graph)
   }
 
   nodeCount(graph: GraphHandle): number {
-    return this.#nodes(graph, 'cuGraphGetNodes').length
+    return this.#graph(graph, 'cuGraphGetNodes').nodes.length
+  }
+
+  nodes(graph: GraphHandle): readonly NodeFacts[] {
+    const { id, nodes } = this.#graph(graph, 'cuGraphGetNodes')
+    return nodes.map(({ index, after, work }) => ({
+      node: nodeHandle(id, index),
+      kind: kindOf(work),
+      after: after.map((before) => nodeHandle(id, before.index)),
+      name: kindOf(work) === 'kernel' && work.kind === 'work' ? (work.work?.name ?? 'busy') : undefined,
+      byteLength: work.kind === 'work' ? work.work?.byteLength : undefined,
+    }))
   }
 
   toDot(graph: GraphHandle): string {
     const lines = ['digraph {']
-    for (const { index, after, work } of this.#nodes(graph, 'cuGraphDebugDotPrint')) {
+    for (const { index, after, work } of this.#graph(graph, 'cuGraphDebugDotPrint').nodes) {
       lines.push(`  n${index} [label="${index}: ${labelOf(work)}"]`)
       for (const before of after) lines.push(`  n${before.index} -> n${index}`)
     }
     return `${[...lines, '}'].join('\n')}\n`
   }
 
-  instantiate(graph: GraphHandle): GraphExecHandle {
-    const nodes = this.#nodes(graph, 'cuGraphInstantiate')
+  instantiate(handle: GraphHandle): GraphExecHandle {
+    const graph = this.#graph(handle, 'cuGraphInstantiate')
+    this.captures.refuseWhileAdding(graph.id, 'cuGraphInstantiate')
     const exec = this.registry.handles.take('graphExec') as GraphExecHandle
-    this.#instances.set(exec, { nodes, last: undefined })
+    this.#instances.set(exec, { graph, nodes: graph.nodes, off: new Set(), last: undefined })
     return exec
   }
 
@@ -88,20 +177,74 @@ export class SimGraphs implements GraphDriver {
     const instance = this.#instance(exec, call)
     this.captures.refuseOn(stream, call)
     this.captures.refuseImplicit(stream, call)
-    instance.last = this.machine.launch(stream, instance.nodes, instance.last)
+    const { nodes, off } = instance
+    const run = off.size === 0 ? nodes : nodes.map((node) => (off.has(node.index) ? { ...node, work: OFF } : node))
+    instance.last = this.machine.launch(stream, flattened(run), instance.last)
   }
 
-  update(exec: GraphExecHandle, graph: GraphHandle): void {
+  update(exec: GraphExecHandle, handle: GraphHandle): void {
     const instance = this.#instance(exec, 'cuGraphExecUpdate')
-    const nodes = this.#nodes(graph, 'cuGraphExecUpdate')
+    const { nodes } = this.#graph(handle, 'cuGraphExecUpdate')
     if (!sameShape(instance.nodes, nodes)) throw cudaError('cuGraphExecUpdate', CUresult.GRAPH_EXEC_UPDATE_FAILURE)
     instance.nodes = nodes
   }
 
-  #nodes(graph: GraphHandle, call: string): Nodes {
-    const nodes = this.#graphs.get(graph)
-    if (nodes === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
-    return nodes
+  updateTwin(exec: GraphExecHandle, node: NodeHandle, twin: Twin): void {
+    const call = 'cuGraphExecKernelNodeSetParams'
+    this.#put(exec, node, call, 'kernel', this.works.kernels.work(twin, call))
+  }
+
+  updateCopy(exec: GraphExecHandle, node: NodeHandle, destination: Pointer, source: Pointer, byteLength: number): void {
+    const call = 'cuGraphExecMemcpyNodeSetParams'
+    this.#put(exec, node, call, 'copy', this.works.memory.copyWork(destination, source, byteLength, call))
+  }
+
+  updateFill(
+    exec: GraphExecHandle,
+    node: NodeHandle,
+    pointer: Pointer,
+    value: number,
+    width: FillWidth,
+    count: number,
+  ): void {
+    const call = 'cuGraphExecMemsetNodeSetParams'
+    this.#put(exec, node, call, 'fill', this.works.memory.fillWork(pointer, value, width, count, call))
+  }
+
+  setEnabled(exec: GraphExecHandle, node: NodeHandle, enabled: boolean): void {
+    const call = 'cuGraphNodeSetEnabled'
+    const { off, nodes } = this.#instance(exec, call)
+    const index = this.#indexOf(exec, node, call)
+    const kind = kindOf(nodes[index]?.work ?? OFF)
+    if (kind !== 'kernel' && kind !== 'copy' && kind !== 'fill') throw cudaError(call, CUresult.INVALID_VALUE)
+    if (enabled) off.delete(index)
+    else off.add(index)
+  }
+
+  /** Gives a node of the instance other work of its kind. */
+  #put(exec: GraphExecHandle, handle: NodeHandle, call: string, kind: NodeKind, queued: Queued): void {
+    const instance = this.#instance(exec, call)
+    const index = this.#indexOf(exec, handle, call)
+    const node = instance.nodes[index]
+    if (node === undefined || node.work.kind !== 'work' || kindOf(node.work) !== kind) {
+      throw cudaError(call, CUresult.INVALID_VALUE)
+    }
+    const work: SimNodeWork = { ...node.work, amount: queued.amount, work: queued.work }
+    instance.nodes = instance.nodes.with(index, { ...node, work })
+  }
+
+  /** The place of a node of the graph that the instance was made from. */
+  #indexOf(exec: GraphExecHandle, node: NodeHandle, call: string): number {
+    const { id, nodes, life } = this.#instance(exec, call).graph
+    const index = node - nodeHandle(id, 0)
+    if (life.ended || index < 0 || index >= nodes.length) throw cudaError(call, CUresult.INVALID_VALUE)
+    return index
+  }
+
+  #graph(graph: GraphHandle, call: string): SimGraph {
+    const found = this.#graphs.get(graph)
+    if (found === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
+    return found
   }
 
   #instance(exec: GraphExecHandle, call: string): SimGraphExec {
@@ -111,14 +254,47 @@ export class SimGraphs implements GraphDriver {
   }
 }
 
-function sameShape(a: Nodes, b: Nodes): boolean {
-  const shapeOf = (nodes: Nodes): string =>
-    nodes.map(({ after, work }) => `${labelOf(work)}${placeOf(work)}<${after.map(({ index }) => index).sort()}`).join()
-  return shapeOf(a) === shapeOf(b)
+const nodeHandle = (capture: bigint, index: number): NodeHandle => (Number(capture) * MOST_NODES + index) as NodeHandle
+
+/** The same with the nodes of graphs within it in their place, each graph between two that do nothing. */
+function flattened(nodes: Nodes): Nodes {
+  if (nodes.every(({ work }) => work.kind !== 'graph')) return nodes
+  const all: CapturedNode<SimNodeWork>[] = []
+  const put = (after: Nodes, work: SimNodeWork): CapturedNode<SimNodeWork> => {
+    const node = { index: all.length, after, work }
+    all.push(node)
+    return node
+  }
+  const putAll = (graph: Nodes, roots: Nodes): Nodes => {
+    const ends: CapturedNode<SimNodeWork>[] = []
+    for (const { after, work } of graph) {
+      const behind = after.length === 0 ? roots : after.flatMap(({ index }) => ends[index] ?? [])
+      ends.push(work.kind === 'graph' ? put(putAll(work.nodes, [put(behind, OFF)]), OFF) : put(behind, work))
+    }
+    return ends.length === 0 ? roots : ends
+  }
+  putAll(nodes, [])
+  return all
+}
+
+const sameShape = (a: Nodes, b: Nodes): boolean => shapeOf(a) === shapeOf(b)
+
+const shapeOf = (nodes: Nodes): string =>
+  nodes.map(({ after, work }) => `${labelOf(work)}${placeOf(work)}<${after.map(({ index }) => index).sort()}`).join()
+
+function labelOf(work: SimNodeWork): string {
+  if (work.kind === 'graph') return `graph(${shapeOf(work.nodes)})`
+  return work.kind === 'work' ? (work.work?.shape ?? work.call) : work.kind
+}
+
+function kindOf(work: SimNodeWork): NodeKind {
+  if (work.kind === 'host') return 'hostFunction'
+  if (work.kind !== 'work') return work.kind
+  if (work.operation === SimOperationKind.KERNEL) return 'kernel'
+  if (work.work instanceof CopyWork) return work.work.isWithinHost ? 'hostFunction' : 'copy'
+  return work.operation === SimOperationKind.COPY ? 'fill' : 'other'
 }
 
 /** A kernel stays in its part of the device. */
 const placeOf = (work: SimNodeWork): string =>
   work.kind === 'work' && work.operation === SimOperationKind.KERNEL ? ` in ${work.partition?.context}` : ''
-
-const labelOf = (work: SimNodeWork): string => (work.kind === 'work' ? (work.work?.shape ?? work.call) : work.kind)

@@ -10,7 +10,7 @@ import { SimOperationKind, type Touch, type Work } from './machine/work.js'
 import { MemoryBlock } from './memory-blocks.js'
 import { simulatedAttribute } from './properties.js'
 import type { Registry } from './registry.js'
-import type { SimMemory, WorkQueue } from './sim-memory.js'
+import type { Queued, SimMemory, WorkQueue } from './sim-memory.js'
 import { type Change, watchWrites } from './written-memory.js'
 
 const CALL = 'cuLaunchKernelEx'
@@ -33,15 +33,21 @@ export class SimKernels implements KernelDriver {
   launchTwin(stream: StreamHandle, twin: Twin): void {
     if (twin.shape !== undefined) {
       // This is set before the launch, and a capture takes no notice of it.
-      const { sharedMemory } = twin.shape
-      if (!within(sharedMemory, A.maxSharedMemoryPerBlockOptin)) {
-        throw cudaError('cuFuncSetAttribute', CUresult.INVALID_VALUE)
-      }
+      checkSharedMemory(twin.shape)
       if (!fits(twin.shape)) {
         throw this.captures.refuseIn(this.registry.liveStream(stream, CALL), CALL, CUresult.INVALID_VALUE)
       }
     }
     this.queue.enqueue(stream, SimOperationKind.KERNEL, twin.nanoseconds, CALL, new TwinWork(twin, this.memory))
+  }
+
+  /** What a node of a graph does that is to run the twin. */
+  work(twin: Twin, call: string): Queued {
+    if (twin.shape !== undefined) {
+      checkSharedMemory(twin.shape)
+      if (!fits(twin.shape)) throw cudaError(call, CUresult.INVALID_VALUE)
+    }
+    return { amount: twin.nanoseconds, work: new TwinWork(twin, this.memory) }
   }
 
   async compile(): Promise<never> {
@@ -119,6 +125,11 @@ class TwinWork implements Work {
   }
 }
 
+function checkSharedMemory({ sharedMemory }: LaunchShape): void {
+  if (within(sharedMemory, A.maxSharedMemoryPerBlockOptin)) return
+  throw cudaError('cuFuncSetAttribute', CUresult.INVALID_VALUE)
+}
+
 /** Do a launch's blocks and threads keep to the limits of the device? A GPU refuses one that does not. */
 function fits({ grid, block }: LaunchShape): boolean {
   const [x, y, z] = block
@@ -137,7 +148,7 @@ function tooLong(name: string, byteLength: number): Error {
   )
 }
 
-function refuse(): never {
+export function refuse(): never {
   throw stateError(
     'ERR_UNSUPPORTED',
     'The simulator runs no GPU code: use defineKernel(), which has a twin in JavaScript, or the cuda driver',

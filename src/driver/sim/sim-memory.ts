@@ -48,6 +48,12 @@ export interface WorkQueue {
   enqueue(handle: StreamHandle, kind: SimOperationKind, amount: number, call: string, work: Work): SimOperation
 }
 
+/** The effect of an operation, and the virtual nanoseconds that it takes. */
+export interface Queued {
+  readonly amount: number
+  readonly work: Work
+}
+
 export class SimMemory implements MemoryDriver {
   /** In the order of their addresses; freed ones too, until their addresses are used again. */
   readonly #blocks: MemoryBlock[] = []
@@ -163,12 +169,17 @@ export class SimMemory implements MemoryDriver {
 
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {
     const call = 'cuMemcpyAsync'
+    const { amount, work } = this.copyWork(destination, source, byteLength, call)
+    this.queue.enqueue(stream, SimOperationKind.COPY, amount, call, work)
+  }
+
+  /** What a copy does, and the virtual nanoseconds that it takes. */
+  copyWork(destination: Pointer, source: Pointer, byteLength: number, call: string): Queued {
     const to = this.#live(destination, byteLength, call)
     const from = this.#live(source, byteLength, call)
     const { engine, bandwidth } = route(to, from)
     const work = orOutOfMemory(call, () => new CopyWork(to, destination, from, source, byteLength, engine))
-    const duration = Math.max(SHORTEST, byteLength / bandwidth)
-    this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
+    return { amount: Math.max(SHORTEST, byteLength / bandwidth), work }
   }
 
   copyRows(
@@ -197,11 +208,16 @@ export class SimMemory implements MemoryDriver {
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
     const call = FILL_CALLS[width]
+    const { amount, work } = this.fillWork(pointer, value, width, count, call)
+    this.queue.enqueue(stream, SimOperationKind.COPY, amount, call, work)
+  }
+
+  /** As `copyWork`, of a fill. */
+  fillWork(pointer: Pointer, value: number, width: FillWidth, count: number, call: string): Queued {
     const byteLength = count * width
     const block = this.#live(pointer, byteLength, call)
     const work = orOutOfMemory(call, () => new FillWork(block, pointer, value, width, count))
-    const duration = Math.max(SHORTEST, byteLength / DEVICE_BANDWIDTH)
-    this.queue.enqueue(stream, SimOperationKind.COPY, duration, call, work)
+    return { amount: Math.max(SHORTEST, byteLength / DEVICE_BANDWIDTH), work }
   }
 
   waitForValue(at: MemoryValue, compare: Comparison, stream: StreamHandle): void {

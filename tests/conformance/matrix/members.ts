@@ -57,7 +57,9 @@ export const QUIET: Readonly<Record<string, readonly string[]>> = {
     'Kernel#[launchOn]',
     'GraphExec#[launchOn]',
     'DefinedKernel#[launchOn]',
+    'Graph#[launchOn]',
   ],
+  'is what exec.update() calls: the rows of that are its own': ['Kernel#[updateNode]', 'DefinedKernel#[updateNode]'],
   'is what defineKernel() returns: the row of that is its own': ['new DefinedKernel'],
   'is an error, or the name of a method': [
     ...['new CudaError', 'CudaError#name', 'new LibraryError', 'LibraryError#name', 'cudaStream'],

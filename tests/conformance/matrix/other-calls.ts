@@ -1,6 +1,6 @@
 /** Calls on events, devices, graphs and kernels: rows of the matrix. */
 import assert from 'node:assert/strict'
-import { defineKernel, Event, Module, Program, Stream } from 'cuda-streams'
+import { defineKernel, Event, type FillNode, Module, Program, Stream } from 'cuda-streams'
 import { added, CONFIG, kernelOf, needsCompiler, needsGpu, PTX, SIGNATURE } from './adding.js'
 import type { Call } from './call.js'
 import { BYTES, WORDS } from './lab.js'
@@ -259,6 +259,51 @@ const graphs: readonly Call[] = [
       const [exec, graph] = [execOf(scene), graphOf(scene)]
       return () => exec.update(graph).closed
     },
+  },
+  {
+    name: 'exec.update(node, buffer, value), and exec.setEnabled(node, enabled)',
+    members: ['GraphExec#setEnabled'],
+    act: 'makes',
+    uses: ['the graph exec'],
+    memory: [{ name: 'destination' }],
+    prepare: (scene) => {
+      const graph = graphOf(scene)
+      const exec = scene.keep(graph.instantiate())
+      scene.closers.set('the graph exec', () => exec.close())
+      const [node] = graph.nodes as [FillNode]
+      return () => {
+        exec.update(node, scene.buffer(0), FILLED, { width: 4 }).setEnabled(node, false).setEnabled(node, true)
+        return exec.closed
+      }
+    },
+  },
+  {
+    name: 'exec.update(node, config, ...args)',
+    members: [],
+    act: 'makes',
+    uses: ['the graph exec'],
+    memory: [{ name: 'destination' }],
+    lacks: needsCompiler,
+    prepare: (scene) => {
+      const { home } = scene.lab
+      const graph = scene.keep(home.capture(() => void home.launch(added, CONFIG, scene.buffer(0), WORDS, ADDED)))
+      const exec = scene.keep(graph.instantiate())
+      scene.closers.set('the graph exec', () => exec.close())
+      const [node] = graph.nodesOf(added)
+      assert.ok(node)
+      return () => exec.update(node, CONFIG, scene.buffer(0), WORDS, ADDED).closed
+    },
+  },
+  {
+    name: 'graph.nodes and graph.nodesOf(kernel)',
+    members: ['Graph#nodes', 'Graph#nodesOf'],
+    act: 'makes',
+    memory: [{ name: 'destination' }],
+    prepare: (scene) => {
+      const graph = graphOf(scene)
+      return () => `${graph.nodes.map(({ kind }) => kind)} ${graph.nodesOf(added).length}`
+    },
+    answers: (_scene, value) => assert.equal(value, 'fill 0'),
   },
   {
     name: 'graph.nodeCount and graph.toDot()',

@@ -92,8 +92,22 @@ export async function work(stream: Stream, x: DeviceBuffer, y: DeviceBuffer): Pr
   const graph: Graph = stream.capture(() => void stream.launch(axpy, config, 2, x, y, 1024), { mode: 'relaxed' })
   const exec: GraphExec = graph.instantiate().upload(stream).launch(stream)
   stream.launch(exec)
-  // @ts-expect-error a graph is instantiated first
-  stream.launch(graph)
+  const outer: Graph = stream.capture(() => void stream.launch(graph), { into: graph, after: graph.nodes })
+  const [node] = outer.nodesOf(axpy)
+  if (node !== undefined) {
+    exec.update(node, config, 2, x, y, 1024).setEnabled(node, false)
+    // @ts-expect-error one argument is missing
+    exec.update(node, config, 2, x, y)
+    // @ts-expect-error a text is no number
+    exec.update(node, config, 'two', x, y, 1024)
+  }
+  for (const each of outer.nodes) {
+    if (each.kind === 'copy') exec.update(each, x, y)
+    if (each.kind === 'fill') exec.update(each, x, 0, { width: 4 })
+    if (each.kind === 'kernel') void [each.name, each.config?.grid, each.after.length]
+    // @ts-expect-error only kernels, copies and fills can be switched off
+    if (each.kind === 'hostFunction') exec.setEnabled(each, false)
+  }
   void [some, other, Module.load('', { device: stream.device })]
 }
 

@@ -18,6 +18,8 @@ const NODE_PARAMS_BYTES = 32
 export interface CapturedHostFunction {
   readonly node: number
   readonly host: HostFunction
+  /** The node is in a graph within the graph. */
+  readonly isWithin?: boolean
 }
 
 export class GraphGates {

@@ -52,10 +52,31 @@ export const SIGNATURES = {
   cuStreamBatchMemOp_v2:
     'CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags',
   cuStreamBeginCapture_v2: 'CUstream hStream, CUstreamCaptureMode mode',
+  cuStreamBeginCaptureToGraph:
+    'CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode',
+  cuStreamUpdateCaptureDependencies_v2:
+    'CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags',
   cuStreamEndCapture: 'CUstream hStream, CUgraph *phGraph',
   cuStreamGetCaptureInfo_v3:
     'CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out',
   cuGraphGetNodes: 'CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes',
+  cuGraphAddChildGraphNode:
+    'CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph',
+  cuGraphChildGraphNodeGetGraph: 'CUgraphNode hNode, CUgraph *phGraph',
+  cuGraphNodeFindInClone: 'CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph',
+  cuGraphNodeGetType: 'CUgraphNode hNode, CUgraphNodeType *type',
+  cuGraphGetEdges_v2: 'CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges',
+  cuGraphKernelNodeGetParams_v2: 'CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams',
+  cuFuncGetName: 'const char **name, CUfunction hfunc',
+  cuGraphMemcpyNodeGetParams: 'CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams',
+  cuGraphMemsetNodeGetParams: 'CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams',
+  cuGraphExecKernelNodeSetParams_v2:
+    'CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams',
+  cuGraphExecMemcpyNodeSetParams:
+    'CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx',
+  cuGraphExecMemsetNodeSetParams:
+    'CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx',
+  cuGraphNodeSetEnabled: 'CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled',
   cuGraphDebugDotPrint: 'CUgraph hGraph, const char *path, unsigned int flags',
   cuGraphDestroy: 'CUgraph hGraph',
   cuGraphInstantiateWithFlags: 'CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags',
@@ -122,6 +143,7 @@ export const CALLED_OFTEN: ReadonlySet<string> = new Set<DriverFunction>([
   'cuStreamIsCapturing',
   'cuLaunchKernelEx',
   'cuGraphLaunch',
+  'cuGraphExecKernelNodeSetParams_v2',
   'cuStreamBatchMemOp_v2',
   'cuMemcpyAsync',
   'cuMemsetD8Async',

@@ -3,7 +3,7 @@
  * each other, so they stand in one file, and hold state; machine.ts moves it. An operation is blocked while a predecessor is
  * unfinished, then ready; a ready one starts when the scheduler lets it, and ends in virtual time.
  */
-import { CapturedGraph } from '../../captured-graph.js'
+import { CapturedGraph, type CapturedNode } from '../../captured-graph.js'
 import {
   type CaptureMode,
   type ContextHandle,
@@ -429,7 +429,19 @@ export type SimNodeWork =
       readonly partition: SimPartition | undefined
     }
   | { readonly kind: 'host'; readonly host: HostFunction }
+  /** A node that is switched off. */
+  | { readonly kind: 'empty' }
+  /** Another graph, as it was then. */
+  | { readonly kind: 'graph'; readonly nodes: readonly CapturedNode<SimNodeWork>[] }
   | { readonly kind: 'eventRecord' | 'eventWait'; readonly event: SimEvent }
+
+/** A graph that is there already. */
+export interface CapturedInto {
+  readonly id: bigint
+  readonly nodes: readonly CapturedNode<SimNodeWork>[]
+  /** Those of the nodes that the first operation of the stream comes after. */
+  readonly after: readonly CapturedNode<SimNodeWork>[]
+}
 
 export class SimCapture extends CapturedGraph<SimStream, SimEvent, SimNodeWork> {
   /** A mistake has invalidated it: it can only be ended. */
@@ -440,7 +452,14 @@ export class SimCapture extends CapturedGraph<SimStream, SimEvent, SimNodeWork> 
     readonly mode: CaptureMode,
     /** Never used twice. */
     readonly id: bigint,
+    /** The graph that its nodes are added to, and where in it. */
+    readonly into?: CapturedInto,
   ) {
-    super(origin)
+    super(origin, into?.nodes, into?.after)
+  }
+
+  /** The number of the graph that it makes. */
+  get graphId(): bigint {
+    return this.into?.id ?? this.id
   }
 }

@@ -1,0 +1,173 @@
+/** The nodes of a graph, as programs see them. */
+import { inspectAsPrinted } from '../base/errors.js'
+import { nextSerial, notCloneable } from '../base/identity.js'
+import type { LaunchShape, NodeFacts, NodeHandle } from '../driver/driver.js'
+import type { DefinedKernel } from '../kernels/defined-kernel.js'
+import type { Extent, Kernel, LaunchConfig } from '../kernels/kernel.js'
+import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
+import type { NodeKernel } from '../kernels/launchable.js'
+import type { CapturedCopy, CopyEnd, NodeNote } from '../streams/capture-record.js'
+
+/** What stands behind a node. */
+export interface NodeCore {
+  /** The core of the graph. */
+  readonly graph: object
+  readonly handle: NodeHandle
+  readonly launch: { readonly kernel: NodeKernel; readonly shape: LaunchShape } | undefined
+  readonly copy: CapturedCopy | undefined
+  readonly fills: CopyEnd | undefined
+}
+
+const cores = new WeakMap<object, NodeCore>()
+
+/** The core of a node; undefined for any other value. */
+export const nodeCoreOf = (value: unknown): NodeCore | undefined =>
+  typeof value === 'object' && value !== null ? cores.get(value) : undefined
+
+/** What nodes of all kinds have. */
+abstract class AnyNode<K extends string> {
+  /** What it does: nodes of one kind have the same type. */
+  readonly kind: K
+  /** Its place in `graph.nodes`. */
+  readonly index: number
+  /** The nodes that it comes after at once. */
+  readonly after: readonly GraphNode[]
+  /** The number of this object: no other object of this thread has it. */
+  readonly serial: number = nextSerial()
+  /** @internal Keeps the object from being copied to another thread. */
+  protected readonly cloning: symbol = notCloneable()
+
+  /** @internal */
+  constructor(kind: K, index: number, after: readonly GraphNode[]) {
+    this.kind = kind
+    this.index = index
+    this.after = after
+  }
+
+  toString(): string {
+    return `${this.constructor.name}(${this.index}, ${this.kind})`
+  }
+}
+
+/** A kernel. `exec.update(node, config, ...args)` gives it other arguments, `exec.setEnabled(node, false)` leaves it out. */
+export class KernelNode<out S extends readonly ParameterType[] = readonly ParameterType[]> extends AnyNode<'kernel'> {
+  /** The kernel's name. */
+  readonly name: string
+  /** The kernel that was launched; undefined where another library launched it, such as cuBLAS. */
+  readonly kernel: Kernel<S> | DefinedKernel<S> | undefined
+  /** The configuration that it was captured with, where this library launched it. */
+  readonly config: LaunchConfig | undefined
+  /** @internal Only a type: the arguments that the kernel takes. */
+  declare readonly args: ArgumentsOf<S>
+
+  /** @internal */
+  constructor(
+    index: number,
+    after: readonly GraphNode[],
+    name: string,
+    kernel: Kernel<S> | DefinedKernel<S> | undefined,
+    config: LaunchConfig | undefined,
+  ) {
+    super('kernel', index, after)
+    this.name = name
+    this.kernel = kernel
+    this.config = config
+  }
+}
+
+/** A copy between buffers. `exec.update(node, destination, source)` gives it others. */
+export class CopyNode extends AnyNode<'copy'> {
+  /** The bytes that it moves. */
+  readonly byteLength: number
+
+  /** @internal */
+  constructor(index: number, after: readonly GraphNode[], byteLength: number) {
+    super('copy', index, after)
+    this.byteLength = byteLength
+  }
+}
+
+/** A fill of a buffer. `exec.update(node, buffer, value, options)` gives it another buffer or value. */
+export class FillNode extends AnyNode<'fill'> {
+  /** The bytes that it writes. */
+  readonly byteLength: number
+
+  /** @internal */
+  constructor(index: number, after: readonly GraphNode[], byteLength: number) {
+    super('fill', index, after)
+    this.byteLength = byteLength
+  }
+}
+
+/** The kinds of nodes that cannot be changed one at a time. */
+export type OtherNodeKind =
+  | 'hostFunction'
+  | 'eventRecord'
+  | 'eventWait'
+  | 'graph'
+  | 'empty'
+  | 'alloc'
+  | 'free'
+  | 'other'
+
+/**
+ * A node that cannot be changed alone: a host function (on a GPU also a copy from pinned to pinned memory), a record of
+ * an event or a wait with `external`, or what another library made.
+ */
+export class OtherNode extends AnyNode<OtherNodeKind> {}
+
+/** A node of a graph. `kind` tells which it is. */
+export type GraphNode = KernelNode | CopyNode | FillNode | OtherNode
+
+for (const each of [KernelNode, CopyNode, FillNode, OtherNode]) inspectAsPrinted(each)
+
+/** The nodes that the driver tells of, with what is noted of them. */
+export function nodesOf(
+  graph: object,
+  facts: readonly NodeFacts[],
+  notes: ReadonlyMap<NodeHandle, NodeNote>,
+): readonly GraphNode[] {
+  const made = new Map<NodeHandle, GraphNode>()
+  for (const [index, each] of facts.entries()) {
+    const after = each.after.flatMap((before) => made.get(before) ?? [])
+    const note = notes.get(each.node)
+    const node = nodeOf(index, each, after, note)
+    const launch = note !== undefined && 'shape' in note ? note : undefined
+    Object.freeze(node)
+    cores.set(node, {
+      graph,
+      handle: each.node,
+      launch: launch === undefined ? undefined : { kernel: launch.kernel as NodeKernel, shape: launch.shape },
+      copy: note !== undefined && 'to' in note ? note : undefined,
+      fills: note !== undefined && 'fills' in note ? note.fills : undefined,
+    })
+    made.set(each.node, node)
+  }
+  return Object.freeze([...made.values()])
+}
+
+function nodeOf(
+  index: number,
+  { kind, name, byteLength = 0 }: NodeFacts,
+  after: readonly GraphNode[],
+  note: NodeNote | undefined,
+): GraphNode {
+  if (kind === 'copy') return new CopyNode(index, after, byteLength)
+  if (kind === 'fill') return new FillNode(index, after, byteLength)
+  if (kind !== 'kernel') return new OtherNode(kind, index, after)
+  if (note === undefined || !('shape' in note)) {
+    return new KernelNode(index, after, name ?? 'unknown', undefined, undefined)
+  }
+  const kernel = note.kernel as Kernel | DefinedKernel
+  return new KernelNode(index, after, kernel.name, kernel, configOf(note.shape))
+}
+
+/** As a program writes it: numbers, where one is enough. */
+function configOf({ grid, block, sharedMemory, cooperative, cluster }: LaunchShape): LaunchConfig {
+  const config = { grid: extentOf(grid), block: extentOf(block), sharedMemory }
+  if (!cooperative && cluster === undefined) return Object.freeze(config)
+  return Object.freeze({ ...config, cooperative, cluster })
+}
+
+const extentOf = (extent: readonly [number, number, number]): Extent =>
+  extent[1] === 1 && extent[2] === 1 ? extent[0] : extent
