@@ -55,13 +55,8 @@ function writeFront({ root, ...site }) {
   })
   const text = [first, ...chosen].join('\n')
   const body = mapText(text, (part) => withLinks(part, { ...site, root, file: 'README.md', page: 'index' }))
-  write(join(site.folder, 'index.md'), body, {
-    search: false,
-    sidebar: false,
-    aside: false,
-    pageClass: 'front',
-    title: false,
-  })
+  const bare = { sidebar: false, aside: false, prev: false, next: false }
+  write(join(site.folder, 'index.md'), body, { source: 'README.md', search: false, pageClass: 'front', ...bare })
 }
 
 function write(path, body, frontmatter) {

@@ -28,6 +28,7 @@ export async function writeReference({ root, manifest, folder, repository }) {
     excludePrivate: true,
     sort: ['kind', 'instance-first', 'alphabetical-ignoring-documents'],
     router: 'member',
+    entryFileName: 'index',
     hidePageHeader: true,
     hideBreadcrumbs: true,
     useCodeBlocks: true,
@@ -74,7 +75,7 @@ function tidy(path) {
     /^# cuda-streams\n\n## Modules/,
     '# API reference\n\nFrom the doc comments, which editors show, too: a page for each export of each entry point.',
   )
-  writeFileSync(path, `---\neditLink: false\n---\n\n${titled}`)
+  writeFileSync(path, `---\neditLink: false\npageClass: reference\n---\n\n${titled}`)
 }
 
 function listed(doors, pages) {

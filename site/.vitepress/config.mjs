@@ -53,6 +53,13 @@ export default defineConfig({
       // A table that is wider than the page scrolls by itself, also by keyboard.
       md.renderer.rules.table_open = () => '<div class="wide" tabindex="0"><table>\n'
       md.renderer.rules.table_close = () => '</table></div>\n'
+      // A header without words is none.
+      md.core.ruler.push('empty-headers', ({ tokens }) => {
+        for (const [at, token] of tokens.entries()) {
+          if (token.type !== 'th_open' || tokens[at + 1]?.content !== '') continue
+          for (const one of [token, tokens[at + 2]]) one.tag = 'td'
+        }
+      })
     },
   },
   transformPageData(page) {
@@ -70,6 +77,5 @@ export default defineConfig({
     outline: [2, 3],
     search: { provider: 'local' },
     editLink: { pattern: `${facts.repository}/blob/main/:path`, text: 'This page in the repository' },
-    footer: { message: 'MIT licence' },
   },
 })

@@ -137,4 +137,82 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
       }
     }
   }
+
+  async function using(path: string, width: number, act: (page: Page) => Promise<void>): Promise<void> {
+    const page = await open(path, width, 'light')
+    try {
+      await act(page)
+      assert.deepEqual(problems.splice(0), [])
+    } finally {
+      await page.close()
+    }
+  }
+
+  for (const [words, found] of [
+    ['launchHostFunc', /launchHostFunc/],
+    ['null stream', /[Dd]efault streams/],
+    ['CUDA_STREAMS_SANITIZER', /CUDA_STREAMS_SANITIZER/],
+  ] as const) {
+    it(`a search for "${words}" finds a page, by keyboard alone`, () =>
+      using('index.html', 1440, async (page) => {
+        await page.keyboard.press('Control+k')
+        await page.locator('.VPLocalSearchBox input').fill(words)
+        await page.locator('.VPLocalSearchBox .result').first().waitFor()
+        await page.keyboard.press('Enter')
+        await page.waitForURL((url) => !/\/(?:index\.html)?$/.test(url.pathname))
+        assert.match(await page.locator('main').innerText(), found)
+      }))
+  }
+
+  it('the open search has nothing that axe finds, and words that are nowhere find nothing', () =>
+    using('quickstart.html', 1440, async (page) => {
+      await page.locator('.DocSearch-Button').click()
+      await page.locator('.VPLocalSearchBox input').fill('launch')
+      await page.locator('.VPLocalSearchBox .result').first().waitFor()
+      assert.deepEqual(await violationsOf(page), [])
+      await page.locator('.VPLocalSearchBox input').fill('xyzzyqux')
+      await page.locator('.VPLocalSearchBox .no-results').waitFor()
+    }))
+
+  it('the switch makes it dark, which another page and the next visit keep', () =>
+    using('quickstart.html', 1440, async (page) => {
+      const isDark = (): Promise<boolean> => page.evaluate('document.documentElement.classList.contains("dark")')
+      const background = (): Promise<string> => page.evaluate('getComputedStyle(document.body).backgroundColor')
+      const light = await background()
+      await page.locator('.VPNavBarAppearance button').click()
+      assert.ok(await isDark())
+      assert.notEqual(await background(), light)
+      await page.locator('.VPSidebar').getByText('Memory', { exact: true }).click()
+      await page.waitForURL('**/memory.html')
+      assert.ok(await isDark())
+      await page.reload({ waitUntil: 'networkidle' })
+      assert.ok(await isDark())
+    }))
+
+  it('the first stop of the keyboard leads to the content', () =>
+    using('memory.html', 1440, async (page) => {
+      await page.keyboard.press('Tab')
+      await page.keyboard.press('Enter')
+      assert.match(page.url(), /#VPContent$/)
+    }))
+
+  it('at 390 pixels the menus open, without anything that axe finds', () =>
+    using('memory.html', 390, async (page) => {
+      await page.locator('.VPNavBarHamburger').click()
+      await page.locator('.VPNavScreen').getByText('Reference').waitFor()
+      assert.deepEqual(await violationsOf(page), [])
+      await page.locator('.VPNavBarHamburger').click()
+      await page.locator('.VPLocalNav .menu').click()
+      await page.locator('.VPSidebar').getByText('Graphs', { exact: true }).click()
+      await page.waitForURL('**/graphs.html')
+      assert.equal(await overhang(page), 0)
+    }))
+
+  it('an address that is no page says so', async () => {
+    const page = await open('no-such-page.html', 390, 'dark')
+    assert.match(await page.locator('main').innerText(), /There is no such page/)
+    assert.deepEqual(await violationsOf(page), [])
+    assert.match(problems.splice(0).join(), /^no-such-page.html: error: Failed to load resource: .*404[^,]*$/)
+    await page.close()
+  })
 })
