@@ -2,7 +2,7 @@
 // library is compiled with, so a TypeScript 6 stands in the package.json of this folder.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join, sep } from 'node:path'
-import { Application, Converter } from 'typedoc'
+import { Application, Converter, ReflectionKind } from 'typedoc'
 import { mapText } from './pages.mjs'
 
 /**
@@ -39,6 +39,14 @@ export async function writeReference({ root, manifest, folder, repository }) {
   app.converter.on(Converter.EVENT_RESOLVE_BEGIN, ({ project }) => {
     for (const door of project.children ?? []) door.name = names.get(door.name) ?? door.name
   })
+  // Members that a class inherits stand on the page of the class that has them: ExternalStream's would repeat all of Stream's.
+  app.converter.on(Converter.EVENT_RESOLVE_END, ({ project }) => {
+    for (const owner of project.getReflectionsByKind(ReflectionKind.Class)) {
+      for (const member of [...(owner.children ?? [])]) {
+        if (member.inheritedFrom?.reflection !== undefined) project.removeReflection(member)
+      }
+    }
+  })
   const project = await app.convert()
   if (project === undefined) throw new Error('TypeDoc cannot read the entry points')
   await app.generateOutputs(project)
@@ -67,10 +75,14 @@ function doorsOf({ name, exports }) {
   )
 }
 
-/** Codes of errors look like code, as they do in the guides. */
+/** Codes of errors look like code, as they do in the guides. Below a member no headings: they would crowd the search. */
 function tidy(path) {
   const text = readFileSync(path, 'utf8')
   const coded = mapText(text, (part) => part.replace(/\bERR_[A-Z_]+\b/g, '`$&`'))
+    .replace(/ \| \\\| /g, ' | ')
+    .replace(/^#{4,} Get Signature\n\n/gm, '')
+    .replace(/^#{4,} (.+)\n\n(?=[^|`#\n]|`[^`])/gm, '**$1:** ')
+    .replace(/^#{4,} (.+)$/gm, '**$1**')
   const titled = coded.replace(
     /^# cuda-streams\n\n## Modules/,
     '# API reference\n\nFrom the doc comments, which editors show, too: a page for each export of each entry point.',

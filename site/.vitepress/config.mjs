@@ -75,7 +75,11 @@ export default defineConfig({
     ],
     sidebar: { '/': facts.sidebar, ...sidebarsOfReference() },
     outline: [2, 3],
-    search: { provider: 'local' },
+    search: {
+      provider: 'local',
+      // All words, not one of them: else a variable's name finds each page that has a part of it.
+      options: { miniSearch: { searchOptions: { combineWith: 'AND' } } },
+    },
     editLink: { pattern: `${facts.repository}/blob/main/:path`, text: 'This page in the repository' },
   },
 })
