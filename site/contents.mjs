@@ -1,5 +1,5 @@
-// What stands where: each Markdown file of the repository that is a page of the site. A file of docs/ that no group names fails
-// the build.
+// What stands where: each Markdown file of the repository that is a page of the site. Pages of docs/ that no group names stand at
+// the end of the guides.
 export const GROUPS = [
   {
     text: 'Begin',

@@ -17,11 +17,14 @@ const IMAGES = new Set(['.svg', '.png'])
 
 /** Writes all pages but the reference, whose exports are given as `path by "entry point#name"`; returns the sidebar. */
 export function writePages({ root, folder, repository, reference }) {
-  const files = GROUPS.flatMap((group) => group.files)
-  const forgotten = readdirSync(join(root, 'docs')).filter(
-    (name) => /\.md$/.test(name) && !files.includes(`docs/${name}`),
+  const named = new Set(GROUPS.flatMap(({ files }) => files))
+  const others = readdirSync(join(root, 'docs'))
+    .map((name) => `docs/${name}`)
+    .filter((file) => file.endsWith('.md') && !named.has(file))
+  const groups = GROUPS.map((group) =>
+    group.text === 'Guides' ? { ...group, files: [...group.files, ...others] } : group,
   )
-  if (forgotten.length > 0) throw new Error(`site/contents.mjs has no place for docs/${forgotten.join(', docs/')}`)
+  const files = groups.flatMap((group) => group.files)
   const pages = new Map(files.map((file) => [file, pageOf(file)]))
   const titles = new Map()
   const site = { root, folder, repository, pages }
@@ -32,7 +35,7 @@ export function writePages({ root, folder, repository, reference }) {
     write(join(folder, `${page}.md`), file === 'docs/api.md' ? withReference(body, reference) : body, { source: file })
   }
   writeFront(site)
-  return GROUPS.map(({ text, files }) => ({
+  return groups.map(({ text, files }) => ({
     text,
     items: files.map((file) => ({
       text: file === 'README.md' ? 'README' : titles.get(file),

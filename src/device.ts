@@ -97,6 +97,16 @@ export class Device {
     return Device.#driverOf(this).name
   }
 
+  /**
+   * The device's memory in bytes (`cuMemGetInfo`): all of it, and what no process has. What pools keep is not free, though
+   * allocations can have it.
+   * @throws {CudaError} where the GPU has faulted
+   */
+  get memory(): { readonly free: number; readonly total: number } {
+    const { free, total } = Device.#driverOf(this).pools.info(this.ordinal)
+    return { free, total }
+  }
+
   /** The device's primary context (`cuDevicePrimaryCtxRetain`), retained once for each device. */
   get context(): Context {
     return { handle: BigInt(Device.#driverOf(this).deviceContext(this.ordinal)), device: this }

@@ -31,6 +31,7 @@ export type {
 export { type CompileOptions, Program } from './kernels/program.js'
 export type { Extent3, Index3, SimulatedGrid, SimulatedThread } from './kernels/twin-threads.js'
 export { DeviceBuffer, type ForeignMemoryOptions } from './memory/device-buffer.js'
+export { MemoryPool, type MemoryPoolOptions } from './memory/memory-pool.js'
 export { PinnedBuffer } from './memory/pinned-buffer.js'
 export type { Bytes, DownloaderOptions, FillOptions } from './memory/transfers.js'
 export type { ViewConstructor } from './memory/views.js'

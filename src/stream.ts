@@ -313,7 +313,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
     if (own !== undefined) {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, ['external']))
       core.makeRoom(0)
-      core.driver.streamWaitEvent(core.handle, own.openFor(core.driver), external)
+      core.waitFor(own, external)
       return this
     }
     const { event, external } = readOptions(options, WAIT_OPTIONS)
@@ -528,8 +528,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * @param config `grid`: blocks. `block`: threads of each block. Both are numbers or [x, y, z]. `sharedMemory`: bytes
    * for each block (default 0). `cooperative` and `cluster`: see LaunchConfig.
    * @param args One argument for each parameter: numbers, bigints, booleans, buffers, or addresses, which count as no
-   * use of a buffer. Buffers may be on another GPU that this one can reach, and may be closed as soon as this returns,
-   * but for those of a launch that is captured.
+   * use of a buffer. Buffers may be on another GPU that this one can reach, and may be closed as soon as this returns.
    * @throws {Error} ERR_INVALID_ARG_VALUE for another number of arguments, or memory that begins in the middle of an
    * element; ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a number that the parameter cannot hold, or that no grid or
    * block has; ERR_CLOSED, of the module too; ERR_DEVICE_MISMATCH for a stream of another device or memory of another
@@ -594,7 +593,7 @@ export class Stream extends StreamBase implements CudaStreamLike, Disposable, As
    * waiting for an event of it, and must be waited for before the end. Until the end, in every mode, CudaError 900 or
    * 907 refuses to ask or to wait for the capture's streams and events or the whole device, and to launch a graph on
    * those streams; this invalidates the capture, but for `finished()` of a stream, an event or the device. `alloc`, `upload` and
-   * `download` there are ERR_UNSUPPORTED. Captured work does not count as a use of buffers.
+   * `download` there are ERR_UNSUPPORTED. The graph keeps the buffers, modules and events that the work uses.
    * @param mode Other calls that the capture forbids meanwhile: 'threadLocal' (default), 'global' or 'relaxed'.
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for no mode; ERR_CLOSED
    * @throws {CudaError} 401 where the stream captures already, 900 for the null stream, or 906 while a blocking stream

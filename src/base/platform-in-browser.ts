@@ -97,8 +97,8 @@ function here(): <R>(fn: () => R) => R {
 class Scope implements AsyncScope {
   readonly #within = here()
 
-  runInAsyncScope<A>(fn: (argument: A) => void, _self: undefined, argument: A): void {
-    this.#within(() => fn(argument))
+  runInAsyncScope<A, B>(fn: (first: A, second: B) => void, _self: undefined, first: A, second: B): void {
+    this.#within(() => fn(first, second))
   }
 }
 

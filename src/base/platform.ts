@@ -18,7 +18,7 @@ export interface ContextStorage<T> {
 
 /** The chain in which it was made, to run a function in. */
 export interface AsyncScope {
-  runInAsyncScope<A>(fn: (argument: A) => void, self: undefined, argument: A): void
+  runInAsyncScope<A, B>(fn: (first: A, second: B) => void, self: undefined, first: A, second: B): void
 }
 
 /** What is called as the event loop comes to what was asked of it; each request has a number. */

@@ -30,6 +30,8 @@ import type {
   OwnEvent,
   PinnedMemory,
   Pointer,
+  PoolDriver,
+  PoolHandle,
   ScalarType,
   Settle,
   SharingDriver,
@@ -59,6 +61,9 @@ export class DriverWrapper implements Driver {
   }
   get memory(): MemoryDriver {
     return this.inner.memory
+  }
+  get pools(): PoolDriver {
+    return this.inner.pools
   }
   get sharing(): SharingDriver {
     return this.inner.sharing
@@ -208,8 +213,8 @@ export class MemoryWrapper implements MemoryDriver {
     return this.wrapper.inner.memory
   }
 
-  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
-    return this.inner.allocate(byteLength, stream, context)
+  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer {
+    return this.inner.allocate(byteLength, stream, context, pool)
   }
   free(pointer: Pointer, stream: StreamHandle): void {
     this.inner.free(pointer, stream)
@@ -219,6 +224,9 @@ export class MemoryWrapper implements MemoryDriver {
   }
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void {
     this.inner.closePinned(pointer, bytes, after)
+  }
+  detachPinned(pointer: Pointer, bytes: ArrayBuffer): void {
+    this.inner.detachPinned(pointer, bytes)
   }
   admit(pointer: Pointer, owner: number, user: number): boolean {
     return this.inner.admit(pointer, owner, user)
@@ -306,6 +314,9 @@ export class GraphWrapper implements GraphDriver {
   }
   end(stream: StreamHandle): GraphHandle {
     return this.inner.end(stream)
+  }
+  captureId(stream: StreamHandle): bigint | undefined {
+    return this.inner.captureId(stream)
   }
   abandon(stream: StreamHandle): void {
     this.inner.abandon(stream)

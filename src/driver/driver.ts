@@ -21,6 +21,8 @@ export type GraphExecHandle = number & { readonly [kind]: 'CUgraphExec' }
 export type ModuleHandle = number & { readonly [kind]: 'CUmodule' }
 /** A CUfunction. */
 export type KernelHandle = number & { readonly [kind]: 'kernel' }
+/** A CUmemoryPool. */
+export type PoolHandle = number & { readonly [kind]: 'CUmemoryPool' }
 /** A CUdeviceptr. Addresses are unified: pinned memory has the same one for JavaScript and for every GPU. */
 export type Pointer = number & { readonly [kind]: 'CUdeviceptr' }
 
@@ -74,6 +76,7 @@ export interface AdoptedStream {
 export interface Driver {
   readonly name: 'cuda' | 'sim'
   readonly memory: MemoryDriver
+  readonly pools: PoolDriver
   readonly kernels: KernelDriver
   readonly graphs: GraphDriver
   readonly libraries: LibraryDriver
@@ -176,10 +179,7 @@ export interface Driver {
    * recycled before. Of an event without such a past a query is true, and a wait waits for nothing.
    */
   eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle
-  /**
-   * `cuEventDestroy`. A graph that records the event, or waits for it, may be launched still, and knows it then as it
-   * did.
-   */
+  /** `cuEventDestroy`. No graph records the event, or waits for it. */
   eventDestroy(event: EventHandle): void
   /**
    * Destroys an event with no flags, or DISABLE_TIMING alone, whose handle was not handed out: the driver may use it again,
@@ -250,8 +250,11 @@ export interface PinnedMemory {
 }
 
 export interface MemoryDriver {
-  /** `cuMemAllocAsync`: there once the stream's work gets here. */
-  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer
+  /**
+   * `cuMemAllocAsync`, or `cuMemAllocFromPoolAsync` where a pool is given: there once the stream's work gets here. Where
+   * memory runs out, what the pools of the device keep unused is given back first. Never waits.
+   */
+  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer
   /** `cuMemFreeAsync`: gone once the stream's work gets here. */
   free(pointer: Pointer, stream: StreamHandle): void
   /** `cuMemHostAlloc`, portable and mapped. Invalidates no capture. Its bytes are those that GPUs of the driver see. */
@@ -261,6 +264,8 @@ export interface MemoryDriver {
    * once the latest records of these events are done, and takes the events over.
    */
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly OwnEvent[]): void
+  /** Detaches `bytes`, the ArrayBuffer that came with pinned memory. The memory stays until `closePinned()`. */
+  detachPinned(pointer: Pointer, bytes: ArrayBuffer): void
   /**
    * Lets the device `user` reach memory of the device `owner` (`cuCtxEnablePeerAccess`, `cuMemPoolSetAccess`), which it
    * must before work on one of its streams uses that. False where the two cannot reach each other. Invalidates no capture.
@@ -294,6 +299,42 @@ export interface MemoryDriver {
   isDone(event: EventHandle): boolean
   /** Zeros in ordinary memory, about to be filled. */
   newArrayBuffer(byteLength: number): ArrayBuffer
+}
+
+/** Bytes of a device. */
+export interface MemoryInfo {
+  readonly free: number
+  readonly total: number
+}
+
+/** Bytes of a pool: in use, and taken from the device; now, and at most since the peaks were reset. */
+export interface PoolUsage {
+  readonly used: number
+  readonly peakUsed: number
+  readonly reserved: number
+  readonly peakReserved: number
+}
+
+/** Pools that stream-ordered memory comes from. No verb invalidates a capture, or waits for a stream. */
+export interface PoolDriver {
+  /** `cuMemGetInfo` */
+  info(device: number): MemoryInfo
+  /** `cuDeviceGetMemPool`: the pool that `allocate` takes memory from where none is given. */
+  current(device: number): PoolHandle
+  /** `cuMemPoolCreate`. `maxBytes`: the most that it takes from the device; 0: as much as there is. */
+  create(device: number, maxBytes: number): PoolHandle
+  /** `cuMemPoolDestroy`: no memory of it is in use, but frees may be in flight. */
+  destroy(pool: PoolHandle): void
+  /** `cuMemPoolGetAttribute`: the release threshold; Infinity where nothing is given back. */
+  threshold(pool: PoolHandle): number
+  /** `cuMemPoolSetAttribute` */
+  setThreshold(pool: PoolHandle, bytes: number): void
+  /** `cuMemPoolGetAttribute` */
+  usage(pool: PoolHandle): PoolUsage
+  /** `cuMemPoolSetAttribute`: the peaks are what is used and reserved now. */
+  resetPeaks(pool: PoolHandle): void
+  /** `cuMemPoolTrimTo`: gives back to the device what is not in use, but for so many bytes. */
+  trim(pool: PoolHandle, bytesToKeep: number): void
 }
 
 /**
@@ -410,7 +451,12 @@ export interface GraphDriver {
   begin(stream: StreamHandle, mode: CaptureMode): void
   /** `cuStreamEndCapture`, of the capture that this stream began. */
   end(stream: StreamHandle): GraphHandle
-  /** The same, if that capture is still under way, and throws the graph away. */
+  /**
+   * `cuStreamGetCaptureInfo`: the driver's number for the capture that the stream is in; undefined where it is in none, or
+   * in one that is invalidated. The stream is no null stream.
+   */
+  captureId(stream: StreamHandle): bigint | undefined
+  /** Ends the capture that this stream began, if it is still under way, and throws the graph away. */
   abandon(stream: StreamHandle): void
   /** `cuGraphDestroy` */
   destroy(graph: GraphHandle): void

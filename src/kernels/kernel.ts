@@ -26,6 +26,7 @@ import { CUresult } from '../driver/cuda-results.js'
 import type { DeviceAttribute } from '../driver/device-attributes.js'
 import type { KernelHandle, LaunchShape, ModuleHandle } from '../driver/driver.js'
 import { queueWith } from '../memory/queue-with-memory.js'
+import { recordOf } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { HandleCore } from './handle-core.js'
 import { type ArgumentMemory, type LaunchValues, openArguments } from './kernel-arguments.js'
@@ -240,6 +241,7 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
     core.checkOpen()
     const { driver, handle } = stream
     const memory = openArguments(values, core.parameters, driver) ?? NO_MEMORY
+    recordOf(stream)?.keeps.add(core.code)
     const queue = (): void => driver.kernels.launch(core.handle, handle, shape, values as LaunchValues, memory)
     queueLaunch(stream, memory, shape, queue)
     stream.last = core.label

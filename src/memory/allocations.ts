@@ -5,6 +5,9 @@ import { contextOf, type Device, driverOf } from '../device.js'
 import type { Driver, EventHandle, ImportedMemory, OwnEvent, Pointer } from '../driver/driver.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import { type AllocationStream, allocationStreamOf, unlessLost } from './allocation-stream.js'
+import { type Holder, holderOf } from './holders.js'
+import type { PoolCore } from './memory-pool.js'
+import { outOfMemory } from './out-of-memory.js'
 import { hiddenStream, ownEvent, StreamUses } from './stream-uses.js'
 
 export abstract class Allocation extends NativeResource {
@@ -24,6 +27,9 @@ export abstract class Allocation extends NativeResource {
   ) {
     super()
   }
+
+  /** The owner of foreign memory. The garbage collector must be able to collect one that knows the buffer. */
+  owner: WeakRef<object> | undefined
 
   /** Is the memory the host's, which every device reaches? */
   readonly isOfHost: boolean = false
@@ -45,6 +51,12 @@ export abstract class Allocation extends NativeResource {
 
   /** To be called after. */
   afterUse(use: StreamCore): void {
+    this.uses.record(use)
+  }
+
+  /** Work that was queued on the stream before has used the memory. */
+  usedOn(use: StreamCore): void {
+    this.uses.prepare(use, this.device)
     this.uses.record(use)
   }
 
@@ -82,16 +94,20 @@ export class DeviceAllocation extends Allocation {
   readonly #allocated: OwnEvent
   override readonly ready: EventHandle
 
-  constructor(device: Device, stream: StreamCore, byteLength: number) {
+  readonly #holder: Holder
+  readonly #pool: PoolCore | undefined
+
+  /** `pool`: undefined for the device's own. */
+  constructor(device: Device, stream: StreamCore, byteLength: number, pool?: PoolCore) {
     stream.checkOpen()
     const { driver, handle, context, serial } = stream
     const allocated = ownEvent(stream)
     let pointer: Pointer
     try {
-      pointer = driver.memory.allocate(byteLength, handle, context)
+      pointer = driver.memory.allocate(byteLength, handle, context, pool?.handle)
     } catch (error) {
       driver.eventRecycle(context, allocated.event)
-      throw error
+      throw outOfMemory(error, driver, { device, byteLength, pool })
     }
     super(device, driver, pointer, byteLength)
     this.#home = stream.isExternal ? undefined : allocationStreamOf(stream)
@@ -106,6 +122,10 @@ export class DeviceAllocation extends Allocation {
       throw error
     }
     this.#home?.allocated()
+    this.#holder = this.#home === undefined ? holderOf(stream) : this.#home.holder
+    this.#holder.add(pointer, byteLength)
+    this.#pool = pool
+    pool?.allocated()
   }
 
   override ownedBy({ serial }: StreamCore): boolean {
@@ -125,6 +145,10 @@ export class DeviceAllocation extends Allocation {
     if (!this.ownedBy(use)) super.afterUse(use)
   }
 
+  override usedOn(use: StreamCore): void {
+    if (!this.ownedBy(use)) super.usedOn(use)
+  }
+
   protected override giveBack(): void {
     if (this.#home === undefined) this.#free(hiddenStream(this.device))
     else this.#home.free((last) => this.#free(last))
@@ -141,9 +165,11 @@ export class DeviceAllocation extends Allocation {
       if (!isFinding(error)) throw error
       finding = error
     }
+    this.#holder.remove(this.pointer, this.byteLength)
     try {
       driver.eventRecycle(this.#allocated.context, this.#allocated.event)
       this.uses.recycle(driver)
+      this.#pool?.freed()
     } catch {
       // The stack has run over: events are left, but the memory is given back, which must not be done once more.
     }
@@ -168,6 +194,7 @@ export class ForeignAllocation extends Allocation {
   }
   override beforeUse(_use: StreamCore): void {}
   override afterUse(_use: StreamCore): void {}
+  override usedOn(_use: StreamCore): void {}
   protected override giveBack(): void {}
 }
 
@@ -232,6 +259,12 @@ export class PinnedAllocation extends Allocation {
   /** Every device reaches it. */
   override admit(): boolean {
     return true
+  }
+
+  protected override left(): void {
+    const { views } = this
+    this.views = undefined
+    if (views !== undefined) this.driver.memory.detachPinned(this.pointer, views)
   }
 
   protected override giveBack(): void {

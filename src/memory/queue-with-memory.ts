@@ -2,6 +2,7 @@
 
 import { stateError } from '../base/errors.js'
 import type { CopyName, CopyRoute, FillWidth } from '../driver/driver.js'
+import { recordOf } from '../streams/capture-record.js'
 import type { StreamCore } from '../streams/stream-core.js'
 import type { OpenMemory } from './buffer-core.js'
 
@@ -16,7 +17,8 @@ export function makeRoomInAll(streams: ReadonlySet<StreamCore>, entries: number)
 }
 
 /**
- * Queues work that uses memory.
+ * Queues work that uses memory. Captured work runs when its graph is launched, so nothing is used yet; the graph keeps the
+ * memory.
  * @throws ERR_UNSUPPORTED where the stream's device cannot reach the memory of another
  */
 export function queueWith(use: StreamCore, memory: readonly OpenMemory[], queue: () => void): void {
@@ -27,9 +29,20 @@ export function queueWith(use: StreamCore, memory: readonly OpenMemory[], queue:
 
 /** To be called before the work is queued. Is its use tracked, so that `afterWork` must be called behind it? */
 function beforeWork(use: StreamCore, memory: readonly OpenMemory[]): boolean {
+  keepForGraph(use, memory)
   if (allOwned(memory, use)) return false
   admitAll(memory, use)
   return beforeTracked(use, memory)
+}
+
+function keepForGraph(use: StreamCore, memory: readonly OpenMemory[]): void {
+  const record = recordOf(use)
+  if (record === undefined) return
+  for (const { allocation } of memory) {
+    record.keeps.add(allocation)
+    const owner = allocation.owner?.deref()
+    if (owner !== undefined) record.owners.add(owner)
+  }
 }
 
 /** Is all of it the stream's own, so that nothing need be done before and after? */
@@ -49,7 +62,6 @@ function admitAll(memory: readonly OpenMemory[], use: StreamCore): void {
 }
 
 function beforeTracked(use: StreamCore, memory: readonly OpenMemory[]): boolean {
-  // Captured work runs when its graph is launched, so nothing is used yet.
   if (use.driver.streamIsCapturing(use.handle)) return false
   for (const { allocation } of memory) allocation.beforeUse(use)
   return true
@@ -67,6 +79,7 @@ export interface MemoryUse {
 
 /** As `queueWith`, for work that is put into several streams at once. */
 export function queueAllWith(parts: readonly MemoryUse[], queue: () => void): void {
+  for (const { use, memory } of parts) keepForGraph(use, memory)
   const others = parts.filter(({ use, memory }) => !allOwned(memory, use))
   for (const { use, memory } of others) admitAll(memory, use)
   const running = others.filter(({ use }) => !use.driver.streamIsCapturing(use.handle))
@@ -88,6 +101,7 @@ export function queueCopy(
   let isTracked: boolean
   if (route === undefined || route === 'withinHost') isTracked = beforeWork(use, memory)
   else {
+    keepForGraph(use, memory)
     if (memory.every(({ allocation }) => allocation.admit(use))) route = undefined
     isTracked = beforeTracked(use, memory)
   }

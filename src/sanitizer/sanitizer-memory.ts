@@ -8,6 +8,7 @@ import type {
   OwnEvent,
   PinnedMemory,
   Pointer,
+  PoolHandle,
   StreamHandle,
 } from '../driver/driver.js'
 import { type DriverWrapper, MemoryWrapper } from '../driver/driver-wrapper.js'
@@ -21,8 +22,8 @@ export class SanitizerMemory extends MemoryWrapper {
     super(wrapper)
   }
 
-  override allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
-    const pointer = super.allocate(byteLength, stream, context)
+  override allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer {
+    const pointer = super.allocate(byteLength, stream, context, pool)
     this.detector.allocated(pointer, byteLength, stream)
     return pointer
   }

@@ -16,9 +16,11 @@ import {
   defaultStream,
   type ExternalFlag,
   isDefaultStream,
+  isNullStream,
   StreamFlag,
   type StreamHandle,
 } from '../driver/driver.js'
+import { captureOver, recordOf } from './capture-record.js'
 import type { EventCore } from './event-core.js'
 import { isInsideHostFunction } from './host-function.js'
 import { checkFact, isShared, receive, type SharedStream, withdraw } from './shared.js'
@@ -149,6 +151,11 @@ export class StreamCore extends NativeResource {
     return this.#id
   }
 
+  /** The same where it was asked before: it may be destroyed by now, and the driver crashes for what is. */
+  get knownId(): bigint | undefined {
+    return this.#id
+  }
+
   get priority(): number {
     this.#priority ??= this.driver.streamGetPriority(this.handle)
     return this.#priority
@@ -212,11 +219,28 @@ export class StreamCore extends NativeResource {
   /** Records an event, which must be open; room has been made for it. */
   recordIn(event: EventCore, external: ExternalFlag): void {
     const handle = event.openFor(this.driver)
+    if (external !== 0) this.#keepForGraph(event)
     event.records += 1
     this.driver.eventRecord(handle, this.handle, external)
     event.behind = this.last
-    // A graph records it again at each launch.
-    if (external !== 0) event.handOut()
+  }
+
+  /** Waits for an event, which must be open. */
+  waitFor(event: EventCore, external: ExternalFlag): void {
+    const handle = event.openFor(this.driver)
+    if (external !== 0) this.#keepForGraph(event)
+    this.driver.streamWaitEvent(this.handle, handle, external)
+  }
+
+  /** Each launch of a graph records the event, or waits for it. Of a graph of another library the end is not known. */
+  #keepForGraph(event: EventCore): void {
+    if (isNullStream(this.handle) || !this.isCapturing) return
+    event.handOut()
+    const record = recordOf(this)
+    if (event.owner !== undefined) record?.owners.add(event.owner)
+    if (!event.isOurs) return
+    if (record === undefined) event.keep()
+    else record.keeps.add(event)
   }
 
   /** Nothing was queued through it since it was last seen idle. */
@@ -278,6 +302,7 @@ export class StreamCore extends NativeResource {
     const closing = this.#closing ?? []
     this.#closing = undefined
     for (const each of closing) each()
+    if (this.isOurs) captureOver(this)
     this.closed = true
   }
 

@@ -1,5 +1,13 @@
 /** Copies, fills, allocations and frees, on their way to the driver. */
-import type { ContextHandle, CopyName, CopyRoute, FillWidth, Pointer, StreamHandle } from '../driver/driver.js'
+import type {
+  ContextHandle,
+  CopyName,
+  CopyRoute,
+  FillWidth,
+  Pointer,
+  PoolHandle,
+  StreamHandle,
+} from '../driver/driver.js'
 import { type DriverWrapper, MemoryWrapper } from '../driver/driver-wrapper.js'
 import { RowKind } from './kinds.js'
 import type { RowWriter } from './row-writer.js'
@@ -12,10 +20,10 @@ export class TimelineMemory extends MemoryWrapper {
     super(wrapper)
   }
 
-  override allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
+  override allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer {
     const { writer } = this
     const row = writer.begin(RowKind.ALLOCATE, stream, writer.common.allocate, byteLength)
-    return writer.during(row, stream, () => super.allocate(byteLength, stream, context))
+    return writer.during(row, stream, () => super.allocate(byteLength, stream, context, pool))
   }
 
   override free(pointer: Pointer, stream: StreamHandle): void {

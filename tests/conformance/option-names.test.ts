@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { runInNewContext } from 'node:vm'
-import { DeviceBuffer, defineKernel, Event, ExternalStream, Module, Program, Stream } from 'cuda-streams'
+import { DeviceBuffer, defineKernel, Event, ExternalStream, MemoryPool, Module, Program, Stream } from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
 import { Communicator } from 'cuda-streams/nccl'
 import { traceOperations } from 'cuda-streams/opentelemetry'
@@ -79,7 +79,13 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ['shortcuts', 'device.createEvent()', `${EVENT}, device`, (o) => device.createEvent(o)],
   ]
   const memory: readonly Row[] = [
-    ['shortcuts', 'device.alloc()', 'stream, interprocess', (o) => device.alloc(8, o)],
+    ['shortcuts', 'device.alloc()', 'stream, interprocess, pool', (o) => device.alloc(8, o)],
+    [
+      'memory/memory-pool',
+      'new MemoryPool()',
+      'device, releaseThreshold, maxBytes',
+      (o) => held.use(new MemoryPool(o)),
+    ],
     ['memory/device-buffer', 'DeviceBuffer.from()', 'device, owner', (o) => DeviceBuffer.from(buffer.pointer, 8, o)],
     [
       'memory/device-buffer',
@@ -113,7 +119,7 @@ function rowsOf(bench: Workbench, held: Held): readonly Row[] {
     ],
   ]
   const tools: readonly Row[] = [
-    ['simulation/simulation', 'simulate()', 'devices, seed, faults', (o) => simulate(o)],
+    ['simulation/simulation', 'simulate()', 'devices, seed, memory, faults', (o) => simulate(o)],
     ['simulation/faults', 'simulate({ faults })', FAULT, (fault) => simulate({ faults: [fault] })],
     ['explore/explore', 'explore()', EXPLORE, (o) => explore(() => {}, o)],
     ['explore/explore', 'replay()', 'devices, seed, faults', (o) => replay(() => {}, '2:5=7,9=0', o)],

@@ -72,7 +72,9 @@
   X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostRegister) X(cuMemHostGetDevicePointer) X(cuMemAlloc) X(cuMemFree)       \
   X(cuMemGetAddressRange) X(cuMemAllocAsync) X(cuMemFreeAsync) X(cuMemcpyAsync) X(cuMemcpyPeerAsync)                    \
   X(cuMemcpyDtoH) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync)  \
-  X(cuMemsetD8) X(cuMemsetD8Async) X(cuMemsetD16Async) X(cuMemsetD32Async) X(cuPointerGetAttribute)
+  X(cuMemsetD8) X(cuMemsetD8Async) X(cuMemsetD16Async) X(cuMemsetD32Async) X(cuPointerGetAttribute)              \
+  X(cuDeviceGetMemPool) X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolGetAttribute) X(cuMemPoolSetAttribute)        \
+  X(cuMemAllocFromPoolAsync)
 #define X(name) static __typeof__(&name) p_##name;
 FUNCTIONS(X)
 #undef X
@@ -1010,6 +1012,85 @@ STEP(c_pointer_attribute) {
   return p_cuPointerGetAttribute(value, (CUpointer_attribute)t->a, t->b ? (CUdeviceptr)(uintptr_t)some_pinned : some_memory);
 }
 
+/* A pool of one's own, which keeps what was freed. */
+static CUmemoryPool own_pool[MOST];
+STEP(make_own_pool) {
+  UNUSED;
+  CUmemPoolProps props;
+  cuuint64_t all = ~(cuuint64_t)0;
+  memset(&props, 0, sizeof props);
+  props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  props.location.id = 0;
+  TRY(p_cuMemPoolCreate(&own_pool[made], &props));
+  return p_cuMemPoolSetAttribute(own_pool[made], CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all);
+}
+/* One with memory that it keeps unused. */
+STEP(make_filled_pool) {
+  TRY(make_own_pool(t));
+  TRY(p_cuMemAllocFromPoolAsync(&pointers[0], t->size, own_pool[0], NULL));
+  if (t->a == 1) return CUDA_SUCCESS;
+  return p_cuMemFreeAsync(pointers[0], NULL);
+}
+STEP(free_behind) {
+  UNUSED;
+  return p_cuMemFreeAsync(pointers[0], G);
+}
+STEP(drop_own_pools) {
+  for (int i = 0; i < made || i == 0; i += 1) {
+    if (own_pool[i] != NULL) TRY(p_cuMemPoolDestroy(own_pool[i]));
+    own_pool[i] = NULL;
+  }
+  UNUSED;
+  return CUDA_SUCCESS;
+}
+STEP(drop_pool_memory) {
+  TRY(p_cuMemFreeAsync(pointers[0], NULL));
+  pointers[0] = 0;
+  TRY(p_cuCtxSynchronize());
+  return drop_own_pools(t);
+}
+STEP(c_memory_info) {
+  UNUSED;
+  size_t unused, total;
+  return p_cuMemGetInfo(&unused, &total);
+}
+STEP(c_default_pool) {
+  UNUSED;
+  CUmemoryPool pool;
+  return pool_of(0, &pool);
+}
+STEP(c_device_pool) {
+  UNUSED;
+  CUmemoryPool pool;
+  return p_cuDeviceGetMemPool(&pool, device[0]);
+}
+STEP(c_pool_destroy) {
+  UNUSED;
+  CUmemoryPool pool = own_pool[0];
+  own_pool[0] = NULL;
+  return p_cuMemPoolDestroy(pool);
+}
+STEP(c_pool_get) {
+  cuuint64_t value;
+  return p_cuMemPoolGetAttribute(own_pool[0], (CUmemPool_attribute)t->a, &value);
+}
+STEP(c_pool_set) {
+  cuuint64_t value = 0;
+  return p_cuMemPoolSetAttribute(own_pool[0], (CUmemPool_attribute)t->a, &value);
+}
+STEP(c_pool_trim) {
+  UNUSED;
+  return p_cuMemPoolTrimTo(own_pool[0], 0);
+}
+STEP(c_allocate_from_pool) { return p_cuMemAllocFromPoolAsync(&pointers[0], t->size, own_pool[0], S); }
+STEP(d_allocated_from_pool) {
+  if (pointers[0] != 0) TRY(p_cuMemFreeAsync(pointers[0], NULL));
+  pointers[0] = 0;
+  TRY(p_cuCtxSynchronize());
+  return drop_own_pools(t);
+}
+
 /* The last of the memory, freed behind the gate: does an allocation that needs it wait? */
 STEP(p_nearly_all) {
   static CUdeviceptr rest;
@@ -1381,6 +1462,21 @@ static const struct test ledger[] = {
     {"cuMemAlloc_v2", "where memory runs short and some is freed behind the gate", .prepare = p_nearly_all, .queue = q_free_nearly_all, .call = c_allocate, .done = d_nearly_all, .b = 2, .size = G4, .where = AT(NONE) | AT(NB_NB), .group = "alone: memory runs short", .limit = 1500},
     {"cuMemFreeAsync", "64 B", .prepare = allocate_many_async, .call = c_free_async, .done = drop_rest_async, .size = 64, .flags = STREAM | QUEUES},
     {"cuMemFreeAsync", "64 MiB", .prepare = allocate_many_async, .call = c_free_async, .done = drop_rest_async, .size = M64, .flags = STREAM, .where = FEW},
+    {"cuMemGetInfo_v2", "", .call = c_memory_info},
+    {"cuDeviceGetDefaultMemPool", "", .call = c_default_pool},
+    {"cuDeviceGetMemPool", "", .call = c_device_pool},
+    {"cuMemPoolCreate", "", .call = make_own_pool, .done = drop_own_pools},
+    {"cuMemPoolDestroy", "that keeps 64 MiB unused", .prepare = make_filled_pool, .call = c_pool_destroy, .size = M64},
+    {"cuMemPoolDestroy", "with 64 MiB alive", .prepare = make_filled_pool, .call = c_pool_destroy, .done = drop_pool_memory, .size = M64, .a = 1},
+    {"cuMemPoolDestroy", "with 64 MiB freed behind the gate", .prepare = make_filled_pool, .queue = free_behind, .call = c_pool_destroy, .size = M64, .a = 1, .where = APART & ~AT(DEV1_NB)},
+    {"cuMemPoolGetAttribute", "the bytes in use", .prepare = make_own_pool, .call = c_pool_get, .done = drop_own_pools, .a = 7},
+    {"cuMemPoolSetAttribute", "the release threshold", .prepare = make_filled_pool, .call = c_pool_set, .done = drop_own_pools, .size = M64, .a = 4},
+    {"cuMemPoolSetAttribute", "the most bytes in use", .prepare = make_own_pool, .call = c_pool_set, .done = drop_own_pools, .a = 8},
+    {"cuMemPoolTrimTo", "64 MiB unused", .prepare = make_filled_pool, .call = c_pool_trim, .done = drop_own_pools, .size = M64},
+    {"cuMemPoolTrimTo", "1 GiB unused", .prepare = make_filled_pool, .call = c_pool_trim, .done = drop_own_pools, .size = G4 / 4},
+    {"cuMemPoolTrimTo", "64 MiB freed behind the gate", .prepare = make_filled_pool, .queue = free_behind, .call = c_pool_trim, .done = drop_own_pools, .size = M64, .a = 1, .where = APART & ~AT(DEV1_NB)},
+    {"cuMemAllocFromPoolAsync", "64 B", .prepare = make_own_pool, .call = c_allocate_from_pool, .done = d_allocated_from_pool, .size = 64, .flags = STREAM},
+    {"cuMemAllocFromPoolAsync", "64 MiB", .prepare = make_own_pool, .call = c_allocate_from_pool, .done = d_allocated_from_pool, .size = M64, .flags = STREAM},
     {"cuMemFreeAsync", "of memory from cuMemAlloc", .prepare = allocate_many_device, .call = c_free_async, .done = drop_rest_device, .size = M1, .flags = STREAM, .where = EVERY},
     {"cuMemsetD8Async", "64 B of device memory", .call = c_memset, .a = 8, .size = 64, .flags = STREAM | QUEUES},
     {"cuMemsetD8Async", "1 MiB of device memory", .call = c_memset, .a = 8, .size = M1, .flags = STREAM},
@@ -1434,6 +1530,7 @@ static const struct {
     {"launches of graphs", "cuGraphLaunch cuGraphExecDestroy "},
     {"fills", "cuMemsetD8Async cuMemsetD16Async cuMemsetD32Async "},
     {"allocations", "cuMemHostAlloc cuMemAlloc_v2 cuMemAllocAsync cuMemFreeAsync "},
+    {"pools", "cuMemGetInfo_v2 cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuMemPoolCreate cuMemPoolDestroy cuMemPoolGetAttribute cuMemPoolSetAttribute cuMemPoolTrimTo cuMemAllocFromPoolAsync "},
 };
 
 static const char *group_of(const char *function_name) {

@@ -84,6 +84,11 @@ async function useEverything(simulation: Simulation, device: main.Device, second
     device.alloc(64, { interprocess: true }),
     device.allocPinned(64),
   ]
+  const pool = new main.MemoryPool({ device })
+  pool.releaseThreshold = device.memoryPool.releaseThreshold
+  device.alloc(64, { stream, pool }).close()
+  pool.trim().resetPeaks().close()
+  void [pool.closed, device.memory.free, device.memoryPool.used, device.memoryPool.peakReserved]
   stream.copy(a, pinned).fill(a, 1, {}).fill(b, 2, { width: 2 }).fill(shared, 3)
   await stream.upload(a, new Uint8Array(64))
   await stream.download(b)

@@ -32,6 +32,7 @@ const genuine = new Map<Class, object | undefined>([
   [main.Event, device.createEvent()],
   [main.DeviceBuffer, device.alloc(64, { stream })],
   [main.PinnedBuffer, device.allocPinned(64)],
+  [main.MemoryPool, new main.MemoryPool({ device })],
   [main.Graph, graph],
   [main.GraphExec, graph.instantiate()],
   [main.Module as unknown as Class, undefined],

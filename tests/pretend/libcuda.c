@@ -65,7 +65,9 @@ typedef struct Capture { u64 id; int valid, active, refs, branches; Stream *orig
 typedef struct Graph { Node *first, *last; int count, branches; } Graph;
 typedef struct Exec { Op *ops; int count, branches; u64 launched, done; int alive; } Exec;
 typedef struct { Op *first, *last; int entries; } Channel;
-typedef struct { u8 *at; size_t bytes; int host; int pooled; } Range;
+/* What was freed stays in its pool; that a free is done it learns only when the host waits for it. */
+typedef struct { int alive; size_t most, used, mostUsed, reserved, mostReserved, leaving, done; u64 threshold; } Pool;
+typedef struct { u8 *at; size_t bytes; int host; Pool *pool; } Range;
 
 /* `api` is CUDA's own lock, which most calls take and some keep while they wait; `g` guards what is below. */
 static pthread_mutex_t api = PTHREAD_MUTEX_INITIALIZER, g = PTHREAD_MUTEX_INITIALIZER;
@@ -76,6 +78,7 @@ static u64 nextId = 1;
 static Context context = {0xc0ffee};
 static Stream nullStream, perThread;
 static Range *ranges; static int nranges, mranges;
+static Pool defaultPool = {.alive = 1}, *pools[4096] = {&defaultPool}; static int npools = 1;
 static int capturesActive;
 static __thread Context *current;
 static __thread int mode;
@@ -251,8 +254,18 @@ static void *keep(size_t bytes, int host) {
   return at;
 }
 static void forget(void *at) {
-  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { memset(at, 0xdd, ranges[i].bytes); free(at); ranges[i] = ranges[--nranges]; return; }
+  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { if (ranges[i].pool) ranges[i].pool->done += ranges[i].bytes; memset(at, 0xdd, ranges[i].bytes); free(at); ranges[i] = ranges[--nranges]; return; }
   DIE("memory is freed that was not allocated: %p", at);
+}
+/* Pools have memory of the device in steps. */
+static size_t steps(size_t bytes) { size_t step = (size_t)32 << 20; return (bytes + step - 1) / step * step; }
+static void giveBack(Pool *p, u64 keep) { size_t needed = steps(p->used + p->leaving); if (keep > needed) needed = keep < p->reserved ? (size_t)keep : p->reserved; if (p->reserved > needed) p->reserved = needed; }
+/* The host has waited: not by a query. */
+static void notice(void) { pthread_mutex_lock(&g); for (int i = 0; i < npools; i++) if (pools[i]->done) { pools[i]->leaving -= pools[i]->done; pools[i]->done = 0; giveBack(pools[i], pools[i]->threshold / ((u64)32 << 20) * ((u64)32 << 20)); } pthread_mutex_unlock(&g); }
+static Pool *poolOf(void *handle, const char *call) {
+  Pool *p = handle;
+  for (int i = 0; i < npools; i++) if (pools[i] == p) { if (!p->alive) DIE("%s is asked about a pool that was destroyed: %p", call, handle); return p; }
+  DIE("%s is asked about what is no pool: %p", call, handle);
 }
 static void checkRange(const void *at, size_t bytes, const char *call) {
   if (bytes == 0) return;
@@ -291,7 +304,7 @@ API R cuCtxGetDevice(int *d) { *d = 0; return OK; }
 API R cuCtxSynchronize(void) {
   pthread_mutex_lock(&g); int captures = capturesActive; if (captures) for (int i = 0; i < nstreams; i++) if (streams[i]->capture) streams[i]->capture->valid = 0; pthread_mutex_unlock(&g);
   if (captures) return CAPTURE_UNSUPPORTED;
-  waitForDevice(); return OK; }
+  waitForDevice(); notice(); return OK; }
 API R cuCtxGetLimit(size_t *v, int l) { (void)l; *v = 1024; return OK; }
 API R cuCtxSetLimit(int l, size_t v) { (void)l; (void)v; LOCK; waitForDevice(); UNLOCK; return OK; }
 API R cuCtxGetStreamPriorityRange(int *l, int *h) { *l = 0; *h = -5; return OK; }
@@ -323,7 +336,7 @@ API R cuStreamGetPriority(void *h, int *p) { *p = streamOf(h, "cuStreamGetPriori
 API R cuStreamIsCapturing(void *h, int *c) { Stream *s = streamOf(h, "cuStreamIsCapturing"); *c = !s->capture ? 0 : s->capture->valid ? 1 : 2; return OK; }
 static R spoil(Capture *c, R r) { if (!c->valid) return CAPTURE_INVALIDATED; c->valid = 0; return r; }
 API R cuStreamQuery(void *h) { Stream *s = streamOf(h, "cuStreamQuery"); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); pthread_mutex_lock(&g); int idle = s->done == s->queued; pthread_mutex_unlock(&g); return idle ? OK : NOT_READY; }
-API R cuStreamSynchronize(void *h) { Stream *s = streamOf(h, "cuStreamSynchronize"); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); pthread_mutex_lock(&g); Mark m = tail(s); pthread_mutex_unlock(&g); for (;;) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) return OK; nap(); } }
+API R cuStreamSynchronize(void *h) { Stream *s = streamOf(h, "cuStreamSynchronize"); if (s->capture) return spoil(s->capture, CAPTURE_UNSUPPORTED); pthread_mutex_lock(&g); Mark m = tail(s); pthread_mutex_unlock(&g); for (;;) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) { notice(); return OK; } nap(); } }
 API R cuStreamWaitEvent(void *h, void *e, u32 flags) {
   Stream *s = streamOf(h, "cuStreamWaitEvent"); Event *event = eventOf(e, "cuStreamWaitEvent");
   if (flags == 1 && s->capture) return put(op(NOTHING, s));
@@ -401,7 +414,7 @@ API R cuCtxRecordEvent(void *c, void *h) { (void)c; LOCK; Event *e = eventOf(h, 
   else { e->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 2)); e->nmarks = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->done < streams[i]->queued) e->marks[e->nmarks++] = tail(streams[i]); e->marks[e->nmarks++] = tail(&nullStream); e->marks[e->nmarks++] = tail(&perThread); e->mark = (Mark){0, 0, 0}; e->capture = 0; e->recorded = 1; }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuEventQuery(void *h) { Event *e = eventOf(h, "cuEventQuery"); pthread_mutex_lock(&g); if (e->capture && e->capture->active) e->capture->valid = 0; R r = e->capture ? CAPTURED_EVENT : isOver(e->mark) && allOver(e->marks, e->nmarks) ? OK : NOT_READY; pthread_mutex_unlock(&g); return r; }
-API R cuEventSynchronize(void *h) { for (;;) { R r = cuEventQuery(h); if (r != NOT_READY) return r; nap(); } }
+API R cuEventSynchronize(void *h) { for (;;) { R r = cuEventQuery(h); if (r != NOT_READY) { notice(); return r; } nap(); } }
 API R cuEventElapsedTime(float *ms, void *a, void *b) { Event *x = eventOf(a, "cuEventElapsedTime"), *y = eventOf(b, "cuEventElapsedTime"); if (cuEventQuery(x) || cuEventQuery(y)) return NOT_READY; if (!x->time || !y->time) return INVALID_HANDLE; *ms = (float)(*y->time - *x->time); return OK; }
 API R cuIpcGetEventHandle(u8 *h, void *e) { if ((((Event *)e)->flags & 4) == 0) return INVALID_HANDLE; memset(h, 0, 64); memcpy(h, &e, 8); return OK; }
 typedef struct { char reserved[64]; } Ipc;
@@ -437,8 +450,25 @@ API R cuMemFreeHost(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); fo
 API R cuMemAlloc_v2(void **p, size_t n) { LOCK; R r = allocate(p, n, 0); UNLOCK; return r; }
 API R cuMemFree_v2(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuMemGetAddressRange_v2(void **b, size_t *s, void *p) { pthread_mutex_lock(&g); Range *r = rangeOf(p); R result = r ? OK : NOT_FOUND; if (r) { if (b) *b = r->at; if (s) *s = r->bytes; } pthread_mutex_unlock(&g); return result; }
-API R cuMemAllocAsync(void **p, size_t n, void *h) { LOCK; Stream *s = streamOf(h, "cuMemAllocAsync"); R r = s->capture ? CAPTURE_UNSUPPORTED : allocate(p, n, 0); if (!r) { pthread_mutex_lock(&g); rangeOf(*p)->pooled = 1; pthread_mutex_unlock(&g); } UNLOCK; return r; }
-API R cuMemFreeAsync(void *p, void *h) { LOCK; Op *o = op(FREE, streamOf(h, "cuMemFreeAsync")); o->to = p; o->entry = 0; R r = OK; if (o->stream->capture) { free(o); r = CAPTURE_UNSUPPORTED; } else enqueue(o); UNLOCK; return r; }
+static R allocateFrom(Pool *pool, void **p, size_t n, Stream *s) {
+  if (s->capture) return CAPTURE_UNSUPPORTED;
+  pthread_mutex_lock(&g); size_t reserved = steps(pool->used + pool->leaving + n); if (pool->most && reserved > pool->most) reserved = steps(pool->used + n); R r = pool->most && reserved > pool->most ? 2 : OK; pthread_mutex_unlock(&g);
+  if (!r) r = allocate(p, n, 0);
+  if (r) return r;
+  pthread_mutex_lock(&g); rangeOf(*p)->pool = pool; pool->used += n; if (pool->reserved < reserved) pool->reserved = reserved; if (pool->mostUsed < pool->used) pool->mostUsed = pool->used; if (pool->mostReserved < pool->reserved) pool->mostReserved = pool->reserved; pthread_mutex_unlock(&g);
+  return OK; }
+API R cuMemAllocAsync(void **p, size_t n, void *h) { LOCK; R r = allocateFrom(&defaultPool, p, n, streamOf(h, "cuMemAllocAsync")); UNLOCK; return r; }
+API R cuMemAllocFromPoolAsync(void **p, size_t n, void *pool, void *h) { LOCK; R r = allocateFrom(poolOf(pool, "cuMemAllocFromPoolAsync"), p, n, streamOf(h, "cuMemAllocFromPoolAsync")); UNLOCK; return r; }
+API R cuMemFreeAsync(void *p, void *h) { LOCK; Op *o = op(FREE, streamOf(h, "cuMemFreeAsync")); o->to = p; o->entry = 0; R r = OK; if (o->stream->capture) { free(o); r = CAPTURE_UNSUPPORTED; } else { pthread_mutex_lock(&g); Range *range = rangeOf(p); if (range && range->pool) { range->pool->used -= range->bytes; range->pool->leaving += range->bytes; } pthread_mutex_unlock(&g); enqueue(o); } UNLOCK; return r; }
+/* Refused while a stream captures, unless the thread says that it knows. */
+#define POOL_CALL(name) Pool *pool = poolOf(h, name); if (capturesActive && mode != 2) { for (int i = 0; i < nstreams; i++) if (streams[i]->capture) streams[i]->capture->valid = 0; return CAPTURE_UNSUPPORTED; }
+API R cuDeviceGetDefaultMemPool(void **p, int d) { (void)d; *p = &defaultPool; return OK; }
+API R cuDeviceGetMemPool(void **p, int d) { (void)d; *p = &defaultPool; return OK; }
+API R cuMemPoolCreate(void **out, u8 *properties) { void *h = &defaultPool; POOL_CALL("cuMemPoolCreate") LOCK; pthread_mutex_lock(&g); pool = 0; for (int i = 1; i < npools; i++) if (!pools[i]->alive && pools[i]->leaving == 0 && pools[i]->used == 0) pool = pools[i]; if (!pool) { if (npools == 4096) DIE("too many pools"); pool = pools[npools++] = malloc(sizeof *pool); } *pool = (Pool){.alive = 1, .most = steps(*(size_t *)(properties + 24))}; pthread_mutex_unlock(&g); UNLOCK; *out = pool; return OK; }
+API R cuMemPoolDestroy(void *h) { POOL_CALL("cuMemPoolDestroy") if (pool == &defaultPool) return INVALID_VALUE; LOCK; pthread_mutex_lock(&g); if (pool->used) DIE("a pool is destroyed of which %zu bytes are in use", pool->used); pool->alive = 0; pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuMemPoolGetAttribute(void *h, int a, u64 *v) { POOL_CALL("cuMemPoolGetAttribute") pthread_mutex_lock(&g); *v = a == 4 ? pool->threshold : a == 5 ? pool->reserved : a == 6 ? pool->mostReserved : a == 7 ? pool->used : a == 8 ? pool->mostUsed : 0; pthread_mutex_unlock(&g); return OK; }
+API R cuMemPoolSetAttribute(void *h, int a, u64 *v) { POOL_CALL("cuMemPoolSetAttribute") R r = OK; pthread_mutex_lock(&g); if (a == 4) pool->threshold = *v; else if ((a != 6 && a != 8) || *v) r = INVALID_VALUE; else if (a == 6) pool->mostReserved = pool->reserved; else pool->mostUsed = pool->used; pthread_mutex_unlock(&g); return r; }
+API R cuMemPoolTrimTo(void *h, size_t keep) { POOL_CALL("cuMemPoolTrimTo") LOCK; pthread_mutex_lock(&g); giveBack(pool, steps(keep)); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 static R copy(void *to, const void *from, size_t n, Stream *s) { checkRange(to, n, "a copy"); checkRange(from, n, "a copy"); Op *o = op(COPY, s); o->to = to; o->from = from; o->bytes = n; return put(o); }
 API R cuMemcpyAsync(void *to, const void *from, size_t n, void *h) { LOCK; Stream *s = streamOf(h, "cuMemcpyAsync"); R r = copy(to, from, n, s);
   pthread_mutex_lock(&g); Range *a = rangeOf(to), *b = rangeOf(from); int within = a && b && a->host && b->host && !s->capture; Mark m = tail(s); pthread_mutex_unlock(&g);
@@ -451,7 +481,7 @@ static R fill(void *to, u32 v, size_t n, int width, void *h) { checkRange(to, n 
 API R cuMemsetD8Async(void *to, u32 v, size_t n, void *h) { return fill(to, v & 255, n, 1, h); }
 API R cuMemsetD16Async(void *to, u32 v, size_t n, void *h) { return fill(to, v, n, 2, h); }
 API R cuMemsetD32Async(void *to, u32 v, size_t n, void *h) { return fill(to, v, n, 4, h); }
-API R cuPointerGetAttribute(void *data, int a, void *p) { pthread_mutex_lock(&g); Range *r = rangeOf(p); R result = r ? OK : INVALID_VALUE; if (r) { if (a == 10) *(int *)data = !r->host && !r->pooled; else if (a == 9) *(int *)data = 0; else if (a == 2) *(u32 *)data = r->host ? 1 : 2; else if (a == 8) *(u32 *)data = 0; else *(u64 *)data = 0; } pthread_mutex_unlock(&g); return result; }
+API R cuPointerGetAttribute(void *data, int a, void *p) { pthread_mutex_lock(&g); Range *r = rangeOf(p); R result = r ? OK : INVALID_VALUE; if (r) { if (a == 10) *(int *)data = !r->host && !r->pool; else if (a == 17) *(u64 *)data = (u64)r->pool; else if (a == 9) *(int *)data = 0; else if (a == 2) *(u32 *)data = r->host ? 1 : 2; else if (a == 8) *(u32 *)data = 0; else *(u64 *)data = 0; } pthread_mutex_unlock(&g); return result; }
 
 API R cuMemGetInfo_v2(size_t *left, size_t *all) { pthread_mutex_lock(&g); size_t used = 0; for (int i = 0; i < nranges; i++) if (!ranges[i].host) used += ranges[i].bytes; pthread_mutex_unlock(&g); *all = (size_t)64 << 30; *left = *all - used; return OK; }
 

@@ -22,6 +22,7 @@ const CONFORMANCE = [
     'draining',
     'foreign-handles',
     'foreign-streams',
+    'graph-keeps',
     'heard',
   ],
   ...[
@@ -29,6 +30,7 @@ const CONFORMANCE = [
     'host-functions',
     'identity',
     'memory',
+    'memory-pools',
     'option-names',
     'options',
     'ordering',

@@ -17,6 +17,7 @@ import {
   type Graph,
   type GraphExec,
   type Kernel,
+  MemoryPool,
   Module,
   type PinnedBuffer,
   Program,
@@ -248,6 +249,12 @@ export async function memory(device: Device, stream: Stream): Promise<void> {
   const buffer: DeviceBuffer = device.alloc(16)
   device.alloc(16, {})
   device.alloc(16, { stream })
+  const pool: MemoryPool = new MemoryPool({ device, maxBytes: 1, releaseThreshold: Number.POSITIVE_INFINITY })
+  new MemoryPool().trim(1).resetPeaks().close()
+  device.alloc(16, { stream, pool })
+  pool.releaseThreshold = 0
+  const figures: number[] = [pool.used, pool.peakUsed, pool.reserved, pool.peakReserved, device.memory.free]
+  void [figures, device.memoryPool.handle, pool.maxBytes]
   const pinned: PinnedBuffer = device.allocPinned(16)
   const bytes: Uint8Array = pinned.bytes
   const floats: Float32Array = pinned.view(Float32Array)

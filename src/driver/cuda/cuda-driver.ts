@@ -29,6 +29,7 @@ import { CudaGraphs } from './cuda-graphs.js'
 import { CudaKernels } from './cuda-kernels.js'
 import { CudaLibraries } from './cuda-libraries.js'
 import { CudaMemory } from './cuda-memory.js'
+import { CudaPools } from './cuda-pools.js'
 import { CudaSharing, IPC_HANDLE_BYTES } from './cuda-sharing.js'
 import type { HandleCheck } from './handles/handle-check.js'
 import { HandlesInUse } from './handles/handles-in-use.js'
@@ -67,6 +68,7 @@ export class CudaDriver implements Driver {
   readonly kernels: CudaKernels
   readonly libraries: CudaLibraries
   readonly memory: CudaMemory
+  readonly pools: CudaPools
   readonly sharing: CudaSharing
   readonly #library: Library
   /** Where out parameters go. */
@@ -81,8 +83,6 @@ export class CudaDriver implements Driver {
    * A record of these takes an entry of the hardware queue: those with timing, those of processes, and foreign ones.
    */
   readonly #takeEntries = new Set<EventHandle>()
-  /** A graph may record them, or wait for them, at any later time: they are never destroyed. */
-  readonly #inGraphs = new Set<EventHandle>()
 
   constructor(private readonly parts: CudaDriverParts) {
     this.#library = parts.library
@@ -91,7 +91,8 @@ export class CudaDriver implements Driver {
     this.#hostFunctions = parts.hostFunctions
     this.kernels = new CudaKernels(parts)
     this.libraries = new CudaLibraries(parts)
-    const ownParts = { ...parts, driver: this }
+    this.pools = new CudaPools(parts)
+    const ownParts = { ...parts, driver: this, pools: this.pools }
     this.graphs = new CudaGraphs(ownParts)
     this.memory = new CudaMemory(ownParts)
     this.sharing = new CudaSharing(ownParts)
@@ -401,8 +402,6 @@ export class CudaDriver implements Driver {
     const isKept = recordedNext && isPooled(flags)
     const event = isKept ? this.parts.pool.take(context, flags) : this.parts.pool.create(context, flags)
     this.parts.handles.eventCreated(event)
-    // The handle may have been that of another library's event.
-    this.#inGraphs.delete(event)
     if ((flags & EventFlag.DISABLE_TIMING) === 0) this.#timedEvents.add(event)
     if ((flags & EventFlag.DISABLE_TIMING) === 0 || (flags & EventFlag.INTERPROCESS) !== 0) this.#takeEntries.add(event)
     return event
@@ -410,7 +409,6 @@ export class CudaDriver implements Driver {
 
   eventDestroy(event: EventHandle): void {
     if (this.#inUse.postpones(event, () => this.eventDestroy(event))) return
-    if (this.#inGraphs.has(event)) return
     this.#timedEvents.delete(event)
     this.#takeEntries.delete(event)
     this.#forgetEvent(event)
@@ -420,7 +418,6 @@ export class CudaDriver implements Driver {
 
   eventRecycle(context: ContextHandle, event: EventHandle, neverRecorded = false): void {
     if (this.#inUse.postpones(event, () => this.eventRecycle(context, event, neverRecorded))) return
-    if (this.#inGraphs.has(event)) return
     const isTimed = this.#timedEvents.has(event)
     if (neverRecorded && !isTimed && this.parts.pool.giveBackNew(context, event)) return
     this.#forgetEvent(event)
@@ -545,7 +542,6 @@ export class CudaDriver implements Driver {
       this.#calls.onStream(stream, 'cuEventRecordWithFlags', (raw) =>
         this.#library.cuEventRecordWithFlags(event, raw, 1),
       )
-      this.#inGraphs.add(event)
     } else this.#calls.onStream(stream, 'cuEventRecord', (raw) => this.#library.cuEventRecord(event, raw))
     if (!this.#hostFunctions.tracksOrder) return
     this.#hostFunctions.recorded(event, stream, () => (external === 0 ? this.#captureOf(stream) : undefined))
@@ -554,7 +550,6 @@ export class CudaDriver implements Driver {
   #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     const flags = external !== 0 && this.#isCapturing(stream) ? 1 : 0
     this.#calls.onStream(stream, 'cuStreamWaitEvent', (raw) => this.#library.cuStreamWaitEvent(raw, event, flags))
-    if (flags !== 0) this.#inGraphs.add(event)
   }
 
   /** To ask a capturing stream for its id would invalidate the capture. */

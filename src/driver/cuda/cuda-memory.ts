@@ -2,6 +2,7 @@
  * Memory of real GPUs. Pinned memory that was closed is kept for the next that wants some: freeing it can wait for the
  * whole device.
  */
+import { CUresult } from '../cuda-results.js'
 import {
   type ContextHandle,
   type CopyRoute,
@@ -13,8 +14,10 @@ import {
   type OwnEvent,
   type PinnedMemory,
   type Pointer,
+  type PoolHandle,
   type StreamHandle,
 } from '../driver.js'
+import type { CudaPools } from './cuda-pools.js'
 import type { StreamReserve } from './handles/stream-reserve.js'
 import type { HostFunctions } from './host-functions/host-functions.js'
 import { check } from './libcuda/library.js'
@@ -40,6 +43,7 @@ export interface CudaMemoryParts extends LibcudaParts, KeptBlocksParts {
   readonly hostFunctions: Pick<HostFunctions, 'countEntries' | 'exclusivelyNow'>
   readonly pool: EventPool
   readonly reserve: StreamReserve
+  readonly pools: CudaPools
   readonly driver: KeptBlocksParts['driver'] & CopyOrderDriver & HostCopiesDriver
 }
 
@@ -49,6 +53,8 @@ export class CudaMemory implements MemoryDriver {
   readonly #hostCopies: HostCopies
   readonly #pinned = new Map<Pointer, Block>()
   readonly #kept: KeptBlocks
+  /** Of pinned memory that is still to be closed: views that could not be detached. */
+  readonly #stillViewed = new Map<Pointer, WeakRef<ArrayBuffer>>()
   /** For a buffer that could not be detached: its memory dies when the last view does. */
   readonly #undetached = new FinalizationRegistry(
     (dying: { readonly block: Block; readonly after: readonly OwnEvent[] }) =>
@@ -68,13 +74,20 @@ export class CudaMemory implements MemoryDriver {
     this.#copyOrder.forget(stream)
   }
 
-  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle): Pointer {
-    const { library, memory, contexts, relaxed } = this.parts
+  allocate(byteLength: number, stream: StreamHandle, context: ContextHandle, pool?: PoolHandle): Pointer {
+    const { library, memory, contexts, relaxed, pools } = this.parts
     const raw = cudaHandleOf(stream)
-    const result = contexts.within(context, () =>
-      relaxed.run(() => library.cuMemAllocAsync(memory.address, byteLength, raw)),
-    )
-    check('cuMemAllocAsync', result)
+    const { address } = memory
+    pools.makeReady(context)
+    const attempt =
+      pool === undefined
+        ? (): number => library.cuMemAllocAsync(address, byteLength, raw)
+        : (): number => library.cuMemAllocFromPoolAsync(address, byteLength, pool, raw)
+    let result = contexts.within(context, () => relaxed.run(attempt))
+    if (result === CUresult.OUT_OF_MEMORY && pools.giveBackUnused(context)) {
+      result = contexts.within(context, () => relaxed.run(attempt))
+    }
+    if (result !== 0) check(pool === undefined ? 'cuMemAllocAsync' : 'cuMemAllocFromPoolAsync', result)
     return memory.pointerAt(0) as Pointer
   }
 
@@ -95,9 +108,15 @@ export class CudaMemory implements MemoryDriver {
     const block = this.#pinned.get(pointer)
     if (block === undefined) return
     this.#pinned.delete(pointer)
-    if (bytes === undefined || detach(bytes)) this.#kept.giveBack(block, after)
-    else this.#undetached.register(bytes, { block, after })
+    const viewed = bytes ?? this.#stillViewed.get(pointer)?.deref()
+    this.#stillViewed.delete(pointer)
+    if (viewed === undefined || detach(viewed)) this.#kept.giveBack(block, after)
+    else this.#undetached.register(viewed, { block, after })
     this.#kept.sweep()
+  }
+
+  detachPinned(pointer: Pointer, bytes: ArrayBuffer): void {
+    if (!detach(bytes)) this.#stillViewed.set(pointer, new WeakRef(bytes))
   }
 
   admit(pointer: Pointer, owner: number, user: number): boolean {

@@ -7,6 +7,7 @@ import { SimCapture, type SimDevice, type SimEvent, type SimNodeWork, type SimSt
 
 export class CaptureRules {
   readonly #captures = new Set<SimCapture>()
+  #begun = 0n
 
   /** Is any stream of the machine capturing? The rules cost nothing while none is. */
   get active(): boolean {
@@ -24,7 +25,8 @@ export class CaptureRules {
       throw cudaError('cuStreamBeginCapture', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     }
     if (stream.capture !== undefined) throw cudaError('cuStreamBeginCapture', CUresult.ILLEGAL_STATE)
-    this.#captures.add(new SimCapture(stream, mode))
+    this.#begun += 1n
+    this.#captures.add(new SimCapture(stream, mode, this.#begun))
   }
 
   end(stream: SimStream): readonly CapturedNode<SimNodeWork>[] {

@@ -1,6 +1,7 @@
 /** The memory behind simulated pointers. Freed memory reads as poison, and writes to it are lost. */
 import type { FillWidth, Pointer } from '../driver.js'
 import type { SimDevice } from './machine/machine-state.js'
+import type { SimPool } from './machine/pools.js'
 
 /** Reads of freed memory. */
 export const POISON = 0xdd
@@ -64,6 +65,16 @@ export abstract class MemoryBlock {
 
 /** Memory of a device: its bytes exist from the first touch on. */
 export class DeviceMemory extends MemoryBlock {
+  /** `pool`: undefined for memory of `cuMemAlloc`. */
+  constructor(
+    pointer: Pointer,
+    byteLength: number,
+    device: SimDevice,
+    readonly pool?: SimPool,
+  ) {
+    super(pointer, byteLength, device)
+  }
+
   #bytes: ArrayBuffer | undefined
   /** For each chunk: have its bytes been touched? */
   #touched = new Uint8Array(0)

@@ -6,6 +6,9 @@ import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
 
 /** More devices than any machine has; a mistyped figure should not fill the memory. */
 export const MOST_DEVICES = 64
+/** Bytes that an H200 has (nominally), and more than any device has. */
+export const H200_MEMORY = 141e9
+export const MOST_MEMORY = 2 ** 46
 export const SIMULATED_NAME = 'Simulated GPU'
 export const SIMULATED_PRIORITIES = { least: 0, greatest: -5 } as const
 
@@ -136,7 +139,10 @@ const NOT_ZERO: Readonly<Record<number, number>> = {
 
 const known = new Set<number>(Object.values(A))
 
-/** Undefined for a number that is no attribute. */
+/** The newest that the H200's driver, of CUDA 13.0, knew: newer ones it refuses. */
+const NEWEST_ATTRIBUTE = 147
+
+/** Undefined for one that is refused. */
 export function simulatedAttribute(attribute: number): number | undefined {
-  return NOT_ZERO[attribute] ?? (known.has(attribute) ? 0 : undefined)
+  return attribute > NEWEST_ATTRIBUTE ? undefined : (NOT_ZERO[attribute] ?? (known.has(attribute) ? 0 : undefined))
 }

@@ -2,15 +2,17 @@
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import { type ContextHandle, defaultStream, type EventHandle, type StreamHandle } from '../driver.js'
 import { closedHandle, refusedHandle } from '../handle-errors.js'
-import { Handles, type Ranges } from './handles.js'
+import { type Behind, Handles, type Ranges } from './handles.js'
 import type { Machine } from './machine/machine.js'
 import { SimDevice, SimEvent, SimStream } from './machine/machine-state.js'
+import { DevicePools } from './machine/pools.js'
 
 export class Registry {
   readonly handles: Handles
   readonly devices: readonly SimDevice[]
-  readonly #streams = new Map<StreamHandle, SimStream>()
-  readonly #events = new Map<EventHandle, SimEvent>()
+  readonly #streams: Behind<SimStream>
+  readonly #defaultStreams = new Map<StreamHandle, SimStream>()
+  readonly #events: Behind<SimEvent>
   readonly #contexts = new Map<ContextHandle, SimDevice>()
   #ids = 0n
 
@@ -18,14 +20,17 @@ export class Registry {
     private readonly machine: Machine,
     ranges: Ranges,
     devices: number,
+    private readonly deviceBytes: number,
   ) {
     this.handles = new Handles(ranges)
+    this.#streams = this.handles.behind('stream')
+    this.#events = this.handles.behind('event')
     this.devices = Array.from({ length: devices }, (_, ordinal) => this.#makeDevice(ordinal))
   }
 
   /** How many there are, default streams among them: for tests that look for objects left behind. */
   get counts(): { readonly streams: number; readonly events: number } {
-    return { streams: this.#streams.size, events: this.#events.size }
+    return { streams: this.#streams.size + this.#defaultStreams.size, events: this.#events.size }
   }
 
   addStream(device: SimDevice, nonBlocking: boolean, priority: number): SimStream {
@@ -59,7 +64,7 @@ export class Registry {
 
   /** To look takes no virtual time. */
   peekStream(handle: StreamHandle): SimStream | undefined {
-    return this.#streams.get(handle)
+    return this.#streams.get(handle) ?? this.#defaultStreams.get(handle)
   }
 
   peekEvent(handle: EventHandle): SimEvent | undefined {
@@ -84,7 +89,7 @@ export class Registry {
 
   stream(handle: StreamHandle, call: string): SimStream {
     this.machine.scheduler.tick()
-    const stream = this.#streams.get(handle)
+    const stream = this.peekStream(handle)
     if (stream === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
     return stream
   }
@@ -129,11 +134,11 @@ export class Registry {
 
   #makeDevice(ordinal: number): SimDevice {
     const context = this.handles.take('context') as ContextHandle
-    const device = new SimDevice(ordinal, context, this.#ids + 1n)
+    const device = new SimDevice(ordinal, context, this.#ids + 1n, new DevicePools(this.deviceBytes))
     this.#ids += 2n
     this.#contexts.set(context, device)
-    for (const which of [0, 1] as const) this.#streams.set(defaultStream(ordinal, which), device.nullStream)
-    this.#streams.set(defaultStream(ordinal, 2), device.perThread)
+    for (const which of [0, 1] as const) this.#defaultStreams.set(defaultStream(ordinal, which), device.nullStream)
+    this.#defaultStreams.set(defaultStream(ordinal, 2), device.perThread)
     return device
   }
 }

@@ -28,22 +28,31 @@ import { Ranges, rangeOf } from './handles.js'
 import { FaultPlan } from './machine/fault-plan.js'
 import { HostWaits, hasRoom, inWords } from './machine/host-waits.js'
 import { Machine } from './machine/machine.js'
-import { SimEvent, type SimNodeWork, type SimOperation, type SimStream } from './machine/machine-state.js'
+import {
+  type SimDevice,
+  SimEvent,
+  type SimNodeWork,
+  type SimOperation,
+  type SimStream,
+} from './machine/machine-state.js'
 import type { Scheduler, Steps } from './machine/scheduler.js'
 import { TimedScheduler } from './machine/timed-scheduler.js'
 import { SimOperationKind, type Work } from './machine/work.js'
-import { SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedAttribute, simulatedUuid } from './properties.js'
+import { H200_MEMORY, SIMULATED_NAME, SIMULATED_PRIORITIES, simulatedAttribute, simulatedUuid } from './properties.js'
 import { Registry } from './registry.js'
 import { SimGraphs } from './sim-graphs.js'
 import { SimKernels } from './sim-kernels.js'
 import { SimLibraries } from './sim-libraries.js'
 import { SimMemory, type WorkQueue } from './sim-memory.js'
+import { SimPools } from './sim-pools.js'
 import { noOtherProcess, SimSharing } from './sim-sharing.js'
 
 export interface SimDriverOptions {
   readonly devices: number
   /** Of the allowed orders; with 0 effects on memory are put off, and else nothing is by chance. */
   readonly seed: number
+  /** Bytes of each device. Default: as an H200. */
+  readonly memory?: number | undefined
   /** Picks the faults that are random. Default: the seed. */
   readonly faultSeed?: number
   /** In the place of virtual time, and of the seed. */
@@ -68,6 +77,7 @@ export class SimDriver implements Driver, WorkQueue {
   readonly kernels: SimKernels
   readonly libraries: SimLibraries
   readonly memory: SimMemory
+  readonly pools: SimPools
   readonly sharing: SimSharing
   readonly machine: Machine
   readonly seed: number
@@ -78,12 +88,12 @@ export class SimDriver implements Driver, WorkQueue {
 
   constructor(options: SimDriverOptions) {
     const given = bare(options)
-    const { seed, devices, faultSeed = seed, ranges = new Ranges() } = given
+    const { seed, devices, memory = H200_MEMORY, faultSeed = seed, ranges = new Ranges() } = given
     this.seed = seed
     if (given.ranges === undefined) unreachable.register(this, ranges)
     const scheduler = given.scheduler ?? ((steps) => new TimedScheduler(steps, seed))
     this.machine = new Machine(scheduler, new FaultPlan(faultSeed))
-    this.#registry = new Registry(this.machine, ranges, devices)
+    this.#registry = new Registry(this.machine, ranges, devices, memory)
     this.machine.devices = this.#registry.devices
     this.#waits = new HostWaits(this.machine, SimDriver.#allWaits)
     // The machine keeps its driver: while work is pending, no other driver takes its handles.
@@ -91,7 +101,8 @@ export class SimDriver implements Driver, WorkQueue {
     this.graphs = new SimGraphs(this.machine, this.#captures, this.#registry)
     drivers.set(rangeOf(this.#registry.handles.base), new WeakRef(this))
     const takeAddresses = (byteLength: number): number => this.#takeAddresses(ranges, byteLength)
-    this.memory = new SimMemory(this.machine, this.#registry, this, takeAddresses)
+    this.pools = new SimPools(this.#registry)
+    this.memory = new SimMemory(this.machine, this.#registry, this, this.pools, takeAddresses)
     this.sharing = new SimSharing(this.memory)
     this.kernels = new SimKernels(this.memory, this, this.#registry, this.#captures)
     this.libraries = new SimLibraries(this.kernels)
@@ -134,6 +145,7 @@ export class SimDriver implements Driver, WorkQueue {
     const target = this.#registry.entered(this.#registry.device(device), 'cuCtxSynchronize')
     this.#captures.refuseOnDevice(target, 'cuCtxSynchronize')
     this.#waits.blockFor(this.machine.marker(target.nullStream, target.tails()), 'device.synchronize()')
+    this.#waitedFor(target)
     this.#registry.alive(target, 'cuCtxSynchronize')
   }
 
@@ -253,6 +265,7 @@ export class SimDriver implements Driver, WorkQueue {
     const stream = this.#registry.liveStream(handle, 'cuStreamSynchronize')
     this.#refuseLooking(stream, 'cuStreamSynchronize')
     this.#waits.blockFor(this.machine.marker(stream, this.#tailsOf(stream)), 'stream.synchronize()')
+    this.#waitedFor(stream.device, stream === stream.device.nullStream ? undefined : stream)
     this.#registry.alive(stream.device, 'cuStreamSynchronize')
   }
 
@@ -340,7 +353,10 @@ export class SimDriver implements Driver, WorkQueue {
   eventSynchronize(handle: EventHandle): void {
     const event = this.#liveEvent(handle, 'cuEventSynchronize')
     const { record } = event
-    if (record !== undefined) this.#waits.blockFor(record, 'event.synchronize()')
+    if (record !== undefined) {
+      this.#waits.blockFor(record, 'event.synchronize()')
+      this.#waitedFor(event.device, record.stream)
+    }
     this.#registry.alive(event.device, 'cuEventSynchronize')
   }
 
@@ -401,6 +417,11 @@ export class SimDriver implements Driver, WorkQueue {
   /** For tests that look for objects left behind. */
   get counts(): { readonly streams: number; readonly events: number; readonly bytes: number } {
     return { ...this.#registry.counts, bytes: this.memory.bytesUsed }
+  }
+
+  /** The host has waited for all work of the stream, or of the device: pools give back what they need not keep. */
+  #waitedFor(device: SimDevice, stream?: SimStream): void {
+    for (const pool of device.pools.all) pool.waitedFor(stream)
   }
 
   #takeAddresses(ranges: Ranges, byteLength: number): number {

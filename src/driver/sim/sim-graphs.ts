@@ -36,6 +36,11 @@ export class SimGraphs implements GraphDriver {
     return graph
   }
 
+  captureId(handle: StreamHandle): bigint | undefined {
+    const { capture } = this.registry.liveStream(handle, 'cuStreamGetCaptureInfo')
+    return capture === undefined || capture.invalid ? undefined : capture.id
+  }
+
   abandon(handle: StreamHandle): void {
     this.captures.abandon(this.registry.liveStream(handle, 'cuStreamEndCapture'))
   }

@@ -11,26 +11,28 @@ import type {
   MemoryPlace,
   OwnEvent,
   Pointer,
+  PoolHandle,
   StreamHandle,
 } from '../driver.js'
 import type { Machine } from './machine/machine.js'
 import type { SimDevice, SimOperation } from './machine/machine-state.js'
+import type { SimPool } from './machine/pools.js'
 import { Queue } from './machine/queue.js'
 import { SimOperationKind, type Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PinnedMemory } from './memory-blocks.js'
 import { CopyWork, FillWork, FreeWork } from './memory-work.js'
 import type { Registry } from './registry.js'
+import type { SimPools } from './sim-pools.js'
 
-/** What an H200 has (nominally): 141 GB. */
-const DEVICE_BYTES = 141e9
 /** More than a host has. */
 const HOST_BYTES = 2 ** 40
-/** A page of CUDA's pools; allocations begin and end at a multiple of it. */
+/** Allocations begin and end at a multiple of it. */
 const GRANULE = 512
 const SLAB = 2 ** 29
 /** Bytes in a nanosecond: 50 GB/s between host and device, 2000 GB/s on the device. */
 const HOST_BANDWIDTH = 50
 const DEVICE_BANDWIDTH = 2000
+const FILL_CALLS = { 1: 'cuMemsetD8Async', 2: 'cuMemsetD16Async', 4: 'cuMemsetD32Async' } as const
 /** Virtual nanoseconds that the shortest copy takes. */
 const SHORTEST = 1000
 
@@ -50,18 +52,22 @@ export class SimMemory implements MemoryDriver {
     private readonly machine: Machine,
     private readonly registry: Registry,
     private readonly queue: WorkQueue,
+    private readonly pools: SimPools,
     /** Where so many addresses begin that no other simulation has. */
     private readonly takeAddresses: (byteLength: number) => number,
   ) {}
 
-  allocate(byteLength: number, stream: StreamHandle): Pointer {
-    const call = 'cuMemAllocAsync'
-    return this.#allocateOn(this.registry.liveStream(stream, call).device, byteLength, call)
+  allocate(byteLength: number, stream: StreamHandle, _context: ContextHandle, from?: PoolHandle): Pointer {
+    const call = from === undefined ? 'cuMemAllocAsync' : 'cuMemAllocFromPoolAsync'
+    const live = this.registry.liveStream(stream, call)
+    const pool = from === undefined ? live.device.pools.current : this.pools.of(from, call)
+    if (!pool.allocate(byteLength, live)) throw cudaError(call, CUresult.OUT_OF_MEMORY)
+    return this.#newBlock(live.device, byteLength, pool)
   }
 
   /** Bytes of the devices that are allocated and not freed. */
   get bytesUsed(): number {
-    return this.machine.devices.reduce((sum, { bytesUsed }) => sum + bytesUsed, 0)
+    return this.machine.devices.reduce((sum, { pools }) => sum + pools.used, 0)
   }
 
   /** `cuMemAlloc`: no stream comes before it. */
@@ -69,7 +75,10 @@ export class SimMemory implements MemoryDriver {
     const call = 'cuMemAlloc'
     const device = this.registry.liveContextDevice(context, call)
     this.machine.scheduler.tick()
-    return this.#allocateOn(device, byteLength, call)
+    const size = rounded(byteLength)
+    if (!device.pools.has(size)) throw cudaError(call, CUresult.OUT_OF_MEMORY)
+    device.pools.apart += size
+    return this.#newBlock(device, byteLength)
   }
 
   /** Frees it when the latest records of these events are done. */
@@ -84,11 +93,22 @@ export class SimMemory implements MemoryDriver {
     if (!(block instanceof DeviceMemory) || block.pointer !== pointer || block.freed) {
       throw cudaError('cuMemFreeAsync', CUresult.INVALID_VALUE)
     }
-    const work = new FreeWork(block, this.#giveBack)
-    const size = rounded(block.byteLength)
-    this.queue.enqueue(stream, SimOperationKind.INSTANT, 0, 'cuMemFreeAsync', work)
-    // As in CUDA's pools, freed memory counts as free for later allocations.
-    block.device.bytesUsed -= size
+    const call = 'cuMemFreeAsync'
+    const on = this.registry.peekStream(stream)
+    if (on === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
+    const { pool, byteLength } = block
+    const work = new FreeWork(block, (freed) => {
+      this.#giveBack(freed)
+      pool?.left(byteLength, on)
+    })
+    // Before it is queued: on an idle stream it is over at once.
+    pool?.free(byteLength, on)
+    try {
+      this.queue.enqueue(stream, SimOperationKind.INSTANT, 0, call, work)
+    } catch (error) {
+      pool?.notFreed(byteLength, on)
+      throw error
+    }
   }
 
   allocatePinned(byteLength: number, context: ContextHandle): ReturnType<MemoryDriver['allocatePinned']> {
@@ -109,6 +129,11 @@ export class SimMemory implements MemoryDriver {
     this.#freeBlockAfter(block, after)
   }
 
+  detachPinned(pointer: Pointer, bytes: ArrayBuffer): void {
+    const block = this.#blockAt(pointer, 1)
+    if (block instanceof PinnedMemory) block.detach(bytes)
+  }
+
   /** Every simulated device reaches all memory. */
   admit(): boolean {
     return true
@@ -125,7 +150,7 @@ export class SimMemory implements MemoryDriver {
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number, stream: StreamHandle): void {
-    const call = `cuMemsetD${8 * width}Async`
+    const call = FILL_CALLS[width]
     const byteLength = count * width
     const block = this.#live(pointer, byteLength, call)
     const work = orOutOfMemory(call, () => new FillWork(block, pointer, value, width, count))
@@ -164,19 +189,16 @@ export class SimMemory implements MemoryDriver {
     return this.#live(pointer, byteLength, call).read(pointer, byteLength)
   }
 
-  #allocateOn(device: SimDevice, byteLength: number, call: string): Pointer {
-    const size = rounded(byteLength)
-    if (device.bytesUsed + size > DEVICE_BYTES) throw cudaError(call, CUresult.OUT_OF_MEMORY)
-    const block = new DeviceMemory(this.#address(size), byteLength, device)
+  #newBlock(device: SimDevice, byteLength: number, pool?: SimPool): Pointer {
+    const block = new DeviceMemory(this.#address(rounded(byteLength)), byteLength, device, pool)
     this.#insert(block)
-    device.bytesUsed += size
     return block.pointer
   }
 
   #freeBlockAfter(block: MemoryBlock, after: readonly OwnEvent[], size = 0): void {
     const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
     this.machine.marker(block.device.nullStream, records, new FreeWork(block, this.#giveBack))
-    block.device.bytesUsed -= size
+    block.device.pools.apart -= size
     try {
       for (const { event } of after) this.registry.destroyEvent(event)
     } catch (error) {

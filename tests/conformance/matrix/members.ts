@@ -24,6 +24,9 @@ export const QUIET: Readonly<Record<string, readonly string[]>> = {
       ),
     ),
     'DeviceBuffer#owner',
+    ...['handle', 'closed', 'toString', '[Symbol.toStringTag]', '[nodejs.util.inspect.custom]'].map(
+      (name) => `MemoryPool#${name}`,
+    ),
     ...['Graph#handle', 'Graph#closed', 'Graph#toString', 'Graph#[Symbol.toStringTag]'],
     ...['GraphExec#closed', 'GraphExec#toString', 'GraphExec#[Symbol.toStringTag]'],
     ...['Graph', 'GraphExec', 'Kernel', 'Module', 'DefinedKernel'].map(

@@ -1,6 +1,6 @@
 /** Calls on streams: rows of the matrix. */
 import assert from 'node:assert/strict'
-import { DeviceBuffer, ExternalStream, Graph, Stream } from 'cuda-streams'
+import { DeviceBuffer, ExternalStream, Graph, MemoryPool, Stream } from 'cuda-streams'
 import { hasWorkBehind } from './axes.js'
 import type { Call } from './call.js'
 import { BYTES, WORDS } from './lab.js'
@@ -482,6 +482,53 @@ const buffers: readonly Call[] = [
     members: [],
     act: 'allocates',
     prepare: (scene) => () => scene.keep(scene.device.alloc(BYTES, { stream: scene.stream })).pointer,
+  },
+  {
+    name: 'device.alloc(length, { stream, pool })',
+    members: [],
+    act: 'allocates',
+    prepare: (scene) => {
+      const pool = scene.keep(new MemoryPool({ device: scene.device }))
+      return () => scene.keep(scene.device.alloc(BYTES, { stream: scene.stream, pool })).pointer
+    },
+  },
+  {
+    name: 'new MemoryPool(), its figures, and pool.close()',
+    members: [
+      ...['new MemoryPool', 'Device#memory', 'Device#memoryPool'],
+      ...['releaseThreshold', 'used', 'peakUsed', 'reserved', 'peakReserved', 'resetPeaks', 'trim', 'close'].map(
+        (name) => `MemoryPool#${name}`,
+      ),
+      'MemoryPool#[Symbol.dispose]',
+    ],
+    act: 'makes',
+    prepare: (scene) => () => {
+      const { device } = scene
+      const pools = [scene.keep(new MemoryPool({ device, maxBytes: 2 ** 20 })), device.memoryPool]
+      const figures = pools.map((pool) => {
+        pool.releaseThreshold = Number.POSITIVE_INFINITY
+        pool.trim().resetPeaks()
+        return pool.peakUsed - pool.used + pool.peakReserved - pool.reserved
+      })
+      for (const pool of pools) pool.close()
+      return [...figures, Math.sign(device.memory.total - device.memory.free)]
+    },
+    answers: (_scene, value) => assert.deepEqual((value as readonly number[]).slice(0, 2), [0, 0]),
+  },
+  {
+    name: 'pool.close() and buffer.close() of memory that it lent behind the host function',
+    members: [],
+    act: 'makes',
+    withoutStream: true,
+    prepare: (scene) => {
+      const pool = scene.keep(new MemoryPool({ device: scene.device }))
+      const buffer = scene.keep(scene.device.alloc(BYTES, { stream: scene.stream, pool }))
+      scene.stream.fill(buffer, 1)
+      return () => {
+        pool.close()
+        buffer.close()
+      }
+    },
   },
   {
     name: 'device.alloc(length, { interprocess: true })',

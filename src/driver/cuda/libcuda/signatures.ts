@@ -14,6 +14,13 @@ export const SIGNATURES = {
   cuDeviceCanAccessPeer: 'int *canAccessPeer, CUdevice dev, CUdevice peerDev',
   cuCtxEnablePeerAccess: 'CUcontext peerContext, unsigned int Flags',
   cuMemPoolSetAccess: 'CUmemoryPool pool, const CUmemAccessDesc *map, size_t count',
+  cuDeviceGetDefaultMemPool: 'CUmemoryPool *pool_out, CUdevice dev',
+  cuDeviceGetMemPool: 'CUmemoryPool *pool, CUdevice dev',
+  cuMemPoolCreate: 'CUmemoryPool *pool, const CUmemPoolProps *poolProps',
+  cuMemPoolDestroy: 'CUmemoryPool pool',
+  cuMemPoolGetAttribute: 'CUmemoryPool pool, CUmemPool_attribute attr, void *value',
+  cuMemPoolSetAttribute: 'CUmemoryPool pool, CUmemPool_attribute attr, void *value',
+  cuMemPoolTrimTo: 'CUmemoryPool pool, size_t minBytesToKeep',
   cuDevicePrimaryCtxRetain: 'CUcontext *pctx, CUdevice dev',
   cuCtxGetCurrent: 'CUcontext *pctx',
   cuCtxSetCurrent: 'CUcontext ctx',
@@ -75,7 +82,9 @@ export const SIGNATURES = {
   cuMemFree_v2: 'CUdeviceptr dptr',
   cuMemGetAddressRange_v2: 'CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr',
   cuMemAllocAsync: 'CUdeviceptr *dptr, size_t bytesize, CUstream hStream',
+  cuMemAllocFromPoolAsync: 'CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream',
   cuMemFreeAsync: 'CUdeviceptr dptr, CUstream hStream',
+  cuMemGetInfo_v2: 'size_t *free, size_t *total',
   cuMemcpyAsync: 'CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream',
   cuMemcpyPeerAsync:
     'CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream',
@@ -104,6 +113,7 @@ export const CALLED_OFTEN: ReadonlySet<string> = new Set<DriverFunction>([
   'cuMemsetD8Async',
   'cuMemsetD32Async',
   'cuMemAllocAsync',
+  'cuMemAllocFromPoolAsync',
   'cuMemFreeAsync',
   'cuEventCreate',
   'cuEventDestroy_v2',
@@ -122,7 +132,8 @@ export type ArgumentType = 'int' | 'uint' | 'uint64' | 'uintptr_t' | 'CUipcEvent
 /** Pointers, handles and sizes have 47 bits, and numbers are what koffi passes fastest. */
 const AS_NUMBERS =
   'size_t CUdeviceptr CUcontext CUstream CUevent CUgraph CUgraphExec CUgraphNode CUmodule CUfunction CUmemoryPool'
-const ENUMS = 'CUdevice CUdevice_attribute CUfunction_attribute CUlimit CUpointer_attribute CUstreamCaptureMode'
+const ENUMS =
+  'CUdevice CUdevice_attribute CUfunction_attribute CUlimit CUmemPool_attribute CUpointer_attribute CUstreamCaptureMode'
 /** Of each C type that is no pointer. A type smaller than an int goes in a register of its own all the same. */
 const ARGUMENT_TYPES: ReadonlyMap<string, ArgumentType> = new Map<string, ArgumentType>([
   ...AS_NUMBERS.split(' ').map((type) => [type, 'uintptr_t'] as const),

@@ -28,6 +28,7 @@ export const FAILING_CALLS = [
   'cuLaunchHostFunc',
   'cuLaunchKernelEx',
   'cuMemAllocAsync',
+  'cuMemAllocFromPoolAsync',
   'cuMemFreeAsync',
   'cuMemHostAlloc',
   'cuMemcpyAsync',

@@ -107,9 +107,9 @@ export class HostWaits {
     let next = (this.#pendingSince ?? now) - late
     if (next > 0) return next
     next = this.#warnAfter
-    for (const latch of this.machine.latchesStanding) {
+    for (const [latch, since] of this.machine.latchesStanding) {
       if (!this.machine.isWaitedFor(latch)) continue
-      if (latch.standsSince > late) next = Math.min(next, latch.standsSince - late)
+      if (since > late) next = Math.min(next, since - late)
       else warnOnce('CUDA_STREAMS_LATCH', stands(latch, this.#warnAfter))
     }
     return next

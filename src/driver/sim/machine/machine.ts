@@ -55,7 +55,8 @@ export class Machine implements Steps {
   readonly #owed = new Set<SimOperation>()
   /** Changes under way, one inside the other. */
   #changes = 0
-  readonly #latches = new Set<SimOperation>()
+  /** At which streams stand, and since when, by the clock on the wall. */
+  readonly #latches = new Map<SimOperation, number>()
   /** Latches that were opened before the stream came to them. */
   readonly #opened = new WeakSet<SimOperation>()
   /** The operations whose host functions run now, the innermost last. */
@@ -74,26 +75,23 @@ export class Machine implements Steps {
 
   /** Queues work behind all that is in the stream. `fails` is the CUresult of the fault that it ends in, or 0. */
   enqueue(stream: SimStream, kind: SimOperationKind, amount: number, work?: Work, fails = 0): SimOperation {
-    const operation = this.#change(() => this.#enqueue(this.#operation(kind, stream, amount, work, fails)))
+    const operation = this.#queue(stream, kind, amount, work, fails)
     if (this.#explores && work !== undefined) this.scheduler.handedOver(operation)
     return operation
   }
 
   enqueueRecord(stream: SimStream): SimOperation {
-    return this.#change(() => this.#enqueueInstant(stream, NOTHING))
+    return this.#queue(stream, SimOperationKind.INSTANT, 0)
   }
 
   /** Queues a wait. On a blocking stream it waits for nothing else: only work waits for the null stream's. */
   enqueueWait(stream: SimStream, record: SimOperation): void {
-    this.#change(() => this.#enqueueInstant(stream, [record], stream === stream.device.nullStream))
+    const isWork = stream === stream.device.nullStream
+    this.#queue(stream, SimOperationKind.INSTANT, 0, undefined, 0, undefined, record, isWork)
   }
 
   enqueueHostFunction(stream: SimStream, host: HostFunction): void {
-    this.#change(() => {
-      const operation = this.#operation(SimOperationKind.HOST, stream, 0)
-      operation.host = host
-      this.#enqueue(operation)
-    })
+    this.#queue(stream, SimOperationKind.HOST, 0, undefined, 0, host)
   }
 
   /**
@@ -108,7 +106,7 @@ export class Machine implements Steps {
     const operations: SimOperation[] = []
     const end = this.#change(() => {
       const begin = this.#operation(SimOperationKind.INSTANT, stream, 0)
-      this.#append(begin, [before])
+      this.#append(begin, before === undefined ? NOTHING : [before])
       for (const { after, work } of nodes) {
         const operation = this.#operationOf(work, stream)
         operation.waitFor(begin)
@@ -121,7 +119,7 @@ export class Machine implements Steps {
       const last = this.#operation(SimOperationKind.INSTANT, stream, 0)
       this.#append(last, operations)
       this.onWork()
-      this.#commit([begin, ...operations, last])
+      this.#commit(begin, [...operations, last])
       return last
     })
     if (this.#explores) for (const operation of operations) this.scheduler.handedOver(operation)
@@ -251,7 +249,7 @@ export class Machine implements Steps {
     return !this.#live.all().some((each) => each.host !== undefined && each.sequence <= sequence)
   }
 
-  get latchesStanding(): ReadonlySet<SimOperation> {
+  get latchesStanding(): ReadonlyMap<SimOperation, number> {
     return this.#latches
   }
 
@@ -278,7 +276,7 @@ export class Machine implements Steps {
       for (const device of this.devices) device.fault = fault
       if (cause !== undefined) this.#finish(cause)
       for (const operation of this.scheduler.drop()) this.#finish(operation)
-      for (const latch of this.#latches) this.#finish(latch)
+      for (const latch of this.#latches.keys()) this.#finish(latch)
       this.#latches.clear()
       this.#tell()
     })
@@ -326,34 +324,71 @@ export class Machine implements Steps {
     }
   }
 
+  /** Puts one operation at the end of a stream: a change that is made a million times, and so without a closure. */
+  #queue(
+    stream: SimStream,
+    kind: SimOperationKind,
+    amount: number,
+    work?: Work,
+    fails = 0,
+    host?: HostFunction,
+    after?: SimOperation,
+    isWork = true,
+  ): SimOperation {
+    this.mend()
+    this.#changes += 1
+    let isWhole = false
+    try {
+      const operation = this.#operation(kind, stream, amount, work, fails)
+      operation.host = host
+      this.#append(operation, after === undefined ? NOTHING : [after], isWork)
+      // The event loop has to turn for it, but not for a record or wait that is over at once.
+      if (!operation.isOverAtOnce) this.onWork()
+      this.#commit(operation)
+      isWhole = true
+      return operation
+    } finally {
+      this.#changes -= 1
+      if (!isWhole) this.damaged = true
+    }
+  }
+
   /**
    * They are queued, all of them or none: that is one assignment, which nothing can cut off. Where a later step is cut off it
    * is made up for, and the call that queues them need not know.
    */
-  #commit(operations: readonly [SimOperation, ...SimOperation[]]): void {
-    const [lead] = operations
-    if (lead.isOverAtOnce && operations.length === 1) {
+  #commit(lead: SimOperation, others: readonly SimOperation[] = NOTHING): void {
+    if (lead.isOverAtOnce && others.length === 0) {
       this.#start(lead)
       return
     }
-    for (const operation of operations) {
-      operation.lead = lead
-      this.#live.add(operation)
-      if (operation.work !== undefined) this.#late?.queued(operation)
+    this.#list(lead)
+    for (const other of others) {
+      other.lead = lead
+      this.#list(other)
     }
-    lead.queued = true
+    lead.lead = lead
     try {
-      for (const operation of operations) {
-        this.#isRecord(operation)
-        if (operation.host === undefined) continue
-        this.hostFunctionsPending += 1
-        // The event loop has to turn for it, though nothing else may keep the process alive.
-        this.onWork()
-      }
-      for (const operation of operations) this.#start(operation)
+      this.#isQueued(lead)
+      for (const other of others) this.#isQueued(other)
+      this.#start(lead)
+      for (const other of others) this.#start(other)
     } catch {
       this.damaged = true
     }
+  }
+
+  #list(operation: SimOperation): void {
+    this.#live.add(operation)
+    if (operation.work !== undefined) this.#late?.queued(operation)
+  }
+
+  #isQueued(operation: SimOperation): void {
+    if (operation.records !== undefined) this.#isRecord(operation)
+    if (operation.host === undefined) return
+    this.hostFunctionsPending += 1
+    // The event loop has to turn for it, though nothing else may keep the process alive.
+    this.onWork()
   }
 
   #isRecord(operation: SimOperation): void {
@@ -367,8 +402,9 @@ export class Machine implements Steps {
   /** Makes out what follows from the operations themselves: which waits for which, which are ready, and all counts. */
   #makeOutAnew(): void {
     this.#doAllEffects()
+    this.#late?.makeOutAnew()
     for (const operation of this.#live.all()) {
-      if (operation.over || !operation.lead.queued) this.#live.remove(operation)
+      if (operation.over || !operation.isQueued) this.#live.remove(operation)
     }
     const live = this.#live.all()
     for (const operation of live) this.#isRecord(operation)
@@ -398,21 +434,6 @@ export class Machine implements Steps {
     this.#tell()
   }
 
-  #enqueue(operation: SimOperation): SimOperation {
-    this.#append(operation, NOTHING)
-    this.onWork()
-    this.#commit([operation])
-    return operation
-  }
-
-  #enqueueInstant(stream: SimStream, after: Iterable<SimOperation | undefined>, isWork = true): SimOperation {
-    const operation = this.#operation(SimOperationKind.INSTANT, stream, 0)
-    this.#append(operation, after, isWork)
-    if (operation.isBlocked) this.onWork()
-    this.#commit([operation])
-    return operation
-  }
-
   #enqueueBeside(
     stream: SimStream,
     predecessors: Iterable<SimOperation | undefined>,
@@ -423,7 +444,7 @@ export class Machine implements Steps {
     operation.inStream = false
     for (const predecessor of predecessors) operation.waitFor(predecessor)
     if (isObserved) this.observer?.queued(operation)
-    this.#commit([operation])
+    this.#commit(operation)
     return operation
   }
 
@@ -450,7 +471,7 @@ export class Machine implements Steps {
   }
 
   /** Puts it at the end of its stream and, by the null stream's rules, behind others. */
-  #append(operation: SimOperation, after: Iterable<SimOperation | undefined>, isWork = true): void {
+  #append(operation: SimOperation, after: readonly SimOperation[], isWork = true): void {
     const { stream } = operation
     const { device } = stream
     operation.waitFor(stream.tail)
@@ -485,8 +506,7 @@ export class Machine implements Steps {
       this.scheduler.ready(operation)
       return
     }
-    this.#latches.add(operation)
-    operation.standsSince = performance.now()
+    this.#latches.set(operation, performance.now())
     this.observer?.started(operation, this.scheduler.now)
   }
 
@@ -511,17 +531,19 @@ export class Machine implements Steps {
       const operation = ending[at] as SimOperation
       if (operation.over) continue
       this.#leave(operation)
-      const dependents = operation.end(operation.stream.device.fault !== 0)
+      operation.end(operation.stream.device.fault !== 0, this.#late?.isIdle === false)
       this.#live.remove(operation)
       if (operation.stream.unfinished === 0) this.#leaveTail(operation.stream)
       if (operation.work !== undefined && this.#late?.putOff(operation) === true) this.#doAllEffects()
-      for (const dependent of dependents) {
-        if (dependent.stream.device.fault !== 0) ending.push(dependent)
-        else if (dependent.becomeReady()) {
-          if (this.#endsAtOnce(dependent)) ending.push(dependent)
-          else this.#hand(dependent)
-        }
-      }
+      operation.letGo(this.#letGo, ending)
+    }
+  }
+
+  readonly #letGo = (dependent: SimOperation, ending: SimOperation[]): void => {
+    if (dependent.stream.device.fault !== 0) ending.push(dependent)
+    else if (dependent.becomeReady()) {
+      if (this.#endsAtOnce(dependent)) ending.push(dependent)
+      else this.#hand(dependent)
     }
   }
 
@@ -598,7 +620,7 @@ export class Machine implements Steps {
   }
 }
 
-const NOTHING: readonly undefined[] = []
+const NOTHING: readonly SimOperation[] = []
 
 /** The latest record of the event that the same graph makes before. */
 const recordAmong = (operations: readonly SimOperation[], event: SimEvent): SimOperation | undefined =>

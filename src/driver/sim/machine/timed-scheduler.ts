@@ -226,7 +226,6 @@ export class TimedScheduler implements Scheduler {
   #run(operation: SimOperation, duration: number): void {
     const start = this.now + this.#delay()
     operation.time = start + duration
-    operation.begun = true
     if (operation.kind !== SimOperationKind.HOST) this.steps.started(operation, start)
     this.#running.push(operation)
   }
