@@ -3,7 +3,14 @@
 export const GROUPS = [
   {
     text: 'Begin',
-    files: ['README.md', 'docs/quickstart.md', 'docs/requirements.md', 'docs/coming-from.md', 'docs/index.md'],
+    files: [
+      'README.md',
+      'docs/quickstart.md',
+      'docs/requirements.md',
+      'docs/coming-from.md',
+      'docs/what-others-have.md',
+      'docs/index.md',
+    ],
   },
   {
     text: 'Guides',
