@@ -80,12 +80,14 @@ function tidy(path) {
   const text = readFileSync(path, 'utf8')
   const coded = mapText(text, (part) => part.replace(/\bERR_[A-Z_]+\b/g, '`$&`'))
     .replace(/ \| \\\| /g, ' | ')
+    // A class of the inside: its members stand on this page.
+    .replace(/^## Extends\n\n- `(?!Error|Disposable)\w+`\n\n/gm, '')
     .replace(/^#{4,} Get Signature\n\n/gm, '')
     .replace(/^#{4,} (.+)\n\n(?=[^|`#\n]|`[^`])/gm, '**$1:** ')
     .replace(/^#{4,} (.+)$/gm, '**$1**')
   const titled = coded.replace(
     /^# cuda-streams\n\n## Modules/,
-    '# API reference\n\nFrom the doc comments, which editors show, too: a page for each export of each entry point.',
+    '# API reference\n\nFrom the doc comments, which editors show, too: a page for each export. [Every export](../api.md) says in a line what each is for.',
   )
   writeFileSync(path, `---\neditLink: false\npageClass: reference\n---\n\n${titled}`)
 }
