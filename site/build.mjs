@@ -2,7 +2,7 @@
 // where it does not stand at the root of its host. What it is built with, and the types that the sources import, are installed
 // first where they are missing.
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
@@ -14,9 +14,8 @@ const { values } = parseArgs({
 })
 const started = performance.now()
 
-for (const folder of [root, here]) {
-  if (!existsSync(join(folder, 'node_modules'))) run('npm', ['ci', '--no-audit', '--no-fund'], folder)
-}
+if (!existsSync(join(root, 'node_modules'))) run('npm', ['ci', '--no-audit', '--no-fund'], root)
+if (!isInstalled(here)) run('npm', ['ci', '--no-audit', '--no-fund'], here)
 const { emptyFolder, writePages } = await import('./pages.mjs')
 const { writeReference } = await import('./reference.mjs')
 const { build } = await import('vitepress')
@@ -46,6 +45,12 @@ await build(here, { outDir: values.out, base: values.base })
 if (facts.playground) cpSync(playground, join(values.out, 'playground'), { recursive: true })
 else console.log('site/playground/dist is not there: the site has no playground')
 console.log(`${values.out}: built in ${((performance.now() - started) / 1000).toFixed(1)} s`)
+
+/** Since the lock file changed last. */
+function isInstalled(folder) {
+  const installed = join(folder, 'node_modules', '.package-lock.json')
+  return existsSync(installed) && statSync(installed).mtimeMs >= statSync(join(folder, 'package-lock.json')).mtimeMs
+}
 
 function run(command, args, cwd) {
   const { status } = spawnSync(command, args, { cwd, stdio: 'inherit', shell: process.platform === 'win32' })

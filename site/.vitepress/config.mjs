@@ -65,6 +65,8 @@ export default defineConfig({
   transformPageData(page) {
     page.filePath = page.frontmatter.source ?? page.filePath
   },
+  // The index of the search is larger, and is loaded when it is opened.
+  vite: { build: { chunkSizeWarningLimit: 1500 } },
   themeConfig: {
     nav: [
       { text: 'Quickstart', link: '/quickstart' },
